@@ -1,0 +1,191 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Hosts wait on disk and enter the workbench only when fetchers starve: a front no larger than needed keeps memory
+// small and connections warm.
+
+// activateAtOnce is how many hosts are brought in before the fetchers are asked again whether they still starve.
+const activateAtOnce = 32
+
+// rescanAfter is how long hosts on disk are left alone after a scan that found none to bring in.
+const rescanAfter = 10 * time.Second
+
+// runActivation brings hosts in whenever fetchers starve.
+func (f *Frontier) runActivation(stop <-chan struct{}) error {
+	retry := time.NewTicker(rescanAfter)
+	defer retry.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-f.hungry:
+		case <-retry.C:
+			f.mu.Lock()
+			f.wrapped = false
+			f.mu.Unlock()
+		}
+		for {
+			names, err := f.nextHosts()
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				break
+			}
+			if err := f.activate(names); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// nextHosts picks hosts to bring in: candidates first, then whom a scan of the disk finds.
+func (f *Frontier) nextHosts() ([]string, error) {
+	f.mu.Lock()
+	if f.waiters.len() == 0 || f.paused != "" {
+		f.mu.Unlock()
+		return nil, nil
+	}
+	if len(f.bench.hosts) >= f.cfg.FrontHosts {
+		f.evictSleepers(time.Now())
+	}
+	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	var names []string
+	for f.candidates.len() > 0 && len(names) < room {
+		name := f.candidates.pop()
+		delete(f.candidate, name)
+		if f.bench.hosts[name] == nil {
+			names = append(names, name)
+		}
+	}
+	scan, cursor := f.scan && !f.wrapped, f.cursor
+	f.mu.Unlock()
+	if len(names) > 0 || room <= 0 || !scan {
+		return names, nil
+	}
+	names, end, err := f.store.waiting(cursor, room, func(host string) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.bench.hosts[host] != nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case len(names) > 0:
+		f.cursor = names[len(names)-1]
+	case end && cursor == "":
+		// A whole round in one look, and nobody waits: what comes now is told by offered.
+		f.scan, f.wrapped = false, true
+		signal(f.quiet)
+	case end:
+		f.cursor = ""
+		signal(f.hungry)
+	default:
+		signal(f.hungry) // only hosts of the bench so far: look on
+	}
+	return names, nil
+}
+
+// evictSleepers makes room on a full bench: hosts that wait for longer than a minute can do so on disk. It looks at a
+// bounded number of hosts. It needs mu held.
+func (f *Frontier) evictSleepers(now time.Time) {
+	looked := 0
+	for _, h := range f.bench.hosts {
+		if due, ok := h.due(); ok && due.Sub(now) > time.Minute && f.bench.evictable(h) {
+			f.evict(h, now)
+		}
+		if looked++; looked == 8*activateAtOnce {
+			return
+		}
+	}
+}
+
+// activate brings hosts from disk onto the workbench.
+func (f *Frontier) activate(names []string) error {
+	now := time.Now()
+	f.mu.Lock()
+	hosts := make([]*host, 0, len(names))
+	for _, name := range names {
+		if f.bench.hosts[name] == nil {
+			hosts = append(hosts, f.bench.enter(name))
+		}
+	}
+	f.mu.Unlock()
+	for _, h := range hosts {
+		r := &request{host: h.name, load: true}
+		if err := f.ledger.do(context.Background(), r); err != nil {
+			return fmt.Errorf("load host %s: %w", h.name, err)
+		}
+		reason, until := f.deps.Blocked(h.name), time.Time{}
+		if reason == "" && r.rec.endedUntil.After(now) {
+			reason, until = r.rec.endReason, r.rec.endedUntil
+		}
+		if reason != "" {
+			if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {
+				return err
+			}
+		} else if err := f.read(h, r.rec.partial); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.bench.loadedHost(h, r.rec, now)
+		f.dispatch(now)
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// read fills a host's window from disk. The host is marked as reading, so that nobody else touches its window.
+func (f *Frontier) read(h *host, leftover []partialBlock) error {
+	for o := range origins {
+		f.mu.Lock()
+		if h.leftover == nil {
+			h.leftover = leftover
+		}
+		after, known, want := h.loaded[o], h.known[o], f.cfg.WindowURLs-h.window[o].len()
+		f.mu.Unlock()
+		if want <= 0 {
+			continue
+		}
+		blocks, more, err := f.store.blocks(h.name, o, after, want)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.bench.fill(h, o, blocks, more, known)
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// runRefills fills windows that run low.
+func (f *Frontier) runRefills(stop <-chan struct{}) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-f.dry:
+		}
+		f.mu.Lock()
+		low := f.bench.refills
+		f.bench.refills = nil
+		f.mu.Unlock()
+		for _, h := range low {
+			if err := f.read(h, nil); err != nil {
+				return err
+			}
+			f.mu.Lock()
+			f.bench.refilled(h, time.Now())
+			f.dispatch(time.Now())
+			f.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package frontier
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Config is what the frontier may use, and how it chooses. All sizes are bounds on memory or disk, not goals.
+type Config struct {
+	// FilterMiB is the memory of the seen filter, in MiB. 32 tell 20 million URLs apart with one needless look at
+	// the disk in 500 new URLs; a full filter costs looks, never a URL.
+	FilterMiB int `toml:"filter_mib"`
+	// SetsMiB bounds the exact seen sets of hosts kept in memory, in MiB. More saves reading them again for hosts
+	// that many pages link to.
+	SetsMiB int `toml:"sets_mib"`
+	// MemtableMiB is the size of one of the store's three write buffers, in MiB. More writes faster and needs about
+	// six times as much memory.
+	MemtableMiB int `toml:"memtable_mib"`
+	// FrontHosts is how many hosts the workbench holds at once; the others wait on disk. The front grows only when
+	// fetchers starve. Each host costs about 1 KiB and its window.
+	FrontHosts int `toml:"front_hosts"`
+	// WindowURLs is how many URLs of a host and queue are held in memory; the others wait on disk. Less saves
+	// memory, more saves reads.
+	WindowURLs int `toml:"window_urls"`
+	// HostBudget is how many URLs a host may take while others wait on disk for its place, in URLs. Small is fair,
+	// large keeps connections warm.
+	HostBudget int `toml:"host_budget"`
+	// MaxHostURLs is how many URLs of one host are accepted in all: the end of infinite calendars. 0 is no limit,
+	// and then memory grows with the largest host (16 bytes a URL).
+	MaxHostURLs int `toml:"max_host_urls"`
+	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
+	// until there is room again.
+	MinFreeMiB int `toml:"min_free_mib"`
+	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
+	AssignedShare float64 `toml:"assigned_share"`
+	// EstimateShare is the probability that the next URL is an estimate for a peer, where there is one.
+	EstimateShare float64 `toml:"estimate_share"`
+	// WaitShare is the probability that a fetcher waits WaitTime before it takes a URL: 0 never waits.
+	WaitShare float64 `toml:"wait_share"`
+	// WaitTime is how long it waits.
+	WaitTime time.Duration `toml:"wait_time"`
+}
+
+// Default gives the values that suit one node on a machine of its own.
+func Default() Config {
+	return Config{
+		FilterMiB:     32,
+		SetsMiB:       48,
+		MemtableMiB:   16,
+		FrontHosts:    10_000,
+		WindowURLs:    64,
+		HostBudget:    1_000,
+		MaxHostURLs:   200_000,
+		MinFreeMiB:    512,
+		AssignedShare: 0.8,
+		EstimateShare: 0.1,
+		WaitShare:     0,
+		WaitTime:      500 * time.Millisecond,
+	}
+}
+
+// Validate reports the first value that cannot be.
+func (c Config) Validate() error {
+	for _, v := range []struct {
+		key           string
+		got, low, top int
+	}{
+		{"filter_mib", c.FilterMiB, 1, 1 << 16},
+		{"sets_mib", c.SetsMiB, 1, 1 << 16},
+		{"memtable_mib", c.MemtableMiB, 4, 256},
+		{"front_hosts", c.FrontHosts, 1, 10_000_000},
+		{"window_urls", c.WindowURLs, 1, 100_000},
+		{"host_budget", c.HostBudget, 1, 1 << 30},
+		{"max_host_urls", c.MaxHostURLs, 0, 1 << 30},
+		{"min_free_mib", c.MinFreeMiB, 0, 1 << 30},
+	} {
+		if v.got < v.low || v.got > v.top {
+			return fmt.Errorf("%s: %d is not between %d and %d", v.key, v.got, v.low, v.top)
+		}
+	}
+	for _, v := range []struct {
+		key string
+		got float64
+	}{{"assigned_share", c.AssignedShare}, {"estimate_share", c.EstimateShare}, {"wait_share", c.WaitShare}} {
+		if !(v.got >= 0 && v.got <= 1) {
+			return fmt.Errorf("%s: %v is not a probability", v.key, v.got)
+		}
+	}
+	if c.AssignedShare+c.EstimateShare > 1 {
+		return fmt.Errorf("estimate_share: with assigned_share it is more than 1")
+	}
+	if c.WaitTime < 0 || c.WaitTime > time.Hour {
+		return fmt.Errorf("wait_time: %v is not between 0 and 1h", c.WaitTime)
+	}
+	return nil
+}
+
+// Politeness says how often a server and a host may be asked, and what happens when they fail.
+type Politeness struct {
+	// MinGap is the least time between the end of a request to a server and the start of the next. Longer spares
+	// servers, shorter crawls faster.
+	MinGap time.Duration `toml:"min_gap"`
+	// Factor times the last download time is another lower bound of the gap: slow servers are asked less.
+	Factor float64 `toml:"factor"`
+	// MaxGap bounds what Factor asks for. Crawl-delay and Retry-After are not bounded by it.
+	MaxGap time.Duration `toml:"max_gap"`
+	// MaxRetryAfter bounds what a Retry-After is believed.
+	MaxRetryAfter time.Duration `toml:"max_retry_after"`
+	// BackoffMin is the first wait of a host that answers 429 or 503; each further one doubles it, with jitter.
+	BackoffMin time.Duration `toml:"backoff_min"`
+	// BackoffMax bounds the doubling.
+	BackoffMax time.Duration `toml:"backoff_max"`
+	// RetryConnect are the waits of a host that cannot be reached, one after the other; after the last the host is
+	// given up and its URLs are dropped. More waits lose fewer hosts and hold their places longer.
+	RetryConnect []time.Duration `toml:"retry_connect"`
+	// RetryName are the waits of a host whose name does not resolve.
+	RetryName []time.Duration `toml:"retry_name"`
+	// RetryPage are the waits of a page that broke off or answered 5xx; after the last the URL has failed.
+	RetryPage []time.Duration `toml:"retry_page"`
+	// EndedFor is how long a host that was given up is left alone: its URLs are dropped as they come.
+	EndedFor time.Duration `toml:"ended_for"`
+	// Own are address prefixes of servers of one's own: for them OwnGap and OwnParallel hold instead of the rules
+	// above.
+	Own []string `toml:"own"`
+	// OwnGap is the gap of one's own servers.
+	OwnGap time.Duration `toml:"own_gap"`
+	// OwnParallel is how many requests one's own server gets at once.
+	OwnParallel int `toml:"own_parallel"`
+}
+
+// DefaultPoliteness is gentle: a page every two seconds at most.
+func DefaultPoliteness() Politeness {
+	return Politeness{
+		MinGap:        2 * time.Second,
+		Factor:        2,
+		MaxGap:        time.Minute,
+		MaxRetryAfter: 24 * time.Hour,
+		BackoffMin:    30 * time.Second,
+		BackoffMax:    time.Hour,
+		RetryConnect:  []time.Duration{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour},
+		RetryName:     []time.Duration{30 * time.Second, 10 * time.Minute, time.Hour},
+		RetryPage:     []time.Duration{20 * time.Second, 2 * time.Minute, 15 * time.Minute},
+		EndedFor:      24 * time.Hour,
+		Own:           []string{},
+		OwnGap:        0,
+		OwnParallel:   1,
+	}
+}
+
+// Validate reports the first value that cannot be.
+func (p Politeness) Validate() error {
+	for _, v := range []struct {
+		key string
+		got time.Duration
+	}{
+		{"min_gap", p.MinGap}, {"max_gap", p.MaxGap}, {"max_retry_after", p.MaxRetryAfter},
+		{"backoff_min", p.BackoffMin}, {"backoff_max", p.BackoffMax}, {"ended_for", p.EndedFor}, {"own_gap", p.OwnGap},
+	} {
+		if v.got < 0 || v.got > 1000*time.Hour {
+			return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, v.got)
+		}
+	}
+	if p.BackoffMin == 0 || p.BackoffMax < p.BackoffMin {
+		return fmt.Errorf("backoff_max: %v is less than backoff_min, or that is 0", p.BackoffMax)
+	}
+	if !(p.Factor >= 0 && p.Factor <= 1000) {
+		return fmt.Errorf("factor: %v is not between 0 and 1000", p.Factor)
+	}
+	for _, v := range []struct {
+		key string
+		got []time.Duration
+	}{{"retry_connect", p.RetryConnect}, {"retry_name", p.RetryName}, {"retry_page", p.RetryPage}} {
+		if len(v.got) > 100 {
+			return fmt.Errorf("%s: more than 100 waits", v.key)
+		}
+		for _, d := range v.got {
+			if d <= 0 || d > 1000*time.Hour {
+				return fmt.Errorf("%s: %v is not between 0 and 1000h", v.key, d)
+			}
+		}
+	}
+	if p.OwnParallel < 1 || p.OwnParallel > 10_000 {
+		return fmt.Errorf("own_parallel: %d is not between 1 and 10000", p.OwnParallel)
+	}
+	_, err := p.own()
+	return err
+}
+
+func (p Politeness) own() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range p.Own {
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("own: %q is no address prefix", s)
+		}
+		out = append(out, prefix.Masked())
+	}
+	return out, nil
+}

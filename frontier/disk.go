@@ -1,0 +1,74 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrDiskFull is returned while there is less free disk than the watermark. Nothing that was accepted is lost, and
+// downloads under way end as usual.
+var ErrDiskFull = errors.New("the disk is full")
+
+const diskInterval = 2 * time.Second
+
+// watchDisk pauses downloads while there is less free disk than the watermark. It looks often enough that the
+// downloads of the interval fit into what the watermark leaves.
+func (f *Frontier) watchDisk(stop <-chan struct{}) error {
+	if f.cfg.MinFreeMiB == 0 {
+		return nil
+	}
+	tick := time.NewTicker(diskInterval)
+	defer tick.Stop()
+	for {
+		if err := f.checkDisk(); err != nil {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (f *Frontier) checkDisk() error {
+	free, err := f.deps.FreeBytes()
+	if err != nil {
+		return err
+	}
+	full := free < uint64(f.cfg.MinFreeMiB)<<20
+	f.mu.Lock()
+	was := f.paused != ""
+	if full {
+		f.paused = "disk full"
+	} else {
+		f.paused = ""
+	}
+	if was && !full {
+		f.dispatch(time.Now())
+	}
+	f.mu.Unlock()
+	switch {
+	case full && !was:
+		f.deps.Event(Event{Kind: DiskFull, Free: free})
+	case was && !full:
+		f.deps.Event(Event{Kind: DiskOK, Free: free})
+	}
+	return nil
+}
+
+// freeBytes is the space that an ordinary user may still use where dir is.
+func freeBytes(dir string) (uint64, error) {
+	if dir == "" {
+		return math.MaxUint64, nil
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("look for free disk at %s: %w", dir, err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}

@@ -1,0 +1,14 @@
+// Package frontier decides which URL is downloaded next, and never forgets one.
+//
+// It owns the seen set, the pending URLs of every host in three queues (assigned, estimates, discovered), the
+// politeness clocks of servers and hosts, and the durable store of all that (Badger). Its parts:
+//
+//   - the ledger is what is on disk: one goroutine decides what is new, groups the changes of many callers into one
+//     transaction and answers them after the commit. Nothing is acknowledged before.
+//   - the workbench is what can be crawled now: hosts with a window of their URLs, grouped by server, servers ordered
+//     by the time of their next request. Taking the next URL is a matter of heads of queues, never of a scan.
+//   - package identity says when two URLs are one, and which URLs are in scope.
+//
+// It does not download, does not parse pages or robots.txt, resolves no names, and knows nothing of peers: the node
+// carries names, addresses and outcomes between the frontier and the rooms that make them.
+package frontier

@@ -1,0 +1,125 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: a crash in
+// between repeats the download and loses nothing. The context bounds the wait, not the write.
+func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
+	var res Finished
+	f.mu.Lock()
+	e := f.bench.end(task, out, time.Now())
+	h := task.host
+	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()}}
+	if out.Robots != nil && out.Robots.Lifetime > 0 {
+		last.robots = &robotsRecord{scheme: schemeName(h.robotsScheme), body: out.Robots.Body}
+	}
+	f.mu.Unlock()
+	if e.ending != Again {
+		last.finish.pending = task.pending
+	}
+	err := f.finish(ctx, out, last, &res)
+	f.resume(h)
+	if err != nil {
+		return res, fmt.Errorf("end %s: %w", task.URL, err)
+	}
+	res.Ending, res.NextAttempt = e.ending, e.again
+	if e.giveUp {
+		res.GaveUp = true
+		res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
+	}
+	return res, err
+}
+
+// finish writes the links of an outcome and then, with the last of them, the end of its URL.
+func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *Finished) error {
+	for links := out.Links; ; {
+		n := min(len(links), maxRequestURLs)
+		r := &request{adds: additions(links[:n])}
+		if links = links[n:]; len(links) == 0 {
+			last.adds = r.adds
+			r = last
+			if len(r.adds) == 0 && r.finish.pending == nil && r.robots == nil && out.Trouble == NoTrouble {
+				return nil // nothing to remember
+			}
+		}
+		if err := f.ledger.do(ctx, r); err != nil {
+			return err
+		}
+		for _, v := range r.verdict {
+			switch v {
+			case Accepted:
+				res.Accepted++
+			case Duplicate:
+				res.Duplicate++
+			default:
+				res.Refused++
+			}
+		}
+		if r == last {
+			return nil
+		}
+	}
+}
+
+// resume lets a host go on after a task, or makes room for another when it has used up its budget.
+func (f *Frontier) resume(h *host) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0) &&
+		f.bench.evictable(h) {
+		f.evict(h, now)
+	} else {
+		f.bench.settle(h, now)
+	}
+	f.dispatch(now)
+}
+
+// evict sends a host back to the disk. It needs mu held.
+func (f *Frontier) evict(h *host, now time.Time) {
+	f.bench.leave(h, now)
+	f.scan, f.wrapped = true, false
+}
+
+// DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.
+func (f *Frontier) DropHost(ctx context.Context, name, reason string) (int, error) {
+	return f.giveUp(ctx, name, reason, time.Time{})
+}
+
+func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (int, error) {
+	r := &request{host: name, drop: &dropped{reason: reason, until: until}}
+	if err := f.ledger.do(ctx, r); err != nil {
+		return 0, fmt.Errorf("drop %s: %w", name, err)
+	}
+	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: r.dropN})
+	return r.dropN, nil
+}
+
+// DropBlocked drops the hosts of the workbench that Deps.Blocked names now. Those on disk are asked about when they
+// come off it.
+func (f *Frontier) DropBlocked(ctx context.Context) error {
+	f.mu.Lock()
+	names := make([]string, 0, len(f.bench.hosts))
+	for name := range f.bench.hosts {
+		names = append(names, name)
+	}
+	f.mu.Unlock()
+	var errs error
+	for _, name := range names {
+		if reason := f.deps.Blocked(name); reason != "" {
+			_, err := f.DropHost(ctx, name, reason)
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+// RobotsBody returns the robots.txt kept for a host and scheme, nil if there is none.
+func (f *Frontier) RobotsBody(host, scheme string) ([]byte, error) {
+	return f.store.get(robotsKey(host, scheme))
+}

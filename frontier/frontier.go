@@ -1,0 +1,427 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Deps are what the frontier needs from outside.
+type Deps struct {
+	// Blocked says why a host must not be crawled, or "": asked when the host comes off the disk.
+	Blocked func(host string) string
+	// FreeBytes is the free space where the store is; nil reads it from the file system.
+	FreeBytes func() (uint64, error)
+	// Rand drives the draws and the jitter; nil seeds one.
+	Rand *rand.Rand
+	// Event tells of what the frontier did by itself. It must not block.
+	Event func(Event)
+}
+
+// Event is something that the frontier did by itself.
+type Event struct {
+	Kind   EventKind
+	Host   string
+	Reason string
+	URLs   int
+	Free   uint64 // bytes free on disk
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	HostDropped EventKind = iota // a host was given up, its pending URLs dropped
+	DiskFull                     // the watermark was reached: no new downloads
+	DiskOK                       // there is room again
+)
+
+// Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
+type Frontier struct {
+	cfg    Config
+	deps   Deps
+	store  *store
+	ledger *ledger
+	quiet  chan struct{}
+	kick   chan struct{}
+	hungry chan struct{}
+	dry    chan struct{}
+
+	// mu guards what follows. It is never held across I/O.
+	mu         sync.Mutex
+	bench      *workbench
+	waiters    fifo[*waiter]
+	resolvers  fifo[*resolver]
+	candidates fifo[string]        // hosts with URLs on disk that could enter the bench
+	candidate  map[string]struct{} // the same as a set
+	scan       bool                // hosts wait on disk that are not candidates
+	cursor     string              // the last host that the scan looked at
+	wrapped    bool                // the scan found nobody since it last began at the front
+	clockAt    time.Time           // when the clock wakes next
+	paused     string              // why nothing is taken, "" when it is
+}
+
+type waiter struct {
+	task chan *Task
+	gone bool
+}
+
+type resolver struct {
+	host chan *host
+	gone bool
+}
+
+// maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
+const maxCandidates = 4096
+
+// Open opens the frontier in a directory; an empty name keeps everything in memory. It reads what is there.
+func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, error) {
+	if err := errors.Join(cfg.Validate(), polite.Validate()); err != nil {
+		return nil, fmt.Errorf("open frontier: %w", err)
+	}
+	prefixes, err := polite.own()
+	if err != nil {
+		return nil, err
+	}
+	if deps.Rand == nil {
+		deps.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	if deps.Blocked == nil {
+		deps.Blocked = func(string) string { return "" }
+	}
+	if deps.Event == nil {
+		deps.Event = func(Event) {}
+	}
+	s, err := openStore(dir, cfg.MemtableMiB)
+	if err != nil {
+		return nil, err
+	}
+	if deps.FreeBytes == nil {
+		deps.FreeBytes = func() (uint64, error) { return freeBytes(dir) }
+	}
+	f := &Frontier{
+		cfg: cfg, deps: deps, store: s,
+		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
+		candidate: make(map[string]struct{}),
+		quiet:     make(chan struct{}, 1),
+		kick:      make(chan struct{}, 1),
+		hungry:    make(chan struct{}, 1),
+		dry:       make(chan struct{}, 1),
+	}
+	f.ledger = newLedger(cfg, s, f.offered)
+	if err := f.ledger.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open frontier %s: %w: %w", dir, ErrDamaged, err), s.close())
+	}
+	f.scan = f.ledger.count.totals().Pending > 0
+	return f, nil
+}
+
+// Run keeps the frontier going until the context ends, then finishes what callers have handed in and closes the
+// store. Calls that come later get ErrClosed.
+func (f *Frontier) Run(ctx context.Context) error {
+	var g errgroup.Group
+	stop := make(chan struct{})
+	var once sync.Once
+	end := func() { once.Do(func() { close(stop) }) }
+	defer context.AfterFunc(ctx, end)()
+	for _, part := range []func(<-chan struct{}) error{
+		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.watchDisk,
+	} {
+		g.Go(func() error {
+			defer end() // one part that fails takes the others along
+			return part(stop)
+		})
+	}
+	err := g.Wait()
+	return errors.Join(err, f.store.close())
+}
+
+// Add offers URLs, and returns the verdict on each when those accepted are on disk. With too little disk left nothing
+// is accepted and ErrDiskFull is returned.
+func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
+	f.mu.Lock()
+	full := f.paused != ""
+	f.mu.Unlock()
+	if full {
+		return nil, ErrDiskFull
+	}
+	verdicts := make([]Verdict, 0, len(links))
+	for len(links) > 0 {
+		n := min(len(links), maxRequestURLs)
+		r := &request{adds: additions(links[:n])}
+		if err := f.ledger.do(ctx, r); err != nil {
+			return verdicts, fmt.Errorf("add %d URLs: %w", n, err)
+		}
+		verdicts = append(verdicts, r.verdict...)
+		links = links[n:]
+	}
+	return verdicts, nil
+}
+
+// maxRequestURLs bounds a request to the ledger, and so a transaction.
+const maxRequestURLs = 500
+
+func additions(links []Link) []addition {
+	adds := make([]addition, len(links))
+	for i, l := range links {
+		e := entry{path: l.URL.Path, hash: l.URL.Hash(), depth: l.Depth, hops: l.Hops}
+		if schemeIndex(l.URL.Scheme) == 1 {
+			e.flags |= flagHTTPS
+		}
+		if l.Sitemap {
+			e.flags |= flagSitemap
+		}
+		adds[i] = addition{host: l.URL.Host, origin: l.Origin, entry: e, at: i}
+	}
+	return adds
+}
+
+// Take returns the next task as soon as there is one. It blocks until then or until the context ends.
+func (f *Frontier) Take(ctx context.Context) (*Task, error) {
+	if err := f.chance(ctx); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	if t := f.take(time.Now()); t != nil {
+		f.mu.Unlock()
+		return t, nil
+	}
+	w := &waiter{task: make(chan *Task, 1)}
+	f.waiters.push(w)
+	signal(f.hungry)
+	f.mu.Unlock()
+	select {
+	case t := <-w.task:
+		return t, nil
+	case <-f.ledger.closed:
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	w.gone = true
+	f.mu.Unlock()
+	select {
+	case t := <-w.task: // it came between the two
+		return t, nil
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, ErrClosed
+}
+
+// chance lets a fetcher wait before it takes, with the configured probability.
+func (f *Frontier) chance(ctx context.Context) error {
+	if f.cfg.WaitShare == 0 {
+		return ctx.Err()
+	}
+	f.mu.Lock()
+	wait := f.deps.Rand.Float64() < f.cfg.WaitShare
+	f.mu.Unlock()
+	if !wait {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(f.cfg.WaitTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// take needs mu held.
+func (f *Frontier) take(now time.Time) *Task {
+	if f.paused != "" {
+		return nil
+	}
+	return f.bench.take(now)
+}
+
+// dispatch serves those who wait, after anything that may have made a task ready. It needs mu held.
+func (f *Frontier) dispatch(now time.Time) {
+	for f.waiters.len() > 0 {
+		w := *f.waiters.peek()
+		if !w.gone {
+			t := f.take(now)
+			if t == nil {
+				signal(f.hungry)
+				break
+			}
+			w.task <- t
+		}
+		f.waiters.pop()
+	}
+	for f.resolvers.len() > 0 {
+		r := *f.resolvers.peek()
+		if !r.gone {
+			h := f.bench.nextUnresolved(now)
+			if h == nil {
+				break
+			}
+			r.host <- h
+		}
+		f.resolvers.pop()
+	}
+	if len(f.bench.refills) > 0 {
+		signal(f.dry)
+	}
+	if due, ok := f.bench.nextDue(); ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
+		f.clockAt = due
+		signal(f.kick)
+	}
+	if f.bench.inFlight == 0 && f.bench.resolving == 0 {
+		signal(f.quiet)
+	}
+}
+
+// runClock dispatches what time alone makes ready.
+func (f *Frontier) runClock(stop <-chan struct{}) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-f.kick:
+		case <-timer.C:
+		}
+		f.mu.Lock()
+		now := time.Now()
+		f.bench.advance(now)
+		f.clockAt = time.Time{}
+		f.dispatch(now)
+		if f.clockAt.IsZero() {
+			timer.Reset(time.Hour)
+		} else {
+			timer.Reset(f.clockAt.Sub(now))
+		}
+		f.mu.Unlock()
+	}
+}
+
+// signal wakes a goroutine that looks at shared state; one waiting signal is as good as many.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// offered is called by the ledger with what has just been committed, in order.
+func (f *Frontier) offered(offers []offered) {
+	if len(offers) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, o := range offers {
+		switch {
+		case o.ref == nil:
+			if h := f.bench.hosts[o.host]; h != nil {
+				h.forget(o.droppedAt)
+				if !h.reading {
+					f.bench.settle(h, now)
+				}
+			}
+		case f.bench.offer(o, now):
+		case o.first && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 && f.deps.Blocked(o.host) == "":
+			// A host that nobody knows needs no look at the disk.
+			h := f.bench.enter(o.host)
+			h.take(o.ref, cloned(o.entries))
+			f.bench.loadedHost(h, record{}, now)
+		default:
+			f.nominate(o.host)
+		}
+	}
+	f.dispatch(now)
+}
+
+// nominate notes that a host on disk has something to crawl. It needs mu held.
+func (f *Frontier) nominate(name string) {
+	if _, ok := f.candidate[name]; ok {
+		return
+	}
+	if len(f.candidate) >= maxCandidates {
+		f.scan, f.wrapped = true, false
+		return
+	}
+	f.candidate[name] = struct{}{}
+	f.candidates.push(name)
+	if f.waiters.len() > 0 {
+		signal(f.hungry)
+	}
+}
+
+// Unplaced is a host whose name is to be resolved.
+type Unplaced struct {
+	// Name is a host name or an address, without port.
+	Name string
+	// Host is the host that needs it.
+	Host string
+	host *host
+}
+
+// Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
+// is answered by Place or by Lost.
+func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
+	f.mu.Lock()
+	h := f.bench.nextUnresolved(time.Now())
+	if h == nil {
+		r := &resolver{host: make(chan *host, 1)}
+		f.resolvers.push(r)
+		f.mu.Unlock()
+		select {
+		case h = <-r.host:
+		case <-f.ledger.closed:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+		r.gone = true
+		if h == nil {
+			select {
+			case h = <-r.host:
+			default:
+				f.mu.Unlock()
+				if err := ctx.Err(); err != nil {
+					return Unplaced{}, err
+				}
+				return Unplaced{}, ErrClosed
+			}
+		}
+	}
+	defer f.mu.Unlock()
+	return Unplaced{Name: h.dialName(), Host: h.name, host: h}, nil
+}
+
+// Place tells where a host is: its addresses, for how long.
+func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.bench.placeHost(u.host, addrs, ttl, now)
+	f.dispatch(now)
+}
+
+// Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
+// URLs dropped is returned. A failure of this node itself is not held against the host.
+func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours bool) (dropped int, err error) {
+	f.mu.Lock()
+	now := time.Now()
+	giveUp := f.bench.lostHost(u.host, reason, ours, now)
+	f.dispatch(now)
+	f.mu.Unlock()
+	if !giveUp {
+		return 0, nil
+	}
+	return f.giveUp(ctx, u.Host, reason, now.Add(f.bench.rules.EndedFor))
+}

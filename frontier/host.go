@@ -1,0 +1,241 @@
+package frontier
+
+import (
+	"net/netip"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+// pending is a URL of a window: where it is on disk, and how often it was tried in this life of the process.
+type pending struct {
+	entry
+	ref     *blockRef
+	index   int
+	retryAt time.Time
+}
+
+// place is where a host stands between the disk and a request.
+type place uint8
+
+const (
+	loading   place = iota // its record and first URLs are being read
+	unplaced               // it has no server: waits for its name to be resolved
+	resolving              // its name is being resolved
+	placed                 // it belongs to a server
+)
+
+// host is a host on the workbench.
+type host struct {
+	name  string
+	place place
+	// window holds the next URLs of each queue; more of them wait on disk while loaded < known.
+	window [origins]fifo[pending]
+	loaded [origins]uint64 // the last block that was put into the window
+	known  [origins]uint64 // the last block that is on disk
+	// reading is set while blocks are being read into the window.
+	reading bool
+	// leftover says which URLs of blocks from an earlier life are done.
+	leftover []partialBlock
+	// delayed are URLs that wait for another try, in order of time.
+	delayed  []pending
+	inFlight int
+	queued   [origins]bool // stands in its server's queue
+	sleeping bool          // stands in its server's heap, or in that of the unplaced
+
+	server      *server
+	placedName  string // what was resolved for it
+	placedUntil time.Time
+	addrs       []netip.Addr // what the name resolved to; the server is one of them
+	wake        time.Time    // key in the heap it sleeps in
+	heapIndex   int
+
+	notBefore   time.Time
+	why         string // why notBefore is set, in words
+	failures    int    // failed connections or names in a row
+	level       uint8
+	crawlDelay  time.Duration
+	lastRequest time.Time
+	taken       int
+
+	robotsUntil  [2]time.Time
+	robotsBusy   bool // its robots.txt is being asked for
+	robotsScheme int  // for which scheme
+	robotsTarget *redirectedRobots
+
+	// droppedAt is the last sequence number when its URLs were dropped: blocks up to it are gone.
+	droppedAt uint64
+}
+
+// redirectedRobots says that a robots.txt is to be had elsewhere.
+type redirectedRobots struct {
+	url  identity.URL
+	hops uint8
+}
+
+// dialName is the name to resolve for the host's next request.
+func (h *host) dialName() string {
+	if h.robotsTarget != nil {
+		return h.robotsTarget.url.Name()
+	}
+	return identity.URL{Host: h.name}.Name()
+}
+
+func (h *host) state() hostState {
+	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay,
+		level: h.level, robotsUntil: h.robotsUntil}
+}
+
+func (h *host) windowed() int {
+	n := 0
+	for o := range h.window {
+		n += h.window[o].len()
+	}
+	return n
+}
+
+// onDisk says that blocks wait that are not in the window.
+func (h *host) onDisk() bool {
+	for o := range h.loaded {
+		if h.loaded[o] < h.known[o] {
+			return true
+		}
+	}
+	return false
+}
+
+// due is when the host has something to ask for; false when it has nothing.
+func (h *host) due() (time.Time, bool) {
+	if h.windowed() > 0 {
+		return h.notBefore, true
+	}
+	if len(h.delayed) > 0 {
+		return later(h.notBefore, h.delayed[0].retryAt), true
+	}
+	return time.Time{}, false
+}
+
+// delay inserts a URL among the delayed, in order.
+func (h *host) delay(p pending) {
+	i := len(h.delayed)
+	for i > 0 && h.delayed[i-1].retryAt.After(p.retryAt) {
+		i--
+	}
+	h.delayed = append(h.delayed, pending{})
+	copy(h.delayed[i+1:], h.delayed[i:])
+	h.delayed[i] = p
+}
+
+// revive moves the delayed URLs whose time has come to the head of the window.
+func (h *host) revive(now time.Time) {
+	for len(h.delayed) > 0 && !h.delayed[0].retryAt.After(now) {
+		p := h.delayed[0]
+		h.delayed = h.delayed[1:]
+		h.window[p.ref.origin].unshift(p)
+	}
+}
+
+// take appends the entries of a block to the window, but for those that were done before.
+func (h *host) take(ref *blockRef, entries []entry) {
+	if ref.seq <= h.droppedAt {
+		return
+	}
+	var done *bitmap
+	for i := range h.leftover {
+		if h.leftover[i].seq == ref.seq {
+			done = &h.leftover[i].done
+		}
+	}
+	for i, e := range entries {
+		if done == nil || !done.has(i) {
+			h.window[ref.origin].push(pending{entry: e, ref: ref, index: i})
+		}
+	}
+	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)
+	h.known[ref.origin] = max(h.known[ref.origin], ref.seq)
+}
+
+// forget empties the host's windows, because its URLs up to a sequence number are no longer on disk.
+func (h *host) forget(seq uint64) {
+	h.droppedAt = seq
+	for o := range h.window {
+		h.window[o] = fifo[pending]{}
+		h.loaded[o], h.known[o] = max(h.loaded[o], seq), max(h.known[o], seq)
+	}
+	h.delayed = nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// server is an address on the workbench, with the hosts that it serves.
+type server struct {
+	addr     netip.Addr
+	parallel int
+	inFlight int
+	hosts    int // placed here
+	queue    [origins]fifo[*host]
+	sleepers hostHeap // hosts that wait for a time of their own
+	next     time.Time
+	since    time.Time     // when it became ready
+	ready    [origins]bool // stands in a ready queue
+	due      time.Time     // key in the timer
+	timed    bool
+	timerAt  int
+}
+
+func (s *server) queuedHosts() int {
+	n := 0
+	for o := range s.queue {
+		n += s.queue[o].len()
+	}
+	return n
+}
+
+// hostHeap orders hosts by the time of their waking (container/heap).
+type hostHeap []*host
+
+func (q hostHeap) Len() int           { return len(q) }
+func (q hostHeap) Less(i, j int) bool { return q[i].wake.Before(q[j].wake) }
+func (q hostHeap) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].heapIndex, q[j].heapIndex = i, j
+}
+func (q *hostHeap) Push(x any) {
+	h := x.(*host)
+	h.heapIndex = len(*q)
+	*q = append(*q, h)
+}
+func (q *hostHeap) Pop() any {
+	old := *q
+	h := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return h
+}
+
+// serverHeap orders servers by the time of their next request (container/heap).
+type serverHeap []*server
+
+func (q serverHeap) Len() int           { return len(q) }
+func (q serverHeap) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q serverHeap) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].timerAt, q[j].timerAt = i, j
+}
+func (q *serverHeap) Push(x any) {
+	s := x.(*server)
+	s.timerAt = len(*q)
+	*q = append(*q, s)
+}
+func (q *serverHeap) Pop() any {
+	old := *q
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return s
+}

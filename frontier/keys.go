@@ -1,0 +1,96 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Layout of the keys on disk. Every key of a host starts with
+//
+//	version (1 byte) | kind (1 byte) | host | 0x00
+//
+// so that everything of one kind about one host is one range, and a hand-off is one range scan a kind. A host is an
+// authority and holds no zero byte. Sequence numbers are big-endian, so that ranges are in order of acceptance; they
+// count for the whole store, so that adding to a host needs no look at what the host has already.
+//
+//	kind 'h'  host record                                      → record (record.go)
+//	kind 'q'  + origin (1 byte) + sequence (8 bytes): a block of pending URLs
+//	                                                           → block (block.go); UserMeta = URLs in the block
+//	kind 's'  + sequence (8 bytes): hashes of URLs that left their blocks
+//	                                                           → 8 bytes each, little-endian
+//	kind 'r'  + scheme (1 byte, 0 http, 1 https): robots.txt   → opaque to the frontier
+//
+// One key stands alone: version | 'm' is the version of the whole layout and the name of the node that wrote it.
+const keyVersion = 1
+
+const (
+	kindHost    = 'h'
+	kindPending = 'q'
+	kindSeen    = 's'
+	kindRobots  = 'r'
+	kindMeta    = 'm'
+)
+
+// maxSequence is above every sequence number that is ever used.
+const maxSequence = 1<<63 - 1
+
+func metaKey() []byte { return []byte{keyVersion, kindMeta} }
+
+// kindPrefix is the prefix of all keys of a kind.
+func kindPrefix(kind byte) []byte { return []byte{keyVersion, kind} }
+
+// hostKey is the key of a host's record, and with another kind the prefix of the host's range.
+func hostKey(kind byte, host string) []byte {
+	key := make([]byte, 0, len(host)+3+9)
+	key = append(key, keyVersion, kind)
+	key = append(key, host...)
+	return append(key, 0)
+}
+
+func pendingKey(host string, origin Origin, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(hostKey(kindPending, host), byte(origin)), seq)
+}
+
+func seenKey(host string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(hostKey(kindSeen, host), seq)
+}
+
+func robotsKey(host, scheme string) []byte {
+	return append(hostKey(kindRobots, host), byte(schemeIndex(scheme)))
+}
+
+// splitKey takes a key of one of the host kinds apart: the host, and what follows its zero byte.
+func splitKey(key []byte) (host string, rest []byte, err error) {
+	if len(key) < 3 || key[0] != keyVersion {
+		return "", nil, fmt.Errorf("read key %x: unknown version", key)
+	}
+	for i := 2; i < len(key); i++ {
+		if key[i] == 0 {
+			return string(key[2:i]), key[i+1:], nil
+		}
+	}
+	return "", nil, fmt.Errorf("read key %x: no end of host", key)
+}
+
+// splitPending reads what follows the host in a key of a block.
+func splitPending(rest []byte) (Origin, uint64, error) {
+	if len(rest) != 9 || rest[0] >= byte(origins) {
+		return 0, 0, fmt.Errorf("read key of a block: %d bytes after the host", len(rest))
+	}
+	return Origin(rest[0]), binary.BigEndian.Uint64(rest[1:]), nil
+}
+
+// schemeIndex is 0 for http and 1 for https: a host has one robots.txt for each.
+func schemeIndex(scheme string) int {
+	if scheme == "https" {
+		return 1
+	}
+	return 0
+}
+
+func schemeName(index int) string {
+	if index == 1 {
+		return "https"
+	}
+	return "http"
+}

@@ -1,0 +1,67 @@
+package frontier
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+// rules answer the questions of politeness. They are pure: time and randomness are arguments.
+type rules struct {
+	Politeness
+	prefixes []netip.Prefix
+}
+
+// own says whether a server is named as one's own.
+func (r *rules) own(addr netip.Addr) bool {
+	for _, p := range r.prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *rules) parallel(addr netip.Addr) int {
+	if r.own(addr) {
+		return r.OwnParallel
+	}
+	return 1
+}
+
+// gap is the time from the end of a request to the start of the next to the same server: the largest of the
+// Crawl-delay, the Retry-After, the configured minimum and a multiple of the last download time.
+func (r *rules) gap(addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
+	if r.own(addr) {
+		return r.OwnGap
+	}
+	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
+	return max(r.MinGap, slow, crawlDelay, min(retryAfter, r.MaxRetryAfter))
+}
+
+// backoff is how long a host waits that answered 429 or 503 for the level-th time in a row (1 is the first): doubling
+// with full jitter in its upper half, so that hosts slowed together do not come back together, and never less than
+// its Retry-After.
+func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) time.Duration {
+	wait := r.BackoffMin
+	for range level - 1 {
+		if wait *= 2; wait >= r.BackoffMax {
+			wait = r.BackoffMax
+			break
+		}
+	}
+	return max(jitter(wait, rnd), min(retryAfter, r.MaxRetryAfter))
+}
+
+// jitter is a time between 3/4 and 5/4 of wait.
+func jitter(wait time.Duration, rnd *rand.Rand) time.Duration {
+	return time.Duration(float64(wait) * (0.75 + 0.5*rnd.Float64()))
+}
+
+// schedule is the wait before attempt number n (0 is the first retry), or false when the schedule is at its end.
+func schedule(waits []time.Duration, n int, rnd *rand.Rand) (time.Duration, bool) {
+	if n >= len(waits) {
+		return 0, false
+	}
+	return jitter(waits[n], rnd), true
+}

@@ -1,0 +1,223 @@
+package frontier
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
+// all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
+// of the seen set, and its politeness. On disk: version (1 byte, 1), then the fields in order as uvarints; times are
+// Unix milliseconds of this node's own clock, 0 for never.
+type record struct {
+	// lastRequest is the end of the last request to the host.
+	lastRequest time.Time
+	// notBefore is when the host may be asked again; zero when its politeness alone decides.
+	notBefore time.Time
+	// endedUntil is set while the host is given up: URLs that arrive are dropped with the reason.
+	endedUntil time.Time
+	// endReason is why, in words.
+	endReason string
+	// crawlDelay is what robots.txt asks for.
+	crawlDelay time.Duration
+	// level is the level of the backoff, 0 when there is none.
+	level uint8
+	// robotsUntil is when the robots.txt of http and of https has to be asked for again; zero when unknown.
+	robotsUntil [2]time.Time
+	// done, failed and dropped count URLs.
+	done, failed, dropped uint64
+	// partial are the blocks of which some URLs are done.
+	partial []partialBlock
+	// fresh are hashes of done URLs that are not in a run of the seen set yet.
+	fresh []uint64
+}
+
+// partialBlock says which URLs of a block are done.
+type partialBlock struct {
+	seq  uint64
+	done bitmap
+}
+
+// bitmap has a bit for each URL of a block.
+type bitmap [maxBlockURLs / 64]uint64
+
+func (b *bitmap) set(i int) { b[i/64] |= 1 << (i % 64) }
+func (b *bitmap) count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+const (
+	recordVersion = 1
+	// maxFresh bounds what each write of a record repeats: 32 hashes are 256 bytes.
+	maxFresh     = 32
+	maxEndReason = 200
+)
+
+// find returns the bitmap of a block, or nil.
+func (r *record) find(seq uint64) *bitmap {
+	for i := range r.partial {
+		if r.partial[i].seq == seq {
+			return &r.partial[i].done
+		}
+	}
+	return nil
+}
+
+// mark notes that URL i of a block of n is done; it reports whether all of them are, and then forgets the block.
+func (r *record) mark(seq uint64, i, n int) (complete bool) {
+	at := -1
+	for j := range r.partial {
+		if r.partial[j].seq == seq {
+			at = j
+		}
+	}
+	if at < 0 {
+		if n == 1 {
+			return true
+		}
+		r.partial = append(r.partial, partialBlock{seq: seq})
+		at = len(r.partial) - 1
+	}
+	p := &r.partial[at].done
+	p.set(i)
+	for k := range n {
+		if !p.has(k) {
+			return false
+		}
+	}
+	r.partial = append(r.partial[:at], r.partial[at+1:]...)
+	return true
+}
+
+// clone returns a record that shares nothing with r.
+func (r *record) clone() record {
+	c := *r
+	c.partial, c.fresh = slices.Clone(r.partial), slices.Clone(r.fresh)
+	return c
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, 0)
+	}
+	return binary.AppendUvarint(b, uint64(t.UnixMilli()))
+}
+
+func (r *record) append(b []byte) []byte {
+	b = append(b, recordVersion)
+	b = appendTime(b, r.lastRequest)
+	b = appendTime(b, r.notBefore)
+	b = appendTime(b, r.endedUntil)
+	b = binary.AppendUvarint(b, uint64(len(r.endReason)))
+	b = append(b, r.endReason...)
+	b = binary.AppendUvarint(b, uint64(r.crawlDelay/time.Millisecond))
+	b = append(b, r.level)
+	b = appendTime(b, r.robotsUntil[0])
+	b = appendTime(b, r.robotsUntil[1])
+	b = binary.AppendUvarint(b, r.done)
+	b = binary.AppendUvarint(b, r.failed)
+	b = binary.AppendUvarint(b, r.dropped)
+	b = binary.AppendUvarint(b, uint64(len(r.partial)))
+	for _, p := range r.partial {
+		b = binary.AppendUvarint(b, p.seq)
+		for _, w := range p.done {
+			b = binary.LittleEndian.AppendUint64(b, w)
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.fresh)))
+	for _, h := range r.fresh {
+		b = binary.LittleEndian.AppendUint64(b, h)
+	}
+	return b
+}
+
+// fields reads the numbers of a record one after the other; the first thing missing spoils the rest.
+type fields struct {
+	b      []byte
+	broken bool
+}
+
+func (f *fields) uvarint() uint64 {
+	v, n := binary.Uvarint(f.b)
+	if n <= 0 {
+		f.broken, f.b = true, nil
+		return 0
+	}
+	f.b = f.b[n:]
+	return v
+}
+
+func (f *fields) bytes(n uint64) []byte {
+	if n > uint64(len(f.b)) {
+		f.broken, f.b = true, nil
+		return nil
+	}
+	out := f.b[:n]
+	f.b = f.b[n:]
+	return out
+}
+
+func (f *fields) word() uint64 {
+	if b := f.bytes(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (f *fields) time() time.Time {
+	v := f.uvarint()
+	// Beyond the year 9999 is no time of ours.
+	if v > 253402300799000 {
+		f.broken = true
+		return time.Time{}
+	}
+	if v == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(v))
+}
+
+func decodeRecord(host string, b []byte) (record, error) {
+	var r record
+	if len(b) == 0 || b[0] != recordVersion {
+		return r, fmt.Errorf("read record of %s: unknown version", host)
+	}
+	f := fields{b: b[1:]}
+	r.lastRequest, r.notBefore, r.endedUntil = f.time(), f.time(), f.time()
+	r.endReason = string(f.bytes(min(f.uvarint(), maxEndReason+1)))
+	r.crawlDelay = time.Duration(min(f.uvarint(), uint64(1000*time.Hour/time.Millisecond))) * time.Millisecond
+	if level := f.bytes(1); level != nil {
+		r.level = level[0]
+	}
+	r.robotsUntil[0], r.robotsUntil[1] = f.time(), f.time()
+	r.done, r.failed, r.dropped = f.uvarint(), f.uvarint(), f.uvarint()
+	for range f.uvarint() {
+		p := partialBlock{seq: f.uvarint()}
+		for i := range p.done {
+			p.done[i] = f.word()
+		}
+		if f.broken {
+			break
+		}
+		r.partial = append(r.partial, p)
+	}
+	for range f.uvarint() {
+		h := f.word()
+		if f.broken {
+			break
+		}
+		r.fresh = append(r.fresh, h)
+	}
+	if f.broken || len(f.b) > 0 {
+		return record{}, fmt.Errorf("read record of %s: damaged", host)
+	}
+	return r, nil
+}

@@ -1,0 +1,124 @@
+package frontier
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is what the frontier is doing now.
+type Status struct {
+	Totals
+	// Hosts counts the hosts of the workbench by what they are doing or waiting for.
+	Hosts map[string]int
+	// Servers are the servers known, Ready those that may be asked now, InFlight the requests under way.
+	Servers, Ready, InFlight int
+	// Waiting is true while hosts wait on disk for a place on the workbench.
+	Waiting bool
+	// Paused says why nothing is taken; "" when URLs are.
+	Paused string
+	// NextDue is the time until something becomes ready; 0 when it is not known or now.
+	NextDue time.Duration
+}
+
+// Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
+func (f *Frontier) Status() Status {
+	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, h := range f.bench.hosts {
+		kind, _ := f.bench.waits(h, now)
+		s.Hosts[kind]++
+	}
+	for o := range f.bench.ready {
+		s.Ready += f.bench.ready[o].len()
+	}
+	s.Servers, s.InFlight = len(f.bench.servers), f.bench.inFlight
+	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.paused
+	if due, ok := f.bench.nextDue(); ok {
+		s.NextDue = max(0, due.Sub(now))
+	}
+	return s
+}
+
+// Wait says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
+func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
+	due, work := h.due()
+	switch {
+	case h.reading:
+		return "reading", "its URLs are being read from disk"
+	case h.robotsBusy:
+		return "robots", "its robots.txt is being asked for"
+	case h.inFlight > 0:
+		return "fetching", fmt.Sprintf("%d requests to it are under way", h.inFlight)
+	case h.place == resolving:
+		return "resolving", fmt.Sprintf("the name %s is being resolved", h.dialName())
+	case !work:
+		return "idle", "it has no pending URLs"
+	case due.After(now) && h.notBefore.After(now):
+		return "backoff", fmt.Sprintf("%s; it is asked again in %v", h.why, h.notBefore.Sub(now).Round(time.Millisecond))
+	case due.After(now):
+		return "retry", fmt.Sprintf("only URLs that failed are left; the next is tried again in %v", due.Sub(now).Round(time.Millisecond))
+	case h.place == unplaced:
+		return "unresolved", fmt.Sprintf("the name %s waits to be resolved", h.dialName())
+	case h.server.inFlight >= h.server.parallel:
+		return "server busy", fmt.Sprintf("its server %s is answering another host", h.server.addr)
+	case h.server.next.After(now):
+		return "gap", fmt.Sprintf("politeness: its server %s may be asked in %v", h.server.addr, h.server.next.Sub(now).Round(time.Millisecond))
+	}
+	return "ready", "it may be asked now and waits for a fetcher"
+}
+
+// HostStatus is what the frontier knows of one host.
+type HostStatus struct {
+	Host     string
+	Known    bool // on the workbench
+	Wait     string
+	Sentence string
+	Server   string
+	InMemory int
+	OnDisk   bool
+	Failures int
+	Delay    time.Duration // Crawl-delay
+}
+
+// Explain says why a host is waiting.
+func (f *Frontier) Explain(name string) HostStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := HostStatus{Host: name}
+	h := f.bench.hosts[name]
+	if h == nil {
+		s.Sentence = "it is not on the workbench: it has no pending URLs, or they wait on disk until fetchers starve"
+		return s
+	}
+	s.Known = true
+	s.Wait, s.Sentence = f.bench.waits(h, time.Now())
+	if h.server != nil {
+		s.Server = h.server.addr.String()
+	}
+	s.InMemory, s.OnDisk = h.windowed()+len(h.delayed), h.onDisk()
+	s.Failures, s.Delay = h.failures, h.crawlDelay
+	return s
+}
+
+// Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.
+func (f *Frontier) Quiet() <-chan struct{} { return f.quiet }
+
+// Idle says that nothing is to be done within the patience: no task is out, and every URL left waits for longer. The
+// number of those is returned as unfinished.
+func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.bench
+	if b.inFlight > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+		return false, 0
+	}
+	limit := time.Now().Add(patience)
+	for _, h := range b.hosts {
+		if due, ok := h.due(); ok && !due.After(limit) {
+			return false, 0
+		}
+	}
+	return true, f.ledger.count.totals().Pending
+}

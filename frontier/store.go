@@ -1,0 +1,222 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Errors of opening a store. They are wrapped with the directory and what to do.
+var (
+	// ErrLocked says that another process has the store open.
+	ErrLocked = errors.New("the data directory is in use by another process")
+	// ErrDamaged says that the files of the store do not fit together.
+	ErrDamaged = errors.New("the data directory is damaged")
+)
+
+// store is the Badger database under the ledger. Writes survive the death of the process at once and that of the
+// machine after a second (sync).
+type store struct {
+	db    *badger.DB
+	codec *codec
+}
+
+func openStore(dir string, memtableMiB int) (s *store, err error) {
+	// Badger panics on some kinds of damage; for the operator that is one more way to be damaged.
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("open store %s: %w: %v", dir, ErrDamaged, p)
+		}
+	}()
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make data directory: %w", err)
+		}
+	}
+	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
+		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
+		WithNumLevelZeroTables(4).WithNumLevelZeroTablesStall(12).WithNumCompactors(2).
+		WithBaseTableSize(4 << 20).WithCompression(options.Snappy).
+		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
+		WithValueLogFileSize(32 << 20).WithValueThreshold(1 << 10).
+		WithDetectConflicts(false).WithMetricsEnabled(false)
+	// Tables of one size at all levels: a compaction's buffers are proportional to it.
+	o.TableSizeMultiplier = 1
+	db, err := badger.Open(o)
+	if err != nil {
+		kind := ErrDamaged
+		switch {
+		case strings.Contains(err.Error(), "Cannot acquire directory lock"):
+			kind = ErrLocked
+		case errors.Is(err, os.ErrPermission):
+			return nil, fmt.Errorf("open store %s: %w", dir, err)
+		}
+		return nil, fmt.Errorf("open store %s: %w: %w", dir, kind, err)
+	}
+	c, err := newCodec()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &store{db: db, codec: c}, nil
+}
+
+func (s *store) close() error {
+	s.codec.close()
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// tend syncs the store every second and takes back space in its value log every minute, until stop is closed.
+func (s *store) tend(stop <-chan struct{}) error {
+	sync := time.NewTicker(time.Second)
+	defer sync.Stop()
+	collect := time.NewTicker(time.Minute)
+	defer collect.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-sync.C:
+			if s.db.Opts().InMemory {
+				continue
+			}
+			if err := s.db.Sync(); err != nil {
+				return fmt.Errorf("sync store: %w", err)
+			}
+		case <-collect.C:
+			if s.db.Opts().InMemory {
+				continue
+			}
+			// Each call rewrites one file at most; the bound keeps a busy minute from becoming an hour.
+			for range 8 {
+				if s.db.RunValueLogGC(0.5) != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// get reads one value; absent is nil.
+func (s *store) get(key []byte) ([]byte, error) {
+	var out []byte
+	err := s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if err != nil {
+			return err
+		}
+		out, err = item.ValueCopy(nil)
+		return err
+	})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read store: %w", err)
+	}
+	return out, nil
+}
+
+// each calls f for every item below prefix in order, from the key start on (nil: from the first), until f returns
+// false. With values it fetches them ahead.
+func (s *store) each(prefix, start []byte, values bool, f func(item *badger.Item) (bool, error)) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, values, 32
+		it := txn.NewIterator(o)
+		defer it.Close()
+		if start == nil {
+			start = prefix
+		}
+		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
+			more, err := f(it.Item())
+			if err != nil {
+				return err
+			}
+			if !more {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// loadedBlock is a block read back from disk.
+type loadedBlock struct {
+	seq     uint64
+	entries []entry
+}
+
+// blocks reads the blocks of a host and origin that come after a sequence number, until they hold want URLs.
+func (s *store) blocks(host string, origin Origin, after uint64, want int) (out []loadedBlock, more bool, err error) {
+	prefix := append(hostKey(kindPending, host), byte(origin))
+	have := 0
+	err = s.each(prefix, pendingKey(host, origin, after+1), false, func(item *badger.Item) (bool, error) {
+		if have >= want {
+			more = true
+			return false, nil
+		}
+		_, rest, err := splitKey(item.Key())
+		if err != nil {
+			return false, err
+		}
+		_, seq, err := splitPending(rest)
+		if err != nil {
+			return false, err
+		}
+		value, err := item.ValueCopy(nil)
+		if err != nil {
+			return false, err
+		}
+		entries, err := s.codec.open(host, value)
+		if err != nil {
+			return false, err
+		}
+		out = append(out, loadedBlock{seq: seq, entries: entries})
+		have += len(entries)
+		return true, nil
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read pending URLs of %s: %w", host, err)
+	}
+	return out, more, nil
+}
+
+// waiting names up to n hosts with pending URLs, in the order of their keys after the host named, that skip lets pass.
+// The second result is true when the end of the keys was reached.
+func (s *store) waiting(after string, n int, skip func(host string) bool) (hosts []string, end bool, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues = kindPrefix(kindPending), false
+		it := txn.NewIterator(o)
+		defer it.Close()
+		// A bound on the hosts looked at: with most of them on the workbench this would be a scan.
+		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
+			// Behind the last key of the host: 0x01 is more than the zero byte that ends its name.
+			it.Seek(append(append(kindPrefix(kindPending), after...), 1))
+			if !it.ValidForPrefix(o.Prefix) {
+				end = true
+				return nil
+			}
+			host, _, err := splitKey(it.Item().Key())
+			if err != nil {
+				return err
+			}
+			if after = host; !skip(host) {
+				hosts = append(hosts, host)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("look for waiting hosts: %w", err)
+	}
+	return hosts, end, nil
+}

@@ -1,0 +1,214 @@
+package frontier
+
+import (
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+// take hands out the next task, if there is one: first the queue is drawn, then the server that has been ready
+// longest, then its host that has waited longest, then that host's next URL.
+func (w *workbench) take(now time.Time) *Task {
+	w.advance(now)
+	first := w.draw()
+	for i := range origins {
+		// The drawn queue first; if nothing is ready there, the others, so that no fetcher is idle for a draw.
+		o := (first + i) % origins
+		for w.ready[o].len() > 0 {
+			s := w.ready[o].pop()
+			s.ready[o] = false
+			if task := w.takeFrom(s, o, now); task != nil {
+				return task
+			}
+		}
+	}
+	return nil
+}
+
+// draw chooses a queue: assigned with its probability if it is not empty, estimates with theirs, else discovered.
+func (w *workbench) draw() Origin {
+	p := w.rnd.Float64()
+	if p < w.cfg.AssignedShare && w.ready[Assigned].len() > 0 {
+		return Assigned
+	}
+	if p >= w.cfg.AssignedShare && p < w.cfg.AssignedShare+w.cfg.EstimateShare && w.ready[Estimate].len() > 0 {
+		return Estimate
+	}
+	return Discovered
+}
+
+func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
+	if s.inFlight >= s.parallel || s.next.After(now) {
+		w.settleServer(s, now)
+		return nil
+	}
+	for s.queue[o].len() > 0 {
+		h := s.queue[o].pop()
+		if h.server != s || !h.queued[o] {
+			continue // it has moved since
+		}
+		h.queued[o] = false
+		if !w.eligible(h) || h.notBefore.After(now) || h.window[o].len() == 0 {
+			continue
+		}
+		task := w.start(h, o, now)
+		if task.Kind != Robots && s.parallel > 1 {
+			w.settle(h, now) // it may have another URL for another fetcher
+		} else {
+			w.settleServer(s, now)
+		}
+		return task
+	}
+	w.settleServer(s, now)
+	return nil
+}
+
+// start makes the task for the next URL of a host: the URL itself, or the robots.txt that it needs first.
+func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
+	s := h.server
+	task := &Task{Host: h.name, Server: s.addr, Origin: o, host: h, server: s}
+	if waited := now.Sub(s.since); waited > 0 {
+		task.Waited = waited
+	}
+	next := h.window[o].peek()
+	scheme := int(next.flags & flagHTTPS)
+	switch {
+	case h.robotsTarget != nil:
+		task.Kind, task.URL, task.Hops = Robots, h.robotsTarget.url, h.robotsTarget.hops
+		h.robotsBusy = true
+	case !h.robotsUntil[scheme].After(now):
+		task.Kind = Robots
+		task.URL = identity.URL{Scheme: schemeName(scheme), Host: h.name, Path: "/robots.txt"}
+		h.robotsBusy, h.robotsScheme = true, scheme
+	default:
+		p := h.window[o].pop()
+		if p.flags&flagSitemap != 0 {
+			task.Kind = Sitemap
+		}
+		task.URL = p.url(h.name)
+		task.Depth, task.Hops, task.Attempt = p.depth, p.hops, p.attempt
+		task.pending = &p
+	}
+	h.inFlight++
+	h.taken++
+	s.inFlight++
+	w.inFlight++
+	if s.parallel > 1 {
+		// Requests in parallel are spaced by their starts.
+		s.next = now.Add(w.rules.gap(s.addr, 0, 0, 0))
+	}
+	return task
+}
+
+// ended says what end made of a task.
+type ended struct {
+	// ending is that of the outcome, or Failed where no attempt is left.
+	ending Ending
+	// again is when the URL, or the robots.txt, is asked for again.
+	again time.Time
+	// giveUp says that the host has used up its last wait.
+	giveUp bool
+}
+
+// maxBusy is how often one URL may answer 429 or 503 before it has failed.
+const maxBusy = 8
+
+// end gives the task's place at its server back and applies the outcome to the politeness of host and server.
+func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
+	h, s := task.host, task.server
+	h.inFlight--
+	s.inFlight--
+	w.inFlight--
+	if out.Asked {
+		h.lastRequest = now
+		s.next = later(s.next, now.Add(w.rules.gap(s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
+	}
+	e := ended{ending: out.Ending}
+	switch out.Trouble {
+	case NoTrouble:
+		if out.Asked {
+			h.failures, h.level = 0, 0
+			h.notBefore, h.why = time.Time{}, ""
+		}
+	case Unreachable:
+		e.giveUp = w.unreachable(h, s, out, now)
+	case Busy:
+		h.level = min(h.level+1, 60)
+		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason
+	}
+	if task.Kind == Robots {
+		h.robotsBusy = false
+		w.endRobots(task, out, now)
+		e.again = h.notBefore
+	} else if out.Ending == Again && !e.giveUp {
+		w.again(h, *task.pending, out.Trouble, now, &e)
+	}
+	return e
+}
+
+// again puts a URL back: at the head of the window when its host is at fault, among the delayed when it is the URL.
+func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended) {
+	if p.ref.seq <= h.droppedAt {
+		return
+	}
+	switch t {
+	case Broken, Busy:
+		wait, more := schedule(w.rules.RetryPage, int(p.attempt), w.rnd)
+		p.retryAt = now.Add(wait)
+		if t == Busy {
+			p.retryAt, more = h.notBefore, p.attempt < maxBusy
+		}
+		if !more {
+			e.ending = Failed
+			return
+		}
+		p.attempt++
+		e.again = p.retryAt
+		h.delay(p)
+	default:
+		if t == Unreachable && p.attempt < 255 {
+			p.attempt++
+		}
+		e.again = later(h.notBefore, now)
+		h.window[p.ref.origin].unshift(p)
+	}
+}
+
+// unreachable lets the host wait after a failed connection, or sends it to another of its addresses that has not been
+// tried in this round.
+func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
+	ways := max(1, len(h.addrs))
+	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
+	h.failures++
+	if h.failures%ways == 0 {
+		h.notBefore, h.why = now.Add(wait), out.Reason
+		return !more
+	}
+	if h.server == s && h.inFlight == 0 {
+		i := 0
+		for i < len(h.addrs)-1 && h.addrs[i] != s.addr {
+			i++
+		}
+		until := h.placedUntil
+		w.unplace(h, now)
+		w.seat(h, h.addrs[(i+1)%len(h.addrs)], until, now)
+	}
+	return false
+}
+
+// endRobots notes what is known of the robots.txt now.
+func (w *workbench) endRobots(task *Task, out Outcome, now time.Time) {
+	h, r := task.host, out.Robots
+	if r == nil {
+		return
+	}
+	h.robotsTarget = nil
+	if r.Redirect != nil {
+		h.robotsTarget = &redirectedRobots{url: *r.Redirect, hops: task.Hops + 1}
+		return
+	}
+	if r.Lifetime > 0 {
+		h.robotsUntil[h.robotsScheme] = now.Add(r.Lifetime)
+		h.crawlDelay = r.CrawlDelay
+	}
+}

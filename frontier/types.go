@@ -1,0 +1,168 @@
+package frontier
+
+import (
+	"net/netip"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+// Origin says through which of the three queues a URL came.
+type Origin uint8
+
+// The three queues.
+const (
+	Discovered Origin = iota // found by a host's first owner, its home
+	Estimate                 // asked for by a peer, to be timed here
+	Assigned                 // of a host that was handed to this node
+	origins
+)
+
+// String is the word for the origin in logs.
+func (o Origin) String() string {
+	switch o {
+	case Discovered:
+		return "discovered"
+	case Estimate:
+		return "estimate"
+	case Assigned:
+		return "assigned"
+	}
+	return "unknown"
+}
+
+// Verdict is the answer to a URL that was offered.
+type Verdict uint8
+
+// Every URL offered gets one of these.
+const (
+	Accepted  Verdict = iota // on disk now
+	Duplicate                // known already
+	HostFull                 // refused: the host has as many URLs as one host may have
+)
+
+// String is the word for the verdict in logs.
+func (v Verdict) String() string {
+	switch v {
+	case Accepted:
+		return "accepted"
+	case Duplicate:
+		return "duplicate"
+	case HostFull:
+		return "host full"
+	}
+	return "unknown"
+}
+
+// Link is a URL offered to the frontier.
+type Link struct {
+	URL identity.URL
+	// Depth is the number of links from a seed; hops the number of redirects that led here.
+	Depth, Hops uint8
+	Origin      Origin
+	// Sitemap says that the URL is a sitemap, not a page.
+	Sitemap bool
+}
+
+// Kind says what a task fetches.
+type Kind uint8
+
+// A host's robots.txt comes before its pages.
+const (
+	Page Kind = iota
+	Robots
+	Sitemap
+)
+
+// String is the word for the kind in logs.
+func (k Kind) String() string {
+	switch k {
+	case Page:
+		return "page"
+	case Robots:
+		return "robots"
+	case Sitemap:
+		return "sitemap"
+	}
+	return "unknown"
+}
+
+// Task is one request that may be made now. It holds the right to its server until it is given to Finish.
+type Task struct {
+	Kind Kind
+	URL  identity.URL
+	// Host is whose URL, or whose robots.txt, this is: for a robots.txt that was redirected it is not URL.Host.
+	Host   string
+	Server netip.Addr
+	Origin Origin
+	// Depth, Hops and Attempt (0 is the first) are those of the URL.
+	Depth, Hops, Attempt uint8
+	// Waited is how long the server was kept waiting by politeness before the task.
+	Waited time.Duration
+
+	host    *host
+	server  *server
+	pending *pending
+}
+
+// Ending is how a task ended.
+type Ending uint8
+
+// A page is done, has failed, is dropped without a request, or comes again.
+const (
+	Done    Ending = iota
+	Failed         // asked for and not to be had
+	Dropped        // not to be asked for: robots, blocklist, scope
+	Again          // to be tried again: what went wrong is in Trouble
+)
+
+// Trouble says what kind of failure asks for another try, and so how long the wait is and who waits.
+type Trouble uint8
+
+// Kinds of trouble.
+const (
+	NoTrouble   Trouble = iota
+	Unreachable         // no connection: the host waits by RetryConnect, and is given up at its end
+	Broken              // the page broke off or answered 5xx: the URL waits by RetryPage, and fails at its end
+	Busy                // 429 or 503: the host waits, doubling
+	Interrupted         // this node stopped it: the URL goes back as it was
+)
+
+// Outcome is what became of a task.
+type Outcome struct {
+	Ending  Ending
+	Trouble Trouble
+	// Reason says why, in words: it is counted and logged.
+	Reason string
+	// Elapsed is the time of the download, 0 where no request was made.
+	Elapsed time.Duration
+	// Asked says that a request went to the server, so that its clock starts.
+	Asked bool
+	// RetryAfter is what the server asked for, 0 for nothing.
+	RetryAfter time.Duration
+	// Links are the URLs found; they are on disk before the task is.
+	Links []Link
+	// Robots is the answer of a task of that kind.
+	Robots *RobotsOutcome
+}
+
+// RobotsOutcome says what is known of a host's robots.txt now. Zero Lifetime means that it is still unknown: the host
+// waits by the Trouble of the outcome, or asks again at Redirect.
+type RobotsOutcome struct {
+	Body       []byte // kept for the next start, opaque
+	Lifetime   time.Duration
+	CrawlDelay time.Duration
+	Redirect   *identity.URL
+}
+
+// Finished counts the answers to the links of an outcome.
+type Finished struct {
+	Accepted, Duplicate, Refused int
+	// Ending is how the task ended at last: Failed instead of Again where no attempt is left.
+	Ending Ending
+	// NextAttempt is when a URL that comes again is tried; zero when it does not.
+	NextAttempt time.Time
+	// GaveUp is true when this failure was the last that the host was granted; its pending URLs were dropped.
+	GaveUp  bool
+	Dropped int
+}

@@ -1,0 +1,364 @@
+package frontier
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+// workbench is the volatile half of the frontier: what can be asked for now, and what next. It is a structure of
+// queues and heaps without locks, clocks or disks: time is an argument, and the caller holds the frontier's lock.
+//
+// A host is in exactly one place: being read; in unresolved; with a resolver; asleep until a time (in its server's
+// heap, or in sleepers while it has no server); in a queue of its server; or with a fetcher. A server with a free
+// place is in the timer until its next request is allowed, and then in the ready queues of the origins that its
+// hosts have URLs of. Queues of servers may hold a stale entry; it is skipped when its turn comes.
+type workbench struct {
+	cfg        Config
+	rules      rules
+	rnd        *rand.Rand
+	hosts      map[string]*host
+	servers    map[netip.Addr]*server
+	unresolved fifo[*host]
+	sleepers   hostHeap
+	timer      serverHeap
+	ready      [origins]fifo[*server]
+	inFlight   int
+	resolving  int
+	reading    int
+	// refills are hosts whose window should be filled from disk.
+	refills []*host
+}
+
+func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
+	return &workbench{cfg: cfg, rules: r, rnd: rnd,
+		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server)}
+}
+
+// enter puts a host on the workbench that is being read from disk.
+func (w *workbench) enter(name string) *host {
+	h := &host{name: name, place: loading, reading: true}
+	w.hosts[name] = h
+	w.reading++
+	return h
+}
+
+// loadedHost ends the reading that enter began.
+func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
+	w.reading--
+	h.reading = false
+	h.place = unplaced
+	h.leftover = rec.partial
+	h.notBefore, h.level, h.crawlDelay = rec.notBefore, rec.level, rec.crawlDelay
+	h.lastRequest, h.robotsUntil = rec.lastRequest, rec.robotsUntil
+	if h.notBefore.After(now) {
+		h.why = "backing off since before the restart"
+	}
+	w.settle(h, now)
+}
+
+// fill puts blocks read from disk into a host's window; more says that others follow, known is what was known to be on
+// disk when the reading began.
+func (w *workbench) fill(h *host, origin Origin, blocks []loadedBlock, more bool, known uint64) {
+	for _, b := range blocks {
+		h.take(&blockRef{seq: b.seq, n: len(b.entries), origin: origin}, b.entries)
+	}
+	switch {
+	case more:
+		h.known[origin] = max(h.known[origin], h.loaded[origin]+1)
+	case h.known[origin] == known:
+		// All that was known has been read or is done; nothing was written meanwhile.
+		h.known[origin] = h.loaded[origin]
+	}
+}
+
+// offer tells of a block that was just written. It reports whether the host is on the workbench.
+func (w *workbench) offer(o offered, now time.Time) bool {
+	h := w.hosts[o.host]
+	if h == nil {
+		return false
+	}
+	origin := o.ref.origin
+	room := h.window[origin].len() < w.cfg.WindowURLs
+	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
+		h.take(o.ref, cloned(o.entries))
+	} else {
+		h.known[origin] = max(h.known[origin], o.ref.seq)
+	}
+	if !h.reading {
+		w.settle(h, now)
+	}
+	return true
+}
+
+// settle puts a host where it belongs now. It is called after everything that changes a host.
+func (w *workbench) settle(h *host, now time.Time) {
+	if h.place == loading || h.place == resolving {
+		return
+	}
+	w.rouse(h)
+	h.revive(now)
+	if h.onDisk() && !h.reading && h.windowed() <= w.cfg.WindowURLs/2 {
+		h.reading = true
+		w.reading++
+		w.refills = append(w.refills, h)
+	}
+	due, work := h.due()
+	if !work {
+		if !h.onDisk() && h.inFlight == 0 && !h.reading {
+			w.leave(h, now)
+		} else if h.server != nil {
+			w.settleServer(h.server, now)
+		}
+		return
+	}
+	if h.place == placed && h.inFlight == 0 && (now.After(h.placedUntil) || h.placedName != h.dialName()) {
+		w.unplace(h, now)
+	}
+	if h.place == unplaced {
+		if due.After(now) {
+			w.sleep(&w.sleepers, h, due)
+		} else if !h.queued[0] {
+			h.queued[0] = true
+			w.unresolved.push(h)
+		}
+		return
+	}
+	if w.eligible(h) {
+		if due.After(now) {
+			w.sleep(&h.server.sleepers, h, due)
+		} else {
+			for o := range h.window {
+				if h.window[o].len() > 0 && !h.queued[o] {
+					h.queued[o] = true
+					h.server.queue[o].push(h)
+				}
+			}
+		}
+	}
+	w.settleServer(h.server, now)
+}
+
+// eligible says that nothing but time keeps the host from a request: a host of a server that takes one request at a
+// time has none under way, no page is asked for while its robots.txt is, and its server is that of the next URL.
+func (w *workbench) eligible(h *host) bool {
+	return h.place == placed && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
+}
+
+func (w *workbench) sleep(q *hostHeap, h *host, until time.Time) {
+	h.wake, h.sleeping = until, true
+	heap.Push(q, h)
+}
+
+// rouse takes a host out of the heap it sleeps in.
+func (w *workbench) rouse(h *host) {
+	if !h.sleeping {
+		return
+	}
+	h.sleeping = false
+	if h.server != nil {
+		heap.Remove(&h.server.sleepers, h.heapIndex)
+	} else {
+		heap.Remove(&w.sleepers, h.heapIndex)
+	}
+}
+
+// unplace takes a host from its server; its name will be resolved again.
+func (w *workbench) unplace(h *host, now time.Time) {
+	w.rouse(h)
+	s := h.server
+	h.server, h.place = nil, unplaced
+	h.queued = [origins]bool{} // entries in the server's queues are stale now
+	s.hosts--
+	w.settleServer(s, now)
+}
+
+// leave takes a host off the workbench. Its URLs, if any are left, are on disk.
+func (w *workbench) leave(h *host, now time.Time) {
+	w.rouse(h)
+	if h.server != nil {
+		s := h.server
+		h.server = nil
+		s.hosts--
+		w.settleServer(s, now)
+	}
+	h.queued = [origins]bool{}
+	h.place = loading
+	delete(w.hosts, h.name)
+}
+
+// next hands out a host to resolve, if there is one.
+func (w *workbench) nextUnresolved(now time.Time) *host {
+	w.wakeUnplaced(now)
+	for w.unresolved.len() > 0 {
+		h := w.unresolved.pop()
+		if h.place != unplaced || w.hosts[h.name] != h || !h.queued[0] {
+			continue
+		}
+		h.queued[0] = false
+		h.place = resolving
+		w.resolving++
+		return h
+	}
+	return nil
+}
+
+func (w *workbench) wakeUnplaced(now time.Time) {
+	for len(w.sleepers) > 0 && !w.sleepers[0].wake.After(now) {
+		w.settle(w.sleepers[0], now)
+	}
+}
+
+// placeHost gives a host that was with a resolver its server.
+func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, now time.Time) {
+	w.resolving--
+	h.addrs = addrs
+	h.placedName = h.dialName()
+	w.seat(h, addrs[0], now.Add(ttl), now)
+}
+
+// seat puts a host without a server at one.
+func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
+	s := w.servers[addr]
+	if s == nil {
+		s = &server{addr: addr, parallel: w.rules.parallel(addr)}
+		w.servers[addr] = s
+		// The host remembers its last request from before; its server may have been the same.
+		if gap := w.rules.gap(addr, h.crawlDelay, 0, 0); h.lastRequest.Add(gap).After(now) {
+			s.next = h.lastRequest.Add(gap)
+		}
+	}
+	s.hosts++
+	h.server, h.place, h.placedUntil = s, placed, until
+	w.settle(h, now)
+}
+
+// settleServer puts a server where it belongs now: the timer, the ready queues, or nowhere.
+func (w *workbench) settleServer(s *server, now time.Time) {
+	if s.inFlight >= s.parallel {
+		w.untime(s)
+		return
+	}
+	for len(s.sleepers) > 0 && !s.sleepers[0].wake.After(now) {
+		h := s.sleepers[0]
+		w.rouse(h)
+		w.settle(h, now) // comes back here
+		return
+	}
+	queued := s.queuedHosts() > 0
+	if !queued && len(s.sleepers) == 0 {
+		w.untime(s)
+		if s.hosts == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
+			delete(w.servers, s.addr)
+		} else if s.hosts == 0 && s.inFlight == 0 && s.next.After(now) {
+			w.time(s, s.next) // forgotten once its clock has run down
+		}
+		return
+	}
+	due := s.next
+	if !queued {
+		due = later(due, s.sleepers[0].wake)
+	}
+	if due.After(now) {
+		w.time(s, due)
+		return
+	}
+	w.untime(s)
+	if s.ready == [origins]bool{} {
+		s.since = now
+	}
+	for o := range s.queue {
+		if s.queue[o].len() > 0 && !s.ready[o] {
+			s.ready[o] = true
+			w.ready[o].push(s)
+		}
+	}
+}
+
+func (w *workbench) time(s *server, due time.Time) {
+	s.due = due
+	if s.timed {
+		heap.Fix(&w.timer, s.timerAt)
+		return
+	}
+	s.timed = true
+	heap.Push(&w.timer, s)
+}
+
+func (w *workbench) untime(s *server) {
+	if s.timed {
+		s.timed = false
+		heap.Remove(&w.timer, s.timerAt)
+	}
+}
+
+// advance makes ready what time alone kept back.
+func (w *workbench) advance(now time.Time) {
+	for len(w.timer) > 0 && !w.timer[0].due.After(now) {
+		s := w.timer[0]
+		w.untime(s)
+		w.settleServer(s, now)
+	}
+	w.wakeUnplaced(now)
+}
+
+// nextDue is when advance has something to do; false when time alone changes nothing.
+func (w *workbench) nextDue() (time.Time, bool) {
+	var due time.Time
+	found := false
+	if len(w.timer) > 0 {
+		due, found = w.timer[0].due, true
+	}
+	if len(w.sleepers) > 0 && (!found || w.sleepers[0].wake.Before(due)) {
+		due, found = w.sleepers[0].wake, true
+	}
+	return due, found
+}
+
+// cloned copies entries so that they hold on to no page: paths of links are parts of the text they stood in.
+func cloned(entries []entry) []entry {
+	size := 0
+	for _, e := range entries {
+		size += len(e.path)
+	}
+	text := make([]byte, 0, size)
+	for _, e := range entries {
+		text = append(text, e.path...)
+	}
+	all := string(text)
+	out := make([]entry, len(entries))
+	for i, e := range entries {
+		e.path, all = all[:len(e.path)], all[len(e.path):]
+		out[i] = e
+	}
+	return out
+}
+
+// lostHost lets a host wait whose name did not resolve; it reports whether that was the last wait.
+func (w *workbench) lostHost(h *host, reason string, ours bool, now time.Time) (giveUp bool) {
+	w.resolving--
+	h.place = unplaced
+	h.robotsTarget = nil
+	wait, more := schedule(w.rules.RetryName, h.failures, w.rnd)
+	if ours {
+		wait, more = time.Second, true
+	} else {
+		h.failures++
+	}
+	h.notBefore, h.why = now.Add(wait), reason
+	w.settle(h, now)
+	return !more
+}
+
+// evictable says that a host can be sent back to the disk without losing anything but its place.
+func (w *workbench) evictable(h *host) bool {
+	return h.inFlight == 0 && !h.reading && (h.place == placed || h.place == unplaced)
+}
+
+// refilled ends the reading that settle asked for.
+func (w *workbench) refilled(h *host, now time.Time) {
+	w.reading--
+	h.reading = false
+	w.settle(h, now)
+}

@@ -1,0 +1,213 @@
+// Command frontier measures the frontier alone: how many URLs a second it accepts and gives out, and the memory it
+// takes at its peak. Every figure is printed with the number of URLs that were in the frontier at the time.
+//
+//	go run ./scripts/bench/frontier -urls 1000000
+//
+// The URLs come as pages bring them: 50 links a page, 70 % to the page's own host, the others to hosts of a Zipf
+// distribution; all are new. -repeat offers each page that many times more: those links are duplicates.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+func main() {
+	urls := flag.Int("urls", 1_000_000, "URLs to add")
+	hosts := flag.Int("hosts", 100_000, "hosts they belong to")
+	take := flag.Int("take", 500_000, "URLs to take")
+	workers := flag.Int("workers", 64, "fetchers that take; a quarter of them add")
+	repeat := flag.Int("repeat", 0, "times each page is offered again")
+	limit := flag.Int("memory-mib", 384, "soft limit of the Go heap, MiB")
+	dir := flag.String("dir", "", "where to keep the store (default: a temporary folder)")
+	flag.Parse()
+	debug.SetMemoryLimit(int64(*limit) << 20)
+	if err := run(*urls, *hosts, *take, *workers, *repeat, *dir); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(urls, hosts, take, workers, repeat int, dir string) error {
+	if dir == "" {
+		tmp, err := os.MkdirTemp("", "frontier")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(tmp)
+		dir = tmp
+	}
+	cfg, polite := frontier.Default(), frontier.DefaultPoliteness()
+	cfg.MaxHostURLs = 0
+	polite.Own, polite.OwnGap = []string{"10.0.0.0/8"}, 0
+	f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error { return f.Run(ctx) })
+	fmt.Println("| phase | URLs before | URLs | seconds | URLs/s | peak RSS MiB | of it anonymous now MiB |")
+	fmt.Println("|---|---|---|---|---|---|---|")
+	if err := add(ctx, f, urls, hosts, max(1, workers/4), repeat); err != nil {
+		return err
+	}
+	if err := takeAll(ctx, f, take, workers); err != nil {
+		return err
+	}
+	cancel()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	start := time.Now()
+	again, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
+	if err != nil {
+		return err
+	}
+	pending := again.Status().Pending
+	row("resume", int(pending), int(pending), time.Since(start))
+	done, stop := context.WithCancel(context.Background())
+	stop()
+	return again.Run(done)
+}
+
+func row(phase string, before, n int, d time.Duration) {
+	peak, anon := memory()
+	fmt.Printf("| %s | %d | %d | %.1f | %.0f | %d | %d |\n", phase, before, n, d.Seconds(), float64(n)/d.Seconds(), peak, anon)
+}
+
+func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat int) error {
+	var g errgroup.Group
+	var left atomic.Int64
+	left.Store(int64(urls))
+	start := time.Now()
+	mark := start
+	var mu sync.Mutex
+	for w := range workers {
+		g.Go(func() error {
+			rnd := rand.New(rand.NewPCG(1, uint64(w)))
+			zipf := rand.NewZipf(rnd, 1.1, 10, uint64(hosts-1))
+			links := make([]frontier.Link, 50)
+			for left.Add(-50) >= 0 {
+				own := rnd.IntN(hosts)
+				for i := range links {
+					host := own
+					if i%10 >= 7 {
+						host = int(zipf.Uint64())
+					}
+					links[i] = frontier.Link{Depth: 1, URL: identity.URL{Scheme: "https",
+						Host: "www.site-" + strconv.Itoa(host) + ".example.org",
+						Path: "/docs/section-" + strconv.Itoa(rnd.IntN(50)) + "/article-" + strconv.FormatUint(rnd.Uint64()>>16, 16) + ".html"}}
+				}
+				for range 1 + repeat {
+					if _, err := f.Add(ctx, links); err != nil {
+						return err
+					}
+				}
+				mu.Lock()
+				if n := urls - int(left.Load()); time.Since(mark) > 10*time.Second {
+					mark = time.Now()
+					fmt.Fprintf(os.Stderr, "%d added, %.0f/s\n", n, float64(n)/time.Since(start).Seconds())
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	row("add", 0, urls*(1+repeat), time.Since(start))
+	return err
+}
+
+// takeAll takes n URLs and ends them at once: what is measured is the frontier with its disk, not a network.
+func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error {
+	before := int(f.Status().Pending)
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	var g errgroup.Group
+	for range 4 {
+		g.Go(func() error {
+			for {
+				u, err := f.Resolve(ctx)
+				if err != nil {
+					return nil
+				}
+				// One address a host: nothing but the frontier limits the speed.
+				h := identity.URL{Scheme: "https", Host: u.Host, Path: "/"}.Hash()
+				f.Place(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(h), byte(h >> 8), byte(h >> 16)})}, time.Hour)
+			}
+		})
+	}
+	var taken atomic.Int64
+	start := time.Now()
+	for range workers {
+		g.Go(func() error {
+			for {
+				t, err := f.Take(ctx)
+				if err != nil {
+					return nil
+				}
+				out := frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: time.Millisecond}
+				if t.Kind == frontier.Robots {
+					out.Robots = &frontier.RobotsOutcome{Lifetime: time.Hour}
+				} else if taken.Add(1) == int64(n) {
+					defer cancel()
+				}
+				if _, err := f.Finish(parent, t, out); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-f.Quiet():
+				if idle, _ := f.Idle(0); idle {
+					cancel()
+				}
+			}
+		}
+	})
+	err := g.Wait()
+	row("take", before, int(taken.Load()), time.Since(start))
+	return err
+}
+
+// memory is the peak of the resident set and what of it now is not backed by files, MiB; 0 where /proc is missing.
+func memory() (peak, anon int) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 {
+			n, _ := strconv.Atoi(f[1])
+			switch f[0] {
+			case "VmHWM:":
+				peak = n >> 10
+			case "RssAnon:":
+				anon = n >> 10
+			}
+		}
+	}
+	return peak, anon
+}
