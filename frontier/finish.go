@@ -16,7 +16,7 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	h := task.host
 	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()}}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
-		last.robots = &robotsRecord{scheme: schemeName(h.robotsScheme), body: out.Robots.Body}
+		last.robots = &robotsRecord{scheme: task.scheme, body: out.Robots.Body}
 	}
 	f.mu.Unlock()
 	if e.ending != Again {

@@ -135,8 +135,11 @@ func (f *Frontier) Run(ctx context.Context) error {
 		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.watchDisk,
 	} {
 		g.Go(func() error {
-			defer end() // one part that fails takes the others along
-			return part(stop)
+			err := part(stop)
+			if err != nil {
+				end() // one part that fails takes the others along
+			}
+			return err
 		})
 	}
 	err := g.Wait()
@@ -299,6 +302,10 @@ func (f *Frontier) runClock(stop <-chan struct{}) error {
 		f.bench.advance(now)
 		f.clockAt = time.Time{}
 		f.dispatch(now)
+		select {
+		case <-f.kick: // dispatch meant this goroutine, which looks at clockAt anyway
+		default:
+		}
 		if f.clockAt.IsZero() {
 			timer.Reset(time.Hour)
 		} else {
@@ -403,13 +410,26 @@ func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 	return Unplaced{Name: h.dialName(), Host: h.name, host: h}, nil
 }
 
-// Place tells where a host is: its addresses, for how long.
-func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl time.Duration) {
+// Place tells where a host is: its addresses, for how long, and how long it took to find out.
+func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
+	u.host.resolveTook = took
 	f.bench.placeHost(u.host, addrs, ttl, now)
 	f.dispatch(now)
+}
+
+// Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
+// were dropped is returned.
+func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string) (dropped int, err error) {
+	n, err := f.giveUp(ctx, u.Host, reason, time.Now().Add(f.bench.rules.EndedFor))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.bench.lostHost(u.host, reason, true, now)
+	f.dispatch(now)
+	return n, err
 }
 
 // Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of

@@ -47,7 +47,8 @@ type host struct {
 	placedName  string // what was resolved for it
 	placedUntil time.Time
 	addrs       []netip.Addr // what the name resolved to; the server is one of them
-	wake        time.Time    // key in the heap it sleeps in
+	resolveTook time.Duration
+	wake        time.Time // key in the heap it sleeps in
 	heapIndex   int
 
 	notBefore   time.Time

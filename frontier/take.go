@@ -66,7 +66,8 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 // start makes the task for the next URL of a host: the URL itself, or the robots.txt that it needs first.
 func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	s := h.server
-	task := &Task{Host: h.name, Server: s.addr, Origin: o, host: h, server: s}
+	task := &Task{Host: h.name, Server: s.addr, Origin: o, DNS: h.resolveTook, host: h, server: s}
+	h.resolveTook = 0
 	if waited := now.Sub(s.since); waited > 0 {
 		task.Waited = waited
 	}
@@ -89,6 +90,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		task.Depth, task.Hops, task.Attempt = p.depth, p.hops, p.attempt
 		task.pending = &p
 	}
+	task.scheme = schemeName(h.robotsScheme)
 	h.inFlight++
 	h.taken++
 	s.inFlight++
@@ -208,7 +210,7 @@ func (w *workbench) endRobots(task *Task, out Outcome, now time.Time) {
 		return
 	}
 	if r.Lifetime > 0 {
-		h.robotsUntil[h.robotsScheme] = now.Add(r.Lifetime)
+		h.robotsUntil[schemeIndex(task.scheme)] = now.Add(r.Lifetime)
 		h.crawlDelay = r.CrawlDelay
 	}
 }

@@ -99,10 +99,19 @@ type Task struct {
 	Depth, Hops, Attempt uint8
 	// Waited is how long the server was kept waiting by politeness before the task.
 	Waited time.Duration
+	// DNS is how long resolving the name took, for the first task after it; else 0.
+	DNS time.Duration
 
+	// scheme is that of the pages that a robots.txt is asked for.
+	scheme  string
 	host    *host
 	server  *server
 	pending *pending
+}
+
+// RobotsFor is the root of the origin that a task of kind Robots asks for; after redirects it is not Task.URL's.
+func (t *Task) RobotsFor() identity.URL {
+	return identity.URL{Scheme: t.scheme, Host: t.Host, Path: "/"}
 }
 
 // Ending is how a task ended.

@@ -1,0 +1,350 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+// web is a world for the frontier: hosts with addresses, pages that take time, and watchers of the rules.
+type web struct {
+	t       *testing.T
+	f       *Frontier
+	polite  Politeness
+	address func(host string) []netip.Addr
+	// answer says what becomes of a task; nil ends each well.
+	answer func(task *Task) Outcome
+	// took is how long a request takes.
+	took time.Duration
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	busy     map[netip.Addr]int
+	ended    map[netip.Addr]time.Time
+	robots   map[string]bool
+	fetched  map[string]int
+	inFlight int
+	gaps     []time.Duration
+}
+
+func testConfig() (Config, Politeness) {
+	cfg, polite := Default(), DefaultPoliteness()
+	cfg.FilterMiB, cfg.MemtableMiB, cfg.MinFreeMiB = 1, 4, 0
+	polite.MinGap, polite.Factor = time.Second, 1
+	return cfg, polite
+}
+
+// crawl opens a frontier in dir ("" for memory), adds seeds, works with some fetchers until idle or until stop says
+// so, and closes it again. It runs in a bubble of the caller.
+func (w *web) crawl(dir string, cfg Config, polite Politeness, fetchers int, seeds []Link, stop func() bool) {
+	w.t.Helper()
+	f, err := Open(dir, cfg, polite, Deps{Rand: rand.New(rand.NewPCG(1, 2))})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.f, w.polite = f, polite
+	w.busy, w.ended = map[netip.Addr]int{}, map[netip.Addr]time.Time{}
+	if w.fetched == nil {
+		w.fetched, w.robots = map[string]int{}, map[string]bool{}
+	}
+	root, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() {
+		defer cancel()
+		if err := f.Run(root); err != nil {
+			w.t.Error(err)
+		}
+	})
+	ctx, end := context.WithCancel(root)
+	if _, err := f.Add(ctx, seeds); err != nil {
+		w.t.Fatal(err)
+	}
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() { w.resolve(ctx) })
+	}
+	for range fetchers {
+		workers.Go(func() { w.fetch(ctx, root, end, stop) })
+	}
+	workers.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.Quiet():
+			case <-time.After(time.Second):
+			}
+			if idle, _ := f.Idle(time.Minute); idle {
+				end()
+			}
+		}
+	})
+	workers.Wait()
+	cancel()
+	run.Wait()
+}
+
+func (w *web) resolve(ctx context.Context) {
+	for {
+		u, err := w.f.Resolve(ctx)
+		if err != nil {
+			return
+		}
+		if addrs := w.address(u.Name); addrs != nil {
+			w.f.Place(u, addrs, time.Hour, 0)
+		} else if _, err := w.f.Lost(ctx, u, "no such name", false); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *web) fetch(ctx, root context.Context, end func(), stop func() bool) {
+	for {
+		task, err := w.f.Take(ctx)
+		if err != nil {
+			return
+		}
+		w.begin(task)
+		time.Sleep(w.took)
+		out := Outcome{Ending: Done}
+		if w.answer != nil {
+			out = w.answer(task)
+		}
+		out.Asked, out.Elapsed = true, w.took
+		if task.Kind == Robots && out.Robots == nil && out.Trouble == NoTrouble {
+			out.Robots = &RobotsOutcome{Lifetime: time.Hour}
+		}
+		w.over(task, out)
+		if stop != nil && stop() {
+			end()
+			return // as a crash would: the task is never finished
+		}
+		if _, err := w.f.Finish(root, task, out); err != nil {
+			w.t.Errorf("finish %s: %v", task.URL, err)
+		}
+	}
+}
+
+func (w *web) begin(task *Task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy[task.Server]++
+	w.inFlight++
+	if n := w.busy[task.Server]; n > 1 {
+		w.t.Errorf("%d requests at once to %s", n, task.Server)
+	}
+	if last, ok := w.ended[task.Server]; ok {
+		gap := time.Since(last)
+		w.gaps = append(w.gaps, gap)
+		if gap < w.polite.MinGap {
+			w.t.Errorf("%s asked again after %v", task.Server, gap)
+		}
+	}
+	origin := task.URL.Scheme + "://" + task.Host
+	if task.Kind == Robots {
+		return
+	}
+	if !w.robots[origin] {
+		w.t.Errorf("%s asked for before the robots.txt of its origin", task.URL)
+	}
+	w.fetched[task.URL.String()]++
+}
+
+func (w *web) over(task *Task, out Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy[task.Server]--
+	w.inFlight--
+	w.ended[task.Server] = time.Now()
+	if out.Robots != nil && out.Robots.Lifetime > 0 {
+		w.robots[task.RobotsFor().Scheme+"://"+task.Host] = true
+	}
+}
+
+func page(host string, i int) Link {
+	return Link{URL: identity.URL{Scheme: "http", Host: host, Path: fmt.Sprintf("/page/%d.html", i)}}
+}
+
+// shared puts each 3 hosts on one address.
+func shared(host string) []netip.Addr {
+	var n int
+	fmt.Sscanf(host, "h%d.test", &n)
+	return []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(n / 3)})}
+}
+
+func TestCrawlTakesEachURLOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.FrontHosts, cfg.WindowURLs, cfg.HostBudget = 7, 5, 4
+		var seeds []Link
+		for h := range 20 {
+			for i := range 30 {
+				seeds = append(seeds, page(fmt.Sprintf("h%d.test", h), i))
+			}
+		}
+		w := &web{t: t, took: 100 * time.Millisecond, address: shared}
+		w.crawl("", cfg, polite, 8, append(seeds, seeds...), nil)
+		if len(w.fetched) != len(seeds) {
+			t.Errorf("%d of %d URLs fetched", len(w.fetched), len(seeds))
+		}
+		for u, n := range w.fetched {
+			if n != 1 {
+				t.Errorf("%s fetched %d times", u, n)
+			}
+		}
+		s := w.f.Status()
+		if s.Pending != 0 || s.Accepted != uint64(len(seeds)) || s.Duplicate != uint64(len(seeds)) || s.Done != s.Accepted {
+			t.Errorf("books do not balance: %+v", s.Totals)
+		}
+	})
+}
+
+// A crash is a frontier that is left with tasks unfinished; what comes after must repeat those at most.
+func TestCrashRepeatsOnlyWhatWasInFlight(t *testing.T) {
+	dir := t.TempDir()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var seeds []Link
+	for h := range 9 {
+		for i := range 40 {
+			seeds = append(seeds, page(fmt.Sprintf("h%d.test", h), i))
+		}
+	}
+	const fetchers = 4
+	w := &web{took: 50 * time.Millisecond, address: shared}
+	crashes := 0
+	for round := range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			cfg.WindowURLs = 10
+			polite.MinGap, polite.Factor = 10*time.Millisecond, 0
+			left := 5 + rnd.IntN(30)
+			var mu sync.Mutex
+			down := false
+			w.t = t
+			w.crawl(dir, cfg, polite, fetchers, seeds, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				left--
+				down = down || left <= 0
+				return down
+			})
+			if down {
+				crashes++
+			}
+		})
+		if len(w.fetched) == len(seeds) && w.f.Status().Pending == 0 {
+			t.Logf("done after %d rounds, %d crashes", round+1, crashes)
+			break
+		}
+	}
+	if len(w.fetched) != len(seeds) {
+		t.Fatalf("%d of %d URLs fetched", len(w.fetched), len(seeds))
+	}
+	repeats := 0
+	for _, n := range w.fetched {
+		repeats += n - 1
+	}
+	if repeats > crashes*fetchers {
+		t.Errorf("%d downloads repeated after %d crashes with %d fetchers", repeats, crashes, fetchers)
+	}
+	if crashes < 5 {
+		t.Errorf("only %d crashes: the test does not test", crashes)
+	}
+}
+
+func TestLinksAreOnDiskBeforeTheirPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		w := &web{t: t, took: time.Millisecond, address: shared}
+		// A tree: page i links to 2i+1 and 2i+2, on hosts that change.
+		const n = 500
+		at := func(i int) Link { return page(fmt.Sprintf("h%d.test", i%13), i) }
+		w.answer = func(task *Task) Outcome {
+			var i int
+			fmt.Sscanf(task.URL.Path, "/page/%d.html", &i)
+			out := Outcome{Ending: Done}
+			for _, k := range []int{2*i + 1, 2*i + 2} {
+				if task.Kind == Page && k < n {
+					out.Links = append(out.Links, at(k))
+				}
+			}
+			return out
+		}
+		w.crawl("", cfg, polite, 5, []Link{at(0)}, nil)
+		if len(w.fetched) != n {
+			t.Errorf("%d of %d pages found", len(w.fetched), n)
+		}
+	})
+}
+
+func TestHostFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.MaxHostURLs = 25
+		w := &web{t: t, took: time.Millisecond, address: shared}
+		w.answer = func(task *Task) Outcome { // an endless calendar
+			var i int
+			fmt.Sscanf(task.URL.Path, "/page/%d.html", &i)
+			out := Outcome{Ending: Done}
+			if task.Kind == Page {
+				out.Links = []Link{page(task.Host, i+1), page(task.Host, i+1000)}
+			}
+			return out
+		}
+		w.crawl("", cfg, polite, 3, []Link{page("h1.test", 0)}, nil)
+		if len(w.fetched) != 25 {
+			t.Errorf("%d pages fetched of a host that may have 25", len(w.fetched))
+		}
+		if w.f.Status().Reasons["host full"] == 0 {
+			t.Error("the refusal has no reason in the books")
+		}
+	})
+}
+
+func TestDroppedHostIsForgottenAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		f, err := Open("", cfg, polite, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { f.Run(ctx) })
+		var links []Link
+		for i := range 300 {
+			links = append(links, page("h1.test", i))
+		}
+		if _, err := f.Add(ctx, links); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := f.DropHost(ctx, "h1.test", "blocked: test"); err != nil || n != 300 {
+			t.Fatalf("dropped %d, %v", n, err)
+		}
+		if s := f.Status(); s.Pending != 0 || s.Dropped != 300 || s.Reasons["blocked: test"] != 300 {
+			t.Errorf("books after the drop: %+v", s.Totals)
+		}
+		verdicts, err := f.Add(ctx, links[:10])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range verdicts {
+			if v != Accepted && v != Duplicate {
+				t.Errorf("verdict %v", v)
+			}
+		}
+		cancel()
+		run.Wait()
+		if _, err := f.Add(t.Context(), links); !errors.Is(err, ErrClosed) {
+			t.Errorf("add to a closed frontier: %v", err)
+		}
+	})
+}

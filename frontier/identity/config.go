@@ -1,0 +1,149 @@
+package identity
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The values of Config.SeedScope.
+const (
+	// ScopeAny: the seeds limit nothing.
+	ScopeAny = "any"
+	// ScopeHost: the hosts of the seeds, port included.
+	ScopeHost = "host"
+	// ScopeDomain: the registrable domains of the seeds.
+	ScopeDomain = "domain"
+	// ScopePrefix: the directories of the seeds and all below, by http and https.
+	ScopePrefix = "prefix"
+)
+
+// Config says which URLs belong to a crawl. All nodes of a crawl need the same one: a link that one node sends and
+// another refuses is lost work.
+type Config struct {
+	// TrackingParams are names of query parameters that are removed from every link, since they say where a visitor came
+	// from and not what is shown. A * at the end stands for any rest: "utm_*". A name that begins with a semicolon is a
+	// parameter in the path: ";jsessionid" of /a;jsessionid=1?b. Names match as written, in their own case. More names
+	// mean fewer duplicates; a name that matters to a site loses pages of it.
+	TrackingParams []string `toml:"tracking_params"`
+	// MaxURLBytes is the longest URL taken, in bytes as serialised, 16 to 8192. Long URLs cost memory and disk; few pages
+	// of worth have any above 2,000.
+	MaxURLBytes int `toml:"max_url_bytes"`
+	// MaxDepth is the largest distance from a seed in links: seeds have 0. 0 means no limit.
+	MaxDepth int `toml:"max_depth"`
+	// MaxHops is the longest chain of redirects to a page.
+	MaxHops int `toml:"max_hops"`
+	// Include is what is in scope besides the scope of the seeds. With nothing in it, and SeedScope "any", everything is.
+	Include Match `toml:"include"`
+	// Exclude is what is never in scope, whatever includes it.
+	Exclude Match `toml:"exclude"`
+	// SeedScope is what the seeds bring into scope: "any", "host", "domain" or "prefix". All but "any" need seeds.
+	SeedScope string `toml:"seed_scope"`
+	// Traps are the bounds that URLs out of endless sites break.
+	Traps Traps `toml:"traps"`
+}
+
+// Match names a set of URLs: those that any of its entries matches.
+type Match struct {
+	// Hosts are authorities ("www.example.org", "example.org:8080"), or "*.example.org" for that name and all below it at
+	// any port.
+	Hosts []string `toml:"hosts"`
+	// Prefixes are beginnings of URLs: "https://example.org/docs/". Without scheme they hold for http and https. They
+	// match byte by byte: "example.org/docs" matches /docs2, too.
+	Prefixes []string `toml:"prefixes"`
+	// Domains are registrable domains ("example.co.uk"); any name below one stands for it.
+	Domains []string `toml:"domains"`
+}
+
+// Traps bounds what a URL may look like. Lower values stop endless sites earlier and lose more pages of odd ones.
+type Traps struct {
+	// MaxLabels is the largest number of labels in a name, 4 (as many as an IPv4 address seems to have) to 127. Some name
+	// servers answer to any.
+	MaxLabels int `toml:"max_labels"`
+	// MaxPathSegments is the largest number of segments in a path, 1 to 64.
+	MaxPathSegments int `toml:"max_path_segments"`
+	// MaxRepeatedSegments is how often one segment may occur in a path, 2 to 64. A cycle of two or more segments may
+	// occur one time less in a row: with 3, /a/a/a and /a/b/a/b pass, /a/a/a/a and /a/b/a/b/a/b do not.
+	MaxRepeatedSegments int `toml:"max_repeated_segments"`
+	// MaxQueryParams is the largest number of parameters in a query, at least 1.
+	MaxQueryParams int `toml:"max_query_params"`
+	// MaxRepeatedParam is how often one name of a parameter may occur in a query, at least 1.
+	MaxRepeatedParam int `toml:"max_repeated_param"`
+	// MaxEchoes is how often a URL may hold its own address in its query, 0 or more. One is common (/login?next=/login);
+	// pages that wrap their own address again and again have more.
+	MaxEchoes int `toml:"max_echoes"`
+}
+
+// Default is a crawl of the whole web.
+func Default() Config {
+	return Config{
+		TrackingParams: []string{
+			"utm_*", "mtm_*", "pk_campaign", "pk_kwd", // Google Analytics, Matomo
+			"gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "_ga", "_gl", // Google
+			"fbclid", "igshid", "igsh", "msclkid", "yclid", "ysclid", "ttclid", "twclid", "li_fat_id", "epik", // ads
+			"mc_cid", "mc_eid", "_hsenc", "_hsmi", "__hstc", "__hssc", "__hsfp", "hsCtaTracking", "mkt_tok", // mail
+			"vero_id", "oly_anon_id", "oly_enc_id", "_openstat", "rb_clickid", "wickedid",
+			"PHPSESSID", ";jsessionid", // sessions: each visitor sees different ones
+		},
+		MaxURLBytes: 2048,
+		MaxDepth:    0,
+		MaxHops:     10,
+		SeedScope:   ScopeAny,
+		Traps: Traps{
+			MaxLabels:           10,
+			MaxPathSegments:     32,
+			MaxRepeatedSegments: 3,
+			MaxQueryParams:      32,
+			MaxRepeatedParam:    5,
+			MaxEchoes:           1,
+		},
+	}
+}
+
+// Validate reports the first field with a value that makes no sense.
+func (c Config) Validate() error {
+	for i, name := range c.TrackingParams {
+		if err := validParam(name); err != nil {
+			return fmt.Errorf("tracking_params[%d]: %w", i, err)
+		}
+	}
+	for _, n := range []struct {
+		field            string
+		value, low, high int
+	}{
+		{"max_url_bytes", c.MaxURLBytes, 16, maxRawBytes},
+		{"max_depth", c.MaxDepth, 0, 1 << 20},
+		{"max_hops", c.MaxHops, 0, 100},
+		{"traps.max_labels", c.Traps.MaxLabels, 4, 127},
+		{"traps.max_path_segments", c.Traps.MaxPathSegments, 1, mostSegments},
+		{"traps.max_repeated_segments", c.Traps.MaxRepeatedSegments, 2, mostSegments},
+		{"traps.max_query_params", c.Traps.MaxQueryParams, 1, maxRawBytes},
+		{"traps.max_repeated_param", c.Traps.MaxRepeatedParam, 1, maxRawBytes},
+		{"traps.max_echoes", c.Traps.MaxEchoes, 0, maxRawBytes},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return fmt.Errorf("%s: %d is not within %d and %d", n.field, n.value, n.low, n.high)
+		}
+	}
+	if err := newMatcher().addAll(c.Include); err != nil {
+		return fmt.Errorf("include.%w", err)
+	}
+	if err := newMatcher().addAll(c.Exclude); err != nil {
+		return fmt.Errorf("exclude.%w", err)
+	}
+	switch c.SeedScope {
+	case ScopeAny, ScopeHost, ScopeDomain, ScopePrefix:
+		return nil
+	}
+	return fmt.Errorf("seed_scope: %q is none of any, host, domain, prefix", c.SeedScope)
+}
+
+func validParam(name string) error {
+	bare := strings.TrimSuffix(strings.TrimPrefix(name, ";"), "*")
+	if bare == "" {
+		return fmt.Errorf("%q names no parameter", name)
+	}
+	if strings.ContainsAny(bare, "*;&=#?/") {
+		return fmt.Errorf("%q holds a character that no name has; * stands at the end only", name)
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package identity
+
+import (
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// What the parser does with a byte of a path or a query.
+const (
+	refuse = iota // not for the fast path: controls, backslash, and what ends the part
+	keep          // stays as it is
+	encode        // percent-encoded
+)
+
+// Source of both tables: the path and the special-query percent-encode sets of the standard. The caret is left to the
+// parser: the standard changed its mind about it.
+var (
+	pathClass  = classes("!$%&'()*+,-./:;=@[]_|~", " \"<>`{}")
+	queryClass = classes("!$%&()*+,-./:;=?@[\\]_`{|}~", " \"'<>")
+)
+
+func classes(kept, encoded string) (table [256]uint8) {
+	for c := range table {
+		switch b := byte(c); {
+		case 'a' <= b|0x20 && b|0x20 <= 'z', '0' <= b && b <= '9', strings.IndexByte(kept, b) >= 0:
+			table[c] = keep
+		case c >= utf8.RuneSelf, strings.IndexByte(encoded, b) >= 0:
+			table[c] = encode
+		}
+	}
+	return table
+}
+
+// fast resolves a trimmed link without the parser, by cutting strings, where the outcome is certain; ok is false where
+// it is not. The base is an identity or zero.
+func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
+	if at := schemeEnd(ref); at > 0 {
+		scheme := ""
+		switch ref[:at] {
+		case "http":
+			scheme = "http"
+		case "https":
+			scheme = "https"
+		default:
+			return foreign(ref)
+		}
+		rest := ref[at+1:]
+		if len(rest) < 2 || rest[0] != '/' || rest[1] != '/' {
+			return URL{}, 0, false
+		}
+		return fastAuthority(scheme, rest[2:])
+	}
+	if base.Host == "" {
+		return URL{}, 0, false
+	}
+	if ref == "" {
+		return base, Accepted, true
+	}
+	u = URL{Scheme: base.Scheme, Host: base.Host}
+	path := base.Path
+	if at := strings.IndexByte(path, '?'); at >= 0 {
+		path = path[:at]
+	}
+	switch ref[0] {
+	case '/':
+		if len(ref) > 1 && ref[1] == '/' {
+			return fastAuthority(base.Scheme, ref[2:])
+		}
+		u.Path, ok = fastPath("", ref)
+	case '?':
+		u.Path, ok = fastPath(path, ref)
+	default:
+		dir, rest := climb(path[:strings.LastIndexByte(path, '/')+1], ref)
+		u.Path, ok = fastPath(dir, rest)
+	}
+	return u, Accepted, ok
+}
+
+// schemeEnd is where the colon after the scheme of a link stands; 0 where it has none.
+func schemeEnd(ref string) int {
+	for i := range len(ref) {
+		switch c := ref[i]; {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case c == ':':
+			return i
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// foreign answers links whose scheme is not of the web, however long they are: mailto, javascript, data.
+func foreign(ref string) (URL, Reason, bool) {
+	at := schemeEnd(ref)
+	if at == 0 || strings.EqualFold(ref[:at], "http") || strings.EqualFold(ref[:at], "https") {
+		return URL{}, 0, false
+	}
+	return URL{}, Scheme, true
+}
+
+// fastAuthority takes what follows the // of a URL.
+func fastAuthority(scheme, s string) (URL, Reason, bool) {
+	end := nameEnd(s)
+	if end == 0 {
+		return URL{}, 0, false
+	}
+	u := URL{Scheme: scheme, Host: s[:end]}
+	if end < len(s) && s[end] == ':' {
+		start, port := end+1, 0
+		for end = start; end < len(s) && '0' <= s[end] && s[end] <= '9' && port <= 0xffff; end++ {
+			port = port*10 + int(s[end]-'0')
+		}
+		switch {
+		case end == start:
+			// A colon without a port is dropped.
+		case s[start] == '0' || port > 0xffff:
+			return URL{}, 0, false
+		case port != int(defaultPort(scheme)):
+			u.Host = s[:end]
+		}
+	}
+	rest, ok := s[end:], true
+	switch {
+	case rest == "":
+		u.Path = "/"
+	case rest[0] == '/':
+		u.Path, ok = fastPath("", rest)
+	case rest[0] == '?':
+		u.Path, ok = fastPath("/", rest)
+	default:
+		return URL{}, 0, false
+	}
+	return u, Accepted, ok
+}
+
+// nameEnd is the length of the name or IPv4 address in normal form that s begins with; 0 where it begins with none, or
+// with one that is the parser's to judge: Punycode, addresses in odd forms, labels with odd hyphens.
+func nameEnd(s string) int {
+	label, end := 0, 0
+	for end < len(s) {
+		c := s[end]
+		if c == '.' {
+			if !plainLabel(s[label:end]) {
+				return 0
+			}
+			label = end + 1
+		} else if ('a' > c || c > 'z') && ('0' > c || c > '9') && c != '-' {
+			break
+		}
+		end++
+	}
+	if end > 253 || !plainLabel(s[label:end]) {
+		return 0
+	}
+	if c := s[label]; c <= '9' {
+		if ip, err := netip.ParseAddr(s[:end]); err != nil || !ip.Is4() {
+			return 0
+		}
+	}
+	return end
+}
+
+func plainLabel(label string) bool {
+	n := len(label)
+	return n > 0 && n <= 63 && label[0] != '-' && label[n-1] != '-' && (n < 4 || label[2:4] != "--")
+}
+
+// climb follows the dot segments that a relative link begins with, and gives the directory they lead to and the rest.
+func climb(dir, ref string) (string, string) {
+	for ref != "" && ref[0] == '.' {
+		dots := 1
+		if len(ref) > 1 && ref[1] == '.' {
+			dots = 2
+		}
+		ends := len(ref) == dots || ref[dots] == '?'
+		if !ends && ref[dots] != '/' {
+			break
+		}
+		if dots == 2 && len(dir) > 1 {
+			dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]
+		}
+		ref = ref[dots:]
+		if ends {
+			break
+		}
+		ref = ref[1:]
+	}
+	return dir, ref
+}
+
+// fastPath brings a path with its query, or a part of one, into normal form and puts it behind dir, which is in normal
+// form already; ok is false when it has dot segments or bytes that are the parser's to judge.
+func fastPath(dir, s string) (path string, ok bool) {
+	query, encoding, ok := scan(s)
+	if !ok {
+		return "", false
+	}
+	if query == len(s)-1 {
+		s = s[:query]
+	}
+	if !encoding {
+		return dir + s, true
+	}
+	// Text that is not UTF-8 is the parser's.
+	if !utf8.ValidString(s) {
+		return "", false
+	}
+	const hex = "0123456789ABCDEF"
+	var stack [512]byte
+	b := append(stack[:0], dir...)
+	class := &pathClass
+	for i := range len(s) {
+		if i == query {
+			class = &queryClass
+		}
+		if c := s[i]; class[c] == encode {
+			b = append(b, '%', hex[c>>4], hex[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b), true
+}
+
+// scan looks over a path with its query: where the question mark stands (or the end), and whether bytes need encoding.
+func scan(s string) (query int, encoding, ok bool) {
+	start := true
+	for query < len(s) {
+		c := s[query]
+		if c == '?' {
+			break
+		}
+		if start && (c == '.' || c == '%') && dotSegment(s[query:]) {
+			return 0, false, false
+		}
+		start = c == '/'
+		if class := pathClass[c]; class != keep {
+			if class == refuse {
+				return 0, false, false
+			}
+			encoding = true
+		}
+		query++
+	}
+	for i := query; i < len(s); i++ {
+		if class := queryClass[s[i]]; class != keep {
+			if class == refuse {
+				return 0, false, false
+			}
+			encoding = true
+		}
+	}
+	return query, encoding, true
+}
+
+// dotSegment reports whether the first segment of s means "here" or "up": one or two dots, each as itself or as %2e.
+func dotSegment(s string) bool {
+	dots := 0
+	for s != "" && s[0] != '/' && s[0] != '?' {
+		switch {
+		case s[0] == '.':
+			s = s[1:]
+		case len(s) >= 3 && s[0] == '%' && s[1] == '2' && s[2]|0x20 == 'e':
+			s = s[3:]
+		default:
+			return false
+		}
+		dots++
+	}
+	return dots == 1 || dots == 2
+}

@@ -1,0 +1,109 @@
+package identity
+
+import (
+	"slices"
+	"strings"
+)
+
+// params are the parameters that are removed from URLs, by where they stand. Immutable.
+type params struct {
+	query, path names
+}
+
+// names is a set of names, some of them beginnings of names.
+type names struct {
+	exact  map[string]struct{}
+	begins []string
+	// first holds the first bytes of all names: most parameters are told from them by one look.
+	first [256]bool
+}
+
+func newParams(list []string) params {
+	p := params{query: names{exact: map[string]struct{}{}}, path: names{exact: map[string]struct{}{}}}
+	for _, name := range list {
+		set := &p.query
+		if rest, ok := strings.CutPrefix(name, ";"); ok {
+			set, name = &p.path, rest
+		}
+		set.first[name[0]] = true
+		if begin, ok := strings.CutSuffix(name, "*"); ok {
+			set.begins = append(set.begins, begin)
+		} else {
+			set.exact[name] = struct{}{}
+		}
+	}
+	return p
+}
+
+// has reports whether the set holds the name of a parameter, given as "name=value" or "name".
+func (n *names) has(param string) bool {
+	if param == "" || !n.first[param[0]] {
+		return false
+	}
+	name, _, _ := strings.Cut(param, "=")
+	if _, ok := n.exact[name]; ok {
+		return true
+	}
+	return slices.ContainsFunc(n.begins, func(begin string) bool { return strings.HasPrefix(name, begin) })
+}
+
+// strip removes the parameters from a path with its query. The others keep their order and form. Text without any comes
+// back as it is, without allocation.
+func (p *params) strip(s string) string {
+	path, query, _ := strings.Cut(s, "?")
+	shorter := p.stripPath(path)
+	if len(shorter) == len(path) && !p.inQuery(query) {
+		return s
+	}
+	var stack [512]byte
+	b := append(stack[:0], shorter...)
+	separator := byte('?')
+	for rest, more := query, query != ""; more; {
+		var param string
+		param, rest, more = strings.Cut(rest, "&")
+		if p.query.has(param) {
+			continue
+		}
+		b = append(append(b, separator), param...)
+		separator = '&'
+	}
+	// A question mark alone is no query.
+	if len(b) == len(shorter)+1 {
+		b = b[:len(shorter)]
+	}
+	return string(b)
+}
+
+func (p *params) inQuery(query string) bool {
+	for rest, more := query, query != ""; more; {
+		var param string
+		if param, rest, more = strings.Cut(rest, "&"); p.query.has(param) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *params) stripPath(path string) string {
+	for from := 0; ; {
+		at := strings.IndexByte(path[from:], ';')
+		if at < 0 {
+			return path
+		}
+		at += from
+		end := len(path)
+		if next := strings.IndexAny(path[at+1:], ";/"); next >= 0 {
+			end = at + 1 + next
+		}
+		from = at + 1
+		if !p.path.has(path[at+1 : end]) {
+			continue
+		}
+		// What is left of the segment must not mean another directory: /a/..;jsessionid=1/b stays.
+		shorter := path[:at] + path[end:]
+		if dotSegment(shorter[strings.LastIndexByte(path[:at], '/')+1:]) {
+			continue
+		}
+		path, from = shorter, at
+	}
+}

@@ -1,0 +1,176 @@
+package identity
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// matcher is a Match made ready: lookups in maps, without allocations. Once filled, it is safe for concurrent use.
+type matcher struct {
+	hosts map[string]struct{}
+	// below holds names that stand for themselves and all names below.
+	below    map[string]struct{}
+	domains  map[string]struct{}
+	prefixes map[string][]prefix
+	recent   [256]atomic.Pointer[known]
+}
+
+// prefix is a beginning of paths on one host; scheme "" is both.
+type prefix struct{ scheme, path string }
+
+func newMatcher() *matcher {
+	return &matcher{
+		hosts:    map[string]struct{}{},
+		below:    map[string]struct{}{},
+		domains:  map[string]struct{}{},
+		prefixes: map[string][]prefix{},
+	}
+}
+
+func (m *matcher) empty() bool {
+	return len(m.hosts)+len(m.below)+len(m.domains)+len(m.prefixes) == 0
+}
+
+// addAll adds the entries of a Match. The error begins with the field and the number of the entry.
+func (m *matcher) addAll(match Match) error {
+	for i, entry := range match.Hosts {
+		if err := m.addHost(entry); err != nil {
+			return fmt.Errorf("hosts[%d]: %w", i, err)
+		}
+	}
+	for i, entry := range match.Prefixes {
+		if err := m.addPrefix(entry); err != nil {
+			return fmt.Errorf("prefixes[%d]: %w", i, err)
+		}
+	}
+	for i, entry := range match.Domains {
+		u, err := parseHost(entry)
+		if err != nil {
+			return fmt.Errorf("domains[%d]: %w", i, err)
+		}
+		if u.Name() != u.Host {
+			return fmt.Errorf("domains[%d]: %q is no name", i, entry)
+		}
+		m.domains[RegistrableDomain(u.Host)] = struct{}{}
+	}
+	return nil
+}
+
+func (m *matcher) addHost(entry string) error {
+	name, wild := strings.CutPrefix(entry, "*.")
+	u, err := parseHost(name)
+	if err != nil {
+		return err
+	}
+	if !wild {
+		m.hosts[u.Host] = struct{}{}
+		return nil
+	}
+	if u.Name() != u.Host || isAddress(u.Host) {
+		return fmt.Errorf("%q: only a name without port has names below it", entry)
+	}
+	m.below[u.Host] = struct{}{}
+	return nil
+}
+
+// parseHost brings an authority from a config into normal form. The default port of either scheme is dropped.
+func parseHost(entry string) (URL, error) {
+	if strings.ContainsAny(entry, "/\\?#@* ") || entry == "" {
+		return URL{}, fmt.Errorf("%q is no host", entry)
+	}
+	scheme := "http://"
+	if strings.HasSuffix(entry, ":443") {
+		scheme = "https://"
+	}
+	return Parse(scheme + entry)
+}
+
+func (m *matcher) addPrefix(entry string) error {
+	raw := withScheme(entry)
+	u, err := Parse(raw)
+	if err != nil {
+		return err
+	}
+	p := prefix{scheme: u.Scheme, path: u.Path}
+	if raw != entry {
+		p.scheme = ""
+	}
+	m.prefixes[u.Host] = append(m.prefixes[u.Host], p)
+	return nil
+}
+
+// addSeed adds what a seed brings into scope.
+func (m *matcher) addSeed(u URL, scope string) {
+	switch scope {
+	case ScopeHost:
+		m.hosts[u.Host] = struct{}{}
+	case ScopeDomain:
+		m.domains[RegistrableDomain(u.Host)] = struct{}{}
+	case ScopePrefix:
+		path, _, _ := strings.Cut(u.Path, "?")
+		dir := prefix{path: path[:strings.LastIndexByte(path, '/')+1]}
+		// Seeds of one host may be many and share few directories; a wider one covers the others.
+		kept := m.prefixes[u.Host][:0:0]
+		for _, have := range m.prefixes[u.Host] {
+			if have.covers(dir) {
+				return
+			}
+			if !dir.covers(have) {
+				kept = append(kept, have)
+			}
+		}
+		m.prefixes[u.Host] = append(kept, dir)
+	}
+}
+
+func (p prefix) covers(other prefix) bool {
+	return (p.scheme == "" || p.scheme == other.scheme) && strings.HasPrefix(other.path, p.path)
+}
+
+// match reports whether any entry matches.
+func (m *matcher) match(u URL) bool {
+	if _, ok := m.hosts[u.Host]; ok {
+		return true
+	}
+	if len(m.prefixes) > 0 {
+		for _, p := range m.prefixes[u.Host] {
+			if (p.scheme == "" || p.scheme == u.Scheme) && strings.HasPrefix(u.Path, p.path) {
+				return true
+			}
+		}
+	}
+	if len(m.below)+len(m.domains) == 0 {
+		return false
+	}
+	name := u.Name()
+	for rest, more := name, true; more; _, rest, more = strings.Cut(rest, ".") {
+		if _, ok := m.below[rest]; ok {
+			return true
+		}
+		// The list of public suffixes is asked only where it can matter: amazonaws.com is a registrable domain, but not
+		// that of bucket.s3.amazonaws.com.
+		if _, ok := m.domains[rest]; ok && (rest == name || m.registrable(name) == rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// known is a name with its registrable domain.
+type known struct{ name, domain string }
+
+// registrable is RegistrableDomain, which allocates and searches, behind a small cache: links of a page name few hosts.
+func (m *matcher) registrable(name string) string {
+	slot := &m.recent[xxhash.Sum64String(name)%uint64(len(m.recent))]
+	if k := slot.Load(); k != nil && k.name == name {
+		return k.domain
+	}
+	// The name may be a piece of a page.
+	name = strings.Clone(name)
+	k := &known{name: name, domain: RegistrableDomain(name)}
+	slot.Store(k)
+	return k.domain
+}

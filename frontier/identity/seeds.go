@@ -1,0 +1,82 @@
+package identity
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxSeedLine is the longest line of a seeds file in bytes: the longest URL, and a comment.
+const maxSeedLine = 2 * maxRawBytes
+
+// maxSeedErrors is how many errors of a seeds file are kept; the others are counted.
+const maxSeedErrors = 20
+
+// Seeds is what a seeds file holds.
+type Seeds struct {
+	// URLs are the seeds in the order of the file, duplicates included.
+	URLs []URL
+	// Bad is the number of lines that are no URL.
+	Bad int
+	// Errors are the first 20 of them, each naming its line.
+	Errors []error
+}
+
+// ReadSeeds reads a list of seeds: one URL a line, blank lines and what follows a # at the start of a line or after a
+// blank left out. A line without scheme is taken for http: example.org is http://example.org/, since plain http is what
+// a site redirects from. Lines above 16 KiB and lines that are no URL are counted and skipped. The error is the reader's;
+// the seeds read before it are returned with it.
+func ReadSeeds(r io.Reader) (Seeds, error) {
+	var seeds Seeds
+	in := bufio.NewReaderSize(r, maxSeedLine)
+	for line := 1; ; line++ {
+		raw, err := in.ReadSlice('\n')
+		text := string(raw)
+		long := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if line == 1 {
+			text = strings.TrimPrefix(text, "\uFEFF")
+		}
+		text = uncomment(text)
+		switch {
+		case text == "":
+		case long:
+			seeds.refuse(line, fmt.Errorf("above %d bytes", maxSeedLine))
+		default:
+			u, bad := Parse(withScheme(text))
+			if bad != nil {
+				seeds.refuse(line, bad)
+			} else {
+				seeds.URLs = append(seeds.URLs, u)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return seeds, nil
+		}
+		if err != nil {
+			return seeds, fmt.Errorf("read seeds, line %d: %w", line, err)
+		}
+	}
+}
+
+func (s *Seeds) refuse(line int, err error) {
+	s.Bad++
+	if len(s.Errors) < maxSeedErrors {
+		s.Errors = append(s.Errors, fmt.Errorf("line %d: %w", line, err))
+	}
+}
+
+// uncomment cuts comment and blanks.
+func uncomment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			line = line[:i]
+			break
+		}
+	}
+	return strings.TrimSpace(line)
+}

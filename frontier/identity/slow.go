@@ -1,0 +1,193 @@
+package identity
+
+import (
+	"net/url"
+	"strings"
+
+	whatwg "github.com/nlnwa/whatwg-url/url"
+)
+
+// standard is the parser of the standard. It is immutable and safe for concurrent use.
+var standard = whatwg.NewParser(whatwg.WithPreParseHostFunc(guardSignedNumbers))
+
+// resolve gives the identity of a link on a page; the zero base takes absolute URLs only.
+func resolve(base URL, ref string) (URL, Reason) {
+	ref = trim(ref)
+	if len(ref) > maxRawBytes {
+		if u, reason, ok := foreign(ref); ok {
+			return u, reason
+		}
+		return URL{}, TooLong
+	}
+	u, reason, ok := fast(base, ref)
+	if !ok {
+		if reason := costly(ref); reason != Accepted {
+			return URL{}, reason
+		}
+		u, reason = slowSafe(base, ref)
+	}
+	// Encoding makes text longer; an identity must be short enough to be parsed again.
+	if u.Len() > maxRawBytes {
+		return URL{}, TooLong
+	}
+	if segmentsAbove(u.Path, maxSegments) {
+		return URL{}, TooManySegments
+	}
+	return u, reason
+}
+
+// trim cuts what never counts: blanks and controls around a link, as the standard does first of all, then the fragment.
+// The first # starts it wherever it stands.
+func trim(ref string) string {
+	for ref != "" && ref[0] <= ' ' {
+		ref = ref[1:]
+	}
+	for ref != "" && ref[len(ref)-1] <= ' ' {
+		ref = ref[:len(ref)-1]
+	}
+	if at := strings.IndexByte(ref, '#'); at >= 0 {
+		ref = ref[:at]
+	}
+	return ref
+}
+
+// maxSegments bounds the segments of an identity, since the parser is quadratic in them. A raw link may have twice as
+// many: dot segments take others away.
+const maxSegments = 512
+
+// segmentsAbove reports whether the path of a URL, its query left out, has more than most slashes of either kind.
+func segmentsAbove(s string, most int) bool {
+	if strings.Count(s, "/")+strings.Count(s, "\\") <= most {
+		return false
+	}
+	s, _, _ = strings.Cut(s, "?")
+	return strings.Count(s, "/")+strings.Count(s, "\\") > most
+}
+
+// costly refuses links that would cost the parser many milliseconds each, and that no page has but to do that: it is
+// quadratic in the number of segments and in the length of credentials.
+func costly(ref string) Reason {
+	if segmentsAbove(ref, 2*maxSegments) {
+		return TooManySegments
+	}
+	const maxAuthority = 512
+	if len(ref) <= maxAuthority || strings.IndexByte(ref, '@') < 0 {
+		return Accepted
+	}
+	// The parser does not see these three wherever they stand.
+	ref = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(ref)
+	at := schemeEnd(ref)
+	if at > 0 {
+		ref = ref[at+1:]
+	}
+	authority := strings.TrimLeft(ref, "/\\")
+	if at == 0 && len(ref)-len(authority) < 2 {
+		return Accepted
+	}
+	if end := strings.IndexAny(authority, "/\\?"); end >= 0 {
+		authority = authority[:end]
+	}
+	if len(authority) > maxAuthority && strings.IndexByte(authority, '@') >= 0 {
+		return Credentials
+	}
+	return Accepted
+}
+
+// slowSafe is slow behind a net: a fault of the parser costs one link and not the node. Fuzz tests call slow.
+func slowSafe(base URL, ref string) (u URL, reason Reason) {
+	defer func() {
+		if recover() != nil {
+			u, reason = URL{}, Malformed
+		}
+	}()
+	return slow(base, ref)
+}
+
+// slow resolves a trimmed link with the parser of the standard.
+func slow(base URL, ref string) (URL, Reason) {
+	if ref != "" && ref[len(ref)-1] <= ' ' {
+		// A blank before the fragment belongs to the URL; without a fragment after it the parser would cut it.
+		ref += "#"
+	}
+	parsed, err := standard.ParseRef(base.String(), ref)
+	if err != nil {
+		return URL{}, Malformed
+	}
+	u := URL{}
+	switch parsed.Scheme() {
+	case "http":
+		u.Scheme = "http"
+	case "https":
+		u.Scheme = "https"
+	default:
+		return URL{}, Scheme
+	}
+	if parsed.Username() != "" || parsed.Password() != "" {
+		return URL{}, Credentials
+	}
+	u.Host = parsed.Hostname()
+	if !strings.HasPrefix(u.Host, "[") {
+		u.Host = strings.TrimSuffix(u.Host, ".")
+		if !validName(u.Host) {
+			return URL{}, BadHost
+		}
+	}
+	if port := parsed.Port(); port == "0" {
+		return URL{}, BadHost
+	} else if port != "" {
+		u.Host += ":" + port
+	}
+	// Search is empty for an empty query.
+	u.Path = parsed.Pathname() + parsed.Search()
+	return u, Accepted
+}
+
+// validName reports whether a name in normal form is one that DNS can carry and a web server can have. Underscores are
+// no host names (RFC 952), but they are in use.
+func validName(name string) bool {
+	if len(name) > 253 {
+		return false
+	}
+	label := 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '.':
+			if label == 0 {
+				return false
+			}
+			label = 0
+			continue
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+			label++
+		default:
+			return false
+		}
+		if label > 63 {
+			return false
+		}
+	}
+	return label > 0
+}
+
+// guardSignedNumbers refuses what the parser wrongly takes for an IPv4 address: it reads numbers with a sign (1.2.3.-4),
+// which the standard does not. A host that must be refused becomes a blank, which no host may hold.
+func guardSignedNumbers(_ *whatwg.Url, host string) string {
+	plain, err := url.PathUnescape(host)
+	if err != nil || strings.HasPrefix(host, "[") {
+		return host
+	}
+	labels := strings.TrimSuffix(plain, ".")
+	last := labels[strings.LastIndexByte(labels, '.')+1:]
+	if last == "" || !strings.ContainsAny(last[:1], "+-0123456789") {
+		return host
+	}
+	for label := range strings.SplitSeq(labels, ".") {
+		if len(label) > 2 && label[0] == '0' && label[1]|0x20 == 'x' {
+			label = label[2:]
+		}
+		if label != "" && (label[0] == '+' || label[0] == '-') {
+			return " "
+		}
+	}
+	return host
+}
