@@ -150,7 +150,7 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 				}
 				// One address a host: nothing but the frontier limits the speed.
 				h := identity.URL{Scheme: "https", Host: u.Host, Path: "/"}.Hash()
-				f.Place(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(h), byte(h >> 8), byte(h >> 16)})}, time.Hour)
+				f.Place(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(h), byte(h >> 8), byte(h >> 16)})}, time.Hour, 0)
 			}
 		})
 	}

@@ -1,0 +1,101 @@
+// Command proxima is the crawler: one subcommand a file. It owns flags, terminal and exit codes; no logic of the crawl.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFailed   = 1   // the node failed while it ran
+	exitUsage    = 2   // wrong flags or configuration
+	exitData     = 3   // the data directory is in use or damaged
+	exitNothing  = 4   // nothing could be crawled
+	exitStopped  = 130 // stopped by Ctrl-C, in order
+	exitNoAnswer = 5   // no node is running there
+)
+
+// exit is an error with an exit code; its text is empty where everything has been said.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+type command struct {
+	name, does string
+	run        func(ctx context.Context, args []string, out, errs io.Writer) error
+}
+
+func commands() []command {
+	return []command{
+		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode},
+		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus},
+		{"config", "print the complete default configuration", runConfig},
+	}
+}
+
+func main() {
+	// The first Ctrl-C stops in order, the second at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code(err, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) error {
+	if len(args) == 0 {
+		usage(errs)
+		return exit{code: exitUsage}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		usage(out)
+		return nil
+	}
+	for _, c := range commands() {
+		if c.name == args[0] {
+			return c.run(ctx, args[1:], out, errs)
+		}
+	}
+	usage(errs)
+	return exit{exitUsage, fmt.Errorf("unknown command %q", args[0])}
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, "Proxima is a decentralised web crawler. Usage: proxima COMMAND [FLAGS]")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.does)
+	}
+	fmt.Fprintln(w, "proxima COMMAND -h lists the flags of a command.")
+}
+
+// code prints an error for a person and returns the exit code it means.
+func code(err error, errs io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	e := exit{exitFailed, err}
+	errors.As(err, &e)
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(errs, "proxima:", text)
+	}
+	return e.code
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node"
+)
+
+// override is a flag that replaces a key of the configuration.
+type override struct {
+	name, value, usage string
+	set                func(c *node.Config, value string) error
+}
+
+// overrides are the flags beside -config; the configuration checks their values.
+func overrides() []*override {
+	text := func(f func(c *node.Config) *string) func(*node.Config, string) error {
+		return func(c *node.Config, v string) error { *f(c) = v; return nil }
+	}
+	number := func(f func(c *node.Config, n int64)) func(*node.Config, string) error {
+		return func(c *node.Config, v string) error {
+			var n int64
+			if _, err := fmt.Sscanf(v+"\n", "%d\n", &n); err != nil {
+				return fmt.Errorf("%q is not a number", v)
+			}
+			f(c, n)
+			return nil
+		}
+	}
+	return []*override{
+		{name: "data", usage: "data `directory` (node.data)", set: text(func(c *node.Config) *string { return &c.Node.Data })},
+		{name: "run", usage: "`name` of the crawl in the logs (node.run)", set: text(func(c *node.Config) *string { return &c.Node.Run })},
+		{name: "seeds", usage: "`file` with a URL a line, in addition to crawl.seeds", set: func(c *node.Config, v string) error {
+			c.Crawl.Seeds = append(c.Crawl.Seeds, v)
+			return nil
+		}},
+		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix (scope.seed_scope)",
+			set: text(func(c *node.Config) *string { return &c.Scope.SeedScope })},
+		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)", set: text(func(c *node.Config) *string { return &c.Fetch.Contact })},
+		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: text(func(c *node.Config) *string { return &c.Fetch.From })},
+		{name: "allow", usage: "address `prefixes`, comma-separated, that may be crawled though they are not public (fetch.allow_prefixes)",
+			set: func(c *node.Config, v string) error {
+				c.Fetch.AllowPrefixes = append(c.Fetch.AllowPrefixes, strings.Split(v, ",")...)
+				return nil
+			}},
+		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
+		{name: "max-pages", usage: "end after a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
+		{name: "warc", usage: "`directory` for WARC files (output.warc)", set: text(func(c *node.Config) *string { return &c.Output.WARC })},
+	}
+}
+
+func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima node", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, "Usage: proxima node [FLAGS] [URL ...]\nCrawls from the URLs and seed files, and goes on where the last run in the same data directory stopped.\n")
+		flags.PrintDefaults()
+		fmt.Fprint(errs, "Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n4 nothing could be crawled, 130 stopped by Ctrl-C.\n")
+	}
+	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
+	quiet := flags.Bool("quiet", false, "no progress line and no summary")
+	list := overrides()
+	for _, o := range list {
+		flags.StringVar(&o.value, o.name, "", o.usage)
+	}
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := configure(*file, flags, list)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	seeds, err := readSeeds(cfg, flags.Args(), errs)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
+	n, err := node.New(cfg, seeds, node.Deps{Echo: echo(errs, *quiet)})
+	switch {
+	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged):
+		return exit{exitData, err}
+	case err != nil:
+		return err
+	}
+	return watch(ctx, n, out, errs, *quiet)
+}
+
+// watch runs a node with a progress line beside it, and prints the summary.
+func watch(ctx context.Context, n *node.Node, out, errs io.Writer, quiet bool) error {
+	var g errgroup.Group
+	shown, done := context.WithCancel(ctx)
+	if !quiet {
+		fmt.Fprintf(errs, "node %.8s, boot %d; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.ID().Boot, n.LogDir())
+		g.Go(func() error { showProgress(shown, n, errs); return nil })
+	}
+	end, err := n.Run(ctx)
+	done()
+	err = errors.Join(err, g.Wait())
+	if !quiet {
+		summarise(out, end)
+	}
+	switch {
+	case err != nil:
+		return err
+	case end.Pages == 0 && end.NoIdentity:
+		return exit{exitNothing, errors.New("nothing was crawled: before public web sites may be asked, say who you are: " +
+			"-contact (the URL of a page about your crawl) and -from (your mail address), or fetch.contact and fetch.from")}
+	case end.Reason == "stopped":
+		return exit{code: exitStopped}
+	case end.Requests == 0 && end.Frontier.Done == 0:
+		return exit{exitNothing, errors.New("nothing was crawled: no seed was in scope and reachable (proxima node -h)")}
+	}
+	return nil
+}
+
+// configure reads the file, or the defaults, and puts the flags over it.
+func configure(file string, flags *flag.FlagSet, list []*override) (node.Config, error) {
+	cfg := node.Default()
+	if file != "" {
+		var err error
+		if cfg, err = node.Load(file); err != nil {
+			return cfg, err
+		}
+	}
+	var err error
+	flags.Visit(func(f *flag.Flag) {
+		for _, o := range list {
+			if o.name == f.Name {
+				if e := o.set(&cfg, o.value); e != nil {
+					err = errors.Join(err, fmt.Errorf("-%s: %w", o.name, e))
+				}
+			}
+		}
+	})
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, errors.Join(cfg.Validate()...)
+}
+
+// readSeeds reads the seeds of the command line and of the files.
+func readSeeds(cfg node.Config, args []string, errs io.Writer) ([]identity.URL, error) {
+	read := func(name string, r io.Reader) ([]identity.URL, error) {
+		s, err := identity.ReadSeeds(r)
+		for _, e := range s.Errors {
+			fmt.Fprintf(errs, "%s: %v: left out\n", name, e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return s.URLs, nil
+	}
+	seeds, err := read("arguments", strings.NewReader(strings.Join(args, "\n")))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range cfg.Crawl.Seeds {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read seeds: %w", err)
+		}
+		more, err := read(name, f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		seeds = append(seeds, more...)
+	}
+	if len(seeds) == 0 {
+		if _, err := os.Stat(cfg.Node.Data); err != nil {
+			return nil, errors.New("no seeds: give URLs, or -seeds FILE (proxima node -h)")
+		}
+	}
+	return seeds, nil
+}
+
+// echo shows warnings and errors to a person; not the small ones that the web makes every minute.
+func echo(errs io.Writer, quiet bool) slog.Handler {
+	level := slog.LevelWarn
+	if quiet {
+		level = slog.LevelError
+	}
+	return slog.NewTextHandler(clearing{errs}, &slog.HandlerOptions{Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.String(a.Key, a.Value.Time().Format(time.TimeOnly))
+			}
+			return a
+		}})
+}

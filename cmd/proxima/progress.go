@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"proxima/node"
+	"proxima/node/crawl"
+)
+
+// isTerminal says whether a person watches.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// clearing writes whole lines over the progress line.
+type clearing struct{ w io.Writer }
+
+func (c clearing) Write(p []byte) (int, error) {
+	if isTerminal(c.w) {
+		if _, err := io.WriteString(c.w, "\r\x1b[K"); err != nil {
+			return 0, err
+		}
+	}
+	return c.w.Write(p)
+}
+
+// showProgress shows a line that is renewed every second; where nobody watches, a line every ten seconds.
+func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
+	terminal := isTerminal(w)
+	interval := 10 * time.Second
+	if terminal {
+		interval = time.Second
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var last int64
+	for {
+		select {
+		case <-ctx.Done():
+			if terminal {
+				io.WriteString(w, "\r\x1b[K")
+			}
+			return
+		case <-tick.C:
+		}
+		s := n.Status()
+		line := progressLine(s, float64(s.Crawl.Pages-last)/interval.Seconds())
+		last = s.Crawl.Pages
+		if terminal {
+			fmt.Fprintf(w, "\r\x1b[K%s", line)
+		} else {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// progressLine says how fast the crawl is, how much is left, and why it does not go faster.
+func progressLine(s node.Status, rate float64) string {
+	hosts := 0
+	for _, n := range s.Frontier.Hosts {
+		hosts += n
+	}
+	line := fmt.Sprintf("%.1f pages/s · %s pages · %s hosts · %s queued · %s errors", rate, thousands(s.Crawl.Pages),
+		thousands(int64(hosts)), thousands(s.Frontier.Pending), thousands(failures(s.Crawl)))
+	return line + " · " + why(s)
+}
+
+// why is the main reason for not crawling faster.
+func why(s node.Status) string {
+	if s.Frontier.Paused != "" {
+		return "paused: " + s.Frontier.Paused
+	}
+	if s.Frontier.Ready > 0 {
+		return "all fetchers are busy"
+	}
+	most, kind := 0, ""
+	for k, n := range s.Frontier.Hosts {
+		if n > most || n == most && k < kind {
+			most, kind = n, k
+		}
+	}
+	words := map[string]string{
+		"gap": "politeness", "backoff": "hosts that asked for rest or failed", "retry": "retries", "robots": "robots.txt",
+		"fetching": "answers", "resolving": "DNS", "unresolved": "DNS", "server busy": "one request a server", "reading": "the disk",
+	}
+	if w := words[kind]; w != "" {
+		kind = w
+	}
+	switch {
+	case kind == "":
+		return "nothing is waiting"
+	case s.Frontier.InFlight == 0 && s.Frontier.NextDue > 0:
+		return fmt.Sprintf("waiting for %s, next in %v", kind, s.Frontier.NextDue.Round(100*time.Millisecond))
+	}
+	return "waiting for " + kind
+}
+
+// failures are pages that brought nothing: communication and DNS failures, and statuses from 400 on.
+func failures(s crawl.Stats) int64 {
+	var n int64
+	for row, count := range s.Rows {
+		if code, err := strconv.Atoi(row); err != nil || code >= 400 {
+			n += count
+		}
+	}
+	return n
+}
+
+// summarise prints the table at the end of a crawl.
+func summarise(w io.Writer, e node.End) {
+	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
+		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
+	table(w, "answer", e.Rows)
+	drops := map[string]int64{}
+	for r, n := range e.Frontier.Reasons {
+		drops[r] += int64(n)
+	}
+	for r, n := range e.Drops {
+		drops[r] += n
+	}
+	for r, n := range e.SeedsRefused {
+		drops["seed refused: "+r] += int64(n)
+	}
+	if len(drops) > 0 {
+		table(w, "not crawled because", drops)
+	}
+	if e.Unfinished > 0 {
+		fmt.Fprintf(w, "%s URLs are unfinished: run the same command again to go on\n", thousands(e.Unfinished))
+	}
+}
+
+// table prints rows by number, the largest first; beyond 20 the rest is one row.
+func table(w io.Writer, head string, rows map[string]int64) {
+	names := make([]string, 0, len(rows))
+	for name := range rows {
+		names = append(names, name)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := names[i], names[j]
+		return rows[a] > rows[b] || rows[a] == rows[b] && a < b
+	})
+	fmt.Fprintf(w, "  %-40s %12s\n", head, "URLs")
+	var rest int64
+	for i, name := range names {
+		if i >= 20 {
+			rest += rows[name]
+			continue
+		}
+		fmt.Fprintf(w, "  %-40s %12s\n", name, thousands(rows[name]))
+	}
+	if rest > 0 {
+		fmt.Fprintf(w, "  %-40s %12s\n", "other", thousands(rest))
+	}
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, c := range s {
+		if i > 0 && (len(s)-i)%3 == 0 && s[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

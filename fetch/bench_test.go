@@ -1,0 +1,104 @@
+package fetch
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkGet compares a page of 20 kB over loopback with a bare net/http client that discards it.
+func BenchmarkGet(b *testing.B) {
+	page := []byte(strings.Repeat("0123456789abcdef", 1250))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(page) }))
+	defer s.Close()
+	c := newClient(b, testConfig(), Deps{})
+	bare := &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: time.Minute}
+	defer bare.CloseIdleConnections()
+
+	byUs := func(capture bool) {
+		res := c.Get(b.Context(), Request{URL: s.URL + "/", Addr: testAddr, Capture: capture})
+		if res.Err != nil || len(res.Body) != len(page) {
+			b.Fatal(res.Err)
+		}
+		res.Release()
+	}
+	byHTTP := func() {
+		resp, err := bare.Get(s.URL + "/")
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	b.Run("proxima", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			byUs(false)
+		}
+	})
+	b.Run("capture", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			byUs(true)
+		}
+	})
+	b.Run("net/http", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			byHTTP()
+		}
+	})
+	b.Run("ratio", func(b *testing.B) { // turn by turn, so that other load hits both
+		var ours, theirs time.Duration
+		for b.Loop() {
+			t0 := time.Now()
+			byUs(false)
+			t1 := time.Now()
+			byHTTP()
+			ours, theirs = ours+t1.Sub(t0), theirs+time.Since(t1)
+		}
+		b.ReportMetric(float64(ours)/float64(theirs), "times-net/http")
+	})
+}
+
+// BenchmarkNewServers is the cost of a server seen for the first time, its connection included.
+func BenchmarkNewServers(b *testing.B) {
+	cfg := testConfig()
+	c := newClient(b, cfg, Deps{Dial: serve(0, answer("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"))})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		addr := netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)})
+		if res := c.Get(b.Context(), Request{URL: "http://a.example/", Addr: addr}); res.Err != nil {
+			b.Fatal(res.Err)
+		}
+	}
+}
+
+// BenchmarkDecode decodes a page of 100 kB.
+func BenchmarkDecode(b *testing.B) {
+	var page strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&page, "<li><a href=\"/item/%d\">Item %x</a></li>\n", i*i, i*7919)
+	}
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		b.Run(coding, func(b *testing.B) {
+			body := pack(b, []byte(page.String()), coding)
+			c := newClient(b, testConfig(), Deps{})
+			b.SetBytes(int64(page.Len()))
+			b.ReportAllocs()
+			for b.Loop() {
+				buf := c.buffers.get(0)
+				w := &wire{body: strings.NewReader(string(body)), limit: 1 << 20, watch: &exchange{}}
+				if err := c.decode(buf, w, []string{coding}, 1<<20); err != nil || len(*buf) != page.Len() {
+					b.Fatal(err, len(*buf))
+				}
+				c.buffers.put(buf)
+			}
+		})
+	}
+}

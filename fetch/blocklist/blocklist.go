@@ -1,0 +1,226 @@
+// Package blocklist says what is never to be crawled: hosts, addresses and URLs named by lists in files and on the web.
+// It owns reading the lists, keeping them current and looking things up. It does not own what the configuration puts out
+// of scope, nor the ban on private addresses, nor what is done about a blocked URL.
+//
+// A list is a text with one entry a line:
+//
+//	# a comment, also at the end of a line after a blank
+//	example.org                       this host and all below it
+//	0.0.0.0 ads.example.org           the same, as in a hosts file; several names may follow
+//	192.0.2.0/24, 2001:db8::/32       addresses with this prefix (one a line), or a single address
+//	*://*.example.org/private/*       URLs like this, as a whole; * is any run of characters, also of / and none
+//	/\.(exe|zip)$/                    URLs in which this regular expression (RE2) matches; no comment may follow
+//
+// Lines that make no sense are counted, and the first are reported; the rest of the list holds.
+package blocklist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// List is the lists of all sources. It is safe for concurrent use. Lookups take no lock and see the sources as they
+// were after one poll, never in between.
+type List struct {
+	cfg     Config
+	http    *http.Client
+	changed func(Report)
+	seed    maphash.Seed
+	tables  atomic.Pointer[[]*table] // one for each source that has been read
+
+	mu      sync.Mutex // held during a poll
+	sources []*source
+
+	reported atomic.Pointer[Report]
+}
+
+// Report says what the list consists of.
+type Report struct {
+	Sources []SourceReport
+}
+
+// SourceReport is the state of one source.
+type SourceReport struct {
+	// Source is the path or URL, without a password.
+	Source string
+	// Hosts, Prefixes and Patterns are the numbers of entries in use, without duplicates within the source.
+	Hosts, Prefixes, Patterns int
+	// Wrong is the number of lines that make no sense, and WrongLines the errors of the first ten.
+	Wrong      int
+	WrongLines []error
+	// Changed reports whether the last poll brought other content.
+	Changed bool
+	// Err is why the last poll failed; the entries are then those from before.
+	Err error
+}
+
+// New returns an empty List. Load fills it.
+func New(cfg Config, deps Deps) (*List, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure blocklist: %w", err)
+	}
+	l := &List{cfg: cfg, http: deps.HTTP, changed: deps.Changed, seed: maphash.MakeSeed()}
+	if l.http == nil {
+		l.http = &http.Client{}
+	}
+	for _, where := range cfg.Sources {
+		l.sources = append(l.sources, newSource(where))
+	}
+	l.tables.Store(&[]*table{})
+	l.reported.Store(&Report{})
+	return l, nil
+}
+
+// Load reads all sources that have changed since they were last read. The error joins those of the sources that could
+// not be read; they keep their previous content, and the others are in force.
+func (l *List) Load(ctx context.Context) error {
+	_, err := l.poll(ctx)
+	return err
+}
+
+// Run looks at the sources every Poll until ctx ends; it returns nil then. Load is not part of it.
+func (l *List) Run(ctx context.Context) error {
+	tick := time.NewTicker(l.cfg.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		changed, err := l.poll(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if (changed || err != nil) && l.changed != nil {
+			l.changed(l.Report())
+		}
+	}
+}
+
+// Report returns the state after the last poll. The caller must not change it.
+func (l *List) Report() Report { return *l.reported.Load() }
+
+// poll reads the sources one after the other, since a list is no hurry, and puts them in force together.
+func (l *List) poll(ctx context.Context) (changed bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	var report Report
+	for _, s := range l.sources {
+		other, err := l.read(ctx, s, l.left(s))
+		if s.err = err; err != nil {
+			errs = append(errs, err)
+		}
+		changed = changed || other
+		report.Sources = append(report.Sources, s.report(other))
+	}
+	if changed {
+		tables := make([]*table, 0, len(l.sources))
+		for _, s := range l.sources {
+			if s.table != nil {
+				tables = append(tables, s.table)
+			}
+		}
+		l.tables.Store(&tables)
+	}
+	l.reported.Store(&report)
+	return changed, errors.Join(errs...)
+}
+
+// left returns what the other sources leave to s. The caller holds l.mu.
+func (l *List) left(s *source) limits {
+	most := limits{bytes: l.cfg.MaxBytes, entries: l.cfg.MaxEntries, patterns: l.cfg.MaxPatterns}
+	for _, o := range l.sources {
+		if o != s && o.table != nil {
+			most.entries -= o.table.lines
+			most.patterns -= o.table.patterns()
+		}
+	}
+	return most
+}
+
+func (s *source) report(changed bool) SourceReport {
+	r := SourceReport{Source: s.name, Changed: changed, Err: s.err}
+	if t := s.table; t != nil {
+		r.Hosts, r.Prefixes, r.Patterns = t.hosts.n, t.prefixes.n, t.patterns()
+		r.Wrong, r.WrongLines = t.wrong, t.errs
+	}
+	return r
+}
+
+// Host reports whether a host, or one that it is below, is listed, and which. Host is a name or an address, with a port
+// or without; an address is looked up as by Addr. A miss allocates nothing where host is in lower case.
+func (l *List) Host(host string) (rule string, blocked bool) {
+	tables := *l.tables.Load()
+	if len(tables) == 0 {
+		return "", false
+	}
+	name, addr := splitHost(host)
+	if addr.IsValid() {
+		return l.Addr(addr)
+	}
+	if len(name) > maxName {
+		return "", false // no such name exists
+	}
+	for _, t := range tables {
+		if rule, blocked = t.host(name); blocked {
+			return rule, true
+		}
+	}
+	return "", false
+}
+
+// Addr reports whether an address is listed, and by which prefix: the longest of the first source that has one.
+func (l *List) Addr(a netip.Addr) (rule string, blocked bool) {
+	a = a.Unmap().WithZone("")
+	for _, t := range *l.tables.Load() {
+		if p, ok := t.addr(a); ok {
+			return p.String(), true
+		}
+	}
+	return "", false
+}
+
+// URL reports whether a pattern or regular expression matches u, a URL in canonical form, and which. Hosts and addresses
+// are not looked at.
+func (l *List) URL(u string) (rule string, blocked bool) {
+	for _, t := range *l.tables.Load() {
+		if rule, blocked = t.url(u); blocked {
+			return rule, true
+		}
+	}
+	return "", false
+}
+
+// splitHost returns the canonical name or the address in a host with or without port.
+func splitHost(host string) (name string, addr netip.Addr) {
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, _, _ = strings.Cut(inner, "]")
+		addr, _ = netip.ParseAddr(inner)
+		return inner, addr
+	}
+	if i := strings.IndexByte(host, ':'); i >= 0 {
+		if strings.IndexByte(host[i+1:], ':') >= 0 { // an IPv6 address without brackets
+			addr, _ = netip.ParseAddr(host)
+			return host, addr
+		}
+		host = host[:i]
+	}
+	host = strings.TrimSuffix(host, ".")
+	// Only what ends in a digit can be an IPv4 address; the error of parsing anything else would be allocated.
+	if host != "" && isDigit(host[len(host)-1]) {
+		if addr, err := netip.ParseAddr(host); err == nil {
+			return "", addr
+		}
+	}
+	return strings.ToLower(host), netip.Addr{}
+}

@@ -1,0 +1,304 @@
+package blocklist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// web is a server of lists that is called without a network.
+type web func(*http.Request) *http.Response
+
+func (w web) RoundTrip(r *http.Request) (*http.Response, error) {
+	if resp := w(r); resp != nil {
+		return resp, nil
+	}
+	<-r.Context().Done() // a server that never answers
+	return nil, r.Context().Err()
+}
+
+func response(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRun changes, breaks and mends a file and a URL, and looks after each poll.
+func TestRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	write(t, path, "file1.test\nwrong line\n")
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // clocks alone order nothing in the eyes of the race detector
+		body, etag, status, conditional := "url1.test\n", `"1"`, 200, 0
+		set := func(newStatus int, newBody, newTag string) {
+			mu.Lock()
+			defer mu.Unlock()
+			status, body, etag = newStatus, newBody, newTag
+		}
+		client := &http.Client{Transport: web(func(r *http.Request) *http.Response {
+			mu.Lock()
+			defer mu.Unlock()
+			if status == 0 {
+				return nil
+			}
+			if r.Header.Get("If-None-Match") == etag && r.Header.Get("If-Modified-Since") == "then" {
+				conditional++
+				return response(304, "")
+			}
+			return response(status, body, "ETag", etag, "Last-Modified", "then")
+		})}
+		cfg := Default()
+		cfg.Sources = []string{path, "https://user:secret@lists.test/list"}
+		var reports []Report
+		l, err := New(cfg, Deps{HTTP: client, Changed: func(r Report) { reports = append(reports, r) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(step string, wantReports int, hosts ...string) {
+			t.Helper()
+			for _, h := range []string{"file1.test", "file2.test", "url1.test", "url2.test"} {
+				_, blocked := l.Host(h)
+				if want := strings.Contains(strings.Join(hosts, " "), h); blocked != want {
+					t.Errorf("%s: %s blocked: %v, want %v", step, h, blocked, want)
+				}
+			}
+			if len(reports) != wantReports {
+				t.Errorf("%s: %d reports, want %d", step, len(reports), wantReports)
+			}
+		}
+		check("before", 0)
+		if err := l.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check("loaded", 0, "file1.test", "url1.test")
+		r := l.Report().Sources
+		if len(r) != 2 || r[0].Hosts != 1 || r[0].Wrong != 1 || len(r[0].WrongLines) != 1 || !strings.HasPrefix(r[0].WrongLines[0].Error(), path+":2: ") {
+			t.Errorf("report %+v", r)
+		}
+		if strings.Contains(fmt.Sprint(r), "secret") {
+			t.Errorf("password in report %v", r)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Run(ctx) }()
+		poll := func() { time.Sleep(cfg.Poll); synctest.Wait() }
+		synctest.Wait()
+
+		table := (*l.tables.Load())[0]
+		poll()
+		check("unchanged", 0, "file1.test", "url1.test")
+		if (*l.tables.Load())[0] != table || conditional != 1 {
+			t.Errorf("unchanged sources read again; %d answers 304", conditional)
+		}
+		write(t, path, "file2.test\n")
+		poll()
+		check("file changed", 1, "file2.test", "url1.test")
+		if s := reports[0].Sources; !s[0].Changed || s[1].Changed || s[0].Wrong != 0 {
+			t.Errorf("report %+v", s)
+		}
+		set(200, "url2.test\n", `"2"`)
+		poll()
+		check("URL changed", 2, "file2.test", "url2.test")
+		set(500, "", `"3"`)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		poll()
+		check("both fail", 3, "file2.test", "url2.test")
+		if s := reports[2].Sources; !errors.Is(s[0].Err, os.ErrNotExist) || s[1].Err == nil || s[0].Changed || s[0].Hosts != 1 {
+			t.Errorf("report %+v", s)
+		}
+		if err := l.Load(t.Context()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "status 500") {
+			t.Errorf("Load with two failures: %v", err)
+		}
+		set(200, "<html>\n<p>log in first</p>\n", `"4"`)
+		write(t, path, "file1.test\nfile2.test\n")
+		poll()
+		check("a page in place of a list", 4, "file1.test", "file2.test", "url2.test")
+		set(0, "", `"5"`)
+		begin := time.Now()
+		poll()
+		time.Sleep(cfg.Timeout)
+		synctest.Wait()
+		check("silent server", 5, "file1.test", "file2.test", "url2.test")
+		if err := reports[4].Sources[1].Err; !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != cfg.Poll+cfg.Timeout {
+			t.Errorf("silent server: %v after %v", err, time.Since(begin))
+		}
+		set(200, "", `"6"`)
+		poll()
+		check("mended and empty", 6, "file1.test", "file2.test")
+
+		set(0, "", `"7"`)
+		time.Sleep(cfg.Poll - cfg.Timeout/2) // the next poll has begun and waits for the server
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		check("ended", 6, "file1.test", "file2.test")
+	})
+}
+
+func TestBounds(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	cfg := Default()
+	cfg.Sources = []string{one, two}
+	cfg.MaxBytes, cfg.MaxEntries, cfg.MaxPatterns = 100, 5, 2
+	for _, tt := range []struct{ name, one, two, err string }{
+		{"at the bounds", "a.test\nb.test\n192.0.2.1\n", "/a/\n*://b/*\n", ""},
+		{"bytes", "a.test\n" + strings.Repeat("#", 94), "b.test", "more than 100 bytes"},
+		{"entries of both", "a.test\nb.test\nc.test", "d.test\ne.test\nf.test", "more than 2 entries"},
+		{"names on one line", "0.0.0.0 a.b b.b c.b d.b e.b f.b", "b.test", "more than 5 entries"},
+		{"patterns of both", "/a/", "/b/\n/c/", "more than 1 patterns"},
+		{"no entry", "wrong line", "b.test", "no entry"},
+		{"directory", "", "b.test", "not a regular file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			write(t, one, tt.one)
+			write(t, two, tt.two)
+			cfg := cfg
+			if tt.name == "directory" {
+				cfg.Sources = []string{dir, two}
+			}
+			l, err := New(cfg, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = l.Load(t.Context())
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("%v, want %q", err, tt.err)
+			}
+			if n := len(*l.tables.Load()); (n == 2) != (tt.err == "") || n == 0 {
+				t.Errorf("%d sources in force", n)
+			}
+		})
+	}
+
+	write(t, one, strings.Repeat("x", 3*maxLine)+"\nexample.org\n"+strings.Repeat("wrong line\n", 50))
+	cfg = Default()
+	cfg.Sources = []string{one}
+	l, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := l.Report().Sources[0]; r.Hosts != 1 || r.Wrong != 51 || len(r.WrongLines) != keptWrong {
+		t.Errorf("report %+v", r)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string]func(*Config){
+		"sources[0]":   func(c *Config) { c.Sources = []string{""} },
+		"sources[1]":   func(c *Config) { c.Sources = []string{"a", "ftp://lists.test/a"} },
+		"sources[2]":   func(c *Config) { c.Sources = []string{"a", "HTTP://lists.test/a", "https:///a"} },
+		"poll":         func(c *Config) { c.Poll = 0 },
+		"timeout":      func(c *Config) { c.Timeout = 0 },
+		"max_bytes":    func(c *Config) { c.MaxBytes = 0 },
+		"max_entries":  func(c *Config) { c.MaxEntries = 0 },
+		"max_patterns": func(c *Config) { c.MaxPatterns = -1 },
+	} {
+		c := Default()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%s: %v", field, err)
+		}
+		if _, err := New(c, Deps{}); err == nil {
+			t.Errorf("%s: New takes it", field)
+		}
+	}
+}
+
+func manyHosts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "host-%d.example-%d.org\n", i, i%1000)
+	}
+	return b.String()
+}
+
+func TestMissAllocatesNothing(t *testing.T) {
+	l := listOf(t, manyHosts(1000)+"192.0.2.0/24\n2001:db8::/32\n*://*/private/*\n/x$/\n")
+	v4, v6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db9::1")
+	if n := testing.AllocsPerRun(100, func() {
+		l.Host("www.example.net:8080")
+		l.Host("198.51.100.1")
+		l.Addr(v4)
+		l.Addr(v6)
+		l.URL("https://www.example.net/a/b/c")
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(manyHosts(100_000))
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "10.%d.%d.%d/%d\n", i>>16, i>>8&255, i&255, 24+i%9)
+	}
+	l := listOf(b, text.String())
+	addr := netip.MustParseAddr("192.0.2.1")
+	for name, f := range map[string]func() bool{
+		"HostMiss": func() bool { _, ok := l.Host("www.some.example.net"); return !ok },
+		"HostHit":  func() bool { _, ok := l.Host("www.host-70.example-70.org"); return ok },
+		"AddrMiss": func() bool { _, ok := l.Addr(addr); return !ok },
+		"URLNone":  func() bool { _, ok := l.URL("https://www.example.net/a/b/c"); return !ok },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !f() {
+					b.Fatal("wrong answer")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRead reads a million hosts and reports the memory that stays.
+func BenchmarkRead(b *testing.B) {
+	const n = 1_000_000
+	text := manyHosts(n)
+	b.SetBytes(int64(len(text)))
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var l *List
+	for b.Loop() {
+		l = listOf(b, text)
+	}
+	b.ReportMetric(float64(heap()-before)/n, "B/entry")
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(text)
+}

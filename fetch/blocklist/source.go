@@ -1,0 +1,111 @@
+package blocklist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// source is one file or URL, with what was last read of it.
+type source struct {
+	where string // as configured
+	name  string // for reports: without a password
+	table *table // nil until read for the first time
+	err   error  // of the last attempt; table is then older
+	// What tells whether it has changed since: of a file, and of a URL (RFC 9110, section 8.8).
+	modified     time.Time
+	size         int64
+	etag         string
+	lastModified string
+}
+
+func newSource(where string) *source {
+	s := &source{where: where, name: where}
+	if u, err := url.Parse(where); err == nil && isWeb(where) {
+		s.name = u.Redacted()
+	}
+	return s
+}
+
+// limits are what a source may use of the bounds of the list.
+type limits struct {
+	bytes             int64
+	entries, patterns int
+}
+
+// read reads the source anew unless it is unchanged. After an error everything is as before.
+func (l *List) read(ctx context.Context, s *source, most limits) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	if isWeb(s.where) {
+		changed, err = l.fetch(ctx, s, most)
+	} else {
+		changed, err = l.open(s, most)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read blocklist %s: %w", s.name, err)
+	}
+	return changed, nil
+}
+
+func (l *List) open(s *source, most limits) (bool, error) {
+	// Opening a pipe would wait for its other end.
+	info, err := os.Stat(s.where)
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, errors.New("not a regular file")
+	}
+	f, err := os.Open(s.where)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return false, err
+	}
+	if s.table != nil && info.ModTime().Equal(s.modified) && info.Size() == s.size {
+		return false, nil
+	}
+	t, err := readTable(f, s.name, l.seed, most.bytes, most.entries, most.patterns)
+	if err != nil {
+		return false, err
+	}
+	s.table, s.modified, s.size = t, info.ModTime(), info.Size()
+	return true, nil
+}
+
+func (l *List) fetch(ctx context.Context, s *source, most limits) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.where, nil)
+	if err != nil {
+		return false, err
+	}
+	if s.table != nil && s.etag != "" {
+		req.Header.Set("If-None-Match", s.etag)
+	}
+	if s.table != nil && s.lastModified != "" {
+		req.Header.Set("If-Modified-Since", s.lastModified)
+	}
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotModified && s.table != nil:
+		return false, nil
+	case resp.StatusCode != http.StatusOK:
+		return false, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	t, err := readTable(resp.Body, s.name, l.seed, most.bytes, most.entries, most.patterns)
+	if err != nil {
+		return false, err
+	}
+	s.table, s.etag, s.lastModified = t, resp.Header.Get("ETag"), resp.Header.Get("Last-Modified")
+	return true, nil
+}

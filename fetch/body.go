@@ -1,0 +1,116 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"sync"
+)
+
+const (
+	// firstBuffer is what a buffer holds at first, and keptBuffer the largest that is kept for another body, in bytes.
+	firstBuffer = 32 << 10
+	keptBuffer  = 1 << 20
+	// maxHint bounds what a Content-Length alone can make us allocate, in bytes.
+	maxHint = 256 << 10
+	// maxDrain is how much is read after the end of the decoded body to keep the connection, in bytes.
+	maxDrain = 16 << 10
+)
+
+// errCut ends a wire that has reached its limit.
+var errCut = errors.New("body is cut")
+
+// buffers lends byte slices.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get(hint int64) *[]byte {
+	p, _ := b.pool.Get().(*[]byte)
+	if p == nil {
+		p = new([]byte)
+	}
+	*p = slices.Grow((*p)[:0], int(max(firstBuffer, min(hint+1, maxHint)))) // one more: the last read sees the end
+	return p
+}
+
+func (b *buffers) put(p *[]byte) {
+	if cap(*p) <= keptBuffer {
+		b.pool.Put(p)
+	}
+}
+
+// wire is a body as it comes from the server: counted, cut at a limit, and remembered how it ended.
+type wire struct {
+	body  io.Reader
+	limit int64
+	watch *exchange
+	keep  *[]byte // where the bytes go too; nil for nowhere
+
+	n   int64
+	end error // nil until it ended: io.EOF, errCut, or what net/http said
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if w.end != nil || len(p) == 0 {
+		return 0, w.end
+	}
+	room := w.limit - w.n
+	if int64(len(p)) > room {
+		p = p[:room+1] // one byte more tells a body that is cut from one that just fits
+	}
+	n, err := w.body.Read(p)
+	if int64(n) > room {
+		n, err = int(room), errCut
+	}
+	w.n += int64(n)
+	w.watch.bytes.Add(int64(n))
+	if w.keep != nil {
+		*w.keep = append(*w.keep, p[:n]...)
+	}
+	if err != nil {
+		w.end = err
+		w.watch.done()
+	}
+	return n, err
+}
+
+// readAll appends r to *buf until its end, which is io.EOF, or until more than limit bytes have come: then it keeps limit
+// bytes and returns errCut.
+func readAll(buf *[]byte, r io.Reader, limit int64) error {
+	for empty := 0; ; {
+		b := *buf
+		if len(b) == cap(b) {
+			b = slices.Grow(b, len(b)) // doubles
+		}
+		free := b[len(b):cap(b)]
+		if room := limit - int64(len(b)) + 1; int64(len(free)) > room {
+			free = free[:room]
+		}
+		n, err := r.Read(free)
+		*buf = b[:len(b)+n]
+		if int64(len(*buf)) > limit {
+			*buf = (*buf)[:limit]
+			return errCut
+		}
+		if err != nil {
+			return err
+		}
+		if empty++; n > 0 {
+			empty = 0
+		} else if empty > 100 {
+			return io.ErrNoProgress
+		}
+	}
+}
+
+// drain reads what little may follow the end of the decoded body, so that the connection can be kept. It reads into the
+// free part of buf.
+func (w *wire) drain(buf []byte) {
+	free := buf[len(buf):cap(buf)]
+	if len(free) < 512 {
+		free = make([]byte, 4<<10)
+	}
+	for left := maxDrain; w.end == nil && left > 0; {
+		n, _ := w.Read(free)
+		left -= max(n, 1)
+	}
+}

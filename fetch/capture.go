@@ -1,0 +1,87 @@
+package fetch
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// tap keeps the bytes of one exchange on an HTTP/1.1 connection, up to a limit each way.
+type tap struct {
+	limit int64
+
+	mu       sync.Mutex
+	over     bool
+	request  []byte
+	response *[]byte // lent by the client's buffers
+}
+
+func (t *tap) wrote(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.request = t.keep(t.request, p)
+}
+
+func (t *tap) read(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*t.response = t.keep(*t.response, p)
+}
+
+func (t *tap) keep(to, p []byte) []byte {
+	if room := t.limit - int64(len(to)); t.over {
+		return to
+	} else if int64(len(p)) > room {
+		p = p[:room]
+	}
+	return append(to, p...)
+}
+
+// restart forgets an exchange that net/http gave up for another connection.
+func (t *tap) restart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.request, *t.response = t.request[:0], (*t.response)[:0]
+}
+
+// end returns the exchange: request, and response from its final head on.
+func (t *tap) end() (request, response []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	response = *t.response
+	for informational(response) {
+		_, after, found := bytes.Cut(response, []byte("\r\n\r\n"))
+		if !found {
+			break
+		}
+		response = after
+	}
+	return t.request, response
+}
+
+// informational reports whether head is a 1xx one other than 101, which net/http skips too.
+func informational(head []byte) bool {
+	const line = "HTTP/1.1 1"
+	return len(head) > len(line)+2 && string(head[:7]) == line[:7] && string(head[8:10]) == line[8:] &&
+		string(head[10:12]) != "01"
+}
+
+// requestHead writes the head of an HTTP/2 request in the form of HTTP/1.1, as WARC files hold it.
+func requestHead(r *http.Request) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\n", r.URL.RequestURI(), r.Host)
+	r.Header.Write(&b) // a buffer takes everything
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// responseHead is the same of a response.
+func responseHead(r *http.Response) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", r.StatusCode, http.StatusText(r.StatusCode))
+	r.Header.Write(&b)
+	b.WriteString("\r\n")
+	return b.Bytes()
+}

@@ -1,0 +1,315 @@
+package fetch
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// accept is the Accept header of pages.
+const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+// Deps are what a client needs from outside.
+type Deps struct {
+	// Dial connects, to an IP address and port; nil is a net.Dialer. The guard looks before and after it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// RootCAs are whom to trust; nil is the system's.
+	RootCAs *x509.CertPool
+}
+
+// Client downloads. Its methods may be called at the same time.
+type Client struct {
+	cfg      Config
+	deps     Deps
+	guard    guard
+	tls      *tls.Config
+	header   http.Header // shared by all requests, never changed
+	decoders decoders
+	buffers  buffers
+	ctx      context.Context // ends at Close
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	servers map[netip.Addr]*list.Element // of *server
+	recent  *list.List                   // most recently used first
+	conns   map[*conn]struct{}           // open
+}
+
+// New makes a client; the error names the field of cfg that cannot work.
+func New(cfg Config, deps Deps) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("fetch config: %w", err)
+	}
+	g, err := newGuard(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("fetch config: %w", err)
+	}
+	if deps.Dial == nil {
+		// No keep-alive probes: idle connections are few seconds old, and a dead one costs one more connect.
+		deps.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
+	}
+	c := &Client{
+		cfg:     cfg,
+		deps:    deps,
+		guard:   g,
+		tls:     &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
+		header:  http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
+		servers: map[netip.Addr]*list.Element{},
+		recent:  list.New(),
+		conns:   map[*conn]struct{}{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if cfg.From != "" {
+		c.header.Set("From", cfg.From)
+	}
+	if cfg.AcceptLanguage != "" {
+		c.header.Set("Accept-Language", cfg.AcceptLanguage)
+	}
+	if cfg.HTTP2 {
+		c.tls.NextProtos = []string{"h2", "http/1.1"}
+	}
+	if !cfg.TLSVerify {
+		c.tls.InsecureSkipVerify, c.tls.MinVersion = true, tls.VersionTLS10
+	}
+	return c, nil
+}
+
+// Close closes every connection. Downloads under way fail with class Canceled, and so do later ones.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.cancel()
+	var conns []*conn
+	var transports []*http.Transport
+	for cn := range c.conns {
+		conns = append(conns, cn)
+	}
+	for e := c.recent.Front(); e != nil; e = e.Next() {
+		transports = append(transports, e.Value.(*server).transport)
+	}
+	clear(c.servers)
+	c.recent.Init()
+	c.mu.Unlock()
+	for _, cn := range conns {
+		cn.Close()
+	}
+	for _, t := range transports {
+		t.CloseIdleConnections()
+	}
+}
+
+// Request is one download.
+type Request struct {
+	// URL is an http or https URL as the WHATWG URL standard serialises it; path and query are sent byte for byte.
+	URL string
+	// Addr is the one address to dial, at the port of URL.
+	Addr netip.Addr
+	// Fresh asks for a new connection; the others to the server that are idle are closed.
+	Fresh bool
+	// Accept is the Accept header; empty asks for pages.
+	Accept string
+	// Capture keeps the bytes of the exchange, for WARC.
+	Capture bool
+	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
+	// decoded, without an error.
+	MaxBody int64
+}
+
+// Result is how a download ended. Everything but Body and the raw bytes stays valid after Release.
+type Result struct {
+	// Class is OK where Err is nil, and else says how the download failed.
+	Class Class
+	Err   error
+	// Status is the HTTP status; 0 without a response head.
+	Status int
+	// Protocol is "HTTP/1.1", "HTTP/2.0", …
+	Protocol string
+	Header   http.Header
+	// Location is where a redirect (3xx) points, as the server wrote it. Redirects are never followed.
+	Location string
+	// Body is the decoded body. It lies in a buffer of the client: after Release it must not be read. A download that
+	// failed midway keeps what had come, save a bomb, which keeps nothing.
+	Body []byte
+	// Truncated says why Body is not whole, in the words of WARC-Truncated: "length" (a limit of ours), "time",
+	// "disconnect", or empty.
+	Truncated string
+	// WireBytes is the length of the body before decoding, in bytes, as far as it was read.
+	WireBytes int64
+	Timing    Timing
+	// RawRequest and RawResponse are the bytes of the exchange, where Capture asked for them: of HTTP/1.1 as they went
+	// over the connection (without informational heads), of HTTP/2 the undecoded body under heads in the form of HTTP/1.1.
+	// A response is kept to MaxBodyBytes and MaxHeaderBytes together.
+	RawRequest, RawResponse []byte
+
+	buffers *buffers
+	buffer  *[]byte // of Body
+	raw     *[]byte // of RawResponse
+}
+
+// Release gives the memory of Body back. It is called at most once for a download, copies of Result included; a Result
+// that is never released costs garbage, nothing else.
+func (r *Result) Release() {
+	if r.buffer != nil {
+		r.buffers.put(r.buffer)
+	}
+	if r.raw != nil {
+		r.buffers.put(r.raw)
+	}
+	r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil
+}
+
+// fail notes the first failure.
+func (r *Result) fail(class Class, err error) {
+	if r.Err == nil {
+		r.Class, r.Err = class, err
+	}
+}
+
+// Get downloads one URL. It returns within TotalTimeout; what goes wrong is in the Result.
+func (c *Client) Get(ctx context.Context, req Request) Result {
+	start := time.Now()
+	res, err := c.get(ctx, req, start)
+	if err != nil {
+		res.fail(classOf(ctx, err), err)
+	}
+	if res.Err != nil {
+		if c.ctx.Err() != nil {
+			res.Class = Canceled
+		}
+		res.Err = fmt.Errorf("get %.200s: %w", req.URL, res.Err)
+	}
+	if res.Timing.Start.IsZero() {
+		res.Timing = Timing{Start: start, Total: time.Since(start)}
+	}
+	return res
+}
+
+// get returns an error only for requests that were never sent.
+func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Result, err error) {
+	u, err := target(req.URL)
+	if err != nil {
+		return res, &failure{Other, err}
+	}
+	if err := c.guard.check(req.Addr); err != nil {
+		return res, err
+	}
+	addr := req.Addr.Unmap()
+	pool, err := c.pool(addr)
+	if err != nil {
+		return res, err
+	}
+	if req.Fresh {
+		// Nobody else can take a connection of a pool that nobody else knows. It replaces the old one at the end.
+		pool = c.transport(addr)
+		defer c.adopt(addr, pool)
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &exchange{cfg: &c.cfg, start: start, cancel: cancel}
+	res.buffers = &c.buffers
+	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
+	if req.Capture {
+		res.raw = c.buffers.get(0)
+		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
+	}
+	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
+	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.header
+	if req.Accept != "" {
+		hr.Header = c.header.Clone()
+		hr.Header.Set("Accept", req.Accept)
+	}
+
+	x.watch()
+	resp, err := pool.RoundTrip(hr)
+	if err != nil {
+		res.fail(classOf(ctx, err), err)
+	} else {
+		x.head()
+		c.read(ctx, &res, req, hr, resp, x, limit)
+	}
+	res.Timing = x.end()
+	if x.tap != nil && res.RawRequest == nil {
+		res.RawRequest, res.RawResponse = x.tap.end()
+	}
+	return res, nil
+}
+
+// read takes the response head and body into res.
+func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Request, resp *http.Response, x *exchange, limit int64) {
+	defer resp.Body.Close()
+	res.Status, res.Protocol, res.Header = resp.StatusCode, resp.Proto, resp.Header
+	if resp.StatusCode/100 == 3 {
+		res.Location = resp.Header.Get("Location")
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		res.fail(Protocol, errors.New("server switches protocols unasked"))
+		return
+	}
+
+	w := &wire{body: resp.Body, limit: limit, watch: x}
+	if req.Capture && resp.ProtoMajor == 2 {
+		w.keep = res.raw
+		*w.keep = append(*w.keep, responseHead(resp)...)
+		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
+	}
+	res.buffer = c.buffers.get(resp.ContentLength)
+	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes))
+	if err == nil {
+		w.drain(*res.buffer)
+	}
+	res.Body, res.WireBytes = *res.buffer, w.n
+
+	switch {
+	case w.end == errCut && err == nil: // only padding after the end was cut
+	case w.end == errCut:
+		res.Truncated = "length"
+	case w.end != nil && w.end != io.EOF:
+		res.fail(classOf(ctx, w.end), fmt.Errorf("read body: %w", w.end))
+		res.Truncated = "disconnect"
+		switch res.Class {
+		case TimeoutTotal, TooSlow, Canceled:
+			res.Truncated = "time"
+		}
+	case err == errCut && req.MaxBody > 0:
+		res.Truncated = "length"
+	case err == errCut:
+		res.fail(Bomb, fmt.Errorf("body of %d bytes decodes to more than %d", w.n, c.cfg.MaxDecodedBytes))
+		res.Truncated = "length"
+		c.buffers.put(res.buffer)
+		res.Body, res.buffer = nil, nil
+	case err != nil:
+		res.fail(Decode, fmt.Errorf("decode body: %w", err))
+	}
+}
+
+// decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at
+// limit (or at that of w), and else what went wrong, on the wire or in a coding.
+func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64) error {
+	list, err := codings(header)
+	if err != nil {
+		return err
+	}
+	r, done, err := c.decoders.open(list, w)
+	if len(list) == 0 {
+		limit = w.limit
+	}
+	if err == nil {
+		err = readAll(buf, r, limit)
+		done()
+	}
+	if err == io.EOF || w.n == 0 && w.end == io.EOF { // an empty body has no coding, whatever its header says
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+package fetch
+
+import (
+	"fmt"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Config bounds a download and says who asks. All times are bounds on one request, all sizes on one response.
+type Config struct {
+	// UserAgent is the product and version of the User-Agent header (RFC 9110 section 10.1.5). With Contact it
+	// becomes `Proxima/1.0 (+https://example.org/bot)`.
+	UserAgent string `toml:"user_agent"`
+	// Contact is the http(s) URL of a page that tells webmasters who crawls and why. Without Contact and From, public
+	// addresses are refused.
+	Contact string `toml:"contact"`
+	// From is the mail address of the From header (RFC 9110 section 10.1.2).
+	From string `toml:"from"`
+	// AcceptLanguage is the Accept-Language header; empty sends none, which leaves the choice to the server.
+	AcceptLanguage string `toml:"accept_language"`
+
+	// ConnectTimeout bounds the TCP connect. Less frees fetchers from dead servers sooner, more reaches far ones.
+	ConnectTimeout time.Duration `toml:"connect_timeout"`
+	// TLSTimeout bounds the TLS handshake that follows.
+	TLSTimeout time.Duration `toml:"tls_timeout"`
+	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does
+	// not even read) to the first byte of the answer. More waits for slow programs, and holds a fetcher meanwhile.
+	HeaderTimeout time.Duration `toml:"header_timeout"`
+	// TotalTimeout bounds the whole request, connect and TLS included.
+	TotalTimeout time.Duration `toml:"total_timeout"`
+	// MinRate is the least body speed, in bytes a second on the wire, averaged over each GraceTime: the end of slow
+	// drips. 0 leaves them to TotalTimeout.
+	MinRate int64 `toml:"min_rate"`
+	// GraceTime is the window of MinRate, and the longest time from the first byte to the end of the response head.
+	// More forgives stalls.
+	GraceTime time.Duration `toml:"grace_time"`
+
+	// MaxBodyBytes is the longest body on the wire, in bytes; a longer one is cut there, without an error, and its
+	// connection closed.
+	MaxBodyBytes int64 `toml:"max_body_bytes"`
+	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
+	MaxDecodedBytes int64 `toml:"max_decoded_bytes"`
+	// MaxHeaderBytes is the largest response head, informational (1xx) heads included, in bytes.
+	MaxHeaderBytes int64 `toml:"max_header_bytes"`
+
+	// IdleConns is how many idle connections are kept for one server, over all its hosts. Each costs a file
+	// descriptor and about 20 KiB (60 KiB with TLS); too few pay connect and TLS again.
+	IdleConns int `toml:"idle_conns"`
+	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
+	IdleTimeout time.Duration `toml:"idle_timeout"`
+	// MaxServers is how many servers' pools are kept; the least recently used goes first. Each costs about 5 KiB
+	// besides its connections.
+	MaxServers int `toml:"max_servers"`
+
+	// HTTP2 offers HTTP/2 to https servers. It saves bytes of headers; HTTP/1.1 captures are truer.
+	HTTP2 bool `toml:"http2"`
+	// TLSVerify refuses servers whose certificate cannot be verified. Without it sites with broken certificates (and
+	// TLS 1.0 or 1.1) can be crawled, and anyone on the path can forge pages.
+	TLSVerify bool `toml:"tls_verify"`
+	// AllowPrefixes are address ranges (CIDR) lifted from the guard, for networks of one's own. Anything that the
+	// crawled pages name there can then be fetched.
+	AllowPrefixes []string `toml:"allow_prefixes"`
+}
+
+// Default gives the values that suit the open web. Contact and From stay empty: they are the operator's to give.
+func Default() Config {
+	return Config{
+		UserAgent:       "Proxima/1.0",
+		ConnectTimeout:  10 * time.Second,
+		TLSTimeout:      10 * time.Second,
+		HeaderTimeout:   20 * time.Second,
+		TotalTimeout:    120 * time.Second,
+		MinRate:         1024,
+		GraceTime:       10 * time.Second,
+		MaxBodyBytes:    10 << 20,
+		MaxDecodedBytes: 20 << 20,
+		MaxHeaderBytes:  64 << 10,
+		IdleConns:       2,
+		IdleTimeout:     60 * time.Second,
+		MaxServers:      4096,
+		HTTP2:           true,
+		TLSVerify:       true,
+	}
+}
+
+// Validate reports the first field that cannot work.
+func (c Config) Validate() error {
+	product, version, _ := strings.Cut(c.UserAgent, "/")
+	switch {
+	case !httpguts.ValidHeaderFieldName(product) || version != "" && !httpguts.ValidHeaderFieldName(version):
+		return fmt.Errorf("user_agent %q: want a product token, or product/version", c.UserAgent)
+	case !httpguts.ValidHeaderFieldValue(c.AcceptLanguage):
+		return fmt.Errorf("accept_language %q: not a header value", c.AcceptLanguage)
+	}
+	if c.Contact != "" {
+		u, err := url.Parse(c.Contact)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+			!httpguts.ValidHeaderFieldValue(c.Contact) || strings.ContainsAny(c.Contact, "() ") {
+			return fmt.Errorf("contact %q: want an http or https URL", c.Contact)
+		}
+	}
+	if c.From != "" {
+		if a, err := mail.ParseAddress(c.From); err != nil || a.Address != c.From {
+			return fmt.Errorf("from %q: want a bare mail address", c.From)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"connect_timeout", c.ConnectTimeout}, {"tls_timeout", c.TLSTimeout}, {"header_timeout", c.HeaderTimeout},
+		{"total_timeout", c.TotalTimeout}, {"grace_time", c.GraceTime}, {"idle_timeout", c.IdleTimeout},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("%s is %v: must be above zero", d.name, d.value)
+		}
+	}
+	for _, n := range []struct {
+		name       string
+		value      int64
+		least, top int64
+	}{
+		{"min_rate", c.MinRate, 0, 1 << 40}, {"max_body_bytes", c.MaxBodyBytes, 1, 1 << 31},
+		{"max_decoded_bytes", c.MaxDecodedBytes, 1, 1 << 31}, {"max_header_bytes", c.MaxHeaderBytes, 1024, 1 << 30},
+		{"idle_conns", int64(c.IdleConns), 1, 1 << 20}, {"max_servers", int64(c.MaxServers), 1, 1 << 24},
+	} {
+		if n.value < n.least || n.value > n.top {
+			return fmt.Errorf("%s is %d: must be between %d and %d", n.name, n.value, n.least, n.top)
+		}
+	}
+	for _, p := range c.AllowPrefixes {
+		if _, err := netip.ParsePrefix(p); err != nil {
+			return fmt.Errorf("allow_prefixes: %w", err)
+		}
+	}
+	return nil
+}
+
+// identified reports whether webmasters can find out who asks.
+func (c Config) identified() bool { return c.Contact != "" && c.From != "" }
+
+// agent is the User-Agent header.
+func (c Config) agent() string {
+	if c.Contact == "" {
+		return c.UserAgent
+	}
+	return c.UserAgent + " (+" + c.Contact + ")"
+}

@@ -1,0 +1,132 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a connection with what was measured while it was made. It lies directly under net/http (over TLS, where
+// HTTP/1.1 runs on TLS), so it sees the bytes of the exchange, or under TLS where HTTP/2 runs on it, since net/http
+// takes nothing but a *tls.Conn for that.
+type conn struct {
+	net.Conn
+	connect, tls time.Duration
+	taken        atomic.Bool         // a request has used it
+	tap          atomic.Pointer[tap] // keeps the bytes of the exchange under way
+	closed       func()              // nil where the conn below does it
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	// Only now, since net/http waits in Read before a request takes an idle connection.
+	if t := c.tap.Load(); t != nil {
+		t.read(p[:n])
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	if t := c.tap.Load(); t != nil {
+		t.wrote(p)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *conn) Close() error {
+	if c.closed != nil {
+		c.closed()
+	}
+	return c.Conn.Close()
+}
+
+// connUnder finds the conn in what net/http calls a connection.
+func connUnder(nc net.Conn) *conn {
+	switch nc := nc.(type) {
+	case *conn:
+		return nc
+	case *tls.Conn:
+		c, _ := nc.NetConn().(*conn)
+		return c
+	}
+	return nil
+}
+
+// dial connects to addr and the port of address, between two looks of the guard.
+//
+// net/http detaches dials from the request that starts them: they may serve a later one. So their bounds are set here.
+func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address string) (*conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &failure{Other, fmt.Errorf("dial: %w", err)}
+	}
+	if err := c.guard.check(addr); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	start := time.Now()
+	nc, err := c.deps.Dial(ctx, network, net.JoinHostPort(addr.String(), port))
+	took := time.Since(start)
+	if err != nil {
+		return nil, &failure{dialClass(err), fmt.Errorf("connect: %w", err)}
+	}
+	if remote, err := netip.ParseAddrPort(nc.RemoteAddr().String()); err == nil {
+		if err := c.guard.check(remote.Addr()); err != nil {
+			nc.Close()
+			return nil, err
+		}
+	}
+	cn := &conn{Conn: nc, connect: took}
+	cn.closed = func() { c.forget(cn) }
+	if !c.remember(cn) {
+		nc.Close()
+		return nil, errClosed
+	}
+	return cn, nil
+}
+
+// dialTLS is dial with a handshake. The server name is the host of address.
+func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address string) (net.Conn, error) {
+	raw, err := c.dial(ctx, addr, network, address)
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.tls.Clone()
+	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	defer cancel()
+	start := time.Now()
+	tc := tls.Client(raw, cfg)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, &failure{tlsClass(err), fmt.Errorf("TLS handshake: %w", err)}
+	}
+	raw.tls = time.Since(start)
+	if tc.ConnectionState().NegotiatedProtocol == "h2" {
+		return tc, nil
+	}
+	return &conn{Conn: tc, connect: raw.connect, tls: raw.tls}, nil
+}
+
+// remember lists an open connection so that Close can end it; it refuses when the client is closed.
+func (c *Client) remember(cn *conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.conns[cn] = struct{}{}
+	return true
+}
+
+func (c *Client) forget(cn *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.conns, cn)
+}

@@ -1,0 +1,138 @@
+package fetch
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// acceptEncoding is what is asked for. Deflate is decoded too, but not asked for: servers disagree on its format.
+	acceptEncoding = "gzip, br, zstd"
+	// maxCodings bounds the codings laid over each other, each of which may multiply the work.
+	maxCodings = 3
+	// maxWindow is the largest zstd window decoded, in bytes: what RFC 9659 allows on the web.
+	maxWindow = 8 << 20
+)
+
+// decoders pools what decodes bodies. Only deflate, which nobody asked for, is made anew each time.
+type decoders struct {
+	gzip, brotli, zstd sync.Pool
+}
+
+// codings lists the codings of the Content-Encoding header values, in the order they were applied. From a name that is
+// no known coding on, the body is left as it is, as browsers do.
+func codings(values []string) ([]string, error) {
+	var list []string
+	for _, v := range values {
+		for name := range strings.SplitSeq(v, ",") {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
+			case "x-gzip":
+				name = "gzip"
+			case "gzip", "br", "zstd", "deflate":
+			case "", "identity":
+				continue
+			default:
+				return nil, nil
+			}
+			if list = append(list, name); len(list) > maxCodings {
+				return nil, fmt.Errorf("more than %d content codings", maxCodings)
+			}
+		}
+	}
+	return list, nil
+}
+
+// open lays decoders over r, the last coding first. The caller calls done when it has read what it wants.
+func (d *decoders) open(list []string, r io.Reader) (decoded io.Reader, done func(), err error) {
+	var undo []func()
+	done = func() {
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		var back func()
+		switch list[i] {
+		case "gzip":
+			r, back, err = d.openGzip(r)
+		case "br":
+			r, back, err = d.openBrotli(r)
+		case "zstd":
+			r, back, err = d.openZstd(r)
+		default:
+			r, err = openDeflate(r)
+		}
+		if back != nil {
+			undo = append(undo, back)
+		}
+		if err != nil {
+			done()
+			return nil, func() {}, fmt.Errorf("%s: %w", list[i], err)
+		}
+	}
+	return r, done, nil
+}
+
+// openGzip reads the first member only: what follows it on the web is padding, and browsers ignore it.
+func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
+	z, _ := d.gzip.Get().(*gzip.Reader)
+	if z == nil {
+		z = new(gzip.Reader)
+	}
+	back := func() { d.gzip.Put(z) }
+	if err := z.Reset(r); err != nil {
+		return nil, back, err
+	}
+	z.Multistream(false)
+	return z, back, nil
+}
+
+func (d *decoders) openBrotli(r io.Reader) (io.Reader, func(), error) {
+	z, _ := d.brotli.Get().(*brotli.Reader)
+	if z == nil {
+		z = brotli.NewReader(r)
+	} else if err := z.Reset(r); err != nil {
+		return nil, nil, err
+	}
+	return z, func() { d.brotli.Put(z) }, nil
+}
+
+func (d *decoders) openZstd(r io.Reader) (io.Reader, func(), error) {
+	z, _ := d.zstd.Get().(*zstd.Decoder)
+	if z == nil {
+		var err error
+		// Concurrency 1 decodes in the caller, without goroutines that a pool would leak.
+		z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(4*maxWindow))
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	back := func() {
+		_ = z.Reset(nil) // lets go of r
+		d.zstd.Put(z)
+	}
+	if err := z.Reset(r); err != nil {
+		return nil, back, err
+	}
+	return z, back, nil
+}
+
+// openDeflate takes both formats found under this name: zlib (RFC 9110 section 8.4.1.2) and bare deflate.
+func openDeflate(r io.Reader) (io.Reader, error) {
+	br := bufio.NewReader(r)
+	head, err := br.Peek(2)
+	if err == nil && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(br)
+	}
+	return flate.NewReader(br), nil
+}

@@ -1,0 +1,190 @@
+package fetch
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// reply is an answer with these codings named and this body, framed by its length.
+func reply(coding string, body []byte) func(net.Conn) {
+	return answer(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", coding, len(body), body))
+}
+
+func TestDecode(t *testing.T) {
+	page := []byte(strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", 2000))
+	var bare bytes.Buffer
+	fw, err := flate.NewWriter(&bare, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fw.Write(page)
+	fw.Close()
+	flipped := pack(t, page, "gzip")
+	flipped[len(flipped)/2] ^= 0xff
+
+	for _, tc := range []struct {
+		name, coding string
+		body         []byte
+		want         Class
+		decoded      []byte // nil is not compared
+	}{
+		{"none", "identity", page, OK, page},
+		{"gzip", "gzip", pack(t, page, "gzip"), OK, page},
+		{"x-gzip in capitals", "X-GZip", pack(t, page, "gzip"), OK, page},
+		{"br", "br", pack(t, page, "br"), OK, page},
+		{"zstd", "zstd", pack(t, page, "zstd"), OK, page},
+		{"zlib", "deflate", pack(t, page, "deflate"), OK, page},
+		{"bare deflate", "deflate", bare.Bytes(), OK, page},
+		{"three", "gzip, br,zstd", pack(t, page, "gzip", "br", "zstd"), OK, page},
+		{"four", "gzip, br, zstd, gzip", pack(t, page, "gzip", "br", "zstd", "gzip"), Decode, []byte{}},
+		{"unknown stays", "magic", page, OK, page},
+		{"charset by mistake", "utf-8", page, OK, page},
+		{"empty gzip", "gzip", nil, OK, []byte{}},
+		{"empty br", "br", nil, OK, []byte{}},
+		{"empty zstd", "zstd", nil, OK, []byte{}},
+		{"empty deflate", "deflate", nil, OK, []byte{}},
+		{"padding", "gzip", append(pack(t, page, "gzip"), make([]byte, 100)...), OK, page},
+		{"long padding", "gzip", append(pack(t, page, "gzip"), make([]byte, 1<<20)...), OK, page},
+		{"no gzip at all", "gzip", page, Decode, []byte{}},
+		{"no br at all", "br", page, Decode, nil},
+		{"no zstd at all", "zstd", page, Decode, []byte{}},
+		{"flipped bits", "gzip", flipped, Decode, nil},
+		{"cut", "gzip", pack(t, page, "gzip")[:200], Decode, nil},
+		{"cut zstd", "zstd", pack(t, page, "zstd")[:40], Decode, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(tc.coding, tc.body))})
+			for range 2 { // the second time with pooled decoders
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+				if res.Class != tc.want {
+					t.Fatalf("class %q, err %v; want %q", res.Class, res.Err, tc.want)
+				}
+				if tc.decoded != nil && !bytes.Equal(res.Body, tc.decoded) {
+					t.Errorf("body of %d bytes differs", len(res.Body))
+				}
+				if res.Class == OK && tc.name != "long padding" && res.WireBytes != int64(len(tc.body)) {
+					t.Errorf("%d bytes on the wire, want %d", res.WireBytes, len(tc.body))
+				}
+				res.Release()
+			}
+		})
+	}
+}
+
+// TestBombs decodes bombs of 64 MiB: within a bound of memory, each is called by its name.
+func TestBombs(t *testing.T) {
+	block := make([]byte, 1<<20)
+	bombs := map[string][]byte{}
+	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
+		bombs[coding] = pack(t, make([]byte, 64<<20), coding)
+	}
+	bombs["gzip, gzip"] = pack(t, bytes.Repeat(block, 64), "gzip", "gzip")
+	for coding, bomb := range bombs {
+		t.Run(coding, func(t *testing.T) {
+			c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(coding, bomb))})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+			runtime.ReadMemStats(&after)
+			if res.Class != Bomb || res.Body != nil || res.Truncated != "length" {
+				t.Errorf("class %q, err %v, %d bytes, truncated %q", res.Class, res.Err, len(res.Body), res.Truncated)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > 120<<20 {
+				t.Errorf("allocated %d MiB", got>>20)
+			}
+			// For robots.txt it is only too long.
+			res = c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, MaxBody: 500 << 10})
+			if res.Class != OK || len(res.Body) != 500<<10 || res.Truncated != "length" {
+				t.Errorf("MaxBody: class %q, err %v, %d bytes, truncated %q", res.Class, res.Err, len(res.Body), res.Truncated)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	body := []byte(strings.Repeat("0123456789", 100))
+	zipped := pack(t, body, "gzip")
+	for _, tc := range []struct {
+		name      string
+		handle    func(net.Conn)
+		max       int64
+		length    int
+		truncated string
+	}{
+		{"just fits", reply("identity", body), 1000, 1000, ""},
+		{"one too many", reply("identity", body), 999, 999, "length"},
+		{"one", reply("identity", body), 1, 1, "length"},
+		{"zipped just fits", reply("gzip", zipped), 1000, 1000, ""},
+		{"zipped one too many", reply("gzip", zipped), 999, 999, "length"},
+		{"no length, just fits", answer(openHead + string(body)), 1000, 1000, ""},
+		{"no length, one too many", answer(openHead + string(body)), 999, 999, "length"},
+	} {
+		for _, byConfig := range []bool{true, false} {
+			cfg, req := testConfig(), Request{URL: "http://a.example/", Addr: testAddr, MaxBody: tc.max}
+			if byConfig {
+				cfg.MaxBodyBytes, req.MaxBody = tc.max, 0
+				if strings.HasPrefix(tc.name, "zipped") {
+					continue // another bound there
+				}
+			}
+			c := newClient(t, cfg, Deps{Dial: serve(0, tc.handle)})
+			res := c.Get(t.Context(), req)
+			if res.Err != nil || string(res.Body) != string(body[:tc.length]) || res.Truncated != tc.truncated {
+				t.Errorf("%s: err %v, %d bytes, truncated %q", tc.name, res.Err, len(res.Body), res.Truncated)
+			}
+		}
+	}
+}
+
+// FuzzResponse feeds arbitrary bytes as an answer: Get ends, and what it returns keeps its bounds.
+func FuzzResponse(f *testing.F) {
+	for _, s := range []string{
+		okHead + "hello", openHead, "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", "HTTP/1.1 103 Early\r\n\r\n" + okHead + "hello",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Encoding: deflate\r\n\r\nx",
+	} {
+		f.Add([]byte(s))
+	}
+	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
+		body := pack(f, bytes.Repeat([]byte("hello "), 5000), coding)
+		f.Add(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", coding, len(body), body))
+	}
+	cfg := testConfig()
+	cfg.MaxBodyBytes, cfg.MaxDecodedBytes, cfg.MaxHeaderBytes = 4000, 8000, 4096
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
+			// The far end closes; a client that stops early must not hold it up.
+			go func() { _, _ = io.Copy(io.Discard, nc) }()
+			_, _ = nc.Write(b)
+		})})
+		defer c.Close()
+		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+		defer res.Release()
+		if (res.Err == nil) != (res.Class == OK) {
+			t.Fatalf("class %q with err %v", res.Class, res.Err)
+		}
+		if res.Err == nil && (res.Status < 200 || res.Status > 999) {
+			t.Fatalf("status %d", res.Status)
+		}
+		if res.WireBytes > cfg.MaxBodyBytes || int64(len(res.Body)) > cfg.MaxDecodedBytes {
+			t.Fatalf("%d bytes on the wire, %d decoded", res.WireBytes, len(res.Body))
+		}
+		if int64(len(res.RawResponse)) > cfg.MaxBodyBytes+cfg.MaxHeaderBytes || !bytes.Contains(b, res.RawResponse) {
+			t.Fatalf("captured %d bytes that are not the %d sent", len(res.RawResponse), len(b))
+		}
+		if res.Truncated != "" && res.Truncated != "length" && res.Truncated != "disconnect" {
+			t.Fatalf("truncated %q", res.Truncated)
+		}
+		switch res.Class {
+		case OK, EOF, Protocol, HeaderTooLarge, Decode, Bomb:
+		default:
+			t.Fatalf("class %q: %v", res.Class, res.Err)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Timing is how long each stage of one request took. Stages that did not happen, or were not reached, are zero.
+type Timing struct {
+	// Start is when Get was called.
+	Start time.Time
+	// Fresh tells that the connection was made for this request, or has served none before. Connect and TLS are zero
+	// where it is false.
+	Fresh bool
+	// Connect is the TCP connect: one round trip. TLS is the handshake after it: one round trip more in TLS 1.3.
+	Connect, TLS time.Duration
+	// Request is from the connection given to the request written.
+	Request time.Duration
+	// FirstByte is from the request written to the first byte of the answer, informational (1xx) ones included: one
+	// round trip and the server's think time.
+	FirstByte time.Duration
+	// LastByte is from the first byte to the last of the body.
+	LastByte time.Duration
+	// Total is from Start to the last byte, or to the failure. It exceeds the sum of the stages by what net/http needs
+	// between them.
+	Total time.Duration
+}
+
+// exchange watches one request: it takes the times from httptrace and ends the request that is too slow. A request costs
+// one timer and no goroutine: the timer fires at the earliest moment at which anything could be due, and then looks
+// again what is.
+type exchange struct {
+	cfg    *Config
+	start  time.Time
+	cancel context.CancelCauseFunc
+	bytes  atomic.Int64 // of the body, on the wire
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	over   bool
+	conn   *conn
+	tap    *tap // nil without capture
+	tapped bool // tap lies on conn
+	fresh  bool
+	got    time.Time // connection given
+	wrote  time.Time // request written
+	first  time.Time // first byte
+	last   time.Time // last byte
+	window time.Time // start of the window of MinRate
+	begun  int64     // bytes at its start
+}
+
+func (x *exchange) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: x.gotConn,
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if info.Err == nil {
+				x.wrote = time.Now()
+			}
+		},
+		GotFirstResponseByte: func() {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.first = time.Now()
+			x.window = x.first
+		},
+	}
+}
+
+// gotConn runs again where net/http finds an idle connection dead and takes another: the last one counts.
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.untap()
+	x.conn = connUnder(info.Conn)
+	x.fresh = x.conn != nil && !x.conn.taken.Swap(true)
+	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
+	if _, h2 := info.Conn.(*tls.Conn); x.tap != nil && x.conn != nil && !h2 {
+		x.tap.restart()
+		x.conn.tap.Store(x.tap)
+		x.tapped = true
+	}
+}
+
+func (x *exchange) untap() {
+	if x.tapped {
+		x.conn.tap.CompareAndSwap(x.tap, nil) // another request may own the connection by now
+		x.tapped = false
+	}
+}
+
+// watch arms the timer.
+func (x *exchange) watch() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	first := min(x.cfg.TotalTimeout, x.cfg.HeaderTimeout, x.cfg.GraceTime)
+	x.timer = time.AfterFunc(first, x.tick)
+}
+
+func (x *exchange) tick() {
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	next, late := x.due(now)
+	if late != nil {
+		x.cancel(late)
+		return
+	}
+	x.timer.Reset(next.Sub(now))
+}
+
+// due returns the failure that is due at now, or the earliest time at which one can be.
+func (x *exchange) due(now time.Time) (time.Time, error) {
+	next := x.start.Add(x.cfg.TotalTimeout)
+	if !now.Before(next) {
+		return next, &failure{TimeoutTotal, fmt.Errorf("not done after %v", x.cfg.TotalTimeout)}
+	}
+	if x.first.IsZero() {
+		since := now // still dialling: the wait for the answer has not begun
+		if !x.wrote.IsZero() {
+			since = x.wrote
+		} else if !x.got.IsZero() {
+			since = x.got
+		}
+		limit := since.Add(x.cfg.HeaderTimeout)
+		if !now.Before(limit) {
+			return next, &failure{TimeoutHeader, fmt.Errorf("no answer after %v", x.cfg.HeaderTimeout)}
+		}
+		return earliest(next, limit, now.Add(x.cfg.GraceTime)), nil // the first byte may come right now
+	}
+	limit := x.window.Add(x.cfg.GraceTime)
+	if !now.Before(limit) {
+		got := x.bytes.Load() - x.begun
+		if float64(got) < float64(x.cfg.MinRate)*x.cfg.GraceTime.Seconds() {
+			return next, &failure{TooSlow, fmt.Errorf("%d bytes of body in %v", got, x.cfg.GraceTime)}
+		}
+		x.window, x.begun = now, x.begun+got
+		limit = now.Add(x.cfg.GraceTime)
+	}
+	return earliest(next, limit), nil
+}
+
+// head starts the first window of MinRate anew: the response head is complete.
+func (x *exchange) head() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.window = time.Now()
+}
+
+// done notes the last byte.
+func (x *exchange) done() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.last.IsZero() {
+		x.last = time.Now()
+	}
+}
+
+// end stops the watch and tells the times. Hooks may still run after it, and change nothing that is read again.
+func (x *exchange) end() Timing {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	x.timer.Stop()
+	x.untap()
+	if x.last.IsZero() {
+		x.last = time.Now()
+	}
+	t := Timing{Start: x.start, Fresh: x.fresh, Total: x.last.Sub(x.start)}
+	if x.fresh {
+		t.Connect, t.TLS = x.conn.connect, x.conn.tls
+	}
+	// The hooks run in different goroutines, so a first byte may be noted before the request that it answers.
+	if !x.wrote.IsZero() {
+		t.Request = max(x.wrote.Sub(x.got), 0)
+	}
+	if !x.first.IsZero() && !x.wrote.IsZero() {
+		t.FirstByte = max(x.first.Sub(x.wrote), 0)
+	}
+	if !x.first.IsZero() {
+		t.LastByte = max(x.last.Sub(x.first), 0)
+	}
+	return t
+}
+
+func earliest(t time.Time, more ...time.Time) time.Time {
+	for _, m := range more {
+		if m.Before(t) {
+			t = m
+		}
+	}
+	return t
+}

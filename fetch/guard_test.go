@@ -1,0 +1,139 @@
+package fetch
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestForbidden(t *testing.T) {
+	for _, tc := range []struct {
+		addr   string
+		reason string // "" is allowed
+	}{
+		{"8.8.8.8", ""}, {"1.0.0.0", ""}, {"9.255.255.255", ""}, {"11.0.0.0", ""}, {"100.63.255.255", ""},
+		{"100.128.0.0", ""}, {"126.255.255.255", ""}, {"128.0.0.0", ""}, {"172.15.255.255", ""}, {"172.32.0.0", ""},
+		{"192.0.1.0", ""}, {"192.0.3.0", ""}, {"198.17.255.255", ""}, {"198.20.0.0", ""}, {"223.255.255.255", ""},
+		{"168.63.129.15", ""}, {"169.253.255.255", ""}, {"203.0.112.255", ""},
+		{"0.0.0.0", "this network"}, {"0.1.2.3", "this network"}, {"10.1.2.3", "private"}, {"100.64.0.1", "carrier"},
+		{"100.127.255.255", "carrier"}, {"127.0.0.1", "loopback"}, {"127.255.255.255", "loopback"},
+		{"169.254.169.254", "link local"}, {"168.63.129.16", "cloud"}, {"172.16.0.1", "private"}, {"172.31.255.255", "private"},
+		{"192.0.0.8", "IETF"}, {"192.0.0.192", "IETF"}, {"192.0.2.1", "documentation"}, {"192.31.196.1", "AS112"},
+		{"192.52.193.1", "AMT"}, {"192.88.99.1", "6to4"}, {"192.168.0.1", "private"}, {"192.175.48.1", "AS112"},
+		{"198.18.0.1", "benchmarking"}, {"198.19.255.255", "benchmarking"}, {"198.51.100.7", "documentation"},
+		{"203.0.113.9", "documentation"}, {"224.0.0.1", "multicast"}, {"239.255.255.255", "multicast"},
+		{"240.0.0.1", "reserved"}, {"255.255.255.255", "reserved"},
+		{"2606:4700::1111", ""}, {"2001:200::1", ""}, {"2a00:1450::1", ""}, {"2620:4f:7fff::1", ""},
+		{"::", "not global"}, {"::1", "not global"}, {"::7f00:1", "not global"}, {"fc00::1", "not global"},
+		{"fd00:ec2::254", "not global"}, {"fe80::1", "not global"}, {"fe80::1%eth0", "not global"}, {"fec0::1", "not global"},
+		{"ff02::1", "not global"}, {"100::1", "not global"}, {"5f00::1", "not global"}, {"64:ff9b:1::808:808", "not global"},
+		{"2001:db8::1", "documentation"}, {"3fff::1", "documentation"}, {"2001:2::1", "IETF"}, {"2001:1::1", "IETF"},
+		{"2001:20::1", "IETF"}, {"2620:4f:8000::1", "AS112"},
+		{"::ffff:8.8.8.8", ""}, {"::ffff:127.0.0.1", "loopback"}, {"::ffff:10.0.0.1", "private"},
+		{"64:ff9b::8.8.8.8", ""}, {"64:ff9b::10.0.0.1", "NAT64 10.0.0.1"}, {"64:ff9b::169.254.169.254", "NAT64"},
+		{"2002:808:808::1", ""}, {"2002:7f00:1::1", "6to4 127.0.0.1"}, {"2002:a00:1::", "6to4 10.0.0.1"},
+		// Teredo: server 65.54.227.120, client the complement of the last 32 bits.
+		{"2001:0:4136:e378:8000:63bf:3fff:fdd2", "Teredo client 192.0.2.45"},
+		{"2001:0:4136:e378:8000:63bf:f7f7:f7f7", ""}, // 8.8.8.8
+		{"2001:0:7f00:1:8000:63bf:f7f7:f7f7", "Teredo server 127.0.0.1"},
+	} {
+		reason, bad := Forbidden(netip.MustParseAddr(tc.addr))
+		if bad != (tc.reason != "") || !strings.HasPrefix(reason, tc.reason) || !bad && reason != "" {
+			t.Errorf("Forbidden(%s) = %q, %v; want %q", tc.addr, reason, bad, tc.reason)
+		}
+	}
+	if _, bad := Forbidden(netip.Addr{}); !bad {
+		t.Error("the zero address passes")
+	}
+}
+
+func FuzzForbidden(f *testing.F) {
+	f.Add([]byte{127, 0, 0, 1})
+	f.Add([]byte{8, 8, 8, 8})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		addr, ok := netip.AddrFromSlice(b)
+		if !ok {
+			return
+		}
+		_, bad := Forbidden(addr)
+		v4 := addr.Unmap()
+		if !bad && (v4.IsLoopback() || v4.IsPrivate() || v4.IsLinkLocalUnicast() || v4.IsMulticast() || v4.IsUnspecified()) {
+			t.Fatalf("%v passes", addr)
+		}
+		if !v4.Is4() {
+			return
+		}
+		four := v4.As4()
+		mapped := netip.AddrFrom16(v4.As16())
+		n64 := nat64.Addr().As16()
+		copy(n64[12:], four[:])
+		six := [16]byte{0x20, 0x02}
+		copy(six[2:], four[:])
+		for _, other := range []netip.Addr{mapped, netip.AddrFrom16(n64), netip.AddrFrom16(six)} {
+			if _, b := Forbidden(other); b != bad {
+				t.Fatalf("%v and %v differ", v4, other)
+			}
+		}
+	})
+}
+
+func TestGuardIdentity(t *testing.T) {
+	for _, tc := range []struct {
+		addr     string
+		identity bool
+		allow    string
+		want     Class
+	}{
+		{"8.8.8.8", false, "", NoIdentity},
+		{"8.8.8.8", false, "0.0.0.0/0", NoIdentity},
+		{"8.8.8.8", true, "", OK},
+		{"127.0.0.1", true, "", ForbiddenAddress},
+		{"127.0.0.1", false, "", ForbiddenAddress},
+		{"127.0.0.1", false, "127.0.0.0/8", OK},
+		{"::ffff:127.0.0.1", false, "127.0.0.0/8", OK},
+		{"127.0.0.1", false, "::ffff:127.0.0.0/104", OK},
+		{"127.0.0.1", false, "10.0.0.0/8", ForbiddenAddress},
+		{"64:ff9b::127.0.0.1", false, "127.0.0.0/8", ForbiddenAddress},
+		{"fe80::1%eth0", false, "fe80::/10", OK},
+	} {
+		cfg := Default()
+		if tc.identity {
+			cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+		}
+		if tc.allow != "" {
+			cfg.AllowPrefixes = []string{tc.allow}
+		}
+		dialled := false
+		c := newClient(t, cfg, Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+			dialled = true
+			near, far := newLink(0)
+			go answer("HTTP/1.1 204 No Content\r\n\r\n")(far)
+			return near, nil
+		}})
+		res := c.Get(t.Context(), Request{URL: "http://example.org/", Addr: netip.MustParseAddr(tc.addr)})
+		if res.Class != tc.want || dialled != (tc.want == OK) {
+			t.Errorf("%+v: class %q, err %v, dialled %v", tc, res.Class, res.Err, dialled)
+		}
+		c.Close()
+	}
+}
+
+// remote is a connection that claims to have reached an address.
+type remote struct {
+	*link
+	addr net.Addr
+}
+
+func (r remote) RemoteAddr() net.Addr { return r.addr }
+
+func TestGuardLooksAtRemote(t *testing.T) {
+	c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, _ := newLink(0)
+		return remote{near, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 80}}, nil
+	}})
+	if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Class != ForbiddenAddress {
+		t.Errorf("class %q, err %v", res.Class, res.Err)
+	}
+}

@@ -1,0 +1,226 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testAddr = netip.MustParseAddr("127.0.0.1")
+
+// testConfig lets requests to loopback pass.
+func testConfig() Config {
+	cfg := Default()
+	cfg.AllowPrefixes = []string{"127.0.0.0/8"}
+	return cfg
+}
+
+func newClient(t testing.TB, cfg Config, deps Deps) *Client {
+	t.Helper()
+	c, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// linkBuffer is how many bytes a link takes before its writer waits.
+const linkBuffer = 64 << 10
+
+// half is one direction of a link: bytes arrive after a delay.
+type half struct {
+	delay time.Duration
+
+	mu       sync.Mutex
+	wake     *sync.Cond
+	parts    []part
+	size     int // of parts, in bytes
+	closed   bool // by the writer, or
+	gone     bool // by the reader
+	deadline time.Time
+}
+
+type part struct {
+	due  time.Time
+	data []byte
+}
+
+func newHalf(delay time.Duration) *half {
+	h := &half{delay: delay}
+	h.wake = sync.NewCond(&h.mu)
+	return h
+}
+
+func (h *half) write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.size >= linkBuffer && !h.closed {
+		h.wake.Wait()
+	}
+	if h.closed {
+		return 0, io.ErrClosedPipe
+	}
+	h.size += len(p)
+	h.parts = append(h.parts, part{time.Now().Add(h.delay), bytes.Clone(p)})
+	h.wake.Broadcast()
+	return len(p), nil
+}
+
+func (h *half) read(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		if !h.deadline.IsZero() && !time.Now().Before(h.deadline) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		if h.gone {
+			return 0, net.ErrClosed
+		}
+		if len(h.parts) > 0 {
+			if wait := time.Until(h.parts[0].due); wait > 0 {
+				h.mu.Unlock()
+				time.Sleep(wait)
+				h.mu.Lock()
+				continue
+			}
+			n := copy(p, h.parts[0].data)
+			h.size -= n
+			h.wake.Broadcast()
+			if h.parts[0].data = h.parts[0].data[n:]; len(h.parts[0].data) == 0 {
+				h.parts = h.parts[1:]
+			}
+			return n, nil
+		}
+		if h.closed {
+			return 0, io.EOF
+		}
+		h.wake.Wait()
+	}
+}
+
+func (h *half) close(reader bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.gone = h.gone || reader
+	h.wake.Broadcast()
+}
+
+// link is one end of a buffered pipe.
+type link struct{ in, out *half }
+
+// newLink makes a pipe whose bytes take delay each way.
+func newLink(delay time.Duration) (client, server *link) {
+	up, down := newHalf(delay), newHalf(delay)
+	return &link{down, up}, &link{up, down}
+}
+
+func (l *link) Read(p []byte) (int, error)  { return l.in.read(p) }
+func (l *link) Write(p []byte) (int, error) { return l.out.write(p) }
+func (l *link) Close() error                { l.out.close(false); l.in.close(true); return nil }
+func (l *link) LocalAddr() net.Addr         { return &net.UnixAddr{Name: "link"} }
+func (l *link) RemoteAddr() net.Addr        { return &net.UnixAddr{Name: "link"} }
+func (l *link) SetDeadline(t time.Time) error {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	l.in.deadline = t
+	l.in.wake.Broadcast()
+	return nil
+}
+func (l *link) SetReadDeadline(t time.Time) error  { return l.SetDeadline(t) }
+func (l *link) SetWriteDeadline(t time.Time) error { return nil }
+
+// serve makes a Dial whose every connection is answered by handle on the far end of a link with this delay; the connect
+// takes one round trip.
+func serve(delay time.Duration, handle func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if delay > 0 {
+			select {
+			case <-time.After(2 * delay):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		near, far := newLink(delay)
+		go func() {
+			defer far.Close()
+			handle(far)
+		}()
+		return near, nil
+	}
+}
+
+// requestHeadOf reads one request head.
+func requestHeadOf(br *bufio.Reader) (string, error) {
+	var b strings.Builder
+	for {
+		line, err := br.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(line)
+		if line == "\r\n" {
+			return b.String(), nil
+		}
+	}
+}
+
+// answer handles one request with literal bytes and closes.
+func answer(s string) func(net.Conn) {
+	return func(c net.Conn) {
+		if _, err := requestHeadOf(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, s)
+		}
+	}
+}
+
+// flood answers with head and then the same bytes until the client has gone.
+func flood(head, again string) func(net.Conn) {
+	return func(c net.Conn) {
+		if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, head)
+		block := []byte(strings.Repeat(again, 1+4096/len(again)))
+		for {
+			if _, err := c.Write(block); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// drip answers with head and then one byte each interval until the client has gone.
+func drip(head string, interval time.Duration) func(net.Conn) {
+	return func(c net.Conn) {
+		if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, head)
+		for {
+			time.Sleep(interval)
+			if _, err := c.Write([]byte("a")); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// hang reads until the client has gone and never answers.
+func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+var errTest = errors.New("test")

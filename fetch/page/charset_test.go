@@ -1,0 +1,126 @@
+package page
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/unicode"
+)
+
+func TestCharset(t *testing.T) {
+	enc := func(e encoding.Encoding, s string) string {
+		out, err := e.NewEncoder().String(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	padding := strings.Repeat("<p>x</p>", 200)
+	tests := []struct{ name, contentType, in, charset, ref string }{
+		{"header", "text/html; charset=ISO-8859-1", "<a href=/\xe9>", "windows-1252", "/é"},
+		{"header over meta", "text/html; charset=utf-8", "<meta charset=iso-8859-2><a href=/é>", "utf-8", "/é"},
+		{"byte order mark over header", "text/html; charset=iso-8859-1", "\xef\xbb\xbf<a href=/é>", "utf-8", "/é"},
+		{"meta", "text/html", "<meta charset=windows-1251><a href=/\xe9>", "windows-1251", "/й"},
+		{"meta content", "text/html", `<meta http-equiv=content-type content="text/html; charset=koi8-r"><a href=/` + "\xc1>", "koi8-r", "/а"},
+		{"meta that cannot be", "text/html", "<meta charset=utf-16><a href=/é>", "utf-8", "/é"},
+		{"unknown label, UTF-8", "text/html; charset=klingon", "<a href=/é>", "utf-8", "/é"},
+		{"unknown label, not UTF-8", "text/html; charset=klingon", "<a href=/\xe9>", "windows-1252", "/é"},
+		{"unknown label, meta", "text/html; charset=klingon", "<meta charset=iso-8859-7><a href=/\xe1>", "iso-8859-7", "/α"},
+		{"broken header", `text/html; charset="`, "<a href=/é>", "utf-8", "/é"},
+		{"none", "", "<!doctype html><a href=/x>", "utf-8", "/x"},
+		{"none, late UTF-8", "text/html", padding + "<a href=/é>", "utf-8", "/é"},
+		{"none, late windows-1252", "text/html", padding + "<a href=/\xe9>", "windows-1252", "/é"},
+		{"UTF-8 mislabelled by the editor", "text/html", "<meta charset=iso-8859-1><a href=/é>", "utf-8", "/é"},
+		{"ASCII", "text/html; charset=gbk", "<a href=/x>", "gbk", "/x"},
+		{"Shift JIS", "text/html; charset=shift_jis", enc(japanese.ShiftJIS, "<a href=/表>"), "shift_jis", "/表"},
+		{"ISO-2022-JP", "text/html; charset=iso-2022-jp", enc(japanese.ISO2022JP, "<a href=/表>"), "iso-2022-jp", "/表"},
+		{"UTF-16", "text/html", "\xff\xfe" + enc(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), "<a href=/é>"), "utf-16le", "/é"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := Parse([]byte(tt.in), tt.contentType, Default())
+			if p.NotHTML != "" || p.Charset != tt.charset || len(p.Links) != 1 || p.Links[0].Ref != tt.ref {
+				t.Errorf("got %+v, want charset %q, ref %q", p, tt.charset, tt.ref)
+			}
+		})
+	}
+}
+
+func TestDecodeDoesNotCopy(t *testing.T) {
+	for contentType, in := range map[string]string{
+		"text/html; charset=utf-8":        "<a href=/é>\xff",
+		"text/html; charset=iso-8859-1":   "<a href=/x>",
+		"text/html; charset=windows-1251": "<a href=/x>",
+		"text/html":                       "<a href=/é>",
+	} {
+		body := []byte(in)
+		if text, name := decode(body, contentType); &text[0] != &body[0] {
+			t.Errorf("%s, %q: copied from %s", contentType, in, name)
+		}
+	}
+}
+
+func TestIsHTML(t *testing.T) {
+	tests := []struct {
+		contentType, in string
+		want            bool
+	}{
+		{"text/html", "anything", true},
+		{" Text/HTML ;charset=x", "", true},
+		{"application/xhtml+xml; q", "", true},
+		{"text/plain", "<html>", false},
+		{"image/png", "<html>", false},
+		{"application/pdf", "", false},
+		{"application/xml", "<html>", false},
+		{"nonsense", "<html>", false},
+		{"", "<!DOCTYPE html><p>", true},
+		{"", "\n\t <HTML>", true},
+		{"", "\xef\xbb\xbf<!-- x --><html>", true},
+		{"*/*", "<p >", true},
+		{"", `<?xml version="1.0"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml">`, true},
+		{"", `<?xml version="1.0"?><rss>`, false},
+		{"", "", false},
+		{"", "plain words", false},
+		{"", "%PDF-1.4 <html>", false},
+		{"", "\x89PNG\r\n\x1a\n", false},
+		{"", strings.Repeat(" ", 2000) + "<html>", false},
+	}
+	for _, tt := range tests {
+		if got := IsHTML(tt.contentType, []byte(tt.in)); got != tt.want {
+			t.Errorf("IsHTML(%q, %.40q) = %v, want %v", tt.contentType, tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestNotHTML(t *testing.T) {
+	noise := make([]byte, 4096)
+	for i, x := 0, uint32(1); i < len(noise); i++ {
+		x = x*1664525 + 1013904223
+		noise[i] = byte(x >> 24)
+	}
+	link := []byte("<a href=/x>")
+	tests := []struct {
+		contentType string
+		in          []byte
+		want        string
+	}{
+		{"text/css", link, NotHTMLType},
+		{"text/html", append(noise, link...), NotHTMLData},
+		{"text/html", append(make([]byte, 1024), link...), NotHTMLData},
+		{"text/html", append(bytes.Repeat([]byte("words "), 200), link...), ""},
+		{"text/html", append([]byte("\x00 a stray byte in a page is borne, for browsers bear it too"), link...), ""},
+		{"text/html", nil, ""},
+	}
+	for _, tt := range tests {
+		p := Parse(tt.in, tt.contentType, Default())
+		if p.NotHTML != tt.want {
+			t.Errorf("%s %.30q: reason %q, want %q", tt.contentType, tt.in, p.NotHTML, tt.want)
+		}
+		if p.NotHTML != "" && (p.Links != nil || p.Charset != "") {
+			t.Errorf("%s %.30q: not read, but says %+v", tt.contentType, tt.in, p)
+		}
+	}
+}

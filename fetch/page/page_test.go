@@ -1,0 +1,244 @@
+package page
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const htmlUTF8 = "text/html; charset=utf-8"
+
+// show writes the links of a page as "kind ref", with " !" where not to be followed.
+func show(p Page) string {
+	var out []string
+	for _, l := range p.Links {
+		s := l.Kind.String() + " " + l.Ref
+		if l.NoFollow {
+			s += " !"
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestLinks(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"anchor", `<p>Read <a href="/x">this</a>`, "anchor /x"},
+		{"forms of values", `<a href=/u><a HREF='/s'><A class=x hReF = "/d">`, "anchor /u\nanchor /s\nanchor /d"},
+		{"area", `<map><area href="a.html" rel="external NoFollow"></map>`, "anchor a.html !"},
+		{"white space around", "<a href=' \n\t/x y\f '>", "anchor /x y"},
+		{"first of two attributes", `<a href=/1 href=/2>`, "anchor /1"},
+		{"frames", `<frameset><frame src=f1><iframe src=f2><a href=/inside></iframe><a href=/after>`, "frame f1\nframe f2\nanchor /after"},
+		{"link elements", `<link rel="canonical" href=/c><link rel="NEXT" href=/n><link rel=prev href=/p><link rel="alternate stylesheet" href=/s><link href=/x>`,
+			"canonical /c\nnext /n"},
+		{"refresh", `<meta http-equiv=Refresh content="5; url='/r'">`, "refresh /r"},
+		{"refresh of itself", `<meta http-equiv=refresh content=60>`, ""},
+		{"no use", `<a href="javascript:void(0)"><a href="MailTo:a@b"><a href=data:,x><a href=tel:1><a href=#top><a href=""><a href=" "><a><a href=ftp://x/>`, ""},
+		{"hidden scheme", "<a href='java\nscript:x'>", ""},
+		{"schemes", `<a href=HTTP://x/><a href=https:y><a href=//z/><a href=?q=a:b><a href=./a:b><a href=http>`,
+			"anchor HTTP://x/\nanchor https:y\nanchor //z/\nanchor ?q=a:b\nanchor ./a:b\nanchor http"},
+		{"entities", `<a href="?a=1&amp;b=2&copy=3&c=4"><a href="?&lt;&copy;&#47;"><a href=&#x2F;u&quot;><a href='"&amp'>`,
+			"anchor ?a=1&b=2&copy=3&c=4\nanchor ?<©/\nanchor /u\"\nanchor \"&"},
+		{"entity that makes a fragment", `<a href="&#35;x">`, ""},
+		{"invalid bytes", "<a href='/\xff\xc3/\xc3\xa9'>", "anchor /\ufffd\ufffd/é"},
+		{"noscript is read", `<head><noscript><meta http-equiv=refresh content="0;url=/plain"></noscript></head><noscript><a href=/n></noscript>`,
+			"refresh /plain\nanchor /n"},
+		{"hidden", `<!-- <a href=/1> --><script>"<a href=/2>"</script><style><a href=/3></style><title><a href=/4></title><textarea><a href=/5></textarea>` +
+			`<template><a href=/6><template></template><a href=/7></template><xmp><a href=/8></xmp><noembed><a href=/9></noembed><noframes><a href=/10></noframes><a href=/out>`,
+			"anchor /out"},
+		{"stray end of template", `</template><a href=/x>`, "anchor /x"},
+		{"script in script", `<script><!-- <script> </script> <a href=/no> --></script><a href=/yes>`, "anchor /yes"},
+		{"script never closed", `<a href=/1><script><a href=/2>`, "anchor /1"},
+		{"comments that end early", `<!--><a href=/1><!---><a href=/2><!--x--!><a href=/3><!x><a href=/4><?x><a href=/5></ x><a href=/6></><a href=/7>`,
+			"anchor /1\nanchor /2\nanchor /3\nanchor /4\nanchor /5\nanchor /6\nanchor /7"},
+		{"comment never closed", `<a href=/1><!-- <a href=/2>`, "anchor /1"},
+		{"tag never closed", `<a href=/1><a href="/2`, "anchor /1"},
+		{"greater-than in a value", `<img alt="<a href=/no>"></p title="<a href=/no>"><a href=/yes>`, "anchor /yes"},
+		{"text after plaintext", `<plaintext><a href=/x>`, ""},
+		{"empty elements of SVG", `<svg><title/><style/><a href=/1></svg><title/><a href=/no></title><a href=/2>`, "anchor /1\nanchor /2"},
+		{"not a tag", `1 < 2 <3 <<a href=/x>`, "anchor /x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := Parse([]byte(tt.in), htmlUTF8, Default())
+			if d := cmp.Diff(tt.want, show(p)); d != "" {
+				t.Errorf("links of %s: (-want +got)\n%s", tt.in, d)
+			}
+		})
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	for in, want := range map[string]string{
+		"5; url=x":              "x",
+		"5;URL='a b';c":         "a b",
+		`0,url="x`:              "x",
+		"5 url=x":               "x",
+		".5;x":                  "x",
+		"5.9.1; x":              "x",
+		" 5 ; url = x ":         "x",
+		"5; urls/x":             "urls/x",
+		"5; url":                "url",
+		"5; 'x'y":               "x",
+		"5":                     "",
+		"5;":                    "",
+		"":                      "",
+		"url=x":                 "",
+		"5x":                    "",
+		"-1; url=x":             "",
+		"5; url=''":             "",
+		"5; url=javascript:x()": "javascript:x()",
+	} {
+		if got := refreshRef(in); got != want {
+			t.Errorf("refreshRef(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestMetaRobots(t *testing.T) {
+	tests := []struct {
+		in                string
+		noindex, nofollow bool
+	}{
+		{`<meta name=robots content="NoIndex, follow">`, true, false},
+		{`<meta name="Robots" content="none">`, true, true},
+		{`<meta name=robots content="noindex nofollow">`, true, true},
+		{`<meta name=Proxima content=nofollow><meta name=robots content=noindex>`, true, true},
+		{`<meta name=googlebot content=none>`, false, false},
+		{`<meta name=robots content="index,all,noarchive,noindexed">`, false, false},
+		{`<meta name=description content="noindex"><meta content=noindex>`, false, false},
+		{`<meta property=robots content=none>`, false, false},
+		{`<!-- <meta name=robots content=none> -->`, false, false},
+	}
+	for _, tt := range tests {
+		p := Parse([]byte(tt.in), htmlUTF8, Default())
+		if p.NoIndex != tt.noindex || p.NoFollow != tt.nofollow {
+			t.Errorf("%s: noindex %v nofollow %v, want %v %v", tt.in, p.NoIndex, p.NoFollow, tt.noindex, tt.nofollow)
+		}
+	}
+}
+
+func TestRobotsTag(t *testing.T) {
+	tests := []struct {
+		header            []string
+		noindex, nofollow bool
+	}{
+		{nil, false, false},
+		{[]string{"noindex"}, true, false},
+		{[]string{"NOINDEX , NoFollow"}, true, true},
+		{[]string{"none"}, true, true},
+		{[]string{"noarchive", "nofollow"}, false, true},
+		{[]string{"otherbot: noindex, nofollow"}, false, false},
+		{[]string{"Proxima: noindex"}, true, false},
+		{[]string{"otherbot: noindex, proxima: nofollow"}, false, true},
+		{[]string{"proxima: nofollow, otherbot: noindex"}, false, true},
+		{[]string{"otherbot: none", "noindex"}, true, false},
+		{[]string{"unavailable_after: 25 Jun 2010 15:00:00 PST"}, false, false},
+		{[]string{"unavailable_after: Friday, 25-Jun-10 15:00:00 PST, noindex"}, true, false},
+		{[]string{"otherbot: unavailable_after: 25 Jun 2010 15:00:00 PST, noindex"}, false, false},
+		{[]string{"max-snippet: 20, nofollow"}, false, true},
+		{[]string{": noindex", ",,", "\x00"}, false, false},
+	}
+	for _, tt := range tests {
+		noindex, nofollow := RobotsTag(tt.header, "proxima")
+		if noindex != tt.noindex || nofollow != tt.nofollow {
+			t.Errorf("RobotsTag(%q) = %v %v, want %v %v", tt.header, noindex, nofollow, tt.noindex, tt.nofollow)
+		}
+	}
+}
+
+func TestBase(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for in, want := range map[string]string{
+		`<base target=_top><base href=" /b/ "><base href=/c/>`: "/b/",
+		`<template><base href=/t/></template>`:                 "",
+		`<base href="` + long + `"><base href=/c/>`:            "",
+		`<a href=x>`: "",
+	} {
+		if got := Parse([]byte(in), htmlUTF8, Default()).Base; got != want {
+			t.Errorf("%.60s: base %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	cfg := Config{MaxLinks: 3, MaxRefBytes: 10, Agent: "proxima"}
+	in := `<meta http-equiv=refresh content="1;url=/r"><a href=/12345678><a href=/1234567890><a href=/123456789> <a href=#> <a href=/4><a href=/5>` +
+		`<meta http-equiv=refresh content="1;url=/toolongtoo">`
+	p := Parse([]byte(in), htmlUTF8, cfg)
+	if got, want := show(p), "refresh /r\nanchor /12345678\nanchor /123456789"; got != want {
+		t.Errorf("links %q, want %q", got, want)
+	}
+	if p.LinksDropped != 2 || p.RefsDropped != 2 {
+		t.Errorf("dropped %d links and %d refs, want 2 and 2", p.LinksDropped, p.RefsDropped)
+	}
+}
+
+// TestHostile reads pages that are built to cost much. Each has an allowance of memory in MiB, garbage included. Times
+// are shown, not judged.
+func TestHostile(t *testing.T) {
+	const mega = 1 << 20
+	distinct := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "a%d ", i)
+		}
+		return b.String()
+	}
+	tests := map[string]struct {
+		in             string
+		links, dropped int
+		allocate       uint64
+	}{
+		"a million links":         {strings.Repeat("<a href=/x>", mega), 10_000, mega - 10_000, 8},
+		"a million fragments":     {strings.Repeat("<a href=#x>", mega) + "<a href=/x>", 1, 0, 4},
+		"deep nesting":            {strings.Repeat("<div><a href=/x>", 5000), 5000, 0, 4},
+		"attribute of megabytes":  {`<a href="/` + strings.Repeat("&amp;", mega) + `"><a title="` + strings.Repeat("x", mega) + `" href=/x>`, 1, 0, 4},
+		"a million attributes":    {"<a " + distinct(mega) + " href=/x>" + strings.Repeat("<a href=/y>", 100), 101, 0, 4},
+		"unclosed tags":           {strings.Repeat("<a href=/x ", mega), 0, 0, 4},
+		"unclosed comments":       {strings.Repeat("<!--", mega), 0, 0, 4},
+		"unclosed scripts":        {strings.Repeat("<script><!--<script>", mega/4), 0, 0, 4},
+		"almost the end of title": {"<title>" + strings.Repeat("</titl", mega), 0, 0, 4},
+		"a million metas":         {strings.Repeat("<meta name=robots content=x>", mega/8) + "<a href=/x>", 1, 0, 4},
+		"white space":             {"<a" + strings.Repeat(" ", mega) + "href" + strings.Repeat("\n", mega) + "=/x>", 1, 0, 4},
+		"odd entities":            {strings.Repeat("<a href=&#35;>", mega/8), 0, 0, 4},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := []byte(tt.in)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			p := Parse(in, htmlUTF8, Default())
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			allocated := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%d KiB read in %v with %d KiB allocated in all", len(in)>>10, took, allocated>>10)
+			if allocated > tt.allocate<<20 {
+				t.Errorf("allocated %d KiB in all, want at most %d MiB", allocated>>10, tt.allocate)
+			}
+			if len(p.Links) != tt.links || p.LinksDropped != tt.dropped {
+				t.Errorf("%d links, %d dropped, want %d, %d", len(p.Links), p.LinksDropped, tt.links, tt.dropped)
+			}
+		})
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	for field, c := range map[string]Config{
+		"max_links":     {MaxLinks: 0, MaxRefBytes: 1, Agent: "x"},
+		"max_ref_bytes": {MaxLinks: 1, MaxRefBytes: 1<<20 + 1, Agent: "x"},
+		"agent":         {MaxLinks: 1, MaxRefBytes: 1, Agent: "x/1.0"},
+	} {
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%+v: error %v, want one that names %s", c, err, field)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package page
+
+import "strings"
+
+// refreshRef returns the URL of the content of a meta refresh, such as `5; url='next.html'`, and empty if it has none:
+// then the page refreshes itself. (HTML standard, "shared declarative refresh steps".)
+func refreshRef(content string) string {
+	s := strings.TrimLeft(content, asciiSpace)
+	rest := strings.TrimLeft(s, "0123456789")
+	if len(rest) == len(s) && !strings.HasPrefix(rest, ".") {
+		return "" // no time
+	}
+	rest = strings.TrimLeft(rest, "0123456789.")
+	s = strings.TrimLeft(rest, asciiSpace)
+	if len(s) == len(rest) && !strings.HasPrefix(s, ";") && !strings.HasPrefix(s, ",") {
+		return ""
+	}
+	if strings.HasPrefix(s, ";") || strings.HasPrefix(s, ",") {
+		s = s[1:]
+	}
+	s = strings.TrimLeft(s, asciiSpace)
+	// "url=" may be missing; a word that only begins like it is the URL itself.
+	if len(s) >= 3 && strings.EqualFold(s[:3], "url") {
+		if after, ok := strings.CutPrefix(strings.TrimLeft(s[3:], asciiSpace), "="); ok {
+			s = strings.TrimLeft(after, asciiSpace)
+		}
+	}
+	if s != "" && (s[0] == '\'' || s[0] == '"') {
+		quote := s[:1]
+		s, _, _ = strings.Cut(s[1:], quote)
+	}
+	return strings.Trim(s, asciiSpace)
+}

@@ -1,0 +1,68 @@
+package page
+
+import "strings"
+
+// RobotsTag reads the values of X-Robots-Tag headers for an agent (a product token, compared without regard to case).
+// A value may name the agent it is for ("proxima: noindex"); rules after a name are for that agent up to the next name.
+// All rules that concern the agent count together. Rules with an argument, such as unavailable_after, are ignored.
+// (Google Search Central, "Robots meta tag, data-nosnippet, and X-Robots-Tag specifications"; there is no RFC.)
+func RobotsTag(header []string, agent string) (noindex, nofollow bool) {
+	for _, value := range header {
+		mine := true
+		for rule := range strings.SplitSeq(value, ",") {
+			if name, rest, ok := strings.Cut(rule, ":"); ok {
+				name = strings.TrimSpace(name)
+				if !isProductToken(name) || hasArgument(name) {
+					continue
+				}
+				mine = strings.EqualFold(name, agent)
+				rule = rest
+			}
+			if !mine {
+				continue
+			}
+			i, f := directives(rule)
+			noindex = noindex || i
+			nofollow = nofollow || f
+		}
+	}
+	return noindex, nofollow
+}
+
+// directives reads a list of robots rules. Commas separate them; pages that forget the comma are understood too.
+func directives(list string) (noindex, nofollow bool) {
+	separator := func(r rune) bool { return r == ',' || r < 0x80 && isSpace(byte(r)) }
+	for rule := range strings.FieldsFuncSeq(list, separator) {
+		switch {
+		case strings.EqualFold(rule, "noindex"):
+			noindex = true
+		case strings.EqualFold(rule, "nofollow"):
+			nofollow = true
+		case strings.EqualFold(rule, "none"):
+			noindex, nofollow = true, true
+		}
+	}
+	return noindex, nofollow
+}
+
+// hasArgument reports whether a rule is written with a colon and so looks like the name of an agent.
+func hasArgument(rule string) bool {
+	switch strings.ToLower(rule) {
+	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
+		return true
+	}
+	return false
+}
+
+// isProductToken reports whether s can name a robot (RFC 9309, section 2.2.1, and digits and dots, which occur).
+func isProductToken(s string) bool {
+	if s == "" || !isLetter(s[0]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isLetter(c) && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}

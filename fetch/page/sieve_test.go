@@ -1,0 +1,241 @@
+package page
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/PuerkitoBio/goquery"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// tags lists the tags that a sieve lets through with the attributes that matter.
+func tags(b []byte) (out []string) {
+	s := sieve{b: b}
+	for name := s.next(); name != 0; name = s.next() {
+		line := name.String()
+		for _, a := range s.attrs {
+			line += " " + a.key.String() + "=" + string(unescape(a.raw))
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// tagsByTokenizer is tags by means of html.Tokenizer.
+func tagsByTokenizer(b []byte) (out []string) {
+	z := html.NewTokenizer(bytes.NewReader(b))
+	templates, foreign := 0, 0
+	for {
+		switch tt := z.Next(); tt {
+		case html.ErrorToken:
+			return out
+		case html.StartTagToken, html.SelfClosingTagToken:
+			tok := z.Token()
+			closed := tt == html.SelfClosingTagToken
+			if tok.DataAtom == atom.Noscript || foreign > 0 && closed {
+				z.NextIsNotRawText()
+			}
+			switch tok.DataAtom {
+			case atom.Template:
+				templates++
+			case atom.Svg, atom.Math:
+				if !closed {
+					foreign++
+				}
+			case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Link, atom.Meta:
+				if templates > 0 {
+					continue
+				}
+				line := tok.Data
+				for _, a := range tok.Attr {
+					switch a.Key {
+					case "href", "src", "rel", "name", "content", "http-equiv":
+						line += " " + a.Key + "=" + a.Val
+					}
+				}
+				out = append(out, line)
+			}
+		case html.EndTagToken:
+			switch z.Token().DataAtom {
+			case atom.Template:
+				templates = max(0, templates-1)
+			case atom.Svg, atom.Math:
+				foreign = max(0, foreign-1)
+			}
+		}
+	}
+}
+
+// seeds are pieces of markup that divide bytes in unusual ways.
+var seeds = []string{
+	`<a href=/1 HREF='/2' rel="x">x</a><area href="a&amp;b">`,
+	`<!--><a href=1><!---><a href=2><!----!><a href=3><!-- --!-> <a href=4> --!><a href=5>`,
+	`<script><!-- <script> </script> --> <a href=1></script><a href=2><script/><a href=3></SCRIPT ><a href=4>`,
+	`<script><!--<</script><!-- <scrip></script><a href=1>`,
+	`<script><!--<script></script><!----></script><a href=1>`,
+	`<title></titl</title/><a =href=1 href = 2/><a/href=3/><a href="4"/href=5>`,
+	`<svg><title/><style x=/><a href=1></style></svg/><math/><xmp/><a href=2></xmp>`,
+	`<template><a href=1><template></template></template x="</template>"><a href=2>`,
+	`<noscript><a href=1></noscript><iframe src=x><a href=2></iframe><noframes></noframes><plaintext><a href=3>`,
+	"<a\x00 href=1><a href\x00=2><a href='\x00\r\n\r&#13;&#0;&#x80;&notit;&not;&not&semi;&notin;&copy=&copy&#x;&#'>",
+	`</ x><a href=1></><a href=2><?php echo "<a href=3>" ?><!doctype html [<a href=4>]>`,
+	`<meta name=robots content=none><meta http-equiv="refresh" content="0;url=&#47;x"><base href=/b><link rel=canonical href=/c><frame src=/f>`,
+	`<a href=x`, `<a href="x`, `<a href`, `<a`, `<`, `</`, `</a`, `<!`, `<!-`, `<!--`, `<!--x-`, `<script><`, `<title></titl`, `<a x=/>`,
+}
+
+func TestSieveIsTokenizer(t *testing.T) {
+	for _, in := range seeds {
+		if d := cmp.Diff(tagsByTokenizer([]byte(in)), tags([]byte(in))); d != "" {
+			t.Errorf("%q (-tokenizer +sieve)\n%s", in, d)
+		}
+	}
+}
+
+func FuzzSieve(f *testing.F) {
+	for _, in := range seeds {
+		f.Add([]byte(in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if d := cmp.Diff(tagsByTokenizer(in), tags(in)); d != "" {
+			t.Errorf("%q (-tokenizer +sieve)\n%s", in, d)
+		}
+	})
+}
+
+// FuzzUnescape compares the values of attributes, which are too small a part of FuzzSieve's input to be tried well.
+func FuzzUnescape(f *testing.F) {
+	for _, in := range []string{"a&amp;b&c=d", "&notit;&notin;&not&not;&not=", "&semi;&semi", "&#x41;&#65&#0;&#xzz;&#128;&#99999999999999999999;", "\r\n\r\x00&#13;&", "&fjlig;&NotEqualTilde;&acE;"} {
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		if strings.ContainsRune(in, '"') {
+			t.Skip()
+		}
+		tok := html.NewTokenizer(strings.NewReader(`<a href="` + in + `">`))
+		tok.Next()
+		if want, got := tok.Token().Attr[0].Val, string(unescape([]byte(in))); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, in := range seeds {
+		f.Add([]byte(in), "text/html")
+	}
+	f.Add([]byte("\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00"), "")
+	f.Add([]byte("<a href=\x1b$B0l>"), "text/html; charset=iso-2022-jp")
+	f.Add([]byte("<a href='  /x \xe9\xe9'>"), "text/html; charset=utf-8")
+	cfg := Config{MaxLinks: 5, MaxRefBytes: 20, Agent: "proxima"}
+	f.Fuzz(func(t *testing.T, in []byte, contentType string) {
+		body := bytes.Clone(in)
+		p := Parse(body, contentType, cfg)
+		if !bytes.Equal(in, body) {
+			t.Fatal("the body was changed")
+		}
+		if d := cmp.Diff(p, Parse(body, contentType, cfg)); d != "" {
+			t.Errorf("a second reading differs: %s", d)
+		}
+		if len(p.Links) > cfg.MaxLinks || p.LinksDropped > 0 && len(p.Links) < cfg.MaxLinks {
+			t.Errorf("%d links with %d dropped, at most %d allowed", len(p.Links), p.LinksDropped, cfg.MaxLinks)
+		}
+		for _, l := range p.Links {
+			switch {
+			case l.Ref == "" || len(l.Ref) > cfg.MaxRefBytes:
+				t.Errorf("link of %d bytes", len(l.Ref))
+			case !utf8.ValidString(l.Ref):
+				t.Errorf("link %q is not UTF-8", l.Ref)
+			case strings.Trim(l.Ref, asciiSpace) != l.Ref || l.Ref[0] == '#':
+				t.Errorf("link %q is of no use", l.Ref)
+			case l.Kind.String() == "unknown":
+				t.Errorf("link %q is of no kind", l.Ref)
+			}
+		}
+		if len(p.Base) > cfg.MaxRefBytes || !utf8.ValidString(p.Base) {
+			t.Errorf("base %q", p.Base)
+		}
+		if p.NotHTML == "" && p.Charset == "" || p.NotHTML != "" && (p.Charset != "" || p.Links != nil) {
+			t.Errorf("neither read nor refused: %+v", p)
+		}
+	})
+}
+
+// byFullParse lists the links as goquery finds them in the whole tree of a page.
+func byFullParse(t testing.TB, body []byte) []Link {
+	root, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		t.Fatalf("parse: %v", err)
+	}
+	var links []Link
+	add := func(ref, rel string, kind Kind) {
+		if ref = strings.Trim(ref, asciiSpace); crawlable([]byte(ref)) {
+			links = append(links, Link{Ref: ref, Kind: kind, NoFollow: hasToken(rel, "nofollow")})
+		}
+	}
+	goquery.NewDocumentFromNode(root).Find("a[href], area[href], iframe[src], frame[src], link[href][rel], meta[http-equiv][content]").
+		Each(func(_ int, s *goquery.Selection) {
+			rel := s.AttrOr("rel", "")
+			switch name := goquery.NodeName(s); {
+			case s.Closest("template").Length() > 0:
+			case name == "a", name == "area":
+				add(s.AttrOr("href", ""), rel, Anchor)
+			case name == "iframe", name == "frame":
+				add(s.AttrOr("src", ""), "", Frame)
+			case name == "link" && s.Is(`[rel~="canonical" i]`):
+				add(s.AttrOr("href", ""), rel, Canonical)
+			case name == "link" && s.Is(`[rel~="next" i]`):
+				add(s.AttrOr("href", ""), rel, Next)
+			case name == "meta" && s.Is(`[http-equiv="refresh" i]`):
+				add(refreshRef(s.AttrOr("content", "")), "", Refresh)
+			}
+		})
+	return links
+}
+
+// TestSparseIsFull compares the links with those of the full tree on the documentation that is installed here.
+func TestSparseIsFull(t *testing.T) {
+	pages, links := 0, 0
+	for _, dir := range []string{"/usr/share/doc/python3-doc/html", "/usr/share/debian-reference"} {
+		root, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			t.Logf("skipped: no documentation in %s", dir)
+			continue
+		}
+		n := 0
+		err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".html") || !d.Type().IsRegular() {
+				return err
+			}
+			if n++; n > 200 {
+				return filepath.SkipAll
+			}
+			body, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			cfg := Default()
+			cfg.MaxLinks = 1 << 20
+			want, got := byFullParse(t, body), Parse(body, htmlUTF8, cfg).Links
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: (-full +sparse)\n%.2000s", path, d)
+			}
+			pages++
+			links += len(want)
+			return nil
+		})
+		if err != nil {
+			t.Errorf("walk %s: %v", root, err)
+		}
+	}
+	if pages == 0 {
+		t.Skip("skipped: no documentation is installed (packages python3-doc, debian-reference)")
+	}
+	t.Logf("%d pages, %d links", pages, links)
+}

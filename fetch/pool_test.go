@@ -1,0 +1,209 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// echoing serves connections that stay open; every answer tells the address dialled, the number of the connection and of
+// the request on it. close ends a connection after so many requests; 0 never.
+type echoing struct {
+	delay, think, transfer time.Duration
+	close                  int
+	dials                  atomic.Int64
+}
+
+func (e *echoing) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	id := e.dials.Add(1)
+	return serve(e.delay, func(nc net.Conn) {
+		br := bufio.NewReader(nc)
+		for i := 1; ; i++ {
+			if _, err := requestHeadOf(br); err != nil {
+				return
+			}
+			time.Sleep(e.think)
+			body := fmt.Sprintf("%s %d %d", address, id, i)
+			fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:1])
+			time.Sleep(e.transfer)
+			_, _ = io.WriteString(nc, body[1:])
+			if i == e.close {
+				return
+			}
+		}
+	})(ctx, network, address)
+}
+
+func TestTimings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echoing{delay: 30 * time.Millisecond, think: 100 * time.Millisecond, transfer: 7 * time.Millisecond}
+		c := newClient(t, testConfig(), Deps{Dial: e.dial})
+		defer time.Sleep(time.Second)
+		defer c.Close()
+		ms := time.Millisecond
+		for i, tc := range []struct {
+			fresh bool
+			want  Timing
+		}{
+			{false, Timing{Fresh: true, Connect: 60 * ms, FirstByte: 160 * ms, LastByte: 7 * ms, Total: 227 * ms}},
+			{false, Timing{FirstByte: 160 * ms, LastByte: 7 * ms, Total: 167 * ms}},
+			{true, Timing{Fresh: true, Connect: 60 * ms, FirstByte: 160 * ms, LastByte: 7 * ms, Total: 227 * ms}},
+			{false, Timing{FirstByte: 160 * ms, LastByte: 7 * ms, Total: 167 * ms}}, // the fresh one is kept
+		} {
+			tc.want.Start = time.Now()
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: tc.fresh})
+			if res.Err != nil || res.Timing != tc.want {
+				t.Errorf("request %d: %v\n got %+v\nwant %+v", i, res.Err, res.Timing, tc.want)
+			}
+		}
+		if n := e.dials.Load(); n != 2 {
+			t.Errorf("%d dials, want 2", n)
+		}
+	})
+}
+
+// TestDeadConnection: the server closes after each answer without saying so. The retry of net/http shows as fresh.
+func TestDeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echoing{delay: 10 * time.Millisecond, close: 1}
+		c := newClient(t, testConfig(), Deps{Dial: e.dial})
+		defer time.Sleep(time.Second)
+		defer c.Close()
+		for i := range 3 {
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+			want := fmt.Sprintf("127.0.0.1:80 %d 1", i+1)
+			if res.Err != nil || string(res.Body) != want || !res.Timing.Fresh || res.Timing.Connect != 20*time.Millisecond {
+				t.Errorf("%q, want %q: %v, %+v", res.Body, want, res.Err, res.Timing)
+			}
+			if strings.Count(string(res.RawRequest), "GET") != 1 || strings.Count(string(res.RawResponse), "HTTP/1.1 200") != 1 {
+				t.Errorf("captured %q, %q", res.RawRequest, res.RawResponse)
+			}
+		}
+	})
+}
+
+// TestDialOfAnother: a request that gave up leaves a dial behind, whose connection serves the next one. It counts as
+// fresh, with the time of its own connect.
+func TestDialOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echoing{delay: 50 * time.Millisecond}
+		c := newClient(t, testConfig(), Deps{Dial: e.dial})
+		defer time.Sleep(time.Second)
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if res := c.Get(ctx, Request{URL: "http://a.example/", Addr: testAddr}); res.Class != Canceled {
+			t.Fatalf("class %q", res.Class)
+		}
+		time.Sleep(time.Second)
+		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+		if res.Err != nil || !res.Timing.Fresh || res.Timing.Connect != 100*time.Millisecond || e.dials.Load() != 1 {
+			t.Errorf("%v, %+v, %d dials", res.Err, res.Timing, e.dials.Load())
+		}
+	})
+}
+
+// TestPinnedAddress: two addresses of one host are two servers.
+func TestPinnedAddress(t *testing.T) {
+	e := &echoing{}
+	c := newClient(t, testConfig(), Deps{Dial: e.dial})
+	for i, want := range []string{"127.0.0.1:8080 1 1", "127.0.0.2:8080 2 1", "127.0.0.1:8080 1 2", "127.0.0.2:8080 2 2"} {
+		addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(i%2 + 1)})
+		res := c.Get(t.Context(), Request{URL: "http://a.example:8080/", Addr: addr})
+		if res.Err != nil || string(res.Body) != want {
+			t.Errorf("%q, want %q (%v)", res.Body, want, res.Err)
+		}
+	}
+	// Another host of the same server has a connection of its own.
+	if res := c.Get(t.Context(), Request{URL: "http://b.example:8080/", Addr: testAddr}); string(res.Body) != "127.0.0.1:8080 3 1" {
+		t.Errorf("%q (%v)", res.Body, res.Err)
+	}
+}
+
+func TestServersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echoing{}
+		cfg := testConfig()
+		cfg.MaxServers = 3
+		c := newClient(t, cfg, Deps{Dial: e.dial})
+		defer time.Sleep(time.Second)
+		defer c.Close()
+		open := func() int {
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if len(c.servers) != c.recent.Len() {
+				t.Errorf("%d servers, %d in order", len(c.servers), c.recent.Len())
+			}
+			return len(c.conns)
+		}
+		for i := range 10 {
+			addr := netip.AddrFrom4([4]byte{127, 0, 1, byte(i)})
+			if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: addr, Fresh: i%2 == 0}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			if n := open(); n != min(i+1, 3) {
+				t.Errorf("%d connections open after %d servers", n, i+1)
+			}
+		}
+		for i := range 5 { // hosts of one server
+			url := fmt.Sprintf("http://h%d.example/", i)
+			if res := c.Get(t.Context(), Request{URL: url, Addr: netip.AddrFrom4([4]byte{127, 0, 1, 9})}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+		}
+		if n := open(); n != 2+cfg.IdleConns {
+			t.Errorf("%d connections open", n)
+		}
+		time.Sleep(cfg.IdleTimeout + time.Second)
+		if n := open(); n != 0 {
+			t.Errorf("%d connections open after the idle timeout", n)
+		}
+	})
+}
+
+func TestParallel(t *testing.T) {
+	e := &echoing{}
+	cfg := testConfig()
+	cfg.MaxServers = 4
+	c := newClient(t, cfg, Deps{Dial: e.dial})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 50 {
+				addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + (i+j)%7)})
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: addr, Fresh: j%5 == 0, Capture: j%2 == 0})
+				if !strings.HasPrefix(string(res.Body), addr.String()+":80 ") {
+					t.Errorf("%q from %v (%v)", res.Body, addr, res.Err)
+				}
+				if j%2 == 0 && (strings.Count(string(res.RawRequest), "GET / ") != 1 || !strings.HasSuffix(string(res.RawResponse), string(res.Body))) {
+					t.Errorf("captured %q, %q", res.RawRequest, res.RawResponse)
+				}
+				res.Release()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	var dials atomic.Int64
+	moved := serve(0, answer("HTTP/1.1 301 Moved\r\nLocation: //b.example/%zz |\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"))
+	c := newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return moved(ctx, network, address)
+	}})
+	res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+	if res.Err != nil || res.Status != 301 || res.Location != "//b.example/%zz |" || dials.Load() != 1 {
+		t.Errorf("%+v", res)
+	}
+}

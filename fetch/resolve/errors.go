@@ -1,0 +1,47 @@
+package resolve
+
+import "errors"
+
+// The kinds of failure of a lookup, for errors.Is.
+var (
+	// ErrNotFound: the name does not exist or has no address. Asking again soon is of no use.
+	ErrNotFound = errors.New("host not found")
+	// ErrTemporary: no server gave an answer. It says nothing about the name.
+	ErrTemporary = errors.New("no answer from name servers")
+	// ErrInvalid: the host is neither a name nor an address. No server is ever asked.
+	ErrInvalid = errors.New("invalid host name")
+	// ErrClosed: the Resolver was closed. Errors with it are ErrTemporary, too.
+	ErrClosed = errors.New("resolver closed")
+)
+
+// Error is the failure of a lookup.
+type Error struct {
+	// Host is the name as it was given to Lookup; of failures that callers share, the canonical name.
+	Host string
+	// Kind is ErrNotFound, ErrTemporary or ErrInvalid.
+	Kind error
+	// Err is the reason.
+	Err error
+}
+
+func (e *Error) Error() string {
+	return "look up " + e.Host + ": " + e.Kind.Error() + ": " + e.Err.Error()
+}
+
+// Unwrap returns kind and reason.
+func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
+
+// Reasons of failures.
+var (
+	errNXDOMAIN  = errors.New("NXDOMAIN")
+	errNoAddress = errors.New("no address records")
+	errReserved  = errors.New("reserved name") // RFC 6761, RFC 7686
+)
+
+// Outcomes of one exchange with one server.
+var (
+	errStray     = errors.New("not an answer to the query")
+	errTruncated = errors.New("truncated")
+	errNoEDNS    = errors.New("server does not know EDNS")
+	errServer    = errors.New("server failure") // the server answered; asking it again is of no use
+)

@@ -1,0 +1,153 @@
+package resolve
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// ednsSize is the size in bytes of the largest UDP answer asked for: it fits a packet everywhere (DNS Flag Day 2020).
+	ednsSize = 1232
+	// maxStrays is the number of messages ignored while waiting for an answer. More is an attempt to guess the id.
+	maxStrays = 32
+)
+
+// query asks the servers in turn, beginning with the one that answered last, until one gives an answer, the tries are
+// used up, or each has answered that it cannot.
+func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {
+	n := len(r.servers)
+	first := int(r.good.Load())
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (first + i) % n
+	}
+	var lastErr error
+	at := 0
+	for range r.cfg.Attempts {
+		server := order[at%len(order)]
+		rep, err := r.try(ctx, r.servers[server], name, qtype, aliases)
+		if err == nil {
+			r.good.Store(int32(server))
+			return rep, nil
+		}
+		if ctx.Err() != nil && lastErr != nil {
+			break // the reason of the try before says more than the end of the time
+		}
+		lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
+		if ctx.Err() != nil {
+			break
+		}
+		if !errors.Is(err, errServer) {
+			at++
+			continue
+		}
+		at %= len(order)
+		if order = append(order[:at], order[at+1:]...); len(order) == 0 {
+			break
+		}
+	}
+	return reply{}, lastErr
+}
+
+// try asks one server within cfg.Timeout: over UDP, again without EDNS where the server does not know it (RFC 6891,
+// section 7), and over TCP where the answer does not fit (RFC 7766, section 5).
+func (r *Resolver) try(ctx context.Context, server, name string, qtype uint16, aliases int) (reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	q := question{name: name, qtype: qtype, edns: true}
+	rep, err := r.exchange(ctx, "udp", server, q, aliases)
+	if errors.Is(err, errNoEDNS) {
+		q.edns = false
+		rep, err = r.exchange(ctx, "udp", server, q, aliases)
+	}
+	if errors.Is(err, errTruncated) {
+		rep, err = r.exchange(ctx, "tcp", server, q, aliases)
+	}
+	return rep, err
+}
+
+// exchange sends a question over a connection of its own, hence from a random port, and waits for the answer to it.
+func (r *Resolver) exchange(ctx context.Context, network, server string, q question, aliases int) (reply, error) {
+	conn, err := r.dial(ctx, network, server)
+	if err != nil {
+		return reply{}, err
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return reply{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	q.id = dns.Id()
+	msg, err := q.pack()
+	if err != nil {
+		return reply{}, err
+	}
+	if network == "tcp" {
+		return r.exchangeTCP(conn, msg, q, aliases)
+	}
+	return r.exchangeUDP(conn, msg, q, aliases)
+}
+
+func (r *Resolver) exchangeUDP(conn net.Conn, msg []byte, q question, aliases int) (reply, error) {
+	if _, err := conn.Write(msg); err != nil {
+		return reply{}, err
+	}
+	buf := make([]byte, ednsSize+1)
+	for range maxStrays {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return reply{}, err
+		}
+		if n > ednsSize {
+			buf[2] |= flagTC // larger than asked for, so the end is missing
+		}
+		rep, err := interpret(buf[:n], q, aliases, r.cfg.MaxAddresses)
+		// What may be a forgery does not end the wait for the real answer.
+		if !errors.Is(err, errStray) {
+			return rep, err
+		}
+	}
+	return reply{}, fmt.Errorf("%d messages: %w", maxStrays, errStray)
+}
+
+func (r *Resolver) exchangeTCP(conn net.Conn, msg []byte, q question, aliases int) (reply, error) {
+	framed := binary.BigEndian.AppendUint16(nil, uint16(len(msg)))
+	if _, err := conn.Write(append(framed, msg...)); err != nil {
+		return reply{}, err
+	}
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return reply{}, err
+	}
+	buf := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, buf); err != nil {
+		return reply{}, err
+	}
+	rep, err := interpret(buf, q, aliases, r.cfg.MaxAddresses)
+	if errors.Is(err, errTruncated) || errors.Is(err, errNoEDNS) {
+		err = fmt.Errorf("%w: %w over TCP", errServer, err)
+	}
+	return rep, err
+}
+
+// pack returns the message that asks q of a recursive server.
+func (q question) pack() ([]byte, error) {
+	m := dns.Msg{
+		MsgHdr:   dns.MsgHdr{Id: q.id, RecursionDesired: true},
+		Question: []dns.Question{{Name: q.name + ".", Qtype: q.qtype, Qclass: dns.ClassINET}},
+	}
+	if q.edns {
+		m.SetEdns0(ednsSize, false)
+	}
+	return m.Pack()
+}

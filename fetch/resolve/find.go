@@ -1,0 +1,105 @@
+package resolve
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// lookup asks the servers about a canonical name.
+func (r *Resolver) lookup(name string) *entry {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(r.cfg.Attempts)*r.cfg.Timeout)
+	defer cancel()
+	if !r.cfg.IPv6 {
+		return r.conclude(name, r.find(ctx, name, dns.TypeA))
+	}
+	var v6 finding
+	var wg sync.WaitGroup
+	wg.Go(func() { v6 = r.find(ctx, name, dns.TypeAAAA) })
+	v4 := r.find(ctx, name, dns.TypeA)
+	wg.Wait()
+	return r.conclude(name, merge(v4, v6, r.cfg.MaxAddresses, r.cfg.TemporaryTTL))
+}
+
+// finding is what the servers say about the addresses of a name in one family, or in both.
+type finding struct {
+	addrs []netip.Addr
+	ttl   time.Duration // not clamped; negative where unknown
+	kind  error         // nil, ErrNotFound or ErrTemporary
+	err   error
+}
+
+// find asks for the addresses of one family, following aliases that the server did not.
+func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding {
+	ttl := r.cfg.MaxTTL
+	for aliases := maxAliases; ; {
+		rep, err := r.query(ctx, name, qtype, aliases)
+		if err != nil {
+			return finding{kind: ErrTemporary, err: err}
+		}
+		ttl = min(ttl, rep.ttl)
+		switch {
+		case rep.addrs != nil:
+			return finding{addrs: rep.addrs, ttl: ttl}
+		case rep.alias == "":
+			return finding{kind: ErrNotFound, err: rep.absent, ttl: ttl}
+		}
+		aliases -= rep.aliases
+		name = rep.alias
+	}
+}
+
+// merge joins both families. That one is missing is no failure while the other is there.
+func merge(v4, v6 finding, most int, temporary time.Duration) finding {
+	switch {
+	case v4.kind == nil && v6.kind == nil:
+		out := finding{ttl: min(v4.ttl, v6.ttl)}
+		for i := range max(len(v4.addrs), len(v6.addrs)) {
+			for _, from := range [][]netip.Addr{v4.addrs, v6.addrs} {
+				if i < len(from) && len(out.addrs) < most && !slices.Contains(out.addrs, from[i]) {
+					out.addrs = append(out.addrs, from[i])
+				}
+			}
+		}
+		return out
+	case v4.kind == nil:
+		return v4
+	case v6.kind == nil:
+		if v4.kind == ErrTemporary { // most servers have IPv4 addresses: ask again soon
+			v6.ttl = min(v6.ttl, temporary)
+		}
+		return v6
+	case v4.kind == ErrTemporary:
+		return v4
+	case v6.kind == ErrTemporary:
+		return v6
+	}
+	v4.ttl = min(v4.ttl, v6.ttl)
+	return v4
+}
+
+// conclude turns a finding into what is kept.
+func (r *Resolver) conclude(name string, f finding) *entry {
+	e := &entry{name: name, addrs: f.addrs}
+	var ttl time.Duration
+	switch f.kind {
+	case nil:
+		ttl = min(max(f.ttl, r.cfg.MinTTL), r.cfg.MaxTTL)
+	case ErrNotFound:
+		if ttl = f.ttl; ttl < 0 {
+			ttl = r.cfg.TemporaryTTL // RFC 2308, section 5: without SOA, not to be cached; a little avoids storms
+		}
+		ttl = min(max(ttl, r.cfg.MinTTL), r.cfg.NegativeTTL)
+	case ErrTemporary:
+		ttl = r.cfg.TemporaryTTL
+	}
+	if f.kind != nil {
+		e.err = &Error{Host: name, Kind: f.kind, Err: f.err}
+	}
+	e.expires = time.Now().Add(ttl)
+	return e
+}

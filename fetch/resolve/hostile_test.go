@@ -1,0 +1,279 @@
+package resolve
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// TestLies sends messages before, or in place of, the real answer.
+func TestLies(t *testing.T) {
+	const lie, truth = "www.example.org. 120 A 192.0.2.66", "www.example.org. 120 A 192.0.2.1"
+	change := func(f func(m *dns.Msg)) func(q *dns.Msg) []byte {
+		return func(q *dns.Msg) []byte {
+			m := answerTo(q, dns.RcodeSuccess, lie)
+			m.Question = slices.Clone(m.Question)
+			f(m)
+			return packed(m)
+		}
+	}
+	tests := []struct {
+		name string
+		lie  func(q *dns.Msg) []byte
+	}{
+		{"wrong id", change(func(m *dns.Msg) { m.Id++ })},
+		{"wrong question", change(func(m *dns.Msg) { m.Question[0].Name = "www.example.com." })},
+		{"wrong type", change(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeAAAA })},
+		{"wrong class", change(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS })},
+		{"no question", change(func(m *dns.Msg) { m.Question = nil })},
+		{"two questions", change(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) })},
+		{"a query", change(func(m *dns.Msg) { m.Response = false })},
+		{"an update", change(func(m *dns.Msg) { m.Opcode = dns.OpcodeUpdate })},
+		{"empty", func(*dns.Msg) []byte { return []byte{} }},
+		{"header cut off", func(q *dns.Msg) []byte { return packed(answerTo(q, 0, lie))[:11] }},
+		{"question cut off", func(q *dns.Msg) []byte { return packed(answerTo(q, 0, lie))[:20] }},
+		{"answer cut off", func(q *dns.Msg) []byte { b := packed(answerTo(q, 0, lie)); return b[:len(b)-2] }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+					return [][]byte{tt.lie(q), tt.lie(q), packed(answerTo(q, dns.RcodeSuccess, truth))}
+				}}
+				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
+				if err != nil || !slices.Equal(got.Addrs, addrs("192.0.2.1")) || f.queries() != 1 {
+					t.Errorf("before the truth: %+v, %v after %d queries", got, err, f.queries())
+				}
+				f = &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte { return [][]byte{tt.lie(q)} }}
+				got, err = start(t, f, nil).Lookup(t.Context(), "www.example.org")
+				if kindOf(t, err) != "temporary" || got.Elapsed != 9*time.Second {
+					t.Errorf("alone: %+v, %v, want temporary after 9 s", got, err)
+				}
+				f = &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+					return slices.Repeat([][]byte{tt.lie(q)}, 100)
+				}}
+				got, err = start(t, f, nil).Lookup(t.Context(), "www.example.org")
+				if kindOf(t, err) != "temporary" || got.Elapsed != 0 || f.queries() != 3 {
+					t.Errorf("as a flood: %+v, %v after %d queries, want temporary at once after 3", got, err, f.queries())
+				}
+			})
+		})
+	}
+}
+
+// Answers that do not fit a packet come over TCP, whether the server says so or sends too much.
+func TestTruncation(t *testing.T) {
+	records := make([]string, 200)
+	for i := range records {
+		records[i] = fmt.Sprintf("www.example.org. 120 A 192.0.2.%d", i)
+	}
+	tests := []struct {
+		name string
+		udp  func(q *dns.Msg) []byte
+	}{
+		{"flag", func(q *dns.Msg) []byte { m := answerTo(q, 0); m.Truncated = true; return packed(m) }},
+		{"flag, part of a record", func(q *dns.Msg) []byte {
+			m := answerTo(q, 0, records[0])
+			m.Truncated = true
+			b := packed(m)
+			return b[:len(b)-2]
+		}},
+		{"too large", func(q *dns.Msg) []byte { return packed(answerTo(q, 0, records...)) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
+					if network == "udp" {
+						return [][]byte{tt.udp(q)}
+					}
+					return [][]byte{packed(answerTo(q, 0, records...))}
+				}}
+				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
+				if err != nil || len(got.Addrs) != 8 || got.Addrs[7] != netip.MustParseAddr("192.0.2.7") || f.queries() != 2 {
+					t.Errorf("%+v, %v after %q, want 8 addresses over UDP and TCP", got, err, f.asked)
+				}
+			})
+		})
+	}
+	t.Run("TCP fails", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeServers{handle: func(_, network string, q *dns.Msg) [][]byte {
+				m := answerTo(q, 0)
+				m.Truncated = true // over TCP, too
+				return [][]byte{packed(m)}
+			}}
+			got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
+			if kindOf(t, err) != "temporary" || f.queries() != 4 {
+				t.Errorf("%+v, %v after %q, want temporary after 4", got, err, f.asked)
+			}
+		})
+	})
+}
+
+func TestServerFailures(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer func(server string, q *dns.Msg) *dns.Msg
+		kind   string
+		asked  int
+	}{
+		{"no EDNS", func(_ string, q *dns.Msg) *dns.Msg {
+			if q.IsEdns0() != nil {
+				return answerTo(q, dns.RcodeFormatError)
+			}
+			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
+		}, "", 2},
+		{"no EDNS, header only", func(_ string, q *dns.Msg) *dns.Msg {
+			if q.IsEdns0() != nil {
+				m := answerTo(q, dns.RcodeNotImplemented)
+				m.Question = nil
+				return m
+			}
+			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
+		}, "", 2},
+		{"format error always", func(_ string, q *dns.Msg) *dns.Msg { return answerTo(q, dns.RcodeFormatError) }, "temporary", 4},
+		{"refused by one", func(server string, q *dns.Msg) *dns.Msg {
+			if server == "192.0.2.53:53" {
+				return answerTo(q, dns.RcodeRefused)
+			}
+			return answerTo(q, 0, "www.example.org. 120 A 192.0.2.1")
+		}, "", 2},
+		{"refused by all", func(_ string, q *dns.Msg) *dns.Msg { return answerTo(q, dns.RcodeRefused) }, "temporary", 2},
+		{"referral", func(_ string, q *dns.Msg) *dns.Msg {
+			m := answerTo(q, 0, "org. 100 NS ns.example.net.")
+			m.RecursionAvailable = false
+			return m
+		}, "temporary", 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServers{handle: func(server, _ string, q *dns.Msg) [][]byte { return [][]byte{packed(tt.answer(server, q))} }}
+				got, err := start(t, f, nil).Lookup(t.Context(), "www.example.org")
+				if kindOf(t, err) != tt.kind || f.queries() != tt.asked || got.Elapsed != 0 {
+					t.Errorf("%+v, %v after %q, want %q after %d", got, err, f.asked, tt.kind, tt.asked)
+				}
+			})
+		})
+	}
+}
+
+// FuzzInterpret feeds messages as they come from the wire.
+func FuzzInterpret(f *testing.F) {
+	q := question{id: 1234, name: "www.example.org", qtype: dns.TypeA, edns: true}
+	var m dns.Msg
+	raw, err := q.pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := m.Unpack(raw); err != nil {
+		f.Fatal(err)
+	}
+	compressed := answerTo(&m, 0, "www.example.org. 70 CNAME a.example.net.", "a.example.net. 100 CNAME b.example.net.",
+		"b.example.net. 100 A 192.0.2.9", "b.example.net. 100 A 192.0.2.10")
+	compressed.Compress = true
+	for _, msg := range []*dns.Msg{
+		&m, compressed,
+		answerTo(&m, 0, "www.example.org. 100 A 192.0.2.1", "www.example.net. 100 A 192.0.2.2"),
+		answerTo(&m, 0, "www.example.org. 100 AAAA 2001:db8::1", "www.example.org. 100 AAAA ::ffff:192.0.2.1"),
+		answerTo(&m, 0, "www.example.org. 100 CNAME www.example.org."),
+		answerTo(&m, 0, soa60), answerTo(&m, dns.RcodeNameError, soa60), answerTo(&m, dns.RcodeServerFailure),
+		answerTo(&m, dns.RcodeFormatError),
+	} {
+		f.Add(packed(msg), false)
+		f.Add(packed(msg), true)
+	}
+	f.Fuzz(func(t *testing.T, msg []byte, v6 bool) {
+		q := q
+		if v6 {
+			q.qtype = dns.TypeAAAA
+		}
+		before := bytes.Clone(msg)
+		rep, err := interpret(msg, q, 3, 4)
+		if !bytes.Equal(msg, before) {
+			t.Fatal("message changed")
+		}
+		if err != nil {
+			if rep.addrs != nil || rep.alias != "" {
+				t.Fatalf("%+v with %v", rep, err)
+			}
+			if !errors.Is(err, errStray) && !errors.Is(err, errTruncated) && !errors.Is(err, errNoEDNS) && !errors.Is(err, errServer) {
+				t.Fatalf("error of no kind: %v", err)
+			}
+			return
+		}
+		if outcomes := btoi(rep.addrs != nil) + btoi(rep.alias != "") + btoi(rep.absent != nil); outcomes != 1 {
+			t.Fatalf("%d outcomes: %+v", outcomes, rep)
+		}
+		if len(rep.addrs) > 4 || rep.aliases > 3 || rep.alias != "" && rep.aliases == 0 {
+			t.Fatalf("bounds broken: %+v", rep)
+		}
+		if rep.ttl < -1 || rep.ttl > (1<<31-1)*time.Second || rep.ttl < 0 && rep.absent == nil {
+			t.Fatalf("time to live: %+v", rep)
+		}
+		for i, a := range rep.addrs {
+			if !a.IsValid() || a.Is4In6() || a.Zone() != "" || !v6 && !a.Is4() || slices.Contains(rep.addrs[:i], a) {
+				t.Fatalf("address %v in %+v", a, rep)
+			}
+		}
+		if rep.alias != "" {
+			if name, err := canonicalName(rep.alias); err != nil || name != rep.alias {
+				t.Fatalf("alias %q is not canonical", rep.alias)
+			}
+		}
+		// The answer to another question is never an answer to this one.
+		other := q
+		other.id++
+		if _, err := interpret(msg, other, 3, 4); !errors.Is(err, errStray) {
+			t.Fatalf("taken with another id: %v", err)
+		}
+		other = q
+		other.name = "www.example.com"
+		if rep, err := interpret(msg, other, 3, 4); err == nil {
+			t.Fatalf("taken for another name: %+v", rep)
+		}
+	})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func FuzzParseHost(f *testing.F) {
+	for _, s := range []string{"www.example.org", "WWW.Example.ORG.", "192.0.2.1", "[2001:db8::1]", "a..b", "127.1", "_a-b.c", "xn--a.b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		name, addr, err := parseHost(host)
+		if err != nil {
+			if name != "" || addr.IsValid() {
+				t.Fatalf("%q: %q, %v with %v", host, name, addr, err)
+			}
+			return
+		}
+		if addr.IsValid() == (name != "") {
+			t.Fatalf("%q is name %q and address %v", host, name, addr)
+		}
+		if addr.IsValid() {
+			return
+		}
+		again, _, err := parseHost(name)
+		if err != nil || again != name {
+			t.Fatalf("%q became %q, then %q, %v", host, name, again, err)
+		}
+		if raw, err := (question{name: name, qtype: dns.TypeA}).pack(); err != nil || len(raw) != 12+len(name)+2+4 {
+			t.Fatalf("%q: query of %d bytes, %v", name, len(raw), err)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package resolve
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Bits of the third byte of a message, and the size of the header in bytes (RFC 1035, section 4.1.1).
+const (
+	flagQR    = 1 << 7
+	flagTC    = 1 << 1
+	headerLen = 12
+)
+
+// maxAliases is the number of CNAME records followed in one lookup. Chains of content networks have up to six.
+const maxAliases = 12
+
+// question is what an answer must answer.
+type question struct {
+	id    uint16
+	name  string // canonical, without the final dot
+	qtype uint16 // dns.TypeA or dns.TypeAAAA
+	edns  bool
+}
+
+// reply is what an answer says about a question: addresses, or the alias to ask for next, or neither: no such address.
+type reply struct {
+	addrs   []netip.Addr
+	alias   string // canonical name at the end of the aliases, where the answer says nothing about it
+	aliases int    // CNAME records followed
+	absent  error  // errNXDOMAIN or errNoAddress, with neither addrs nor alias
+	// ttl is the shortest on the way; negative where the answer gives none.
+	ttl time.Duration
+}
+
+// interpret reads a DNS message as the answer to q (RFC 1034, section 4.3; RFC 2308). Only what belongs to the name asked
+// for, or to the aliases that lead on from it, counts. It keeps the first maxAddrs addresses and follows up to aliases
+// CNAME records. Errors: errStray, errTruncated, errNoEDNS, errServer. It is pure.
+func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
+	if len(msg) < headerLen || binary.BigEndian.Uint16(msg) != q.id || msg[2]&flagQR == 0 {
+		return reply{}, errStray
+	}
+	var m dns.Msg
+	unpackErr := m.Unpack(msg) // what precedes an error has been filled in
+	if m.Opcode != dns.OpcodeQuery {
+		return reply{}, errStray
+	}
+	refused := m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented
+	if len(m.Question) == 0 && q.edns && refused {
+		return reply{}, errNoEDNS // such servers may return the header alone
+	}
+	if len(m.Question) != 1 || m.Question[0].Qtype != q.qtype || m.Question[0].Qclass != dns.ClassINET ||
+		!sameName(m.Question[0].Name, q.name) {
+		return reply{}, errStray
+	}
+	switch {
+	case m.Truncated:
+		return reply{}, errTruncated
+	case unpackErr != nil:
+		return reply{}, fmt.Errorf("%w: %w", errStray, unpackErr)
+	case q.edns && refused:
+		return reply{}, errNoEDNS
+	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
+		return reply{}, fmt.Errorf("%w: %s", errServer, rcodeName(m.Rcode))
+	}
+	return follow(&m, q, aliases, maxAddrs)
+}
+
+// follow walks from the name asked for to its addresses.
+func follow(m *dns.Msg, q question, aliases, maxAddrs int) (reply, error) {
+	rep := reply{ttl: math.MaxInt64}
+	name := q.name
+	for {
+		if m.Rcode == dns.RcodeSuccess {
+			rep.addAddrs(m.Answer, name, q.qtype, maxAddrs)
+		}
+		if rep.addrs != nil {
+			return rep, nil
+		}
+		cname := aliasOf(m.Answer, name)
+		if cname == nil {
+			break
+		}
+		if rep.aliases == aliases {
+			return reply{}, fmt.Errorf("%w: more than %d aliases", errServer, maxAliases)
+		}
+		target, err := canonicalName(cname.Target)
+		if err != nil {
+			return reply{}, fmt.Errorf("%w: alias: %w", errServer, err)
+		}
+		name = target
+		rep.aliases++
+		rep.ttl = min(rep.ttl, seconds(cname.Hdr.Ttl))
+	}
+
+	soa := authority(m.Ns, name)
+	switch {
+	case m.Rcode == dns.RcodeNameError:
+		rep.absent = errNXDOMAIN
+	case soa != nil:
+		rep.absent = errNoAddress
+	case rep.aliases > 0:
+		rep.alias = name
+		return rep, nil
+	case !m.Authoritative && !m.RecursionAvailable && len(m.Ns) > 0:
+		return reply{}, fmt.Errorf("%w: referral", errServer)
+	default:
+		rep.absent = errNoAddress
+	}
+	if soa == nil {
+		rep.ttl = -1
+	} else {
+		rep.ttl = min(rep.ttl, seconds(soa.Hdr.Ttl), seconds(soa.Minttl)) // RFC 2308, section 5
+	}
+	return rep, nil
+}
+
+// addAddrs adds the addresses of name.
+func (rep *reply) addAddrs(records []dns.RR, name string, qtype uint16, most int) {
+	for _, rr := range records {
+		h := rr.Header()
+		if len(rep.addrs) == most {
+			return
+		}
+		if h.Rrtype != qtype || h.Class != dns.ClassINET || !sameName(h.Name, name) {
+			continue
+		}
+		var addr netip.Addr
+		switch rr := rr.(type) {
+		case *dns.A:
+			addr, _ = netip.AddrFromSlice(rr.A)
+		case *dns.AAAA:
+			addr, _ = netip.AddrFromSlice(rr.AAAA)
+		}
+		// A mapped address is the IPv4 address that a connection to it would reach.
+		if addr = addr.Unmap(); !addr.IsValid() || slices.Contains(rep.addrs, addr) {
+			continue
+		}
+		rep.addrs = append(rep.addrs, addr)
+		rep.ttl = min(rep.ttl, seconds(h.Ttl))
+	}
+}
+
+func aliasOf(records []dns.RR, name string) *dns.CNAME {
+	for _, rr := range records {
+		if c, ok := rr.(*dns.CNAME); ok && c.Hdr.Class == dns.ClassINET && sameName(c.Hdr.Name, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// authority returns the SOA record of a zone that name lies in.
+func authority(records []dns.RR, name string) *dns.SOA {
+	for _, rr := range records {
+		soa, ok := rr.(*dns.SOA)
+		if ok && soa.Hdr.Class == dns.ClassINET && dns.IsSubDomain(soa.Hdr.Name, name+".") {
+			return soa
+		}
+	}
+	return nil
+}
+
+// sameName compares a name in a message with a canonical one. Presentation form is ASCII, so folding is safe.
+func sameName(wire, name string) bool {
+	return len(wire) == len(name)+1 && wire[len(name)] == '.' && strings.EqualFold(wire[:len(name)], name)
+}
+
+// seconds is a time to live; one with the highest bit set is none (RFC 2181, section 8).
+func seconds(ttl uint32) time.Duration {
+	if ttl > math.MaxInt32 {
+		return 0
+	}
+	return time.Duration(ttl) * time.Second
+}
+
+func rcodeName(rcode int) string {
+	if s, ok := dns.RcodeToString[rcode]; ok {
+		return s
+	}
+	return fmt.Sprintf("RCODE%d", rcode)
+}

@@ -1,0 +1,165 @@
+package resolve
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// maxFile is the size in bytes of the largest hosts file or resolv.conf read.
+const maxFile = 16 << 20
+
+// canonicalName returns name in lower case without the final dot. It takes names of hosts as the web has them: letters,
+// digits, hyphens and underscores, 63 bytes a label and 253 in all (RFC 1035, section 2.3.4), and a last label that is
+// not a number (RFC 3696, section 2), since 127.1 is an address to some and a name to others.
+func canonicalName(name string) (string, error) {
+	name = strings.TrimSuffix(name, ".")
+	if name == "" || len(name) > 253 {
+		return "", fmt.Errorf("%d bytes, not 1 to 253", len(name))
+	}
+	lower, start, digits := true, 0, true
+	for i := 0; i <= len(name); i++ {
+		if i == len(name) || name[i] == '.' {
+			if i == start || i-start > 63 {
+				return "", fmt.Errorf("label of %d bytes, not 1 to 63", i-start)
+			}
+			if i < len(name) {
+				start, digits = i+1, true
+			}
+			continue
+		}
+		c := name[i]
+		switch {
+		case '0' <= c && c <= '9':
+			continue
+		case 'a' <= c && c <= 'z' || c == '-' || c == '_':
+		case 'A' <= c && c <= 'Z':
+			lower = false
+		default:
+			return "", fmt.Errorf("byte %#02x in name", c)
+		}
+		digits = false
+	}
+	if digits {
+		return "", errors.New("last label is a number")
+	}
+	if !lower {
+		name = strings.ToLower(name)
+	}
+	return name, nil
+}
+
+// parseHost returns the canonical name, or the address where host is an IPv4 or IPv6 literal, in brackets or not.
+func parseHost(host string) (name string, addr netip.Addr, err error) {
+	text := host
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		text = host[1 : len(host)-1]
+		if !strings.Contains(text, ":") {
+			return "", addr, errors.New("no IPv6 address within brackets")
+		}
+	}
+	if addr, err = netip.ParseAddr(text); err == nil {
+		if addr.Zone() != "" {
+			return "", netip.Addr{}, errors.New("address with a zone")
+		}
+		return "", addr.Unmap(), nil
+	}
+	name, err = canonicalName(text)
+	return name, netip.Addr{}, err
+}
+
+// under reports whether name is zone or below it.
+func under(name, zone string) bool {
+	return strings.HasSuffix(name, zone) && (len(name) == len(zone) || name[len(name)-len(zone)-1] == '.')
+}
+
+// known returns the addresses of a canonical name that needs no DNS. Names that never exist there give an error: they are
+// not to leave the machine (RFC 6761, sections 6.3 and 6.4; RFC 7686, section 2).
+func (r *Resolver) known(name string) ([]netip.Addr, error) {
+	if addrs := r.static[name]; addrs != nil {
+		return addrs, nil
+	}
+	switch {
+	case under(name, "localhost"):
+		addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+		if r.cfg.IPv6 && r.cfg.MaxAddresses > 1 {
+			addrs = append(addrs, netip.IPv6Loopback())
+		}
+		return addrs, nil
+	case under(name, "invalid"), under(name, "onion"):
+		return nil, errReserved
+	}
+	return r.hosts[name], nil
+}
+
+// readFile reads a file of the system, or nothing where there is none.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("read %s: more than %d bytes", path, maxFile)
+	}
+	return text, err
+}
+
+// parseHosts reads the text of a hosts file: an address and its names on each line, # comments. Lines that make no sense
+// are passed over, as everywhere. A name keeps its first most addresses; IPv6 addresses count only with ipv6.
+func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
+	table := map[string][]netip.Addr{}
+	for line := range bytes.Lines(text) {
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 {
+			continue
+		}
+		addr, err := netip.ParseAddr(fields[0])
+		if err != nil || addr.Zone() != "" {
+			continue
+		}
+		if addr = addr.Unmap(); addr.Is6() && !ipv6 {
+			continue
+		}
+		for _, field := range fields[1:] {
+			name, err := canonicalName(field)
+			if err == nil && len(table[name]) < most && !slices.Contains(table[name], addr) {
+				table[name] = append(table[name], addr)
+			}
+		}
+	}
+	return table
+}
+
+// parseResolvConf returns host:port of the name servers in the text of a resolv.conf, or the one of this machine where
+// it names none (resolv.conf(5)).
+func parseResolvConf(text []byte) ([]string, error) {
+	conf, err := dns.ClientConfigFromReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	var servers []string
+	for _, s := range conf.Servers {
+		if addr, err := netip.ParseAddr(s); err == nil {
+			servers = append(servers, net.JoinHostPort(addr.String(), "53"))
+		}
+	}
+	if servers == nil {
+		servers = []string{"127.0.0.1:53"}
+	}
+	return servers, nil
+}

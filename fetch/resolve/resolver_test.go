@@ -1,0 +1,340 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+)
+
+const soa60 = "example.org. 600 IN SOA ns.example.org. root.example.org. 1 2 3 4 60"
+
+func TestLookup(t *testing.T) {
+	records := map[string][]string{
+		"one.example.org. A":    {"one.example.org. 100 A 192.0.2.1", "one.example.org. 90 A 192.0.2.2", "one.example.org. 90 A 192.0.2.1"},
+		"one.example.org. AAAA": {"one.example.org. 80 AAAA 2001:db8::1", "one.example.org. 80 AAAA ::ffff:192.0.2.7", "one.example.org. 80 AAAA 2001:db8::2"},
+		"short.example.org. A":  {"short.example.org. 1 A 192.0.2.1"},
+		"long.example.org. A":   {"long.example.org. 2000000 A 192.0.2.1"},
+		"odd.example.org. A":    {"odd.example.org. 4294967295 A 192.0.2.1"},
+		"many.example.org. A": {"many.example.org. 100 A 192.0.2.1", "many.example.org. 100 A 192.0.2.2", "many.example.org. 100 A 192.0.2.3",
+			"many.example.org. 100 A 192.0.2.4", "many.example.org. 100 A 192.0.2.5"},
+		"alias.example.org. A":     {"alias.example.org. 70 CNAME a.example.net.", "A.Example.Net. 100 CNAME b.example.net.", "b.example.net. 100 A 192.0.2.9"},
+		"part.example.org. A":      {"part.example.org. 100 CNAME one.example.org."},
+		"gone.example.org. A":      {"gone.example.org. 100 CNAME nothing.example.org."},
+		"loop.example.org. A":      {"loop.example.org. 100 CNAME loop.example.org."},
+		"ping.example.org. A":      {"ping.example.org. 100 CNAME pong.example.org."},
+		"pong.example.org. A":      {"pong.example.org. 100 CNAME ping.example.org."},
+		"badalias.example.org. A":  {`badalias.example.org. 100 CNAME a\032b.example.org.`},
+		"other.example.org. A":     {"www.example.net. 100 A 192.0.2.66"},
+		"nodata.example.org. A":    {soa60},
+		"nodata2.example.org. A":   {"nodata2.example.org. 40 CNAME x.example.org.", soa60},
+		"foreign.example.org. A":   {"example.com. 600 IN SOA ns.example.com. root.example.com. 1 2 3 4 200"},
+		"fail.example.org. A":      {"SERVFAIL"},
+		"silent.example.org. A":    {"silence"},
+		"v6.example.org. A":        {soa60},
+		"v6.example.org. AAAA":     {"v6.example.org. 100 AAAA 2001:db8::6"},
+		"v6half.example.org. A":    {"SERVFAIL"},
+		"v6half.example.org. AAAA": {"v6half.example.org. 100 AAAA 2001:db8::6"},
+		"v4half.example.org. A":    {"v4half.example.org. 100 A 192.0.2.4"},
+		"v4half.example.org. AAAA": {"SERVFAIL"},
+		"bad.example.org. A":       {"SERVFAIL"},
+	}
+	const s = time.Second
+	tests := []struct {
+		host    string
+		ipv6    bool
+		addrs   []string
+		kind    string
+		ttl     time.Duration
+		queries int
+	}{
+		{"one.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 1},
+		{"ONE.example.org.", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 1},
+		{"one.example.org", true, []string{"192.0.2.1", "2001:db8::1", "192.0.2.2", "192.0.2.7"}, "", 80 * s, 2},
+		{"short.example.org", false, []string{"192.0.2.1"}, "", 30 * s, 1},
+		{"long.example.org", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 1},
+		{"odd.example.org", false, []string{"192.0.2.1"}, "", 30 * s, 1},
+		{"many.example.org", false, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}, "", 100 * s, 1},
+		{"alias.example.org", false, []string{"192.0.2.9"}, "", 70 * s, 1},
+		{"part.example.org", false, []string{"192.0.2.1", "192.0.2.2"}, "", 90 * s, 2},
+		{"gone.example.org", false, nil, "not found", 30 * s, 2},
+		{"loop.example.org", false, nil, "temporary", 30 * s, 2},
+		{"ping.example.org", false, nil, "temporary", 30 * s, 14},
+		{"badalias.example.org", false, nil, "temporary", 30 * s, 2},
+		{"other.example.org", false, nil, "not found", 30 * s, 1},
+		{"nodata.example.org", false, nil, "not found", 60 * s, 1},
+		{"nodata2.example.org", false, nil, "not found", 40 * s, 1},
+		{"foreign.example.org", false, nil, "not found", 30 * s, 1},
+		{"missing.example.org", false, nil, "not found", 30 * s, 1},
+		{"fail.example.org", false, nil, "temporary", 30 * s, 2},
+		{"silent.example.org", false, nil, "temporary", 30 * s, 3},
+		{"v6.example.org", true, []string{"2001:db8::6"}, "", 100 * s, 2},
+		{"v6.example.org", false, nil, "not found", 60 * s, 1},
+		{"v6half.example.org", true, []string{"2001:db8::6"}, "", 30 * s, 3},
+		{"v4half.example.org", true, []string{"192.0.2.4"}, "", 100 * s, 3},
+		{"bad.example.org", true, nil, "temporary", 30 * s, 3},
+		{"missing.example.org", true, nil, "not found", 30 * s, 2},
+		{"192.0.2.1", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 0},
+		{"2001:db8::1", false, []string{"2001:db8::1"}, "", 24 * time.Hour, 0},
+		{"[2001:db8::1]", false, []string{"2001:db8::1"}, "", 24 * time.Hour, 0},
+		{"[::ffff:192.0.2.1]", false, []string{"192.0.2.1"}, "", 24 * time.Hour, 0},
+		{"localhost", false, []string{"127.0.0.1"}, "", 24 * time.Hour, 0},
+		{"a.LocalHost.", true, []string{"127.0.0.1", "::1"}, "", 24 * time.Hour, 0},
+		{"x.invalid", false, nil, "not found", 24 * time.Hour, 0},
+		{"x.onion", false, nil, "not found", 24 * time.Hour, 0},
+		{"private.test", false, []string{"10.0.0.1", "fd00::1"}, "", 24 * time.Hour, 0},
+		{"www.private.test", false, nil, "not found", 30 * s, 1},
+		{"", false, nil, "invalid", 0, 0},
+		{".", false, nil, "invalid", 0, 0},
+		{"a..b", false, nil, "invalid", 0, 0},
+		{".a", false, nil, "invalid", 0, 0},
+		{"a b", false, nil, "invalid", 0, 0},
+		{"exämple.org", false, nil, "invalid", 0, 0},
+		{"example.org:80", false, nil, "invalid", 0, 0},
+		{"127.1", false, nil, "invalid", 0, 0},
+		{"192.0.2.256", false, nil, "invalid", 0, 0},
+		{"fe80::1%eth0", false, nil, "invalid", 0, 0},
+		{"[192.0.2.1]", false, nil, "invalid", 0, 0},
+		{"[example.org]", false, nil, "invalid", 0, 0},
+		{strings.Repeat("a", 64) + ".org", false, nil, "invalid", 0, 0},
+		{strings.Repeat("a.", 126) + "ab", false, nil, "invalid", 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%.40s %v", tt.host, tt.ipv6), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServers{handle: zone(records)}
+				r := start(t, f, func(c *Config) {
+					c.IPv6 = tt.ipv6
+					c.MaxAddresses = 4
+					c.Hosts = map[string][]string{"Private.test": {"10.0.0.1", "fd00::1"}}
+				})
+				got, err := r.Lookup(t.Context(), tt.host)
+				if kind := kindOf(t, err); kind != tt.kind {
+					t.Errorf("kind %q (%v), want %q", kind, err, tt.kind)
+				}
+				if want := addrs(tt.addrs...); !slices.Equal(got.Addrs, want) {
+					t.Errorf("addresses %v, want %v", got.Addrs, want)
+				}
+				if got.TTL != tt.ttl {
+					t.Errorf("TTL %v, want %v", got.TTL, tt.ttl)
+				}
+				if f.queries() != tt.queries {
+					t.Errorf("queries %q, want %d", f.asked, tt.queries)
+				}
+				if tt.queries == 0 {
+					return
+				}
+				again, err := r.Lookup(t.Context(), tt.host)
+				if kindOf(t, err) != tt.kind || !again.Cached || f.queries() != tt.queries || !slices.Equal(again.Addrs, got.Addrs) {
+					t.Errorf("again: %+v, %v after %q, want the same from the cache", again, err, f.asked)
+				}
+			})
+		})
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		f := &fakeServers{}
+		f.handle = func(_, _ string, q *dns.Msg) [][]byte {
+			time.Sleep(50 * time.Millisecond)
+			n++
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, fmt.Sprintf("www.example.org. 120 A 192.0.2.%d", n)))}
+		}
+		r := start(t, f, nil)
+		look := func(want Answer) {
+			t.Helper()
+			got, err := r.Lookup(t.Context(), "www.example.org")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got, cmp.Comparer(func(a, b Answer) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); d != "" {
+				t.Error(d)
+			}
+		}
+		look(Answer{Addrs: addrs("192.0.2.1"), TTL: 120 * time.Second, Elapsed: 50 * time.Millisecond})
+		time.Sleep(119 * time.Second)
+		look(Answer{Addrs: addrs("192.0.2.1"), TTL: time.Second, Cached: true})
+		time.Sleep(time.Second)
+		look(Answer{Addrs: addrs("192.0.2.2"), TTL: 120 * time.Second, Elapsed: 50 * time.Millisecond})
+	})
+}
+
+func TestSingleFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+			time.Sleep(time.Second)
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, "www.example.org. 120 A 192.0.2.1"))}
+		}}
+		r := start(t, f, nil)
+		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				ctx := t.Context()
+				if i < 10 { // the first, that began the lookup, among them
+					ctx = impatient
+				} else {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+				}
+				begin := time.Now()
+				got, err := r.Lookup(ctx, "www.example.org")
+				if i < 10 {
+					if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 100*time.Millisecond || errors.Is(err, ErrTemporary) {
+						t.Errorf("impatient caller: %v after %v", err, time.Since(begin))
+					}
+					return
+				}
+				want := time.Second - time.Duration(i)*time.Millisecond
+				if err != nil || len(got.Addrs) != 1 || got.Elapsed != want || got.Cached {
+					t.Errorf("caller %d: %+v, %v, want one address after %v", i, got, err, want)
+				}
+				got.Addrs[0] = addrs("192.0.2.99")[0] // must harm nobody
+			})
+		}
+		wg.Wait()
+		if f.queries() != 1 {
+			t.Errorf("%d queries, want 1", f.queries())
+		}
+		if got, err := r.Lookup(t.Context(), "www.example.org"); err != nil || got.Addrs[0] != addrs("192.0.2.1")[0] {
+			t.Errorf("afterwards: %v, %v", got, err)
+		}
+	})
+}
+
+// A server that never answers costs Attempts × Timeout and no more, whoever waits, and a storm of callers one such time.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(_, _ string, _ *dns.Msg) [][]byte { return nil }}
+		r := start(t, f, nil)
+		got, err := r.Lookup(t.Context(), "www.example.org")
+		if kindOf(t, err) != "temporary" || got.Elapsed != 9*time.Second || f.queries() != 3 {
+			t.Errorf("%v after %v and %d queries, want temporary, 9 s, 3", err, got.Elapsed, f.queries())
+		}
+		if !strings.Contains(err.Error(), "ask 192.0.2.5") || !strings.Contains(err.Error(), "timeout") {
+			t.Errorf("error %q does not name server and reason", err)
+		}
+		time.Sleep(29 * time.Second)
+		got, err = r.Lookup(t.Context(), "www.example.org")
+		if kindOf(t, err) != "temporary" || got.Elapsed != 0 || f.queries() != 3 {
+			t.Errorf("soon after: %v after %v and %d queries", err, got.Elapsed, f.queries())
+		}
+		time.Sleep(time.Second)
+		r.Lookup(t.Context(), "www.example.org")
+		if f.queries() != 6 {
+			t.Errorf("%d queries once the failure expired, want 6", f.queries())
+		}
+	})
+}
+
+func TestRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(server, _ string, q *dns.Msg) [][]byte {
+			if server == "192.0.2.53:53" {
+				return nil
+			}
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 120 A 192.0.2.1"))}
+		}}
+		r := start(t, f, nil)
+		for i, want := range []time.Duration{3 * time.Second, 0, 0} { // the dead server costs its time once
+			got, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i))
+			if err != nil || got.Elapsed != want {
+				t.Errorf("lookup %d: %+v, %v, want %v", i, got, err, want)
+			}
+		}
+		want := []string{"udp 192.0.2.53:53 A www0.example.org.", "udp 192.0.2.54:5353 A www0.example.org.",
+			"udp 192.0.2.54:5353 A www1.example.org.", "udp 192.0.2.54:5353 A www2.example.org."}
+		if d := cmp.Diff(want, f.asked); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(_, _ string, _ *dns.Msg) [][]byte { return nil }}
+		r := start(t, f, func(c *Config) { c.MaxLookups = 2; c.IPv6 = true })
+		begin := time.Now()
+		time.AfterFunc(time.Second, r.Close)
+		var wg sync.WaitGroup
+		for i := range 5 { // three of them wait for a slot
+			wg.Go(func() {
+				_, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i))
+				if kindOf(t, err) != "temporary" || !errors.Is(err, ErrClosed) || time.Since(begin) != time.Second {
+					t.Errorf("%v after %v, want closed after 1 s", err, time.Since(begin))
+				}
+			})
+		}
+		wg.Wait()
+		if f.queries() != 4 {
+			t.Errorf("%d queries, want those of 2 lookups", f.queries())
+		}
+		if _, err := r.Lookup(t.Context(), "late.example.org"); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if _, err := r.Lookup(t.Context(), "192.0.2.1"); err != nil {
+			t.Errorf("literal after Close: %v", err)
+		}
+		if len(r.cache.byName) != 0 {
+			t.Errorf("%d failures of Close kept", len(r.cache.byName))
+		}
+	})
+}
+
+func TestMaxLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+			time.Sleep(time.Second)
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 120 A 192.0.2.1"))}
+		}}
+		r := start(t, f, func(c *Config) { c.MaxLookups = 2 })
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				if _, err := r.Lookup(t.Context(), fmt.Sprintf("www%d.example.org", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(begin); d != 5*time.Second {
+			t.Errorf("10 lookups of 1 s, 2 at a time, took %v, want 5 s", d)
+		}
+	})
+}
+
+func TestCacheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 3600 A 192.0.2.1"))}
+		}}
+		r := start(t, f, func(c *Config) { c.CacheEntries = 3 })
+		for _, step := range []struct {
+			host   string
+			cached bool
+		}{
+			{"a.test", false}, {"b.test", false}, {"c.test", false}, {"a.test", true},
+			{"d.test", false}, // b was unused for longest
+			{"a.test", true}, {"c.test", true}, {"d.test", true}, {"b.test", false},
+		} {
+			got, err := r.Lookup(t.Context(), step.host)
+			if err != nil || got.Cached != step.cached {
+				t.Errorf("%s: %+v, %v, want cached %v", step.host, got, err, step.cached)
+			}
+			if n := r.cache.used.Len(); n > 3 || n != len(r.cache.byName) {
+				t.Fatalf("%d entries, %d names, want at most 3", n, len(r.cache.byName))
+			}
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package resolve
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// serve runs a real name server on 127.0.0.1, over UDP and TCP, and returns its address.
+func serve(t *testing.T, handler dns.HandlerFunc) string {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	udp, err := net.ListenPacket("udp", tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*dns.Server{{Listener: tcp, Handler: handler}, {PacketConn: udp, Handler: handler}} {
+		started, ended := make(chan struct{}), make(chan struct{})
+		s.NotifyStartedFunc = func() { close(started) }
+		go func() {
+			defer close(ended)
+			s.ActivateAndServe()
+		}()
+		<-started
+		t.Cleanup(func() {
+			s.Shutdown()
+			<-ended
+		})
+	}
+	return tcp.Addr().String()
+}
+
+func TestRealServer(t *testing.T) {
+	var udp, tcp atomic.Int32
+	server := serve(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		m := answerTo(q, 0)
+		for i := range 250 {
+			rr, _ := dns.NewRR(fmt.Sprintf("%s 300 A 198.51.100.%d", q.Question[0].Name, i))
+			m.Answer = append(m.Answer, rr)
+		}
+		if !strings.HasPrefix(q.Question[0].Name, "large") {
+			m.Answer = m.Answer[:2]
+		}
+		if _, ok := w.RemoteAddr().(*net.UDPAddr); ok {
+			udp.Add(1)
+			m.Truncate(int(q.IsEdns0().UDPSize()))
+		} else {
+			tcp.Add(1)
+		}
+		w.WriteMsg(m)
+	})
+	cfg := Default()
+	cfg.Servers = []string{server}
+	cfg.Timeout = time.Minute // no part of this test
+	r, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, tt := range []struct {
+		host             string
+		addrs            int
+		wantUDP, wantTCP int32
+	}{{"small.example.org", 2, 1, 0}, {"large.example.org", 8, 2, 1}} {
+		got, err := r.Lookup(t.Context(), tt.host)
+		if err != nil || len(got.Addrs) != tt.addrs || got.TTL != 300*time.Second && got.TTL.Round(time.Minute) != 300*time.Second || got.Elapsed <= 0 {
+			t.Errorf("%s: %+v, %v", tt.host, got, err)
+		}
+		if udp.Load() != tt.wantUDP || tcp.Load() != tt.wantTCP {
+			t.Errorf("%s: %d queries over UDP, %d over TCP, want %d, %d", tt.host, udp.Load(), tcp.Load(), tt.wantUDP, tt.wantTCP)
+		}
+	}
+}
+
+// TestFiles reads resolv.conf and a hosts file as systems have them.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	f := &fakeServers{handle: zone(nil)}
+	deps := Deps{
+		Dial:       f.dial,
+		ResolvConf: write("resolv.conf", "# comment\nnameserver 192.0.2.8\nnameserver nonsense\nsearch example.org\nnameserver 2001:db8::8\n"),
+		HostsFile: write("hosts", "127.0.0.1 localhost\n192.0.2.1\tprinter Printer.Lan # third floor\n192.0.2.2 printer\n192.0.2.1 printer\n"+
+			"2001:db8::1 six\nnonsense a\n192.0.2.9 bad/name\n192.0.2.3 table.test\n\n#192.0.2.4 off\n10.0.0.66 localhost"),
+	}
+	cfg := Default()
+	cfg.Hosts = map[string][]string{"table.test": {"10.0.0.7"}}
+	for _, tt := range []struct {
+		host  string
+		ipv6  bool
+		addrs []string
+		asked []string
+	}{
+		{"printer", false, []string{"192.0.2.1", "192.0.2.2"}, nil},
+		{"printer.lan.", false, []string{"192.0.2.1"}, nil},
+		{"table.test", false, []string{"10.0.0.7"}, nil},
+		{"localhost", false, []string{"127.0.0.1"}, nil},
+		{"six", true, []string{"2001:db8::1"}, nil},
+		{"six", false, nil, []string{"udp 192.0.2.8:53 A six."}},
+		{"off", false, nil, []string{"udp 192.0.2.8:53 A off."}},
+	} {
+		f.asked = nil
+		cfg.IPv6 = tt.ipv6
+		r, err := New(cfg, deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Lookup(t.Context(), tt.host)
+		if !slices.Equal(got.Addrs, addrs(tt.addrs...)) || (err == nil) != (tt.addrs != nil) || !slices.Equal(f.asked, tt.asked) {
+			t.Errorf("%s: %+v, %v, asked %q", tt.host, got, err, f.asked)
+		}
+		if want := []string{"192.0.2.8:53", "[2001:db8::8]:53"}; !slices.Equal(r.servers, want) {
+			t.Errorf("servers %q, want %q", r.servers, want)
+		}
+		r.Close()
+	}
+
+	none := filepath.Join(dir, "none")
+	r, err := New(Default(), Deps{ResolvConf: none, HostsFile: none})
+	if err != nil || !slices.Equal(r.servers, []string{"127.0.0.1:53"}) {
+		t.Fatalf("without files: %+v, %v", r, err)
+	}
+	r.Close()
+	large := write("large", "")
+	if err := os.Truncate(large, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Default(), Deps{ResolvConf: none, HostsFile: large}); err == nil {
+		t.Error("hosts file without end taken")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string]func(*Config){
+		"servers[1]":    func(c *Config) { c.Servers = []string{"192.0.2.1", "192.0.2.1:0"} },
+		"servers[0]":    func(c *Config) { c.Servers = []string{"a b"} },
+		"hosts":         func(c *Config) { c.Hosts = map[string][]string{"a": {"b"}} },
+		"timeout":       func(c *Config) { c.Timeout = 0 },
+		"attempts":      func(c *Config) { c.Attempts = 0 },
+		"min_ttl":       func(c *Config) { c.MinTTL = c.MaxTTL + 1 },
+		"max_ttl":       func(c *Config) { c.MaxTTL = 0; c.MinTTL = 0 },
+		"negative_ttl":  func(c *Config) { c.NegativeTTL = -1 },
+		"temporary_ttl": func(c *Config) { c.TemporaryTTL = time.Hour },
+		"cache_entries": func(c *Config) { c.CacheEntries = 0 },
+		"max_addresses": func(c *Config) { c.MaxAddresses = 0 },
+		"max_lookups":   func(c *Config) { c.MaxLookups = math.MaxInt },
+	} {
+		c := Default()
+		change(&c)
+		err := c.Validate()
+		if err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%s: %v", field, err)
+		}
+		if _, err := New(c, Deps{}); err == nil {
+			t.Errorf("%s: New takes it", field)
+		}
+	}
+	for in, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "[2001:db8::1]": "[2001:db8::1]:53", "2001:db8::1": "[2001:db8::1]:53",
+		"[2001:db8::1]:5353": "[2001:db8::1]:5353", "dns.test:54": "dns.test:54"} {
+		if got, err := serverAddr(in); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+}
+
+// BenchmarkCached is a lookup that the cache answers.
+func BenchmarkCached(b *testing.B) {
+	f := &fakeServers{handle: zone(map[string][]string{"www.example.org. A": {"www.example.org. 86400 A 192.0.2.1"}})}
+	r := start(b, f, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Lookup(b.Context(), "www.example.org"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCacheEntry fills the cache with names of 25 bytes that have one address, and reports the memory of each.
+func BenchmarkCacheEntry(b *testing.B) {
+	const n = 50_000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var c *cache
+	for b.Loop() {
+		c = newCache(n)
+		for i := range n {
+			c.put(&entry{name: fmt.Sprintf("www.host-%07d.example.org", i), addrs: addrs("192.0.2.1"), expires: time.Now()})
+		}
+	}
+	b.ReportMetric(float64(heap()-before)/n, "B/entry")
+	runtime.KeepAlive(c)
+}

@@ -1,0 +1,205 @@
+package robots
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// file is what a robots.txt says to one agent.
+type file struct {
+	named    merged // the groups that name the agent
+	others   merged // the groups for `*`
+	sitemaps []string
+}
+
+// merged collects the groups for one agent (RFC 9309 section 2.2.1: several groups are one).
+type merged struct {
+	seen  bool
+	rules []rule
+	delay time.Duration
+}
+
+// open is the group that the lines read now belong to: a run of User-agent lines and the rules after it.
+type open struct {
+	named, others bool
+	sealed        bool // a rule was read: the next User-agent line opens a new group
+	delay         time.Duration
+}
+
+// read takes the file apart. Lines that are neither User-agent, Allow nor Disallow never end a group (section 2.2.4).
+func read(body []byte, agent string) file {
+	var f file
+	var g open
+	body = head(body)
+	for len(body) > 0 {
+		var line []byte
+		line, body = cutLine(body)
+		key, value := cutField(line)
+		switch directiveOf(key) {
+		case agentLine:
+			if g.sealed {
+				f.close(g)
+				g = open{}
+			}
+			if isEverybody(value) {
+				g.others, f.others.seen = true, true
+			} else if names(value, agent) {
+				g.named, f.named.seen = true, true
+			}
+		case allowLine:
+			g.sealed = true
+			f.addRule(g, value, true)
+		case disallowLine:
+			g.sealed = true
+			f.addRule(g, value, false)
+		case delayLine:
+			g.delay = max(g.delay, parseDelay(string(value)))
+		case sitemapLine:
+			if len(value) > 0 && len(f.sitemaps) < MaxSitemaps {
+				f.sitemaps = append(f.sitemaps, string(value))
+			}
+		}
+	}
+	f.close(g)
+	return f
+}
+
+// close hands the delay of a finished group to the agents it names: it may stand above some of the User-agent lines.
+func (f *file) close(g open) {
+	if g.named {
+		f.named.delay = max(f.named.delay, g.delay)
+	}
+	if g.others {
+		f.others.delay = max(f.others.delay, g.delay)
+	}
+}
+
+// addRule adds a rule to the groups that g is part of. An empty path is no rule. An Allow of an index.html allows the
+// directory too, as Google's parser has it.
+func (f *file) addRule(g open, path []byte, allow bool) {
+	if len(path) == 0 || !g.named && !g.others {
+		return
+	}
+	added := []rule{{normalPattern(string(path)), allow}}
+	if allow {
+		page := strings.TrimSuffix(added[0].pattern, endMark)
+		if dir, ok := strings.CutSuffix(page, "/index\x0ehtml"); ok {
+			added = append(added, rule{dir + "/" + endMark, true})
+		}
+	}
+	if g.named {
+		f.named.rules = append(f.named.rules, added...)
+	}
+	if g.others {
+		f.others.rules = append(f.others.rules, added...)
+	}
+}
+
+// head returns the whole lines within the first MaxBytes of body, less a byte order mark, of which a broken editor may have
+// left only the first octets. The line that MaxBytes cuts is dropped: half an Allow would allow too much.
+func head(body []byte) []byte {
+	if len(body) > MaxBytes {
+		next := body[MaxBytes]
+		body = body[:MaxBytes]
+		if next != '\n' && next != '\r' {
+			body = body[:bytes.LastIndexAny(body, "\r\n")+1]
+		}
+	}
+	for _, mark := range []byte("\xef\xbb\xbf") {
+		if len(body) == 0 || body[0] != mark {
+			break
+		}
+		body = body[1:]
+	}
+	return body
+}
+
+// cutLine splits off the first line. CR, LF and CR LF end a line; of CR LF it leaves the LF as an empty line.
+func cutLine(body []byte) (line, rest []byte) {
+	if i := bytes.IndexAny(body, "\r\n"); i >= 0 {
+		return body[:i], body[i+1:]
+	}
+	return body, nil
+}
+
+// cutField returns key and value of a line without its comment. Where the colon is missing, white space between two words
+// stands for it.
+func cutField(line []byte) (key, value []byte) {
+	line, _, _ = bytes.Cut(line, []byte("#"))
+	key, value, found := bytes.Cut(line, []byte(":"))
+	if !found {
+		words := bytes.Fields(line)
+		if len(words) != 2 {
+			return nil, nil
+		}
+		return words[0], words[1]
+	}
+	return trim(key), trim(value)
+}
+
+// trim drops ASCII white space only: other octets may be part of a path in an unknown encoding.
+func trim(b []byte) []byte { return bytes.Trim(b, " \t\v\f") }
+
+type directive uint8
+
+const (
+	unknownLine directive = iota
+	agentLine
+	allowLine
+	disallowLine
+	delayLine
+	sitemapLine
+)
+
+// directiveOf knows the keys in any case, and the misspellings that webmasters are known for.
+func directiveOf(key []byte) directive {
+	const longest = len("crawl-delay")
+	if len(key) > longest {
+		return unknownLine
+	}
+	switch strings.ToLower(string(key)) {
+	case "user-agent", "useragent", "user agent":
+		return agentLine
+	case "allow":
+		return allowLine
+	case "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
+		return disallowLine
+	case "crawl-delay", "crawldelay", "crawl delay":
+		return delayLine
+	case "sitemap", "site-map":
+		return sitemapLine
+	}
+	return unknownLine
+}
+
+// isEverybody reports whether the value of a User-agent line is `*`, alone or before white space.
+func isEverybody(value []byte) bool {
+	return len(value) > 0 && value[0] == '*' && (len(value) == 1 || value[1] == ' ' || value[1] == '\t')
+}
+
+// names reports whether the value of a User-agent line names the agent: its product token, which ends at the first octet
+// that cannot be part of one ("foobot/2.1", "Foobot beta"), is the agent's in any case. RFC 9309 has letters, `-` and `_`;
+// digits and dots are taken as part of a token too, since a "foo2" is not a "foo" to those who write it.
+func names(value []byte, agent string) bool {
+	end := 0
+	for end < len(value) && isTokenOctet(value[end]) {
+		end++
+	}
+	return end > 0 && strings.EqualFold(string(value[:end]), agent)
+}
+
+func isTokenOctet(c byte) bool {
+	return isAlphanumeric(c) || c == '-' || c == '_' || c == '.'
+}
+
+// parseDelay reads seconds, fractions included. What is no number, negative or without end is no delay.
+func parseDelay(value string) time.Duration {
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0) || seconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, MaxCrawlDelay.Seconds()) * float64(time.Second))
+}

@@ -1,0 +1,255 @@
+package robots_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"proxima/fetch/robots"
+)
+
+// Each case is a file, the crawler "foobot", and paths: those after ! must be refused.
+var cases = []struct{ name, file, paths string }{
+	{"empty file", "", "/ /x ?x"},
+	{"Allow wins a tie that it comes second in", "user-agent: *\ndisallow: /a\nallow: /a", "/a"},
+	{"Allow wins a tie between a text and a wildcard", "user-agent: *\ndisallow: /a/b\nallow: /a/*", "!/a/b /a/c"},
+	{"equal octets, one with a wildcard, Disallow first", "user-agent: *\ndisallow: /*bc\nallow: /abc", "/abc !/bc"},
+	{"equal octets, one with a wildcard, Allow first", "user-agent: *\nallow: /*bc\ndisallow: /abc", "/abc"},
+	{"a wildcard counts one octet", "user-agent: *\nallow: /a*c\ndisallow: /abcd", "!/abcd /abce"},
+	{"metacharacters count one octet", "user-agent: *\nallow: /*.+?()[]\ndisallow: /abcdefghi", "!/abcdefghi.+?()[] /abcdefgh.+?()[]"},
+	{"a run of wildcards counts one octet", "user-agent: *\ndisallow: /a***b\nallow: /axb", "/axb !/ayb"},
+	{"a trailing wildcard counts nothing", "user-agent: *\ndisallow: /a*\nallow: /a", "/a /ab"},
+	{"a wildcard only is the root", "user-agent: *\ndisallow: /\nallow: *", "/ /a"},
+	{"many wildcards count one octet each", "user-agent: *\nallow: /*a*b*c*d\ndisallow: /abcdefghi", "!/abcdefghi /abcdefgh"},
+	{"the longest rule wins", "user-agent: *\nallow: /a/b\ndisallow: /a\nallow: /a/b/c/d\ndisallow: /a/b/c", "!/a /a/b !/a/b/c /a/b/c/d"},
+	{"the root is weaker than anything", "user-agent: *\ndisallow: /\nallow: /x", "/x !/ !/y !?x"},
+	{"wildcards are tied to the begin", "user-agent: *\ndisallow: /b*c", "/a/bc !/bc !/b/c"},
+	{"end tied to the end", "user-agent: *\ndisallow: /a$\ndisallow: /*.gif$", "!/a /ab /a/ /a?x !/x.gif /x.gif?x /xgif"},
+	{"dollar amid a pattern is literal", "user-agent: *\ndisallow: /a$b\ndisallow: /c$d*e", "!/a$b /a !/c$dxe !/a%24b"},
+	{"only the last dollar is the end", "user-agent: *\ndisallow: /a$$", "!/a$ /a /a$b"},
+	{"wildcard before the end", "user-agent: *\ndisallow: /a*$", "!/a !/abc /b"},
+	{"escaped specials are literal", "user-agent: *\ndisallow: /a%2Ab\ndisallow: /c%24", "!/a*b !/a%2ab /axb !/c$ !/c$x /c"},
+	{"pattern of a wildcard only", "user-agent: *\ndisallow: *", "!/ !/x"},
+	{"pattern that starts with a wildcard", "user-agent: *\ndisallow: *.php", "!/a.php !/.php /php"},
+	{"pattern without a leading slash", "user-agent: *\ndisallow: fish", "!/fish /x/fish"},
+	{"runs of wildcards", "user-agent: *\ndisallow: /a****b", "!/ab !/axxb /a"},
+	{"metacharacters are literal", "user-agent: *\ndisallow: /*a+b(c)[d].e?f", "!/a+b(c)[d].e?f /aab(c)d.ef /a+b(c)[d]xe?f"},
+	{"no early match of the alphabet", "user-agent: *\ndisallow: /%1B\ndisallow: /%1a\ndisallow: /%0Ex", "!/%1b /.x !/%1A /"},
+	{"%-case", "user-agent: *\ndisallow: /%c3%a9", "!/%C3%A9 !/%c3%A9"},
+	{"octets beyond ASCII", "user-agent: *\ndisallow: /é\ndisallow: /\xff", "!/%C3%A9 !/é !/%ff"},
+	{"unreserved octets are decoded", "user-agent: *\ndisallow: /%62%61%7A\ndisallow: /~joe", "!/baz !/b%61z !/%7ejoe"},
+	{"reserved octets are not decoded", "user-agent: *\ndisallow: /a%2Fb\ndisallow: /c?", "!/a%2fb /a/b /c%3F !/c?x"},
+	{"octets that URLs encode", "user-agent: *\ndisallow: /a b\ndisallow: /{id}\ndisallow: /it's", "!/a%20b !/%7Bid%7D !/it%27s !/it's"},
+	{"percent signs that escape nothing", "user-agent: *\ndisallow: /100%\ndisallow: /a*%", "!/100% !/100%x !/100%20 !/a/%20"},
+	{"fragment", "user-agent: *\ndisallow: /a$", "!/a#b"},
+	{"/robots.txt itself", "user-agent: *\ndisallow: /", "/robots.txt /robots%2Etxt !/robots.txtx !/a/robots.txt"},
+	{"index.html allows its directory", "user-agent: *\ndisallow: /\nallow: /a/index.html\nallow: /b/index.html$", "/a/ !/a /b/ !/b/x !/a/index.htm"},
+	{"Disallow of index.html is just that", "user-agent: *\ndisallow: /a/index.html", "/a/ !/a/index.html"},
+
+	{"a shorter token is another agent", "user-agent: foo\ndisallow: /", "/x"},
+	{"a longer token is another agent", "user-agent: foobot-news\ndisallow: /\n\nuser-agent: foobot2\ndisallow: /", "/x"},
+	{"version after the token", "user-agent: FooBot/2.1\ndisallow: /x\n\nuser-agent: *\ndisallow: /y", "!/x /y"},
+	{"words after the token", "user-agent: foobot (the bot)\ndisallow: /x", "!/x"},
+	{"own group beats everybody's", "user-agent: *\ndisallow: /\n\nuser-agent: foobot\ndisallow: /x", "/y !/x"},
+	{"own group without rules", "user-agent: *\ndisallow: /\n\nuser-agent: foobot\ndisallow:", "/y"},
+	{"groups merge", "user-agent: foobot\ndisallow: /a\nuser-agent: x\ndisallow: /b\nuser-agent: FOOBOT\ndisallow: /c", "!/a /b !/c"},
+	{"everybody's groups merge", "user-agent: *\ndisallow: /a\nuser-agent: x\ndisallow: /b\nuser-agent: *\ndisallow: /c", "!/a /b !/c"},
+	{"agents share a group", "user-agent: x\nuser-agent: foobot\nuser-agent: y\ndisallow: /a", "!/a"},
+	{"Crawl-delay splits no group", "user-agent: foobot\ncrawl-delay: 1\nuser-agent: x\ndisallow: /a", "!/a"},
+	{"Sitemap and unknown lines split no group", "user-agent: foobot\nsitemap: http://x/\nhost: x\nuser-agent: x\ndisallow: /a", "!/a"},
+	{"blank lines split no group", "user-agent: foobot\n\n\ndisallow: /a\n\ndisallow: /b", "!/a !/b"},
+	{"an empty Disallow ends the User-agent lines", "user-agent: foobot\ndisallow:\nuser-agent: x\ndisallow: /", "/x"},
+	{"rules before any group", "disallow: /\nuser-agent: foobot\ndisallow: /a", "/b !/a"},
+	{"agents that are none", "user-agent:\ndisallow: /\n\nuser-agent: **\ndisallow: /\n\nuser-agent: *x\ndisallow: /", "/x"},
+
+	{"comments", "# x\nuser-agent: * # all\ndisallow: /a#b\n#disallow: /c", "!/a !/ab /c"},
+	{"white space", " \tUser-Agent \t:\t * \n  disallow  :  /a  \n", "!/a !/ab"},
+	{"missing colons", "user-agent *\ndisallow /a\nallow /b c\n", "!/a /b"},
+	{"misspelt keys", "useragent: *\ndisalow: /a\ndissallow: /b\ndissalow: /c\ndiasllow: /d\ndisallaw: /e\nallows: /a", "!/a !/b !/c !/d !/e"},
+	{"colons in a path", "user-agent: *\ndisallow: /a:b", "!/a:b /a"},
+	{"binary junk", "\x00\x01\xfe\xff\n\x00disallow: /\nuser-agent: *\n\x00\x00:\x00\ndisallow: /\x00a\ndisallow: /b", "/a !/%00a !/b"},
+	{"a page of HTML", "<!doctype html>\n<p>user-agent: *</p>\n<p>disallow: /</p>", "/x"},
+	{"BOM", "\xef\xbb\xbfuser-agent: *\ndisallow: /a", "!/a"},
+}
+
+func TestAllowed(t *testing.T) {
+	for _, c := range cases {
+		for _, eol := range []string{"\n", "\r", "\r\n"} {
+			r := robots.Parse([]byte(strings.ReplaceAll(c.file, "\n", eol)), "foobot")
+			for _, path := range strings.Fields(c.paths) {
+				path, refused := strings.CutPrefix(path, "!")
+				if r.Allowed(path) == refused {
+					t.Errorf("%s (line end %q): Allowed(%q) = %v", c.name, eol, path, !refused)
+				}
+			}
+		}
+	}
+}
+
+func TestAllAndNothing(t *testing.T) {
+	for _, path := range []string{"", "/", "/x", "?x", "/" + strings.Repeat("x", 1<<20)} {
+		if !robots.AllowAll().Allowed(path) || robots.DisallowAll().Allowed(path) {
+			t.Errorf("path %.20q", path)
+		}
+	}
+	if !robots.AllowAll().Allowed("/robots.txt") || !robots.DisallowAll().Allowed("/robots.txt") {
+		t.Error("/robots.txt is refused")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	r := robots.Parse([]byte("user-agent: *\nsitemap: x\ndisallow: /a\nallow: /*/b\ndisallow: /*c*d*e*f*g*h*i*j*k*l"), "foobot")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 100 {
+				if r.Allowed("/a") || !r.Allowed("/a/b") || r.Allowed("/cdefghijkl") || len(r.Sitemaps()) != 1 {
+					t.Error("wrong answer")
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestReadLimit(t *testing.T) {
+	open := "user-agent: *\ndisallow: /a\n"
+	fill := func(n int) string { return strings.Repeat("#", n-1) + "\n" }
+	for _, c := range []struct {
+		name, file, path string
+		allowed          bool
+	}{
+		{"line beyond the limit", open + fill(robots.MaxBytes-len(open)) + "disallow: /b\n", "/b", true},
+		{"line that ends at the limit", open + fill(robots.MaxBytes-len(open)-12) + "disallow: /b\n", "/b", false},
+		{"line that the limit cuts", open + "disallow: /\n" + fill(robots.MaxBytes-len(open)-12-8) + "allow: /b/c\n", "/b/d", false},
+		{"rules before the limit", open + fill(robots.MaxBytes) + "x", "/a", false},
+		{"one line only", strings.Repeat("x", robots.MaxBytes+1), "/a", true},
+	} {
+		if got := robots.Parse([]byte(c.file), "foobot").Allowed(c.path); got != c.allowed {
+			t.Errorf("%s: Allowed(%q) = %v", c.name, c.path, got)
+		}
+	}
+}
+
+func TestLongPaths(t *testing.T) {
+	long := "/" + strings.Repeat("x", robots.MaxPathBytes-1)
+	r := robots.Parse([]byte("user-agent: *\ndisallow: /a\nallow: "+long+"\ndisallow: "+long+"xx"), "foobot")
+	if !r.Allowed(long) {
+		t.Error("a path of MaxPathBytes is refused")
+	}
+	if r.Allowed(long + "x") {
+		t.Error("a path beyond MaxPathBytes is allowed")
+	}
+	if r.Allowed("/" + strings.Repeat("é", robots.MaxPathBytes/3)) {
+		t.Error("a path that grows beyond MaxPathBytes is allowed")
+	}
+}
+
+// Long paths are decided without regexps, on the site's side.
+func TestWildcardsOnLongPaths(t *testing.T) {
+	r := robots.Parse([]byte("user-agent: *\ndisallow: /a\nallow: /a/*/open\nallow: /b/open\ndisallow: /b/*x\nallow: /d*y"), "foobot")
+	pad := strings.Repeat("z", 2000)
+	for path, allowed := range map[string]bool{
+		"/a/x/open": true, "/a/x/open" + pad: false, "/c" + pad: true, "/b/open/" + pad: true, "/dxy" + pad: true,
+		"/b/open/y": true, "/b/open/x": true, "/b/open/x" + pad: false,
+	} {
+		if got := r.Allowed(path); got != allowed {
+			t.Errorf("Allowed(%.20q…) = %v", path, got)
+		}
+	}
+}
+
+// More wildcards than the library is given: Disallow rules still cover what they say, Allow rules that are left out allow nothing.
+func TestExcess(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("user-agent: *\ndisallow: /*a*b*c*d*e*f*g*h*i*j\nallow: /k*a*b*c*d*e*f*g*h*i*j\n")
+	for i := range 2000 {
+		fmt.Fprintf(&b, "disallow: /*?page=%d&\n", i)
+	}
+	b.WriteString("allow: /*/open?page=1999\n")
+	r := robots.Parse([]byte(b.String()), "foobot")
+	for path, allowed := range map[string]bool{
+		"/abcdefghij": false, "/1a2b3c4d5e6f7g8h9i0j": false, "/abcdefghi": true, "/jihgfedcba": true,
+		"/kabcdefghij": false, "/x?page=7&": false, "/x?page=1999&": false, "/x?page=2000&": true, "/x?page=1998": true,
+		"/x/open?page=1&": false,
+		// The Allow is longer, but the Disallow is beyond the budget, so it wins.
+		"/x/open?page=1999&": false, "/x/open?page=1999": true,
+	} {
+		if got := r.Allowed(path); got != allowed {
+			t.Errorf("Allowed(%q) = %v", path, got)
+		}
+	}
+}
+
+func TestCrawlDelay(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		file string
+		want time.Duration
+	}{
+		{"", 0},
+		{"crawl-delay: 3", 0},
+		{"user-agent: *\ncrawl-delay: 3", 3 * s},
+		{"user-agent: *\nCrawl-Delay: 0.5 # half", s / 2},
+		{"user-agent: *\ncrawldelay 2", 2 * s},
+		{"user-agent: *\ncrawl-delay: 0", 0},
+		{"user-agent: *\ncrawl-delay: -3", 0},
+		{"user-agent: *\ncrawl-delay: NaN", 0},
+		{"user-agent: *\ncrawl-delay: inf", 0},
+		{"user-agent: *\ncrawl-delay: 1e999", 0},
+		{"user-agent: *\ncrawl-delay: ten", 0},
+		{"user-agent: *\ncrawl-delay:", 0},
+		{"user-agent: *\ncrawl-delay: 1e300", robots.MaxCrawlDelay},
+		{"user-agent: *\ncrawl-delay: 86400", robots.MaxCrawlDelay},
+		{"user-agent: *\ncrawl-delay: 3\n\nuser-agent: foobot\ndisallow: /x", 3 * s}, // one group: nothing ends it
+		{"user-agent: *\ndisallow:\ncrawl-delay: 3\n\nuser-agent: foobot\ndisallow: /x", 0},
+		{"user-agent: x\ncrawl-delay: 3\nuser-agent: foobot\ndisallow: /x", 3 * s},
+		{"user-agent: foobot\ncrawl-delay: 3\ndisallow: /x\nuser-agent: x\ncrawl-delay: 9\ndisallow: /\nuser-agent: foobot\ncrawl-delay: 2", 3 * s},
+	} {
+		if got := robots.Parse([]byte(c.file), "foobot").CrawlDelay(); got != c.want {
+			t.Errorf("%q: %v, want %v", c.file, got, c.want)
+		}
+	}
+}
+
+func TestSitemaps(t *testing.T) {
+	r := robots.Parse([]byte("sitemap: http://x/1\nuser-agent: x\nSITEMAP:/2\ndisallow: /\nsite-map: 3 # x\nsitemap:\nsitemap: http://x/1"), "foobot")
+	want := []string{"http://x/1", "/2", "3", "http://x/1"}
+	got := r.Sitemaps()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got[0] = "changed"
+	if !slices.Equal(r.Sitemaps(), want) {
+		t.Error("a caller can change the rules")
+	}
+	r = robots.Parse([]byte(strings.Repeat("sitemap: x\n", robots.MaxSitemaps+1)), "foobot")
+	if n := len(r.Sitemaps()); n != robots.MaxSitemaps {
+		t.Errorf("%d sitemaps kept", n)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		from, to int
+		want     robots.Verdict
+		word     string
+	}{
+		{-1, 199, robots.Wait, "wait"},
+		{200, 299, robots.Usable, "usable"},
+		{300, 399, robots.Redirect, "redirect"},
+		{400, 428, robots.Unavailable, "unavailable"},
+		{429, 429, robots.Wait, "wait"},
+		{430, 499, robots.Unavailable, "unavailable"},
+		{500, 999, robots.Wait, "wait"},
+	} {
+		for status := c.from; status <= c.to; status++ {
+			if got := robots.Judge(status); got != c.want || got.String() != c.word {
+				t.Errorf("Judge(%d) = %v, want %v", status, got, c.want)
+			}
+		}
+	}
+}

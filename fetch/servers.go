@@ -1,0 +1,87 @@
+package fetch
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+// transport makes a connection pool that can dial nothing but addr.
+func (c *Client) transport(addr netip.Addr) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			cn, err := c.dial(ctx, addr, network, address)
+			if err != nil {
+				return nil, err // not cn: a nil *conn is no nil net.Conn
+			}
+			return cn, nil
+		},
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return c.dialTLS(ctx, addr, network, address)
+		},
+		DisableCompression:     true, // decoding is bounded here
+		MaxIdleConns:           c.cfg.IdleConns,
+		MaxIdleConnsPerHost:    c.cfg.IdleConns,
+		IdleConnTimeout:        c.cfg.IdleTimeout,
+		MaxResponseHeaderBytes: c.cfg.MaxHeaderBytes,
+		ForceAttemptHTTP2:      c.cfg.HTTP2,
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if c.cfg.HTTP2 {
+		t.Protocols.SetHTTP2(true)
+		// What a server may send ahead of the reader: bounds memory, and speed to a window a round trip.
+		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, MaxReceiveBufferPerConnection: 4 << 20}
+	}
+	return t
+}
+
+// server is one entry of the list of pools.
+type server struct {
+	addr      netip.Addr
+	transport *http.Transport
+}
+
+// pool returns the pool of addr. A pool beyond MaxServers loses its idle connections; requests under way on it finish.
+func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	if e, ok := c.servers[addr]; ok {
+		c.recent.MoveToFront(e)
+		return e.Value.(*server).transport, nil
+	}
+	t := c.transport(addr)
+	c.put(addr, t)
+	return t, nil
+}
+
+// adopt makes t the pool of addr in place of the one before.
+func (c *Client) adopt(addr netip.Addr, t *http.Transport) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.servers[addr]; ok {
+		s := e.Value.(*server)
+		c.retire(s.transport)
+		s.transport = t
+		c.recent.MoveToFront(e)
+		return
+	}
+	c.put(addr, t)
+}
+
+// put adds a pool under mu.
+func (c *Client) put(addr netip.Addr, t *http.Transport) {
+	c.servers[addr] = c.recent.PushFront(&server{addr, t})
+	if c.recent.Len() > c.cfg.MaxServers {
+		s := c.recent.Remove(c.recent.Back()).(*server)
+		delete(c.servers, s.addr)
+		c.retire(s.transport)
+	}
+}
+
+// retire closes the idle connections of a pool outside mu, which closing them takes.
+func (c *Client) retire(t *http.Transport) { go t.CloseIdleConnections() }

@@ -1,0 +1,131 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+const (
+	headLen = 1024
+	// maxToken is the number of bytes that one token of XML may take. The decoder holds a token in memory; those of
+	// sitemaps are shorter than a URL.
+	maxToken = 1 << 20
+)
+
+// errToken says that a file has a token beyond maxToken.
+var errToken = fmt.Errorf("token longer than %d bytes", maxToken)
+
+// input is the text of a sitemap: decompressed, up to a limit, in valid UTF-8 without byte order mark. It is an
+// io.ByteReader so that the XML decoder reads from it no further than it must.
+type input struct {
+	r       *bufio.Reader
+	token   int  // bytes of the current token
+	limited bool // the limit was reached
+}
+
+func newInput(src io.Reader, limit int64) *input {
+	in := &input{}
+	raw := bufio.NewReaderSize(&limitReader{r: src, left: limit, reached: &in.limited}, headLen)
+	head, _ := raw.Peek(headLen) // its error comes back when reading on
+	in.r = bufio.NewReaderSize(transform.NewReader(raw, decoderOf(head)), 16<<10)
+	return in
+}
+
+// decoderOf returns what makes valid UTF-8 of a text: by its byte order mark, its XML declaration, or from UTF-8.
+func decoderOf(head []byte) transform.Transformer {
+	utf8 := unicode.BOMOverride(unicode.UTF8.NewDecoder())
+	declaration, _, ok := bytes.Cut(bytes.TrimSpace(head), []byte("?>"))
+	if !ok || !bytes.HasPrefix(declaration, []byte("<?xml")) {
+		return utf8
+	}
+	_, label, _ := strings.Cut(string(declaration), "encoding")
+	label = strings.TrimLeft(label, " \t\r\n=")
+	if label == "" {
+		return utf8
+	}
+	label, _, _ = strings.Cut(label[1:], label[:1])
+	e, name := charset.Lookup(label)
+	// A declaration that can be read byte by byte is not UTF-16. Unknown names are taken for UTF-8.
+	if e == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" {
+		return utf8
+	}
+	return e.NewDecoder()
+}
+
+// head skips white space and returns the next bytes without consuming them, none at the end.
+func (in *input) head() ([]byte, error) {
+	for {
+		b, err := in.r.Peek(1)
+		if len(b) == 0 {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return nil, err
+		}
+		if b[0] != ' ' && b[0] != '\t' && b[0] != '\r' && b[0] != '\n' {
+			return b, nil
+		}
+		if _, err := in.r.Discard(1); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// line returns the next line, valid until the next call; of a line longer than the buffer, its first bytes.
+func (in *input) line() (line []byte, long bool, err error) {
+	line, err = in.r.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, false, err
+	}
+	line = bytes.Clone(line[:headLen])
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = in.r.ReadSlice('\n')
+	}
+	return line, true, err
+}
+
+// nextToken says that the XML decoder has delivered a token.
+func (in *input) nextToken() { in.token = 0 }
+
+// ReadByte reads the next byte for the XML decoder. It fails where a token grows too long.
+func (in *input) ReadByte() (byte, error) {
+	if in.token++; in.token > maxToken {
+		return 0, errToken
+	}
+	return in.r.ReadByte()
+}
+
+// Read is never called, for the XML decoder prefers ReadByte; it is there to make an io.Reader.
+func (in *input) Read(p []byte) (int, error) {
+	n, err := in.r.Read(p[:min(len(p), maxToken)])
+	in.token += n
+	return n, err
+}
+
+// limitReader reads up to left bytes and notes if there was more.
+type limitReader struct {
+	r       io.Reader
+	left    int64
+	reached *bool
+}
+
+func (l *limitReader) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		var one [1]byte
+		if n, _ := io.ReadFull(l.r, one[:]); n > 0 {
+			*l.reached = true
+		}
+		return 0, io.EOF
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
+	l.left -= int64(n)
+	return n, err
+}

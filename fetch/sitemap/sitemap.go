@@ -1,0 +1,120 @@
+// Package sitemap reads sitemaps: the lists of pages that a site publishes for crawlers. It owns the formats of
+// https://www.sitemaps.org/protocol.html: XML lists and indexes, plain text with a URL a line, and the feeds RSS 2.0 and
+// Atom, each also gzipped. It does not find, fetch or resolve anything; the rule that a sitemap may list only URLs of its
+// own site is the caller's to apply.
+package sitemap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ErrFormat says that a body is in none of the formats that this package reads.
+var ErrFormat = errors.New("not a sitemap")
+
+// Sitemap is what one file lists, in its order, repetitions included.
+type Sitemap struct {
+	// URLs are pages and Sitemaps further sitemaps, as written, in UTF-8, entities decoded, without white space at
+	// either end, never empty. They ought to be absolute, which is not checked.
+	URLs, Sitemaps []string
+	// Truncated says that the file holds more than the limits allow.
+	Truncated bool
+	// RefsDropped counts the URLs longer than Config.MaxRefBytes.
+	RefsDropped int
+}
+
+// Parse reads a sitemap. Where the file is broken it returns what was read up to there, beside the error. Time is linear
+// in the smaller of the decompressed length and Config.MaxBytes; memory beside the result does not depend on them. Limits
+// are taken as Config.Validate passes them.
+func Parse(body []byte, limits Config) (Sitemap, error) {
+	var src io.Reader = bytes.NewReader(body)
+	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
+		z, err := gzip.NewReader(src)
+		if err != nil {
+			return Sitemap{}, fmt.Errorf("decompress sitemap: %w", err)
+		}
+		src = z
+	}
+	in := newInput(src, limits.MaxBytes)
+	l := list{limits: limits}
+	head, err := in.head()
+	switch {
+	case err != nil:
+	case len(head) == 0:
+		err = fmt.Errorf("%w: empty", ErrFormat)
+	case head[0] == '<':
+		err = l.readXML(in)
+	default:
+		err = l.readText(in)
+	}
+	l.Truncated = l.Truncated || in.limited
+	if err != nil && !errors.Is(err, ErrFormat) && in.limited {
+		err = nil // the end came because of the limit
+	}
+	if err != nil {
+		return l.Sitemap, fmt.Errorf("parse sitemap: %w", err)
+	}
+	return l.Sitemap, nil
+}
+
+// list is a sitemap being read.
+type list struct {
+	Sitemap
+	limits Config
+}
+
+// add appends a URL to one of the lists. It returns false when there is no room for it.
+func (l *list) add(to *[]string, ref string) bool {
+	ref = strings.TrimSpace(ref)
+	switch {
+	case ref == "":
+	case len(ref) > l.limits.MaxRefBytes:
+		l.RefsDropped++
+	case len(l.URLs)+len(l.Sitemaps) >= l.limits.MaxURLs:
+		l.Truncated = true
+		return false
+	default:
+		*to = append(*to, ref)
+	}
+	return true
+}
+
+// readText reads a list with a URL a line. Lines that are none, such as comments, are passed over; a text without any
+// URL is not a sitemap.
+func (l *list) readText(in *input) error {
+	for {
+		line, long, err := in.line()
+		line = bytes.TrimSpace(line)
+		switch {
+		case !isWeb(line):
+		case err != nil && in.limited: // cut
+		case long:
+			l.RefsDropped++
+		case !l.add(&l.URLs, string(line)):
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(l.URLs) == 0 && l.RefsDropped == 0 {
+		return fmt.Errorf("%w: no URL in the text", ErrFormat)
+	}
+	return nil
+}
+
+func isWeb(line []byte) bool {
+	for _, scheme := range []string{"http://", "https://"} {
+		if len(line) > len(scheme) && strings.EqualFold(string(line[:len(scheme)]), scheme) {
+			return true
+		}
+	}
+	return false
+}

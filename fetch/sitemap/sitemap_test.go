@@ -1,0 +1,237 @@
+package sitemap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func zip(t testing.TB, s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const (
+	header = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	urlset = header + `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n"
+)
+
+func TestParse(t *testing.T) {
+	urls := func(u ...string) Sitemap { return Sitemap{URLs: u} }
+	utf16 := "\xff\xfe"
+	for _, c := range urlset + "<url><loc>http://x/1</loc></url></urlset>" {
+		utf16 += string([]byte{byte(c), 0})
+	}
+	tests := []struct {
+		name, in string
+		want     Sitemap
+		broken   bool
+	}{
+		{name: "list", in: urlset + "<url>\n<loc>\n http://x/1?a=1&amp;b=2 </loc><lastmod>2026</lastmod></url><url><loc>http://x/2</loc></url></urlset>",
+			want: urls("http://x/1?a=1&b=2", "http://x/2")},
+		{name: "index", in: header + "<sitemapindex><sitemap><loc>http://x/1.xml.gz</loc></sitemap></sitemapindex>",
+			want: Sitemap{Sitemaps: []string{"http://x/1.xml.gz"}}},
+		{name: "gzip", in: zip(t, urlset+"<url><loc>http://x/1</loc></url></urlset>"), want: urls("http://x/1")},
+		{name: "prefix and images", in: `<s:urlset xmlns:s="x" xmlns:image="y"><s:url><s:loc>http://x/1</s:loc><image:image><image:loc>http://x/i.png</image:loc></image:image></s:url></s:urlset>`,
+			want: urls("http://x/1")},
+		{name: "images in the usual form", in: `<urlset><url><loc>http://x/1</loc><image:image><image:loc>http://x/i.png</image:loc></image:image></url></urlset>`,
+			want: urls("http://x/1")},
+		{name: "CDATA and comments", in: `<urlset><url><loc><!-- x --><![CDATA[http://x/?a&b]]></loc></url><!-- <loc>http://x/no</loc> --></urlset>`, want: urls("http://x/?a&b")},
+		{name: "bare ampersand", in: `<urlset><url><loc>http://x/?a=1&b=2&copy;</loc></url></urlset>`, want: urls("http://x/?a=1&b=2&copy;")},
+		{name: "empty and nested loc", in: `<urlset><loc/><loc> </loc><a><b><loc>http://x/1</loc></urlset>`, want: urls("http://x/1")},
+		{name: "byte order mark", in: "\xef\xbb\xbf" + urlset + "<loc>http://x/é</loc>", want: urls("http://x/é")},
+		{name: "UTF-16", in: utf16, want: urls("http://x/1")},
+		{name: "latin 1", in: `<?xml version='1.0' encoding = 'iso-8859-1'?><urlset><loc>http://x/` + "\xe9</loc></urlset>", want: urls("http://x/é")},
+		{name: "unknown encoding", in: `<?xml version="1.0" encoding="klingon"?><urlset><loc>http://x/é</loc></urlset>`, want: urls("http://x/é")},
+		{name: "invalid UTF-8", in: "<urlset><loc>http://x/\xe9</loc></urlset>", want: urls("http://x/\ufffd")},
+		{name: "entity bomb", in: `<!DOCTYPE u [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset><loc>http://x/&b;</loc></urlset>`, want: urls("http://x/&b;")},
+		{name: "RSS", in: `<rss version="2.0" xmlns:atom="x"><channel><link>http://x/</link><atom:link href="http://x/feed"/><item><link>http://x/1</link><guid>http://x/g</guid></item></channel></rss>`,
+			want: urls("http://x/", "http://x/1")},
+		{name: "Atom", in: `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="http://x/feed"/><entry><link href="http://x/1"/><link href="http://x/2" rel="alternate"/><link rel="edit" href="http://x/e"/></entry></feed>`,
+			want: urls("http://x/1", "http://x/2")},
+		{name: "text", in: "\xef\xbb\xbf\nhttp://x/1\r\n  HTTPS://x/2  \n# comment\n/relative\n\nhttp://x/3", want: urls("http://x/1", "HTTPS://x/2", "http://x/3")},
+		{name: "gzipped text", in: zip(t, "http://x/1\n"), want: urls("http://x/1")},
+
+		{name: "cut in a tag", in: urlset + "<url><loc>http://x/1</loc></url><url><lo", want: urls("http://x/1"), broken: true},
+		{name: "cut in a URL", in: urlset + "<url><loc>http://x/1</loc></url><url><loc>http://x/cu", want: urls("http://x/1")},
+		{name: "broken further on", in: urlset + "<loc>http://x/1</loc><\x01><loc>http://x/2</loc>", want: urls("http://x/1"), broken: true},
+		{name: "cut gzip", in: zip(t, "http://x/1\n"+strings.Repeat("http://x/2 \n", 9))[:30], want: Sitemap{}, broken: true},
+		{name: "not gzip", in: "\x1f\x8bhttp", broken: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Parse([]byte(tt.in), Default())
+			if tt.broken != (err != nil) {
+				t.Errorf("error %v, want one: %v", err, tt.broken)
+			}
+			if tt.name == "cut gzip" {
+				return // how much of it comes out is the decompressor's affair
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got)\n%s", d)
+			}
+		})
+	}
+}
+
+func TestNotASitemap(t *testing.T) {
+	for _, in := range []string{"", " \n", "<html><a href=x>", "<!-- x -->", "{\"a\": 1}", "Not found", "\x89PNG\r\n", "<?xml version='1.0'?>"} {
+		got, err := Parse([]byte(in), Default())
+		if !errors.Is(err, ErrFormat) {
+			t.Errorf("%q: %+v, error %v, want ErrFormat", in, got, err)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	var xml, text strings.Builder
+	xml.WriteString(urlset)
+	for i := range 100 {
+		fmt.Fprintf(&xml, "<url><loc>http://x/%02d</loc></url>", i)
+		fmt.Fprintf(&text, "http://x/%02d\n", i)
+	}
+	xml.WriteString("</urlset>")
+	long := "http://x/" + strings.Repeat("y", 50)
+	whole := Default()
+	tests := []struct {
+		name, in string
+		cfg      Config
+		urls     int
+		trunc    bool
+		dropped  int
+	}{
+		{"all of XML", xml.String(), whole, 100, false, 0},
+		{"all of text", text.String(), whole, 100, false, 0},
+		{"exactly", xml.String(), Config{int64(xml.Len()), 100, 50}, 100, false, 0},
+		{"URLs of XML", xml.String(), Config{1 << 20, 99, 50}, 99, true, 0},
+		{"URLs of text", text.String(), Config{1 << 20, 10, 50}, 10, true, 0},
+		{"bytes of XML", xml.String(), Config{int64(len(urlset)) + 68 + 15, 100, 50}, 2, true, 0},
+		{"bytes of text", text.String(), Config{12*5 + 10, 100, 50}, 5, true, 0},
+		{"bytes of gzip", zip(t, text.String()), Config{12 * 5, 100, 50}, 5, true, 0},
+		{"long in XML", urlset + "<loc>" + long + "</loc><loc>http://x/</loc>", Config{1 << 20, 100, 50}, 1, false, 1},
+		{"long in text", long + "\nhttp://x/\n", Config{1 << 20, 100, 50}, 1, false, 1},
+		{"huge line", "http://x/" + strings.Repeat("x", 1<<20) + "\nhttp://x/\n", Config{2 << 20, 100, 50}, 1, false, 1},
+		{"huge loc", urlset + "<loc>" + strings.Repeat("<a/>y", 1<<17) + "</loc><loc>http://x/</loc>", Config{50 << 20, 100, 50}, 1, false, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Parse([]byte(tt.in), tt.cfg)
+			if err != nil {
+				t.Errorf("error %v", err)
+			}
+			if len(got.URLs) != tt.urls || got.Truncated != tt.trunc || got.RefsDropped != tt.dropped {
+				t.Errorf("%d URLs, truncated %v, dropped %d, want %d, %v, %d", len(got.URLs), got.Truncated, got.RefsDropped, tt.urls, tt.trunc, tt.dropped)
+			}
+		})
+	}
+}
+
+// TestHostile reads files that are built to cost memory. Each may allocate 6 MiB, garbage included.
+func TestHostile(t *testing.T) {
+	const mega = 1 << 20
+	for name, in := range map[string]string{
+		"gzip bomb":      zip(t, strings.Repeat(" ", 64*mega)),
+		"huge text":      "<urlset><loc>" + strings.Repeat("x", 8*mega),
+		"huge attribute": `<urlset><loc x="` + strings.Repeat("x", 8*mega),
+		"huge comment":   "<urlset><!--" + strings.Repeat("x", 8*mega),
+		"huge name":      "<" + strings.Repeat("x", 8*mega),
+		"huge directive": "<!DOCTYPE " + strings.Repeat("[", 8*mega),
+		"huge line":      strings.Repeat("x", 8*mega),
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := []byte(in)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := Parse(body, Default())
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 6*mega {
+				t.Errorf("allocated %d MiB", n>>20)
+			}
+			if len(got.URLs)+len(got.Sitemaps) > 0 {
+				t.Errorf("found %+v", got)
+			}
+			if err == nil && !got.Truncated {
+				t.Error("neither an error nor truncated")
+			}
+		})
+	}
+	deep := "<urlset>" + strings.Repeat("<a>", mega/8) + "<loc>http://x/</loc>"
+	if got, err := Parse([]byte(deep), Default()); err != nil || len(got.URLs) != 1 {
+		t.Errorf("deep nesting: %d URLs, error %v", len(got.URLs), err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	for field, c := range map[string]Config{"max_bytes": {0, 1, 1}, "max_urls": {1, 0, 1}, "max_ref_bytes": {1, 1, 0}} {
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field+":") {
+			t.Errorf("%+v: error %v, want one that names %s", c, err, field)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(urlset + "<url><loc>http://x/1?a&amp;b</loc></url></urlset>"))
+	f.Add([]byte("<sitemapindex><sitemap><loc><![CDATA[http://x/1]]></loc></sitemap></sitemapindex>"))
+	f.Add([]byte("<feed><link href='http://x/1'/></feed>"))
+	f.Add([]byte("<rss><link>http://x/1</link></rss>"))
+	f.Add([]byte("http://x/1\nhttp://x/2\n"))
+	f.Add([]byte(zip(f, "http://x/1\n")))
+	f.Add([]byte("<?xml version='1.0' encoding='gbk'?><urlset><loc>http://x/\xb0\xa1</loc>"))
+	cfg := Config{MaxBytes: 4096, MaxURLs: 3, MaxRefBytes: 64}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		body := bytes.Clone(in)
+		got, err := Parse(body, cfg)
+		if !bytes.Equal(in, body) {
+			t.Fatal("the body was changed")
+		}
+		again, err2 := Parse(body, cfg)
+		if d := cmp.Diff(got, again); d != "" || (err == nil) != (err2 == nil) {
+			t.Errorf("a second reading differs: %v, %v, %s", err, err2, d)
+		}
+		if n := len(got.URLs) + len(got.Sitemaps); n > cfg.MaxURLs {
+			t.Errorf("%d URLs", n)
+		}
+		for _, u := range append(got.URLs, got.Sitemaps...) {
+			if u == "" || len(u) > cfg.MaxRefBytes || !utf8.ValidString(u) || strings.TrimSpace(u) != u {
+				t.Errorf("URL %q", u)
+			}
+		}
+		if errors.Is(err, ErrFormat) && len(got.URLs)+len(got.Sitemaps) > 0 {
+			t.Errorf("not a sitemap, but it lists %+v", got)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	var s strings.Builder
+	s.WriteString(urlset)
+	for i := range 10_000 {
+		fmt.Fprintf(&s, "<url><loc>https://www.example.org/section/page-%d?view=full&amp;x=1</loc><lastmod>2026-01-02</lastmod><priority>0.5</priority></url>\n", i)
+	}
+	body := []byte(s.String())
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		got, err := Parse(body, Default())
+		if err != nil || len(got.URLs) != 10_000 {
+			b.Fatalf("%d URLs, error %v", len(got.URLs), err)
+		}
+	}
+}

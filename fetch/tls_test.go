@@ -1,0 +1,205 @@
+package fetch
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// tlsServer serves on loopback what its name, example.com, is certified for.
+func tlsServer(t *testing.T, h2 bool, h http.HandlerFunc) (url string, deps Deps) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = h2
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "https://example.com:" + port + "/", Deps{RootCAs: pool}
+}
+
+func TestTLS(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("h2=%v", h2), func(t *testing.T) {
+			page := pack(t, []byte(strings.Repeat("hello ", 10_000)), "br")
+			url, deps := tlsServer(t, h2, func(w http.ResponseWriter, r *http.Request) {
+				if r.TLS.ServerName != "example.com" || r.RequestURI != "/a|b//%zz?" || r.UserAgent() != "Proxima/1.0" {
+					w.WriteHeader(http.StatusBadRequest)
+				}
+				w.Header().Set("Content-Encoding", "br")
+				_, _ = w.Write(page)
+			})
+			c := newClient(t, testConfig(), deps)
+			proto := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[h2]
+			for i, fresh := range []bool{false, false, true, false} {
+				res := c.Get(t.Context(), Request{URL: url + "a|b//%zz?", Addr: testAddr, Fresh: fresh, Capture: true})
+				if res.Err != nil || res.Status != 200 || len(res.Body) != 60_000 || res.Protocol != proto || res.WireBytes != int64(len(page)) {
+					t.Fatalf("%v: status %d, %d bytes of %d, %s", res.Err, res.Status, len(res.Body), res.WireBytes, res.Protocol)
+				}
+				made := i%2 == 0
+				tm := res.Timing
+				if tm.Fresh != made || (tm.Connect > 0) != made || (tm.TLS > 0) != made || tm.FirstByte <= 0 || tm.Request < 0 {
+					t.Errorf("request %d: %+v", i, tm)
+				}
+				if sum := tm.Connect + tm.TLS + tm.Request + tm.FirstByte + tm.LastByte; sum > tm.Total {
+					t.Errorf("stages take %v of %v", sum, tm.Total)
+				}
+				if !strings.HasPrefix(string(res.RawRequest), "GET /a|b//%zz? HTTP/1.1\r\nHost: example.com:") || !strings.HasSuffix(string(res.RawRequest), "\r\n\r\n") {
+					t.Errorf("request captured as %q", res.RawRequest)
+				}
+				head, body, _ := strings.Cut(string(res.RawResponse), "\r\n\r\n")
+				if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || !strings.Contains(head, "Content-Encoding: br") || body != string(page) {
+					t.Errorf("response captured as %q and %d bytes", head, len(body))
+				}
+				res.Release()
+			}
+		})
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	url, deps := tlsServer(t, true, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
+	wrong := strings.Replace(url, "example.com", "wrong.example", 1)
+	for _, tc := range []struct {
+		name, url string
+		deps      Deps
+		verify    bool
+		want      Class
+	}{
+		{"right", url, deps, true, OK},
+		{"wrong name", wrong, deps, true, TLS},
+		{"unknown authority", url, Deps{RootCAs: x509.NewCertPool()}, true, TLS},
+		{"unverified", wrong, Deps{RootCAs: x509.NewCertPool()}, false, OK},
+	} {
+		cfg := testConfig()
+		cfg.TLSVerify = tc.verify
+		c := newClient(t, cfg, tc.deps)
+		if res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr}); res.Class != tc.want {
+			t.Errorf("%s: class %q, err %v; want %q", tc.name, res.Class, res.Err, tc.want)
+		}
+	}
+	// The server's alert.
+	s := httptest.NewUnstartedServer(nil)
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	defer s.Close()
+	cfg := testConfig()
+	cfg.TLSVerify = false
+	c := newClient(t, cfg, Deps{})
+	if res := c.Get(t.Context(), Request{URL: s.URL, Addr: testAddr}); res.Class != TLS {
+		t.Errorf("alert: class %q, err %v", res.Class, res.Err)
+	}
+}
+
+func TestHTTP2Hostile(t *testing.T) {
+	url, deps := tlsServer(t, true, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/endless":
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					return
+				}
+			}
+		case "/headers":
+			w.Header().Set("X", strings.Repeat("a", 200<<10))
+		case "/abort":
+			_, _ = io.WriteString(w, "hello")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/hang":
+			<-r.Context().Done()
+		}
+	})
+	cfg := testConfig()
+	cfg.HeaderTimeout = 50 * time.Millisecond
+	c := newClient(t, cfg, deps)
+	for _, tc := range []struct {
+		path, truncated string
+		want            Class
+		length          int
+	}{
+		{"endless", "length", OK, 10 << 20},
+		{"headers", "", HeaderTooLarge, 0},
+		{"abort", "disconnect", Reset, 5},
+		{"hang", "", TimeoutHeader, 0},
+		{"", "", OK, 0},
+	} {
+		res := c.Get(t.Context(), Request{URL: url + tc.path, Addr: testAddr})
+		if res.Class != tc.want || res.Truncated != tc.truncated || len(res.Body) != tc.length {
+			t.Errorf("%s: class %q, err %v, %d bytes, truncated %q", tc.path, res.Class, res.Err, len(res.Body), res.Truncated)
+		}
+	}
+}
+
+// one is a listener with a single connection.
+type one struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *one) Accept() (net.Conn, error) {
+	select {
+	case nc := <-l.conns:
+		return nc, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+func (l *one) Close() error   { return nil }
+func (l *one) Addr() net.Addr { return &net.UnixAddr{Name: "one"} }
+
+// TestTLSTimings counts round trips: TLS 1.3 takes one after the connect, for either protocol.
+func TestTLSTimings(t *testing.T) {
+	s := httptest.NewTLSServer(nil)
+	certificate := s.TLS.Certificates[0]
+	s.Close()
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &one{make(chan net.Conn, 1), make(chan struct{})}
+			s := &http.Server{
+				TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{protocol}},
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(100 * time.Millisecond)
+					_, _ = io.WriteString(w, "hello")
+				}),
+			}
+			go func() { _ = s.ServeTLS(l, "", "") }()
+			cfg := testConfig()
+			cfg.TLSVerify = false
+			const delay = 30 * time.Millisecond
+			c := newClient(t, cfg, Deps{Dial: serve(delay, func(nc net.Conn) {
+				l.conns <- nc
+				<-l.done
+			})})
+			for i := range 2 {
+				res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr})
+				want := Timing{Start: res.Timing.Start, FirstByte: 2*delay + 100*time.Millisecond, Total: 2*delay + 100*time.Millisecond}
+				if i == 0 {
+					want.Fresh, want.Connect, want.TLS = true, 2*delay, 2*delay
+					want.Total += 4 * delay
+				}
+				if res.Err != nil || string(res.Body) != "hello" || res.Timing != want {
+					t.Errorf("%s: %v\n got %+v\nwant %+v", protocol, res.Err, res.Timing, want)
+				}
+			}
+			c.Close()
+			close(l.done)
+			s.Close()
+			time.Sleep(time.Minute)
+		})
+	}
+}

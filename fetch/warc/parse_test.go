@@ -1,0 +1,137 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha1"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// record is what the independent parser reads: it shares no code with the writer.
+type record struct {
+	kind   string
+	fields textproto.MIMEHeader
+	block  []byte
+}
+
+func (r record) get(name string) string { return r.fields.Get(name) }
+
+// payload is the block behind its HTTP head.
+func (r record) payload() []byte {
+	_, body, _ := bytes.Cut(r.block, []byte("\r\n\r\n"))
+	return body
+}
+
+// parse reads a WARC file member by member and checks all that the standard demands of any record.
+func parse(b []byte) (records []record, err error) {
+	src := bufio.NewReader(bytes.NewReader(b))
+	for {
+		if _, err := src.Peek(1); errors.Is(err, io.EOF) {
+			return records, nil
+		}
+		z, err := gzip.NewReader(src)
+		if err != nil {
+			return records, fmt.Errorf("member %d: %w", len(records), err)
+		}
+		z.Multistream(false)
+		member, err := io.ReadAll(z)
+		if err != nil {
+			return records, fmt.Errorf("member %d: %w", len(records), err)
+		}
+		r, err := parseMember(member)
+		if err != nil {
+			return records, fmt.Errorf("record %d: %w", len(records), err)
+		}
+		records = append(records, r)
+	}
+}
+
+func parseMember(member []byte) (record, error) {
+	in := bufio.NewReader(bytes.NewReader(member))
+	text := textproto.NewReader(in)
+	version, err := text.ReadLine()
+	if err != nil || version != "WARC/1.1" {
+		return record{}, fmt.Errorf("version %q, %v", version, err)
+	}
+	h, err := text.ReadMIMEHeader()
+	if err != nil {
+		return record{}, fmt.Errorf("fields: %w", err)
+	}
+	for name, values := range h {
+		if len(values) != 1 {
+			return record{}, fmt.Errorf("field %s stands there %d times", name, len(values))
+		}
+	}
+	length, err := strconv.Atoi(h.Get("Content-Length"))
+	if err != nil {
+		return record{}, err
+	}
+	rest, err := io.ReadAll(in)
+	if err != nil {
+		return record{}, err
+	}
+	if len(rest) != length+4 || string(rest[length:]) != "\r\n\r\n" {
+		return record{}, fmt.Errorf("block of %d bytes in %d", length, len(rest))
+	}
+	r := record{kind: h.Get("WARC-Type"), fields: h, block: rest[:length]}
+	if d := h.Get("WARC-Block-Digest"); strings.HasPrefix(d, "sha1:") && d != sha1Label(r.block) {
+		return record{}, fmt.Errorf("block digest %s is wrong", d)
+	}
+	if d := h.Get("WARC-Payload-Digest"); r.kind == "response" && strings.HasPrefix(d, "sha1:") && d != sha1Label(r.payload()) {
+		return record{}, fmt.Errorf("payload digest %s is wrong", d)
+	}
+	return r, nil
+}
+
+func sha1Label(b []byte) string {
+	sum := sha1.Sum(b)
+	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
+}
+
+// archive returns the complete files of dir in order, and fails on any other file.
+func archive(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".warc.gz") {
+			t.Fatalf("stray file %s", e.Name())
+		}
+		names = append(names, filepath.Join(dir, e.Name()))
+	}
+	sort.Strings(names)
+	return names
+}
+
+// readAll parses every file of dir and returns the records but warcinfo, which it checks to be the first of each file.
+func readAll(t testing.TB, dir string) (records []record) {
+	t.Helper()
+	for _, name := range archive(t, dir) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs, err := parse(b)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(rs) == 0 || rs[0].kind != "warcinfo" || rs[0].get("WARC-Filename") != filepath.Base(name) {
+			t.Fatalf("%s does not begin with its warcinfo: %+v", name, rs)
+		}
+		records = append(records, rs[1:]...)
+	}
+	return records
+}

@@ -1,0 +1,143 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	version        = "WARC/1.1"
+	profile        = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	typeRequest    = "application/http;msgtype=request"
+	typeResponse   = "application/http;msgtype=response"
+	typeWarcinfo   = "application/warc-fields"
+	dateForm       = "2006-01-02T15:04:05.000000Z"
+	endOfRecord    = "\r\n\r\n"
+	maxSpareBuffer = 4 << 20 // bytes; larger buffers are left to the collector
+)
+
+// uuid is a random UUID (RFC 9562, version 4).
+type uuid [16]byte
+
+func readUUID(r io.Reader) (u uuid, err error) {
+	if _, err = io.ReadFull(r, u[:]); err != nil {
+		return u, fmt.Errorf("read random bits of a record id: %w", err)
+	}
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return u, nil
+}
+
+func (u uuid) String() string {
+	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+// fields are the named fields of a record, in order. Values must be free of CR and LF.
+type fields struct{ b bytes.Buffer }
+
+func newFields(kind string, id uuid, date time.Time) *fields {
+	f := &fields{}
+	f.b.WriteString(version + "\r\n")
+	f.add("WARC-Type", kind)
+	f.add("WARC-Record-ID", id.String())
+	f.add("WARC-Date", formatDate(date))
+	return f
+}
+
+// add leaves fields without a value out.
+func (f *fields) add(name, value string) {
+	if value == "" {
+		return
+	}
+	f.b.WriteString(name)
+	f.b.WriteString(": ")
+	f.b.WriteString(value)
+	f.b.WriteString("\r\n")
+}
+
+func formatDate(t time.Time) string { return t.UTC().Format(dateForm) }
+
+// digest is the labelled digest of the parts put together (ISO 28500, labelled-digest, with the encodings that the IIPC
+// recommends).
+func digest(algorithm string, parts ...[]byte) string {
+	h := sha1.New()
+	if algorithm == SHA256 {
+		h = sha256.New()
+	}
+	for _, p := range parts {
+		h.Write(p)
+	}
+	sum := h.Sum(nil)
+	if algorithm == SHA256 {
+		return SHA256 + ":" + hex.EncodeToString(sum)
+	}
+	return SHA1 + ":" + base32.StdEncoding.EncodeToString(sum)
+}
+
+// members makes gzip members; safe for concurrent use.
+type members struct {
+	algorithm string
+	zips      sync.Pool // of *gzip.Writer
+	buffers   sync.Pool // of *bytes.Buffer
+}
+
+// newMembers expects a valid level.
+func newMembers(level int, algorithm string) *members {
+	m := &members{algorithm: algorithm}
+	m.zips.New = func() any {
+		z, err := gzip.NewWriterLevel(io.Discard, level)
+		if err != nil {
+			panic(err) // Validate has seen the level
+		}
+		return z
+	}
+	m.buffers.New = func() any { return new(bytes.Buffer) }
+	return m
+}
+
+func (m *members) buffer() *bytes.Buffer { return m.buffers.Get().(*bytes.Buffer) }
+
+func (m *members) release(b *bytes.Buffer) {
+	if b.Cap() <= maxSpareBuffer {
+		b.Reset()
+		m.buffers.Put(b)
+	}
+}
+
+// append adds one record as one gzip member to out: the fields, Block-Digest and Content-Length, and the block.
+func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block ...[]byte) error {
+	length := 0
+	for _, p := range block {
+		length += len(p)
+	}
+	f.add("WARC-Block-Digest", digest(m.algorithm, block...))
+	f.add("Content-Type", contentType)
+	f.add("Content-Length", strconv.Itoa(length))
+	f.b.WriteString("\r\n")
+
+	z := m.zips.Get().(*gzip.Writer)
+	defer m.zips.Put(z)
+	z.Reset(out)
+	if _, err := z.Write(f.b.Bytes()); err != nil {
+		return err
+	}
+	for _, p := range block {
+		if _, err := z.Write(p); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(z, endOfRecord); err != nil {
+		return err
+	}
+	return z.Close()
+}

@@ -1,0 +1,133 @@
+package node
+
+import (
+	"fmt"
+
+	"proxima/fetch"
+	"proxima/fetch/blocklist"
+	"proxima/fetch/page"
+	"proxima/fetch/resolve"
+	"proxima/fetch/sitemap"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/crawl"
+)
+
+// Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
+// key in the default file are the comments of its field.
+type Config struct {
+	Node       Identity            `toml:"node"`
+	Crawl      crawl.Config        `toml:"crawl"`
+	Scope      identity.Config     `toml:"scope"`
+	Politeness frontier.Politeness `toml:"politeness"`
+	Fetch      Fetch               `toml:"fetch"`
+	Page       page.Config         `toml:"page"`
+	Sitemap    sitemap.Config      `toml:"sitemap"`
+	Blocklist  blocklist.Config    `toml:"blocklist"`
+	Frontier   frontier.Config     `toml:"frontier"`
+	Output     Output              `toml:"output"`
+}
+
+// Identity is the node itself.
+type Identity struct {
+	// Data is the directory of everything that survives a restart: the node's id, the frontier, the logs.
+	Data string `toml:"data"`
+	// Run is a name for the crawl that stands in every log line, so that logs of several runs can be told apart.
+	Run string `toml:"run"`
+	// MemoryMiB is the ceiling of the Go heap, in MiB: near it the collector works harder instead of growing. The parts
+	// have bounds of their own; less than 256 leaves little beside them.
+	MemoryMiB int `toml:"memory_mib"`
+}
+
+// Fetch is the section of downloads, with names below it.
+type Fetch struct {
+	fetch.Config
+	DNS resolve.Config `toml:"dns"`
+}
+
+// Output says what is written beside the frontier.
+type Output struct {
+	// Logs is the directory of the log files; empty is "logs" below node.data.
+	Logs string `toml:"logs"`
+	// LogFileBytes is the size in bytes at which a log file is rotated. Small files are easy to ship, large ones few.
+	LogFileBytes int64 `toml:"log_file_bytes"`
+	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
+	LogKeep int `toml:"log_keep"`
+	// WARC is a directory for WARC 1.1 files of everything downloaded; empty discards pages once their links are read.
+	WARC string `toml:"warc"`
+	// WARCFileBytes is the size in bytes at which a WARC file is rotated.
+	WARCFileBytes int64 `toml:"warc_file_bytes"`
+	// WARCRevisits is how many payloads are remembered to write identical ones as revisit records; some 350 bytes each.
+	WARCRevisits int `toml:"warc_revisits"`
+}
+
+// Default gives every value.
+func Default() Config {
+	return Config{
+		Node:       Identity{Data: "proxima-data", Run: "crawl", MemoryMiB: 512},
+		Crawl:      crawl.Default(),
+		Scope:      identity.Default(),
+		Politeness: frontier.DefaultPoliteness(),
+		Fetch:      Fetch{Config: fetch.Default(), DNS: resolve.Default()},
+		Page:       page.Default(),
+		Sitemap:    sitemap.Default(),
+		Blocklist:  blocklist.Default(),
+		Frontier:   frontier.Default(),
+		Output: Output{LogFileBytes: 256 << 20, LogKeep: 20, WARCFileBytes: 1 << 30,
+			WARCRevisits: 100_000},
+	}
+}
+
+// Validate reports the first impossible value of each section, each with its key: "section.key: what is wrong".
+func (c Config) Validate() []error {
+	var errs []error
+	for _, s := range []struct {
+		section string
+		err     error
+	}{
+		{"node", c.Node.Validate()},
+		{"crawl", c.Crawl.Validate()},
+		{"scope", c.Scope.Validate()},
+		{"politeness", c.Politeness.Validate()},
+		{"fetch", c.Fetch.Config.Validate()},
+		{"fetch.dns", c.Fetch.DNS.Validate()},
+		{"page", c.Page.Validate()},
+		{"sitemap", c.Sitemap.Validate()},
+		{"blocklist", c.Blocklist.Validate()},
+		{"frontier", c.Frontier.Validate()},
+		{"output", c.Output.Validate()},
+	} {
+		if s.err != nil {
+			errs = append(errs, fmt.Errorf("%s.%w", s.section, s.err))
+		}
+	}
+	return errs
+}
+
+// Validate reports the first value that cannot be.
+func (i Identity) Validate() error {
+	switch {
+	case i.Data == "":
+		return fmt.Errorf("data: a node needs a directory")
+	case i.Run == "" || len(i.Run) > 100:
+		return fmt.Errorf("run: %q is not 1 to 100 bytes", i.Run)
+	case i.MemoryMiB < 64 || i.MemoryMiB > 1<<20:
+		return fmt.Errorf("memory_mib: %d is not between 64 and %d", i.MemoryMiB, 1<<20)
+	}
+	return nil
+}
+
+// Validate reports the first value that cannot be.
+func (o Output) Validate() error {
+	switch {
+	case o.LogFileBytes < 1<<16:
+		return fmt.Errorf("log_file_bytes: %d is less than 65536", o.LogFileBytes)
+	case o.LogKeep < 0:
+		return fmt.Errorf("log_keep: %d is negative", o.LogKeep)
+	case o.WARCFileBytes < 1<<16:
+		return fmt.Errorf("warc_file_bytes: %d is less than 65536", o.WARCFileBytes)
+	case o.WARCRevisits < 0:
+		return fmt.Errorf("warc_revisits: %d is negative", o.WARCRevisits)
+	}
+	return nil
+}

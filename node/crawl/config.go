@@ -1,0 +1,84 @@
+package crawl
+
+import (
+	"fmt"
+	"time"
+)
+
+// Modes of a node.
+const (
+	// ModeCrawl crawls what this node finds, and hands nothing to peers.
+	ModeCrawl = "crawl"
+)
+
+// When a crawl ends.
+const (
+	// EndIdle ends a crawl when nothing is left to do within the patience.
+	EndIdle = "idle"
+	// EndNever goes on until the node is stopped.
+	EndNever = "never"
+)
+
+// Config is how a node crawls.
+type Config struct {
+	// Mode is what the node does with hosts that are ready: "crawl" keeps them all.
+	Mode string `toml:"mode"`
+	// Seeds are files with a URL a line, read at start; URLs that are known already are skipped.
+	Seeds []string `toml:"seeds"`
+	// Fetchers is the number of downloads at once. Politeness bounds the speed of each server, fetchers that of all:
+	// more use the network better, and distort each other's timings.
+	Fetchers int `toml:"fetchers"`
+	// Resolvers is the number of names resolved at once.
+	Resolvers int `toml:"resolvers"`
+	// End is when the crawl ends: "idle" when nothing is left to do within patience, "never" only when stopped.
+	End string `toml:"end"`
+	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
+	// more chances; what is left is reported as unfinished.
+	Patience time.Duration `toml:"patience"`
+	// MaxPages ends the crawl after this many pages were asked for; 0 is no limit.
+	MaxPages int64 `toml:"max_pages"`
+	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
+	Sitemaps bool `toml:"sitemaps"`
+	// RobotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
+	RobotsTTL time.Duration `toml:"robots_ttl"`
+	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
+	RobotsCacheMiB int `toml:"robots_cache_mib"`
+}
+
+// Default crawls alone until nothing is left to do.
+func Default() Config {
+	return Config{
+		Mode:           ModeCrawl,
+		Seeds:          []string{},
+		Fetchers:       64,
+		Resolvers:      16,
+		End:            EndIdle,
+		Patience:       time.Minute,
+		Sitemaps:       true,
+		RobotsTTL:      24 * time.Hour,
+		RobotsCacheMiB: 16,
+	}
+}
+
+// Validate reports the first value that cannot be.
+func (c Config) Validate() error {
+	switch {
+	case c.Mode != ModeCrawl:
+		return fmt.Errorf("mode: %q is not %q", c.Mode, ModeCrawl)
+	case c.Fetchers < 1 || c.Fetchers > 10_000:
+		return fmt.Errorf("fetchers: %d is not between 1 and 10000", c.Fetchers)
+	case c.Resolvers < 1 || c.Resolvers > 10_000:
+		return fmt.Errorf("resolvers: %d is not between 1 and 10000", c.Resolvers)
+	case c.End != EndIdle && c.End != EndNever:
+		return fmt.Errorf("end: %q is neither %q nor %q", c.End, EndIdle, EndNever)
+	case c.Patience < 0:
+		return fmt.Errorf("patience: %v is negative", c.Patience)
+	case c.MaxPages < 0:
+		return fmt.Errorf("max_pages: %d is negative", c.MaxPages)
+	case c.RobotsTTL < time.Minute || c.RobotsTTL > 24*time.Hour:
+		return fmt.Errorf("robots_ttl: %v is not between 1m and 24h", c.RobotsTTL)
+	case c.RobotsCacheMiB < 1 || c.RobotsCacheMiB > 1<<16:
+		return fmt.Errorf("robots_cache_mib: %d is not between 1 and 65536", c.RobotsCacheMiB)
+	}
+	return nil
+}

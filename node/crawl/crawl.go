@@ -1,0 +1,276 @@
+// Package crawl is the loop of a node: take a task from the frontier, download it, and give back what became of it and
+// the links it held. It owns the fetchers and resolvers and the judgement on answers; it owns no queue, no clock of
+// politeness and no file. The rooms it joins (frontier, fetch) know nothing of each other: here their words meet.
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/fetch"
+	"proxima/fetch/blocklist"
+	"proxima/fetch/page"
+	"proxima/fetch/resolve"
+	"proxima/fetch/robots"
+	"proxima/fetch/sitemap"
+	"proxima/fetch/warc"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/journal"
+)
+
+// Deps are the rooms that the loop joins.
+type Deps struct {
+	Frontier  *frontier.Frontier
+	Client    *fetch.Client
+	Resolver  *resolve.Resolver
+	Blocklist *blocklist.List
+	Rules     *identity.Rules
+	Journal   *journal.Journal
+	WARC      *warc.Writer // nil: pages are discarded once their links are read
+	Page      page.Config
+	Sitemap   sitemap.Config
+	// Agent is the product token that robots.txt files are read for.
+	Agent string
+	// Home is the name that stands in the log as the node that decided about the host.
+	Home string
+}
+
+// Loop crawls.
+type Loop struct {
+	cfg    Config
+	deps   Deps
+	robots *robotsCache
+	stats  statistics
+	enough chan struct{} // closed when MaxPages is reached
+}
+
+// New makes a loop; Run starts it.
+func New(cfg Config, deps Deps) *Loop {
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), enough: make(chan struct{})}
+}
+
+// Stats says what was downloaded so far.
+func (l *Loop) Stats() Stats { return l.stats.snapshot() }
+
+// Run crawls until the context ends, or until the crawl ends by itself as configured. Downloads under way when it
+// ends are broken off and stay pending. The error is the frontier's: nothing that the web does is one.
+func (l *Loop) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	for range l.cfg.Resolvers {
+		g.Go(func() error { return l.resolveAll(ctx) })
+	}
+	for range l.cfg.Fetchers {
+		g.Go(func() error { return l.fetchAll(ctx) })
+	}
+	g.Go(func() error {
+		defer stop()
+		l.awaitEnd(ctx)
+		return nil
+	})
+	return g.Wait()
+}
+
+// awaitEnd returns when the crawl has ended by itself, or with the context.
+func (l *Loop) awaitEnd(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.enough:
+			return
+		case <-l.deps.Frontier.Quiet():
+		case <-tick.C:
+		}
+		if l.cfg.End == EndIdle {
+			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle {
+				return
+			}
+		}
+	}
+}
+
+// ended says whether an error only means that the crawl is over.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed)
+}
+
+func (l *Loop) resolveAll(ctx context.Context) error {
+	for {
+		u, err := l.deps.Frontier.Resolve(ctx)
+		if err != nil {
+			if ended(err) {
+				return nil
+			}
+			return err
+		}
+		if err := l.resolve(ctx, u); err != nil && !ended(err) {
+			return err
+		}
+	}
+}
+
+// resolve finds the addresses of a host, leaving out those that must not be dialled.
+func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
+	answer, err := l.deps.Resolver.Lookup(ctx, u.Name)
+	if err != nil {
+		ours := ctx.Err() != nil || errors.Is(err, resolve.ErrClosed)
+		if !ours {
+			l.stats.update(func(s *Stats) { s.row(RowDNS) })
+			l.deps.Journal.Events().Warn(journal.EventDNS, journal.KeyHost, u.Host, journal.KeyReason, err.Error())
+		}
+		_, err = l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(err), ours)
+		return err
+	}
+	usable := answer.Addrs[:0:0]
+	reason := ""
+	for _, a := range answer.Addrs {
+		if rule, blocked := l.deps.Blocklist.Addr(a); blocked {
+			reason = "blocked: " + rule
+		} else if class, err := l.deps.Client.Check(a); err != nil {
+			reason = words(string(class)) + ": " + err.Error()
+			if class == fetch.NoIdentity {
+				l.stats.update(func(s *Stats) { s.NoIdentity = true })
+			}
+		} else {
+			usable = append(usable, a)
+		}
+	}
+	if len(usable) == 0 {
+		_, err := l.deps.Frontier.Refuse(ctx, u, reason)
+		return err
+	}
+	l.deps.Frontier.Place(u, usable, answer.TTL, answer.Elapsed)
+	return nil
+}
+
+// reasonOf is the kind of a failed lookup, in words that can be counted.
+func reasonOf(err error) string {
+	for _, kind := range []error{resolve.ErrNotFound, resolve.ErrInvalid, resolve.ErrTemporary} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return err.Error()
+}
+
+func (l *Loop) fetchAll(ctx context.Context) error {
+	for {
+		task, err := l.deps.Frontier.Take(ctx)
+		if err == nil {
+			err = l.do(ctx, task)
+		}
+		if err != nil {
+			if ended(err) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// do carries out one task.
+func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
+	// The end of a task is written even when the crawl is being stopped: it is what the next start goes on from.
+	keep := context.WithoutCancel(ctx)
+	if reason, err := l.refuse(task); err != nil {
+		return err
+	} else if reason != "" {
+		_, err := l.deps.Frontier.Finish(keep, task, frontier.Outcome{Ending: frontier.Dropped, Reason: reason})
+		return err
+	}
+	req := fetch.Request{URL: task.URL.String(), Addr: task.Server, Capture: l.deps.WARC != nil}
+	switch task.Kind {
+	case frontier.Robots:
+		req.MaxBody = robots.MaxBytes + 1
+	case frontier.Sitemap:
+		req.MaxBody = l.deps.Sitemap.MaxBytes
+	}
+	res := l.deps.Client.Get(ctx, req)
+	defer res.Release()
+	out := judge(&res, time.Now())
+	found := 0
+	switch {
+	case task.Kind == frontier.Robots:
+		l.readRobots(task, &res, &out)
+	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
+		found = l.readSitemap(task, &res, &out)
+	case out.Ending == frontier.Done:
+		found = l.readPage(task, &res, &out)
+	}
+	fin, err := l.deps.Frontier.Finish(keep, task, out)
+	if err != nil {
+		return err
+	}
+	l.record(task, &res, out, fin, found)
+	return nil
+}
+
+// refuse says why a task must not be carried out: the blocklist, or the host's robots.txt.
+func (l *Loop) refuse(task *frontier.Task) (string, error) {
+	if rule, blocked := l.blocked(task.URL); blocked {
+		return "blocked: " + rule, nil
+	}
+	if rule, blocked := l.deps.Blocklist.Addr(task.Server); blocked {
+		return "blocked: " + rule, nil
+	}
+	if task.Kind == frontier.Robots {
+		return "", nil
+	}
+	rules, err := l.robotsOf(task.URL)
+	if err != nil {
+		return "", err
+	}
+	if !rules.Allowed(task.URL.Path) {
+		return "robots.txt disallows", nil
+	}
+	return "", nil
+}
+
+// blocked asks the blocklist about a URL.
+func (l *Loop) blocked(u identity.URL) (rule string, blocked bool) {
+	if rule, blocked = l.deps.Blocklist.Host(u.Host); blocked {
+		return rule, true
+	}
+	if l.deps.Blocklist.HasPatterns() {
+		return l.deps.Blocklist.URL(u.String())
+	}
+	return "", false
+}
+
+// Seed offers URLs as seeds: depth 0. It returns how many were new and, by reason, how many were refused.
+func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (fresh int, refused map[string]int, err error) {
+	refused = make(map[string]int)
+	var links []frontier.Link
+	for _, u := range seeds {
+		if reason := l.deps.Rules.Admit(u, 0, 0); reason != identity.Accepted {
+			refused[reason.String()]++
+		} else if rule, blocked := l.blocked(u); blocked {
+			refused["blocked: "+rule]++
+		} else {
+			links = append(links, frontier.Link{URL: u})
+		}
+	}
+	verdicts, err := l.deps.Frontier.Add(ctx, links)
+	if err != nil {
+		return 0, nil, fmt.Errorf("add seeds: %w", err)
+	}
+	for _, v := range verdicts {
+		switch v {
+		case frontier.Accepted:
+			fresh++
+		case frontier.Duplicate:
+		default:
+			refused[v.String()]++
+		}
+	}
+	return fresh, refused, nil
+}

@@ -1,0 +1,74 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"proxima/fetch"
+	"proxima/frontier"
+)
+
+// judge says what an answer, or the lack of one, means for the URL and for its host. It is the one place that decides
+// about statuses and failures of pages.
+func judge(res *fetch.Result, now time.Time) frontier.Outcome {
+	out := frontier.Outcome{Asked: true, Elapsed: res.Timing.Total}
+	switch c := res.Class; {
+	case c == "":
+	case c == fetch.Canceled:
+		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
+	case c == fetch.ForbiddenAddress || c == fetch.NoIdentity:
+		return frontier.Outcome{Ending: frontier.Dropped, Reason: words(string(c))}
+	case brokeOff(c):
+		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
+		return out
+	case c.Network():
+		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Unreachable, words(string(c))
+		return out
+	default:
+		out.Ending, out.Reason = frontier.Failed, words(string(c))
+		return out
+	}
+	out.RetryAfter = retryAfter(res.Header, now)
+	switch status := res.Status; {
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		out.Ending, out.Trouble = frontier.Again, frontier.Busy
+	case status >= 500:
+		out.Ending, out.Trouble = frontier.Again, frontier.Broken
+	case status >= 400 || status < 200:
+		out.Ending = frontier.Failed
+	}
+	if out.Ending != frontier.Done {
+		out.Reason = fmt.Sprintf("status %d", res.Status)
+	}
+	return out
+}
+
+// brokeOff are the failures in the middle of an exchange, which another try may not meet.
+func brokeOff(c fetch.Class) bool {
+	switch c {
+	case fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF:
+		return true
+	}
+	return false
+}
+
+// words makes a class readable.
+func words(class string) string { return strings.ReplaceAll(class, "_", " ") }
+
+// retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a date; 0 where there is none.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(v, 10, 32); err == nil {
+		return max(0, time.Duration(n)*time.Second)
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,185 @@
+package crawl
+
+import (
+	"net/http"
+
+	"proxima/fetch"
+	"proxima/fetch/page"
+	"proxima/fetch/robots"
+	"proxima/fetch/sitemap"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+// gather turns what a download refers to into links for the frontier, and drops what is out of scope or blocked.
+type gather struct {
+	loop  *Loop
+	links []frontier.Link
+	drops map[string]int
+	last  string // host asked about last, and the blocklist's answer: most links of a page stay at home
+	rule  string
+}
+
+// add resolves a reference and keeps it if it belongs to the crawl.
+func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
+	u, reason := g.loop.deps.Rules.Resolve(base, ref)
+	if reason == identity.Accepted {
+		reason = g.loop.deps.Rules.Admit(u, int(depth), int(hops))
+	}
+	if reason != identity.Accepted {
+		g.drop(reason.String())
+		return
+	}
+	if u.Host != g.last || g.loop.deps.Blocklist.HasPatterns() {
+		g.last = u.Host
+		g.rule, _ = g.loop.blocked(u)
+	}
+	if g.rule != "" {
+		g.drop("blocked: " + g.rule)
+		return
+	}
+	g.links = append(g.links, frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
+}
+
+func (g *gather) drop(reason string) {
+	if g.drops == nil {
+		g.drops = make(map[string]int)
+	}
+	g.drops[reason]++
+}
+
+func next(depth uint8) uint8 { return min(depth, 254) + 1 }
+
+// readPage takes the links of a page, or the target of a redirect, into the outcome. It returns how many references
+// it saw.
+func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) int {
+	g := gather{loop: l}
+	defer func() { out.Links = g.links; l.dropLinks(g.drops) }()
+	if res.Location != "" && res.Status >= 300 && res.Status < 400 {
+		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to where it leads.
+		g.add(task.URL, res.Location, task.Depth, next(task.Hops), false)
+		return 1
+	}
+	if res.Status != http.StatusOK {
+		return 0
+	}
+	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
+	if nofollow {
+		return 0
+	}
+	p := page.Parse(res.Body, res.Header.Get("Content-Type"), l.deps.Page)
+	if p.NoFollow {
+		return 0
+	}
+	base := task.URL
+	if p.Base != "" {
+		if u, reason := l.deps.Rules.Resolve(base, p.Base); reason == identity.Accepted {
+			base = u
+		}
+	}
+	for _, link := range p.Links {
+		if link.NoFollow {
+			g.drop("nofollow")
+			continue
+		}
+		g.add(base, link.Ref, next(task.Depth), 0, false)
+	}
+	if n := p.LinksDropped + p.RefsDropped; n > 0 {
+		l.dropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
+	}
+	return len(p.Links) + p.LinksDropped
+}
+
+// readSitemap takes the URLs of a sitemap, or of its children, into the outcome.
+func (l *Loop) readSitemap(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) int {
+	g := gather{loop: l}
+	defer func() { out.Links = g.links; l.dropLinks(g.drops) }()
+	if res.Location != "" && res.Status >= 300 && res.Status < 400 {
+		g.add(task.URL, res.Location, task.Depth, next(task.Hops), true)
+		return 1
+	}
+	if res.Status != http.StatusOK {
+		return 0
+	}
+	s, err := sitemap.Parse(res.Body, l.deps.Sitemap)
+	if err != nil {
+		// What could be read is used all the same; that the rest is broken is said in the line of the download.
+		out.Reason = err.Error()
+	}
+	for _, ref := range s.URLs {
+		g.add(task.URL, ref, next(task.Depth), 0, false)
+	}
+	for _, ref := range s.Sitemaps {
+		g.add(task.URL, ref, next(task.Depth), 0, true)
+	}
+	return len(s.URLs) + len(s.Sitemaps)
+}
+
+// maxRobotsHops is how many redirects of a robots.txt are followed (RFC 9309, section 2.3.1.2).
+const maxRobotsHops = 5
+
+// allowAll notes that a host has no robots.txt: 4xx, and redirects without end (RFC 9309, section 2.3.1).
+func (l *Loop) allowAll(out *frontier.Outcome, origin string) {
+	l.robots.put(origin, robots.AllowAll(), 0)
+	out.Robots = &frontier.RobotsOutcome{Lifetime: l.cfg.RobotsTTL}
+}
+
+// readRobots says what the answer to a request for robots.txt means for its host.
+func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) {
+	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Ending == frontier.Dropped {
+		return
+	}
+	origin := originOf(task.RobotsFor())
+	if res.Class != "" {
+		// A robots.txt that breaks off is unreachable (RFC 9309, section 2.3.1.4): the host waits.
+		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed,
+			Reason: "robots.txt: " + words(string(res.Class))}
+		return
+	}
+	switch robots.Judge(res.Status) {
+	case robots.Wait:
+		out.Ending, out.Trouble = frontier.Again, frontier.Busy
+		out.Reason = "robots.txt: " + out.Reason
+	case robots.Unavailable:
+		*out = frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: out.Elapsed}
+		l.allowAll(out, origin)
+	case robots.Redirect:
+		target, reason := l.deps.Rules.Resolve(task.URL, res.Location)
+		if reason != identity.Accepted || task.Hops >= maxRobotsHops {
+			l.allowAll(out, origin)
+			return
+		}
+		out.Robots = &frontier.RobotsOutcome{Redirect: &target}
+	case robots.Usable:
+		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes)]...)
+		rules := robots.Parse(body, l.deps.Agent)
+		l.robots.put(origin, rules, len(body))
+		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: l.cfg.RobotsTTL, CrawlDelay: rules.CrawlDelay()}
+		if l.cfg.Sitemaps {
+			g := gather{loop: l}
+			for _, ref := range rules.Sitemaps() {
+				g.add(task.URL, ref, 0, 0, true)
+			}
+			out.Links = g.links
+			l.dropLinks(g.drops)
+		}
+	}
+}
+
+// robotsOf returns the rules of a URL's origin: from memory, or from the frontier's disk.
+func (l *Loop) robotsOf(u identity.URL) (*robots.Rules, error) {
+	origin := originOf(u)
+	if r := l.robots.get(origin); r != nil {
+		return r, nil
+	}
+	body, err := l.deps.Frontier.RobotsBody(u.Host, u.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	// An empty body is a file without rules, or none at all: both allow everything.
+	rules := robots.Parse(body, l.deps.Agent)
+	l.robots.put(origin, rules, len(body))
+	return rules, nil
+}
+
+func originOf(u identity.URL) string { return u.Scheme + "://" + u.Host }

@@ -1,0 +1,84 @@
+package crawl
+
+import (
+	"maps"
+	"strconv"
+	"sync"
+
+	"proxima/fetch"
+)
+
+// Stats count what a node has downloaded since it started. Rows are what the table at the end shows: HTTP statuses,
+// and "communication failure" and "DNS error" beside them.
+type Stats struct {
+	// Pages are pages asked for, in whatever way that ended; Requests are all requests, robots.txt and sitemaps too.
+	Pages, Requests int64
+	// Bytes are bytes of bodies as received.
+	Bytes int64
+	// Links are links found on pages, New those that no one had seen.
+	Links, New int64
+	// Rows count pages by status.
+	Rows map[string]int64
+	// Drops count links that did not reach the frontier, by reason.
+	Drops map[string]int64
+	// ArchiveFailures count exchanges that could not be archived.
+	ArchiveFailures int64
+	// NoIdentity is true when a host was refused because the operator set no contact.
+	NoIdentity bool
+}
+
+// Rows that are no status.
+const (
+	RowFailure = "communication failure"
+	RowDNS     = "DNS error"
+)
+
+// statistics is a Stats that fetchers share.
+type statistics struct {
+	mu sync.Mutex
+	// guarded by mu
+	s Stats
+}
+
+func (s *statistics) update(f func(*Stats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.s)
+}
+
+func (s *statistics) snapshot() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.s
+	c.Rows, c.Drops = maps.Clone(c.Rows), maps.Clone(c.Drops)
+	return c
+}
+
+func (s *Stats) row(name string) {
+	if s.Rows == nil {
+		s.Rows = make(map[string]int64)
+	}
+	s.Rows[name]++
+}
+
+func rowOf(res *fetch.Result) string {
+	if res.Status == 0 {
+		return RowFailure
+	}
+	return strconv.Itoa(res.Status)
+}
+
+// dropLinks counts links that are not offered to the frontier.
+func (l *Loop) dropLinks(drops map[string]int) {
+	if len(drops) == 0 {
+		return
+	}
+	l.stats.update(func(s *Stats) {
+		if s.Drops == nil {
+			s.Drops = make(map[string]int64)
+		}
+		for reason, n := range drops {
+			s.Drops[reason] += int64(n)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// ID is who a node is and which of its lives this is. It is kept in node.json of the data directory.
+type ID struct {
+	// V is the version of the file.
+	V int `json:"v"`
+	// Node is 128 random bits in hex: the name under which the node gossips, whatever its address.
+	Node string `json:"node"`
+	// Boot tells its lives apart: 1 is the first.
+	Boot uint64 `json:"boot"`
+}
+
+const idVersion = 1
+
+// nextLife reads the identity, makes one if there is none, and counts the life that begins. The file is replaced in one
+// step, so that a crash leaves the old life or the new one.
+func nextLife(dir string) (ID, error) {
+	path := filepath.Join(dir, "node.json")
+	id := ID{V: idVersion}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		var b [16]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return ID{}, fmt.Errorf("make node id: %w", err)
+		}
+		id.Node = hex.EncodeToString(b[:])
+	case err != nil:
+		return ID{}, fmt.Errorf("read node id: %w", err)
+	default:
+		if err := json.Unmarshal(text, &id); err != nil || id.V != idVersion || len(id.Node) != 32 {
+			return ID{}, fmt.Errorf("read node id: %s is damaged or of another version; the node's URLs are not lost: "+
+				"delete the file and it gets a new id", path)
+		}
+	}
+	id.Boot++
+	if text, err = json.Marshal(id); err != nil {
+		return ID{}, fmt.Errorf("write node id: %w", err)
+	}
+	next := path + ".new"
+	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
+		return ID{}, fmt.Errorf("write node id: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return ID{}, fmt.Errorf("write node id: %w", err)
+	}
+	return id, nil
+}

@@ -1,0 +1,165 @@
+// Package journal names the events of a node and writes its log files.
+//
+// It owns the keys and events that tools parse (keys.go), the form of the lines, the rotation of the files, and a Reader
+// for tools. It decides neither what is logged nor when, and it never stops the crawl: what the disk refuses is counted.
+// A directory holds four logs, each a line of JSON a record:
+//
+//	fetch.jsonl  one line a download
+//	queue.jsonl  the frontier, every few seconds: what waits, and what was dropped, by reason
+//	load.jsonl   processor, memory, disk and messages, every few seconds
+//	node.jsonl   events
+//
+// A directory belongs to one Journal at a time: the caller holds a lock on its data directory.
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Meta is on every line.
+type Meta struct {
+	Run  string // name of the crawl
+	Node string // id of the node
+	Boot uint64 // which of its lives: (node, boot) must be new, since seq begins at 1
+}
+
+// Config of a Journal.
+type Config struct {
+	// Dir of the files; made if missing.
+	Dir string `toml:"dir"`
+	// MaxFileBytes (bytes) is the size at which a file is rotated. A download takes about 600 bytes.
+	MaxFileBytes int64 `toml:"max_file_bytes"`
+	// Keep is how many rotated files of each log stay; the oldest is deleted. 0 keeps all. A crawl whose results are to be
+	// compared must keep all its downloads.
+	Keep int `toml:"keep"`
+}
+
+// Default gives every value but Dir.
+func Default() Config { return Config{MaxFileBytes: 256 << 20, Keep: 20} }
+
+// Validate names the first field that is wrong.
+func (c Config) Validate() error {
+	if c.Dir == "" {
+		return fmt.Errorf("journal config: dir: missing")
+	}
+	if c.MaxFileBytes <= 0 {
+		return fmt.Errorf("journal config: max_file_bytes: %d is not positive", c.MaxFileBytes)
+	}
+	if c.Keep < 0 {
+		return fmt.Errorf("journal config: keep: %d is negative", c.Keep)
+	}
+	return nil
+}
+
+// Deps are what a Journal takes from the world.
+type Deps struct {
+	// Now is the clock of the lines; safe for concurrent use.
+	Now func() time.Time
+	// OnError hears of the first line that a log loses, again after it has recovered, and of each rotation that fails. It
+	// is called without locks on the goroutine that logs, and may log itself. May be nil.
+	OnError func(error)
+	// Echo gets the events as well, for people: slog.NewTextHandler(os.Stderr, …). May be nil.
+	Echo slog.Handler
+}
+
+// Journal writes the logs. Its methods are safe for concurrent use and never fail: see Err.
+type Journal struct {
+	fetch, queue, load, node *log
+	events                   *slog.Logger
+}
+
+// Open continues the logs in the directory, or begins them. A last line that a crash left torn gets its newline, so that
+// the lines behind it can be read. Close it.
+func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Now == nil {
+		return nil, fmt.Errorf("open journal: clock missing")
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make log directory: %w", err)
+	}
+	j := &Journal{}
+	for _, l := range []struct {
+		name string
+		to   **log
+	}{{LogFetch, &j.fetch}, {LogQueue, &j.queue}, {LogLoad, &j.load}, {LogNode, &j.node}} {
+		opened, err := openLog(l.name, cfg, meta, deps)
+		if err != nil {
+			return nil, errors.Join(err, j.Close())
+		}
+		*l.to = opened
+	}
+	j.events = newEvents(j.node, deps.Echo)
+	return j, nil
+}
+
+func (j *Journal) logs() []*log { return []*log{j.fetch, j.queue, j.load, j.node} }
+
+// Fetch logs one download. It neither changes nor keeps f.
+func (j *Journal) Fetch(f *Fetch) {
+	j.fetch.commit(f.append(j.fetch.begin()), nil)
+}
+
+// Queue logs the state of the frontier.
+func (j *Journal) Queue(q Queue) {
+	// Readers find objects, never null.
+	if q.Drops == nil {
+		q.Drops = map[string]int64{}
+	}
+	if q.Waits == nil {
+		q.Waits = map[string]int64{}
+	}
+	q.Line = Line{}
+	j.queue.write(pairs(q))
+}
+
+// Load logs what the node uses.
+func (j *Journal) Load(l Load) {
+	l.Line = Line{}
+	j.load.write(pairs(l))
+}
+
+// pairs encodes what a struct has behind its Line, which must be zero: `,"key":value` and so on.
+func pairs(v any) ([]byte, error) {
+	all, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(Line{})
+	if err != nil {
+		return nil, err
+	}
+	return all[len(line)-1 : len(all)-1], nil
+}
+
+// Events is the logger of the node log: the message is the event, the attributes are the keys. Levels below Info are
+// dropped. Attributes with the keys of Line get an underscore behind them (groups must not have such names); strings are cut
+// at 64 KiB.
+func (j *Journal) Events() *slog.Logger { return j.events }
+
+// Err says which lines were lost since Open, or nil.
+func (j *Journal) Err() error {
+	var errs []error
+	for _, l := range j.logs() {
+		errs = append(errs, l.failure())
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the files; lines that come later are lost, and counted.
+func (j *Journal) Close() error {
+	var errs []error
+	for _, l := range j.logs() {
+		if l != nil {
+			errs = append(errs, l.close())
+		}
+	}
+	return errors.Join(errs...)
+}

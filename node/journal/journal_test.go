@@ -1,0 +1,412 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	day  = time.Date(2026, 5, 4, 3, 2, 1, 120_999_999, time.FixedZone("", 7200))
+	meta = Meta{Run: "a \"run\"", Node: "00ff", Boot: 3}
+)
+
+func testDeps() Deps { return Deps{Now: func() time.Time { return day }} }
+
+func open(t testing.TB, cfg Config, m Meta) *Journal {
+	t.Helper()
+	j, err := Open(cfg, m, testDeps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func testConfig(dir string) Config {
+	c := Default()
+	c.Dir = dir
+	return c
+}
+
+func page(url string) *Fetch {
+	return &Fetch{
+		URL: url, Host: "www.example.org", Server: "192.0.2.7", Kind: KindPage, Status: 200, Bytes: 12_345,
+		BodyBytes: 45_678, Type: "text/html; charset=utf-8", DNSMs: 12.5, ConnectMs: 30.125, TLSMs: 61, RequestMs: 0.031,
+		FirstByteMs: 93.25, LastByteMs: 120.001, TotalMs: 317.907, Fresh: true, Protocol: "http/1.1", WaitedMs: 4000,
+		Origin: OriginAssigned, Label: "nearest", Batch: 7, Home: "00ee", Epoch: 2, Attempt: 1, Depth: 3, Hops: 1,
+		Links: 120, Accepted: 17,
+	}
+}
+
+// read reads all files of a log and returns its entries and how many lines were skipped.
+func read[T any, E interface {
+	*T
+	Entry
+}](t testing.TB, dir, name string) (entries []T, skipped int) {
+	t.Helper()
+	files, err := Files(dir, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewReader(bytes.NewReader(b))
+		for {
+			var e T
+			if err := r.Next(E(&e)); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			entries = append(entries, e)
+		}
+		skipped += r.Skipped()
+	}
+	return entries, skipped
+}
+
+func head(seq uint64) Line {
+	return Line{V: Version, Run: meta.Run, Node: meta.Node, Boot: meta.Boot, Seq: seq, Time: day.UTC().Truncate(time.Millisecond)}
+}
+
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, testConfig(dir), meta)
+	f := page("http://www.example.org/<&>\u2028\x00?q=\xff")
+	before := *f
+	j.Fetch(f)
+	j.Fetch(&Fetch{Line: Line{V: 9, Seq: 99, Run: "other"}})
+	if d := cmp.Diff(before, *f); d != "" {
+		t.Errorf("Fetch changed its argument: %s", d)
+	}
+	q := Queue{Pending: 1, HostsKnown: 2, HostsActive: 3, HostsWaiting: 4, ServersReady: 5, ServersBusy: 6, ServersWaiting: 7,
+		InFlight: 8, Accepted: 9, Duplicate: 10, Done: 11, Failed: 12, Drops: map[string]int64{DropScope: 1 << 60},
+		Waits: map[string]int64{"crawl_delay": 3}}
+	j.Queue(q)
+	j.Queue(Queue{Line: Line{Run: "other"}})
+	l := Load{Load1: 0.5, CPUSeconds: 1.25, RSSBytes: 1, HeapBytes: 2, Goroutines: 3, MessagesSent: 4, BytesSent: 5,
+		BytesReceived: 6, DiskFreeBytes: 7}
+	j.Load(l)
+	// All is there before Close: a kill loses nothing.
+	want := *f
+	want.Line, want.URL = head(1), "http://www.example.org/<&>\u2028\x00?q=\ufffd"
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	if d := cmp.Diff([]Fetch{want, {Line: head(2)}}, fetches); d != "" || skipped != 0 {
+		t.Errorf("%d skipped, %s", skipped, d)
+	}
+	q.Line = head(1)
+	queues, _ := read[Queue](t, dir, LogQueue)
+	if d := cmp.Diff([]Queue{q, {Line: head(2), Drops: map[string]int64{}, Waits: map[string]int64{}}}, queues); d != "" {
+		t.Error(d)
+	}
+	l.Line = head(1)
+	loads, _ := read[Load](t, dir, LogLoad)
+	if d := cmp.Diff([]Load{l}, loads); d != "" {
+		t.Error(d)
+	}
+	if err := j.Err(); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "load.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first = `{"v":1,"run":"a \"run\"","node":"00ff","boot":3,"seq":1,"time":"2026-05-04T01:02:01.120Z","load1":0.5,`
+	if !strings.HasPrefix(string(b), first) {
+		t.Errorf("line %s", b)
+	}
+}
+
+// A crash at any byte loses the torn line alone, and the next life's lines can be read.
+func TestTornAtEveryByte(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, testConfig(dir), meta)
+	j.Fetch(page("http://a/1"))
+	j.Fetch(page("http://a/2"))
+	path := filepath.Join(dir, "fetch.jsonl")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := bytes.IndexByte(b, '\n') + 1
+	for n := line; n <= len(b); n++ {
+		if err := os.WriteFile(path, b[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		next := open(t, testConfig(dir), Meta{Run: meta.Run, Node: meta.Node, Boot: 4})
+		next.Fetch(page("http://a/3"))
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		wantSkipped := 0
+		switch {
+		case n == line: // nothing of the second
+			want = []string{"3.1 http://a/1", "4.1 http://a/3"}
+		case n >= len(b)-1: // all but the newline
+			want = []string{"3.1 http://a/1", "3.2 http://a/2", "4.1 http://a/3"}
+		default:
+			want, wantSkipped = []string{"3.1 http://a/1", "4.1 http://a/3"}, 1
+		}
+		var got []string
+		fetches, skipped := read[Fetch](t, dir, LogFetch)
+		for _, f := range fetches {
+			got = append(got, fmt.Sprintf("%d.%d %s", f.Boot, f.Seq, f.URL))
+		}
+		if d := cmp.Diff(want, got); d != "" || skipped != wantSkipped {
+			t.Fatalf("%d bytes: %d skipped, %s", n, skipped, d)
+		}
+	}
+}
+
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.MaxFileBytes, cfg.Keep = 1500, 3 // two lines a file
+	for _, stray := range []string{"fetch-abc.jsonl", "fetch-000009.jsonl.bak", "fetcher-000077.jsonl"} {
+		if err := os.WriteFile(filepath.Join(dir, stray), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for boot := range uint64(2) {
+		j := open(t, cfg, Meta{Boot: boot})
+		for range 5 {
+			n++
+			j.Fetch(page(fmt.Sprintf("http://a/%d", n)))
+		}
+		if err := errors.Join(j.Err(), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := Files(dir, LogFetch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range files {
+		names = append(names, filepath.Base(path))
+		if st, err := os.Stat(path); err != nil || st.Size() > cfg.MaxFileBytes {
+			t.Errorf("%s: %v bytes, %v", path, st.Size(), err)
+		}
+	}
+	if d := cmp.Diff([]string{"fetch-000002.jsonl", "fetch-000003.jsonl", "fetch-000004.jsonl", "fetch.jsonl"}, names); d != "" {
+		t.Error(d)
+	}
+	var urls []string
+	fetches, _ := read[Fetch](t, dir, LogFetch)
+	for _, f := range fetches {
+		urls = append(urls, f.URL[len("http://a/"):])
+	}
+	if got := strings.Join(urls, " "); got != "3 4 5 6 7 8 9 10" {
+		t.Errorf("URLs %s", got)
+	}
+
+	cfg.Keep = 1 // holds from Open on
+	open(t, cfg, Meta{Boot: 2})
+	if files, _ := Files(dir, LogFetch); len(files) != 2 || !strings.HasSuffix(files[0], "fetch-000004.jsonl") {
+		t.Errorf("files %v", files)
+	}
+	for _, stray := range []string{"fetch-abc.jsonl", "fetch-000009.jsonl.bak", "fetcher-000077.jsonl"} {
+		if _, err := os.Stat(filepath.Join(dir, stray)); err != nil {
+			t.Error(err)
+		}
+	}
+	cfg.Keep = 0
+	j := open(t, cfg, Meta{Boot: 3})
+	for range 60 {
+		j.Fetch(page("http://a/"))
+	}
+	if files, _ := Files(dir, LogFetch); len(files) < 30 {
+		t.Errorf("%d files though all are kept", len(files))
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	const goroutines, each = 8, 200
+	dir := t.TempDir()
+	cfg := testConfig(dir)
+	cfg.MaxFileBytes = 50_000
+	cfg.Keep = 0
+	j := open(t, cfg, meta)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				j.Fetch(page(fmt.Sprintf("http://a/%d/%d", g, i)))
+			}
+		})
+	}
+	wg.Wait()
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	urls := map[string]bool{}
+	for i, f := range fetches {
+		if f.Seq != uint64(i+1) {
+			t.Fatalf("line %d has seq %d", i+1, f.Seq)
+		}
+		urls[f.URL] = true
+	}
+	if len(urls) != goroutines*each || skipped != 0 {
+		t.Errorf("%d URLs, %d skipped", len(urls), skipped)
+	}
+}
+
+// What the disk refuses is counted and reported once, shows as a gap in seq, and does not tear other lines.
+func TestDiskErrors(t *testing.T) {
+	dir := t.TempDir()
+	var reports []error
+	deps := testDeps()
+	var j *Journal
+	deps.OnError = func(err error) {
+		reports = append(reports, err)
+		j.Events().Error(EventError, KeyReason, err)
+	}
+	j, err := Open(testConfig(dir), meta, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.Fetch(page("http://a/1"))
+	good := j.fetch.file
+	if j.fetch.file, err = os.Open(good.Name()); err != nil { // cannot be written
+		t.Fatal(err)
+	}
+	for range 3 {
+		j.Fetch(page("http://a/lost"))
+	}
+	if len(reports) != 1 || !errors.Is(reports[0], fs.ErrPermission) && !strings.Contains(reports[0].Error(), "bad file") {
+		t.Fatalf("reports %v", reports)
+	}
+	// The next write is cut short: what is there of the line must not spoil the one behind it.
+	j.fetch.file.Close()
+	j.fetch.file = good
+	if _, err := good.WriteString(`{"v":1,"ur`); err != nil {
+		t.Fatal(err)
+	}
+	j.fetch.torn = true
+	j.Fetch(page("http://a/2"))
+	j.Fetch(page("http://a/3"))
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log fetch lost 3 lines: ") {
+		t.Errorf("Err: %v", err)
+	}
+	var got []string
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	for _, f := range fetches {
+		got = append(got, fmt.Sprint(f.Seq, " ", f.URL))
+	}
+	if d := cmp.Diff([]string{"1 http://a/1", "5 http://a/2", "6 http://a/3"}, got); d != "" || skipped != 1 {
+		t.Errorf("%d skipped, %s", skipped, d)
+	}
+	if events, _ := read[Event](t, dir, LogNode); len(events) != 1 || events[0].Event != EventError {
+		t.Errorf("events %+v", events)
+	}
+
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j.Fetch(page("http://a/late"))
+	j.Queue(Queue{})
+	if err := j.Err(); !errors.Is(err, ErrClosed) || len(reports) != 3+1 { // fetch, queue, and the event about them
+		t.Errorf("after Close: %v, %d reports %v", err, len(reports), reports)
+	}
+}
+
+// A rotation that fails costs no line.
+func TestRotationFails(t *testing.T) {
+	dir := t.TempDir()
+	var reports []error
+	deps := testDeps()
+	deps.OnError = func(err error) { reports = append(reports, err) }
+	cfg := testConfig(dir)
+	cfg.MaxFileBytes = 2000
+	j, err := Open(cfg, meta, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	// A directory with something in it cannot be replaced by a file.
+	if err := os.MkdirAll(filepath.Join(dir, "fetch-000001.jsonl", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		j.Fetch(page(fmt.Sprintf("http://a/%d", i)))
+	}
+	if len(reports) != 1 {
+		t.Errorf("reports %v", reports)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "fetch-000001.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		j.Fetch(page(fmt.Sprintf("http://a/%d", 4+i)))
+	}
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	for i, f := range fetches {
+		if f.Seq != uint64(i+1) || f.URL != fmt.Sprintf("http://a/%d", i) {
+			t.Errorf("line %d: %d %s", i, f.Seq, f.URL)
+		}
+	}
+	if files, _ := Files(dir, LogFetch); len(fetches) != 8 || skipped != 0 || len(files) < 2 || j.Err() != nil {
+		t.Errorf("%d lines, %d skipped, files %v, %v", len(fetches), skipped, files, j.Err())
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := testConfig("d").Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	for field, change := range map[string]func(*Config){
+		"dir":            func(c *Config) { c.Dir = "" },
+		"max_file_bytes": func(c *Config) { c.MaxFileBytes = 0 },
+		"keep":           func(c *Config) { c.Keep = -1 },
+	} {
+		c := testConfig("d")
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), " "+field+": ") {
+			t.Errorf("%s: error %v", field, err)
+		}
+		if _, err := Open(c, meta, testDeps()); err == nil {
+			t.Errorf("%s: Open accepted it", field)
+		}
+	}
+	if _, err := Open(testConfig(t.TempDir()), meta, Deps{}); err == nil {
+		t.Error("Open accepted no clock")
+	}
+}
+
+func TestSampleLoad(t *testing.T) {
+	l := SampleLoad(t.TempDir())
+	if l.Goroutines < 1 || l.HeapBytes < 1 {
+		t.Errorf("load %+v", l)
+	}
+	if _, err := os.Stat("/proc/self/statm"); err != nil {
+		t.Skipf("the rest is measured on Linux only: %v", err)
+	}
+	if l.RSSBytes < 1<<20 || l.CPUSeconds <= 0 || l.DiskFreeBytes <= 0 || l.Load1 < 0 {
+		t.Errorf("load %+v", l)
+	}
+	if _, err := json.Marshal(l); err != nil {
+		t.Error(err)
+	}
+	if l := SampleLoad(filepath.Join(t.TempDir(), "missing")); l.DiskFreeBytes != 0 {
+		t.Errorf("free space of a directory that is not there: %d", l.DiskFreeBytes)
+	}
+}

@@ -1,0 +1,146 @@
+package journal
+
+// Version of the schema of every line. It grows when a key changes its meaning; new keys do not need a new version.
+const Version = 1
+
+// Names of the logs: files are NAME.jsonl and, rotated, NAME-000001.jsonl and so on.
+const (
+	LogFetch = "fetch"
+	LogQueue = "queue"
+	LogLoad  = "load"
+	LogNode  = "node"
+)
+
+// Keys of every line.
+const (
+	KeyV    = "v"    // Version
+	KeyRun  = "run"  // name of the crawl
+	KeyNode = "node" // id of the node
+	KeyBoot = "boot" // which of the node's lives
+	KeySeq  = "seq"  // 1, 2, … in this log and boot; a gap is a line that the disk refused
+	KeyTime = "time" // when the line was written; RFC 3339, UTC, milliseconds
+)
+
+// Keys of a line of the fetch log. Durations are in milliseconds, 0 where the stage did not happen (a connection used
+// again has no dns, connect and tls) or was not reached.
+const (
+	KeyURL         = "url"
+	KeyHost        = "host"          // authority of the URL
+	KeyServer      = "server"        // address that was dialled, "" if none
+	KeyKind        = "kind"          // KindPage, KindRobots, KindSitemap
+	KeyStatus      = "status"        // HTTP status, 0 if none
+	KeyError       = "error"         // class of error, "" if none
+	KeyReason      = "reason"        // the same in words
+	KeyBytes       = "bytes"         // body as it crossed the wire
+	KeyBodyBytes   = "body_bytes"    // body decoded
+	KeyType        = "type"          // content type as the server says
+	KeyDNSMs       = "dns_ms"        // name to addresses
+	KeyConnectMs   = "connect_ms"    // TCP handshake: one round trip
+	KeyTLSMs       = "tls_ms"        // TLS handshake
+	KeyRequestMs   = "request_ms"    // connection ready to request written
+	KeyFirstByteMs = "first_byte_ms" // request written to first byte of the answer: a round trip and the server's thought
+	KeyLastByteMs  = "last_byte_ms"  // first byte to last byte of the body
+	KeyTotalMs     = "total_ms"      // beginning of dns to last byte, or to the failure
+	KeyFresh       = "fresh"         // whether the connection was made for this request
+	KeyProtocol    = "protocol"      // "http/1.1", "h2"
+	KeyWaitedMs    = "waited_ms"     // how long the URL was ready before its download began
+	KeyOrigin      = "origin"        // OriginDiscovered, OriginEstimate, OriginAssigned
+	KeyLabel       = "label"         // assigner that chose this node
+	KeyBatch       = "batch"         // batch that it was chosen in
+	KeyHome        = "home"          // id of the host's home
+	KeyEpoch       = "epoch"         // epoch of the host's record
+	KeyAttempt     = "attempt"       // 1 for the first
+	KeyDepth       = "depth"         // links from a seed
+	KeyHops        = "hops"          // redirects followed to get here
+	KeyLinks       = "links"         // links found on the page
+	KeyAccepted    = "accepted"      // of these, URLs new to this node; in the queue log all since the boot
+)
+
+// Keys of a line of the queue log. What is named for a state is the number now, the rest counts since the boot.
+const (
+	KeyPending        = "pending"         // URLs waiting
+	KeyHostsKnown     = "hosts_known"     // hosts with a record here
+	KeyHostsActive    = "hosts_active"    // hosts with URLs in memory
+	KeyHostsWaiting   = "hosts_waiting"   // active hosts that may not be asked now; KeyWaits says why
+	KeyServersReady   = "servers_ready"   // servers that could be asked now
+	KeyServersBusy    = "servers_busy"    // servers being asked
+	KeyServersWaiting = "servers_waiting" // servers whose next request is due later
+	KeyInFlight       = "in_flight"       // downloads going on
+	KeyDuplicate      = "duplicate"       // URLs seen before
+	KeyDone           = "done"            // URLs finished, with whatever status
+	KeyFailed         = "failed"          // URLs given up
+	KeyDrops          = "drops"           // reason -> URLs not queued or thrown away
+	KeyWaits          = "waits"           // reason -> hosts waiting now
+)
+
+// Keys of a line of the load log. Messages and bytes count since the boot.
+const (
+	KeyLoad1         = "load1"           // the machine's load average of a minute
+	KeyCPUSeconds    = "cpu_s"           // processor time of the process since it started
+	KeyRSSBytes      = "rss_bytes"       // resident memory of the process
+	KeyHeapBytes     = "heap_bytes"      // objects on the heap of Go
+	KeyGoroutines    = "goroutines"      //
+	KeyMessagesSent  = "messages_sent"   // to peers
+	KeyBytesSent     = "bytes_sent"      // to peers
+	KeyBytesReceived = "bytes_received"  // from peers
+	KeyDiskFreeBytes = "disk_free_bytes" // where the data directory is, for users without privileges
+)
+
+// Keys of a line of the node log. Further keys come with the events; they are those above and the last group here.
+const (
+	KeyEvent = "event" // one of the events below
+	KeyLevel = "level" // INFO, WARN, ERROR
+
+	KeyConfig  = "config"  // effective configuration as text
+	KeyCount   = "count"   // how many of what the event is about
+	KeyForMs   = "for_ms"  // how long it lasts or lasted
+	KeyPeer    = "peer"    // id of another node
+	KeyAddress = "address" // host:port that is listened on or spoken to
+	KeyText    = "text"    // beginning of a line too long to be kept
+)
+
+// Events of the node log.
+const (
+	EventStart       = "start"        // the process runs; with KeyConfig
+	EventReady       = "ready"        // the node listens and crawls; with KeyAddress
+	EventStop        = "stop"         // it ends in order; with KeyReason
+	EventPause       = "pause"        // no new downloads; with KeyReason
+	EventResume      = "resume"       // downloads again; with KeyForMs
+	EventIdle        = "idle"         // nothing left to do here
+	EventWanted      = "wanted"       // fetchers are idle because too few servers are ready; with KeyReason
+	EventRobots      = "robots"       // robots.txt of a host is known, or why it is not; with KeyHost, KeyStatus, KeyReason
+	EventSitemap     = "sitemap"      // a sitemap was read; with KeyURL, KeyCount
+	EventBlocklist   = "blocklist"    // the list was (re)loaded or could not be; with KeyCount, KeyReason
+	EventDNS         = "dns"          // a name did not resolve; with KeyHost, KeyReason
+	EventHostBackoff = "host_backoff" // a host rests; with KeyHost, KeyReason, KeyForMs
+	EventHostDropped = "host_dropped" // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
+	EventDiskFull    = "disk_full"    // free space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskOK      = "disk_ok"      // and is above it again; with KeyDiskFreeBytes
+	EventPeerJoined  = "peer_joined"  // a peer is alive; with KeyPeer, KeyAddress
+	EventPeerLeft    = "peer_left"    // a peer left in order; with KeyPeer
+	EventPeerDead    = "peer_dead"    // a peer does not answer; with KeyPeer
+	EventWarning     = "warning"      // something is wrong, the node goes on; with KeyReason
+	EventError       = "error"        // something failed; with KeyReason
+	EventOversized   = "oversized"    // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
+)
+
+// Kinds of a download.
+const (
+	KindPage    = "page"
+	KindRobots  = "robots"
+	KindSitemap = "sitemap"
+)
+
+// Origins of a URL: found by this crawl, asked by a home for an estimate, or assigned to this node.
+const (
+	OriginDiscovered = "discovered"
+	OriginEstimate   = "estimate"
+	OriginAssigned   = "assigned"
+)
+
+// Reasons of Queue.Drops that every node has; rooms add theirs.
+const (
+	DropDisallowed = "disallowed"   // by robots.txt
+	DropBlocked    = "blocked"      // by the blocklist
+	DropScope      = "out_of_scope" // by the scope of the crawl
+)

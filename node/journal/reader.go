@@ -1,0 +1,133 @@
+package journal
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// MaxLine (bytes) bounds a line: none longer is written, and a Reader skips what is longer.
+const MaxLine = 1 << 20
+
+// ErrVersion is the error of a line in a newer schema: what it means is not known here.
+var ErrVersion = errors.New("newer version of the log")
+
+// Entry is what a Reader fills: *Fetch, *Queue, *Load or *Event.
+type Entry interface {
+	line() *Line
+	reset()
+}
+
+func (l *Line) line() *Line { return l }
+
+func (f *Fetch) reset() { *f = Fetch{} }
+func (q *Queue) reset() { *q = Queue{} }
+func (l *Load) reset()  { *l = Load{} }
+func (e *Event) reset() { *e = Event{} }
+
+// UnmarshalJSON decodes a line of the node log.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	known := struct {
+		*Line
+		Event *string `json:"event"`
+		Level *string `json:"level"`
+	}{&e.Line, &e.Event, &e.Level}
+	if err := json.Unmarshal(b, &known); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &e.Attrs); err != nil {
+		return err
+	}
+	for _, key := range append([]string{KeyLevel}, lineKeys...) {
+		delete(e.Attrs, key)
+	}
+	return nil
+}
+
+// Reader streams the lines of one log file. It is not safe for concurrent use.
+type Reader struct {
+	in      *bufio.Reader
+	long    []byte
+	skipped int
+}
+
+// NewReader reads from r, which it buffers.
+func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 64<<10)} }
+
+// Next fills e with the next line that can be read, and returns io.EOF after the last. Lines that a crash has torn, or
+// that are no lines of a journal, are skipped and counted. Other errors are r's own and ErrVersion.
+func (r *Reader) Next(e Entry) error {
+	for {
+		b, err := r.readLine()
+		if len(b) > 0 {
+			e.reset()
+			if json.Unmarshal(b, e) == nil && e.line().V > 0 {
+				if v := e.line().V; v > Version {
+					return fmt.Errorf("read log: version %d, known are up to %d: %w", v, Version, ErrVersion)
+				}
+				return nil
+			}
+			r.skipped++
+		}
+		if err != nil {
+			e.reset()
+			return err
+		}
+	}
+}
+
+// Skipped is how many lines were passed over so far.
+func (r *Reader) Skipped() int { return r.skipped }
+
+// readLine returns the next line without its end, valid until the next call; empty for lines without content and, counted,
+// for those that are too long. With an error it returns what came before.
+func (r *Reader) readLine() ([]byte, error) {
+	r.long = r.long[:0]
+	tooLong := false
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if n := len(part); err == nil {
+			part = part[:n-1]
+		}
+		if tooLong = tooLong || len(r.long)+len(part) > MaxLine; !tooLong && (len(r.long) > 0 || err != nil) {
+			r.long = append(r.long, part...)
+			part = r.long
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = fmt.Errorf("read log: %w", err)
+		}
+		if tooLong {
+			r.skipped++
+			return nil, err
+		}
+		return part, err
+	}
+}
+
+// Files lists the files of a log (LogFetch, …) in the order in which they were written, the current one last. A directory
+// without any gives none.
+func Files(dir, name string) ([]string, error) {
+	rotated, err := listRotated(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range rotated {
+		paths = append(paths, filepath.Join(dir, f.name))
+	}
+	current := filepath.Join(dir, name+suffix)
+	if _, err := os.Stat(current); err == nil {
+		paths = append(paths, current)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	return paths, nil
+}

@@ -1,0 +1,280 @@
+// Package node composes the rooms of Proxima into one running node: it opens what is on disk, starts the parts, and
+// stops them in the order that loses nothing. It owns the configuration, the identity and the status of the node; what
+// the crawl does is decided in its rooms. Many nodes can run in one process.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/fetch"
+	"proxima/fetch/blocklist"
+	"proxima/fetch/resolve"
+	"proxima/fetch/warc"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/crawl"
+	"proxima/node/journal"
+)
+
+// Deps are what a node takes from the world: the one seam between it and the network.
+type Deps struct {
+	// Dial connects to web servers; nil is the machine's network. The guard against forbidden addresses sits above it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialDNS connects to name servers; nil is the machine's network.
+	DialDNS func(ctx context.Context, network, address string) (net.Conn, error)
+	// Transport fetches blocklists; nil is the standard one.
+	Transport http.RoundTripper
+	// Echo gets events as well, for people; nil drops them.
+	Echo slog.Handler
+}
+
+// Node is one node. New opens it, Run runs it once.
+type Node struct {
+	cfg       Config
+	id        ID
+	frontier  *frontier.Frontier
+	client    *fetch.Client
+	resolver  *resolve.Resolver
+	blocklist *blocklist.List
+	journal   *journal.Journal
+	warc      *warc.Writer
+	loop      *crawl.Loop
+	seeds     []identity.URL
+	started   time.Time
+	fullSince time.Time
+
+	blocked chan struct{} // the blocklist has changed
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	refused map[string]int // seeds, by reason
+	fresh   int
+}
+
+// New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
+// use or damaged are those of the frontier.
+func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
+	n = &Node{cfg: cfg, seeds: seeds, blocked: make(chan struct{}, 1)}
+	var opened []func() error
+	defer func() {
+		if err != nil {
+			for _, undo := range opened {
+				err = errors.Join(err, undo())
+			}
+		}
+	}()
+	rules, err := identity.New(cfg.Scope, seeds)
+	if err != nil {
+		return nil, fmt.Errorf("scope: %w", err)
+	}
+	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
+		HTTP:    &http.Client{Transport: deps.Transport},
+		Changed: n.blocklistChanged,
+	}); err != nil {
+		return nil, err
+	}
+	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
+		Blocked: n.blockedHost,
+		Event:   n.frontierEvent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, func() error {
+		done, cancel := context.WithCancel(context.Background())
+		cancel()
+		return n.frontier.Run(done)
+	})
+	// The lock of the frontier is held: no other process counts lives here.
+	if n.id, err = nextLife(cfg.Node.Data); err != nil {
+		return nil, err
+	}
+	if n.journal, err = journal.Open(
+		journal.Config{Dir: n.LogDir(), MaxFileBytes: cfg.Output.LogFileBytes, Keep: cfg.Output.LogKeep},
+		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
+		journal.Deps{Now: time.Now, Echo: deps.Echo},
+	); err != nil {
+		return nil, err
+	}
+	opened = append(opened, n.journal.Close)
+	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial}); err != nil {
+		return nil, err
+	}
+	opened = append(opened, func() error { n.client.Close(); return nil })
+	if n.resolver, err = resolve.New(cfg.Fetch.DNS, resolve.Deps{Dial: deps.DialDNS}); err != nil {
+		return nil, err
+	}
+	opened = append(opened, func() error { n.resolver.Close(); return nil })
+	if cfg.Output.WARC != "" {
+		w := warc.Default()
+		w.Dir, w.MaxFileBytes, w.RevisitEntries = cfg.Output.WARC, cfg.Output.WARCFileBytes, cfg.Output.WARCRevisits
+		w.Operator = cfg.Fetch.From
+		if n.warc, err = warc.Open(w, warc.Deps{Now: time.Now, Rand: rand.Reader}); err != nil {
+			return nil, err
+		}
+	}
+	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
+		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: rules,
+		Journal: n.journal, WARC: n.warc, Page: cfg.Page, Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+	})
+	return n, nil
+}
+
+// ID is who the node is.
+func (n *Node) ID() ID { return n.id }
+
+// LogDir is where its logs are.
+func (n *Node) LogDir() string {
+	if n.cfg.Output.Logs != "" {
+		return n.cfg.Output.Logs
+	}
+	return filepath.Join(n.cfg.Node.Data, "logs")
+}
+
+// End is how a run ended.
+type End struct {
+	crawl.Stats
+	Frontier frontier.Status
+	// Reason is why it ended: "idle", "max_pages", "stopped", "failed".
+	Reason string
+	// Unfinished is the number of URLs that are pending still.
+	Unfinished int64
+	// SeedsRefused counts seeds that were refused, by reason.
+	SeedsRefused map[string]int
+	Elapsed      time.Duration
+}
+
+// Run crawls until the context ends or the crawl ends by itself, and leaves everything closed and on disk.
+func (n *Node) Run(ctx context.Context) (End, error) {
+	n.started = time.Now()
+	n.journal.Events().Info(journal.EventStart, journal.KeyConfig, n.cfg.Text())
+	if err := n.blocklist.Load(ctx); err != nil {
+		n.warn(err)
+	}
+	// The frontier outlives the crawl: what fetchers hand in at the end is still written.
+	disk, closeDisk := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeDisk()
+	var below errgroup.Group
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	below.Go(func() error {
+		defer stop() // without a frontier there is no crawl
+		return n.frontier.Run(disk)
+	})
+	err := n.crawl(work, stop)
+	n.sample()
+	end := n.end(ctx, err)
+	closeDisk()
+	err = errors.Join(err, below.Wait())
+	n.client.Close()
+	n.resolver.Close()
+	if err != nil {
+		end.Reason = "failed"
+		n.journal.Events().Error(journal.EventError, journal.KeyReason, err.Error())
+	}
+	n.journal.Events().Info(journal.EventStop, journal.KeyReason, end.Reason)
+	if n.warc != nil {
+		err = errors.Join(err, n.warc.Close())
+	}
+	return end, errors.Join(err, n.journal.Close())
+}
+
+// crawl runs everything above the frontier until the loop ends.
+func (n *Node) crawl(ctx context.Context, stop func()) error {
+	fresh, refused, err := n.loop.Seed(ctx, n.seeds)
+	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
+		return err
+	}
+	if err != nil {
+		n.warn(fmt.Errorf("seeds are left out: %w", err))
+	}
+	n.mu.Lock()
+	n.fresh, n.refused = fresh, refused
+	n.mu.Unlock()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return n.blocklist.Run(ctx) })
+	g.Go(func() error { return n.dropBlocked(ctx) })
+	g.Go(func() error { return n.sampleEvery(ctx, 10*time.Second) })
+	g.Go(func() error { return n.serveStatus(ctx) })
+	g.Go(func() error {
+		defer stop()
+		return n.loop.Run(ctx)
+	})
+	return g.Wait()
+}
+
+func (n *Node) end(ctx context.Context, err error) End {
+	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused}
+	e.Unfinished = e.Frontier.Pending
+	switch {
+	case err != nil:
+		e.Reason = "failed"
+	case ctx.Err() != nil:
+		e.Reason = "stopped"
+	case n.cfg.Crawl.MaxPages > 0 && e.Pages >= n.cfg.Crawl.MaxPages:
+		e.Reason = "max_pages"
+	default:
+		e.Reason = "idle"
+	}
+	return e
+}
+
+func (n *Node) warn(err error) {
+	n.journal.Events().Warn(journal.EventWarning, journal.KeyReason, err.Error())
+}
+
+// blockedHost is asked by the frontier about hosts that come off the disk.
+func (n *Node) blockedHost(host string) string {
+	if rule, blocked := n.blocklist.Host(host); blocked {
+		return "blocked: " + rule
+	}
+	return ""
+}
+
+// blocklistChanged is called after a poll that brought something new, or failed.
+func (n *Node) blocklistChanged(r blocklist.Report) {
+	n.journal.Events().Info(journal.EventBlocklist, journal.KeyCount, r.Entries(), journal.KeyReason, r.Summary())
+	select {
+	case n.blocked <- struct{}{}:
+	default:
+	}
+}
+
+// dropBlocked drops the hosts that a new blocklist names.
+func (n *Node) dropBlocked(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.blocked:
+		}
+		if err := n.frontier.DropBlocked(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// frontierEvent logs what the frontier did by itself.
+func (n *Node) frontierEvent(e frontier.Event) {
+	log := n.journal.Events()
+	switch e.Kind {
+	case frontier.HostDropped:
+		log.Warn(journal.EventHostDropped, journal.KeyHost, e.Host, journal.KeyReason, e.Reason, journal.KeyCount, e.URLs)
+	case frontier.DiskFull:
+		log.Warn(journal.EventDiskFull, journal.KeyDiskFreeBytes, e.Free, journal.KeyReason,
+			"no new downloads until there is room; nothing that was accepted is lost")
+	case frontier.DiskOK:
+		log.Info(journal.EventDiskOK, journal.KeyDiskFreeBytes, e.Free)
+	}
+}

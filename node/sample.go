@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/journal"
+)
+
+// sampleEvery writes the state of the queues and the load of the node until the context ends.
+func (n *Node) sampleEvery(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		n.sample()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (n *Node) sample() {
+	n.journal.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
+	n.journal.Load(journal.SampleLoad(n.cfg.Node.Data))
+}
+
+// queueLine is a frontier's status in the words of the log. Links dropped before they reached the frontier are counted
+// with its drops: for the reader of a log both are URLs that were not crawled.
+func queueLine(s frontier.Status, links map[string]int64) journal.Queue {
+	q := journal.Queue{
+		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
+		Accepted: int64(s.Accepted), Duplicate: int64(s.Duplicate), Done: int64(s.Done), Failed: int64(s.Failed),
+		Drops: map[string]int64{}, Waits: map[string]int64{},
+	}
+	for kind, hosts := range s.Hosts {
+		q.HostsActive += int64(hosts)
+		if kind != "fetching" && kind != "ready" && kind != "idle" {
+			q.Waits[kind] = int64(hosts)
+			q.HostsWaiting += int64(hosts)
+		}
+	}
+	q.HostsKnown = q.HostsActive
+	q.ServersBusy = int64(s.InFlight)
+	q.ServersWaiting = max(0, int64(s.Servers-s.InFlight-s.Ready))
+	for reason, count := range s.Reasons {
+		q.Drops[short(reason)] += int64(count)
+	}
+	for reason, count := range links {
+		q.Drops[short(reason)] += count
+	}
+	return q
+}
+
+// short cuts what is particular off a reason ("blocked: example.org" is "blocked"), so that reasons can be counted.
+func short(reason string) string {
+	kind, _, _ := strings.Cut(reason, ":")
+	return kind
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/crawl"
+)
+
+// Status is what a running node says of itself. Its JSON is what `proxima status -json` prints.
+type Status struct {
+	Node     string          `json:"node"`
+	Boot     uint64          `json:"boot"`
+	Run      string          `json:"run"`
+	UptimeS  float64         `json:"uptime_s"`
+	Frontier frontier.Status `json:"frontier"`
+	Crawl    crawl.Stats     `json:"crawl"`
+	LogDir   string          `json:"log_dir"`
+}
+
+// Status reports on a running node.
+func (n *Node) Status() Status {
+	return Status{Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, UptimeS: time.Since(n.started).Seconds(),
+		Frontier: n.frontier.Status(), Crawl: n.loop.Stats(), LogDir: n.LogDir()}
+}
+
+// socket is where a running node answers: a file that only its owner may use.
+func socket(data string) string { return filepath.Join(data, "status.sock") }
+
+// serveStatus answers on the socket until the context ends. A node that cannot (a path too long for a socket, say)
+// crawls all the same, and says so.
+func (n *Node) serveStatus(ctx context.Context) error {
+	path := socket(n.cfg.Node.Data)
+	// A socket left by a crash: the data directory is locked, so nobody listens on it.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		n.warn(fmt.Errorf("status: %w", err))
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		n.warn(fmt.Errorf("status: %w", err))
+		return nil
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		n.warn(fmt.Errorf("status: %w", err))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, n.Status()) })
+	mux.HandleFunc("GET /host", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, n.frontier.Explain(r.URL.Query().Get("name")))
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		n.warn(fmt.Errorf("status: %w", err))
+	}
+	return nil
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// The caller has gone where this fails: nothing to be done for it.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// ErrNotRunning says that no node answers for a data directory.
+var ErrNotRunning = errors.New("no node is running there")
+
+// AskStatus asks the node that runs in a data directory.
+func AskStatus(ctx context.Context, data string) (Status, error) {
+	var s Status
+	return s, ask(ctx, data, "/status", &s)
+}
+
+// AskHost asks it why a host is waiting.
+func AskHost(ctx context.Context, data, host string) (frontier.HostStatus, error) {
+	var s frontier.HostStatus
+	return s, ask(ctx, data, "/host?name="+host, &s)
+}
+
+func ask(ctx context.Context, data, path string, to any) error {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket(data))
+		},
+	}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+path, nil)
+	if err != nil {
+		return fmt.Errorf("ask node: %w", err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrNotRunning, data, err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(to); err != nil {
+		return fmt.Errorf("read answer of node: %w", err)
+	}
+	return nil
+}

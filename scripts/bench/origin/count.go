@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Counts is what crawlers asked for since the last reset. Safe for concurrent use.
+type Counts struct {
+	world *World
+	epoch time.Time // all times below are nanoseconds since it, on the monotonic clock
+	sites []siteCounts
+
+	disallowed  atomic.Int64
+	early       atomic.Int64
+	other       atomic.Int64
+	bytes       atomic.Int64
+	connections atomic.Int64
+	open        atomic.Int64
+	peakOpen    atomic.Int64
+	first, last atomic.Int64
+}
+
+type siteCounts struct {
+	pages  []atomic.Uint32 // complete answers to GET, each page
+	robots atomic.Int64
+}
+
+// Stats is the answer of /_stats. The crawler's window runs from its first request of any kind to its last complete page.
+type Stats struct {
+	Total       int     `json:"total"`         // pages that the sites have
+	Pages       int64   `json:"pages"`         // complete page answers
+	Distinct    int64   `json:"distinct"`      // pages answered at least once
+	Repeats     int64   `json:"repeats"`       // pages minus distinct
+	Robots      int64   `json:"robots"`        // answers of robots.txt
+	Disallowed  int64   `json:"disallowed"`    // requests below a path that robots.txt forbids
+	Early       int64   `json:"before_robots"` // page requests before the first robots.txt of their host
+	Other       int64   `json:"other"`         // requests that are none of these: unknown paths, other methods
+	Bytes       int64   `json:"bytes"`         // bytes of page bodies
+	Connections int64   `json:"connections"`   // TCP connections accepted
+	PeakOpen    int64   `json:"peak_open"`     // most connections open at one time
+	Seconds     float64 `json:"seconds"`       // the window
+}
+
+// NewCounts returns zeroed counts of a world.
+func NewCounts(w *World) *Counts {
+	c := &Counts{world: w, epoch: time.Now(), sites: make([]siteCounts, len(w.Sites))}
+	for i := range c.sites {
+		c.sites[i].pages = make([]atomic.Uint32, w.Config.Pages)
+	}
+	return c
+}
+
+// Site is the handler of site i.
+func (c *Counts) Site(i int) http.Handler {
+	site, counts := &c.world.Sites[i], &c.sites[i]
+	keep := []string{"keep-alive"}
+	html, plain := []string{"text/html; charset=utf-8"}, []string{"text/plain; charset=utf-8"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.first.CompareAndSwap(0, int64(time.Since(c.epoch)))
+		// As common servers do. wget2 1.99 keeps no connection without it.
+		w.Header()["Connection"] = keep
+		if r.Method != http.MethodGet {
+			c.other.Add(1)
+			http.Error(w, "only GET", http.StatusMethodNotAllowed)
+			return
+		}
+		path := r.URL.Path
+		switch {
+		case path == "/robots.txt":
+			w.Header()["Content-Type"] = plain
+			w.Write([]byte(robots))
+			counts.robots.Add(1)
+			return
+		case strings.HasPrefix(path, disallowedPath):
+			c.disallowed.Add(1)
+			w.Header()["Content-Type"] = html
+			w.Write([]byte("<!DOCTYPE html><title>Private</title><p>robots.txt forbids this page."))
+			return
+		}
+		page, ok := site.Index[path]
+		if !ok || r.URL.RawQuery != "" {
+			c.other.Add(1)
+			http.NotFound(w, r)
+			return
+		}
+		if counts.robots.Load() == 0 {
+			c.early.Add(1)
+		}
+		body := site.Bodies[page]
+		h := w.Header()
+		h["Content-Type"] = html
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		if _, err := w.Write(body); err != nil {
+			c.other.Add(1)
+			return
+		}
+		counts.pages[page].Add(1)
+		c.bytes.Add(int64(len(body)))
+		raise(&c.last, int64(time.Since(c.epoch)))
+	})
+}
+
+// Connection counts connections; it is the ConnState hook of every site's server.
+func (c *Counts) Connection(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		c.connections.Add(1)
+		raise(&c.peakOpen, c.open.Add(1))
+	case http.StateClosed, http.StateHijacked:
+		c.open.Add(-1)
+	}
+}
+
+func raise(a *atomic.Int64, to int64) {
+	for {
+		now := a.Load()
+		if now >= to || a.CompareAndSwap(now, to) {
+			return
+		}
+	}
+}
+
+// Stats sums the counts.
+func (c *Counts) Stats() Stats {
+	s := Stats{
+		Total:       len(c.world.Sites) * c.world.Config.Pages,
+		Disallowed:  c.disallowed.Load(),
+		Early:       c.early.Load(),
+		Other:       c.other.Load(),
+		Bytes:       c.bytes.Load(),
+		Connections: c.connections.Load(),
+		PeakOpen:    c.peakOpen.Load(),
+	}
+	for i := range c.sites {
+		s.Robots += c.sites[i].robots.Load()
+		for p := range c.sites[i].pages {
+			if n := int64(c.sites[i].pages[p].Load()); n > 0 {
+				s.Pages += n
+				s.Distinct++
+			}
+		}
+	}
+	s.Repeats = s.Pages - s.Distinct
+	if s.Pages > 0 {
+		s.Seconds = time.Duration(c.last.Load() - c.first.Load()).Seconds()
+	}
+	return s
+}
+
+// Reset zeroes the counts between two crawlers. Connections that are still open stay counted as open.
+func (c *Counts) Reset() {
+	for i := range c.sites {
+		c.sites[i].robots.Store(0)
+		for p := range c.sites[i].pages {
+			c.sites[i].pages[p].Store(0)
+		}
+	}
+	for _, a := range []*atomic.Int64{&c.disallowed, &c.early, &c.other, &c.bytes, &c.connections, &c.first, &c.last} {
+		a.Store(0)
+	}
+	c.peakOpen.Store(c.open.Load())
+}
+
+// Control is the handler of the control port.
+func (c *Counts) Control() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_stats", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(c.Stats())
+	})
+	mux.HandleFunc("POST /_reset", func(http.ResponseWriter, *http.Request) { c.Reset() })
+	// All pages, sites taken in turn as a crawl would meet them.
+	mux.HandleFunc("GET /_urls", func(w http.ResponseWriter, _ *http.Request) {
+		for p := range c.world.Config.Pages {
+			for i := range c.world.Sites {
+				fmt.Fprintf(w, "http://%s%s\n", c.world.Sites[i].Host, c.world.Sites[i].Paths[p])
+			}
+		}
+	})
+	return mux
+}

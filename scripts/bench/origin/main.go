@@ -1,0 +1,84 @@
+// Command origin serves the benchmark's generated sites on loopback addresses and counts what crawlers ask for.
+//
+// It owns the sites (site.go), the counts (count.go) and its listeners. It does not start crawlers: the program in ../run
+// does, and reads the counts through the control port.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var cfg Config
+	flag.IntVar(&cfg.Addresses, "addresses", 64, "number of sites, at 127.0.1.1, 127.0.1.2 and so on (1 to 250)")
+	flag.IntVar(&cfg.Pages, "pages", 400, "pages a site")
+	flag.IntVar(&cfg.Port, "port", 8080, "port of every site")
+	flag.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated sites")
+	control := flag.String("control", "127.0.0.1:8079", "address of the counts: GET /_stats, GET /_urls, POST /_reset")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, cfg, *control); err != nil {
+		fmt.Fprintln(os.Stderr, "origin:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, cfg Config, control string) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	world := NewWorld(cfg)
+	// The pages are one large live heap without pointers: a rare collection costs the server least.
+	debug.SetGCPercent(400)
+	counts := NewCounts(world)
+	var listeners []net.Listener
+	for i := range world.Sites {
+		l, err := net.Listen("tcp4", cfg.host(i))
+		if err != nil {
+			return fmt.Errorf("listen for site %d: %w", i, err)
+		}
+		listeners = append(listeners, l)
+	}
+	controlListener, err := net.Listen("tcp4", control)
+	if err != nil {
+		return fmt.Errorf("listen for control: %w", err)
+	}
+	var servers []*http.Server
+	var wg sync.WaitGroup
+	serve := func(l net.Listener, s *http.Server) {
+		servers = append(servers, s)
+		wg.Go(func() {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				fmt.Fprintln(os.Stderr, "origin: serve:", err)
+			}
+		})
+	}
+	for i, l := range listeners {
+		serve(l, &http.Server{
+			Handler:           counts.Site(i),
+			ConnState:         counts.Connection,
+			ReadHeaderTimeout: 30 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+		})
+	}
+	serve(controlListener, &http.Server{Handler: counts.Control(), ReadHeaderTimeout: 5 * time.Second})
+	<-ctx.Done()
+	for _, s := range servers {
+		s.Close()
+	}
+	wg.Wait()
+	return nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Crawler is one contender: how to tell whether it is there, and how to start it.
+type Crawler struct {
+	Name string
+	// Version reports the version, or an error where the crawler is not installed.
+	Version func(ctx context.Context, f Files) (string, error)
+	// Command returns the command line of one crawl; it may write its config below f.Temp.
+	Command func(s Scenario, f Files) ([]string, error)
+}
+
+const (
+	nameProxima = "proxima"
+	nameCeiling = "ceiling"
+	// Scrapy is Debian's package, hence Debian's interpreter.
+	debianPython = "/usr/bin/python3"
+)
+
+// crawlers are all contenders in the order of the first round.
+func crawlers() []Crawler {
+	return []Crawler{
+		{Name: nameCeiling, Version: versionOfProgram("bench-ceiling"), Command: func(s Scenario, f Files) ([]string, error) {
+			return []string{f.bin("bench-ceiling"), f.URLs, strconv.Itoa(s.Concurrency)}, nil
+		}},
+		{Name: nameProxima, Version: proximaVersion, Command: proximaCommand},
+		{Name: "colly", Version: versionOfProgram("bench-colly"), Command: func(s Scenario, f Files) ([]string, error) {
+			return []string{f.bin("bench-colly"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
+		}},
+		{Name: "scrapy", Version: scrapyVersion, Command: func(s Scenario, f Files) ([]string, error) {
+			return []string{debianPython, filepath.Join(f.Bench, "rivals", "scrapy", "crawl.py"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
+		}},
+		{Name: "crawlee", Version: crawleeVersion, Command: func(s Scenario, f Files) ([]string, error) {
+			return []string{"node", filepath.Join(f.Bench, ".build", "crawlee", "crawl.mjs"), f.Seeds, strconv.Itoa(s.Concurrency)}, nil
+		}},
+		{Name: "wget2", Version: wget2Version, Command: wget2Command},
+	}
+}
+
+// versionOfProgram tells the version of a built Go program's toolchain and of its crawler module, if it has one.
+func versionOfProgram(name string) func(context.Context, Files) (string, error) {
+	return func(ctx context.Context, f Files) (string, error) {
+		out, err := output(ctx, "go", "version", "-m", f.bin(name))
+		if err != nil {
+			return "", err
+		}
+		version := regexp.MustCompile(`go[0-9]\S*`).FindString(out)
+		if m := regexp.MustCompile(`gocolly/colly/v2\s+(v\S+)`).FindStringSubmatch(out); m != nil {
+			return m[1] + ", " + version, nil
+		}
+		return version, nil
+	}
+}
+
+func scrapyVersion(ctx context.Context, _ Files) (string, error) {
+	return output(ctx, debianPython, "-c",
+		"import platform, scrapy, twisted; print(f'{scrapy.__version__}, Twisted {twisted.__version__}, Python {platform.python_version()}')")
+}
+
+func crawleeVersion(ctx context.Context, f Files) (string, error) {
+	dir := filepath.Join(f.Bench, ".build", "crawlee")
+	text, err := os.ReadFile(filepath.Join(dir, "node_modules", "@crawlee", "cheerio", "package.json"))
+	if err != nil {
+		return "", fmt.Errorf("read package: %w", err)
+	}
+	m := regexp.MustCompile(`"version":\s*"([^"]+)"`).FindSubmatch(text)
+	if m == nil {
+		return "", fmt.Errorf("no version in the package of crawlee")
+	}
+	node, err := output(ctx, "node", "--version")
+	if err != nil {
+		return "", err
+	}
+	// The script stands beside node_modules, where Node looks for its imports; it must be the one of this tree.
+	script, err := os.ReadFile(filepath.Join(f.Bench, "rivals", "crawlee", "crawl.mjs"))
+	if err != nil {
+		return "", fmt.Errorf("read script: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "crawl.mjs"), script, 0o644); err != nil {
+		return "", fmt.Errorf("copy script: %w", err)
+	}
+	return string(m[1]) + ", Node " + node, nil
+}
+
+func wget2Version(ctx context.Context, _ Files) (string, error) {
+	out, err := output(ctx, "wget2", "--version")
+	if err != nil {
+		return "", err
+	}
+	return regexp.MustCompile(`[0-9]+\.[0-9.]+`).FindString(out), nil
+}
+
+// wget2Command needs no script: the command line is all there is.
+func wget2Command(s Scenario, f Files) ([]string, error) {
+	return []string{
+		"wget2",
+		"--no-config", "--quiet", "--progress=none", // neither the user's settings nor output
+		"--recursive", "--level=0", "--robots=on", // all depths
+		"--span-hosts", "--domains=" + strings.Join(s.hosts(), ","), // across the sites
+		"--max-threads=" + strconv.Itoa(s.Concurrency),
+		"--delete-after", "--directory-prefix=" + f.Temp, // keeps no file
+		"--no-compression", "--no-cookies", "--no-netrc", "--no-proxy", // nothing here needs them
+		"--input-file=" + f.Seeds,
+	}, nil
+}
+
+// output runs a short command and returns its first words.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("run %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// toolchain is the Go version of this program, for the report.
+func toolchain() string {
+	if b, ok := debug.ReadBuildInfo(); ok {
+		return b.GoVersion
+	}
+	return "unknown"
+}

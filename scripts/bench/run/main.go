@@ -1,0 +1,246 @@
+// Command run compares crawlers: it starts the server of ../origin, lets each crawler crawl the same sites in turn, round
+// by round, and prints pages per second, pages per CPU second, peak memory and conduct as tables.
+//
+// It owns the order of the runs and the measuring (process.go, report.go). How each crawler is started stands in crawlers.go,
+// Proxima's own start in proxima.go; what is installed is the work of ../rivals/install.sh.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	scenario Scenario
+	rounds   int
+	only     []string
+	out      string
+	bench    string
+	limit    time.Duration
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	opt, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, opt)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("run", flag.ContinueOnError)
+	single := fs.Bool("single", false, "one site of 4000 pages, concurrency 16")
+	small := fs.Bool("small", false, "8 sites of 25 pages, concurrency 16, one round: for CI")
+	only := fs.String("only", "", "names of the crawlers to run, separated by commas; all if empty")
+	fs.IntVar(&o.rounds, "rounds", 3, "rounds: each crawler runs once in each")
+	fs.IntVar(&o.scenario.Pages, "pages", 400, "pages a site")
+	fs.IntVar(&o.scenario.Addresses, "addresses", 64, "sites, each at its own loopback address")
+	fs.IntVar(&o.scenario.Concurrency, "concurrency", 64, "requests in parallel, over all sites")
+	fs.IntVar(&o.scenario.Port, "port", 8080, "port of the sites; the port below it serves the counts")
+	fs.Uint64Var(&o.scenario.Seed, "seed", 1, "seed of the generated sites")
+	fs.StringVar(&o.scenario.ServerCPUs, "server-cpus", "0", "cores of the server, as taskset names them")
+	fs.StringVar(&o.scenario.CrawlerCPUs, "crawler-cpus", "1", "cores of the crawler, as taskset names them")
+	fs.StringVar(&o.out, "out", "", "file for the figures of every run as JSON; the tables go to the same name with .md added")
+	fs.StringVar(&o.bench, "bench", ".", "the folder scripts/bench")
+	fs.DurationVar(&o.limit, "limit", 10*time.Minute, "most time for one run; a crawler that takes longer is ended and shown as it stands")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	set := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	preset := func(name string, field *int, value int) {
+		if !set[name] {
+			*field = value
+		}
+	}
+	if *small {
+		preset("addresses", &o.scenario.Addresses, 8)
+		preset("pages", &o.scenario.Pages, 25)
+		preset("concurrency", &o.scenario.Concurrency, 16)
+		preset("rounds", &o.rounds, 1)
+	}
+	if *single {
+		preset("addresses", &o.scenario.Addresses, 1)
+		preset("concurrency", &o.scenario.Concurrency, 16)
+		if *small {
+			preset("pages", &o.scenario.Pages, 200)
+		}
+		preset("pages", &o.scenario.Pages, 4000)
+	}
+	if *only != "" {
+		o.only = strings.Split(*only, ",")
+	}
+	if runtime.NumCPU() < 2 {
+		// One core: nothing to pin apart. The report says so.
+		o.scenario.ServerCPUs, o.scenario.CrawlerCPUs = "", ""
+	}
+	if o.rounds < 1 || o.rounds > 100 {
+		return o, fmt.Errorf("rounds: %d is not within 1 to 100", o.rounds)
+	}
+	bench, err := filepath.Abs(o.bench)
+	if err != nil {
+		return o, fmt.Errorf("bench: %w", err)
+	}
+	o.bench = bench
+	return o, o.scenario.Validate()
+}
+
+// run compares the crawlers that are installed.
+func run(ctx context.Context, o options) error {
+	report := Report{
+		Version: 1, Scenario: o.scenario, Rounds: o.rounds, Cores: runtime.NumCPU(), Go: toolchain(),
+		Versions: map[string]string{}, Skipped: map[string]string{},
+	}
+	temp, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	files := Files{Bench: o.bench, Seeds: filepath.Join(temp, "seeds.txt"), URLs: filepath.Join(temp, "urls.txt")}
+	present, err := choose(ctx, o.only, files, &report)
+	if err != nil {
+		return err
+	}
+	origin, err := startOrigin(ctx, o.scenario, files)
+	if err != nil {
+		return err
+	}
+	defer origin.stop()
+	if err := os.WriteFile(files.Seeds, []byte(strings.Join(o.scenario.seeds(), "\n")+"\n"), 0o644); err != nil {
+		return fmt.Errorf("write seeds: %w", err)
+	}
+	urls, err := origin.urls(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(files.URLs, urls, 0o644); err != nil {
+		return fmt.Errorf("write URLs: %w", err)
+	}
+	for round := range o.rounds {
+		for i := range present {
+			// The order turns from round to round, so that nobody always follows the same neighbour.
+			c := present[(i+round)%len(present)]
+			files.Temp = filepath.Join(temp, fmt.Sprintf("%s-%d", c.Name, round))
+			one, err := crawl(ctx, c, round, o, files, origin)
+			if err != nil {
+				return fmt.Errorf("round %d, %s: %w", round+1, c.Name, err)
+			}
+			report.Runs = append(report.Runs, one)
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s %.0f pages/s, %.0f pages/CPU s, %d of %d pages\n",
+				round+1, o.rounds, c.Name, one.rate(), one.perCPU(), one.Stats.Distinct, one.Stats.Total)
+			if one.Usage.Exit != 0 || one.Stats.Distinct < int64(one.Stats.Total) {
+				fmt.Fprintf(os.Stderr, "  exit %d, timed out %t, its last words: %s\n", one.Usage.Exit, one.Usage.TimedOut, or(one.Usage.Stderr, "none"))
+			}
+		}
+	}
+	return write(report, o.out, os.Stdout)
+}
+
+// choose finds the crawlers that are installed and asked for, and says aloud which are left out.
+func choose(ctx context.Context, only []string, f Files, report *Report) ([]Crawler, error) {
+	var present []Crawler
+	var known []string
+	for _, c := range crawlers() {
+		known = append(known, c.Name)
+		if len(only) > 0 && !slices.Contains(only, c.Name) {
+			continue
+		}
+		version, err := c.Version(ctx, f)
+		if err != nil {
+			report.Skipped[c.Name] = "not installed"
+			fmt.Fprintf(os.Stderr, "SKIPPED: %s: %v\n", c.Name, err)
+			continue
+		}
+		report.Versions[c.Name] = version
+		present = append(present, c)
+	}
+	for _, name := range only {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("only: %q is none of %s", name, strings.Join(known, ", "))
+		}
+	}
+	if len(present) == 0 {
+		return nil, errors.New("no crawler is installed: run rivals/install.sh")
+	}
+	return present, nil
+}
+
+// crawl lets one crawler crawl the sites once.
+func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin *Origin) (Run, error) {
+	if err := os.MkdirAll(f.Temp, 0o755); err != nil {
+		return Run{}, fmt.Errorf("make folder: %w", err)
+	}
+	defer os.RemoveAll(f.Temp)
+	argv, err := c.Command(o.scenario, f)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := origin.reset(ctx); err != nil {
+		return Run{}, err
+	}
+	before, err := origin.cpu()
+	if err != nil {
+		return Run{}, err
+	}
+	usage, err := measure(ctx, argv, f.Temp, o.scenario.CrawlerCPUs, o.limit)
+	if err != nil {
+		return Run{}, err
+	}
+	after, err := origin.cpu()
+	if err != nil {
+		return Run{}, err
+	}
+	stats, err := origin.stats(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	if ctx.Err() != nil {
+		return Run{}, ctx.Err()
+	}
+	return Run{Crawler: c.Name, Round: round, Stats: stats, Usage: usage, ServerCPU: after - before}, nil
+}
+
+// write prints the tables and, where a file is named, keeps figures and tables.
+func write(r Report, file string, w io.Writer) error {
+	tables := r.Markdown()
+	if _, err := io.WriteString(w, tables); err != nil {
+		return fmt.Errorf("print tables: %w", err)
+	}
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode figures: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	if err := os.WriteFile(file+".md", []byte(tables), 0o644); err != nil {
+		return fmt.Errorf("write tables: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Usage is what one process tree took.
+type Usage struct {
+	Wall     time.Duration `json:"wall_ns"` // from start to exit
+	CPU      time.Duration `json:"cpu_ns"`  // user and system time of the process and of all descendants it waited for
+	PeakRSS  int64         `json:"peak_rss_bytes"`
+	TimedOut bool          `json:"timed_out"`
+	Exit     int           `json:"exit"` // exit code; -1 where a signal ended it
+	Stderr   string        `json:"stderr,omitempty"`
+}
+
+const (
+	firstPoll   = 2 * time.Millisecond // short crawls are polled often, long ones rarely
+	lastPoll    = 100 * time.Millisecond
+	keepStderr  = 2000            // bytes of the error output kept for the report
+	waitForKill = 5 * time.Second // for the pipes of a killed tree
+)
+
+// measure runs argv on the given cores and waits for it, for limit at most. An exit code other than 0 is no error here: the
+// report shows it. The command gets its own process group, so that nothing of it outlives the run.
+func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Duration) (Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if cpus != "" {
+		// taskset replaces itself by the command, so it adds neither a process nor CPU time worth naming.
+		argv = append([]string{"taskset", "-c", cpus}, argv...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = waitForKill
+	stderr := &tail{}
+	cmd.Stderr = stderr
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return Usage{}, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	done := make(chan struct{})
+	peak := make(chan int64)
+	go func() { peak <- pollRSS(cmd.Process.Pid, done) }()
+	err := cmd.Wait()
+	u := Usage{Wall: time.Since(start)}
+	close(done)
+	u.PeakRSS = <-peak
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // stragglers of the group; none is the normal case
+	u.TimedOut = ctx.Err() != nil
+	u.Stderr = stderr.String()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !u.TimedOut {
+		return u, fmt.Errorf("wait for %s: %w", argv[0], err)
+	}
+	u.Exit = cmd.ProcessState.ExitCode()
+	u.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	// The kernel's own mark of the largest process is exact, but starts at this program's memory, which the child shares
+	// until it becomes the command: it counts where it is higher.
+	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		if _, own := memory(os.Getpid()); r.Maxrss<<10 > own {
+			u.PeakRSS = max(u.PeakRSS, r.Maxrss<<10)
+		}
+	}
+	return u, nil
+}
+
+// pollRSS returns the peak resident memory of a process tree in bytes: the largest sum seen, or the highest mark of a
+// single process, which the kernel keeps between the polls.
+func pollRSS(root int, done <-chan struct{}) int64 {
+	var peak int64
+	for wait := firstPoll; ; wait = min(wait*5/4, lastPoll) {
+		var sum int64
+		for _, pid := range tree(root) {
+			rss, mark := memory(pid)
+			sum += rss
+			peak = max(peak, mark)
+		}
+		peak = max(peak, sum)
+		select {
+		case <-done:
+			return peak
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tree lists a process and its descendants. Processes may end meanwhile; they are left out.
+func tree(root int) []int {
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		for _, list := range lists {
+			text, _ := os.ReadFile(list)
+			for _, f := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(f); err == nil {
+					all = append(all, pid)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// memory returns resident bytes and their high mark; zeros for a process that has ended.
+func memory(pid int) (rss, mark int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) < 2 {
+			continue
+		}
+		kib, _ := strconv.ParseInt(f[1], 10, 64)
+		switch f[0] {
+		case "VmRSS:":
+			rss = kib << 10
+		case "VmHWM:":
+			mark = kib << 10
+		}
+	}
+	return rss, mark
+}
+
+// cpuTime is the user and system time of a living process so far.
+func cpuTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read times of process %d: %w", pid, err)
+	}
+	// The name stands in brackets and may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(f) < 13 {
+		return 0, fmt.Errorf("read times of process %d: %d fields", pid, len(f))
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
+	var sum time.Duration
+	for _, s := range f[11:13] {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read times of process %d: %w", pid, err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if over := len(t.b) - keepStderr; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.b)) }

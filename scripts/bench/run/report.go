@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Run is one crawl by one crawler.
+type Run struct {
+	Crawler   string        `json:"crawler"`
+	Round     int           `json:"round"`
+	Stats     Stats         `json:"stats"`
+	Usage     Usage         `json:"usage"`
+	ServerCPU time.Duration `json:"server_cpu_ns"` // CPU time of the server meanwhile
+}
+
+// rate is distinct pages per second of the window that the server saw. 0 where nothing came.
+func (r Run) rate() float64 { return divide(float64(r.Stats.Distinct), r.Stats.Seconds) }
+
+// perCPU is distinct pages per CPU second of the crawler's process tree, start and end included.
+func (r Run) perCPU() float64 { return divide(float64(r.Stats.Distinct), r.Usage.CPU.Seconds()) }
+
+// coverage is the part of all pages that was fetched, 0 to 1.
+func (r Run) coverage() float64 { return divide(float64(r.Stats.Distinct), float64(r.Stats.Total)) }
+
+// serverBusy is the server's CPU time over the crawl's window: near 1, the server and not the crawler sets the pace.
+func (r Run) serverBusy() float64 { return divide(r.ServerCPU.Seconds(), r.Stats.Seconds) }
+
+func divide(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// Report is all that a comparison measured.
+type Report struct {
+	Version  int               `json:"v"`
+	Scenario Scenario          `json:"scenario"`
+	Rounds   int               `json:"rounds"`
+	Cores    int               `json:"cores"` // of the machine
+	Go       string            `json:"go"`
+	Versions map[string]string `json:"versions"` // of the crawlers that ran
+	Skipped  map[string]string `json:"skipped"`  // crawler to reason
+	Runs     []Run             `json:"runs"`
+}
+
+// of returns the runs of one crawler by round.
+func (r Report) of(name string) []Run {
+	var out []Run
+	for _, run := range r.Runs {
+		if run.Crawler == name {
+			out = append(out, run)
+		}
+	}
+	return out
+}
+
+// spread is a median with its extremes.
+type spread struct{ median, min, max float64 }
+
+func newSpread(v []float64) spread {
+	if len(v) == 0 {
+		return spread{}
+	}
+	s := slices.Sorted(slices.Values(v))
+	mid := s[len(s)/2]
+	if len(s)%2 == 0 {
+		mid = (s[len(s)/2-1] + s[len(s)/2]) / 2
+	}
+	return spread{mid, s[0], s[len(s)-1]}
+}
+
+func (s spread) format(verb string) string {
+	if s.min == s.max {
+		return fmt.Sprintf(verb, s.median)
+	}
+	return fmt.Sprintf(verb+" ["+verb+"–"+verb+"]", s.median, s.min, s.max)
+}
+
+// over maps runs to one figure each and spreads them.
+func over(runs []Run, figure func(Run) float64) spread {
+	var v []float64
+	for _, r := range runs {
+		v = append(v, figure(r))
+	}
+	return newSpread(v)
+}
+
+// ratios divides Proxima's figure by another crawler's, round by round, so that both stand for the same minutes of the
+// machine. ok is false where no round has both.
+func (r Report) ratios(name string, figure func(Run) float64) (s spread, ok bool) {
+	var v []float64
+	for _, p := range r.of(nameProxima) {
+		for _, o := range r.of(name) {
+			if o.Round == p.Round && figure(o) > 0 && figure(p) > 0 {
+				v = append(v, figure(p)/figure(o))
+			}
+		}
+	}
+	return newSpread(v), len(v) > 0
+}
+
+// Markdown renders the tables: speed first, then conduct.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	s := r.Scenario
+	fmt.Fprintf(&b, "%d sites × %d pages, concurrency %d, %d rounds; server on core %s, crawler on core %s of %d; %s.\n",
+		s.Addresses, s.Pages, s.Concurrency, r.Rounds, or(s.ServerCPUs, "any"), or(s.CrawlerCPUs, "any"), r.Cores, r.Go)
+	if s.ServerCPUs == "" || s.ServerCPUs == s.CrawlerCPUs {
+		b.WriteString("Server and crawler share their cores: the figures are lower than with cores apart and the ratios closer to 1.\n")
+	}
+	b.WriteString("Median [min–max]. Ratios are Proxima's figure over the crawler's, round by round: above 1, Proxima is better.\n\n")
+	b.WriteString("| crawler | version | pages/s | pages/CPU s | peak MiB | Proxima's pages/s | Proxima's pages/CPU s | server busy |\n")
+	b.WriteString("|---|---|---:|---:|---:|---:|---:|---:|\n")
+	names := r.names()
+	for _, name := range names {
+		runs := r.of(name)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s %% |\n", name, r.Versions[name],
+			over(runs, Run.rate).format("%.0f"), over(runs, Run.perCPU).format("%.0f"),
+			over(runs, func(x Run) float64 { return float64(x.Usage.PeakRSS) / (1 << 20) }).format("%.0f"),
+			r.ratio(name, Run.rate), r.ratio(name, Run.perCPU),
+			over(runs, func(x Run) float64 { return 100 * x.serverBusy() }).format("%.0f"))
+	}
+	b.WriteString("\n| crawler | coverage | repeats | robots.txt | before robots.txt | disallowed | other requests | connections | open at once | whole run s | remarks |\n")
+	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n")
+	for _, name := range names {
+		runs := r.of(name)
+		count := func(field func(Stats) int64) string {
+			return over(runs, func(x Run) float64 { return float64(field(x.Stats)) }).format("%.0f")
+		}
+		fmt.Fprintf(&b, "| %s | %s %% | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name,
+			over(runs, func(x Run) float64 { return 100 * x.coverage() }).format("%.2f"),
+			count(func(s Stats) int64 { return s.Repeats }), count(func(s Stats) int64 { return s.Robots }),
+			count(func(s Stats) int64 { return s.Early }), count(func(s Stats) int64 { return s.Disallowed }),
+			count(func(s Stats) int64 { return s.Other }), count(func(s Stats) int64 { return s.Connections }),
+			count(func(s Stats) int64 { return s.PeakOpen }),
+			over(runs, func(x Run) float64 { return x.Usage.Wall.Seconds() }).format("%.1f"), remarks(name, runs))
+	}
+	for _, name := range sortedKeys(r.Skipped) {
+		fmt.Fprintf(&b, "\nSkipped: %s (%s)\n", name, r.Skipped[name])
+	}
+	return b.String()
+}
+
+// names are the crawlers that ran, fastest first.
+func (r Report) names() []string {
+	var names []string
+	for _, run := range r.Runs {
+		if !slices.Contains(names, run.Crawler) {
+			names = append(names, run.Crawler)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int {
+		x, y := over(r.of(a), Run.rate).median, over(r.of(b), Run.rate).median
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return names
+}
+
+func (r Report) ratio(name string, figure func(Run) float64) string {
+	if s, ok := r.ratios(name, figure); ok && name != nameProxima {
+		return s.format("%.2f") + " ×"
+	}
+	return "—"
+}
+
+// remarks names what makes a crawler's figures less than they seem.
+func remarks(name string, runs []Run) string {
+	var out []string
+	add := func(text string, bad func(Run) bool) {
+		if slices.ContainsFunc(runs, bad) {
+			out = append(out, text)
+		}
+	}
+	add("INCOMPLETE", func(r Run) bool { return r.Stats.Distinct < int64(r.Stats.Total) })
+	add("VIOLATES robots.txt", func(r Run) bool { return r.Stats.Disallowed > 0 })
+	if name == nameCeiling {
+		out = append(out, "no crawler: a list of URLs, no robots.txt, no parsing")
+	} else {
+		add("pages before robots.txt", func(r Run) bool { return r.Stats.Early > 0 })
+	}
+	add("timed out", func(r Run) bool { return r.Usage.TimedOut })
+	add("exit code not 0", func(r Run) bool { return r.Usage.Exit != 0 && !r.Usage.TimedOut })
+	return strings.Join(out, "; ")
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func sortedKeys(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

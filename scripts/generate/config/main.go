@@ -1,0 +1,213 @@
+// Command config writes the complete default configuration of a node as a TOML file: the values of node.Default(), each
+// key under the comment of its field. The comments of the code are so the documentation of the file.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"proxima/node"
+)
+
+func main() {
+	out := flag.String("o", "", "file to write; default is standard output")
+	flag.Parse()
+	text, err := generate()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *out == "" {
+		fmt.Print(text)
+		return
+	}
+	if err := os.WriteFile(*out, []byte(text), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+const heading = `# The configuration of a Proxima node: every key, with its default.
+# What is left out of a file keeps its default; flags override the file. Durations are like "250ms" or "1h30m".
+`
+
+// generate makes the text. It runs in any folder of the module.
+func generate() (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	g := generator{root: root, comments: map[reflect.Type]map[string]string{}}
+	g.b.WriteString(heading)
+	if err := g.section("", reflect.ValueOf(node.Default())); err != nil {
+		return "", err
+	}
+	return g.b.String(), nil
+}
+
+type generator struct {
+	root     string
+	b        strings.Builder
+	comments map[reflect.Type]map[string]string
+}
+
+// section writes the keys of a struct, then the structs in it as sections of their own.
+func (g *generator) section(name string, v reflect.Value) error {
+	comments, err := g.fieldComments(v.Type())
+	if err != nil {
+		return err
+	}
+	type table struct {
+		name string
+		v    reflect.Value
+	}
+	var tables []table
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		key := f.Tag.Get("toml")
+		full := strings.TrimPrefix(name+"."+key, ".")
+		switch {
+		case f.Anonymous:
+			if err := g.section(name, v.Field(i)); err != nil {
+				return err
+			}
+		case key == "" || key == "-":
+		case f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Map:
+			tables = append(tables, table{full, v.Field(i)})
+			if f.Type.Kind() == reflect.Map || comments[f.Name] != "" {
+				comments["table "+full] = reword(comments[f.Name], f.Name, key)
+			}
+		default:
+			if comments[f.Name] == "" {
+				return fmt.Errorf("%s.%s has no comment", v.Type(), f.Name)
+			}
+			g.comment(reword(comments[f.Name], f.Name, key))
+			fmt.Fprintf(&g.b, "%s = %s\n", key, value(v.Field(i)))
+		}
+	}
+	for _, t := range tables {
+		g.b.WriteString("\n")
+		g.comment(comments["table "+t.name])
+		fmt.Fprintf(&g.b, "[%s]\n", t.name)
+		if t.v.Kind() == reflect.Map {
+			for _, k := range t.v.MapKeys() {
+				fmt.Fprintf(&g.b, "%q = %s\n", k.String(), value(t.v.MapIndex(k)))
+			}
+			continue
+		}
+		if err := g.section(t.name, t.v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *generator) comment(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(&g.b, "# %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+// reword names the key where the comment names the field.
+func reword(comment, field, key string) string {
+	if rest, ok := strings.CutPrefix(comment, field); ok {
+		return key + rest
+	}
+	return comment
+}
+
+func value(v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		return fmt.Sprintf("%q", short(d))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return fmt.Sprintf("%q", v.String())
+	case reflect.Slice:
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = value(v.Index(i))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case reflect.Float64:
+		s := fmt.Sprint(v.Float())
+		if !strings.ContainsAny(s, ".e") {
+			s += ".0"
+		}
+		return s
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// short is a duration without the zeros that Duration.String leaves: 10m, not 10m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// fieldComments reads the comments of a struct's fields from its source.
+func (g *generator) fieldComments(t reflect.Type) (map[string]string, error) {
+	if c, ok := g.comments[t]; ok {
+		return c, nil
+	}
+	dir := filepath.Join(g.root, strings.TrimPrefix(t.PkgPath(), "proxima"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name != t.Name() {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, name := range f.Names {
+						out[name.Name] = f.Doc.Text()
+					}
+				}
+			}
+			return false
+		})
+	}
+	g.comments[t] = out
+	return out, nil
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", fmt.Errorf("find module: no go.mod above %s", dir)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
