@@ -20,22 +20,22 @@ type tap struct {
 func (t *tap) wrote(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.request = t.keep(t.request, p)
+	if !t.over {
+		t.request = t.keep(t.request, p)
+	}
 }
 
 func (t *tap) read(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*t.response = t.keep(*t.response, p)
+	if !t.over { // else the buffer may be lent to another by now
+		*t.response = t.keep(*t.response, p)
+	}
 }
 
 func (t *tap) keep(to, p []byte) []byte {
-	if room := t.limit - int64(len(to)); t.over {
-		return to
-	} else if int64(len(p)) > room {
-		p = p[:room]
-	}
-	return append(to, p...)
+	room := t.limit - int64(len(to))
+	return append(to, p[:min(int64(len(p)), room)]...)
 }
 
 // restart forgets an exchange that net/http gave up for another connection.

@@ -29,7 +29,7 @@ const (
 	Reset            Class = "reset"             // the server reset the connection
 	EOF              Class = "eof"               // the server closed before the end of the answer
 	Protocol         Class = "protocol"          // malformed HTTP
-	HeaderTooLarge   Class = "header_too_large"  // MaxHeaderBytes
+	HeaderTooLarge   Class = "header_too_large"  // MaxHeaderBytes; over HTTP/2 a head far above it is Protocol
 	Decode           Class = "decode"            // broken content coding
 	Bomb             Class = "bomb"              // MaxDecodedBytes
 	ForbiddenAddress Class = "forbidden_address" // the guard
@@ -78,8 +78,9 @@ func classOf(ctx context.Context, err error) Class {
 	if text := err.Error(); strings.Contains(text, "server response headers exceeded") ||
 		strings.Contains(text, "header list larger than") {
 		return HeaderTooLarge
-	} else if strings.HasSuffix(text, "received from peer") || strings.Contains(text, "GOAWAY") {
-		return Reset // HTTP/2's way
+	} else if strings.Contains(text, "GOAWAY") || strings.Contains(text, "REFUSED_STREAM") ||
+		strings.Contains(text, "ENHANCE_YOUR_CALM") {
+		return Reset // HTTP/2's way; any other reset of a stream concerns the page
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return Other

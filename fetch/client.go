@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -218,6 +217,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	defer cancel(nil)
 	x := &exchange{cfg: &c.cfg, start: start, cancel: cancel}
 	res.buffers = &c.buffers
+	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
 	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
 	if req.Capture {
 		res.raw = c.buffers.get(0)
@@ -252,13 +252,13 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	if resp.StatusCode/100 == 3 {
 		res.Location = resp.Header.Get("Location")
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		res.fail(Protocol, errors.New("server switches protocols unasked"))
+	if resp.StatusCode < 200 { // net/http leaves "000" and 101 to us
+		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
 		return
 	}
 
 	w := &wire{body: resp.Body, limit: limit, watch: x}
-	if req.Capture && resp.ProtoMajor == 2 {
+	if req.Capture && x.overHTTP2() {
 		w.keep = res.raw
 		*w.keep = append(*w.keep, responseHead(resp)...)
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()

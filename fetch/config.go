@@ -49,7 +49,7 @@ type Config struct {
 	MaxHeaderBytes int64 `toml:"max_header_bytes"`
 
 	// IdleConns is how many idle connections are kept for one server, over all its hosts. Each costs a file
-	// descriptor and about 20 KiB (60 KiB with TLS); too few pay connect and TLS again.
+	// descriptor and 20 KiB (40 with TLS) of memory; too few pay connect and TLS again.
 	IdleConns int `toml:"idle_conns"`
 	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
 	IdleTimeout time.Duration `toml:"idle_timeout"`

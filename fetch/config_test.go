@@ -42,6 +42,18 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestNetwork(t *testing.T) {
+	for class, want := range map[Class]bool{
+		OK: false, Refused: true, Unreachable: true, TimeoutConnect: true, TimeoutTLS: true, TLS: true, TimeoutHeader: true,
+		TimeoutTotal: false, TooSlow: false, Reset: true, EOF: true, Protocol: false, HeaderTooLarge: false, Decode: false,
+		Bomb: false, ForbiddenAddress: false, NoIdentity: false, Canceled: false, Other: false,
+	} {
+		if class.Network() != want {
+			t.Errorf("%q: %v", class, !want)
+		}
+	}
+}
+
 func TestIdentityOnWire(t *testing.T) {
 	cfg := Default()
 	cfg.Contact, cfg.From, cfg.AcceptLanguage = "https://example.org/bot", "bot@example.org", "en, *;q=0.5"

@@ -148,6 +148,7 @@ func FuzzResponse(f *testing.F) {
 	for _, s := range []string{
 		okHead + "hello", openHead, "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", "HTTP/1.1 103 Early\r\n\r\n" + okHead + "hello",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Encoding: deflate\r\n\r\nx",
+		"HTTP/0.0 +00\n\r\n", "HTTP/2.0 200 OK\r\n\r\nhello",
 	} {
 		f.Add([]byte(s))
 	}

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http/httptrace"
 	"sync"
@@ -46,6 +47,8 @@ type exchange struct {
 	conn   *conn
 	tap    *tap // nil without capture
 	tapped bool // tap lies on conn
+	h2     bool // conn speaks HTTP/2, whatever the answer claims
+	tries  int
 	fresh  bool
 	got    time.Time // connection given
 	wrote  time.Time // request written
@@ -74,20 +77,33 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 	}
 }
 
-// gotConn runs again where net/http finds an idle connection dead and takes another: the last one counts.
+// maxTries bounds how often net/http sends one request on old connections.
+const maxTries = 3
+
+// gotConn runs again where net/http finds an idle connection dead and takes another: the last one counts. It ends a
+// request that was sent on a fresh connection already: net/http sends it again without end to an HTTP/2 server that
+// resets every stream, each time on a new connection.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
 		return
 	}
+	if x.tries++; x.fresh || x.tries > maxTries {
+		x.cancel(&failure{Protocol, errors.New("server refuses the request again and again")})
+		return
+	}
 	x.untap()
 	x.conn = connUnder(info.Conn)
 	x.fresh = x.conn != nil && !x.conn.taken.Swap(true)
 	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
-	if _, h2 := info.Conn.(*tls.Conn); x.tap != nil && x.conn != nil && !h2 {
+	if _, x.h2 = info.Conn.(*tls.Conn); x.h2 || x.conn == nil {
+		return
+	}
+	// Even without a tap: the request before may not have taken its own away yet.
+	x.conn.tap.Store(x.tap)
+	if x.tap != nil {
 		x.tap.restart()
-		x.conn.tap.Store(x.tap)
 		x.tapped = true
 	}
 }
@@ -153,6 +169,13 @@ func (x *exchange) due(now time.Time) (time.Time, error) {
 	return earliest(next, limit), nil
 }
 
+// overHTTP2 reports the protocol of the connection.
+func (x *exchange) overHTTP2() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.h2
+}
+
 // head starts the first window of MinRate anew: the response head is complete.
 func (x *exchange) head() {
 	x.mu.Lock()
@@ -184,14 +207,17 @@ func (x *exchange) end() Timing {
 		t.Connect, t.TLS = x.conn.connect, x.conn.tls
 	}
 	// The hooks run in different goroutines, so a first byte may be noted before the request that it answers.
-	if !x.wrote.IsZero() {
-		t.Request = max(x.wrote.Sub(x.got), 0)
-	}
-	if !x.first.IsZero() && !x.wrote.IsZero() {
-		t.FirstByte = max(x.first.Sub(x.wrote), 0)
-	}
 	if !x.first.IsZero() {
-		t.LastByte = max(x.last.Sub(x.first), 0)
+		if x.wrote.IsZero() || x.wrote.After(x.first) {
+			x.wrote = x.first
+		}
+		t.LastByte = x.last.Sub(x.first)
+	}
+	if !x.wrote.IsZero() {
+		t.Request = x.wrote.Sub(x.got)
+		if !x.first.IsZero() {
+			t.FirstByte = x.first.Sub(x.wrote)
+		}
 	}
 	return t
 }

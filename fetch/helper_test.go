@@ -48,7 +48,7 @@ type half struct {
 	mu       sync.Mutex
 	wake     *sync.Cond
 	parts    []part
-	size     int // of parts, in bytes
+	size     int  // of parts, in bytes
 	closed   bool // by the writer, or
 	gone     bool // by the reader
 	deadline time.Time

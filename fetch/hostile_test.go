@@ -35,7 +35,9 @@ func TestHostileServers(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	s := func(handle func(net.Conn)) func(context.Context, string, string) (net.Conn, error) { return serve(0, handle) }
+	s := func(handle func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+		return serve(0, handle)
+	}
 	for _, tc := range []struct {
 		name      string
 		url       string
@@ -64,6 +66,7 @@ func TestHostileServers(t *testing.T) {
 		{"garbage", "http:", s(answer("\x00\x01\x02SSH-2.0-OpenSSH\r\n\r\n")), Protocol, "", 0, 0},
 		{"other protocol", "http:", s(answer("220 mail.example ESMTP\r\n")), Protocol, "", 0, 0},
 		{"bad status", "http:", s(answer("HTTP/1.1 abc OK\r\n\r\n")), Protocol, "", 0, 0},
+		{"status zero", "http:", s(answer("HTTP/1.1 000 Nothing\r\nContent-Length: 0\r\n\r\n")), Protocol, "", 0, 0},
 		{"no colon", "http:", s(answer("HTTP/1.1 200 OK\r\nnothing\r\n\r\n")), Protocol, "", 0, 0},
 		{"two lengths", "http:", s(answer("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!")), Protocol, "", 0, 0},
 		{"negative length", "http:", s(answer("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello")), Protocol, "", 0, 0},

@@ -37,6 +37,12 @@ func (c *counters) verdict(v Verdict) {
 	}
 }
 
+func (c *counters) known(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t.Duplicate += uint64(n)
+}
+
 func (c *counters) ended(e Ending, reason string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,6 +19,7 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 		last.robots = &robotsRecord{scheme: task.scheme, body: out.Robots.Body}
 	}
 	f.mu.Unlock()
+	f.ledger.count.known(out.Known)
 	if e.ending != Again {
 		last.finish.pending = task.pending
 	}

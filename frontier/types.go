@@ -151,6 +151,8 @@ type Outcome struct {
 	RetryAfter time.Duration
 	// Links are the URLs found; they are on disk before the task is.
 	Links []Link
+	// Known is the number of further links that the caller knew to be duplicates and left out.
+	Known int
 	// Robots is the answer of a task of that kind.
 	Robots *RobotsOutcome
 }

@@ -4,8 +4,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 )
@@ -29,21 +34,30 @@ func Load(path string) (Config, error) {
 
 // Parse is Load of a text; path is only for errors.
 func Parse(path, text string) (Config, error) {
+	text = strings.TrimPrefix(text, "\uFEFF")
 	c := Default()
-	meta, err := toml.Decode(text, &c)
-	if err != nil {
-		return Config{}, placed(path, text, err)
+	var raw map[string]any
+	if _, err := toml.Decode(text, &raw); err != nil {
+		return Config{}, placed(path, err)
 	}
 	lines := keyLines(text)
 	var errs []error
-	for _, key := range meta.Undecoded() {
-		name := key.String()
-		errs = append(errs, fmt.Errorf("%s:%d: %s: unknown key%s", path, lines.find(name), name, hint(name, lines)))
+	// The parser forgives what an operator would not want forgiven: a duration without a unit, which it takes for
+	// nanoseconds, and keys in another case.
+	checkTable("", raw, reflect.TypeFor[Config](), func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", path, lines.find(key), key, fmt.Sprintf(format, args...)))
+	})
+	if len(errs) > 0 {
+		return Config{}, errors.Join(errs...)
+	}
+	if _, err := toml.Decode(text, &c); err != nil {
+		return Config{}, placed(path, err)
 	}
 	for _, err := range c.Validate() {
-		name, _, _ := strings.Cut(err.Error(), ": ")
-		name, _, _ = strings.Cut(name, "[")
-		errs = append(errs, fmt.Errorf("%s:%d: %w", path, lines.find(name), err))
+		key := leadingKey.FindString(err.Error())
+		name, _, _ := strings.Cut(key, "[")
+		what := strings.TrimLeft(strings.TrimPrefix(err.Error(), key), ": ")
+		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", path, lines.find(name), key, what))
 	}
 	if len(errs) > 0 {
 		return Config{}, errors.Join(errs...)
@@ -51,26 +65,116 @@ func Parse(path, text string) (Config, error) {
 	return c, nil
 }
 
+// leadingKey is the key that an error of a section begins with, an index included.
+var leadingKey = regexp.MustCompile(`^[a-z0-9_.]+(\[\d+\])?`)
+
+// checkTable reports what a table of the file holds that the struct does not, or in another type.
+func checkTable(name string, table map[string]any, t reflect.Type, report func(key, format string, args ...any)) {
+	fields := tomlFields(t)
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		full := strings.TrimPrefix(name+"."+key, ".")
+		field, known := fields[key]
+		_, isTable := table[key].(map[string]any)
+		switch {
+		case known:
+			checkValue(full, table[key], field, report)
+		case isTable:
+			report(full, "unknown section%s", hint(full))
+		default:
+			report(full, "unknown key%s", hint(full))
+		}
+	}
+}
+
+// checkValue reports a value that does not have the type of its field.
+func checkValue(key string, value any, t reflect.Type, report func(key, format string, args ...any)) {
+	want, ok := "", false
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		text, isText := value.(string)
+		_, err := time.ParseDuration(text)
+		want, ok = `a duration in quotes with its unit, like "250ms" or "1h30m"`, isText && err == nil
+	case t.Kind() == reflect.Struct:
+		var table map[string]any
+		if table, ok = value.(map[string]any); ok {
+			checkTable(key, table, t, report)
+		}
+		want = "a section"
+	case t.Kind() == reflect.Map:
+		var table map[string]any
+		if table, ok = value.(map[string]any); ok {
+			for _, k := range slices.Sorted(maps.Keys(table)) {
+				checkValue(key+"."+k, table[k], t.Elem(), report)
+			}
+		}
+		want = "a section"
+	case t.Kind() == reflect.Slice:
+		var list []any
+		if list, ok = value.([]any); ok {
+			for _, v := range list {
+				checkValue(key, v, t.Elem(), report)
+			}
+		}
+		want = "a list in brackets"
+	case t.Kind() == reflect.String:
+		_, ok = value.(string)
+		want = "a text in quotes"
+	case t.Kind() == reflect.Bool:
+		_, ok = value.(bool)
+		want = "true or false"
+	case t.Kind() == reflect.Float64:
+		_, ok = value.(float64)
+		if !ok {
+			_, ok = value.(int64)
+		}
+		want = "a number"
+	default:
+		_, ok = value.(int64)
+		want = "a whole number"
+	}
+	if !ok {
+		report(key, "want %s, got %s", want, shown(value))
+	}
+}
+
+// shown is a value of the file as an error quotes it.
+func shown(value any) string {
+	switch v := value.(type) {
+	case map[string]any, []map[string]any:
+		return "a section"
+	case []any:
+		return "a list"
+	case string:
+		return fmt.Sprintf("%.100q", v)
+	}
+	return fmt.Sprint(value)
+}
+
+// tomlFields are the types of a struct's fields by key, those of embedded structs included.
+func tomlFields(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Anonymous:
+			maps.Copy(fields, tomlFields(f.Type))
+		case f.Tag.Get("toml") != "":
+			fields[f.Tag.Get("toml")] = f.Type
+		}
+	}
+	return fields
+}
+
 // placed gives an error of the parser its file, line and key.
-func placed(path, text string, err error) error {
+func placed(path string, err error) error {
 	var p toml.ParseError
 	if !errors.As(err, &p) {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	what := p.Message
-	if what == "" {
-		// Wrong types carry their message only in the text of the error: "toml: line 3 (last key "a.b"): what".
-		if _, rest, ok := strings.Cut(p.Error(), "): "); ok {
-			what = rest
-		} else {
-			what = p.Error()
-		}
 	}
 	key := p.LastKey
 	if key == "" {
 		key = "syntax"
 	}
-	return fmt.Errorf("%s:%d: %s: %s", path, p.Position.Line, key, what)
+	return fmt.Errorf("%s:%d: %s: %s", path, p.Position.Line, key, p.Message)
 }
 
 // keyPlaces maps dotted keys to the lines where they are set.
@@ -122,15 +226,20 @@ func (p keyPlaces) find(key string) int {
 	return 1
 }
 
-// hint adds what may have been meant, where the key exists in another section.
-func hint(name string, _ keyPlaces) string {
-	last := name[strings.LastIndex(name, ".")+1:]
-	for known := range keyLines(DefaultFile) {
-		if strings.HasSuffix(known, "."+last) {
-			return fmt.Sprintf(" (there is %s)", known)
+// hint adds what may have been meant, where the name exists in other sections.
+func hint(name string) string {
+	last := strings.ToLower(name[strings.LastIndex(name, ".")+1:])
+	var known []string
+	for key := range keyLines(DefaultFile) {
+		if strings.HasSuffix("."+key, "."+last) {
+			known = append(known, key)
 		}
 	}
-	return ""
+	if len(known) == 0 {
+		return ""
+	}
+	slices.Sort(known)
+	return fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
 }
 
 // Text is the configuration as a file of its own, without comments.

@@ -19,6 +19,7 @@ import (
 
 	"proxima/fetch"
 	"proxima/fetch/blocklist"
+	"proxima/fetch/page"
 	"proxima/fetch/resolve"
 	"proxima/fetch/warc"
 	"proxima/frontier"
@@ -126,7 +127,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: rules,
-		Journal: n.journal, WARC: n.warc, Page: cfg.Page, Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+		Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
 }
@@ -270,6 +271,7 @@ func (n *Node) frontierEvent(e frontier.Event) {
 	log := n.journal.Events()
 	switch e.Kind {
 	case frontier.HostDropped:
+		n.loop.Forget()
 		log.Warn(journal.EventHostDropped, journal.KeyHost, e.Host, journal.KeyReason, e.Reason, journal.KeyCount, e.URLs)
 	case frontier.DiskFull:
 		log.Warn(journal.EventDiskFull, journal.KeyDiskFreeBytes, e.Free, journal.KeyReason,

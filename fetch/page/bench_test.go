@@ -26,13 +26,13 @@ func samplePage() []byte {
 
 func BenchmarkParse(b *testing.B) {
 	body := samplePage()
-	if n := len(Parse(body, htmlUTF8, Default()).Links); n != 101 {
+	if n := len(New(Default()).Parse(body, htmlUTF8).Links); n != 101 {
 		b.Fatalf("%d links, want 101", n)
 	}
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		Parse(body, htmlUTF8, Default())
+		New(Default()).Parse(body, htmlUTF8)
 	}
 }
 

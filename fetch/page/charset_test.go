@@ -41,7 +41,7 @@ func TestCharset(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := Parse([]byte(tt.in), tt.contentType, Default())
+			p := New(Default()).Parse([]byte(tt.in), tt.contentType)
 			if p.NotHTML != "" || p.Charset != tt.charset || len(p.Links) != 1 || p.Links[0].Ref != tt.ref {
 				t.Errorf("got %+v, want charset %q, ref %q", p, tt.charset, tt.ref)
 			}
@@ -115,7 +115,7 @@ func TestNotHTML(t *testing.T) {
 		{"text/html", nil, ""},
 	}
 	for _, tt := range tests {
-		p := Parse(tt.in, tt.contentType, Default())
+		p := New(Default()).Parse(tt.in, tt.contentType)
 		if p.NotHTML != tt.want {
 			t.Errorf("%s %.30q: reason %q, want %q", tt.contentType, tt.in, p.NotHTML, tt.want)
 		}

@@ -13,8 +13,10 @@ package page
 import (
 	"bytes"
 	"strings"
+	"sync"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
@@ -81,11 +83,20 @@ type Page struct {
 }
 
 // selector finds the elements that matter, in the order of the document.
-const selector = "a[href], area[href], iframe[src], frame[src], link[href], meta[content], base[href]"
+var selector = cascadia.MustCompile("a[href], area[href], iframe[src], frame[src], link[href], meta[content], base[href]")
+
+// Parser reads pages. It is safe for concurrent use.
+type Parser struct {
+	limits Config
+	trees  sync.Pool // of *tree: what one page needed, the next needs too
+}
+
+// New makes a parser. Limits are taken as Config.Validate passes them.
+func New(limits Config) *Parser { return &Parser{limits: limits} }
 
 // Parse reads a page. contentType is the value of the header, which may be empty. Time and memory are linear in the
-// length of body; body is neither changed nor kept. Limits are taken as Config.Validate passes them.
-func Parse(body []byte, contentType string, limits Config) Page {
+// length of body; body is neither changed nor kept.
+func (ps *Parser) Parse(body []byte, contentType string) Page {
 	if !IsHTML(contentType, body) {
 		return Page{NotHTML: NotHTMLType}
 	}
@@ -93,11 +104,20 @@ func Parse(body []byte, contentType string, limits Config) Page {
 	if isBinary(text) {
 		return Page{NotHTML: NotHTMLData}
 	}
-	t := newTree(limits)
+	limits := ps.limits
+	t, ok := ps.trees.Get().(*tree)
+	if !ok {
+		t = newTree(limits)
+	}
+	defer func() {
+		if t.clear() {
+			ps.trees.Put(t)
+		}
+	}()
 	t.grow(text)
 
 	p := Page{Charset: charset, LinksDropped: t.linksDropped, RefsDropped: t.refsDropped}
-	nodes := goquery.NewDocumentFromNode(t.root).Find(selector).Nodes
+	nodes := goquery.NewDocumentFromNode(t.root).FindMatcher(selector).Nodes
 	if t.links > 0 {
 		p.Links = make([]Link, 0, t.links)
 	}

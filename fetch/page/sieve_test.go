@@ -136,11 +136,11 @@ func FuzzParse(f *testing.F) {
 	cfg := Config{MaxLinks: 5, MaxRefBytes: 20, Agent: "proxima"}
 	f.Fuzz(func(t *testing.T, in []byte, contentType string) {
 		body := bytes.Clone(in)
-		p := Parse(body, contentType, cfg)
+		p := New(cfg).Parse(body, contentType)
 		if !bytes.Equal(in, body) {
 			t.Fatal("the body was changed")
 		}
-		if d := cmp.Diff(p, Parse(body, contentType, cfg)); d != "" {
+		if d := cmp.Diff(p, New(cfg).Parse(body, contentType)); d != "" {
 			t.Errorf("a second reading differs: %s", d)
 		}
 		if len(p.Links) > cfg.MaxLinks || p.LinksDropped > 0 && len(p.Links) < cfg.MaxLinks {
@@ -222,7 +222,7 @@ func TestSparseIsFull(t *testing.T) {
 			}
 			cfg := Default()
 			cfg.MaxLinks = 1 << 20
-			want, got := byFullParse(t, body), Parse(body, htmlUTF8, cfg).Links
+			want, got := byFullParse(t, body), New(cfg).Parse(body, htmlUTF8).Links
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("%s: (-full +sparse)\n%.2000s", path, d)
 			}

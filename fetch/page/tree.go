@@ -14,7 +14,9 @@ const (
 	// maxEscape is how much longer than its text a value may be in the page, because of entities and white space.
 	maxEscape = 16
 	// slab is the number of nodes allocated at once.
-	slab = 32
+	slab = 64
+	// keptSlabs is how many of them a tree keeps for the next page: 50 KiB.
+	keptSlabs = 4
 )
 
 // tree is the sparse tree of a page: the elements that matter as children of one html element, with the attributes
@@ -24,12 +26,53 @@ type tree struct {
 	root   *html.Node // the document
 	body   *html.Node // its only child
 
-	nodes []html.Node // free ones
-	attrs []html.Attribute
+	slabs []*nodes // all of the page; those from used on are free
+	used  int
 
 	links, metas              int
 	based                     bool
 	linksDropped, refsDropped int
+}
+
+// nodes is memory for elements with up to two attributes each; more attributes are taken from the heap.
+type nodes struct {
+	used  int
+	nodes [slab]html.Node
+	attrs [slab][2]html.Attribute
+}
+
+// clear makes the tree fit for another page; it reports whether it is worth keeping.
+func (t *tree) clear() bool {
+	if len(t.slabs) > keptSlabs {
+		return false
+	}
+	for _, s := range t.slabs[:min(t.used+1, len(t.slabs))] {
+		clear(s.nodes[:s.used])
+		clear(s.attrs[:s.used])
+		s.used = 0
+	}
+	t.used, t.links, t.metas, t.based, t.linksDropped, t.refsDropped = 0, 0, 0, false, 0, 0
+	t.body.FirstChild, t.body.LastChild = nil, nil
+	return true
+}
+
+// element returns memory for an element with n attributes.
+func (t *tree) element(n int) *html.Node {
+	if t.used < len(t.slabs) && t.slabs[t.used].used == slab {
+		t.used++
+	}
+	if t.used == len(t.slabs) {
+		t.slabs = append(t.slabs, new(nodes))
+	}
+	s := t.slabs[t.used]
+	node, attrs := &s.nodes[s.used], &s.attrs[s.used]
+	s.used++
+	if n <= len(attrs) {
+		node.Attr = attrs[:n:n]
+	} else {
+		node.Attr = make([]html.Attribute, n)
+	}
+	return node
 }
 
 func newTree(limits Config) *tree {
@@ -106,17 +149,8 @@ func (t *tree) matters(s *sieve) bool {
 
 // add appends the current tag of the sieve to the tree.
 func (t *tree) add(s *sieve, name atom.Atom) {
-	if len(t.nodes) == 0 {
-		t.nodes = make([]html.Node, slab)
-	}
-	if len(t.attrs) < len(s.attrs) {
-		t.attrs = make([]html.Attribute, 2*slab)
-	}
-	n := &t.nodes[0]
-	t.nodes = t.nodes[1:]
+	n := t.element(len(s.attrs))
 	n.Type, n.DataAtom, n.Data = html.ElementNode, name, name.String()
-	n.Attr = t.attrs[:len(s.attrs):len(s.attrs)]
-	t.attrs = t.attrs[len(s.attrs):]
 	for i := range s.attrs {
 		n.Attr[i].Key = s.attrs[i].key.String()
 		n.Attr[i].Val = string(t.trimmed(&s.attrs[i]))
@@ -132,12 +166,25 @@ func (t *tree) trimmed(a *attr) []byte {
 	}
 	if a.text == nil {
 		a.text = a.raw
+		if isPlain(a.raw) {
+			return a.text
+		}
 		if len(a.raw) <= maxEscape*t.limits.MaxRefBytes {
 			a.text = toValid(unescape(a.raw))
 		}
 		a.text = bytes.Trim(a.text, asciiSpace)
 	}
 	return a.text
+}
+
+// isPlain reports that a value means what it says: visible ASCII without a character reference.
+func isPlain(raw []byte) bool {
+	for _, c := range raw {
+		if c <= ' ' || c == '&' || c >= 0x7f {
+			return false
+		}
+	}
+	return raw != nil
 }
 
 const asciiSpace = " \t\n\f\r"

@@ -21,6 +21,7 @@ var benchFiles = []struct{ name, file, path string }{
 	{"wildcards 5000", usual(0, 5000), benchPath},
 	{"hostile: shortest rules", fill("disallow:/%x\n"), benchPath},
 	{"hostile: shortest wildcards", fill("disallow:*%x\n"), "/" + strings.Repeat("g", robots.MaxPathBytes-1)},
+	{"hostile: needless escapes", fill("allow:*%%61%x\n"), "/" + strings.Repeat("g", robots.MaxPathBytes-1)},
 	{"hostile: stars", "user-agent:*\nallow:/a*b\ndisallow: /" + strings.Repeat("*a", robots.MaxBytes/2), "/" + strings.Repeat("a", robots.MaxPathBytes-2) + "b"},
 	{"hostile: regexps", fill("disallow:/*a*a*a*a*a*a*a*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab%x\n"), "/" + strings.Repeat("a", robots.MaxPathBytes-1)},
 	{"hostile: regexps, all run", "user-agent:*\ndisallow:*aaa\n" + fill("disallow:/*a*a*a*a*a*a*a*aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab%x\n"), "/" + strings.Repeat("a", 1000)},

@@ -17,12 +17,6 @@ const (
 	maxRegexpPath = 1 << 10
 )
 
-// rule is one Allow or Disallow line.
-type rule struct {
-	pattern string // normalised
-	allow   bool
-}
-
 // compile builds the one group that the library matches.
 //
 // The library takes the longest match, the first among equals, so Allow rules come first. But it counts a rule with wildcards
@@ -39,12 +33,15 @@ type rule struct {
 // and every wildcard rule for a path beyond maxRegexpPath. Such an Allow counts for nothing; such a Disallow is matched
 // outside of the library, at a cost linear in the path, and wins over every Allow, since the library does not tell how
 // long its own match was. Allow rules take their share of the budget first.
+//
+// The library compares decoded forms only; what an Allow with needless escapes does not spell is taken back by spelt.
 func compile(rules []rule) *Rules {
+	spelt := speltRules(rules)
 	rules = distinct(rules)
 	if len(rules) == 0 {
 		return AllowAll()
 	}
-	r := &Rules{}
+	r := &Rules{spelt: spelt}
 	budget := wildBudget
 	var all, plain strings.Builder
 	for _, allow := range []bool{true, false} {

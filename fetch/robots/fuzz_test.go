@@ -56,6 +56,8 @@ func FuzzRules(f *testing.F) {
 	f.Add("-/a +/a*b -/a$b +/$ -/%62.*", "/a$b")
 	f.Add("-* +/*.?(+)[] -/%2a*%24", "/*$")
 	f.Add("-%b +/%b*", "%b$")
+	f.Add("-/ +/%61b -/%61b/ +/ab +/%61*%62$", "/%61b")
+	f.Add("-/ +/é*a -/*é/ +/%62é", "/éa")
 	f.Add("-/aa +/*a -/a*a*a*a$ +a", "/aaaa")
 	f.Fuzz(func(t *testing.T, spec, path string) {
 		if len(spec) > 200 || len(path) > 60 {
@@ -87,14 +89,17 @@ func FuzzRules(f *testing.F) {
 		if robots.Parse([]byte(turned.String()), "foobot").Allowed(path) != r.Allowed(path) {
 			t.Errorf("the order matters for %q:\n%s", path, file.String())
 		}
-		for i, l := range rules {
+		for _, l := range rules {
 			// Alone, a rule that does not tie the end covers all that begins with a path that it covers.
 			alone := robots.Parse([]byte("user-agent: *\ndisallow: "+l.pattern), "foobot")
 			if !strings.HasSuffix(l.pattern, "$") && !alone.Allowed(path) && alone.Allowed(path+"z/?z") {
 				t.Errorf("%q covers %q but not what begins with it", l.pattern, path)
 			}
+			if naiveNeedless(l.pattern) {
+				continue
+			}
 			// An Allow wins over a Disallow of the same text.
-			both := robots.Parse([]byte(file.String()+"disallow: "+rules[i].pattern+"\nallow: "+rules[i].pattern), "foobot")
+			both := robots.Parse([]byte(file.String()+"disallow: "+l.pattern+"\nallow: "+l.pattern), "foobot")
 			if r.Allowed(path) && !both.Allowed(path) {
 				t.Errorf("Allow %q loses to its Disallow for %q", l.pattern, path)
 			}
@@ -125,28 +130,50 @@ type naiveRule struct {
 }
 
 // naiveAllowed is RFC 9309 section 2.2.2 word by word: of the rules that match, the one with the most octets; Allow among
-// equals.
+// equals. To this comes what the package says of needless escapes in an Allow, and of raw octets in a path: the answer must
+// be the same for octets that no rule holds.
 func naiveAllowed(rules []naiveRule, path string) bool {
+	decoded, written := naiveTokens(path, false, false), naiveTokens(path, false, true)
+	raw := strings.ContainsFunc(path, func(c rune) bool { return c >= 0x80 })
+	return naiveVerdict(rules, decoded, written) && (!raw || naiveVerdict(rules, written, nil))
+}
+
+// naiveVerdict tells what the rules say to a path; written is the path as spelt, nil where needless escapes do not matter.
+func naiveVerdict(rules []naiveRule, path, written []string) bool {
 	best, verdict := -1, true
 	for _, l := range rules {
-		pattern := naiveTokens(l.pattern, true)
-		for len(pattern) > 0 && pattern[len(pattern)-1] == "*" {
-			pattern = pattern[:len(pattern)-1]
-		}
-		if len(pattern) == 0 || pattern[0] != "*" && pattern[0] != "/" {
-			pattern = append([]string{"/"}, pattern...)
-		}
+		pattern := naivePattern(l.pattern, false)
 		octets := 0
 		for i, token := range pattern {
 			if token != "*" || pattern[i-min(i, 1)] != "*" || i == 0 {
 				octets += len(token)
 			}
 		}
-		if naiveMatch(pattern, naiveTokens(path, false)) && (octets > best || octets == best && l.allow) {
+		if l.allow && written != nil && naiveNeedless(l.pattern) && !naiveMatch(naivePattern(l.pattern, true), written) {
+			continue
+		}
+		if naiveMatch(pattern, path) && (octets > best || octets == best && l.allow) {
 			best, verdict = octets, l.allow
 		}
 	}
 	return verdict
+}
+
+// naivePattern spells a rule, less the wildcards at its end.
+func naivePattern(rule string, written bool) []string {
+	pattern := naiveTokens(rule, true, written)
+	for len(pattern) > 0 && pattern[len(pattern)-1] == "*" {
+		pattern = pattern[:len(pattern)-1]
+	}
+	if len(pattern) == 0 || pattern[0] != "*" && pattern[0] != "/" {
+		pattern = append([]string{"/"}, pattern...)
+	}
+	return pattern
+}
+
+// naiveNeedless reports whether a rule holds escapes of unreserved octets.
+func naiveNeedless(rule string) bool {
+	return len(naiveTokens(rule, true, true)) != len(naiveTokens(rule, true, false))
 }
 
 func naiveMatch(pattern, path []string) bool {
@@ -162,7 +189,8 @@ func naiveMatch(pattern, path []string) bool {
 }
 
 // naiveTokens spells one octet a token. "*" and a "$" mean the special characters; the literal ones are spelt %2A and %24.
-func naiveTokens(s string, pattern bool) (tokens []string) {
+// Written, escapes of unreserved octets stay, and raw octets beyond ASCII in a path are "raw", which no rule holds.
+func naiveTokens(s string, pattern, written bool) (tokens []string) {
 	for i := 0; i < len(s); i++ {
 		c, escaped := s[i], false
 		if c == '%' && i+2 < len(s) {
@@ -172,7 +200,9 @@ func naiveTokens(s string, pattern bool) (tokens []string) {
 		}
 		unreserved := strings.IndexByte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~", c) >= 0
 		switch {
-		case unreserved:
+		case written && !pattern && !escaped && c >= 0x80:
+			tokens = append(tokens, "raw")
+		case unreserved && !(escaped && written):
 			tokens = append(tokens, string(c))
 		case pattern && !escaped && (c == '*' || c == '$' && i == len(s)-1):
 			tokens = append(tokens, string(c))

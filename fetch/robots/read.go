@@ -83,12 +83,9 @@ func (f *file) addRule(g open, path []byte, allow bool) {
 	if len(path) == 0 || !g.named && !g.others {
 		return
 	}
-	added := []rule{{normalPattern(string(path)), allow}}
-	if allow {
-		page := strings.TrimSuffix(added[0].pattern, endMark)
-		if dir, ok := strings.CutSuffix(page, "/index\x0ehtml"); ok {
-			added = append(added, rule{dir + "/" + endMark, true})
-		}
+	added := []rule{newRule(string(path), allow)}
+	if dir, ok := added[0].directory(); ok {
+		added = append(added, dir)
 	}
 	if g.named {
 		f.named.rules = append(f.named.rules, added...)

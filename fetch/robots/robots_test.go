@@ -40,7 +40,21 @@ var cases = []struct{ name, file, paths string }{
 	{"no early match of the alphabet", "user-agent: *\ndisallow: /%1B\ndisallow: /%1a\ndisallow: /%0Ex", "!/%1b /.x !/%1A /"},
 	{"%-case", "user-agent: *\ndisallow: /%c3%a9", "!/%C3%A9 !/%c3%A9"},
 	{"octets beyond ASCII", "user-agent: *\ndisallow: /é\ndisallow: /\xff", "!/%C3%A9 !/é !/%ff"},
+	{"no Allow names raw octets", "user-agent: *\ndisallow: /\nallow: /a/é\nallow: /b/%c3%a9", "/a/%C3%A9 !/a/é /b/%C3%A9 !/b/é"},
+	{"an Allow works around raw octets", "user-agent: *\ndisallow: /\nallow: /a/\nallow: /b*c$", "/a/é /b/é/c !/b/é !/é"},
+	{"a Disallow works around raw octets", "user-agent: *\ndisallow: /a/\ndisallow: /*?q=é&", "!/a/é !/é?q=é& /é?q=é /é"},
 	{"unreserved octets are decoded", "user-agent: *\ndisallow: /%62%61%7A\ndisallow: /~joe", "!/baz !/b%61z !/%7ejoe"},
+	{"unreserved octets of a path are decoded", "user-agent: *\ndisallow: /\nallow: /baz", "/baz /%62%61z /b%61%7a"},
+	{"an Allow with needless escapes allows what it spells", "user-agent: *\ndisallow: /\nallow: /b%61%7a", "/b%61%7A/x /b%61%7a !/baz !/%62az !/%62%61%7A !/ba%7A"},
+	{"such an Allow changes no other rule", "user-agent: *\nallow: /%7Ex\ndisallow: /\nallow: /%7e\nallow: /b\ndisallow: /%62%61", "/%7e !/~ /bx /%62x !/ba !/%62a"},
+	{"such an Allow is as long as its octets", "user-agent: *\nallow: /%62%61%7A\ndisallow: /baz/a", "!/%62%61%7A/a /%62%61%7A/b"},
+	{"what such an Allow would overrule counts", "user-agent: *\ndisallow: /b\nallow: /b%61", "!/ba /b%61 !/%62a !/%62%61"},
+	{"such an Allow and its own Disallow", "user-agent: *\ndisallow: /b%61\nallow: /b%61", "!/ba /b%61"},
+	{"such an Allow and one without", "user-agent: *\ndisallow: /\nallow: /b%61\nallow: /ba", "/ba /b%61 /%62a"},
+	{"such an Allow spelt two ways", "user-agent: *\ndisallow: /\nallow: /b%61\nallow: /%62a", "!/ba /b%61 /%62a !/%62%61"},
+	{"such an Allow with a wildcard", "user-agent: *\ndisallow: /\nallow: /*.%70hp$", "/a.%70hp !/a.php !/a.%70hpx /%61.%70hp"},
+	{"such an Allow and raw octets", "user-agent: *\ndisallow: /\nallow: /%62*%61\nallow: /c%61é", "!/%62é%61 !/bé%61 /c%61%c3%a9 !/c%61é"},
+	{"such an Allow of index.html", "user-agent: *\ndisallow: /\nallow: /%61/index.html\nallow: /b/index%2Ehtml", "/%61/ /%61/index.html !/a/ !/%61/x !/b/ /b/index%2ehtml"},
 	{"reserved octets are not decoded", "user-agent: *\ndisallow: /a%2Fb\ndisallow: /c?", "!/a%2fb /a/b /c%3F !/c?x"},
 	{"octets that URLs encode", "user-agent: *\ndisallow: /a b\ndisallow: /{id}\ndisallow: /it's", "!/a%20b !/%7Bid%7D !/it%27s !/it's"},
 	{"percent signs that escape nothing", "user-agent: *\ndisallow: /100%\ndisallow: /a*%", "!/100% !/100%x !/100%20 !/a/%20"},
@@ -82,7 +96,7 @@ func TestAllowed(t *testing.T) {
 			for _, path := range strings.Fields(c.paths) {
 				path, refused := strings.CutPrefix(path, "!")
 				if r.Allowed(path) == refused {
-					t.Errorf("%s (line end %q): Allowed(%q) = %v", c.name, eol, path, !refused)
+					t.Errorf("%s (line end %q): Allowed(%q) = %v", c.name, eol, path, refused)
 				}
 			}
 		}

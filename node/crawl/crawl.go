@@ -32,7 +32,7 @@ type Deps struct {
 	Rules     *identity.Rules
 	Journal   *journal.Journal
 	WARC      *warc.Writer // nil: pages are discarded once their links are read
-	Page      page.Config
+	Page      *page.Parser
 	Sitemap   sitemap.Config
 	// Agent is the product token that robots.txt files are read for.
 	Agent string
@@ -45,14 +45,18 @@ type Loop struct {
 	cfg    Config
 	deps   Deps
 	robots *robotsCache
+	known  *known
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
 }
 
 // New makes a loop; Run starts it.
 func New(cfg Config, deps Deps) *Loop {
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), enough: make(chan struct{})}
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{})}
 }
+
+// Forget must be called when the frontier drops a host: links to it are offered again.
+func (l *Loop) Forget() { l.known.forget() }
 
 // Stats says what was downloaded so far.
 func (l *Loop) Stats() Stats { return l.stats.snapshot() }
@@ -198,17 +202,21 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
 	defer res.Release()
 	out := judge(&res, time.Now())
 	found := 0
+	var page gather
 	switch {
 	case task.Kind == frontier.Robots:
 		l.readRobots(task, &res, &out)
 	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
 		found = l.readSitemap(task, &res, &out)
 	case out.Ending == frontier.Done:
-		found = l.readPage(task, &res, &out)
+		found, page = l.readPage(task, &res, &out)
 	}
 	fin, err := l.deps.Frontier.Finish(keep, task, out)
 	if err != nil {
 		return err
+	}
+	if fin.Refused == 0 && len(page.keys) > 0 {
+		page.shelf.add(page.keys) // only now: what is remembered is on disk
 	}
 	l.record(task, &res, out, fin, found)
 	return nil

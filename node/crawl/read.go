@@ -16,6 +16,9 @@ type gather struct {
 	loop  *Loop
 	links []frontier.Link
 	drops map[string]int
+	known int // references that the frontier is known to have
+	keys  []uint64
+	shelf *shelf // where the keys belong
 	last  string // host asked about last, and the blocklist's answer: most links of a page stay at home
 	rule  string
 }
@@ -41,6 +44,20 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 	g.links = append(g.links, frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
 }
 
+// addLink is add for a link of a page, which is likely to stand on other pages too.
+func (g *gather) addLink(from origin, base identity.URL, ref string, depth uint8) {
+	key, ok := from.key(ref)
+	if ok && from.shelf.has(key) {
+		g.known++
+		return
+	}
+	n := len(g.links)
+	g.add(base, ref, depth, 0, false)
+	if ok && len(g.links) > n {
+		g.keys = append(g.keys, key)
+	}
+}
+
 func (g *gather) drop(reason string) {
 	if g.drops == nil {
 		g.drops = make(map[string]int)
@@ -52,24 +69,24 @@ func next(depth uint8) uint8 { return min(depth, 254) + 1 }
 
 // readPage takes the links of a page, or the target of a redirect, into the outcome. It returns how many references
 // it saw.
-func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) int {
-	g := gather{loop: l}
-	defer func() { out.Links = g.links; l.dropLinks(g.drops) }()
+func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) (found int, g gather) {
+	g = gather{loop: l}
+	defer func() { out.Links, out.Known = g.links, g.known; l.dropLinks(g.drops) }()
 	if res.Location != "" && res.Status >= 300 && res.Status < 400 {
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to where it leads.
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), false)
-		return 1
+		return 1, g
 	}
 	if res.Status != http.StatusOK {
-		return 0
+		return 0, g
 	}
 	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
 	if nofollow {
-		return 0
+		return 0, g
 	}
-	p := page.Parse(res.Body, res.Header.Get("Content-Type"), l.deps.Page)
+	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"))
 	if p.NoFollow {
-		return 0
+		return 0, g
 	}
 	base := task.URL
 	if p.Base != "" {
@@ -77,17 +94,19 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 			base = u
 		}
 	}
+	from := l.known.origin(base)
+	g.shelf = from.shelf
 	for _, link := range p.Links {
 		if link.NoFollow {
 			g.drop("nofollow")
 			continue
 		}
-		g.add(base, link.Ref, next(task.Depth), 0, false)
+		g.addLink(from, base, link.Ref, next(task.Depth))
 	}
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
 		l.dropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
 	}
-	return len(p.Links) + p.LinksDropped
+	return len(p.Links) + p.LinksDropped, g
 }
 
 // readSitemap takes the URLs of a sitemap, or of its children, into the outcome.

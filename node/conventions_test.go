@@ -1,0 +1,173 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const maxLines = 500
+
+// conventionFaults are what one file does that the project does not do.
+func conventionFaults(s source) []string {
+	var faults []string
+	report := func(at, format string, args ...any) {
+		faults = append(faults, at+": "+fmt.Sprintf(format, args...))
+	}
+	for i, line := range bytes.Split(s.text, []byte("\n")) {
+		if machinePath.Match(line) {
+			report(fmt.Sprintf("%s:%d", s.path, i+1), "a path of one machine")
+		}
+	}
+	if s.tree == nil {
+		return faults
+	}
+	if n := bytes.Count(s.text, []byte("\n")); n > maxLines {
+		report(s.path, "%d lines, more than %d", n, maxLines)
+	}
+	if s.isTest() {
+		return faults
+	}
+	for _, d := range s.tree.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "init" {
+				report(s.at(d), "func init")
+			}
+		case *ast.GenDecl:
+			if d.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range d.Specs {
+				if v := spec.(*ast.ValueSpec); mutable(d, v) {
+					report(s.at(v), "variable %s of the package can change", v.Names[0])
+				}
+			}
+		}
+	}
+	if pure(s.dir()) {
+		ast.Inspect(s.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				report(s.at(n), "%s is pure and starts a goroutine", s.dir())
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && clock[n.Sel.Name] {
+					report(s.at(n), "%s is pure and reads the clock", s.dir())
+				}
+			}
+			return true
+		})
+	}
+	return faults
+}
+
+// machinePath finds paths of the machine that somebody worked on.
+var machinePath = regexp.MustCompile(`(^|[\s"'=(:` + "`" + `])/(work|root|home/\w+)/`)
+
+var clock = map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true,
+	"Tick": true, "NewTicker": true, "NewTimer": true}
+
+// mutable says whether a variable of a package is, by its form, made to change: a map, a channel, a pointer, or
+// nothing yet. Only what the linker embeds begins as nothing.
+func mutable(d *ast.GenDecl, v *ast.ValueSpec) bool {
+	if v.Names[0].Name == "_" {
+		return false // an assertion of types
+	}
+	if len(v.Values) == 0 {
+		for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
+			if doc != nil && strings.HasPrefix(doc.List[len(doc.List)-1].Text, "//go:embed ") {
+				return false
+			}
+		}
+		return true
+	}
+	for _, x := range v.Values {
+		switch x := x.(type) {
+		case *ast.CompositeLit:
+			switch kind := x.Type.(type) {
+			case *ast.MapType:
+				return true
+			case *ast.SelectorExpr: // sync.Mutex{}, atomic.Int64{}, http.Client{}
+				if p, ok := kind.X.(*ast.Ident); ok && (p.Name == "sync" || p.Name == "atomic" || p.Name == "http") {
+					return true
+				}
+			}
+		case *ast.UnaryExpr:
+			if lit, ok := x.X.(*ast.CompositeLit); ok && x.Op == token.AND && !errorType(lit.Type) {
+				return true
+			}
+		case *ast.CallExpr:
+			if f, ok := x.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "new") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// errorType says whether a type is, by its name, that of an error: those are compared by their pointers.
+func errorType(x ast.Expr) bool {
+	name, ok := x.(*ast.Ident)
+	return ok && (strings.HasSuffix(strings.ToLower(name.Name), "error") || name.Name == "failure")
+}
+
+func TestConventions(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, fault := range conventionFaults(s) {
+			t.Error(fault)
+		}
+		if s.tree == nil || s.isTest() {
+			continue
+		}
+		want := "Package " + s.tree.Name.Name + " "
+		if s.tree.Name.Name == "main" {
+			want = "Command "
+		}
+		documented[s.dir()] = documented[s.dir()] || strings.HasPrefix(s.tree.Doc.Text(), want)
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file opens with a comment \"Package ...\" (\"Command ...\" for a program)", dir)
+		}
+	}
+}
+
+func TestConventionFaultsAreFound(t *testing.T) {
+	long := "package made\n" + strings.Repeat("\n", maxLines)
+	for _, c := range []struct {
+		name, file, text string
+		want             bool
+	}{
+		{"init", "fetch/made.go", "package made\nfunc init() {}", true},
+		{"method init", "fetch/made.go", "package made\nfunc (t T) init() {}\ntype T int", false},
+		{"map", "fetch/made.go", "package made\nvar m = map[string]int{}", true},
+		{"make", "fetch/made.go", "package made\nvar (\n\tm = make(chan int)\n)", true},
+		{"new", "fetch/made.go", "package made\nvar n = new(int)", true},
+		{"pointer", "fetch/made.go", "package made\nvar p = &T{}\ntype T struct{}", true},
+		{"nothing yet", "fetch/made.go", "package made\nvar n int", true},
+		{"mutex", "fetch/made.go", "package made\nimport \"sync\"\nvar mu = sync.Mutex{}", true},
+		{"embedded", "fetch/made.go", "package made\nimport _ \"embed\"\n//go:embed x\nvar x string", false},
+		{"error", "fetch/made.go", "package made\nimport \"errors\"\nvar e = errors.New(\"e\")", false},
+		{"pointer to an error", "fetch/made.go", "package made\nvar e = &failure{}\ntype failure struct{}", false},
+		{"table", "fetch/made.go", "package made\nvar t = []string{\"a\"}", false},
+		{"assertion", "fetch/made.go", "package made\nvar _ I = (*T)(nil)\ntype I any\ntype T int", false},
+		{"in a test", "fetch/made_test.go", "package made\nvar m = map[string]int{}", false},
+		{"goroutine in a pure room", "assign/made.go", "package made\nfunc f() { go f() }", true},
+		{"clock in a pure room", "ncoord/made.go", "package made\nimport \"time\"\nvar t = time.Now()", true},
+		{"duration in a pure room", "ncoord/made.go", "package made\nimport \"time\"\nconst t = time.Second", false},
+		{"path", "fetch/made.go", "package made\nconst p = \"" + "/ro" + "ot/x\"", true},
+		{"path in a test", "fetch/made_test.go", "package made\n// see " + "/wo" + "rk/x", true},
+		{"path of a URL", "fetch/made.go", "package made\nconst p = \"http://example.org" + "/wo" + "rk/x\"", false},
+		{"long", "fetch/made.go", long, true},
+		{"long enough", "fetch/made.go", long[:len(long)-1], false},
+	} {
+		if got := conventionFaults(parsed(t, c.file, c.text)); (len(got) > 0) != c.want {
+			t.Errorf("%s: %q, want a fault: %v", c.name, got, c.want)
+		}
+	}
+}

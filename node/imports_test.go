@@ -1,0 +1,128 @@
+package node_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "proxima/"
+
+// within says whether a package is a room or lies in it.
+func within(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
+
+// mayImport says whether a package of the project may import another; both are paths within the module.
+func mayImport(from, to string) bool {
+	switch {
+	case within(from, "cmd") || within(from, "scripts"):
+		return true
+	case within(from, "node/journal"):
+		return within(to, "node/journal")
+	case within(from, "node"):
+		for _, room := range []string{"node", "frontier", "fetch", "assign", "ncoord"} {
+			if within(to, room) {
+				return true
+			}
+		}
+		return false
+	case from == "assign" || within(from, "assign"):
+		return within(to, "assign") || within(to, "ncoord")
+	case from == "fetch" || from == "frontier":
+		return within(to, from)
+	}
+	// What lies in fetch or frontier, and ncoord, is a leaf.
+	room, rest, _ := strings.Cut(from, "/")
+	if part, _, ok := strings.Cut(rest, "/"); ok || part != "" {
+		room += "/" + part
+	}
+	return within(to, room)
+}
+
+// impure are the packages of the standard library that code without input, output, log and goroutines does not need.
+func impure(pkg string) bool {
+	switch pkg {
+	case "net", "net/http", "io/fs", "syscall", "unsafe":
+		return true
+	}
+	for _, p := range []string{"os", "log", "sync", "runtime"} {
+		if within(pkg, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// pure says whether a package must be a function of its arguments.
+func pure(pkg string) bool { return within(pkg, "assign") || within(pkg, "ncoord") }
+
+// importFaults are the imports that the order of the rooms forbids.
+func importFaults(s source) []string {
+	var faults []string
+	if s.tree == nil || s.isTest() {
+		return nil
+	}
+	for _, spec := range s.tree.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser would not have let it through
+		}
+		to, own := strings.CutPrefix(name, module)
+		switch {
+		case own && !mayImport(s.dir(), to):
+			faults = append(faults, fmt.Sprintf("%s: %s must not import %s", s.at(spec), s.dir(), to))
+		case pure(s.dir()) && impure(name):
+			faults = append(faults, fmt.Sprintf("%s: %s is pure and must not import %s", s.at(spec), s.dir(), name))
+		}
+	}
+	return faults
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, fault := range importFaults(s) {
+			t.Error(fault)
+		}
+	}
+}
+
+func TestImportFaultsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		file, imports string
+		want          bool
+	}{
+		{"node/made_up.go", "proxima/frontier/identity", false},
+		{"node/made_up.go", "proxima/cmd/proxima", true},
+		{"node/made_up.go", "proxima/scripts/generate/config", true},
+		{"node/crawl/made_up.go", "proxima/node/journal", false},
+		{"node/journal/made_up.go", "proxima/node", true},
+		{"node/journal/made_up.go", "proxima/fetch", true},
+		{"nodes/made_up.go", "proxima/node", true},
+		{"frontier/made_up.go", "proxima/frontier/identity", false},
+		{"frontier/made_up.go", "proxima/fetch/robots", true},
+		{"frontier/made_up.go", "proxima/node/journal", true},
+		{"frontier/identity/made_up.go", "proxima/frontier", true},
+		{"fetch/made_up.go", "proxima/fetch/warc", false},
+		{"fetch/made_up.go", "proxima/frontier/identity", true},
+		{"fetch/page/made_up.go", "proxima/fetch/robots", true},
+		{"fetch/page/made_up.go", "proxima/fetch", true},
+		{"fetch/page/made_up.go", "proxima/fetch/page/pagetest", false},
+		{"assign/made_up.go", "proxima/ncoord", false},
+		{"assign/made_up.go", "proxima/node/journal", true},
+		{"assign/made_up.go", "sync", true},
+		{"assign/made_up.go", "time", false},
+		{"ncoord/made_up.go", "proxima/assign", true},
+		{"ncoord/made_up.go", "net/netip", false},
+		{"ncoord/made_up.go", "net", true},
+		{"ncoord/made_up.go", "log/slog", true},
+		{"ncoord/made_up.go", "os/exec", true},
+		{"ncoord/made_up_test.go", "os", false},
+		{"cmd/proxima/made_up.go", "proxima/frontier", false},
+		{"scripts/made/up.go", "proxima/node", false},
+	} {
+		s := parsed(t, c.file, fmt.Sprintf("package made\nimport _ %q\n", c.imports))
+		if got := importFaults(s); (len(got) > 0) != c.want {
+			t.Errorf("%s imports %s: %q, want a fault: %v", c.file, c.imports, got, c.want)
+		}
+	}
+}

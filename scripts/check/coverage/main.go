@@ -1,0 +1,105 @@
+// Command coverage crawls real documentation with Proxima and with wget2, and explains every difference.
+//
+// It serves the sites of scripts/site.sh, lets both crawl them from the same seeds, and compares what nginx's log says
+// that each was given. A third reading, its own, follows the links of the same pages by a simple scan: it gives the
+// reasons, and finds what both crawlers may miss. Exit codes: 0 every difference is explained, 1 some is not,
+// 2 wrong usage, 3 something is not installed. Run it from the root of the repository: go run ./scripts/check/coverage
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+// missing is the error of something that is not installed: exit code 3.
+type missing struct{ error }
+
+func main() {
+	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima where empty")
+	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
+	port := flag.Int("port", 8190, "`port` of the sites")
+	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
+	dir := flag.String("dir", "", "`directory` for logs and data, kept afterwards; a temporary one where empty")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, *limit)
+	defer cancel()
+	ok, err := check(ctx, *proxima, *site, *port, *dir)
+	var m missing
+	switch {
+	case errors.As(err, &m):
+		fmt.Fprintln(os.Stderr, "coverage:", err)
+		os.Exit(3)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "coverage:", err)
+		os.Exit(1)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+// check makes the three readings and reports.
+func check(ctx context.Context, proxima, script string, port int, dir string) (ok bool, err error) {
+	if _, err := exec.LookPath("wget2"); err != nil {
+		return false, missing{errors.New("wget2 is missing: apt-get install wget2")}
+	}
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "proxima-coverage-"); err != nil {
+			return false, fmt.Errorf("make directory: %w", err)
+		}
+		defer os.RemoveAll(dir)
+	} else if err = os.MkdirAll(dir, 0o755); err != nil {
+		return false, fmt.Errorf("make directory: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, fmt.Errorf("find directory: %w", err)
+	}
+	if proxima == "" {
+		proxima = filepath.Join(dir, "proxima")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", proxima, "./cmd/proxima").CombinedOutput(); err != nil {
+			return false, fmt.Errorf("build proxima: %w\n%s", err, out)
+		}
+	}
+	s, err := startSite(ctx, script, filepath.Join(dir, "site"), port)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+
+	began := time.Now()
+	if err := runProxima(ctx, proxima, dir, s); err != nil {
+		return false, err
+	}
+	middle := time.Now()
+	if err := runWget(ctx, dir, s); err != nil {
+		return false, err
+	}
+	end := time.Now()
+	log, err := s.log()
+	if err != nil {
+		return false, err
+	}
+	p, w := readingOf(log, "Proxima/"), readingOf(log, "wget2/")
+	if len(p.pages) == 0 || len(w.pages) == 0 {
+		return false, fmt.Errorf("compare crawls: %d pages by Proxima, %d by wget2: nothing to compare", len(p.pages), len(w.pages))
+	}
+	own, err := readLinks(ctx, s, p, w)
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("Proxima crawled for %.1f s, wget2 for %.1f s (each as it comes: no comparison of speed).\n\n",
+		middle.Sub(began).Seconds(), end.Sub(middle).Seconds())
+	return report(os.Stdout, p, w, own), nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// gate is the address under which scripts/site.sh serves every host: the HTTP proxy of programs without static names.
+const gate = "127.0.2.9"
+
+// site is the running sites.
+type site struct {
+	script, dir string
+	port        int
+	seeds       []string
+	client      *http.Client
+}
+
+func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.script, args...)
+	cmd.Env = append(os.Environ(), "SITE_PORT="+strconv.Itoa(s.port))
+	return cmd
+}
+
+func startSite(ctx context.Context, script, dir string, port int) (*site, error) {
+	s := &site{script: script, dir: dir, port: port}
+	cmd := s.command(ctx, "start", dir)
+	// What runs on in the background would hold a pipe open: the script gets our own error output.
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		var e *exec.ExitError
+		if errors.As(err, &e) && e.ExitCode() == 3 {
+			return nil, missing{fmt.Errorf("start sites: %w", err)}
+		}
+		return nil, fmt.Errorf("start sites: %w", err)
+	}
+	urls, err := s.command(ctx, "urls").Output()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("list seeds: %w", err), s.stop())
+	}
+	s.seeds = strings.Fields(string(urls))
+	proxy := &url.URL{Scheme: "http", Host: gate + ":" + strconv.Itoa(port)}
+	s.client = &http.Client{
+		Transport:     &http.Transport{Proxy: http.ProxyURL(proxy), DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       10 * time.Second,
+	}
+	return s, nil
+}
+
+func (s *site) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	if err := s.command(ctx, "stop", s.dir).Run(); err != nil {
+		return fmt.Errorf("stop sites: %w", err)
+	}
+	return nil
+}
+
+// entry is a line of nginx's log.
+type entry struct {
+	Host, URI, Type, Agent, Location string
+	Status                           int
+}
+
+func (s *site) log() ([]entry, error) {
+	f, err := os.Open(filepath.Join(s.dir, "access.log"))
+	if err != nil {
+		return nil, fmt.Errorf("read access log: %w", err)
+	}
+	defer f.Close()
+	var all []entry
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("read access log: %w in %q", err, lines.Text())
+		}
+		all = append(all, e)
+	}
+	return all, lines.Err()
+}
+
+// reading is what one program was given. URLs are written as host and request target: "python.test/glossary.html".
+type reading struct {
+	pages  map[string]bool // answered with 200 and HTML
+	others map[string]bool // answered with 200 and another type
+	asked  map[string]int  // all requests but those for robots.txt
+	early  []string        // asked before the host's robots.txt
+}
+
+func readingOf(log []entry, agent string) reading {
+	r := reading{pages: map[string]bool{}, others: map[string]bool{}, asked: map[string]int{}}
+	robots := map[string]bool{}
+	for _, e := range log {
+		if !strings.HasPrefix(e.Agent, agent) {
+			continue
+		}
+		if e.URI == "/robots.txt" {
+			robots[e.Host] = true
+			continue
+		}
+		u := e.Host + e.URI
+		r.asked[u]++
+		if !robots[e.Host] {
+			r.early = append(r.early, u)
+		}
+		switch {
+		case e.Status != http.StatusOK:
+		case strings.HasPrefix(e.Type, "text/html"):
+			r.pages[u] = true
+		default:
+			r.others[u] = true
+		}
+	}
+	return r
+}
+
+func runProxima(ctx context.Context, program, dir string, s *site) error {
+	config, err := s.command(ctx, "config").Output()
+	if err != nil {
+		return fmt.Errorf("write config: %w", err)
+	}
+	file, data := filepath.Join(dir, "proxima.toml"), filepath.Join(dir, "data")
+	if err := os.WriteFile(file, config, 0o644); err != nil {
+		return fmt.Errorf("write config: %w", err)
+	}
+	if err := os.RemoveAll(data); err != nil { // what an earlier crawl has done would not be asked for again
+		return fmt.Errorf("clear data: %w", err)
+	}
+	args := append([]string{"node", "-config", file, "-data", data, "-quiet"}, s.seeds...)
+	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("run proxima: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func runWget(ctx context.Context, dir string, s *site) error {
+	into := filepath.Join(dir, "wget2")
+	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o755)); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	proxy := "http://" + gate + ":" + strconv.Itoa(s.port)
+	// Without --span-hosts it keeps to the hosts of the seeds. https, too, goes to the gate, which refuses it: nothing
+	// leaves the machine.
+	args := append([]string{"--no-config", "--quiet", "--http-proxy=" + proxy, "--https-proxy=" + proxy,
+		"--recursive", "--level=inf", "--robots=on", "--tries=1", "--max-threads=4"}, s.seeds...)
+	cmd := exec.CommandContext(ctx, "wget2", args...)
+	cmd.Dir = into
+	out, err := cmd.CombinedOutput()
+	var e *exec.ExitError
+	if errors.As(err, &e) && e.ExitCode() == 8 { // some answer was an error: there are dead links
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("run wget2: %w\n%s", err, out)
+	}
+	return nil
+}
