@@ -215,8 +215,10 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
 	if err != nil {
 		return err
 	}
-	if fin.Refused == 0 && len(page.keys) > 0 {
-		page.shelf.add(page.keys) // only now: what is remembered is on disk
+	if fin.Refused == 0 {
+		for _, r := range page.fresh { // only now: what is remembered is on disk
+			r.remember()
+		}
 	}
 	l.record(task, &res, out, fin, found)
 	return nil

@@ -27,13 +27,15 @@ const (
 	shelfSlots = 4096
 )
 
-func (s *shelf) has(key uint64) bool { return s[key%shelfSlots].Load() == key }
-
-func (s *shelf) add(keys []uint64) {
-	for _, key := range keys {
-		s[key%shelfSlots].Store(key)
-	}
+// reference is what a link is remembered by: where, and a hash of what it leads to.
+type reference struct {
+	shelf *shelf
+	key   uint64
 }
+
+func (r reference) known() bool { return r.shelf[r.key%shelfSlots].Load() == r.key }
+
+func (r reference) remember() { r.shelf[r.key%shelfSlots].Store(r.key) }
 
 // forget empties the cache: URLs that the frontier had may be gone.
 func (k *known) forget() {
@@ -44,29 +46,40 @@ func (k *known) forget() {
 	}
 }
 
-// origin is the part of a key that a page lends to its references: those with a path of their own depend on its
-// scheme and host, the others on its directory too.
+// origin is what a page lends to its references: those with a path of their own depend on its scheme and host, the
+// others on its directory too.
 type origin struct {
+	known           *known
 	host, directory uint64
-	shelf           *shelf
 }
 
 func (k *known) origin(base identity.URL) origin {
 	host := xxhash.Sum64String(base.Scheme + "://" + base.Host)
 	path, _, _ := strings.Cut(base.Path, "?")
-	return origin{host: host, shelf: &k.shelves[host%shelves], directory: mix(host, xxhash.Sum64String(path[:strings.LastIndexByte(path, '/')+1]))}
+	return origin{known: k, host: host, directory: mix(host, xxhash.Sum64String(path[:strings.LastIndexByte(path, '/')+1]))}
 }
 
-// key is that of a reference on a page of this origin; false for references that depend on more than the directory.
-func (o origin) key(ref string) (uint64, bool) {
-	h := xxhash.Sum64String(ref)
+// reference is that of a ref as it stands on a page of this origin; false for refs that depend on more than the
+// directory. Absolute refs and those of the site itself meet where they lead to the same URL.
+func (o origin) reference(ref string) (reference, bool) {
+	ref, _, _ = strings.Cut(ref, "#")
+	host, within := o.host, o.host
 	switch {
-	case ref == "" || ref[0] == '?' || ref[0] == '#':
-		return 0, false
+	case ref == "" || ref[0] == '?':
+		return reference{}, false
 	case ref[0] == '/':
-		return mix(o.host, h), true
+	case strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://"):
+		i := strings.IndexByte(ref[len("https://"):], '/')
+		if i < 0 {
+			return reference{}, false
+		}
+		i += len("https://")
+		host = xxhash.Sum64String(ref[:i])
+		within, ref = host, ref[i:]
+	default:
+		within = o.directory
 	}
-	return mix(o.directory, h), true
+	return reference{&o.known.shelves[host%shelves], mix(within, xxhash.Sum64String(ref))}, true
 }
 
 // mix joins two hashes into one.

@@ -16,10 +16,9 @@ type gather struct {
 	loop  *Loop
 	links []frontier.Link
 	drops map[string]int
-	known int // references that the frontier is known to have
-	keys  []uint64
-	shelf *shelf // where the keys belong
-	last  string // host asked about last, and the blocklist's answer: most links of a page stay at home
+	known int         // references that the frontier is known to have
+	fresh []reference // those of links, to be remembered once they are on disk
+	last  string      // host asked about last, and the blocklist's answer: most links of a page stay at home
 	rule  string
 }
 
@@ -46,15 +45,15 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 
 // addLink is add for a link of a page, which is likely to stand on other pages too.
 func (g *gather) addLink(from origin, base identity.URL, ref string, depth uint8) {
-	key, ok := from.key(ref)
-	if ok && from.shelf.has(key) {
+	r, ok := from.reference(ref)
+	if ok && r.known() {
 		g.known++
 		return
 	}
 	n := len(g.links)
 	g.add(base, ref, depth, 0, false)
 	if ok && len(g.links) > n {
-		g.keys = append(g.keys, key)
+		g.fresh = append(g.fresh, r)
 	}
 }
 
@@ -95,7 +94,6 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 		}
 	}
 	from := l.known.origin(base)
-	g.shelf = from.shelf
 	for _, link := range p.Links {
 		if link.NoFollow {
 			g.drop("nofollow")
