@@ -145,6 +145,17 @@ func (f *Frontier) activate(names []string) error {
 
 // read fills a host's window from disk. The host is marked as reading, so that nobody else touches its window.
 func (f *Frontier) read(h *host, leftover []partialBlock) error {
+	if f.cfg.TrackDepth {
+		depths, err := f.store.depths(h.name)
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		for hash, depth := range depths {
+			h.lower(hash, depth)
+		}
+		f.mu.Unlock()
+	}
 	for o := range origins {
 		f.mu.Lock()
 		if h.leftover == nil {

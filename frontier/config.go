@@ -29,6 +29,9 @@ type Config struct {
 	// MaxHostURLs is how many URLs of one host are accepted in all: the end of infinite calendars. 0 is no limit,
 	// and then memory grows with the largest host (16 bytes a URL).
 	MaxHostURLs int `toml:"max_host_urls"`
+	// TrackDepth keeps the smallest depth at which a pending URL was found, not the first: needed where the scope has a
+	// largest depth, and then each duplicate costs a look at the exact seen set of its host.
+	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
 	// until there is room again.
 	MinFreeMiB int `toml:"min_free_mib"`

@@ -89,7 +89,7 @@ func (l *ledger) decideAdds(b *batch, r *request) error {
 // admit says whether a URL is new, and if so puts it into the batch.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	hash := a.entry.hash
-	if l.seen.recent(hash) {
+	if !l.cfg.TrackDepth && l.seen.recent(hash) {
 		return Duplicate, nil
 	}
 	set := l.sets.get(a.host)
@@ -100,8 +100,11 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 				return 0, err
 			}
 		}
-		if _, ok := set.hashes[hash]; ok {
+		if depth, ok := set.hashes[hash]; ok {
 			l.seen.remember(hash)
+			if l.cfg.TrackDepth && a.entry.depth < depth {
+				return Duplicate, l.lower(b, set, a)
+			}
 			return Duplicate, nil
 		}
 	}
@@ -111,7 +114,7 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	}
 	l.seen.remember(hash)
 	if set != nil {
-		l.sets.add(set, hash)
+		l.sets.add(set, hash, a.entry.depth)
 	}
 	key := builderKey{a.host, a.origin}
 	bl := b.builders[key]
@@ -122,6 +125,16 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	}
 	bl.entries = append(bl.entries, a.entry)
 	return Accepted, nil
+}
+
+// lower notes that a pending URL was found less deep than before.
+func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
+	set.hashes[a.entry.hash] = a.entry.depth
+	if err := b.txn.Set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth}); err != nil {
+		return fmt.Errorf("write depth at %s: %w", a.host, err)
+	}
+	b.offers = append(b.offers, offered{host: a.host, lowered: true, hash: a.entry.hash, depth: a.entry.depth})
+	return nil
 }
 
 // room counts one more URL of a host. It says whether that is the first, and whether the host is full.
@@ -148,20 +161,37 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 		return nil, err
 	}
 	set := l.sets.put(host)
-	for _, hash := range h.rec.fresh {
-		l.sets.add(set, hash)
-	}
 	for o := range origins {
 		if bl := b.builders[builderKey{host, o}]; bl != nil {
 			for _, e := range bl.entries {
-				l.sets.add(set, e.hash)
+				l.sets.add(set, e.hash, e.depth)
 			}
 		}
 	}
+	err = l.store.each(hostKey(kindPending, host), nil, true, func(item *badger.Item) (bool, error) {
+		return true, item.Value(func(v []byte) error {
+			entries, err := l.store.codec.open(host, v)
+			for _, e := range entries {
+				l.sets.add(set, e.hash, e.depth)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pending URLs of %s: %w", host, err)
+	}
+	depths, err := l.store.depths(host)
+	if err != nil {
+		return nil, err
+	}
+	for hash, depth := range depths {
+		l.sets.add(set, hash, depth)
+	}
+	// What is done comes last: of a half-done block it stands in both.
 	err = l.store.each(hostKey(kindSeen, host), nil, true, func(item *badger.Item) (bool, error) {
 		return true, item.Value(func(v []byte) error {
 			for ; len(v) >= 8; v = v[8:] {
-				l.sets.add(set, binary.LittleEndian.Uint64(v))
+				l.sets.add(set, binary.LittleEndian.Uint64(v), 0)
 			}
 			return nil
 		})
@@ -169,17 +199,8 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read seen set of %s: %w", host, err)
 	}
-	err = l.store.each(hostKey(kindPending, host), nil, true, func(item *badger.Item) (bool, error) {
-		return true, item.Value(func(v []byte) error {
-			entries, err := l.store.codec.open(host, v)
-			for _, e := range entries {
-				l.sets.add(set, e.hash)
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read pending URLs of %s: %w", host, err)
+	for _, hash := range h.rec.fresh {
+		l.sets.add(set, hash, 0)
 	}
 	return set, nil
 }
@@ -207,6 +228,14 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 		}
 	}
 	rec.fresh = append(rec.fresh, p.hash)
+	if set := l.sets.get(r.host); set != nil {
+		set.hashes[p.hash] = 0
+	}
+	if p.lowered {
+		if err := b.txn.Delete(depthKey(r.host, p.hash)); err != nil {
+			return fmt.Errorf("delete depth at %s: %w", r.host, err)
+		}
+	}
 	switch f.verdict {
 	case Done:
 		rec.done++
@@ -246,6 +275,13 @@ func (l *ledger) decideDrop(b *batch, r *request) error {
 	})
 	if err != nil {
 		return fmt.Errorf("drop pending URLs of %s: %w", r.host, err)
+	}
+	depths, err := l.store.depths(r.host)
+	if err != nil {
+		return err
+	}
+	for hash := range depths {
+		keys = append(keys, depthKey(r.host, hash))
 	}
 	batch := l.store.db.NewWriteBatch()
 	defer batch.Cancel()

@@ -14,6 +14,12 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	f.mu.Lock()
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
+	if p := task.pending; p != nil && h.depths != nil {
+		if _, ok := h.depths[p.hash]; ok { // found less deep while it was under way
+			delete(h.depths, p.hash)
+			p.lowered = true
+		}
+	}
 	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()}}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = &robotsRecord{scheme: task.scheme, body: out.Robots.Body}
@@ -23,6 +29,7 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	if e.ending != Again {
 		last.finish.pending = task.pending
 	}
+
 	err := f.finish(ctx, out, last, &res)
 	f.resume(h)
 	if err != nil {

@@ -333,6 +333,10 @@ func (f *Frontier) offered(offers []offered) {
 	now := time.Now()
 	for _, o := range offers {
 		switch {
+		case o.lowered:
+			if h := f.bench.hosts[o.host]; h != nil {
+				h.lower(o.hash, o.depth)
+			}
 		case o.ref == nil:
 			if h := f.bench.hosts[o.host]; h != nil {
 				h.forget(o.droppedAt)

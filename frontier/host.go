@@ -13,6 +13,7 @@ type pending struct {
 	ref     *blockRef
 	index   int
 	retryAt time.Time
+	lowered bool // it has a smaller depth on disk
 }
 
 // place is where a host stands between the disk and a request.
@@ -63,6 +64,9 @@ type host struct {
 	robotsBusy   bool // its robots.txt is being asked for
 	robotsScheme int  // for which scheme
 	robotsTarget *redirectedRobots
+
+	// depths are smaller depths found for URLs that are pending.
+	depths map[uint64]uint8
 
 	// droppedAt is the last sequence number when its URLs were dropped: blocks up to it are gone.
 	droppedAt uint64
@@ -154,6 +158,14 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	}
 	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)
 	h.known[ref.origin] = max(h.known[ref.origin], ref.seq)
+}
+
+// lower notes a smaller depth of a pending URL.
+func (h *host) lower(hash uint64, depth uint8) {
+	if h.depths == nil {
+		h.depths = make(map[uint64]uint8)
+	}
+	h.depths[hash] = depth
 }
 
 // forget empties the host's windows, because its URLs up to a sequence number are no longer on disk.

@@ -18,6 +18,7 @@ import (
 //	                                                           → block (block.go); UserMeta = URLs in the block
 //	kind 's'  + sequence (8 bytes): hashes of URLs that left their blocks
 //	                                                           → 8 bytes each, little-endian
+//	kind 'd'  + hash (8 bytes): a smaller depth found for a pending URL → 1 byte
 //	kind 'r'  + scheme (1 byte, 0 http, 1 https): robots.txt   → opaque to the frontier
 //
 // One key stands alone: version | 'm' is the version of the whole layout and the name of the node that wrote it.
@@ -27,6 +28,7 @@ const (
 	kindHost    = 'h'
 	kindPending = 'q'
 	kindSeen    = 's'
+	kindDepth   = 'd'
 	kindRobots  = 'r'
 	kindMeta    = 'm'
 )
@@ -53,6 +55,10 @@ func pendingKey(host string, origin Origin, seq uint64) []byte {
 
 func seenKey(host string, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(hostKey(kindSeen, host), seq)
+}
+
+func depthKey(host string, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(hostKey(kindDepth, host), hash)
 }
 
 func robotsKey(host, scheme string) []byte {

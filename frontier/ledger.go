@@ -71,6 +71,10 @@ type offered struct {
 	entries   []entry
 	first     bool // the host had no URL before
 	droppedAt uint64
+	// lowered says that a pending URL of the host was found less deep.
+	lowered bool
+	hash    uint64
+	depth   uint8
 }
 
 // batch is one transaction and everything that waits for it.

@@ -14,8 +14,9 @@ type sets struct {
 }
 
 type hostSet struct {
-	host   string
-	hashes map[uint64]struct{}
+	host string
+	// hashes maps to the depth of a pending URL, and to 0 for one that is done: nothing is less deep.
+	hashes map[uint64]uint8
 }
 
 // hashCost is the memory of a hash in a Go map, in bytes, load factor included; setCost that of an empty set.
@@ -39,15 +40,15 @@ func (s *sets) get(host string) *hostSet {
 
 func (s *sets) put(host string) *hostSet {
 	s.forget(host)
-	set := &hostSet{host: host, hashes: make(map[uint64]struct{})}
+	set := &hostSet{host: host, hashes: make(map[uint64]uint8)}
 	s.byHost[host] = s.lru.PushFront(set)
 	s.bytes += setCost
 	return set
 }
 
-func (s *sets) add(set *hostSet, hash uint64) {
+func (s *sets) add(set *hostSet, hash uint64, depth uint8) {
 	before := len(set.hashes)
-	set.hashes[hash] = struct{}{}
+	set.hashes[hash] = depth
 	s.bytes += (len(set.hashes) - before) * hashCost
 	for s.bytes > s.limit && s.lru.Len() > 1 {
 		last := s.lru.Back().Value.(*hostSet)

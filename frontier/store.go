@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -187,6 +188,28 @@ func (s *store) blocks(host string, origin Origin, after uint64, want int) (out 
 		return nil, false, fmt.Errorf("read pending URLs of %s: %w", host, err)
 	}
 	return out, more, nil
+}
+
+// depths reads the smaller depths found for pending URLs of a host.
+func (s *store) depths(host string) (map[uint64]uint8, error) {
+	var out map[uint64]uint8
+	err := s.each(hostKey(kindDepth, host), nil, true, func(item *badger.Item) (bool, error) {
+		_, rest, err := splitKey(item.Key())
+		if err != nil || len(rest) != 8 {
+			return false, fmt.Errorf("read depth at %s: damaged key", host)
+		}
+		return true, item.Value(func(v []byte) error {
+			if len(v) != 1 {
+				return fmt.Errorf("read depth at %s: damaged value", host)
+			}
+			if out == nil {
+				out = make(map[uint64]uint8)
+			}
+			out[binary.BigEndian.Uint64(rest)] = v[0]
+			return nil
+		})
+	})
+	return out, err
 }
 
 // waiting names up to n hosts with pending URLs, in the order of their keys after the host named, that skip lets pass.

@@ -86,6 +86,10 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		if p.flags&flagSitemap != 0 {
 			task.Kind = Sitemap
 		}
+		if depth, ok := h.depths[p.hash]; ok {
+			p.depth, p.lowered = depth, true
+			delete(h.depths, p.hash)
+		}
 		task.URL = p.url(h.name)
 		task.Depth, task.Hops, task.Attempt = p.depth, p.hops, p.attempt
 		task.pending = &p

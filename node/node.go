@@ -85,6 +85,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0
 	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
 		Blocked: n.blockedHost,
 		Event:   n.frontierEvent,
@@ -127,7 +128,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: rules,
-		Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+		TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
 }

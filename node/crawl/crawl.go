@@ -36,6 +36,8 @@ type Deps struct {
 	Sitemap   sitemap.Config
 	// Agent is the product token that robots.txt files are read for.
 	Agent string
+	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
+	TrackDepth bool
 	// Home is the name that stands in the log as the node that decided about the host.
 	Home string
 }

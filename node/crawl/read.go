@@ -46,6 +46,7 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 // addLink is add for a link of a page, which is likely to stand on other pages too.
 func (g *gather) addLink(from origin, base identity.URL, ref string, depth uint8) {
 	r, ok := from.reference(ref)
+	ok = ok && !g.loop.deps.TrackDepth
 	if ok && r.known() {
 		g.known++
 		return

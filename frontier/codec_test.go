@@ -1,0 +1,160 @@
+package frontier
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func testEntries(n int) []entry {
+	var out []entry
+	for i := range n {
+		e := entry{path: fmt.Sprintf("/dir-%d/page?%d=%s", i%7, i, strings.Repeat("x", i%90)), depth: uint8(i), hops: uint8(i % 11)}
+		if i%3 == 0 {
+			e.flags = flagHTTPS
+		}
+		if i%5 == 0 {
+			e.flags |= flagSitemap
+		}
+		e.hash = e.url("www.example.org").Hash()
+		out = append(out, e)
+	}
+	return out
+}
+
+func TestBlockRoundTrip(t *testing.T) {
+	c, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for _, n := range []int{0, 1, 2, 20, maxBlockURLs} {
+		want := testEntries(n)
+		var body []byte
+		for _, e := range want {
+			body = appendEntry(body, e)
+		}
+		got, err := c.open("www.example.org", c.seal(body))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d entries: %v, %d read back", n, err, len(got))
+		}
+	}
+}
+
+// Whatever stands on disk, opening a block ends, and what it accepts can be written again.
+func FuzzBlock(f *testing.F) {
+	c, err := newCodec()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, n := range []int{1, 3, maxBlockURLs} {
+		var body []byte
+		for _, e := range testEntries(n) {
+			body = appendEntry(body, e)
+		}
+		f.Add(c.seal(body))
+		f.Add(append([]byte{blockVersion, blockPlain}, body...))
+	}
+	f.Add([]byte{blockVersion, blockZstd, 0x28, 0xb5, 0x2f, 0xfd})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		entries, err := c.open("www.example.org", value)
+		if err != nil {
+			return
+		}
+		if len(entries) > maxBlockURLs {
+			t.Fatalf("%d entries in a block", len(entries))
+		}
+		var body []byte
+		for _, e := range entries {
+			body = appendEntry(body, e)
+		}
+		again, err := c.open("www.example.org", c.seal(body))
+		if err != nil || !slices.Equal(again, entries) {
+			t.Fatalf("a block that was read cannot be written: %v", err)
+		}
+	})
+}
+
+func testRecord() record {
+	at := time.UnixMilli(1_700_000_000_123)
+	r := record{lastRequest: at, endedUntil: at.Add(time.Hour), endReason: "no answer", crawlDelay: 1500 * time.Millisecond,
+		level: 3, robotsUntil: [2]time.Time{{}, at}, done: 7, failed: 300, dropped: 1 << 40, fresh: []uint64{1, 1<<64 - 1}}
+	r.mark(9, 3, 10)
+	r.mark(9, 4, 10)
+	r.mark(1<<50, 127, 128)
+	return r
+}
+
+var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, partialBlock{}), cmpopts.EquateEmpty()}
+
+func TestRecordRoundTrip(t *testing.T) {
+	for _, want := range []record{{}, testRecord()} {
+		got, err := decodeRecord("h", want.append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got, sameRecord); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	empty, full := record{}, testRecord()
+	f.Add(empty.append(nil))
+	f.Add(full.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRecord("h", b)
+		if err != nil {
+			return
+		}
+		again, err := decodeRecord("h", r.append(nil))
+		if err != nil {
+			t.Fatalf("a record that was read cannot be written: %v", err)
+		}
+		if d := cmp.Diff(r, again, sameRecord); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func TestMarkForgetsBlocksThatAreDone(t *testing.T) {
+	var r record
+	for i := range 9 {
+		if r.mark(5, i, 10) {
+			t.Fatalf("block of 10 done after %d", i+1)
+		}
+	}
+	if r.mark(5, 8, 10) {
+		t.Fatal("the same URL done twice counts twice")
+	}
+	if !r.mark(5, 9, 10) || len(r.partial) != 0 {
+		t.Errorf("block is not done after all its URLs are: %+v", r.partial)
+	}
+}
+
+func TestKeysAreInRanges(t *testing.T) {
+	hosts := []string{"a.test", "a.test.b", "a.tes", "a.test:8080", "b.test"}
+	for _, h := range hosts {
+		for _, key := range [][]byte{hostKey(kindHost, h), pendingKey(h, Assigned, 77), seenKey(h, 1), robotsKey(h, "https"), depthKey(h, 5)} {
+			host, _, err := splitKey(key)
+			if err != nil || host != h {
+				t.Errorf("host of %q is %q, %v", key, host, err)
+			}
+			for _, other := range hosts {
+				if inside := bytes.HasPrefix(key, hostKey(key[1], other)); inside != (other == h) {
+					t.Errorf("key of %s in the range of %s: %v", h, other, inside)
+				}
+			}
+		}
+	}
+	if bytes.Compare(pendingKey("a", Discovered, 255), pendingKey("a", Discovered, 256)) >= 0 {
+		t.Error("sequence numbers are not in order")
+	}
+}

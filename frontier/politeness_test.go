@@ -1,0 +1,95 @@
+package frontier
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func testRules() rules {
+	p := DefaultPoliteness()
+	p.Own, p.OwnGap, p.OwnParallel = []string{"10.1.0.0/16"}, time.Millisecond, 4
+	prefixes, _ := p.own()
+	return rules{Politeness: p, prefixes: prefixes}
+}
+
+func TestGapIsTheLargest(t *testing.T) {
+	r := testRules() // 2 s at least, twice the download, that at most a minute
+	foreign, own := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.1.2.3")
+	for _, c := range []struct {
+		name                       string
+		addr                       netip.Addr
+		crawlDelay, after, elapsed time.Duration
+		want                       time.Duration
+	}{
+		{"minimum", foreign, 0, 0, 100 * time.Millisecond, 2 * time.Second},
+		{"slow server", foreign, 0, 0, 5 * time.Second, 10 * time.Second},
+		{"slowness is bounded", foreign, 0, 0, time.Hour, time.Minute},
+		{"crawl-delay", foreign, 90 * time.Second, 0, time.Hour, 90 * time.Second},
+		{"retry-after", foreign, time.Second, time.Hour, time.Second, time.Hour},
+		{"retry-after is bounded", foreign, 0, 1000 * time.Hour, 0, 24 * time.Hour},
+		{"one's own", own, time.Hour, time.Hour, time.Hour, time.Millisecond},
+	} {
+		if got := r.gap(c.addr, c.crawlDelay, c.after, c.elapsed); got != c.want {
+			t.Errorf("%s: gap %v, want %v", c.name, got, c.want)
+		}
+	}
+	if r.parallel(foreign) != 1 || r.parallel(own) != 4 {
+		t.Errorf("in parallel: %d and %d, want 1 and 4", r.parallel(foreign), r.parallel(own))
+	}
+}
+
+func TestBackoffDoublesWithinBounds(t *testing.T) {
+	r := testRules()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for level := uint8(1); level < 70; level++ {
+		base := r.BackoffMax
+		if level < 8 {
+			base = min(base, r.BackoffMin<<(level-1))
+		}
+		seen := map[time.Duration]bool{}
+		for range 100 {
+			got := r.backoff(level, 0, rnd)
+			if got < base*3/4 || got > base*5/4 {
+				t.Fatalf("level %d: waits %v, base %v", level, got, base)
+			}
+			seen[got] = true
+		}
+		if len(seen) < 50 {
+			t.Errorf("level %d: %d different waits of 100: hosts come back together", level, len(seen))
+		}
+	}
+	if got := r.backoff(1, 10*time.Hour, rnd); got != 10*time.Hour {
+		t.Errorf("waits %v for a Retry-After of 10h", got)
+	}
+}
+
+func TestValidateNamesTheKey(t *testing.T) {
+	bad := map[string]func(c *Config, p *Politeness){
+		"filter_mib":     func(c *Config, _ *Politeness) { c.FilterMiB = 0 },
+		"front_hosts":    func(c *Config, _ *Politeness) { c.FrontHosts = -1 },
+		"estimate_share": func(c *Config, _ *Politeness) { c.EstimateShare = 0.5 },
+		"wait_time":      func(c *Config, _ *Politeness) { c.WaitTime = -1 },
+		"min_gap":        func(_ *Config, p *Politeness) { p.MinGap = -1 },
+		"backoff_max":    func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
+		"factor":         func(_ *Config, p *Politeness) { p.Factor = -1 },
+		"retry_page":     func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
+		"own":            func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
+		"own_parallel":   func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
+	}
+	for key, spoil := range bad {
+		c, p := Default(), DefaultPoliteness()
+		if c.Validate() != nil || p.Validate() != nil {
+			t.Fatal("the defaults are not valid")
+		}
+		spoil(&c, &p)
+		err := c.Validate()
+		if err == nil {
+			err = p.Validate()
+		}
+		if err == nil || len(err.Error()) <= len(key) || err.Error()[:len(key)+1] != key+":" {
+			t.Errorf("%s: error %v", key, err)
+		}
+	}
+}

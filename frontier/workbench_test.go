@@ -1,0 +1,261 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// bench makes a workbench with hosts that have URLs of each origin, known robots.txt and no gaps.
+func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
+	cfg, polite := testConfig()
+	polite.MinGap, polite.Factor = 0, 0
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	seq := uint64(0)
+	for _, o := range which {
+		for i := range hosts {
+			h := w.enter(fmt.Sprintf("h%d-%v.test", i, o))
+			var entries []entry
+			for k := range urls {
+				entries = append(entries, entry{path: fmt.Sprintf("/%d", k)})
+			}
+			seq++
+			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
+			w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour), now.Add(time.Hour)}}, now)
+			u := w.nextUnresolved(now)
+			w.placeHost(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(o), byte(i >> 8), byte(i)})}, time.Hour, now)
+		}
+	}
+	return w
+}
+
+// The three queues are drawn with their probabilities while all have URLs that may be asked for.
+func TestQueuesAreDrawnByTheirShares(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	w := testBench(now, 2000, 3, Discovered, Estimate, Assigned)
+	count := map[Origin]int{}
+	const n = 1500
+	for range n {
+		task := w.take(now)
+		if task == nil {
+			t.Fatal("nothing to take")
+		}
+		count[task.Origin]++
+	}
+	for o, share := range map[Origin]float64{Assigned: 0.8, Estimate: 0.1, Discovered: 0.1} {
+		if got := float64(count[o]) / n; got < share-0.04 || got > share+0.04 {
+			t.Errorf("%v: %.3f of the tasks, want %.2f", o, got, share)
+		}
+	}
+}
+
+// No fetcher stays idle because the drawn queue is empty.
+func TestEmptyQueuesLendTheirTurn(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, only := range []Origin{Discovered, Estimate, Assigned} {
+		w := testBench(now, 50, 1, only)
+		for i := range 50 {
+			if task := w.take(now); task == nil || task.Origin != only {
+				t.Fatalf("%v: take %d gives %v", only, i, task)
+			}
+		}
+	}
+}
+
+// Servers are served in the order in which they became ready, and hosts of one server in turn.
+func TestHostsOfAServerTakeTurns(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	cfg, polite := testConfig()
+	polite.MinGap = time.Second
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	addr := []netip.Addr{netip.MustParseAddr("192.0.2.7")}
+	for i := range 3 {
+		h := w.enter(fmt.Sprintf("h%d.test", i))
+		h.take(&blockRef{seq: uint64(i + 1), n: 9}, make([]entry, 9))
+		w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour)}}, now)
+		w.placeHost(w.nextUnresolved(now), addr, time.Hour, now)
+	}
+	var order []string
+	for range 9 {
+		task := w.take(now)
+		if task == nil {
+			t.Fatal("nothing to take")
+		}
+		if again := w.take(now); again != nil {
+			t.Fatalf("%s and %s at once at one server", task.Host, again.Host)
+		}
+		order = append(order, task.Host)
+		w.end(task, Outcome{Ending: Done, Asked: true}, now)
+		w.settle(task.host, now)
+		due, ok := w.nextDue()
+		if !ok || due.Sub(now) != time.Second {
+			t.Fatalf("next request in %v, %v", due.Sub(now), ok)
+		}
+		now = due
+	}
+	for i, h := range order {
+		if h != order[i%3] {
+			t.Fatalf("hosts are asked in the order %v", order)
+		}
+	}
+}
+
+// However many URLs wait, the workbench holds no more than a window of each host.
+func TestWindowBoundsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.WindowURLs = 10
+		var seeds []Link
+		for i := range 5000 {
+			seeds = append(seeds, page("h1.test", i))
+		}
+		most := 0
+		w := &web{t: t, took: time.Millisecond, address: shared}
+		w.answer = func(*Task) Outcome {
+			w.f.mu.Lock()
+			for _, h := range w.f.bench.hosts {
+				most = max(most, h.windowed())
+			}
+			w.f.mu.Unlock()
+			return Outcome{Ending: Done}
+		}
+		polite.MinGap, polite.Factor = 0, 0
+		w.crawl("", cfg, polite, 2, seeds, nil)
+		if len(w.fetched) != 5000 {
+			t.Errorf("%d of 5000 fetched", len(w.fetched))
+		}
+		if most > cfg.WindowURLs+maxBlockURLs {
+			t.Errorf("a window held %d URLs", most)
+		}
+	})
+}
+
+func TestDiskFullPausesAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.MinFreeMiB = 100
+		var free atomic.Uint64
+		free.Store(1 << 40)
+		var mu sync.Mutex
+		var events []EventKind
+		f, err := Open("", cfg, polite, Deps{
+			FreeBytes: func() (uint64, error) { return free.Load(), nil },
+			Event:     func(e Event) { mu.Lock(); events = append(events, e.Kind); mu.Unlock() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { f.Run(ctx) })
+		if _, err := f.Add(ctx, []Link{page("h1.test", 1), page("h1.test", 2)}); err != nil {
+			t.Fatal(err)
+		}
+		free.Store(99 << 20)
+		time.Sleep(3 * time.Second)
+		if _, err := f.Add(ctx, []Link{page("h1.test", 3)}); !errors.Is(err, ErrDiskFull) {
+			t.Errorf("add with a full disk: %v", err)
+		}
+		run.Go(func() {
+			for {
+				u, err := f.Resolve(ctx)
+				if err != nil {
+					return
+				}
+				f.Place(u, shared(u.Name), time.Hour, 0)
+			}
+		})
+		waiting, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
+		if task, err := f.Take(waiting); err == nil {
+			t.Errorf("took %s with a full disk", task.URL)
+		}
+		if f.Status().Paused == "" || f.Status().Pending != 2 {
+			t.Errorf("status %+v", f.Status())
+		}
+		free.Store(101 << 20)
+		if _, err := f.Take(ctx); err != nil {
+			t.Errorf("take after there is room again: %v", err)
+		}
+		cancel()
+		run.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(events) != 2 || events[0] != DiskFull || events[1] != DiskOK {
+			t.Errorf("events %v", events)
+		}
+	})
+}
+
+func TestHostsTurnedBlockedAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		var blocked atomic.Bool
+		f, err := Open("", cfg, polite, Deps{Blocked: func(host string) string {
+			if blocked.Load() && host == "h1.test" {
+				return "blocked: test"
+			}
+			return ""
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { f.Run(ctx) })
+		run.Go(func() { f.Take(ctx) }) // a fetcher that starves brings hosts in
+		synctest.Wait()
+		if _, err := f.Add(ctx, []Link{page("h1.test", 1), page("h2.test", 2)}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		blocked.Store(true)
+		if err := f.DropBlocked(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if s := f.Status(); s.Pending != 1 || s.Reasons["blocked: test"] != 1 {
+			t.Errorf("books %+v", s.Totals)
+		}
+		if h := f.Explain("h1.test"); h.Known {
+			t.Errorf("the blocked host is still there: %+v", h)
+		}
+		if h := f.Explain("h2.test"); !h.Known || h.Wait != "unresolved" {
+			t.Errorf("the other host: %+v", h)
+		}
+		cancel()
+		run.Wait()
+	})
+}
+
+func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := t.TempDir()
+	f, err := Open(dir, cfg, polite, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a directory in use: %v", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(done); err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(dir, "MANIFEST")
+	if err := os.WriteFile(manifest, []byte("this is no manifest"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a damaged directory: %v", err)
+	}
+}
