@@ -40,7 +40,7 @@ const (
 	KeyRequestMs   = "request_ms"    // connection ready to request written
 	KeyFirstByteMs = "first_byte_ms" // request written to first byte of the answer: a round trip and the server's thought
 	KeyLastByteMs  = "last_byte_ms"  // first byte to last byte of the body
-	KeyTotalMs     = "total_ms"      // beginning of dns to last byte, or to the failure
+	KeyTotalMs     = "total_ms"      // from dialling or using the connection to the last byte, or to the failure; without dns
 	KeyFresh       = "fresh"         // whether the connection was made for this request
 	KeyProtocol    = "protocol"      // "http/1.1", "h2"
 	KeyWaitedMs    = "waited_ms"     // how long the URL was ready before its download began
