@@ -49,6 +49,15 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	// Tables of one size at all levels: a compaction's buffers are proportional to it.
 	o.TableSizeMultiplier = 1
 	db, err := badger.Open(o)
+	for range 8 {
+		// A process that is killed between making a file and giving it its length leaves it empty. Badger then says
+		// that it had to make the file, gives it its header, and opens it the next time. Nothing is missing: what was
+		// acknowledged is in the files before it. The error is recognised by its text, for Badger loses its identity.
+		if err == nil || !strings.Contains(err.Error(), "Create a new file") {
+			break
+		}
+		db, err = badger.Open(o)
+	}
 	if err != nil {
 		kind := ErrDamaged
 		switch {
