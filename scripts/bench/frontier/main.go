@@ -166,11 +166,12 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 				out := frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: time.Millisecond}
 				if t.Kind == frontier.Robots {
 					out.Robots = &frontier.RobotsOutcome{Lifetime: time.Hour}
-				} else if taken.Add(1) == int64(n) {
-					defer cancel()
 				}
 				if _, err := f.Finish(parent, t, out); err != nil {
 					return err
+				}
+				if t.Kind == frontier.Page && taken.Add(1) == int64(n) {
+					cancel()
 				}
 			}
 		})
