@@ -61,6 +61,19 @@ func (f *Frontier) checkDisk() error {
 	return nil
 }
 
+// FreeBytes is the least space, in bytes, that an ordinary user may still use on the file systems of some directories.
+func FreeBytes(dirs ...string) (uint64, error) {
+	least := uint64(math.MaxUint64)
+	for _, dir := range dirs {
+		free, err := freeBytes(dir)
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, free)
+	}
+	return least, nil
+}
+
 // freeBytes is the space that an ordinary user may still use where dir is.
 func freeBytes(dir string) (uint64, error) {
 	if dir == "" {

@@ -425,9 +425,13 @@ func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration
 }
 
 // Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
-// were dropped is returned.
-func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string) (dropped int, err error) {
-	n, err := f.giveUp(ctx, u.Host, reason, time.Now().Add(f.bench.rules.EndedFor))
+// were dropped is returned. Unless it lasts, URLs that are offered later are taken again.
+func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
+	until := time.Time{}
+	if lasts {
+		until = time.Now().Add(f.bench.rules.EndedFor)
+	}
+	n, err := f.giveUp(ctx, u.Host, reason, until)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()

@@ -33,9 +33,6 @@ const (
 	kindMeta    = 'm'
 )
 
-// maxSequence is above every sequence number that is ever used.
-const maxSequence = 1<<63 - 1
-
 func metaKey() []byte { return []byte{keyVersion, kindMeta} }
 
 // kindPrefix is the prefix of all keys of a kind.

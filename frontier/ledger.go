@@ -176,7 +176,8 @@ func (l *ledger) batchFrom(r *request) {
 		} else {
 			b.requests = append(b.requests, r)
 		}
-		if r.drop != nil || b.urls >= 2000 || len(b.requests) >= 256 {
+		// Bounds on a transaction: Badger refuses those beyond a sixth of a memtable. A robots.txt may be large.
+		if r.drop != nil || r.robots != nil || b.urls >= 2000 || len(b.requests) >= 256 {
 			break
 		}
 		select {

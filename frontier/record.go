@@ -56,8 +56,8 @@ func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
 	recordVersion = 1
-	// maxFresh bounds what each write of a record repeats: 32 hashes are 256 bytes.
-	maxFresh     = 32
+	// maxFresh bounds what each write of a record repeats, and keeps most records below the store's valueThreshold.
+	maxFresh     = 16
 	maxEndReason = 200
 )
 

@@ -39,12 +39,18 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 			return nil, fmt.Errorf("make data directory: %w", err)
 		}
 	}
+	// Blocks of many URLs go to the value log, where compactions do not copy them: twice the speed at 20 million URLs
+	// of a threshold of 1 KiB. In memory there is no such log.
+	valueThreshold := int64(256)
+	if dir == "" {
+		valueThreshold = 600 << 10 // a robots.txt fits
+	}
 	o := badger.DefaultOptions(dir).WithInMemory(dir == "").WithLogger(nil).
 		WithMemTableSize(int64(memtableMiB) << 20).WithNumMemtables(3).
 		WithNumLevelZeroTables(4).WithNumLevelZeroTablesStall(12).WithNumCompactors(2).
 		WithBaseTableSize(4 << 20).WithCompression(options.Snappy).
 		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
-		WithValueLogFileSize(32 << 20).WithValueThreshold(1 << 10).
+		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
 		WithDetectConflicts(false).WithMetricsEnabled(false)
 	// Tables of one size at all levels: a compaction's buffers are proportional to it.
 	o.TableSizeMultiplier = 1
@@ -89,6 +95,7 @@ func (s *store) tend(stop <-chan struct{}) error {
 	defer sync.Stop()
 	collect := time.NewTicker(time.Minute)
 	defer collect.Stop()
+	ticks := 0
 	for {
 		select {
 		case <-stop:
@@ -99,6 +106,11 @@ func (s *store) tend(stop <-chan struct{}) error {
 			}
 			if err := s.db.Sync(); err != nil {
 				return fmt.Errorf("sync store: %w", err)
+			}
+			if ticks++; ticks%2 == 0 {
+				if err := s.trim(); err != nil {
+					return err
+				}
 			}
 		case <-collect.C:
 			if s.db.Opts().InMemory {

@@ -138,6 +138,8 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		}
 	case Unreachable:
 		e.giveUp = w.unreachable(h, s, out, now)
+	case Forbidden:
+		e.giveUp = true
 	case Busy:
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason

@@ -134,6 +134,7 @@ const (
 	Unreachable         // no connection: the host waits by RetryConnect, and is given up at its end
 	Broken              // the page broke off or answered 5xx: the URL waits by RetryPage, and fails at its end
 	Busy                // 429 or 503: the host waits, doubling
+	Forbidden           // the server must not be asked: the host is given up at once
 	Interrupted         // this node stopped it: the URL goes back as it was
 )
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"proxima/frontier"
 )
 
 // ID is who a node is and which of its lives this is. It is kept in node.json of the data directory.
@@ -39,8 +41,8 @@ func nextLife(dir string) (ID, error) {
 		return ID{}, fmt.Errorf("read node id: %w", err)
 	default:
 		if err := json.Unmarshal(text, &id); err != nil || id.V != idVersion || len(id.Node) != 32 {
-			return ID{}, fmt.Errorf("read node id: %s is damaged or of another version; the node's URLs are not lost: "+
-				"delete the file and it gets a new id", path)
+			return ID{}, fmt.Errorf("read node id: %w: %s is not readable or of another version; no URLs are lost: "+
+				"delete the file and the node gets a new id", frontier.ErrDamaged, path)
 		}
 	}
 	id.Boot++

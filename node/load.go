@@ -41,25 +41,30 @@ func Parse(path, text string) (Config, error) {
 		return Config{}, placed(path, err)
 	}
 	lines := keyLines(text)
-	var errs []error
+	faults := map[int][]error{}
+	faulty := map[string]bool{}
+	report := func(key, place, what string) {
+		line := lines.find(place)
+		faulty[place] = true
+		faults[line] = append(faults[line], fmt.Errorf("%s:%d: %s: %s", path, line, key, what))
+	}
 	// The parser forgives what an operator would not want forgiven: a duration without a unit, which it takes for
 	// nanoseconds, and keys in another case.
-	checkTable("", raw, reflect.TypeFor[Config](), func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", path, lines.find(key), key, fmt.Sprintf(format, args...)))
-	})
-	if len(errs) > 0 {
-		return Config{}, errors.Join(errs...)
-	}
-	if _, err := toml.Decode(text, &c); err != nil {
+	checkTable("", raw, reflect.TypeFor[Config](), func(key, what string) { report(key, key, what) })
+	if _, err := toml.Decode(text, &c); err != nil && len(faults) == 0 {
 		return Config{}, placed(path, err)
 	}
 	for _, err := range c.Validate() {
 		key := leadingKey.FindString(err.Error())
-		name, _, _ := strings.Cut(key, "[")
-		what := strings.TrimLeft(strings.TrimPrefix(err.Error(), key), ": ")
-		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", path, lines.find(name), key, what))
+		if place, _, _ := strings.Cut(key, "["); !faulty[place] {
+			report(key, place, strings.TrimLeft(strings.TrimPrefix(err.Error(), key), ": "))
+		}
 	}
-	if len(errs) > 0 {
+	if len(faults) > 0 {
+		var errs []error
+		for _, line := range slices.Sorted(maps.Keys(faults)) {
+			errs = append(errs, faults[line]...)
+		}
 		return Config{}, errors.Join(errs...)
 	}
 	return c, nil
@@ -69,7 +74,7 @@ func Parse(path, text string) (Config, error) {
 var leadingKey = regexp.MustCompile(`^[a-z0-9_.]+(\[\d+\])?`)
 
 // checkTable reports what a table of the file holds that the struct does not, or in another type.
-func checkTable(name string, table map[string]any, t reflect.Type, report func(key, format string, args ...any)) {
+func checkTable(name string, table map[string]any, t reflect.Type, report func(key, what string)) {
 	fields := tomlFields(t)
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		full := strings.TrimPrefix(name+"."+key, ".")
@@ -79,15 +84,15 @@ func checkTable(name string, table map[string]any, t reflect.Type, report func(k
 		case known:
 			checkValue(full, table[key], field, report)
 		case isTable:
-			report(full, "unknown section%s", hint(full))
+			report(full, "unknown section"+hint(full))
 		default:
-			report(full, "unknown key%s", hint(full))
+			report(full, "unknown key"+hint(full))
 		}
 	}
 }
 
 // checkValue reports a value that does not have the type of its field.
-func checkValue(key string, value any, t reflect.Type, report func(key, format string, args ...any)) {
+func checkValue(key string, value any, t reflect.Type, report func(key, what string)) {
 	want, ok := "", false
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -133,15 +138,17 @@ func checkValue(key string, value any, t reflect.Type, report func(key, format s
 		want = "a whole number"
 	}
 	if !ok {
-		report(key, "want %s, got %s", want, shown(value))
+		report(key, fmt.Sprintf("want %s, got %s", want, shown(value)))
 	}
 }
 
 // shown is a value of the file as an error quotes it.
 func shown(value any) string {
 	switch v := value.(type) {
-	case map[string]any, []map[string]any:
+	case map[string]any:
 		return "a section"
+	case []map[string]any:
+		return "a list of sections"
 	case []any:
 		return "a list"
 	case string:

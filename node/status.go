@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -83,7 +84,7 @@ func AskStatus(ctx context.Context, data string) (Status, error) {
 // AskHost asks it why a host is waiting.
 func AskHost(ctx context.Context, data, host string) (frontier.HostStatus, error) {
 	var s frontier.HostStatus
-	return s, ask(ctx, data, "/host?name="+host, &s)
+	return s, ask(ctx, data, "/host?name="+url.QueryEscape(host), &s)
 }
 
 func ask(ctx context.Context, data, path string, to any) error {

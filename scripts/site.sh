@@ -101,6 +101,7 @@ start() {
   need
   nginx=$(nginx_path)
   mkdir -p "$dir/tmp"
+  [ -O "$dir" ] || { echo "site.sh: $dir belongs to somebody else" >&2; exit 1; }
   dir=$(cd "$dir" && pwd)
   if [ -s "$dir/nginx.pid" ] && kill -0 "$(cat "$dir/nginx.pid")" 2>/dev/null; then
     echo "site.sh: already running in $dir" >&2

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,8 +33,8 @@ func overrides() []*override {
 	}
 	number := func(f func(c *node.Config, n int64)) func(*node.Config, string) error {
 		return func(c *node.Config, v string) error {
-			var n int64
-			if _, err := fmt.Sscanf(v+"\n", "%d\n", &n); err != nil {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil {
 				return fmt.Errorf("%q is not a number", v)
 			}
 			f(c, n)
@@ -120,6 +121,10 @@ func watch(ctx context.Context, n *node.Node, out, errs io.Writer, quiet bool) e
 			"-contact (the URL of a page about your crawl) and -from (your mail address), or fetch.contact and fetch.from")}
 	case end.Reason == "stopped":
 		return exit{code: exitStopped}
+	case n.ID().Boot > 1 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
+		if !quiet {
+			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled it all")
+		}
 	case end.Requests == 0 && end.Frontier.Done == 0:
 		return exit{exitNothing, errors.New("nothing was crawled: no seed was in scope and reachable (proxima node -h)")}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,11 +51,16 @@ type Loop struct {
 	known  *known
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
+
+	// What a task found is on disk only when its Finish returns, and the frontier counts it as over before that: the crawl
+	// has not ended while a task has begun and not ended.
+	begun, ended atomic.Int64
+	rest         chan struct{} // no task is being carried out
 }
 
 // New makes a loop; Run starts it.
 func New(cfg Config, deps Deps) *Loop {
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{})}
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{}), rest: make(chan struct{}, 1)}
 }
 
 // Forget must be called when the frontier drops a host: links to it are offered again.
@@ -94,10 +100,12 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		case <-l.enough:
 			return
 		case <-l.deps.Frontier.Quiet():
+		case <-l.rest:
 		case <-tick.C:
 		}
 		if l.cfg.End == EndIdle {
-			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle {
+			ended := l.ended.Load()
+			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle && l.begun.Load() == ended {
 				return
 			}
 		}
@@ -137,13 +145,14 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 		return err
 	}
 	usable := answer.Addrs[:0:0]
-	reason := ""
+	reason, lasts := "", true
 	for _, a := range answer.Addrs {
 		if rule, blocked := l.deps.Blocklist.Addr(a); blocked {
 			reason = "blocked: " + rule
 		} else if class, err := l.deps.Client.Check(a); err != nil {
 			reason = words(string(class)) + ": " + err.Error()
 			if class == fetch.NoIdentity {
+				lasts = false // the operator can mend that
 				l.stats.update(func(s *Stats) { s.NoIdentity = true })
 			}
 		} else {
@@ -151,7 +160,7 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 		}
 	}
 	if len(usable) == 0 {
-		_, err := l.deps.Frontier.Refuse(ctx, u, reason)
+		_, err := l.deps.Frontier.Refuse(ctx, u, reason, lasts)
 		return err
 	}
 	l.deps.Frontier.Place(u, usable, answer.TTL, answer.Elapsed)
@@ -172,7 +181,14 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	for {
 		task, err := l.deps.Frontier.Take(ctx)
 		if err == nil {
+			l.begun.Add(1)
 			err = l.do(ctx, task)
+			if l.ended.Add(1) == l.begun.Load() {
+				select {
+				case l.rest <- struct{}{}:
+				default:
+				}
+			}
 		}
 		if err != nil {
 			if ended(err) {

@@ -144,7 +144,7 @@ func (l *Loop) allowAll(out *frontier.Outcome, origin string) {
 
 // readRobots says what the answer to a request for robots.txt means for its host.
 func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) {
-	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Ending == frontier.Dropped {
+	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Trouble == frontier.Forbidden {
 		return
 	}
 	origin := originOf(task.RobotsFor())

@@ -29,7 +29,6 @@ func (l *Loop) record(task *frontier.Task, res *fetch.Result, out frontier.Outco
 	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
 		l.archive(task, res)
 	}
-	pages := int64(0)
 	l.stats.update(func(s *Stats) {
 		s.Requests++
 		s.Bytes += res.WireBytes
@@ -38,12 +37,11 @@ func (l *Loop) record(task *frontier.Task, res *fetch.Result, out frontier.Outco
 		if task.Kind == frontier.Page && out.Trouble != frontier.Interrupted {
 			s.Pages++
 			s.row(rowOf(res))
+			if s.Pages == l.cfg.MaxPages {
+				close(l.enough)
+			}
 		}
-		pages = s.Pages
 	})
-	if l.cfg.MaxPages > 0 && pages == l.cfg.MaxPages {
-		close(l.enough)
-	}
 }
 
 // reasonFor puts what went wrong into words: the error where there was one, else what the answer meant.

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"flag"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"proxima/node"
+)
+
+func TestCommandLines(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	valid := config(t, "") // it knows no name server: what is not refused, stays on this machine
+	empty := file(t, "empty.txt", "# nothing\n\n")
+	bad := file(t, "bad.txt", "http://[::1\nmailto:me@example.org\n")
+	broken := file(t, "broken.toml", "[crawl]\n\nfetchers = 0\n")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want []string // on the error output, or on the other where the code is 0
+	}{
+		{"nothing", nil, exitUsage, []string{"Usage: proxima COMMAND", "node", "status", "config"}},
+		{"help", []string{"help"}, exitOK, []string{"Usage: proxima COMMAND"}},
+		{"-h", []string{"-h"}, exitOK, []string{"Usage: proxima COMMAND"}},
+		{"unknown command", []string{"crawl"}, exitUsage, []string{`unknown command "crawl"`, "Usage: proxima COMMAND"}},
+		{"unknown flag", []string{"node", "-fast"}, exitUsage, []string{"not defined: -fast", "Usage: proxima node", "Exit codes"}},
+		{"flag without value", []string{"node", "-data"}, exitUsage, []string{"needs an argument: -data"}},
+		{"unknown flag of status", []string{"status", "-fast"}, exitUsage, []string{"not defined: -fast", "Usage: proxima status"}},
+		{"unknown flag of config", []string{"config", "-fast"}, exitUsage, []string{"not defined: -fast"}},
+		{"arguments of config", []string{"config", "x"}, exitUsage, []string{`got "x"`}},
+		{"no number", []string{"node", "-config", valid, "-data", none, "-fetchers", "many", "a.test"}, exitUsage, []string{`-fetchers: "many" is not a number`}},
+		{"number with a rest", []string{"node", "-config", valid, "-data", none, "-max-pages", "10k", "a.test"}, exitUsage, []string{`-max-pages: "10k" is not a number`}},
+		{"number and line", []string{"node", "-config", valid, "-data", none, "-max-pages", "10\n20", "a.test"}, exitUsage, []string{"is not a number"}},
+		{"impossible number", []string{"node", "-config", valid, "-data", none, "-fetchers", "0", "a.test"}, exitUsage, []string{"crawl.fetchers: 0 is not between"}},
+		{"huge number", []string{"node", "-config", valid, "-data", none, "-fetchers", "99999999999999999999", "a.test"}, exitUsage, []string{"-fetchers"}},
+		{"two wrong flags", []string{"node", "-config", valid, "-data", none, "-fetchers", "x", "-max-pages", "y", "a.test"}, exitUsage, []string{"-fetchers", "-max-pages"}},
+		{"wrong scope", []string{"node", "-config", valid, "-data", none, "-scope", "world", "a.test"}, exitUsage, []string{"scope.seed_scope", `"world"`}},
+		{"wrong prefix", []string{"node", "-config", valid, "-data", none, "-allow", "127.0.0.1", "a.test"}, exitUsage, []string{"fetch.allow_prefixes"}},
+		{"no config", []string{"node", "-config", none}, exitUsage, []string{none}},
+		{"broken config", []string{"node", "-config", broken, "a.test"}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
+		{"broken config, checked", []string{"config", "-check", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
+		{"no seeds", []string{"node", "-config", valid, "-data", none}, exitUsage, []string{"no seeds"}},
+		{"no seeds file", []string{"node", "-config", valid, "-data", none, "-seeds", none}, exitUsage, []string{none}},
+		{"seeds file of nothing", []string{"node", "-config", valid, "-data", none, "-seeds", empty}, exitUsage, []string{"no seeds"}},
+		{"seeds file of nonsense", []string{"node", "-config", valid, "-data", none, "-seeds", bad}, exitUsage,
+			[]string{bad + ": line 1: ", bad + ": line 2: ", "left out", "no seeds"}},
+		{"seed of nonsense", []string{"node", "-config", valid, "-data", none, "http://[::1"}, exitUsage, []string{"arguments: line 1", "no seeds"}},
+		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
+		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, out, errs := call(t, c.args...)
+			if got != c.code {
+				t.Fatalf("exit %d, want %d\n%s%s", got, c.code, out, errs)
+			}
+			where := errs
+			if c.code == exitOK {
+				where = out
+			}
+			for _, text := range c.want {
+				if !strings.Contains(where, text) {
+					t.Errorf("%q is not in:\n%s", text, where)
+				}
+			}
+		})
+	}
+}
+
+// TestBadCommandsLeaveNothing: what is refused makes no data directory.
+func TestBadCommandsLeaveNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	call(t, "node", "-config", config(t, ""), "-data", dir, "-fetchers", "0", "http://a.test/")
+	call(t, "node", "-config", config(t, ""), "-data", dir)
+	if found, _ := filepath.Glob(dir); found != nil {
+		t.Errorf("%s was made", dir)
+	}
+}
+
+func TestConfigPrintsWhatIsValid(t *testing.T) {
+	got, out, errs := call(t, "config")
+	if got != exitOK || errs != "" {
+		t.Fatalf("exit %d, %s", got, errs)
+	}
+	path := file(t, "all.toml", out)
+	if got, out, errs = call(t, "config", "-check", path); got != exitOK || !strings.Contains(out, "is valid") {
+		t.Errorf("exit %d: %s%s", got, out, errs)
+	}
+	c, err := node.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node.Default(), c, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("the printed configuration is not the default (-want +got):\n%s", d)
+	}
+}
+
+// TestExitIsTheProgramsCode: the code of run becomes that of the process.
+func TestExitIsTheProgramsCode(t *testing.T) {
+	start(t).want(exitUsage, "Usage: proxima COMMAND")
+	start(t, "crawl").want(exitUsage, `proxima: unknown command "crawl"`)
+	start(t, "status", "-data", t.TempDir()).want(exitNoAnswer, "proxima: no node is running there")
+	start(t, "config").want(exitOK)
+}
+
+// TestFlagsOverrideTheFile: lists grow, values are replaced, and what no flag names stays.
+func TestFlagsOverrideTheFile(t *testing.T) {
+	path := file(t, "c.toml", "[crawl]\nfetchers = 8\nresolvers = 3\nseeds = [\"a.txt\"]\n[fetch]\nallow_prefixes = [\"10.0.0.0/8\"]\n")
+	cfg := configured(t, "-config", path, "-fetchers", "2", "-seeds", "b.txt", "-allow", "127.0.0.0/8,::1/128", "-scope", "host",
+		"-contact", "https://example.org/bot", "-from", "bot@example.org", "-max-pages", "5", "-data", "d", "-run", "r", "-warc", "w")
+	want := node.Default()
+	want.Crawl.Fetchers, want.Crawl.Resolvers, want.Crawl.Seeds, want.Crawl.MaxPages = 2, 3, []string{"a.txt", "b.txt"}, 5
+	want.Fetch.AllowPrefixes = []string{"10.0.0.0/8", "127.0.0.0/8", "::1/128"}
+	want.Fetch.Contact, want.Fetch.From = "https://example.org/bot", "bot@example.org"
+	want.Scope.SeedScope, want.Node.Data, want.Node.Run, want.Output.WARC = "host", "d", "r", "w"
+	if d := cmp.Diff(want, cfg, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// configured is what runNode makes of flags.
+func configured(t *testing.T, args ...string) node.Config {
+	t.Helper()
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	path := flags.String("config", "", "")
+	list := overrides()
+	for _, o := range list {
+		flags.StringVar(&o.value, o.name, "", o.usage)
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := configure(*path, flags, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"proxima/node"
+)
+
+func TestCrawlToTheEnd(t *testing.T) {
+	s := newSite(t, 40, nil)
+	seeds := file(t, "seeds.txt", "# one\n"+s.seed(t)+"\nhttp://[::1\n")
+	got, out, errs := call(t, "node", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", "-seeds", seeds)
+	if got != exitOK {
+		t.Fatalf("exit %d\n%s%s", got, out, errs)
+	}
+	if pages, again := s.asked(); pages != s.pages || again != 0 {
+		t.Errorf("%d pages asked for, %d of them again; want %d, 0", pages, again, s.pages)
+	}
+	for _, text := range []string{"40 pages in ", "ended: idle", "  answer ", "\n  200 "} {
+		if !strings.Contains(out, text) {
+			t.Errorf("%q is not in the summary:\n%s", text, out)
+		}
+	}
+	if row := strings.Fields(after(out, "\n  200 ")); len(row) == 0 || row[0] != "40" {
+		t.Errorf("not 40 answers of 200:\n%s", out)
+	}
+	for _, text := range []string{seeds + ": line 3: ", "stop with Ctrl-C"} {
+		if !strings.Contains(errs, text) {
+			t.Errorf("%q is not in the error output:\n%s", text, errs)
+		}
+	}
+}
+
+func after(s, cut string) string {
+	_, rest, _ := strings.Cut(s, cut)
+	return rest
+}
+
+func TestQuietIsQuiet(t *testing.T) {
+	s := newSite(t, 3, nil)
+	got, out, errs := call(t, "node", "-quiet", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", s.seed(t))
+	if got != exitOK || out != "" || errs != "" {
+		t.Errorf("exit %d, out %q, err %q", got, out, errs)
+	}
+}
+
+// TestSecondRunGoesOn: with nothing left to do, a further run in the same directory asks for nothing and is no failure.
+func TestSecondRunGoesOn(t *testing.T) {
+	s := newSite(t, 10, nil)
+	args := []string{"node", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", s.seed(t)}
+	for i, more := range [][]string{{"-max-pages", "4"}, nil, nil} {
+		got, out, errs := call(t, append(append([]string{"node"}, more...), args[1:]...)...)
+		if said := strings.Contains(errs, "nothing was left to do"); said != (i == 2) {
+			t.Errorf("run %d: says that nothing was left: %v\n%s", i+1, said, errs)
+		}
+		if got != exitOK {
+			t.Fatalf("%v: exit %d\n%s%s", more, got, out, errs)
+		}
+		if more != nil && (!strings.Contains(out, "ended: max_pages") || !strings.Contains(out, "unfinished")) {
+			t.Errorf("%v: %s", more, out)
+		}
+	}
+	// The downloads under way when the first run had enough were broken off.
+	if pages, again := s.asked(); pages != s.pages || again > fetchers {
+		t.Errorf("%d pages, %d again; want %d, at most %d", pages, again, s.pages, fetchers)
+	}
+}
+
+// TestPublicAddressNeedsAnOperator: without contact a public address is refused before anything is sent. The name is in
+// the table, so not even DNS is asked; node's tests hold that nothing is dialled.
+func TestPublicAddressNeedsAnOperator(t *testing.T) {
+	for name, more := range map[string][]string{
+		"neither": nil, "no from": {"-contact", "https://example.org/bot"}, "no contact": {"-from", "bot@example.org"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"node", "-config", config(t, ""), "-data", t.TempDir()}, more...)
+			got, out, errs := call(t, append(args, "http://public.test/")...)
+			if got != exitNothing {
+				t.Fatalf("exit %d\n%s%s", got, out, errs)
+			}
+			for _, text := range []string{"say who you are", "-contact", "-from"} {
+				if !strings.Contains(errs, text) {
+					t.Errorf("%q is not in:\n%s", text, errs)
+				}
+			}
+		})
+	}
+}
+
+// TestForbiddenAddress: loopback that nobody allowed is no matter of contact.
+func TestForbiddenAddress(t *testing.T) {
+	s := newSite(t, 3, nil)
+	got, out, errs := call(t, "node", "-config", config(t, ""), "-data", t.TempDir(), s.seed(t))
+	if got != exitNothing || !strings.Contains(errs, "nothing was crawled") || strings.Contains(errs, "say who you are") {
+		t.Errorf("exit %d\n%s%s", got, out, errs)
+	}
+	if !strings.Contains(out, "loopback") {
+		t.Errorf("the summary does not say why:\n%s", out)
+	}
+	if pages, _ := s.asked(); pages != 0 || len(s.hits) != 0 {
+		t.Errorf("%v was asked for", s.hits)
+	}
+}
+
+// TestStatusAndLock: a running node answers, keeps a second from its directory, and says why a host waits.
+func TestStatusAndLock(t *testing.T) {
+	release := make(chan struct{})
+	var held atomic.Int64
+	s := newSite(t, 50, func(ctx context.Context, page int) {
+		if page > 2 {
+			held.Add(1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+	})
+	data := t.TempDir()
+	args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
+	p := start(t, args...)
+	until(t, "all fetchers held", func() bool { return held.Load() == fetchers })
+
+	got, out, errs := call(t, "status", "-json", "-data", data)
+	var status node.Status
+	if err := json.Unmarshal([]byte(out), &status); got != exitOK || err != nil || status.Crawl.Pages < 1 || status.Boot != 1 {
+		t.Errorf("exit %d, %v: %s%s", got, err, out, errs)
+	}
+	if got, out, errs = call(t, "status", "-data", data); got != exitOK || !strings.Contains(out, "boot 1") {
+		t.Errorf("exit %d: %s%s", got, out, errs)
+	}
+	host := strings.Trim(strings.TrimPrefix(s.seed(t), "http:"), "/")
+	if got, out, errs = call(t, "status", "-data", data, host); got != exitOK || !strings.Contains(out, "requests to it are under way") {
+		t.Errorf("exit %d: %s%s", got, out, errs)
+	}
+
+	start(t, args...).want(exitData, "proxima: ", data, "in use by another process")
+	close(release)
+	p.want(exitOK)
+	if pages, again := s.asked(); pages != s.pages || again != 0 {
+		t.Errorf("%d pages, %d again; want %d, 0", pages, again, s.pages)
+	}
+	if got, _, _ := call(t, "status", "-data", data); got != exitNoAnswer {
+		t.Errorf("status of a node that has ended: exit %d", got)
+	}
+}
+
+func TestDamagedDirectory(t *testing.T) {
+	s := newSite(t, 5, nil)
+	for name, c := range map[string]struct {
+		file   string
+		damage func(text []byte) []byte
+	}{
+		"garbled manifest":  {"frontier/MANIFEST", func([]byte) []byte { return []byte("this is no manifest of anybody") }},
+		"empty manifest":    {"frontier/MANIFEST", func([]byte) []byte { return nil }},
+		"garbled key files": {"frontier/KEYREGISTRY", func([]byte) []byte { return []byte("nonsense") }},
+		"garbled node id":   {"node.json", func([]byte) []byte { return []byte("{") }},
+		"cut node id":       {"node.json", func(text []byte) []byte { return text[:len(text)/2] }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
+			if got, out, errs := call(t, args...); got != exitOK {
+				t.Fatalf("exit %d\n%s%s", got, out, errs)
+			}
+			path := filepath.Join(data, c.file)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, c.damage(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			start(t, args...).want(exitData, "proxima: ", data, "damaged")
+		})
+	}
+}
+
+// TestInterrupt: Ctrl-C ends the crawl soon and in order, though a server does not answer; the next run goes on.
+func TestInterrupt(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			release := make(chan struct{})
+			var held atomic.Int64
+			s := newSite(t, 60, func(ctx context.Context, page int) {
+				if page > 20 {
+					held.Add(1)
+					select {
+					case <-release:
+					case <-ctx.Done():
+					}
+				}
+			})
+			data := t.TempDir()
+			args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
+			p := start(t, args...)
+			until(t, "all fetchers held", func() bool { return held.Load() == fetchers })
+			begin := time.Now()
+			if err := p.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			p.want(exitStopped)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("took %v to stop", took)
+			}
+			for _, text := range []string{"ended: stopped", "run the same command again to go on"} {
+				if !strings.Contains(p.out.String(), text) {
+					t.Errorf("%q is not in the summary:\n%s", text, &p.out)
+				}
+			}
+			close(release)
+			start(t, args...).want(exitOK)
+			if pages, again := s.asked(); pages != s.pages || again > fetchers {
+				t.Errorf("%d pages, %d again; want %d, at most %d", pages, again, s.pages, fetchers)
+			}
+		})
+	}
+}
+
+// TestKill: a kill at any moment loses no page, and repeats no more than what was under way.
+func TestKill(t *testing.T) {
+	const kills = 3
+	s := newSite(t, 400, func(context.Context, int) { time.Sleep(2 * time.Millisecond) })
+	data := t.TempDir()
+	args := []string{"node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", s.seed(t)}
+	for i := range kills {
+		p := start(t, args...)
+		until(t, fmt.Sprintf("kill %d", i+1), func() bool { n, _ := s.asked(); return n >= (i+1)*80 })
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		p.want(-1)
+	}
+	if _, err := os.Stat(filepath.Join(data, "status.sock")); err != nil {
+		t.Errorf("the killed node left no socket, so nothing was tested: %v", err)
+	}
+	p := start(t, args...)
+	p.want(exitOK)
+	if pages, again := s.asked(); pages != s.pages || again > kills*fetchers {
+		t.Errorf("%d pages, %d again; want %d, at most %d", pages, again, s.pages, kills*fetchers)
+	}
+	if !strings.Contains(p.err.String(), fmt.Sprintf("boot %d", kills+1)) {
+		t.Errorf("not the life %d:\n%s", kills+1, &p.err)
+	}
+}
+
+// TestWARC: the flag leaves complete archives behind.
+func TestWARC(t *testing.T) {
+	s := newSite(t, 5, nil)
+	dir := filepath.Join(t.TempDir(), "warc")
+	got, out, errs := call(t, "node", "-config", config(t, ""), "-data", t.TempDir(), "-allow", "127.0.0.0/8", "-warc", dir, s.seed(t))
+	if got != exitOK {
+		t.Fatalf("exit %d\n%s%s", got, out, errs)
+	}
+	files, err := fs.Glob(os.DirFS(dir), "*")
+	if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], ".warc.gz") {
+		t.Errorf("%v, %v: want one complete file", files, err)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// asProgram makes the test binary the program, so that tests can start, signal and kill it.
+const asProgram = "PROXIMA_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what should come at once or not at all.
+const patience = 60 * time.Second
+
+// process is one run of the program.
+type process struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+	done     chan struct{}
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &process{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait() // the state says all
+	}()
+	t.Cleanup(func() { cancel(); <-p.done })
+	return p
+}
+
+// exit waits for the end of the process and returns its code, -1 where a signal ended it.
+func (p *process) exit() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// want waits for the end and reports another code than the one expected, or texts missing on the error output.
+func (p *process) want(code int, texts ...string) {
+	p.t.Helper()
+	if got := p.exit(); got != code {
+		p.t.Fatalf("%v: exit %d, want %d\nout: %s\nerr: %s", p.cmd.Args[1:], got, code, &p.out, &p.err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.err.String(), text) {
+			p.t.Errorf("%v: %q is not in the error output:\n%s", p.cmd.Args[1:], text, &p.err)
+		}
+	}
+}
+
+// site is a web site on loopback: a tree of pages in which page n refers to 2n+1 and 2n+2.
+type site struct {
+	*httptest.Server
+	pages int
+	// delay holds back the answer of a page until it returns.
+	delay func(ctx context.Context, page int)
+
+	mu sync.Mutex
+	// guarded by mu: requests by path
+	hits map[string]int
+}
+
+func newSite(t *testing.T, pages int, delay func(ctx context.Context, page int)) *site {
+	s := &site{pages: pages, delay: delay, hits: map[string]int{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.hits[r.URL.Path]++
+	s.mu.Unlock()
+	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p"))
+	if r.URL.Path == "/" {
+		n, err = 0, nil
+	}
+	if err != nil || n >= s.pages {
+		http.NotFound(w, r)
+		return
+	}
+	if s.delay != nil {
+		s.delay(r.Context(), n)
+	}
+	w.Header().Set("Content-Type", "text/html")
+	for _, m := range []int{2*n + 1, 2*n + 2} {
+		if m < s.pages {
+			fmt.Fprintf(w, "<a href=/p%d>%d</a>\n", m, m)
+		}
+	}
+}
+
+// asked counts the pages asked for, and the requests for them beyond the first.
+func (s *site) asked() (pages, again int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, n := range s.hits {
+		if path != "/robots.txt" {
+			pages++
+			again += n - 1
+		}
+	}
+	return pages, again
+}
+
+// seed is the site's first page under a name.
+func (s *site) seed(t *testing.T) string {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://site.test:" + u.Port() + "/"
+}
+
+const fetchers = 4
+
+// config writes a configuration for crawls of sites on loopback, with further lines at its end.
+func config(t *testing.T, more string) string {
+	return file(t, "proxima.toml", fmt.Sprintf(`[crawl]
+fetchers = %d
+resolvers = 2
+patience = "1s"
+[politeness]
+own = ["127.0.0.0/8"]
+own_parallel = %d
+[frontier]
+min_free_mib = 0
+[fetch.dns]
+servers = ["127.0.0.1:9"] # nobody: names come from the table
+attempts = 1
+timeout = "100ms"
+[fetch.dns.hosts]
+"site.test" = ["127.0.0.1"]
+"public.test" = ["93.184.215.14"]
+%s`, fetchers, fetchers, more))
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// until waits for something that other processes do.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// call is run in this process: what does not need signals does not need another.
+func call(t *testing.T, args ...string) (got int, out, errs string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var o, e bytes.Buffer
+	got = code(run(ctx, args, &o, &e), &e)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Errorf("%v: did not end within %v", args, patience)
+	}
+	return got, o.String(), e.String()
+}

@@ -1,0 +1,171 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"proxima/node"
+)
+
+// TestBrokenFiles reads each broken file of testdata/config. Its first lines are the errors that it must give, all of
+// them, FILE standing for its name.
+func TestBrokenFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/config/*.toml")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
+			want := wanted(t, file)
+			for range 5 { // maps have no order, errors must have one
+				_, err := node.Load(file)
+				if err == nil {
+					t.Fatal("no error")
+				}
+				if d := cmp.Diff(want, strings.Split(err.Error(), "\n")); d != "" {
+					t.Fatalf("errors (-want +got):\n%s", d)
+				}
+			}
+		})
+	}
+}
+
+// wanted are the errors in the head of a fixture; each names file, line and key.
+func wanted(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [A-Za-z0-9_.]+(\[\d+\])?: .+`)
+	var want []string
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\uFEFF")) {
+		w, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "# want: ")
+		if !ok {
+			break
+		}
+		if !form.MatchString(w) {
+			t.Fatalf("%q does not name file, line and key", w)
+		}
+		want = append(want, strings.Replace(w, "FILE", file, 1))
+	}
+	return want
+}
+
+// TestEverySectionIsValidated holds that no section's Validate is forgotten: each has a fixture of its name, with an
+// error of its own key.
+func TestEverySectionIsValidated(t *testing.T) {
+	sections := []string{"fetch.dns"}
+	c := reflect.TypeFor[node.Config]()
+	for i := range c.NumField() {
+		sections = append(sections, c.Field(i).Tag.Get("toml"))
+	}
+	for _, section := range sections {
+		name := section[strings.LastIndex(section, ".")+1:]
+		files, err := filepath.Glob("testdata/config/" + name + "_*.toml")
+		if err != nil || len(files) == 0 {
+			t.Errorf("no fixture for section %s (%v)", section, err)
+		}
+		for _, file := range files {
+			for _, want := range wanted(t, file) {
+				if _, rest, _ := strings.Cut(want, ": "); !strings.HasPrefix(rest, section+".") {
+					t.Errorf("%s: %q is not of section %s", file, want, section)
+				}
+			}
+		}
+	}
+}
+
+func TestDefaultFileIsDefault(t *testing.T) {
+	got, err := node.Parse("default.toml", node.DefaultFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(node.Default(), got, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("default.toml differs from Default (-want +got):\n%s", d)
+	}
+	if errs := node.Default().Validate(); len(errs) > 0 {
+		t.Errorf("the default is not valid: %v", errs)
+	}
+}
+
+func TestTextRoundTrips(t *testing.T) {
+	c := node.Default()
+	c.Node.Run = "a \"quoted\" name, \t and ünicode"
+	c.Crawl.Seeds = []string{"a.txt", "b.txt"}
+	c.Scope.Include.Hosts = []string{"example.org"}
+	c.Politeness.MinGap = 1500 * time.Millisecond
+	c.Politeness.RetryPage = []time.Duration{time.Second, 90 * time.Minute}
+	c.Politeness.Factor = 3
+	c.Fetch.Contact, c.Fetch.From = "https://example.org/bot", "bot@example.org"
+	c.Fetch.DNS.Hosts = map[string][]string{"www.example.org": {"192.0.2.1", "2001:db8::1"}}
+	for name, c := range map[string]node.Config{"default": node.Default(), "changed": c} {
+		got, err := node.Parse(name, c.Text())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(c, got, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+func TestFileKeepsDefaults(t *testing.T) {
+	got, err := node.Parse("f", "[politeness]\nmin_gap = \"3s\"\nfactor = 1\n[fetch.dns]\nattempts = 2\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := node.Default()
+	want.Politeness.MinGap, want.Politeness.Factor, want.Fetch.DNS.Attempts = 3*time.Second, 1, 2
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestLoadMissingFile(t *testing.T) {
+	if _, err := node.Load("testdata/config/none.toml"); err == nil || !strings.Contains(err.Error(), "none.toml") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+// FuzzParse holds that what is taken is valid and survives its own text, and that every error names file and line.
+func FuzzParse(f *testing.F) {
+	f.Add(node.DefaultFile)
+	files, _ := filepath.Glob("testdata/config/*.toml")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	placed := regexp.MustCompile(`^FILE:\d+: \S`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := node.Parse("FILE", text)
+		if err != nil {
+			if !placed.MatchString(err.Error()) {
+				t.Errorf("%q names no place", err)
+			}
+			return
+		}
+		if errs := c.Validate(); len(errs) > 0 {
+			t.Errorf("taken, but not valid: %v", errs)
+		}
+		again, err := node.Parse("FILE", c.Text())
+		if err != nil {
+			t.Fatalf("its own text is refused: %v\n%s", err, c.Text())
+		}
+		if d := cmp.Diff(c, again, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
+}

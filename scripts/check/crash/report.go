@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// maxShown bounds how many failures of one kind are printed.
+const maxShown = 10
+
+// account is what the requests say about the kills.
+type account struct {
+	inFlight  []int           // by kill: requests of its life that the site had not answered whole when it came
+	repeats   []int           // by kill: requests made again because of it
+	cut       int             // repeats of what was in flight
+	unwritten []time.Duration // repeats of what had been answered whole: for how long, when the kill came
+	wrong     []string        // repeats that no kill explains
+}
+
+// newAccount lays each request for a path that was asked for before at the door of the kill that ended the life of the
+// request before.
+func newAccount(requests []*request, kills []kill, slack time.Duration) account {
+	a := account{inFlight: make([]int, len(kills)), repeats: make([]int, len(kills))}
+	last := map[string]*request{}
+	for _, r := range requests {
+		if r.life >= 0 && r.life < len(kills) && (!r.whole || r.end.After(kills[r.life].at)) {
+			a.inFlight[r.life]++
+		}
+		before := last[r.path]
+		last[r.path] = r
+		switch {
+		case before == nil:
+			continue
+		case before.life == r.life || before.life < 0 || before.life >= len(kills):
+			a.wrong = append(a.wrong, fmt.Sprintf("%s: twice in life %d", r.path, r.life))
+			continue
+		}
+		k := before.life
+		a.repeats[k]++
+		if lead := kills[k].at.Sub(before.end); !before.whole || lead <= 0 {
+			a.cut++
+		} else {
+			a.unwritten = append(a.unwritten, lead)
+			if lead > slack {
+				a.wrong = append(a.wrong, fmt.Sprintf("%s: again in life %d, though answered %v before kill %d", r.path, r.life, lead.Round(time.Millisecond), k))
+			}
+		}
+	}
+	return a
+}
+
+// report prints the table and says whether all held.
+func report(out io.Writer, s settings, took time.Duration, kills []kill, o *origin, log fetchLog) bool {
+	o.mu.Lock()
+	requests := slices.Clone(o.requests)
+	o.mu.Unlock()
+	// A request that a node has sent and the site has read after its death comes late.
+	slices.SortStableFunc(requests, func(a, b *request) int { return cmp.Or(cmp.Compare(a.life, b.life), a.start.Compare(b.start)) })
+	alive := map[int]bool{}
+	for _, r := range requests {
+		alive[r.life] = true
+	}
+	a := newAccount(requests, kills, s.slack)
+	expected := o.expected()
+	want, whole := map[string]bool{}, map[string]bool{}
+	for _, path := range expected {
+		want[path] = true
+	}
+	var missing, strange, noLine []string
+	for _, r := range requests {
+		whole[r.path] = whole[r.path] || r.whole
+		if !want[r.path] {
+			strange = append(strange, r.path)
+		}
+	}
+	for _, path := range expected {
+		if !whole[path] {
+			missing = append(missing, path)
+		} else if log.answered[path] == 0 {
+			noLine = append(noLine, path)
+		}
+	}
+	starting, silent, busiest, repeats, inFlight, excess := 0, 0, 0, 0, 0, []string{}
+	for i, k := range kills {
+		if k.starting {
+			starting++
+		}
+		if !alive[i] {
+			silent++
+		}
+		busiest = max(busiest, a.repeats[i])
+		repeats += a.repeats[i]
+		inFlight += a.inFlight[i]
+		if a.repeats[i] > s.fetchers {
+			excess = append(excess, fmt.Sprintf("kill %d: %d repeats by %d fetchers", i, a.repeats[i], s.fetchers))
+		}
+	}
+	slices.Sort(a.unwritten)
+
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, form string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(form, args...)) }
+	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.kills, took.Seconds(), s.seed, starting, silent)
+	row("URLs of the site", "%d", len(expected))
+	row("never downloaded", "%d", len(missing))
+	row("not of the site", "%d", len(strange))
+	row("requests", "%d", len(requests))
+	row("in flight at kills", "%d, as the site saw it", inFlight)
+	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.fetchers, len(kills)*s.fetchers)
+	row("  in flight at the kill", "%d", a.cut)
+	row("  answered, not recorded", "%d%s", len(a.unwritten), leads(a.unwritten))
+	row("  without a reason", "%d", len(a.wrong))
+	row("log lines", "%d in %d boots; %d torn", log.lines, len(log.boots), log.torn)
+	row("gaps in seq", "%d", len(log.gaps))
+	row("downloads without a line", "%d; bound: %d", len(noLine), len(kills)*s.fetchers)
+	row("lines without a request", "%d", len(log.without(requests)))
+	t.Flush()
+
+	ok := len(kills) == s.kills
+	for _, f := range []struct {
+		what string
+		list []string
+	}{
+		{"never downloaded", missing}, {"asked for, but not of the site", strange}, {"repeat without a reason", a.wrong},
+		{"too many repeats", excess}, {"gap in seq", log.gaps}, {"line without a request", log.without(requests)},
+	} {
+		for i, text := range f.list {
+			ok = false
+			if i == maxShown {
+				fmt.Fprintf(out, "FAILED: %s: and %d more\n", f.what, len(f.list)-i)
+				break
+			}
+			fmt.Fprintf(out, "FAILED: %s: %s\n", f.what, text)
+		}
+	}
+	if len(noLine) > len(kills)*s.fetchers {
+		fmt.Fprintf(out, "FAILED: downloads without a line: %s\n", strings.Join(noLine[:maxShown], " "))
+		ok = false
+	}
+	if ok {
+		fmt.Fprintln(out, "all held")
+	}
+	return ok
+}
+
+// leads sums up sorted times.
+func leads(list []time.Duration) string {
+	if len(list) == 0 {
+		return ""
+	}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return fmt.Sprintf("; answered before the kill: median %.1f ms, longest %.1f ms", ms(list[len(list)/2]), ms(list[len(list)-1]))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// at is a moment of a test, in ms.
+func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+
+func TestAccount(t *testing.T) {
+	kills := []kill{{at: at(100)}, {at: at(5000)}}
+	for _, c := range []struct {
+		name                       string
+		requests                   []*request
+		cut, unwritten, wrong, fly int
+	}{
+		{"once", []*request{{"/a", 0, at(10), at(20), true}}, 0, 0, 0, 0},
+		{"cut by a kill", []*request{{"/a", 0, at(90), at(101), false}, {"/a", 1, at(200), at(210), true}}, 1, 0, 0, 1},
+		{"answered after the kill", []*request{{"/a", 0, at(90), at(101), true}, {"/a", 1, at(200), at(210), true}}, 1, 0, 0, 1},
+		{"not recorded", []*request{{"/a", 0, at(90), at(99), true}, {"/a", 1, at(200), at(210), true}}, 0, 1, 0, 0},
+		{"long recorded", []*request{{"/a", 1, at(200), at(210), true}, {"/a", 2, at(6000), at(6001), true}}, 0, 1, 1, 0},
+		{"twice in a life", []*request{{"/a", 0, at(10), at(20), true}, {"/a", 0, at(30), at(40), true}}, 0, 0, 1, 0},
+		{"twice in the last life", []*request{{"/a", 2, at(6000), at(6001), true}, {"/a", 2, at(6002), at(6003), true}}, 0, 0, 1, 0},
+	} {
+		a := newAccount(c.requests, kills, time.Second)
+		fly := a.inFlight[0] + a.inFlight[1]
+		if a.cut != c.cut || len(a.unwritten) != c.unwritten || len(a.wrong) != c.wrong || fly != c.fly {
+			t.Errorf("%s: %+v, in flight %d; want cut %d, unwritten %d, wrong %d, in flight %d",
+				c.name, a, fly, c.cut, c.unwritten, c.wrong, c.fly)
+		}
+	}
+}
+
+func TestReadLog(t *testing.T) {
+	dir := t.TempDir()
+	lines := `{"boot":1,"seq":1,"url":"http://h/a","status":200}
+{"boot":1,"seq":2,"url":"http://h/b","status":0}
+{"boot":1,"se
+{"boot":2,"seq":1,"url":"http://h/b","status":404}
+{"boot":2,"seq":3,"url":"http://h/c","status":200}
+`
+	if err := os.WriteFile(filepath.Join(dir, "fetch.jsonl"), []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := readLog(dir)
+	if err != nil || l.lines != 4 || l.torn != 1 || len(l.boots) != 2 || len(l.gaps) != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	got := l.without([]*request{{path: "/a"}, {path: "/b"}})
+	if len(got) != 1 || got[0] != "/c: 1 lines, 0 requests" {
+		t.Errorf("lines without a request: %q", got)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	s := settings{kills: 50, seed: 7, think: time.Millisecond}
+	a := plans(s, 1000)
+	if !slices.Equal(a, plans(s, 1000)) {
+		t.Error("the same seed gives different moments")
+	}
+	s.seed++
+	if slices.Equal(a, plans(s, 1000)) {
+		t.Error("different seeds give the same moments")
+	}
+	for i, p := range a {
+		if p.after > 950 || i > 0 && p.after < a[i-1].after {
+			t.Errorf("kill %d after %d answers", i, p.after)
+		}
+	}
+}

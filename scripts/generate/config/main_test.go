@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/node"
+)
+
+func TestDefaultFileIsFresh(t *testing.T) {
+	text, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(text, node.DefaultFile); d != "" {
+		t.Errorf("node/default.toml is stale, run go generate ./node (-generated +file):\n%s", d)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0:                       "0s",
+		250 * time.Millisecond:  "250ms",
+		10 * time.Second:        "10s",
+		10 * time.Minute:        "10m",
+		90 * time.Second:        "1m30s",
+		24 * time.Hour:          "24h",
+		90 * time.Minute:        "1h30m",
+		time.Hour + time.Second: "1h0m1s",
+	} {
+		got := short(d)
+		if got != want {
+			t.Errorf("short(%v) = %q, want %q", d, got, want)
+		}
+		if back, err := time.ParseDuration(got); err != nil || back != d {
+			t.Errorf("%q is read back as %v, %v; want %v", got, back, err, d)
+		}
+	}
+}
