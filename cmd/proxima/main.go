@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -52,6 +53,8 @@ func commands() []command {
 }
 
 func main() {
+	// net/http writes of servers that misbehave to the standard logger; their downloads are logged with a reason anyway.
+	log.SetOutput(io.Discard)
 	// The first Ctrl-C stops in order, the second at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -122,10 +122,12 @@ func failures(s crawl.Stats) int64 {
 func summarise(w io.Writer, e node.End) {
 	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
 		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
-	table(w, "answer", e.Rows)
+	table(w, "answer", "pages", e.Rows)
 	drops := map[string]int64{}
 	for r, n := range e.Frontier.Reasons {
-		drops[r] += int64(n)
+		if !strings.HasPrefix(r, "status ") { // those are answers, and in the table of answers
+			drops[r] += int64(n)
+		}
 	}
 	for r, n := range e.Drops {
 		drops[r] += n
@@ -134,7 +136,7 @@ func summarise(w io.Writer, e node.End) {
 		drops["seed refused: "+r] += int64(n)
 	}
 	if len(drops) > 0 {
-		table(w, "not crawled because", drops)
+		table(w, "not crawled because", "URLs", drops)
 	}
 	if e.Unfinished > 0 {
 		fmt.Fprintf(w, "%s URLs are unfinished: run the same command again to go on\n", thousands(e.Unfinished))
@@ -142,7 +144,7 @@ func summarise(w io.Writer, e node.End) {
 }
 
 // table prints rows by number, the largest first; beyond 20 the rest is one row.
-func table(w io.Writer, head string, rows map[string]int64) {
+func table(w io.Writer, head, unit string, rows map[string]int64) {
 	names := make([]string, 0, len(rows))
 	for name := range rows {
 		names = append(names, name)
@@ -151,7 +153,7 @@ func table(w io.Writer, head string, rows map[string]int64) {
 		a, b := names[i], names[j]
 		return rows[a] > rows[b] || rows[a] == rows[b] && a < b
 	})
-	fmt.Fprintf(w, "  %-40s %12s\n", head, "URLs")
+	fmt.Fprintf(w, "  %-40s %12s\n", head, unit)
 	var rest int64
 	for i, name := range names {
 		if i >= 20 {

@@ -81,8 +81,8 @@ func showStatus(w io.Writer, s node.Status) {
 	for kind, n := range f.Hosts {
 		rows[kind] = int64(n)
 	}
-	table(w, "hosts on the workbench", rows)
-	table(w, "answer", s.Crawl.Rows)
+	table(w, "workbench", "hosts", rows)
+	table(w, "answer", "pages", s.Crawl.Rows)
 }
 
 func showHost(w io.Writer, h frontier.HostStatus) {

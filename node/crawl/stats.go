@@ -78,7 +78,9 @@ func (l *Loop) dropLinks(drops map[string]int) {
 			s.Drops = make(map[string]int64)
 		}
 		for reason, n := range drops {
-			s.Drops[reason] += int64(n)
+			if n > 0 {
+				s.Drops[reason] += int64(n)
+			}
 		}
 	})
 }
