@@ -13,7 +13,7 @@ import (
 // downloads under way end as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
-const diskInterval = 2 * time.Second
+const diskInterval = 250 * time.Millisecond
 
 // watchDisk pauses downloads while there is less free disk than the watermark. It looks often enough that the
 // downloads of the interval fit into what the watermark leaves.

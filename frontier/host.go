@@ -192,7 +192,7 @@ type server struct {
 	inFlight int
 	hosts    int // placed here
 	queue    [origins]fifo[*host]
-	sleepers hostHeap // hosts that wait for a time of their own
+	sleepers timeHeap[*host] // hosts that wait for a time of their own
 	next     time.Time
 	since    time.Time     // when it became ready
 	ready    [origins]bool // stands in a ready queue
@@ -207,48 +207,4 @@ func (s *server) queuedHosts() int {
 		n += s.queue[o].len()
 	}
 	return n
-}
-
-// hostHeap orders hosts by the time of their waking (container/heap).
-type hostHeap []*host
-
-func (q hostHeap) Len() int           { return len(q) }
-func (q hostHeap) Less(i, j int) bool { return q[i].wake.Before(q[j].wake) }
-func (q hostHeap) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].heapIndex, q[j].heapIndex = i, j
-}
-func (q *hostHeap) Push(x any) {
-	h := x.(*host)
-	h.heapIndex = len(*q)
-	*q = append(*q, h)
-}
-func (q *hostHeap) Pop() any {
-	old := *q
-	h := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return h
-}
-
-// serverHeap orders servers by the time of their next request (container/heap).
-type serverHeap []*server
-
-func (q serverHeap) Len() int           { return len(q) }
-func (q serverHeap) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q serverHeap) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].timerAt, q[j].timerAt = i, j
-}
-func (q *serverHeap) Push(x any) {
-	s := x.(*server)
-	s.timerAt = len(*q)
-	*q = append(*q, s)
-}
-func (q *serverHeap) Pop() any {
-	old := *q
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	return s
 }

@@ -2,10 +2,14 @@ package frontier
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
 )
+
+// trimEvery is how many blocks recover reads before it gives their memory back.
+const trimEvery = 1 << 15
 
 // recover reads what is on disk: it fills the seen filter and the counts of hosts, finds the last sequence number, and
 // counts the pending URLs. It reads each URL once, in order.
@@ -14,6 +18,7 @@ func (l *ledger) recover() error {
 		return err
 	}
 	var pending int64
+	blocks := 0
 	note := func(key []byte) (string, []byte, error) {
 		host, rest, err := splitKey(key)
 		if err == nil && len(rest) >= 8 {
@@ -36,6 +41,9 @@ func (l *ledger) recover() error {
 				add(host, e.hash)
 			}
 			pending += int64(len(entries))
+			if blocks++; blocks%trimEvery == 0 {
+				return errors.Join(err, l.store.trim())
+			}
 			return err
 		})
 	})

@@ -21,8 +21,8 @@ type workbench struct {
 	hosts      map[string]*host
 	servers    map[netip.Addr]*server
 	unresolved fifo[*host]
-	sleepers   hostHeap
-	timer      serverHeap
+	sleepers   timeHeap[*host]
+	timer      timeHeap[*server]
 	ready      [origins]fifo[*server]
 	inFlight   int
 	resolving  int
@@ -146,7 +146,7 @@ func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
-func (w *workbench) sleep(q *hostHeap, h *host, until time.Time) {
+func (w *workbench) sleep(q *timeHeap[*host], h *host, until time.Time) {
 	h.wake, h.sleeping = until, true
 	heap.Push(q, h)
 }

@@ -107,10 +107,12 @@ func (s *sieve) end() {
 // name reads the name of a tag. Names that HTML does not know are 0.
 func (s *sieve) name() atom.Atom {
 	from := s.pos
-	for s.pos < len(s.b) && !isSpace(s.b[s.pos]) && s.b[s.pos] != '/' && s.b[s.pos] != '>' {
-		s.pos++
+	b, p := s.b, s.pos
+	for p < len(b) && !endsName[b[p]] {
+		p++
 	}
-	return lookup(s.b[from:s.pos])
+	s.pos = p
+	return lookup(b[from:p])
 }
 
 // attributes reads from behind the name of a tag to behind its ">" and keeps the attributes that matter, if wanted.
@@ -196,10 +198,17 @@ func (s *sieve) attr(key atom.Atom) *attr {
 	return nil
 }
 
+// endsName are the bytes behind the name of a tag.
+var endsName = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, '\f': true, '/': true, '>': true}
+
+// wantedFirst are the letters that the names in lookup begin with: most names of a page are turned away by them.
+var wantedFirst = [256]bool{'a': true, 'b': true, 'c': true, 'f': true, 'h': true, 'i': true, 'l': true, 'm': true,
+	'n': true, 'p': true, 'r': true, 's': true, 't': true, 'x': true}
+
 // lookup finds the name of an element or attribute that matters, without regard to case; it returns 0 for any other.
 func lookup(name []byte) atom.Atom {
 	var buf [10]byte
-	if len(name) > len(buf) {
+	if len(name) > len(buf) || len(name) == 0 || !wantedFirst[lower(name[0])] {
 		return 0
 	}
 	for i, c := range name {
