@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http/httputil"
 	"strings"
+	"time"
 
 	"proxima/fetch"
 	"proxima/fetch/warc"
@@ -26,6 +27,10 @@ func (l *Loop) record(task *frontier.Task, res *fetch.Result, out frontier.Outco
 		Origin: task.Origin.String(), Home: l.deps.Home, Attempt: int(task.Attempt) + 1, Depth: int(task.Depth),
 		Hops: int(task.Hops), Links: found, Accepted: fin.Accepted,
 	})
+	if wait := time.Until(fin.NextAttempt); wait > 0 && out.Trouble != frontier.NoTrouble {
+		l.deps.Journal.Events().Info(journal.EventHostBackoff, journal.KeyHost, task.Host, journal.KeyURL, task.URL.String(),
+			journal.KeyReason, out.Reason, journal.KeyForMs, journal.Ms(wait))
+	}
 	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
 		l.archive(task, res)
 	}

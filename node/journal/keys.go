@@ -91,34 +91,22 @@ const (
 	KeyEvent = "event" // one of the events below
 	KeyLevel = "level" // INFO, WARN, ERROR
 
-	KeyConfig  = "config"  // effective configuration as text
-	KeyCount   = "count"   // how many of what the event is about
-	KeyForMs   = "for_ms"  // how long it lasts or lasted
-	KeyPeer    = "peer"    // id of another node
-	KeyAddress = "address" // host:port that is listened on or spoken to
-	KeyText    = "text"    // beginning of a line too long to be kept
+	KeyConfig = "config" // effective configuration as text
+	KeyCount  = "count"  // how many of what the event is about
+	KeyForMs  = "for_ms" // how long it lasts or lasted
+	KeyText   = "text"   // beginning of a line too long to be kept
 )
 
 // Events of the node log.
 const (
 	EventStart       = "start"        // the process runs; with KeyConfig
-	EventReady       = "ready"        // the node listens and crawls; with KeyAddress
 	EventStop        = "stop"         // it ends in order; with KeyReason
-	EventPause       = "pause"        // no new downloads; with KeyReason
-	EventResume      = "resume"       // downloads again; with KeyForMs
-	EventIdle        = "idle"         // nothing left to do here
-	EventWanted      = "wanted"       // fetchers are idle because too few servers are ready; with KeyReason
-	EventRobots      = "robots"       // robots.txt of a host is known, or why it is not; with KeyHost, KeyStatus, KeyReason
-	EventSitemap     = "sitemap"      // a sitemap was read; with KeyURL, KeyCount
 	EventBlocklist   = "blocklist"    // the list was (re)loaded or could not be; with KeyCount, KeyReason
 	EventDNS         = "dns"          // a name did not resolve; with KeyHost, KeyReason
-	EventHostBackoff = "host_backoff" // a host rests; with KeyHost, KeyReason, KeyForMs
+	EventHostBackoff = "host_backoff" // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
 	EventHostDropped = "host_dropped" // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
 	EventDiskFull    = "disk_full"    // free space fell below the watermark; with KeyDiskFreeBytes
 	EventDiskOK      = "disk_ok"      // and is above it again; with KeyDiskFreeBytes
-	EventPeerJoined  = "peer_joined"  // a peer is alive; with KeyPeer, KeyAddress
-	EventPeerLeft    = "peer_left"    // a peer left in order; with KeyPeer
-	EventPeerDead    = "peer_dead"    // a peer does not answer; with KeyPeer
 	EventWarning     = "warning"      // something is wrong, the node goes on; with KeyReason
 	EventError       = "error"        // something failed; with KeyReason
 	EventOversized   = "oversized"    // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
@@ -136,11 +124,4 @@ const (
 	OriginDiscovered = "discovered"
 	OriginEstimate   = "estimate"
 	OriginAssigned   = "assigned"
-)
-
-// Reasons of Queue.Drops that every node has; rooms add theirs.
-const (
-	DropDisallowed = "disallowed"   // by robots.txt
-	DropBlocked    = "blocked"      // by the blocklist
-	DropScope      = "out_of_scope" // by the scope of the crawl
 )
