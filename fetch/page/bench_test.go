@@ -26,13 +26,14 @@ func samplePage() []byte {
 
 func BenchmarkParse(b *testing.B) {
 	body := samplePage()
-	if n := len(New(Default()).Parse(body, htmlUTF8).Links); n != 101 {
+	parser := New(Default())
+	if n := len(parser.Parse(body, htmlUTF8).Links); n != 101 {
 		b.Fatalf("%d links, want 101", n)
 	}
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		New(Default()).Parse(body, htmlUTF8)
+		parser.Parse(body, htmlUTF8)
 	}
 }
 
