@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -30,22 +31,26 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 			f.mu.Unlock()
 		}
 		for {
-			names, err := f.nextHosts()
+			hosts, err := f.nextHosts()
 			if err != nil {
 				return err
 			}
-			if len(names) == 0 {
+			if len(hosts) == 0 {
 				break
 			}
-			if err := f.activate(names); err != nil {
+			switch err := f.activate(hosts); {
+			case errors.Is(err, ErrClosed):
+				return nil // the ledger stops, and says why if it should not have
+			case err != nil:
 				return err
 			}
 		}
 	}
 }
 
-// nextHosts picks hosts to bring in: candidates first, then whom a scan of the disk finds.
-func (f *Frontier) nextHosts() ([]string, error) {
+// nextHosts picks hosts to bring in: candidates first, then whom a scan of the disk finds. They enter the bench in the
+// same breath: between the two Idle would see neither.
+func (f *Frontier) nextHosts() ([]*host, error) {
 	f.mu.Lock()
 	if f.waiters.len() == 0 || f.paused != "" {
 		f.mu.Unlock()
@@ -55,18 +60,18 @@ func (f *Frontier) nextHosts() ([]string, error) {
 		f.evictSleepers(time.Now())
 	}
 	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
-	var names []string
-	for f.candidates.len() > 0 && len(names) < room {
+	var hosts []*host
+	for f.candidates.len() > 0 && len(hosts) < room {
 		name := f.candidates.pop()
 		delete(f.candidate, name)
 		if f.bench.hosts[name] == nil {
-			names = append(names, name)
+			hosts = append(hosts, f.bench.enter(name))
 		}
 	}
 	scan, cursor := f.scan && !f.wrapped, f.cursor
 	f.mu.Unlock()
-	if len(names) > 0 || room <= 0 || !scan {
-		return names, nil
+	if len(hosts) > 0 || room <= 0 || !scan {
+		return hosts, nil
 	}
 	names, end, err := f.store.waiting(cursor, room, func(host string) bool {
 		f.mu.Lock()
@@ -81,6 +86,14 @@ func (f *Frontier) nextHosts() ([]string, error) {
 	switch {
 	case len(names) > 0:
 		f.cursor = names[len(names)-1]
+		for _, name := range names {
+			if f.bench.hosts[name] == nil {
+				hosts = append(hosts, f.bench.enter(name))
+			}
+		}
+		if len(hosts) == 0 {
+			signal(f.hungry) // they came in by themselves meanwhile: look on
+		}
 	case end && cursor == "":
 		// A whole round in one look, and nobody waits: what comes now is told by offered.
 		f.scan, f.wrapped = false, true
@@ -91,7 +104,7 @@ func (f *Frontier) nextHosts() ([]string, error) {
 	default:
 		signal(f.hungry) // only hosts of the bench so far: look on
 	}
-	return names, nil
+	return hosts, nil
 }
 
 // evictSleepers makes room on a full bench: hosts that wait for longer than a minute can do so on disk. It looks at a
@@ -108,17 +121,9 @@ func (f *Frontier) evictSleepers(now time.Time) {
 	}
 }
 
-// activate brings hosts from disk onto the workbench.
-func (f *Frontier) activate(names []string) error {
+// activate reads hosts that have entered the workbench from disk.
+func (f *Frontier) activate(hosts []*host) error {
 	now := time.Now()
-	f.mu.Lock()
-	hosts := make([]*host, 0, len(names))
-	for _, name := range names {
-		if f.bench.hosts[name] == nil {
-			hosts = append(hosts, f.bench.enter(name))
-		}
-	}
-	f.mu.Unlock()
 	for _, h := range hosts {
 		r := &request{host: h.name, load: true}
 		if err := f.ledger.do(context.Background(), r); err != nil {

@@ -119,7 +119,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if err := f.ledger.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w: %w", dir, ErrDamaged, err), s.close())
 	}
-	f.scan = f.ledger.count.totals().Pending > 0
+	if f.ledger.count.totals().Pending > 0 {
+		f.scan, f.bench.resumed = true, time.Now()
+	}
 	return f, nil
 }
 

@@ -127,6 +127,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	w.inFlight--
 	if out.Asked {
 		h.lastRequest = now
+		if r := out.Robots; r != nil && r.Lifetime > 0 {
+			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
+		}
 		s.next = later(s.next, now.Add(w.rules.gap(s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}
@@ -143,6 +146,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	case Busy:
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason
+	}
+	if e.giveUp { // its URLs are about to be dropped: nothing is asked for until then
+		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason
 	}
 	if task.Kind == Robots {
 		h.robotsBusy = false
@@ -217,6 +223,5 @@ func (w *workbench) endRobots(task *Task, out Outcome, now time.Time) {
 	}
 	if r.Lifetime > 0 {
 		h.robotsUntil[schemeIndex(task.scheme)] = now.Add(r.Lifetime)
-		h.crawlDelay = r.CrawlDelay
 	}
 }

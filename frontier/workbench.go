@@ -24,6 +24,7 @@ type workbench struct {
 	sleepers   timeHeap[*host]
 	timer      timeHeap[*server]
 	ready      [origins]fifo[*server]
+	resumed    time.Time // when an earlier life was taken up, which may have asked any server just before; else zero
 	inFlight   int
 	resolving  int
 	reading    int
@@ -224,11 +225,10 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 	if s == nil {
 		s = &server{addr: addr, parallel: w.rules.parallel(addr)}
 		w.servers[addr] = s
-		// The host remembers its last request from before; its server may have been the same.
-		if gap := w.rules.gap(addr, h.crawlDelay, 0, 0); h.lastRequest.Add(gap).After(now) {
-			s.next = h.lastRequest.Add(gap)
-		}
+		s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
 	}
+	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
+	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
 	s.hosts++
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)
@@ -345,6 +345,9 @@ func (w *workbench) lostHost(h *host, reason string, ours bool, now time.Time) (
 		wait, more = time.Second, true
 	} else {
 		h.failures++
+	}
+	if !more { // its URLs are about to be dropped: nobody looks the name up again until then
+		wait = w.rules.EndedFor
 	}
 	h.notBefore, h.why = now.Add(wait), reason
 	w.settle(h, now)

@@ -259,3 +259,34 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 		t.Errorf("a damaged directory: %v", err)
 	}
 }
+
+// Stopping while hosts are being brought in from disk is no failure.
+func TestStopDuringActivation(t *testing.T) {
+	cfg, polite := testConfig()
+	for round := range 20 {
+		f, err := Open("", cfg, polite, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		var links []Link
+		for i := range 400 {
+			links = append(links, page(fmt.Sprintf("h%d.test", i), i))
+		}
+		if _, err := f.Add(ctx, links); err != nil {
+			t.Fatal(err)
+		}
+		go f.Take(ctx)
+		for range round {
+			if u, err := f.Resolve(ctx); err != nil || u.Name == "" {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+}

@@ -8,14 +8,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"proxima/fetch"
 	"proxima/fetch/blocklist"
@@ -36,6 +40,8 @@ type Deps struct {
 	DialDNS func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport fetches blocklists; nil is the standard one.
 	Transport http.RoundTripper
+	// FreeBytes is the space left where the node writes, in bytes; nil asks the file systems.
+	FreeBytes func() (uint64, error)
 	// Echo gets events as well, for people; nil drops them.
 	Echo slog.Handler
 }
@@ -53,9 +59,10 @@ type Node struct {
 	loop      *crawl.Loop
 	seeds     []identity.URL
 	started   time.Time
-	fullSince time.Time
+	free      func() (uint64, error)
 
 	blocked chan struct{} // the blocklist has changed
+	room    chan struct{} // the disk is no longer full
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -65,12 +72,12 @@ type Node struct {
 
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
 // use or damaged are those of the frontier.
-func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
-	n = &Node{cfg: cfg, seeds: seeds, blocked: make(chan struct{}, 1)}
+func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
+	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	var opened []func() error
 	defer func() {
 		if err != nil {
-			for _, undo := range opened {
+			for _, undo := range slices.Backward(opened) {
 				err = errors.Join(err, undo())
 			}
 		}
@@ -86,9 +93,13 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
 		return nil, err
 	}
 	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0
+	if err := writable(cfg.Node.Data, filepath.Join(cfg.Node.Data, "frontier")); err != nil {
+		return nil, err
+	}
 	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
-		Blocked: n.blockedHost,
-		Event:   n.frontierEvent,
+		Blocked:   n.blockedHost,
+		Event:     n.frontierEvent,
+		FreeBytes: n.freeBytes,
 	})
 	if err != nil {
 		return nil, err
@@ -133,6 +144,16 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (n *Node, err error) {
 	return n, nil
 }
 
+// writable is an error where a directory exists and must not be written to: the store would call that damage.
+func writable(dirs ...string) error {
+	for _, dir := range dirs {
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write to data directory %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
 // ID is who the node is.
 func (n *Node) ID() ID { return n.id }
 
@@ -159,7 +180,6 @@ type End struct {
 
 // Run crawls until the context ends or the crawl ends by itself, and leaves everything closed and on disk.
 func (n *Node) Run(ctx context.Context) (End, error) {
-	n.started = time.Now()
 	n.journal.Events().Info(journal.EventStart, journal.KeyConfig, n.cfg.Text())
 	if err := n.blocklist.Load(ctx); err != nil {
 		n.warn(err)
@@ -194,16 +214,6 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 
 // crawl runs everything above the frontier until the loop ends.
 func (n *Node) crawl(ctx context.Context, stop func()) error {
-	fresh, refused, err := n.loop.Seed(ctx, n.seeds)
-	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
-		return err
-	}
-	if err != nil {
-		n.warn(fmt.Errorf("seeds are left out: %w", err))
-	}
-	n.mu.Lock()
-	n.fresh, n.refused = fresh, refused
-	n.mu.Unlock()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.blocklist.Run(ctx) })
 	g.Go(func() error { return n.dropBlocked(ctx) })
@@ -211,9 +221,50 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.serveStatus(ctx) })
 	g.Go(func() error {
 		defer stop()
+		if err := n.seed(ctx); err != nil {
+			return err
+		}
 		return n.loop.Run(ctx)
 	})
 	return g.Wait()
+}
+
+// seed offers the seeds, as soon as there is room for them.
+func (n *Node) seed(ctx context.Context) error {
+	for {
+		fresh, refused, err := n.loop.Seed(ctx, n.seeds)
+		switch {
+		case err == nil:
+			n.mu.Lock()
+			n.fresh, n.refused = fresh, refused
+			n.mu.Unlock()
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case !errors.Is(err, frontier.ErrDiskFull):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.room:
+		}
+	}
+}
+
+// freeBytes is the least space left on the file systems that the node writes to.
+func (n *Node) freeBytes() (uint64, error) {
+	switch {
+	case n.loop == nil: // New has failed; what it opened is being closed
+		return math.MaxUint64, nil
+	case n.free != nil:
+		return n.free()
+	}
+	dirs := []string{n.cfg.Node.Data, n.LogDir()}
+	if n.warc != nil {
+		dirs = append(dirs, n.cfg.Output.WARC)
+	}
+	return frontier.FreeBytes(dirs...)
 }
 
 func (n *Node) end(ctx context.Context, err error) End {
@@ -279,5 +330,9 @@ func (n *Node) frontierEvent(e frontier.Event) {
 			"no new downloads until there is room; nothing that was accepted is lost")
 	case frontier.DiskOK:
 		log.Info(journal.EventDiskOK, journal.KeyDiskFreeBytes, e.Free)
+		select {
+		case n.room <- struct{}{}:
+		default:
+		}
 	}
 }

@@ -52,10 +52,10 @@ type Loop struct {
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
 
-	// What a task found is on disk only when its Finish returns, and the frontier counts it as over before that: the crawl
-	// has not ended while a task has begun and not ended.
+	// What became of a task or a name is on disk only when the frontier's call returns, and the frontier counts it as over
+	// before that: the crawl has not ended while one has begun and not ended.
 	begun, ended atomic.Int64
-	rest         chan struct{} // no task is being carried out
+	rest         chan struct{} // none is being carried out
 }
 
 // New makes a loop; Run starts it.
@@ -112,6 +112,19 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 	}
 }
 
+// carryOut counts a task or a name that f carries out.
+func (l *Loop) carryOut(f func() error) error {
+	l.begun.Add(1)
+	err := f()
+	if l.ended.Add(1) == l.begun.Load() {
+		select {
+		case l.rest <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
 // ended says whether an error only means that the crawl is over.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed)
@@ -126,7 +139,7 @@ func (l *Loop) resolveAll(ctx context.Context) error {
 			}
 			return err
 		}
-		if err := l.resolve(ctx, u); err != nil && !ended(err) {
+		if err := l.carryOut(func() error { return l.resolve(ctx, u) }); err != nil && !ended(err) {
 			return err
 		}
 	}
@@ -181,14 +194,7 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	for {
 		task, err := l.deps.Frontier.Take(ctx)
 		if err == nil {
-			l.begun.Add(1)
-			err = l.do(ctx, task)
-			if l.ended.Add(1) == l.begun.Load() {
-				select {
-				case l.rest <- struct{}{}:
-				default:
-				}
-			}
+			err = l.carryOut(func() error { return l.do(ctx, task) })
 		}
 		if err != nil {
 			if ended(err) {
@@ -206,7 +212,12 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
 	if reason, err := l.refuse(task); err != nil {
 		return err
 	} else if reason != "" {
-		_, err := l.deps.Frontier.Finish(keep, task, frontier.Outcome{Ending: frontier.Dropped, Reason: reason})
+		out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
+		if task.Kind == frontier.Robots {
+			// What must not be asked for its rules must not be asked for pages: without this it would be tried for ever.
+			out.Ending, out.Trouble = frontier.Again, frontier.Forbidden
+		}
+		_, err := l.deps.Frontier.Finish(keep, task, out)
 		return err
 	}
 	req := fetch.Request{URL: task.URL.String(), Addr: task.Server, Capture: l.deps.WARC != nil}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -64,7 +65,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if v == "" {
 		return 0
 	}
-	if n, err := strconv.ParseInt(v, 10, 32); err == nil {
+	if n, err := strconv.ParseInt(v, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) { // then n is the most there is
 		return max(0, time.Duration(n)*time.Second)
 	}
 	if t, err := http.ParseTime(v); err == nil {

@@ -163,7 +163,7 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 		l.allowAll(out, origin)
 	case robots.Redirect:
 		target, reason := l.deps.Rules.Resolve(task.URL, res.Location)
-		if reason != identity.Accepted || task.Hops >= maxRobotsHops {
+		if res.Location == "" || reason != identity.Accepted || task.Hops >= maxRobotsHops {
 			l.allowAll(out, origin)
 			return
 		}

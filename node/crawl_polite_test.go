@@ -1,0 +1,223 @@
+package node_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"proxima/fetch/robots"
+	"proxima/node/nodetest"
+)
+
+// TestGaps: the time from the end of a request to the start of the next is the largest that anything asks for, and it is
+// no larger.
+func TestGaps(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		robots string
+		took   time.Duration
+		set    func(w *trial)
+		want   time.Duration
+	}{
+		{name: "least gap", want: 2 * time.Second},
+		{name: "factor", took: 3 * time.Second, want: 6 * time.Second},
+		{name: "factor of quick pages", took: 100 * time.Millisecond, want: 2 * time.Second},
+		{name: "factor bounded", took: 15 * time.Second, set: func(w *trial) { w.cfg.Politeness.Factor = 10 }, want: time.Minute},
+		{name: "crawl delay", robots: "User-agent: *\nCrawl-delay: 60", want: time.Minute},
+		{name: "crawl delay beyond the patience", robots: "User-agent: *\nCrawl-delay: 60", want: time.Minute,
+			set: func(w *trial) { w.cfg.Crawl.Patience = time.Second }},
+		{name: "crawl delay of less", robots: "User-agent: *\nCrawl-delay: 0.1", want: 2 * time.Second},
+		{name: "crawl delay and factor", robots: "User-agent: *\nCrawl-delay: 5", took: 4 * time.Second, want: 8 * time.Second},
+		{name: "crawl delay of others", robots: "User-agent: other\nCrawl-delay: 60", want: 2 * time.Second},
+		{name: "own", set: func(w *trial) { w.cfg.Politeness.Own = []string{webPrefix} }, took: time.Second, want: 0},
+		{name: "own with a gap", set: func(w *trial) {
+			w.cfg.Politeness.Own, w.cfg.Politeness.OwnGap = []string{webPrefix}, time.Second
+		}, took: time.Second, want: time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				a := w.Site("a.test", server1).Robots(c.robots).Pages(8).Took(c.took)
+				if c.set != nil {
+					c.set(w)
+				}
+				w.run("http://a.test/")
+				v := a.Visits()
+				if len(v) != 10 {
+					t.Fatalf("%d requests, want 10", len(v))
+				}
+				first := c.want // after robots.txt, which takes no time
+				if c.took > 0 && c.want > 2*time.Second && c.robots == "" {
+					first = 2 * time.Second
+				} else if c.robots != "" && c.took > 0 {
+					first = robots.Parse([]byte(c.robots), "Proxima").CrawlDelay()
+				}
+				w.spans("gap after robots.txt", gaps(v[:2]), exactly(first))
+				for _, gap := range gaps(v[1:]) {
+					w.spans("gap", []time.Duration{gap}, exactly(c.want))
+				}
+			})
+		})
+	}
+}
+
+// TestRetryAfter: the whole host waits as long as it asks for, and no other server's host does.
+func TestRetryAfter(t *testing.T) {
+	date := func(status int, wait time.Duration) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			nodetest.Status(status, "Retry-After", time.Now().Add(wait).UTC().Format(http.TimeFormat))(rw, r)
+		}
+	}
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   span
+	}{
+		"429 seconds":           {nodetest.Status(429, "Retry-After", "90"), exactly(90 * time.Second)},
+		"503 seconds":           {nodetest.Status(503, "Retry-After", "600"), exactly(10 * time.Minute)},
+		"429 date":              {date(429, 2*time.Minute), exactly(2 * time.Minute)},
+		"503 date":              {date(503, time.Hour), exactly(time.Hour)},
+		"date that has been":    {date(503, -time.Hour), jittered(30 * time.Second)},
+		"less than a backoff":   {nodetest.Status(503, "Retry-After", "3"), jittered(30 * time.Second)},
+		"more than is believed": {nodetest.Status(503, "Retry-After", "10000"), exactly(2 * time.Hour)},
+		"more than a number":    {nodetest.Status(503, "Retry-After", "99999999999999999999"), exactly(2 * time.Hour)},
+		"negative":              {nodetest.Status(503, "Retry-After", "-5"), jittered(30 * time.Second)},
+		"nonsense":              {nodetest.Status(503, "Retry-After", "soon"), jittered(30 * time.Second)},
+		"none":                  {nodetest.Status(429), jittered(30 * time.Second)},
+		"200 seconds":           {nodetest.Status(200, "Retry-After", "45"), exactly(45 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				a := w.Site("a.test", server1).Pages(5)
+				a.Handle("/2", nodetest.Turns(c.answer, nodetest.Text("text/html", "")))
+				b := w.Site("b.test", server2).Pages(60)
+				w.cfg.Crawl.Patience, w.cfg.Politeness.MaxRetryAfter = 3*time.Hour, 2*time.Hour
+				w.run("http://a.test/", "http://b.test/")
+				v := a.Visits()
+				for i, v := range v[:len(v)-1] {
+					want := exactly(2 * time.Second)
+					if v.Path == "/2" && a.Visits()[i+1].Start.Sub(v.End) > 3*time.Second {
+						want = c.want
+					} else if v.Path == "/2" && i == 4 {
+						t.Errorf("nothing waited after %s", v.Path)
+					}
+					w.spans("gap after "+v.Path, gaps(a.Visits()[i:i+2]), want)
+				}
+				for _, gap := range gaps(b.Visits()) {
+					w.spans("gap of the other server", []time.Duration{gap}, exactly(2*time.Second))
+				}
+				if len(b.Visits()) != 62 {
+					t.Errorf("%d requests at the other server, want 62", len(b.Visits()))
+				}
+			})
+		})
+	}
+}
+
+// TestBackoff: a host that answers 503 or 429 waits longer each time, and is forgiven by the first answer.
+func TestBackoff(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		busy, good := nodetest.Status(503), nodetest.Text("text/html", "")
+		turns := nodetest.Turns(busy, nodetest.Status(429), busy, good, busy, busy, good)
+		a := w.Site("a.test", server1).Pages(6)
+		for _, path := range numbered(6) {
+			a.Handle(path, turns)
+		}
+		b := w.Site("b.test", server1).Pages(200) // the same server: its other hosts are not held up by a backoff
+		w.cfg.Crawl.Patience = time.Hour
+		end, logs := w.run("http://a.test/", "http://b.test/")
+		got := gaps(pages(a.Visits()))
+		s := time.Second
+		between := func(x span) span { return span{x.low, x.high + 4*s} } // the other host may be on
+		w.spans("gaps", got, between(exactly(2*s)), between(jittered(30*s)), between(jittered(60*s)), between(jittered(120*s)),
+			between(exactly(2*s)), between(jittered(30*s)), between(jittered(60*s)), between(exactly(2*s)), between(exactly(2*s)),
+			between(exactly(2*s)), between(exactly(2*s)))
+		for _, path := range numbered(6) {
+			lines := logs.of("http://a.test" + path)
+			if last := lines[len(lines)-1]; last.Status != 200 || last.Attempt != len(lines) {
+				t.Errorf("%s ended with status %d at attempt %d of %d", path, last.Status, last.Attempt, len(lines))
+			}
+		}
+		if end.Frontier.Failed != 0 || len(pages(b.Visits())) != 201 {
+			t.Errorf("%d failed, %d pages of the other host, want 0 and 201", end.Frontier.Failed, len(pages(b.Visits())))
+		}
+	})
+}
+
+// TestBusyForEver: a URL that only ever answers 503 fails in the end, and its host's other pages are had.
+func TestBusyForEver(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(3).Handle("/1", nodetest.Status(503))
+		w.cfg.Crawl.Patience = 3 * time.Hour
+		end, _ := w.run("http://a.test/")
+		if n := a.Count("/1"); n < 2 || n > 20 || end.Frontier.Failed != 1 || end.Frontier.Done != 3 {
+			t.Errorf("asked %d times, %d failed, %d done", n, end.Frontier.Failed, end.Frontier.Done)
+		}
+	})
+}
+
+// TestTwoHostsOneServer: the gap is the server's. judge holds that no two requests overlap and that gaps hold.
+func TestTwoHostsOneServer(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(10).Took(500 * time.Millisecond)
+		w.Site("b.test", server1).Pages(10).Took(500 * time.Millisecond)
+		w.Site("c.test:8080", server1).Pages(10)
+		w.Site("d.test", server2, server1).Pages(10)
+		w.run("http://a.test/", "http://b.test/", "http://c.test:8080/", "http://d.test/")
+		v := w.Visits(nodetest.On(server1))
+		if len(v) != 36 && len(v) != 48 {
+			t.Errorf("%d requests, want 12 for each host", len(v))
+		}
+		for _, gap := range gaps(v) {
+			w.spans("gap", []time.Duration{gap}, exactly(2*time.Second))
+		}
+		// Taken by turns: at half of the time no host is far ahead.
+		half := map[string]int{}
+		for _, v := range v[:len(v)/2] {
+			half[v.Site]++
+		}
+		for site, n := range half {
+			if n < 4 {
+				t.Errorf("%s had %d requests in the first half", site, n)
+			}
+		}
+	})
+}
+
+// TestOwnParallel: one's own servers get as many requests at once as the configuration says, others one.
+func TestOwnParallel(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		own := w.Site("a.test", server1).Pages(30).Took(time.Second)
+		other := w.Site("b.test", server2).Pages(30).Took(time.Second)
+		w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel = []string{server1 + "/32"}, 3
+		w.run("http://a.test/", "http://b.test/")
+		if n := atOnce(own.Visits()); n != 3 {
+			t.Errorf("%d requests at once, want 3", n)
+		}
+		if n := atOnce(other.Visits()); n != 1 {
+			t.Errorf("%d requests at once at another's server, want 1", n)
+		}
+		for _, gap := range gaps(other.Visits()[1:]) {
+			w.spans("gap", []time.Duration{gap}, exactly(2*time.Second))
+		}
+		own0 := own.Visits()[0]
+		for _, v := range own.Visits()[1:] {
+			if v.Start.Before(own0.End) {
+				t.Errorf("%s was asked for before the robots.txt was read", v.Path)
+			}
+		}
+	})
+}
+
+// atOnce is the largest number of visits under way at one time.
+func atOnce(visits []nodetest.Visit) int {
+	most := 0
+	for _, at := range visits {
+		n := 0
+		for _, v := range visits {
+			if !v.Start.After(at.Start) && v.End.After(at.Start) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}

@@ -1,0 +1,133 @@
+package node_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/node/nodetest"
+)
+
+// TestRobotsOfEachOrigin: http and https, and each port, have a robots.txt of their own, asked for once.
+func TestRobotsOfEachOrigin(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		byScheme := func(rw http.ResponseWriter, r *http.Request) {
+			if r.TLS != nil {
+				nodetest.Text("text/plain", "User-agent: *\nDisallow: /secret")(rw, r)
+			} else {
+				nodetest.Text("text/plain", "User-agent: *\nDisallow: /private")(rw, r)
+			}
+		}
+		a := w.Site("a.test", server1).Handle("/robots.txt", byScheme).Page("/open").Page("/private").Page("/secret").
+			Page("/", "/open", "/private", "/secret", "https://a.test/private", "https://a.test/secret", "http://a.test:8080/private")
+		port := w.Site("a.test:8080", server1).Robots("User-agent: other", "Disallow: /").Page("/private")
+		end, logs := w.run("http://a.test/")
+		var urls []string
+		for _, v := range a.Visits() {
+			urls = append(urls, v.URL())
+		}
+		w.same("requests", urls, "http://a.test/robots.txt", "http://a.test/", "http://a.test/open", "http://a.test/secret",
+			"https://a.test/robots.txt", "https://a.test/private")
+		w.same("requests at the other port", port.Paths(), "/robots.txt", "/private")
+		w.dropped(end, "robots.txt disallows", 2)
+		if n := logs.queue.Drops["robots.txt disallows"]; n != 2 {
+			t.Errorf("the log of the queues counts %d disallowed pages, want 2", n)
+		}
+	})
+}
+
+// TestRobotsStatus: what the status of a robots.txt means for its host.
+func TestRobotsStatus(t *testing.T) {
+	for _, status := range []int{200, 204, 400, 401, 403, 404, 410} {
+		inBubble(t, func(w *trial) {
+			a := w.Site("a.test", server1).Handle("/robots.txt", nodetest.Status(status)).Pages(2)
+			w.run("http://a.test/")
+			w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
+		})
+	}
+}
+
+// TestRobotsUnreachable: while a robots.txt cannot be had the host waits, longer each time, and then goes on.
+func TestRobotsUnreachable(t *testing.T) {
+	for name, failure := range map[string]http.HandlerFunc{
+		"503": nodetest.Status(503), "500": nodetest.Status(500), "429": nodetest.Status(429), "broken off": nodetest.Broken,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				a := w.Site("a.test", server1).Handle("/robots.txt", nodetest.Turns(failure, failure,
+					nodetest.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
+				w.cfg.Crawl.Patience = 5 * time.Minute
+				end, _ := w.run("http://a.test/")
+				w.same("requests", a.Paths(), "/robots.txt", "/robots.txt", "/robots.txt", "/", "/0", "/2")
+				w.spans("gaps", gaps(a.Visits()), jittered(30*time.Second), jittered(time.Minute),
+					exactly(2*time.Second), exactly(2*time.Second), exactly(2*time.Second))
+				w.dropped(end, "robots.txt disallows", 1)
+			})
+		})
+	}
+}
+
+// TestRobotsRedirected: a robots.txt at another host's server is had there, under that server's politeness.
+func TestRobotsRedirected(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules.txt").Pages(3)
+		b := w.Site("b.test", server2).Pages(20).Took(time.Second).
+			Handle("/rules.txt", nodetest.Text("text/plain", "User-agent: *\nDisallow: /1"))
+		end, _ := w.run("http://b.test/", "http://a.test/")
+		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/2")
+		w.same("requests there", b.Paths(), append(numbered(20), "/robots.txt", "/rules.txt", "/")...)
+		w.dropped(end, "robots.txt disallows", 1)
+		rules := slices.IndexFunc(b.Visits(), func(v nodetest.Visit) bool { return v.Path == "/rules.txt" })
+		if first := pages(a.Visits())[0]; !first.Start.After(b.Visits()[rules].End) {
+			t.Error("a page was asked for before the robots.txt was read")
+		}
+	})
+}
+
+// TestRobotsRedirectLoop: a robots.txt without end is none.
+func TestRobotsRedirectLoop(t *testing.T) {
+	for name, to := range map[string][2]string{
+		"itself":       {"/robots.txt", "/robots.txt"},
+		"another host": {"http://b.test/rules", "http://a.test/robots.txt"},
+		"no URL":       {"http://[", ""},
+		"empty":        {"", ""},
+		"other scheme": {"ftp://a.test/robots.txt", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				a := w.Site("a.test", server1).Redirect("/robots.txt", to[0]).Pages(1)
+				b := w.Site("b.test", server2).Redirect("/rules", to[1])
+				w.run("http://a.test/")
+				if n := len(pages(a.Visits())); n != 2 {
+					t.Errorf("%d pages, want 2", n)
+				}
+				want := 1
+				if to[1] != "" {
+					want = 6 // RFC 9309: five redirects are followed
+				}
+				if n := a.Count("/robots.txt") + len(b.Visits()); n != want {
+					t.Errorf("%d requests for the robots.txt, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
+// TestRobotsAtBlockedHost: where the rules of a host must not be asked for, its pages must not be either.
+func TestRobotsAtBlockedHost(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules").Pages(1)
+		b := w.Site("b.test", server2).Handle("/rules", nodetest.Status(200))
+		w.blocklist("b.test\n")
+		end, logs := w.run("http://a.test/")
+		w.same("requests", a.Paths(), "/robots.txt")
+		w.same("requests there", b.Paths())
+		if got := logs.about("host_dropped", "a.test"); len(got) != 1 {
+			t.Errorf("the host was dropped for %q, want one reason", got)
+		}
+		if end.Frontier.Dropped != 1 {
+			t.Errorf("%d URLs dropped, want 1", end.Frontier.Dropped)
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package nodetest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Site is what answers at one authority. What it has no handler for is not found. Safe for concurrent use.
+type Site struct {
+	web   *Web
+	name  string
+	addrs []string
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	took     time.Duration
+	handlers map[string]http.HandlerFunc // by path
+}
+
+// Took makes every answer but robots.txt take that long.
+func (s *Site) Took(d time.Duration) *Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = d
+	return s
+}
+
+// Handle answers a path, whatever the query.
+func (s *Site) Handle(path string, h http.HandlerFunc) *Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handlers[path] = h
+	return s
+}
+
+// Robots is a robots.txt.
+func (s *Site) Robots(lines ...string) *Site {
+	return s.Handle("/robots.txt", Text("text/plain", strings.Join(lines, "\n")))
+}
+
+// Page is a page with links.
+func (s *Site) Page(path string, refs ...string) *Site {
+	var b strings.Builder
+	b.WriteString("<!doctype html><title>" + path + "</title>")
+	for _, ref := range refs {
+		fmt.Fprintf(&b, "<a href=\"%s\">%s</a>\n", ref, ref)
+	}
+	return s.Handle(path, Text("text/html", b.String()))
+}
+
+// Pages is a front page "/" with links to n pages "/0", "/1", ….
+func (s *Site) Pages(n int) *Site {
+	refs := make([]string, n)
+	for i := range refs {
+		refs[i] = fmt.Sprintf("/%d", i)
+		s.Page(refs[i])
+	}
+	return s.Page("/", refs...)
+}
+
+// Redirect answers 302.
+func (s *Site) Redirect(path, to string) *Site {
+	return s.Handle(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusFound)
+	})
+}
+
+// Visits are the requests that the site got, in order.
+func (s *Site) Visits() []Visit { return s.web.Visits(At(s.name)) }
+
+// Paths are their paths.
+func (s *Site) Paths() []string {
+	var paths []string
+	for _, v := range s.Visits() {
+		paths = append(paths, v.Path)
+	}
+	return paths
+}
+
+// Count is how often a path was asked for.
+func (s *Site) Count(path string) int {
+	n := 0
+	for _, p := range s.Paths() {
+		if p == path {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	h, took := s.handlers[r.URL.Path], s.took
+	s.mu.Unlock()
+	if h == nil {
+		h = http.NotFound
+	}
+	if took > 0 && r.URL.Path != "/robots.txt" {
+		select {
+		case <-time.After(took):
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	h(w, r)
+}
+
+// Text answers 200 with a body.
+func Text(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		fmt.Fprint(w, body)
+	}
+}
+
+// Status answers with a status and headers, given as name and value by turns.
+func Status(code int, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// Turns answers the first request by the first handler, and so on; the last answers the rest.
+func Turns(handlers ...http.HandlerFunc) http.HandlerFunc {
+	var mu sync.Mutex
+	n := 0
+	return func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		h := handlers[min(n, len(handlers)-1)]
+		n++
+		mu.Unlock()
+		h(w, r)
+	}
+}
+
+// Broken answers a page that breaks off after its first bytes.
+func Broken(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html")
+	w.Header().Set("Content-Length", "100000")
+	fmt.Fprint(w, "<a href=/torn>")
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	panic(http.ErrAbortHandler)
+}

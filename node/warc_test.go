@@ -1,0 +1,311 @@
+package node_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node"
+)
+
+// archived is one record of an archive as some reader saw it.
+type archived struct {
+	kind    string
+	header  map[string]string // names in lower case
+	payload []byte            // body of the HTTP message, without transfer coding, with content coding
+	status  string            // status line, or request line
+}
+
+// archiveSite serves what an archive has to keep apart, and returns the payload of each path.
+func archiveSite(w *rawWeb, t *testing.T) (authority string, payloads map[string]string) {
+	long := strings.Repeat("a page that two URLs share ", 300)
+	payloads = map[string]string{
+		"/robots.txt": "",
+		"/":           "<a href=/chunked>1</a><a href=/gzip>2</a><a href=/moved>3</a><a href=/same/1>4</a>",
+		"/chunked":    "<p>in three pieces",
+		"/gzip":       gzipped(t, func(z io.Writer) { io.WriteString(z, "<a href=/zipped>5</a>"+long) }),
+		"/zipped":     "<p>found in a compressed page",
+		"/moved":      "<p>go there",
+		"/target":     "<p>there",
+		"/same/1":     "<a href=/same/2>6</a>" + long,
+		"/same/2":     "<a href=/same/2>6</a>" + long,
+	}
+	return w.serve(nil, func(c net.Conn, path string) bool {
+		body, ok := payloads[path]
+		switch {
+		case !ok:
+			t.Errorf("%s was asked for", path)
+			return false
+		case path == "/chunked":
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
+			for _, part := range []string{body[:4], body[4:9], body[9:]} {
+				fmt.Fprintf(c, "%x\r\n%s\r\n", len(part), part)
+			}
+			io.WriteString(c, "0\r\n\r\n")
+			return true
+		case path == "/gzip":
+			return rawPage(c, "Content-Encoding: gzip\r\n", body)
+		case path == "/moved":
+			fmt.Fprintf(c, "HTTP/1.1 301 Moved\r\nLocation: /target\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			return true
+		}
+		return rawPage(c, "", body)
+	}), payloads
+}
+
+// crawlToArchive has a node crawl the site, and returns the archive's files.
+func crawlToArchive(t *testing.T) (authority string, payloads map[string]string, files []string) {
+	w := newRawWeb(t)
+	t.Cleanup(w.close)
+	authority, payloads = archiveSite(w, t)
+	c := hostileConfig(t)
+	c.Output.WARC, c.Fetch.From = t.TempDir(), "bot@example.org"
+	n, err := node.New(c, seeds(t, "http://"+authority+"/"), node.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	end, err := n.Run(ctx)
+	if err != nil || end.Reason != "idle" || end.Requests != int64(len(payloads)) || end.ArchiveFailures != 0 {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	files, err = filepath.Glob(filepath.Join(c.Output.WARC, "*.warc.gz"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q, %v; want one", files, err)
+	}
+	return authority, payloads, files
+}
+
+// checkArchive compares what a reader saw with what the site served.
+func checkArchive(t *testing.T, authority string, payloads map[string]string, files int, records []archived) {
+	t.Helper()
+	kinds, ids := map[string]int{}, map[string]archived{}
+	for _, r := range records {
+		kinds[r.kind]++
+		if id := r.header["warc-record-id"]; id == "" || ids[id].kind != "" {
+			t.Errorf("record id %q is missing or used twice", id)
+		} else {
+			ids[id] = r
+		}
+	}
+	n := len(payloads)
+	if kinds["warcinfo"] != files || kinds["request"] != n || kinds["response"] != n-1 || kinds["revisit"] != 1 || len(kinds) != 4 {
+		t.Errorf("records %v; want %d warcinfo, %d requests, %d responses, a revisit", kinds, files, n, n-1)
+	}
+	seen := map[string]bool{}
+	for _, r := range records {
+		path, ours := strings.CutPrefix(r.header["warc-target-uri"], "http://"+authority)
+		switch r.kind {
+		case "warcinfo":
+			if !strings.Contains(string(r.payload), "software: ") || !strings.Contains(string(r.payload), "bot@example.org") {
+				t.Errorf("warcinfo %q", r.payload)
+			}
+			continue
+		case "request":
+			if response := ids[r.header["warc-concurrent-to"]]; response.header["warc-target-uri"] != r.header["warc-target-uri"] {
+				t.Errorf("%s: the request belongs to %v", path, response.header)
+			}
+			if want := "GET " + path + " HTTP/1.1"; r.status != want || len(r.payload) != 0 {
+				t.Errorf("request %q, %q; want %q", r.status, r.payload, want)
+			}
+			continue
+		}
+		body, ok := payloads[path]
+		if !ok || !ours || seen[path] {
+			t.Errorf("%s %s: not served, or twice in the archive", r.kind, r.header["warc-target-uri"])
+		}
+		seen[path] = true
+		if r.header["warc-ip-address"] != strings.Split(authority, ":")[0] {
+			t.Errorf("%s: address %q", path, r.header["warc-ip-address"])
+		}
+		status := map[string]string{"/robots.txt": "HTTP/1.1 404 Not Found", "/moved": "HTTP/1.1 301 Moved"}[path]
+		if status == "" {
+			status = "HTTP/1.1 200 OK"
+		}
+		if r.status != status {
+			t.Errorf("%s: status %q, want %q", path, r.status, status)
+		}
+		sum := sha1.Sum([]byte(body))
+		if got, want := r.header["warc-payload-digest"], "sha1:"+base32.StdEncoding.EncodeToString(sum[:]); got != want {
+			t.Errorf("%s: payload digest %q, want %q", path, got, want)
+		}
+		if (path == "/same/2") != (r.kind == "revisit") {
+			t.Errorf("%s is a %s", path, r.kind)
+		}
+		if r.kind == "revisit" {
+			body = "" // it is in the record referred to
+			if first := ids[r.header["warc-refers-to"]]; first.header["warc-target-uri"] != "http://"+authority+"/same/1" ||
+				first.kind != "response" || r.header["warc-refers-to-target-uri"] != first.header["warc-target-uri"] {
+				t.Errorf("the revisit refers to %v", first.header)
+			}
+		} else if r.header["warc-truncated"] != "" {
+			t.Errorf("%s: truncated: %s", path, r.header["warc-truncated"])
+		}
+		if string(r.payload) != body {
+			t.Errorf("%s: payload of %d bytes, want %d: %.80q", path, len(r.payload), len(body), r.payload)
+		}
+	}
+}
+
+// readArchive reads WARC files with nothing but the standard library.
+func readArchive(t *testing.T, files []string) (records []archived) {
+	t.Helper()
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		in := bufio.NewReader(f)
+		z, err := gzip.NewReader(in)
+		for ; err == nil; err = z.Reset(in) {
+			z.Multistream(false) // a member a record
+			record, err := io.ReadAll(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, parseRecord(t, record))
+		}
+		if err != io.EOF {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	return records
+}
+
+func parseRecord(t *testing.T, record []byte) archived {
+	t.Helper()
+	p := textproto.NewReader(bufio.NewReader(bytes.NewReader(record)))
+	version, err := p.ReadLine()
+	if err != nil || version != "WARC/1.1" {
+		t.Fatalf("version %q, %v", version, err)
+	}
+	header, err := p.ReadMIMEHeader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := archived{kind: header.Get("WARC-Type"), header: map[string]string{}}
+	for name, values := range header {
+		if len(values) != 1 {
+			t.Errorf("%s: %q", name, values)
+		}
+		r.header[strings.ToLower(name)] = values[0]
+	}
+	rest, err := io.ReadAll(p.R)
+	if err != nil {
+		t.Fatal(err)
+	}
+	length, err := strconv.Atoi(header.Get("Content-Length"))
+	if err != nil || len(rest) != length+4 || string(rest[length:]) != "\r\n\r\n" {
+		t.Fatalf("%s: length %q of %d bytes, end %q", r.kind, header.Get("Content-Length"), len(rest), rest[max(0, len(rest)-4):])
+	}
+	block := rest[:length]
+	sum := sha1.Sum(block)
+	if want := header.Get("WARC-Block-Digest"); want != "" && want != "sha1:"+base32.StdEncoding.EncodeToString(sum[:]) {
+		t.Errorf("%s: block digest %q is wrong", r.kind, want)
+	}
+	if r.kind == "warcinfo" {
+		r.payload = block
+		return r
+	}
+	head, body, ok := bytes.Cut(block, []byte("\r\n\r\n"))
+	if !ok {
+		t.Fatalf("%s: no head: %q", r.kind, block)
+	}
+	line, _, _ := strings.Cut(string(head), "\r\n")
+	r.status, r.payload = line, body
+	if r.kind == "response" {
+		// As a reader of HTTP sees it: the head fits the body.
+		res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(block)), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if got, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(got, body) {
+			t.Errorf("%s: net/http reads %d bytes, %v; want %d", line, len(got), err, len(body))
+		}
+	}
+	return r
+}
+
+// TestArchive crawls into an archive, and reads it with a reader of its own.
+func TestArchive(t *testing.T) {
+	authority, payloads, files := crawlToArchive(t)
+	checkArchive(t, authority, payloads, len(files), readArchive(t, files))
+}
+
+// TestArchiveByWarcio reads it with the npm package warcio, which is not ours.
+func TestArchiveByWarcio(t *testing.T) {
+	program, module := warcioReader(t)
+	authority, payloads, files := crawlToArchive(t)
+	read := exec.CommandContext(t.Context(), program, append([]string{filepath.Join("..", "fetch", "warc", "testdata", "read.mjs"), module}, files...)...)
+	var complaints bytes.Buffer // warcio warns of records whose length is wrong
+	read.Stderr = &complaints
+	out, err := read.Output()
+	if err != nil || complaints.Len() > 0 {
+		t.Fatalf("warcio: %v\n%s", err, &complaints)
+	}
+	var records []archived
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var l struct {
+			Version, Status, SHA1 string
+			Headers               map[string]string
+			Payload               []byte
+		}
+		if err := dec.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha1.Sum(l.Payload); l.Version != "WARC/1.1" || l.SHA1 != hex.EncodeToString(sum[:]) {
+			t.Errorf("version %q, digest %s of what warcio read", l.Version, l.SHA1)
+		}
+		records = append(records, archived{kind: l.Headers["warc-type"], header: l.Headers, payload: l.Payload, status: l.Status})
+	}
+	checkArchive(t, authority, payloads, len(files), records)
+}
+
+// warcioReader returns the program node and the path of warcio, which is installed once, in the user's cache directory.
+func warcioReader(t *testing.T) (program, module string) {
+	t.Helper()
+	const version = "2.4.11"
+	program, err := exec.LookPath("node")
+	if err != nil {
+		t.Skipf("node is not installed: %v", err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = t.TempDir()
+	}
+	dir := filepath.Join(cache, "proxima-test", "warcio-"+version)
+	module = filepath.Join(dir, "node_modules", "warcio", "dist", "index.js")
+	if _, err := os.Stat(module); err == nil {
+		return program, module
+	}
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skipf("npm is not installed: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	args := []string{"install", "--prefix", dir, "--no-audit", "--no-fund", "--ignore-scripts", "warcio@" + version}
+	if out, err := exec.CommandContext(ctx, npm, args...).CombinedOutput(); err != nil {
+		t.Skipf("npm cannot install warcio %s: %v\n%s", version, err, out)
+	}
+	return program, module
+}

@@ -1,0 +1,187 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node"
+	"proxima/node/nodetest"
+)
+
+// Addresses of servers of the small web: a documentation range, which the guard lets pass by configuration alone.
+const (
+	webPrefix = "198.51.100.0/24"
+	server1   = "198.51.100.1"
+	server2   = "198.51.100.2"
+	server3   = "198.51.100.3"
+)
+
+// trial is a node and a small web in a bubble: its clock is fake, its files are real.
+type trial struct {
+	*nodetest.Web
+	t     *testing.T
+	cfg   node.Config
+	deps  node.Deps
+	began time.Time
+}
+
+// inBubble runs a test in a bubble with an empty web.
+func inBubble(t *testing.T, test func(w *trial)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		web, err := nodetest.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer web.Close()
+		w := &trial{Web: web, t: t, cfg: node.Default(), began: time.Now()}
+		// A path too long for a socket: a listener of the system is nothing that a bubble waits for, and without a status
+		// socket a node crawls all the same.
+		w.cfg.Node.Data = filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+		w.cfg.Crawl.Fetchers, w.cfg.Crawl.Resolvers = 6, 2
+		w.cfg.Frontier.FilterMiB, w.cfg.Frontier.SetsMiB, w.cfg.Frontier.MemtableMiB, w.cfg.Frontier.MinFreeMiB = 1, 1, 4, 0
+		w.cfg.Fetch.AllowPrefixes = []string{webPrefix}
+		w.cfg.Fetch.TLSVerify = false
+		w.cfg.Fetch.DNS.Servers = []string{"127.0.0.1"}
+		w.deps = node.Deps{
+			Dial:      web.Dial,
+			DialDNS:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS in this test") },
+			FreeBytes: func() (uint64, error) { return 1 << 40, nil },
+		}
+		test(w)
+		w.judge()
+	})
+}
+
+// crawl opens the node, runs it to its end and returns how it ended and what it logged in all its lives.
+func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, hostileLogs) {
+	w.t.Helper()
+	w.cfg.Fetch.DNS.Hosts = w.Names()
+	if errs := w.cfg.Validate(); errs != nil {
+		w.t.Fatal(errs)
+	}
+	n, err := node.New(w.cfg, seeds(w.t, strings.Join(urls, "\n")), w.deps)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	end, err := n.Run(ctx)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return end, readLogs(w.t, n.LogDir())
+}
+
+// run is crawl to an idle end with nothing left.
+func (w *trial) run(urls ...string) (node.End, hostileLogs) {
+	w.t.Helper()
+	end, logs := w.crawl(w.t.Context(), urls...)
+	if end.Reason != "idle" || end.Unfinished != 0 {
+		w.t.Errorf("ended as %q with %d URLs unfinished", end.Reason, end.Unfinished)
+	}
+	return end, logs
+}
+
+// judge holds what must hold in every crawl: a host's robots.txt comes before its pages, and a server that is not
+// named as one's own gets one request at a time, spaced by the least gap.
+func (w *trial) judge() {
+	w.t.Helper()
+	known := map[string]bool{}
+	last := map[string]nodetest.Visit{}
+	for _, v := range w.Visits(nil) {
+		origin := v.Scheme + "://" + v.Site
+		if v.Path == "/robots.txt" {
+			known[origin] = true
+		} else if !known[origin] && !strings.HasPrefix(v.Path, "/rules") { // where robots.txt files are redirected to
+			w.t.Errorf("%s was asked for before the robots.txt of its host", v.URL())
+		}
+		server := v.Server.String()
+		if l, ok := last[server]; ok && len(w.cfg.Politeness.Own) == 0 {
+			if gap := v.Start.Sub(l.End); l.End.IsZero() || gap < w.cfg.Politeness.MinGap {
+				w.t.Errorf("%s came %v after %s at the same server", v.URL(), gap, l.URL())
+			}
+		}
+		last[server] = v
+	}
+}
+
+// at is a time since the trial began.
+func (w *trial) at(t time.Time) time.Duration { return t.Sub(w.began) }
+
+// pages are the visits without those of robots.txt.
+func pages(visits []nodetest.Visit) []nodetest.Visit {
+	return slices.DeleteFunc(slices.Clone(visits), func(v nodetest.Visit) bool { return v.Path == "/robots.txt" })
+}
+
+// gaps are the times from the end of each visit to the start of the next.
+func gaps(visits []nodetest.Visit) []time.Duration {
+	var out []time.Duration
+	for i := 1; i < len(visits); i++ {
+		out = append(out, visits[i].Start.Sub(visits[i-1].End))
+	}
+	return out
+}
+
+// span is what a time may be.
+type span struct{ low, high time.Duration }
+
+// exactly allows for what the crawler does between two timers.
+func exactly(d time.Duration) span { return span{d, d + 100*time.Millisecond} }
+
+// jittered is a wait of the politeness: a quarter to either side.
+func jittered(d time.Duration) span { return span{d * 3 / 4, d*5/4 + 100*time.Millisecond} }
+
+// within complains about times out of their spans, or too few or many.
+func (w *trial) spans(what string, got []time.Duration, want ...span) {
+	w.t.Helper()
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(got); i++ {
+		ok = got[i] >= want[i].low && got[i] <= want[i].high
+	}
+	if !ok {
+		w.t.Errorf("%s: %v, want within %v", what, got, want)
+	}
+}
+
+// same complains about lists that differ as sets.
+func (w *trial) same(what string, got []string, want ...string) {
+	w.t.Helper()
+	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// dropped complains about the count of a reason among the drops of frontier and loop.
+func (w *trial) dropped(end node.End, reason string, want int64) {
+	w.t.Helper()
+	if got := end.Drops[reason] + int64(end.Frontier.Reasons[reason]); got != want {
+		w.t.Errorf("dropped %d for %q, want %d (%v, %v)", got, reason, want, end.Drops, end.Frontier.Reasons)
+	}
+}
+
+// numbered are paths "/0" to "/n-1".
+func numbered(n int) []string {
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/%d", i)
+	}
+	return paths
+}
+
+// blocklist writes the node's blocklist, which is a file beside its data. Its length must change with its content.
+func (w *trial) blocklist(text string) {
+	path := w.cfg.Node.Data + ".blocklist"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.t.Error(err)
+	}
+	w.cfg.Blocklist.Sources = []string{path}
+}
