@@ -12,6 +12,8 @@ import (
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	var res Finished
 	f.mu.Lock()
+	f.ending++
+	defer f.written()
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
 	if p := task.pending; p != nil && h.depths != nil {
@@ -41,6 +43,15 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 		res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
 	}
 	return res, err
+}
+
+// written ends a call that counted itself in ending: until then the frontier is not idle, though no task is out.
+func (f *Frontier) written() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ending--; f.ending == 0 {
+		signal(f.quiet)
+	}
 }
 
 // finish writes the links of an outcome and then, with the last of them, the end of its URL.

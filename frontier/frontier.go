@@ -65,6 +65,7 @@ type Frontier struct {
 	cursor     string              // the last host that the scan looked at
 	wrapped    bool                // the scan found nobody since it last began at the front
 	clockAt    time.Time           // when the clock wakes next
+	ending     int                 // calls whose changes the bench knows and the disk does not yet
 	paused     string              // why nothing is taken, "" when it is
 }
 
@@ -433,6 +434,10 @@ func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts 
 	if lasts {
 		until = time.Now().Add(f.bench.rules.EndedFor)
 	}
+	f.mu.Lock()
+	f.ending++
+	f.mu.Unlock()
+	defer f.written()
 	n, err := f.giveUp(ctx, u.Host, reason, until)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -446,6 +451,8 @@ func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts 
 // URLs dropped is returned. A failure of this node itself is not held against the host.
 func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours bool) (dropped int, err error) {
 	f.mu.Lock()
+	f.ending++
+	defer f.written()
 	now := time.Now()
 	giveUp := f.bench.lostHost(u.host, reason, ours, now)
 	f.dispatch(now)

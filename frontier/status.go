@@ -111,7 +111,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if b.inFlight > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+	if f.ending > 0 || b.inFlight > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}
 	limit := time.Now().Add(patience)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,16 +50,11 @@ type Loop struct {
 	known  *known
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
-
-	// What became of a task or a name is on disk only when the frontier's call returns, and the frontier counts it as over
-	// before that: the crawl has not ended while one has begun and not ended.
-	begun, ended atomic.Int64
-	rest         chan struct{} // none is being carried out
 }
 
 // New makes a loop; Run starts it.
 func New(cfg Config, deps Deps) *Loop {
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{}), rest: make(chan struct{}, 1)}
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{})}
 }
 
 // Forget must be called when the frontier drops a host: links to it are offered again.
@@ -100,29 +94,14 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		case <-l.enough:
 			return
 		case <-l.deps.Frontier.Quiet():
-		case <-l.rest:
 		case <-tick.C:
 		}
 		if l.cfg.End == EndIdle {
-			ended := l.ended.Load()
-			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle && l.begun.Load() == ended {
+			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle {
 				return
 			}
 		}
 	}
-}
-
-// carryOut counts a task or a name that f carries out.
-func (l *Loop) carryOut(f func() error) error {
-	l.begun.Add(1)
-	err := f()
-	if l.ended.Add(1) == l.begun.Load() {
-		select {
-		case l.rest <- struct{}{}:
-		default:
-		}
-	}
-	return err
 }
 
 // ended says whether an error only means that the crawl is over.
@@ -139,7 +118,7 @@ func (l *Loop) resolveAll(ctx context.Context) error {
 			}
 			return err
 		}
-		if err := l.carryOut(func() error { return l.resolve(ctx, u) }); err != nil && !ended(err) {
+		if err := l.resolve(ctx, u); err != nil && !ended(err) {
 			return err
 		}
 	}
@@ -194,7 +173,7 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	for {
 		task, err := l.deps.Frontier.Take(ctx)
 		if err == nil {
-			err = l.carryOut(func() error { return l.do(ctx, task) })
+			err = l.do(ctx, task)
 		}
 		if err != nil {
 			if ended(err) {
