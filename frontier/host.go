@@ -56,7 +56,7 @@ type host struct {
 	why         string // why notBefore is set, in words
 	failures    int    // failed connections or names in a row
 	level       uint8
-	crawlDelay  time.Duration
+	crawlDelays [2]time.Duration // by scheme, as each robots.txt asks
 	lastRequest time.Time
 	taken       int
 
@@ -87,9 +87,12 @@ func (h *host) dialName() string {
 }
 
 func (h *host) state() hostState {
-	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay,
+	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay(),
 		level: h.level, robotsUntil: h.robotsUntil}
 }
+
+// crawlDelay is the larger of what the host's two robots.txt ask for: it is one host, and mostly one server.
+func (h *host) crawlDelay() time.Duration { return max(h.crawlDelays[0], h.crawlDelays[1]) }
 
 func (h *host) windowed() int {
 	n := 0

@@ -128,9 +128,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	if out.Asked {
 		h.lastRequest = now
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
-			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
+			h.crawlDelays[schemeIndex(task.scheme)] = r.CrawlDelay // it holds between the robots.txt and the first page, too
 		}
-		s.next = later(s.next, now.Add(w.rules.gap(s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
+		s.next = later(s.next, now.Add(w.rules.gap(s.addr, h.crawlDelay(), out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}
 	switch out.Trouble {

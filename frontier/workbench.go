@@ -51,8 +51,12 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.reading = false
 	h.place = unplaced
 	h.leftover = rec.partial
-	h.notBefore, h.level, h.crawlDelay = rec.notBefore, rec.level, rec.crawlDelay
+	h.notBefore, h.level = rec.notBefore, rec.level
+	h.crawlDelays = [2]time.Duration{rec.crawlDelay, rec.crawlDelay}
 	h.lastRequest, h.robotsUntil = rec.lastRequest, rec.robotsUntil
+	if h.lastRequest.After(now) { // the clock was set back
+		h.lastRequest = now
+	}
 	if h.notBefore.After(now) {
 		h.why = "backing off since before the restart"
 	}
@@ -228,7 +232,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 		s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
 	}
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
-	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
+	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay(), 0, 0)))
 	s.hosts++
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)

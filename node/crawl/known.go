@@ -29,11 +29,13 @@ const (
 
 // reference is what a link is remembered by: where, and a hash of what it leads to.
 type reference struct {
-	shelf *shelf
+	shelf *shelf // nil: it cannot be remembered
 	key   uint64
+	known bool
 }
 
-func (r reference) known() bool { return r.shelf[r.key%shelfSlots].Load() == r.key }
+// look says whether the reference is remembered.
+func (r *reference) look() bool { return r.shelf != nil && r.shelf[r.key%shelfSlots].Load() == r.key }
 
 func (r reference) remember() { r.shelf[r.key%shelfSlots].Store(r.key) }
 
@@ -59,19 +61,18 @@ func (k *known) origin(base identity.URL) origin {
 	return origin{known: k, host: host, directory: mix(host, xxhash.Sum64String(path[:strings.LastIndexByte(path, '/')+1]))}
 }
 
-// reference is that of a ref as it stands on a page of this origin; false for refs that depend on more than the
-// directory. Absolute refs and those of the site itself meet where they lead to the same URL.
-func (o origin) reference(ref string) (reference, bool) {
+// reference is that of a ref as it stands on a page of this origin; refs that depend on more than the directory have none. Absolute refs and those of the site itself meet where they lead to the same URL.
+func (o origin) reference(ref string) reference {
 	ref, _, _ = strings.Cut(ref, "#")
 	host, within := o.host, o.host
 	switch {
 	case ref == "" || ref[0] == '?':
-		return reference{}, false
+		return reference{}
 	case ref[0] == '/':
 	case strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://"):
 		i := strings.IndexByte(ref[len("https://"):], '/')
 		if i < 0 {
-			return reference{}, false
+			return reference{}
 		}
 		i += len("https://")
 		host = xxhash.Sum64String(ref[:i])
@@ -79,7 +80,7 @@ func (o origin) reference(ref string) (reference, bool) {
 	default:
 		within = o.directory
 	}
-	return reference{&o.known.shelves[host%shelves], mix(within, xxhash.Sum64String(ref))}, true
+	return reference{shelf: &o.known.shelves[host%shelves], key: mix(within, xxhash.Sum64String(ref))}
 }
 
 // mix joins two hashes into one.

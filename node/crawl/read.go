@@ -43,18 +43,32 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 	g.links = append(g.links, frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
 }
 
-// addLink is add for a link of a page, which is likely to stand on other pages too.
-func (g *gather) addLink(from origin, base identity.URL, ref string, depth uint8) {
-	r, ok := from.reference(ref)
-	ok = ok && !g.loop.deps.TrackDepth
-	if ok && r.known() {
-		g.known++
-		return
+// addLinks is add for the links of a page, most of which stand on other pages too. First all are hashed, then all are
+// looked up: the memory behind the looks is far, and so the processor waits for many of them at once.
+func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8) {
+	refs := make([]reference, len(links))
+	if !g.loop.deps.TrackDepth {
+		from := g.loop.known.origin(base)
+		for i, link := range links {
+			refs[i] = from.reference(link.Ref)
+		}
+		for i := range refs {
+			refs[i].known = refs[i].look()
+		}
 	}
-	n := len(g.links)
-	g.add(base, ref, depth, 0, false)
-	if ok && len(g.links) > n {
-		g.fresh = append(g.fresh, r)
+	for i, link := range links {
+		switch r := refs[i]; {
+		case link.NoFollow:
+			g.drop("nofollow")
+		case r.known:
+			g.known++
+		default:
+			n := len(g.links)
+			g.add(base, link.Ref, depth, 0, false)
+			if r.shelf != nil && len(g.links) > n {
+				g.fresh = append(g.fresh, r)
+			}
+		}
 	}
 }
 
@@ -94,14 +108,7 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 			base = u
 		}
 	}
-	from := l.known.origin(base)
-	for _, link := range p.Links {
-		if link.NoFollow {
-			g.drop("nofollow")
-			continue
-		}
-		g.addLink(from, base, link.Ref, next(task.Depth))
-	}
+	g.addLinks(base, p.Links, next(task.Depth))
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
 		l.dropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
 	}
