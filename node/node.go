@@ -121,6 +121,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, n.journal.Close)
+	// One's own server keeps as many connections as it gets requests at once: else most are made anew.
+	cfg.Fetch.IdleConns = max(cfg.Fetch.IdleConns, cfg.Politeness.OwnParallel)
 	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial}); err != nil {
 		return nil, err
 	}
