@@ -89,13 +89,12 @@ func (s *store) close() error {
 	return nil
 }
 
-// tend syncs the store every second and takes back space in its value log every minute, until stop is closed.
+// tend syncs and trims the store every second and takes back space in its value log every minute, until stop is closed.
 func (s *store) tend(stop <-chan struct{}) error {
 	sync := time.NewTicker(time.Second)
 	defer sync.Stop()
 	collect := time.NewTicker(time.Minute)
 	defer collect.Stop()
-	ticks := 0
 	for {
 		select {
 		case <-stop:
@@ -107,10 +106,8 @@ func (s *store) tend(stop <-chan struct{}) error {
 			if err := s.db.Sync(); err != nil {
 				return fmt.Errorf("sync store: %w", err)
 			}
-			if ticks++; ticks%2 == 0 {
-				if err := s.trim(); err != nil {
-					return err
-				}
+			if err := s.trim(); err != nil {
+				return err
 			}
 		case <-collect.C:
 			if s.db.Opts().InMemory {
