@@ -49,5 +49,5 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$cc" >/dev/null; then
 	race=
 fi
 say "go test $race"
-go test $race -timeout 300s "$@" ./...
+go test $race -timeout 600s "$@" ./...
 say "all is well"
