@@ -14,13 +14,17 @@ type counters struct {
 
 // Totals are the frontier's books: accepted + what was pending at start = done + failed + dropped + pending.
 type Totals struct {
-	Accepted, Duplicate, Done, Failed, Dropped uint64
+	Accepted  uint64 `json:"accepted"`
+	Duplicate uint64 `json:"duplicate"`
+	Done      uint64 `json:"done"`
+	Failed    uint64 `json:"failed"`
+	Dropped   uint64 `json:"dropped"`
 	// Pending is the number of URLs on disk that are not done.
-	Pending int64
+	Pending int64 `json:"pending"`
 	// AtStart is how many of them were there when the process started.
-	AtStart int64
+	AtStart int64 `json:"at_start"`
 	// Reasons counts failures, drops and refusals by reason.
-	Reasons map[string]uint64
+	Reasons map[string]uint64 `json:"reasons"`
 }
 
 func (c *counters) verdict(v Verdict) {

@@ -74,9 +74,8 @@ func appendHashes(b []byte, hashes []uint64) []byte {
 	return b
 }
 
-// hostCache keeps the records of the hosts used last. What is in it is on disk, or in a batch on its way there:
-// get must not be called for a host whose record is in flight and was evicted, so evictions wait for eviction time
-// far longer than the two batches in flight.
+// hostCache keeps the records of the hosts used last. A record that falls out is on disk, or in one of the two batches on
+// their way there: the cache holds more records than those touch, so that none is read back before it is written.
 type hostCache struct {
 	limit  int
 	byHost map[string]*list.Element

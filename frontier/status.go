@@ -9,15 +9,17 @@ import (
 type Status struct {
 	Totals
 	// Hosts counts the hosts of the workbench by what they are doing or waiting for.
-	Hosts map[string]int
+	Hosts map[string]int `json:"hosts"`
 	// Servers are the servers known, Ready those that may be asked now, InFlight the requests under way.
-	Servers, Ready, InFlight int
+	Servers  int `json:"servers"`
+	Ready    int `json:"ready"`
+	InFlight int `json:"in_flight"`
 	// Waiting is true while hosts wait on disk for a place on the workbench.
-	Waiting bool
+	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
-	Paused string
+	Paused string `json:"paused"`
 	// NextDue is the time until something becomes ready; 0 when it is not known or now.
-	NextDue time.Duration
+	NextDue time.Duration `json:"next_due_ns"`
 }
 
 // Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
@@ -71,15 +73,15 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 
 // HostStatus is what the frontier knows of one host.
 type HostStatus struct {
-	Host     string
-	Known    bool // on the workbench
-	Wait     string
-	Sentence string
-	Server   string
-	InMemory int
-	OnDisk   bool
-	Failures int
-	Delay    time.Duration // Crawl-delay
+	Host     string        `json:"host"`
+	Known    bool          `json:"known"` // on the workbench
+	Wait     string        `json:"wait"`
+	Sentence string        `json:"sentence"`
+	Server   string        `json:"server"`
+	InMemory int           `json:"in_memory"`
+	OnDisk   bool          `json:"on_disk"`
+	Failures int           `json:"failures"`
+	Delay    time.Duration `json:"delay_ns"` // Crawl-delay
 }
 
 // Explain says why a host is waiting.

@@ -12,19 +12,21 @@ import (
 // and "communication failure" and "DNS error" beside them.
 type Stats struct {
 	// Pages are pages asked for, in whatever way that ended; Requests are all requests, robots.txt and sitemaps too.
-	Pages, Requests int64
+	Pages    int64 `json:"pages"`
+	Requests int64 `json:"requests"`
 	// Bytes are bytes of bodies as received.
-	Bytes int64
+	Bytes int64 `json:"bytes"`
 	// Links are links found on pages, New those that no one had seen.
-	Links, New int64
+	Links int64 `json:"links"`
+	New   int64 `json:"new"`
 	// Rows count pages by status.
-	Rows map[string]int64
+	Rows map[string]int64 `json:"rows"`
 	// Drops count links that did not reach the frontier, by reason.
-	Drops map[string]int64
+	Drops map[string]int64 `json:"drops"`
 	// ArchiveFailures count exchanges that could not be archived.
-	ArchiveFailures int64
+	ArchiveFailures int64 `json:"archive_failures"`
 	// NoIdentity is true when a host was refused because the operator set no contact.
-	NoIdentity bool
+	NoIdentity bool `json:"no_identity"`
 }
 
 // Rows that are no status.

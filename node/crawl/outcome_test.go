@@ -1,0 +1,55 @@
+package crawl
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"proxima/fetch"
+	"proxima/frontier"
+)
+
+func TestJudge(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name    string
+		class   fetch.Class
+		status  int
+		after   string
+		ending  frontier.Ending
+		trouble frontier.Trouble
+		retry   time.Duration
+	}{
+		{name: "page", status: 200, ending: frontier.Done},
+		{name: "redirect", status: 301, ending: frontier.Done},
+		{name: "missing", status: 404, ending: frontier.Failed},
+		{name: "broken program", status: 500, ending: frontier.Again, trouble: frontier.Broken},
+		{name: "too many", status: 429, after: "120", ending: frontier.Again, trouble: frontier.Busy, retry: 2 * time.Minute},
+		{name: "busy until", status: 503, after: "Sun, 01 Mar 2026 12:05:00 GMT", ending: frontier.Again, trouble: frontier.Busy, retry: 5 * time.Minute},
+		{name: "in the past", status: 503, after: "Sun, 01 Mar 2020 12:05:00 GMT", ending: frontier.Again, trouble: frontier.Busy},
+		{name: "nonsense", status: 503, after: "soon", ending: frontier.Again, trouble: frontier.Busy},
+		{name: "refused", class: fetch.Refused, ending: frontier.Again, trouble: frontier.Unreachable},
+		{name: "no route", class: fetch.Unreachable, ending: frontier.Again, trouble: frontier.Unreachable},
+		{name: "certificate", class: fetch.TLS, ending: frontier.Again, trouble: frontier.Unreachable},
+		{name: "silent", class: fetch.TimeoutHeader, ending: frontier.Again, trouble: frontier.Broken},
+		{name: "drip", class: fetch.TooSlow, status: 200, ending: frontier.Again, trouble: frontier.Broken},
+		{name: "breaks off", class: fetch.EOF, status: 200, ending: frontier.Again, trouble: frontier.Broken},
+		{name: "bomb", class: fetch.Bomb, status: 200, ending: frontier.Failed},
+		{name: "no HTTP", class: fetch.Protocol, ending: frontier.Failed},
+		{name: "forbidden", class: fetch.ForbiddenAddress, ending: frontier.Again, trouble: frontier.Forbidden},
+		{name: "nobody", class: fetch.NoIdentity, ending: frontier.Again, trouble: frontier.Forbidden},
+		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
+	} {
+		res := &fetch.Result{Class: c.class, Status: c.status, Header: http.Header{}}
+		if c.after != "" {
+			res.Header.Set("Retry-After", c.after)
+		}
+		out := judge(res, now)
+		if out.Ending != c.ending || out.Trouble != c.trouble || out.RetryAfter != c.retry {
+			t.Errorf("%s: ending %v, trouble %v, retry after %v", c.name, out.Ending, out.Trouble, out.RetryAfter)
+		}
+		if c.ending != frontier.Done && out.Reason == "" {
+			t.Errorf("%s: no reason", c.name)
+		}
+	}
+}
