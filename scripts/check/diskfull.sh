@@ -97,7 +97,7 @@ started+=("$node")
 
 has_paused() { kill -0 "$node" && [ -s "$disk/data/logs/node.jsonl" ] && [ "$(events disk_full)" -gt 0 ]; }
 await 120 "the disk is full" has_paused
-quiet() { [ "$("$tmp/proxima" status -data "$disk/data" -json | jq .frontier.InFlight)" = 0 ]; }
+quiet() { [ "$("$tmp/proxima" status -data "$disk/data" -json | jq .frontier.in_flight)" = 0 ]; }
 await 60 "downloads under way have ended" quiet
 say "paused with $(free_mib) MiB free after $(served .pages) of $((sites * pages)) pages"
 at_pause=$(served .pages)
