@@ -101,7 +101,7 @@ quiet() { [ "$("$tmp/proxima" status -data "$disk/data" -json | jq .frontier.in_
 await 60 "downloads under way have ended" quiet
 say "paused with $(free_mib) MiB free after $(served .pages) of $((sites * pages)) pages"
 at_pause=$(served .pages)
-check "status says why" "$("$tmp/proxima" status -data "$disk/data" -json | jq -r .frontier.Paused)" "disk full"
+check "status says why" "$("$tmp/proxima" status -data "$disk/data" -json | jq -r .frontier.paused)" "disk full"
 sleep 3 # many looks at the disk
 check "pages asked for in 3 s of pause" "$(($(served .pages) - at_pause))" 0
 check "the node still runs" "$(kill -0 "$node" && echo yes || echo no)" yes
