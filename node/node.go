@@ -67,7 +67,6 @@ type Node struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	refused map[string]int // seeds, by reason
-	fresh   int
 }
 
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
@@ -234,11 +233,11 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 // seed offers the seeds, as soon as there is room for them.
 func (n *Node) seed(ctx context.Context) error {
 	for {
-		fresh, refused, err := n.loop.Seed(ctx, n.seeds)
+		refused, err := n.loop.Seed(ctx, n.seeds)
 		switch {
 		case err == nil:
 			n.mu.Lock()
-			n.fresh, n.refused = fresh, refused
+			n.refused = refused
 			n.mu.Unlock()
 			return nil
 		case ctx.Err() != nil:
@@ -270,6 +269,8 @@ func (n *Node) freeBytes() (uint64, error) {
 }
 
 func (n *Node) end(ctx context.Context, err error) End {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused}
 	e.Unfinished = e.Frontier.Pending
 	switch {

@@ -264,8 +264,8 @@ func (l *Loop) blocked(u identity.URL) (rule string, blocked bool) {
 	return "", false
 }
 
-// Seed offers URLs as seeds: depth 0. It returns how many were new and, by reason, how many were refused.
-func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (fresh int, refused map[string]int, err error) {
+// Seed offers URLs as seeds: depth 0. It returns how many were refused, by reason.
+func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (refused map[string]int, err error) {
 	refused = make(map[string]int)
 	var links []frontier.Link
 	for _, u := range seeds {
@@ -279,16 +279,12 @@ func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (fresh int, refus
 	}
 	verdicts, err := l.deps.Frontier.Add(ctx, links)
 	if err != nil {
-		return 0, nil, fmt.Errorf("add seeds: %w", err)
+		return nil, fmt.Errorf("add seeds: %w", err)
 	}
 	for _, v := range verdicts {
-		switch v {
-		case frontier.Accepted:
-			fresh++
-		case frontier.Duplicate:
-		default:
+		if v != frontier.Accepted && v != frontier.Duplicate {
 			refused[v.String()]++
 		}
 	}
-	return fresh, refused, nil
+	return refused, nil
 }
