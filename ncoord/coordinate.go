@@ -1,0 +1,112 @@
+package ncoord
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+const (
+	// MaxDims is the number of components a coordinate has room for; Config.Dims says how many are used.
+	MaxDims = 4
+	// MaxComponent bounds each component and the height, in ms: a minute of round trip, as Vuze had it.
+	MaxComponent = 60_000
+	// MaxError is the error of a node that knows nothing about its place.
+	MaxError = 1.5
+
+	codecVersion = 1
+	// EncodedSize is the length of an encoded coordinate, in bytes.
+	EncodedSize = 1 + 4*(MaxDims+2)
+)
+
+// Coordinate is a place. All lengths are milliseconds of round trip. It is a plain value: copy it freely.
+type Coordinate struct {
+	// Vec is the place in the core of the network, in ms. The components beyond Config.Dims are 0.
+	Vec [MaxDims]float64
+	// Height is the way between the node and the core, in ms: the access link and, where published, the load.
+	Height float64
+	// Error is how wrong predictions from this coordinate are expected to be, relative to the round trip, in (0, 1.5].
+	Error float64
+}
+
+// Distance is the round trip expected between two places, in ms: the way through the core and both heights. The
+// distance of a node to itself is twice its height: two processes on one access link.
+func Distance(a, b Coordinate) float64 {
+	return planar(&a, &b) + (a.Height + b.Height)
+}
+
+// planar is the distance through the core, in ms.
+func planar(a, b *Coordinate) float64 {
+	d0, d1, d2, d3 := a.Vec[0]-b.Vec[0], a.Vec[1]-b.Vec[1], a.Vec[2]-b.Vec[2], a.Vec[3]-b.Vec[3]
+	return math.Sqrt(d0*d0 + d1*d1 + d2*d2 + d3*d3)
+}
+
+// Check says why a coordinate cannot be, nil if it can: every number finite and within bounds, the error positive.
+func (c Coordinate) Check() error {
+	for i, v := range c.Vec {
+		if !(math.Abs(v) <= MaxComponent) {
+			return fmt.Errorf("check coordinate: component %d is %v ms, not within ±%d", i, v, MaxComponent)
+		}
+	}
+	if !(c.Height >= 0 && c.Height <= MaxComponent) {
+		return fmt.Errorf("check coordinate: height is %v ms, not within 0 to %d", c.Height, MaxComponent)
+	}
+	if !(c.Error > 0 && c.Error <= MaxError) {
+		return fmt.Errorf("check coordinate: error is %v, not above 0 and at most %v", c.Error, MaxError)
+	}
+	return nil
+}
+
+// valid is Check without words, for the way of every sample.
+func (c *Coordinate) valid() bool {
+	for _, v := range c.Vec {
+		if !(math.Abs(v) <= MaxComponent) {
+			return false
+		}
+	}
+	return c.Height >= 0 && c.Height <= MaxComponent && c.Error > 0 && c.Error <= MaxError
+}
+
+// AppendBinary appends the form for the wire and the disk to b: a version and six float32, EncodedSize bytes in all.
+// What Check refuses is encoded all the same, and refused by DecodeCoordinate.
+func (c Coordinate) AppendBinary(b []byte) []byte {
+	b = append(b, codecVersion)
+	for _, v := range c.Vec {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Height)))
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Error)))
+}
+
+// ErrVersion is returned for a coordinate of a format that this version does not know.
+var ErrVersion = errors.New("unknown version")
+
+// DecodeCoordinate reads what AppendBinary wrote, and nothing but that: it fails on an unknown version (ErrVersion), on
+// any other length, and on a coordinate that Check refuses.
+func DecodeCoordinate(b []byte) (Coordinate, error) {
+	var c Coordinate
+	if len(b) == 0 {
+		return c, errors.New("decode coordinate: empty")
+	}
+	if b[0] != codecVersion {
+		return c, fmt.Errorf("decode coordinate: %w %d", ErrVersion, b[0])
+	}
+	if len(b) != EncodedSize {
+		return c, fmt.Errorf("decode coordinate: %d bytes, not %d", len(b), EncodedSize)
+	}
+	next := func(i int) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[1+4*i:]))) }
+	for i := range c.Vec {
+		c.Vec[i] = next(i)
+	}
+	c.Height, c.Error = next(MaxDims), next(MaxDims+1)
+	if err := c.Check(); err != nil {
+		return Coordinate{}, fmt.Errorf("decode coordinate: %w", err)
+	}
+	return c, nil
+}
+
+// String gives the place in short, for logs.
+func (c Coordinate) String() string {
+	return fmt.Sprintf("[%.1f %.1f %.1f %.1f] +%.1f ms ±%.0f%%", c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height, 100*c.Error)
+}

@@ -1,0 +1,68 @@
+package ncoord
+
+import "math"
+
+// spot is a place as ENERGY compares them: the height is one more direction.
+type spot [MaxDims + 1]float64
+
+func (a *spot) to(b *spot) float64 {
+	var sum float64
+	for i, v := range a {
+		sum += (v - b[i]) * (v - b[i])
+	}
+	return math.Sqrt(sum)
+}
+
+// energy tells when a place that always moves a little has really moved: when the last places differ from those at the
+// last such time more than either differ among themselves (ENERGY of Ledlie, Gardner and Seltzer, NSDI 2007). Its
+// windows are arrays; it allocates nothing.
+type energy struct {
+	start  [MaxEnergyWindow]spot
+	recent [MaxEnergyWindow]spot
+	next   int
+	n      int
+}
+
+// add takes the place after a move; window is the length of both windows.
+func (e *energy) add(c *Coordinate, window int) {
+	e.recent[e.next] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
+	if e.next++; e.next == window {
+		e.next = 0
+	}
+	e.n = min(e.n+1, window)
+}
+
+// full tells whether there is a window of places.
+func (e *energy) full(window int) bool { return e.n == window }
+
+// restart makes the recent window the one to compare with.
+func (e *energy) restart() { e.start = e.recent }
+
+// centre writes the mean of the recent window into a coordinate.
+func (e *energy) centre(c *Coordinate) {
+	var sum spot
+	for i := range e.n {
+		for k, v := range e.recent[i] {
+			sum[k] += v
+		}
+	}
+	for k := range c.Vec {
+		c.Vec[k] = sum[k] / float64(e.n)
+	}
+	c.Height = sum[MaxDims] / float64(e.n)
+}
+
+// distance is the energy distance between the two windows, in ms (Székely and Rizzo, 2004): nm/(n+m) times twice the
+// mean distance between them less the mean distances within. Both windows are full.
+func (e *energy) distance() float64 {
+	var across, within float64
+	for i := range e.n {
+		for k := range e.n {
+			across += e.start[i].to(&e.recent[k])
+		}
+		for k := range i {
+			within += e.start[i].to(&e.start[k]) + e.recent[i].to(&e.recent[k])
+		}
+	}
+	return (across - within) / float64(e.n)
+}

@@ -1,0 +1,178 @@
+package ncoord_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+)
+
+func TestRefusals(t *testing.T) {
+	good := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{10, 20, 30}, Height: 3, Error: 0.3}
+	with := func(change func(*ncoord.Coordinate)) ncoord.Coordinate {
+		c := good
+		change(&c)
+		return c
+	}
+	newYork, london := ncoord.Location{Lat: 40.71, Lon: -74.01}, ncoord.Location{Lat: 51.51, Lon: -0.13}
+	for _, c := range []struct {
+		name   string
+		peer   string
+		remote ncoord.Coordinate
+		at     *ncoord.Location
+		rtt    time.Duration
+		want   error
+	}{
+		{"good", "p", good, nil, 50 * time.Millisecond, nil},
+		{"good across the Atlantic", "p", good, &london, 70 * time.Millisecond, nil},
+		{"a location nowhere is unknown", "p", good, &ncoord.Location{Lat: math.NaN()}, time.Millisecond, nil},
+		{"no name", "", good, nil, time.Second, ncoord.BadPeer},
+		{"no time", "p", good, nil, 0, ncoord.BadRTT},
+		{"negative time", "p", good, nil, -time.Second, ncoord.BadRTT},
+		{"too long", "p", good, nil, 21 * time.Second, ncoord.BadRTT},
+		{"negative error", "p", with(func(c *ncoord.Coordinate) { c.Error = -0.5 }), nil, time.Second, ncoord.BadCoordinate},
+		{"no error", "p", with(func(c *ncoord.Coordinate) { c.Error = 0 }), nil, time.Second, ncoord.BadCoordinate},
+		{"large error", "p", with(func(c *ncoord.Coordinate) { c.Error = 1.6 }), nil, time.Second, ncoord.BadCoordinate},
+		{"NaN error", "p", with(func(c *ncoord.Coordinate) { c.Error = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
+		{"NaN", "p", with(func(c *ncoord.Coordinate) { c.Vec[1] = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
+		{"infinite", "p", with(func(c *ncoord.Coordinate) { c.Vec[2] = math.Inf(-1) }), nil, time.Second, ncoord.BadCoordinate},
+		{"far", "p", with(func(c *ncoord.Coordinate) { c.Vec[0] = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
+		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.BadCoordinate},
+		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
+		{"a fourth dimension", "p", with(func(c *ncoord.Coordinate) { c.Vec[3] = 1 }), nil, time.Second, ncoord.BadDims},
+		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.FasterThanLight},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := ncoord.Default()
+			cfg.Dims = 3
+			n := ncoord.NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+			n.SetLocation(&newYork)
+			for range 3 { // the first meets no link of the peer, the others may
+				before := n.Coordinate()
+				if err := n.Observe(c.peer, c.remote, c.at, c.rtt, start); !errors.Is(err, c.want) {
+					t.Fatalf("got %v, want %v", err, c.want)
+				}
+				if moved := n.Coordinate() != before; moved != (c.want == nil) {
+					t.Fatalf("moved: %v, error: %v", moved, c.want)
+				}
+			}
+			counts := n.Refused()
+			if c.want == nil {
+				if len(counts) != 0 {
+					t.Fatalf("counted %v", counts)
+				}
+				return
+			}
+			if got := counts[c.peer]; got[c.want.(ncoord.Refusal)] != 3 || got.Total() != 3 {
+				t.Fatalf("counted %v, want 3 of %v", counts, c.want)
+			}
+			if n.Links() != 0 {
+				t.Fatal("a refused peer became a link")
+			}
+			n.Forget(c.peer)
+			if len(n.Refused()) != 0 {
+				t.Fatal("refusals of a forgotten peer remain")
+			}
+		})
+	}
+}
+
+// TestMemoryIsBounded meets far more peers, good and bad, than a node may remember.
+func TestMemoryIsBounded(t *testing.T) {
+	cfg := ncoord.Default()
+	cfg.MaxLinks = 20
+	n := ncoord.NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+	good := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{10, 20}, Height: 3, Error: 0.3}
+	for i := range 1000 {
+		now := start.Add(time.Duration(i) * time.Second)
+		if err := n.Observe("good"+strconv.Itoa(i), good, nil, time.Second, now); err != nil {
+			t.Fatal(err)
+		}
+		_ = n.Observe("bad"+strconv.Itoa(i), ncoord.Coordinate{}, nil, time.Second, now)
+	}
+	if n.Links() != 20 {
+		t.Errorf("%d links, not 20", n.Links())
+	}
+	counts := n.Refused()
+	if len(counts) != 21 || counts[""][ncoord.BadCoordinate] != 980 || counts["bad3"][ncoord.BadCoordinate] != 1 {
+		t.Errorf("refusals of %d peers, %v beyond the bound", len(counts), counts[""])
+	}
+}
+
+// TestLiarsChangeNoChoices puts liars among nodes that have found their places: those who keep up their lies from one
+// in ten neighbours must not make the others choose worse.
+func TestLiarsChangeNoChoices(t *testing.T) {
+	const n, liars = 60, 6
+	m := topology(n, func(a, b int) float64 {
+		return 5 + 25*math.Hypot(float64(a%8-b%8), float64(a/8-b/8))
+	})
+	wild := rand.New(rand.NewPCG(7, 7))
+	for _, lie := range []struct {
+		name  string
+		coord func(i int) ncoord.Coordinate
+		delay float64 // ms
+	}{
+		{"far out and sure", func(int) ncoord.Coordinate {
+			return ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{60_000, 60_000}, Height: 60_000, Error: 1e-9}
+		}, 0},
+		{"anywhere", func(int) ncoord.Coordinate {
+			var c ncoord.Coordinate
+			for i := range c.Vec {
+				c.Vec[i] = wild.Float64()*4000 - 2000
+			}
+			c.Height, c.Error = wild.Float64()*100, 0.01
+			return c
+		}, 0},
+		{"all at one place far away", func(int) ncoord.Coordinate {
+			return ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{300}, Height: 1, Error: 0.01}
+		}, 0},
+		{"at the origin, slow to answer", func(int) ncoord.Coordinate { return ncoord.Coordinate{Error: 0.01} }, 3000},
+	} {
+		t.Run(lie.name, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(5, 9))
+			s := newOurs(ncoord.Default(), n, 5)
+			peers := neighbours(m, 32, rnd)
+			run(m, s, peers, 1000, rnd)
+			honest := make(matrix, n-liars) // the choices among honest nodes
+			for i := range honest {
+				honest[i] = m[i][:n-liars]
+			}
+			_, before := nearest(honest, s, 14, rand.New(rand.NewPCG(1, 1)))
+			furthest := 0.0
+			for r := range 600 {
+				now := start.Add(time.Duration(1000+r) * time.Second)
+				for i := range honest {
+					k := peers[i][rnd.IntN(len(peers[i]))]
+					if k < len(honest) {
+						s.observe(i, k, m[i][k], now)
+						continue
+					}
+					old := s.nodes[i].Coordinate()
+					_ = s.nodes[i].Observe(s.names[k], lie.coord(k), nil, duration(m[i][k]+lie.delay), now)
+					moved := s.nodes[i].Coordinate()
+					furthest = max(furthest, distanceMoved(old, moved))
+				}
+			}
+			_, after := nearest(honest, s, 14, rand.New(rand.NewPCG(1, 1)))
+			t.Logf("loss %.2f ms before, %.2f with the liars; furthest throw %.1f ms", before, after, furthest)
+			if furthest > 50 {
+				t.Errorf("one lie threw a node by %.1f ms", furthest)
+			}
+			if after > before+4 {
+				t.Errorf("choices lose %.2f ms, %.2f before the liars", after, before)
+			}
+		})
+	}
+}
+
+func distanceMoved(a, b ncoord.Coordinate) float64 {
+	sum := (a.Height - b.Height) * (a.Height - b.Height)
+	for i := range a.Vec {
+		sum += (a.Vec[i] - b.Vec[i]) * (a.Vec[i] - b.Vec[i])
+	}
+	return math.Sqrt(sum)
+}

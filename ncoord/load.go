@@ -1,0 +1,70 @@
+package ncoord
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// noLoad is the load, in ms, that is no more worth a word.
+const noLoad = 0.01
+
+// load is the wait in a node as others are told: at once when it rises, slowly when it falls, and not at all while it
+// changes little. Sites would bounce otherwise.
+type load struct {
+	raw   float64 // ms, as set
+	level float64 // ms: raw, or what is left of a higher one
+	shown float64 // ms, as published
+	at    time.Time
+}
+
+// set takes the present load.
+func (l *load) set(ms float64, now time.Time, half time.Duration) {
+	l.settle(now, half)
+	l.raw = ms
+	l.level = max(l.level, ms)
+}
+
+// settle lets the level fall towards the present load.
+func (l *load) settle(now time.Time, half time.Duration) {
+	if past := now.Sub(l.at); past > 0 && l.level > l.raw {
+		l.level = l.raw + (l.level-l.raw)*math.Exp2(-float64(past)/float64(half))
+	}
+	l.at = now
+}
+
+// show tells whether the level is worth publishing, and takes it over.
+func (l *load) show(least, share float64) bool {
+	change := math.Abs(l.level - l.shown)
+	gone := l.shown > 0 && l.level < noLoad
+	if !gone && (change <= least || change <= share*max(l.level, l.shown)) {
+		return false
+	}
+	l.shown = l.level
+	if gone {
+		l.shown = 0
+	}
+	return true
+}
+
+// delays are the last round trips above their links' filtered ones, in ms, whatever the peer.
+type delays struct {
+	ring [15]float64
+	n    int
+	next int
+}
+
+func (d *delays) add(ms float64) {
+	d.ring[d.next] = max(0, ms)
+	d.next = (d.next + 1) % len(d.ring)
+	d.n = min(d.n+1, len(d.ring))
+}
+
+func (d *delays) median() float64 {
+	if d.n == 0 {
+		return 0
+	}
+	sorted := d.ring
+	slices.Sort(sorted[:d.n])
+	return sorted[d.n/2]
+}

@@ -1,0 +1,47 @@
+package ncoord
+
+// Refusal is why a sample was refused. It is an error; compare with errors.Is or ==.
+type Refusal uint8
+
+// The reasons.
+const (
+	// BadPeer: the peer has no name.
+	BadPeer Refusal = iota
+	// BadRTT: the round trip is not positive or above Config.MaxRTT.
+	BadRTT
+	// BadCoordinate: the remote coordinate cannot be (Coordinate.Check).
+	BadCoordinate
+	// BadDims: the remote coordinate uses more dimensions than this node.
+	BadDims
+	// FasterThanLight: the round trip is too short for the distance between the two locations.
+	FasterThanLight
+	refusals
+)
+
+// Error says the reason in words.
+func (r Refusal) Error() string {
+	switch r {
+	case BadPeer:
+		return "peer without a name"
+	case BadRTT:
+		return "round trip out of range"
+	case BadCoordinate:
+		return "coordinate out of range"
+	case BadDims:
+		return "coordinate of more dimensions"
+	case FasterThanLight:
+		return "round trip faster than light"
+	}
+	return "unknown refusal"
+}
+
+// Refusals counts refused samples, one counter a reason; index it with a Refusal.
+type Refusals [refusals]uint64
+
+// Total is the sum over all reasons.
+func (r Refusals) Total() (sum uint64) {
+	for _, n := range r {
+		sum += n
+	}
+	return sum
+}
