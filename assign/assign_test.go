@@ -1,0 +1,153 @@
+package assign_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+	"proxima/ncoord"
+)
+
+func TestConformance(t *testing.T) {
+	for _, name := range assign.Names() {
+		t.Run(name, func(t *testing.T) {
+			assigntest.Conformance(t, func(b assign.Batch, v assign.View, now time.Time) (assign.Assigner, error) {
+				a, err := assign.New(name, assign.Default(), b, v, now)
+				if err == nil && a.Name() != name {
+					t.Errorf("%s calls itself %s", name, a.Name())
+				}
+				return a, err
+			})
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	s := assign.Server{Addr: netip.MustParseAddr("198.18.0.1")}
+	if _, err := assign.New("psychic", assign.Default(), assign.Batch{}, assign.View{}, time.Time{}); err == nil {
+		t.Error("an unknown name was taken")
+	}
+	twice := assign.Batch{Servers: []assign.Server{s, s}}
+	if _, err := assign.New(assign.Random, assign.Default(), twice, assign.View{}, time.Time{}); err == nil {
+		t.Error("a server was taken twice")
+	}
+	if _, err := assign.New(assign.Random, assign.Config{}, assign.Batch{}, assign.View{}, time.Time{}); err == nil {
+		t.Error("an empty configuration was taken")
+	}
+}
+
+func TestConfigReportsAll(t *testing.T) {
+	if err := assign.Default().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := assign.Default()
+	cfg.Margin, cfg.Vivaldi.Theta, cfg.Vivaldi.Unconverged, cfg.Nearest.Estimates = -1, 0, "maybe", -1
+	err := cfg.Validate()
+	for _, want := range []string{"margin", "theta", "unconverged", "nearest.estimates"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+func names(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("node%d", i)
+	}
+	return list
+}
+
+func TestRendezvous(t *testing.T) {
+	nodes := names(20)
+	count := map[string]int{}
+	moved := 0
+	for i := range 20_000 {
+		key := fmt.Sprintf("198.18.%d.%d", i/256, i%256)
+		was := assign.Rendezvous(key, nodes)
+		count[was]++
+		order := assign.RendezvousOrder(key, nodes, 3)
+		if len(order) != 3 || order[0] != was {
+			t.Fatalf("the order %v does not begin with %s", order, was)
+		}
+		joined := assign.Rendezvous(key, append(slices.Clone(nodes), "another"))
+		if joined != was {
+			moved++
+			if joined != "another" {
+				t.Fatalf("a join moved %s from %s to %s", key, was, joined)
+			}
+		}
+		// Without the first, the second.
+		without := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == was })
+		if got := assign.Rendezvous(key, without); got != order[1] {
+			t.Fatalf("without %s it is %s, not %s", was, got, order[1])
+		}
+		slices.Reverse(without)
+		if got := assign.Rendezvous(key, without); got != order[1] {
+			t.Fatal("the order of nodes matters")
+		}
+	}
+	for n, c := range count {
+		if c < 850 || c > 1150 {
+			t.Errorf("%s has %d of 20,000 keys, want about 1,000", n, c)
+		}
+	}
+	if moved < 800 || moved > 1110 {
+		t.Errorf("a join moved %d of 20,000 keys, want about 952", moved)
+	}
+	if assign.Rendezvous("x", nil) != "" || len(assign.RendezvousOrder("x", nodes, 99)) != 20 || len(assign.RendezvousOrder("x", nodes, -1)) != 0 {
+		t.Error("the edges are wrong")
+	}
+}
+
+func TestRandomIsNotMovedByAJoin(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 10, Servers: 200, Seed: 1})
+	v := w.View()
+	a, _ := assign.New(assign.Random, assign.Default(), w.Batch(), v, time.Time{})
+	before, _ := a.Decide(time.Time{})
+	v.Nodes = append(v.Nodes, assign.Node{ID: "another"})
+	a.SetView(v, time.Time{})
+	after, _ := a.Decide(time.Time{})
+	moved := 0
+	for i := range before {
+		if before[i].Node != after[i].Node {
+			moved++
+			if after[i].Node != "another" {
+				t.Errorf("%s moved from %s to %s", before[i].Server, before[i].Node, after[i].Node)
+			}
+		}
+	}
+	if moved < 5 || moved > 40 {
+		t.Errorf("%d of 200 servers moved to the new node, want about 18", moved)
+	}
+}
+
+func TestGeographic(t *testing.T) {
+	at := func(lat, lon float64) *ncoord.Location { return &ncoord.Location{Lat: lat, Lon: lon} }
+	v := assign.View{Nodes: []assign.Node{{ID: "berlin", Location: at(52.5, 13.4)}, {ID: "tokyo", Location: at(35.7, 139.7)},
+		{ID: "lost"}, {ID: "wrong", Location: at(1000, 0)}}}
+	b := assign.Batch{Servers: []assign.Server{
+		{Addr: netip.MustParseAddr("198.18.0.1"), Location: at(48.9, 2.4)},
+		{Addr: netip.MustParseAddr("198.18.0.2"), Location: at(37.6, -179.9)},
+		{Addr: netip.MustParseAddr("198.18.0.3")},
+		{Addr: netip.MustParseAddr("198.18.0.4"), Location: at(0, 400)},
+	}}
+	a, err := assign.New(assign.Geographic, assign.Default(), b, v, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, done := a.Decide(time.Time{})
+	if !done || p[0].Node != "berlin" || p[1].Node != "tokyo" {
+		t.Errorf("chose %+v", p)
+	}
+	for _, c := range p[2:] {
+		if want := "no location: random draw (2 of 4 servers)"; c.Reason != want || c.Node == "" {
+			t.Errorf("reason %q, want %q", c.Reason, want)
+		}
+	}
+}

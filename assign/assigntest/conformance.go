@@ -1,0 +1,272 @@
+package assigntest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// Make makes an assigner, as assign.New does for one name and configuration.
+type Make func(b assign.Batch, v assign.View, now time.Time) (assign.Assigner, error)
+
+// Conformance is what every assigner must do: it decides in the end whatever happens, gives each server exactly one live
+// node, asks only live nodes and one at a time for each server, and is deterministic for a seed.
+func Conformance(t *testing.T, build Make) {
+	t.Run("decides for every server", func(t *testing.T) {
+		for _, size := range []struct{ nodes, servers int }{{1, 1}, {1, 5}, {2, 3}, {9, 20}} {
+			w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: size.nodes, Servers: size.servers, Seed: 1})
+			d := start(t, build, w.Batch(), w.View(), 1)
+			d.answer = w.Answer
+			d.run()
+		}
+	})
+	t.Run("concludes at once", func(t *testing.T) {
+		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
+		for answers := range 3 { // with nothing known, and in the midst of asking
+			d := start(t, build, w.Batch(), w.View(), 1)
+			for range answers {
+				for _, ask := range d.a.Asks(d.now) {
+					d.a.Observe(w.Answer(ask), d.now)
+				}
+			}
+			d.a.Asks(d.now) // these are never answered
+			concluded := d.a.Conclude(d.now)
+			if p, done := d.a.Decide(d.now); !done || len(p) != 20 || !reflect.DeepEqual(p, concluded) {
+				t.Errorf("it concluded\n%+v, and decided (%v)\n%+v", concluded, done, p)
+			}
+			for _, c := range concluded {
+				if w.NodeIndex(c.Node) < 0 {
+					t.Errorf("concluded %+v", c)
+				}
+			}
+			if asks := d.a.Asks(d.now); len(asks) > 0 {
+				t.Errorf("it asks %v after it has concluded", asks)
+			}
+		}
+	})
+	t.Run("decides without servers, and without nodes", func(t *testing.T) {
+		w := NewWorld(MadeUp(40, 2), WorldConfig{Nodes: 3, Servers: 4, Seed: 2})
+		start(t, build, assign.Batch{ID: "empty"}, w.View(), 2).run()
+		d := start(t, build, w.Batch(), assign.View{}, 2)
+		for _, c := range d.decided() {
+			if c.Node != "" || c.Reason == "" {
+				t.Errorf("without nodes it chose %+v", c)
+			}
+		}
+	})
+	t.Run("decides when nothing is known and all fail", func(t *testing.T) {
+		w := NewWorld(MadeUp(40, 3), WorldConfig{Nodes: 5, Servers: 6, Seed: 3, NoLocations: true, NoCoordinates: true})
+		start(t, build, w.Batch(), w.View(), 3).run()
+	})
+	t.Run("bears any answer", func(t *testing.T) {
+		for seed := range uint64(8) {
+			w := NewWorld(MadeUp(40, seed), WorldConfig{Nodes: 6, Servers: 10, Seed: seed})
+			d := start(t, build, w.Batch(), w.View(), seed)
+			d.answer = func(a assign.Ask) assign.Result { return wild(d.rnd, a) }
+			d.run()
+		}
+	})
+	t.Run("never chooses or asks the dead", func(t *testing.T) {
+		for seed := range uint64(8) {
+			w := NewWorld(MadeUp(40, seed), WorldConfig{Nodes: 8, Servers: 12, Seed: seed})
+			d := start(t, build, w.Batch(), w.View(), seed)
+			d.answer, d.dying = w.Answer, true
+			d.run()
+			// And after it has decided: all but one die.
+			d.kill(1)
+			d.decided()
+			d.a.SetView(assign.View{}, d.now)
+			if p, done := d.a.Decide(d.now); !done || p[0].Node != "" {
+				t.Errorf("with all dead it says %+v, %v", p[0], done)
+			}
+		}
+	})
+	t.Run("is deterministic for a seed", func(t *testing.T) {
+		var first []assign.Choice
+		for i := range 3 {
+			w := NewWorld(MadeUp(40, 5), WorldConfig{Nodes: 7, Servers: 15, Seed: 5})
+			v := w.View()
+			rand.New(rand.NewPCG(uint64(i), 0)).Shuffle(len(v.Nodes), func(a, b int) { v.Nodes[a], v.Nodes[b] = v.Nodes[b], v.Nodes[a] })
+			d := start(t, build, w.Batch(), v, 5)
+			d.answer = w.Answer
+			if p := d.run(); i == 0 {
+				first = p
+			} else if !reflect.DeepEqual(p, first) {
+				t.Fatalf("the same batch, in another order of nodes, was decided differently:\n%+v\n%+v", first, p)
+			}
+		}
+	})
+}
+
+// drive is one run of an assigner with its checks.
+type drive struct {
+	t      *testing.T
+	a      assign.Assigner
+	batch  assign.Batch
+	view   assign.View
+	rnd    *rand.Rand
+	now    time.Time
+	out    map[netip.Addr]assign.Ask
+	asked  map[netip.Addr]int
+	answer func(assign.Ask) assign.Result
+	dying  bool
+}
+
+func start(t *testing.T, build Make, b assign.Batch, v assign.View, seed uint64) *drive {
+	t.Helper()
+	d := &drive{t: t, batch: b, view: v, rnd: rand.New(rand.NewPCG(seed, 31)), now: time.Unix(1000, 0),
+		out: map[netip.Addr]assign.Ask{}, asked: map[netip.Addr]int{}}
+	a, err := build(b, v, d.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.a = a
+	d.answer = func(ask assign.Ask) assign.Result { return assign.Result{Ask: ask} }
+	return d
+}
+
+func (d *drive) alive(id string) bool {
+	for _, n := range d.view.Nodes {
+		if n.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// kill leaves n nodes.
+func (d *drive) kill(n int) {
+	d.rnd.Shuffle(len(d.view.Nodes), func(i, j int) {
+		d.view.Nodes[i], d.view.Nodes[j] = d.view.Nodes[j], d.view.Nodes[i]
+	})
+	d.view.Nodes = append([]assign.Node(nil), d.view.Nodes[:n]...)
+	d.a.SetView(d.view, d.now)
+	for addr, ask := range d.out {
+		if !d.alive(ask.Node) {
+			delete(d.out, addr)
+		}
+	}
+}
+
+// run drives until it decides: answers come late and in any order, nodes die, results come twice or unasked.
+func (d *drive) run() []assign.Choice {
+	d.t.Helper()
+	for range 100_000 {
+		if _, done := d.a.Decide(d.now); done {
+			return d.decided()
+		}
+		for _, ask := range d.a.Asks(d.now) {
+			if _, twice := d.out[ask.Server]; twice {
+				d.t.Fatalf("%s: asks for %s while an ask is out", d.a.Name(), ask.Server)
+			}
+			if !d.alive(ask.Node) {
+				d.t.Fatalf("%s: asks %s, which is not in the view", d.a.Name(), ask.Node)
+			}
+			d.out[ask.Server] = ask
+			d.asked[ask.Server]++
+		}
+		for _, s := range d.batch.Servers {
+			ask, ok := d.out[s.Addr]
+			if !ok || d.rnd.IntN(3) == 0 {
+				continue
+			}
+			delete(d.out, s.Addr)
+			r := d.answer(ask)
+			if d.rnd.IntN(10) == 0 {
+				r.OK = false
+			}
+			d.a.Observe(r, d.now)
+			d.a.Observe(r, d.now)
+			d.a.Observe(assign.Result{Ask: assign.Ask{Server: s.Addr, Node: "stranger"}, OK: true}, d.now)
+		}
+		if d.dying && len(d.view.Nodes) > 2 && d.rnd.IntN(8) == 0 {
+			d.kill(len(d.view.Nodes) - 1)
+		}
+		d.now = d.now.Add(time.Second)
+		if len(d.out) == 0 {
+			if next, ok := d.a.Next(d.now); ok && next.After(d.now) {
+				d.now = next
+			}
+		}
+	}
+	d.t.Fatalf("%s: has not decided after 100,000 steps", d.a.Name())
+	return nil
+}
+
+// decided checks the choices.
+func (d *drive) decided() []assign.Choice {
+	d.t.Helper()
+	name := d.a.Name()
+	p, done := d.a.Decide(d.now)
+	if !done {
+		d.t.Fatalf("%s: was done and is not any more", name)
+	}
+	if len(p) != len(d.batch.Servers) {
+		d.t.Fatalf("%s: %d choices for %d servers", name, len(p), len(d.batch.Servers))
+	}
+	for i, c := range p {
+		if err := d.check(i, c); err != nil {
+			d.t.Errorf("%s: %v: %+v", name, err, c)
+		}
+	}
+	if asks := d.a.Asks(d.now); len(asks) > 0 {
+		d.t.Errorf("%s: asks %v after it decided", name, asks)
+	}
+	return p
+}
+
+func (d *drive) check(i int, c assign.Choice) error {
+	switch {
+	case c.Server != d.batch.Servers[i].Addr:
+		return fmt.Errorf("choice %d is not for server %d", i, i)
+	case c.Reason == "":
+		return fmt.Errorf("there is no reason")
+	case c.Estimates != d.asked[c.Server]:
+		return fmt.Errorf("%d asks were made", d.asked[c.Server])
+	case len(d.view.Nodes) > 0 && !d.alive(c.Node):
+		return fmt.Errorf("the node is not in the view")
+	case !(c.PredictedMs >= 0 && c.PredictedMs < 1e12) || !(c.Error >= 0 && c.Error < 1e6):
+		return fmt.Errorf("the numbers make no sense")
+	case len(c.Runners) > 3:
+		return fmt.Errorf("more than three runners")
+	}
+	for _, r := range c.Runners {
+		if !d.alive(r.Node) || r.Node == c.Node {
+			return fmt.Errorf("runner %s is dead, or the chosen one", r.Node)
+		}
+	}
+	return nil
+}
+
+// wild is an answer that a liar or a broken clock may give.
+func wild(rnd *rand.Rand, a assign.Ask) assign.Result {
+	any := func() time.Duration {
+		switch rnd.IntN(6) {
+		case 0:
+			return 0
+		case 1:
+			return -time.Second
+		case 2:
+			return 1<<63 - 1
+		case 3:
+			return 1
+		}
+		return time.Duration(rnd.Int64N(int64(time.Minute)))
+	}
+	r := assign.Result{Ask: a, OK: true, Timing: assign.Timing{Connect: any(), TLS: any(), FirstByte: any(), Total: any(),
+		Bytes: rnd.Int64N(1<<40) - 1000}}
+	for i := range r.Coord.Vec {
+		r.Coord.Vec[i] = 1e5 * rnd.NormFloat64()
+	}
+	r.Coord.Height, r.Coord.Error = 100*rnd.NormFloat64(), rnd.NormFloat64()
+	if rnd.IntN(2) == 0 {
+		r.Coord = ncoord.Coordinate{Error: 0.2}
+	}
+	return r
+}

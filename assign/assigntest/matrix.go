@@ -1,0 +1,205 @@
+package assigntest
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"proxima/ncoord"
+)
+
+// Matrix is a set of places and the round trips among them, in ms. RTT is symmetric and has no gaps.
+type Matrix struct {
+	Places []ncoord.Location
+	RTT    [][]float64
+}
+
+// ReadCities reads places from a CSV file with the columns id, city, country, latitude, longitude, and round trips from a
+// gzipped one with source, destination, min, avg (in ms). The mean of both directions counts; places that lack the round
+// trip to any other are left out.
+func ReadCities(cities, rtt io.Reader) (*Matrix, error) {
+	rows, err := csv.NewReader(cities).ReadAll()
+	if err != nil || len(rows) < 2 {
+		return nil, fmt.Errorf("read cities: %d rows: %w", len(rows), err)
+	}
+	index := map[string]int{}
+	var places []ncoord.Location
+	for _, r := range rows[1:] {
+		lat, err1 := strconv.ParseFloat(r[3], 64)
+		lon, err2 := strconv.ParseFloat(r[4], 64)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("read cities: row %q", r)
+		}
+		index[r[0]] = len(places)
+		places = append(places, ncoord.Location{Lat: lat, Lon: lon})
+	}
+	plain, err := gzip.NewReader(rtt)
+	if err != nil {
+		return nil, fmt.Errorf("read round trips: %w", err)
+	}
+	if rows, err = csv.NewReader(plain).ReadAll(); err != nil || len(rows) < 2 {
+		return nil, fmt.Errorf("read round trips: %d rows: %w", len(rows), err)
+	}
+	n := len(places)
+	sum, count := square(n), square(n)
+	for _, r := range rows[1:] {
+		a, okA := index[r[0]]
+		b, okB := index[r[1]]
+		v, err := strconv.ParseFloat(r[3], 64)
+		if !okA || !okB || err != nil || !(v > 0) {
+			continue
+		}
+		sum[a][b], count[a][b] = sum[a][b]+v, count[a][b]+1
+		sum[b][a], count[b][a] = sum[b][a]+v, count[b][a]+1
+	}
+	return complete(places, sum, count), nil
+}
+
+func square(n int) [][]float64 {
+	m := make([][]float64, n)
+	for i := range m {
+		m[i] = make([]float64, n)
+	}
+	return m
+}
+
+// complete leaves out, again and again, the place with the most gaps.
+func complete(places []ncoord.Location, sum, count [][]float64) *Matrix {
+	var keep []int
+	for i := range places {
+		keep = append(keep, i)
+	}
+	for {
+		worst, gaps := -1, 0
+		for k, i := range keep {
+			g := 0
+			for _, j := range keep {
+				if i != j && count[i][j] == 0 {
+					g++
+				}
+			}
+			if g > gaps {
+				worst, gaps = k, g
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		keep = append(keep[:worst], keep[worst+1:]...)
+	}
+	m := &Matrix{RTT: square(len(keep))}
+	for a, i := range keep {
+		m.Places = append(m.Places, places[i])
+		for b, j := range keep {
+			if i != j {
+				m.RTT[a][b] = sum[i][j] / count[i][j]
+			} else {
+				m.RTT[a][b] = 0.1
+			}
+		}
+	}
+	return m
+}
+
+// ReadSquares reads square matrices of numbers in text, one after the other, and scales them to ms. Numbers that are not
+// above zero are gaps: the other direction stands in, else the median of the matrix.
+func ReadSquares(r io.Reader, scale float64) ([]*Matrix, error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	var all []*Matrix
+	var m *Matrix
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 {
+			continue
+		}
+		row := make([]float64, len(words))
+		for i, word := range words {
+			v, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				return nil, fmt.Errorf("read matrix: %w", err)
+			}
+			row[i] = v * scale
+		}
+		if m == nil || len(m.RTT) == len(m.RTT[0]) {
+			m = &Matrix{}
+			all = append(all, m)
+		}
+		if m.RTT = append(m.RTT, row); len(row) != len(m.RTT[0]) {
+			return nil, fmt.Errorf("read matrix: a row of %d numbers after rows of %d", len(row), len(m.RTT[0]))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read matrix: %w", err)
+	}
+	if m == nil || len(m.RTT) != len(m.RTT[0]) {
+		return nil, errors.New("read matrix: the last one is not square")
+	}
+	for _, m := range all {
+		m.fill()
+	}
+	return all, nil
+}
+
+func (m *Matrix) fill() {
+	var known []float64
+	for i, row := range m.RTT {
+		for j, v := range row {
+			if i != j && v > 0 {
+				known = append(known, v)
+			}
+		}
+	}
+	slices.Sort(known)
+	for i, row := range m.RTT {
+		for j, v := range row {
+			switch {
+			case i == j:
+				row[j] = 0.1
+			case v > 0:
+			case m.RTT[j][i] > 0:
+				row[j] = m.RTT[j][i]
+			case len(known) > 0:
+				row[j] = known[len(known)/2]
+			}
+		}
+	}
+}
+
+// MadeUp is a matrix without any data: places in clusters on the globe, round trips that follow the ground with detours
+// that neighbours share.
+func MadeUp(places int, seed uint64) *Matrix {
+	rnd := rand.New(rand.NewPCG(seed, 17))
+	centres := []ncoord.Location{{Lat: 50, Lon: 8}, {Lat: 40, Lon: -76}, {Lat: 36, Lon: -119}, {Lat: 35, Lon: 137},
+		{Lat: 15, Lon: 80}, {Lat: -25, Lon: -48}, {Lat: -33, Lon: 148}, {Lat: 1, Lon: 104}}
+	m := &Matrix{RTT: square(places)}
+	detour := square(len(centres))
+	for i := range centres {
+		for j := range i + 1 {
+			detour[i][j] = math.Exp(0.25 * rnd.NormFloat64())
+			detour[j][i] = detour[i][j]
+		}
+	}
+	of := make([]int, places)
+	for i := range places {
+		of[i] = rnd.IntN(len(centres))
+		c := centres[of[i]]
+		m.Places = append(m.Places, ncoord.Location{Lat: c.Lat + 6*rnd.NormFloat64(), Lon: c.Lon + 9*rnd.NormFloat64()})
+		for j := range i {
+			km := ncoord.GreatCircleKm(m.Places[i], m.Places[j])
+			v := 2 + km*0.0155*detour[of[i]][of[j]]*math.Exp(0.15*rnd.NormFloat64())
+			m.RTT[i][j] = max(v, ncoord.LightMs(m.Places[i], m.Places[j])*1.05)
+			m.RTT[j][i] = m.RTT[i][j]
+		}
+		m.RTT[i][i] = 0.1
+	}
+	return m
+}

@@ -1,0 +1,130 @@
+package assign_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+)
+
+// owned is a world with one server, its owner, and what is known of the server after 20 downloads by the owner. All nodes
+// have published their factors.
+type owned struct {
+	*assigntest.World
+	m     *assign.Memory
+	n     int
+	owner string
+	now   time.Time
+}
+
+func newOwned(t *testing.T, seed uint64) *owned {
+	w := assigntest.NewWorld(assigntest.MadeUp(80, seed), assigntest.WorldConfig{Nodes: 10, Servers: 1, Seed: seed})
+	for n := range w.Nodes {
+		w.Nodes[n].Factors = assign.Factors{LoadMs: w.Nodes[n].LoadMs, LoadError: 0.2, BytesPerMs: w.Nodes[n].BytesPerMs,
+			BytesError: 0.2, Samples: 50}
+	}
+	a := build(t, budget(10), w.Batch(), w)
+	p, now := w.Decide(a, time.Unix(0, 0), time.Second)
+	o := &owned{World: w, m: a.Memory(w.Servers[0].Addr), n: w.NodeIndex(p[0].Node), owner: p[0].Node, now: now}
+	o.download(20)
+	return o
+}
+
+func (o *owned) download(k int) {
+	for range k {
+		o.now = o.now.Add(time.Second)
+		o.m.Observe(o.owner, o.Nodes[o.n].Coord, o.Download(o.n, 0), o.now)
+	}
+}
+
+func TestBetterFollowsAChangeAndNotNoise(t *testing.T) {
+	cfg := assign.Default()
+	worlds, kept, moved, back := 0, 0, 0, 0
+	for seed := range uint64(40) {
+		o := newOwned(t, seed)
+		least := math.Inf(1)
+		for i := range o.Nodes {
+			if i != o.n {
+				least = min(least, o.Expected(i, 0))
+			}
+		}
+		if _, _, ok := assign.Better(cfg, o.m, o.View(), o.owner); !ok {
+			kept++
+		}
+		o.RTT[o.n][0] *= 3
+		o.Nodes[o.n].LoadMs += 200
+		o.Nodes[o.n].Factors.LoadMs += 200
+		if o.Expected(o.n, 0) < 1.5*least+50 {
+			kept-- // nobody would be clearly better
+			continue
+		}
+		worlds++
+		o.download(10)
+		for range 4 {
+			if scout, ok := assign.Scout(cfg, o.m, o.View(), o.owner); ok {
+				o.m.Observe(scout, o.Nodes[o.NodeIndex(scout)].Coord, o.Download(o.NodeIndex(scout), 0), o.now)
+			}
+		}
+		node, gain, ok := assign.Better(cfg, o.m, o.View(), o.owner)
+		if !ok || node == o.owner || gain <= 0 {
+			continue
+		}
+		moved++
+		if other, _, ok := assign.Better(cfg, o.m, o.View(), node); !ok || other != o.owner {
+			back++
+		}
+	}
+	t.Logf("of %d owners %d are kept without a change; %d lose the server after one; %d of those do not get it back at once", worlds, kept, moved, back)
+	if worlds < 15 || kept < worlds*8/10 || moved < worlds*8/10 || back < moved {
+		t.Errorf("of %d: kept %d, moved %d, not back %d", worlds, kept, moved, back)
+	}
+}
+
+// A server that thinks longer thinks longer for all.
+func TestBetterLeavesSlowServersWhereTheyAre(t *testing.T) {
+	lost := 0
+	for seed := range uint64(30) {
+		o := newOwned(t, seed)
+		o.Servers[0].ThinkMs += 5000
+		o.download(20)
+		if _, _, ok := assign.Better(assign.Default(), o.m, o.View(), o.owner); ok {
+			lost++
+		}
+		if s := o.m.Slowed(); s < 2 {
+			t.Errorf("seed %d: slowed %v", seed, s)
+		}
+	}
+	if lost > 2 {
+		t.Errorf("%d of 30 owners lost their server because it thinks longer", lost)
+	}
+}
+
+func TestBetterWithoutOwner(t *testing.T) {
+	var m assign.Memory
+	if _, _, ok := assign.Better(assign.Default(), &m, assign.View{}, "gone"); ok {
+		t.Error("there is nobody, and somebody is better")
+	}
+	v := assign.View{Nodes: []assign.Node{{ID: "a"}}}
+	if node, _, ok := assign.Better(assign.Default(), &m, v, "gone"); !ok || node != "a" {
+		t.Errorf("the owner is gone and %q is better (%v)", node, ok)
+	}
+	if _, _, ok := assign.Better(assign.Default(), &m, v, "a"); ok {
+		t.Error("the only node lost its server")
+	}
+}
+
+func TestScoutAsksAnother(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(80, 1), assigntest.WorldConfig{Nodes: 6, Servers: 1, Seed: 1})
+	var m assign.Memory
+	for i := range 10 {
+		m.Observe(w.Nodes[0].ID, w.Nodes[0].Coord, w.Download(0, 0), time.Unix(int64(i), 0))
+	}
+	if node, ok := assign.Scout(assign.Default(), &m, w.View(), w.Nodes[0].ID); ok && node == w.Nodes[0].ID {
+		t.Error("the owner is its own scout")
+	}
+	if _, ok := assign.Scout(assign.Default(), &m, assign.View{Nodes: w.View().Nodes[:1]}, w.Nodes[0].ID); ok {
+		t.Error("there is nobody to ask")
+	}
+}

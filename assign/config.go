@@ -1,0 +1,128 @@
+package assign
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The values of VivaldiConfig.Unconverged.
+const (
+	// UnconvergedDistance decides by the coordinates as they are.
+	UnconvergedDistance = "distance"
+	// UnconvergedGeographic decides by great circle.
+	UnconvergedGeographic = "geographic"
+	// UnconvergedRandom decides by a rendezvous draw.
+	UnconvergedRandom = "random"
+)
+
+// Config is how assigners decide.
+type Config struct {
+	// Margin is by which share of its own predicted time the owner of a server must be slower than another node before
+	// the server moves. A low margin follows changes, a high one moves hosts less.
+	Margin float64 `toml:"margin"`
+	// MarginMs is by how many ms besides.
+	MarginMs float64 `toml:"margin_ms"`
+	// Vivaldi is the method of 2009.
+	Vivaldi VivaldiConfig `toml:"vivaldi"`
+	// Nearest is the default.
+	Nearest NearestConfig `toml:"nearest"`
+}
+
+// VivaldiConfig has the parameters of the method of 2009, by their names there where they have one.
+type VivaldiConfig struct {
+	// Theta is the median relative error below which the batch is decided. Lower takes more estimates.
+	Theta float64 `toml:"theta"`
+	// MaxTicks (pi) is the number of ticks after which the batch is decided in any case.
+	MaxTicks int `toml:"max_ticks"`
+	// Tick is the time from one round of estimates to the next.
+	Tick time.Duration `toml:"tick"`
+	// Window is how many download times an estimator's window for a server holds. 1 is no window.
+	Window int `toml:"window"`
+	// Percentile of the window is the download time that is used, 0 to 1.
+	Percentile float64 `toml:"percentile"`
+	// Step is the share of the error that an update moves a server by, 0 to 1.
+	Step float64 `toml:"step"`
+	// Smoothing is the weight of a new error in the moving average, times the weight of the update; 0 to 1.
+	Smoothing float64 `toml:"smoothing"`
+	// Unconverged is how servers above theta are decided in the end: "distance", "geographic" or "random".
+	Unconverged string `toml:"unconverged"`
+}
+
+// NearestConfig has the parameters of nearest.
+type NearestConfig struct {
+	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer decide sooner.
+	Estimates int `toml:"estimates"`
+	// MinEstimates is how many are made whatever they are worth.
+	MinEstimates int `toml:"min_estimates"`
+	// Explore is by how many standard deviations a node's prediction is lowered when the next estimator is chosen. More
+	// asks nodes that little is known of.
+	Explore float64 `toml:"explore"`
+	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share:
+	// 0.01 saves a tenth of 8 estimates, 0.02 a quarter. 0 uses up all.
+	StopGain float64 `toml:"stop_gain"`
+	// Balance is how much a node's share of the batch counts: a node with k times the average share counts as if it were
+	// Balance × k³ slower. Nearly equal nodes then share, and a batch is finished sooner for a little more time in all:
+	// 0.003 costs half a per cent. 0 counts only the sum of predicted times.
+	Balance float64 `toml:"balance"`
+	// Without leaves ingredients out, for simulations only.
+	Without Ablation `toml:"-"`
+}
+
+// Default gives the values that were measured to be good.
+func Default() Config {
+	return Config{
+		Margin:   0.05,
+		MarginMs: 5,
+		Vivaldi: VivaldiConfig{
+			Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25,
+			Unconverged: UnconvergedDistance,
+		},
+		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.0001},
+	}
+}
+
+// MaxEstimates is the largest number of estimates of one server that an assigner asks for.
+func (c Config) MaxEstimates(name string) int {
+	switch name {
+	case Vivaldi:
+		return c.Vivaldi.MaxTicks
+	case Nearest:
+		return c.Nearest.Estimates
+	}
+	return 0
+}
+
+// Validate reports all that is wrong.
+func (c Config) Validate() error {
+	var errs []error
+	in := func(name string, v, least, most float64) {
+		if math.IsNaN(v) || v < least || v > most {
+			errs = append(errs, fmt.Errorf("%s: %v is not between %v and %v", name, v, least, most))
+		}
+	}
+	in("margin", c.Margin, 0, 10)
+	in("margin_ms", c.MarginMs, 0, 60_000)
+	v := c.Vivaldi
+	in("vivaldi.theta", v.Theta, 0.001, 10)
+	in("vivaldi.max_ticks", float64(v.MaxTicks), 1, 100_000)
+	in("vivaldi.tick", v.Tick.Seconds(), 0.001, 3600)
+	in("vivaldi.window", float64(v.Window), 1, 1000)
+	in("vivaldi.percentile", v.Percentile, 0, 1)
+	in("vivaldi.step", v.Step, 0.001, 1)
+	in("vivaldi.smoothing", v.Smoothing, 0.001, 1)
+	switch v.Unconverged {
+	case UnconvergedDistance, UnconvergedGeographic, UnconvergedRandom:
+	default:
+		errs = append(errs, fmt.Errorf("vivaldi.unconverged: %q is not %q, %q or %q", v.Unconverged, UnconvergedDistance,
+			UnconvergedGeographic, UnconvergedRandom))
+	}
+	n := c.Nearest
+	in("nearest.estimates", float64(n.Estimates), 0, 1000)
+	in("nearest.min_estimates", float64(n.MinEstimates), 0, 1000)
+	in("nearest.explore", n.Explore, 0, 10)
+	in("nearest.stop_gain", n.StopGain, 0, 1)
+	in("nearest.balance", n.Balance, 0, 100)
+	return errors.Join(errs...)
+}

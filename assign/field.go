@@ -1,0 +1,193 @@
+package assign
+
+import (
+	"math"
+
+	"proxima/ncoord"
+)
+
+// The field of one server is what is believed of its round trips to all nodes: a Gaussian process over the logarithm of
+// the round trip (C. Rasmussen, C. Williams: Gaussian Processes for Machine Learning, 2006, chapter 2), mixed over
+// hypotheses about where the server is (places.go).
+//
+//	log rtt(n) = log m_h(n) + s_h(n) · e(n),   cov(e(n), e(k)) = shared · ρ(|x_n − x_k|) + (1 − shared) · [n = k]
+//
+// m_h is the round trip expected from there, s_h how far real ones spread around it (near places more than far ones: .59 at
+// 20 ms, .3 at 150 ms). Detours are shared by nodes that are close to each other (ρ), in the overlay's coordinates or over
+// the ground. The weight of a hypothesis is its likelihood given the connect times seen: a wrong location is outweighed by
+// the first few that do not fit.
+//
+// Constants were fitted by the predictive likelihood of round trips that were not shown, in worlds over cities (2020),
+// PlanetLab, cloud regions, Seattle and made-up places; docs/nearest.md has the figures.
+const (
+	sharedPart = 0.8
+	kernelMs   = 110.0
+)
+
+// point is a node as the kernel sees it, in ms of round trip. Nodes that are not placed share nothing with others.
+type point struct {
+	x      [ncoord.MaxDims]float64
+	placed bool
+}
+
+// chord puts a location into space, so that distances are those through the ground, in ms.
+func chord(l *ncoord.Location) point {
+	p := onGlobe(l)
+	for i := range p.x {
+		p.x[i] *= earthKm * groundMsPerKm
+	}
+	return p
+}
+
+func (p *point) distance(q *point) float64 {
+	var sum float64
+	for i := range p.x {
+		sum += (p.x[i] - q.x[i]) * (p.x[i] - q.x[i])
+	}
+	return math.Sqrt(sum)
+}
+
+// kernel is ρ: Matérn 3/2, whose fields are smooth but not too smooth.
+func kernel(p, q *point) float64 {
+	if !p.placed || !q.placed {
+		return 0
+	}
+	r := math.Sqrt(3) * p.distance(q) / kernelMs
+	return sharedPart * (1 + r) * math.Exp(-r)
+}
+
+// measured is a node with connect times.
+type measured struct {
+	node  int
+	y     float64 // log of ms
+	noise float64 // variance
+}
+
+// hypothesis is a place where the server may be.
+type hypothesis struct {
+	*place
+	weight float64
+	prior  float64
+
+	sds   []float64 // of the measured
+	chol  []float64 // lower triangle by rows
+	alpha []float64
+}
+
+// field is the posterior.
+type field struct {
+	seen []measured
+	rho  func(a, b int) float64 // covariance of two nodes
+	hyps []hypothesis
+
+	shared, cov, v []float64 // scratch; shared is that of the measured, lower triangle by rows
+}
+
+// newField computes the posterior. Hypotheses come with their weights a priori.
+func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *field {
+	k := len(seen)
+	f := &field{seen: seen, rho: rho, cov: make([]float64, k), v: make([]float64, k), shared: make([]float64, k*k)}
+	for i := range seen {
+		for j := range i + 1 {
+			f.shared[i*k+j] = rho(seen[i].node, seen[j].node)
+		}
+	}
+	// All hypotheses are solved in the same memory; those that remain get their own.
+	var work hypothesis
+	work.sds, work.chol, work.alpha = make([]float64, k), make([]float64, k*k), make([]float64, k)
+	logs := make([]float64, len(hyps))
+	most := math.Inf(-1)
+	for i := range hyps {
+		work.place = hyps[i].place
+		hyps[i].prior = hyps[i].weight
+		logs[i] = math.Log(hyps[i].weight) + f.solve(&work)
+		most = max(most, logs[i])
+	}
+	var sum float64
+	for i := range hyps {
+		hyps[i].weight = math.Exp(logs[i] - most)
+		sum += hyps[i].weight
+	}
+	for _, h := range hyps {
+		if h.weight /= sum; h.weight >= leastWeight {
+			h.sds, h.chol, h.alpha = make([]float64, k), make([]float64, k*k), make([]float64, k)
+			f.solve(&h)
+			f.hyps = append(f.hyps, h)
+		}
+	}
+	return f
+}
+
+// likely are the hypotheses that remained, as they were a priori.
+func (f *field) likely() []hypothesis {
+	hyps := make([]hypothesis, len(f.hyps))
+	for i, h := range f.hyps {
+		hyps[i] = hypothesis{place: h.place, weight: h.prior}
+	}
+	return hyps
+}
+
+// solve factorises the covariance of what was measured under a hypothesis and returns the log likelihood.
+func (f *field) solve(h *hypothesis) float64 {
+	k := len(f.seen)
+	var like float64
+	for i := range k {
+		mean, sd := h.from(f.seen[i].node)
+		h.sds[i], h.alpha[i] = sd, f.seen[i].y-mean
+		for j := range i + 1 {
+			v := sd * h.sds[j] * f.shared[i*k+j]
+			if i == j {
+				v += f.seen[i].noise
+			}
+			for l := range j {
+				v -= h.chol[i*k+l] * h.chol[j*k+l]
+			}
+			if i == j {
+				h.chol[i*k+i] = math.Sqrt(max(v, 1e-6))
+			} else {
+				h.chol[i*k+j] = v / h.chol[j*k+j]
+			}
+		}
+		v := h.alpha[i]
+		for l := range i {
+			v -= h.chol[i*k+l] * h.alpha[l]
+		}
+		h.alpha[i] = v / h.chol[i*k+i]
+		// A Student's t instead of a Gaussian would be right for outliers; a bound on what one sample can say does.
+		like -= min(h.alpha[i]*h.alpha[i]/2, 8) + math.Log(h.chol[i*k+i])
+	}
+	for i := k - 1; i >= 0; i-- {
+		for l := i + 1; l < k; l++ {
+			h.alpha[i] -= h.chol[l*k+i] * h.alpha[l]
+		}
+		h.alpha[i] /= h.chol[i*k+i]
+	}
+	return like
+}
+
+// predict gives mean and variance of log rtt from a node.
+func (f *field) predict(node int) (mean, variance float64) {
+	k := len(f.seen)
+	for i := range f.seen {
+		f.cov[i] = f.rho(f.seen[i].node, node)
+	}
+	var second float64
+	for i := range f.hyps {
+		h := &f.hyps[i]
+		mu, sd := h.from(node)
+		s2 := sd * sd
+		for i := range k {
+			c := sd * h.sds[i] * f.cov[i]
+			mu += c * h.alpha[i]
+			row := h.chol[i*k : i*k+i+1]
+			for l, x := range f.v[:i] {
+				c -= row[l] * x
+			}
+			f.v[i] = c / row[i]
+			s2 -= f.v[i] * f.v[i]
+		}
+		mean += h.weight * mu
+		second += h.weight * (max(s2, 0) + mu*mu)
+	}
+	return mean, max(second-mean*mean, 0)
+}

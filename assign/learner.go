@@ -1,0 +1,387 @@
+package assign
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"proxima/ncoord"
+)
+
+// learner fits the model to all that is remembered about some servers at once, so that what one server shows about a
+// node's load and bandwidth counts for the others.
+type learner struct {
+	nodes   []learntNode // those of the view first
+	live    int          // how many are of the view
+	index   map[uint64]int
+	points  []point // as the kernel sees the nodes
+	globe   []point // where they say they are
+	servers []*learntServer
+	without Ablation
+
+	// Places where servers may be; see places.go.
+	byCoords                           bool // the kernel sees coordinates, not locations
+	beside, tall                       []*place
+	anywhere, anywhereTall, everywhere *place
+	stated                             map[cell]*place // one stated location of each cell
+
+	// Scratch of candidates.
+	list   []int32
+	listed []uint32
+	round  uint32
+}
+
+type learntNode struct {
+	Node
+	load, slow quantity
+}
+
+type learntServer struct {
+	memory   *Memory
+	location *ncoord.Location
+	page     float64 // typical, bytes
+	think    quantity
+	field    *field
+	obs      []observation
+	pairs    map[int]pair
+	spread   bool
+}
+
+// freshFor is the age at which a download says less, by e, of the server's think time and of what the pair has of its own, where the
+// node publishes what it has learnt about itself since. Of the round trip it goes on to speak.
+const freshFor = time.Minute
+
+// observation is one download in the model's terms.
+type observation struct {
+	node         int
+	rtt          float64 // what is believed of it
+	connect      float64 // as measured, or rtt
+	first, tail  float64
+	bytes, extra float64 // extra is variance for age
+	fresh        float64 // how much it still says of node and server
+	rounds       float64 // those after the first byte
+}
+
+// pair is what one node showed at one server besides the model: residuals of whole downloads in the log domain.
+type pair struct {
+	residuals []float64
+}
+
+func newLearner(v View, servers []*learntServer, without Ablation) *learner {
+	l := &learner{index: map[uint64]int{}, servers: servers, without: without}
+	for _, n := range v.sorted() {
+		l.add(n)
+	}
+	l.live = len(l.nodes)
+	for _, s := range servers {
+		for _, e := range s.memory.seen {
+			if _, ok := l.index[e.key]; !ok {
+				l.index[e.key] = len(l.nodes)
+				l.nodes = append(l.nodes, gone(e.coord))
+			}
+		}
+	}
+	l.place()
+	l.places()
+	l.listed = make([]uint32, l.live)
+	return l
+}
+
+func (l *learner) add(n Node) {
+	l.index[nodeKey(n.ID)] = len(l.nodes)
+	if l.without.has(withoutFactors) {
+		n.Factors = Factors{}
+	}
+	l.nodes = append(l.nodes, learntNode{Node: n, load: loadOf(n), slow: slowOf(n)})
+}
+
+// gone is a node that is remembered but not in the view.
+func gone(c ncoord.Coordinate) learntNode {
+	n := Node{Coord: c}
+	return learntNode{Node: n, load: loadOf(n), slow: slowOf(n)}
+}
+
+// loadOf is what is believed of a node's load before the downloads at hand: what it published, else what its height says,
+// which holds its access link, too. It is one or the other: load counts once.
+func loadOf(n Node) quantity {
+	switch {
+	case n.Factors.Samples > 0 && n.Factors.LoadMs > 0:
+		return newQuantity(max(n.Factors.LoadMs, 0.1), max(n.Factors.LoadError, 0.05))
+	case known(n.Coord) && n.Coord.Height > 0:
+		return newQuantity(max(n.Coord.Height, 1), 0.8)
+	}
+	return newQuantity(loadPriorMs, loadPriorSD)
+}
+
+func slowOf(n Node) quantity {
+	if n.Factors.Samples > 0 && n.Factors.BytesPerMs > 0 {
+		return newQuantity(1/n.Factors.BytesPerMs, max(n.Factors.BytesError, 0.05))
+	}
+	return newQuantity(slowPrior, slowPriorSD)
+}
+
+// place decides how the kernel sees the nodes: by coordinates if most have one, else by locations.
+func (l *learner) place() {
+	coords := 0
+	for i := range l.nodes {
+		if known(l.nodes[i].Coord) && l.nodes[i].Coord.Error < 1 {
+			coords++
+		}
+	}
+	l.points, l.globe = make([]point, len(l.nodes)), make([]point, len(l.nodes))
+	l.byCoords = coords*2 > len(l.nodes)
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		l.globe[i] = onGlobe(n.Location)
+		if l.byCoords {
+			l.points[i] = point{x: n.Coord.Vec, placed: known(n.Coord)}
+		} else {
+			l.points[i] = chord(n.Location)
+		}
+	}
+}
+
+// fit learns all from all.
+func (l *learner) fit(now time.Time) {
+	// Round trips depend on loads a little, and loads on round trips.
+	for round := range 2 {
+		for _, s := range l.servers {
+			l.fitField(s, now, round > 0)
+		}
+		for range 4 {
+			l.sweep()
+		}
+	}
+	for _, s := range l.servers {
+		s.pairs = nil
+		if len(s.obs) > 0 {
+			s.pairs = map[int]pair{}
+		}
+		for i := range s.obs {
+			o := &s.obs[i]
+			p := s.pairs[o.node]
+			whole := o.fresh * math.Log((o.connect+o.first+o.tail)/l.whole(s, o))
+			p.residuals = append(p.residuals, whole)
+			s.pairs[o.node] = p
+		}
+	}
+}
+
+// whole is the download time that the model expects of an observation.
+func (l *learner) whole(s *learntServer, o *observation) float64 {
+	n := &l.nodes[o.node]
+	return (2+o.rounds)*o.rtt + s.think.value() + n.load.value() + o.bytes*n.slow.value()
+}
+
+// sweep is one step of all quantities.
+func (l *learner) sweep() {
+	for _, s := range l.servers {
+		think := s.think.value()
+		for i := range s.obs {
+			o := &s.obs[i]
+			n := &l.nodes[o.node]
+			variance := downloadSD*downloadSD + o.extra
+			load := n.load.value()
+			want := o.rtt + think + load
+			r := math.Log(o.first / want)
+			w := trust(r, variance)
+			s.think.add(r, think/want, variance, w*o.fresh)
+			if n.Factors.Samples > 0 {
+				continue // it has learnt from these downloads and from others, and sooner sees a change
+			}
+			n.load.add(r, load/want, variance, w)
+			if o.tail > 0 && o.bytes > 0 {
+				// All but the first byte's time: a small difference of large times is noise.
+				slow := o.bytes * n.slow.value()
+				want := (1+o.rounds)*o.rtt + slow
+				r := math.Log((o.connect + o.tail) / want)
+				n.slow.add(r, slow/want, variance, trust(r, variance))
+			}
+		}
+		s.think.step()
+	}
+	if l.without.has(withoutBatch) {
+		return
+	}
+	for i := range l.nodes {
+		l.nodes[i].load.step()
+		l.nodes[i].slow.step()
+	}
+}
+
+// fitField computes a server's field from connect times, and its observations. Again is for a field that has just been
+// computed from almost the same: hypotheses that did not fit then are not looked at.
+func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
+	if s.think.priorVar == 0 {
+		s.think = newQuantity(thinkPriorMs, thinkPriorSD)
+	}
+	var seen []measured
+	s.obs = s.obs[:0]
+	for _, e := range s.memory.seen {
+		node, ok := l.index[e.key]
+		if !ok {
+			continue
+		}
+		hours := max(0, now.Sub(e.at).Hours())
+		extra := min(0.02*hours, 0.5)
+		fresh := 1.0
+		if l.nodes[node].Factors.Samples > 0 {
+			fresh = math.Exp(-hours * float64(time.Hour) / float64(freshFor))
+		}
+		var logs []float64
+		for _, x := range e.samples {
+			if x.connect > 0 && !l.without.has(withoutConnect) {
+				logs = append(logs, math.Log(cleanConnect(x.connect.value(), connectExcess, l.nodes[node].load.value())))
+			}
+		}
+		m := measured{node: node}
+		if len(logs) > 0 {
+			// What made some of them slow may be over: when they are no longer fresh, the least speaks for the way.
+			least := slices.Min(logs) + math.Log(connectExcess/leastExcess(len(logs)))
+			middle := medianOf(logs)
+			m.y, m.noise = least+fresh*(middle-least), connectSD*connectSD*1.3/float64(len(logs))+extra
+		} else {
+			for _, x := range e.samples {
+				first := x.first.value()
+				logs = append(logs, math.Log(max(first-s.think.value()-l.nodes[node].load.value(), 0.2*first)))
+			}
+			if len(logs) == 0 {
+				continue
+			}
+			m.y, m.noise = medianOf(logs), 0.3/float64(len(logs))+extra
+		}
+		seen = append(seen, m)
+		for _, x := range e.samples {
+			bytes := x.bytes.value()
+			s.obs = append(s.obs, observation{node: node, connect: x.connect.value(), first: x.first.value(), tail: x.tail.value(), bytes: bytes,
+				rounds: rounds(bytes) - 2, extra: extra, fresh: fresh})
+		}
+	}
+	s.spread = s.memory.Spread || l.inTwoPlaces(seen)
+	before := s.field
+	s.field = nil
+	if len(seen) == 0 {
+		return // nothing to keep: see posterior
+	}
+	if again && before != nil {
+		s.field = newField(seen, l.rho, before.likely())
+	} else {
+		s.field = newField(seen, l.rho, l.hypotheses(s))
+	}
+	at := -1
+	var rtt float64
+	for i := range s.obs {
+		if s.obs[i].node != at {
+			at = s.obs[i].node
+			mean, _ := s.field.predict(at)
+			rtt = math.Exp(mean)
+		}
+		s.obs[i].rtt = rtt
+		if s.obs[i].connect <= 0 {
+			s.obs[i].connect = rtt
+		}
+	}
+}
+
+// posterior is a server's field. That of a server without downloads is not kept: there may be very many of them.
+func (l *learner) posterior(s *learntServer) *field {
+	if s.field != nil {
+		return s.field
+	}
+	return newField(nil, l.rho, l.hypotheses(s))
+}
+
+// inTwoPlaces says whether nodes are too near to the server to be that far from each other, and not only because of one
+// that is not where it says.
+func (l *learner) inTwoPlaces(seen []measured) bool {
+	pairs, of := 0, make([]int, len(seen))
+	for i, a := range seen {
+		for j, b := range seen[:i] {
+			p, q := l.nodes[a.node].Location, l.nodes[b.node].Location
+			if p != nil && q != nil && math.Exp(a.y)+math.Exp(b.y) < 0.9*ncoord.LightMs(*p, *q) {
+				pairs++
+				of[i]++
+				of[j]++
+			}
+		}
+	}
+	return pairs > 0 && !slices.Contains(of, pairs)
+}
+
+// rho is the covariance of two nodes' deviations.
+func (l *learner) rho(a, b int) float64 {
+	switch {
+	case a == b:
+		return 1
+	case l.without.has(withoutKernel):
+		return 0
+	}
+	return kernel(&l.points[a], &l.points[b])
+}
+
+func sq(x float64) float64 { return x * x }
+
+func medianOf(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	n := len(v)
+	if n%2 == 1 {
+		return v[n/2]
+	}
+	return (v[n/2-1] + v[n/2]) / 2
+}
+
+// prediction is what is expected of a typical page at one node.
+type prediction struct {
+	node int
+	ms   float64 // mean
+	low  float64 // median
+	sd   float64 // in the log domain, of what differs between nodes
+	seen int     // downloads
+}
+
+// predict is the prediction for a server at a node.
+func (l *learner) predict(s *learntServer, f *field, node int) prediction {
+	n := &l.nodes[node]
+	mean, variance := f.predict(node)
+	r := rounds(s.page)
+	rtt, load, slow := r*math.Exp(mean), n.load.value(), s.page*n.slow.value()
+	median := rtt + load + slow + s.think.value()
+	if p := s.pairs[node]; len(p.residuals) > 0 && !l.without.has(withoutPairs) {
+		k := float64(len(p.residuals))
+		noise := downloadSD * downloadSD * 1.3 / k
+		// A residual far outside of the noise is of a time when the server or the node was another: the farther the less it says.
+		r := medianOf(p.residuals)
+		if far := 2 * downloadSD; math.Abs(r) > far {
+			r = math.Copysign(far*far/math.Abs(r), r)
+		}
+		// Only of what is not think time: that is the same for all.
+		own := sq(pairSD * (1 - s.think.value()/median))
+		median *= math.Exp(r * own / (own + noise))
+	}
+	v := rtt*rtt*variance + load*load*n.load.variance + slow*slow*n.slow.variance
+	expected := median + rtt*(math.Exp(variance/2)-1) + load*(math.Exp(n.load.variance/2)-1) + slow*(math.Exp(n.slow.variance/2)-1)
+	if l.without.has(withoutExpectation) {
+		expected = median
+	}
+	return prediction{node: node, ms: expected, low: median, sd: math.Sqrt(v) / median, seen: len(s.pairs[node].residuals)}
+}
+
+// ranking is what is expected of a server at the nodes that may be the best for it, best first. Where the address answers at
+// several places, nodes that have downloaded come before those that have not.
+func (l *learner) ranking(s *learntServer) []prediction {
+	f := l.posterior(s)
+	nodes := l.candidates(s, f)
+	all := make([]prediction, len(nodes))
+	for i, node := range nodes {
+		all[i] = l.predict(s, f, int(node))
+	}
+	slices.SortFunc(all, func(p, q prediction) int {
+		if s.spread && (p.seen > 0) != (q.seen > 0) {
+			return cmp.Compare(min(q.seen, 1), min(p.seen, 1))
+		}
+		return cmp.Or(cmp.Compare(p.ms, q.ms), cmp.Compare(p.node, q.node))
+	})
+	return all
+}

@@ -1,0 +1,246 @@
+package assign
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"proxima/ncoord"
+)
+
+const (
+	// MaxMemoryNodes is how many nodes a Memory remembers.
+	MaxMemoryNodes = 24
+	// nodeSamples is how many downloads it remembers of each, memorySamples of all.
+	nodeSamples   = 8
+	memorySamples = 120
+	// The pace of the trackers: the recent think time follows within some 10 downloads, the usual one within hundreds.
+	recentStep, usualStep = 0.2, 0.01
+)
+
+// Memory is what is known about one server: where it is, how long it thinks, how long pages took from each node. It is
+// bounded (2 KiB encoded), travels with leases and survives on disk. The zero value knows nothing. Not safe for concurrent
+// use; copy it by Clone.
+type Memory struct {
+	// Proxy is the server's place in the space of the nodes' coordinates, moved by connect times.
+	Proxy ncoord.Proxy
+	// Location is where a database says that the address is, nil if unknown.
+	Location *ncoord.Location
+	// PageBytes is the size of a typical page as it crosses the wire, in bytes; 0 if unknown.
+	PageBytes float64
+	// Spread says that the address answers at several places (anycast): the proxy and the location mean nothing.
+	Spread bool
+
+	downloads uint32
+	// Trackers of the median of first byte − connect, in ms.
+	recentThink, usualThink float64
+	seen                    []seen // in the order of the first download
+}
+
+// seen is what one node's downloads showed.
+type seen struct {
+	key       uint64
+	coord     ncoord.Coordinate
+	at        time.Time // of the last download
+	downloads uint32
+	samples   []sample // oldest first
+}
+
+// sample is one download. Each value is a code: what is encoded is exactly what is remembered.
+type sample struct{ connect, first, tail, bytes code }
+
+// code is a positive number in 16 bits of its logarithm, exact to 0.03 %; 0 stands for none.
+type code uint16
+
+const codeLeast, codeSpan = 1e-3, 23.03 // e^23.03 is 1e10
+
+func encode(v float64) code {
+	if !(v > 0) {
+		return 0
+	}
+	return code(1 + math.Round(max(0, min(math.Log(v/codeLeast)/codeSpan, 1))*65534))
+}
+
+func (c code) value() float64 {
+	if c == 0 {
+		return 0
+	}
+	return codeLeast * math.Exp(float64(c-1)/65534*codeSpan)
+}
+
+func nodeKey(id string) uint64 { return xxhash.Sum64String(id) }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Clone is a copy that shares nothing with m.
+func (m *Memory) Clone() Memory {
+	c := *m
+	if m.Location != nil {
+		l := *m.Location
+		c.Location = &l
+	}
+	c.seen = slices.Clone(m.seen)
+	for i := range c.seen {
+		c.seen[i].samples = slices.Clone(c.seen[i].samples)
+	}
+	return c
+}
+
+// Empty says that no download has been seen.
+func (m *Memory) Empty() bool { return m.downloads == 0 }
+
+// Downloads is how many downloads have been seen.
+func (m *Memory) Downloads() int { return int(m.downloads) }
+
+// Age is the time since the last download, false if there was none.
+func (m *Memory) Age(now time.Time) (time.Duration, bool) {
+	return now.Sub(m.latest()), len(m.seen) > 0
+}
+
+// latest is the time of the last download, the zero time if there was none.
+func (m *Memory) latest() (last time.Time) {
+	for _, s := range m.seen {
+		if s.at.After(last) {
+			last = s.at
+		}
+	}
+	return last
+}
+
+// Observe takes one successful download by a node, whose coordinate was coord (the zero value if unknown). Timings that
+// cannot be (a total below its stages, nothing at all) are ignored.
+func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now time.Time) {
+	connect, first := ms(t.Connect), ms(t.FirstByte)
+	if t.Total <= 0 || first <= 0 || connect < 0 || t.TLS < 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
+		return
+	}
+	if coord.Check() != nil {
+		coord = ncoord.Coordinate{}
+	}
+	m.downloads = saturate(m.downloads)
+	e := m.entry(nodeKey(node), now)
+	if known(coord) {
+		e.coord = coord
+	}
+	// After a silence the samples are of a time when the node was another. Two stay for a while, for servers that may only be
+	// asked now and then: those with the least connect times, since what made the others slow may be why there was silence.
+	switch silence := now.Sub(e.at); {
+	case silence > 4*freshFor:
+		e.samples = e.samples[:0]
+	case silence > freshFor && len(e.samples) > 2:
+		slices.SortStableFunc(e.samples, func(a, b sample) int { return cmp.Compare(a.connect-1, b.connect-1) }) // none is the last
+		e.samples = e.samples[:2]
+	}
+	e.at = now
+	e.downloads = saturate(e.downloads)
+	s := sample{connect: encode(connect), first: encode(first), bytes: encode(float64(t.Bytes))}
+	if tail := ms(t.Total-t.TLS) - connect - first; tail > 0 {
+		s.tail = encode(tail)
+	}
+	e.samples = append(e.samples, s)
+	if len(e.samples) > nodeSamples {
+		e.samples = slices.Delete(e.samples, 0, 1)
+	}
+	m.bound()
+	if t.Bytes > 0 {
+		m.PageBytes = track(m.PageBytes, float64(t.Bytes), max(1/float64(m.downloads), 0.02), 1)
+	}
+	if connect <= 0 {
+		return
+	}
+	if known(coord) && !m.Spread {
+		cfg := ncoord.Default()
+		if m.Proxy.Updates == 0 {
+			m.Proxy = ncoord.NewProxy()
+		}
+		// A sample that the proxy refuses still counts as a download; randomness is for places that coincide only.
+		_ = m.Proxy.Observe(&cfg, coord, connect, rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
+	}
+	if think := first - connect; think > 0 {
+		n := float64(m.downloads)
+		m.recentThink = track(m.recentThink, think, max(1/n, recentStep), 2)
+		m.usualThink = track(m.usualThink, think, max(1/n, usualStep), 1)
+	}
+}
+
+const maxDownloadMs = 3_600_000
+
+func saturate(n uint32) uint32 { return max(n, n+1) }
+
+// known says whether there is a coordinate at all.
+func known(c ncoord.Coordinate) bool { return c.Error > 0 }
+
+// track moves a positive number towards a sample in the log domain, by a share of what lies between, taken for at most
+// e^most: an outlier moves it little more than any other sample.
+func track(v, sample, share, most float64) float64 {
+	if v <= 0 {
+		return sample
+	}
+	return v * math.Exp(share*max(-most, min(math.Log(sample/v), most)))
+}
+
+// entry finds or makes the entry of a node.
+func (m *Memory) entry(key uint64, now time.Time) *seen {
+	if i := slices.IndexFunc(m.seen, func(s seen) bool { return s.key == key }); i >= 0 {
+		return &m.seen[i]
+	}
+	if len(m.seen) >= MaxMemoryNodes {
+		oldest := 0
+		for i := range m.seen {
+			if m.seen[i].at.Before(m.seen[oldest].at) {
+				oldest = i
+			}
+		}
+		m.seen = slices.Delete(m.seen, oldest, oldest+1)
+	}
+	m.seen = append(m.seen, seen{key: key, at: now})
+	return &m.seen[len(m.seen)-1]
+}
+
+// bound drops the oldest sample of the node with the most, until all fit.
+func (m *Memory) bound() {
+	for {
+		sum, most := 0, 0
+		for i := range m.seen {
+			sum += len(m.seen[i].samples)
+			if len(m.seen[i].samples) > len(m.seen[most].samples) {
+				most = i
+			}
+		}
+		if sum <= memorySamples {
+			return
+		}
+		m.seen[most].samples = slices.Delete(m.seen[most].samples, 0, 1)
+	}
+}
+
+// Think is the time that the server takes before the first byte, with the load of the nodes that asked, in ms: that of
+// the last downloads, and that of hundreds. ok is false before there is any.
+func (m *Memory) Think() (recent, usual float64, ok bool) {
+	return m.recentThink, m.usualThink, m.usualThink > 0
+}
+
+// Slowed is by how much downloads take longer than they usually do because the server thinks longer, 1 if they do not. It is
+// a ratio of whole download times, so that a near server that thinks for 2 ms instead of 1 is not called slow, and noise of
+// a long way is not either.
+func (m *Memory) Slowed() float64 {
+	const leastMs = 100
+	if m.usualThink <= 0 {
+		return 1
+	}
+	var connects []float64
+	for i := range m.seen {
+		if c := m.seen[i].connect(); c > 0 {
+			connects = append(connects, c)
+		}
+	}
+	rest := float64(leastMs)
+	if len(connects) > 0 {
+		rest += rounds(m.PageBytes) * medianOf(connects)
+	}
+	return max(1, (rest+m.recentThink)/(rest+m.usualThink))
+}

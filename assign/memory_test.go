@@ -1,0 +1,193 @@
+package assign_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+	"proxima/ncoord"
+)
+
+// full is a memory that holds as much as one can.
+func full(t testing.TB, seed uint64) assign.Memory {
+	t.Helper()
+	w := assigntest.NewWorld(assigntest.MadeUp(40, seed), assigntest.WorldConfig{Nodes: assign.MaxMemoryNodes, Servers: 1, Seed: seed})
+	m := assign.Memory{Location: &ncoord.Location{Lat: 52.5, Lon: 13.25}}
+	for i := range 600 {
+		n := i % len(w.Nodes)
+		m.Observe(w.Nodes[n].ID, w.Nodes[n].Coord, w.Download(n, 0), time.Unix(int64(1000+i), 0))
+	}
+	return m
+}
+
+func TestMemoryRoundTrip(t *testing.T) {
+	now := time.Unix(2000, 0)
+	for _, m := range []assign.Memory{{}, full(t, 1), {Spread: true, PageBytes: 1000}} {
+		b := m.AppendBinary([]byte("x"), now)[1:]
+		if len(b) > assign.MaxMemorySize {
+			t.Errorf("%d bytes, more than %d", len(b), assign.MaxMemorySize)
+		}
+		got, err := assign.DecodeMemory(b, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := got.AppendBinary(nil, now); !bytes.Equal(again, b) {
+			t.Error("what was decoded is encoded differently")
+		}
+		if got.Downloads() != m.Downloads() || got.Spread != m.Spread || got.Proxy.Updates != m.Proxy.Updates {
+			t.Errorf("got %+v, want %+v", got, m)
+		}
+		n := assign.Node{ID: "node0003", Location: &ncoord.Location{Lat: 48, Lon: 2}}
+		ms1, sd1 := m.Predict(n)
+		ms2, sd2 := got.Predict(n)
+		if math.Abs(ms1/ms2-1) > 0.01 || math.Abs(sd1/sd2-1) > 0.01 {
+			t.Errorf("it predicts %v±%v after decoding, %v±%v before", ms2, sd2, ms1, sd1)
+		}
+		if a1, _ := m.Age(now); m.Downloads() > 0 {
+			if a2, ok := got.Age(now.Add(time.Hour)); !ok || a2-a1 != time.Hour {
+				t.Errorf("age %v, want an hour more than %v", a2, a1)
+			}
+		}
+	}
+	m := full(t, 2)
+	if size := len(m.AppendBinary(nil, now)); size < 1500 {
+		t.Errorf("a full memory has %d bytes: it does not fill what it may", size)
+	}
+}
+
+func TestMemoryDecodeRefuses(t *testing.T) {
+	m := full(t, 3)
+	now := time.Unix(2000, 0)
+	b := m.AppendBinary(nil, now)
+	for n := range b {
+		if _, err := assign.DecodeMemory(b[:n], now); err == nil {
+			t.Fatalf("the first %d of %d bytes were taken", n, len(b))
+		}
+	}
+	for name, bad := range map[string][]byte{
+		"a byte more":     append(bytes.Clone(b), 0),
+		"another version": append([]byte{9}, b[1:]...),
+		"another flag":    append([]byte{b[0], 0x80}, b[2:]...),
+		"too long":        make([]byte, assign.MaxMemorySize+1),
+	} {
+		if _, err := assign.DecodeMemory(bad, now); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+func FuzzDecodeMemory(f *testing.F) {
+	now := time.Unix(1e9, 0)
+	m, empty := full(f, 4), assign.Memory{}
+	f.Add(m.AppendBinary(nil, now))
+	f.Add(empty.AppendBinary(nil, now))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := assign.DecodeMemory(b, now)
+		if err != nil {
+			return
+		}
+		again := m.AppendBinary(nil, now)
+		back, err := assign.DecodeMemory(again, now)
+		if err != nil || !bytes.Equal(back.AppendBinary(nil, now), again) {
+			t.Fatalf("decoded, encoded and decoded: %v", err)
+		}
+		m.Observe("n", ncoord.Coordinate{Error: 1}, assign.Timing{Connect: 1e6, FirstByte: 2e6, Total: 4e6, Bytes: 100}, now)
+		for _, p := range assign.Predictions(&m, assign.View{Nodes: []assign.Node{{ID: "n"}, {ID: "k"}}}) {
+			if !(p.Ms > 0 && p.Ms < 1e12) || !(p.Error >= 0) {
+				t.Fatalf("predicts %+v", p)
+			}
+		}
+		if s := m.Slowed(); !(s >= 1) {
+			t.Fatalf("slowed %v", s)
+		}
+	})
+}
+
+func FuzzDecodeFactors(f *testing.F) {
+	f.Add(assign.Factors{LoadMs: 15, LoadError: 0.3, BytesPerMs: 1250, BytesError: 0.2, Samples: 70_000}.AppendBinary(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		x, err := assign.DecodeFactors(b)
+		if err == nil && !bytes.Equal(x.AppendBinary(nil), b) {
+			t.Fatalf("%x became %+v", b, x)
+		}
+	})
+}
+
+func TestFactorsRoundTrip(t *testing.T) {
+	x := assign.Factors{LoadMs: 15, LoadError: 0.25, BytesPerMs: 1250, BytesError: 0.5, Samples: 7}
+	b := x.AppendBinary(nil)
+	if got, err := assign.DecodeFactors(b); err != nil || got != x || len(b) != assign.FactorsSize {
+		t.Errorf("%+v, %v, %d bytes", got, err, len(b))
+	}
+	for _, bad := range []assign.Factors{{LoadMs: -1}, {LoadMs: math.NaN()}, {BytesPerMs: math.Inf(1)}} {
+		if _, err := assign.DecodeFactors(bad.AppendBinary(nil)); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+func TestMemoryStaysBoundedAndForgetsTheOldest(t *testing.T) {
+	var m assign.Memory
+	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
+	for i := range 1000 {
+		m.Observe(fmt.Sprint(i), ncoord.Coordinate{}, d, time.Unix(int64(i), 0))
+	}
+	var v assign.View
+	for i := range 1000 {
+		v.Nodes = append(v.Nodes, assign.Node{ID: fmt.Sprint(i)})
+	}
+	seen := 0
+	for _, p := range assign.Predictions(&m, v) {
+		if p.Seen > 0 {
+			seen++
+			if p.Node < "976" {
+				t.Errorf("remembers node %s", p.Node)
+			}
+		}
+	}
+	if seen != assign.MaxMemoryNodes {
+		t.Errorf("remembers %d nodes, want %d", seen, assign.MaxMemoryNodes)
+	}
+}
+
+func TestSlowedFollowsThinkTimeAndComesBack(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 3, Servers: 1, Seed: 1})
+	var m assign.Memory
+	run := func(n int) {
+		for i := range n {
+			m.Observe(w.Nodes[i%3].ID, w.Nodes[i%3].Coord, w.Download(i%3, 0), time.Unix(int64(i), 0))
+		}
+	}
+	run(100)
+	if s := m.Slowed(); s > 1.4 {
+		t.Errorf("slowed %v without cause", s)
+	}
+	w.Servers[0].ThinkMs += 5000
+	run(40)
+	if s := m.Slowed(); s < 3 {
+		t.Errorf("slowed %v after the server thinks 5 s longer", s)
+	}
+	w.Servers[0].ThinkMs -= 5000
+	run(60)
+	if s := m.Slowed(); s > 1.4 {
+		t.Errorf("slowed %v after it came back", s)
+	}
+}
+
+func TestCloneSharesNothing(t *testing.T) {
+	m := full(t, 5)
+	now := time.Unix(2000, 0)
+	before := m.AppendBinary(nil, now)
+	c := m.Clone()
+	c.Location.Lat = 1
+	for i := range 20 {
+		c.Observe(fmt.Sprintf("node%04d", i), ncoord.Coordinate{Error: 1}, assign.Timing{FirstByte: 1e6, Total: 2e6}, now)
+	}
+	if !bytes.Equal(m.AppendBinary(nil, now), before) {
+		t.Error("a change of the copy changed the original")
+	}
+}

@@ -1,0 +1,325 @@
+package assign
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and
+// stops asking about a server when one more estimate is worth less than it costs.
+type nearest struct {
+	cfg     NearestConfig
+	batch   Batch
+	view    View
+	servers []*nearestServer
+	index   map[netip.Addr]*nearestServer
+	learner *learner
+	stale   bool // the learner has not seen the last answers
+	fitted  time.Time
+	choices []Choice // once decided
+}
+
+type nearestServer struct {
+	learntServer
+	Server
+	memory  Memory
+	asked   int
+	asking  string // the node that is asked, "" if none
+	failed  map[string]int
+	stopped string // why no more is asked, "" as long as it is
+	plan    string // the node to ask next, if planned
+	planned bool
+}
+
+func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
+	a := &nearest{cfg: cfg, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
+	if cfg.Without.has(withoutExplore) {
+		a.cfg.Explore = 0
+	}
+	if cfg.Without.has(withoutStop) {
+		a.cfg.StopGain = 0
+	}
+	if cfg.Without.has(withoutBalance) {
+		a.cfg.Balance = 0
+	}
+	for _, s := range b.Servers {
+		n := &nearestServer{Server: s, memory: s.Memory.Clone()}
+		if s.Location != nil {
+			n.memory.Location = s.Location
+		}
+		if page := typicalPage(s); page > 0 {
+			n.memory.PageBytes = page
+		}
+		n.learntServer = learnt(&n.memory)
+		a.servers = append(a.servers, n)
+		a.index[s.Addr] = n
+	}
+	a.SetView(v, time.Time{})
+	return a
+}
+
+// typicalPage is the typical page of a server's hosts, each weighted by its pending URLs; 0 if unknown.
+func typicalPage(s Server) float64 {
+	var sum, weight float64
+	for _, h := range s.Hosts {
+		if h.PageBytes > 0 {
+			w := float64(max(h.Pending, 1))
+			sum, weight = sum+w*math.Log(h.PageBytes), weight+w
+		}
+	}
+	if weight == 0 {
+		return 0
+	}
+	return math.Exp(sum / weight)
+}
+
+// learnt is a server as the learner takes it.
+func learnt(m *Memory) learntServer {
+	page := m.PageBytes
+	if page <= 0 {
+		page = pagePrior
+	}
+	return learntServer{memory: m, location: m.Location, page: page}
+}
+
+func (a *nearest) Name() string                     { return Nearest }
+func (a *nearest) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
+
+func (a *nearest) Memory(server netip.Addr) *Memory {
+	if s := a.server(server); s != nil && !s.memory.Empty() {
+		return &s.memory
+	}
+	return nil
+}
+
+func (a *nearest) server(addr netip.Addr) *nearestServer { return a.index[addr] }
+
+func (a *nearest) SetView(v View, _ time.Time) {
+	a.view = View{Nodes: v.sorted()}
+	list := make([]*learntServer, len(a.servers))
+	for i, s := range a.servers {
+		if s.asking != "" && a.view.find(s.asking) == nil {
+			s.asking = ""
+		}
+		list[i] = &s.learntServer
+	}
+	a.learner = newLearner(a.view, list, a.cfg.Without)
+	a.stale = true
+	if a.choices != nil {
+		a.choices = revise(a.choices, a.decide(), func(id string) bool { return a.view.find(id) != nil })
+	}
+}
+
+// learn brings the learner up to date.
+func (a *nearest) learn(now time.Time) {
+	if a.stale {
+		a.learner.fit(now)
+		a.stale, a.fitted = false, now
+		for _, s := range a.servers {
+			s.memory.Spread = s.spread
+			s.planned = false
+		}
+	}
+}
+
+func (a *nearest) Asks(now time.Time) []Ask {
+	if a.choices != nil || len(a.view.Nodes) == 0 {
+		return nil
+	}
+	a.learn(now)
+	var asks []Ask
+	for _, s := range a.servers {
+		if s.asking != "" || s.stopped != "" {
+			continue
+		}
+		node := a.planFor(s)
+		if node == "" {
+			continue
+		}
+		s.asking, s.planned = node, false
+		s.asked++
+		asks = append(asks, Ask{Server: s.Addr, Node: node})
+	}
+	return asks
+}
+
+// planFor is next, computed once for what has been learnt.
+func (a *nearest) planFor(s *nearestServer) string {
+	if !s.planned {
+		s.plan, s.planned = a.next(s), true
+	}
+	return s.plan
+}
+
+// next is the node to ask about a server, "" if none is worth it: then s.stopped says why.
+func (a *nearest) next(s *nearestServer) string {
+	switch {
+	case s.asked >= a.cfg.Estimates:
+		s.stopped = "all estimates used"
+		return ""
+	case len(a.view.Nodes) == 1:
+		s.stopped = "there is one node only"
+		return ""
+	}
+	all := a.learner.ranking(&s.learntServer)
+	if s.asked >= a.cfg.MinEstimates {
+		if gain := gain(all); gain < a.cfg.StopGain*all[0].ms {
+			s.stopped = "one more estimate is worth too little"
+			return ""
+		}
+	}
+	best, least := "", math.Inf(1)
+	for _, p := range all {
+		id := a.learner.nodes[p.node].ID
+		if s.failed[id] >= 2 {
+			continue
+		}
+		// What another download takes away of the uncertainty: the more there have been the less.
+		if v := p.low * math.Exp(-a.cfg.Explore*p.sd/float64(1+p.seen)); v < least {
+			best, least = id, v
+		}
+	}
+	if best == "" {
+		s.stopped = "all nodes failed twice"
+	}
+	return best
+}
+
+// gain is by how many ms one more estimate is expected to shorten a download: the largest of the nodes' expected improvements
+// over the best (J. Močkus, 1975), given that either prediction may be wrong. Of the uncertainty counts what one more
+// download takes away: the more there have been the less.
+func gain(sorted []prediction) float64 {
+	var most float64
+	b := sorted[0]
+	for _, p := range sorted[1:] {
+		s := math.Hypot(b.low*b.sd/math.Sqrt(float64(1+b.seen)), p.low*p.sd/math.Sqrt(float64(1+p.seen)))
+		if s <= 0 {
+			continue
+		}
+		z := (p.ms - b.ms) / s
+		most = max(most, s*(math.Exp(-z*z/2)/math.Sqrt(2*math.Pi)-z*math.Erfc(z/math.Sqrt2)/2))
+	}
+	return most
+}
+
+func (a *nearest) Observe(r Result, now time.Time) {
+	s := a.server(r.Server)
+	if s == nil || s.asking == "" || s.asking != r.Node {
+		return
+	}
+	s.asking = ""
+	s.planned = false
+	if !r.OK {
+		if s.failed == nil {
+			s.failed = map[string]int{}
+		}
+		s.failed[r.Node]++
+		return
+	}
+	page := s.memory.PageBytes
+	s.memory.Observe(r.Node, r.Coord, r.Timing, now)
+	if typicalPage(s.Server) > 0 {
+		s.memory.PageBytes = page
+	} else if s.memory.PageBytes > 0 {
+		s.page = s.memory.PageBytes
+	}
+	a.stale = true
+}
+
+func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
+	if a.choices != nil {
+		return slices.Clone(a.choices), true
+	}
+	if len(a.view.Nodes) > 0 {
+		for _, s := range a.servers {
+			if s.asking != "" || s.stopped == "" {
+				a.learn(now)
+				if s.asking != "" || a.planFor(s) != "" {
+					return nil, false
+				}
+			}
+		}
+	}
+	a.learn(now)
+	a.choices = a.decide()
+	return slices.Clone(a.choices), true
+}
+
+// decide makes the choices from what is known.
+func (a *nearest) decide() []Choice {
+	choices := make([]Choice, len(a.servers))
+	if len(a.view.Nodes) == 0 {
+		for i, s := range a.servers {
+			choices[i] = Choice{Server: s.Addr, Estimates: s.asked, Reason: noNode}
+		}
+		return choices
+	}
+	a.learn(a.fitted)
+	rankings := make([][]prediction, len(a.servers))
+	work := make([]float64, len(a.servers))
+	for i, s := range a.servers {
+		all := a.learner.ranking(&s.learntServer)
+		if s.spread && all[0].seen > 0 {
+			// Predictions mean nothing where nobody has looked.
+			all = all[:slices.IndexFunc(append(all, prediction{}), func(p prediction) bool { return p.seen == 0 })]
+		}
+		rankings[i] = slices.Clone(all[:min(keptRanks, len(all))])
+		for _, h := range s.Hosts {
+			work[i] += float64(max(h.Pending, 1))
+		}
+	}
+	picks := a.balance(rankings, work)
+	for i, s := range a.servers {
+		choices[i] = a.choice(s, rankings[i], picks[i])
+	}
+	return choices
+}
+
+// keptRanks is how many nodes of a ranking are kept while a batch is decided.
+const keptRanks = 24
+
+// balance picks a node of each ranking.
+func (a *nearest) balance(rankings [][]prediction, work []float64) []int {
+	if a.cfg.Balance <= 0 || len(rankings) == 0 {
+		return make([]int, len(rankings))
+	}
+	own := len(rankings)
+	if !a.cfg.Without.has(withoutPopulation) {
+		var pages, sum float64
+		for i := range work {
+			sum += work[i]
+			pages += math.Log(a.servers[i].page)
+		}
+		for _, r := range a.learner.population(math.Exp(pages / float64(own))) {
+			rankings = append(rankings, r)
+			work = append(work, sum/float64(own))
+		}
+	}
+	return balance(rankings, work, a.learner.live, a.cfg.Balance)[:own]
+}
+
+// choice words the choice of the pick-th of a ranking.
+func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
+	p := ranking[pick]
+	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd}
+	what := "least predicted time"
+	switch {
+	case s.spread:
+		what = "least time seen (the address answers at several places)"
+	case pick > 0:
+		what = fmt.Sprintf("next to least predicted time (%.0f ms more), for balance", p.ms-ranking[0].ms)
+	}
+	c.Reason = what
+	if s.stopped != "" {
+		c.Reason += "; " + s.stopped
+	}
+	for i, q := range ranking {
+		if i != pick && len(c.Runners) < 3 {
+			c.Runners = append(c.Runners, Runner{Node: a.learner.nodes[q.node].ID, PredictedMs: q.ms})
+		}
+	}
+	return c
+}

@@ -1,0 +1,326 @@
+package assign_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+	"proxima/ncoord"
+)
+
+// scores decides one batch in each of some worlds.
+func scores(t testing.TB, name string, m *assigntest.Matrix, wc assigntest.WorldConfig, cfg assign.Config, seeds int) (s []assigntest.Score) {
+	t.Helper()
+	for seed := range uint64(seeds) {
+		wc.Seed = seed
+		w := assigntest.NewWorld(m, wc)
+		a, err := assign.New(name, cfg, w.Batch(), w.View(), time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := time.Second
+		if name == assign.Vivaldi {
+			step = cfg.Vivaldi.Tick
+		}
+		p, _ := w.Decide(a, time.Unix(0, 0), step)
+		s = append(s, w.Judge(p))
+	}
+	return s
+}
+
+func of(s []assigntest.Score, what func(assigntest.Score) float64) float64 {
+	v := make([]float64, len(s))
+	for i := range s {
+		v[i] = what(s[i])
+	}
+	return median(v)
+}
+
+func ratio(s assigntest.Score) float64     { return s.Ratio }
+func estimates(s assigntest.Score) float64 { return s.Estimates }
+
+func budget(estimates int) assign.Config {
+	cfg := assign.Default()
+	cfg.Nearest.Estimates = estimates
+	return cfg
+}
+
+func TestNearestOnCities(t *testing.T) {
+	m := cities(t)
+	world := assigntest.WorldConfig{Nodes: 14, Servers: 80}
+	for _, c := range []struct {
+		what  string
+		name  string
+		world assigntest.WorldConfig
+		k     int
+		least float64
+		most  float64
+	}{
+		{"random", assign.Random, world, 0, 1.9, 2.6},
+		{"geographic", assign.Geographic, world, 0, 1.15, 1.35},
+		{"nearest", assign.Nearest, world, 2, 1, 1.18},
+		{"nearest", assign.Nearest, world, 4, 1, 1.10},
+		{"nearest", assign.Nearest, world, 8, 1, 1.05},
+		{"nearest, 30 % of locations wrong", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, WrongLocations: 0.3}, 8, 1, 1.08},
+		{"nearest, no locations", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, NoLocations: true}, 8, 1, 1.08},
+		{"nearest, no coordinates", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, NoCoordinates: true}, 8, 1, 1.06},
+	} {
+		got := of(scores(t, c.name, m, c.world, budget(c.k), 8), ratio)
+		t.Logf("%s, %d estimates: choice ratio %.3f", c.what, c.k, got)
+		if got < c.least || got > c.most {
+			t.Errorf("%s, %d estimates: choice ratio %.3f, want %.2f to %.2f", c.what, c.k, got, c.least, c.most)
+		}
+	}
+}
+
+// The same without data.
+func TestNearestInMadeUpWorld(t *testing.T) {
+	world := assigntest.WorldConfig{Nodes: 14, Servers: 40}
+	m := assigntest.MadeUp(120, 3)
+	random := of(scores(t, assign.Random, m, world, budget(8), 6), ratio)
+	ground := of(scores(t, assign.Geographic, m, world, budget(8), 6), ratio)
+	got := of(scores(t, assign.Nearest, m, world, budget(8), 6), ratio)
+	t.Logf("random %.3f, geographic %.3f, nearest %.3f", random, ground, got)
+	if got > 1.08 || got > ground || ground > random {
+		t.Errorf("random %.3f, geographic %.3f, nearest %.3f: want nearest at most 1.08 and the others in this order", random, ground, got)
+	}
+}
+
+func TestNearestStopsWhenItKnowsEnough(t *testing.T) {
+	m := assigntest.MadeUp(120, 3)
+	world := assigntest.WorldConfig{Nodes: 14, Servers: 40}
+	all, few := budget(30), budget(30)
+	all.Nearest.StopGain, few.Nearest.StopGain = 0, 0.02
+	spent := of(scores(t, assign.Nearest, m, world, all, 3), estimates)
+	saved := of(scores(t, assign.Nearest, m, world, few, 3), estimates)
+	if spent != 30 || saved > 25 {
+		t.Errorf("%.1f estimates a server without the stop, %.1f with it; want 30 and at most 25", spent, saved)
+	}
+}
+
+// An address that answers everywhere (anycast) has no place: it must be recognised, and judged by what was seen.
+func TestNearestRecognisesSpreadServers(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 10, Servers: 4, Seed: 2})
+	for n := range w.Nodes {
+		w.RTT[n][0] = 4 + float64(n)
+	}
+	w.Servers[0].Location = nil
+	b := w.Batch()
+	for s := range b.Servers {
+		for _, n := range []int{0, 4, 5, 8} { // in four parts of the world
+			b.Servers[s].Memory.Observe(w.Nodes[n].ID, w.Nodes[n].Coord, w.Download(n, s), time.Unix(0, 0))
+		}
+	}
+	a := build(t, budget(10), b, w)
+	p, now := w.Decide(a, time.Unix(0, 0), time.Second)
+	for i, c := range p {
+		if got := strings.Contains(c.Reason, "several places"); got != (i == 0) {
+			t.Errorf("server %d: %q", i, c.Reason)
+		}
+	}
+	m := a.Memory(w.Servers[0].Addr)
+	if !m.Spread {
+		t.Error("the memory does not know it")
+	}
+	again, err := assign.DecodeMemory(m.AppendBinary(nil, now), now)
+	if err != nil || !again.Spread {
+		t.Errorf("decoded: %v, %v", again.Spread, err)
+	}
+	if s := w.Judge(p[:1]); s.Ratio > 1.25 {
+		t.Errorf("choice ratio %.2f at the spread server", s.Ratio)
+	}
+}
+
+// A second home that sees the server again begins where the first ended.
+func TestMemoryIsReused(t *testing.T) {
+	m := assigntest.MadeUp(120, 4)
+	var cold, warm []float64
+	for seed := range uint64(5) {
+		w := assigntest.NewWorld(m, assigntest.WorldConfig{Nodes: 14, Servers: 30, Seed: seed, NoLocations: true, NoCoordinates: true})
+		b := w.Batch()
+		first, _ := assign.New(assign.Nearest, budget(14), b, w.View(), time.Unix(0, 0))
+		_, now := w.Decide(first, time.Unix(0, 0), time.Second)
+		for i := range b.Servers {
+			b.Servers[i].Memory = *first.Memory(b.Servers[i].Addr)
+		}
+		p, _ := w.Decide(build(t, budget(0), b, w), now, time.Second)
+		warm = append(warm, w.Judge(p).Ratio)
+		p, _ = w.Decide(build(t, budget(0), w.Batch(), w), now, time.Second)
+		cold = append(cold, w.Judge(p).Ratio)
+	}
+	if median(warm) > 1.08 || median(cold) < 1.5 {
+		t.Errorf("choice ratio without estimates %.2f with memories and %.2f without; want at most 1.08, and above 1.5", median(warm), median(cold))
+	}
+}
+
+func build(t testing.TB, cfg assign.Config, b assign.Batch, w *assigntest.World) assign.Assigner {
+	t.Helper()
+	a, err := assign.New(assign.Nearest, cfg, b, w.View(), time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// One node that lies about its coordinate, and one that lies about its factors by making itself look bad, change
+// nobody else's choices for the worse.
+func TestLiarsDoLittleHarm(t *testing.T) {
+	m := assigntest.MadeUp(120, 5)
+	var honest, lied []float64
+	for seed := range uint64(8) {
+		for _, lie := range []bool{false, true} {
+			w := assigntest.NewWorld(m, assigntest.WorldConfig{Nodes: 12, Servers: 40, Seed: seed})
+			if lie {
+				w.Nodes[3].Coord = ncoord.Coordinate{Vec: [4]float64{60_000, -60_000, 60_000, 60_000}, Height: 60_000, Error: 1e-6}
+				w.Nodes[4].Coord = w.Nodes[5].Coord
+			}
+			p, _ := w.Decide(build(t, budget(8), w.Batch(), w), time.Unix(0, 0), time.Second)
+			if r := w.Judge(p).Ratio; lie {
+				lied = append(lied, r)
+			} else {
+				honest = append(honest, r)
+			}
+		}
+	}
+	t.Logf("choice ratio %.3f, with liars %.3f", median(honest), median(lied))
+	if median(lied) > median(honest)+0.05 {
+		t.Errorf("choice ratio %.3f, with liars %.3f", median(honest), median(lied))
+	}
+}
+
+// Equal nodes share a batch.
+func TestBalanceSharesAmongEquals(t *testing.T) {
+	var greedy, fair []float64
+	for seed := range uint64(9) {
+		w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 4, Servers: 40, Seed: seed})
+		for n := range w.Nodes {
+			w.Nodes[n].LoadMs, w.Nodes[n].BytesPerMs = 20, 1000
+			for s := range w.Servers {
+				w.RTT[n][s] = 50
+			}
+			w.Nodes[n].Location, w.Nodes[n].Coord = w.Nodes[0].Location, w.Nodes[0].Coord
+		}
+		for _, weight := range []float64{0, 0.1} {
+			cfg := budget(8)
+			cfg.Nearest.Balance = weight
+			p, _ := w.Decide(build(t, cfg, w.Batch(), w), time.Unix(0, 0), time.Second)
+			by, most := map[string]int{}, 0
+			for _, c := range p {
+				by[c.Node]++
+				most = max(most, by[c.Node])
+			}
+			if weight == 0 {
+				greedy = append(greedy, float64(most))
+			} else {
+				fair = append(fair, float64(most))
+			}
+		}
+	}
+	t.Logf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it, at the median", median(greedy), median(fair))
+	if median(fair) > 17 || median(fair) > median(greedy)-2 {
+		t.Errorf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it", greedy, fair)
+	}
+}
+
+// A node that fails is not asked for ever.
+func TestNearestAsksOthersWhenOneFails(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 3})
+	a := build(t, budget(8), w.Batch(), w)
+	failed := map[assign.Ask]int{}
+	for now := time.Unix(0, 0); ; now = now.Add(time.Second) {
+		if _, done := a.Decide(now); done {
+			break
+		}
+		for _, ask := range a.Asks(now) {
+			r := w.Answer(ask)
+			if n := w.NodeIndex(ask.Node); n%2 == 0 {
+				r.OK = false
+				if failed[ask]++; failed[ask] > 2 {
+					t.Fatalf("asked %d times, failed each time: %v", failed[ask], ask)
+				}
+			}
+			a.Observe(r, now)
+		}
+	}
+	if len(failed) == 0 {
+		t.Error("no ask failed: the test shows nothing")
+	}
+}
+
+// What a node sees at a server again and again counts, though no round trip, load or bandwidth explains it.
+func TestDirectObservationsOverrideTheModel(t *testing.T) {
+	var m assign.Memory
+	d := func(connect, first, total float64) assign.Timing {
+		return assign.Timing{Connect: time.Duration(connect * 1e6), FirstByte: time.Duration(first * 1e6),
+			Total: time.Duration(total * 1e6), Bytes: 10_000, Fresh: true}
+	}
+	v := assign.View{}
+	for _, id := range []string{"a", "b"} {
+		v.Nodes = append(v.Nodes, assign.Node{ID: id, Factors: assign.Factors{LoadMs: 10, LoadError: 0.05, BytesPerMs: 2000, BytesError: 0.05, Samples: 500}})
+	}
+	for i := range 8 {
+		m.Observe("a", ncoord.Coordinate{}, d(50, 120, 190), time.Unix(int64(i), 0))
+		m.Observe("b", ncoord.Coordinate{}, d(50, 120, 300), time.Unix(int64(i), 0))
+	}
+	p := assign.Predictions(&m, v)
+	if p[0].Node != "a" || p[1].Ms < 1.1*p[0].Ms {
+		t.Errorf("b takes 300 ms where a takes 190, all else being equal; predicted %+v", p)
+	}
+}
+
+// How long a decision takes: a batch of 100 servers among 1,000 nodes, all that is asked and learnt included.
+func BenchmarkNearestBatch(b *testing.B) {
+	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 100, Seed: 1})
+	for b.Loop() {
+		a := build(b, budget(8), w.Batch(), w)
+		w.Decide(a, time.Unix(0, 0), time.Second)
+	}
+}
+
+// The last step of it alone, and what a keeper does for one server.
+func BenchmarkPredictions(b *testing.B) {
+	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 1, Seed: 1})
+	a := build(b, budget(16), w.Batch(), w)
+	w.Decide(a, time.Unix(0, 0), time.Second)
+	m, v := a.Memory(w.Servers[0].Addr), w.View()
+	for b.Loop() {
+		assign.Predictions(m, v)
+	}
+}
+
+// The table of docs: choice ratios by budget, over 30 seeds.
+func BenchmarkChoiceRatio(b *testing.B) {
+	m := cities(b)
+	plain := assigntest.WorldConfig{Nodes: 14, Servers: 80}
+	for _, c := range []struct {
+		what  string
+		world func(*assigntest.WorldConfig)
+	}{
+		{"plain", func(*assigntest.WorldConfig) {}},
+		{"wrong30", func(w *assigntest.WorldConfig) { w.WrongLocations = 0.3 }},
+		{"nolocations", func(w *assigntest.WorldConfig) { w.NoLocations = true }},
+		{"nocoordinates", func(w *assigntest.WorldConfig) { w.NoCoordinates = true }},
+		{"nodes32", func(w *assigntest.WorldConfig) { w.Nodes = 32 }},
+	} {
+		for _, k := range []string{"random", "geographic", "vivaldi", "nearest/2", "nearest/4", "nearest/6", "nearest/8", "nearest/16"} {
+			name, n, _ := strings.Cut(k, "/")
+			b.Run(c.what+"/"+k, func(b *testing.B) {
+				cfg := assign.Default()
+				if n != "" {
+					cfg.Nearest.Estimates, _ = strconv.Atoi(n)
+				}
+				world := plain
+				c.world(&world)
+				for b.Loop() {
+					s := scores(b, name, m, world, cfg, 30)
+					b.ReportMetric(of(s, ratio), "choice-ratio")
+					b.ReportMetric(of(s, func(s assigntest.Score) float64 { return s.BestShare }), "best-share")
+					b.ReportMetric(of(s, estimates), "estimates")
+				}
+			})
+		}
+	}
+}

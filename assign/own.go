@@ -1,0 +1,275 @@
+package assign
+
+import (
+	"math"
+	"net/netip"
+	"time"
+)
+
+const (
+	// How many downloads load and bandwidth are learnt from.
+	ownWindow = 64
+	// How likely it is, before anything is seen, that load or bandwidth changed with a given download.
+	changeRate = 0.01
+)
+
+// Own learns a node's Factors from the node's own downloads, of whatever server: the first byte less round trip and think
+// time shows the load, the rest of the body the bandwidth. It remembers the last 64. Make it by NewOwn. Not safe for
+// concurrent use.
+type Own struct {
+	load, slow window
+	samples    int
+	now        float64 // the load as estimated a few downloads ago, or believed before, in ms
+	trips      trips
+}
+
+// window is what is known of one quantity: its prior, and the likelihoods of the last downloads over a grid of its logarithm.
+type window struct {
+	median, sd float64 // prior
+	last       []likelihood
+}
+
+// The grid reaches some standard deviations of the prior to either side.
+const gridPoints, gridReach = 49, 3.0
+
+// likelihood is that of one download, as logarithms over the grid.
+type likelihood [gridPoints]float32
+
+// part is a time that is rest + hidden + scale × the quantity, with the noise of a download. What is hidden is log-normal:
+// the think time of a server that only this node has seen.
+type part struct{ took, rest, hidden, hiddenSD, scale float64 }
+
+// NewOwn begins with what was published before, the zero value if nothing.
+func NewOwn(before Factors) *Own {
+	o := &Own{load: window{median: loadPriorMs, sd: loadPriorSD}, slow: window{median: slowPrior, sd: slowPriorSD}, now: loadPriorMs}
+	if before.Samples > 0 && before.Check() == nil {
+		o.samples = before.Samples
+		// What it was in the last life is not what it must be in this one.
+		if before.LoadMs > 0 {
+			o.now = before.LoadMs
+			o.load.median, o.load.sd = before.LoadMs, math.Hypot(before.LoadError, 0.5)
+		}
+		if before.BytesPerMs > 0 {
+			o.slow.median, o.slow.sd = 1/before.BytesPerMs, math.Hypot(before.BytesError, 0.5)
+		}
+	}
+	return o
+}
+
+// Factors is what has been learnt. It works through the window: call it when it is to be published, not for each download.
+func (o *Own) Factors() Factors {
+	if o.samples == 0 {
+		return Factors{}
+	}
+	load, loadSD := o.load.estimate()
+	slow, slowSD := o.slow.estimate()
+	return Factors{LoadMs: load, LoadError: loadSD, BytesPerMs: 1 / slow, BytesError: slowSD, Samples: o.samples}
+}
+
+// Observe takes one successful download by the node self from a server. m is what is known of the server (nil if nothing),
+// before or after it has seen the download: other nodes' downloads in it tell the think time. v has their loads. Where the
+// connection was kept, the way is that of earlier ones.
+func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v View, now time.Time) {
+	first, connect := ms(t.FirstByte), ms(t.Connect)
+	if first <= 0 || connect < 0 || t.Total <= 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
+		return
+	}
+	trip := o.trips.take(server, connect, o.now, now)
+	if trip.times == 0 && m != nil {
+		trip.least, trip.load, trip.times = m.connectOf(nodeKey(self)), o.now, 1
+	}
+	if trip.least <= 0 {
+		return // without the round trip nothing can be told apart
+	}
+	rtt := trip.rtt()
+	o.samples = min(o.samples+1, math.MaxUint16)
+	think, sd := thinkPriorMs, thinkPriorSD
+	if m != nil {
+		think, sd = m.thinkWithout(nodeKey(self), v)
+	}
+	// What connecting took beyond the way is load, too, but for the usual noise; and it is no matter of bandwidth.
+	beyond := max(connect-trip.least, 0)
+	usual := (connectExcess - leastExcess(trip.times)) * rtt
+	o.load.add(part{took: first + beyond, rest: rtt + usual, hidden: think, hiddenSD: sd, scale: 1})
+	if o.samples%8 == 1 {
+		o.now, _ = o.load.estimate()
+	}
+	// All but the first byte's time, and not only what came after it: a small difference of large times is noise.
+	body := ms(t.Total-t.TLS) - first - connect + trip.least
+	if bytes := float64(t.Bytes); body > 0 && bytes > 0 {
+		o.slow.add(part{took: body, rest: (rounds(bytes) - 1) * rtt, scale: bytes})
+	}
+}
+
+func (w *window) add(p part) {
+	if len(w.last) == ownWindow {
+		w.last = w.last[:copy(w.last, w.last[1:])]
+	}
+	// The hidden part is summed over: it may be most of the time, or hardly any.
+	steps, reach := 1, 0.0
+	if p.hidden > 0 && p.hiddenSD > 0 {
+		steps, reach = 9, 2.4
+	}
+	var l likelihood
+	for i := range l {
+		value := p.scale * math.Exp(w.at(i))
+		var sum float64
+		for k := range steps {
+			z := 0.0
+			if steps > 1 {
+				z = reach * (2*float64(k)/float64(steps-1) - 1)
+			}
+			r := math.Log(p.took/(p.rest+p.hidden*math.Exp(z*p.hiddenSD)+value)) / downloadSD
+			// Student's t with 4 degrees of freedom.
+			sum += math.Exp(-z*z/2) * math.Pow(1+r*r/4, -2.5)
+		}
+		l[i] = float32(math.Log(sum))
+	}
+	w.last = append(w.last, l)
+}
+
+// at is the quantity's logarithm at a point of the grid.
+func (w *window) at(i int) float64 {
+	return math.Log(w.median) + w.sd*gridReach*(2*float64(i)/(gridPoints-1)-1)
+}
+
+// estimate is the quantity with its standard deviation in the log domain. It may have changed once among the downloads that
+// are remembered: the estimate is the mean over the times at which it may have (R. Adams, D. MacKay: Bayesian Online
+// Changepoint Detection, 2007). So a change shows within a few downloads that cannot be explained otherwise, and as long as
+// there is none all downloads count.
+func (w *window) estimate() (value, sd float64) {
+	n := len(w.last)
+	// Evidence of the first k downloads together, and densities of the last n − k.
+	before := make([]float64, n)
+	var sum density
+	for k := range n {
+		before[k] = sum.evidence()
+		sum.add(&w.last[k])
+	}
+	all := sum.evidence()
+	var mixed density
+	weights := all // logarithm of the sum of the weights so far
+	mixed = sum.normal(all)
+	var recent density
+	for k := n - 1; k > 0; k-- {
+		recent.add(&w.last[k])
+		own := recent.evidence()
+		weight := math.Log(changeRate) + before[k] + own
+		total := weights + math.Log1p(math.Exp(weight-weights))
+		if weight > weights {
+			total = weight + math.Log1p(math.Exp(weights-weight))
+		}
+		share := math.Exp(weight - total)
+		part := recent.normal(own)
+		for i := range mixed {
+			mixed[i] += share * (part[i] - mixed[i])
+		}
+		weights = total
+	}
+	var first, second float64
+	for i, p := range mixed {
+		x := w.at(i)
+		first, second = first+p*x, second+p*x*x
+	}
+	step := 2 * w.sd * gridReach / (gridPoints - 1)
+	return math.Exp(first), math.Sqrt(max(second-first*first, step*step/12))
+}
+
+// density is a sum of log likelihoods over the grid, to which the prior is added.
+type density [gridPoints]float64
+
+func (d *density) add(l *likelihood) {
+	for i, x := range l {
+		d[i] += float64(x)
+	}
+}
+
+// evidence is the logarithm of the likelihood, averaged over the prior.
+func (d *density) evidence() float64 {
+	most := math.Inf(-1)
+	for i, x := range d {
+		most = max(most, x+priorGrid(i))
+	}
+	var sum, norm float64
+	for i, x := range d {
+		sum += math.Exp(x + priorGrid(i) - most)
+		norm += math.Exp(priorGrid(i))
+	}
+	return most + math.Log(sum/norm)
+}
+
+// normal is the posterior over the grid, given its evidence.
+func (d *density) normal(evidence float64) (p density) {
+	var sum float64
+	for i, x := range d {
+		p[i] = math.Exp(x + priorGrid(i) - evidence)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+// priorGrid is the logarithm of the prior at a point of the grid, but for a constant.
+func priorGrid(i int) float64 {
+	z := gridReach * (2*float64(i)/(gridPoints-1) - 1)
+	return -z * z / 2
+}
+
+// connectOf is the median connect time of a node, 0 if none is remembered.
+func (m *Memory) connectOf(key uint64) float64 {
+	for _, e := range m.seen {
+		if e.key == key {
+			return e.connect()
+		}
+	}
+	return 0
+}
+
+func (e *seen) connect() float64 {
+	var v []float64
+	for _, x := range e.samples {
+		if x.connect > 0 {
+			v = append(v, x.connect.value())
+		}
+	}
+	if len(v) == 0 {
+		return 0
+	}
+	return medianOf(v)
+}
+
+// thinkWithout is the think time as nodes other than key saw it, with its standard deviation in the log domain: that of
+// any server if none did.
+func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
+	loads := make(map[uint64]float64, len(v.Nodes))
+	for _, n := range v.Nodes {
+		q := loadOf(n)
+		loads[nodeKey(n.ID)] = q.value()
+	}
+	var thinks []float64
+	for i := range m.seen {
+		e := &m.seen[i]
+		connect := e.connect()
+		if e.key == key || connect <= 0 {
+			continue
+		}
+		load, ok := loads[e.key]
+		if !ok {
+			load = loadPriorMs
+		}
+		for _, x := range e.samples {
+			first := x.first.value()
+			thinks = append(thinks, math.Log(max(first-cleanConnect(connect, connectExcess, load)-load, 0.05*first, 0.1)))
+		}
+	}
+	// Shrunk towards the prior in proportion to what is known.
+	n := float64(len(thinks))
+	if n == 0 {
+		return thinkPriorMs, thinkPriorSD
+	}
+	const one = 0.7 // of one download, in the log domain: noise, and the load of the node that made it
+	share := thinkPriorSD * thinkPriorSD / (thinkPriorSD*thinkPriorSD + one*one/n)
+	return math.Exp(share*medianOf(thinks) + (1-share)*math.Log(thinkPriorMs)), thinkPriorSD * math.Sqrt(1-share)
+}

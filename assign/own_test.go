@@ -1,0 +1,88 @@
+package assign_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+)
+
+// ownWorld lets node 0 learn from downloads of servers that other nodes have downloaded from before.
+func ownLearn(w *assigntest.World, o *assign.Own, ms []assign.Memory, downloads, from int) {
+	for i := range downloads {
+		s := (from + i) % len(w.Servers)
+		o.Observe(w.Nodes[0].ID, w.Servers[s].Addr, w.Download(0, s), &ms[s], w.View(), time.Unix(0, 0))
+	}
+}
+
+func TestOwnLearnsLoadAndBandwidth(t *testing.T) {
+	var before, after, slow []float64
+	for seed := range uint64(20) {
+		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
+		ms := make([]assign.Memory, len(w.Servers))
+		for s := range ms {
+			for n := 1; n < 5; n++ {
+				ms[s].Observe(w.Nodes[n].ID, w.Nodes[n].Coord, w.Download(n, s), time.Unix(0, 0))
+			}
+		}
+		o := assign.NewOwn(assign.Factors{})
+		ownLearn(w, o, ms, 40, 0)
+		before = append(before, math.Log(o.Factors().LoadMs/30))
+		if e := math.Abs(math.Log(o.Factors().BytesPerMs / 1000)); e > 0.9 {
+			t.Errorf("seed %d: %v bytes a ms, want about 1000", seed, o.Factors().BytesPerMs)
+		}
+		w.Nodes[0].LoadMs *= 5
+		w.Nodes[0].BytesPerMs /= 5
+		ownLearn(w, o, ms, 30, 7)
+		after = append(after, math.Log(o.Factors().LoadMs/150))
+		slow = append(slow, math.Log(o.Factors().BytesPerMs/200))
+	}
+	t.Logf("median log errors: load %.2f, after a change by 5 %.2f, bandwidth then %.2f", median(before), median(after), median(slow))
+	// Think times are known poorly, and load is what remains after them: the bound is wide at first.
+	if e := math.Abs(median(before)); e > 0.8 {
+		t.Errorf("load is off by e^%.2f at the median", e)
+	}
+	if e := math.Abs(median(after)); e > 0.7 {
+		t.Errorf("30 downloads after the load grew by 5 it is off by e^%.2f at the median", e)
+	}
+	if e := math.Abs(median(slow)); e > 0.8 {
+		t.Errorf("30 downloads after the bandwidth fell by 5 it is off by e^%.2f at the median", e)
+	}
+}
+
+// A processor that is taken away delays connecting as much as answering. It must not be taken for distance, nor for a narrow
+// line.
+func TestOwnTellsStallsFromDistance(t *testing.T) {
+	const stall = 150 * time.Millisecond
+	var load, bandwidth []float64
+	for seed := range uint64(20) {
+		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 5, 1000
+		o := assign.NewOwn(assign.Factors{})
+		now := time.Unix(0, 0)
+		for i := range 110 {
+			s := i % len(w.Servers)
+			d := w.Download(0, s)
+			if i >= 80 {
+				d.Connect += stall
+				d.FirstByte += stall
+				d.Total += 2 * stall
+			}
+			now = now.Add(time.Second)
+			o.Observe(w.Nodes[0].ID, w.Servers[s].Addr, d, nil, w.View(), now)
+		}
+		load = append(load, o.Factors().LoadMs)
+		bandwidth = append(bandwidth, math.Log(o.Factors().BytesPerMs/1000))
+	}
+	t.Logf("after two stalls of 150 ms: load %.0f ms at the median, bandwidth off by e^%.2f", median(load), median(bandwidth))
+	// Both stalls are what the node adds to a download.
+	if m := median(load); m < 200 || m > 450 {
+		t.Errorf("two stalls of 150 ms show as a load of %.0f ms", m)
+	}
+	if e := math.Abs(median(bandwidth)); e > 0.5 {
+		t.Errorf("bandwidth is off by e^%.2f", e)
+	}
+}

@@ -1,0 +1,276 @@
+package assign
+
+import (
+	"math"
+	"slices"
+
+	"proxima/ncoord"
+)
+
+// A hypothesis about a server is a place where it may be: where a database states, beside one of the nodes, anywhere, or
+// everywhere (anycast). A place says which round trip is to be expected from each node, and which nodes may be the best.
+
+const (
+	groundBaseMs  = 8.0
+	groundMsPerKm = 0.017
+	earthKm       = 6371.0
+	besideMs      = 8.5
+	// Weights a priori: of the stated location, and of the others in what remains. They need not sum to one.
+	statedWeight                                   = 0.85
+	besideWeight, ignorantWeight, everywhereWeight = 0.1, 2.0, 0.065
+	// What is expected where nothing is known, and where an address is near from everywhere.
+	ignorantMs, ignorantSD     = 105.0, 1.5
+	everywhereMs, everywhereSD = 12.0, 0.7
+	// A server that may be anywhere is as far as nodes are from each other, and this much less certain than that.
+	anywhereWide = 1.3
+	// How much the errors of two coordinates add to the spread.
+	coordinateShare = 0.3
+	// Beside that many nodes servers are looked for, and by so many places is anywhere judged.
+	maxHypotheses, anywherePlaces = 64, 16
+	leastWeight                   = 3e-3
+)
+
+// onGlobe is a location as a unit vector; not placed if it is unknown.
+func onGlobe(l *ncoord.Location) point {
+	if l == nil || !l.Valid() {
+		return point{}
+	}
+	const rad = math.Pi / 180
+	lat, lon := l.Lat*rad, l.Lon*rad
+	return point{placed: true, x: [ncoord.MaxDims]float64{math.Cos(lat) * math.Cos(lon), math.Cos(lat) * math.Sin(lon), math.Sin(lat)}}
+}
+
+// groundMs is the round trip expected over the ground between two unit vectors.
+func (p *point) groundMs(q *point) float64 {
+	// The angle from the chord: exact for near places, where the arc cosine is not.
+	return groundBaseMs + groundMsPerKm*earthKm*2*math.Asin(min(p.distance(q)/2, 1))
+}
+
+// spreadOf is the standard deviation in the log domain of round trips that are expected to be ms.
+func spreadOf(ms float64) float64 { return 0.28 + 0.5*math.Exp(-ms/40) }
+
+// place is what is expected of round trips to one place: logarithm of the ms, and its standard deviation, from each node.
+type place struct {
+	// expect computes it for a node; nil if log and sd are the same from everywhere. What it gave is kept if keep is set:
+	// then the place is shared by many servers.
+	expect  func(node int) (log, sd float64)
+	log, sd float64
+	keep    bool
+	known   []expected
+	// near are the nodes that may be the best for servers there, computed once; see candidates.
+	near []int32
+}
+
+type expected struct{ log, sd float32 } // sd is 0 as long as nothing is known
+
+func (p *place) from(node int) (log, sd float64) {
+	switch {
+	case p.expect == nil:
+		return p.log, p.sd
+	case !p.keep:
+		return p.expect(node)
+	}
+	e := &p.known[node]
+	if e.sd == 0 {
+		log, sd = p.expect(node)
+		e.log, e.sd = float32(log), float32(sd)
+	}
+	return float64(e.log), float64(e.sd)
+}
+
+// shared is a place that keeps what it computed.
+func (l *learner) shared(expect func(node int) (log, sd float64)) *place {
+	return &place{expect: expect, keep: true, known: make([]expected, len(l.nodes))}
+}
+
+// at is what is expected of a round trip of ms, and at a place of ignorance if ms is 0. Extra widens the spread.
+func at(ms, extra float64) (log, sd float64) {
+	if ms <= 0 {
+		return math.Log(ignorantMs), ignorantSD
+	}
+	return math.Log(ms), math.Hypot(spreadOf(ms), extra)
+}
+
+// places prepares the hypotheses that all servers share.
+func (l *learner) places() {
+	l.everywhere = &place{log: math.Log(everywhereMs), sd: everywhereSD}
+	step := max(1, (l.live+maxHypotheses-1)/maxHypotheses)
+	for j := 0; j < l.live; j += step {
+		if l.points[j].placed {
+			l.beside = append(l.beside, l.shared(l.besideNode(j, 0)))
+			// Heights of coordinates hold a node's access and its load. Both readings are hypotheses.
+			if l.byCoords && !l.without.has(withoutHeights) {
+				l.tall = append(l.tall, l.shared(l.besideNode(j, 1)))
+			}
+		}
+	}
+	l.anywhere = l.anywhereAmong(l.beside)
+	if len(l.tall) > 0 {
+		l.anywhereTall = l.anywhereAmong(l.tall)
+	}
+	l.stated = map[cell]*place{}
+}
+
+// besideNode expects the round trips to a server beside node j. Heights, if they are taken for ways, count by share.
+func (l *learner) besideNode(j int, heights float64) func(int) (float64, float64) {
+	return func(i int) (log, sd float64) {
+		if !l.points[i].placed {
+			return at(0, 0)
+		}
+		ms := besideMs + l.points[j].distance(&l.points[i])
+		if !l.byCoords {
+			return at(ms, 0)
+		}
+		a, b := &l.nodes[i].Coord, &l.nodes[j].Coord
+		return at(ms+heights*(a.Height+b.Height), coordinateShare*math.Hypot(min(a.Error, 1), min(b.Error, 1)))
+	}
+}
+
+// anywhereAmong is the place of a server that is as far from a node as other nodes are, for all that is known.
+func (l *learner) anywhereAmong(places []*place) *place {
+	if len(places) < 4 || l.without.has(withoutAnywhere) {
+		return &place{log: math.Log(ignorantMs), sd: ignorantSD}
+	}
+	step := (len(places) + anywherePlaces - 1) / anywherePlaces
+	return l.shared(func(node int) (log, sd float64) {
+		// What is believed of any server counts like two places.
+		own := math.Log(ignorantMs)
+		n, sum, squares := 2.0, 2*own, 2*(ignorantSD*ignorantSD+own*own)
+		for i := 0; i < len(places); i += step {
+			v, _ := places[i].from(node)
+			n, sum, squares = n+1, sum+v, squares+v*v
+		}
+		mean := sum / n
+		return mean, anywhereWide * math.Sqrt(max(squares/n-mean*mean, 0.1))
+	})
+}
+
+// statedPlace is the place at a location, nil if there is none.
+func (l *learner) statedPlace(loc *ncoord.Location) *place {
+	if loc == nil || !loc.Valid() || l.without.has(withoutStated) {
+		return nil
+	}
+	to := onGlobe(loc)
+	return &place{expect: func(node int) (log, sd float64) {
+		if from := &l.globe[node]; from.placed {
+			return at(from.groundMs(&to), 0)
+		}
+		return at(0, 0)
+	}}
+}
+
+// hypotheses are the places where a server may be.
+func (l *learner) hypotheses(s *learntServer) []hypothesis {
+	// An anycast address is near from everywhere.
+	if s.spread {
+		return []hypothesis{{place: l.everywhere, weight: 1}}
+	}
+	rest := 1.0
+	hyps := make([]hypothesis, 0, len(l.beside)+len(l.tall)+4)
+	if p := l.statedPlace(s.location); p != nil {
+		hyps = append(hyps, hypothesis{place: p, weight: statedWeight})
+		rest -= statedWeight
+	}
+	if !l.without.has(withoutBeside) {
+		for _, p := range l.beside {
+			hyps = append(hyps, hypothesis{place: p, weight: besideWeight * rest / float64(len(l.beside))})
+		}
+		for _, p := range l.tall {
+			hyps = append(hyps, hypothesis{place: p, weight: besideWeight * rest / float64(len(l.beside))})
+		}
+	}
+	if l.anywhereTall != nil {
+		hyps = append(hyps, hypothesis{place: l.anywhereTall, weight: ignorantWeight * rest})
+	}
+	return append(hyps, hypothesis{place: l.anywhere, weight: ignorantWeight * rest},
+		hypothesis{place: l.everywhere, weight: everywhereWeight * rest})
+}
+
+const (
+	// Up to so many nodes all are candidates for every server.
+	fewNodes = 128
+	// Else those that are expected to be the best at one of the server's likely places, so many of each, and all that have
+	// downloaded from it.
+	nearNodes, nearWeight = 40, 0.03
+	// Stated locations share their candidates with others in the same cell of so many degrees.
+	cellDegrees = 5.0
+)
+
+type cell struct{ lat, lon int16 }
+
+// candidates are the nodes of the view that may be the best for a server, each once.
+func (l *learner) candidates(s *learntServer, f *field) []int32 {
+	l.list = l.list[:0]
+	if l.live <= fewNodes {
+		for i := range l.live {
+			l.list = append(l.list, int32(i))
+		}
+		return l.list
+	}
+	l.round++
+	add := func(node int32) {
+		if int(node) < l.live && l.listed[node] != l.round {
+			l.listed[node] = l.round
+			l.list = append(l.list, node)
+		}
+	}
+	for _, m := range s.memory.seen {
+		if i, ok := l.index[m.key]; ok {
+			add(int32(i))
+		}
+	}
+	for _, h := range f.hyps {
+		if h.weight < nearWeight && h.expect != nil {
+			continue
+		}
+		for _, node := range l.near(h.place, s.location) {
+			add(node)
+		}
+	}
+	if len(l.list) < nearNodes { // no place stands out
+		for _, node := range l.near(l.anywhere, nil) {
+			add(node)
+		}
+	}
+	return l.list
+}
+
+// near are the nodes that are expected to be the best at a place, for a typical page.
+func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
+	if p.expect != nil && !p.keep { // stated
+		c := cell{int16(math.Round(loc.Lat / cellDegrees)), int16(math.Round(loc.Lon / cellDegrees))}
+		if l.stated[c] == nil {
+			l.stated[c] = p
+		}
+		p = l.stated[c]
+	}
+	if p.near != nil {
+		return p.near
+	}
+	// The best so far, in order: few enter.
+	type scored struct {
+		node int32
+		ms   float64
+	}
+	best := make([]scored, 0, nearNodes+1)
+	for i := range l.live {
+		log, sd := p.from(i)
+		n := &l.nodes[i]
+		ms := rounds(pagePrior)*math.Exp(log-sd/2) + n.load.value() + pagePrior*n.slow.value()
+		if len(best) == nearNodes && ms >= best[nearNodes-1].ms {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, ms, func(s scored, ms float64) int {
+			if s.ms <= ms { // equals in the order of their numbers
+				return -1
+			}
+			return 1
+		})
+		best = slices.Insert(best, at, scored{int32(i), ms})
+		best = best[:min(nearNodes, len(best))]
+	}
+	for _, x := range best {
+		p.near = append(p.near, x.node)
+	}
+	return p.near
+}

@@ -1,0 +1,272 @@
+package assign
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"proxima/ncoord"
+)
+
+// vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London,
+// 2009, chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads
+// one page of each server. Whole download times, filtered by a window for each node and server, move the server's place in
+// the space of the nodes' coordinates (F. Dabek et al.: Vivaldi, 2004, with height vectors). When the median error falls
+// below theta, or after the last tick, all servers go to their nearest nodes at once.
+//
+// What was published leaves open, and is decided here: the server begins at the place of its first estimator, in no
+// direction in particular; the moving average of errors has the weight Smoothing × w (Vivaldi's ce) and begins at 1.
+type vivaldi struct {
+	cfg     VivaldiConfig
+	rnd     *rand.Rand
+	nodes   []Node
+	servers []*vivaldiServer
+	ticks   int
+	next    time.Time
+	choices []Choice
+	again   bool // it has places from the round before
+}
+
+type vivaldiServer struct {
+	Server
+	memory  Memory
+	asking  string
+	asked   int
+	updates int
+	at      ncoord.Coordinate // Error is the moving average
+	windows map[string][]float64
+}
+
+func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
+	a := &vivaldi{cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), nodes: v.sorted(), next: now}
+	for _, s := range b.Servers {
+		a.servers = append(a.servers, &vivaldiServer{Server: s, memory: s.Memory.Clone(),
+			at: ncoord.Coordinate{Error: 1}, windows: map[string][]float64{}})
+	}
+	if before, ok := b.Before.(*vivaldi); ok {
+		a.again = true
+		for _, s := range a.servers {
+			if was := before.server(s.Addr); was != nil {
+				s.at, s.updates = was.at, was.updates
+				for node, times := range was.windows {
+					s.windows[node] = slices.Clone(times)
+				}
+			}
+		}
+	}
+	return a
+}
+
+func (a *vivaldi) Name() string { return Vivaldi }
+
+func (a *vivaldi) Next(time.Time) (time.Time, bool) { return a.next, a.choices == nil }
+
+func (a *vivaldi) Memory(server netip.Addr) *Memory {
+	if s := a.server(server); s != nil && !s.memory.Empty() {
+		return &s.memory
+	}
+	return nil
+}
+
+func (a *vivaldi) server(addr netip.Addr) *vivaldiServer {
+	for _, s := range a.servers {
+		if s.Addr == addr {
+			return s
+		}
+	}
+	return nil
+}
+
+func (a *vivaldi) SetView(v View, _ time.Time) {
+	a.nodes = v.sorted()
+	for _, s := range a.servers {
+		if s.asking != "" && !a.alive(s.asking) {
+			s.asking = ""
+		}
+	}
+	if a.choices != nil {
+		a.choices = revise(a.choices, a.decide(), a.alive)
+	}
+}
+
+func (a *vivaldi) alive(id string) bool {
+	return slices.ContainsFunc(a.nodes, func(n Node) bool { return n.ID == id })
+}
+
+func (a *vivaldi) Asks(now time.Time) []Ask {
+	if a.choices != nil || len(a.nodes) == 0 || a.ticks >= a.cfg.MaxTicks || now.Before(a.next) {
+		return nil
+	}
+	a.ticks++
+	if a.next = a.next.Add(a.cfg.Tick); !a.next.After(now) {
+		a.next = now.Add(a.cfg.Tick)
+	}
+	node := a.nodes[a.rnd.IntN(len(a.nodes))].ID
+	var asks []Ask
+	for _, s := range a.servers {
+		if s.asking == "" {
+			s.asking = node
+			s.asked++
+			asks = append(asks, Ask{Server: s.Addr, Node: node})
+		}
+	}
+	return asks
+}
+
+func (a *vivaldi) Observe(r Result, now time.Time) {
+	s := a.server(r.Server)
+	if s == nil || s.asking == "" || s.asking != r.Node {
+		return
+	}
+	s.asking = ""
+	if t := ms(r.Timing.Total); r.OK && t > 0 && t <= maxDownloadMs {
+		from := r.Coord
+		if !known(from) || from.Check() != nil {
+			from = a.coordOf(r.Node)
+		}
+		s.update(a.cfg, r.Node, from, t, a.rnd)
+		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
+	}
+}
+
+// coordOf is the coordinate of a node, one of no certainty if it has none.
+func (a *vivaldi) coordOf(id string) ncoord.Coordinate {
+	for _, n := range a.nodes {
+		if n.ID == id && known(n.Coord) {
+			return n.Coord
+		}
+	}
+	return ncoord.Coordinate{Error: 1}
+}
+
+// update moves the server by one download time.
+func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coordinate, t float64, rnd *rand.Rand) {
+	window := append(s.windows[node], t)
+	if len(window) > cfg.Window {
+		window = window[1:]
+	}
+	s.windows[node] = window
+	t = percentile(window, cfg.Percentile)
+	if s.updates == 0 {
+		s.at.Vec, s.at.Height = from.Vec, 0
+	}
+	s.updates++
+	w := s.at.Error / (s.at.Error + max(from.Error, 0.01))
+	d := ncoord.Distance(from, s.at)
+	force := cfg.Step * w * (t - d)
+	// The unit vector from the node, heights added as in the paper on Vivaldi.
+	var dir [ncoord.MaxDims]float64
+	var flat float64
+	for i := range dir {
+		dir[i] = s.at.Vec[i] - from.Vec[i]
+		flat += dir[i] * dir[i]
+	}
+	flat = math.Sqrt(flat)
+	if flat < 1e-6 {
+		for i := range dir {
+			dir[i] = rnd.NormFloat64()
+		}
+		flat = 0
+		for _, x := range dir {
+			flat += x * x
+		}
+		flat = math.Sqrt(flat)
+		for i := range dir {
+			dir[i] /= flat
+		}
+		flat = 1
+	}
+	length := flat + from.Height + s.at.Height
+	for i := range dir {
+		s.at.Vec[i] += force * dir[i] / length
+	}
+	s.at.Height = max(0, s.at.Height+force*(from.Height+s.at.Height)/length)
+	share := cfg.Smoothing * w
+	s.at.Error += share * (math.Abs(t-d)/t - s.at.Error)
+	s.at.Error = max(0.001, min(s.at.Error, ncoord.MaxError))
+}
+
+// percentile of values, p from 0 to 1; the nearest rank.
+func percentile(v []float64, p float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[max(0, min(int(math.Ceil(p*float64(len(v))))-1, len(v)-1))]
+}
+
+// medianError is the median of the batch.
+func (a *vivaldi) medianError() float64 {
+	v := make([]float64, len(a.servers))
+	for i, s := range a.servers {
+		v[i] = s.at.Error
+	}
+	return percentile(v, 0.5)
+}
+
+func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
+	if a.choices == nil {
+		// The last tick has its time to be answered, too.
+		over := a.ticks >= a.cfg.MaxTicks && (!now.Before(a.next) || !a.waiting())
+		// With the places of the round before it may be sure of itself at once; one tick tells whether it still should.
+		early := a.again && (a.ticks == 0 || a.waiting())
+		if len(a.servers) > 0 && len(a.nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
+			return nil, false
+		}
+		a.choices = a.decide()
+	}
+	return slices.Clone(a.choices), true
+}
+
+func (a *vivaldi) waiting() bool {
+	return slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asking != "" })
+}
+
+func (a *vivaldi) decide() []Choice {
+	converged := len(a.servers) > 0 && a.medianError() < a.cfg.Theta
+	choices := make([]Choice, len(a.servers))
+	for i, s := range a.servers {
+		choices[i] = a.choose(s, converged)
+		choices[i].Estimates = s.asked
+		choices[i].Error = s.at.Error
+	}
+	return choices
+}
+
+func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
+	if len(a.nodes) == 0 {
+		return Choice{Server: s.Addr, Reason: noNode}
+	}
+	why := fmt.Sprintf("median error below %v after %d ticks", a.cfg.Theta, a.ticks)
+	if !converged {
+		why = fmt.Sprintf("median error not below %v after %d ticks", a.cfg.Theta, a.ticks)
+	}
+	if s.updates == 0 || !converged && s.at.Error >= a.cfg.Theta {
+		c, ok := Choice{}, false
+		switch {
+		case s.updates > 0 && a.cfg.Unconverged == UnconvergedDistance:
+			return a.least(s, "least distance, not converged; "+why)
+		case a.cfg.Unconverged == UnconvergedGeographic:
+			c, ok = nearestByGround(s.Server, a.nodes)
+		}
+		if !ok {
+			c = draw(s.Server, ids(a.nodes))
+		}
+		c.Reason += ", not converged; " + why
+		return c
+	}
+	return a.least(s, "least distance; "+why)
+}
+
+// least is the node at the least distance.
+func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
+	all := make([]Runner, 0, len(a.nodes))
+	for _, n := range a.nodes {
+		all = append(all, Runner{n.ID, ncoord.Distance(a.coordOf(n.ID), s.at)})
+	}
+	slices.SortStableFunc(all, func(p, q Runner) int { return cmp.Compare(p.PredictedMs, q.PredictedMs) })
+	return Choice{Server: s.Addr, Node: all[0].Node, PredictedMs: all[0].PredictedMs, Reason: reason,
+		Runners: all[1:min(4, len(all))]}
+}

@@ -1,0 +1,99 @@
+package assign_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+)
+
+// What a simulation of the method of 2009 showed: with windows theta 0.25 after some 90 ticks, without them never.
+func TestVivaldiConvergesOnlyWithWindows(t *testing.T) {
+	m := cities(t)
+	world := assigntest.WorldConfig{Nodes: 14, Servers: 80}
+	got := scores(t, assign.Vivaldi, m, world, assign.Default(), 15)
+	ticks := of(got, estimates)
+	t.Logf("theta 0.25 after a median of %.0f ticks, choice ratio %.2f", ticks, of(got, ratio))
+	if ticks < 50 || ticks > 110 {
+		t.Errorf("theta 0.25 after a median of %.0f ticks, want 50 to 110", ticks)
+	}
+	if r := of(got, ratio); r < 1.15 || r > 1.9 {
+		t.Errorf("choice ratio %.2f", r)
+	}
+	cfg := assign.Default()
+	cfg.Vivaldi.Window = 1
+	for i, s := range scores(t, assign.Vivaldi, m, world, cfg, 5) {
+		if int(s.Estimates+0.5) < cfg.Vivaldi.MaxTicks {
+			t.Errorf("seed %d: theta 0.25 without windows after %.0f ticks", i, s.Estimates)
+		}
+	}
+}
+
+func TestVivaldiTicks(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 5, Servers: 6, Seed: 1})
+	cfg := assign.Default()
+	cfg.Vivaldi.MaxTicks = 3
+	for unconverged, want := range map[string]string{assign.UnconvergedDistance: "least distance, not converged",
+		assign.UnconvergedGeographic: "over the ground", assign.UnconvergedRandom: "random draw, not converged"} {
+		cfg.Vivaldi.Unconverged = unconverged
+		now := time.Unix(100, 0)
+		a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tick := range 3 {
+			asks := a.Asks(now)
+			if len(asks) != 6 {
+				t.Fatalf("tick %d: %d asks for 6 servers", tick, len(asks))
+			}
+			for _, ask := range asks {
+				if ask.Node != asks[0].Node {
+					t.Errorf("tick %d asks %s and %s", tick, asks[0].Node, ask.Node)
+				}
+				a.Observe(w.Answer(ask), now)
+			}
+			next, ok := a.Next(now)
+			if !ok || next.Sub(now) != 10*time.Second {
+				t.Errorf("the next tick is at %v (%v)", next, ok)
+			}
+			if asks := a.Asks(now.Add(9 * time.Second)); len(asks) > 0 {
+				t.Errorf("asks %v between ticks", asks)
+			}
+			now = next
+		}
+		p, done := a.Decide(now)
+		if !done || !strings.Contains(p[0].Reason, want) {
+			t.Errorf("%s: %v, %+v; want %q", unconverged, done, p, want)
+		}
+	}
+}
+
+// In mode persistent the next round goes on from the places of the last, and one tick is enough while nothing has changed.
+func TestVivaldiGoesOn(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 2})
+	cfg := assign.Default()
+	cfg.Vivaldi.Theta = 0.6 // within its ticks in this small world
+	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, now := w.Decide(a, time.Unix(0, 0), cfg.Vivaldi.Tick)
+	b := w.Batch()
+	b.Before = a
+	next, err := assign.New(assign.Vivaldi, cfg, b, w.View(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, done := next.Decide(now); done {
+		t.Error("decided without a tick")
+	}
+	second, _ := w.Decide(next, now, cfg.Vivaldi.Tick)
+	if second[0].Estimates != 1 {
+		t.Errorf("%d estimates in the second round, %d in the first; want 1", second[0].Estimates, first[0].Estimates)
+	}
+	if one, two := w.Judge(first).Ratio, w.Judge(second).Ratio; two > 1.2*one {
+		t.Errorf("choice ratio %.2f, and %.2f in the second round", one, two)
+	}
+}
