@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -73,12 +74,53 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// place is the right of one download to a large body, until its result is released.
+type place struct {
+	of    chan struct{} // has room for those that have it
+	ctx   context.Context
+	watch *exchange
+	has   bool
+}
+
+// take waits for a place. The wait is not held against the server, but ends with the download.
+func (p *place) take() error {
+	if p.has {
+		return nil
+	}
+	select {
+	case p.of <- struct{}{}:
+	default:
+		p.watch.pause(true)
+		defer p.watch.pause(false)
+		select {
+		case p.of <- struct{}{}:
+		case <-p.ctx.Done():
+			p.watch.wire.end = p.ctx.Err()
+			return p.watch.wire.end
+		}
+	}
+	p.has = true
+	return nil
+}
+
+func (p *place) leave() {
+	if p.has {
+		p.has = false
+		<-p.of
+	}
+}
+
 // readAll appends r to *buf until its end, which is io.EOF, or until more than limit bytes have come: then it keeps limit
-// bytes and returns errCut.
-func readAll(buf *[]byte, r io.Reader, limit int64) error {
+// bytes and returns errCut. A large body takes its place first.
+func readAll(buf *[]byte, r io.Reader, limit int64, p *place) error {
 	for empty := 0; ; {
 		b := *buf
 		if len(b) == cap(b) {
+			if len(b) >= keptBuffer {
+				if err := p.take(); err != nil {
+					return err
+				}
+			}
 			b = slices.Grow(b, len(b)) // doubles
 		}
 		free := b[len(b):cap(b)]

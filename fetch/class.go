@@ -19,7 +19,7 @@ type Class string
 const (
 	OK               Class = ""
 	Refused          Class = "refused"           // nothing listens on the port
-	Unreachable      Class = "unreachable"       // no route to the server
+	Unreachable      Class = "unreachable"       // no route to the server, or nothing left here to go there with
 	TimeoutConnect   Class = "timeout_connect"   // ConnectTimeout, or the system's own
 	TimeoutTLS       Class = "timeout_tls"       // TLSTimeout
 	TLS              Class = "tls"               // certificate, version or handshake
@@ -35,7 +35,7 @@ const (
 	ForbiddenAddress Class = "forbidden_address" // the guard
 	NoIdentity       Class = "no_identity"       // public address without Contact and From
 	Canceled         Class = "canceled"          // the caller's context, or Close
-	Other            Class = "other"             // bad URL, no file descriptors, anything else
+	Other            Class = "other"             // bad URL, anything else
 )
 
 // Network reports a failure of the connection to the server, worth another try on a schedule, as opposed to one of the
@@ -47,6 +47,9 @@ func (c Class) Network() bool {
 	}
 	return false
 }
+
+// late reports that a bound of time ended the exchange.
+func (c Class) late() bool { return c == TimeoutHeader || c == TimeoutTotal || c == TooSlow }
 
 // failure is an error whose class is known where it arises.
 type failure struct {
@@ -88,6 +91,14 @@ func classOf(ctx context.Context, err error) Class {
 	return Protocol
 }
 
+// reason is err, or the cause that was given to cancel the request: over HTTP/2 net/http says no more than that it was.
+func reason(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // dialClass tells the class of an error of a connect.
 func dialClass(err error) Class {
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
@@ -123,6 +134,8 @@ func connClass(err error) Class {
 	case isAny(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
 		syscall.EACCES, syscall.EPERM): // a local firewall answers with the last two
 		return Unreachable
+	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM):
+		return Unreachable // this machine's want of descriptors, ports or memory passes: no page is to be lost by it
 	case errors.Is(err, syscall.ETIMEDOUT): // packets of an open connection unanswered
 		return Reset
 	case isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed),

@@ -36,6 +36,7 @@ type Client struct {
 	header   http.Header // shared by all requests, never changed
 	decoders decoders
 	buffers  buffers
+	large    chan struct{}   // has room for the bodies that may grow beyond keptBuffer
 	ctx      context.Context // ends at Close
 	cancel   context.CancelFunc
 
@@ -64,6 +65,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		guard:   g,
 		tls:     &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
 		header:  http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
+		large:   make(chan struct{}, cfg.LargeBodies),
 		servers: map[netip.Addr]*list.Element{},
 		recent:  list.New(),
 		conns:   map[*conn]struct{}{},
@@ -153,18 +155,22 @@ type Result struct {
 	buffers *buffers
 	buffer  *[]byte // of Body
 	raw     *[]byte // of RawResponse
+	place   *place  // of a large body
 }
 
-// Release gives the memory of Body back. It is called at most once for a download, copies of Result included; a Result
-// that is never released costs garbage, nothing else.
+// Release gives the memory of Body back. It is called once for a download, copies of Result included: the place of a large
+// body (Config.LargeBodies) is taken until then.
 func (r *Result) Release() {
+	if r.place != nil {
+		r.place.leave()
+	}
 	if r.buffer != nil {
 		r.buffers.put(r.buffer)
 	}
 	if r.raw != nil {
 		r.buffers.put(r.raw)
 	}
-	r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil
+	r.place, r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil, nil
 }
 
 // fail notes the first failure.
@@ -210,7 +216,6 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	if req.Fresh {
 		// Nobody else can take a connection of a pool that nobody else knows. It replaces the old one at the end.
 		pool = c.transport(addr)
-		defer c.adopt(addr, pool)
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -233,7 +238,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	x.watch()
 	resp, err := pool.RoundTrip(hr)
 	if err != nil {
-		res.fail(classOf(ctx, err), err)
+		res.fail(classOf(ctx, err), reason(ctx, err))
 	} else {
 		x.head()
 		c.read(ctx, &res, req, hr, resp, x, limit)
@@ -241,6 +246,13 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	res.Timing = x.end()
 	if x.tap != nil && res.RawRequest == nil {
 		res.RawRequest, res.RawResponse = x.tap.end()
+	}
+	late := x.overHTTP2() && res.Class.late()
+	if late {
+		pool = c.transport(addr) // net/http ends the stream alone, and would go on with a connection that may be dead
+	}
+	if late || req.Fresh {
+		c.adopt(addr, pool)
 	}
 	return res, nil
 }
@@ -257,14 +269,17 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		return
 	}
 
-	w := &wire{body: resp.Body, limit: limit, watch: x}
+	w := &x.wire
+	*w = wire{body: resp.Body, limit: limit, watch: x}
 	if req.Capture && x.overHTTP2() {
 		w.keep = res.raw
 		*w.keep = append(*w.keep, responseHead(resp)...)
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
-	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes))
+	x.place = place{of: c.large, ctx: ctx, watch: x}
+	res.place = &x.place
+	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), &x.place)
 	if err == nil {
 		w.drain(*res.buffer)
 	}
@@ -275,7 +290,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	case w.end == errCut:
 		res.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:
-		res.fail(classOf(ctx, w.end), fmt.Errorf("read body: %w", w.end))
+		res.fail(classOf(ctx, w.end), fmt.Errorf("read body: %w", reason(ctx, w.end)))
 		res.Truncated = "disconnect"
 		switch res.Class {
 		case TimeoutTotal, TooSlow, Canceled:
@@ -295,17 +310,17 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 
 // decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at
 // limit (or at that of w), and else what went wrong, on the wire or in a coding.
-func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64) error {
+func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *place) error {
 	list, err := codings(header)
 	if err != nil {
 		return err
 	}
-	r, done, err := c.decoders.open(list, w)
 	if len(list) == 0 {
-		limit = w.limit
-	}
-	if err == nil {
-		err = readAll(buf, r, limit)
+		err = readAll(buf, w, w.limit, p)
+	} else if r, done, broken := c.decoders.open(list, w); broken != nil {
+		err = broken
+	} else {
+		err = readAll(buf, r, limit, p)
 		done()
 	}
 	if err == io.EOF || w.n == 0 && w.end == io.EOF { // an empty body has no coding, whatever its header says

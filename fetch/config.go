@@ -45,11 +45,15 @@ type Config struct {
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
 	MaxDecodedBytes int64 `toml:"max_decoded_bytes"`
+	// LargeBodies is how many bodies beyond 1 MiB are in memory at a time, over all servers; the others wait in the middle. Each
+	// needs up to four times max_decoded_bytes. Fewer bear a web that is out to fill the memory, more read large pages sooner.
+	LargeBodies int `toml:"large_bodies"`
 	// MaxHeaderBytes is the largest response head, informational (1xx) heads included, in bytes.
 	MaxHeaderBytes int64 `toml:"max_header_bytes"`
 
-	// IdleConns is how many idle connections are kept for one server, over all its hosts. Each costs a file
-	// descriptor and 20 KiB (40 with TLS) of memory; too few pay connect and TLS again.
+	// IdleConns is how many idle connections are kept for one server, over all its hosts. Over HTTP/2 each
+	// host keeps one, however many there are. Each costs a file descriptor and 20 KiB (40 with TLS) of memory; too
+	// few pay connect and TLS again.
 	IdleConns int `toml:"idle_conns"`
 	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
 	IdleTimeout time.Duration `toml:"idle_timeout"`
@@ -79,6 +83,7 @@ func Default() Config {
 		GraceTime:       10 * time.Second,
 		MaxBodyBytes:    10 << 20,
 		MaxDecodedBytes: 20 << 20,
+		LargeBodies:     8,
 		MaxHeaderBytes:  64 << 10,
 		IdleConns:       2,
 		IdleTimeout:     60 * time.Second,
@@ -126,7 +131,7 @@ func (c Config) Validate() error {
 		least, top int64
 	}{
 		{"min_rate", c.MinRate, 0, 1 << 40}, {"max_body_bytes", c.MaxBodyBytes, 1, 1 << 31},
-		{"max_decoded_bytes", c.MaxDecodedBytes, 1, 1 << 31}, {"max_header_bytes", c.MaxHeaderBytes, 1024, 1 << 30},
+		{"max_decoded_bytes", c.MaxDecodedBytes, 1, 1 << 31}, {"large_bodies", int64(c.LargeBodies), 1, 1 << 20}, {"max_header_bytes", c.MaxHeaderBytes, 1024, 1 << 30},
 		{"idle_conns", int64(c.IdleConns), 1, 1 << 20}, {"max_servers", int64(c.MaxServers), 1, 1 << 24},
 	} {
 		if n.value < n.least || n.value > n.top {

@@ -29,6 +29,7 @@ func TestConfig(t *testing.T) {
 		"min_rate":          func(c *Config) { c.MinRate = -1 },
 		"max_body_bytes":    func(c *Config) { c.MaxBodyBytes = 0 },
 		"max_decoded_bytes": func(c *Config) { c.MaxDecodedBytes = 1 << 40 },
+		"large_bodies":      func(c *Config) { c.LargeBodies = 0 },
 		"max_header_bytes":  func(c *Config) { c.MaxHeaderBytes = 1 },
 		"idle_conns":        func(c *Config) { c.IdleConns = 0 },
 		"max_servers":       func(c *Config) { c.MaxServers = 0 },

@@ -40,6 +40,9 @@ type exchange struct {
 	start  time.Time
 	cancel context.CancelCauseFunc
 	bytes  atomic.Int64 // of the body, on the wire
+	hooks  httptrace.ClientTrace
+	wire   wire // of the body; here, and the hooks and the place too, to be one allocation
+	place  place
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -54,12 +57,13 @@ type exchange struct {
 	wrote  time.Time // request written
 	first  time.Time // first byte
 	last   time.Time // last byte
+	paused bool      // nothing is read now, which is not the server's doing
 	window time.Time // start of the window of MinRate
 	begun  int64     // bytes at its start
 }
 
 func (x *exchange) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
+	x.hooks = httptrace.ClientTrace{
 		GotConn: x.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			x.mu.Lock()
@@ -75,6 +79,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			x.window = x.first
 		},
 	}
+	return &x.hooks
 }
 
 // maxTries bounds how often net/http sends one request on old connections.
@@ -157,6 +162,9 @@ func (x *exchange) due(now time.Time) (time.Time, error) {
 		}
 		return earliest(next, limit, now.Add(x.cfg.GraceTime)), nil // the first byte may come right now
 	}
+	if x.paused {
+		x.window, x.begun = now, x.bytes.Load()
+	}
 	limit := x.window.Add(x.cfg.GraceTime)
 	if !now.Before(limit) {
 		got := x.bytes.Load() - x.begun
@@ -181,6 +189,13 @@ func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.window = time.Now()
+}
+
+// pause stops or restarts the windows of MinRate.
+func (x *exchange) pause(on bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.paused, x.window, x.begun = on, time.Now(), x.bytes.Load()
 }
 
 // done notes the last byte.

@@ -130,9 +130,9 @@ func TestHTTP2Hostile(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	cfg := testConfig()
-	cfg.HeaderTimeout = 50 * time.Millisecond
-	c := newClient(t, cfg, deps)
+	short := testConfig()
+	short.HeaderTimeout = 50 * time.Millisecond // only where no answer is meant to come: any other may take its time
+	c, hasty := newClient(t, testConfig(), deps), newClient(t, short, deps)
 	for _, tc := range []struct {
 		path, truncated string
 		want            Class
@@ -145,7 +145,11 @@ func TestHTTP2Hostile(t *testing.T) {
 		{"hang", "", TimeoutHeader, 0},
 		{"", "", OK, 0},
 	} {
-		res := c.Get(t.Context(), Request{URL: url + tc.path, Addr: testAddr})
+		by := c
+		if tc.want == TimeoutHeader {
+			by = hasty
+		}
+		res := by.Get(t.Context(), Request{URL: url + tc.path, Addr: testAddr})
 		if res.Class != tc.want || res.Truncated != tc.truncated || len(res.Body) != tc.length {
 			t.Errorf("%s: class %q, err %v, %d bytes, truncated %q", tc.path, res.Class, res.Err, len(res.Body), res.Truncated)
 		}
@@ -234,4 +238,71 @@ func TestTLSTimings(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 	}
+}
+
+// deaf is a connection through which nothing comes any more once its far end is gone without a word.
+type deaf struct {
+	net.Conn
+	gone *atomic.Bool
+}
+
+func (d deaf) Read(p []byte) (int, error) {
+	for {
+		n, err := d.Conn.Read(p)
+		if err != nil || !d.gone.Load() {
+			return n, err
+		}
+	}
+}
+
+// TestHTTP2DeadConnection: a timeout ends a stream, and net/http would go on with streams on the connection below it. Where
+// that is dead, the request after the timeout must find another.
+func TestHTTP2DeadConnection(t *testing.T) {
+	s := httptest.NewTLSServer(nil)
+	certificate := s.TLS.Certificates[0]
+	s.Close()
+	synctest.Test(t, func(t *testing.T) {
+		l := &one{make(chan net.Conn, 1), make(chan struct{})}
+		s := &http.Server{
+			TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}},
+			Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") }),
+		}
+		go func() { _ = s.ServeTLS(l, "", "") }()
+		var gone []*atomic.Bool // of each connection
+		dial := serve(0, func(nc net.Conn) {
+			l.conns <- nc
+			<-l.done
+		})
+		cfg := testConfig()
+		cfg.TLSVerify = false
+		c := newClient(t, cfg, Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			nc, err := dial(ctx, network, address)
+			gone = append(gone, new(atomic.Bool))
+			return deaf{nc, gone[len(gone)-1]}, err
+		}})
+		for i, want := range []Class{OK, TimeoutHeader, OK, OK} {
+			if i == 1 {
+				gone[0].Store(true)
+			}
+			if res := c.Get(t.Context(), Request{URL: "https://a.example/", Addr: testAddr}); res.Class != want {
+				t.Errorf("request %d: class %q, err %v; want %q", i, res.Class, res.Err, want)
+			} else if want == TimeoutHeader && !strings.Contains(res.Err.Error(), "no answer after 20s") {
+				t.Errorf("request %d: the reason given is %v", i, res.Err)
+			}
+			synctest.Wait()
+		}
+		if len(gone) != 2 {
+			t.Errorf("%d dials, want 2", len(gone))
+		}
+		time.Sleep(cfg.IdleTimeout + time.Second)
+		c.mu.Lock()
+		if len(c.conns) != 0 {
+			t.Errorf("%d connections open after the idle timeout", len(c.conns))
+		}
+		c.mu.Unlock()
+		c.Close()
+		close(l.done)
+		s.Close()
+		time.Sleep(time.Minute)
+	})
 }

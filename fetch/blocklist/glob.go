@@ -17,6 +17,10 @@ func parseGlob(text string) (*glob, error) {
 	if len(text) > maxPattern {
 		return nil, fmt.Errorf("pattern of %d bytes, not 1 to %d", len(text), maxPattern)
 	}
+	// It would match nothing, and nobody would notice.
+	if strings.ContainsFunc(text, func(r rune) bool { return r >= 0x80 }) {
+		return nil, errors.New("pattern with bytes beyond ASCII, which URLs hold as xn-- and %XX")
+	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
 		return nil, errors.New("pattern without scheme: begin it with *://")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/netip"
 	"os"
@@ -243,17 +244,22 @@ func manyHosts(n int) string {
 	return b.String()
 }
 
+// TestMissAllocatesNothing counts several times: with the race detector the pool of package regexp loses things at random.
 func TestMissAllocatesNothing(t *testing.T) {
 	l := listOf(t, manyHosts(1000)+"192.0.2.0/24\n2001:db8::/32\n*://*/private/*\n/x$/\n")
 	v4, v6 := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db9::1")
-	if n := testing.AllocsPerRun(100, func() {
-		l.Host("www.example.net:8080")
-		l.Host("198.51.100.1")
-		l.Addr(v4)
-		l.Addr(v6)
-		l.URL("https://www.example.net/a/b/c")
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	least := math.Inf(1)
+	for range 5 {
+		least = min(least, testing.AllocsPerRun(100, func() {
+			l.Host("www.example.net:8080")
+			l.Host("198.51.100.1")
+			l.Addr(v4)
+			l.Addr(v6)
+			l.URL("https://www.example.net/a/b/c")
+		}))
+	}
+	if least != 0 {
+		t.Errorf("%v allocations", least)
 	}
 }
 

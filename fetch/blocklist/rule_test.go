@@ -65,6 +65,7 @@ func TestParseLine(t *testing.T) {
 
 		{"a b", "error"}, {"192.0.2.5 www.example.org", "error"}, {"0.0.0.0 a..b.c", "error"}, {"example..org", "error"},
 		{"example.org:80", "error"}, {"example.org/path", "error"}, {"*.example.org", "error"}, {"example.org/*", "error"},
+		{"*://*.bücher.example/*", "error"}, {"*://example.org/é", "error"},
 		{"192.0.2.0/33", "error"}, {"192.0.2", "error"}, {"192.0.2.256", "error"}, {"fe80::1%eth0", "error"}, {"<html>", "error"},
 		{"/(/", "error"}, {"//", "error"}, {"/a{1001}/", "error"}, {"/" + long + "a/", "error"}, {"*://" + long, "error"},
 		{strings.Repeat("a", 64) + ".org", "error"}, {strings.Repeat("a.", 130), "error"}, {"||example.org^", "error"},

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 )
 
@@ -34,21 +35,38 @@ func IsHTML(contentType string, body []byte) bool {
 // more than one in 32. Random bytes have one in ten.
 func isBinary(text []byte) bool {
 	head := text[:min(len(text), sniffLen)]
-	n := 0
-	for _, c := range head {
-		// The binary data bytes of WHATWG MIME Sniffing, section 3.
-		if c < 0x20 && c != '\t' && c != '\n' && c != '\f' && c != '\r' && c != 0x1b {
-			n++
-		}
+	return controls(head)*32 > len(head)
+}
+
+// labels remembers the encoding that the last header named: most servers send one Content-Type with all their pages, and
+// parsing it costs as much as reading the links of a small page.
+type labels struct {
+	contentType string
+	enc         encoding.Encoding
+	name        string
+}
+
+// maxLabel is the longest header remembered, in bytes.
+const maxLabel = 128
+
+// determine is charset.DetermineEncoding. A header that names an encoding is overruled by a byte order mark alone.
+func (l *labels) determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
+	marked := len(body) > 0 && body[0] >= 0xef // the first byte of any byte order mark, and hardly of anything else
+	if !marked && l.enc != nil && contentType == l.contentType {
+		return l.enc, l.name, true
 	}
-	return n*32 > len(head)
+	enc, name, certain = charset.DetermineEncoding(body, contentType)
+	if certain && !marked && len(contentType) <= maxLabel {
+		*l = labels{strings.Clone(contentType), enc, name}
+	}
+	return enc, name, certain
 }
 
 // decode returns body in UTF-8 with the name of the encoding found: byte order mark, header, meta element, and UTF-8 or
 // windows-1252, whichever it can be. Bytes that are ASCII or UTF-8 are returned as they are, invalid ones included:
 // toValid sees to the few that leave this package.
-func decode(body []byte, contentType string) (text []byte, name string) {
-	enc, name, certain := charset.DetermineEncoding(body, contentType)
+func (l *labels) decode(body []byte, contentType string) (text []byte, name string) {
+	enc, name, certain := l.determine(body, contentType)
 	// Only the first 1,024 bytes were looked at, and a label windows-1252 or iso-8859-1 is the default of many editors
 	// and servers: text that is valid UTF-8 all through was not written in windows-1252.
 	if !certain && name == "windows-1252" && utf8.Valid(body) {
@@ -80,13 +98,4 @@ func toValid(b []byte) []byte {
 		return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
 	return valid
-}
-
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }

@@ -41,8 +41,8 @@ func TestCharset(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := New(Default()).Parse([]byte(tt.in), tt.contentType)
-			if p.NotHTML != "" || p.Charset != tt.charset || len(p.Links) != 1 || p.Links[0].Ref != tt.ref {
+			p := New(Default()).Parse([]byte(tt.in), tt.contentType, nil)
+			if p.NotHTML != "" || p.Charset != tt.charset || len(p.Links) != 1 || string(p.Links[0].Ref) != tt.ref {
 				t.Errorf("got %+v, want charset %q, ref %q", p, tt.charset, tt.ref)
 			}
 		})
@@ -57,7 +57,7 @@ func TestDecodeDoesNotCopy(t *testing.T) {
 		"text/html":                       "<a href=/é>",
 	} {
 		body := []byte(in)
-		if text, name := decode(body, contentType); &text[0] != &body[0] {
+		if text, name := new(labels).decode(body, contentType); &text[0] != &body[0] {
 			t.Errorf("%s, %q: copied from %s", contentType, in, name)
 		}
 	}
@@ -115,7 +115,7 @@ func TestNotHTML(t *testing.T) {
 		{"text/html", nil, ""},
 	}
 	for _, tt := range tests {
-		p := New(Default()).Parse(tt.in, tt.contentType)
+		p := New(Default()).Parse(tt.in, tt.contentType, nil)
 		if p.NotHTML != tt.want {
 			t.Errorf("%s %.30q: reason %q, want %q", tt.contentType, tt.in, p.NotHTML, tt.want)
 		}

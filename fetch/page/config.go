@@ -8,7 +8,7 @@ import (
 // Config bounds what one page may yield.
 type Config struct {
 	// MaxLinks is the number of links kept of one page; later ones are only counted. More finds more on index pages,
-	// and costs memory: a link takes some 250 bytes beside its text while a page is read.
+	// and costs memory: a link takes some 100 bytes beside its text while a page is read.
 	MaxLinks int `toml:"max_links"`
 	// MaxRefBytes is the length in bytes of the longest link kept; longer ones are dropped and counted. Servers refuse
 	// URLs beyond some 8,000 bytes; longer ones are mostly traps.

@@ -2,9 +2,10 @@
 // indexed or followed. It owns reading the bytes of one page. It does not resolve links against a base, judge their
 // scope or fetch anything.
 //
-// It is the hot path of a crawl. A sieve passes once over the bytes and lets only the few elements that matter through;
-// they become a sparse html.Node tree, one level deep whatever the nesting of the page, and goquery selects over that.
-// A full parse would build a node for each element and text first.
+// It is the hot path of a crawl. A sieve passes once over the bytes and lets only the few elements that matter through.
+// Of a and area, nearly all of them, the link is taken on the spot: it needs no more than their attributes. The others
+// become a sparse html.Node tree, one level deep whatever the nesting of the page, and goquery selects over that. A full
+// parse would build a node for each element and text first; the tests hold that it finds the same links.
 //
 // Links are found where a reader without scripts finds them: noscript is read as markup; comments, script, style,
 // title, textarea, template and the text inside of iframe, noembed and noframes are not.
@@ -15,10 +16,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/PuerkitoBio/goquery"
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 )
 
 // Kind says which element a link comes from.
@@ -53,8 +52,9 @@ func (k Kind) String() string {
 // Link is one reference to another page.
 type Link struct {
 	// Ref is the reference as written, in UTF-8, its entities decoded, without ASCII white space at either end, still
-	// to be resolved. It is never empty, never a mere fragment and has no scheme but http and https.
-	Ref  string
+	// to be resolved. It is never empty, never a mere fragment and has no scheme but http and https. It may lie in the
+	// body: most links of most pages are known, and a copy of each would cost more than all else that is done for it.
+	Ref  []byte
 	Kind Kind
 	// NoFollow is set by rel=nofollow on the element.
 	NoFollow bool
@@ -82,63 +82,37 @@ type Page struct {
 	NoIndex, NoFollow bool
 }
 
-// selector finds the elements that matter, in the order of the document.
-var selector = cascadia.MustCompile("a[href], area[href], iframe[src], frame[src], link[href], meta[content], base[href]")
+// selector finds the elements of the sparse tree, in the order of the document.
+var selector = cascadia.MustCompile("iframe[src], frame[src], link[href], meta[content], base[href]")
 
 // Parser reads pages. It is safe for concurrent use.
 type Parser struct {
-	limits Config
-	trees  sync.Pool // of *tree: what one page needed, the next needs too
+	limits   Config
+	readings sync.Pool // of *reading: what one page needed, the next needs too
 }
 
 // New makes a parser. Limits are taken as Config.Validate passes them.
 func New(limits Config) *Parser { return &Parser{limits: limits} }
 
 // Parse reads a page. contentType is the value of the header, which may be empty. Time and memory are linear in the
-// length of body; body is neither changed nor kept.
-func (ps *Parser) Parse(body []byte, contentType string) Page {
+// length of body; body is not changed, and kept in Links alone, which take the place of what was in memory.
+func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	if !IsHTML(contentType, body) {
 		return Page{NotHTML: NotHTMLType}
 	}
-	text, charset := decode(body, contentType)
+	r, ok := ps.readings.Get().(*reading)
+	if !ok {
+		r = newReading(ps.limits)
+	}
+	text, charset := r.labels.decode(body, contentType)
 	if isBinary(text) {
+		ps.readings.Put(r)
 		return Page{NotHTML: NotHTMLData}
 	}
-	limits := ps.limits
-	t, ok := ps.trees.Get().(*tree)
-	if !ok {
-		t = newTree(limits)
-	}
-	defer func() {
-		if t.clear() {
-			ps.trees.Put(t)
-		}
-	}()
-	t.grow(text)
-
-	p := Page{Charset: charset, LinksDropped: t.linksDropped, RefsDropped: t.refsDropped}
-	nodes := goquery.NewDocumentFromNode(t.root).FindMatcher(selector).Nodes
-	if t.links > 0 {
-		p.Links = make([]Link, 0, t.links)
-	}
-	for _, n := range nodes {
-		switch n.DataAtom {
-		case atom.A, atom.Area:
-			p.add(limits, Link{Ref: attrOf(n, "href"), Kind: Anchor, NoFollow: hasToken(attrOf(n, "rel"), "nofollow")})
-		case atom.Iframe, atom.Frame:
-			p.add(limits, Link{Ref: attrOf(n, "src"), Kind: Frame})
-		case atom.Link:
-			rel := attrOf(n, "rel")
-			kind := Next
-			if hasToken(rel, "canonical") {
-				kind = Canonical
-			}
-			p.add(limits, Link{Ref: attrOf(n, "href"), Kind: kind, NoFollow: hasToken(rel, "nofollow")})
-		case atom.Meta:
-			p.meta(limits, n)
-		case atom.Base:
-			p.Base = attrOf(n, "href")
-		}
+	p := r.read(text, memory[:0])
+	p.Charset = charset
+	if r.clear() {
+		ps.readings.Put(r)
 	}
 	return p
 }
@@ -156,7 +130,7 @@ func (p *Page) add(limits Config, l Link) {
 func (p *Page) meta(limits Config, n *html.Node) {
 	content := attrOf(n, "content")
 	if strings.EqualFold(attrOf(n, "http-equiv"), "refresh") {
-		if ref := refreshRef(content); crawlable([]byte(ref)) {
+		if ref := []byte(refreshRef(content)); crawlable(ref) {
 			if len(ref) > limits.MaxRefBytes {
 				p.RefsDropped++
 			} else {
@@ -176,6 +150,10 @@ func (p *Page) meta(limits Config, n *html.Node) {
 func crawlable(ref []byte) bool {
 	if len(ref) == 0 || ref[0] == '#' {
 		return false
+	}
+	// Most refs can be told at their first bytes.
+	if ref[0] == '/' || ref[0] == '.' || bytes.HasPrefix(ref, []byte("http://")) || bytes.HasPrefix(ref, []byte("https://")) {
+		return true
 	}
 	var scheme [6]byte
 	n := 0

@@ -16,7 +16,7 @@ const htmlUTF8 = "text/html; charset=utf-8"
 func show(p Page) string {
 	var out []string
 	for _, l := range p.Links {
-		s := l.Kind.String() + " " + l.Ref
+		s := l.Kind.String() + " " + string(l.Ref)
 		if l.NoFollow {
 			s += " !"
 		}
@@ -64,7 +64,7 @@ func TestLinks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := New(Default()).Parse([]byte(tt.in), htmlUTF8)
+			p := New(Default()).Parse([]byte(tt.in), htmlUTF8, nil)
 			if d := cmp.Diff(tt.want, show(p)); d != "" {
 				t.Errorf("links of %s: (-want +got)\n%s", tt.in, d)
 			}
@@ -115,7 +115,7 @@ func TestMetaRobots(t *testing.T) {
 		{`<!-- <meta name=robots content=none> -->`, false, false},
 	}
 	for _, tt := range tests {
-		p := New(Default()).Parse([]byte(tt.in), htmlUTF8)
+		p := New(Default()).Parse([]byte(tt.in), htmlUTF8, nil)
 		if p.NoIndex != tt.noindex || p.NoFollow != tt.nofollow {
 			t.Errorf("%s: noindex %v nofollow %v, want %v %v", tt.in, p.NoIndex, p.NoFollow, tt.noindex, tt.nofollow)
 		}
@@ -159,7 +159,7 @@ func TestBase(t *testing.T) {
 		`<base href="` + long + `"><base href=/c/>`:            "",
 		`<a href=x>`: "",
 	} {
-		if got := New(Default()).Parse([]byte(in), htmlUTF8).Base; got != want {
+		if got := New(Default()).Parse([]byte(in), htmlUTF8, nil).Base; got != want {
 			t.Errorf("%.60s: base %q, want %q", in, got, want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestBounds(t *testing.T) {
 	cfg := Config{MaxLinks: 3, MaxRefBytes: 10, Agent: "proxima"}
 	in := `<meta http-equiv=refresh content="1;url=/r"><a href=/12345678><a href=/1234567890><a href=/123456789> <a href=#> <a href=/4><a href=/5>` +
 		`<meta http-equiv=refresh content="1;url=/toolongtoo">`
-	p := New(cfg).Parse([]byte(in), htmlUTF8)
+	p := New(cfg).Parse([]byte(in), htmlUTF8, nil)
 	if got, want := show(p), "refresh /r\nanchor /12345678\nanchor /123456789"; got != want {
 		t.Errorf("links %q, want %q", got, want)
 	}
@@ -213,7 +213,7 @@ func TestHostile(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			p := New(Default()).Parse(in, htmlUTF8)
+			p := New(Default()).Parse(in, htmlUTF8, nil)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc

@@ -7,57 +7,94 @@ import (
 )
 
 // sieve passes over a page and stops at the start tags that matter. It divides bytes into tags, comments and raw text
-// exactly as html.Tokenizer does (the tests compare them), but allocates nothing, spends no time on the attributes of
-// other elements and is not slowed down by tags with a million attributes.
+// exactly as html.Tokenizer does (the tests compare them), but allocates nothing, spends little time on other elements
+// and is not slowed down by tags with a million attributes.
 type sieve struct {
 	b   []byte
 	pos int
 	// templates counts the template elements and foreign the svg and math elements that are open.
 	templates, foreign int
-	// attrs are those attributes of the current tag that matter, first of each name, in the order of the tag.
-	attrs []attr
+	// kept are the first n attributes of the current tag that matter, first of each name, in the order of the tag.
+	kept [6]attr // as many as attribute knows
+	n    int
 }
 
-// attr is one attribute as it stands in the page.
+// attr is one attribute as it stands in the page. A place costs the garbage collector nothing, where a slice does.
 type attr struct {
-	key  atom.Atom
-	raw  []byte // the value, without quotation marks
-	text []byte // the value decoded, once it was asked for
+	key      atom.Atom
+	from, to int // the value, without quotation marks
 }
 
 // next returns the next start tag that matters, 0 at the end of the page. Its attributes are valid until the next call.
 func (s *sieve) next() atom.Atom {
+	b, p := s.b, s.pos
 	for {
-		i := bytes.IndexByte(s.b[s.pos:], '<')
-		if i < 0 || s.pos+i+1 >= len(s.b) {
-			s.pos = len(s.b)
-			return 0
-		}
-		s.pos += i + 1
-		switch c := s.b[s.pos]; {
-		case isLetter(c):
-			if name := s.start(); name != 0 {
-				return name
+		if p < len(b) && b[p] != '<' { // tags often follow each other
+			i := bytes.IndexByte(b[p:], '<')
+			if i < 0 {
+				break
 			}
+			p += i
+		}
+		p++
+		if p >= len(b) {
+			break
+		}
+		c, tag := b[p], p // tag is where the name of a start or end tag begins
+		switch {
+		case letter[c]:
 		case c == '/':
-			s.pos++
-			s.end()
-		case c == '!':
-			s.pos++
-			if bytes.HasPrefix(s.b[s.pos:], []byte("--")) {
-				s.pos = endOfComment(s.b, s.pos+2)
-			} else {
-				s.pos = after(s.b, s.pos, '>')
+			if tag++; tag >= len(b) || !letter[b[tag]] {
+				p = after(b, tag, '>')
+				continue
 			}
+		case c == '!':
+			if p++; bytes.HasPrefix(b[p:], []byte("--")) {
+				p = endOfComment(b, p+2)
+			} else {
+				p = after(b, p, '>')
+			}
+			continue
 		case c == '?':
-			s.pos = after(s.b, s.pos, '>')
+			p = after(b, p, '>')
+			continue
+		default:
+			continue
 		}
+		for p = tag + 1; p < len(b) && !endsName[b[p]]; p++ {
+		}
+		if c == '/' {
+			if s.templates > 0 || s.foreign > 0 {
+				s.pos = p
+				s.end(element(b[tag:p]))
+				p = s.pos
+				continue
+			}
+		} else if telling[c] {
+			if name := element(b[tag:p]); name != 0 {
+				s.pos = p
+				if s.start(name) {
+					return name
+				}
+				p = s.pos
+				continue
+			}
+		}
+		// A tag that does not matter.
+		if p < len(b) && b[p] == '>' {
+			p++
+			continue
+		}
+		s.pos = p
+		s.attributes(false)
+		p = s.pos
 	}
+	s.pos = len(b)
+	return 0
 }
 
-// start reads a start tag from its name on. It returns 0 if the element does not matter here.
-func (s *sieve) start() atom.Atom {
-	name := s.name()
+// start reads a start tag from behind its name on. It reports whether the element matters here.
+func (s *sieve) start(name atom.Atom) bool {
 	wanted := false
 	switch name {
 	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Link, atom.Meta:
@@ -65,9 +102,10 @@ func (s *sieve) start() atom.Atom {
 	}
 	closed, ok := s.attributes(wanted)
 	if !ok {
-		return 0
+		return false
 	}
 	switch name {
+	case atom.A:
 	case atom.Template:
 		s.templates++
 	case atom.Svg, atom.Math:
@@ -80,19 +118,11 @@ func (s *sieve) start() atom.Atom {
 			s.pos = endOfRawText(s.b, s.pos, name)
 		}
 	}
-	if !wanted {
-		return 0
-	}
-	return name
+	return wanted
 }
 
-// end reads an end tag from behind the "</" on.
-func (s *sieve) end() {
-	if s.pos >= len(s.b) || !isLetter(s.b[s.pos]) {
-		s.pos = after(s.b, s.pos, '>')
-		return
-	}
-	name := s.name()
+// end reads an end tag from behind its name on. It matters only where a template, svg or math element is open.
+func (s *sieve) end(name atom.Atom) {
 	if _, ok := s.attributes(false); !ok {
 		return
 	}
@@ -104,25 +134,14 @@ func (s *sieve) end() {
 	}
 }
 
-// name reads the name of a tag. Names that HTML does not know are 0.
-func (s *sieve) name() atom.Atom {
-	from := s.pos
-	b, p := s.b, s.pos
-	for p < len(b) && !endsName[b[p]] {
-		p++
-	}
-	s.pos = p
-	return lookup(b[from:p])
-}
-
 // attributes reads from behind the name of a tag to behind its ">" and keeps the attributes that matter, if wanted.
 // closed says that the tag ends in "/>", ok that it ended at all.
 func (s *sieve) attributes(wanted bool) (closed, ok bool) {
-	s.attrs = s.attrs[:0]
+	s.n = 0
 	b, p := s.b, s.pos
 	valueEnd := -1
 	for {
-		for p < len(b) && isSpace(b[p]) {
+		for p < len(b) && space[b[p]] {
 			p++
 		}
 		if p >= len(b) {
@@ -134,21 +153,24 @@ func (s *sieve) attributes(wanted bool) (closed, ok bool) {
 		}
 		// A name may begin with "=", and is empty before a "/".
 		from := p
-		for p < len(b) && !isSpace(b[p]) && b[p] != '/' && b[p] != '>' && (b[p] != '=' || p == from) {
+		if b[p] == '=' {
+			p++
+		}
+		for p < len(b) && !endsKey[b[p]] {
 			p++
 		}
 		key := b[from:p]
-		for p < len(b) && isSpace(b[p]) {
+		for p < len(b) && space[b[p]] {
 			p++
 		}
-		a := attr{}
+		value, end := 0, 0
 		switch {
 		case p >= len(b):
 		case b[p] == '/':
 			p++
 		case b[p] == '=':
 			p++
-			for p < len(b) && isSpace(b[p]) {
+			for p < len(b) && space[b[p]] {
 				p++
 			}
 			switch {
@@ -159,124 +181,49 @@ func (s *sieve) attributes(wanted bool) (closed, ok bool) {
 					p = len(b)
 					break
 				}
-				a.raw = b[p+1 : p+1+n]
+				value, end = p+1, p+1+n
 				p += n + 2
 			default:
-				from := p
-				for p < len(b) && !isSpace(b[p]) && b[p] != '>' {
+				value = p
+				for p < len(b) && !endsValue[b[p]] {
 					p++
 				}
-				a.raw = b[from:p]
-				valueEnd = p
+				end, valueEnd = p, p
 			}
 		}
 		if wanted {
-			s.keep(key, a)
+			if key := attribute(key); key != 0 && !s.has(key) {
+				s.kept[s.n] = attr{key, value, end}
+				s.n++
+			}
 		}
 	}
 	s.pos = len(b)
 	return false, false
 }
 
-// keep notes an attribute of the current tag if it matters and is the first of its name.
-func (s *sieve) keep(key []byte, a attr) {
-	switch a.key = lookup(key); a.key {
-	case atom.Href, atom.Src, atom.Rel, atom.Name, atom.Content, atom.HttpEquiv:
-		if s.attr(a.key) == nil {
-			s.attrs = append(s.attrs, a)
+// attrs are the attributes of the current tag that matter.
+func (s *sieve) attrs() []attr { return s.kept[:s.n] }
+
+// has reports whether the current tag has an attribute.
+func (s *sieve) has(key atom.Atom) bool {
+	_, ok := s.value(key)
+	return ok
+}
+
+// value returns the value of an attribute of the current tag as it stands in the page; ok is false if the tag has none
+// of this name.
+func (s *sieve) value(key atom.Atom) (raw []byte, ok bool) {
+	for i := range s.attrs() {
+		if a := &s.kept[i]; a.key == key {
+			return s.raw(a), true
 		}
 	}
+	return nil, false
 }
 
-// attr returns an attribute of the current tag, nil if it has none of this name.
-func (s *sieve) attr(key atom.Atom) *attr {
-	for i := range s.attrs {
-		if s.attrs[i].key == key {
-			return &s.attrs[i]
-		}
-	}
-	return nil
-}
-
-// endsName are the bytes behind the name of a tag.
-var endsName = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, '\f': true, '/': true, '>': true}
-
-// wantedFirst are the letters that the names in lookup begin with: most names of a page are turned away by them.
-var wantedFirst = [256]bool{'a': true, 'b': true, 'c': true, 'f': true, 'h': true, 'i': true, 'l': true, 'm': true,
-	'n': true, 'p': true, 'r': true, 's': true, 't': true, 'x': true}
-
-// lookup finds the name of an element or attribute that matters, without regard to case; it returns 0 for any other.
-func lookup(name []byte) atom.Atom {
-	var buf [10]byte
-	if len(name) > len(buf) || len(name) == 0 || !wantedFirst[lower(name[0])] {
-		return 0
-	}
-	for i, c := range name {
-		buf[i] = lower(c)
-	}
-	switch string(buf[:len(name)]) {
-	case "a":
-		return atom.A
-	case "area":
-		return atom.Area
-	case "base":
-		return atom.Base
-	case "frame":
-		return atom.Frame
-	case "iframe":
-		return atom.Iframe
-	case "link":
-		return atom.Link
-	case "math":
-		return atom.Math
-	case "meta":
-		return atom.Meta
-	case "noembed":
-		return atom.Noembed
-	case "noframes":
-		return atom.Noframes
-	case "plaintext":
-		return atom.Plaintext
-	case "script":
-		return atom.Script
-	case "style":
-		return atom.Style
-	case "svg":
-		return atom.Svg
-	case "template":
-		return atom.Template
-	case "textarea":
-		return atom.Textarea
-	case "title":
-		return atom.Title
-	case "xmp":
-		return atom.Xmp
-	case "content":
-		return atom.Content
-	case "href":
-		return atom.Href
-	case "http-equiv":
-		return atom.HttpEquiv
-	case "name":
-		return atom.Name
-	case "rel":
-		return atom.Rel
-	case "src":
-		return atom.Src
-	}
-	return 0
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
-}
-
-func isLetter(c byte) bool { c = lower(c); return c >= 'a' && c <= 'z' }
-
-func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
+// raw is the value of an attribute as it stands in the page.
+func (s *sieve) raw(a *attr) []byte { return s.b[a.from:a.to] }
 
 // after returns the place behind the next c from pos on, the end if there is none.
 func after(b []byte, pos int, c byte) int {

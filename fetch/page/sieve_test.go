@@ -20,8 +20,8 @@ func tags(b []byte) (out []string) {
 	s := sieve{b: b}
 	for name := s.next(); name != 0; name = s.next() {
 		line := name.String()
-		for _, a := range s.attrs {
-			line += " " + a.key.String() + "=" + string(unescape(a.raw))
+		for _, a := range s.attrs() {
+			line += " " + a.key.String() + "=" + string(unescape(s.raw(&a)))
 		}
 		out = append(out, line)
 	}
@@ -136,11 +136,11 @@ func FuzzParse(f *testing.F) {
 	cfg := Config{MaxLinks: 5, MaxRefBytes: 20, Agent: "proxima"}
 	f.Fuzz(func(t *testing.T, in []byte, contentType string) {
 		body := bytes.Clone(in)
-		p := New(cfg).Parse(body, contentType)
+		p := New(cfg).Parse(body, contentType, nil)
 		if !bytes.Equal(in, body) {
 			t.Fatal("the body was changed")
 		}
-		if d := cmp.Diff(p, New(cfg).Parse(body, contentType)); d != "" {
+		if d := cmp.Diff(p, New(cfg).Parse(body, contentType, nil)); d != "" {
 			t.Errorf("a second reading differs: %s", d)
 		}
 		if len(p.Links) > cfg.MaxLinks || p.LinksDropped > 0 && len(p.Links) < cfg.MaxLinks {
@@ -148,11 +148,11 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, l := range p.Links {
 			switch {
-			case l.Ref == "" || len(l.Ref) > cfg.MaxRefBytes:
+			case len(l.Ref) == 0 || len(l.Ref) > cfg.MaxRefBytes:
 				t.Errorf("link of %d bytes", len(l.Ref))
-			case !utf8.ValidString(l.Ref):
+			case !utf8.Valid(l.Ref):
 				t.Errorf("link %q is not UTF-8", l.Ref)
-			case strings.Trim(l.Ref, asciiSpace) != l.Ref || l.Ref[0] == '#':
+			case len(bytes.Trim(l.Ref, asciiSpace)) != len(l.Ref) || l.Ref[0] == '#':
 				t.Errorf("link %q is of no use", l.Ref)
 			case l.Kind.String() == "unknown":
 				t.Errorf("link %q is of no kind", l.Ref)
@@ -176,7 +176,7 @@ func byFullParse(t testing.TB, body []byte) []Link {
 	var links []Link
 	add := func(ref, rel string, kind Kind) {
 		if ref = strings.Trim(ref, asciiSpace); crawlable([]byte(ref)) {
-			links = append(links, Link{Ref: ref, Kind: kind, NoFollow: hasToken(rel, "nofollow")})
+			links = append(links, Link{Ref: []byte(ref), Kind: kind, NoFollow: hasToken(rel, "nofollow")})
 		}
 	}
 	goquery.NewDocumentFromNode(root).Find("a[href], area[href], iframe[src], frame[src], link[href][rel], meta[http-equiv][content]").
@@ -222,7 +222,7 @@ func TestSparseIsFull(t *testing.T) {
 			}
 			cfg := Default()
 			cfg.MaxLinks = 1 << 20
-			want, got := byFullParse(t, body), New(cfg).Parse(body, htmlUTF8).Links
+			want, got := byFullParse(t, body), New(cfg).Parse(body, htmlUTF8, nil).Links
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("%s: (-full +sparse)\n%.2000s", path, d)
 			}

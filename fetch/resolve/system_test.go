@@ -16,17 +16,28 @@ import (
 	"github.com/miekg/dns"
 )
 
+// listenBoth listens on one port over TCP and UDP. The port that the system gives for one of them may be another's for the
+// other: then it takes the next.
+func listenBoth(t *testing.T) (tcp net.Listener, udp net.PacketConn) {
+	t.Helper()
+	for range 20 {
+		var err error
+		if tcp, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if udp, err = net.ListenPacket("udp", tcp.Addr().String()); err == nil {
+			return tcp, udp
+		}
+		tcp.Close()
+	}
+	t.Fatal("no port is free for both TCP and UDP")
+	return nil, nil
+}
+
 // serve runs a real name server on 127.0.0.1, over UDP and TCP, and returns its address.
 func serve(t *testing.T, handler dns.HandlerFunc) string {
 	t.Helper()
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	udp, err := net.ListenPacket("udp", tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tcp, udp := listenBoth(t)
 	for _, s := range []*dns.Server{{Listener: tcp, Handler: handler}, {PacketConn: udp, Handler: handler}} {
 		started, ended := make(chan struct{}), make(chan struct{})
 		s.NotifyStartedFunc = func() { close(started) }

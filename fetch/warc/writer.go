@@ -68,7 +68,7 @@ func Open(cfg Config, deps Deps) (*Writer, error) {
 // Write archives one exchange: a response record, or a revisit record with the head alone where the same payload is
 // already in the archive, then the request record. When it returns nil the bytes are with the operating system (they
 // survive a kill of the process). Errors wrap ErrInvalid, ErrClosed or the disk's error; after an error of the disk the
-// exchange is not in the archive, and later calls may succeed.
+// exchange is not in the archive, unless all that failed was to complete the file before, and later calls may succeed.
 func (w *Writer) Write(ex Exchange) error {
 	if err := ex.validate(); err != nil {
 		return err

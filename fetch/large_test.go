@@ -1,0 +1,117 @@
+package fetch
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLargeBodiesTakeTurns downloads ten bodies that are cut at 10 MiB, from servers that would all send at once: two at a
+// time go beyond 1 MiB. To wait for that is no slowness of a server, and a small body waits for nothing.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		large, most := 0, 0
+		handle := func(c net.Conn) {
+			head, err := requestHeadOf(bufio.NewReader(c))
+			if err != nil {
+				return
+			}
+			if strings.HasPrefix(head, "GET /small ") {
+				_, _ = io.WriteString(c, okHead+"hello")
+				return
+			}
+			_, _ = io.WriteString(c, openHead)
+			block := make([]byte, 64<<10)
+			for sent := 0; ; sent += len(block) {
+				time.Sleep(50 * time.Millisecond)
+				if _, err := c.Write(block); err != nil {
+					break
+				}
+				if sent == 30*len(block) { // more than 1 MiB and what buffers hold; by then those that ended are gone
+					mu.Lock()
+					large++
+					most = max(most, large)
+					mu.Unlock()
+					defer func() {
+						mu.Lock()
+						large--
+						mu.Unlock()
+					}()
+				}
+			}
+		}
+		cfg := testConfig()
+		cfg.LargeBodies = 2
+		c := newClient(t, cfg, Deps{Dial: serve(0, handle)})
+		defer c.Close()
+		begin := time.Now()
+		var g sync.WaitGroup
+		for range 10 {
+			g.Go(func() {
+				res := c.Get(t.Context(), Request{URL: "http://a.example/large", Addr: testAddr, Fresh: true})
+				defer res.Release()
+				if res.Err != nil || len(res.Body) != int(cfg.MaxBodyBytes) || res.Truncated != "length" {
+					t.Errorf("%d bytes, %q, %v", len(res.Body), res.Truncated, res.Err)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		small := time.Now()
+		if res := c.Get(t.Context(), Request{URL: "http://a.example/small", Addr: testAddr, Fresh: true}); res.Err != nil || string(res.Body) != "hello" {
+			t.Errorf("small: %q, %v", res.Body, res.Err)
+		}
+		if took := time.Since(small); took > time.Second {
+			t.Errorf("a small body took %v", took)
+		}
+		g.Wait()
+		if took := time.Since(begin); took < 3*cfg.GraceTime || most != 2 {
+			t.Errorf("%d large bodies at a time, %v for all: the test shows nothing", most, took)
+		}
+		c.Close()
+		time.Sleep(time.Second)
+	})
+}
+
+// TestWaitForAPlaceEnds holds the one place with a body that just comes fast enough. Who waits for it ends at its time.
+func TestWaitForAPlaceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig()
+		cfg.LargeBodies = 1
+		c := newClient(t, cfg, Deps{Dial: serve(0, func(c net.Conn) {
+			if _, err := requestHeadOf(bufio.NewReader(c)); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, openHead+strings.Repeat("a", 2<<20))
+			for {
+				time.Sleep(time.Second)
+				if _, err := c.Write(make([]byte, 2048)); err != nil {
+					return
+				}
+			}
+		})})
+		defer c.Close()
+		var g sync.WaitGroup
+		for i := range 2 {
+			g.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true})
+				defer res.Release()
+				if res.Class != TimeoutTotal || res.Truncated != "time" || res.Timing.Total != cfg.TotalTimeout {
+					t.Errorf("%d: %q after %v: %v", i, res.Class, res.Timing.Total, res.Err)
+				}
+			})
+		}
+		g.Wait()
+		if len(c.large) > 0 {
+			t.Error("a place is taken for ever")
+		}
+		c.Close()
+		time.Sleep(time.Second)
+	})
+}
