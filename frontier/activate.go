@@ -13,7 +13,10 @@ import (
 // activateAtOnce is how many hosts are brought in before the fetchers are asked again whether they still starve.
 const activateAtOnce = 32
 
-// rescanAfter is how long hosts on disk are left alone after a scan that found none to bring in.
+// longSleep is for how long a host must wait to do so on disk when the workbench is full.
+const longSleep = time.Minute
+
+// rescanAfter is how long hosts on disk are left alone after a scan that found none to bring in, or none but sleepers.
 const rescanAfter = 10 * time.Second
 
 // runActivation brings hosts in whenever fetchers starve.
@@ -52,11 +55,13 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 // same breath: between the two Idle would see neither.
 func (f *Frontier) nextHosts() ([]*host, error) {
 	f.mu.Lock()
-	if f.waiters.len() == 0 || f.paused != "" {
+	starved := f.waiters.len() > 0 || f.craving
+	f.craving = false
+	if !starved || f.paused != "" {
 		f.mu.Unlock()
 		return nil, nil
 	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts {
+	if len(f.bench.hosts) >= f.cfg.FrontHosts && (f.candidates.len() > 0 || f.scan && !f.wrapped) {
 		f.evictSleepers(time.Now())
 	}
 	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
@@ -64,7 +69,7 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 	for f.candidates.len() > 0 && len(hosts) < room {
 		name := f.candidates.pop()
 		delete(f.candidate, name)
-		if f.bench.hosts[name] == nil {
+		if f.bench.hosts[name] == nil && f.frozen[name] == nil {
 			hosts = append(hosts, f.bench.enter(name))
 		}
 	}
@@ -73,11 +78,7 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
 	}
-	names, end, err := f.store.waiting(cursor, room, func(host string) bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.bench.hosts[host] != nil
-	})
+	names, last, end, err := f.store.waiting(cursor, room, f.kept)
 	if err != nil {
 		return nil, err
 	}
@@ -85,35 +86,52 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 	defer f.mu.Unlock()
 	switch {
 	case len(names) > 0:
-		f.cursor = names[len(names)-1]
+		f.cursor, f.found = last, true
 		for _, name := range names {
-			if f.bench.hosts[name] == nil {
+			if f.bench.hosts[name] == nil && f.frozen[name] == nil {
 				hosts = append(hosts, f.bench.enter(name))
 			}
 		}
 		if len(hosts) == 0 {
 			signal(f.hungry) // they came in by themselves meanwhile: look on
 		}
-	case end && cursor == "":
-		// A whole round in one look, and nobody waits: what comes now is told by offered.
-		f.scan, f.wrapped = false, true
+	case end && !f.found:
+		// A whole round, and nobody waits: what comes now is told by offered.
+		f.scan, f.wrapped, f.cursor = false, true, ""
 		signal(f.quiet)
+	case end && !f.useful:
+		// A whole round, and all wait: another now would only send one sleeper back for the next.
+		f.wrapped, f.cursor, f.found = true, "", false
 	case end:
-		f.cursor = ""
+		f.cursor, f.found, f.useful = "", false, false
 		signal(f.hungry)
 	default:
-		signal(f.hungry) // only hosts of the bench so far: look on
+		f.cursor = last
+		signal(f.hungry) // only hosts of the bench, or of others, so far: look on
 	}
 	return hosts, nil
 }
 
-// evictSleepers makes room on a full bench: hosts that wait for longer than a minute can do so on disk. It looks at a
-// bounded number of hosts. It needs mu held.
+// kept says that a host with pending URLs on disk is not waiting there for a place.
+func (f *Frontier) kept(host string) bool {
+	f.mu.Lock()
+	here, away := f.bench.hosts[host] != nil || f.frozen[host] != nil, f.away.has(host)
+	f.mu.Unlock()
+	if here || !away {
+		return here
+	}
+	rec, _, err := f.store.record(host)
+	return err == nil && rec.hold != Own
+}
+
+// evictSleepers makes room on a full bench: hosts that have long to wait can do so on disk. Those whose pages wait, not
+// they themselves, stay: the disk does not know of that. It looks at a bounded number of hosts. It needs mu held.
 func (f *Frontier) evictSleepers(now time.Time) {
 	looked := 0
 	for _, h := range f.bench.hosts {
-		if due, ok := h.due(); ok && due.Sub(now) > time.Minute && f.bench.evictable(h) {
-			f.evict(h, now)
+		if _, ok := h.due(); ok && h.notBefore.Sub(now) > longSleep && f.bench.evictable(h) {
+			f.bench.leave(h, now)
+			f.scan, f.found = true, true // but not at once: it has long to wait
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -125,9 +143,17 @@ func (f *Frontier) evictSleepers(now time.Time) {
 func (f *Frontier) activate(hosts []*host) error {
 	now := time.Now()
 	for _, h := range hosts {
-		r := &request{host: h.name, load: true}
-		if err := f.ledger.do(context.Background(), r); err != nil {
-			return fmt.Errorf("load host %s: %w", h.name, err)
+		r, err := f.load(h)
+		if err != nil {
+			return err
+		}
+		if r.rec.hold != Own { // it leaves as it came
+			f.mu.Lock()
+			h.frozen = true
+			f.bench.loadedHost(h, r.rec, now)
+			f.dispatch(now)
+			f.mu.Unlock()
+			continue
 		}
 		reason, until := f.deps.Blocked(h.name), time.Time{}
 		if reason == "" && r.rec.endedUntil.After(now) {
@@ -140,12 +166,27 @@ func (f *Frontier) activate(hosts []*host) error {
 		} else if err := f.read(h, r.rec.partial); err != nil {
 			return err
 		}
-		f.mu.Lock()
-		f.bench.loadedHost(h, r.rec, now)
-		f.dispatch(now)
-		f.mu.Unlock()
+		f.admitHost(h, r.rec)
 	}
 	return nil
+}
+
+// load asks the ledger for the record of a host, and lets it clear up after a hand-off.
+func (f *Frontier) load(h *host) (*request, error) {
+	for {
+		r := &request{host: h.name, load: true}
+		if err := f.ledger.do(context.Background(), r); err != nil {
+			return nil, fmt.Errorf("load host %s: %w", h.name, err)
+		}
+		if r.rec.hold != Own || !r.rec.loose {
+			return r, nil
+		}
+		r = &request{host: h.name, alone: true}
+		r.op = func(l *ledger, b *batch) error { return l.decideReconcile(b, h.name) }
+		if err := f.ledger.do(context.Background(), r); err != nil {
+			return nil, fmt.Errorf("load host %s: %w", h.name, err)
+		}
+	}
 }
 
 // read fills a host's window from disk. The host is marked as reading, so that nobody else touches its window.

@@ -88,6 +88,9 @@ func testRecord() record {
 	r.mark(9, 3, 10)
 	r.mark(9, 4, 10)
 	r.mark(1<<50, 127, 128)
+	r.hold, r.loose, r.tracked = Leaving, true, true
+	r.digest = Digest{Accepted: 400, Done: 307, AcceptedXor: 1<<64 - 1, DoneXor: 5}
+	r.failures = 4
 	return r
 }
 
@@ -101,6 +104,40 @@ func TestRecordRoundTrip(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got, sameRecord); d != "" {
 			t.Error(d)
+		}
+	}
+}
+
+// A clock that was never set stands near the year 1970: what is written of it can be read.
+func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
+	r := record{lastRequest: time.UnixMilli(5).Add(-time.Hour), done: 3}
+	if got, err := decodeRecord("h", r.append(nil)); err != nil || got.done != 3 || !got.lastRequest.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Records of version 1 are those of a lone node: all its hosts are Own.
+func TestRecordVersion1(t *testing.T) {
+	want := testRecord()
+	want.hold, want.loose, want.tracked, want.digest, want.failures = Own, false, false, Digest{}, 0
+	b := want.append(nil)
+	b = b[:len(b)-3] // hold, flags and failures
+	b[0] = 1
+	got, err := decodeRecord("h", b)
+	if d := cmp.Diff(want, got, sameRecord); d != "" || err != nil {
+		t.Errorf("%v, %s", err, d)
+	}
+	for name, b := range map[string][]byte{
+		"a version to come":  append([]byte{4}, b[1:]...),
+		"no hold":            append([]byte{2}, b[1:]...),
+		"a hold to come":     append(append([]byte{2}, b[1:]...), byte(holds), 0),
+		"a flag to come":     append(append([]byte{2}, b[1:]...), 0, 4),
+		"no digest":          append(append([]byte{2}, b[1:]...), 0, recordTracked),
+		"more than a record": append(append([]byte{2}, b[1:]...), 0, 0, 0),
+		"no failures":        append(append([]byte{3}, b[1:]...), 0, 0),
+	} {
+		if _, err := decodeRecord("h", b); err == nil {
+			t.Errorf("%s was read", name)
 		}
 	}
 }

@@ -8,8 +8,9 @@ import (
 
 // Config is what the frontier may use, and how it chooses. All sizes are bounds on memory or disk, not goals.
 type Config struct {
-	// FilterMiB is the memory of the seen filter, in MiB. 32 tell 20 million URLs apart with one needless look at
-	// the disk in 500 new URLs; a full filter costs looks, never a URL.
+	// FilterMiB is the memory of the seen filter, in MiB, once there are more than half a million URLs, which take 10 MiB at
+	// most. 32 tell 20 million URLs apart with one needless look at the disk in 500 new URLs; a full filter costs looks,
+	// never a URL.
 	FilterMiB int `toml:"filter_mib"`
 	// SetsMiB bounds the exact seen sets of hosts kept in memory, in MiB. More saves reading them again for hosts
 	// that many pages link to.
@@ -35,6 +36,10 @@ type Config struct {
 	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
 	// until there is room again.
 	MinFreeMiB int `toml:"min_free_mib"`
+	// Leases says that a server is asked only while it is lent to this node (Lend).
+	Leases bool `toml:"-"`
+	// Errands is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
+	Errands int `toml:"-"`
 	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
 	AssignedShare float64 `toml:"assigned_share"`
 	// EstimateShare is the probability that the next URL is an estimate for a peer, where there is one.
@@ -56,6 +61,7 @@ func Default() Config {
 		HostBudget:    1_000,
 		MaxHostURLs:   200_000,
 		MinFreeMiB:    512,
+		Errands:       1_000,
 		AssignedShare: 0.8,
 		EstimateShare: 0.1,
 		WaitShare:     0,
@@ -77,6 +83,7 @@ func (c Config) Validate() error {
 		{"host_budget", c.HostBudget, 1, 1 << 30},
 		{"max_host_urls", c.MaxHostURLs, 0, 1 << 30},
 		{"min_free_mib", c.MinFreeMiB, 0, 1 << 30},
+		{"errands", c.Errands, 0, 1 << 20},
 	} {
 		if v.got < v.low || v.got > v.top {
 			return fmt.Errorf("%s: %d is not between %d and %d", v.key, v.got, v.low, v.top)

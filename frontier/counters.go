@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"maps"
+	"strings"
 	"sync"
 )
 
@@ -12,14 +13,20 @@ type counters struct {
 	t Totals
 }
 
-// Totals are the frontier's books: accepted + what was pending at start = done + failed + dropped + pending.
+// Totals are the frontier's books: accepted + what was pending at start + arrived = done + failed + dropped + left +
+// pending. What is held for others is apart.
 type Totals struct {
 	Accepted  uint64 `json:"accepted"`
 	Duplicate uint64 `json:"duplicate"`
 	Done      uint64 `json:"done"`
 	Failed    uint64 `json:"failed"`
 	Dropped   uint64 `json:"dropped"`
-	// Pending is the number of URLs on disk that are not done.
+	// Arrived and Left are the pending URLs that came and went with their hosts.
+	Arrived uint64 `json:"arrived"`
+	Left    uint64 `json:"left"`
+	// Held is the number of pending URLs of hosts that are not held as Own.
+	Held int64 `json:"held"`
+	// Pending is the number of URLs on disk that are not done, of hosts held as Own.
 	Pending int64 `json:"pending"`
 	// AtStart is how many of them were there when the process started.
 	AtStart int64 `json:"at_start"`
@@ -63,10 +70,17 @@ func (c *counters) ended(e Ending, reason string, n int) {
 	c.reason(reason, n)
 }
 
+// maxReasons bounds the reasons that are told apart. Some name an address or a rule after a colon, and the web brings ever
+// new ones: from then on those are counted by what stands before it.
+const maxReasons = 500
+
 // reason needs mu held.
 func (c *counters) reason(reason string, n int) {
 	if c.t.Reasons == nil {
 		c.t.Reasons = make(map[string]uint64)
+	}
+	if _, ok := c.t.Reasons[reason]; !ok && len(c.t.Reasons) >= maxReasons {
+		reason, _, _ = strings.Cut(reason, ":")
 	}
 	c.t.Reasons[reason] += uint64(n)
 }
@@ -79,8 +93,49 @@ func (c *counters) totals() Totals {
 	return t
 }
 
-func (c *counters) start(pending int64) {
+func (c *counters) start(pending, held int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.t.Pending, c.t.AtStart = pending, pending
+	c.t.Pending, c.t.AtStart, c.t.Held = pending, pending, held
+}
+
+// hold counts n pending URLs of a host whose hold changes.
+func (c *counters) hold(from, to Hold, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case from == Own && to != Own:
+		c.t.Left += n
+		c.t.Pending -= int64(n)
+		c.t.Held += int64(n)
+	case from != Own && to == Own:
+		c.t.Arrived += n
+		c.t.Pending += int64(n)
+		c.t.Held -= int64(n)
+	}
+}
+
+// imported counts URLs that came pending, and some pending here that are done elsewhere.
+func (c *counters) imported(h Hold, added, ended int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h != Own {
+		c.t.Held += int64(added) - int64(ended)
+		return
+	}
+	c.t.Arrived += uint64(added)
+	c.t.Left += uint64(ended)
+	c.t.Pending += int64(added) - int64(ended)
+}
+
+// removed counts pending URLs that went with their host.
+func (c *counters) removed(h Hold, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h != Own {
+		c.t.Held -= int64(n)
+		return
+	}
+	c.t.Left += n
+	c.t.Pending -= int64(n)
 }

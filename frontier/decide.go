@@ -3,7 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -24,6 +24,7 @@ type hostState struct {
 	crawlDelay             time.Duration
 	level                  uint8
 	robotsUntil            [2]time.Time
+	failures               uint8
 }
 
 // dropped gives up all pending URLs of a host.
@@ -48,15 +49,21 @@ func (l *ledger) decide(b *batch, r *request) error {
 	case r.drop != nil:
 		return l.decideDrop(b, r)
 	case r.load:
-		h, err := l.hosts.get(l.store, r.host)
+		h, err := l.entry(b, r.host)
 		if err != nil {
 			return err
 		}
 		r.rec = h.rec.clone()
 		return nil
+	case r.op != nil:
+		return r.op(l, b)
 	}
 	if err := l.decideAdds(b, r); err != nil {
 		return err
+	}
+	if r.holdBack && slices.Contains(r.verdict, NotOwn) {
+		r.heldBack = true
+		return nil
 	}
 	if r.robots != nil {
 		if err := b.txn.Set(robotsKey(r.host, r.robots.scheme), r.robots.body); err != nil {
@@ -80,6 +87,7 @@ func (l *ledger) decideAdds(b *batch, r *request) error {
 			return err
 		}
 		r.verdict[a.at] = v
+		b.bytes += cost(a.host, a.entry.path)
 		l.count.verdict(v)
 	}
 	b.urls += len(r.adds)
@@ -89,74 +97,130 @@ func (l *ledger) decideAdds(b *batch, r *request) error {
 // admit says whether a URL is new, and if so puts it into the batch.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	hash := a.entry.hash
+	var h *hostEntry
+	if l.marked.has(a.host) {
+		var err error
+		if h, err = l.entry(b, a.host); err != nil {
+			return 0, err
+		}
+		if h.rec.hold != Own {
+			return NotOwn, nil
+		}
+	}
 	if !l.cfg.TrackDepth && l.seen.recent(hash) {
 		return Duplicate, nil
 	}
-	set := l.sets.get(a.host)
-	if l.seen.perhaps(hash) {
-		if set == nil {
-			var err error
-			if set, err = l.loadSet(b, a.host); err != nil {
-				return 0, err
-			}
-		}
-		if depth, ok := set.hashes[hash]; ok {
-			l.seen.remember(hash)
-			if l.cfg.TrackDepth && a.entry.depth < depth {
-				return Duplicate, l.lower(b, set, a)
-			}
-			return Duplicate, nil
-		}
+	set, state, known, err := l.lookup(b, a.host, hash)
+	if err != nil {
+		return 0, err
 	}
-	first, full, err := l.room(b, a.host)
+	if known {
+		l.seen.remember(hash)
+		if l.cfg.TrackDepth && state.deeper(a.entry.depth) {
+			return Duplicate, l.lower(b, set, a)
+		}
+		return Duplicate, nil
+	}
+	set, first, full, err := l.room(b, a.host, set)
 	if err != nil || full {
 		return HostFull, err
 	}
+	l.accept(b, a, set, h, first)
+	return Accepted, nil
+}
+
+// lookup says what is known of a URL, if it is known. The exact set of the host is returned where it is in memory.
+func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state urlState, known bool, err error) {
+	set = l.sets.get(host)
+	if !l.seen.perhaps(hash) {
+		return set, 0, false, nil
+	}
+	if set == nil {
+		if set, err = l.loadSet(b, host); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	state, known = set.hashes[hash]
+	return set, state, known, nil
+}
+
+// accept puts a new URL into the batch. The exact set and the record of its host are nil where they are not at hand.
+func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first bool) {
+	hash := a.entry.hash
 	l.seen.remember(hash)
 	if set != nil {
-		l.sets.add(set, hash, a.entry.depth)
+		l.sets.add(set, hash, pendingAt(a.entry.depth))
+	}
+	own := true
+	if h != nil {
+		own = h.rec.hold == Own
+		if h.rec.tracked {
+			h.rec.digest.accept(hash)
+			b.touched[a.host] = h
+		}
 	}
 	key := builderKey{a.host, a.origin}
 	bl := b.builders[key]
 	if bl == nil {
-		bl = &builder{builderKey: key, first: first}
+		bl = &builder{builderKey: key, first: first && h == nil, away: !own}
 		b.builders[key] = bl
 		b.order = append(b.order, bl)
 	}
 	bl.entries = append(bl.entries, a.entry)
-	return Accepted, nil
+	if l.changed != nil && own {
+		c := b.change(a.host)
+		c.Added = append(c.Added, a.entry.pendingURL())
+	}
+}
+
+// entry is the record of a host with the changes of the batch.
+func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
+	if h := b.touched[host]; h != nil {
+		return h, nil
+	}
+	return l.hosts.get(l.store, host)
 }
 
 // lower notes that a pending URL was found less deep than before.
 func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
-	set.hashes[a.entry.hash] = a.entry.depth
+	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
 	if err := b.txn.Set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth}); err != nil {
 		return fmt.Errorf("write depth at %s: %w", a.host, err)
 	}
 	b.offers = append(b.offers, offered{host: a.host, lowered: true, hash: a.entry.hash, depth: a.entry.depth})
+	if l.changed != nil {
+		h, err := l.entry(b, a.host)
+		if err != nil {
+			return err
+		}
+		if h.rec.hold == Own {
+			c := b.change(a.host)
+			c.Added = append(c.Added, a.entry.pendingURL())
+		}
+	}
 	return nil
 }
 
-// room counts one more URL of a host. It says whether that is the first, and whether the host is full.
-func (l *ledger) room(b *batch, host string) (first, full bool, err error) {
+// room counts one more URL of a host. It says whether that is the first, and whether the host is full. The exact set of
+// the host is nil where it is not in memory; it is returned as it is then.
+func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
 	n := l.seen.count(host, 1)
 	if l.cfg.MaxHostURLs == 0 || n <= uint32(l.cfg.MaxHostURLs) {
-		return n == 1, false, nil
+		return set, n == 1, false, nil
 	}
 	// The sketch may count too many; the set does not.
-	set := l.sets.get(host)
 	if set == nil {
 		if set, err = l.loadSet(b, host); err != nil {
-			return false, false, err
+			return nil, false, false, err
 		}
 	}
-	return false, len(set.hashes) >= l.cfg.MaxHostURLs, nil
+	return set, false, len(set.hashes) >= l.cfg.MaxHostURLs, nil
 }
 
 // loadSet reads the exact seen set of a host: from disk, and from the batch that is not there yet.
 func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	l.settle()
-	h, err := l.hosts.get(l.store, host)
+	h, err := l.entry(b, host)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +228,7 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	for o := range origins {
 		if bl := b.builders[builderKey{host, o}]; bl != nil {
 			for _, e := range bl.entries {
-				l.sets.add(set, e.hash, e.depth)
+				l.sets.add(set, e.hash, pendingAt(e.depth))
 			}
 		}
 	}
@@ -172,7 +236,7 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 		return true, item.Value(func(v []byte) error {
 			entries, err := l.store.codec.open(host, v)
 			for _, e := range entries {
-				l.sets.add(set, e.hash, e.depth)
+				l.sets.add(set, e.hash, pendingAt(e.depth))
 			}
 			return err
 		})
@@ -185,13 +249,13 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 		return nil, err
 	}
 	for hash, depth := range depths {
-		l.sets.add(set, hash, depth)
+		l.sets.add(set, hash, pendingAt(depth))
 	}
 	// What is done comes last: of a half-done block it stands in both.
 	err = l.store.each(hostKey(kindSeen, host), nil, true, func(item *badger.Item) (bool, error) {
 		return true, item.Value(func(v []byte) error {
 			for ; len(v) >= 8; v = v[8:] {
-				l.sets.add(set, binary.LittleEndian.Uint64(v), 0)
+				l.sets.add(set, binary.LittleEndian.Uint64(v), isDone)
 			}
 			return nil
 		})
@@ -200,24 +264,26 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 		return nil, fmt.Errorf("read seen set of %s: %w", host, err)
 	}
 	for _, hash := range h.rec.fresh {
-		l.sets.add(set, hash, 0)
+		l.sets.add(set, hash, isDone)
 	}
 	return set, nil
 }
 
 func (l *ledger) decideFinish(b *batch, r *request) error {
-	h := b.touched[r.host]
-	if h == nil {
-		var err error
-		if h, err = l.hosts.get(l.store, r.host); err != nil {
-			return err
-		}
-		b.touched[r.host] = h
+	h, err := l.entry(b, r.host)
+	if err != nil {
+		return err
 	}
+	b.touched[r.host] = h
+	b.bytes += 3*cost(r.host, "") + 8*maxFresh // block, depth and run
 	f := r.finish
 	rec := &h.rec
+	if l.changed != nil && (r.robots != nil || !f.state.alike(rec)) {
+		b.change(r.host).State = true
+	}
 	rec.lastRequest, rec.notBefore = f.state.lastRequest, f.state.notBefore
 	rec.crawlDelay, rec.level, rec.robotsUntil = f.state.crawlDelay, f.state.level, f.state.robotsUntil
+	rec.failures = f.state.failures
 	p := f.pending
 	if p == nil || p.ref.seq <= h.droppedAt {
 		return nil
@@ -229,7 +295,14 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 	}
 	rec.fresh = append(rec.fresh, p.hash)
 	if set := l.sets.get(r.host); set != nil {
-		set.hashes[p.hash] = 0
+		set.hashes[p.hash] = isDone
+	}
+	if rec.tracked {
+		rec.digest.end(p.hash)
+	}
+	if l.changed != nil {
+		c := b.change(r.host)
+		c.Done = append(c.Done, p.hash)
 	}
 	if p.lowered {
 		if err := b.txn.Delete(depthKey(r.host, p.hash)); err != nil {
@@ -245,66 +318,5 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 		rec.dropped++
 	}
 	l.count.ended(f.verdict, f.reason, 1)
-	return nil
-}
-
-// decideDrop deletes the pending URLs of a host. They are forgotten, not seen: if the host comes back, so do they.
-func (l *ledger) decideDrop(b *batch, r *request) error {
-	l.settle()
-	h, err := l.hosts.get(l.store, r.host)
-	if err != nil {
-		return err
-	}
-	var keys [][]byte
-	n := 0
-	err = l.store.each(hostKey(kindPending, r.host), nil, false, func(item *badger.Item) (bool, error) {
-		_, rest, err := splitKey(item.Key())
-		if err != nil {
-			return false, err
-		}
-		_, seq, err := splitPending(rest)
-		if err != nil {
-			return false, err
-		}
-		n += int(item.UserMeta())
-		if done := h.rec.find(seq); done != nil {
-			n -= done.count()
-		}
-		keys = append(keys, item.KeyCopy(nil))
-		return true, nil
-	})
-	if err != nil {
-		return fmt.Errorf("drop pending URLs of %s: %w", r.host, err)
-	}
-	depths, err := l.store.depths(r.host)
-	if err != nil {
-		return err
-	}
-	for hash := range depths {
-		keys = append(keys, depthKey(r.host, hash))
-	}
-	batch := l.store.db.NewWriteBatch()
-	defer batch.Cancel()
-	for _, key := range keys {
-		if err := batch.Delete(key); err != nil {
-			return fmt.Errorf("drop pending URLs of %s: %w", r.host, err)
-		}
-	}
-	if err := batch.Flush(); err != nil {
-		return fmt.Errorf("drop pending URLs of %s: %w", r.host, err)
-	}
-	// The done URLs of half-done blocks are in fresh and in runs already.
-	h.rec.partial = nil
-	h.rec.dropped += uint64(n)
-	h.rec.endedUntil, h.rec.endReason = r.drop.until, strings.ToValidUTF8(r.drop.reason, "")
-	if len(h.rec.endReason) > maxEndReason {
-		h.rec.endReason = h.rec.endReason[:maxEndReason]
-	}
-	l.sets.forget(r.host)
-	h.droppedAt = l.seq
-	b.touched[r.host] = h
-	b.offers = append(b.offers, offered{host: r.host, droppedAt: l.seq})
-	r.dropN = n
-	l.count.ended(Dropped, r.drop.reason, n)
 	return nil
 }

@@ -10,12 +10,17 @@ import (
 // Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: a crash in
 // between repeats the download and loses nothing. The context bounds the wait, not the write.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
+	task.lapse.end()
+	if task.errand {
+		return f.finishErrand(ctx, task, out)
+	}
 	var res Finished
 	f.mu.Lock()
 	f.ending++
 	defer f.written()
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
+	h.ending++
 	if p := task.pending; p != nil && h.depths != nil {
 		if _, ok := h.depths[p.hash]; ok { // found less deep while it was under way
 			delete(h.depths, p.hash)
@@ -26,23 +31,41 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = &robotsRecord{scheme: task.scheme, body: out.Robots.Body}
 	}
+	if p := task.pending; e.ending != Again && p != nil && p.ref.seq > h.droppedAt {
+		last.finish.pending = p
+	}
 	f.mu.Unlock()
 	f.ledger.count.known(out.Known)
-	if e.ending != Again {
-		last.finish.pending = task.pending
-	}
 
-	err := f.finish(ctx, out, last, &res)
-	f.resume(h)
-	if err != nil {
+	// The host stays until all is written: nobody takes it up again with less.
+	defer f.resume(h)
+	if err := f.finish(ctx, out, last, &res); err != nil {
+		if errors.Is(err, errNotPassedOn) && last.finish.pending != nil {
+			f.putBack(h, *task.pending)
+		}
 		return res, fmt.Errorf("end %s: %w", task.URL, err)
 	}
 	res.Ending, res.NextAttempt = e.ending, e.again
-	if e.giveUp {
-		res.GaveUp = true
-		res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
+	if !e.giveUp {
+		return res, nil
 	}
+	res.GaveUp = true
+	var err error
+	res.Dropped, err = f.giveUp(ctx, h.name, out.Reason, time.Now().Add(f.bench.rules.EndedFor))
 	return res, err
+}
+
+// errNotPassedOn says that Outcome.Elsewhere went wrong.
+var errNotPassedOn = errors.New("links of hosts that are elsewhere were not passed on")
+
+// putBack lets a URL wait that has ended for the bench but not on disk.
+func (f *Frontier) putBack(h *host, p pending) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.ref.seq > h.droppedAt {
+		p.retryAt = time.Now().Add(f.bench.rules.BackoffMin)
+		h.delay(p)
+	}
 }
 
 // written ends a call that counted itself in ending: until then the frontier is not idle, though no task is out.
@@ -57,30 +80,52 @@ func (f *Frontier) written() {
 // finish writes the links of an outcome and then, with the last of them, the end of its URL.
 func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *Finished) error {
 	for links := out.Links; ; {
-		n := min(len(links), maxRequestURLs)
-		r := &request{adds: additions(links[:n])}
-		if links = links[n:]; len(links) == 0 {
-			last.adds = r.adds
-			r = last
-			if len(r.adds) == 0 && r.finish.pending == nil && r.robots == nil && out.Trouble == NoTrouble {
+		n := portion(links)
+		offered := links[:n]
+		r, adds := last, additions(offered)
+		if links = links[n:]; len(links) > 0 {
+			r = &request{adds: adds}
+		} else {
+			r.adds, r.holdBack = adds, out.Elsewhere != nil && r.finish != nil
+			if len(r.adds) == 0 && (r.finish == nil || r.finish.pending == nil) && r.robots == nil && out.Trouble == NoTrouble {
 				return nil // nothing to remember
 			}
 		}
 		if err := f.ledger.do(ctx, r); err != nil {
 			return err
 		}
-		for _, v := range r.verdict {
-			switch v {
-			case Accepted:
-				res.Accepted++
-			case Duplicate:
-				res.Duplicate++
-			default:
-				res.Refused++
+		before := len(res.NotOwn)
+		res.count(offered, r.verdict)
+		if away := res.NotOwn[before:]; len(away) > 0 && out.Elsewhere != nil {
+			if err := out.Elsewhere(ctx, away); err != nil {
+				return fmt.Errorf("%w: %w", errNotPassedOn, err)
 			}
 		}
-		if r == last {
+		switch {
+		case r != last:
+		case r.heldBack:
+			end := *last // the links are where they belong: now the end of the URL
+			end.adds, end.verdict, end.holdBack, end.heldBack = nil, nil, false, false
+			return f.ledger.do(ctx, &end)
+		default:
 			return nil
+		}
+	}
+}
+
+// count adds the answers to some links.
+func (r *Finished) count(links []Link, verdicts []Verdict) {
+	for i, v := range verdicts {
+		switch v {
+		case Accepted:
+			r.Accepted++
+		case Duplicate:
+			r.Duplicate++
+		case NotOwn:
+			r.NotOwn = append(r.NotOwn, links[i])
+			r.Refused++
+		default:
+			r.Refused++
 		}
 	}
 }
@@ -90,6 +135,7 @@ func (f *Frontier) resume(h *host) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
+	h.ending--
 	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0) &&
 		f.bench.evictable(h) {
 		f.evict(h, now)
@@ -102,7 +148,7 @@ func (f *Frontier) resume(h *host) {
 // evict sends a host back to the disk. It needs mu held.
 func (f *Frontier) evict(h *host, now time.Time) {
 	f.bench.leave(h, now)
-	f.scan, f.wrapped = true, false
+	f.rescan()
 }
 
 // DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.
@@ -140,5 +186,9 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 
 // RobotsBody returns the robots.txt kept for a host and scheme, nil if there is none.
 func (f *Frontier) RobotsBody(host, scheme string) ([]byte, error) {
+	if !f.store.enter() {
+		return nil, ErrClosed
+	}
+	defer f.store.exit()
 	return f.store.get(robotsKey(host, scheme))
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,18 @@ type Deps struct {
 	Rand *rand.Rand
 	// Event tells of what the frontier did by itself. It must not block.
 	Event func(Event)
+	// Changed, if set, is told of what each commit changed at hosts held as Own, in the order of the commits and before
+	// those who asked for the changes are answered. It must not block, nor call the frontier.
+	Changed func([]Change)
+	// Wanted, if set, is told of a server that has something to be asked for and is not lent to this node: once, until the
+	// next Lend or the end of a lease. It must not block.
+	Wanted func(netip.Addr)
+	// Wait, if set, says why a host must not be crawled now, or "": asked when a host enters the workbench and by Review.
+	// It must not block, nor call the frontier.
+	Wait func(host string) string
+	// Slowed, if set, is the factor (1 or more) by which the spacing of a server's requests grows, because it is
+	// overloaded. It must not block, nor call the frontier.
+	Slowed func(netip.Addr) float64
 }
 
 // Event is something that the frontier did by itself.
@@ -49,24 +62,35 @@ type Frontier struct {
 	deps   Deps
 	store  *store
 	ledger *ledger
-	quiet  chan struct{}
-	kick   chan struct{}
-	hungry chan struct{}
-	dry    chan struct{}
+
+	waitMille atomic.Int64 // chance of a fetcher to wait, by SetPace
+	quiet     chan struct{}
+	kick      chan struct{}
+	hungry    chan struct{}
+	dry       chan struct{}
+	// reviewing is held by Review. It stands above mu.
+	reviewing sync.Mutex
 
 	// mu guards what follows. It is never held across I/O.
 	mu         sync.Mutex
 	bench      *workbench
 	waiters    fifo[*waiter]
+	craving    bool // a fetcher got an errand where no host was ready
 	resolvers  fifo[*resolver]
 	candidates fifo[string]        // hosts with URLs on disk that could enter the bench
 	candidate  map[string]struct{} // the same as a set
 	scan       bool                // hosts wait on disk that are not candidates
 	cursor     string              // the last host that the scan looked at
-	wrapped    bool                // the scan found nobody since it last began at the front
+	found      bool                // somebody waits on disk, or may, since the scan began at the front
+	useful     bool                // somebody came in since the scan began at the front who need not wait on
+	wrapped    bool                // the scan found nobody, or none but sleepers, since it last began at the front
 	clockAt    time.Time           // when the clock wakes next
 	ending     int                 // calls whose changes the bench knows and the disk does not yet
 	paused     string              // why nothing is taken, "" when it is
+	reviews    uint64              // counts calls of Review
+	takers     []*taker
+	away       marks                // hosts not held as Own
+	frozen     map[string]*freezing // hosts that must not enter the bench
 }
 
 type waiter struct {
@@ -109,15 +133,17 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	}
 	f := &Frontier{
 		cfg: cfg, deps: deps, store: s,
-		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
+		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes, slowed: deps.Slowed}, deps.Rand),
 		candidate: make(map[string]struct{}),
+		frozen:    make(map[string]*freezing),
 		quiet:     make(chan struct{}, 1),
 		kick:      make(chan struct{}, 1),
 		hungry:    make(chan struct{}, 1),
 		dry:       make(chan struct{}, 1),
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
-	if err := f.ledger.recover(); err != nil {
+	f.ledger.changed = deps.Changed
+	if f.away, err = f.ledger.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w: %w", dir, ErrDamaged, err), s.close())
 	}
 	if f.ledger.count.totals().Pending > 0 {
@@ -160,7 +186,7 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	}
 	verdicts := make([]Verdict, 0, len(links))
 	for len(links) > 0 {
-		n := min(len(links), maxRequestURLs)
+		n := portion(links)
 		r := &request{adds: additions(links[:n])}
 		if err := f.ledger.do(ctx, r); err != nil {
 			return verdicts, fmt.Errorf("add %d URLs: %w", n, err)
@@ -171,8 +197,33 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// maxRequestURLs bounds a request to the ledger, and so a transaction.
-const maxRequestURLs = 500
+// Bounds on a request to the ledger, and so on a transaction: URLs, and bytes as the store counts them. A batch that is not
+// full yet and one more request fit into the smallest transaction, 15 % of 4 MiB.
+const (
+	maxRequestURLs  = 500
+	maxRequestBytes = 200 << 10
+	maxBatchBytes   = 2 * maxRequestBytes
+)
+
+// cost is what an entry counts to the store at most, in bytes, with what it holds of a path.
+func cost(host, path string) int { return len(host) + len(path) + 32 }
+
+// recordCost is what a record counts at most: values above 255 bytes count as pointers.
+const recordCost = 3 + 260 + 255 + 12
+
+// portion is how many of the links go into one request: 0 only where there is none.
+func portion(links []Link) int {
+	size := 0
+	for n := range min(len(links), maxRequestURLs) {
+		if n == 0 || links[n].URL.Host != links[n-1].URL.Host {
+			size += recordCost
+		}
+		if size += cost(links[n].URL.Host, links[n].URL.Path); size > maxRequestBytes && n > 0 {
+			return n
+		}
+	}
+	return min(len(links), maxRequestURLs)
+}
 
 func additions(links []Link) []addition {
 	adds := make([]addition, len(links))
@@ -225,11 +276,12 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 
 // chance lets a fetcher wait before it takes, with the configured probability.
 func (f *Frontier) chance(ctx context.Context) error {
-	if f.cfg.WaitShare == 0 {
+	share := f.waitShare()
+	if share == 0 {
 		return ctx.Err()
 	}
 	f.mu.Lock()
-	wait := f.deps.Rand.Float64() < f.cfg.WaitShare
+	wait := f.deps.Rand.Float64() < share
 	f.mu.Unlock()
 	if !wait {
 		return ctx.Err()
@@ -249,7 +301,13 @@ func (f *Frontier) take(now time.Time) *Task {
 	if f.paused != "" {
 		return nil
 	}
-	return f.bench.take(now)
+	task := f.bench.take(now)
+	if task != nil && task.errand && !f.bench.anyReady() {
+		// Whoever works for others only, because no host here is ready, starves as well.
+		f.craving = true
+		signal(f.hungry)
+	}
+	return task
 }
 
 // dispatch serves those who wait, after anything that may have made a task ready. It needs mu held.
@@ -280,11 +338,15 @@ func (f *Frontier) dispatch(now time.Time) {
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
-	if due, ok := f.bench.nextDue(); ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
+	f.serveTakers(now)
+	if due, ok := f.bench.nextWake(); ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
 		f.clockAt = due
 		signal(f.kick)
 	}
-	if f.bench.inFlight == 0 && f.bench.resolving == 0 {
+	if len(f.bench.wants)+len(f.bench.lapsed) > 0 {
+		signal(f.kick)
+	}
+	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.errands.out == 0 {
 		signal(f.quiet)
 	}
 }
@@ -315,6 +377,7 @@ func (f *Frontier) runClock(stop <-chan struct{}) error {
 			timer.Reset(f.clockAt.Sub(now))
 		}
 		f.mu.Unlock()
+		f.tell()
 	}
 }
 
@@ -331,11 +394,14 @@ func (f *Frontier) offered(offers []offered) {
 	if len(offers) == 0 {
 		return
 	}
+	fences, review := f.askFences(offers)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, o := range offers {
 		switch {
+		case o.hold != nil:
+			f.held(o.host, *o.hold, now)
 		case o.lowered:
 			if h := f.bench.hosts[o.host]; h != nil {
 				h.lower(o.hash, o.depth)
@@ -348,9 +414,12 @@ func (f *Frontier) offered(offers []offered) {
 				}
 			}
 		case f.bench.offer(o, now):
-		case o.first && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 && f.deps.Blocked(o.host) == "":
+		case o.away:
+		case o.first && f.frozen[o.host] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 &&
+			(f.deps.Wait == nil || review == f.reviews) && f.deps.Blocked(o.host) == "":
 			// A host that nobody knows needs no look at the disk.
 			h := f.bench.enter(o.host)
+			h.fence = fences[o.host]
 			h.take(o.ref, cloned(o.entries))
 			f.bench.loadedHost(h, record{}, now)
 		default:
@@ -366,7 +435,7 @@ func (f *Frontier) nominate(name string) {
 		return
 	}
 	if len(f.candidate) >= maxCandidates {
-		f.scan, f.wrapped = true, false
+		f.rescan()
 		return
 	}
 	f.candidate[name] = struct{}{}
@@ -376,89 +445,5 @@ func (f *Frontier) nominate(name string) {
 	}
 }
 
-// Unplaced is a host whose name is to be resolved.
-type Unplaced struct {
-	// Name is a host name or an address, without port.
-	Name string
-	// Host is the host that needs it.
-	Host string
-	host *host
-}
-
-// Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
-// is answered by Place or by Lost.
-func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
-	f.mu.Lock()
-	h := f.bench.nextUnresolved(time.Now())
-	if h == nil {
-		r := &resolver{host: make(chan *host, 1)}
-		f.resolvers.push(r)
-		f.mu.Unlock()
-		select {
-		case h = <-r.host:
-		case <-f.ledger.closed:
-		case <-ctx.Done():
-		}
-		f.mu.Lock()
-		r.gone = true
-		if h == nil {
-			select {
-			case h = <-r.host:
-			default:
-				f.mu.Unlock()
-				if err := ctx.Err(); err != nil {
-					return Unplaced{}, err
-				}
-				return Unplaced{}, ErrClosed
-			}
-		}
-	}
-	defer f.mu.Unlock()
-	return Unplaced{Name: h.dialName(), Host: h.name, host: h}, nil
-}
-
-// Place tells where a host is: its addresses, for how long, and how long it took to find out.
-func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	u.host.resolveTook = took
-	f.bench.placeHost(u.host, addrs, ttl, now)
-	f.dispatch(now)
-}
-
-// Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
-// were dropped is returned. Unless it lasts, URLs that are offered later are taken again.
-func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
-	until := time.Time{}
-	if lasts {
-		until = time.Now().Add(f.bench.rules.EndedFor)
-	}
-	f.mu.Lock()
-	f.ending++
-	f.mu.Unlock()
-	defer f.written()
-	n, err := f.giveUp(ctx, u.Host, reason, until)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	f.bench.lostHost(u.host, reason, true, now)
-	f.dispatch(now)
-	return n, err
-}
-
-// Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
-// URLs dropped is returned. A failure of this node itself is not held against the host.
-func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours bool) (dropped int, err error) {
-	f.mu.Lock()
-	f.ending++
-	defer f.written()
-	now := time.Now()
-	giveUp := f.bench.lostHost(u.host, reason, ours, now)
-	f.dispatch(now)
-	f.mu.Unlock()
-	if !giveUp {
-		return 0, nil
-	}
-	return f.giveUp(ctx, u.Host, reason, now.Add(f.bench.rules.EndedFor))
-}
+// rescan notes that a host waits on disk that is no candidate. It needs mu held.
+func (f *Frontier) rescan() { f.scan, f.wrapped, f.found = true, false, true }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +26,8 @@ type web struct {
 	answer func(task *Task) Outcome
 	// took is how long a request takes.
 	took time.Duration
+	// patience is beyond which wait the crawl ends; 0 is a minute.
+	patience time.Duration
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -82,7 +86,7 @@ func (w *web) crawl(dir string, cfg Config, polite Politeness, fetchers int, see
 			case <-f.Quiet():
 			case <-time.After(time.Second):
 			}
-			if idle, _ := f.Idle(time.Minute); idle {
+			if idle, _ := f.Idle(max(w.patience, time.Minute)); idle {
 				end()
 			}
 		}
@@ -309,6 +313,57 @@ func TestHostFull(t *testing.T) {
 	})
 }
 
+// Pages that name many hosts, each as long as a name may be, fit into the transactions of the smallest store.
+func TestManyLongHostsAtOnce(t *testing.T) {
+	for _, tracked := range []bool{false, true} {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		label := strings.Repeat("x", 60) + "."
+		var adding sync.WaitGroup
+		for k := range 8 {
+			adding.Go(func() {
+				var links []Link
+				for i := range 500 {
+					link := page(fmt.Sprintf("%sh%d-%d.test", strings.Repeat(label, 3), k, i), i)
+					link.URL.Path += strings.Repeat("y", 180)
+					links = append(links, link)
+					if tracked {
+						if err := l.SetHold(t.Context(), link.URL.Host, Own); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+				verdicts, err := l.Add(t.Context(), links)
+				if err != nil || !allAre(verdicts, Accepted) {
+					t.Errorf("%d verdicts, %v", len(verdicts), err)
+				}
+			})
+		}
+		adding.Wait()
+		l.stop()
+	}
+}
+
+// A URL whose host had to be counted exactly is in the set that was read for that: it is not accepted again.
+func TestAcceptedOnceWhereTheHostIsCounted(t *testing.T) {
+	cfg, polite := testConfig()
+	cfg.MaxHostURLs, cfg.TrackDepth = 3, true
+	l := begin(t, "", cfg, polite, Deps{})
+	l.add(pages("h1.test", 0, 3)...)
+	if _, err := l.DropHost(t.Context(), "h1.test", "to be counted"); err != nil {
+		t.Fatal(err)
+	}
+	want := []Verdict{Accepted, Duplicate, Accepted, Accepted, HostFull, Duplicate}
+	var got []Verdict
+	for _, i := range []int{10, 10, 11, 12, 13, 12} {
+		got = append(got, l.add(page("h1.test", i))...)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("verdicts %v, want %v", got, want)
+	}
+}
+
 func TestDroppedHostIsForgottenAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
@@ -336,10 +391,8 @@ func TestDroppedHostIsForgottenAndComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, v := range verdicts {
-			if v != Accepted && v != Duplicate {
-				t.Errorf("verdict %v", v)
-			}
+		if !allAre(verdicts, Accepted) {
+			t.Errorf("verdicts %v", verdicts)
 		}
 		cancel()
 		run.Wait()

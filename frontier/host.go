@@ -41,6 +41,10 @@ type host struct {
 	// delayed are URLs that wait for another try, in order of time.
 	delayed  []pending
 	inFlight int
+	ending   int           // calls that write what became of it: until then the disk is behind
+	fence    string        // why it must not be crawled now, "" when it may
+	frozen   bool          // it leaves as soon as nothing of it is under way
+	gone     chan struct{} // if set, closed when it leaves
 	queued   [origins]bool // stands in its server's queue
 	sleeping bool          // stands in its server's heap, or in that of the unplaced
 
@@ -48,6 +52,7 @@ type host struct {
 	placedName  string // what was resolved for it
 	placedUntil time.Time
 	addrs       []netip.Addr // what the name resolved to; the server is one of them
+	reservedAt  netip.Addr   // the reserved server that it left for its robots.txt
 	resolveTook time.Duration
 	wake        time.Time // key in the heap it sleeps in
 	heapIndex   int
@@ -88,7 +93,7 @@ func (h *host) dialName() string {
 
 func (h *host) state() hostState {
 	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay(),
-		level: h.level, robotsUntil: h.robotsUntil}
+		level: h.level, robotsUntil: h.robotsUntil, failures: uint8(min(h.failures, 255))}
 }
 
 // crawlDelay is the larger of what the host's two robots.txt ask for: it is one host, and mostly one server.
@@ -202,6 +207,11 @@ type server struct {
 	due      time.Time     // key in the timer
 	timed    bool
 	timerAt  int
+	last     time.Time // the end of the last request that is remembered
+	lease    *lease    // nil without one
+	told     bool      // that it is wanted, since the lease began or ended
+	out      []*Task   // with leases, the tasks that are out
+	reserved bool      // its tasks are for takeHost only
 }
 
 func (s *server) queuedHosts() int {

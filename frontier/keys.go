@@ -21,6 +21,10 @@ import (
 //	kind 'd'  + hash (8 bytes): a smaller depth found for a pending URL → 1 byte
 //	kind 'r'  + scheme (1 byte, 0 http, 1 https): robots.txt   → opaque to the frontier
 //
+// Beside the hosts stands what other rooms of the node keep here (Shelf):
+//
+//	version | kind 'o' | table (1 byte) | key                  → opaque to the frontier
+//
 // One key stands alone: version | 'm' is the version of the whole layout and the name of the node that wrote it.
 const keyVersion = 1
 
@@ -30,6 +34,7 @@ const (
 	kindSeen    = 's'
 	kindDepth   = 'd'
 	kindRobots  = 'r'
+	kindShelf   = 'o'
 	kindMeta    = 'm'
 )
 
@@ -60,6 +65,10 @@ func depthKey(host string, hash uint64) []byte {
 
 func robotsKey(host, scheme string) []byte {
 	return append(hostKey(kindRobots, host), byte(schemeIndex(scheme)))
+}
+
+func shelfKey(table byte, key []byte) []byte {
+	return append([]byte{keyVersion, kindShelf, table}, key...)
 }
 
 // splitKey takes a key of one of the host kinds apart: the host, and what follows its zero byte.

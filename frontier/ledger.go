@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -22,30 +23,39 @@ type ledger struct {
 	seen     *seen
 	sets     *sets
 	hosts    *hostCache
+	marked   marks // hosts not held as Own, and those whose digest is kept
 	seq      uint64
 	requests chan *request
 	commits  chan *batch
 	closed   chan struct{}
 	// offer tells the workbench of committed blocks, in order.
 	offer func([]offered)
-	count counters
+	// changed, if not nil, is told of committed changes of hosts held as Own, in order.
+	changed func([]Change)
+	count   counters
 	// failure is the first commit that went wrong: from then on nothing is accepted.
 	failure atomic.Pointer[error]
 }
 
 // request is what a caller wants written, and its answer.
 type request struct {
-	host    string
-	adds    []addition
-	finish  *finished
-	load    bool
-	drop    *dropped
-	robots  *robotsRecord
-	rec     record // answer of load
-	dropN   int    // answer of drop
-	err     error
-	done    chan struct{}
-	verdict []Verdict
+	host   string
+	adds   []addition
+	finish *finished
+	load   bool
+	drop   *dropped
+	robots *robotsRecord
+	// holdBack keeps the finish back when a link gets NotOwn.
+	holdBack bool
+	// op is a change of another kind; alone says that everything before it has to be on disk.
+	op       func(l *ledger, b *batch) error
+	alone    bool
+	rec      record // answer of load
+	dropN    int    // answer of drop
+	heldBack bool   // answer: finish was not done
+	err      error
+	done     chan struct{}
+	verdict  []Verdict
 }
 
 // addition is one URL that may be new.
@@ -69,8 +79,11 @@ type offered struct {
 	host      string
 	ref       *blockRef
 	entries   []entry
-	first     bool // the host had no URL before
+	first     bool // the host had no URL before, and has no record
+	away      bool // the host is not held as Own
 	droppedAt uint64
+	// hold, if set, is what the host is held for from now on.
+	hold *Hold
 	// lowered says that a pending URL of the host was found less deep.
 	lowered bool
 	hash    uint64
@@ -85,7 +98,10 @@ type batch struct {
 	touched  map[string]*hostEntry
 	requests []*request
 	offers   []offered
+	changes  []*Change
+	changeOf map[string]*Change
 	urls     int
+	bytes    int // as the store counts them, without the records of touched
 	settled  chan struct{}
 }
 
@@ -98,6 +114,7 @@ type builder struct {
 	builderKey
 	entries []entry
 	first   bool
+	away    bool
 }
 
 func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
@@ -106,6 +123,7 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 		seen:     newSeen(cfg.FilterMiB),
 		sets:     newSets(cfg.SetsMiB << 20),
 		hosts:    newHostCache(4 * cfg.FrontHosts),
+		marked:   make(marks),
 		requests: make(chan *request, 64),
 		commits:  make(chan *batch, 1),
 		closed:   make(chan struct{}),
@@ -168,6 +186,7 @@ func (l *ledger) run(stop <-chan struct{}) error {
 
 // batchFrom builds one transaction from a request and those that wait behind it.
 func (l *ledger) batchFrom(r *request) {
+	runtime.Gosched() // a transaction costs more than a request: who is about to make one comes along
 	b := l.newBatch()
 	for {
 		if err := l.decide(b, r); err != nil {
@@ -177,15 +196,15 @@ func (l *ledger) batchFrom(r *request) {
 			b.requests = append(b.requests, r)
 		}
 		// Bounds on a transaction: Badger refuses those beyond a sixth of a memtable. A robots.txt may be large.
-		if r.drop != nil || r.robots != nil || b.urls >= 2000 || len(b.requests) >= 256 {
+		if r.drop != nil || r.alone || r.robots != nil || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
 			break
 		}
 		select {
 		case r = <-l.requests:
-			if r.drop == nil {
+			if r.drop == nil && !r.alone {
 				continue
 			}
-			// A drop reads what is on disk: everything before it has to be there.
+			// It reads what is on disk: everything before it has to be there.
 			l.submit(b)
 			b = l.newBatch()
 			continue
@@ -203,6 +222,9 @@ func (l *ledger) newBatch() *batch {
 		touched:  make(map[string]*hostEntry),
 	}
 }
+
+// size is what the batch counts to the store.
+func (b *batch) size() int { return b.bytes + recordCost*len(b.touched) }
 
 func (l *ledger) submit(b *batch) {
 	if err := l.seal(b); err != nil {
@@ -235,6 +257,9 @@ func (l *ledger) commit() {
 				l.fail(fmt.Errorf("write to store: %w", err))
 				failure = l.failure.Load()
 			} else {
+				if len(b.changes) > 0 {
+					l.changed(b.told())
+				}
 				l.offer(b.offers)
 			}
 		} else {
@@ -266,7 +291,8 @@ func (l *ledger) seal(b *batch) error {
 				return fmt.Errorf("write block of %s: %w", bl.host, err)
 			}
 			ref := &blockRef{seq: l.seq, n: n, origin: bl.origin}
-			b.offers = append(b.offers, offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first})
+			b.offers = append(b.offers, offered{host: bl.host, ref: ref, entries: entries[:n:n],
+				first: bl.first, away: bl.away})
 			bl.first = false
 			entries = entries[n:]
 		}
@@ -290,5 +316,6 @@ func (l *ledger) write(b *batch, host string, h *hostEntry) error {
 	if err := b.txn.Set(hostKey(kindHost, host), h.rec.append(nil)); err != nil {
 		return fmt.Errorf("write record of %s: %w", host, err)
 	}
+	h.stored = true
 	return nil
 }

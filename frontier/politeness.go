@@ -10,6 +10,7 @@ import (
 type rules struct {
 	Politeness
 	prefixes []netip.Prefix
+	slowed   func(netip.Addr) float64 // Deps.Slowed
 }
 
 // own says whether a server is named as one's own.
@@ -36,12 +37,17 @@ func (r *rules) gap(addr netip.Addr, crawlDelay, retryAfter, elapsed time.Durati
 		return r.OwnGap
 	}
 	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
-	return max(r.MinGap, slow, crawlDelay, min(retryAfter, r.MaxRetryAfter))
+	gap := max(r.MinGap, slow, crawlDelay)
+	if r.slowed != nil {
+		if f := r.slowed(addr); f > 1 {
+			gap = max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
+		}
+	}
+	return max(gap, min(retryAfter, r.MaxRetryAfter))
 }
 
-// backoff is how long a host waits that answered 429 or 503 for the level-th time in a row (1 is the first): doubling
-// with full jitter in its upper half, so that hosts slowed together do not come back together, and never less than
-// its Retry-After.
+// backoff is how long a host waits that answered 429 or 503 for the level-th time in a row (1 is the first): doubling,
+// with jitter, so that hosts slowed together do not come back together, and never less than its Retry-After.
 func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) time.Duration {
 	wait := r.BackoffMin
 	for range level - 1 {

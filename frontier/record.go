@@ -10,8 +10,9 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 1), then the fields in order as uvarints; times are
-// Unix milliseconds of this node's own clock, 0 for never.
+// of the seen set, and its politeness. On disk: version (1 byte, 3), then the fields in order as uvarints; times are
+// Unix milliseconds of this node's own clock, 0 for never. Versions 1 and 2, which are read still, end before hold and
+// before failures.
 type record struct {
 	// lastRequest is the end of the last request to the host.
 	lastRequest time.Time
@@ -33,6 +34,15 @@ type record struct {
 	partial []partialBlock
 	// fresh are hashes of done URLs that are not in a run of the seen set yet.
 	fresh []uint64
+	// hold is what the host is here for.
+	hold Hold
+	// loose says that hashes in the seen set may be pending in blocks, too: they came from another node. They are done.
+	loose bool
+	// tracked says that digest is kept.
+	tracked bool
+	digest  Digest
+	// failures counts failed connections and names in a row.
+	failures uint8
 }
 
 // partialBlock says which URLs of a block are done.
@@ -55,7 +65,10 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 1
+	recordVersion = 3
+	// Flags of a record.
+	recordLoose   = 1 << 0
+	recordTracked = 1 << 1
 	// maxFresh bounds what each write of a record repeats, and keeps most records below the store's valueThreshold.
 	maxFresh     = 16
 	maxEndReason = 200
@@ -97,6 +110,11 @@ func (r *record) mark(seq uint64, i, n int) (complete bool) {
 	return true
 }
 
+// unmark forgets which URLs of a block are done.
+func (r *record) unmark(seq uint64) {
+	r.partial = slices.DeleteFunc(r.partial, func(p partialBlock) bool { return p.seq == seq })
+}
+
 // clone returns a record that shares nothing with r.
 func (r *record) clone() record {
 	c := *r
@@ -108,10 +126,12 @@ func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(b, 0)
 	}
-	return binary.AppendUvarint(b, uint64(t.UnixMilli()))
+	// Ages that come with a host may reach back before 1970 where a clock was never set.
+	return binary.AppendUvarint(b, uint64(max(0, t.UnixMilli())))
 }
 
 func (r *record) append(b []byte) []byte {
+	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
 	b = append(b, recordVersion)
 	b = appendTime(b, r.lastRequest)
 	b = appendTime(b, r.notBefore)
@@ -136,7 +156,21 @@ func (r *record) append(b []byte) []byte {
 	for _, h := range r.fresh {
 		b = binary.LittleEndian.AppendUint64(b, h)
 	}
-	return b
+	flags := byte(0)
+	if r.loose {
+		flags |= recordLoose
+	}
+	if r.tracked {
+		flags |= recordTracked
+	}
+	b = append(b, byte(r.hold), flags)
+	if r.tracked {
+		b = binary.AppendUvarint(b, r.digest.Accepted)
+		b = binary.AppendUvarint(b, r.digest.Done)
+		b = binary.LittleEndian.AppendUint64(b, r.digest.AcceptedXor)
+		b = binary.LittleEndian.AppendUint64(b, r.digest.DoneXor)
+	}
+	return append(b, r.failures)
 }
 
 // fields reads the numbers of a record one after the other; the first thing missing spoils the rest.
@@ -185,9 +219,22 @@ func (f *fields) time() time.Time {
 	return time.UnixMilli(int64(v))
 }
 
+// overlay reads what version 2 added.
+func (f *fields) overlay(r *record) {
+	head := f.bytes(2)
+	if head == nil || head[0] >= byte(holds) || head[1]&^(recordLoose|recordTracked) != 0 {
+		f.broken = true
+		return
+	}
+	r.hold, r.loose, r.tracked = Hold(head[0]), head[1]&recordLoose != 0, head[1]&recordTracked != 0
+	if r.tracked {
+		r.digest = Digest{Accepted: f.uvarint(), Done: f.uvarint(), AcceptedXor: f.word(), DoneXor: f.word()}
+	}
+}
+
 func decodeRecord(host string, b []byte) (record, error) {
 	var r record
-	if len(b) == 0 || b[0] != recordVersion {
+	if len(b) == 0 || b[0] < 1 || b[0] > recordVersion {
 		return r, fmt.Errorf("read record of %s: unknown version", host)
 	}
 	f := fields{b: b[1:]}
@@ -215,6 +262,14 @@ func decodeRecord(host string, b []byte) (record, error) {
 			break
 		}
 		r.fresh = append(r.fresh, h)
+	}
+	if b[0] >= 2 {
+		f.overlay(&r)
+	}
+	if b[0] >= 3 {
+		if failures := f.bytes(1); failures != nil {
+			r.failures = failures[0]
+		}
 	}
 	if f.broken || len(f.b) > 0 {
 		return record{}, fmt.Errorf("read record of %s: damaged", host)

@@ -13,11 +13,14 @@ const trimEvery = 1 << 15
 
 // recover reads what is on disk: it fills the seen filter and the counts of hosts, finds the last sequence number, and
 // counts the pending URLs. It reads each URL once, in order.
-func (l *ledger) recover() error {
+// The hosts not held as Own are returned.
+func (l *ledger) recover() (away marks, err error) {
 	if err := l.checkVersion(); err != nil {
-		return err
+		return nil, err
 	}
-	var pending int64
+	away = make(marks)
+	counted := make(marks) // hosts whose digest says how many URLs are pending
+	var pending, held int64
 	blocks := 0
 	note := func(key []byte) (string, []byte, error) {
 		host, rest, err := splitKey(key)
@@ -30,7 +33,41 @@ func (l *ledger) recover() error {
 		l.seen.perhaps(hash)
 		l.seen.count(host, 1)
 	}
-	err := l.store.each(kindPrefix(kindPending), nil, true, func(item *badger.Item) (bool, error) {
+	// Records come first: they say whose pending URLs are to be crawled here.
+	err = l.store.each(kindPrefix(kindHost), nil, true, func(item *badger.Item) (bool, error) {
+		host, _, err := splitKey(item.Key())
+		if err != nil {
+			return false, err
+		}
+		return true, item.Value(func(v []byte) error {
+			rec, err := decodeRecord(host, v)
+			l.seen.count(host, 1) // none of its URLs may be left, and yet the next is not the first (offered.first)
+			for _, hash := range rec.fresh {
+				add(host, hash)
+			}
+			if rec.tracked || rec.hold != Own {
+				l.marked.add(host)
+			}
+			switch {
+			case rec.hold != Own:
+				away.add(host)
+				held += int64(rec.digest.Pending())
+			case rec.tracked:
+				counted.add(host)
+				pending += int64(rec.digest.Pending())
+			}
+			if rec.hold == Own && !rec.tracked {
+				for _, p := range rec.partial {
+					pending -= int64(p.done.count())
+				}
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read records of hosts: %w", err)
+	}
+	err = l.store.each(kindPrefix(kindPending), nil, true, func(item *badger.Item) (bool, error) {
 		host, _, err := note(item.Key())
 		if err != nil {
 			return false, err
@@ -40,7 +77,9 @@ func (l *ledger) recover() error {
 			for _, e := range entries {
 				add(host, e.hash)
 			}
-			pending += int64(len(entries))
+			if !away.has(host) && !counted.has(host) {
+				pending += int64(len(entries))
+			}
 			if blocks++; blocks%trimEvery == 0 {
 				return errors.Join(err, l.store.trim())
 			}
@@ -48,7 +87,7 @@ func (l *ledger) recover() error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("read pending URLs: %w", err)
+		return nil, fmt.Errorf("read pending URLs: %w", err)
 	}
 	err = l.store.each(kindPrefix(kindSeen), nil, true, func(item *badger.Item) (bool, error) {
 		host, _, err := note(item.Key())
@@ -63,29 +102,10 @@ func (l *ledger) recover() error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("read seen sets: %w", err)
+		return nil, fmt.Errorf("read seen sets: %w", err)
 	}
-	err = l.store.each(kindPrefix(kindHost), nil, true, func(item *badger.Item) (bool, error) {
-		host, _, err := splitKey(item.Key())
-		if err != nil {
-			return false, err
-		}
-		return true, item.Value(func(v []byte) error {
-			rec, err := decodeRecord(host, v)
-			for _, hash := range rec.fresh {
-				add(host, hash)
-			}
-			for _, p := range rec.partial {
-				pending -= int64(p.done.count())
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("read records of hosts: %w", err)
-	}
-	l.count.start(pending)
-	return nil
+	l.count.start(pending, held)
+	return away, nil
 }
 
 // checkVersion refuses a store of another layout, and marks a new one.

@@ -1,17 +1,12 @@
 package frontier
 
-import (
-	"encoding/binary"
-
-	"github.com/bits-and-blooms/bloom/v3"
-	"github.com/cespare/xxhash/v2"
-)
+import "github.com/cespare/xxhash/v2"
 
 // seen answers most questions about novelty from a fixed amount of memory. It errs to one side only: what it calls
 // new is new, what it calls a duplicate is one; for the rest the exact set of the host is asked. Only the ledger's
 // goroutine uses it.
 type seen struct {
-	filter *bloom.BloomFilter
+	filter filter
 	// recents holds the last hash of each slot: the links that every page of a site repeats end here.
 	recents []uint64
 	// sketch counts URLs by host and never too few of them (count-min, two rows): below the cap it is proof.
@@ -25,7 +20,7 @@ const (
 
 func newSeen(filterMiB int) *seen {
 	s := &seen{
-		filter:  bloom.New(uint(filterMiB)<<23, 6),
+		filter:  newFilter(filterMiB),
 		recents: make([]uint64, recentSlots),
 	}
 	for i := range s.sketch {
@@ -42,12 +37,18 @@ func (s *seen) recent(hash uint64) bool {
 // remember makes hash a recent one.
 func (s *seen) remember(hash uint64) { s.recents[hash%recentSlots] = hash }
 
-// perhaps adds hash to the filter and says whether it may have been there before; false is proof that it was not.
-func (s *seen) perhaps(hash uint64) bool {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], hash)
-	return s.filter.TestOrAdd(b[:])
+// forget makes hash no recent one.
+func (s *seen) forget(hash uint64) {
+	if slot := &s.recents[hash%recentSlots]; *slot == hash {
+		*slot = 0
+	}
 }
+
+// forgetAll makes all hashes no recent ones: they are looked up again, which costs time.
+func (s *seen) forgetAll() { clear(s.recents) }
+
+// perhaps adds hash to the filter and says whether it may have been there before; false is proof that it was not.
+func (s *seen) perhaps(hash uint64) bool { return s.filter.testOrAdd(hash) }
 
 // count notes n more URLs of a host and returns an upper bound of their number.
 func (s *seen) count(host string, n int) uint32 {

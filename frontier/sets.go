@@ -3,6 +3,8 @@ package frontier
 import (
 	"container/list"
 	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // sets keeps the exact seen sets of the hosts asked for last, within a bound of bytes. One set may pass the bound
@@ -14,9 +16,31 @@ type sets struct {
 }
 
 type hostSet struct {
-	host string
-	// hashes maps to the depth of a pending URL, and to 0 for one that is done: nothing is less deep.
-	hashes map[uint64]uint8
+	host   string
+	hashes map[uint64]urlState
+}
+
+// urlState is what an exact seen set knows of a URL: isDone, or one more than the depth of a pending one.
+type urlState uint8
+
+const isDone urlState = 0
+
+// pendingAt is the state of a pending URL. The two largest depths are one.
+func pendingAt(depth uint8) urlState { return urlState(min(depth, 254)) + 1 }
+
+// deeper says that a URL is pending and deeper than depth.
+func (s urlState) deeper(depth uint8) bool { return s != isDone && depth < uint8(s-1) }
+
+// digest sums the set up.
+func (s *hostSet) digest() Digest {
+	var d Digest
+	for hash, state := range s.hashes {
+		d.accept(hash)
+		if state == isDone {
+			d.end(hash)
+		}
+	}
+	return d
 }
 
 // hashCost is the memory of a hash in a Go map, in bytes, load factor included; setCost that of an empty set.
@@ -40,15 +64,15 @@ func (s *sets) get(host string) *hostSet {
 
 func (s *sets) put(host string) *hostSet {
 	s.forget(host)
-	set := &hostSet{host: host, hashes: make(map[uint64]uint8)}
+	set := &hostSet{host: host, hashes: make(map[uint64]urlState)}
 	s.byHost[host] = s.lru.PushFront(set)
 	s.bytes += setCost
 	return set
 }
 
-func (s *sets) add(set *hostSet, hash uint64, depth uint8) {
+func (s *sets) add(set *hostSet, hash uint64, state urlState) {
 	before := len(set.hashes)
-	set.hashes[hash] = depth
+	set.hashes[hash] = state
 	s.bytes += (len(set.hashes) - before) * hashCost
 	for s.bytes > s.limit && s.lru.Len() > 1 {
 		last := s.lru.Back().Value.(*hostSet)
@@ -67,6 +91,21 @@ func (s *sets) forget(host string) {
 	}
 }
 
+// marks is a set of hosts that takes little memory. It may hold a host too many, with a chance of 2^-64 for each that
+// it holds: whoever asks looks at the record before it acts.
+type marks map[uint64]struct{}
+
+func (m marks) add(host string)    { m[xxhash.Sum64String(host)] = struct{}{} }
+func (m marks) remove(host string) { delete(m, xxhash.Sum64String(host)) }
+
+func (m marks) has(host string) bool {
+	if len(m) == 0 {
+		return false
+	}
+	_, ok := m[xxhash.Sum64String(host)]
+	return ok
+}
+
 func appendHashes(b []byte, hashes []uint64) []byte {
 	for _, h := range hashes {
 		b = binary.LittleEndian.AppendUint64(b, h)
@@ -74,8 +113,8 @@ func appendHashes(b []byte, hashes []uint64) []byte {
 	return b
 }
 
-// hostCache keeps the records of the hosts used last. A record that falls out is on disk, or in one of the two batches on
-// their way there: the cache holds more records than those touch, so that none is read back before it is written.
+// hostCache keeps the records of the hosts used last. A record that falls out is on disk, or in one of the three batches
+// on their way there: the cache holds more records than those touch, so that none is read back before it is written.
 type hostCache struct {
 	limit  int
 	byHost map[string]*list.Element
@@ -87,11 +126,13 @@ type hostEntry struct {
 	rec  record
 	// droppedAt is the last sequence number when its pending URLs were dropped.
 	droppedAt uint64
+	// stored says that the record is on disk, or on its way there.
+	stored bool
 }
 
-// newHostCache makes a cache of at least 1,024 records: more than two batches touch, see hostCache.
+// newHostCache makes a cache of at least 10,240 records: more than three batches touch, see hostCache.
 func newHostCache(limit int) *hostCache {
-	return &hostCache{limit: max(limit, 1024), byHost: make(map[string]*list.Element)}
+	return &hostCache{limit: max(limit, 10_240), byHost: make(map[string]*list.Element)}
 }
 
 func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
@@ -105,6 +146,7 @@ func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
 		return nil, err
 	}
 	if value != nil {
+		h.stored = true
 		if h.rec, err = decodeRecord(host, value); err != nil {
 			return nil, err
 		}

@@ -14,6 +14,8 @@ type Status struct {
 	Servers  int `json:"servers"`
 	Ready    int `json:"ready"`
 	InFlight int `json:"in_flight"`
+	// Errands are the pages for other nodes that wait here or are under way.
+	Errands int `json:"errands"`
 	// Waiting is true while hosts wait on disk for a place on the workbench.
 	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
@@ -35,7 +37,7 @@ func (f *Frontier) Status() Status {
 	for o := range f.bench.ready {
 		s.Ready += f.bench.ready[o].len()
 	}
-	s.Servers, s.InFlight = len(f.bench.servers), f.bench.inFlight
+	s.Servers, s.InFlight, s.Errands = len(f.bench.servers), f.bench.inFlight+f.bench.errands.out, f.bench.errands.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.paused
 	if due, ok := f.bench.nextDue(); ok {
 		s.NextDue = max(0, due.Sub(now))
@@ -43,7 +45,7 @@ func (f *Frontier) Status() Status {
 	return s
 }
 
-// Wait says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
+// waits says why a host is waiting, in a word for counting and in a sentence. It needs the frontier's lock held.
 func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	due, work := h.due()
 	switch {
@@ -53,6 +55,8 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "robots", "its robots.txt is being asked for"
 	case h.inFlight > 0:
 		return "fetching", fmt.Sprintf("%d requests to it are under way", h.inFlight)
+	case h.fence != "":
+		return "fenced", h.fence
 	case h.place == resolving:
 		return "resolving", fmt.Sprintf("the name %s is being resolved", h.dialName())
 	case !work:
@@ -63,6 +67,10 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "retry", fmt.Sprintf("only URLs that failed are left; the next is tried again in %v", due.Sub(now).Round(time.Millisecond))
 	case h.place == unplaced:
 		return "unresolved", fmt.Sprintf("the name %s waits to be resolved", h.dialName())
+	case h.server.reserved:
+		return "batch", fmt.Sprintf("its server %s is kept for the batch that is being decided", h.server.addr)
+	case !w.lent(h.server, now):
+		return "lease", fmt.Sprintf("its server %s is not lent to this node", h.server.addr)
 	case h.server.inFlight >= h.server.parallel:
 		return "server busy", fmt.Sprintf("its server %s is answering another host", h.server.addr)
 	case h.server.next.After(now):
@@ -113,7 +121,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if f.ending > 0 || b.inFlight > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+	if f.ending > 0 || b.inFlight > 0 || b.errands.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}
 	limit := time.Now().Add(patience)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -25,6 +26,33 @@ var (
 type store struct {
 	db    *badger.DB
 	codec *codec
+
+	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database,
+	// which must not be closed under them.
+	mu      sync.Mutex
+	users   int
+	closing bool
+	idle    sync.Cond // of mu: users may have become 0
+}
+
+// enter registers a user of the database; false when it is closing. Users may be nested.
+func (s *store) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.users++
+	return true
+}
+
+// exit ends what enter began.
+func (s *store) exit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.idle.Broadcast()
+	}
 }
 
 func openStore(dir string, memtableMiB int) (s *store, err error) {
@@ -78,10 +106,19 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &store{db: db, codec: c}, nil
+	s = &store{db: db, codec: c}
+	s.idle.L = &s.mu
+	return s, nil
 }
 
+// close waits for the users to exit and closes the database.
 func (s *store) close() error {
+	s.mu.Lock()
+	s.closing = true
+	for s.users > 0 {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
 	s.codec.close()
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -143,28 +180,41 @@ func (s *store) get(key []byte) ([]byte, error) {
 	return out, nil
 }
 
+// record reads the record of a host; false where there is none.
+func (s *store) record(host string) (record, bool, error) {
+	value, err := s.get(hostKey(kindHost, host))
+	if err != nil || value == nil {
+		return record{}, false, err
+	}
+	rec, err := decodeRecord(host, value)
+	return rec, err == nil, err
+}
+
 // each calls f for every item below prefix in order, from the key start on (nil: from the first), until f returns
 // false. With values it fetches them ahead.
 func (s *store) each(prefix, start []byte, values bool, f func(item *badger.Item) (bool, error)) error {
-	return s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, values, 32
-		it := txn.NewIterator(o)
-		defer it.Close()
-		if start == nil {
-			start = prefix
+	return s.db.View(func(txn *badger.Txn) error { return eachIn(txn, prefix, start, values, f) })
+}
+
+// eachIn is each in a view of the store.
+func eachIn(txn *badger.Txn, prefix, start []byte, values bool, f func(item *badger.Item) (bool, error)) error {
+	o := badger.DefaultIteratorOptions
+	o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, values, 32
+	it := txn.NewIterator(o)
+	defer it.Close()
+	if start == nil {
+		start = prefix
+	}
+	for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
+		more, err := f(it.Item())
+		if err != nil {
+			return err
 		}
-		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
-			more, err := f(it.Item())
-			if err != nil {
-				return err
-			}
-			if !more {
-				return nil
-			}
+		if !more {
+			return nil
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // loadedBlock is a block read back from disk.
@@ -209,9 +259,18 @@ func (s *store) blocks(host string, origin Origin, after uint64, want int) (out 
 }
 
 // depths reads the smaller depths found for pending URLs of a host.
-func (s *store) depths(host string) (map[uint64]uint8, error) {
+func (s *store) depths(host string) (out map[uint64]uint8, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		out, err = readDepths(txn, host)
+		return err
+	})
+	return out, err
+}
+
+// readDepths is depths in a view of the store.
+func readDepths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
 	var out map[uint64]uint8
-	err := s.each(hostKey(kindDepth, host), nil, true, func(item *badger.Item) (bool, error) {
+	err := eachIn(txn, hostKey(kindDepth, host), nil, true, func(item *badger.Item) (bool, error) {
 		_, rest, err := splitKey(item.Key())
 		if err != nil || len(rest) != 8 {
 			return false, fmt.Errorf("read depth at %s: damaged key", host)
@@ -230,9 +289,9 @@ func (s *store) depths(host string) (map[uint64]uint8, error) {
 	return out, err
 }
 
-// waiting names up to n hosts with pending URLs, in the order of their keys after the host named, that skip lets pass.
-// The second result is true when the end of the keys was reached.
-func (s *store) waiting(after string, n int, skip func(host string) bool) (hosts []string, end bool, err error) {
+// waiting names up to n hosts with pending URLs, in the order of their keys after the host named, that skip lets pass,
+// and the last host that it looked at. The third result is true when the end of the keys was reached.
+func (s *store) waiting(after string, n int, skip func(host string) bool) (hosts []string, last string, end bool, err error) {
 	err = s.db.View(func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
 		o.Prefix, o.PrefetchValues = kindPrefix(kindPending), false
@@ -257,7 +316,7 @@ func (s *store) waiting(after string, n int, skip func(host string) bool) (hosts
 		return nil
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("look for waiting hosts: %w", err)
+		return nil, "", false, fmt.Errorf("look for waiting hosts: %w", err)
 	}
-	return hosts, end, nil
+	return hosts, after, end, nil
 }

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"slices"
 	"time"
 
 	"proxima/frontier/identity"
@@ -14,6 +15,11 @@ func (w *workbench) take(now time.Time) *Task {
 	for i := range origins {
 		// The drawn queue first; if nothing is ready there, the others, so that no fetcher is idle for a draw.
 		o := (first + i) % origins
+		if w.errands.turn = !w.errands.turn; w.errands.turn {
+			if task := w.errands.take(o, now); task != nil {
+				return task
+			}
+		}
 		for w.ready[o].len() > 0 {
 			s := w.ready[o].pop()
 			s.ready[o] = false
@@ -21,24 +27,42 @@ func (w *workbench) take(now time.Time) *Task {
 				return task
 			}
 		}
+		if task := w.errands.take(o, now); task != nil {
+			return task
+		}
 	}
 	return nil
+}
+
+// anyReady says that a host may be asked for something now, or might be.
+func (w *workbench) anyReady() bool {
+	for o := range w.ready {
+		if w.ready[o].len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting says that the queue of an origin is not empty.
+func (w *workbench) waiting(o Origin) bool {
+	return w.ready[o].len() > 0 || w.errands.ready[o].len() > 0
 }
 
 // draw chooses a queue: assigned with its probability if it is not empty, estimates with theirs, else discovered.
 func (w *workbench) draw() Origin {
 	p := w.rnd.Float64()
-	if p < w.cfg.AssignedShare && w.ready[Assigned].len() > 0 {
+	if p < w.cfg.AssignedShare && w.waiting(Assigned) {
 		return Assigned
 	}
-	if p >= w.cfg.AssignedShare && p < w.cfg.AssignedShare+w.cfg.EstimateShare && w.ready[Estimate].len() > 0 {
+	if p >= w.cfg.AssignedShare && p < w.cfg.AssignedShare+w.cfg.EstimateShare && w.waiting(Estimate) {
 		return Estimate
 	}
 	return Discovered
 }
 
 func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
-	if s.inFlight >= s.parallel || s.next.After(now) {
+	if s.inFlight >= s.parallel || s.next.After(now) || s.reserved || !w.lent(s, now) {
 		w.settleServer(s, now)
 		return nil
 	}
@@ -52,15 +76,20 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 			continue
 		}
 		task := w.start(h, o, now)
-		if task.Kind != Robots && s.parallel > 1 {
-			w.settle(h, now) // it may have another URL for another fetcher
-		} else {
-			w.settleServer(s, now)
-		}
+		w.started(task, now)
 		return task
 	}
 	w.settleServer(s, now)
 	return nil
+}
+
+// started puts host and server where they belong after start.
+func (w *workbench) started(task *Task, now time.Time) {
+	if task.Kind != Robots && task.server.parallel > 1 {
+		w.settle(task.host, now) // it may have another URL for another fetcher
+	} else {
+		w.settleServer(task.server, now)
+	}
 }
 
 // start makes the task for the next URL of a host: the URL itself, or the robots.txt that it needs first.
@@ -68,7 +97,8 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	s := h.server
 	task := &Task{Host: h.name, Server: s.addr, Origin: o, DNS: h.resolveTook, host: h, server: s}
 	h.resolveTook = 0
-	if waited := now.Sub(s.since); waited > 0 {
+	// A server that stayed in a ready queue of another origin was not ready before its clock allowed.
+	if waited := now.Sub(later(s.since, s.next)); waited > 0 {
 		task.Waited = waited
 	}
 	next := h.window[o].peek()
@@ -99,6 +129,10 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	h.taken++
 	s.inFlight++
 	w.inFlight++
+	if w.cfg.Leases {
+		task.lapse = &lapseCall{}
+		s.out = append(s.out, task)
+	}
 	if s.parallel > 1 {
 		// Requests in parallel are spaced by their starts.
 		s.next = now.Add(w.rules.gap(s.addr, 0, 0, 0))
@@ -125,12 +159,15 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	h.inFlight--
 	s.inFlight--
 	w.inFlight--
+	if w.cfg.Leases {
+		s.out = slices.DeleteFunc(s.out, func(t *Task) bool { return t == task })
+	}
 	if out.Asked {
-		h.lastRequest = now
+		h.lastRequest, s.last = now, now
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelays[schemeIndex(task.scheme)] = r.CrawlDelay // it holds between the robots.txt and the first page, too
 		}
-		s.next = later(s.next, now.Add(w.rules.gap(s.addr, h.crawlDelay(), out.RetryAfter, out.Elapsed)))
+		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(s.addr, h.crawlDelay(), out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}
 	switch out.Trouble {
@@ -198,7 +235,7 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		h.notBefore, h.why = now.Add(wait), out.Reason
 		return !more
 	}
-	if h.server == s && h.inFlight == 0 {
+	if h.server == s && h.inFlight == 0 && !s.reserved {
 		i := 0
 		for i < len(h.addrs)-1 && h.addrs[i] != s.addr {
 			i++

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -39,6 +40,7 @@ const (
 	Accepted  Verdict = iota // on disk now
 	Duplicate                // known already
 	HostFull                 // refused: the host has as many URLs as one host may have
+	NotOwn                   // refused: the host is known and not held as Own
 )
 
 // String is the word for the verdict in logs.
@@ -50,6 +52,8 @@ func (v Verdict) String() string {
 		return "duplicate"
 	case HostFull:
 		return "host full"
+	case NotOwn:
+		return "not own"
 	}
 	return "unknown"
 }
@@ -97,16 +101,20 @@ type Task struct {
 	Origin Origin
 	// Depth, Hops and Attempt (0 is the first) are those of the URL.
 	Depth, Hops, Attempt uint8
-	// Waited is how long the server was kept waiting by politeness before the task.
+	// Waited is how long the server was ready before the task.
 	Waited time.Duration
 	// DNS is how long resolving the name took, for the first task after it; else 0.
 	DNS time.Duration
+	// Tag is that of the errand, nil for the tasks of this node's own.
+	Tag any
 
 	// scheme is that of the pages that a robots.txt is asked for.
 	scheme  string
 	host    *host
 	server  *server
 	pending *pending
+	errand  bool
+	lapse   *lapseCall // nil without leases
 }
 
 // RobotsFor is the root of the origin that a task of kind Robots asks for; after redirects it is not Task.URL's.
@@ -150,8 +158,15 @@ type Outcome struct {
 	Asked bool
 	// RetryAfter is what the server asked for, 0 for nothing.
 	RetryAfter time.Duration
+	// Lingers is how long the request may still go on where another node makes it and cannot be heard: the gap to the next
+	// begins then.
+	Lingers time.Duration
 	// Links are the URLs found; they are on disk before the task is.
 	Links []Link
+	// Elsewhere, if set, is given the links that got NotOwn, before the end of the URL is written: what it returns in time
+	// without an error is as safe as what is on disk. With an error the URL is not ended: Finish returns it,
+	// and the URL comes again after a while.
+	Elsewhere func(context.Context, []Link) error
 	// Known is the number of further links that the caller knew to be duplicates and left out.
 	Known int
 	// Robots is the answer of a task of that kind.
@@ -170,6 +185,8 @@ type RobotsOutcome struct {
 // Finished counts the answers to the links of an outcome.
 type Finished struct {
 	Accepted, Duplicate, Refused int
+	// NotOwn are the links that were not stored because their hosts are not held as Own; they are counted in Refused.
+	NotOwn []Link
 	// Ending is how the task ended at last: Failed instead of Again where no attempt is left.
 	Ending Ending
 	// NextAttempt is when a URL that comes again is tried; zero when it does not.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -30,11 +31,16 @@ type workbench struct {
 	reading    int
 	// refills are hosts whose window should be filled from disk.
 	refills []*host
+	lapses  timeHeap[*lease]
+	// wants are servers to be leased, and lapsed those who are to be told that a lease ended.
+	wants   []netip.Addr
+	lapsed  []*lapseCall
+	errands errands
 }
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	return &workbench{cfg: cfg, rules: r, rnd: rnd,
-		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server)}
+		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), errands: errands{limit: cfg.Errands}}
 }
 
 // enter puts a host on the workbench that is being read from disk.
@@ -51,14 +57,14 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.reading = false
 	h.place = unplaced
 	h.leftover = rec.partial
-	h.notBefore, h.level = rec.notBefore, rec.level
+	h.notBefore, h.level, h.failures = rec.notBefore, rec.level, int(rec.failures)
 	h.crawlDelays = [2]time.Duration{rec.crawlDelay, rec.crawlDelay}
 	h.lastRequest, h.robotsUntil = rec.lastRequest, rec.robotsUntil
 	if h.lastRequest.After(now) { // the clock was set back
 		h.lastRequest = now
 	}
 	if h.notBefore.After(now) {
-		h.why = "backing off since before the restart"
+		h.why = "backing off since before it was read from disk"
 	}
 	w.settle(h, now)
 }
@@ -85,6 +91,9 @@ func (w *workbench) offer(o offered, now time.Time) bool {
 		return false
 	}
 	origin := o.ref.origin
+	if o.ref.seq <= h.loaded[origin] {
+		return true // it was on disk before it was told of here, and a reading found it there
+	}
 	room := h.window[origin].len() < w.cfg.WindowURLs
 	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
 		h.take(o.ref, cloned(o.entries))
@@ -103,6 +112,16 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	w.rouse(h)
+	if h.frozen || h.fence != "" {
+		h.queued = [origins]bool{} // entries in queues are stale now
+		_, work := h.due()
+		if (h.frozen || !work && !h.onDisk()) && w.still(h) {
+			w.leave(h, now)
+		} else if h.server != nil {
+			w.settleServer(h.server, now)
+		}
+		return
+	}
 	h.revive(now)
 	if h.onDisk() && !h.reading && h.windowed() <= w.cfg.WindowURLs/2 {
 		h.reading = true
@@ -111,14 +130,14 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	due, work := h.due()
 	if !work {
-		if !h.onDisk() && h.inFlight == 0 && !h.reading {
+		if !h.onDisk() && w.still(h) {
 			w.leave(h, now)
 		} else if h.server != nil {
 			w.settleServer(h.server, now)
 		}
 		return
 	}
-	if h.place == placed && h.inFlight == 0 && (now.After(h.placedUntil) || h.placedName != h.dialName()) {
+	if h.place == placed && h.inFlight == 0 && (now.After(h.placedUntil) && !h.server.reserved || h.placedName != h.dialName()) {
 		w.unplace(h, now)
 	}
 	if h.place == unplaced {
@@ -148,7 +167,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 // eligible says that nothing but time keeps the host from a request: a host of a server that takes one request at a
 // time has none under way, no page is asked for while its robots.txt is, and its server is that of the next URL.
 func (w *workbench) eligible(h *host) bool {
-	return h.place == placed && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
+	return h.place == placed && !h.frozen && h.fence == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
 func (w *workbench) sleep(q *timeHeap[*host], h *host, until time.Time) {
@@ -173,6 +192,9 @@ func (w *workbench) rouse(h *host) {
 func (w *workbench) unplace(h *host, now time.Time) {
 	w.rouse(h)
 	s := h.server
+	if h.reservedAt = (netip.Addr{}); s.reserved {
+		h.reservedAt = s.addr
+	}
 	h.server, h.place = nil, unplaced
 	h.queued = [origins]bool{} // entries in the server's queues are stale now
 	s.hosts--
@@ -191,6 +213,10 @@ func (w *workbench) leave(h *host, now time.Time) {
 	h.queued = [origins]bool{}
 	h.place = loading
 	delete(w.hosts, h.name)
+	if h.gone != nil {
+		close(h.gone)
+		h.gone = nil
+	}
 }
 
 // next hands out a host to resolve, if there is one.
@@ -220,18 +246,29 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 	w.resolving--
 	h.addrs = addrs
 	h.placedName = h.dialName()
-	w.seat(h, addrs[0], now.Add(ttl), now)
+	addr := addrs[0]
+	if s := w.servers[h.reservedAt]; s != nil && s.reserved && h.robotsTarget == nil && slices.Contains(addrs, s.addr) {
+		addr = s.addr
+	}
+	w.seat(h, addr, now.Add(ttl), now)
+}
+
+// newServer makes a server that is not known yet.
+func (w *workbench) newServer(addr netip.Addr) *server {
+	s := &server{addr: addr, parallel: w.rules.parallel(addr)}
+	w.servers[addr] = s
+	s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
+	return s
 }
 
 // seat puts a host without a server at one.
 func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 	s := w.servers[addr]
 	if s == nil {
-		s = &server{addr: addr, parallel: w.rules.parallel(addr)}
-		w.servers[addr] = s
-		s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
+		s = w.newServer(addr)
 	}
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
+	s.last = later(s.last, h.lastRequest)
 	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay(), 0, 0)))
 	s.hosts++
 	h.server, h.place, h.placedUntil = s, placed, until
@@ -250,13 +287,27 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		w.settle(h, now) // comes back here
 		return
 	}
+	if w.cfg.Leases || s.reserved {
+		w.purge(s)
+	}
 	queued := s.queuedHosts() > 0
 	if !queued && len(s.sleepers) == 0 {
 		w.untime(s)
+		if s.lease != nil || s.reserved {
+			return
+		}
 		if s.hosts == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
 			delete(w.servers, s.addr)
 		} else if s.hosts == 0 && s.inFlight == 0 && s.next.After(now) {
 			w.time(s, s.next) // forgotten once its clock has run down
+		}
+		return
+	}
+	if !w.lent(s, now) {
+		if queued {
+			w.want(s)
+		} else {
+			w.time(s, s.sleepers[0].wake)
 		}
 		return
 	}
@@ -269,6 +320,9 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		return
 	}
 	w.untime(s)
+	if s.reserved {
+		return
+	}
 	if s.ready == [origins]bool{} {
 		s.since = now
 	}
@@ -299,6 +353,9 @@ func (w *workbench) untime(s *server) {
 
 // advance makes ready what time alone kept back.
 func (w *workbench) advance(now time.Time) {
+	for len(w.lapses) > 0 && !w.lapses[0].until.After(now) {
+		w.lapse(w.lapses[0].server, now)
+	}
 	for len(w.timer) > 0 && !w.timer[0].due.After(now) {
 		s := w.timer[0]
 		w.untime(s)
@@ -360,7 +417,12 @@ func (w *workbench) lostHost(h *host, reason string, ours bool, now time.Time) (
 
 // evictable says that a host can be sent back to the disk without losing anything but its place.
 func (w *workbench) evictable(h *host) bool {
-	return h.inFlight == 0 && !h.reading && (h.place == placed || h.place == unplaced)
+	return w.still(h) && (h.server == nil || !h.server.reserved)
+}
+
+// still says that nothing of a host is under way, be it a request, a look at the disk or at its name, or a write.
+func (w *workbench) still(h *host) bool {
+	return h.inFlight == 0 && h.ending == 0 && !h.reading && (h.place == placed || h.place == unplaced)
 }
 
 // refilled ends the reading that settle asked for.

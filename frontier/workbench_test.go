@@ -109,6 +109,34 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	}
 }
 
+// A task that is taken as soon as its server may be asked has not waited, whatever queues its host has URLs in.
+func TestPolitenessIsNoWait(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	cfg, polite := testConfig()
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	h := w.enter("h1.test")
+	for i, o := range []Origin{Discovered, Assigned} {
+		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
+	}
+	w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour)}}, now)
+	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	drawn := map[Origin]int{}
+	for range 40 {
+		task := w.take(now)
+		if task == nil || task.Waited != 0 {
+			t.Fatalf("after %v: %+v", drawn, task)
+		}
+		drawn[task.Origin]++
+		now = now.Add(100 * time.Millisecond)
+		w.end(task, Outcome{Ending: Done, Asked: true}, now)
+		w.settle(task.host, now)
+		now, _ = w.nextDue()
+	}
+	if drawn[Discovered] != 20 || drawn[Assigned] != 20 {
+		t.Errorf("drawn %v", drawn)
+	}
+}
+
 // However many URLs wait, the workbench holds no more than a window of each host.
 func TestWindowBoundsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -137,6 +165,60 @@ func TestWindowBoundsMemory(t *testing.T) {
 			t.Errorf("a window held %d URLs", most)
 		}
 	})
+}
+
+// A block that a reading finds on disk before the workbench is told of it is not put into the window twice.
+func TestBlockReadBeforeItIsOffered(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	var l *life
+	var asked, told sync.Once
+	armed, committed, activated := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	isArmed := func() bool {
+		select {
+		case <-armed:
+			return true
+		default:
+			return false
+		}
+	}
+	var adding sync.WaitGroup
+	l = begin(t, "", cfg, polite, Deps{
+		Blocked: func(string) string { // between the record of the host and its URLs
+			if isArmed() {
+				asked.Do(func() {
+					adding.Go(func() {
+						if _, err := l.Add(t.Context(), pages("h1.test", 1, 1)); err != nil {
+							t.Error(err)
+						}
+					})
+					<-committed
+				})
+			}
+			return ""
+		},
+		Changed: func([]Change) { // between the commit and the offer
+			if isArmed() {
+				told.Do(func() {
+					close(committed)
+					<-activated
+				})
+			}
+		},
+	})
+	l.add(page("h1.test", 0))
+	close(armed)
+	if err := l.Activate(t.Context(), "h1.test"); err != nil {
+		t.Fatal(err)
+	}
+	close(activated)
+	adding.Wait()
+	l.resolving()
+	if got := l.work(3); len(got) != 2 {
+		t.Errorf("2 pages, downloaded: %v", got)
+	}
+	if s := l.Status(); s.Done != 2 || s.Pending != 0 {
+		t.Errorf("books: %+v", s.Totals)
+	}
 }
 
 func TestDiskFullPausesAndLosesNothing(t *testing.T) {
@@ -257,6 +339,124 @@ func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
 	}
 	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a damaged directory: %v", err)
+	}
+}
+
+// A host that was given up stays so over a restart, though none of its URLs is left and fetchers starve.
+func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	cfg, polite := testConfig()
+	polite.RetryName, polite.EndedFor = nil, 10*time.Second
+	inLife := func(what func(t *testing.T, l *life)) {
+		synctest.Test(t, func(t *testing.T) {
+			l := begin(t, dir, cfg, polite, Deps{})
+			fetcher, cancel := context.WithCancel(t.Context())
+			go l.Take(fetcher)
+			synctest.Wait()
+			what(t, l)
+			cancel()
+			l.stop()
+		})
+	}
+	inLife(func(t *testing.T, l *life) {
+		l.add(page("h1.test", 0))
+		u, err := l.Resolve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := l.Lost(t.Context(), u, "no such name", false); n != 1 || err != nil {
+			t.Fatalf("dropped %d, %v", n, err)
+		}
+	})
+	inLife(func(t *testing.T, l *life) {
+		l.add(page("h1.test", 0))
+		synctest.Wait()
+		if s := l.Status(); s.Pending != 0 || s.Reasons["no such name"] != 1 {
+			t.Errorf("books: %+v, %+v", s.Totals, l.Explain("h1.test"))
+		}
+		time.Sleep(11 * time.Second)
+		l.add(page("h1.test", 1))
+		synctest.Wait()
+		if e := l.Explain("h1.test"); e.Wait != "unresolved" {
+			t.Errorf("after its time: %+v", e)
+		}
+	})
+}
+
+// On a full workbench, hosts that nobody answers for wait for their time on disk and are given up after their last try.
+func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		address func(string) []netip.Addr
+	}{
+		{"no such name", func(string) []netip.Addr { return nil }},
+		{"no connection", shared},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			cfg.FrontHosts = 2
+			waits := []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour}
+			polite.RetryName, polite.RetryConnect = waits, waits
+			tries := map[string][]time.Time{}
+			var mu sync.Mutex
+			try := func(host string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if tries[host] = append(tries[host], time.Now()); len(tries[host]) > 4 {
+					panic(c.name + ": tried without end") // it would never be idle
+				}
+			}
+			w := &web{t: t, took: time.Millisecond, patience: 2 * time.Hour}
+			w.address = func(name string) []netip.Addr {
+				addrs := c.address(name)
+				if addrs == nil {
+					try(name)
+				}
+				return addrs
+			}
+			w.answer = func(task *Task) Outcome {
+				try(task.Host)
+				return Outcome{Ending: Again, Trouble: Unreachable, Reason: c.name}
+			}
+			var seeds []Link
+			for h := range 7 {
+				seeds = append(seeds, page(fmt.Sprintf("h%d.test", 3*h), 0))
+			}
+			w.crawl("", cfg, polite, 2, seeds, nil)
+			if s := w.f.Status(); s.Pending != 0 || s.Reasons[c.name] != 7 {
+				t.Errorf("%s: books %+v", c.name, s.Totals)
+			}
+			for host, at := range tries {
+				if len(at) != 4 {
+					t.Errorf("%s: %s was tried %d times", c.name, host, len(at))
+					continue
+				}
+				for i, wait := range waits {
+					if gap := at[i+1].Sub(at[i]); gap < wait*3/4 {
+						t.Errorf("%s: %s was tried again after %v", c.name, host, gap)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Whatever the web gives as reasons, the books stay small and count all.
+func TestReasonsAreBounded(t *testing.T) {
+	var c counters
+	const n = 3 * maxReasons
+	for i := range n {
+		c.ended(Dropped, fmt.Sprintf("forbidden address: 10.0.%d.%d", i/256, i%256), 2)
+	}
+	c.ended(Failed, "forbidden address: 10.0.0.1", 1)
+	s := c.totals()
+	sum := uint64(0)
+	for _, count := range s.Reasons {
+		sum += count
+	}
+	if len(s.Reasons) != maxReasons+1 || sum != 2*n+1 || s.Reasons["forbidden address: 10.0.0.1"] != 3 ||
+		s.Reasons["forbidden address"] != 2*(n-maxReasons) {
+		t.Errorf("%d reasons for %d, first %d", len(s.Reasons), sum, s.Reasons["forbidden address: 10.0.0.1"])
 	}
 }
 

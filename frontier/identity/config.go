@@ -28,7 +28,7 @@ type Config struct {
 	// MaxURLBytes is the longest URL taken, in bytes as serialised, 16 to 8192. Long URLs cost memory and disk; few pages
 	// of worth have any above 2,000.
 	MaxURLBytes int `toml:"max_url_bytes"`
-	// MaxDepth is the largest distance from a seed in links: seeds have 0. 0 means no limit.
+	// MaxDepth is the largest distance from a seed in links, 1 to 254: seeds have 0. 0 means no limit.
 	MaxDepth int `toml:"max_depth"`
 	// MaxHops is the longest chain of redirects to a page.
 	MaxHops int `toml:"max_hops"`
@@ -99,6 +99,9 @@ func Default() Config {
 	}
 }
 
+// maxDepth is the largest limit that can be kept: depths are counted up to 255.
+const maxDepth = 254
+
 // Validate reports the first field with a value that makes no sense.
 func (c Config) Validate() error {
 	for i, name := range c.TrackingParams {
@@ -111,7 +114,7 @@ func (c Config) Validate() error {
 		value, low, high int
 	}{
 		{"max_url_bytes", c.MaxURLBytes, 16, maxRawBytes},
-		{"max_depth", c.MaxDepth, 0, 1 << 20},
+		{"max_depth", c.MaxDepth, 0, maxDepth},
 		{"max_hops", c.MaxHops, 0, 100},
 		{"traps.max_labels", c.Traps.MaxLabels, 4, 127},
 		{"traps.max_path_segments", c.Traps.MaxPathSegments, 1, mostSegments},

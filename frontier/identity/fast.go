@@ -11,22 +11,25 @@ const (
 	refuse = iota // not for the fast path: controls, backslash, and what ends the part
 	keep          // stays as it is
 	encode        // percent-encoded
+	dot           // stays as it is, but for what may be a dot segment
 )
 
 // Source of both tables: the path and the special-query percent-encode sets of the standard. The caret is left to the
 // parser: the standard changed its mind about it.
 var (
-	pathClass  = classes("!$%&'()*+,-./:;=@[]_|~", " \"<>`{}")
-	queryClass = classes("!$%&()*+,-./:;=?@[\\]_`{|}~", " \"'<>")
+	pathClass  = classes("!$&'()*+,-/:;=@[]_|~", " \"<>`{}", ".%")
+	queryClass = classes("!$%&()*+,-./:;=?@[\\]_`{|}~", " \"'<>", "")
 )
 
-func classes(kept, encoded string) (table [256]uint8) {
+func classes(kept, encoded, dots string) (table [256]uint8) {
 	for c := range table {
 		switch b := byte(c); {
 		case 'a' <= b|0x20 && b|0x20 <= 'z', '0' <= b && b <= '9', strings.IndexByte(kept, b) >= 0:
 			table[c] = keep
 		case c >= utf8.RuneSelf, strings.IndexByte(encoded, b) >= 0:
 			table[c] = encode
+		case strings.IndexByte(dots, b) >= 0:
+			table[c] = dot
 		}
 	}
 	return table
@@ -227,21 +230,20 @@ func fastPath(dir, s string) (path string, ok bool) {
 
 // scan looks over a path with its query: where the question mark stands (or the end), and whether bytes need encoding.
 func scan(s string) (query int, encoding, ok bool) {
-	start := true
+path:
 	for query < len(s) {
-		c := s[query]
-		if c == '?' {
-			break
-		}
-		if start && (c == '.' || c == '%') && dotSegment(s[query:]) {
+		switch pathClass[s[query]] {
+		case refuse:
+			if s[query] == '?' {
+				break path
+			}
 			return 0, false, false
-		}
-		start = c == '/'
-		if class := pathClass[c]; class != keep {
-			if class == refuse {
+		case encode:
+			encoding = true
+		case dot:
+			if (query == 0 || s[query-1] == '/') && dotSegment(s[query:]) {
 				return 0, false, false
 			}
-			encoding = true
 		}
 		query++
 	}

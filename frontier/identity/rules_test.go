@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -150,7 +151,11 @@ func TestSeedDirectoriesAreMerged(t *testing.T) {
 
 func TestDepthAndHops(t *testing.T) {
 	cfg := Default()
-	cfg.MaxDepth, cfg.MaxHops = 2, 1
+	cfg.MaxDepth, cfg.MaxHops = maxDepth, 1
+	if reason := mustRules(t, cfg).Admit(mustParse(t, "http://a.b/"), math.MaxUint8, 0); reason != TooDeep {
+		t.Errorf("the largest depth that is counted is %s with the largest limit", reason)
+	}
+	cfg.MaxDepth = 2
 	bounded := mustRules(t, cfg)
 	cfg.MaxDepth = 0
 	deep := mustRules(t, cfg)
@@ -255,7 +260,7 @@ func TestValidate(t *testing.T) {
 		"tracking_params[1]":          func(c *Config) { c.TrackingParams = []string{"a", "*"} },
 		"tracking_params[2]":          func(c *Config) { c.TrackingParams = []string{"a", ";b", "c*d"} },
 		"max_url_bytes":               func(c *Config) { c.MaxURLBytes = maxRawBytes + 1 },
-		"max_depth":                   func(c *Config) { c.MaxDepth = -1 },
+		"max_depth":                   func(c *Config) { c.MaxDepth = maxDepth + 1 },
 		"max_hops":                    func(c *Config) { c.MaxHops = -1 },
 		"seed_scope":                  func(c *Config) { c.SeedScope = "" },
 		"include.hosts[1]":            func(c *Config) { c.Include.Hosts = []string{"a", "http://b/"} },

@@ -57,7 +57,7 @@ const maxSegments = 512
 
 // segmentsAbove reports whether the path of a URL, its query left out, has more than most slashes of either kind.
 func segmentsAbove(s string, most int) bool {
-	if strings.Count(s, "/")+strings.Count(s, "\\") <= most {
+	if len(s) <= most || strings.Count(s, "/")+strings.Count(s, "\\") <= most {
 		return false
 	}
 	s, _, _ = strings.Cut(s, "?")

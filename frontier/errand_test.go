@@ -1,0 +1,120 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+func errandAt(addr netip.Addr, i int, o Origin) Errand {
+	return Errand{URL: identity.URL{Scheme: "http", Host: "far.test", Path: fmt.Sprintf("/%d", i)}, Server: addr, Origin: o,
+		Depth: 3, Hops: 1, Attempt: 2, Tag: i}
+}
+
+func TestErrands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases, cfg.Errands = true, 3
+		l := begin(t, "", cfg, polite, Deps{Wait: func(string) string { return "fenced" }})
+		l.hold("far.test", Backup)
+		addr2 := netip.MustParseAddr("192.0.2.2")
+		for i, want := range []bool{true, true, true, false} {
+			addr := addr1
+			if i == 2 {
+				addr = addr2
+			}
+			if got := l.Enqueue(errandAt(addr, i, Estimate)); got != want {
+				t.Errorf("errand %d of 3: %v", i, got)
+			}
+		}
+		if idle, _ := l.Idle(time.Minute); idle {
+			t.Error("idle with errands")
+		}
+		time.Sleep(time.Second)
+		// One at a time for each server, in order, and without robots.txt.
+		a, b := l.taking(time.Second), l.taking(time.Second)
+		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsErrand() || a.Kind != Page {
+			t.Errorf("took %+v and %+v", a, b)
+		}
+		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "far.test" {
+			t.Errorf("took %+v", a)
+		}
+		a.OnLapse(func() { t.Error("an errand has no lease") })
+		if c := l.taking(time.Second); c != nil {
+			t.Errorf("%s while one to its server is out", c.URL)
+		}
+		var passed []Link
+		res := l.finish(a, Outcome{Ending: Failed, Links: []Link{page("h1.test", 1), page("far.test", 2)},
+			Elsewhere: func(_ context.Context, links []Link) error { passed = links; return nil }})
+		if res.Accepted != 1 || len(res.NotOwn) != 1 || len(passed) != 1 || res.Ending != Failed {
+			t.Errorf("%+v, passed on %v", res, passed)
+		}
+		if !l.Enqueue(errandAt(addr2, 3, Estimate)) {
+			t.Error("no room after one has ended")
+		}
+		if c := l.taking(time.Second); c == nil || c.Tag != 1 {
+			t.Errorf("then %+v", c)
+		} else {
+			l.finish(c, Outcome{Ending: Again, Trouble: Broken})
+		}
+		l.finish(b, Outcome{})
+		if c := l.taking(time.Second); c == nil || c.Tag != 3 {
+			t.Errorf("last %+v", c)
+		} else {
+			l.finish(c, Outcome{})
+		}
+		if s := l.Status(); s.Done+s.Failed != 0 || s.Accepted != 1 || s.Errands != 0 {
+			t.Errorf("books: %+v", s)
+		}
+		if n := len(l.bench.errands.behind); n != 0 {
+			t.Errorf("%d servers are remembered for nothing", n)
+		}
+	})
+}
+
+// Errands take their origin's share of the draws, beside the hosts of the same queue, and starve nobody.
+func TestErrandsTakeTheirShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := ownServers(testConfig())
+		cfg.Errands, cfg.AssignedShare, cfg.EstimateShare = 2000, 0.5, 0.25
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placing(addr1)
+		links := pages("h1.test", 0, 1500)
+		for i := range links {
+			links[i].Origin = Discovered
+			if i%2 == 0 {
+				links[i].Origin = Assigned
+			}
+		}
+		l.add(links...)
+		for i := range 1000 {
+			o := Estimate
+			if i%2 == 0 {
+				o = Assigned
+			}
+			l.Enqueue(errandAt(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), i, o))
+		}
+		l.finish(l.taking(time.Minute), Outcome{})
+		got := map[string]int{}
+		for range 800 {
+			task := l.taking(time.Minute)
+			if task.Kind == Robots {
+				l.finish(task, Outcome{})
+				continue
+			}
+			got[fmt.Sprintf("%v%v", task.Origin, task.IsErrand())]++
+			l.finish(task, Outcome{})
+			synctest.Wait() // windows are filled
+		}
+		for what, want := range map[string]int{"assignedtrue": 200, "assignedfalse": 200, "estimatetrue": 200, "discoveredfalse": 200} {
+			if n := got[what]; n < want/2 || n > 2*want {
+				t.Errorf("%s: %d, about %d expected", what, n, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Hold says what this node has a host for. It is kept on disk.
+type Hold uint8
+
+// What a host can be held for.
+const (
+	// Own: crawled here. Hosts never heard of become this by their first URL.
+	Own Hold = iota
+	// Arriving: a hand-off to here is under way. Chunks are imported; nothing is crawled, and what is added is NotOwn.
+	Arriving
+	// Backup: the second copy of another node's host. It takes Import and Apply and is never crawled.
+	Backup
+	// Leaving: frozen, for a hand-off from here is under way. It is not crawled, and what is added is NotOwn.
+	Leaving
+	holds
+)
+
+// String is the word for the hold in logs.
+func (h Hold) String() string {
+	switch h {
+	case Own:
+		return "own"
+	case Arriving:
+		return "arriving"
+	case Backup:
+		return "backup"
+	case Leaving:
+		return "leaving"
+	}
+	return "unknown"
+}
+
+// SetHold says what this node has a host for; it is on disk on return. To anything but Own it first waits until no task of
+// the host is out and the host has left the workbench: if the context ends before, nothing has changed. Held as Own, the
+// pending URLs of the host can be taken.
+func (f *Frontier) SetHold(ctx context.Context, host string, h Hold) error {
+	if h >= holds {
+		return fmt.Errorf("hold %s: no hold %d", host, h)
+	}
+	if h != Own {
+		if err := f.freeze(ctx, host); err != nil {
+			return fmt.Errorf("hold %s as %v: %w", host, h, err)
+		}
+		defer f.thaw(host)
+	}
+	r := &request{host: host}
+	r.op = func(l *ledger, b *batch) error { return l.decideHold(b, host, h) }
+	if err := f.ledger.do(ctx, r); err != nil {
+		return fmt.Errorf("hold %s as %v: %w", host, h, err)
+	}
+	return nil
+}
+
+// HoldOf reads what a host is held for. It is known when anything about it is on disk; if not, it is Own.
+func (f *Frontier) HoldOf(ctx context.Context, host string) (h Hold, known bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return Own, false, err
+	}
+	if !f.store.enter() {
+		return Own, false, ErrClosed
+	}
+	defer f.store.exit()
+	rec, known, err := f.store.record(host)
+	if err == nil && !known {
+		known, err = f.store.hasPending(host)
+	}
+	if err != nil {
+		return Own, false, fmt.Errorf("look up %s: %w", host, err)
+	}
+	return rec.hold, known, nil
+}
+
+// hasPending says whether blocks of a host are on disk.
+func (s *store) hasPending(host string) (found bool, err error) {
+	err = s.each(hostKey(kindPending, host), nil, false, func(*badger.Item) (bool, error) {
+		found = true
+		return false, nil
+	})
+	return found, err
+}
+
+// freezing says that a host must not enter the workbench.
+type freezing struct {
+	by   int           // how many say so
+	over chan struct{} // closed when nobody says so any more
+}
+
+// freeze keeps a host off the workbench until thaw, and waits until it has left. With an error it is not frozen.
+func (f *Frontier) freeze(ctx context.Context, name string) error {
+	f.mu.Lock()
+	if f.frozen[name] == nil {
+		f.frozen[name] = &freezing{over: make(chan struct{})}
+	}
+	f.frozen[name].by++
+	var gone chan struct{}
+	if h := f.bench.hosts[name]; h != nil {
+		if h.gone == nil {
+			h.gone = make(chan struct{})
+		}
+		gone = h.gone
+		now := time.Now()
+		h.frozen = true
+		f.bench.settle(h, now)
+		f.dispatch(now)
+	}
+	f.mu.Unlock()
+	if gone == nil {
+		return nil
+	}
+	err := ErrClosed
+	select {
+	case <-gone:
+		return nil
+	case <-f.ledger.closed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	f.thaw(name)
+	return err
+}
+
+// thaw lets a host back onto the workbench, if nobody else keeps it off.
+func (f *Frontier) thaw(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	z := f.frozen[name]
+	if z.by--; z.by > 0 {
+		return
+	}
+	delete(f.frozen, name)
+	close(z.over)
+	now := time.Now()
+	if h := f.bench.hosts[name]; h != nil {
+		h.frozen = f.away.has(name)
+		f.bench.settle(h, now)
+	} else if !f.away.has(name) {
+		f.nominate(name) // what was offered meanwhile
+	}
+	f.dispatch(now)
+}
+
+// held is told of a hold that is on disk. It needs mu held.
+func (f *Frontier) held(name string, h Hold, now time.Time) {
+	b := f.bench.hosts[name]
+	switch {
+	case h == Own:
+		f.away.remove(name)
+		switch {
+		case b == nil && f.frozen[name] == nil:
+			f.nominate(name)
+		case b != nil && (b.frozen || b.place == loading):
+			f.rescan() // it may be leaving for what it was held as before
+		}
+	case b != nil: // it came in after all: whoever asked for the hold went away before it was written
+		b.frozen = true
+		f.bench.settle(b, now)
+		fallthrough
+	default:
+		f.away.add(name)
+	}
+}

@@ -1,0 +1,223 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHostsNotOwnAreNotCrawled(t *testing.T) {
+	for _, hold := range []Hold{Arriving, Backup, Leaving} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			dir := t.TempDir()
+			l := begin(t, dir, cfg, polite, Deps{})
+			l.holdIs("h1.test", Own, false)
+			if !allAre(l.add(pages("h1.test", 0, 200)...), Accepted) {
+				t.Error("a new host is not Own")
+			}
+			l.holdIs("h1.test", Own, true)
+			l.hold("h1.test", hold)
+			for range 2 { // before and after a restart
+				l.holdIs("h1.test", hold, true)
+				// A URL that is known, and one that is not, so far and in the quick cache.
+				if v := l.add(page("h1.test", 1), page("h1.test", 5000), page("h1.test", 5000)); !allAre(v, NotOwn) {
+					t.Errorf("%v: added with %v", hold, v)
+				}
+				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
+					t.Errorf("%v: %d pending, %d held", hold, s.Pending, s.Held)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				go func() {
+					if u, err := l.Resolve(ctx); err == nil {
+						t.Errorf("%v: %s is to be resolved", hold, u.Host)
+					}
+				}()
+				if task, err := l.Take(ctx); err == nil {
+					t.Errorf("%v: %s is to be crawled", hold, task.URL)
+				}
+				cancel()
+				if idle, left := l.Idle(time.Minute); !idle || left != 0 {
+					t.Errorf("%v: idle %v, %d left", hold, idle, left)
+				}
+				l.stop()
+				l = begin(t, dir, cfg, polite, Deps{})
+			}
+			l.hold("h1.test", Own)
+			if v := l.add(page("h1.test", 1), page("h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
+				t.Errorf("%v and back: added with %v", hold, v)
+			}
+			l.stop()
+			w := &web{t: t, took: time.Millisecond, address: shared}
+			w.crawl(dir, cfg, polite, 3, nil, nil)
+			if len(w.fetched) != 201 {
+				t.Errorf("%v and back: %d of 201 pages fetched", hold, len(w.fetched))
+			}
+			s := w.f.Status().Totals
+			if s.Pending != 0 || s.Held != 0 || s.AtStart != 201 || s.Done != 201 {
+				t.Errorf("%v and back: books do not balance: %+v", hold, s)
+			}
+		})
+	}
+}
+
+func TestSetHoldWaitsForTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		polite.MinGap = time.Millisecond
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(pages("h1.test", 0, 10)...)
+		ctx := t.Context()
+		next := func() *Task {
+			task, err := l.Take(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return task
+		}
+		go func() {
+			u, _ := l.Resolve(ctx)
+			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
+		}()
+		task := next()
+		if _, err := l.Finish(ctx, task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+		task = next()
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		if err := l.SetHold(short, "h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("hold with a task out: %v", err)
+		}
+		cancel()
+		l.holdIs("h1.test", Own, true)
+		done := make(chan error)
+		go func() { done <- l.SetHold(ctx, "h1.test", Leaving) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("the hold came with a task out: %v", err)
+		default:
+		}
+		// Links of a page that ends on its host still come in; the host is Own until the last task is over.
+		fin, err := l.Finish(ctx, task, Outcome{Asked: true, Links: []Link{page("h1.test", 77)}})
+		if err != nil || fin.Accepted != 1 {
+			t.Errorf("finish: %+v, %v", fin, err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if d := l.digest("h1.test"); d.Accepted != 11 || d.Done != 1 {
+			t.Errorf("after the last task: %+v", d)
+		}
+		if s := l.Status(); s.Held != 10 || s.Left != 10 || s.Pending != 0 || s.Accepted != s.Done+s.Left {
+			t.Errorf("books do not balance: %+v", s.Totals)
+		}
+	})
+}
+
+// Links to hosts that are elsewhere are passed on before the page that has them is done.
+func TestElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.add(page("h1.test", 0))
+		l.hold("away.test", Leaving)
+		ctx := t.Context()
+		go func() {
+			u, _ := l.Resolve(ctx)
+			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
+		}()
+		task, err := l.Take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Finish(ctx, task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
+		full := errors.New("outbox full")
+		out := Outcome{Asked: true, Links: []Link{page("h2.test", 1), page("away.test", 2), page("h2.test", 3)}}
+		for _, result := range []error{full, nil} {
+			if task, err = l.Take(ctx); err != nil {
+				t.Fatal(err)
+			}
+			var got []Link
+			out.Elsewhere = func(_ context.Context, links []Link) error {
+				if d := l.digest("h1.test"); d.Done != 0 {
+					t.Error("the page is done before its links")
+				}
+				got = links
+				return result
+			}
+			fin, err := l.Finish(ctx, task, out)
+			if !errors.Is(err, result) || len(got) != 1 || got[0] != out.Links[1] || len(fin.NotOwn) != 1 {
+				t.Errorf("finish: %+v, %v, passed on %v", fin, err, got)
+			}
+			if result == nil {
+				break
+			}
+			if d := l.digest("h1.test"); d.Done != 0 {
+				t.Errorf("the page is done though its links are nowhere: %+v", d)
+			}
+		}
+		if d := l.digest("h1.test"); d.Done != 1 || d.Accepted != 1 {
+			t.Errorf("digest %+v", d)
+		}
+		if d := l.digest("h2.test"); d.Accepted != 2 {
+			t.Errorf("digest of the host that is here %+v", d)
+		}
+	})
+}
+
+// Until what became of a host is written, nobody may take it up again from disk.
+func TestHostStaysUntilAllIsWritten(t *testing.T) {
+	cfg, polite := testConfig()
+	for _, frozen := range []bool{false, true} {
+		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+		now := time.Unix(1_000_000, 0)
+		h := w.enter("h1.test")
+		w.reading, h.reading, h.place, h.frozen, h.ending = 0, false, unplaced, frozen, 1
+		if w.settle(h, now); w.hosts["h1.test"] != h {
+			t.Errorf("frozen %v: it has left with a write under way", frozen)
+		}
+		h.ending = 0
+		if w.settle(h, now); w.hosts["h1.test"] != nil {
+			t.Errorf("frozen %v: it has not left", frozen)
+		}
+	}
+}
+
+func TestChangesAreTold(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	cfg.TrackDepth = true
+	var stream changes
+	l := begin(t, "", cfg, polite, Deps{Changed: stream.add})
+	l.placing(addr1)
+	deep := page("h1.test", 1)
+	deep.Depth, deep.Hops, deep.Sitemap = 9, 2, true
+	l.add(deep, page("h1.test", 2))
+	less := deep
+	less.Depth = 4
+	l.add(less)
+	want := []Change{
+		{Host: "h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"}}},
+		{Host: "h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}},
+	}
+	if d := cmp.Diff(want, stream.take()); d != "" {
+		t.Error(d)
+	}
+	l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
+	l.finish(l.taking(time.Minute), Outcome{})
+	l.hold("h2.test", Backup)
+	l.add(page("h2.test", 1))
+	if _, err := l.DropHost(t.Context(), "h1.test", "test"); err != nil {
+		t.Fatal(err)
+	}
+	want = []Change{{Host: "h1.test", State: true}, {Host: "h1.test", Done: []uint64{deep.URL.Hash()}}, {Host: "h1.test", Dropped: true}}
+	if d := cmp.Diff(want, stream.take()); d != "" {
+		t.Error(d)
+	}
+}

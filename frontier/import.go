@@ -1,0 +1,263 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Import unites a chunk with what is here of its host, and says how many pending URLs were new; it is on disk on return.
+// Unknown pending URLs become pending; hashes that are done become done, also where they are pending here, and stay done
+// whatever comes later; of the two states the stricter politeness and the younger robots.txt win. Importing twice changes
+// nothing. Config.MaxHostURLs does not apply. A host that nothing is known of needs a SetHold first: ErrUnknownHost.
+//
+// For a host held as Own, what is done elsewhere and the state are taken over while none of its tasks is out; those that
+// are out are waited for, bounded by the context.
+func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
+	if origin >= origins {
+		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
+	}
+	if c.State != nil || len(c.Done) > 0 {
+		if err := f.freeze(ctx, host); err != nil {
+			return 0, fmt.Errorf("import %s: %w", host, err)
+		}
+		defer f.thaw(host)
+	}
+	state := c.State
+	if state != nil && len(state.Robots) > 1 { // each may fill a transaction
+		for _, r := range state.Robots[1:] {
+			s := &HostState{SinceRequest: -1, Robots: []RobotsFile{r}}
+			if err := f.unite(ctx, &union{host: host, origin: origin, state: s}); err != nil {
+				return 0, err
+			}
+		}
+		s := *state
+		s.Robots = s.Robots[:1]
+		state = &s
+	}
+	for first := true; first || len(c.Pending) > 0 || len(c.Done) > 0; first = false {
+		// What is done comes first: a URL that is in both is done.
+		u := &union{host: host, origin: origin, state: state}
+		size := 0
+		if state != nil && len(state.Robots) > 0 {
+			size = len(state.Robots[0].Body)
+		}
+		state = nil
+		n := min(len(c.Done), maxRequestHashes)
+		u.done, c.Done = c.Done[:n], c.Done[n:]
+		for n == 0 && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
+			u.entries = append(u.entries, c.Pending[0].entryOf(host))
+			size += len(c.Pending[0].Path)
+			c.Pending = c.Pending[1:]
+		}
+		if err := f.unite(ctx, u); err != nil {
+			return added, err
+		}
+		added += u.added
+	}
+	return added, nil
+}
+
+func (f *Frontier) unite(ctx context.Context, u *union) error {
+	r := &request{host: u.host, alone: u.state != nil}
+	r.op = func(l *ledger, b *batch) error { return l.decideUnion(b, u) }
+	if err := f.ledger.do(ctx, r); err != nil {
+		return fmt.Errorf("import %s: %w", u.host, err)
+	}
+	return nil
+}
+
+// Apply makes changes of another node's hosts (Deps.Changed there) to the copies here, in order: pending URLs come as
+// discovered. A change of state is for the caller, who asks the other node for it (StateOf) and imports it. An error of
+// one host does not keep the others from their changes.
+func (f *Frontier) Apply(ctx context.Context, changes []Change) error {
+	var errs error
+	for _, c := range changes {
+		if c.Dropped {
+			if _, err := f.DropHost(ctx, c.Host, "given up by its owner"); err != nil {
+				errs = errors.Join(errs, err)
+				continue
+			}
+		}
+		if _, err := f.Import(ctx, c.Host, Chunk{Pending: c.Added, Done: c.Done}, Discovered); err != nil {
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+// Remove forgets everything about a host, be it held for what it may: URLs that come later are new, and the host is Own
+// again by the first. It waits until no task of the host is out, bounded by the context. After a crash in between the host
+// is held for what it was, and Remove can be called again.
+func (f *Frontier) Remove(ctx context.Context, host string) error {
+	if err := f.freeze(ctx, host); err != nil {
+		return fmt.Errorf("remove %s: %w", host, err)
+	}
+	defer f.thaw(host)
+	r := &request{host: host, alone: true}
+	r.op = func(l *ledger, b *batch) error { return l.decideRemove(b, host) }
+	if err := f.ledger.do(ctx, r); err != nil {
+		return fmt.Errorf("remove %s: %w", host, err)
+	}
+	return nil
+}
+
+// DigestOf sums up the URLs of a host. The first time all of them are read; from then on the digest is kept.
+func (f *Frontier) DigestOf(ctx context.Context, host string) (Digest, error) {
+	var d Digest
+	r := &request{host: host}
+	r.op = func(l *ledger, b *batch) error {
+		h, err := l.entry(b, host)
+		if err != nil {
+			return err
+		}
+		if known, err := l.known(b, host, h); err != nil || !known {
+			return err // asking about a host leaves nothing behind
+		}
+		err = l.track(b, host, h)
+		d = h.rec.digest
+		return err
+	}
+	if err := f.ledger.do(ctx, r); err != nil {
+		return Digest{}, fmt.Errorf("digest %s: %w", host, err)
+	}
+	return d, nil
+}
+
+// union is what a chunk, or a part of it, adds to a host.
+type union struct {
+	host    string
+	origin  Origin
+	entries []entry
+	done    []uint64
+	state   *HostState
+	added   int // answer
+}
+
+// maxRequestHashes bounds the done URLs of a request to the ledger.
+const maxRequestHashes = 4096
+
+// decideUnion unites a host with what another node has of it.
+func (l *ledger) decideUnion(b *batch, u *union) error {
+	h, err := l.entry(b, u.host)
+	if err != nil {
+		return err
+	}
+	if known, err := l.known(b, u.host, h); err != nil || !known {
+		return errors.Join(err, ErrUnknownHost)
+	}
+	if err := l.track(b, u.host, h); err != nil {
+		return err
+	}
+	b.touched[u.host] = h
+	if u.state != nil {
+		if err := l.unite(b, h, u.state, time.Now()); err != nil {
+			return err
+		}
+	}
+	ended := 0
+	for _, hash := range u.done {
+		is, err := l.decideDone(b, h, hash)
+		if err != nil {
+			return err
+		}
+		if is {
+			ended++
+		}
+	}
+	for _, e := range u.entries {
+		a := addition{host: u.host, origin: u.origin, entry: e}
+		set, state, known, err := l.lookup(b, u.host, e.hash)
+		switch {
+		case err != nil:
+			return err
+		case !known:
+			l.seen.count(u.host, 1)
+			l.accept(b, a, set, h, false)
+			u.added++
+		case l.cfg.TrackDepth && state.deeper(e.depth):
+			if err := l.lower(b, set, a); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range u.entries {
+		b.bytes += cost(u.host, e.path)
+	}
+	b.bytes += 8 * len(u.done)
+	b.urls += len(u.entries)
+	l.count.imported(h.rec.hold, u.added, ended)
+	return nil
+}
+
+// known says that URLs of a host without a record are on disk or on their way there.
+func (l *ledger) known(b *batch, host string, h *hostEntry) (bool, error) {
+	if h.stored || b.touched[host] != nil {
+		return true, nil
+	}
+	if l.seen.count(host, 0) == 0 {
+		return false, nil
+	}
+	set := l.sets.get(host)
+	if set == nil {
+		var err error
+		if set, err = l.loadSet(b, host); err != nil {
+			return false, err
+		}
+	}
+	return len(set.hashes) > 0, nil
+}
+
+// decideDone notes that a URL is done elsewhere; it reports whether it was pending here. Its block stays as it is until
+// the host is taken up (decideReconcile): to find it would take a look at all of them.
+func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, err error) {
+	set, state, known, err := l.lookup(b, h.host, hash)
+	if err != nil || known && state == isDone {
+		return false, err
+	}
+	rec := &h.rec
+	if known {
+		rec.loose = true
+	} else {
+		l.seen.count(h.host, 1)
+		rec.digest.accept(hash)
+	}
+	rec.digest.end(hash)
+	rec.fresh = append(rec.fresh, hash)
+	l.seen.remember(hash)
+	if set != nil {
+		l.sets.add(set, hash, isDone)
+	}
+	if l.changed != nil && rec.hold == Own {
+		c := b.change(h.host)
+		c.Done = append(c.Done, hash)
+	}
+	return known, nil
+}
+
+// unite makes the politeness of a host the stricter of two, and its robots.txt those that hold longer.
+func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) error {
+	rec := &h.rec
+	if s.SinceRequest >= 0 {
+		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
+	}
+	if s.Wait > 0 {
+		rec.notBefore = later(rec.notBefore, now.Add(s.Wait))
+	}
+	rec.crawlDelay, rec.level = max(rec.crawlDelay, s.CrawlDelay), max(rec.level, s.Level)
+	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)
+	for _, r := range s.Robots {
+		i := schemeIndex(r.Scheme)
+		if until := now.Add(r.Valid); until.After(rec.robotsUntil[i]) {
+			rec.robotsUntil[i] = until
+			if err := b.txn.Set(robotsKey(h.host, r.Scheme), r.Body); err != nil {
+				return fmt.Errorf("write robots.txt of %s: %w", h.host, err)
+			}
+		}
+	}
+	if l.changed != nil && rec.hold == Own {
+		b.change(h.host).State = true
+	}
+	return nil
+}

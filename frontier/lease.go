@@ -1,0 +1,232 @@
+package frontier
+
+import (
+	"container/heap"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// lease is the right to ask a server, until a time.
+type lease struct {
+	server *server
+	until  time.Time
+	place  int
+}
+
+func (l *lease) at() time.Time   { return l.until }
+func (l *lease) moved(place int) { l.place = place }
+
+// lend gives, extends or, with a time that is over, withdraws the lease of a server.
+func (w *workbench) lend(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
+	s := w.servers[addr]
+	if !until.After(now) {
+		if s != nil && s.lease != nil {
+			w.lapse(s, now)
+		}
+		return
+	}
+	if s == nil {
+		s = w.newServer(addr)
+	}
+	if wait > 0 {
+		s.next = later(s.next, now.Add(wait))
+	}
+	s.told = false
+	if s.lease == nil {
+		s.lease = &lease{server: s, until: until}
+		heap.Push(&w.lapses, s.lease)
+	} else {
+		s.lease.until = until
+		heap.Fix(&w.lapses, s.lease.place)
+	}
+	w.settleServer(s, now)
+}
+
+// lapse ends the lease of a server. Tasks that are out are told later, without locks.
+func (w *workbench) lapse(s *server, now time.Time) {
+	heap.Remove(&w.lapses, s.lease.place)
+	s.lease, s.told = nil, false
+	for _, t := range s.out {
+		w.lapsed = append(w.lapsed, t.lapse)
+	}
+	w.settleServer(s, now)
+}
+
+// lent says that a server may be asked as far as leases go.
+func (w *workbench) lent(s *server, now time.Time) bool {
+	return !w.cfg.Leases || s.lease != nil && s.lease.until.After(now)
+}
+
+// want notes that a server without a lease has something to be asked for.
+func (w *workbench) want(s *server) {
+	w.untime(s)
+	if !s.told {
+		s.told = true
+		w.wants = append(w.wants, s.addr)
+	}
+}
+
+// purge takes entries that are stale from the heads of the queues of a server that nobody takes from meanwhile.
+func (w *workbench) purge(s *server) {
+	for o := range s.queue {
+		for s.queue[o].len() > 0 {
+			h := *s.queue[o].peek()
+			mine := h.server == s && h.queued[o]
+			if mine && h.window[o].len() > 0 {
+				break
+			}
+			if mine {
+				h.queued[o] = false
+			}
+			s.queue[o].pop()
+		}
+	}
+}
+
+// nextWake is when advance has something to do, leases included.
+func (w *workbench) nextWake() (time.Time, bool) {
+	due, ok := w.nextDue()
+	if len(w.lapses) > 0 && (!ok || w.lapses[0].until.Before(due)) {
+		return w.lapses[0].until, true
+	}
+	return due, ok
+}
+
+// lapseCall is whom to tell when the lease of a task's server ends before the task.
+type lapseCall struct {
+	// mu guards what follows.
+	mu           sync.Mutex
+	cancel       func()
+	lapsed, over bool
+}
+
+// OnLapse has cancel called once if the lease of the task's server ends, or is withdrawn, before Finish is called: at
+// once, if it has ended already. cancel must not block. Without Config.Leases, and for errands, it is never called.
+func (t *Task) OnLapse(cancel func()) {
+	l := t.lapse
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	lapsed := l.lapsed && !l.over
+	if !lapsed {
+		l.cancel = cancel
+	}
+	l.mu.Unlock()
+	if lapsed {
+		cancel()
+	}
+}
+
+// MayLapse says whether OnLapse may ever call.
+func (t *Task) MayLapse() bool { return t.lapse != nil }
+
+// fire tells that the lease has ended.
+func (l *lapseCall) fire() {
+	l.mu.Lock()
+	cancel := l.cancel
+	if l.over || l.lapsed {
+		cancel = nil
+	}
+	l.lapsed, l.cancel = true, nil
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// end says that the task is over; nil is no task with a lease.
+func (l *lapseCall) end() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over, l.cancel = true, nil
+}
+
+// Lend lends a server to this node, or extends the lease; it is not asked before wait has passed, counted from now. With
+// a time until that has passed the lease is withdrawn at once, and tasks that are out are told (Task.OnLapse). It matters
+// with Config.Leases only.
+func (f *Frontier) Lend(addr netip.Addr, until time.Time, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.bench.lend(addr, until, wait, now)
+	f.dispatch(now)
+}
+
+// tell calls those who are to be told of leases. It is called without locks, from one goroutine.
+func (f *Frontier) tell() {
+	f.mu.Lock()
+	wants, lapsed := f.bench.wants, f.bench.lapsed
+	f.bench.wants, f.bench.lapsed = nil, nil
+	f.mu.Unlock()
+	for _, l := range lapsed {
+		l.fire()
+	}
+	for _, addr := range wants {
+		if f.deps.Wanted != nil {
+			f.deps.Wanted(addr)
+		}
+	}
+}
+
+// ServerState is what the workbench knows of a server.
+type ServerState struct {
+	Addr netip.Addr
+	// Wanted says that a host here has something to ask for now, or that a request is out.
+	Wanted bool
+	// Until is when the lease ends; zero without one.
+	Until time.Time
+	// SinceRequest is the time since the last request to it ended; below 0 if none is remembered.
+	SinceRequest time.Duration
+	// Wait is how long it is not to be asked yet.
+	Wait time.Duration
+	// InFlight counts the requests that are out.
+	InFlight int
+	// Hosts are up to four of the hosts it serves, and Level is the largest backoff level of all of them.
+	Hosts []string
+	Level uint8
+}
+
+// serverHosts is how many hosts a ServerState names.
+const serverHosts = 4
+
+// Servers tells of the servers of the workbench, in no order. It looks at every host there: not for a hot path.
+func (f *Frontier) Servers() []ServerState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bench.serverStates(time.Now())
+}
+
+func (w *workbench) serverStates(now time.Time) []ServerState {
+	at := make(map[*server]int, len(w.servers))
+	out := make([]ServerState, 0, len(w.servers))
+	for addr, s := range w.servers {
+		st := ServerState{Addr: addr, SinceRequest: -1, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, Wanted: s.inFlight > 0}
+		if s.lease != nil {
+			st.Until = s.lease.until
+		}
+		if !s.last.IsZero() {
+			st.SinceRequest = max(0, now.Sub(s.last))
+		}
+		at[s] = len(out)
+		out = append(out, st)
+	}
+	for name, h := range w.hosts {
+		i, ok := at[h.server]
+		if h.server == nil || !ok {
+			continue
+		}
+		st := &out[i]
+		if len(st.Hosts) < serverHosts {
+			st.Hosts = append(st.Hosts, name)
+		}
+		st.Level = max(st.Level, h.level)
+		due, work := h.due()
+		st.Wanted = st.Wanted || work && !due.After(now) && h.fence == "" && !h.frozen
+	}
+	return out
+}

@@ -1,0 +1,405 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var addr1 = netip.MustParseAddr("192.0.2.1")
+
+// placing puts all names at an address until the frontier ends.
+func (l *life) placing(addr netip.Addr) {
+	go func() {
+		for {
+			u, err := l.Resolve(context.Background())
+			if err != nil {
+				return
+			}
+			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+		}
+	}()
+}
+
+// taking returns the next task within a time, or nil.
+func (l *life) taking(within time.Duration) *Task {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	task, err := l.Take(ctx)
+	if err != nil {
+		return nil
+	}
+	return task
+}
+
+func (l *life) finish(task *Task, out Outcome) Finished {
+	l.t.Helper()
+	if task.Kind == Robots && out.Robots == nil && out.Trouble == NoTrouble {
+		out.Robots = &RobotsOutcome{Lifetime: 24 * time.Hour}
+	}
+	out.Asked = true
+	res, err := l.Finish(context.Background(), task, out)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return res
+}
+
+func TestNothingIsAskedWithoutALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases = true
+		var mu sync.Mutex
+		wanted := 0
+		l := begin(t, "", cfg, polite, Deps{Wanted: func(addr netip.Addr) {
+			mu.Lock()
+			defer mu.Unlock()
+			wanted++
+			if addr != addr1 {
+				t.Errorf("%s is wanted", addr)
+			}
+		}})
+		wants := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if wanted != want {
+				t.Errorf("the server was wanted %d times, not %d", wanted, want)
+			}
+		}
+		l.placing(addr1)
+		l.add(pages("h1.test", 0, 20)...)
+		l.add(pages("h2.test", 0, 20)...)
+		if task := l.taking(time.Minute); task != nil {
+			t.Fatalf("%s without a lease", task.URL)
+		}
+		wants(1)
+		s := l.Servers()
+		if len(s) != 1 || !s[0].Wanted || s[0].Addr != addr1 || !s[0].Until.IsZero() || s[0].SinceRequest >= 0 || len(s[0].Hosts) != 2 {
+			t.Errorf("servers: %+v", s)
+		}
+		if e := l.Explain("h1.test"); e.Wait != "lease" {
+			t.Errorf("h1.test waits for %s: %s", e.Wait, e.Sentence)
+		}
+
+		// Not before the wait that came with it, and politely.
+		begun := time.Now()
+		l.Lend(addr1, time.Now().Add(10*time.Second), 3*time.Second)
+		task := l.taking(time.Minute)
+		if d := time.Since(begun); task == nil || d != 3*time.Second {
+			t.Fatalf("after %v: %v", d, task)
+		}
+		if again := l.taking(time.Second / 2); again != nil {
+			t.Error("two tasks at once")
+		}
+		l.finish(task, Outcome{})
+		n := 0
+		for {
+			task := l.taking(time.Minute)
+			if task == nil {
+				break
+			}
+			if time.Since(begun) >= 10*time.Second {
+				t.Errorf("taken %v after a lease of 10 s began", time.Since(begun))
+			}
+			l.finish(task, Outcome{})
+			n++
+		}
+		if n < 5 {
+			t.Errorf("%d tasks in ten seconds", n)
+		}
+		wants(2)
+
+		// Extended, it goes on; the task that is out when it ends is told, once.
+		l.Lend(addr1, time.Now().Add(time.Second), 0)
+		l.Lend(addr1, time.Now().Add(5*time.Second), 0)
+		task = l.taking(time.Minute)
+		var lapsed atomic.Int32
+		if task.OnLapse(func() { lapsed.Add(1) }); !task.MayLapse() {
+			t.Error("a task with a lease says that it cannot lapse")
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if lapsed.Load() != 0 {
+			t.Error("told though the lease was extended")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		l.Lend(addr1, time.Now().Add(time.Second), 0)
+		l.Lend(addr1, time.Now().Add(-time.Second), 0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := lapsed.Load(); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		late := 0
+		task.OnLapse(func() { late++ })
+		if late != 1 {
+			t.Error("whoever asks late is not told")
+		}
+		l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
+
+		// Withdrawn, it ends at once; a task that was over before is not told.
+		l.Lend(addr1, time.Now().Add(time.Minute), 0)
+		task = l.taking(time.Minute)
+		task.OnLapse(func() { t.Error("told after Finish") })
+		l.finish(task, Outcome{})
+		task = l.taking(time.Minute)
+		var withdrawn atomic.Bool
+		task.OnLapse(func() { withdrawn.Store(true) })
+		l.Lend(addr1, time.Time{}, 0)
+		synctest.Wait()
+		if !withdrawn.Load() {
+			t.Error("not told that the lease was withdrawn")
+		}
+		if s := l.Servers(); len(s) != 1 || !s[0].Wanted || s[0].InFlight != 1 {
+			t.Errorf("servers: %+v", s)
+		}
+		l.finish(task, Outcome{})
+		if task := l.taking(time.Minute); task != nil {
+			t.Error("taken after the lease was withdrawn")
+		}
+	})
+}
+
+// However leases come and go, no task is given out without one, everything is crawled at last, and the bench forgets
+// servers that it has no use for.
+func TestLeasesComeAndGo(t *testing.T) {
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			cfg, polite := testConfig()
+			cfg.Leases, cfg.WindowURLs, cfg.FrontHosts, cfg.HostBudget = true, 5, 6, 4
+			var mu sync.Mutex
+			until := map[netip.Addr]time.Time{}
+			wanted := make(chan netip.Addr, 100)
+			l := begin(t, "", cfg, polite, Deps{Wanted: func(a netip.Addr) { wanted <- a }})
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			const hosts, urls = 12, 20
+			for h := range hosts {
+				l.add(pages(fmt.Sprintf("h%d.test", h), 0, urls)...)
+			}
+			all.Go(func() {
+				for {
+					u, err := l.Resolve(ctx)
+					if err != nil {
+						return
+					}
+					l.Place(u, shared(u.Name), time.Minute, 0)
+				}
+			})
+			all.Go(func() { // the keeper: answers late, and takes back at times
+				for {
+					select {
+					case <-ctx.Done():
+						return
+					case a := <-wanted:
+						time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
+						mu.Lock()
+						until[a] = time.Now().Add(time.Duration(rnd.IntN(20_000)) * time.Millisecond)
+						end := until[a]
+						mu.Unlock()
+						l.Lend(a, end, 0)
+					case <-time.After(time.Duration(1+rnd.IntN(5)) * time.Second):
+						a := shared(fmt.Sprintf("h%d.test", rnd.IntN(hosts)))[0]
+						mu.Lock()
+						until[a] = time.Time{}
+						mu.Unlock()
+						l.Lend(a, time.Time{}, 0)
+					}
+				}
+			})
+			fetched := map[string]int{}
+			for range 3 {
+				all.Go(func() {
+					for {
+						task, err := l.Take(ctx)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						// Withdrawn in the instant of the take: the task is told.
+						if end := until[task.Server]; !end.IsZero() && !end.After(time.Now()) {
+							t.Errorf("%s taken %v after the lease", task.URL, time.Since(end))
+						}
+						if task.Kind == Page {
+							fetched[task.URL.String()]++
+						}
+						mu.Unlock()
+						lapsed := make(chan struct{})
+						task.OnLapse(func() { close(lapsed) })
+						out := Outcome{}
+						select {
+						case <-lapsed:
+							out = Outcome{Ending: Again, Trouble: Interrupted}
+							mu.Lock()
+							if task.Kind == Page {
+								fetched[task.URL.String()]--
+							}
+							mu.Unlock()
+						case <-time.After(300 * time.Millisecond):
+						}
+						l.finish(task, out)
+					}
+				})
+			}
+			for begun := time.Now(); ; time.Sleep(time.Second) {
+				if idle, _ := l.Idle(time.Minute); idle {
+					break
+				}
+				if time.Since(begun) > 4*time.Hour {
+					t.Errorf("seed %d: not done after four hours: %+v", seed, l.Status())
+					break
+				}
+			}
+			cancel()
+			all.Wait()
+			if len(fetched) != hosts*urls {
+				t.Errorf("%d of %d pages", len(fetched), hosts*urls)
+			}
+			for u, n := range fetched {
+				if n != 1 {
+					t.Errorf("%s fetched %d times", u, n)
+				}
+			}
+			time.Sleep(time.Hour)
+			l.mu.Lock()
+			if n := len(l.bench.servers) + len(l.bench.lapses); n != 0 {
+				t.Errorf("%d servers and leases are remembered for nothing", n)
+			}
+			l.mu.Unlock()
+		})
+	}
+}
+
+// A host that leaves while its server is not lent leaves nothing behind in the server's queues.
+func TestServerWithoutLeaseIsForgotten(t *testing.T) {
+	cfg, polite := testConfig()
+	cfg.Leases = true
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	now := time.Unix(1_000_000, 0)
+	h := w.enter("h1.test")
+	h.take(&blockRef{seq: 1, n: 9}, make([]entry, 9))
+	w.loadedHost(h, record{}, now)
+	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	if len(w.wants) != 1 || w.wants[0] != addr1 {
+		t.Errorf("wanted: %v", w.wants)
+	}
+	w.leave(h, now)
+	if len(w.servers) != 0 {
+		t.Error("the server is remembered for nothing")
+	}
+}
+
+func TestFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		var mu sync.Mutex
+		reasons := map[string]string{"h2.test": "its home is silent"}
+		set := func(host, reason string) {
+			mu.Lock()
+			defer mu.Unlock()
+			reasons[host] = reason
+		}
+		l := begin(t, "", cfg, polite, Deps{Wait: func(host string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			return reasons[host]
+		}})
+		l.placing(addr1)
+		l.add(append(pages("h1.test", 0, 30), pages("h2.test", 0, 30)...)...)
+		crawled := func(n int) map[string]int {
+			got := map[string]int{}
+			for range n {
+				task := l.taking(time.Minute)
+				if task == nil {
+					break
+				}
+				got[task.Host]++
+				l.finish(task, Outcome{})
+			}
+			return got
+		}
+		if got := crawled(5); got["h1.test"] != 5 {
+			t.Errorf("crawled %v", got)
+		}
+		if e := l.Explain("h2.test"); e.Wait != "fenced" || e.Sentence != "its home is silent" {
+			t.Errorf("h2.test: %+v", e)
+		}
+		set("h1.test", "no majority")
+		l.Review()
+		if got := crawled(5); len(got) != 0 {
+			t.Errorf("crawled %v", got)
+		}
+		if idle, _ := l.Idle(time.Minute); idle {
+			t.Error("idle with suspended hosts")
+		}
+		if s := l.Status(); s.Hosts["fenced"] != 2 {
+			t.Errorf("%+v", s.Hosts)
+		}
+		set("h1.test", "")
+		set("h2.test", "")
+		if got := crawled(1); len(got) != 0 {
+			t.Errorf("crawled %v before the review", got)
+		}
+		l.Review()
+		if got := crawled(100); got["h1.test"] != 26 || got["h2.test"] != 31 {
+			t.Errorf("crawled %v after the review", got)
+		}
+		if idle, _ := l.Idle(0); !idle {
+			t.Error("not idle at the end")
+		}
+	})
+}
+
+// A review that falls between the question about a host and its entry is not lost.
+func TestFenceFallsWhileAHostEnters(t *testing.T) {
+	for _, way := range []struct {
+		name  string
+		enter func(t *testing.T, l *life)
+	}{
+		{"without a look at the disk", func(t *testing.T, l *life) {
+			go l.Take(t.Context())
+			synctest.Wait()
+			l.add(page("h1.test", 1))
+		}},
+		{"from disk", func(t *testing.T, l *life) {
+			l.hold("h1.test", Own)
+			l.add(page("h1.test", 1))
+			if err := l.Activate(t.Context(), "h1.test"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fenceFalls(t, way.enter) }) })
+	}
+}
+
+func fenceFalls(t *testing.T, enter func(t *testing.T, l *life)) {
+	cfg, polite := testConfig()
+	var l *life
+	asked := 0
+	l = begin(t, "", cfg, polite, Deps{Wait: func(string) string {
+		if asked++; asked == 1 {
+			l.mu.Lock() // what Review does first
+			l.reviews++
+			l.mu.Unlock()
+			return ""
+		}
+		return "fenced since"
+	}})
+	l.placing(addr1)
+	enter(t, l)
+	synctest.Wait()
+	if e := l.Explain("h1.test"); e.Wait != "fenced" {
+		t.Errorf("after %d questions: %+v", asked, e)
+	}
+}

@@ -1,0 +1,194 @@
+package frontier
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// life is a frontier that runs.
+type life struct {
+	*Frontier
+	t    testing.TB
+	end  context.CancelFunc
+	over chan error
+}
+
+// begin opens a frontier and runs it until the test ends or stop is called.
+func begin(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps) *life {
+	t.Helper()
+	f, err := Open(dir, cfg, polite, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &life{Frontier: f, t: t, end: cancel, over: make(chan error, 1)}
+	go func() { l.over <- f.Run(ctx) }()
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *life) stop() {
+	if l.end == nil {
+		return
+	}
+	l.end()
+	l.end = nil
+	if err := <-l.over; err != nil {
+		l.t.Error(err)
+	}
+}
+
+func (l *life) add(links ...Link) []Verdict {
+	l.t.Helper()
+	verdicts, err := l.Add(l.t.Context(), links)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return verdicts
+}
+
+func (l *life) hold(host string, h Hold) {
+	l.t.Helper()
+	if err := l.SetHold(l.t.Context(), host, h); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *life) holdIs(host string, want Hold, known bool) {
+	l.t.Helper()
+	if h, k, err := l.HoldOf(l.t.Context(), host); err != nil || h != want || k != known {
+		l.t.Errorf("%s is held as %v, known %v, %v; want %v, %v", host, h, k, err, want, known)
+	}
+}
+
+func (l *life) digest(host string) Digest {
+	l.t.Helper()
+	d, err := l.DigestOf(l.t.Context(), host)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+// export reads a whole host in chunks of n.
+func (l *life) export(host string, n int) (chunks []Chunk) {
+	l.t.Helper()
+	var at Cursor
+	for {
+		c, next, end, err := l.Export(l.t.Context(), host, at, n, 1<<20)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if len(c.Pending)+len(c.Done) > n {
+			l.t.Errorf("%d URLs in a chunk of %d", len(c.Pending)+len(c.Done), n)
+		}
+		chunks = append(chunks, c)
+		if at = next; end {
+			return chunks
+		}
+	}
+}
+
+func (l *life) imported(host string, chunks ...Chunk) (added int) {
+	l.t.Helper()
+	for _, c := range chunks {
+		n, err := l.Import(l.t.Context(), host, c, Assigned)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		added += n
+	}
+	return added
+}
+
+// pages are n links of a host from the first on.
+func pages(host string, first, n int) (links []Link) {
+	for i := range n {
+		links = append(links, page(host, first+i))
+	}
+	return links
+}
+
+func allAre(verdicts []Verdict, want Verdict) bool {
+	for _, v := range verdicts {
+		if v != want {
+			return false
+		}
+	}
+	return true
+}
+
+// ownServers makes servers that need no gaps of 192.0.2.0/24, where work puts all hosts.
+func ownServers(cfg Config, polite Politeness) (Config, Politeness) {
+	polite.Own, polite.OwnGap, polite.OwnParallel = []string{"192.0.2.0/24"}, 0, 4
+	return cfg, polite
+}
+
+// resolving answers for names until the frontier ends.
+func (l *life) resolving() {
+	go func() {
+		for {
+			u, err := l.Resolve(context.Background())
+			if err != nil {
+				return
+			}
+			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
+		}
+	}()
+}
+
+// work downloads up to n pages and returns their addresses; it ends before when the frontier is idle.
+func (l *life) work(n int) (done []string) {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-l.Quiet():
+			case <-time.After(50 * time.Millisecond):
+			}
+			if idle, _ := l.Idle(time.Minute); idle {
+				cancel()
+			}
+		}
+	}()
+	for len(done) < n {
+		task, err := l.Take(ctx)
+		if err != nil {
+			break
+		}
+		out := Outcome{Ending: Done, Asked: true}
+		if task.Kind == Robots {
+			out.Robots = &RobotsOutcome{Lifetime: time.Hour, Body: []byte("of " + task.Host)}
+		} else {
+			done = append(done, task.URL.String())
+		}
+		if _, err := l.Finish(context.Background(), task, out); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	return done
+}
+
+// scanned is the digest as a look at all URLs gives it.
+func (l *life) scanned(host string) (d Digest) {
+	l.t.Helper()
+	r := &request{host: host, alone: true}
+	r.op = func(l *ledger, b *batch) error {
+		l.settle()
+		l.sets.forget(host)
+		set, err := l.loadSet(b, host)
+		if err == nil {
+			d = set.digest()
+		}
+		return err
+	}
+	if err := l.ledger.do(context.Background(), r); err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}

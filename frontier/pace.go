@@ -1,0 +1,48 @@
+package frontier
+
+import (
+	"net/netip"
+	"time"
+)
+
+// SetPace slows this node down while something else needs the network quiet: each fetcher waits Config.WaitTime before a
+// task, with the chance that is missing to share (1 is full speed). Config.WaitShare holds as well.
+func (f *Frontier) SetPace(share float64) {
+	f.waitMille.Store(int64(1000 * (1 - min(max(share, 0), 1))))
+}
+
+// waitShare is the chance that a fetcher waits.
+func (f *Frontier) waitShare() float64 {
+	return max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
+}
+
+// Gap is how long a server must be left alone after a request for a host's page that took that long.
+func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var delay time.Duration
+	if h := f.bench.hosts[host]; h != nil {
+		delay = h.crawlDelay()
+	}
+	return f.bench.rules.gap(addr, delay, retryAfter, elapsed)
+}
+
+// OwnServer says whether a server is named as one's own.
+func (f *Frontier) OwnServer(addr netip.Addr) bool { return f.bench.rules.own(addr) }
+
+// HostsAt are the hosts of the workbench that a server serves, in no order.
+func (f *Frontier) HostsAt(addr netip.Addr) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.bench.servers[addr]
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for name, h := range f.bench.hosts {
+		if h.server == s {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,104 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Unplaced is a host whose name is to be resolved.
+type Unplaced struct {
+	// Name is a host name or an address, without port.
+	Name string
+	// Host is the host that needs it.
+	Host string
+	host *host
+}
+
+// Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
+// is answered by Place or by Lost.
+func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
+	f.mu.Lock()
+	h := f.bench.nextUnresolved(time.Now())
+	if h == nil {
+		r := &resolver{host: make(chan *host, 1)}
+		f.resolvers.push(r)
+		f.mu.Unlock()
+		select {
+		case h = <-r.host:
+		case <-f.ledger.closed:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+		r.gone = true
+		if h == nil {
+			select {
+			case h = <-r.host:
+			default:
+				f.mu.Unlock()
+				if err := ctx.Err(); err != nil {
+					return Unplaced{}, err
+				}
+				return Unplaced{}, ErrClosed
+			}
+		}
+	}
+	defer f.mu.Unlock()
+	return Unplaced{Name: h.dialName(), Host: h.name, host: h}, nil
+}
+
+// Place tells where a host is: its addresses, for how long, and how long it took to find out.
+func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	u.host.resolveTook = took
+	f.bench.placeHost(u.host, addrs, ttl, now)
+	f.dispatch(now)
+}
+
+// Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
+// were dropped is returned. Unless it lasts, URLs that are offered later are taken again.
+func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
+	until := time.Time{}
+	if lasts {
+		until = time.Now().Add(f.bench.rules.EndedFor)
+	}
+	f.mu.Lock()
+	f.ending++
+	f.mu.Unlock()
+	defer f.written()
+	n, err := f.giveUp(ctx, u.Host, reason, until)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.bench.lostHost(u.host, reason, true, now)
+	f.dispatch(now)
+	return n, err
+}
+
+// Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
+// URLs dropped is returned. A failure of this node itself is not held against the host.
+func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours bool) (dropped int, err error) {
+	f.mu.Lock()
+	f.ending++
+	defer f.written()
+	now := time.Now()
+	u.host.ending++
+	giveUp := f.bench.lostHost(u.host, reason, ours, now)
+	wait := &request{host: u.Host, finish: &finished{state: u.host.state()}}
+	f.dispatch(now)
+	f.mu.Unlock()
+	defer f.resume(u.host)
+	switch {
+	case ours:
+		return 0, nil
+	case !giveUp:
+		if err := f.ledger.do(ctx, wait); err != nil {
+			return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)
+		}
+		return 0, nil
+	}
+	return f.giveUp(ctx, u.Host, reason, now.Add(f.bench.rules.EndedFor))
+}

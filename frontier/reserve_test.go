@@ -1,0 +1,314 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/identity"
+)
+
+func TestReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases = true
+		cfg.FrontHosts, cfg.HostBudget = 2, 2
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placing(addr1)
+		ctx := t.Context()
+		for h := 1; h <= 3; h++ {
+			l.add(pages(fmt.Sprintf("h%d.test", h), 0, 5)...)
+		}
+		if _, err := l.TakeFrom(ctx, "h1.test", addr1); !errors.Is(err, ErrNotReserved) {
+			t.Errorf("from a server that is not reserved: %v", err)
+		}
+		// A batch: brought in over the bound, resolved, reserved.
+		for h := 1; h <= 3; h++ {
+			if err := l.Activate(ctx, fmt.Sprintf("h%d.test", h)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if addrs, ok := l.Placed("h3.test"); !ok || len(addrs) != 1 || addrs[0] != addr1 {
+			t.Fatalf("h3.test is at %v, %v", addrs, ok)
+		}
+		l.Reserve(addr1, true)
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		if _, err := l.TakeFrom(short, "h1.test", addr1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a lease: %v", err)
+		}
+		cancel()
+		l.Lend(addr1, time.Now().Add(3*time.Hour), 0)
+		if task := l.taking(time.Minute); task != nil {
+			t.Errorf("%s of a reserved server", task.URL)
+		}
+		if e := l.Explain("h1.test"); e.Wait != "batch" {
+			t.Errorf("h1.test waits for %s", e.Wait)
+		}
+		last := time.Now().Add(-time.Hour)
+		take := func(host string, want Kind) {
+			t.Helper()
+			task, err := l.TakeFrom(ctx, host, addr1)
+			if err != nil || task.Kind != want || task.Host != host || task.Server != addr1 {
+				t.Fatalf("%s: %+v, %v", host, task, err)
+			}
+			if gap := time.Since(last); gap < time.Second {
+				t.Errorf("%s asked after %v", host, gap)
+			}
+			time.Sleep(100 * time.Millisecond)
+			last = time.Now()
+			l.finish(task, Outcome{})
+		}
+		take("h2.test", Robots)
+		for range 4 {
+			take("h2.test", Page)
+		}
+		time.Sleep(2 * time.Hour) // longer than the name is valid: it stays where it is
+		take("h2.test", Page)
+		if _, err := l.TakeFrom(ctx, "h2.test", addr1); !errors.Is(err, ErrNoURL) {
+			t.Errorf("from a host without URLs: %v", err)
+		}
+		take("h3.test", Robots)
+		// Two wait for one server; both are served, one after the other.
+		done := make(chan *Task, 2)
+		for _, host := range []string{"h1.test", "h3.test"} {
+			go func() {
+				task, err := l.TakeFrom(ctx, host, addr1)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- task
+			}()
+		}
+		first := <-done
+		time.Sleep(time.Minute)
+		select {
+		case second := <-done:
+			t.Errorf("%s and %s at once", first.URL, second.URL)
+		default:
+		}
+		l.finish(first, Outcome{})
+		l.finish(<-done, Outcome{})
+		if _, err := l.TakeFrom(ctx, "h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrNotReserved) {
+			t.Errorf("elsewhere: %v", err)
+		}
+		l.Reserve(netip.MustParseAddr("192.0.2.9"), true)
+		if _, err := l.TakeFrom(ctx, "h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrElsewhere) {
+			t.Errorf("elsewhere: %v", err)
+		}
+		l.Reserve(netip.MustParseAddr("192.0.2.9"), false)
+		// Whoever waits when the reservation ends is told; then all may take again.
+		gone := make(chan error)
+		go func() {
+			_, err := l.TakeFrom(ctx, "h1.test", addr1)
+			gone <- err
+		}()
+		synctest.Wait()
+		l.Reserve(addr1, false)
+		if err := <-gone; !errors.Is(err, ErrNotReserved) {
+			t.Errorf("at the end of the reservation: %v", err)
+		}
+		n := 0
+		for task := l.taking(time.Minute); task != nil; task = l.taking(time.Minute) {
+			l.Lend(addr1, time.Now().Add(time.Hour), 0)
+			l.finish(task, Outcome{})
+			n++
+		}
+		if s := l.Status(); s.Pending != 0 {
+			t.Errorf("%d pending after %d more tasks", s.Pending, n)
+		}
+		time.Sleep(70 * time.Minute)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.bench.servers)+len(l.takers) != 0 {
+			t.Errorf("%d servers, %d takers are remembered for nothing", len(l.bench.servers), len(l.takers))
+		}
+	})
+}
+
+// A robots.txt that is elsewhere is fetched there by whoever takes; then the host comes back to its reserved server.
+func TestReservedHostFollowsItsRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		ctx := t.Context()
+		addr2 := netip.MustParseAddr("192.0.2.2")
+		go func() {
+			for {
+				u, err := l.Resolve(ctx)
+				if err != nil {
+					return
+				}
+				switch u.Name {
+				case "h1.test": // in an order that changes
+					l.Place(u, []netip.Addr{addr2, addr1}, time.Hour, 0)
+				default:
+					l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.3")}, time.Hour, 0)
+				}
+			}
+		}()
+		l.add(pages("h1.test", 0, 3)...)
+		l.Reserve(addr2, true)
+		task, err := l.TakeFrom(ctx, "h1.test", addr2)
+		if err != nil || task.Kind != Robots {
+			t.Fatal(task, err)
+		}
+		l.finish(task, Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Scheme: "http", Host: "www.h1.test", Path: "/robots.txt"}}})
+		page := make(chan *Task)
+		go func() {
+			task, err := l.TakeFrom(ctx, "h1.test", addr2)
+			if err != nil {
+				t.Error(err)
+			}
+			page <- task
+		}()
+		robots := l.taking(time.Minute)
+		if robots == nil || robots.Kind != Robots || robots.URL.Host != "www.h1.test" {
+			t.Fatalf("took %+v", robots)
+		}
+		l.finish(robots, Outcome{})
+		if task := <-page; task == nil || task.Kind != Page || task.Server != addr2 {
+			t.Errorf("took %+v", task)
+		}
+	})
+}
+
+// The store is not closed under a caller who reads a host from it.
+func TestStopWhileAHostIsActivated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		var l *life
+		l = begin(t, "", cfg, polite, Deps{Blocked: func(string) string { // between the record of the host and its URLs
+			go l.stop()
+			synctest.Wait()
+			return ""
+		}})
+		l.add(page("h1.test", 0))
+		if err := l.Activate(t.Context(), "h1.test"); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := l.Activate(t.Context(), "h1.test"); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// What is imported meanwhile keeps a taker waiting, and does not send it away.
+func TestTakeFromWaitsForAnImport(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	l := begin(t, "", cfg, polite, Deps{})
+	l.placing(addr1)
+	links := pages("h1.test", 0, 60)
+	l.add(links...)
+	l.Reserve(addr1, true)
+	got := map[string]bool{}
+	for i := range 40 {
+		task, err := l.TakeFrom(t.Context(), "h1.test", addr1)
+		if err != nil {
+			t.Fatalf("task %d: %v", i, err)
+		}
+		if task.Kind == Page {
+			if got[task.URL.Path] {
+				t.Errorf("%s twice", task.URL)
+			}
+			got[task.URL.Path] = true
+		}
+		imported := make(chan error)
+		go func() {
+			u := links[59-i%30].URL
+			_, err := l.Import(t.Context(), "h1.test", Chunk{Done: []uint64{u.Hash()}}, Discovered)
+			imported <- err
+		}()
+		l.finish(task, Outcome{})
+		if i%2 == 0 {
+			if err := <-imported; err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			defer func() { <-imported }()
+		}
+		if len(got) == 25 {
+			break
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	l := begin(t, "", cfg, polite, Deps{})
+	l.placing(addr1)
+	for h := range 9 {
+		l.add(pages(fmt.Sprintf("h%d.test", h), 0, 100*h)...)
+	}
+	l.hold("h5.test", Backup)
+	l.digest("h6.test")
+	l.work(250)
+	want := map[string]int{}
+	for h := range 9 {
+		host := fmt.Sprintf("h%d.test", h)
+		if d := l.scanned(host); d.Pending() >= 300 && h != 5 {
+			want[host] = int(d.Pending())
+		}
+	}
+	for most := 1; most <= 12; most++ {
+		got, calls, after := map[string]int{}, 0, ""
+		for {
+			hosts, next, err := l.Ready(after, 300, most)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hosts {
+				got[h.Host] += h.Pending
+			}
+			if after = next; next == "" {
+				break
+			}
+			if calls++; calls > 20 {
+				t.Fatal("a round without end")
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d at a time: %v, want %v", most, got, want)
+		}
+	}
+}
+
+// A request that another node may still be making counts as under way: the gap begins when it must have ended, and goes with
+// the lease.
+func TestLingeringRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.Leases, polite.MaxRetryAfter = true, time.Second
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placing(addr1)
+		l.add(pages("h1.test", 0, 5)...)
+		if err := l.Activate(t.Context(), "h1.test"); err != nil {
+			t.Fatal(err)
+		}
+		l.Reserve(addr1, true)
+		l.Lend(addr1, time.Now().Add(time.Hour), 0)
+		next := func() *Task {
+			task, err := l.TakeFrom(t.Context(), "h1.test", addr1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return task
+		}
+		l.finish(next(), Outcome{}) // robots.txt
+		l.finish(next(), Outcome{Ending: Again, Trouble: Interrupted, Asked: true, Lingers: 40 * time.Second})
+		ended := time.Now()
+		if s := l.Servers(); len(s) != 1 || s[0].Wait != 40*time.Second+polite.MinGap {
+			t.Errorf("servers %+v", s)
+		}
+		task := next()
+		if gap := time.Since(ended); gap != 40*time.Second+polite.MinGap {
+			t.Errorf("asked again after %v", gap)
+		}
+		l.finish(task, Outcome{})
+	})
+}

@@ -1,0 +1,93 @@
+package frontier
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestShelf(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := t.TempDir()
+	l := begin(t, dir, cfg, polite, Deps{})
+	a, b := l.Shelf('a'), l.Shelf('b')
+	if v, err := a.Get([]byte("k")); v != nil || err != nil {
+		t.Errorf("absent: %q, %v", v, err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(a.Put([]byte("k"), []byte("1")))
+	must(b.Put([]byte("k"), []byte("2")))
+	must(a.Put([]byte("empty"), nil))
+	must(a.Delete([]byte("never there")))
+	if v, err := a.Get([]byte("empty")); v == nil || len(v) != 0 || err != nil {
+		t.Errorf("empty value: %v, %v", v, err)
+	}
+	large := bytes.Repeat([]byte("x"), 200<<10)
+	must(a.Batch(func(set func(k, v []byte), del func(k []byte)) {
+		for i := range 5 {
+			set(fmt.Appendf(nil, "p/%d", i), fmt.Appendf(nil, "%d", i))
+		}
+		set([]byte("large"), large)
+		del([]byte("p/3"))
+		del([]byte("k"))
+	}))
+	// Too much for one transaction changes nothing.
+	if err := a.Batch(func(set func(k, v []byte), del func(k []byte)) {
+		del([]byte("large"))
+		for i := range 20_000 {
+			set(fmt.Appendf(nil, "p/9%d", i), large[:200])
+		}
+	}); err == nil {
+		t.Error("4 MiB of small values in one batch of a store with a memtable of 4 MiB")
+	}
+	check := func(l *life) {
+		t.Helper()
+		a, b := l.Shelf('a'), l.Shelf('b')
+		var got []string
+		must(a.Scan([]byte("p/"), func(k, v []byte) error {
+			got = append(got, string(k)+"="+string(v))
+			return a.Put(k, v) // a table may be changed while it is read
+		}))
+		if s := strings.Join(got, " "); s != "p/0=0 p/1=1 p/2=2 p/4=4" {
+			t.Errorf("scan: %s", s)
+		}
+		for after, want := range map[string]string{"": "p/0 p/1 p/2 p/4", "p/1": "p/2 p/4", "p/3": "p/4", "p/4": ""} {
+			got = nil
+			must(a.ScanAfter([]byte(after), func(k, _ []byte) error {
+				if strings.HasPrefix(string(k), "p/") {
+					got = append(got, string(k))
+				}
+				return nil
+			}))
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("scan after %q: %s", after, s)
+			}
+		}
+		if v, err := b.Get([]byte("k")); string(v) != "2" || err != nil {
+			t.Errorf("the other table: %q, %v", v, err)
+		}
+		if v, err := a.Get([]byte("large")); !bytes.Equal(v, large) || err != nil {
+			t.Errorf("large value: %d bytes, %v", len(v), err)
+		}
+	}
+	check(l)
+	stop := errors.New("enough")
+	if err := a.Scan(nil, func(k, v []byte) error { return stop }); err != stop {
+		t.Errorf("scan ended with %v", err)
+	}
+	l.stop()
+	if _, err := a.Get([]byte("k")); !errors.Is(err, ErrClosed) {
+		t.Errorf("get from a closed store: %v", err)
+	}
+	if err := a.Put([]byte("k"), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("put to a closed store: %v", err)
+	}
+	check(begin(t, dir, cfg, polite, Deps{}))
+}
