@@ -2,7 +2,9 @@ package node
 
 import (
 	"fmt"
+	"strings"
 
+	"proxima/assign"
 	"proxima/fetch"
 	"proxima/fetch/blocklist"
 	"proxima/fetch/page"
@@ -10,7 +12,15 @@ import (
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/ncoord"
+	"proxima/node/batch"
 	"proxima/node/crawl"
+	"proxima/node/errand"
+	"proxima/node/home"
+	"proxima/node/idle"
+	"proxima/node/keeper"
+	"proxima/node/member"
+	"proxima/node/peer"
 )
 
 // Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
@@ -25,6 +35,16 @@ type Config struct {
 	Sitemap    sitemap.Config      `toml:"sitemap"`
 	Blocklist  blocklist.Config    `toml:"blocklist"`
 	Frontier   frontier.Config     `toml:"frontier"`
+	Peer       peer.Config         `toml:"peer"`
+	Member     member.Config       `toml:"member"`
+	Coordinate ncoord.Config       `toml:"coordinate"`
+	Geo        Geo                 `toml:"geo"`
+	Home       home.Config         `toml:"home"`
+	Keeper     keeper.Config       `toml:"keeper"`
+	Batch      batch.Config        `toml:"batch"`
+	Assign     assign.Config       `toml:"assign"`
+	Errand     errand.Config       `toml:"errand"`
+	Idle       idle.Config         `toml:"idle"`
 	Output     Output              `toml:"output"`
 }
 
@@ -73,12 +93,21 @@ func Default() Config {
 		Sitemap:    sitemap.Default(),
 		Blocklist:  blocklist.Default(),
 		Frontier:   frontier.Default(),
+		Peer:       peer.Default(),
+		Member:     member.Default(),
+		Coordinate: ncoord.Default(),
+		Home:       home.Default(),
+		Keeper:     keeper.Default(),
+		Batch:      defaultBatch(),
+		Assign:     assign.Default(),
+		Errand:     errand.Default(),
+		Idle:       idle.Default(),
 		Output: Output{LogFileBytes: 256 << 20, LogKeep: 20, WARCFileBytes: 1 << 30,
 			WARCRevisits: 100_000},
 	}
 }
 
-// Validate reports the first impossible value of each section, each with its key: "section.key: what is wrong".
+// Validate reports impossible values, at least the first of each section, each with its key: "section.key: what is wrong".
 func (c Config) Validate() []error {
 	var errs []error
 	for _, s := range []struct {
@@ -95,13 +124,48 @@ func (c Config) Validate() []error {
 		{"sitemap", c.Sitemap.Validate()},
 		{"blocklist", c.Blocklist.Validate()},
 		{"frontier", c.Frontier.Validate()},
+		{"peer", c.Peer.Validate()},
+		{"member", c.Member.Validate()},
+		{"coordinate", c.Coordinate.Validate()},
+		{"geo", c.Geo.Validate()},
+		{"home", c.Home.Validate()},
+		{"keeper", c.Keeper.Validate()},
+		{"batch", c.Batch.Validate()},
+		{"assign", c.Assign.Validate()},
+		{"errand", c.Errand.Validate()},
+		{"idle", c.Idle.Validate()},
 		{"output", c.Output.Validate()},
 	} {
-		if s.err != nil {
-			errs = append(errs, fmt.Errorf("%s.%w", s.section, s.err))
+		for _, err := range each(s.err) {
+			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
 		}
 	}
 	return errs
+}
+
+// each takes joined errors apart.
+func each(err error) []error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		if !strings.Contains(err.Error(), "\n") {
+			break // not joined: one error with two causes
+		}
+		var all []error
+		for _, err := range e.Unwrap() {
+			all = append(all, each(err)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// defaultBatch makes batch after batch: with peers, hosts go where they are nearest.
+func defaultBatch() batch.Config {
+	c := batch.Default()
+	c.Mode = batch.ModeCycle
+	return c
 }
 
 // Validate reports the first value that cannot be.

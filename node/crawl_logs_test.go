@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/node"
 	"proxima/node/journal"
 	"proxima/node/nodetest"
 )
@@ -260,6 +261,43 @@ func TestBlocklistChanges(t *testing.T) {
 		}
 		if told != 1 {
 			t.Errorf("%d events tell of the list with two entries, want one", told)
+		}
+	})
+}
+
+// A log that the disk refuses is told of, when it begins and at the end, and nothing else suffers.
+func TestLostLinesAreTold(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no device that is always full: ", err)
+	}
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(3)
+		w.cfg.Output.Logs = w.t.TempDir()
+		if err := os.Symlink("/dev/full", filepath.Join(w.cfg.Output.Logs, journal.LogFetch+".jsonl")); err != nil {
+			w.t.Fatal(err)
+		}
+		w.cfg.Fetch.DNS.Hosts = w.Names()
+		n, err := node.New(w.cfg, seeds(w.t, "http://a.test/"), w.deps)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if end, err := n.Run(w.t.Context()); err != nil || end.Reason != "idle" || end.Pages != 4 {
+			w.t.Errorf("%d pages, ended as %q: %v", end.Pages, end.Reason, err)
+		}
+		f, err := os.Open(filepath.Join(w.cfg.Output.Logs, journal.LogNode+".jsonl"))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		var told []string
+		var e journal.Event
+		for r := journal.NewReader(f); r.Next(&e) == nil; {
+			if reason, _ := e.Attrs[journal.KeyReason].(string); e.Event == journal.EventWarning && strings.Contains(reason, "write log fetch") {
+				told = append(told, reason)
+			}
+		}
+		if len(told) != 2 || !strings.HasPrefix(told[0], "write log fetch") || !strings.HasPrefix(told[1], "log fetch lost 5 lines") {
+			w.t.Errorf("told of lost lines: %q", told)
 		}
 	})
 }

@@ -184,7 +184,8 @@ func TestHostileWeb(t *testing.T) {
 		_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=\"klingon\xff\"\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		return err == nil
 	}, page{status: 200, links: 1})
-	add("binary", nil, func(c net.Conn, _ string) bool { return rawPage(c, "", string(binary)) }, page{status: 200})
+	add("binary", nil, func(c net.Conn, _ string) bool { return rawPage(c, "", string(binary)) },
+		page{status: 200, reason: "binary labelled as HTML"})
 	many := add("a million links", nil, func(c net.Conn, path string) bool {
 		if path != "/" {
 			_, err := io.WriteString(c, rawNotFound)

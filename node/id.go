@@ -25,7 +25,8 @@ type ID struct {
 const idVersion = 1
 
 // nextLife reads the identity, makes one if there is none, and counts the life that begins. The file is replaced in one
-// step, so that a crash leaves the old life or the new one.
+// step, so that a crash leaves the old life or the new one. It is on disk before anything is said in the new life: peers
+// and readers of logs that met the same number again after a power failure would take what is new for what they know.
 func nextLife(dir string) (ID, error) {
 	path := filepath.Join(dir, "node.json")
 	id := ID{V: idVersion}
@@ -50,11 +51,24 @@ func nextLife(dir string) (ID, error) {
 		return ID{}, fmt.Errorf("write node id: %w", err)
 	}
 	next := path + ".new"
-	if err := os.WriteFile(next, append(text, '\n'), 0o600); err != nil {
-		return ID{}, fmt.Errorf("write node id: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		return ID{}, fmt.Errorf("write node id: %w", err)
+	for _, step := range []func() error{
+		func() error { return os.WriteFile(next, append(text, '\n'), 0o600) },
+		func() error { return syncFile(next) },
+		func() error { return os.Rename(next, path) },
+		func() error { return syncFile(dir) },
+	} {
+		if err := step(); err != nil {
+			return ID{}, fmt.Errorf("write node id: %w", err)
+		}
 	}
 	return id, nil
+}
+
+// syncFile takes what is written of a file or directory to the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -19,6 +19,12 @@ func mayImport(from, to string) bool {
 		return true
 	case within(from, "node/journal"):
 		return within(to, "node/journal")
+	case within(from, "node/wire"):
+		return within(to, "node/wire")
+	case strings.HasPrefix(from, "node/") && within(to, "node"):
+		// The rooms of node meet only in node; all may use the journal, and the words of the peer protocol.
+		room, _, _ := strings.Cut(strings.TrimPrefix(from, "node/"), "/")
+		return within(to, "node/"+room) || within(to, "node/journal") || within(to, "node/wire")
 	case within(from, "node"):
 		for _, room := range []string{"node", "frontier", "fetch", "assign", "ncoord"} {
 			if within(to, room) {
@@ -95,6 +101,11 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/made_up.go", "proxima/cmd/proxima", true},
 		{"node/made_up.go", "proxima/scripts/generate/config", true},
 		{"node/crawl/made_up.go", "proxima/node/journal", false},
+		{"node/home/made_up.go", "proxima/node/wire", false},
+		{"node/home/made_up.go", "proxima/node/keeper", true},
+		{"node/home/made_up.go", "proxima/node", true},
+		{"node/peer/made_up.go", "proxima/node/peer/peertest", false},
+		{"node/wire/made_up.go", "proxima/node/peer", true},
 		{"node/journal/made_up.go", "proxima/node", true},
 		{"node/journal/made_up.go", "proxima/fetch", true},
 		{"nodes/made_up.go", "proxima/node", true},

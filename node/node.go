@@ -13,11 +13,13 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -42,6 +44,11 @@ type Deps struct {
 	Transport http.RoundTripper
 	// FreeBytes is the space left where the node writes, in bytes; nil asks the file systems.
 	FreeBytes func() (uint64, error)
+	// Listen accepts peers, DialPeer connects to them; nil is the machine's network.
+	Listen   func(network, address string) (net.Listener, error)
+	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
+	// Gossip carries the membership; nil is UDP and TCP of the machine.
+	Gossip memberlist.Transport
 	// Echo gets events as well, for people; nil drops them.
 	Echo slog.Handler
 }
@@ -57,6 +64,8 @@ type Node struct {
 	journal   *journal.Journal
 	warc      *warc.Writer
 	loop      *crawl.Loop
+	rules     *identity.Rules
+	overlay   *overlay // nil where the node crawls alone
 	seeds     []identity.URL
 	started   time.Time
 	free      func() (uint64, error)
@@ -81,8 +90,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			}
 		}
 	}()
-	rules, err := identity.New(cfg.Scope, seeds)
-	if err != nil {
+	if n.rules, err = identity.New(cfg.Scope, seeds); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
 	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
@@ -95,11 +103,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if err := writable(cfg.Node.Data, filepath.Join(cfg.Node.Data, "frontier")); err != nil {
 		return nil, err
 	}
-	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, frontier.Deps{
-		Blocked:   n.blockedHost,
-		Event:     n.frontierEvent,
-		FreeBytes: n.freeBytes,
-	})
+	cfg.Frontier.Leases = cfg.Peer.Secret != ""
+	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps(cfg.Frontier.Leases))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +120,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.journal, err = journal.Open(
 		journal.Config{Dir: n.LogDir(), MaxFileBytes: cfg.Output.LogFileBytes, Keep: cfg.Output.LogKeep},
 		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		journal.Deps{Now: time.Now, Echo: deps.Echo},
+		journal.Deps{Now: time.Now, Echo: deps.Echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}
@@ -138,11 +143,32 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			return nil, err
 		}
 	}
+	var others crawl.Overlay // nil, not a nil *overlay
+	if cfg.Peer.Secret != "" {
+		if n.overlay, err = newOverlay(n, overlayDeps{Listen: deps.Listen, DialPeer: deps.DialPeer, Gossip: deps.Gossip}); err != nil {
+			return nil, err
+		}
+		others = n.overlay
+		cfg.Crawl.End = crawl.EndNever // all nodes end together
+	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
-		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: rules,
+		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Overlay: others,
 		TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
+}
+
+// frontierDeps connects the frontier with the node, and with the overlay if there is one. The overlay is made later; the
+// frontier asks for nothing before it runs.
+func (n *Node) frontierDeps(shared bool) frontier.Deps {
+	deps := frontier.Deps{Blocked: n.blockedHost, Event: n.frontierEvent, FreeBytes: n.freeBytes}
+	if shared {
+		deps.Changed = func(c []frontier.Change) { n.overlay.home.Changed(c) }
+		deps.Wanted = func(a netip.Addr) { n.overlay.keeper.Wanted(a) }
+		deps.Wait = func(host string) string { return n.overlay.home.Wait(host) }
+		deps.Slowed = func(a netip.Addr) float64 { return n.overlay.keeper.Slowed(a) }
+	}
+	return deps
 }
 
 // writable is an error where a directory exists and must not be written to: the store would call that damage.
@@ -206,6 +232,9 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		end.Reason = "failed"
 		n.journal.Events().Error(journal.EventError, journal.KeyReason, err.Error())
 	}
+	if lost := n.journal.Err(); lost != nil {
+		n.warn(lost)
+	}
 	n.journal.Events().Info(journal.EventStop, journal.KeyReason, end.Reason)
 	if n.warc != nil {
 		err = errors.Join(err, n.warc.Close())
@@ -220,13 +249,22 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.dropBlocked(ctx) })
 	g.Go(func() error { return n.sampleEvery(ctx, 10*time.Second) })
 	g.Go(func() error { return n.serveStatus(ctx) })
+	ended := make(chan struct{}) // the loop has: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()
+		defer close(ended)
 		if err := n.seed(ctx); err != nil {
 			return err
 		}
 		return n.loop.Run(ctx)
 	})
+	if o := n.overlay; o != nil {
+		g.Go(func() error {
+			defer stop()
+			return o.run(ctx, ended)
+		})
+		g.Go(func() error { return o.awaitEnd(ctx, stop) })
+	}
 	return g.Wait()
 }
 
@@ -239,6 +277,11 @@ func (n *Node) seed(ctx context.Context) error {
 			n.mu.Lock()
 			n.refused = refused
 			n.mu.Unlock()
+			if o := n.overlay; o != nil {
+				o.mu.Lock()
+				o.seeded = true
+				o.mu.Unlock()
+			}
 			return nil
 		case ctx.Err() != nil:
 			return nil
@@ -326,7 +369,7 @@ func (n *Node) frontierEvent(e frontier.Event) {
 	log := n.journal.Events()
 	switch e.Kind {
 	case frontier.HostDropped:
-		n.loop.Forget()
+		n.loop.Forget(e.Host)
 		log.Warn(journal.EventHostDropped, journal.KeyHost, e.Host, journal.KeyReason, e.Reason, journal.KeyCount, e.URLs)
 	case frontier.DiskFull:
 		log.Warn(journal.EventDiskFull, journal.KeyDiskFreeBytes, e.Free, journal.KeyReason,

@@ -25,7 +25,12 @@ func (n *Node) sampleEvery(ctx context.Context, interval time.Duration) error {
 
 func (n *Node) sample() {
 	n.journal.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
-	n.journal.Load(journal.SampleLoad(n.cfg.Node.Data))
+	load := journal.SampleLoad(n.cfg.Node.Data)
+	if n.overlay != nil {
+		load.LinksSent = int64(n.overlay.home.Counts().LinksRouted)
+		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
+	}
+	n.journal.Load(load)
 }
 
 // queueLine is a frontier's status in the words of the log. Links dropped before they reached the frontier are counted
@@ -34,6 +39,7 @@ func queueLine(s frontier.Status, links map[string]int64) journal.Queue {
 	q := journal.Queue{
 		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
 		Accepted: int64(s.Accepted), Duplicate: int64(s.Duplicate), Done: int64(s.Done), Failed: int64(s.Failed),
+		Dropped: int64(s.Dropped), AtStart: s.AtStart, Arrived: int64(s.Arrived), Left: int64(s.Left), Held: s.Held,
 		Drops: map[string]int64{}, Waits: map[string]int64{},
 	}
 	for kind, hosts := range s.Hosts {

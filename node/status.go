@@ -25,12 +25,18 @@ type Status struct {
 	Frontier frontier.Status `json:"frontier"`
 	Crawl    crawl.Stats     `json:"crawl"`
 	LogDir   string          `json:"log_dir"`
+	// Overlay is missing where the node crawls alone.
+	Overlay *OverlayStatus `json:"overlay,omitempty"`
 }
 
 // Status reports on a running node.
 func (n *Node) Status() Status {
-	return Status{Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, UptimeS: time.Since(n.started).Seconds(),
+	s := Status{Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, UptimeS: time.Since(n.started).Seconds(),
 		Frontier: n.frontier.Status(), Crawl: n.loop.Stats(), LogDir: n.LogDir()}
+	if n.overlay != nil {
+		s.Overlay = n.overlay.status()
+	}
+	return s
 }
 
 // socket is where a running node answers: a file that only its owner may use.

@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// Modes of a node.
-const (
-	// ModeCrawl crawls what this node finds, and hands nothing to peers.
-	ModeCrawl = "crawl"
-)
-
 // When a crawl ends.
 const (
 	// EndIdle ends a crawl when nothing is left to do within the patience.
@@ -21,8 +15,6 @@ const (
 
 // Config is how a node crawls.
 type Config struct {
-	// Mode is what the node does with hosts that are ready: "crawl" keeps them all.
-	Mode string `toml:"mode"`
 	// Seeds are files with a URL a line, read at start; URLs that are known already are skipped.
 	Seeds []string `toml:"seeds"`
 	// Fetchers is the number of downloads at once. Politeness bounds the speed of each server, fetchers that of all:
@@ -48,7 +40,6 @@ type Config struct {
 // Default crawls alone until nothing is left to do.
 func Default() Config {
 	return Config{
-		Mode:           ModeCrawl,
 		Seeds:          []string{},
 		Fetchers:       64,
 		Resolvers:      16,
@@ -63,8 +54,6 @@ func Default() Config {
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {
 	switch {
-	case c.Mode != ModeCrawl:
-		return fmt.Errorf("mode: %q is not %q", c.Mode, ModeCrawl)
 	case c.Fetchers < 1 || c.Fetchers > 10_000:
 		return fmt.Errorf("fetchers: %d is not between 1 and 10000", c.Fetchers)
 	case c.Resolvers < 1 || c.Resolvers > 10_000:

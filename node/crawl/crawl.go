@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,8 +39,10 @@ type Deps struct {
 	Agent string
 	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
 	TrackDepth bool
-	// Home is the name that stands in the log as the node that decided about the host.
+	// Home is the name that stands in the log as the node that decided about the host, where there is no overlay.
 	Home string
+	// Overlay is nil where the node crawls alone.
+	Overlay Overlay
 }
 
 // Loop crawls.
@@ -50,15 +53,23 @@ type Loop struct {
 	known  *known
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
+	spare  sync.Pool     // of *gather
 }
 
 // New makes a loop; Run starts it.
 func New(cfg Config, deps Deps) *Loop {
+	if deps.Overlay == nil {
+		deps.Overlay = alone{deps.Home}
+	}
 	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{})}
 }
 
-// Forget must be called when the frontier drops a host: links to it are offered again.
-func (l *Loop) Forget() { l.known.forget() }
+// Forget must be called when the frontier drops a host, or when it leaves or comes: links to it are offered again, and its
+// robots.txt is that of the disk, which may have been read at another node since it was read here.
+func (l *Loop) Forget(host string) {
+	l.known.forget()
+	l.robots.drop(host)
+}
 
 // Stats says what was downloaded so far.
 func (l *Loop) Stats() Stats { return l.stats.snapshot() }
@@ -173,7 +184,7 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	for {
 		task, err := l.deps.Frontier.Take(ctx)
 		if err == nil {
-			err = l.do(ctx, task)
+			err = l.Do(ctx, task)
 		}
 		if err != nil {
 			if ended(err) {
@@ -184,11 +195,16 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	}
 }
 
-// do carries out one task.
-func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
+// Do carries out one task.
+func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	// The end of a task is written even when the crawl is being stopped: it is what the next start goes on from.
 	keep := context.WithoutCancel(ctx)
-	if reason, err := l.refuse(task); err != nil {
+	visit, wanted := l.deps.Overlay.Begin(task)
+	if !wanted {
+		_, err := l.deps.Frontier.Finish(keep, task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
+		return err
+	}
+	if reason, err := l.Refuse(task); err != nil {
 		return err
 	} else if reason != "" {
 		out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
@@ -197,51 +213,79 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) error {
 			out.Ending, out.Trouble = frontier.Again, frontier.Forbidden
 		}
 		_, err := l.deps.Frontier.Finish(keep, task, out)
+		l.deps.Overlay.Ended(task, Download{Outcome: out})
 		return err
 	}
-	req := fetch.Request{URL: task.URL.String(), Addr: task.Server, Capture: l.deps.WARC != nil}
+	url := task.URL.String()
+	res := l.get(ctx, task, url, visit)
+	defer res.Release()
+	out := judge(&res, time.Now())
+	found := 0
+	page := l.gather()
+	switch {
+	case task.Kind == frontier.Robots:
+		l.readRobots(task, &res, &out)
+	case visit.Quiet:
+	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
+		found = l.readSitemap(task, &res, &out)
+	case out.Ending == frontier.Done:
+		found = l.readPage(task, &res, &out, page)
+	}
+	mine, routed, err := l.deps.Overlay.Route(keep, out.Links)
+	if err != nil {
+		return err
+	}
+	out.Links = mine
+	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
+		l.archive(task, &res) // before it counts as done: what a kill cuts short is downloaded and archived again
+	}
+	fin, err := l.deps.Frontier.Finish(keep, task, out)
+	routed()
+	if err != nil {
+		return err
+	}
+	if fin.Refused == 0 {
+		for i := range page.fresh { // only now: what is remembered is on disk
+			page.fresh[i].remember()
+		}
+	}
+	l.release(page)
+	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: isHTML(&res)})
+	l.record(task, url, visit, &res, out, fin, found)
+	return nil
+}
+
+// get makes the request of a task. It is broken off when the right to ask the server ends.
+func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) fetch.Result {
+	if task.MayLapse() || !visit.Until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		task.OnLapse(cancel)
+		if !visit.Until.IsZero() {
+			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
+		}
+	}
+	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil}
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes
 	}
-	res := l.deps.Client.Get(ctx, req)
-	defer res.Release()
-	out := judge(&res, time.Now())
-	found := 0
-	var page gather
-	switch {
-	case task.Kind == frontier.Robots:
-		l.readRobots(task, &res, &out)
-	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
-		found = l.readSitemap(task, &res, &out)
-	case out.Ending == frontier.Done:
-		found, page = l.readPage(task, &res, &out)
-	}
-	fin, err := l.deps.Frontier.Finish(keep, task, out)
-	if err != nil {
-		return err
-	}
-	if fin.Refused == 0 {
-		for _, r := range page.fresh { // only now: what is remembered is on disk
-			r.remember()
-		}
-	}
-	l.record(task, &res, out, fin, found)
-	return nil
+	return l.deps.Client.Get(ctx, req)
 }
 
-// refuse says why a task must not be carried out: the blocklist, or the host's robots.txt.
-func (l *Loop) refuse(task *frontier.Task) (string, error) {
+// Refuse says why a task must not be carried out: the blocklist, or the host's robots.txt.
+func (l *Loop) Refuse(task *frontier.Task) (string, error) {
 	if rule, blocked := l.blocked(task.URL); blocked {
 		return "blocked: " + rule, nil
 	}
 	if rule, blocked := l.deps.Blocklist.Addr(task.Server); blocked {
 		return "blocked: " + rule, nil
 	}
-	if task.Kind == frontier.Robots {
-		return "", nil
+	if task.Kind == frontier.Robots || task.IsErrand() {
+		return "", nil // of an errand, who asks for it has read the robots.txt
 	}
 	rules, err := l.robotsOf(task.URL)
 	if err != nil {
@@ -277,7 +321,12 @@ func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (refused map[stri
 			links = append(links, frontier.Link{URL: u})
 		}
 	}
-	verdicts, err := l.deps.Frontier.Add(ctx, links)
+	mine, routed, err := l.deps.Overlay.Route(ctx, links)
+	if err != nil {
+		return nil, fmt.Errorf("add seeds: %w", err)
+	}
+	verdicts, err := l.deps.Frontier.Add(ctx, mine)
+	routed()
 	if err != nil {
 		return nil, fmt.Errorf("add seeds: %w", err)
 	}

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"net/http"
+	"slices"
 
 	"proxima/fetch"
 	"proxima/fetch/page"
@@ -15,11 +16,38 @@ import (
 type gather struct {
 	loop  *Loop
 	links []frontier.Link
-	drops map[string]int
+	drops []drop
+	page  []page.Link // those of the page as they stand there
 	known int         // references that the frontier is known to have
 	fresh []reference // those of links, to be remembered once they are on disk
 	last  string      // host asked about last, and the blocklist's answer: most links of a page stay at home
 	rule  string
+}
+
+// drop counts links by the reason why they are left out. A page has few reasons.
+type drop struct {
+	reason string
+	n      int
+}
+
+// gather gives out one that was released before, or a new one.
+func (l *Loop) gather() *gather {
+	if g, ok := l.spare.Get().(*gather); ok {
+		return g
+	}
+	return &gather{loop: l}
+}
+
+// maxSpare bounds what a released gather keeps, in links.
+const maxSpare = 1024
+
+// release takes a gather back whose references are no longer needed. Its links may be: others keep them.
+func (l *Loop) release(g *gather) {
+	if max(cap(g.fresh), cap(g.page)) <= maxSpare {
+		clear(g.page) // they lie in a body that others use from now on
+		*g = gather{loop: l, page: g.page[:0], fresh: g.fresh[:0], drops: g.drops[:0]}
+		l.spare.Put(g)
+	}
 }
 
 // add resolves a reference and keeps it if it belongs to the crawl.
@@ -46,8 +74,11 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 // addLinks is add for the links of a page, most of which stand on other pages too. First all are hashed, then all are
 // looked up: the memory behind the looks is far, and so the processor waits for many of them at once.
 func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8) {
-	refs := make([]reference, len(links))
-	if !g.loop.deps.TrackDepth {
+	refs := slices.Grow(g.fresh[:0], len(links))[:len(links)]
+	g.fresh = refs[:0] // shares its memory: what is written there has been looked at
+	if g.loop.deps.TrackDepth {
+		clear(refs)
+	} else {
 		from := g.loop.known.origin(base)
 		for i, link := range links {
 			refs[i] = from.reference(link.Ref)
@@ -64,7 +95,7 @@ func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8) {
 			g.known++
 		default:
 			n := len(g.links)
-			g.add(base, link.Ref, depth, 0, false)
+			g.add(base, string(link.Ref), depth, 0, false)
 			if r.shelf != nil && len(g.links) > n {
 				g.fresh = append(g.fresh, r)
 			}
@@ -73,34 +104,40 @@ func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8) {
 }
 
 func (g *gather) drop(reason string) {
-	if g.drops == nil {
-		g.drops = make(map[string]int)
+	for i := range g.drops {
+		if d := &g.drops[i]; d.reason == reason {
+			d.n++
+			return
+		}
 	}
-	g.drops[reason]++
+	g.drops = append(g.drops, drop{reason, 1})
 }
 
 func next(depth uint8) uint8 { return min(depth, 254) + 1 }
 
 // readPage takes the links of a page, or the target of a redirect, into the outcome. It returns how many references
 // it saw.
-func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Outcome) (found int, g gather) {
-	g = gather{loop: l}
+func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather) (found int) {
 	defer func() { out.Links, out.Known = g.links, g.known; l.dropLinks(g.drops) }()
 	if res.Location != "" && res.Status >= 300 && res.Status < 400 {
 		// A redirect is a link to the same depth: robots.txt, scope and politeness apply to where it leads.
 		g.add(task.URL, res.Location, task.Depth, next(task.Hops), false)
-		return 1, g
+		return 1
 	}
 	if res.Status != http.StatusOK {
-		return 0, g
+		return 0
 	}
 	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
 	if nofollow {
-		return 0, g
+		return 0
 	}
-	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"))
+	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
+	g.page = p.Links
+	if p.NotHTML == page.NotHTMLData {
+		out.Reason = "binary labelled as HTML"
+	}
 	if p.NoFollow {
-		return 0, g
+		return 0
 	}
 	base := task.URL
 	if p.Base != "" {
@@ -110,9 +147,9 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 	}
 	g.addLinks(base, p.Links, next(task.Depth))
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
-		l.dropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
+		l.DropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
 	}
-	return len(p.Links) + p.LinksDropped, g
+	return len(p.Links) + p.LinksDropped
 }
 
 // readSitemap takes the URLs of a sitemap, or of its children, into the outcome.
@@ -176,7 +213,8 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 		}
 		out.Robots = &frontier.RobotsOutcome{Redirect: &target}
 	case robots.Usable:
-		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes)]...)
+		// One byte more than is read of it, which tells Parse whether the last line is whole.
+		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes+1)]...)
 		rules := robots.Parse(body, l.deps.Agent)
 		l.robots.put(origin, rules, len(body))
 		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: l.cfg.RobotsTTL, CrawlDelay: rules.CrawlDelay()}

@@ -14,25 +14,22 @@ import (
 	"proxima/node/journal"
 )
 
-// record writes what became of a task into the log, the archive and the statistics.
-func (l *Loop) record(task *frontier.Task, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) {
+// record writes what became of a task into the log and the statistics.
+func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) {
 	t := res.Timing
 	l.deps.Journal.Fetch(&journal.Fetch{
-		URL: task.URL.String(), Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
+		URL: url, Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
 		Status: res.Status, Error: string(res.Class), Reason: reasonFor(res, out),
 		Bytes: res.WireBytes, BodyBytes: int64(len(res.Body)), Type: res.Header.Get("Content-Type"),
 		DNSMs: journal.Ms(task.DNS), ConnectMs: journal.Ms(t.Connect), TLSMs: journal.Ms(t.TLS),
 		RequestMs: journal.Ms(t.Request), FirstByteMs: journal.Ms(t.FirstByte), LastByteMs: journal.Ms(t.LastByte),
 		TotalMs: journal.Ms(t.Total), Fresh: t.Fresh, Protocol: res.Protocol, WaitedMs: journal.Ms(task.Waited),
-		Origin: task.Origin.String(), Home: l.deps.Home, Attempt: int(task.Attempt) + 1, Depth: int(task.Depth),
+		Origin: task.Origin.String(), Label: visit.Label, Batch: visit.Batch, Home: visit.Home, Epoch: visit.Epoch, Attempt: int(task.Attempt) + 1, Depth: int(task.Depth),
 		Hops: int(task.Hops), Links: found, Accepted: fin.Accepted,
 	})
 	if wait := time.Until(fin.NextAttempt); wait > 0 && out.Trouble != frontier.NoTrouble {
-		l.deps.Journal.Events().Info(journal.EventHostBackoff, journal.KeyHost, task.Host, journal.KeyURL, task.URL.String(),
+		l.deps.Journal.Events().Info(journal.EventHostBackoff, journal.KeyHost, task.Host, journal.KeyURL, url,
 			journal.KeyReason, out.Reason, journal.KeyForMs, journal.Ms(wait))
-	}
-	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
-		l.archive(task, res)
 	}
 	l.stats.update(func(s *Stats) {
 		s.Requests++
@@ -62,11 +59,18 @@ func reasonFor(res *fetch.Result, out frontier.Outcome) string {
 
 // archive writes an exchange into the WARC files. A failure of the disk is told and counted; the crawl goes on.
 func (l *Loop) archive(task *frontier.Task, res *fetch.Result) {
-	head, body, err := splitResponse(res.RawResponse)
+	head, body, cut, err := splitResponse(res.RawResponse)
+	truncated, protocol := res.Truncated, strings.ToLower(res.Protocol)
+	if cut && truncated == "" {
+		truncated = warc.TruncatedLength // the page is whole, its capture is not: chunks have bytes of their own
+	}
+	if protocol == "http/2.0" {
+		protocol = "h2"
+	}
 	if err == nil {
 		err = l.deps.WARC.Write(warc.Exchange{
 			URL: task.URL.String(), Addr: task.Server, Time: res.Timing.Start, Request: res.RawRequest,
-			ResponseHead: head, Body: body, Truncated: res.Truncated, Protocol: strings.ToLower(res.Protocol),
+			ResponseHead: head, Body: body, Truncated: truncated, Protocol: protocol,
 		})
 	}
 	if err != nil {
@@ -76,19 +80,19 @@ func (l *Loop) archive(task *frontier.Task, res *fetch.Result) {
 }
 
 // splitResponse takes a response apart as an archive needs it: the head with its blank line, and the body without
-// transfer coding. A body that breaks off is kept as far as it goes.
-func splitResponse(raw []byte) (head, body []byte, err error) {
+// transfer coding. A chunked body that breaks off is kept as far as it goes, and is cut.
+func splitResponse(raw []byte) (head, body []byte, cut bool, err error) {
 	i := bytes.Index(raw, []byte("\r\n\r\n"))
 	if i < 0 {
-		return nil, nil, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
+		return nil, nil, false, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
 	}
 	head, body = raw[:i+4], raw[i+4:]
 	for line := range bytes.Lines(head) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		if bytes.EqualFold(name, []byte("Transfer-Encoding")) && bytes.Contains(bytes.ToLower(value), []byte("chunked")) {
-			// What follows the last whole chunk is lost with the chunk: Truncated says so.
-			body, _ = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
+			body, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
+			return head, body, err != nil, nil
 		}
 	}
-	return head, body, nil
+	return head, body, false, nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"proxima/fetch/robots"
+	"proxima/frontier/identity"
 )
 
 // robotsCache keeps parsed robots.txt files, by origin, within a bound of their text's size. What falls out is read
@@ -53,6 +54,17 @@ func (c *robotsCache) put(origin string, rules *robots.Rules, size int) {
 	c.bytes += size + robotsOverhead
 	for c.bytes > c.limit && c.lru.Len() > 1 {
 		c.remove(c.lru.Back())
+	}
+}
+
+// drop takes out the files of a host.
+func (c *robotsCache) drop(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, scheme := range []string{"http", "https"} {
+		if el := c.byOrigin[originOf(identity.URL{Scheme: scheme, Host: host})]; el != nil {
+			c.remove(el)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package crawl
 import (
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 
 	"proxima/fetch"
@@ -21,7 +22,8 @@ type Stats struct {
 	New   int64 `json:"new"`
 	// Rows count pages by status.
 	Rows map[string]int64 `json:"rows"`
-	// Drops count links that did not reach the frontier, by reason.
+	// Drops count links that did not reach the frontier, by reason; where there are too many reasons, by what stands before
+	// their colons.
 	Drops map[string]int64 `json:"drops"`
 	// ArchiveFailures count exchanges that could not be archived.
 	ArchiveFailures int64 `json:"archive_failures"`
@@ -70,8 +72,19 @@ func rowOf(res *fetch.Result) string {
 	return strconv.Itoa(res.Status)
 }
 
-// dropLinks counts links that are not offered to the frontier.
-func (l *Loop) dropLinks(drops map[string]int) {
+// DropLinks counts links that are not offered to the frontier, by reason.
+func (l *Loop) DropLinks(drops map[string]int) {
+	list := make([]drop, 0, len(drops))
+	for reason, n := range drops {
+		list = append(list, drop{reason, n})
+	}
+	l.dropLinks(list)
+}
+
+// maxDropReasons bounds the reasons that are counted apart: rules of a blocklist and words of peers are without number.
+const maxDropReasons = 1000
+
+func (l *Loop) dropLinks(drops []drop) {
 	if len(drops) == 0 {
 		return
 	}
@@ -79,10 +92,14 @@ func (l *Loop) dropLinks(drops map[string]int) {
 		if s.Drops == nil {
 			s.Drops = make(map[string]int64)
 		}
-		for reason, n := range drops {
-			if n > 0 {
-				s.Drops[reason] += int64(n)
+		for _, d := range drops {
+			if d.n <= 0 {
+				continue
 			}
+			if _, ok := s.Drops[d.reason]; !ok && len(s.Drops) >= maxDropReasons {
+				d.reason, _, _ = strings.Cut(d.reason, ":")
+			}
+			s.Drops[d.reason] += int64(d.n)
 		}
 	})
 }

@@ -15,10 +15,21 @@ const (
 
 const timeForm = "2006-01-02T15:04:05.000Z"
 
-func appendTime(b []byte, t time.Time) []byte {
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, timeForm)
-	return append(b, '"')
+// stamp writes the times of lines. Most lines fall into the second of the line before, whose text it keeps. Not safe for
+// concurrent use; the zero value is ready.
+type stamp struct {
+	second int64
+	text   []byte // of the second, down to the point
+}
+
+func (s *stamp) append(b []byte, t time.Time) []byte {
+	if sec := t.Unix(); sec != s.second || s.text == nil {
+		s.text = t.UTC().AppendFormat(s.text[:0], timeForm[:len(timeForm)-len("000Z")])
+		s.second = sec
+	}
+	ms := t.Nanosecond() / int(time.Millisecond)
+	b = append(append(b, '"'), s.text...)
+	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
 // append adds the keys of a fetch line behind those of Line.
@@ -45,7 +56,7 @@ func (f *Fetch) append(b []byte) []byte {
 	b = appendMs(append(b, `,"`+KeyWaitedMs+`":`...), f.WaitedMs)
 	b = appendString(append(b, `,"`+KeyOrigin+`":`...), clip(f.Origin, maxText))
 	b = appendString(append(b, `,"`+KeyLabel+`":`...), clip(f.Label, maxText))
-	b = strconv.AppendUint(append(b, `,"`+KeyBatch+`":`...), f.Batch, 10)
+	b = appendString(append(b, `,"`+KeyBatch+`":`...), clip(f.Batch, maxText))
 	b = appendString(append(b, `,"`+KeyHome+`":`...), clip(f.Home, maxText))
 	b = strconv.AppendUint(append(b, `,"`+KeyEpoch+`":`...), f.Epoch, 10)
 	b = strconv.AppendInt(append(b, `,"`+KeyAttempt+`":`...), int64(f.Attempt), 10)

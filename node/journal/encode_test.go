@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -202,13 +203,30 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// The text that is kept for a second must be that of the second, whatever came before.
+func TestStampWritesTheTimeOfEachLine(t *testing.T) {
+	var s stamp
+	day := day.In(time.FixedZone("east", 3600))
+	for _, step := range []time.Duration{0, 0, time.Nanosecond, 999_999 * time.Nanosecond, 7 * time.Millisecond, 42 * time.Millisecond,
+		949 * time.Millisecond, time.Millisecond, time.Second, -time.Second, 24 * time.Hour, -1e9 * time.Second} {
+		day = day.Add(step)
+		if got, want := string(s.append(nil, day)), day.UTC().Format(`"2006-01-02T15:04:05.000Z"`); got != want {
+			t.Errorf("%v behind the line before: %s, want %s", step, got, want)
+		}
+	}
+	if got, want := string(new(stamp).append(nil, time.Unix(0, 0))), `"1970-01-01T00:00:00.000Z"`; got != want {
+		t.Errorf("the first second: %s, want %s", got, want)
+	}
+}
+
 func BenchmarkFetch(b *testing.B) {
 	f := page("http://www.example.org/a/path/of/some/length?with=a&query=string")
 	b.Run("append", func(b *testing.B) {
 		buf := make([]byte, 0, 4096)
 		b.ReportAllocs()
+		var s stamp
 		for b.Loop() {
-			buf = f.append(appendTime(buf[:0], day))
+			buf = f.append(s.append(buf[:0], day))
 		}
 	})
 	b.Run("encoding/json", func(b *testing.B) {

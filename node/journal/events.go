@@ -77,7 +77,7 @@ type eventLine struct{ log *log }
 
 func (w eventLine) Write(p []byte) (int, error) {
 	b := w.log.begin()
-	if len(b)+len(p) > MaxLine {
+	if len(b)-w.log.from+len(p) > MaxLine {
 		b = append(b, `,"`+KeyLevel+`":"WARN","`+KeyEvent+`":"`+EventOversized+`","`+KeyBytes+`":`...)
 		b = appendString(append(strconv.AppendInt(b, int64(len(p)), 10), `,"`+KeyText+`":`...), string(p[:maxText]))
 	} else {

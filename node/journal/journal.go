@@ -2,12 +2,16 @@
 //
 // It owns the keys and events that tools parse (keys.go), the form of the lines, the rotation of the files, and a Reader
 // for tools. It decides neither what is logged nor when, and it never stops the crawl: what the disk refuses is counted.
-// A directory holds four logs, each a line of JSON a record:
+// A directory holds eight logs, each a line of JSON a record:
 //
 //	fetch.jsonl  one line a download
 //	queue.jsonl  the frontier, every few seconds: what waits, and what was dropped, by reason
 //	load.jsonl   processor, memory, disk and messages, every few seconds
 //	node.jsonl   events
+//	coord.jsonl  round trips to peers, and this node's coordinate
+//	proxy.jsonl  servers whose leases this node holds: where they are, and what is expected of each peer
+//	assign.jsonl decisions about hosts, and hand-offs
+//	member.jsonl who is there, and who owns what
 //
 // A directory belongs to one Journal at a time: the caller holds a lock on its data directory.
 package journal
@@ -69,8 +73,9 @@ type Deps struct {
 
 // Journal writes the logs. Its methods are safe for concurrent use and never fail: see Err.
 type Journal struct {
-	fetch, queue, load, node *log
-	events                   *slog.Logger
+	fetch, queue, load, node     *log
+	coord, proxy, assign, member *log
+	events                       *slog.Logger
 }
 
 // Open continues the logs in the directory, or begins them. A last line that a crash left torn gets its newline, so that
@@ -89,7 +94,8 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	for _, l := range []struct {
 		name string
 		to   **log
-	}{{LogFetch, &j.fetch}, {LogQueue, &j.queue}, {LogLoad, &j.load}, {LogNode, &j.node}} {
+	}{{LogFetch, &j.fetch}, {LogQueue, &j.queue}, {LogLoad, &j.load}, {LogNode, &j.node},
+		{LogCoord, &j.coord}, {LogProxy, &j.proxy}, {LogAssign, &j.assign}, {LogMember, &j.member}} {
 		opened, err := openLog(l.name, cfg, meta, deps)
 		if err != nil {
 			return nil, errors.Join(err, j.Close())
@@ -100,7 +106,9 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	return j, nil
 }
 
-func (j *Journal) logs() []*log { return []*log{j.fetch, j.queue, j.load, j.node} }
+func (j *Journal) logs() []*log {
+	return []*log{j.fetch, j.queue, j.load, j.node, j.coord, j.proxy, j.assign, j.member}
+}
 
 // Fetch logs one download. It neither changes nor keeps f.
 func (j *Journal) Fetch(f *Fetch) {
@@ -124,6 +132,39 @@ func (j *Journal) Queue(q Queue) {
 func (j *Journal) Load(l Load) {
 	l.Line = Line{}
 	j.load.write(pairs(l))
+}
+
+// Coord logs a round trip to a peer.
+func (j *Journal) Coord(c Coord) {
+	c.Line = Line{}
+	if c.Vector == nil {
+		c.Vector = []float64{}
+	}
+	j.coord.write(pairs(c))
+}
+
+// Proxy logs what is known of a server.
+func (j *Journal) Proxy(p Proxy) {
+	p.Line = Line{}
+	if p.Vector == nil {
+		p.Vector = []float64{}
+	}
+	if p.PredictedMs == nil {
+		p.PredictedMs = map[string]float64{}
+	}
+	j.proxy.write(pairs(p))
+}
+
+// Assign logs a decision about a host, or a hand-off.
+func (j *Journal) Assign(a Assign) {
+	a.Line = Line{}
+	j.assign.write(pairs(a))
+}
+
+// Member logs a change of who is there, or of who owns a host.
+func (j *Journal) Member(m Member) {
+	m.Line = Line{}
+	j.member.write(pairs(m))
 }
 
 // pairs encodes what a struct has behind its Line, which must be zero: `,"key":value` and so on.

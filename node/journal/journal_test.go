@@ -48,7 +48,7 @@ func page(url string) *Fetch {
 		URL: url, Host: "www.example.org", Server: "192.0.2.7", Kind: KindPage, Status: 200, Bytes: 12_345,
 		BodyBytes: 45_678, Type: "text/html; charset=utf-8", DNSMs: 12.5, ConnectMs: 30.125, TLSMs: 61, RequestMs: 0.031,
 		FirstByteMs: 93.25, LastByteMs: 120.001, TotalMs: 317.907, Fresh: true, Protocol: "http/1.1", WaitedMs: 4000,
-		Origin: OriginAssigned, Label: "nearest", Batch: 7, Home: "00ee", Epoch: 2, Attempt: 1, Depth: 3, Hops: 1,
+		Origin: OriginAssigned, Label: "nearest", Batch: "00ee-1-7", Home: "00ee", Epoch: 2, Attempt: 1, Depth: 3, Hops: 1,
 		Links: 120, Accepted: 17,
 	}
 }
@@ -98,7 +98,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("Fetch changed its argument: %s", d)
 	}
 	q := Queue{Pending: 1, HostsKnown: 2, HostsActive: 3, HostsWaiting: 4, ServersReady: 5, ServersBusy: 6, ServersWaiting: 7,
-		InFlight: 8, Accepted: 9, Duplicate: 10, Done: 11, Failed: 12, Drops: map[string]int64{"out of scope": 1 << 60},
+		InFlight: 8, Accepted: 9, Duplicate: 10, Done: 11, Failed: 12, Dropped: 13, AtStart: 14, Arrived: 15, Left: 16, Held: 17, Drops: map[string]int64{"out of scope": 1 << 60},
 		Waits: map[string]int64{"crawl_delay": 3}}
 	j.Queue(q)
 	j.Queue(Queue{Line: Line{Run: "other"}})
@@ -270,6 +270,41 @@ func TestConcurrent(t *testing.T) {
 }
 
 // What the disk refuses is counted and reported once, shows as a gap in seq, and does not tear other lines.
+// TestLostTogether counts each of the lines that share a write which fails, and numbers those behind it.
+func TestLostTogether(t *testing.T) {
+	const together = 40
+	dir := t.TempDir()
+	j := open(t, testConfig(dir), meta)
+	good, err := os.Open(filepath.Join(dir, "fetch.jsonl")) // cannot be written
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	good, j.fetch.file = j.fetch.file, good
+	log := func() {
+		var wg sync.WaitGroup
+		for range together {
+			wg.Go(func() { j.Fetch(page("http://a/")) })
+		}
+		wg.Wait()
+	}
+	log()
+	j.fetch.file = good
+	log()
+	if err := j.Err(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("log fetch lost %d lines: ", together)) {
+		t.Errorf("Err: %v", err)
+	}
+	fetches, skipped := read[Fetch](t, dir, LogFetch)
+	for i, f := range fetches {
+		if f.Seq != uint64(together+i+1) {
+			t.Fatalf("line %d has seq %d", i, f.Seq)
+		}
+	}
+	if len(fetches) != together || skipped != 0 {
+		t.Errorf("%d lines, %d skipped", len(fetches), skipped)
+	}
+}
+
 func TestDiskErrors(t *testing.T) {
 	dir := t.TempDir()
 	var reports []error

@@ -5,10 +5,14 @@ const Version = 1
 
 // Names of the logs: files are NAME.jsonl and, rotated, NAME-000001.jsonl and so on.
 const (
-	LogFetch = "fetch"
-	LogQueue = "queue"
-	LogLoad  = "load"
-	LogNode  = "node"
+	LogFetch  = "fetch"
+	LogQueue  = "queue"
+	LogLoad   = "load"
+	LogNode   = "node"
+	LogCoord  = "coord"
+	LogProxy  = "proxy"
+	LogAssign = "assign"
+	LogMember = "member"
 )
 
 // Keys of every line.
@@ -45,8 +49,8 @@ const (
 	KeyProtocol    = "protocol"      // "http/1.1", "h2"
 	KeyWaitedMs    = "waited_ms"     // how long the URL was ready before its download began
 	KeyOrigin      = "origin"        // OriginDiscovered, OriginEstimate, OriginAssigned
-	KeyLabel       = "label"         // assigner that chose this node
-	KeyBatch       = "batch"         // batch that it was chosen in
+	KeyLabel       = "label"         // assigners that chose this node, with commas between them
+	KeyBatch       = "batch"         // of what a batch asked for: beginning of the home's id, boot, number; what an owner does itself has label and epoch
 	KeyHome        = "home"          // id of the host's home
 	KeyEpoch       = "epoch"         // epoch of the host's record
 	KeyAttempt     = "attempt"       // 1 for the first
@@ -56,7 +60,8 @@ const (
 	KeyAccepted    = "accepted"      // of these, URLs new to this node; in the queue log all since the boot
 )
 
-// Keys of a line of the queue log. What is named for a state is the number now, the rest counts since the boot.
+// Keys of a line of the queue log. What is named for a state is the number now, the rest counts since the boot. The books
+// balance: accepted + at_start + arrived = done + failed + dropped + left + pending.
 const (
 	KeyPending        = "pending"         // URLs waiting
 	KeyHostsKnown     = "hosts_known"     // hosts with a record here
@@ -69,6 +74,11 @@ const (
 	KeyDuplicate      = "duplicate"       // URLs seen before
 	KeyDone           = "done"            // URLs finished, with whatever status
 	KeyFailed         = "failed"          // URLs given up
+	KeyDropped        = "dropped"         // URLs thrown away after they were accepted
+	KeyAtStart        = "at_start"        // URLs that were pending when the process started
+	KeyArrived        = "arrived"         // pending URLs that came with their hosts
+	KeyLeft           = "left"            // pending URLs that went with their hosts
+	KeyHeld           = "held"            // pending URLs kept here for other owners; not in pending
 	KeyDrops          = "drops"           // reason -> URLs not queued or thrown away
 	KeyWaits          = "waits"           // reason -> hosts waiting now
 )
@@ -83,7 +93,43 @@ const (
 	KeyMessagesSent  = "messages_sent"   // to peers
 	KeyBytesSent     = "bytes_sent"      // to peers
 	KeyBytesReceived = "bytes_received"  // from peers
+	KeyLinksSent     = "links_sent"      // to their hosts' owners or homes among the peers
 	KeyDiskFreeBytes = "disk_free_bytes" // where the data directory is, for users without privileges
+)
+
+// Keys of a line of the coordinate log: one round trip to a peer, and where it left this node.
+const (
+	KeyPeer     = "peer"      // id of the other node
+	KeyRTTMs    = "rtt_ms"    // round trip as measured
+	KeyVector   = "vector"    // coordinate of this node: components in ms
+	KeyHeightMs = "height_ms" // its height
+	KeyAccuracy = "accuracy"  // its error, relative
+	KeyRefused  = "refused"   // why the sample was refused, "" if it was not
+)
+
+// Keys of a line of the proxy log: what is known of a server, and the download time expected at each peer.
+const (
+	KeyUpdates     = "updates"      // samples so far
+	KeyThinkMs     = "think_ms"     // what the server itself needs before the first byte
+	KeyPageBytes   = "page_bytes"   // its typical page
+	KeyPredictedMs = "predicted_ms" // proxy log: node -> ms; assign log: ms at the node that was chosen
+)
+
+// Keys of a line of the assign log: where an assigner of a batch wants a host, or that a host has a new owner.
+const (
+	KeyOwner     = "owner"     // id of the node
+	KeyURLs      = "urls"      // pending at the decision
+	KeyEstimates = "estimates" // estimates asked for before the decision about the server, failed ones among them
+	KeySeconds   = "seconds"   // from the beginning of the batch to the decision
+	KeyDecided   = "decided"   // true: the choice of an assigner; false: a hand-off that is done
+)
+
+// Keys of a line of the member log.
+const (
+	KeyChange   = "change"   // joined, left, died, returned; took, handed over, received, obeyed, without copy, aborted
+	KeyMembers  = "members"  // settled members after it
+	KeyAddress  = "address"  // where the peer speaks the peer protocol
+	KeyMajority = "majority" // whether this node is on the larger side
 )
 
 // Keys of a line of the node log. Further keys come with the events; they are those above and the last group here.
@@ -99,17 +145,19 @@ const (
 
 // Events of the node log.
 const (
-	EventStart       = "start"        // the process runs; with KeyConfig
-	EventStop        = "stop"         // it ends in order; with KeyReason
-	EventBlocklist   = "blocklist"    // the list was (re)loaded or could not be; with KeyCount, KeyReason
-	EventDNS         = "dns"          // a name did not resolve; with KeyHost, KeyReason
-	EventHostBackoff = "host_backoff" // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
-	EventHostDropped = "host_dropped" // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
-	EventDiskFull    = "disk_full"    // free space fell below the watermark; with KeyDiskFreeBytes
-	EventDiskOK      = "disk_ok"      // and is above it again; with KeyDiskFreeBytes
-	EventWarning     = "warning"      // something is wrong, the node goes on; with KeyReason
-	EventError       = "error"        // something failed; with KeyReason
-	EventOversized   = "oversized"    // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
+	EventStart       = "start"         // the process runs; with KeyConfig
+	EventStop        = "stop"          // it ends in order; with KeyReason
+	EventBlocklist   = "blocklist"     // the list was (re)loaded or could not be; with KeyCount, KeyReason
+	EventDNS         = "dns"           // a name did not resolve; with KeyHost, KeyReason
+	EventHostBackoff = "host_backoff"  // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
+	EventHostDropped = "host_dropped"  // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
+	EventHostLeftOut = "host_left_out" // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
+	EventDiskFull    = "disk_full"     // free space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskOK      = "disk_ok"       // and is above it again; with KeyDiskFreeBytes
+	EventWarning     = "warning"       // something is wrong, the node goes on; with KeyReason
+	EventError       = "error"         // something failed; with KeyReason
+	EventRefused     = "refused"       // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
+	EventOversized   = "oversized"     // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 
 // Kinds of a download.

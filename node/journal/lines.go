@@ -38,7 +38,7 @@ type Fetch struct {
 	WaitedMs    float64 `json:"waited_ms"`
 	Origin      string  `json:"origin"`
 	Label       string  `json:"label"`
-	Batch       uint64  `json:"batch"`
+	Batch       string  `json:"batch"`
 	Home        string  `json:"home"`
 	Epoch       uint64  `json:"epoch"`
 	Attempt     int     `json:"attempt"`
@@ -63,6 +63,11 @@ type Queue struct {
 	Duplicate      int64            `json:"duplicate"`
 	Done           int64            `json:"done"`
 	Failed         int64            `json:"failed"`
+	Dropped        int64            `json:"dropped"`
+	AtStart        int64            `json:"at_start"`
+	Arrived        int64            `json:"arrived"`
+	Left           int64            `json:"left"`
+	Held           int64            `json:"held"`
 	Drops          map[string]int64 `json:"drops"`
 	Waits          map[string]int64 `json:"waits"`
 }
@@ -78,7 +83,63 @@ type Load struct {
 	MessagesSent  int64   `json:"messages_sent"`
 	BytesSent     int64   `json:"bytes_sent"`
 	BytesReceived int64   `json:"bytes_received"`
+	LinksSent     int64   `json:"links_sent"`
 	DiskFreeBytes int64   `json:"disk_free_bytes"`
+}
+
+// Coord is a round trip to a peer and the coordinate of this node after it. See the keys.
+type Coord struct {
+	Line
+	Peer     string    `json:"peer"`
+	RTTMs    float64   `json:"rtt_ms"`
+	Vector   []float64 `json:"vector"`
+	HeightMs float64   `json:"height_ms"`
+	Accuracy float64   `json:"accuracy"`
+	Refused  string    `json:"refused"`
+}
+
+// Proxy is what is known of a server. See the keys.
+type Proxy struct {
+	Line
+	Server      string             `json:"server"`
+	Vector      []float64          `json:"vector"`
+	HeightMs    float64            `json:"height_ms"`
+	Accuracy    float64            `json:"accuracy"`
+	Updates     int                `json:"updates"`
+	ThinkMs     float64            `json:"think_ms"`
+	PageBytes   float64            `json:"page_bytes"`
+	PredictedMs map[string]float64 `json:"predicted_ms"`
+}
+
+// Assign is a decision about a host, or the hand-off that followed. See the keys.
+type Assign struct {
+	Line
+	Decided     bool    `json:"decided"`
+	Batch       string  `json:"batch"`
+	Label       string  `json:"label"`
+	Host        string  `json:"host"`
+	Server      string  `json:"server"`
+	Owner       string  `json:"owner"`
+	Epoch       uint64  `json:"epoch"`
+	URLs        int     `json:"urls"`
+	PredictedMs float64 `json:"predicted_ms"`
+	Estimates   int     `json:"estimates"`
+	Accuracy    float64 `json:"accuracy"`
+	Seconds     float64 `json:"seconds"`
+	Reason      string  `json:"reason"`
+}
+
+// Member is a change of who is there, or of who owns a host. See the keys.
+type Member struct {
+	Line
+	Change   string `json:"change"`
+	Peer     string `json:"peer"`
+	Address  string `json:"address"`
+	Host     string `json:"host"`
+	Epoch    uint64 `json:"epoch"`
+	Members  int    `json:"members"`
+	Majority bool   `json:"majority"`
+	Reason   string `json:"reason"`
 }
 
 // Event is a line of the node log, as a Reader gives it.

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,7 +24,8 @@ const (
 // ErrClosed is the error of a line that came after Close.
 var ErrClosed = errors.New("journal is closed")
 
-// log is one of the files: numbered lines, written at once, rotated by size. Its methods are safe for concurrent use.
+// log is one of the files: numbered lines, rotated by size. A line is in the file when the call that logs it returns;
+// lines that are logged at the same time share a write. Its methods are safe for concurrent use.
 type log struct {
 	dir, name string
 	maxBytes  int64
@@ -32,22 +35,31 @@ type log struct {
 	meta      []byte // `{"v":1,…,"seq":`
 
 	mu      sync.Mutex
-	file    *os.File
-	size    int64 // bytes
-	limit   int64 // size at which to rotate; more than maxBytes after a rotation that failed
-	next    int   // number of the next rotated file
 	seq     uint64
-	torn    bool   // the file does not end in a newline
-	failing bool   // the last line was lost: do not report the next
+	stamp   stamp
+	lines   []byte // those that no write has taken yet, behind a newline that is for a torn file
+	from    int    // where in lines the last one begins
+	spare   []byte // memory for lines
+	begun   uint64 // writes that have taken their lines
+	ended   uint64 // the last of them that has ended
+	written sync.Cond
+	writing bool   // somebody is about to write, and owns what follows the errors
+	failing bool   // the last write lost lines: do not report the next
 	lost    uint64 // lines
 	err     error  // the first that lost a line
-	buf     []byte
+
+	file  *os.File
+	size  int64 // bytes
+	limit int64 // size at which to rotate; more than maxBytes after a rotation that failed
+	next  int   // number of the next rotated file
+	torn  bool  // the file does not end in a newline
 }
 
 // openLog continues the file that is there.
 func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
 	l := &log{dir: cfg.Dir, name: name, maxBytes: cfg.MaxFileBytes, limit: cfg.MaxFileBytes, keep: cfg.Keep, now: deps.Now,
 		onError: deps.OnError}
+	l.written.L = &l.mu
 	l.meta = append(l.meta, `{"`+KeyV+`":`...)
 	l.meta = strconv.AppendInt(l.meta, Version, 10)
 	l.meta = appendString(append(l.meta, `,"`+KeyRun+`":`...), clip(meta.Run, maxText))
@@ -101,17 +113,18 @@ func (l *log) open() error {
 	return nil
 }
 
-// begin locks the log and returns the buffer with the beginning of the next line. The caller appends `,"key":value` pairs
-// and must call commit.
+// begin locks the log and returns its lines with the beginning of the next. The caller appends `,"key":value` pairs and
+// must call commit or put.
 func (l *log) begin() []byte {
 	l.mu.Lock()
 	l.seq++
-	b := l.buf[:0]
-	if l.torn {
+	b := l.lines
+	if len(b) == 0 {
 		b = append(b, '\n')
 	}
+	l.from = len(b)
 	b = strconv.AppendUint(append(b, l.meta...), l.seq, 10)
-	return appendTime(append(b, `,"`+KeyTime+`":`...), l.now())
+	return l.stamp.append(append(b, `,"`+KeyTime+`":`...), l.now())
 }
 
 // write writes one line of pairs that are encoded already, or gives it up if they could not be.
@@ -119,8 +132,8 @@ func (l *log) write(pairs []byte, err error) {
 	l.commit(append(l.begin(), pairs...), err)
 }
 
-// commit ends the line and writes it with one write(2), so that what has been logged survives a kill of the process.
-// With an error the line is given up.
+// commit ends the line and returns when it is written, so that what has been logged survives a kill of the process. With
+// an error the line is given up.
 func (l *log) commit(b []byte, err error) { l.report(l.put(b, err)) }
 
 // report passes an error of put on. No lock may be held: who hears of it may log.
@@ -133,37 +146,82 @@ func (l *log) report(err error) {
 // put is commit without the report, which it returns.
 func (l *log) put(b []byte, err error) (report error) {
 	defer l.mu.Unlock()
-	b = append(b, "}\n"...)
-	if cap(b) <= spareBuffer {
-		l.buf = b
+	if err != nil {
+		if l.from == 1 {
+			l.from = 0 // no line, no newline
+		}
+		l.lines = b[:l.from]
+		return l.lose(1, err)
 	}
-	if err == nil && l.file == nil {
-		err = ErrClosed
-	}
-	if err == nil && l.size > 0 && l.size+int64(len(b)) > l.limit {
-		report = l.rotate()
-	}
-	if err == nil {
-		var n int
-		n, err = l.file.Write(b)
-		l.size += int64(n)
-		if n > 0 {
-			l.torn = b[n-1] != '\n'
+	l.lines = append(b, "}\n"...)
+	for before := l.begun; l.ended <= before; l.written.Wait() {
+		if !l.writing {
+			return l.flush()
 		}
 	}
-	if err == nil {
-		l.failing = false
-		return report
+	return nil
+}
+
+// flush writes all lines with one write(2). It needs mu held.
+func (l *log) flush() (report error) {
+	l.writing = true
+	l.mu.Unlock()
+	runtime.Gosched() // a write costs more than a line: who is about to log something comes along
+	l.mu.Lock()
+	b := l.lines
+	l.lines, l.spare = l.spare[:0], nil
+	l.begun++
+	l.mu.Unlock()
+	lost, report, err := l.append(b)
+	l.mu.Lock()
+	l.writing, l.ended = false, l.begun
+	l.written.Broadcast()
+	if cap(b) <= spareBuffer {
+		l.spare = b
 	}
+	if err != nil {
+		return errors.Join(report, l.lose(lost, err))
+	}
+	l.failing = false
+	return report
+}
+
+// append writes lines to the file. With an error it says how many are lost; report is of a rotation that failed. It is
+// called by whoever is writing, without mu.
+func (l *log) append(b []byte) (lost int, report, err error) {
+	lines := b[1:]
+	if l.file == nil {
+		return bytes.Count(lines, []byte("\n")), nil, ErrClosed
+	}
+	if !l.torn {
+		b = lines
+	}
+	if l.size > 0 && l.size+int64(len(b)) > l.limit {
+		report = l.rotate()
+	}
+	n, err := l.file.Write(b)
+	l.size += int64(n)
+	if n > 0 {
+		l.torn = b[n-1] != '\n'
+	}
+	if err != nil {
+		lost = bytes.Count(lines[max(0, n-len(b)+len(lines)):], []byte("\n"))
+	}
+	return lost, report, err
+}
+
+// lose counts lines that are lost, and returns the error if it is to be reported. It needs mu held.
+func (l *log) lose(lines int, err error) error {
 	err = fmt.Errorf("write log %s: %w", l.name, err)
-	if l.lost++; l.lost == 1 {
+	if l.lost == 0 {
 		l.err = err
 	}
+	l.lost += uint64(lines)
 	if l.failing {
-		return report
+		return nil
 	}
 	l.failing = true
-	return errors.Join(report, err)
+	return err
 }
 
 // rotate gives the file its number and begins the next. If that fails, lines go on into the old one, and the next
@@ -217,6 +275,9 @@ func (l *log) failure() error {
 func (l *log) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.writing || len(l.lines) > 0 { // whoever logged a line that waits will write it
+		l.written.Wait()
+	}
 	if l.file == nil {
 		return nil
 	}

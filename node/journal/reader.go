@@ -17,7 +17,7 @@ const MaxLine = 1 << 20
 // ErrVersion is the error of a line in a newer schema: what it means is not known here.
 var ErrVersion = errors.New("newer version of the log")
 
-// Entry is what a Reader fills: *Fetch, *Queue, *Load or *Event.
+// Entry is what a Reader fills: a pointer to one of the lines.
 type Entry interface {
 	line() *Line
 	reset()
@@ -25,10 +25,14 @@ type Entry interface {
 
 func (l *Line) line() *Line { return l }
 
-func (f *Fetch) reset() { *f = Fetch{} }
-func (q *Queue) reset() { *q = Queue{} }
-func (l *Load) reset()  { *l = Load{} }
-func (e *Event) reset() { *e = Event{} }
+func (f *Fetch) reset()  { *f = Fetch{} }
+func (q *Queue) reset()  { *q = Queue{} }
+func (l *Load) reset()   { *l = Load{} }
+func (c *Coord) reset()  { *c = Coord{} }
+func (p *Proxy) reset()  { *p = Proxy{} }
+func (a *Assign) reset() { *a = Assign{} }
+func (m *Member) reset() { *m = Member{} }
+func (e *Event) reset()  { *e = Event{} }
 
 // UnmarshalJSON decodes a line of the node log.
 func (e *Event) UnmarshalJSON(b []byte) error {

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ type Site struct {
 	// mu guards what follows.
 	mu       sync.Mutex
 	took     time.Duration
+	weight   int
 	handlers map[string]http.HandlerFunc // by path
 }
 
@@ -41,6 +43,14 @@ func (s *Site) Robots(lines ...string) *Site {
 	return s.Handle("/robots.txt", Text("text/plain", strings.Join(lines, "\n")))
 }
 
+// Weight makes the pages that follow that many bytes longer.
+func (s *Site) Weight(bytes int) *Site {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.weight = bytes
+	return s
+}
+
 // Page is a page with links.
 func (s *Site) Page(path string, refs ...string) *Site {
 	var b strings.Builder
@@ -48,6 +58,9 @@ func (s *Site) Page(path string, refs ...string) *Site {
 	for _, ref := range refs {
 		fmt.Fprintf(&b, "<a href=\"%s\">%s</a>\n", ref, ref)
 	}
+	s.mu.Lock()
+	b.WriteString(strings.Repeat("word ", s.weight/5))
+	s.mu.Unlock()
 	return s.Handle(path, Text("text/html", b.String()))
 }
 
@@ -99,14 +112,24 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	if h == nil {
 		h = http.NotFound
 	}
-	if took > 0 && r.URL.Path != "/robots.txt" {
-		select {
-		case <-time.After(took):
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		}
+	if r.URL.Path != "/robots.txt" {
+		pause(r.Context(), took)
 	}
 	h(w, r)
+}
+
+// pause breaks a request off whose client has gone meanwhile.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // Text answers 200 with a body.

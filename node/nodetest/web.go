@@ -27,7 +27,10 @@ type Visit struct {
 	// Site is the authority asked for, Scheme and Path what of it, the query included.
 	Scheme, Site, Path string
 	Server             netip.Addr
-	// Start and End are when the handler began and ended; End is zero while it is at work.
+	// From is the node that asked, where it dials by Web.From.
+	From string
+	// Start and End are when the handler began and ended; End is zero while it is at work. Of what From dials, End is when
+	// the last byte left.
 	Start, End time.Time
 }
 
@@ -47,6 +50,8 @@ type Web struct {
 	sites  map[string]*Site // by authority
 	addrs  map[netip.Addr]bool
 	down   map[netip.Addr]bool
+	cut    map[string]bool // nodes that are off the web
+	lines  map[*end]bool   // the servers' ends of connections made by From
 	visits []Visit
 	failed []Visit
 }
@@ -61,8 +66,9 @@ func New() (*Web, error) {
 		tls:   &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}},
 		conns: make(chan net.Conn), closed: make(chan struct{}),
 		sites: map[string]*Site{}, addrs: map[netip.Addr]bool{}, down: map[netip.Addr]bool{},
+		cut: map[string]bool{}, lines: map[*end]bool{},
 	}
-	w.server = &http.Server{Handler: w, ErrorLog: log.New(io.Discard, "", 0)}
+	w.server = &http.Server{Handler: w, ConnContext: remember, ConnState: w.watch, ErrorLog: log.New(io.Discard, "", 0)}
 	go w.server.Serve((*listener)(w)) //nolint:errcheck // it ends with Close
 	return w, nil
 }
@@ -217,16 +223,27 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		v.Server = a.AddrPort().Addr().Unmap()
 	}
+	line, far := r.Context().Value(lineKey{}).(*end)
+	if far {
+		v.From = line.from
+	}
 	w.mu.Lock()
 	site := w.sites[r.Host]
 	i := len(w.visits)
 	w.visits = append(w.visits, v)
+	if far {
+		line.visit = i + 1
+	}
 	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.visits[i].End = time.Now()
-	}()
+	if far {
+		pause(r.Context(), line.Path().Extra)
+	} else {
+		defer func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.visits[i].End = time.Now()
+		}()
+	}
 	if site == nil {
 		http.Error(rw, "no such site", http.StatusMisdirectedRequest)
 		return

@@ -1,0 +1,468 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+	"proxima/frontier"
+)
+
+func TestHostsGoToTheNearestNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 30 {
+			w.addHost(fmt.Sprintf("h%02d.example", i), addrOf(1+i%25), 60)
+		}
+		cfg := cycle()
+		cfg.Trickle = 0.25
+		b, stop := w.start(cfg)
+		time.Sleep(15 * time.Minute)
+		stop()
+		for _, h := range w.hosts {
+			if want := "assigned:" + nearestTo(h.addr); h.owner != want {
+				t.Errorf("%s is at %s, want %s", h.name, h.owner, want)
+			}
+		}
+		s := b.Status()
+		if s.HandedOff != 30 || s.Batches < 2 || s.Kept+s.Joined+s.Unresolved+s.Overdue != 0 || s.Estimates < 25*3 {
+			t.Errorf("status %+v; troubles %v", s, w.troubles)
+		}
+		// Each server was given once, and before any of its hosts went.
+		at := make(map[string]int)
+		for i, line := range w.log {
+			f := strings.Fields(line)
+			if f[0] == "give" {
+				if _, twice := at[f[1]]; twice {
+					t.Errorf("given twice: %s", f[1])
+				}
+				at[f[1]] = i
+			} else if _, ok := at[w.hosts[f[1]].addr.String()]; !ok {
+				t.Errorf("%s went before its server was given", f[1])
+			}
+		}
+		if len(w.decided) != 30 {
+			t.Errorf("%d decisions", len(w.decided))
+		}
+		for _, d := range w.decided {
+			if d.Label != "nearest" || d.Node != nearestTo(d.Server) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Reason == "" {
+				t.Errorf("decision %+v", d)
+			}
+		}
+		for _, r := range w.asked {
+			if strings.HasSuffix(r.URL.Path, "7") {
+				t.Errorf("%s is disallowed, and was asked for", r.URL)
+			}
+			if r.Assigned || !r.Fresh || r.Quiet || fmt.Sprint(r.Labels) != "[nearest]" {
+				t.Errorf("estimate %+v", r)
+			}
+		}
+		if len(w.trickle)%2 != 0 || w.trickle[0] != 0.25 || w.trickle[1] != 1 {
+			t.Errorf("trickle %v", w.trickle)
+		}
+		// robots.txt first, here; what it disallows is never asked for.
+		if w.crawled != 30 {
+			t.Errorf("%d robots.txt, want 30", w.crawled)
+		}
+	})
+}
+
+func TestBatchesAreBoundedAndHostsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 7 {
+			w.addHost(fmt.Sprintf("big%d.example", i), addrOf(1+i), 60)
+		}
+		w.addHost("small.example", addrOf(50), 3)
+		cfg := cycle()
+		cfg.Assigners, cfg.Hosts = []string{assign.Random}, 3
+		begin := time.Now()
+		_, stop := w.start(cfg)
+		time.Sleep(9 * time.Minute)
+		perBatch := make(map[string]int)
+		w.mu.Lock()
+		for _, d := range w.decided {
+			perBatch[d.Batch]++
+		}
+		if w.hosts["small.example"].owner != "home" {
+			t.Error("the small host did not wait")
+		}
+		decided := len(w.decided)
+		w.mu.Unlock()
+		if len(perBatch) != 3 || decided != 7 {
+			t.Errorf("batches %v", perBatch)
+		}
+		for id, n := range perBatch {
+			if n > 3 {
+				t.Errorf("batch %s has %d hosts", id, n)
+			}
+		}
+		for w.ownerOf("small.example") == "home" && time.Since(begin) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(begin); took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("the small host went after %v", took)
+		}
+		stop()
+	})
+}
+
+func (w *world) ownerOf(host string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hosts[host].owner
+}
+
+func TestUnresolvedHostsAreLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("a.example", addrOf(1), 60)
+		lost := w.addHost("lost.example", addrOf(2), 70)
+		lost.resolves = false
+		b, stop := w.start(cycle())
+		time.Sleep(3 * time.Minute)
+		if w.ownerOf("a.example") == "home" {
+			t.Error("a.example waits for the other")
+		}
+		w.mu.Lock()
+		if fmt.Sprint(w.dropped) != "[lost.example 70]" {
+			t.Errorf("dropped %q", w.dropped)
+		}
+		lost.resolves = true
+		w.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		if w.ownerOf("lost.example") == "home" || b.Status().Unresolved != 1 {
+			t.Errorf("it never came back: %+v", b.Status())
+		}
+		stop()
+	})
+}
+
+func TestLeasedServersAreJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("a.example", addrOf(1), 60)
+		w.addHost("b.example", addrOf(1), 2) // comes along: one server, one owner
+		w.addHost("dead.example", addrOf(2), 60)
+		w.addHost("slow.example", addrOf(3), 60)
+		w.servers[addrOf(1)].holder = "n3"
+		w.servers[addrOf(2)].holder = "nobody"
+		w.servers[addrOf(3)].holdFor = time.Hour
+		b, stop := w.start(cycle())
+		time.Sleep(4 * time.Minute)
+		for host, want := range map[string]string{"a.example": "assigned:n3", "b.example": "assigned:n3", "dead.example": "home", "slow.example": "home"} {
+			if got := w.ownerOf(host); got != want {
+				t.Errorf("%s is at %s, want %s", host, got, want)
+			}
+		}
+		s := b.Status()
+		if s.Joined != 2 || s.Kept != 2 || s.Busy() {
+			t.Errorf("status %+v", s)
+		}
+		w.mu.Lock()
+		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Node != "n3" {
+			t.Errorf("decided %+v", w.decided)
+		}
+		w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
+		w.mu.Unlock()
+		time.Sleep(15 * time.Minute)
+		if a, b := w.ownerOf("dead.example"), w.ownerOf("slow.example"); a == "home" || b == "home" {
+			t.Errorf("they never came back: %s, %s", a, b)
+		}
+		stop()
+	})
+}
+
+// Busy says what Batches.Busy said when the status was taken.
+func (s Status) Busy() bool { return s.Phase != PhaseIdle }
+
+func TestNodesThatDieAreNotChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 8 {
+			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+		}
+		// Asks to n2 are never answered.
+		w.do = func(ctx context.Context, node string, e Errand) (Result, error, bool) {
+			if node != "n2" {
+				return Result{}, nil, false
+			}
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+			return Result{}, errors.New("unanswered"), true
+		}
+		b, stop := w.start(cycle())
+		toN2 := func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.ContainsFunc(w.asked, func(r request1) bool { return r.node == "n2" })
+		}
+		for begin := time.Now(); !toN2() && time.Since(begin) < 5*time.Minute; {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !b.Busy() || b.Status().Phase != PhaseDecide {
+			t.Errorf("status %+v", b.Status())
+		}
+		w.mu.Lock()
+		delete(w.nodes, "n2")
+		w.mu.Unlock()
+		b.SetView(w.view())
+		time.Sleep(10 * time.Minute)
+		stop()
+		for _, h := range w.hosts {
+			if h.owner == "home" || h.owner == "assigned:n2" {
+				t.Errorf("%s is at %s", h.name, h.owner)
+			}
+			if want := nearestTo(h.addr); want != "n2" && h.owner != "assigned:"+want {
+				t.Errorf("%s is at %s, want %s", h.name, h.owner, want)
+			}
+		}
+		answered := make(map[string]int)
+		for _, r := range w.asked {
+			if r.node != "n2" {
+				answered[r.Server.String()]++
+			}
+		}
+		for _, h := range w.hosts {
+			if n := answered[h.addr.String()]; n < 2 {
+				t.Errorf("%s was decided after %d answers", h.name, n)
+			}
+		}
+		if b.Status().Unanswered == 0 {
+			t.Error("nothing was unanswered: the test shows nothing")
+		}
+	})
+}
+
+func TestOverdueBatchIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 4 {
+			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 100)
+		}
+		cfg := cycle()
+		cfg.Assigners, cfg.Deadline = []string{assign.Vivaldi}, 5*time.Minute
+		b, stop := w.start(cfg)
+		time.Sleep(8 * time.Minute)
+		stop()
+		if s := b.Status(); s.HandedOff != 4 || s.Overdue == 0 {
+			t.Errorf("status %+v", s)
+		}
+		for _, d := range w.decided {
+			if !strings.HasPrefix(d.Reason, "undecided after 5m0s: ") || !w.nodes[d.Node] {
+				t.Errorf("decision %+v", d)
+			}
+		}
+	})
+}
+
+func TestServersWithoutURLsAreDecidedAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 4 {
+			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 2)
+		}
+		cfg := cycle()
+		cfg.URLs = 1
+		b, stop := w.start(cfg)
+		time.Sleep(5 * time.Minute)
+		stop()
+		if s := b.Status(); s.HandedOff != 4 || s.Overdue != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestHandOffsThatFailStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("a.example", addrOf(1), 60)
+		w.addHost("b.example", addrOf(2), 60)
+		fails := true
+		w.handOff = func(host, _ string) error {
+			if fails && host == "a.example" {
+				return errors.New("refused")
+			}
+			return nil
+		}
+		b, stop := w.start(cycle())
+		time.Sleep(4 * time.Minute)
+		s := b.Status()
+		w.mu.Lock()
+		if s.Kept != 1 || s.HandedOff != 1 || w.hosts["a.example"].owner != "home" || len(w.troubles) != 1 {
+			t.Errorf("status %+v, %v", s, w.troubles)
+		}
+		fails = false
+		w.servers[addrOf(1)].holder = "" // the lease that was given in vain ran out
+		w.mu.Unlock()
+		time.Sleep(8 * time.Minute)
+		if w.ownerOf("a.example") != "assigned:n1" {
+			t.Errorf("it is at %s", w.ownerOf("a.example"))
+		}
+		stop()
+	})
+}
+
+func TestHostThatMovesToAnotherServerStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("a.example", addrOf(1), 60)
+		h := w.addHost("b.example", addrOf(1), 60)
+		w.servers[addrOf(9)] = &fakeServer{addr: addrOf(9)}
+		b, stop := w.start(cycle())
+		for b.Status().Phase != PhaseDecide {
+			time.Sleep(100 * time.Millisecond)
+		}
+		w.mu.Lock()
+		h.addr = addrOf(9)
+		w.mu.Unlock()
+		for b.Busy() {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if s := b.Status(); s.Kept != 1 || s.HandedOff != 1 || w.ownerOf("b.example") != "home" {
+			t.Errorf("status %+v", s)
+		}
+		stop()
+	})
+}
+
+func TestModes(t *testing.T) {
+	for mode, want := range map[string]int64{ModeCrawl: 0, ModeSingle: 1, ModeCycle: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.addHost("a.example", addrOf(1), 60)
+			cfg := cycle()
+			cfg.Mode, cfg.Assigners = mode, []string{assign.Random}
+			b, stop := w.start(cfg)
+			time.Sleep(5 * time.Minute)
+			w.addHost("b.example", addrOf(2), 60)
+			time.Sleep(5 * time.Minute)
+			if s := b.Status(); s.HandedOff != want || s.Busy() || s.Why == "" {
+				t.Errorf("%s: %+v", mode, s)
+			}
+			stop()
+		})
+	}
+}
+
+func TestNothingIsAssignedWhilePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("a.example", addrOf(1), 60)
+		deps := w.deps()
+		deps.Paused = func() string { return "the smaller side" }
+		b, err := New(cycle(), deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.Run(ctx) }()
+		b.SetView(w.view())
+		time.Sleep(5 * time.Minute)
+		if s := b.Status(); s.Batches != 0 || s.Why != "the smaller side" {
+			t.Errorf("status %+v", s)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestStopAtAnyMoment ends Run in every phase: no task is left out, no server reserved, and Run returns at once.
+func TestStopAtAnyMoment(t *testing.T) {
+	phases := make(map[string]int)
+	for i := range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			for i := range 6 {
+				w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+			}
+			cfg := cycle()
+			cfg.Assigners, cfg.CompareURLs = []string{assign.Nearest, assign.Random}, 10
+			if i%3 == 0 {
+				cfg.Mode = ModePersistent
+			}
+			b, stop := w.start(cfg)
+			time.Sleep(10*time.Second + time.Duration(i*i)*23*time.Millisecond)
+			phases[b.Status().Phase]++
+			begin := time.Now()
+			stop()
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("stopped in %v", took)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+	if len(phases) < 5 {
+		t.Errorf("stopped in %v only", phases)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	again := func(tr frontier.Trouble) Result {
+		return Result{Ending: frontier.Again, Trouble: tr, Asked: true, Reason: "x"}
+	}
+	for _, c := range []struct {
+		name, node string
+		r          Result
+		err        error
+		want       frontier.Trouble
+		ending     frontier.Ending
+		asked      bool
+	}{
+		{"unanswered", "n1", Result{}, errors.New("x"), frontier.Interrupted, frontier.Again, true},
+		{"given back", "n1", Result{Unmade: true}, nil, frontier.Interrupted, frontier.Again, false},
+		{"done", "n1", Result{Asked: true, Status: 200, HTML: true}, nil, frontier.NoTrouble, frontier.Done, true},
+		{"not found", "n1", Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, frontier.NoTrouble, frontier.Failed, true},
+		{"a peer cannot reach it", "n1", again(frontier.Unreachable), nil, frontier.Interrupted, frontier.Again, true},
+		{"a peer must not", "n1", again(frontier.Forbidden), nil, frontier.Interrupted, frontier.Again, true},
+		{"we cannot reach it", "home", again(frontier.Unreachable), nil, frontier.Unreachable, frontier.Again, true},
+		{"busy", "n1", again(frontier.Busy), nil, frontier.Busy, frontier.Again, true},
+		{"broken", "n1", again(frontier.Broken), nil, frontier.Broken, frontier.Again, true},
+		{"no trouble", "n1", again(frontier.NoTrouble), nil, frontier.Interrupted, frontier.Again, true},
+	} {
+		out := Outcome("home", c.node, c.r, c.err)
+		if out.Trouble != c.want || out.Ending != c.ending || out.Asked != c.asked {
+			t.Errorf("%s: %+v", c.name, out)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := cycle().Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Trickle: 2, Check: -1}
+	err := bad.Validate()
+	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "scan", "assigners", "deadline", "rest", "compare_urls", "round_urls", "trickle"} {
+		if err == nil || !strings.Contains(err.Error(), key+":") {
+			t.Errorf("%s is not reported: %v", key, err)
+		}
+	}
+	for _, part := range []string{"twice", `"far"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s is not reported: %v", part, err)
+		}
+	}
+	c := cycle()
+	if got := c.Warnings(assign.Default()); len(got) != 0 {
+		t.Errorf("warnings %q", got)
+	}
+	c.Assigners = append(slices.Clone(c.Assigners), assign.Vivaldi)
+	if got := c.Warnings(assign.Default()); len(got) != 1 || !strings.Contains(got[0], "vivaldi asks for up to 300") {
+		t.Errorf("warnings %q", got)
+	}
+	if got := Default().Warnings(assign.Default()); len(got) != 0 {
+		t.Errorf("warnings without batches: %q", got)
+	}
+}

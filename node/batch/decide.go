@@ -1,0 +1,291 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/assign"
+)
+
+// plan is what one assigner decided about a batch.
+type plan struct {
+	label    string
+	assigner assign.Assigner
+	choices  map[netip.Addr]assign.Choice
+	seconds  float64
+}
+
+// memory is a copy of what the assigner has learnt about a server, nil for nothing.
+func (p *plan) memory(addr netip.Addr) *assign.Memory {
+	m := p.assigner.Memory(addr)
+	if m == nil {
+		return nil
+	}
+	c := m.Clone()
+	return &c
+}
+
+// request is the wish of an assigner for an estimate.
+type request struct {
+	plan int
+	ask  assign.Ask
+}
+
+// answer is its result.
+type answer struct {
+	plan   int
+	result assign.Result
+}
+
+// decide lets every assigner decide the batch, on the same servers and with the same view. Learnt is what each assigner
+// knows already about the servers, by label; nil: what their keepers knew. Before are the plans of the round before, if any.
+func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[netip.Addr]assign.Memory, before []*plan) ([]*plan, error) {
+	t.phase(PhaseDecide)
+	t.deps.Trickle(t.cfg.Trickle)
+	defer t.deps.Trickle(1)
+	d := &driver{batch: t, id: id, begun: time.Now(), lanes: make(map[netip.Addr]chan request, len(t.servers))}
+	view, version := t.currentView()
+	d.version = version
+	for i, label := range t.cfg.Assigners {
+		in := t.input(id, learnt[label])
+		if before != nil {
+			in.Before = before[i].assigner
+		}
+		a, err := assign.New(label, t.deps.Assign, in, view, d.begun)
+		if err != nil {
+			return nil, err
+		}
+		d.plans = append(d.plans, &plan{label: label, assigner: a})
+		d.outstanding = append(d.outstanding, make(map[netip.Addr]bool))
+		d.deferred = append(d.deferred, make(map[netip.Addr]assign.Ask))
+	}
+	if err := d.run(ctx); err != nil {
+		return nil, err
+	}
+	d.conclude()
+	t.report(id, d.plans)
+	return d.plans, nil
+}
+
+// input is the batch as an assigner gets it. Nothing in it is shared with another.
+func (t *batch) input(id string, learnt map[netip.Addr]assign.Memory) assign.Batch {
+	in := assign.Batch{ID: id, Home: t.deps.Self, Seed: seed(id)}
+	for _, s := range t.servers {
+		out := assign.Server{Addr: s.addr, Memory: s.memory.Clone()}
+		if m, ok := learnt[s.addr]; ok {
+			out.Memory = m.Clone()
+		}
+		if t.deps.Locate != nil {
+			out.Location = t.deps.Locate(s.addr)
+		}
+		for _, h := range s.hosts {
+			out.Hosts = append(out.Hosts, assign.Host{Name: h.name, Pending: h.left(), PageBytes: out.Memory.PageBytes})
+		}
+		in.Servers = append(in.Servers, out)
+	}
+	return in
+}
+
+// driver asks what the assigners want to be asked until all have decided. The assigners belong to the goroutine of run.
+type driver struct {
+	batch       *batch
+	id          string
+	begun       time.Time
+	version     int // of the view that the assigners have
+	plans       []*plan
+	outstanding []map[netip.Addr]bool // by plan: servers with an ask under way
+	// deferred are asks, by plan, for servers whose last ask the assigner gave up while it was under way: it has to end first.
+	deferred []map[netip.Addr]assign.Ask
+	lanes    map[netip.Addr]chan request
+	answers  chan answer
+}
+
+// run ends when all have decided, or at the deadline; then no request is under way any more.
+func (d *driver) run(ctx context.Context) error {
+	cut, stop := context.WithCancel(ctx) // ends the waits for politeness
+	defer stop()
+	most := len(d.plans) * len(d.batch.servers) // asks under way
+	d.answers = make(chan answer, most)
+	g, work := errgroup.WithContext(ctx)
+	for _, s := range d.batch.servers {
+		lane := make(chan request, len(d.plans))
+		d.lanes[s.addr] = lane
+		g.Go(func() error { return d.serve(work, cut, s, lane) })
+	}
+	err := d.drive(work)
+	stop()
+	for _, lane := range d.lanes {
+		close(lane)
+	}
+	if first := g.Wait(); first != nil {
+		return first
+	}
+	close(d.answers)
+	for a := range d.answers { // what came after the last decision still tells something
+		d.observe(a, time.Now())
+	}
+	return err
+}
+
+// serve carries out the asks for one server, one at a time.
+func (d *driver) serve(ctx, cut context.Context, s *server, lane <-chan request) error {
+	for r := range lane {
+		result := assign.Result{Ask: r.ask}
+		if cut.Err() == nil {
+			var err error
+			if result, err = s.estimate(ctx, cut, d.id, d.plans[r.plan].label, r.ask); err != nil {
+				return err
+			}
+		}
+		d.answers <- answer{r.plan, result}
+	}
+	return nil
+}
+
+func (d *driver) observe(a answer, now time.Time) {
+	d.outstanding[a.plan][a.result.Server] = false
+	d.plans[a.plan].assigner.Observe(a.result, now)
+}
+
+// drive is the loop of the assigners.
+func (d *driver) drive(ctx context.Context) error {
+	deadline := d.begun.Add(d.batch.cfg.Deadline)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		d.refresh(now)
+		if d.dispatch(now) || !now.Before(deadline) {
+			return ctx.Err()
+		}
+		next := deadline
+		for _, p := range d.plans {
+			if due, ok := p.assigner.Next(now); p.choices == nil && ok && due.Before(next) {
+				next = due
+			}
+		}
+		// An assigner that says "now" and asks for nothing must not spin.
+		timer.Reset(max(next.Sub(now), 10*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case a := <-d.answers:
+			d.observe(a, time.Now())
+			if ask, ok := d.deferred[a.plan][a.result.Server]; ok {
+				delete(d.deferred[a.plan], a.result.Server)
+				d.send(a.plan, ask)
+			}
+		case <-d.batch.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// refresh gives the assigners the newest view.
+func (d *driver) refresh(now time.Time) {
+	view, version := d.batch.currentView()
+	if version == d.version {
+		return
+	}
+	d.version = version
+	for _, p := range d.plans {
+		p.assigner.SetView(view, now)
+	}
+}
+
+// dispatch sends what the assigners ask for on its way and collects decisions; it reports whether all have decided.
+func (d *driver) dispatch(now time.Time) (all bool) {
+	all = true
+	for i, p := range d.plans {
+		if p.choices != nil || d.decided(p, now) {
+			continue
+		}
+		asks := p.assigner.Asks(now)
+		for _, ask := range asks {
+			if d.outstanding[i][ask.Server] {
+				d.deferred[i][ask.Server] = ask
+				continue
+			}
+			d.send(i, ask)
+		}
+		// One that neither asks nor waits for anything may be done by now.
+		if len(asks) > 0 || d.waits(i) || !d.decided(p, now) {
+			all = false
+		}
+	}
+	return all
+}
+
+// send puts an ask on the way to its server.
+func (d *driver) send(plan int, ask assign.Ask) {
+	lane, ok := d.lanes[ask.Server]
+	if !ok {
+		return
+	}
+	d.outstanding[plan][ask.Server] = true
+	lane <- request{plan, ask} // there is room: one for each assigner
+}
+
+// waits says that an ask of an assigner is under way.
+func (d *driver) waits(plan int) bool {
+	for _, under := range d.outstanding[plan] {
+		if under {
+			return true
+		}
+	}
+	return false
+}
+
+// decided takes the decision of an assigner, if it is done.
+func (d *driver) decided(p *plan, now time.Time) bool {
+	choices, done := p.assigner.Decide(now)
+	if done {
+		p.set(choices)
+		p.seconds = now.Sub(d.begun).Seconds()
+	}
+	return done
+}
+
+func (p *plan) set(choices []assign.Choice) {
+	p.choices = make(map[netip.Addr]assign.Choice, len(choices))
+	for _, c := range choices {
+		p.choices[c.Server] = c
+	}
+}
+
+// conclude makes every plan whole: by the members of now, and by what an assigner knows that had not decided.
+func (d *driver) conclude() {
+	now := time.Now()
+	d.refresh(now)
+	for _, p := range d.plans {
+		overdue := p.choices == nil
+		p.set(p.assigner.Conclude(now))
+		if !overdue {
+			continue
+		}
+		d.batch.count(func(s *Status) { s.Overdue++ })
+		p.seconds = now.Sub(d.begun).Seconds()
+		for addr, c := range p.choices {
+			c.Reason = fmt.Sprintf("undecided after %v: %s", d.batch.cfg.Deadline, c.Reason)
+			p.choices[addr] = c
+		}
+	}
+}
+
+// report tells of every decision.
+func (t *batch) report(id string, plans []*plan) {
+	for _, p := range plans {
+		for _, s := range t.servers {
+			c := p.choices[s.addr]
+			for _, h := range s.hosts {
+				t.deps.Assigned(Decision{Batch: id, Label: p.label, Host: h.name, Server: s.addr, Node: c.Node, URLs: h.left(),
+					PredictedMs: c.PredictedMs, Estimates: c.Estimates, Error: c.Error, Seconds: p.seconds, Reason: c.Reason,
+					Runners: c.Runners})
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package batch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func gatherer(t *testing.T, w *world, cfg Config) *Batches {
+	t.Helper()
+	b, err := New(cfg, w.deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestGatherMeetsEveryHost walks over many hosts with few looks at a time: each ready host comes up once a round, whatever
+// lies between.
+func TestGatherMeetsEveryHost(t *testing.T) {
+	w := newWorld(t)
+	for i := range 2500 {
+		n := 1
+		if i%10 == 0 {
+			n = 60
+		}
+		w.addHost(fmt.Sprintf("h%04d.example", i), addrOf(1), n)
+	}
+	cfg := cycle()
+	cfg.Scan, cfg.Hosts = 700, 20
+	b := gatherer(t, w, cfg)
+	now := time.Now()
+	met := make(map[string]int)
+	for range 60 {
+		hosts, err := b.gather(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(hosts) > 20 {
+			t.Fatalf("%d hosts in a batch", len(hosts))
+		}
+		seen := make(map[string]bool)
+		for _, h := range hosts {
+			if seen[h.name] {
+				t.Fatalf("%s twice in one batch", h.name)
+			}
+			seen[h.name] = true
+			met[h.name]++
+			w.hosts[h.name].owner = "assigned:n1"
+		}
+	}
+	if len(met) != 250 {
+		t.Errorf("met %d hosts", len(met))
+	}
+	if len(b.walk.noticed) != 2250 {
+		t.Errorf("noticed %d hosts", len(b.walk.noticed))
+	}
+	// Those that are gone are forgotten after a round.
+	for _, h := range w.hosts {
+		h.urls = nil
+	}
+	for range 10 {
+		if _, err := b.gather(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(b.walk.noticed) != 0 {
+		t.Errorf("%d hosts are still noticed", len(b.walk.noticed))
+	}
+}
+
+// TestGatherWrapsWithinACheck finds hosts before the place where the last walk ended.
+func TestGatherWrapsWithinACheck(t *testing.T) {
+	w := newWorld(t)
+	for i := range 30 {
+		w.addHost(fmt.Sprintf("h%02d.example", i), addrOf(1), 60)
+	}
+	cfg := cycle()
+	cfg.Hosts = 12
+	b := gatherer(t, w, cfg)
+	for i, want := range []string{"h00.example", "h12.example", "h24.example", "h06.example"} {
+		hosts, err := b.gather(time.Now())
+		if err != nil || len(hosts) != 12 || hosts[0].name != want {
+			t.Fatalf("batch %d: %d hosts from %v: %v", i, len(hosts), hosts[0].name, err)
+		}
+	}
+}
+
+func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
+	w := newWorld(t)
+	w.addHost("small.example", addrOf(1), 3)
+	b := gatherer(t, w, cycle())
+	now := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}} {
+		hosts, err := b.gather(now.Add(step.after))
+		if err != nil || len(hosts) != step.want {
+			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
+		}
+	}
+	// Whoever rests is left out, and then waits anew.
+	b.walk.rest("small.example", now.Add(30*time.Minute))
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{29 * time.Minute, 0}, {30 * time.Minute, 0}, {39 * time.Minute, 0}, {40 * time.Minute, 1}} {
+		hosts, err := b.gather(now.Add(step.after))
+		if err != nil || len(hosts) != step.want {
+			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package crawl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"proxima/fetch"
+	"proxima/fetch/blocklist"
+	"proxima/fetch/page"
+	"proxima/fetch/robots"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+// newGathering is a loop that can do no more than read links.
+func newGathering(t *testing.T) *Loop {
+	t.Helper()
+	rules, err := identity.New(identity.Default(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := blocklist.New(blocklist.Default(), blocklist.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{}, Deps{Rules: rules, Blocklist: list})
+}
+
+// Only links that were offered are remembered, each as what it is: all others are offered again.
+func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
+	l := newGathering(t)
+	base := mustParse(t, "http://a.test/dir/page")
+	links := []page.Link{{Ref: []byte("/nofollow"), NoFollow: true}, {Ref: []byte("x")}, {Ref: []byte("?query")}, {Ref: []byte("http://user@b.test:bad/")}, {Ref: []byte("../y")}, {Ref: []byte("/dir/x")}}
+	read := func() (offered []string, known int) {
+		g := l.gather()
+		g.addLinks(base, links, 1)
+		for _, link := range g.links {
+			offered = append(offered, link.URL.String())
+		}
+		for i := range g.fresh {
+			g.fresh[i].remember()
+		}
+		known = g.known
+		l.release(g)
+		return offered, known
+	}
+	offered, known := read()
+	want := []string{"http://a.test/dir/x", "http://a.test/dir/page?query", "http://a.test/y", "http://a.test/dir/x"}
+	if !slices.Equal(offered, want) || known != 0 {
+		t.Errorf("first: offered %q, %d known; want %q", offered, known, want)
+	}
+	links[0].NoFollow = false
+	offered, known = read()
+	want = []string{"http://a.test/nofollow", "http://a.test/dir/page?query"}
+	if !slices.Equal(offered, want) || known != 3 {
+		t.Errorf("then: offered %q, %d known; want %q and 3", offered, known, want)
+	}
+}
+
+// What one page left behind must not be seen on the next.
+func TestReleasedGatherIsEmpty(t *testing.T) {
+	l := newGathering(t)
+	g := l.gather()
+	g.addLinks(mustParse(t, "http://a.test/"), []page.Link{{Ref: []byte("x")}, {Ref: []byte("y"), NoFollow: true}}, 1)
+	g.known++
+	l.release(g)
+	// The pool may have dropped it: what was released is looked at, whoever has it now.
+	if len(g.links)+len(g.drops)+len(g.fresh)+g.known != 0 || g.links != nil || g.last != "" || g.rule != "" {
+		t.Errorf("kept: %d links, %d drops, %d references, %d known, host %q", len(g.links), len(g.drops), len(g.fresh), g.known, g.last)
+	}
+}
+
+// A robots.txt that is cut must not lose the end of a rule: half an Allow allows too much.
+func TestRobotsCutInARule(t *testing.T) {
+	l := newGathering(t)
+	l.deps.Agent = "proxima"
+	const head, allow = "User-agent: *\nDisallow: /\n#", "\nAllow: /public/"
+	kept := len(allow) - len("public/") // up to the path "/"
+	body := head + strings.Repeat("x", robots.MaxBytes-len(head)-kept) + allow
+	res := fetch.Result{Status: 200, Body: []byte(body)[:robots.MaxBytes+1], Truncated: "length"}
+	task := &frontier.Task{Kind: frontier.Robots, Host: "a.test", URL: mustParse(t, "http://a.test/robots.txt")}
+	var out frontier.Outcome
+	l.readRobots(task, &res, &out)
+	for from, rules := range map[string]*robots.Rules{
+		"cache": l.robots.get(originOf(task.RobotsFor())),
+		"disk":  robots.Parse(out.Robots.Body, l.deps.Agent),
+	} {
+		if rules.Allowed("/private") {
+			t.Errorf("from %s: /private is allowed", from)
+		}
+	}
+}
+
+// Reasons that name what is particular do not grow without bound, and nothing goes uncounted.
+func TestReasonsForDropsAreBounded(t *testing.T) {
+	l := newGathering(t)
+	const links = 5000
+	for i := range links {
+		l.DropLinks(map[string]int{fmt.Sprintf("refused by a peer: for reason %d", i): 1})
+		l.DropLinks(map[string]int{fmt.Sprintf("blocked: host%d.test", i): 1})
+	}
+	drops := l.Stats().Drops
+	counts := map[string]int64{}
+	for reason, n := range drops {
+		kind, _, _ := strings.Cut(reason, ":")
+		counts[kind] += n
+	}
+	if counts["blocked"] != links || counts["refused by a peer"] != links || len(drops) > maxDropReasons+2 {
+		t.Errorf("%v in %d reasons", counts, len(drops))
+	}
+	if drops["blocked: host0.test"] != 1 {
+		t.Error("the first reasons are not told apart")
+	}
+}
+
+// A host that comes back from another node brings the robots.txt that was read there: what is remembered of it is no longer true.
+func TestForgottenHostsHaveNoRobotsInMemory(t *testing.T) {
+	c := newRobotsCache(1 << 20)
+	l := newGathering(t)
+	l.robots = c
+	for _, origin := range []string{"http://a.test", "https://a.test", "http://b.test", "http://a.test:8080"} {
+		c.put(origin, robots.AllowAll(), 100)
+	}
+	l.Forget("a.test")
+	for origin, want := range map[string]bool{"http://a.test": false, "https://a.test": false, "http://b.test": true, "http://a.test:8080": true} {
+		if got := c.get(origin) != nil; got != want {
+			t.Errorf("robots.txt of %s in memory: %v", origin, got)
+		}
+	}
+	if want := 2 * (100 + robotsOverhead); c.bytes != want || c.lru.Len() != 2 {
+		t.Errorf("%d bytes in %d files are counted, want %d in 2", c.bytes, c.lru.Len(), want)
+	}
+}

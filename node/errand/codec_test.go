@@ -1,0 +1,158 @@
+package errand
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"proxima/assign"
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+func TestResultRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		us := func(name string, most int64) time.Duration {
+			return time.Duration(rapid.Int64Range(0, most).Draw(t, name)) * time.Microsecond
+		}
+		r := Result{
+			Ending:  frontier.Ending(rapid.IntRange(0, int(frontier.Again)).Draw(t, "ending")),
+			Trouble: frontier.Trouble(rapid.IntRange(0, int(frontier.Interrupted)).Draw(t, "trouble")),
+			Reason:  rapid.StringN(0, 50, maxReason).Draw(t, "reason"), Asked: rapid.Bool().Draw(t, "asked"),
+			RetryAfter: time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "retry")) * time.Millisecond,
+			Status:     rapid.IntRange(0, 999).Draw(t, "status"),
+			Timing: assign.Timing{Connect: us("connect", 1e6), TLS: us("tls", 1e6), FirstByte: us("first", 1e6), Bytes: rapid.Int64Range(0, 1<<40).Draw(t, "bytes"),
+				Fresh: rapid.Bool().Draw(t, "fresh")},
+		}
+		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
+		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
+		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")
+		m := encodeResult(5, r)
+		got, err := decodeResult(m)
+		if err != nil || got != r || m.GetId() != 5 {
+			t.Fatalf("%+v became %+v: %v", r, got, err)
+		}
+	})
+}
+
+func TestErrandsThatMakeNoSense(t *testing.T) {
+	good := func() *wire.Errand { return encodeErrand(1, estimateOf(t, "x"), time.Second) }
+	if _, err := decodeErrand(good()); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*wire.Errand){
+		"URL":          func(e *wire.Errand) { e.Url = "ftp://example.org/" },
+		"no URL":       func(e *wire.Errand) { e.Url = "" },
+		"server":       func(e *wire.Errand) { e.Server = []byte{1, 2, 3} },
+		"unspecified":  func(e *wire.Errand) { e.Server = make([]byte, 4) },
+		"multicast":    func(e *wire.Errand) { e.Server = []byte{224, 0, 0, 1} },
+		"other server": func(e *wire.Errand) { e.Url = "http://[2001:db8::1]/" },
+		"batch":        func(e *wire.Errand) { e.Batch = strings.Repeat("x", maxName+1) },
+		"labels":       func(e *wire.Errand) { e.Labels = make([]string, maxLabels+1) },
+		"label":        func(e *wire.Errand) { e.Labels = []string{strings.Repeat("x", maxName+1)} },
+		"depth":        func(e *wire.Errand) { e.Depth = 256 },
+		"within":       func(e *wire.Errand) { e.WithinMs = -1 },
+	} {
+		e := good()
+		change(e)
+		if _, err := decodeErrand(e); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := decodeErrand(nil); err == nil {
+		t.Error("nil: accepted")
+	}
+}
+
+func TestResultsThatMakeNoSense(t *testing.T) {
+	for name, change := range map[string]func(*wire.ErrandResult){
+		"ending":      func(r *wire.ErrandResult) { r.Ending = 4 },
+		"trouble":     func(r *wire.ErrandResult) { r.Trouble = 6 },
+		"status":      func(r *wire.ErrandResult) { r.Status = 1000 },
+		"bytes":       func(r *wire.ErrandResult) { r.Bytes = -1 },
+		"retry":       func(r *wire.ErrandResult) { r.RetryAfterMs = -1 },
+		"negative":    func(r *wire.ErrandResult) { r.Timing.ConnectUs = -1 },
+		"endless":     func(r *wire.ErrandResult) { r.Timing.TotalUs = 1 << 62 },
+		"longer":      func(r *wire.ErrandResult) { r.Timing.FirstByteUs = 5_000_000 },
+		"unmade page": func(r *wire.ErrandResult) { r.Unmade = true },
+		"not asked":   func(r *wire.ErrandResult) { r.Asked = false },
+		"no time":     func(r *wire.ErrandResult) { r.Timing = nil },
+	} {
+		r := encodeResult(1, page200(time.Second))
+		if _, err := decodeResult(r); err != nil {
+			t.Fatal(err)
+		}
+		change(r)
+		if _, err := decodeResult(r); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	ask, err := proto.Marshal(&wire.AskRequest{Errands: []*wire.Errand{encodeErrand(1, estimateOf(f, "x"), time.Second)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	answer, err := proto.Marshal(&wire.AnswerRequest{Results: []*wire.ErrandResult{encodeResult(1, page200(time.Second))}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(ask)
+	f.Add(answer)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m := new(wire.AskRequest); proto.Unmarshal(b, m) == nil {
+			for _, x := range m.Errands {
+				e, err := decodeErrand(x)
+				if err != nil {
+					continue
+				}
+				if !e.Server.IsValid() || e.Server.Is4In6() || e.URL.Host == "" {
+					t.Fatalf("accepted %+v", e)
+				}
+				again, err := decodeErrand(encodeErrand(x.Id, e, within(x)))
+				if err != nil || !reflect.DeepEqual(again, e) {
+					t.Fatalf("%+v became %+v: %v", e, again, err)
+				}
+			}
+		}
+		if m := new(wire.AnswerRequest); proto.Unmarshal(b, m) == nil {
+			for _, x := range m.Results {
+				r, err := decodeResult(x)
+				if err != nil {
+					continue
+				}
+				if r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason) {
+					t.Fatalf("accepted %+v", r)
+				}
+			}
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{Wait: time.Second, Queue: time.Second, Message: 5000, Flush: -1}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, key := range []string{"wait", "flush", "ask_for", "answer_for", "call_timeout", "message", "waiting", "jobs"} {
+		if !strings.Contains(err.Error(), key+":") {
+			t.Errorf("%s is not reported: %v", key, err)
+		}
+	}
+	if _, err := New(bad, Deps{}); err == nil {
+		t.Error("made with a bad configuration")
+	}
+	if _, err := New(Default(), Deps{Self: "a"}); err == nil {
+		t.Error("made without peers")
+	}
+}

@@ -1,0 +1,496 @@
+package errand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/ncoord"
+	"proxima/node/wire"
+)
+
+func TestErrandThereAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "bb", Default(), 1)
+		want := estimateOf(t, "x?y=1")
+		var got Errand
+		b.work = func(j *Job) (time.Duration, Result) {
+			got = j.Errand
+			if j.From != "a" {
+				t.Errorf("asked by %q", j.From)
+			}
+			r := page200(400 * time.Millisecond)
+			r.Timing.TLS, r.RetryAfter = 30*time.Millisecond, 5*time.Second
+			return 400 * time.Millisecond, r
+		}
+		begin := time.Now()
+		r, err := a.Do(t.Context(), "bb", want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the peer got %v, want %v", got, want)
+		}
+		if r.Status != 200 || !r.HTML || r.Timing.TLS != 30*time.Millisecond || r.Timing.Bytes != 12_345 || r.RetryAfter != 5*time.Second ||
+			!r.Timing.Fresh || r.Timing.Total != 400*time.Millisecond {
+			t.Errorf("result %+v", r)
+		}
+		if !r.Placed || r.Coord != coordinateOf("bb") {
+			t.Errorf("coordinate %v %v", r.Placed, r.Coord)
+		}
+		// Gathered, sent, downloaded, gathered, sent: a first answer does not wait for the flush.
+		if took := time.Since(begin); took > 600*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		// The next does, and one of a comparison does not.
+		begin = time.Now()
+		if _, err := a.Do(t.Context(), "bb", estimateOf(t, "z")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 8*time.Second || took > 11*time.Second {
+			t.Errorf("the second estimate took %v, want the flush of 10s", took)
+		}
+		begin = time.Now()
+		e := estimateOf(t, "w")
+		e.Assigned = true
+		if _, err := a.Do(t.Context(), "bb", e); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 600*time.Millisecond {
+			t.Errorf("a download of a comparison took %v", took)
+		}
+	})
+}
+
+func TestManyErrandsShareMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, _ := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 20)
+		var g sync.WaitGroup
+		for i := range 100 {
+			g.Go(func() {
+				if _, err := a.Do(t.Context(), "b", estimateOf(t, fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		g.Wait()
+		synctest.Wait()
+		if n.sent["ask"] != 1 || n.sent["answer"] > 3 {
+			t.Errorf("%v messages for 100 errands", n.sent)
+		}
+	})
+}
+
+func TestErrandToSelfNeedsNoNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a := n.add(t, "a", Default(), 1)
+		a.SetAlive(nil)
+		r, err := a.Do(t.Context(), "a", estimateOf(t, ""))
+		if err != nil || r.Status != 200 || r.Coord != coordinateOf("a") {
+			t.Fatalf("%+v %v", r, err)
+		}
+		synctest.Wait()
+		if len(n.sent) != 0 {
+			t.Errorf("messages %v", n.sent)
+		}
+		if s := a.Status(); s.Jobs.Made != 1 || s.Jobs.Queued+s.Jobs.Running+s.Jobs.Answers != 0 || s.Asks.Waiting != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestUnansweredAndLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		cfg := Default()
+		cfg.AnswerFor = 5 * time.Minute
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", cfg, 1)
+		cut := true
+		n.lose = func(kind, _, _ string) (bool, bool) { return cut && kind == "answer", false }
+		begin := time.Now()
+		_, err := a.Do(t.Context(), "b", estimateOf(t, "late"))
+		if !errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || time.Since(begin) != time.Minute {
+			t.Fatalf("%v after %v", err, time.Since(begin))
+		}
+		n.mu.Lock()
+		cut = false
+		n.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if fmt.Sprint(a.late) != "[b http://example.org/late 200]" {
+			t.Errorf("late: %q", a.late)
+		}
+		if b.started["http://example.org/late"] != 1 {
+			t.Errorf("downloaded %v", b.started)
+		}
+		if s := a.Status().Asks; s.Late != 1 || s.LateKept != 0 || s.Waiting != 0 || s.Unanswered != 1 {
+			t.Errorf("status %+v", s)
+		}
+		if s := b.Status().Jobs; s.Answers != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestGivenBackUnmade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 0)
+		begin := time.Now()
+		r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
+		took := time.Since(begin)
+		if err != nil || !r.Unmade || r.Asked || r.HTML || r.Ending != frontier.Again || r.Trouble != frontier.Interrupted {
+			t.Fatalf("%+v %v", r, err)
+		}
+		if took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("given back after %v", took)
+		}
+		if _, ok := b.Start(<-b.jobs); ok {
+			t.Error("what was given back began all the same")
+		}
+		if _, ok := b.Start("no job"); ok {
+			t.Error("a foreign tag began")
+		}
+		b.Finished("no job", Result{})
+	})
+}
+
+func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 1)
+		asks := 0
+		n.lose = func(kind, _, _ string) (bool, bool) {
+			if kind == "ask" {
+				asks++
+			}
+			return false, kind == "ask" && asks <= 3 // handled, but the acknowledgement is lost
+		}
+		e := estimateOf(t, "once")
+		e.Assigned = true
+		b.work = func(*Job) (time.Duration, Result) { return 3 * time.Second, page200(3 * time.Second) }
+		if a.Busy() || b.Busy() {
+			t.Error("busy with nothing")
+		}
+		time.AfterFunc(2*time.Second, func() {
+			if !a.Busy() || !b.Busy() {
+				t.Error("not busy with an errand")
+			}
+		})
+		if _, err := a.Do(t.Context(), "b", e); err != nil {
+			t.Fatal(err)
+		}
+		// And once more when it is long done.
+		req := &wire.AskRequest{Errands: []*wire.Errand{encodeErrand(a.asker.next, e, 0)}}
+		if res, err := b.Ask(t.Context(), "a", req); err != nil || len(res.Refused) != 0 {
+			t.Errorf("%v %v", res, err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if b.started["http://example.org/once"] != 1 || asks != 4 {
+			t.Errorf("downloaded %v after %d asks", b.started, asks)
+		}
+		if s := b.Status().Jobs; s.Repeated != 4 || s.Taken != 1 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestDeadPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 0)
+		var r Result
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, err = a.Do(t.Context(), "b", estimateOf(t, ""))
+		}()
+		time.Sleep(time.Second)
+		begin := time.Now()
+		a.SetAlive([]string{"a", "c"})
+		<-done
+		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		if want := a.asker.cfg.Wait - a.asker.cfg.Margin - time.Second; r.Lingers != want {
+			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
+		}
+		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
+			t.Errorf("asked the dead: %v, %v", r.Lingers, err)
+		}
+		// The other side: what a dead peer asked for is not downloaded.
+		b.SetAlive([]string{"b"})
+		if _, ok := b.Start(<-b.jobs); ok {
+			t.Error("began for the dead")
+		}
+		if s := b.Status().Jobs; s.Orphaned != 1 || s.Queued != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a := n.add(t, "a", Default(), 1)
+		cfg := Default()
+		cfg.Jobs = 1
+		n.add(t, "b", cfg, 0, func(d *Deps) {
+			d.Check = func(addr netip.Addr) error {
+				if addr.IsLoopback() {
+					return errors.New("loopback")
+				}
+				return nil
+			}
+			d.Blocked = func(u identity.URL, _ netip.Addr) string {
+				if u.Host == "evil.example" {
+					return "evil.example"
+				}
+				return ""
+			}
+		})
+		refused := func(e Errand) string {
+			begin := time.Now()
+			_, err := a.Do(t.Context(), "b", e)
+			var r *RefusedError
+			if !errors.As(err, &r) || r.Peer != "b" {
+				t.Fatalf("%v: %v", e.URL, err)
+			}
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("refused after %v", took)
+			}
+			return r.Reason
+		}
+		e := estimateOf(t, "")
+		e.Server = netip.MustParseAddr("127.0.0.1")
+		if got := refused(e); got != "forbidden address: loopback" {
+			t.Error(got)
+		}
+		e = estimateOf(t, "")
+		e.URL = mustURL(t, "http://evil.example/")
+		if got := refused(e); got != "blocked: evil.example" {
+			t.Error(got)
+		}
+		e = estimateOf(t, "")
+		e.URL = mustURL(t, "http://192.0.2.8/")
+		if got := refused(e); got != "malformed: server 192.0.2.7 is not that of 192.0.2.8" {
+			t.Error(got)
+		}
+		go a.Do(t.Context(), "b", estimateOf(t, "fills"))
+		time.Sleep(time.Second)
+		if got := refused(estimateOf(t, "")); got != "too many errands" {
+			t.Error(got)
+		}
+		if s := n.nodes["b"].Status().Jobs; s.RefusedAddress != 1 || s.RefusedBlocked != 1 || s.RefusedFull != 1 || s.RefusedMalformed != 1 {
+			t.Errorf("status %+v", s)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+func TestAnswersAreRetriedAndGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 2)
+		cutUntil := time.Now().Add(15 * time.Second)
+		n.lose = func(kind, _, _ string) (bool, bool) { return kind == "answer" && time.Now().Before(cutUntil), false }
+		begin := time.Now()
+		if _, err := a.Do(t.Context(), "b", estimateOf(t, "1")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 15*time.Second || took > 25*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+		cutUntil = time.Now().Add(time.Hour)
+		if _, err := a.Do(t.Context(), "b", estimateOf(t, "2")); !errors.Is(err, ErrUnanswered) {
+			t.Error(err)
+		}
+		time.Sleep(30 * time.Second)
+		if s := b.Status().Jobs; s.Undelivered != 1 || s.Answers != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestStrangersAndGarbageChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a := n.add(t, "a", Default(), 1)
+		n.add(t, "b", Default(), 1)
+		n.nodes["b"].work = func(*Job) (time.Duration, Result) { return 5 * time.Second, page200(5 * time.Second) }
+		done := make(chan Result)
+		go func() {
+			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		id := a.asker.next
+		forged := encodeResult(id, page200(time.Millisecond))
+		if _, err := a.Answer(t.Context(), "mallory", &wire.AnswerRequest{Results: []*wire.ErrandResult{forged}}); err != nil {
+			t.Error(err)
+		}
+		bad := encodeResult(id, page200(time.Millisecond))
+		bad.Ending = 99
+		if _, err := a.Answer(t.Context(), "b", &wire.AnswerRequest{Results: []*wire.ErrandResult{bad, nil}, Coordinate: []byte{9}}); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.Answer(t.Context(), "b", &wire.AnswerRequest{Results: make([]*wire.ErrandResult, maxMessage+1)}); err == nil {
+			t.Error("an endless message was taken")
+		}
+		if r := <-done; r.Timing.Total != 5*time.Second {
+			t.Errorf("the forged answer counted: %+v", r)
+		}
+		if s := a.Status().Asks; s.Unknown != 1 || s.Strange != 3 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestStopGivesBackAndEndsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a := n.add(t, "a", Default(), 1)
+		b := &node{net: n, id: "b", jobs: make(chan *Job, 10), started: make(map[string]int)}
+		room, err := New(Default(), Deps{Self: "b", Peers: sender{n, "b"}, Enqueue: func(*Job) bool { return true },
+			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Errands = room
+		n.nodes["b"] = b
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- room.Run(ctx) }()
+		asked, asking := make(chan Result), make(chan error)
+		go func() {
+			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
+			if err != nil {
+				t.Error(err)
+			}
+			asked <- r
+		}()
+		go func() {
+			_, err := room.Do(context.Background(), "nobody", estimateOf(t, ""))
+			asking <- err
+		}()
+		time.Sleep(time.Second)
+		stop()
+		if err := <-asking; !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		begin := time.Now()
+		if r := <-asked; !r.Unmade || time.Since(begin) > farewell {
+			t.Errorf("%+v after %v", r, time.Since(begin))
+		}
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if _, err := room.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNothingIsLostOrMadeTwice sends many errands through a network that loses none to most of its messages, in both
+// directions, with slow downloads and busy peers: every Do returns within its time, no errand is downloaded twice, none
+// while its asker no longer waits, and at the end nothing is left anywhere.
+func TestNothingIsLostOrMadeTwice(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			n := newNetwork()
+			luck := rand.New(rand.NewPCG(seed, 2)) // of the network
+			n.lose = func(string, string, string) (bool, bool) { return luck.IntN(6) < int(seed), luck.IntN(6) < int(seed) }
+			ids := []string{"a", "b", "c", "d"}
+			waits := make(map[string]time.Time) // URL -> until when its asker waits
+			var mu sync.Mutex
+			for _, id := range ids {
+				cfg := Default()
+				cfg.Jobs = 60
+				x := n.add(t, id, cfg, 4)
+				x.work = func(j *Job) (time.Duration, Result) {
+					mu.Lock()
+					defer mu.Unlock()
+					d := time.Duration(rnd.IntN(int(20*time.Second))) << (3 * rnd.IntN(20) / 19) // one in twenty is very slow
+					if end := time.Now().Add(min(d, time.Until(j.Until))); end.After(waits[j.URL.String()]) {
+						t.Errorf("seed %d: %s is downloaded until %v after its asker has stopped waiting", seed, j.URL, end.Sub(waits[j.URL.String()]))
+					}
+					return d, page200(d + time.Millisecond)
+				}
+			}
+			ends := make(map[string]int)
+			var g sync.WaitGroup
+			for i := range 400 {
+				g.Go(func() {
+					mu.Lock()
+					from, to := ids[rnd.IntN(4)], ids[rnd.IntN(4)]
+					pause := time.Duration(rnd.IntN(int(5 * time.Minute)))
+					mu.Unlock()
+					time.Sleep(pause)
+					e := estimateOf(t, fmt.Sprintf("%s/%d", to, i))
+					e.Assigned = i%3 == 0
+					mu.Lock()
+					waits[e.URL.String()] = time.Now().Add(Default().Wait)
+					mu.Unlock()
+					begin := time.Now()
+					r, err := n.nodes[from].Do(t.Context(), to, e)
+					if took := time.Since(begin); took > Default().Wait {
+						t.Errorf("seed %d: %s took %v", seed, e.URL, took)
+					}
+					var refused *RefusedError
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case errors.As(err, &refused):
+						ends["refused"]++
+					case errors.Is(err, ErrUnanswered):
+						ends["unanswered"]++
+					case err != nil:
+						t.Error(err)
+					case r.Unmade:
+						ends["unmade"]++
+					default:
+						ends["answered"]++
+					}
+				})
+			}
+			g.Wait()
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			made := 0
+			for id, x := range n.nodes {
+				for u, times := range x.started {
+					if made++; times != 1 {
+						t.Errorf("seed %d: %s was downloaded %d times", seed, u, times)
+					}
+				}
+				s := x.Status()
+				if s.Asks.Waiting+s.Asks.Mail+s.Jobs.Queued+s.Jobs.Running+s.Jobs.Answers != 0 || s.Jobs.Lost != 0 {
+					t.Errorf("seed %d: left at %s: %+v", seed, id, s)
+				}
+			}
+			if ends["answered"] < 150 || ends["answered"] > made {
+				t.Errorf("seed %d: %d were made; ends %v", seed, made, ends)
+			}
+			t.Logf("seed %d: %d made, %v", seed, made, ends)
+		})
+	}
+}

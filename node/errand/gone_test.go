@@ -1,0 +1,116 @@
+package errand
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPeersThatAreCutOffEndInTime: whatever is lost between two nodes, and whenever one takes the other for dead, a page that
+// it asked for is not downloaded for longer than it was told.
+func TestPeersThatAreCutOffEndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(7, 1))
+		n := newNetwork()
+		luck := rand.New(rand.NewPCG(7, 2)) // of the network
+		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
+		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 4)
+		var mu sync.Mutex
+		ends := make(map[string]time.Time) // of downloads, by URL
+		b.work = func(j *Job) (time.Duration, Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			d := time.Duration(rnd.IntN(int(time.Minute)))
+			ends[j.URL.String()] = time.Now().Add(min(d, time.Until(j.Until)))
+			return d, page200(d + time.Millisecond)
+		}
+		cut := 0
+		for i := range 200 {
+			e := estimateOf(t, fmt.Sprint(i))
+			mu.Lock()
+			after := time.Duration(rnd.IntN(int(50 * time.Second)))
+			mu.Unlock()
+			time.AfterFunc(after, func() { a.SetAlive([]string{"a"}) })
+			r, err := a.Do(t.Context(), "b", e)
+			told := time.Now().Add(r.Lingers)
+			time.Sleep(2 * time.Minute)
+			a.SetAlive([]string{"a", "b"})
+			mu.Lock()
+			if end := ends[e.URL.String()]; errors.Is(err, ErrGone) {
+				if end.After(told) {
+					t.Errorf("%s was downloaded for %v longer than told", e.URL, end.Sub(told))
+				} else if end.After(told.Add(-r.Lingers)) {
+					cut++
+				}
+			}
+			mu.Unlock()
+		}
+		if cut < 50 {
+			t.Errorf("%d downloads only went on: the test shows little", cut)
+		}
+	})
+}
+
+// TestDownloadsEndWithTheLease: whatever is lost between two nodes, and however short the lease of a server is that the
+// asker cannot renew, no download for it goes on when another node may have the server.
+func TestDownloadsEndWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		luck := rand.New(rand.NewPCG(11, 1)) // of the network
+		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
+		var mu sync.Mutex
+		var lent time.Time
+		a := n.add(t, "a", Default(), 1, func(d *Deps) {
+			d.Lent = func(netip.Addr) time.Time {
+				mu.Lock()
+				defer mu.Unlock()
+				return lent
+			}
+		})
+		b := n.add(t, "b", Default(), 1)
+		rnd := rand.New(rand.NewPCG(11, 2))
+		begun, broken := make(map[string]int), 0
+		work := func(j *Job) (time.Duration, Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			begun[j.URL.String()]++
+			d := time.Duration(rnd.IntN(int(time.Minute)))
+			if end := time.Now().Add(min(d, time.Until(j.Until))); end.After(lent) {
+				t.Errorf("%s is downloaded for %v longer than its server is lent", j.URL, end.Sub(lent))
+			} else if d > time.Until(j.Until) {
+				broken++
+			}
+			return d, page200(d + time.Millisecond)
+		}
+		a.work, b.work = work, work
+		refused := 0
+		for i := range 300 {
+			e := estimateOf(t, fmt.Sprint(i))
+			mu.Lock()
+			lent = time.Now().Add(time.Duration(rnd.IntN(int(time.Minute))) - 5*time.Second)
+			mu.Unlock()
+			to := []string{"a", "b"}[i%2]
+			_, err := a.Do(t.Context(), to, e)
+			var no *RefusedError
+			mu.Lock()
+			if errors.As(err, &no) {
+				refused++
+				if begun[e.URL.String()] > 0 {
+					t.Errorf("%s was refused, and is downloaded", e.URL)
+				}
+			}
+			mu.Unlock()
+			time.Sleep(2 * time.Minute)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if broken < 50 || refused < 20 || len(begun) < 100 {
+			t.Errorf("%d were broken off, %d refused, %d begun: the test shows little", broken, refused, len(begun))
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package idle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+const every = 2 * time.Second
+
+// crew is a set of nodes that look for the end of a crawl together. It lives in a synctest bubble.
+type crew struct {
+	t   *testing.T
+	cfg Config
+	wg  sync.WaitGroup
+	ctx context.Context
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	mates []*mate                         // in the order of their ids
+	lose  func(to string, end bool) error // says which messages do not arrive
+	view  func(of string, v View) View    // bends what a node sees
+}
+
+// mate is one node. The lock of its crew guards it.
+type mate struct {
+	id     string
+	rounds *Rounds
+	state  State
+	gone   bool // it has left, and everybody knows
+	dead   bool // it does not answer
+	over   time.Time
+}
+
+func newCrew(t *testing.T, n, expected int) *crew {
+	cfg := Default()
+	cfg.RoundEvery, cfg.ExpectedNodes = every, expected
+	ctx, stop := context.WithCancel(context.Background())
+	c := &crew{t: t, cfg: cfg, ctx: ctx}
+	t.Cleanup(func() { stop(); c.wg.Wait() })
+	for range n {
+		c.join()
+	}
+	return c
+}
+
+// join adds an idle node whose seeds are acknowledged.
+func (c *crew) join() *mate {
+	c.mu.Lock()
+	m := &mate{id: fmt.Sprintf("%032x", len(c.mates)+1), state: State{Idle: true, Seeded: true, Counters: 7}}
+	c.mates = append(c.mates, m)
+	m.rounds = New(c.cfg, Deps{View: func() View { return c.viewOf(m) }, State: func() State { return c.stateOf(m) },
+		Ask: func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+			return c.ask(ctx, m, to, req)
+		}})
+	c.mu.Unlock()
+	c.wg.Go(func() {
+		if err := m.rounds.Run(c.ctx); err != nil {
+			c.t.Errorf("%s: %v", m.id, err)
+		}
+	})
+	c.wg.Go(func() { // a node that has finished leaves
+		select {
+		case <-m.rounds.Over():
+		case <-c.ctx.Done():
+			return
+		}
+		c.set(func() { m.over = time.Now() })
+		time.Sleep(every / 4)
+		c.set(func() { m.gone = true })
+	})
+	return m
+}
+
+func (c *crew) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+func (c *crew) stateOf(m *mate) State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m.state
+}
+
+func (c *crew) viewOf(m *mate) View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := View{Self: m.id, Majority: true}
+	for _, other := range c.mates {
+		if !other.gone {
+			v.Settled = append(v.Settled, other.id)
+		}
+	}
+	if c.view != nil {
+		v = c.view(m.id, v)
+	}
+	return v
+}
+
+var errGone = errors.New("no answer")
+
+func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })
+	m := c.mates[i]
+	err := error(nil)
+	if m.gone || m.dead || from.gone || from.dead {
+		err = errGone
+	} else if c.lose != nil {
+		err = c.lose(to, req.GetEnd())
+	}
+	c.mu.Unlock()
+	time.Sleep(20 * time.Millisecond)
+	if err != nil {
+		<-ctx.Done() // who does not answer takes its time
+		return nil, err
+	}
+	return m.rounds.Idle(ctx, from.id, req)
+}
+
+// ended lists the nodes that have found the end.
+func (c *crew) ended() (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.mates {
+		if !m.over.IsZero() {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
+
+// endsBy asserts that all nodes that live find the end within a time.
+func (c *crew) endsBy(within time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	for {
+		c.mu.Lock()
+		left := ""
+		for _, m := range c.mates {
+			if m.over.IsZero() && !m.dead && !m.gone {
+				left = m.id
+			}
+		}
+		c.mu.Unlock()
+		if left == "" {
+			return
+		}
+		if time.Since(began) > within {
+			c.t.Fatalf("after %v %s has not ended: %q", within, left, c.mates[0].rounds.Why())
+		}
+		time.Sleep(every / 10)
+	}
+}
+
+// goesOn asserts that nobody finds the end for a time.
+func (c *crew) goesOn(during time.Duration) {
+	c.t.Helper()
+	time.Sleep(during)
+	if ids := c.ended(); len(ids) > 0 {
+		c.t.Fatalf("%v have ended", ids)
+	}
+}

@@ -1,0 +1,280 @@
+package idle
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/wire"
+)
+
+func TestEndsEverywhere(t *testing.T) {
+	for _, n := range []int{1, 3, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrew(t, n, n)
+			c.goesOn(every * 3 / 2) // one idle round proves nothing
+			c.endsBy(2 * every)
+			first, last := c.mates[0].over, c.mates[0].over
+			for _, m := range c.mates {
+				if m.over.Before(first) {
+					first = m.over
+				}
+				if m.over.After(last) {
+					last = m.over
+				}
+			}
+			if spread := last.Sub(first); spread > every/2 {
+				t.Errorf("%d nodes ended over %v", n, spread)
+			}
+			c.wg.Wait() // Run returns by itself
+		})
+	}
+}
+
+// Each of these keeps a crawl from ending, for as long as it lasts and not longer.
+func TestGoesOn(t *testing.T) {
+	const (
+		nodes = 4
+		long  = 5 * time.Minute
+	)
+	// repeat changes something between any two rounds, until lift.
+	repeat := func(c *crew, change func(n int)) (lift func()) {
+		lifted := false
+		c.wg.Go(func() {
+			time.Sleep(every / 2)
+			for n := 0; c.ctx.Err() == nil; n++ {
+				c.set(func() {
+					if !lifted {
+						change(n)
+					}
+				})
+				time.Sleep(every)
+			}
+		})
+		return func() { c.set(func() { lifted = true }) }
+	}
+	for _, test := range []struct {
+		name     string
+		expected int
+		// begin brings the trouble and returns what ends it.
+		begin func(c *crew) (lift func())
+		// why is part of what the node that asks says meanwhile.
+		why string
+	}{
+		{"expected nodes missing", nodes + 1, func(c *crew) func() {
+			return func() { c.join() }
+		}, "4 of 5 nodes expected are there"},
+		{"a node is busy", nodes, func(c *crew) func() {
+			c.set(func() { c.mates[2].state.Idle, c.mates[2].state.Why = false, "it has pages" })
+			return func() { c.set(func() { c.mates[2].state.Idle = true }) }
+		}, "it has pages"},
+		{"the node that asks is busy", nodes, func(c *crew) func() {
+			c.set(func() { c.mates[0].state.Idle, c.mates[0].state.Why = false, "a batch" })
+			return func() { c.set(func() { c.mates[0].state.Idle = true }) }
+		}, "a batch"},
+		{"seeds are not acknowledged", nodes, func(c *crew) func() {
+			c.set(func() { c.mates[3].state.Seeded = false })
+			return func() { c.set(func() { c.mates[3].state.Seeded = true }) }
+		}, "its seeds are not acknowledged"},
+		{"seeds of the node that asks", nodes, func(c *crew) func() {
+			c.set(func() { c.mates[0].state.Seeded = false })
+			return func() { c.set(func() { c.mates[0].state.Seeded = true }) }
+		}, "its seeds are not acknowledged"},
+		{"counters change between rounds", nodes, func(c *crew) func() {
+			return repeat(c, func(int) { c.mates[1].state.Counters++ })
+		}, ""},
+		{"idle every other round", nodes, func(c *crew) func() {
+			lift := repeat(c, func(n int) { c.mates[1].state.Idle = n%2 == 0 })
+			return func() { lift(); c.set(func() { c.mates[1].state.Idle = true }) }
+		}, ""},
+		{"members change between rounds", nodes, func(c *crew) func() {
+			n := 0
+			c.join()
+			c.join()
+			c.set(func() {
+				c.view = func(_ string, v View) View { // another of two newcomers each time
+					v.Settled = append(v.Settled[:nodes:nodes], v.Settled[nodes+n%2])
+					return v
+				}
+			})
+			lift := repeat(c, func(i int) { n = i })
+			return func() { lift(); c.set(func() { c.view = nil }) }
+		}, ""},
+		{"the smaller side of a partition", nodes, func(c *crew) func() {
+			c.set(func() { c.view = func(_ string, v View) View { v.Majority = false; return v } })
+			return func() { c.set(func() { c.view = nil }) }
+		}, ""},
+		{"a node sees other members", nodes, func(c *crew) func() {
+			c.set(func() {
+				c.view = func(of string, v View) View {
+					if of == c.mates[2].id {
+						v.Settled = append(v.Settled, "f0000000000000000000000000000000")
+					}
+					return v
+				}
+			})
+			return func() { c.set(func() { c.view = nil }) }
+		}, "sees other members"},
+		{"a node does not answer", nodes, func(c *crew) func() {
+			c.set(func() { c.mates[3].dead = true })
+			return func() { c.set(func() { c.mates[3].dead = false }) }
+		}, "does not answer"},
+		{"no view yet", nodes, func(c *crew) func() {
+			c.set(func() { c.view = func(of string, _ View) View { return View{Self: of, Majority: true} } })
+			return func() { c.set(func() { c.view = nil }) }
+		}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrew(t, nodes, test.expected)
+				lift := test.begin(c)
+				c.goesOn(long)
+				if why := c.mates[0].rounds.Why(); !strings.Contains(why, test.why) {
+					t.Errorf("the reason is %q, not %q", why, test.why)
+				}
+				lift()
+				c.endsBy(10 * every) // an answer that is waited for takes five
+			})
+		})
+	}
+}
+
+// A node that is not told of the end asks by itself when it is the one to ask.
+func TestMissedEnd(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		misses []int
+	}{{"one", []int{2}}, {"all others", []int{1, 2, 3}}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrew(t, 4, 4)
+			c.set(func() {
+				c.lose = func(to string, end bool) error {
+					for _, i := range test.misses {
+						if end && to == c.mates[i].id {
+							return errGone
+						}
+					}
+					return nil
+				}
+			})
+			c.endsBy(time.Duration(len(test.misses)+1) * 10 * every)
+			if last := c.mates[test.misses[0]].over; !last.After(c.mates[0].over) {
+				t.Errorf("%s: nobody missed the end", test.name)
+			}
+		})
+	}
+}
+
+// A node that got something to do after it had said that it is idle does not end with the others.
+func TestBusyAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 3, 3)
+		c.set(func() {
+			c.lose = func(to string, end bool) error {
+				if end && to == c.mates[1].id {
+					c.mates[1].state.Idle = false
+					c.mates[1].state.Counters++
+				}
+				return nil
+			}
+		})
+		time.Sleep(time.Minute)
+		if ids := c.ended(); len(ids) != 2 {
+			t.Fatalf("%v ended", ids)
+		}
+		c.set(func() { c.mates[1].state.Idle = true })
+		c.endsBy(3 * every) // by itself: the others are gone
+	})
+}
+
+// The next in the order asks when the one that asked has died.
+func TestTheOneThatAsksDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 3, 3)
+		time.Sleep(every * 3 / 2)
+		c.set(func() { c.mates[0].dead = true })
+		c.goesOn(time.Minute) // it counts as a member still
+		c.set(func() { c.mates[0].gone = true })
+		c.endsBy(10 * every)
+	})
+}
+
+// Nobody but the settled node with the lowest id ends a crawl, and only where there is nothing left to do.
+func TestLiar(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		from   int
+		bend   func(m *mate)
+		over   bool
+		listed bool
+	}{
+		{"the lowest", 0, func(*mate) {}, true, true},
+		{"not the lowest", 1, func(*mate) {}, false, true},
+		{"itself", 2, func(*mate) {}, false, true},
+		{"the lowest, to a busy node", 0, func(m *mate) { m.state.Idle = false }, false, true},
+		{"the lowest, to a node that is not armed", 0, func(m *mate) { m.state.Seeded = false }, false, true},
+		{"a stranger", -1, func(*mate) {}, false, true},
+		{"a stranger, to a node without a view", -1, nil, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrew(t, 3, 3)
+			from := "00000000000000000000000000000000" // lower than any
+			if test.from >= 0 {
+				from = c.mates[test.from].id
+			}
+			m := c.mates[2]
+			if test.bend == nil { // it was armed before its view was lost
+				if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				test.bend = func(*mate) {}
+			}
+			c.set(func() {
+				test.bend(m)
+				if !test.listed {
+					c.view = func(of string, _ View) View { return View{Self: of} }
+				}
+			})
+			if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{Round: 9, End: true}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got := len(c.ended()) > 0; got != test.over {
+				t.Errorf("an end told by %s: over is %v", test.name, got)
+			}
+		})
+	}
+}
+
+// Once armed a node stays so: nodes that have finished leave.
+func TestArmedForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 3, 3)
+		c.set(func() {
+			for _, m := range c.mates {
+				m.state.Idle = false
+			}
+		})
+		c.goesOn(3 * every)
+		c.set(func() {
+			c.mates[2].gone = true
+			for _, m := range c.mates {
+				m.state.Idle = true
+			}
+		})
+		c.endsBy(10 * every) // a question to the one that left may still be out
+	})
+}
+
+func TestValidate(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{RoundEvery: time.Millisecond}.Validate()
+	for _, key := range []string{"round_every", "expected_nodes"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s is not reported: %v", key, err)
+		}
+	}
+}

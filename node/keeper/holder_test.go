@@ -1,0 +1,261 @@
+package keeper
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// bench is a holder whose clock, keeper and frontier a test moves.
+type bench struct {
+	*holder
+	t    *testing.T
+	now  time.Time
+	kept string
+}
+
+func newBench(t *testing.T) *bench {
+	cfg := Default()
+	b := &bench{t: t, now: time.Unix(1e9, 0), kept: "k"}
+	b.holder = newHolder(&cfg, rand.New(rand.NewPCG(1, 2)), func(netip.Addr) string { return b.kept })
+	return b
+}
+
+func (b *bench) pass(t time.Duration) { b.now = b.now.Add(t) }
+
+// look has the frontier say what it wants of server(1).
+func (b *bench) look(wanted bool, inFlight int) {
+	b.tick([]Server{{Addr: server(1), Wanted: wanted, InFlight: inFlight, SinceRequest: -1}}, b.now)
+}
+
+// sends is the wish that is due, with its message.
+func (b *bench) sends(wish wire.Wish) (item, *wire.LeaseItem) {
+	b.t.Helper()
+	due := b.due(b.now, nil)
+	if len(due) != 1 || len(due[b.kept]) != 1 || due[b.kept][0].wish != wish {
+		b.t.Fatalf("due: %v, want %v to %s", due, wish, b.kept)
+	}
+	it := due[b.kept][0]
+	return it, b.message(&it, b.kept, b.now)
+}
+
+func (b *bench) silent() {
+	b.t.Helper()
+	if due := b.due(b.now, nil); len(due) != 0 {
+		b.t.Fatalf("due: %v", due)
+	}
+}
+
+// told is the last that the frontier was told: for how long, and whether anything was.
+func (b *bench) told() (time.Duration, bool) {
+	if len(b.lends) == 0 {
+		return 0, false
+	}
+	last := b.lends[len(b.lends)-1]
+	b.lends = nil
+	if last.until.IsZero() {
+		return 0, true
+	}
+	return last.until.Sub(b.now), true
+}
+
+func yes() *wire.LeaseAnswer {
+	return &wire.LeaseAnswer{Grant: given, Number: 7, ForMs: time.Minute.Milliseconds()}
+}
+
+// borrow gets the lease on server(1).
+func (b *bench) borrow() *lease {
+	b.t.Helper()
+	b.look(true, 0)
+	it, _ := b.sends(acquire)
+	b.answered(it, b.kept, yes(), b.now, b.now)
+	if d, ok := b.told(); !ok || d != time.Minute {
+		b.t.Fatalf("lent for %v, %v", d, ok)
+	}
+	return it.lease
+}
+
+func TestLeaseCountsFromSending(t *testing.T) {
+	b := newBench(t)
+	b.look(true, 0)
+	it, _ := b.sends(acquire)
+	b.silent() // while it is under way
+	sent := b.now
+	b.pass(3 * time.Second)
+	answer := yes()
+	answer.ForMs = time.Hour.Milliseconds() // no keeper can give more than a lease
+	b.answered(it, b.kept, answer, sent, b.now)
+	if d, _ := b.told(); d != 57*time.Second {
+		t.Errorf("lent for %v", d)
+	}
+	b.silent()
+	b.pass(27 * time.Second)
+	b.sends(renew)
+}
+
+func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
+	b := newBench(t)
+	b.borrow()
+	b.pass(30 * time.Second)
+	it, _ := b.sends(renew)
+	sent := b.now
+	b.pass(30 * time.Second)
+	b.answered(it, b.kept, yes(), sent, b.now)
+	if d, ok := b.told(); ok {
+		t.Errorf("lent for %v by an answer to a renewal of a lease that was over", d)
+	}
+	b.look(true, 0)
+	if d, ok := b.told(); !ok || d != 0 || b.counts.lapsed != 1 {
+		t.Errorf("told %v %v, %d lapsed", d, ok, b.counts.lapsed)
+	}
+	b.sends(acquire)
+}
+
+func TestReleaseWaitsForRequests(t *testing.T) {
+	b := newBench(t)
+	l := b.borrow()
+	b.look(false, 0)
+	b.pass(b.cfg.ReleaseAfter)
+	b.look(false, 0)
+	if d, ok := b.told(); !ok || d != 0 {
+		t.Fatal("it was not withdrawn before it goes back")
+	}
+	b.silent() // until a look says that nothing is in flight
+	b.look(false, 0)
+	it, m := b.sends(release)
+	if m.Grant != 7 || m.SinceRequestMs != -1 {
+		t.Errorf("%v", m)
+	}
+	b.failed(it, b.kept, b.now)
+	// The keeper may have heard it: the lease must not be used again.
+	b.want(server(1), b.now)
+	b.look(true, 0)
+	if _, ok := b.told(); ok {
+		t.Fatal("a lease was used again after the keeper was told that it is over")
+	}
+	b.pass(time.Second)
+	it, _ = b.sends(release)
+	b.answered(it, b.kept, &wire.LeaseAnswer{Grant: given}, b.now, b.now)
+	if l.live(b.now) {
+		t.Error("the lease lives")
+	}
+	b.sends(acquire)
+}
+
+func TestWithdrawalIsTakenBack(t *testing.T) {
+	b := newBench(t)
+	b.borrow()
+	b.look(false, 0)
+	b.pass(b.cfg.ReleaseAfter)
+	b.look(false, 0)
+	b.told()
+	b.look(true, 1) // a request had just begun
+	if d, ok := b.told(); !ok || d != 50*time.Second {
+		t.Errorf("lent for %v, %v", d, ok)
+	}
+	b.sends(renew)
+}
+
+func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
+	b := newBench(t)
+	l := b.borrow()
+	l.successor = "s"
+	b.withdraw(server(1), l, b.now)
+	b.look(true, 1)
+	b.silent()
+	b.want(server(1), b.now) // it is given away all the same
+	b.look(true, 0)
+	if _, m := b.sends(release); m.Successor != "s" {
+		t.Errorf("%v", m)
+	}
+}
+
+func TestNewKeeperIsToldBeforeTheRelease(t *testing.T) {
+	b := newBench(t)
+	l := b.borrow()
+	b.kept = "k2"
+	b.setView(b.now)
+	it, m := b.sends(renew)
+	if m.Grant != 7 {
+		t.Errorf("claims grant %d", m.Grant)
+	}
+	b.answered(it, "k2", &wire.LeaseAnswer{Grant: elsewhere}, b.now, b.now) // its view is older
+	b.silent()
+	b.pass(time.Second)
+	it, _ = b.sends(renew)
+	l.successor = "s"
+	b.withdraw(server(1), l, b.now)
+	b.answered(it, "k2", yes(), b.now, b.now)
+	b.told()
+	b.kept = "k3"
+	b.setView(b.now)
+	b.silent()
+	b.look(false, 0)
+	it, _ = b.sends(renew)
+	b.answered(it, "k3", yes(), b.now, b.now)
+	if d, ok := b.told(); ok {
+		t.Errorf("a lease that was withdrawn is lent for %v", d)
+	}
+	b.sends(release)
+}
+
+func TestHeldIsReportedAndRetried(t *testing.T) {
+	b := newBench(t)
+	b.look(true, 0)
+	for range 3 {
+		it, _ := b.sends(acquire)
+		b.answered(it, b.kept, &wire.LeaseAnswer{Grant: held, Holder: "x"}, b.now, b.now)
+		b.silent()
+		b.pass(b.cfg.HeldRetry * 5 / 4)
+	}
+	if len(b.helds) != 3 || b.helds[0].Holder != "x" {
+		t.Errorf("%v", b.helds)
+	}
+	b.look(false, 0)
+	if len(b.leases) != 0 {
+		t.Error("a server that nobody wants is remembered")
+	}
+}
+
+func TestRetriesUntilTheLeaseEnds(t *testing.T) {
+	b := newBench(t)
+	b.borrow()
+	b.pass(30 * time.Second)
+	tries := 0
+	for range 29 {
+		b.look(true, 0)
+		if due := b.due(b.now, nil); len(due) > 0 {
+			tries++
+			b.failed(due["k"][0], "k", b.now)
+		}
+		b.pass(time.Second)
+	}
+	if _, ok := b.told(); ok || tries < 4 || tries > 12 {
+		t.Errorf("%d tries", tries)
+	}
+	b.pass(time.Second)
+	b.look(true, 0)
+	if d, ok := b.told(); !ok || d != 0 {
+		t.Error("the frontier was not told of the end")
+	}
+}
+
+func TestItemsOfAMessageAreBounded(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Batch = 10
+	for i := range 25 {
+		b.want(server(i), b.now)
+	}
+	for _, want := range []int{10, 10, 5} {
+		if got := len(b.due(b.now, nil)["k"]); got != want {
+			t.Errorf("%d items, want %d", got, want)
+		}
+	}
+	b.want(server(99), b.now)
+	if due := b.due(b.now, map[string]bool{"k": true}); len(due) != 0 {
+		t.Error("two calls to one keeper at a time")
+	}
+}

@@ -1,0 +1,431 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/assign"
+	"proxima/ncoord"
+	"proxima/node/wire"
+)
+
+// bubble runs a test on a fake clock with nodes that are past their first lease time.
+func bubble(t *testing.T, nodes int, test func(t *testing.T, w *world, ids []string, all []*fakeNode)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Default(), 1)
+		ids := names(nodes)
+		all := w.startAll(ids...)
+		defer w.shutdown()
+		time.Sleep(w.cfg.Lease + w.cfg.Skew)
+		test(t, w, ids, all)
+	})
+}
+
+func page(firstByte time.Duration) assign.Timing {
+	return assign.Timing{Connect: 10 * time.Millisecond, FirstByte: firstByte, Total: firstByte + 20*time.Millisecond,
+		Bytes: 20_000, Fresh: true}
+}
+
+func TestBorrowKeepGiveBack(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		for _, keeper := range ids { // without the network, and by it
+			addr := keptBy(t, keeper, ids)
+			all[0].want(true, addr)
+			time.Sleep(time.Second)
+			if !all[0].has(addr) {
+				t.Fatalf("%v is not lent: %s", addr, all[0].keeper.Why(addr))
+			}
+			all[1].want(true, addr)
+			time.Sleep(10 * time.Minute)
+			if !all[0].has(addr) || all[1].heldBy(addr) != ids[0] || all[1].keeper.Why(addr) != "lent to "+ids[0] {
+				t.Fatalf("after ten minutes %q has it; %q", w.holder(addr), all[1].keeper.Why(addr))
+			}
+			all[0].set(addr, func(s *Server) { s.Wait, s.SinceRequest = 40*time.Second, 3*time.Second })
+			all[0].want(false, addr)
+			time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
+			if !all[1].has(addr) {
+				t.Fatalf("it is not lent on: %q", all[1].keeper.Why(addr))
+			}
+			if wait := all[1].waited(addr); wait < 20*time.Second || wait > 40*time.Second {
+				t.Errorf("the next holder waits for %v", wait)
+			}
+			all[1].want(false, addr)
+			time.Sleep(time.Minute)
+		}
+		if s := all[0].keeper.Status(); s.Released < 2 || s.Lapsed != 0 || s.Held != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestHoldAndGive(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		home, next, third := all[0], all[1], all[2]
+		addr := keptBy(t, ids[2], ids)
+		if m, err := home.keeper.Hold(t.Context(), addr); err != nil || m != nil {
+			t.Fatal(m, err)
+		}
+		time.Sleep(5 * time.Minute) // though the frontier does not want it
+		if !home.has(addr) {
+			t.Fatal("the lease was not kept")
+		}
+		var heldBy *HeldError
+		if _, err := next.keeper.Hold(t.Context(), addr); !errors.As(err, &heldBy) || heldBy.Holder != ids[0] {
+			t.Fatalf("%v", err)
+		}
+		var m assign.Memory
+		m.Observe("x", ncoord.Coordinate{}, page(50*time.Millisecond), time.Now())
+		home.set(addr, func(s *Server) { s.InFlight = 1 })
+		home.keeper.Give(addr, ids[1], &m)
+		third.want(true, addr)
+		home.want(true, addr) // links came in meanwhile
+		time.Sleep(3 * time.Second)
+		if third.has(addr) || home.has(addr) {
+			t.Fatal("it was lent though a request was out and it is for another")
+		}
+		home.set(addr, func(s *Server) { s.InFlight = 0 })
+		time.Sleep(2 * time.Second)
+		got, err := next.keeper.Hold(t.Context(), addr)
+		if err != nil || got == nil || got.Downloads() != 1 {
+			t.Fatalf("%v, %v", got, err)
+		}
+		if got, ok := next.keeper.Memory(addr); !ok || got.Downloads() != 1 {
+			t.Errorf("%v, %v", got, ok)
+		}
+		next.keeper.Give(addr, ids[1], nil) // for itself, but it does not want it
+		time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
+		if h := w.holder(addr); h != ids[0] && h != ids[2] {
+			t.Errorf("%q has it", h)
+		}
+
+		// A Hold that nobody answers ends with its context.
+		w.part(ids[0], ids[2])
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		other := server(5000)
+		for i := 5000; assign.Rendezvous(other.String(), ids) != ids[2]; i++ {
+			other = server(i)
+		}
+		if _, err := home.keeper.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(w.cfg.Check * 2)
+		if s := home.keeper.Status(); s.Waiting > 1 { // addr
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestDeadHolderAndDeadKeeper(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[2], ids)
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		all[1].want(true, addr)
+		all[0].kill()
+		time.Sleep(w.cfg.Lease + w.cfg.Skew + 2*w.cfg.HeldRetry)
+		if !all[1].has(addr) {
+			t.Fatalf("a dead node has it still: %s", all[1].keeper.Why(addr))
+		}
+		// The keeper dies; once the others see it, the lease is claimed at the new one and never breaks.
+		all[2].kill()
+		time.Sleep(5 * time.Second)
+		all[1].see(ids[:2], true)
+		again := w.start(ids[0])
+		again.see(ids[:2], true)
+		again.want(true, addr)
+		before := all[1].keeper.Status().Lapsed
+		time.Sleep(5 * time.Minute)
+		if !all[1].has(addr) || all[1].keeper.Status().Lapsed != before {
+			t.Errorf("the lease broke: %q has it", w.holder(addr))
+		}
+	})
+}
+
+func TestNodeThatRestartsGetsItsServersBack(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[1], ids)
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		all[0].kill()
+		n := w.start(ids[0])
+		n.see(ids, true)
+		n.want(true, addr)
+		time.Sleep(3 * time.Second)
+		if !n.has(addr) {
+			t.Error(n.keeper.Why(addr))
+		}
+	})
+}
+
+func TestStopGivesLeasesBack(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[1], ids)
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		all[1].want(true, addr)
+		begin := time.Now()
+		all[0].stop()
+		<-all[0].ended
+		if d := time.Since(begin); d > w.cfg.Farewell {
+			t.Errorf("it took %v", d)
+		}
+		if all[0].has(addr) {
+			t.Error("a stopped node may dial")
+		}
+		time.Sleep(2 * w.cfg.HeldRetry)
+		if !all[1].has(addr) {
+			t.Error("its server was not lent on")
+		}
+		if _, err := all[0].keeper.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestPartition(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[0], ids) // by the side that will be the smaller one
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		all[1].want(true, addr)
+		w.part(ids[0], ids[1])
+		w.part(ids[0], ids[2])
+		time.Sleep(5 * time.Second)
+		all[0].see(ids, false)
+		time.Sleep(time.Minute) // dead for long enough
+		all[1].see(ids[1:], true)
+		all[2].see(ids[1:], true)
+		time.Sleep(2 * (w.cfg.Lease + w.cfg.Skew))
+		if !all[1].has(addr) {
+			t.Fatalf("%q has it: %s", w.holder(addr), all[1].keeper.Why(addr))
+		}
+		w.heal()
+		for _, n := range all {
+			n.see(ids, true)
+		}
+		time.Sleep(5 * time.Minute)
+		if !all[1].has(addr) {
+			t.Errorf("the lease broke when the partition healed: %q has it", w.holder(addr))
+		}
+	})
+}
+
+func TestMemoryTravels(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[1], ids)
+		all[0].keeper.Observed(addr, "x", ncoord.Coordinate{}, page(time.Second)) // not its server: nothing happens
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		for range 120 {
+			all[0].keeper.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
+			time.Sleep(time.Second)
+		}
+		if m, ok := all[0].keeper.Memory(addr); !ok || m.Downloads() != 120 {
+			t.Fatalf("%v", ok)
+		}
+		moved := all[0].sentMemories()
+		if len(moved) < 3 || len(moved) > 6 {
+			t.Errorf("sent %d times in two minutes", len(moved))
+		}
+		all[0].want(false, addr)
+		time.Sleep(time.Minute)
+		moved = all[0].sentMemories()
+		if n := len(moved); moved[n-1] != 120 {
+			t.Errorf("sent after %d downloads", moved[n-1])
+		}
+		// The keeper dies and comes back with what it had on disk.
+		all[1].kill()
+		n := w.start(ids[1])
+		n.see(ids, true)
+		time.Sleep(w.cfg.Lease + w.cfg.Skew + time.Hour)
+		m, err := all[0].keeper.Hold(t.Context(), addr)
+		if err != nil || m == nil || m.Downloads() != 120 {
+			t.Fatal(m, err)
+		}
+		if age, ok := m.Age(time.Now()); !ok || age < time.Hour || age > time.Hour+5*time.Minute {
+			t.Errorf("it is %v old", age)
+		}
+		// What is kept on disk is not kept for ever.
+		if err := n.keeper.memories.sweep(time.Minute, 10, time.Now()); err != nil || w.stored(ids[1]) != 0 {
+			t.Errorf("%v, %d memories", err, w.stored(ids[1]))
+		}
+	})
+}
+
+func TestNewKeeperLearnsTheMemory(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[2], ids)
+		all[0].want(true, addr)
+		time.Sleep(time.Second)
+		all[0].keeper.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
+		time.Sleep(time.Minute) // the old keeper has it
+		for _, n := range all {
+			n.see(ids[:2], true)
+		}
+		time.Sleep(time.Second)
+		m, _, err := w.reach(ids[0], assign.Rendezvous(addr.String(), ids[:2])).keeper.memories.get(addr, time.Now())
+		if err != nil || len(m) == 0 {
+			t.Errorf("the new keeper knows nothing: %v", err)
+		}
+	})
+}
+
+func TestSweepKeepsTheNewest(t *testing.T) {
+	shelf := newShelf()
+	m := memories{shelf: shelf}
+	now := time.Unix(1e9, 0)
+	for i := range 10 {
+		if err := m.put(server(i), []byte{1}, now.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shelf.m[string(memoryKey(server(99)))] = "rubbish"
+	shelf.m["\x01x"] = "of others"
+	if err := m.sweep(time.Hour, 3, now.Add(time.Minute)); err != nil || len(shelf.m) != 4 {
+		t.Fatalf("%v, %d left", err, len(shelf.m))
+	}
+	if got, age, err := m.get(server(9), now.Add(time.Minute)); len(got) != 1 || age != 51*time.Second || err != nil {
+		t.Errorf("%v, %v, %v", got, age, err)
+	}
+	if got, _, err := m.get(server(6), now); got != nil || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestOverloadedServerIsSpared(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		n, addrs := all[0], servers(12)
+		n.want(true, addrs...)
+		time.Sleep(5 * time.Second)
+		visit := func(rounds int, slow func(i int) time.Duration) {
+			for range rounds {
+				for i, addr := range addrs {
+					n.keeper.Observed(addr, ids[i%2], ncoord.Coordinate{}, page(60*time.Millisecond+slow(i)))
+				}
+				time.Sleep(2 * time.Second)
+			}
+		}
+		visit(200, func(int) time.Duration { return 0 })
+		visit(30, func(i int) time.Duration { return map[bool]time.Duration{true: 5 * time.Second}[i == 3] })
+		if f := n.keeper.Slowed(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
+			t.Errorf("a server that takes 5 s more is spared by %v", f)
+		}
+		if f := n.keeper.Slowed(addrs[4]); f != 1 {
+			t.Errorf("another server is spared by %v", f)
+		}
+		visit(60, func(int) time.Duration { return 0 })
+		if f := n.keeper.Slowed(addrs[3]); f != 1 {
+			t.Errorf("a server that came back is spared by %v", f)
+		}
+		// All are slow: it is this node.
+		visit(60, func(int) time.Duration { return 2 * time.Second })
+		if s := n.keeper.Status(); s.Spared != 0 {
+			t.Errorf("%d servers are blamed for a slow node", s.Spared)
+		}
+	})
+}
+
+func TestRefusesWhatItCannotRead(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		k := all[0].keeper
+		good := func() *wire.LeaseItem { return &wire.LeaseItem{Server: []byte{1, 2, 3, 4}, Wish: acquire} }
+		if resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: []*wire.LeaseItem{good()}}); err != nil ||
+			resp.Answers[0].Grant != given {
+			t.Fatal(resp, err)
+		}
+		bad := []*wire.LeaseItem{nil}
+		for _, spoil := range []func(*wire.LeaseItem){
+			func(i *wire.LeaseItem) { i.Server = []byte{1, 2, 3} },
+			func(i *wire.LeaseItem) { i.Server = nil },
+			func(i *wire.LeaseItem) { i.Server = []byte{0, 0, 0, 0} },
+			func(i *wire.LeaseItem) { i.Server = []byte{10: 0xff, 0xff, 1, 2, 3, 4} }, // the same server by another name
+			func(i *wire.LeaseItem) { i.Wish = 0 },
+			func(i *wire.LeaseItem) { i.Wish = 9 },
+			func(i *wire.LeaseItem) { i.Memory = []byte("rubbish") },
+			func(i *wire.LeaseItem) { i.Memory = make([]byte, 1<<20) },
+			func(i *wire.LeaseItem) { i.Successor = string(make([]byte, 1000)) },
+		} {
+			i := good()
+			i.Wish = release
+			spoil(i)
+			bad = append(bad, i)
+		}
+		resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: append(bad, good())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range resp.Answers {
+			if want := map[bool]wire.Grant{true: given}[i == len(bad)]; a.Grant != want {
+				t.Errorf("item %d: %v, want %v", i, a.Grant, want)
+			}
+		}
+		many := make([]*wire.LeaseItem, maxItems+1)
+		for i := range many {
+			many[i] = good()
+		}
+		resp, err = k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: many})
+		if err != nil || resp.Answers[maxItems].Grant != 0 || resp.Answers[maxItems-1].Grant != given {
+			t.Error("an endless message")
+		}
+		if s := k.Status(); s.Bad != uint64(len(bad)+1) || s.Lent != 1 {
+			t.Errorf("%+v", s)
+		}
+		if w.stored(ids[0]) != 0 {
+			t.Error("rubbish was stored")
+		}
+	})
+}
+
+func FuzzLease(f *testing.F) {
+	b, err := proto.Marshal(&wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: 2}, Items: []*wire.LeaseItem{
+		{Server: []byte{192, 0, 2, 1}, Wish: renew, WaitMs: 5, Memory: (&assign.Memory{}).AppendBinary(nil, time.Unix(1e9, 0))},
+		{Server: []byte{192, 0, 2, 2}, Wish: release, SinceRequestMs: -5, Successor: "y"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	w := newWorld(f, Default(), 1)
+	n := &fakeNode{w: w}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var req wire.LeaseRequest
+		if proto.Unmarshal(b, &req) != nil {
+			return
+		}
+		k, err := New(w.cfg, Deps{Peers: n, Frontier: n, Shelf: newShelf()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.SetView(View{Self: "k", Settled: []string{"k"}, Majority: true})
+		for range 2 {
+			resp, err := k.Lease(t.Context(), "x", &req)
+			if err != nil || len(resp.Answers) != len(req.Items) {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			for _, a := range resp.Answers {
+				if a.WaitMs < 0 || a.WaitMs > maxWait.Milliseconds() || a.RetryMs < 0 || a.ForMs < 0 {
+					t.Fatalf("%v", a)
+				}
+			}
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{}.Validate()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) < 10 {
+		t.Errorf("not all faults are reported: %v", err)
+	}
+	if _, err := New(Default(), Deps{}); err == nil {
+		t.Error("a keeper without deps")
+	}
+}

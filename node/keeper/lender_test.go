@@ -1,0 +1,197 @@
+package keeper
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+const (
+	acquire = wire.Wish_WISH_ACQUIRE
+	renew   = wire.Wish_WISH_RENEW
+	release = wire.Wish_WISH_RELEASE
+
+	given     = wire.Grant_GRANT_GIVEN
+	held      = wire.Grant_GRANT_HELD
+	elsewhere = wire.Grant_GRANT_ELSEWHERE
+	later     = wire.Grant_GRANT_LATER
+)
+
+// desk is a lender whose clock a test moves.
+type desk struct {
+	*lender
+	t   *testing.T
+	now time.Time
+	ids map[string]uint64
+}
+
+// newDesk is the keeper of everything, for long enough to lend if it is old.
+func newDesk(t *testing.T, old bool) *desk {
+	cfg := Default()
+	d := &desk{lender: newLender(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
+	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true}, d.now)
+	if old {
+		d.pass(cfg.Lease + cfg.Skew)
+	}
+	return d
+}
+
+func (d *desk) pass(t time.Duration) { d.now = d.now.Add(t) }
+
+// ask sends a request in order, and checks the answer and the holder that it names.
+func (d *desk) ask(from string, wish wire.Wish, want wire.Grant, holder string) reply {
+	d.t.Helper()
+	d.ids[from]++
+	return d.send(request{from: from, boot: 1, id: d.ids[from], addr: server(1), wish: wish}, want, holder)
+}
+
+func (d *desk) send(r request, want wire.Grant, holder string) reply {
+	d.t.Helper()
+	got := d.answer(r, d.now)
+	if got.grant != want || got.holder != holder {
+		d.t.Fatalf("%v by %s: %v %q, want %v %q", r.wish, r.from, got.grant, got.holder, want, holder)
+	}
+	return got
+}
+
+func TestLendsToOne(t *testing.T) {
+	d := newDesk(t, true)
+	first := d.ask("a", acquire, given, "a")
+	if first.until != d.cfg.Lease {
+		t.Errorf("lent for %v", first.until)
+	}
+	d.ask("b", acquire, held, "a")
+	d.ask("b", renew, held, "a")
+	d.ask("b", release, held, "a")
+	d.pass(d.cfg.Lease / 2)
+	if again := d.ask("a", renew, given, "a"); again.number != first.number {
+		t.Errorf("the renewal of grant %d is %d", first.number, again.number)
+	}
+	d.pass(d.cfg.Lease + d.cfg.Skew - 1)
+	d.ask("b", acquire, held, "a")
+	d.pass(1)
+	d.ask("a", renew, later, "") // it has run out: it must ask like everybody
+	if got := d.ask("b", acquire, given, "b"); got.number <= first.number {
+		t.Errorf("grant %d follows %d", got.number, first.number)
+	}
+	d.ask("b", acquire, given, "b") // it did not hear
+}
+
+func TestNewKeeperBelievesTheFirstClaim(t *testing.T) {
+	d := newDesk(t, false)
+	if got := d.ask("a", acquire, later, ""); got.retry != d.cfg.Lease+d.cfg.Skew {
+		t.Errorf("come back in %v", got.retry)
+	}
+	d.ask("b", renew, given, "b")
+	d.ask("c", renew, held, "b")
+	d.ask("b", release, given, "")
+	d.ask("a", acquire, later, "") // still: what b says of itself says nothing of others
+	d.pass(d.cfg.Lease + d.cfg.Skew - 1)
+	d.ask("a", acquire, later, "")
+	d.pass(1)
+	d.ask("c", renew, later, "") // too late for a claim
+	d.ask("a", acquire, given, "a")
+}
+
+func TestKeeperByAChangeOfMembers(t *testing.T) {
+	d := newDesk(t, true)
+	mine := View{Self: "k", Settled: []string{"k"}, Majority: true}
+	other := View{Self: "k", Settled: []string{"o"}, Majority: true}
+	d.ask("a", acquire, given, "a")
+	d.setView(other, d.now)
+	d.ask("a", renew, elsewhere, "")
+	d.pass(time.Second)
+	d.setView(mine, d.now)
+	d.ask("b", acquire, later, "") // o may have lent it
+	d.ask("a", renew, given, "a")
+	d.pass(2 * d.cfg.Lease)
+	d.ask("b", acquire, given, "b")
+
+	// A view that says the same changes nothing; one without the majority ends the right to lend.
+	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true, Version: 7}, d.now)
+	d.ask("b", renew, given, "b")
+	d.setView(View{Self: "k", Settled: []string{"k"}}, d.now)
+	d.ask("b", renew, later, "")
+	d.ask("c", acquire, later, "")
+	d.pass(time.Second)
+	d.setView(mine, d.now)
+	d.ask("c", acquire, later, "")
+	d.pass(d.cfg.Lease + d.cfg.Skew)
+	d.ask("c", acquire, given, "c")
+
+	// Of more views than it remembers it knows nothing.
+	for i := range 3 * maxPeriods {
+		d.setView(View{Self: "k", Settled: []string{"k", fmt.Sprint("n", i%2)}[:1+i%2], Majority: true}, d.now)
+		d.pass(time.Millisecond)
+	}
+	if len(d.history.views) > maxPeriods {
+		t.Errorf("%d views are remembered", len(d.history.views))
+	}
+	d.setView(mine, d.now)
+	if blind := d.history.blind(server(1), d.now); blind < d.cfg.Lease {
+		t.Errorf("it knows what was lent, but for %v", blind)
+	}
+}
+
+func TestSuccessor(t *testing.T) {
+	d := newDesk(t, true)
+	d.ask("a", acquire, given, "a")
+	d.send(request{from: "a", boot: 1, id: 9, addr: server(1), wish: release, successor: "b", wait: 90 * time.Second,
+		level: 3}, given, "")
+	d.ask("c", acquire, held, "b")
+	d.pass(30 * time.Second)
+	if got := d.ask("b", acquire, given, "b"); got.wait != time.Minute || got.level != 3 {
+		t.Errorf("wait %v, level %d", got.wait, got.level)
+	}
+	d.send(request{from: "b", boot: 1, id: 9, addr: server(1), wish: release, successor: "nobody"}, given, "")
+	d.pass(d.cfg.Lease)
+	d.ask("c", acquire, given, "c")
+}
+
+func TestMessagesOutOfOrder(t *testing.T) {
+	d := newDesk(t, true)
+	message := func(boot, id uint64, wish wire.Wish, want wire.Grant, holder string) {
+		t.Helper()
+		d.send(request{from: "a", boot: boot, id: id, addr: server(1), wish: wish}, want, holder)
+	}
+	message(1, 5, acquire, given, "a")
+	message(1, 6, release, given, "")
+	message(1, 5, acquire, later, "") // the same again, late: a does not want it any more
+	message(1, 8, acquire, given, "a")
+	message(1, 6, release, later, "") // late too
+	message(1, 7, renew, later, "")
+	message(1, 8, acquire, given, "a") // sent twice
+	message(2, 1, acquire, given, "a") // its next life
+	message(1, 9, release, later, "")
+	d.ask("b", acquire, held, "a")
+	if d.counts.stale != 4 {
+		t.Errorf("%d messages were out of order", d.counts.stale)
+	}
+}
+
+func TestLenderIsBounded(t *testing.T) {
+	d := newDesk(t, true)
+	d.cfg.MaxServers = 3
+	for i := range 3 {
+		d.send(request{from: "a", addr: server(i), wish: acquire}, given, "a")
+	}
+	d.send(request{from: "a", addr: server(3), wish: acquire}, later, "")
+	d.send(request{from: "a", addr: server(0), wish: renew}, given, "a")
+	d.pass(2 * d.cfg.Lease)
+	d.prune(d.now)
+	if len(d.loans) != 0 || d.lent(d.now) != 0 {
+		t.Errorf("%d loans are left", len(d.loans))
+	}
+	d.send(request{from: "a", addr: server(3), wish: acquire}, given, "a")
+	d.send(request{from: "a", addr: server(3), wish: release, wait: time.Hour}, given, "")
+	d.prune(d.now)
+	if got := d.send(request{from: "b", addr: server(3), wish: acquire}, given, "b"); got.wait != time.Hour {
+		t.Errorf("the wait was forgotten: %v", got.wait)
+	}
+	d.send(request{from: "b", addr: server(3), wish: release, wait: 1000 * time.Hour}, given, "")
+	if d.loans[server(3)].quiet.Sub(d.now) > maxWait {
+		t.Error("a node can have a server left alone for ever")
+	}
+}

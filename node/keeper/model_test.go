@@ -1,0 +1,136 @@
+package keeper
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var modelSeeds = flag.Int("keeper.seeds", 12, "seeds of the model test")
+
+// TestOneHolder lets nodes come and go, their views change at different times, and messages be lost, late and repeated:
+// never may two of them dial one server. When all is calm, every wanted server is lent.
+func TestOneHolder(t *testing.T) {
+	for seed := range *modelSeeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { oneHolder(t, uint64(seed)) })
+		})
+	}
+}
+
+func oneHolder(t *testing.T, seed uint64) {
+	cfg := Default()
+	w := newWorld(t, cfg, seed)
+	w.loss, w.repeat, w.late = 0.05, 0.05, 0.05
+	ids, addrs := names(6), servers(40)
+	w.startAll(ids...)
+	settled := slices.Clone(ids)
+	// change has all nodes see other members, each at its time.
+	change := func() {
+		now := slices.Clone(settled)
+		for _, id := range ids {
+			w.wg.Go(func() {
+				time.Sleep(time.Duration(w.random() * float64(cfg.Skew)))
+				if n := w.reach(id, id); n != nil {
+					n.see(now, true)
+				}
+			})
+		}
+	}
+	changed := time.Now()
+	for range 4000 {
+		time.Sleep(300 * time.Millisecond)
+		id := w.pick(ids)
+		n := w.reach(id, id)
+		switch x := w.random(); {
+		case n == nil:
+			if x < 0.05 {
+				w.start(id).see(settled, true)
+			}
+		case x < 0.005:
+			n.kill()
+		case x < 0.01:
+			n.stop() // in good order
+			<-n.ended
+			n.kill()
+		case x < 0.3:
+			for range 3 {
+				addr := addrs[int(w.random()*float64(len(addrs)))]
+				n.want(w.chance(0.5), addr)
+				n.set(addr, func(s *Server) { s.InFlight = int(2 * w.random()) })
+			}
+		case x < 0.31 && time.Since(changed) > cfg.Skew:
+			// Who is settled may differ from who is alive. Views are as wide as Skew, so changes are further apart.
+			changed = time.Now()
+			settled = settled[:0]
+			for _, id := range ids {
+				if w.chance(0.7) {
+					settled = append(settled, id)
+				}
+			}
+			if len(settled) == 0 {
+				settled = append(settled, ids[0])
+			}
+			change()
+		case x < 0.33:
+			other := w.pick(ids)
+			w.mu.Lock()
+			w.cut[[2]string{id, other}] = !w.cut[[2]string{id, other}] && other != id
+			w.mu.Unlock()
+		}
+		for _, addr := range addrs[:5] { // requests end
+			if n != nil {
+				n.set(addr, func(s *Server) { s.InFlight = 0 })
+			}
+		}
+	}
+	time.Sleep(cfg.Skew) // for the last change
+	w.mu.Lock()
+	w.calm = true
+	clear(w.cut)
+	w.mu.Unlock()
+	settled = slices.Clone(ids)
+	for _, id := range ids {
+		if w.reach(id, id) == nil {
+			w.start(id)
+		}
+		n := w.reach(id, id)
+		n.see(settled, true)
+		for _, addr := range addrs {
+			n.set(addr, func(s *Server) { s.InFlight = 0 })
+		}
+	}
+	time.Sleep(2*(cfg.Lease+cfg.Skew) + 30*time.Second)
+	lent := 0
+	for _, addr := range addrs {
+		wanted := map[string]bool{}
+		for _, id := range ids {
+			n := w.reach(id, id)
+			n.mu.Lock()
+			if n.wants[addr] {
+				wanted[id] = true
+			}
+			n.mu.Unlock()
+		}
+		if len(wanted) == 0 {
+			continue
+		}
+		if h := w.holder(addr); wanted[h] {
+			lent++
+		} else {
+			t.Errorf("%v is wanted by %v and held by %q", addr, wanted, h)
+			for id := range wanted {
+				t.Logf("%s: %s", id, w.reach(id, id).keeper.Why(addr))
+			}
+		}
+	}
+	w.shutdown()
+	sum := w.sum
+	t.Logf("%d grants, %d lent at the end, %+v", w.grants, lent, sum)
+	if w.grants < 300 || lent < 10 || sum.Refused < 50 || sum.Lapsed == 0 || sum.Released < 10 {
+		t.Error("too little happened")
+	}
+}

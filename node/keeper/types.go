@@ -1,0 +1,105 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"proxima/assign"
+	"proxima/node/wire"
+)
+
+// View is who is settled, as this node sees it.
+type View struct {
+	// Self is the id of this node.
+	Self string
+	// Settled are the ids over which keepers are hashed, sorted.
+	Settled []string
+	// Majority says whether this side sees more than half of the recent members.
+	Majority bool
+	// Version grows with every change.
+	Version uint64
+}
+
+// Peers sends requests to other nodes. It fills in the header, with ids that grow from call to call.
+type Peers interface {
+	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+}
+
+// Server is the frontier's state of a server.
+type Server struct {
+	Addr         netip.Addr
+	Wanted       bool          // something here has to ask it, or a request is out
+	Until        time.Time     // end of the lease that the frontier knows of
+	SinceRequest time.Duration // age of the end of the last request, negative: never
+	Wait         time.Duration // how long it must still be left alone
+	InFlight     int           // requests out
+	Level        uint8         // of its backoff
+}
+
+// Frontier is told what it may dial. It must not call the Keeper from within these calls, nor hold a lock that they take
+// while it calls anything but Wanted and Slowed.
+type Frontier interface {
+	// Lend allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
+	// that is past withdraws at once: requests that are out are cancelled.
+	Lend(addr netip.Addr, until time.Time, wait time.Duration)
+	// Servers are those that are wanted or lent.
+	Servers() []Server
+}
+
+// Shelf is a durable map. Get of a key that is not there returns nil, nil. Scan visits the keys with a prefix.
+type Shelf interface {
+	Get(key []byte) ([]byte, error)
+	Put(key, value []byte) error
+	Delete(key []byte) error
+	Scan(prefix []byte, visit func(key, value []byte) error) error
+}
+
+// Deps are what a Keeper takes from the world. Callbacks are called without locks and must not block for long.
+type Deps struct {
+	Boot     uint64 // which of its lives the node is in: grants of different lives get different numbers
+	Peers    Peers
+	Frontier Frontier
+	Shelf    Shelf
+	// OnHeld is told each time that a wanted server turns out to be lent to, or reserved for, another node. May be nil.
+	OnHeld func(addr netip.Addr, holder string)
+	// Moved gets the memory of a server that this node holds when it is sent to its keeper. It is a copy. May be nil.
+	Moved func(addr netip.Addr, m *assign.Memory)
+	// Trouble hears of what the disk refuses; the leases go on. May be nil.
+	Trouble func(error)
+	// Seed makes the jitter.
+	Seed uint64
+}
+
+// ErrStopped says that the Keeper does not run any more.
+var ErrStopped = errors.New("keeper stopped")
+
+// HeldError says that another node holds the lease on a server.
+type HeldError struct {
+	Addr   netip.Addr
+	Holder string
+}
+
+func (e *HeldError) Error() string { return fmt.Sprintf("server %v is lent to %s", e.Addr, e.Holder) }
+
+// Status counts what a Keeper does. Counters are since the start.
+type Status struct {
+	// As a lender.
+	Blind     int64  // ms until it is known what was lent before this life of the node
+	Lent      int    // servers lent now, to this node too
+	Given     uint64 // grants and renewals
+	Refused   uint64 // items of others answered with HELD
+	Elsewhere uint64 // items for servers that this node does not keep
+	Later     uint64 // items answered with LATER
+	Bad       uint64 // items that could not be read
+	Stale     uint64 // items that arrived out of order
+	// As a holder.
+	Held        int    // leases that this node has
+	Waiting     int    // servers wanted without a lease
+	Lapsed      uint64 // leases that ran out before they were renewed
+	Released    uint64 // leases given back
+	Unreachable uint64 // calls that failed
+	Spared      int    // servers asked more seldom because they are overloaded
+}

@@ -1,0 +1,89 @@
+package keeper
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLentIsKept cuts a holder off from its keeper at any phase of its lease: nobody else has the server before the time that
+// Lent said.
+func TestLentIsKept(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := keptBy(t, ids[2], ids)
+		if until := all[0].keeper.Lent(addr); time.Until(until) > 0 {
+			t.Errorf("a server that nobody has is lent until %v", until)
+		}
+		for phase := range 10 {
+			all[0].want(true, addr)
+			for !all[0].has(addr) {
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(w.cfg.Lease + time.Duration(phase)*w.cfg.Lease/10)
+			all[1].want(true, addr)
+			w.part(ids[0], ids[2])
+			lent := all[0].keeper.Lent(addr)
+			if left := time.Until(lent); left < w.cfg.Lease/2 || left > w.cfg.Lease+w.cfg.Skew {
+				t.Errorf("phase %d: it is lent for %v", phase, left)
+			}
+			for !all[1].has(addr) {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if early := time.Until(lent); early > 0 {
+				t.Errorf("phase %d: another has it %v too early", phase, early)
+			}
+			if until := all[0].keeper.Lent(addr); time.Until(until) > 0 {
+				t.Errorf("phase %d: it is lent until %v to whom it is no longer", phase, until)
+			}
+			all[0].want(false, addr)
+			all[1].want(false, addr)
+			w.heal()
+			time.Sleep(2 * w.cfg.ReleaseAfter)
+		}
+	})
+}
+
+// TestFounderBeginsSoon: who sees nobody else in the first view of its first life waits for the founding only; in a later
+// life, and beside others, what was lent before must have run out first.
+func TestFounderBeginsSoon(t *testing.T) {
+	cfg := Default()
+	window := cfg.Lease + cfg.Skew
+	for name, test := range map[string]struct {
+		lives    int
+		settled  int
+		majority bool
+		want     time.Duration
+	}{
+		"founder":           {1, 1, true, cfg.Founding},
+		"founder, again":    {2, 1, true, window},
+		"one of two":        {1, 2, true, window},
+		"without its peers": {1, 1, false, window},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, cfg, 1)
+				defer w.shutdown()
+				ids := names(test.settled)
+				addr := keptBy(t, ids[0], ids)
+				for range test.lives - 1 {
+					w.start(ids[0]).kill()
+				}
+				n := w.start(ids[0])
+				n.see(ids, test.majority)
+				begin := time.Now()
+				n.want(true, addr)
+				time.Sleep(time.Second)
+				if blind := time.Duration(n.keeper.Status().Blind) * time.Millisecond; blind != test.want-time.Second {
+					t.Errorf("the status says that it is blind for %v more", blind)
+				}
+				n.see(ids, true) // they are found, where they were not
+				for !n.has(addr) && time.Since(begin) < 2*window {
+					time.Sleep(100 * time.Millisecond)
+				}
+				if took := time.Since(begin); took < test.want || took > test.want+cfg.RetryMax+cfg.Check+time.Second {
+					t.Errorf("the first server was lent after %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
+}

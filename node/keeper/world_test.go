@@ -1,0 +1,461 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/assign"
+	"proxima/node/wire"
+)
+
+// world is a set of nodes with keepers, a network between them that loses, delays and repeats messages, and a ledger of
+// who may dial which server. It lives in a synctest bubble.
+type world struct {
+	t   testing.TB
+	cfg Config
+
+	loss   float64       // share of messages lost, either way
+	repeat float64       // share of requests delivered twice
+	delay  time.Duration // usual longest one-way delay
+	late   float64       // share of requests that take up to half a minute
+
+	mu     sync.Mutex
+	rnd    *rand.Rand
+	calm   bool // no loss, no repetition, nothing late
+	nodes  map[string]*fakeNode
+	shelf  map[string]*fakeShelf
+	boots  map[string]uint64
+	cut    map[[2]string]bool
+	ledger map[netip.Addr]map[string]time.Time // node → until
+	grants int
+	sum    Status // of the lives that ended
+	wg     sync.WaitGroup
+}
+
+// fakeNode is one life of a node: its keeper and its frontier.
+type fakeNode struct {
+	w      *world
+	id     string
+	boot   uint64
+	keeper *Keeper
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	dead   bool
+	wants  map[netip.Addr]bool
+	states map[netip.Addr]Server
+	waits  map[netip.Addr]time.Duration // of the last new lease
+	msgs   uint64
+	helds  map[netip.Addr]string
+	sent   []int
+}
+
+func newWorld(t testing.TB, cfg Config, seed uint64) *world {
+	return &world{t: t, cfg: cfg, delay: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(seed, 7)),
+		nodes: map[string]*fakeNode{}, shelf: map[string]*fakeShelf{}, boots: map[string]uint64{},
+		cut: map[[2]string]bool{}, ledger: map[netip.Addr]map[string]time.Time{}}
+}
+
+// start begins a new life of a node.
+func (w *world) start(id string) *fakeNode {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.boots[id]++
+	if w.shelf[id] == nil {
+		w.shelf[id] = newShelf()
+	}
+	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
+		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{}}
+	k, err := New(w.cfg, Deps{Boot: n.boot, Peers: n, Frontier: n, Shelf: w.shelf[id], Seed: w.rnd.Uint64(),
+		OnHeld: n.onHeld, Moved: n.onMoved, Trouble: func(err error) { w.t.Error(err) }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n.keeper = k
+	ctx, stop := context.WithCancel(w.t.Context())
+	n.stop = stop
+	w.nodes[id] = n
+	w.wg.Go(func() {
+		defer close(n.ended)
+		if err := k.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+		s := k.Status()
+		w.mu.Lock()
+		w.sum.Given += s.Given
+		w.sum.Refused += s.Refused
+		w.sum.Elsewhere += s.Elsewhere
+		w.sum.Later += s.Later
+		w.sum.Stale += s.Stale
+		w.sum.Lapsed += s.Lapsed
+		w.sum.Released += s.Released
+		w.sum.Unreachable += s.Unreachable
+		w.mu.Unlock()
+	})
+	return n
+}
+
+// startAll starts nodes that see one another.
+func (w *world) startAll(ids ...string) []*fakeNode {
+	var nodes []*fakeNode
+	for _, id := range ids {
+		n := w.start(id)
+		n.see(ids, true)
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// see gives a node a view. Versions are taken from the clock.
+func (n *fakeNode) see(settled []string, majority bool) {
+	n.keeper.SetView(View{Self: n.id, Settled: settled, Majority: majority, Version: uint64(time.Now().UnixNano())})
+}
+
+// kill ends a node's life: it says nothing any more, and dials nothing.
+func (n *fakeNode) kill() {
+	n.mu.Lock()
+	n.dead = true
+	n.mu.Unlock()
+	n.w.mu.Lock()
+	for _, by := range n.w.ledger {
+		delete(by, n.id)
+	}
+	if n.w.nodes[n.id] == n {
+		delete(n.w.nodes, n.id)
+	}
+	n.w.mu.Unlock()
+	n.stop()
+	<-n.ended
+}
+
+// shutdown stops all nodes in good order.
+func (w *world) shutdown() {
+	w.mu.Lock()
+	nodes := slices.Collect(maps.Values(w.nodes))
+	w.mu.Unlock()
+	for _, n := range nodes {
+		n.stop()
+	}
+	w.wg.Wait()
+}
+
+func (n *fakeNode) isDead() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dead
+}
+
+// Lend implements Frontier and checks what must always hold.
+func (n *fakeNode) Lend(addr netip.Addr, until time.Time, wait time.Duration) {
+	if n.isDead() {
+		return
+	}
+	now := time.Now()
+	n.w.mu.Lock()
+	by := n.w.ledger[addr]
+	if by == nil {
+		by = map[string]time.Time{}
+		n.w.ledger[addr] = by
+	}
+	if until.After(now) {
+		n.w.grants++
+		for other, t := range by {
+			if other != n.id && t.After(now) {
+				n.w.t.Errorf("%v: %v is lent to %s, and to %s for another %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
+			}
+		}
+	}
+	by[n.id] = until
+	n.w.mu.Unlock()
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.states[addr]
+	if !s.Until.After(now) && until.After(now) {
+		n.waits[addr] = wait
+	}
+	s.Addr, s.Until = addr, until
+	n.states[addr] = s
+}
+
+// Servers implements Frontier.
+func (n *fakeNode) Servers() []Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	all := map[netip.Addr]Server{}
+	for addr := range n.wants {
+		all[addr] = n.states[addr]
+	}
+	for addr, s := range n.states {
+		if s.Until.After(now) || s.InFlight > 0 {
+			all[addr] = s
+		}
+	}
+	var out []Server
+	for addr, s := range all {
+		s.Addr, s.Wanted = addr, n.wants[addr]
+		out = append(out, s)
+	}
+	return out
+}
+
+func (n *fakeNode) onHeld(addr netip.Addr, holder string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.helds[addr] = holder
+}
+
+// heldBy is who the node heard to have a server.
+func (n *fakeNode) heldBy(addr netip.Addr) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.helds[addr]
+}
+
+// waited is the wait that came with the node's last new lease on a server.
+func (n *fakeNode) waited(addr netip.Addr) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.waits[addr]
+}
+
+// onMoved notes how many downloads a memory was made of that was sent.
+func (n *fakeNode) onMoved(_ netip.Addr, m *assign.Memory) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sent = append(n.sent, m.Downloads())
+}
+
+// sentMemories are what onMoved noted.
+func (n *fakeNode) sentMemories() []int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.sent)
+}
+
+// part cuts two nodes off from each other.
+func (w *world) part(a, b string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[[2]string{a, b}] = true
+}
+
+// heal ends all cuts.
+func (w *world) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.cut)
+}
+
+// stored is how many values a node has on disk.
+func (w *world) stored(id string) int {
+	w.mu.Lock()
+	s := w.shelf[id]
+	w.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.m)
+}
+
+// want has the node's frontier want servers, or not any more.
+func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
+	for _, addr := range addrs {
+		n.mu.Lock()
+		if on {
+			n.wants[addr] = true
+		} else {
+			delete(n.wants, addr)
+		}
+		n.mu.Unlock()
+		if on {
+			n.keeper.Wanted(addr)
+		}
+	}
+}
+
+// set changes what the frontier says of a server.
+func (n *fakeNode) set(addr netip.Addr, change func(*Server)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.states[addr]
+	change(&s)
+	n.states[addr] = s
+}
+
+func (n *fakeNode) has(addr netip.Addr) bool { return n.w.holder(addr) == n.id }
+
+// holder is who may dial a server now, "" for nobody.
+func (w *world) holder(addr netip.Addr) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, until := range w.ledger[addr] {
+		if until.After(time.Now()) {
+			return id
+		}
+	}
+	return ""
+}
+
+var errLost = errors.New("lost")
+
+// Lease implements Peers.
+func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	w := n.w
+	req = proto.Clone(req).(*wire.LeaseRequest)
+	n.mu.Lock()
+	n.msgs++
+	req.Header = &wire.Header{Version: 1, Sender: n.id, Boot: n.boot, Id: n.msgs}
+	n.mu.Unlock()
+	times := 1
+	if w.misfortune(w.repeat) {
+		times = 2
+	}
+	answer := make(chan *wire.LeaseResponse, times)
+	for range times {
+		d := w.oneWay()
+		if w.misfortune(w.late) {
+			d = time.Duration(w.random() * float64(30*time.Second))
+		}
+		if w.misfortune(w.loss) {
+			continue
+		}
+		w.wg.Go(func() {
+			time.Sleep(d)
+			callee := w.reach(n.id, to)
+			if callee == nil {
+				return
+			}
+			resp, err := callee.keeper.Lease(context.Background(), n.id, req)
+			if err != nil || w.misfortune(w.loss) {
+				return
+			}
+			time.Sleep(w.oneWay())
+			answer <- resp
+		})
+	}
+	select {
+	case resp := <-answer:
+		if n.isDead() || w.reach(to, n.id) == nil {
+			return nil, errLost
+		}
+		return resp, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// reach is the node that a message arrives at, nil if none does.
+func (w *world) reach(from, to string) *fakeNode {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cut[[2]string{from, to}] || w.cut[[2]string{to, from}] {
+		return nil
+	}
+	return w.nodes[to]
+}
+
+func (w *world) random() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rnd.Float64()
+}
+
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
+}
+
+// misfortune strikes with that chance, unless all is calm.
+func (w *world) misfortune(p float64) bool { return p > 0 && !w.isCalm() && w.chance(p) }
+
+func (w *world) chance(p float64) bool    { return w.random() < p }
+func (w *world) oneWay() time.Duration    { return time.Duration(w.random() * float64(w.delay)) }
+func (w *world) pick(ids []string) string { return ids[int(w.random()*float64(len(ids)))] }
+
+// server is the i-th server of a test.
+func server(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}) }
+
+func servers(n int) []netip.Addr {
+	var all []netip.Addr
+	for i := range n {
+		all = append(all, server(i+1))
+	}
+	return all
+}
+
+func names(n int) []string {
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("node%02d", i))
+	}
+	return ids
+}
+
+// keptBy is a server that a node keeps among those.
+func keptBy(t testing.TB, id string, ids []string) netip.Addr {
+	for i := range 10_000 {
+		if assign.Rendezvous(server(i).String(), ids) == id {
+			return server(i)
+		}
+	}
+	t.Fatal("no server is kept by " + id)
+	return netip.Addr{}
+}
+
+// fakeShelf is a Shelf in memory that survives its node.
+type fakeShelf struct {
+	mu sync.Mutex
+	m  map[string]string
+}
+
+func newShelf() *fakeShelf { return &fakeShelf{m: map[string]string{}} }
+
+func (s *fakeShelf) Get(key []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.m[string(key)]; ok {
+		return []byte(v), nil
+	}
+	return nil, nil
+}
+
+func (s *fakeShelf) Put(key, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m[string(key)] = string(value)
+	return nil
+}
+
+func (s *fakeShelf) Delete(key []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, string(key))
+	return nil
+}
+
+func (s *fakeShelf) Scan(prefix []byte, visit func(key, value []byte) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range slices.Sorted(maps.Keys(s.m)) {
+		if strings.HasPrefix(k, string(prefix)) {
+			if err := visit([]byte(k), []byte(s.m[k])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

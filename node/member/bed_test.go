@@ -1,0 +1,220 @@
+package member_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+// overlay is a set of nodes in a bubble.
+type overlay struct {
+	t     *testing.T
+	net   *membertest.Network
+	rtt   func(a, b int) float64 // ms
+	nodes map[int]*node
+}
+
+// node is one life of a node.
+type node struct {
+	*member.Members
+	place int
+	stop  context.CancelFunc
+	done  chan error
+
+	mu     sync.Mutex
+	events []member.Event
+}
+
+// setup is what a test changes of a node.
+type setup func(*member.Config, *member.Deps)
+
+func newOverlay(t *testing.T, rtt func(a, b int) float64) *overlay {
+	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}}
+	o.net = membertest.New(func(a, b int) time.Duration {
+		return time.Duration(rtt(a, b) / 2 * float64(time.Millisecond))
+	})
+	return o
+}
+
+// flat is the same round trip between all.
+func flat(ms float64) func(a, b int) float64 { return func(int, int) float64 { return ms } }
+
+var secret = []byte("0123456789abcdef0123456789abcdef")
+
+// start begins life boot of the node at a place; it joins by place 0.
+func (o *overlay) start(place int, boot uint64, change ...setup) *node {
+	o.t.Helper()
+	n := &node{place: place, done: make(chan error, 1)}
+	cfg := member.Default()
+	cfg.Preset = member.PresetTestbed
+	if place != 0 {
+		cfg.Join = []string{membertest.Addr(0)}
+	}
+	deps := member.Deps{
+		ID: membertest.ID(place), Boot: boot, Secret: secret, Transport: o.net.Transport(place), Run: "test",
+		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: membertest.Addr(place), Capacity: 1, Coords: ncoord.Default(),
+		Event: func(e member.Event) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.events = append(n.events, e)
+		},
+	}
+	for _, f := range change {
+		f(&cfg, &deps)
+	}
+	var err error
+	if n.Members, err = member.New(cfg, deps); err != nil {
+		o.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	go func() { n.done <- n.Run(ctx) }()
+	o.nodes[place] = n
+	return n
+}
+
+func (o *overlay) startAll(count int, change ...setup) {
+	for i := range count {
+		o.start(i, 1, change...)
+	}
+}
+
+// kill ends a node without a word.
+func (o *overlay) kill(place int) {
+	o.t.Helper()
+	o.net.Kill(place)
+	n := o.nodes[place]
+	delete(o.nodes, place)
+	n.stop()
+	if err := <-n.done; err != nil {
+		o.t.Errorf("node %d, killed: %v", place, err)
+	}
+}
+
+// leave ends a node in order.
+func (o *overlay) leave(place int) {
+	o.t.Helper()
+	n := o.nodes[place]
+	delete(o.nodes, place)
+	n.stop()
+	if err := <-n.done; err != nil {
+		o.t.Errorf("node %d, left: %v", place, err)
+	}
+}
+
+// close ends all that are left, at once.
+func (o *overlay) close() {
+	for _, n := range o.nodes {
+		n.stop()
+	}
+	for i, n := range o.nodes {
+		if err := <-n.done; err != nil {
+			o.t.Errorf("node %d: %v", i, err)
+		}
+	}
+}
+
+func ids(places ...int) (ids []string) {
+	for _, p := range places {
+		ids = append(ids, membertest.ID(p))
+	}
+	return ids
+}
+
+func upTo(n int) (places []int) {
+	for i := range n {
+		places = append(places, i)
+	}
+	return places
+}
+
+func alive(v member.View) (ids []string) {
+	for _, p := range v.Peers {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// expect checks who is alive and settled, and the majority, at the given places.
+func (o *overlay) expect(when string, at, living, settled []int, majority bool) {
+	o.t.Helper()
+	for _, i := range at {
+		v := o.nodes[i].View()
+		if got := alive(v); !slices.Equal(got, ids(living...)) {
+			o.t.Errorf("%s: node %d sees alive %v, want %v", when, i, got, ids(living...))
+		}
+		if !slices.Equal(v.Settled, ids(settled...)) {
+			o.t.Errorf("%s: node %d sees settled %v, want %v", when, i, v.Settled, ids(settled...))
+		}
+		if v.Majority != majority {
+			o.t.Errorf("%s: node %d sees majority %v (%s), want %v", when, i, v.Majority, v.Reason, majority)
+		}
+	}
+}
+
+// agreed waits until all nodes see the given settled members, and returns how long that took.
+func (o *overlay) agreed(settled []int, limit time.Duration) time.Duration {
+	o.t.Helper()
+	want := ids(settled...)
+	for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		all := true
+		for _, n := range o.nodes {
+			all = all && slices.Equal(n.View().Settled, want)
+		}
+		if all {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > limit {
+			for i, n := range o.nodes {
+				o.t.Logf("node %d: settled %d, %v", i, len(n.View().Settled), n.View().Settled)
+			}
+			o.t.Fatalf("not agreed on %v after %v", want, limit)
+		}
+	}
+}
+
+func (n *node) count(kind, id string) (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.events {
+		if e.Kind == kind && (id == "" || e.ID == id) {
+			count++
+		}
+	}
+	return count
+}
+
+// world is a matrix of round trips: places in a plane and the way to it, the kind of which coordinates are made.
+func world(n int, seed uint64) func(a, b int) float64 {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	x, y, h := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range n {
+		x[i], y[i], h[i] = rnd.Float64()*200, rnd.Float64()*100, 1+rnd.ExpFloat64()*5
+	}
+	return func(a, b int) float64 {
+		a, b = a%n, b%n
+		return math.Hypot(x[a]-x[b], y[a]-y[b]) + h[a] + h[b]
+	}
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+func peer(v member.View, place int) member.Peer {
+	for _, p := range v.Peers {
+		if p.ID == membertest.ID(place) {
+			return p
+		}
+	}
+	return member.Peer{}
+}

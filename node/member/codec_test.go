@@ -1,0 +1,181 @@
+package member
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/memberlist"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+func examplePlace() place {
+	return place{rev: 300, coord: ncoord.Coordinate{Vec: [4]float64{1, -2, 3.5, 0}, Height: 4, Error: 0.25},
+		factors: assign.Factors{LoadMs: 12, LoadError: 0.5, BytesPerMs: 1000, BytesError: 0.25, Samples: 17}}
+}
+
+func exampleMeta() meta {
+	return meta{boot: 1 << 40, settled: true, leaving: true, addr: "node.example.org:7947", capacity: 2.5,
+		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace()}
+}
+
+func exampleState() state {
+	return state{sender: strings.Repeat("ab", 16), boot: 3, nonce: math.MaxUint64, age: time.Hour, members: []entry{
+		{id: strings.Repeat("00", 16), boot: 1, phase: dead, settled: true, voter: true, since: 1500 * time.Millisecond},
+		{id: strings.Repeat("ab", 16), boot: 3, voter: true, since: time.Hour},
+		{id: strings.Repeat("ff", 16), phase: left},
+	}}
+}
+
+var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{})
+
+func TestMetaRoundTrip(t *testing.T) {
+	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1", capacity: 1}} {
+		got, err := decodeMeta(appendMeta(nil, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(m, got, unexported); d != "" {
+			t.Error(d)
+		}
+	}
+	m := exampleMeta()
+	m.boot, m.place.rev, m.addr = math.MaxUint64, math.MaxUint64, strings.Repeat("a", 253)+":65535"
+	if b := appendMeta(nil, m); len(b) > memberlist.MetaMaxSize {
+		t.Errorf("the longest meta has %d bytes", len(b))
+	} else if _, err := decodeMeta(b); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAckRoundTrip(t *testing.T) {
+	want := ack{boot: 7, coord: ncoord.Coordinate{Height: 1, Error: 1}, place: examplePlace()}
+	b := appendAck(nil, want)
+	got, err := decodeAck(b)
+	if d := cmp.Diff(want, got, unexported); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	if len(b) > 96 {
+		t.Errorf("an answer to a ping has %d bytes", len(b))
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	got, err := decodeState(appendState(nil, exampleState()))
+	if d := cmp.Diff(exampleState(), got, unexported); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func TestDecodersRefuse(t *testing.T) {
+	with := func(change func(*meta)) []byte {
+		m := exampleMeta()
+		change(&m)
+		return appendMeta(nil, m)
+	}
+	whole := appendMeta(nil, exampleMeta())
+	for name, b := range map[string][]byte{
+		"nothing":          nil,
+		"another version":  append([]byte{9}, whole[1:]...),
+		"unknown flags":    append([]byte{metaVersion, 0x80}, whole[2:]...),
+		"a byte too many":  append(bytes.Clone(whole), 0),
+		"too long":         bytes.Repeat([]byte{1}, 600),
+		"no port":          with(func(m *meta) { m.addr = "host" }),
+		"port 0":           with(func(m *meta) { m.addr = "host:0" }),
+		"control in addr":  with(func(m *meta) { m.addr = "ho\nst:1" }),
+		"long addr":        with(func(m *meta) { m.addr = strings.Repeat("a", 300) + ":1" }),
+		"no capacity":      with(func(m *meta) { m.capacity = 0 }),
+		"NaN capacity":     with(func(m *meta) { m.capacity = math.NaN() }),
+		"off Earth":        with(func(m *meta) { m.location.Lat = 91 }),
+		"NaN on Earth":     with(func(m *meta) { m.location.Lon = math.NaN() }),
+		"wild coordinate":  with(func(m *meta) { m.place.coord.Vec[0] = math.Inf(1) }),
+		"negative error":   with(func(m *meta) { m.place.coord.Error = -1 }),
+		"negative factors": with(func(m *meta) { m.place.factors.LoadMs = -1 }),
+	} {
+		if _, err := decodeMeta(b); err == nil {
+			t.Errorf("meta with %s was read", name)
+		}
+	}
+	for n := range whole {
+		if _, err := decodeMeta(whole[:n]); err == nil {
+			t.Errorf("meta cut at %d was read", n)
+		}
+	}
+	s := exampleState()
+	s.members[0], s.members[1] = s.members[1], s.members[0]
+	if _, err := decodeState(appendState(nil, s)); err == nil {
+		t.Error("a state out of order was read")
+	}
+	s = exampleState()
+	s.members[2].phase = 3
+	if _, err := decodeState(appendState(nil, s)); err == nil {
+		t.Error("a state with an unknown phase was read")
+	}
+	// A count that promises more than there is must not be believed.
+	short := appendState(nil, state{sender: strings.Repeat("ab", 16)})
+	short = append(short[:len(short)-1], 0xff, 0x7f)
+	if _, err := decodeState(short); err == nil {
+		t.Error("a state without its members was read")
+	}
+}
+
+func FuzzMeta(f *testing.F) {
+	f.Add(appendMeta(nil, exampleMeta()))
+	f.Add(appendMeta(nil, meta{addr: "a:1", capacity: 1}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeMeta(b)
+		if err != nil {
+			return
+		}
+		if m.placed && m.place.coord.Check() != nil || !printable(m.addr) || !(m.capacity > 0) {
+			t.Errorf("read %+v", m)
+		}
+		if again := appendMeta(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {
+			t.Errorf("%x became %x", b, again)
+		}
+	})
+}
+
+// sameButFactors allows for factors of which several forms mean the same.
+func sameButFactors(t *testing.T, again []byte, m meta) bool {
+	t.Helper()
+	got, err := decodeMeta(again)
+	return err == nil && cmp.Equal(m, got, unexported)
+}
+
+func FuzzAck(f *testing.F) {
+	f.Add(appendAck(nil, ack{boot: 1, coord: ncoord.Coordinate{Error: 1}, place: examplePlace()}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := decodeAck(b)
+		if err == nil && (a.coord.Check() != nil || a.place.coord.Check() != nil || a.place.factors.Check() != nil) {
+			t.Errorf("read %+v", a)
+		}
+	})
+}
+
+func FuzzState(f *testing.F) {
+	f.Add(appendState(nil, exampleState()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := decodeState(b)
+		if err != nil {
+			return
+		}
+		if again := appendState(nil, s); !bytes.Equal(again, b) {
+			t.Errorf("%x became %x", b, again)
+		}
+		// Whatever it says, the table bears it.
+		now := time.Unix(1_000_000, 0)
+		table := newTable(Default(), strings.Repeat("00", 16), 1, false, now)
+		table.merge(s, now)
+		table.update(now)
+		table.update(now.Add(time.Hour))
+		if len(table.settled) == 0 || !table.majority && table.reason == "" {
+			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.reason)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// Presets of timing.
+const (
+	// PresetLAN finds the dead within seconds where round trips are short.
+	PresetLAN = "lan"
+	// PresetWAN bears round trips of seconds.
+	PresetWAN = "wan"
+	// PresetTestbed is for wide-area round trips emulated on one machine: prompt, and patient with a busy processor.
+	PresetTestbed = "testbed"
+)
+
+// Config is how a node finds its peers and when it believes what it sees of them.
+type Config struct {
+	// Bind is host:port of the gossip, over UDP and TCP alike; port 0 takes any. Without a secret it must be loopback.
+	Bind string `toml:"bind"`
+	// Advertise is host:port that peers shall use if it is not that of Bind; "" is Bind, and where that is
+	// 0.0.0.0, the first private address of the machine.
+	Advertise string `toml:"advertise"`
+	// Preset is the timing of probes and gossip: "lan", "wan" or "testbed". Shorter finds deaths sooner and takes
+	// the slow for dead more often.
+	Preset string `toml:"preset"`
+	// Join are gossip addresses (host:port) of some peers. One that answers is enough; those that do not are dialled
+	// again for ever.
+	Join []string `toml:"join"`
+	// SettleAfter is how long a node must have run before homes and keepers are hashed over it. Longer moves fewer
+	// homes when nodes come and go at once.
+	SettleAfter time.Duration `toml:"settle_after"`
+	// ForgetAfter is how long a dead node still counts. Longer bears slower restarts; its hosts wait as long.
+	ForgetAfter time.Duration `toml:"forget_after"`
+	// MajorityWindow is how long a dead node counts for the majority. A minority waits as long until it goes on alone.
+	MajorityWindow time.Duration `toml:"majority_window"`
+	// Redial is the first wait until a dead peer is dialled again; it doubles. Shorter heals partitions sooner.
+	Redial time.Duration `toml:"redial"`
+	// RedialMax is the longest such wait, give or take its jitter.
+	RedialMax time.Duration `toml:"redial_max"`
+	// RedialFor is for how long a dead peer is dialled at all.
+	RedialFor time.Duration `toml:"redial_for"`
+	// LeaveTimeout bounds the farewell when the node stops.
+	LeaveTimeout time.Duration `toml:"leave_timeout"`
+	// AnnounceEvery is the shortest time between two announcements of this node's place to all. In between, only the
+	// acknowledgements of pings carry it.
+	AnnounceEvery time.Duration `toml:"announce_every"`
+}
+
+// Default is a node on loopback that nobody knows of.
+func Default() Config {
+	return Config{
+		Bind:           "127.0.0.1:7946",
+		Preset:         PresetWAN,
+		Join:           []string{},
+		SettleAfter:    time.Minute,
+		ForgetAfter:    time.Minute,
+		MajorityWindow: 10 * time.Minute,
+		Redial:         15 * time.Second,
+		RedialMax:      5 * time.Minute,
+		RedialFor:      12 * time.Hour,
+		LeaveTimeout:   3 * time.Second,
+		AnnounceEvery:  5 * time.Second,
+	}
+}
+
+// Validate reports all values that cannot be.
+func (c Config) Validate() error {
+	var errs []error
+	report := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	host, _, err := hostPort(c.Bind)
+	switch ip := net.ParseIP(host); {
+	case err != nil:
+		report("bind: %w", err)
+	case ip == nil:
+		report("bind: %q is not an IP address", host) // memberlist would listen on all
+	case ip.IsUnspecified() && ip.To4() == nil && c.Advertise == "":
+		report("bind: %q needs an address to advertise", c.Bind)
+	}
+	if c.Advertise != "" {
+		host, port, err := hostPort(c.Advertise)
+		switch {
+		case err != nil:
+			report("advertise: %w", err)
+		case net.ParseIP(host) == nil || net.ParseIP(host).IsUnspecified():
+			report("advertise: %q is not the address of a machine", host)
+		case port == 0:
+			report("advertise: port 0 cannot be dialled")
+		}
+	}
+	switch c.Preset {
+	case PresetLAN, PresetWAN, PresetTestbed:
+	default:
+		report("preset: %q is none of %q, %q, %q", c.Preset, PresetLAN, PresetWAN, PresetTestbed)
+	}
+	for i, a := range c.Join {
+		if host, port, err := hostPort(a); err != nil {
+			report("join[%d]: %w", i, err)
+		} else if host == "" || port == 0 {
+			report("join[%d]: %q cannot be dialled", i, a)
+		}
+	}
+	for _, d := range []struct {
+		name       string
+		value      time.Duration
+		least, top time.Duration
+	}{
+		{"settle_after", c.SettleAfter, time.Second, time.Hour},
+		{"forget_after", c.ForgetAfter, time.Second, time.Hour},
+		{"majority_window", c.MajorityWindow, time.Second, 24 * time.Hour},
+		{"redial", c.Redial, 100 * time.Millisecond, time.Hour},
+		{"redial_max", c.RedialMax, c.Redial, 24 * time.Hour},
+		{"redial_for", c.RedialFor, 0, 30 * 24 * time.Hour},
+		{"leave_timeout", c.LeaveTimeout, 0, time.Minute},
+		{"announce_every", c.AnnounceEvery, 100 * time.Millisecond, time.Hour},
+	} {
+		if d.value < d.least || d.value > d.top {
+			report("%s: %v is not between %v and %v", d.name, d.value, d.least, d.top)
+		}
+	}
+	if c.MajorityWindow < c.ForgetAfter {
+		report("majority_window: %v is shorter than forget_after, %v", c.MajorityWindow, c.ForgetAfter)
+	}
+	return errors.Join(errs...)
+}
+
+// hostPort splits an address and checks its port.
+func hostPort(s string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is not host:port", s)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q has no port between 0 and 65535", s)
+	}
+	return host, int(n), nil
+}

@@ -1,0 +1,176 @@
+package member
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// delegate is how memberlist talks to Members. memberlist calls it with its own lock held: nothing here may call it
+// back, or wait.
+type delegate struct{ m *Members }
+
+var (
+	_ memberlist.Delegate         = delegate{}
+	_ memberlist.EventDelegate    = delegate{}
+	_ memberlist.AliveDelegate    = delegate{}
+	_ memberlist.ConflictDelegate = delegate{}
+	_ memberlist.PingDelegate     = delegate{}
+)
+
+// NodeMeta is what this node publishes about itself.
+func (d delegate) NodeMeta(int) []byte {
+	m := d.m
+	p := m.locator.announce()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, leaving: m.leaving, addr: m.deps.PeerAddr,
+		location: m.deps.Location, capacity: m.deps.Capacity, placed: true, place: p})
+}
+
+// NotifyMsg drops messages: none are sent by gossip.
+func (d delegate) NotifyMsg([]byte) {}
+
+// GetBroadcasts has none.
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is the view that others get when they compare all they know with this node.
+func (d delegate) LocalState(bool) []byte {
+	m := d.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return appendState(nil, m.table.state(m.nonce, m.now()))
+}
+
+// MergeRemoteState takes another node's view. Its sender is alive: it has just sent it.
+func (d delegate) MergeRemoteState(b []byte, _ bool) {
+	m := d.m
+	s, err := decodeState(b)
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err != nil:
+		m.emit(Event{Kind: EventTrouble, Time: now, Reason: err.Error()})
+		return
+	case s.sender == m.deps.ID && s.nonce == m.nonce:
+		m.metSelf = true
+		m.wake()
+		return
+	case s.sender == m.deps.ID:
+		m.twin(s, now)
+		m.wake()
+		return
+	}
+	m.table.merge(s, now)
+	m.wake()
+}
+
+// NotifyJoin, NotifyUpdate and NotifyLeave are told of other nodes, and of this one.
+func (d delegate) NotifyJoin(n *memberlist.Node)   { d.seen(n) }
+func (d delegate) NotifyUpdate(n *memberlist.Node) { d.seen(n) }
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.m.table.lost(n.Name, d.m.now())
+	d.m.wake()
+}
+
+func (d delegate) seen(n *memberlist.Node) {
+	m := d.m
+	published, err := decodeMeta(n.Meta)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.seen(n.Name, n.Address(), published, err, m.now())
+	m.wake()
+}
+
+// NotifyAlive refuses names that are no ids, and members that are too many.
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	if !validID(n.Name) {
+		return fmt.Errorf("%.40q is not a node's id", n.Name)
+	}
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	if members := d.m.table.members; members[n.Name] == nil && len(members) >= maxEntries {
+		return fmt.Errorf("there are %d members, the most that are kept", len(members))
+	}
+	return nil
+}
+
+// NotifyConflict is told that one id is used at two addresses. If it is this node's own, the other is asked: it may be
+// what is left of an earlier life of this node.
+func (d delegate) NotifyConflict(_, other *memberlist.Node) {
+	m := d.m
+	if other.Name != m.deps.ID {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claims[other.Address()] = struct{}{}
+	if len(m.claims) > maxClaims {
+		clear(m.claims)
+	}
+}
+
+// AckPayload is this node's place.
+func (d delegate) AckPayload() []byte { return *d.m.locator.payload.Load() }
+
+// NotifyPingComplete is a measured round trip.
+func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
+	m := d.m
+	now := m.now()
+	a, err := decodeAck(payload)
+	m.mu.Lock()
+	r := m.table.members[n.Name]
+	if r == nil || r.phase != alive {
+		m.mu.Unlock()
+		return
+	}
+	if err == nil && a.boot != r.boot && !r.bad {
+		err = fmt.Errorf("an answer of life %d to a ping of life %d", a.boot, r.boot)
+	}
+	if err == nil {
+		r.put(a.place)
+		r.trips.add(rtt)
+	}
+	at := r.location
+	m.mu.Unlock()
+
+	e := Event{Kind: EventSample, Time: now, ID: n.Name, Boot: a.boot, RTT: rtt}
+	if err == nil {
+		e.Coord, e.Moved, err = m.locator.observe(n.Name, a.coord, at, rtt, now)
+	} else {
+		e.Coord = m.locator.refuse()
+	}
+	if err != nil {
+		e.Reason = err.Error()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.emit(e)
+}
+
+// grumble turns memberlist's log into events: at most one a second.
+type grumble struct{ m *Members }
+
+func (g grumble) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if !strings.HasPrefix(text, "[ERR") && !strings.HasPrefix(text, "[WARN") {
+		return len(line), nil
+	}
+	_, text, _ = strings.Cut(text, "] ")
+	m := g.m
+	// Not mu: memberlist also writes from within calls of Members.
+	m.grumbleMu.Lock()
+	defer m.grumbleMu.Unlock()
+	now := m.now()
+	m.grumbles++
+	if !m.grumbled.IsZero() && now.Sub(m.grumbled) < time.Second {
+		return len(line), nil
+	}
+	m.grumbled, m.grumbleText = now, text
+	return len(line), nil
+}

@@ -1,0 +1,237 @@
+package member_test
+
+import (
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/assign"
+	"proxima/ncoord"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+// rogue speaks memberlist's protocol and knows the secret, but publishes what it likes.
+type rogue struct {
+	meta, ack, state []byte
+}
+
+func (r rogue) NodeMeta(int) []byte                                        { return r.meta }
+func (r rogue) NotifyMsg([]byte)                                           {}
+func (r rogue) GetBroadcasts(int, int) [][]byte                            { return nil }
+func (r rogue) LocalState(bool) []byte                                     { return r.state }
+func (r rogue) MergeRemoteState([]byte, bool)                              {}
+func (r rogue) AckPayload() []byte                                         { return r.ack }
+func (r rogue) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
+func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
+	t.Helper()
+	c := memberlist.DefaultLANConfig()
+	c.Name, c.Transport, c.SecretKey, c.Label = name, o.net.Transport(place), secret, "test"
+	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = r, r, io.Discard, false
+	list, err := memberlist.Create(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = list.Join([]string{membertest.Addr(0)}) // it may be refused
+	return func() {
+		if err := list.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute) // until its goroutines have ended
+	}
+}
+
+func TestGarbageIsBorne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(40))
+		o.startAll(4)
+		time.Sleep(90 * time.Second)
+		garbage := make([]byte, 500)
+		for i := range garbage {
+			garbage[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
+		}
+		stop := rogue{garbage, garbage, garbage}.run(t, o, 4, membertest.ID(4))
+		time.Sleep(30 * time.Second)
+		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
+		for i := range 4 {
+			n := o.nodes[i]
+			if p := peer(n.View(), 4); p.Placed || p.Addr != "" || !p.Alive {
+				t.Errorf("node %d sees the garbage as %+v", i, p)
+			}
+			if k := n.count(member.EventBadMeta, membertest.ID(4)); k != 1 {
+				t.Errorf("node %d told of the garbage %d times", i, k)
+			}
+			if n.Status().Unread == 0 {
+				t.Errorf("node %d could read the garbage", i)
+			}
+		}
+		stop()
+		o.close()
+	})
+}
+
+// A liar that knows the secret moves nobody far: honest nodes go on to predict each other's round trips.
+func TestLiar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 15
+		o := newOverlay(t, world(n+1, 11))
+		o.startAll(n)
+		time.Sleep(3 * time.Minute)
+		wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000, 0, 0}, Error: 0.001}
+		liar := rogue{meta: member.EncodeMeta(1, "10.0.0.99:1", wild), ack: member.EncodeAck(1, 2, wild)}
+		stop := liar.run(t, o, n, membertest.ID(n))
+		time.Sleep(3 * time.Minute)
+		var errs []float64
+		for i := range n {
+			if p := peer(o.nodes[i].View(), n); !p.Placed || p.Addr == "" {
+				t.Fatalf("node %d sees the liar as %+v", i, p)
+			}
+			for j := range n {
+				if i != j {
+					a, b := peer(o.nodes[0].View(), i).Coord, peer(o.nodes[0].View(), j).Coord
+					errs = append(errs, math.Abs(ncoord.Distance(a, b)-o.rtt(i, j))/o.rtt(i, j))
+				}
+			}
+		}
+		t.Logf("median relative error of published distances beside a liar: %.3f", median(errs))
+		if m := median(errs); m > 0.2 {
+			t.Errorf("median relative error is %.3f, above 0.2", m)
+		}
+		stop()
+		o.close()
+	})
+}
+
+func TestNamesThatAreNoIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(40))
+		o.startAll(3)
+		time.Sleep(10 * time.Second)
+		stop := rogue{}.run(t, o, 4, "mallory\n")
+		time.Sleep(30 * time.Second)
+		o.expect("mallory", upTo(3), upTo(3), upTo(3), true)
+		stop()
+		o.close()
+	})
+}
+
+func TestLoadAndFactorsReachAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 12
+		o := newOverlay(t, world(n, 9))
+		o.startAll(n, func(_ *member.Config, d *member.Deps) { d.Location = &ncoord.Location{Lat: 1, Lon: 2} })
+		time.Sleep(2 * time.Minute)
+		f := assign.Factors{LoadMs: 120, BytesPerMs: 800, Samples: 9}
+		before := peer(o.nodes[0].View(), 5).Coord.Height
+		var still []ncoord.Coordinate
+		for i := range n {
+			still = append(still, o.nodes[i].Coordinate())
+		}
+		sent := o.net.Counts(5).Packets
+		o.nodes[5].SetFactors(f)
+		o.nodes[5].SetLoad(150)
+		o.nodes[5].SetFactors(assign.Factors{LoadMs: -1}) // is ignored
+		time.Sleep(8 * time.Second)
+		for i := range n {
+			p := peer(o.nodes[i].View(), 5)
+			if p.Factors != f || p.Location == nil || *p.Location != (ncoord.Location{Lat: 1, Lon: 2}) {
+				t.Errorf("node %d sees %+v", i, p)
+			}
+			if p.Coord.Height < before+100 {
+				t.Errorf("node %d sees a height of %.1f ms, from %.1f, under a load of 150 ms", i, p.Coord.Height, before)
+			}
+		}
+		// What is set again and again is not announced again and again.
+		time.Sleep(20 * time.Second)
+		quiet := o.net.Counts(5).Packets
+		for range 200 {
+			o.nodes[5].SetFactors(f)
+			o.nodes[5].SetLoad(150)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if k := o.net.Counts(5).Packets - quiet; k > 2*(quiet-sent) {
+			t.Errorf("%d packets in 20 s of nothing new, %d in 28 s before", k, quiet-sent)
+		}
+		// Load is no distance: it moves nobody.
+		for i := range n {
+			c := o.nodes[i].Coordinate()
+			for k := range c.Vec {
+				if d := math.Abs(c.Vec[k] - still[i].Vec[k]); d > 10 {
+					t.Errorf("node %d moved by %.1f ms in one dimension", i, d)
+				}
+			}
+			if c.Height > still[i].Height+10 {
+				t.Errorf("node %d rose from %.1f to %.1f ms", i, still[i].Height, c.Height)
+			}
+		}
+		o.close()
+	})
+}
+
+// Many come, go, die and come back; in the end all see the same, and on the way they seldom differ.
+func TestChurn(t *testing.T) {
+	for seed := range uint64(2) {
+		synctest.Test(t, func(t *testing.T) {
+			const n = 16
+			rnd := rand.New(rand.NewPCG(seed, 99))
+			o := newOverlay(t, world(n, seed))
+			join := func(c *member.Config, _ *member.Deps) {
+				c.Join = []string{membertest.Addr(0), membertest.Addr(1), membertest.Addr(2)}
+			}
+			boots := make([]uint64, n)
+			start := func(i int) {
+				boots[i]++
+				o.start(i, boots[i], join)
+			}
+			for i := range n {
+				start(i)
+			}
+			time.Sleep(90 * time.Second)
+			differ, looks := 0, 0
+			for range 240 {
+				if i := rnd.IntN(n); rnd.IntN(8) == 0 {
+					switch {
+					case o.nodes[i] == nil:
+						start(i)
+					case rnd.IntN(2) == 0 && len(o.nodes) > n*3/4:
+						o.kill(i)
+					case len(o.nodes) > n*3/4:
+						o.leave(i)
+					}
+				}
+				time.Sleep(time.Second)
+				count := map[string]int{}
+				for _, m := range o.nodes {
+					if m.Status().Age > 5*time.Second {
+						count[strings.Join(m.View().Settled, " ")]++
+						looks++
+					}
+				}
+				best, all := 0, 0
+				for _, k := range count {
+					best, all = max(best, k), all+k
+				}
+				differ += all - best
+			}
+			for i := range n {
+				if o.nodes[i] == nil {
+					start(i)
+				}
+			}
+			took := o.agreed(upTo(n), 2*time.Minute)
+			share := float64(differ) / float64(looks)
+			t.Logf("seed %d: %.2f %% of the looks differ from what most see; agreed %v after the last came", seed, 100*share, took)
+			if share > 0.05 {
+				t.Errorf("%.1f %% of the looks differ", 100*share)
+			}
+			o.expect("in the end", upTo(n), upTo(n), upTo(n), true)
+			o.close()
+		})
+	}
+}

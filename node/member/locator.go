@@ -1,0 +1,165 @@
+package member
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// locator keeps this node's own place and what of it others were told. Safe for concurrent use.
+type locator struct {
+	boot uint64
+	// payload is the encoded answer to pings, ready made: whoever pings measures how long that takes.
+	payload atomic.Pointer[[]byte]
+
+	// mu guards what follows.
+	mu        sync.Mutex
+	node      *ncoord.Node
+	place     place   // as published in acks
+	announced place   // as published in the meta, the last time
+	queue     float64 // the wait of this node's queues, in ms
+	samples   uint64
+	unread    uint64 // answers to pings that could not be read
+}
+
+func newLocator(cfg ncoord.Config, boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
+	l := &locator{boot: boot, node: ncoord.NewNode(cfg, rnd)}
+	l.node.SetLocation(at)
+	l.place = place{rev: 1, coord: l.node.Published()}
+	l.store()
+	return l
+}
+
+// store makes the payload anew; mu is held, or nobody else has l yet.
+func (l *locator) store() {
+	b := appendAck(nil, ack{boot: l.boot, coord: l.node.Coordinate(), place: l.place})
+	l.payload.Store(&b)
+}
+
+// publish takes over what the node wants published now; mu is held.
+func (l *locator) publish(now time.Time) bool {
+	l.node.SetLoad(l.queue+l.node.Delay(), now)
+	coord, changed := l.node.Publish(now)
+	if changed {
+		l.place.coord = coord
+		l.place.rev++
+		l.store()
+	}
+	return changed
+}
+
+// observe moves the node by a round trip to a peer that says where it is.
+func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) (
+	ncoord.Coordinate, bool, error,
+) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.node.Observe(id, remote, at, rtt, now); err != nil {
+		return l.node.Coordinate(), false, err
+	}
+	l.samples++
+	changed := l.publish(now)
+	if !changed {
+		l.store()
+	}
+	return l.node.Coordinate(), changed, nil
+}
+
+// look publishes what time alone makes worth it: a load that fell long enough ago.
+func (l *locator) look(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.publish(now)
+}
+
+// refuse counts a sample that could not even be read.
+func (l *locator) refuse() ncoord.Coordinate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unread++
+	return l.node.Coordinate()
+}
+
+// forget drops what is known of the way to a peer.
+func (l *locator) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.node.Forget(id)
+}
+
+func (l *locator) setLoad(ms float64, now time.Time) {
+	if !(ms > 0) { // NaN is not
+		ms = 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = ms
+	l.publish(now)
+}
+
+func (l *locator) setFactors(f assign.Factors) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f != l.place.factors {
+		l.place.factors = f
+		l.place.rev++
+		l.store()
+	}
+}
+
+// announce gives the place for the meta, which counts as told from now on.
+func (l *locator) announce() place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.announced = l.place
+	return l.place
+}
+
+// current is the place as published in acks.
+func (l *locator) current() place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.place
+}
+
+// coordinate is the moving coordinate.
+func (l *locator) coordinate() ncoord.Coordinate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.node.Coordinate()
+}
+
+// stale says whether what was announced differs so much from the place that all should know.
+func (l *locator) stale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, b := l.announced, l.place
+	if a.rev == b.rev {
+		return false
+	}
+	return moved(a.coord, b.coord) || apart(a.factors.LoadMs, b.factors.LoadMs, 5) ||
+		apart(a.factors.BytesPerMs, b.factors.BytesPerMs, 0) || (a.factors.Samples == 0) != (b.factors.Samples == 0)
+}
+
+// moved says whether the step between two places of one node is worth telling all: more than 2 ms, and more than a
+// tenth of how far the node is from the origin, so that nodes in far corners do not chatter; or a certainty of another
+// order.
+func moved(a, b ncoord.Coordinate) bool {
+	var step, far float64
+	for i := range a.Vec {
+		step += (a.Vec[i] - b.Vec[i]) * (a.Vec[i] - b.Vec[i])
+		far += b.Vec[i] * b.Vec[i]
+	}
+	step = math.Sqrt(step) + math.Abs(a.Height-b.Height)
+	return step > max(2, 0.1*math.Sqrt(far)) || apart(a.Height, b.Height, 2) || apart(a.Error, b.Error, 0.05)
+}
+
+// apart says whether two values differ by more than a quarter of the larger, and by more than least.
+func apart(a, b, least float64) bool {
+	return math.Abs(a-b) > max(least, 0.25*max(a, b))
+}

@@ -1,0 +1,126 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// ErrDuplicate is what Run returns to the younger of two live nodes with one id: a copied data directory, most likely.
+var ErrDuplicate = errors.New("another live node has this id")
+
+// IDLen is the length of a node's id: 128 bits in hex.
+const IDLen = 32
+
+// Deps are what the room takes from its node and from the world.
+type Deps struct {
+	// ID is the node's id, 32 lower-case hex characters; Boot tells its lives apart.
+	ID   string
+	Boot uint64
+	// Run is the name of the crawl. Overlays of other runs are not heard, whatever their secret. May be empty.
+	Run string
+	// Secret encrypts the gossip: 32 bytes. nil is allowed only where nobody else can listen: on loopback, or with a
+	// Transport of the caller's own.
+	Secret []byte
+	// Transport carries the gossip; nil is UDP and TCP of the machine at Config.Bind.
+	Transport memberlist.Transport
+	// Resolve looks the names in Config.Join up; nil is the machine's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Now is the clock, nil is time.Now; Rand is the randomness, nil is seeded by the machine. Rand must not be used
+	// by others meanwhile.
+	Now  func() time.Time
+	Rand *rand.Rand
+	// Event gets what happens, one after the other, never from within a call of Members; it must not block for long.
+	// nil drops them.
+	Event func(Event)
+	// Known are gossip addresses of peers of an earlier life (see Members.Known). They are dialled like Config.Join.
+	Known []string
+	// PeerAddr is host:port of the node's peer protocol, as others shall dial it.
+	PeerAddr string
+	// Location is where the node is; nil if that is not known.
+	Location *ncoord.Location
+	// Capacity is how much the node can take, relative to an ordinary one (1).
+	Capacity float64
+	// Coords is how coordinates move.
+	Coords ncoord.Config
+}
+
+// Peer is what is known of a member.
+type Peer struct {
+	// ID is its name, Boot tells its lives apart (0 if it published nothing that can be read).
+	ID   string
+	Boot uint64
+	// Addr is host:port of its peer protocol, "" if it published nothing that can be read.
+	Addr string
+	// Alive is false only for members that died lately.
+	Alive bool
+	// Placed says whether Coord and Factors are known.
+	Placed bool
+	// Coord is its latest published coordinate, Factors what it says of its downloads.
+	Coord   ncoord.Coordinate
+	Factors assign.Factors
+	// Location is where it is; nil if that is not known.
+	Location *ncoord.Location
+	// Capacity is how much it can take, relative to an ordinary node (1).
+	Capacity float64
+	// RTT is the median of the latest round trips to it in ms; 0 if there was none, or for the node itself.
+	RTT float64
+}
+
+// View is the overlay as one node sees it. It is a copy: nothing in it changes any more.
+type View struct {
+	// Self is the id of the node that looks.
+	Self string
+	// Version grows with every change of Settled, Majority or of who is alive.
+	Version uint64
+	// Settled are the ids that homes and keepers are hashed over, sorted; never empty while the node is alone.
+	Settled []string
+	// Majority says whether this side may raise epochs; Reason says in words why it may not.
+	Majority bool
+	Reason   string
+	// Peers are the members alive, this node included, sorted by id.
+	Peers []Peer
+}
+
+// Kinds of events.
+const (
+	EventJoin      = "join"      // a member came that was not known
+	EventRejoin    = "rejoin"    // a member came back from death, or in a new life
+	EventLeave     = "leave"     // a member left in order
+	EventDeath     = "death"     // a member does not answer any more
+	EventForgotten = "forgotten" // a dead member counts no longer for homes and keepers
+	EventSettled   = "settled"   // a member counts for homes and keepers from now on
+	EventMajority  = "majority"  // this side sees the majority again
+	EventMinority  = "minority"  // this side lost the majority; with Reason
+	EventDuplicate = "duplicate" // another address claims this node's id; with Addr, Reason
+	EventBadMeta   = "bad_meta"  // a member publishes what cannot be read; with Reason
+	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, Moved, and Reason if it was rejected
+	EventTrouble   = "trouble"   // the gossip complains; with Reason
+)
+
+// Event is something that happened in the overlay as this node sees it.
+type Event struct {
+	Kind string
+	// Time is this node's clock.
+	Time time.Time
+	// ID and Boot are the member that it is about, Addr its gossip address; empty where it is about none.
+	ID   string
+	Boot uint64
+	Addr string
+	// Reason says more, in words.
+	Reason string
+	// For is how long the member had been alive, dead, … before.
+	For time.Duration
+	// Coord is this node's own moving coordinate after a sample, Moved whether the published one changed with it.
+	Coord ncoord.Coordinate
+	Moved bool
+	// RTT is the round trip of a sample.
+	RTT time.Duration
+}

@@ -1,0 +1,330 @@
+package member
+
+import (
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	maxCapacity = 1e6
+	maxClaims   = 16
+	// maxEvents bounds the events that wait for Deps.Event; samples are dropped above half of it.
+	maxEvents = 8192
+	// tick is how often the time alone is looked at.
+	tick = 500 * time.Millisecond
+)
+
+// Members is this node among its peers. New makes it, Run runs it once; the other methods may be called at any time by
+// anyone.
+type Members struct {
+	cfg     Config
+	deps    Deps
+	nonce   uint64
+	rnd     *rand.Rand // of the goroutine that dials
+	locator *locator
+	woken   chan struct{} // there is something for tend
+	pressed chan struct{} // there is something for announce
+
+	grumbleMu   sync.Mutex
+	grumbled    time.Time
+	grumbles    int
+	grumbleText string
+
+	// mu guards what follows. It is taken while memberlist's lock is held, never the other way round.
+	mu      sync.Mutex
+	table   *table
+	list    *memberlist.Memberlist // nil before and after Run
+	carrier *carrier
+	gossip  string // own gossip address, once known
+	running bool
+	leaving bool
+	metSelf bool
+	twinErr error
+	claims  map[string]struct{} // gossip addresses that claim this node's id
+	changed chan struct{}
+	version uint64 // that changed was last closed for
+	events  []Event
+	dropped uint64
+}
+
+// New checks what it is given; it does not touch the network. The error reports all that is wrong.
+func New(cfg Config, deps Deps) (*Members, error) {
+	if err := validate(cfg, deps); err != nil {
+		return nil, fmt.Errorf("configure members: %w", err)
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Resolve == nil {
+		deps.Resolve = resolve
+	}
+	if deps.Rand == nil {
+		deps.Rand = rand.New(rand.NewChaCha8(seed()))
+	}
+	// Two sources from one: dialling and coordinates take from theirs at the same time.
+	dialRand := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
+	raw := seed()
+	m := &Members{
+		cfg:     cfg,
+		deps:    deps,
+		nonce:   binary.LittleEndian.Uint64(raw[:]),
+		rnd:     dialRand,
+		locator: newLocator(deps.Coords, deps.Boot, deps.Location, deps.Rand),
+		woken:   make(chan struct{}, 1),
+		pressed: make(chan struct{}, 1),
+		claims:  map[string]struct{}{},
+		changed: make(chan struct{}),
+	}
+	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known) > 0, m.now())
+	m.version = m.table.version
+	return m, nil
+}
+
+func seed() (s [32]byte) {
+	_, _ = crand.Read(s[:]) // never fails
+	return s
+}
+
+func (m *Members) now() time.Time { return m.deps.Now() }
+
+// wake makes tend look; it never waits.
+func (m *Members) wake() { poke(m.woken) }
+
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// emit queues an event; mu is held.
+func (m *Members) emit(e Event) {
+	if len(m.events) >= maxEvents || e.Kind == EventSample && len(m.events) >= maxEvents/2 {
+		m.dropped++
+		return
+	}
+	m.events = append(m.events, e)
+	m.wake()
+}
+
+// Run joins the overlay and stays in it until ctx ends; then it says farewell, within LeaveTimeout, and waits until its
+// goroutines have ended. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, and
+// whatever kept it from listening.
+func (m *Members) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.running {
+		m.mu.Unlock()
+		return errors.New("run members: they were run before")
+	}
+	m.running = true
+	now := m.now()
+	m.table.started, m.table.held, m.table.self.since = now, now, now
+	m.mu.Unlock()
+
+	label := newLabel(m.nonce)
+	var list *memberlist.Memberlist
+	var c *carrier
+	err := label.do(func() (err error) {
+		list, c, err = m.open()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("join overlay: %w", errors.Join(err, label.wait(time.Second)))
+	}
+	m.mu.Lock()
+	m.list, m.carrier, m.gossip = list, c, list.LocalNode().Address()
+	m.mu.Unlock()
+
+	// The farewell goes by packets; a stream to a peer that says nothing would hold the end up.
+	unhook := context.AfterFunc(ctx, c.hangUp)
+	defer unhook()
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.tend(running) })
+	g.Go(func() error { return m.announce(running) })
+	g.Go(func() error { return m.redial(running) })
+	err = g.Wait()
+	// A duplicate goes without a word: its farewell would be taken for the other's.
+	if err == nil {
+		m.farewell(list)
+	}
+	timeout := c.timeout(m.cfg.Preset)
+	if down := list.Shutdown(); down != nil {
+		err = errors.Join(err, fmt.Errorf("stop gossip: %w", down))
+	}
+	err = errors.Join(err, label.wait(timeout))
+	m.mu.Lock()
+	m.list, m.carrier = nil, nil
+	m.mu.Unlock()
+	m.flush()
+	return err
+}
+
+// open starts memberlist.
+func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
+	c := preset(m.cfg.Preset)
+	host, port, err := hostPort(m.cfg.Bind)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Name, c.Label, c.SecretKey = m.deps.ID, m.deps.Run, m.deps.Secret
+	c.Logger = log.New(grumble{m}, "", 0)
+	d := delegate{m}
+	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
+	c.BindAddr, c.BindPort = host, port
+	if m.cfg.Advertise != "" {
+		if c.AdvertiseAddr, c.AdvertisePort, err = hostPort(m.cfg.Advertise); err != nil {
+			return nil, nil, err
+		}
+	}
+	t := m.deps.Transport
+	if t == nil {
+		if t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port,
+			Logger: c.Logger}); err != nil {
+			return nil, nil, fmt.Errorf("listen for gossip: %w", err)
+		}
+	}
+	carrier := newCarrier(t)
+	c.Transport = carrier
+	list, err := memberlist.Create(c)
+	if err != nil {
+		return nil, nil, errors.Join(err, carrier.Shutdown())
+	}
+	return list, carrier, nil
+}
+
+// farewell tells all that this node leaves. What cannot be told in time, they find out.
+func (m *Members) farewell(list *memberlist.Memberlist) {
+	m.mu.Lock()
+	m.leaving = true
+	m.mu.Unlock()
+	// First in the meta: to those who hear of it only in the end, memberlist makes no difference between a farewell
+	// and a death.
+	_ = list.UpdateNode(max(m.cfg.LeaveTimeout/2, 1))
+	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
+}
+
+// tend draws consequences, as things are told and as time passes.
+func (m *Members) tend(ctx context.Context) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		m.update()
+		m.flush()
+		m.mu.Lock()
+		err := m.twinErr
+		m.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.woken:
+		case <-ticker.C:
+		}
+	}
+}
+
+// update brings the table up to date and tells who waits for changes.
+func (m *Members) update() {
+	now := m.now()
+	m.locator.look(now)
+	stale := m.locator.stale()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 {
+		m.table.alone = false // the only address to join is this node's own
+	}
+	declare := m.table.update(now)
+	for _, e := range m.table.events {
+		m.emit(e)
+	}
+	m.table.events = nil
+	if m.table.version != m.version {
+		m.version = m.table.version
+		close(m.changed)
+		m.changed = make(chan struct{})
+	}
+	if declare || stale {
+		poke(m.pressed)
+	}
+}
+
+// flush hands the events out, and forgets the ways to those who are gone.
+func (m *Members) flush() {
+	m.mu.Lock()
+	events := m.events
+	m.events = nil
+	m.mu.Unlock()
+
+	m.grumbleMu.Lock()
+	if m.grumbleText != "" {
+		text := m.grumbleText
+		if m.grumbles > 1 {
+			text = fmt.Sprintf("%s (and %d more)", text, m.grumbles-1)
+		}
+		events = append(events, Event{Kind: EventTrouble, Time: m.grumbled, Reason: text})
+		m.grumbleText, m.grumbles = "", 0
+	}
+	m.grumbleMu.Unlock()
+
+	for _, e := range events {
+		switch e.Kind {
+		case EventDeath, EventLeave, EventRejoin:
+			m.locator.forget(e.ID)
+		}
+		if m.deps.Event != nil {
+			m.deps.Event(e)
+		}
+	}
+}
+
+// announce publishes this node's meta when it changed: that it is settled at once, its place from time to time.
+func (m *Members) announce(ctx context.Context) error {
+	var last time.Time
+	var told bool // that this node is settled
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.pressed:
+		}
+		m.mu.Lock()
+		list, declared := m.list, m.table.self.declared
+		m.mu.Unlock()
+		now := m.now()
+		if declared == told && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
+			continue // tend presses again
+		}
+		told, last = declared, now
+		// The error is that nobody has taken the message on yet: they will, or get it when they compare all.
+		_ = list.UpdateNode(time.Millisecond)
+	}
+}
+
+// twin is told that a live node has this node's id; mu is held. The younger of the two gives way.
+func (m *Members) twin(s state, now time.Time) {
+	own := now.Sub(m.table.started)
+	younger := own < s.age
+	if d := own - s.age; d > -time.Second && d < time.Second {
+		younger = cmp.Or(cmp.Compare(m.deps.Boot, s.boot), cmp.Compare(m.nonce, s.nonce)) > 0
+	}
+	e := Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID, Boot: s.boot, For: s.age,
+		Reason: "a younger node has this node's id; it gives way"}
+	if younger {
+		e.Reason = "an older node has this node's id"
+		m.twinErr = fmt.Errorf("%w: %s, running for %v", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
+	}
+	m.emit(e)
+}

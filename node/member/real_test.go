@@ -1,0 +1,100 @@
+package member_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"proxima/ncoord"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Over the sockets of the machine: they join, and nothing is left after an end in order, even if somebody holds a
+// stream and says nothing.
+func TestSocketsOfTheMachine(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	type life struct {
+		*member.Members
+		stop context.CancelFunc
+		done chan error
+	}
+	// Nobody answers at the address that the first one has: the machine takes connections, no program does.
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	var lives []life
+	join := []string{mute.Addr().String()}
+	for i := range 3 {
+		cfg := member.Default()
+		cfg.Bind, cfg.Preset, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, time.Second
+		cfg.Join = append(join, mute.Addr().String())
+		m, err := member.New(cfg, member.Deps{ID: membertest.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1,
+			Secret: secret, Coords: ncoord.Default()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		l := life{m, stop, make(chan error, 1)}
+		go func() { l.done <- m.Run(ctx) }()
+		lives = append(lives, l)
+		await(t, func() bool { return m.Status().Gossip != "" })
+		join = []string{strings.Replace(lives[0].Status().Gossip, "127.0.0.1", "localhost", 1)}
+	}
+	for _, l := range lives {
+		await(t, func() bool { return len(l.View().Peers) == 3 && l.View().Majority })
+	}
+	silent, err := net.Dial("tcp", lives[0].Status().Gossip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	begin := time.Now()
+	for _, l := range lives {
+		l.stop()
+	}
+	for _, l := range lives {
+		if err := <-l.done; err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(begin); took > 9*time.Second { // the deadline of the silent stream is 10 s
+		t.Errorf("the end took %v", took)
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cfg := member.Default()
+	cfg.Bind = l.Addr().String()
+	m, err := member.New(cfg, member.Deps{ID: membertest.ID(1), PeerAddr: "127.0.0.1:1", Capacity: 1,
+		Coords: ncoord.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// await waits for something real.
+func await(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never came")
+		}
+	}
+}

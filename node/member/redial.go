@@ -1,0 +1,179 @@
+package member
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// maxDials bounds the dials at once: one that is not answered takes seconds.
+	maxDials = 8
+	// firstRedial is the first wait while this node knows nobody: its peers may be starting as well.
+	firstRedial = time.Second
+)
+
+// target is an address that is dialled until it answers.
+type target struct {
+	due  time.Time
+	wait time.Duration
+}
+
+// redial dials the configured and the known addresses, and the dead, until they are members.
+func (m *Members) redial(ctx context.Context) error {
+	targets := map[string]*target{}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		for _, addr := range m.checkClaims() {
+			targets[addr] = &target{due: m.now()} // whoever it is answers with its id
+		}
+		m.dialDue(ctx, targets)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// checkClaims takes the addresses that claim this node's id.
+func (m *Members) checkClaims() (addrs []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for a := range m.claims {
+		addrs = append(addrs, a)
+	}
+	clear(m.claims)
+	return addrs
+}
+
+// wanted are the addresses to dial: of nobody that is alive. alone says whether this node knows nobody.
+func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	reached := map[string]bool{m.gossip: true}
+	alone = true
+	for _, r := range m.table.members {
+		if r.phase == alive && r != m.table.self {
+			reached[r.gossip] = true
+			alone = false
+		}
+	}
+	for _, r := range m.table.members {
+		if r.phase == dead && r.gossip != "" && now.Sub(r.since) < m.cfg.RedialFor {
+			addrs = append(addrs, r.gossip)
+		}
+	}
+	addrs = append(addrs, m.cfg.Join...)
+	if now.Sub(m.table.started) < m.cfg.RedialFor {
+		addrs = append(addrs, m.deps.Known...)
+	}
+	slices.Sort(addrs)
+	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return reached[a] }), alone
+}
+
+// dialDue dials what is due, all at once, and waits for them.
+func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
+	now := m.now()
+	addrs, alone := m.wanted(now)
+	for a, t := range targets {
+		if _, ok := slices.BinarySearch(addrs, a); !ok && t.wait > 0 {
+			delete(targets, a)
+		}
+	}
+	for _, a := range addrs {
+		if targets[a] == nil {
+			targets[a] = &target{due: now}
+		}
+	}
+	first := m.cfg.Redial
+	if alone {
+		first = min(first, firstRedial)
+	}
+	var g errgroup.Group
+	g.SetLimit(maxDials)
+	for a, t := range targets {
+		if t.due.After(now) && !(alone && t.wait > m.cfg.Redial && t.due.Sub(now) > m.cfg.Redial) {
+			continue
+		}
+		t.wait = min(max(2*t.wait, first), m.cfg.RedialMax)
+		// Between half and the whole of it: peers that lost each other at one moment do not dial at one moment.
+		t.due = now.Add(t.wait/2 + time.Duration(m.rnd.Int64N(int64(t.wait/2)+1)))
+		g.Go(func() error { m.dial(ctx, a); return nil })
+	}
+	_ = g.Wait()
+}
+
+// dial compares all that is known with whoever is at an address. What becomes of it shows in the table.
+func (m *Members) dial(ctx context.Context, addr string) {
+	m.mu.Lock()
+	list, own := m.list, m.gossip
+	m.mu.Unlock()
+	host, port, err := hostPort(addr)
+	if err != nil {
+		return
+	}
+	ips := []netip.Addr{}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ips = append(ips, ip)
+	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
+		m.mu.Lock()
+		m.emit(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: "resolve address to join: " + err.Error()})
+		m.mu.Unlock()
+		return
+	}
+	for _, ip := range ips {
+		at := net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(port))
+		if at == own || ctx.Err() != nil || m.reached(at) {
+			continue
+		}
+		_, _ = list.Join([]string{at})
+	}
+}
+
+// reached says whether a live member has a gossip address.
+func (m *Members) reached(gossip string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.table.members {
+		if r.phase == alive && r.gossip == gossip {
+			return true
+		}
+	}
+	return false
+}
+
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// Known are the gossip addresses of the members, the dead that are still dialled included: worth keeping for the next
+// life (Deps.Known). Sorted.
+func (m *Members) Known() []string {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var addrs []string
+	for _, r := range m.table.members {
+		if r != m.table.self && r.gossip != "" && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
+			addrs = append(addrs, r.gossip)
+		}
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+// timeout is how long memberlist's goroutines may take to end: none waits for longer than for a probe.
+func (c *carrier) timeout(name string) time.Duration {
+	p := preset(name)
+	return time.Duration(p.AwarenessMaxMultiplier+1)*p.ProbeInterval + p.TCPTimeout
+}
+
+var _ memberlist.Transport = (*carrier)(nil)

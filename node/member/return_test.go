@@ -1,0 +1,241 @@
+package member_test
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+func TestPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 11
+		o := newOverlay(t, world(n, 5))
+		o.startAll(n)
+		time.Sleep(2 * time.Minute)
+		small, large := []int{0, 1, 2, 3}, []int{4, 5, 6, 7, 8, 9, 10}
+		o.net.Partition(small)
+		time.Sleep(2 * time.Minute)
+		o.expect("parted, the few", small, small, small, false)
+		o.expect("parted, the many", large, large, large, true)
+		if o.nodes[0].count(member.EventMinority, "") != 1 {
+			t.Error("the minority was not told")
+		}
+		// Newcomers do not make the minority a majority.
+		for i := n; i < n+6; i++ {
+			o.start(i, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(0)} })
+		}
+		o.net.Partition([]int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16})
+		time.Sleep(3 * time.Minute)
+		o.expect("parted, newcomers", []int{0, 3, 12, 16}, []int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16}, small, false)
+		for i := n; i < n+6; i++ {
+			o.leave(i)
+		}
+		o.net.Heal()
+		took := o.agreed(upTo(n), 6*time.Minute)
+		t.Logf("healed in %v", took)
+		time.Sleep(20 * time.Second)
+		o.expect("healed", upTo(n), upTo(n), upTo(n), true)
+		o.close()
+	})
+}
+
+func TestMinorityAgesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(4)
+		time.Sleep(2 * time.Minute)
+		// Two halves: the side of the lowest id goes on at once.
+		o.net.Partition([]int{0, 3})
+		time.Sleep(2 * time.Minute)
+		o.expect("lowest", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
+		o.expect("other", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
+		time.Sleep(9 * time.Minute)
+		o.expect("other, aged", []int{1, 2}, []int{1, 2}, []int{1, 2}, true)
+		o.net.Heal()
+		o.agreed(upTo(4), 6*time.Minute)
+		o.close()
+	})
+}
+
+// The dead are dialled for hours: after the end of a long partition they find each other without any configured address.
+func TestDeadAreRedialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(7)
+		time.Sleep(2 * time.Minute)
+		o.leave(0) // whom all have configured
+		o.net.Partition([]int{1, 2})
+		time.Sleep(2 * time.Hour)
+		o.expect("parted", []int{1, 2}, []int{1, 2}, []int{1, 2}, true)
+		o.net.Heal()
+		took := o.agreed([]int{1, 2, 3, 4, 5, 6}, member.Default().RedialMax+10*time.Second)
+		t.Logf("found again after %v", took)
+		o.close()
+	})
+}
+
+// Run does not end before the goroutines of memberlist, even if they wait for answers that never come.
+func TestRunWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(3, func(c *member.Config, _ *member.Deps) { c.LeaveTimeout = 0 })
+		time.Sleep(10 * time.Second)
+		o.kill(1)
+		o.kill(2)
+		time.Sleep(1500 * time.Millisecond) // a probe waits
+		n := o.nodes[0]
+		delete(o.nodes, 0)
+		n.stop()
+		if err := <-n.done; err != nil {
+			t.Error(err)
+		}
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if k := bytes.Count(stacks, []byte("memberlist.(*Memberlist)")); k > 0 {
+			t.Errorf("%d calls of memberlist are left", k)
+		}
+	})
+}
+
+// hearsay is how long news of a node may take: gossip misses one now and then, who hears of it when states are exchanged.
+const hearsay = 35 * time.Second
+
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 8
+		o := newOverlay(t, world(n+1, 6))
+		o.startAll(n)
+		time.Sleep(2 * time.Minute)
+		for _, down := range []time.Duration{0, 30 * time.Second} {
+			o.kill(3)
+			time.Sleep(down)
+			o.start(3, 2)
+			time.Sleep(hearsay)
+			o.expect("restarted", upTo(n), upTo(n), upTo(n), true)
+			if p := peer(o.nodes[1].View(), 3); p.Boot != 2 {
+				t.Errorf("after %v node 1 sees life %d", down, p.Boot)
+			}
+			time.Sleep(time.Minute)
+			o.leave(3)
+			time.Sleep(2 * time.Second)
+			o.start(3, 1)
+			time.Sleep(90 * time.Second)
+		}
+		// Down for too long: it counts no more, and waits its turn.
+		o.kill(3)
+		time.Sleep(100 * time.Second)
+		o.start(3, 3)
+		time.Sleep(hearsay)
+		o.expect("restarted late", upTo(n), upTo(n), []int{0, 1, 2, 4, 5, 6, 7}, true)
+		time.Sleep(time.Minute)
+		o.expect("settled again", upTo(n), upTo(n), upTo(n), true)
+		o.close()
+	})
+}
+
+// A seed knows nobody when it restarts: it must not take itself for an overlay of its own.
+func TestRestartedSeedIsNoMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(40))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		known := o.nodes[0].Known()
+		if !slices.Equal(known, []string{membertest.Addr(1), membertest.Addr(2), membertest.Addr(3), membertest.Addr(4)}) {
+			t.Fatalf("known: %v", known)
+		}
+		o.kill(0)
+		o.net.Partition([]int{0})
+		o.start(0, 2, func(_ *member.Config, d *member.Deps) { d.Known = known })
+		time.Sleep(2 * time.Minute)
+		o.expect("isolated", []int{0}, []int{0}, []int{0}, false)
+		o.net.Heal()
+		time.Sleep(30 * time.Second)
+		o.expect("back", upTo(5), upTo(5), []int{1, 2, 3, 4}, true)
+		o.close()
+	})
+}
+
+func TestMovedAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(40))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		o.kill(3)
+		o.start(9, 2, func(_ *member.Config, d *member.Deps) { d.ID = membertest.ID(3) })
+		time.Sleep(20 * time.Second)
+		o.expect("moved", []int{0, 1, 2, 4, 9}, upTo(5), upTo(5), true)
+		if a, _ := o.nodes[1].Addr(membertest.ID(3)); a != membertest.Addr(9) {
+			t.Errorf("node 1 dials %q", a)
+		}
+		o.close()
+	})
+}
+
+func TestDuplicate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		join int
+		boot uint64
+	}{{"by another node", 0, 2}, {"by its twin", 3, 2}, {"of the same life", 0, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOverlay(t, flat(40))
+				o.startAll(5)
+				time.Sleep(90 * time.Second)
+				twin := o.start(9, c.boot, func(cfg *member.Config, d *member.Deps) {
+					d.ID, cfg.Join = membertest.ID(3), []string{membertest.Addr(c.join)}
+				})
+				select {
+				case err := <-twin.done:
+					if !errors.Is(err, member.ErrDuplicate) {
+						t.Errorf("Run returned %v", err)
+					}
+				case <-time.After(30 * time.Second):
+					t.Error("the duplicate runs on")
+					twin.stop()
+					<-twin.done
+				}
+				delete(o.nodes, 9)
+				time.Sleep(20 * time.Second)
+				o.expect("without the twin", upTo(5), upTo(5), upTo(5), true)
+				if a, _ := o.nodes[1].Addr(membertest.ID(3)); a != membertest.Addr(3) {
+					t.Errorf("node 1 dials %q", a)
+				}
+				o.close()
+			})
+		})
+	}
+}
+
+func TestStrangersAreNotAdmitted(t *testing.T) {
+	for name, change := range map[string]setup{
+		"another secret": func(_ *member.Config, d *member.Deps) { d.Secret = slices.Repeat([]byte{7}, 32) },
+		"no secret":      func(_ *member.Config, d *member.Deps) { d.Secret = nil },
+		"another run":    func(_ *member.Config, d *member.Deps) { d.Run = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOverlay(t, flat(40))
+				o.startAll(3)
+				o.start(3, 1, change)
+				time.Sleep(2 * time.Minute)
+				o.expect("members", upTo(3), upTo(3), upTo(3), true)
+				o.expect("stranger", []int{3}, []int{3}, []int{3}, false)
+				if o.nodes[0].count(member.EventTrouble, "") == 0 {
+					t.Error("nobody complained of the stranger")
+				}
+				if k := o.nodes[0].count(member.EventTrouble, ""); k > 121 {
+					t.Errorf("%d complaints in two minutes", k)
+				}
+				o.close()
+			})
+		})
+	}
+}

@@ -1,0 +1,272 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+func nodeID(i int) string { return fmt.Sprintf("%032x", i) }
+
+// clock is a table and its time.
+type clock struct {
+	*table
+	t   *testing.T
+	now time.Time
+}
+
+// newClock is a table of node 1.
+func newClock(t *testing.T) *clock {
+	now := time.Unix(1_000_000, 0)
+	return &clock{newTable(Default(), nodeID(1), 1, false, now), t, now}
+}
+
+func (c *clock) pass(d time.Duration) {
+	for end := c.now.Add(d); c.now.Before(end); {
+		c.now = c.now.Add(min(time.Second, end.Sub(c.now)))
+		c.update(c.now)
+	}
+}
+
+func (c *clock) meet(i int, boot uint64, settled bool) {
+	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", capacity: 1}, nil, c.now)
+	c.update(c.now)
+}
+
+func (c *clock) hear(entries ...entry) {
+	c.merge(state{sender: nodeID(9), members: entries}, c.now)
+	c.update(c.now)
+}
+
+func (c *clock) expect(when string, majority bool, want ...int) {
+	c.t.Helper()
+	var ids []string
+	for _, i := range want {
+		ids = append(ids, nodeID(i))
+	}
+	if !slices.Equal(c.settled, ids) || c.majority != majority {
+		c.t.Errorf("%s: settled %v, majority %v (%s), want %v, %v", when, c.settled, c.majority, c.reason, ids, majority)
+	}
+}
+
+func TestLoneNodeCountsAtOnce(t *testing.T) {
+	c := newClock(t)
+	c.expect("at once", true, 1)
+	if c.self.declared {
+		t.Error("declared at once")
+	}
+	c.pass(61 * time.Second)
+	c.expect("later", true, 1)
+	if !c.self.declared {
+		t.Error("not declared after a minute")
+	}
+}
+
+func TestFoundersDeclareTogether(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, false)
+	c.meet(3, 1, false)
+	c.expect("fresh", true, 1, 2, 3)
+	c.pass(30 * time.Second)
+	c.meet(2, 1, true)
+	c.expect("the first declared", true, 1, 2, 3)
+	if !c.self.declared {
+		t.Error("a founder did not follow")
+	}
+	c.pass(c.grace() + time.Second)
+	c.expect("node 3 never declared", true, 1, 2)
+}
+
+func TestOlderOverlayEndsFounders(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, false)
+	c.meet(3, 1, true)
+	c.expect("met an older overlay", true, 3)
+	c.pass(50 * time.Second)
+	if c.self.declared {
+		t.Error("declared before its time")
+	}
+	c.pass(11 * time.Second)
+	c.expect("a minute later", true, 1, 3)
+}
+
+func TestSettledElsewhereIsInherited(t *testing.T) {
+	c := newClock(t)
+	c.self.boot = 5
+	c.meet(2, 1, true)
+	c.expect("joined", true, 2)
+	c.hear(entry{id: nodeID(1), boot: 4, phase: dead, settled: true, voter: true, since: 59 * time.Second})
+	c.expect("told of its last life", true, 1, 2)
+	if !c.self.declared {
+		t.Error("not declared")
+	}
+
+	c = newClock(t)
+	c.self.boot = 5
+	c.meet(2, 1, true)
+	c.hear(entry{id: nodeID(1), boot: 4, phase: dead, settled: true, voter: true, since: 61 * time.Second})
+	c.expect("told of a life long ago", true, 2)
+	c.hear(entry{id: nodeID(1), boot: 6, phase: alive, settled: true, voter: true})
+	c.expect("told of a life to come", true, 2)
+}
+
+func TestHearsayOfTheDead(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	c.pass(61 * time.Second)
+	c.hear(entry{id: nodeID(3), boot: 1, phase: dead, settled: true, voter: true, since: 50 * time.Second},
+		entry{id: nodeID(4), boot: 1, phase: dead, settled: true, voter: true, since: 11 * time.Minute},
+		entry{id: nodeID(5), boot: 1, phase: alive, settled: true, voter: true},
+		entry{id: nodeID(6), boot: 1, phase: left})
+	c.expect("told", true, 1, 2, 3)
+	c.pass(11 * time.Second)
+	c.expect("forgotten", true, 1, 2)
+	c.lost(nodeID(2), c.now)
+	c.pass(time.Second)
+	c.expect("one of three is left", false, 1, 2)
+	c.pass(10 * time.Minute)
+	c.expect("aged out", true, 1)
+}
+
+func TestLeftStaysLeft(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	c.meet(3, 1, true)
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1", capacity: 1}, nil, c.now)
+	c.update(c.now)
+	c.expect("left", true, 3)
+	c.lost(nodeID(2), c.now)
+	c.hear(entry{id: nodeID(2), boot: 1, phase: alive, settled: true, voter: true},
+		entry{id: nodeID(3), boot: 1, phase: alive, settled: true, voter: true})
+	c.expect("heard of again", true, 3)
+	// Who missed the farewell learns of it from others.
+	c.lost(nodeID(3), c.now)
+	c.update(c.now)
+	c.expect("dead", false, 3)
+	c.hear(entry{id: nodeID(3), boot: 1, phase: left})
+	c.expect("left after all", true, 1)
+	c.meet(2, 2, false)
+	c.expect("came back", true, 1, 2)
+}
+
+func TestNoSettlingInAMinority(t *testing.T) {
+	c := newClock(t)
+	for i := 2; i <= 5; i++ {
+		c.meet(i, 1, true)
+	}
+	for i := 2; i <= 4; i++ {
+		c.lost(nodeID(i), c.now)
+	}
+	c.pass(5 * time.Minute)
+	c.expect("a minority", false, 5)
+	if c.self.declared {
+		t.Error("declared in a minority")
+	}
+	c.meet(3, 1, true)
+	c.meet(4, 1, true)
+	c.pass(59 * time.Second)
+	c.expect("healed", true, 3, 4, 5)
+	c.pass(2 * time.Second)
+	c.expect("a minute later", true, 1, 3, 4, 5)
+}
+
+func TestHalves(t *testing.T) {
+	for _, lowestHere := range []bool{true, false} {
+		c := newClock(t)
+		c.self.settled, c.self.voter = true, true
+		others := []int{2, 3, 4}
+		gone := []int{3, 4}
+		if !lowestHere {
+			others, gone = []int{0, 3, 4}, []int{0, 4}
+		}
+		for _, i := range others {
+			c.meet(i, 1, true)
+		}
+		for _, i := range gone {
+			c.lost(nodeID(i), c.now)
+		}
+		c.update(c.now)
+		if c.majority != lowestHere {
+			t.Errorf("half with the lowest id %v: majority %v", lowestHere, c.majority)
+		}
+	}
+}
+
+func TestAnEchoOfAnEarlierLife(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 7, true)
+	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, leaving: true, addr: "b:1", capacity: 1}, nil, c.now)
+	c.update(c.now)
+	c.expect("echo", true, 2)
+	if r := c.members[nodeID(2)]; r.boot != 7 || r.addr != "a:1" {
+		t.Errorf("the echo was believed: %+v", r)
+	}
+}
+
+func TestBadMetaIsToldOnce(t *testing.T) {
+	c := newClock(t)
+	c.pass(61 * time.Second)
+	for range 5 {
+		c.seen(nodeID(2), "10.0.0.2:1", meta{}, errors.New("garbage"), c.now)
+		c.update(c.now)
+	}
+	told := 0
+	for _, e := range c.events {
+		if e.Kind == EventBadMeta && e.ID == nodeID(2) {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	r := c.members[nodeID(2)]
+	if r.phase != alive || r.placed || r.addr != "" || r.settled {
+		t.Errorf("kept as %+v", r)
+	}
+	c.meet(2, 3, true)
+	c.expect("mended", true, 1, 2)
+}
+
+func TestTripsMedian(t *testing.T) {
+	var tr trips
+	if tr.median() != 0 {
+		t.Error("a median of nothing")
+	}
+	for i := range 20 {
+		tr.add(time.Duration(i) * time.Millisecond)
+	}
+	if m := tr.median(); m != 15 { // of 12 to 19
+		t.Errorf("median %v", m)
+	}
+}
+
+// A peer may tell of as many members as it likes, again and again: what is kept has a bound.
+func TestMembersByHearsayAreBounded(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	for round := range 3 {
+		var entries []entry
+		for i := range maxEntries {
+			entries = append(entries, entry{id: fmt.Sprintf("f%031x", round*maxEntries+i), boot: 1, phase: left})
+		}
+		c.hear(entries...)
+		if len(c.members) > maxEntries {
+			t.Fatalf("%d members are kept, more than %d", len(c.members), maxEntries)
+		}
+	}
+	d := delegate{&Members{table: c.table}}
+	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(2)}); err != nil {
+		t.Errorf("a member that is known: %v", err)
+	}
+	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(3)}); err == nil {
+		t.Error("one member more was taken in")
+	}
+	c.update(c.now.Add(11 * time.Minute))
+	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(3)}); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}

@@ -1,0 +1,48 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// validate reports all that is wrong with what a node is given.
+func validate(cfg Config, deps Deps) error {
+	errs := []error{cfg.Validate()}
+	report := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !validID(deps.ID) {
+		report("id: %q is not %d characters of lower-case hex", deps.ID, IDLen)
+	}
+	if len(deps.Run) > memberlist.LabelMaxSize {
+		report("run: %d bytes, more than %d", len(deps.Run), memberlist.LabelMaxSize)
+	}
+	switch {
+	case len(deps.Secret) != 0 && len(deps.Secret) != 32:
+		report("secret: %d bytes, not 32", len(deps.Secret))
+	case len(deps.Secret) == 0 && deps.Transport == nil:
+		if host, _, err := hostPort(cfg.Bind); err == nil && !loopback(host) {
+			report("bind: %q is not loopback, and there is no secret", cfg.Bind)
+		}
+	}
+	if host, port, err := hostPort(deps.PeerAddr); err != nil || host == "" || port == 0 || len(deps.PeerAddr) > maxAddr ||
+		!printable(deps.PeerAddr) {
+		report("peer address: %q cannot be dialled", deps.PeerAddr)
+	}
+	if !(deps.Capacity > 0 && deps.Capacity <= maxCapacity) {
+		report("capacity: %v is not above 0 and at most %v", deps.Capacity, maxCapacity)
+	}
+	if deps.Location != nil && !onEarth(*deps.Location) {
+		report("location: %v, %v is not on Earth", deps.Location.Lat, deps.Location.Lon)
+	}
+	if err := deps.Coords.Validate(); err != nil {
+		report("coordinates: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

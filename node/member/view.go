@@ -1,0 +1,71 @@
+package member
+
+import (
+	"cmp"
+	"slices"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// SetLoad sets the wait to expect in this node's queues, in ms. It shows in the height of its published coordinate,
+// together with what its round trips lately take too long (ncoord.Node.Delay). Negative or not a number is 0.
+func (m *Members) SetLoad(ms float64) {
+	m.locator.setLoad(ms, m.now())
+	m.wake()
+}
+
+// SetFactors sets what the node has learnt about its own downloads, which is published. What Factors.Check refuses is
+// ignored.
+func (m *Members) SetFactors(f assign.Factors) {
+	if f.Check() == nil {
+		m.locator.setFactors(f)
+		m.wake()
+	}
+}
+
+// Coordinate is this node's own coordinate as it moves.
+func (m *Members) Coordinate() ncoord.Coordinate { return m.locator.coordinate() }
+
+// Changed gives a channel that is closed when Settled, Majority or who is alive changes next. Call it before View, so
+// that no change is missed in between.
+func (m *Members) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// Addr is where the peer protocol of a live member is dialled. It knows this node, too.
+func (m *Members) Addr(id string) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id == m.deps.ID {
+		return m.deps.PeerAddr, true
+	}
+	r := m.table.members[id]
+	if r == nil || r.phase != alive || r.addr == "" {
+		return "", false
+	}
+	return r.addr, true
+}
+
+// View is the overlay as this node sees it now.
+func (m *Members) View() View {
+	own := m.locator.current()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.table
+	v := View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority, Reason: t.reason}
+	for id, r := range t.members {
+		switch {
+		case r == t.self:
+			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: m.deps.PeerAddr, Alive: true, Placed: true, Coord: own.coord,
+				Factors: own.factors, Location: m.deps.Location, Capacity: m.deps.Capacity})
+		case r.phase == alive:
+			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: r.addr, Alive: true, Placed: r.placed, Coord: r.place.coord,
+				Factors: r.place.factors, Location: r.location, Capacity: r.capacity, RTT: r.trips.median()})
+		}
+	}
+	slices.SortFunc(v.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return v
+}

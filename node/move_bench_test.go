@@ -1,0 +1,263 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/home"
+	"proxima/node/peer"
+	"proxima/node/peer/peertest"
+	"proxima/node/wire"
+)
+
+// mover is a node that has a home and a frontier, and nothing to crawl.
+type mover struct {
+	id       string
+	frontier *frontier.Frontier
+	home     *home.Home
+	client   *peer.Client
+	came     atomic.Int64 // URLs in chunks
+}
+
+// movers connects two nodes by TCP, as in the overlay.
+func movers(b *testing.B) (from, to *mover) {
+	b.Helper()
+	ids := []string{strings.Repeat("a", 32), strings.Repeat("b", 32)}
+	addrs := map[string]string{}
+	listeners := map[string]net.Listener{}
+	for _, id := range ids {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		addrs[id], listeners[id] = l.Addr().String(), l
+	}
+	all := make([]*mover, len(ids))
+	for i, id := range ids {
+		all[i] = newMover(b, id, listeners[id], addrs)
+		if err := all[i].home.SetView(home.View{Self: id, Settled: ids, Alive: ids, Majority: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // homes have collected
+	return all[0], all[1]
+}
+
+func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) *mover {
+	m := &mover{id: id}
+	fcfg, polite := frontier.Default(), frontier.DefaultPoliteness()
+	fcfg.MinFreeMiB, fcfg.MaxHostURLs = 0, 0
+	var err error
+	if m.frontier, err = frontier.Open(b.TempDir(), fcfg, polite, frontier.Deps{
+		Changed: func(c []frontier.Change) { m.home.Changed(c) },
+		Wait:    func(host string) string { return m.home.Wait(host) },
+	}); err != nil {
+		b.Fatal(err)
+	}
+	secret := peer.NewSecret([32]byte{1})
+	client, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: id, Boot: 1, Run: "bench", Secret: secret,
+		Addr: func(id string) (string, bool) { a, ok := addrs[id]; return a, ok }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.client = client
+	cfg := home.Default()
+	cfg.Collect = 10 * time.Millisecond
+	if m.home, err = home.New(cfg, home.Deps{Frontier: m.frontier, Peers: client, Outbox: noOutbox{}, Records: m.frontier.Shelf('r'),
+		Admit: func(frontier.Link) string { return "" }, Warn: func(err error) { b.Log(err) },
+	}); err != nil {
+		b.Fatal(err)
+	}
+	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: id, Run: "bench", Secret: secret, Listener: l,
+		Handler: &peertest.Handler{OnRenew: m.home.Renew, OnClaim: m.home.Claim, OnBackup: m.home.Backup,
+			OnTransfer: func(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
+				m.came.Add(int64(len(req.GetChunk().GetPending())))
+				return m.home.Transfer(ctx, from, req)
+			}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	fctx, closeStore := context.WithCancel(context.Background())
+	var rooms, store sync.WaitGroup
+	run := func(wg *sync.WaitGroup, ctx context.Context, part func(context.Context) error) {
+		wg.Go(func() {
+			if err := part(ctx); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	run(&store, fctx, m.frontier.Run)
+	run(&rooms, ctx, m.home.Run)
+	run(&rooms, ctx, server.Run)
+	b.Cleanup(func() {
+		stop()
+		client.Close()
+		rooms.Wait()
+		closeStore()
+		store.Wait()
+	})
+	return m
+}
+
+type noOutbox struct{}
+
+func (noOutbox) Add(context.Context, string, []*wire.Link) error { return nil }
+
+// fill gives a node n URLs, of hosts whose home it is.
+func (m *mover) fill(b *testing.B, n, perHost int) (hosts []string) {
+	ctx := context.Background()
+	for i := 0; n > 0; i++ {
+		host := fmt.Sprintf("www.site-%d.example", i)
+		if m.home.HomeOf(host) != m.id {
+			continue
+		}
+		hosts = append(hosts, host)
+		var links []frontier.Link
+		for k := range min(n, perHost) {
+			links = append(links, frontier.Link{URL: identity.URL{Scheme: "https", Host: host,
+				Path: fmt.Sprintf("/docs/section-%d/article-%x.html", k%50, k*7919)}})
+		}
+		n -= len(links)
+		for part := range slices.Chunk(links, 5000) {
+			mine, done, err := m.home.Route(ctx, part)
+			if err != nil || len(mine) != len(part) {
+				b.Fatalf("%d of %d links are for this node, %v", len(mine), len(part), err)
+			}
+			_, err = m.frontier.Add(ctx, mine)
+			done()
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return hosts
+}
+
+// BenchmarkMove hands URLs from one node to another with all that belongs to it: two homes with stores on disk, and
+// between them mutual TLS and zstd on a TCP connection. An iteration is a URL. What is there already is the second copy
+// at the node that the hosts go to, and what stays is that of the former owner. Memory is by how much that of both nodes
+// together grows.
+//
+//	go test -run - -bench Move -benchtime 1000000x ./node
+func BenchmarkMove(b *testing.B) {
+	for _, perHost := range []int{500, 20_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%d_a_host", perHost), func(b *testing.B) {
+			from, to := movers(b)
+			hosts := from.fill(b, b.N, perHost)
+			from.settle(b, to, hosts)
+			debug.FreeOSMemory()
+			watch := watchMemory()
+			b.ResetTimer()
+			var g errgroup.Group
+			g.SetLimit(8)
+			for _, host := range hosts {
+				g.Go(func() error { return from.home.HandOff(context.Background(), host, to.id, true, "bench") })
+			}
+			if err := g.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "URLs/s")
+			heap, anonymous := watch()
+			b.ReportMetric(heap, "MiB_heap_more")
+			b.ReportMetric(anonymous, "MiB_more")
+			if came := to.came.Load(); came < int64(b.N) {
+				b.Errorf("%d of %d URLs were sent", came, b.N)
+			}
+			b.ReportMetric(float64(from.client.Counts().Procedures["Transfer"].BytesSent)/float64(b.N), "B/URL")
+			moved := uint64(0)
+			for _, host := range hosts {
+				d, err := to.frontier.DigestOf(context.Background(), host)
+				if err != nil {
+					b.Fatal(err)
+				}
+				moved += d.Accepted
+			}
+			if moved != uint64(b.N) {
+				b.Errorf("%d of %d URLs arrived", moved, b.N)
+			}
+		})
+	}
+}
+
+// settle waits until the second copies of hosts are whole.
+func (m *mover) settle(b *testing.B, other *mover, hosts []string) time.Duration {
+	began := time.Now()
+	ctx := context.Background()
+	for _, host := range hosts {
+		for {
+			x, err := m.frontier.DigestOf(ctx, host)
+			if err != nil {
+				b.Fatal(err)
+			}
+			y, err := other.frontier.DigestOf(ctx, host)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if x == y {
+				break
+			}
+			if time.Since(began) > 2*time.Minute {
+				b.Fatalf("the copy of %s has %d of %d", host, y.Accepted, x.Accepted)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	return time.Since(began)
+}
+
+// watchMemory samples the memory of the process until end is called: by how much the heap in use, and the resident memory
+// that no file backs, have grown at most, in MiB.
+func watchMemory() (end func() (heap, anonymous float64)) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	base, before := float64(sample[0].Value.Uint64())/(1<<20), anonymousMiB()
+	stop, over := make(chan struct{}), make(chan struct{})
+	var heap, anonymous float64
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			metrics.Read(sample)
+			heap = max(heap, float64(sample[0].Value.Uint64())/(1<<20)-base)
+			anonymous = max(anonymous, anonymousMiB()-before)
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() (float64, float64) { close(stop); <-over; return heap, anonymous }
+}
+
+// anonymousMiB is the resident memory that is not backed by files; 0 where /proc is missing.
+func anonymousMiB() float64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		if n, _ := fmt.Sscanf(line, "RssAnon: %f kB", &kib); n == 1 {
+			return kib / 1024
+		}
+	}
+	return 0
+}

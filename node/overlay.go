@@ -1,0 +1,392 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"golang.org/x/sync/errgroup"
+
+	"proxima/assign"
+	"proxima/frontier"
+	"proxima/node/batch"
+	"proxima/node/errand"
+	"proxima/node/home"
+	"proxima/node/idle"
+	"proxima/node/keeper"
+	"proxima/node/member"
+	"proxima/node/peer"
+	"proxima/node/wire"
+)
+
+// Tables of the store that the rooms of the overlay use.
+const (
+	tableRecords = 'r'
+	tableKeeper  = 'k'
+	tableOutbox  = 'o'
+	tableMembers = 'm'
+)
+
+// joinPatience is how long a node that is told whom to join waits for one of them before it begins alone.
+const joinPatience = 15 * time.Second
+
+// overlay is the node's part in the overlay: its rooms, and what connects them.
+type overlay struct {
+	node    *Node
+	cfg     Config
+	atlas   *atlas
+	members *member.Members
+	server  *peer.Server
+	client  *peer.Client
+	outbox  *peer.Outbox
+	home    *home.Home
+	keeper  *keeper.Keeper
+	errands *errand.Errands
+	batches *batch.Batches
+	// reserver is the frontier for those who reserve servers.
+	reserver *reserver
+	rounds   *idle.Rounds
+	stopped  chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	view   member.View
+	assign assign.View
+	own    *assign.Own
+	seeded bool
+	// grumbled is when a person heard of trouble with the gossip last.
+	grumbled time.Time
+	learnt   time.Time                // when own learnt last, or was made to doubt
+	meant    map[netip.Addr]time.Time // servers that another node should have, and since when
+	held     map[string]time.Time     // hosts told to join the holder of their server's lease
+	mean     time.Duration            // moving average of a download
+	due      float64                  // explorations that this node's downloads since the last are worth
+}
+
+// overlayDeps are what an overlay takes from the world.
+type overlayDeps struct {
+	// Listen accepts peers; nil listens on the machine's network.
+	Listen func(network, address string) (net.Listener, error)
+	// DialPeer connects to peers; nil is the machine's network.
+	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
+	// Gossip carries the membership; nil is UDP and TCP of the machine.
+	Gossip memberlist.Transport
+}
+
+// newOverlay makes the rooms. The frontier is open, the loop is not made yet.
+func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
+	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), reserver: newReserver(n.frontier), own: assign.NewOwn(assign.Factors{}),
+		meant: make(map[netip.Addr]time.Time), held: make(map[string]time.Time)}
+	secret, err := peer.Load(n.cfg.Peer.Secret)
+	if err != nil {
+		return nil, err
+	}
+	key, err := secret.GossipKey()
+	if err != nil {
+		return nil, err
+	}
+	if o.atlas, err = openAtlas(n.cfg.Geo.Database); err != nil {
+		return nil, err
+	}
+	listen := deps.Listen
+	if listen == nil {
+		listen = net.Listen
+	}
+	listener, err := listen("tcp", n.cfg.Peer.Listen)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for peers: %w", err), o.atlas.close())
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, listener.Close(), o.atlas.close())
+		}
+	}()
+	address := n.cfg.Peer.Advertise
+	if address == "" {
+		address = listener.Addr().String()
+	}
+	if o.members, err = member.New(n.cfg.Member, member.Deps{
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: key, Transport: deps.Gossip, Event: o.memberEvent,
+		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Capacity: 1, Coords: n.cfg.Coordinate,
+	}); err != nil {
+		return nil, err
+	}
+	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: (*handler)(o),
+	}); err != nil {
+		return nil, err
+	}
+	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: (*handler)(o), Refused: o.refused,
+	}); err != nil {
+		return nil, err
+	}
+	return o, o.newRooms()
+}
+
+// newRooms makes the rooms that decide.
+func (o *overlay) newRooms() (err error) {
+	n, f := o.node, o.node.frontier
+	if o.outbox, err = peer.NewOutbox(n.cfg.Peer, peer.OutboxDeps{
+		Shelf: f.Shelf(tableOutbox), Deliver: o.client.Deliver,
+		Route: func(l *wire.Link) string { return o.home.Destination(l) },
+		Moved: func(r *wire.Record) {
+			if err := o.home.Moved(r); err != nil {
+				n.warn(err)
+			}
+		},
+		Gone:    func(id string) bool { return !o.alive(id) },
+		Refused: o.linkRefused,
+		Aside: func(to string, links int, err error) {
+			n.warn(fmt.Errorf("%d links for %s are set aside: %w", links, to, err))
+		},
+	}); err != nil {
+		return err
+	}
+	if o.home, err = home.New(n.cfg.Home, home.Deps{
+		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: o.admit, Event: o.homeEvent, Warn: n.warn,
+	}); err != nil {
+		return err
+	}
+	var seed [8]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return fmt.Errorf("seed the keeper: %w", err)
+	}
+	if o.keeper, err = keeper.New(n.cfg.Keeper, keeper.Deps{
+		Boot: n.id.Boot, Peers: o.client, Frontier: lender{f}, Shelf: f.Shelf(tableKeeper), OnHeld: o.leasedElsewhere,
+		Moved: o.proxyMoved, Trouble: n.warn, Seed: binary.LittleEndian.Uint64(seed[:]),
+	}); err != nil {
+		return err
+	}
+	if o.errands, err = errand.New(n.cfg.Errand, errand.Deps{
+		Self: n.id.Node, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
+		Coordinate: o.coordinate, Late: o.late, Lent: o.keeper.Lent,
+	}); err != nil {
+		return err
+	}
+	if o.batches, err = batch.New(n.cfg.Batch, o.batchDeps()); err != nil {
+		return err
+	}
+	members := f.Shelf(tableMembers)
+	armed, err := members.Get([]byte(keyArmed))
+	if err != nil {
+		return err
+	}
+	o.rounds = idle.New(n.cfg.Idle, idle.Deps{View: o.idleView, State: o.idleState, Ask: o.client.Idle,
+		Armed: string(armed) == n.cfg.Node.Run, Arm: func() {
+			if err := members.Put([]byte(keyArmed), []byte(n.cfg.Node.Run)); err != nil {
+				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))
+			}
+		}})
+	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign) {
+		n.warn(errors.New(w))
+	}
+	return nil
+}
+
+// lastWords is how long the changes of a node that stops may take to their second copies.
+const lastWords = 3 * time.Second
+
+// run runs all rooms, beyond the end of the context until the loop has ended and what it did last has been told to the
+// second copies: the peers take this node's hosts as soon as it leaves.
+func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
+	context.AfterFunc(ctx, func() { close(o.stopped) })
+	ctx, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	g, ctx := errgroup.WithContext(ctx)
+	defer o.client.Close()
+	g.Go(func() error {
+		defer leave()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return nil
+		}
+		last, cancel := context.WithTimeout(ctx, lastWords)
+		defer cancel()
+		o.home.Flush(last)
+		return nil
+	})
+	first := make(chan struct{})
+	for _, part := range []func(context.Context) error{o.members.Run, o.server.Run} {
+		g.Go(func() error { return part(ctx) })
+	}
+	g.Go(func() error { return o.follow(ctx, first) })
+	g.Go(func() error {
+		select {
+		case <-first:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, part := range []func(context.Context) error{
+			o.home.Run, o.outbox.Run, o.keeper.Run, o.errands.Run, o.batches.Run, o.publish, o.reconsider,
+		} {
+			g.Go(func() error { return part(ctx) })
+		}
+		return nil
+	})
+	err := g.Wait()
+	if errors.Is(err, frontier.ErrClosed) {
+		err = nil // why it is closed is the frontier's to say
+	}
+	return errors.Join(err, o.atlas.close())
+}
+
+// follow tells the rooms who is there. first is closed when they have their first view.
+func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
+	began := false
+	patience := time.NewTimer(joinPatience)
+	defer patience.Stop()
+	refresh := time.NewTicker(time.Second)
+	defer refresh.Stop()
+	late := len(o.cfg.Member.Join) == 0
+	for {
+		changed := o.members.Changed()
+		v := o.members.View()
+		if began || late || len(v.Peers) > 1 {
+			if err := o.setView(v); err != nil {
+				return err
+			}
+			if !began {
+				began = true
+				close(first)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-patience.C:
+			late = true // nobody answers: it begins alone, and they come when they come
+			if !began {
+				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, and is the secret theirs?"))
+			}
+		case <-refresh.C: // coordinates move all the time
+		}
+	}
+}
+
+// setView hands a view to all rooms.
+func (o *overlay) setView(v member.View) error {
+	alive := make([]string, 0, len(v.Peers))
+	nodes := make([]assign.Node, 0, len(v.Peers))
+	for _, p := range v.Peers {
+		alive = append(alive, p.ID)
+		if p.Addr == "" {
+			continue // it publishes nothing that can be read
+		}
+		node := assign.Node{ID: p.ID, Location: p.Location, Self: p.ID == v.Self}
+		if p.Placed {
+			node.Coord, node.Factors = p.Coord, p.Factors
+		}
+		nodes = append(nodes, node)
+	}
+	o.mu.Lock()
+	fresh := o.view.Version != v.Version || o.view.Self == ""
+	gone := o.view.Peers
+	o.view, o.assign = v, assign.View{Nodes: nodes}
+	o.mu.Unlock()
+	o.batches.SetView(assign.View{Nodes: slices.Clone(nodes)})
+	if !fresh {
+		return nil
+	}
+	if err := o.home.SetView(home.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority}); err != nil {
+		return err
+	}
+	o.keeper.SetView(keeper.View{Self: v.Self, Settled: v.Settled, Majority: v.Majority, Version: v.Version})
+	o.errands.SetAlive(alive)
+	for _, p := range gone {
+		if !slices.Contains(alive, p.ID) {
+			o.client.Forget(p.ID)
+		}
+	}
+	o.outbox.Review()
+	return remember(o.node.frontier.Shelf(tableMembers), o.members.Known())
+}
+
+// keyKnown is where the gossip addresses of the members are kept for the next life, one a line.
+const keyKnown = "known"
+
+// keyArmed is where it is kept that all expected nodes of a run were there.
+const keyArmed = "armed"
+
+func known(s *frontier.Shelf) []string {
+	b, err := s.Get([]byte(keyKnown))
+	if err != nil || len(b) == 0 {
+		return nil // then Config.Join must do
+	}
+	return strings.Split(string(b), "\n")
+}
+
+func remember(s *frontier.Shelf, addrs []string) error {
+	return s.Put([]byte(keyKnown), []byte(strings.Join(addrs, "\n")))
+}
+
+func (o *overlay) alive(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.ContainsFunc(o.view.Peers, func(p member.Peer) bool { return p.ID == id })
+}
+
+func (o *overlay) peers() assign.View {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.assign
+}
+
+// lender is the frontier as the keeper sees it.
+type lender struct{ *frontier.Frontier }
+
+// Servers translates.
+func (l lender) Servers() []keeper.Server {
+	states := l.Frontier.Servers()
+	out := make([]keeper.Server, len(states))
+	for i, s := range states {
+		out[i] = keeper.Server{Addr: s.Addr, Wanted: s.Wanted, Until: s.Until, SinceRequest: s.SinceRequest, Wait: s.Wait,
+			InFlight: s.InFlight, Level: s.Level}
+	}
+	return out
+}
+
+// handler answers peers: each call goes to the room that it is for.
+type handler overlay
+
+func (h *handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	return h.home.Deliver(ctx, from, req)
+}
+func (h *handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	return h.keeper.Lease(ctx, from, req)
+}
+func (h *handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return h.home.Renew(ctx, from, req)
+}
+func (h *handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return h.home.Claim(ctx, from, req)
+}
+func (h *handler) Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
+	return h.home.Transfer(ctx, from, req)
+}
+func (h *handler) Backup(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
+	return h.home.Backup(ctx, from, req)
+}
+func (h *handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return h.errands.Ask(ctx, from, req)
+}
+func (h *handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
+	return h.errands.Answer(ctx, from, req)
+}
+func (h *handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return h.rounds.Idle(ctx, from, req)
+}
+
+// Keygen writes a new cluster secret to a file that only its owner can read.
+func Keygen(path string) error { return peer.Keygen(path) }

@@ -1,0 +1,300 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node"
+	"proxima/node/journal"
+	"proxima/node/member/membertest"
+	"proxima/node/nodetest"
+	"proxima/node/peer/peertest"
+)
+
+// point is a place on a plane whose distances are round trips in ms; access comes on top at both ends, in ms.
+type point struct{ x, y, access float64 }
+
+// trip is the round trip between two places. Every way is a detour of up to a quarter: no plane fits them all.
+func (p point) trip(q point) time.Duration {
+	_, detour := math.Modf(math.Abs(math.Sin(p.x*q.x+p.y*q.y)+p.x+q.x+p.y+q.y) * 7)
+	ms := 1 + math.Hypot(p.x-q.x, p.y-q.y)*(1+detour/4) + p.access + q.access
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// bed is an overlay of whole nodes in a bubble: real stores, and three networks in memory. Gossip and the peer protocol
+// take half a round trip one way; the web is reached over each node's own paths.
+type bed struct {
+	*nodetest.Web
+	t       *testing.T
+	cfg     func(i int, c *node.Config) // changes a node's configuration before it starts
+	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
+	gossip  *membertest.Network
+	peers   *peertest.Network
+	nodes   []*bedNode
+	early   func()   // called before the last node starts
+	guests  []func() // end those that are no nodes
+	servers map[netip.Addr]point
+	sites   []string
+	secret  string
+	dir     string
+	began   time.Time
+}
+
+// bedNode is one place of the overlay, whatever lives it has.
+type bedNode struct {
+	at   point
+	rate atomic.Int64 // bytes a second of its access
+	dead atomic.Bool  // off all networks
+	stop context.CancelFunc
+	done chan struct{} // closed when its life has ended
+	end  node.End
+	err  error
+	node *node.Node
+}
+
+func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
+
+// inBed runs a test with nodes at some points. They start when the test says so.
+func inBed(t *testing.T, at []point, test func(b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		web, err := nodetest.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer web.Close()
+		b := &bed{Web: web, t: t, peers: peertest.NewNetwork(), servers: map[netip.Addr]point{}, dir: t.TempDir(), began: time.Now()}
+		places := append(slices.Clone(at), point{100, 60, 1}) // one more than nodes: somebody may come uninvited
+		b.gossip = membertest.New(func(from, to int) time.Duration { return places[from].trip(places[to]) / 2 })
+		for i, p := range at {
+			b.nodes = append(b.nodes, &bedNode{at: p})
+			b.nodes[i].rate.Store(2e6)
+			for j := range i {
+				b.peers.SetLatency(b.name(i), b.name(j), p.trip(at[j])/2)
+			}
+		}
+		b.secret = filepath.Join(b.dir, "secret")
+		if err := node.Keygen(b.secret); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			b.stopAll()
+			for _, end := range b.guests {
+				end()
+			}
+		}()
+		test(b)
+		b.judge()
+	})
+}
+
+// site adds a site of n pages besides its front page, at a point.
+func (b *bed) site(name, addr string, at point, n, weight int) {
+	b.servers[netip.MustParseAddr(addr)] = at
+	b.Site(name, addr).Took(20 * time.Millisecond).Weight(weight).Pages(n)
+	b.sites = append(b.sites, name)
+}
+
+func (b *bed) path(i int) func(netip.Addr) nodetest.Path {
+	return func(server netip.Addr) nodetest.Path {
+		n := b.nodes[i]
+		return nodetest.Path{RTT: n.at.trip(b.servers[server]), Rate: float64(n.rate.Load())}
+	}
+}
+
+// config is that of a node: the defaults, but for what a small machine has no room for.
+func (b *bed) config(i int) node.Config {
+	c := node.Default()
+	// A path too long for a socket: a listener of the system is nothing that a bubble waits for.
+	c.Node.Data = filepath.Join(b.dir, b.name(i), strings.Repeat("long", 30))
+	c.Crawl.Fetchers, c.Crawl.Resolvers = 8, 2
+	c.Frontier.FilterMiB, c.Frontier.SetsMiB, c.Frontier.MemtableMiB, c.Frontier.MinFreeMiB = 1, 1, 4, 0
+	c.Fetch.AllowPrefixes = []string{webPrefix}
+	c.Fetch.TLSVerify = false
+	c.Fetch.DNS.Servers = []string{"127.0.0.1"}
+	c.Fetch.DNS.Hosts = b.Names()
+	c.Peer.Secret, c.Peer.Listen = b.secret, b.name(i)+":7947"
+	c.Member.Bind = membertest.Addr(i)
+	if i > 0 {
+		c.Member.Join = []string{membertest.Addr(0)}
+	} else if len(b.nodes) > 1 && b.nodes[1].node != nil {
+		c.Member.Join = []string{membertest.Addr(1)}
+	}
+	c.Idle.ExpectedNodes = len(b.nodes)
+	if b.cfg != nil {
+		b.cfg(i, &c)
+	}
+	if errs := c.Validate(); errs != nil {
+		b.t.Fatal(errs)
+	}
+	return c
+}
+
+// start begins a life of a node.
+func (b *bed) start(i int) {
+	b.t.Helper()
+	c, n, name := b.config(i), b.nodes[i], b.name(i)
+	id := filepath.Join(c.Node.Data, "node.json")
+	if _, err := os.Stat(id); err != nil { // ids in the order of the places
+		if err := os.MkdirAll(c.Node.Data, 0o700); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.WriteFile(id, fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, membertest.ID(i)), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	n.dead.Store(false)
+	b.Cut(name, false)
+	dial := b.peers.Dialer(name)
+	deps := node.Deps{
+		Dial:      b.From(name, b.path(i)),
+		DialDNS:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS in this test") },
+		FreeBytes: func() (uint64, error) { return 1 << 40, nil },
+		Listen:    func(_, address string) (net.Listener, error) { return b.peers.Listen(address) },
+		DialPeer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if n.dead.Load() {
+				return nil, syscall.ENETUNREACH
+			}
+			return dial(ctx, network, address)
+		},
+		Gossip: b.gossip.Transport(i),
+	}
+	var urls []string
+	switch {
+	case b.seeds != nil:
+		urls = b.seeds(i)
+	case i == len(b.nodes)-1: // the last to come
+		urls = b.fronts()
+	}
+	var err error
+	if n.node, err = node.New(c, seeds(b.t, strings.Join(urls, "\n")), deps); err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	n.stop, n.done = cancel, make(chan struct{})
+	go func() {
+		defer close(n.done)
+		n.end, n.err = n.node.Run(ctx)
+	}()
+}
+
+// fronts are the front pages of all sites.
+func (b *bed) fronts() []string {
+	var urls []string
+	for _, s := range b.sites {
+		urls = append(urls, "http://"+s+"/")
+	}
+	return urls
+}
+
+// startAll starts all nodes, one after the other, and gives them time to find their places before the last one comes.
+func (b *bed) startAll(settle time.Duration) {
+	for i := range b.nodes {
+		if i == len(b.nodes)-1 {
+			if b.early != nil {
+				b.early()
+			}
+			time.Sleep(settle)
+		}
+		b.start(i)
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// kill ends a node's life at once: nothing that it says or asks from now on leaves it.
+func (b *bed) kill(i int) {
+	n := b.nodes[i]
+	n.dead.Store(true)
+	b.gossip.Kill(i)
+	b.peers.Kill(b.name(i))
+	b.Cut(b.name(i), true)
+	n.stop()
+	<-n.done
+}
+
+// stopAll ends all lives in order.
+func (b *bed) stopAll() {
+	for _, n := range b.nodes {
+		if n.stop != nil {
+			n.stop()
+		}
+	}
+	for i, n := range b.nodes {
+		if n.done != nil {
+			<-n.done
+			if n.err != nil && !n.dead.Load() {
+				b.t.Errorf("%s: %v", b.name(i), n.err)
+			}
+		}
+	}
+}
+
+// await waits until something holds, and says whether it did in time.
+func (b *bed) await(what string, most time.Duration, holds func() bool) time.Duration {
+	b.t.Helper()
+	began := time.Now()
+	for !holds() {
+		if time.Since(began) > most {
+			b.t.Fatalf("%s: not within %v", what, most)
+		}
+		time.Sleep(time.Second)
+	}
+	return time.Since(began)
+}
+
+// awaitEnd waits until all nodes that live have ended by themselves.
+func (b *bed) awaitEnd(most time.Duration) {
+	b.t.Helper()
+	b.await("the end of the crawl", most, func() bool {
+		return !slices.ContainsFunc(b.nodes, func(n *bedNode) bool {
+			select {
+			case <-n.done:
+				return false
+			default:
+				return !n.dead.Load()
+			}
+		})
+	})
+	for i, n := range b.nodes {
+		if !n.dead.Load() && (n.err != nil || n.end.Reason != "idle" || n.end.Unfinished != 0) {
+			b.t.Errorf("%s ended as %q with %d URLs unfinished: %v", b.name(i), n.end.Reason, n.end.Unfinished, n.err)
+		}
+	}
+}
+
+// logged reads one log of a node.
+func logged[E any, P interface {
+	*E
+	journal.Entry
+}](b *bed, i int, name string) (all []E) {
+	b.t.Helper()
+	f, err := os.Open(filepath.Join(b.nodes[i].node.LogDir(), name+".jsonl"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	r := journal.NewReader(f)
+	for {
+		var e E
+		if err := r.Next(P(&e)); err == io.EOF {
+			return all
+		} else if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+}

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"proxima/assign"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/ncoord"
+	"proxima/node/crawl"
+	"proxima/node/errand"
+	"proxima/node/wire"
+)
+
+// The overlay as the crawl loop sees it.
+
+// Route sorts links by the owners of their hosts.
+func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, func(), error) {
+	return o.home.Route(ctx, links)
+}
+
+// roomPatience is how long a download waits for room in the outbox before its fetcher looks for what peers ask for: their
+// errands wait no longer than errand.queue, and a host that is to move cannot while a task of it is out.
+const roomPatience = 5 * time.Second
+
+// Begin says how a task is carried out. While too many links wait for peers, downloads wait here: what peers ask for
+// goes on, or two full nodes would wait for each other.
+func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
+	if task.IsErrand() {
+		job, ok := o.errands.Start(task.Tag)
+		if !ok {
+			return crawl.Visit{}, false
+		}
+		return crawl.Visit{Fresh: job.Fresh, Quiet: job.Quiet, Until: job.Until, Label: strings.Join(job.Labels, ","),
+			Batch: job.Batch, Home: job.From, Epoch: job.Epoch}, true
+	}
+	if o.outbox.Full() {
+		patience := time.NewTimer(roomPatience)
+		defer patience.Stop()
+		select {
+		case <-o.outbox.Room():
+		case <-patience.C:
+			return crawl.Visit{}, false
+		case <-o.stopped:
+			return crawl.Visit{}, false
+		}
+	}
+	r, _, err := o.home.Record(task.Host)
+	if err != nil {
+		o.node.warn(err)
+	}
+	v := crawl.Visit{Home: o.home.HomeOf(task.Host), Epoch: r.Epoch}
+	if r.Assigned {
+		v.Label = o.cfg.Batch.Assigners[0]
+	}
+	return v, true
+}
+
+// Ended learns from a download.
+func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
+	t := timingOf(d)
+	self := o.node.id.Node
+	if d.HTML {
+		o.downloaded(t.Total)
+	}
+	if task.IsErrand() {
+		o.errands.Finished(task.Tag, errand.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
+			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML})
+		if d.HTML {
+			o.learn(self, task.Server, t, nil)
+		}
+		return
+	}
+	if !d.HTML || task.Kind != frontier.Page {
+		return
+	}
+	o.keeper.Observed(task.Server, self, o.members.Coordinate(), t)
+	if m, ok := o.keeper.Memory(task.Server); ok {
+		o.learn(self, task.Server, t, m)
+	}
+}
+
+// downloaded counts a download.
+func (o *overlay) downloaded(took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mean += (took - o.mean) / 16
+	o.due += exploreShare
+}
+
+// learn learns about this node from one of its downloads.
+func (o *overlay) learn(self string, server netip.Addr, t assign.Timing, m *assign.Memory) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.learnt = time.Now()
+	o.own.Observe(self, server, t, m, o.assign, o.learnt)
+}
+
+func timingOf(d crawl.Download) assign.Timing {
+	t := d.Timing
+	return assign.Timing{Connect: t.Connect, TLS: t.TLS, FirstByte: t.FirstByte, Total: t.Total, Bytes: d.Bytes, Fresh: t.Fresh}
+}
+
+// Errands.
+
+// enqueue puts an errand of a peer into the frontier.
+func (o *overlay) enqueue(job *errand.Job) bool {
+	origin := frontier.Estimate
+	if job.Assigned {
+		origin = frontier.Assigned
+	}
+	return o.node.frontier.Enqueue(frontier.Errand{URL: job.URL, Server: job.Server, Origin: origin, Depth: job.Depth,
+		Hops: job.Hops, Attempt: job.Attempt, Tag: job})
+}
+
+// check says why an address must not be dialled, whoever asks for it.
+func (o *overlay) check(addr netip.Addr) error {
+	class, err := o.node.client.Check(addr)
+	if err != nil {
+		return fmt.Errorf("%s: %w", class, err)
+	}
+	return nil
+}
+
+// blocked says which rule of the blocklist forbids a page.
+func (o *overlay) blocked(u identity.URL, addr netip.Addr) string {
+	list := o.node.blocklist
+	if rule, blocked := list.Host(u.Host); blocked {
+		return rule
+	}
+	if rule, blocked := list.Addr(addr); blocked {
+		return rule
+	}
+	if list.HasPatterns() {
+		if rule, blocked := list.URL(u.String()); blocked {
+			return rule
+		}
+	}
+	return ""
+}
+
+// coordinate is what goes with this node's answers.
+func (o *overlay) coordinate() (ncoord.Coordinate, bool) {
+	c := o.members.Coordinate()
+	return c, c.Check() == nil
+}
+
+// late marks a page as done whose answer came too late: it moves nothing.
+func (o *overlay) late(_ string, e errand.Errand, r errand.Result) {
+	if r.Ending != frontier.Done || e.Quiet {
+		return
+	}
+	hold, known, err := o.node.frontier.HoldOf(context.Background(), e.URL.Host)
+	if err != nil || !known || hold != frontier.Own {
+		return
+	}
+	c := frontier.Chunk{Done: []uint64{e.URL.Hash()}}
+	if _, err := o.node.frontier.Import(context.Background(), e.URL.Host, c, frontier.Discovered); err != nil {
+		o.node.warn(fmt.Errorf("note late answer: %w", err))
+	}
+}
+
+// Links of others.
+
+// admit says why a link from elsewhere is not wanted here.
+func (o *overlay) admit(l frontier.Link) string {
+	if reason := o.node.rules.Admit(l.URL, int(l.Depth), int(l.Hops)); reason != identity.Accepted {
+		return reason.String()
+	}
+	if rule, blocked := o.node.blocklist.Host(l.URL.Host); blocked {
+		return "blocked: " + rule
+	}
+	return ""
+}
+
+func (o *overlay) linkRefused(_ string, _ *wire.Link, reason string) {
+	o.node.loop.DropLinks(map[string]int{"refused by a peer: " + reason: 1})
+}
+
+// queueWait is the wait that a new task would have here: the servers that are ready, at the pace of the fetchers.
+func (o *overlay) queueWait() time.Duration {
+	s := o.node.frontier.Status()
+	if s.InFlight < o.cfg.Crawl.Fetchers {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Duration(s.Ready+1) * o.mean / time.Duration(o.cfg.Crawl.Fetchers)
+}

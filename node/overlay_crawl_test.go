@@ -1,0 +1,126 @@
+package node_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/frontier/identity"
+	"proxima/node"
+	"proxima/node/journal"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+	"proxima/node/nodetest"
+)
+
+// scattered are n points drawn on a plane of 200 by 120 ms.
+func scattered(seed uint64, n int) []point {
+	r := rand.New(rand.NewPCG(seed, 0))
+	at := make([]point, n)
+	for i := range at {
+		at[i] = point{200 * r.Float64(), 120 * r.Float64(), 1 + 4*r.Float64()}
+	}
+	return at
+}
+
+func address(i int) string { return fmt.Sprintf("198.51.100.%d", i+1) }
+
+// expected is what a page of a site costs a node over a fresh connection, without the server's think time.
+func (b *bed) expected(i int, at point, bytes int) time.Duration {
+	n := b.nodes[i]
+	return nodetest.Path{RTT: n.at.trip(at), Rate: float64(n.rate.Load())}.Takes(bytes)
+}
+
+// TestOverlayEndsEverywhere is a finite crawl by nodes with the default configuration: it ends by itself at all of them,
+// and every page came once.
+func TestOverlayEndsEverywhere(t *testing.T) {
+	at := []point{{0, 0, 1}, {60, 0, 2}, {0, 60, 1}, {60, 60, 3}, {120, 30, 1}}
+	inBed(t, at, func(b *bed) {
+		for i := range 10 {
+			p := at[i%len(at)]
+			b.site(fmt.Sprintf("s%d.test", i), address(i), point{p.x + 3, p.y + 3, 1}, 80, 5000)
+		}
+		b.startAll(0)
+		b.awaitEnd(15 * time.Minute)
+		b.complete(80, false)
+		t.Logf("ended after %v", time.Since(b.began))
+	})
+}
+
+// TestOverlayOfThirty: all find all others and their places, and what they crawl together ends at all of them.
+func TestOverlayOfThirty(t *testing.T) {
+	nodetest.Heavy(t)
+	at := scattered(1, 30)
+	inBed(t, at, func(b *bed) {
+		for i := range 30 {
+			b.site(fmt.Sprintf("s%d.test", i), address(i), scattered(2, 30)[i], 10, 2000)
+		}
+		b.cfg = func(_ int, c *node.Config) { c.Batch.URLs, c.Assign.Nearest.Estimates = 8, 6 }
+		b.startAll(80 * time.Second)
+		b.awaitEnd(15 * time.Minute)
+		b.complete(10, false)
+		t.Logf("ended after %v", time.Since(b.began))
+		type place struct {
+			vector []float64
+			height float64
+		}
+		var places []place
+		for i := range at {
+			members := logged[journal.Member](b, i, journal.LogMember)
+			peers := map[string]bool{}
+			for _, m := range members {
+				switch m.Change {
+				case member.EventJoin:
+					peers[m.Peer] = true
+				case member.EventDeath:
+					t.Errorf("%s took %s for dead after %v", b.name(i), m.Peer, b.since(m.Time))
+				}
+			}
+			if len(peers) != len(at)-1 {
+				t.Errorf("%s met %d peers", b.name(i), len(peers))
+			}
+			samples := logged[journal.Coord](b, i, journal.LogCoord)
+			last := samples[len(samples)-1]
+			places = append(places, place{last.Vector, last.HeightMs})
+		}
+		var errs []float64
+		for i, p := range places {
+			for j, q := range places[:i] {
+				sum := 0.0
+				for k := range p.vector {
+					sum += (p.vector[k] - q.vector[k]) * (p.vector[k] - q.vector[k])
+				}
+				real := journal.Ms(at[i].trip(at[j]))
+				errs = append(errs, math.Abs(math.Sqrt(sum)+p.height+q.height-real)/real)
+			}
+		}
+		slices.Sort(errs)
+		median, high := errs[len(errs)/2], errs[len(errs)*9/10]
+		t.Logf("relative error of the distances: median %.3f, 90th percentile %.3f", median, high)
+		if median > 0.15 || high > 0.5 {
+			t.Errorf("places are not found: relative error of the distances %.3f, 90th percentile %.3f", median, high)
+		}
+	})
+}
+
+// homeOf is the home of a host while all nodes are settled.
+func (b *bed) homeOf(host string) int {
+	var ids []string
+	for i := range b.nodes {
+		ids = append(ids, membertest.ID(i))
+	}
+	return slices.Index(ids, assign.Rendezvous(identity.RegistrableDomain(host), ids))
+}
+
+// homed is the name of a site whose home is a node.
+func (b *bed) homed(home int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprintf("h%d.test", i); b.homeOf(name) == home && !slices.Contains(b.sites, name) {
+			return name
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package node_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// square are four nodes far apart, and one beside each of them for sites.
+func square() []point { return []point{{0, 0, 1}, {100, 0, 1}, {0, 100, 1}, {100, 100, 1}} }
+
+func beside(p point) point { return point{p.x + 2, p.y + 2, 1} }
+
+// owned waits until a node alone has downloaded some pages of a site in a row, and returns when.
+func (b *bed) owned(site string, by, pages int, most time.Duration) time.Time {
+	b.t.Helper()
+	b.await(site+" at "+b.name(by), most, func() bool {
+		all := b.pagesOf(site)
+		if len(all) < pages {
+			return false
+		}
+		for _, v := range all[len(all)-pages:] {
+			if v.From != b.name(by) {
+				return false
+			}
+		}
+		return true
+	})
+	return time.Now()
+}
+
+// TestOverlayOneAddress: two hosts on one address end at one node, whatever their homes, and take turns.
+func TestOverlayOneAddress(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		var twins []string
+		for home := range 3 {
+			twins = append(twins, b.homed(home))
+			b.site(twins[home], address(0), beside(b.nodes[3].at), 80, 5000)
+		}
+		b.startAll(80 * time.Second)
+		b.await("all at one node", 5*time.Minute, func() bool {
+			return !slices.ContainsFunc(twins, func(s string) bool {
+				n := b.by(s, time.Now().Add(-time.Minute))
+				return len(n) != 1 || n[b.name(3)] == 0
+			})
+		})
+		t.Logf("all at one node after %v", b.since(time.Now()))
+		b.awaitEnd(30 * time.Minute)
+		b.complete(80, false) // the judge looks at the turns
+	})
+}
+
+// TestOverlayOwnerDies: the hosts of an owner that is killed move to others, and are finished there.
+func TestOverlayOwnerDies(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		for home := range b.nodes {
+			b.site(b.homed(home), address(home), beside(b.nodes[2].at), 150, 5000)
+		}
+		b.startAll(80 * time.Second)
+		for _, s := range b.sites {
+			b.owned(s, 2, 10, 10*time.Minute)
+		}
+		b.await("the last node settled", time.Minute, func() bool { return b.since(time.Now()) > 160*time.Second })
+		b.kill(2)
+		died := time.Now()
+		b.awaitEnd(30 * time.Minute)
+		b.complete(150, true)
+		again := 0
+		for _, n := range b.got() {
+			again += n - 1
+		}
+		for _, s := range b.sites {
+			all := b.pagesOf(s)
+			i := slices.IndexFunc(all, func(v visit) bool { return v.Start.After(died) })
+			if i < 0 {
+				t.Errorf("%s was finished too early for the test", s)
+				continue
+			}
+			t.Logf("%s goes on at %s %v after the death", s, all[i].From, all[i].Start.Sub(died))
+			if d := all[i].Start.Sub(died); d > 3*time.Minute {
+				t.Errorf("%s goes on at %s only %v after the death", s, all[i].From, d)
+			}
+		}
+		t.Logf("%d pages came again", again)
+		// What was under way when it died, and what it had not told the second copy yet: a second at four servers.
+		if again > 2*len(b.sites) {
+			t.Errorf("%d pages came again", again)
+		}
+	})
+}
+
+// TestOverlayHomeDies: the hosts of a home that is killed go on at their owners as if nothing had happened.
+func TestOverlayHomeDies(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		for i := range 3 {
+			b.site(b.homed(0), address(i), beside(b.nodes[i+1].at), 150, 5000)
+		}
+		b.startAll(80 * time.Second)
+		for i, s := range b.sites {
+			b.owned(s, i+1, 10, 10*time.Minute)
+		}
+		b.kill(0)
+		died := time.Now()
+		b.awaitEnd(30 * time.Minute)
+		b.complete(150, true)
+		again := 0
+		for _, n := range b.got() {
+			again += n - 1
+		}
+		if again > 1 { // the dead home may have been at work on an estimate
+			t.Errorf("%d pages came again", again)
+		}
+		for _, s := range b.sites {
+			last := died
+			longest := time.Duration(0)
+			for _, v := range b.pagesOf(s) {
+				if v.Start.After(died) {
+					longest = max(longest, v.Start.Sub(last))
+					last = v.Start
+				}
+			}
+			t.Logf("%s: longest pause %v, %v", s, longest, b.by(s, died))
+			if longest > 90*time.Second {
+				t.Errorf("%s paused for %v when its home died", s, longest)
+			}
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package node_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/assign"
+	"proxima/ncoord"
+	"proxima/node/journal"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+	"proxima/node/nodetest"
+	"proxima/node/peer"
+)
+
+// TestOverlayNearest: hosts go where they are fastest, by distance and by bandwidth.
+func TestOverlayNearest(t *testing.T) { nodetest.Heavy(t); nearest(t, 8, 32, 80, 1.1, false) }
+
+// TestOverlayLiar: a member that says it is far away from everything, and sure of it, changes nobody's choices. It is asked
+// for estimates that it never makes, so homes decide later, some of them while the newest member becomes a home: a host or
+// two stay where they were when the crawl is as short as here.
+func TestOverlayLiar(t *testing.T) {
+	nodetest.Heavy(t)
+	nearest(t, 6, 18, 75, 1.25, true)
+}
+
+// nearest has nodes share out sites of one server each, and judges their choices by the paths: the least percentage of hosts
+// at their best nodes, and the most that the expected time of the choices may be over the best time.
+func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
+	at := append(scattered(3, nodes), point{300, 300, 5}) // the last has the seeds, and is near nothing
+	inBed(t, at, func(b *bed) {
+		const bytes, pages = 20_000, 70
+		for i := range b.nodes {
+			b.nodes[i].rate.Store([]int64{4e6, 1e6, 2e6}[i%3])
+		}
+		where := scattered(4, sites)
+		for i, p := range where {
+			b.site(fmt.Sprintf("s%d.test", i), address(i), p, pages, bytes)
+		}
+		if lied {
+			b.early = func() {
+				time.Sleep(90 * time.Second) // until newcomers do not count as members at once
+				b.lie(len(at))
+			}
+		}
+		b.startAll(80 * time.Second)
+		b.awaitEnd(15 * time.Minute)
+		b.complete(pages, false)
+		for i := range b.nodes {
+			met := slices.ContainsFunc(logged[journal.Member](b, i, journal.LogMember), func(m journal.Member) bool {
+				return m.Peer == membertest.ID(len(at)) && m.Change == member.EventJoin
+			})
+			samples := slices.ContainsFunc(logged[journal.Coord](b, i, journal.LogCoord), func(c journal.Coord) bool {
+				return c.Peer == membertest.ID(len(at))
+			})
+			if met != lied || samples != lied {
+				t.Errorf("%s has met a liar: %v, and has heard its lies: %v", b.name(i), met, samples)
+			}
+		}
+		best, chosen, least := 0, time.Duration(0), time.Duration(0)
+		for i, p := range where {
+			site, nearest, owner, most := b.sites[i], 0, 0, 0
+			by := b.by(site, b.began)
+			for k := range b.nodes {
+				if b.expected(k, p, bytes) < b.expected(nearest, p, bytes) {
+					nearest = k
+				}
+				if n := by[b.name(k)]; n > most {
+					owner, most = k, n
+				}
+			}
+			if owner == nearest {
+				best++
+			} else {
+				t.Logf("%s (home %s) at %s in %v, %s would take %v: %v", site, b.name(b.homeOf(site)), b.name(owner),
+					b.expected(owner, p, bytes), b.name(nearest), b.expected(nearest, p, bytes), by)
+			}
+			chosen += b.expected(owner, p, bytes)
+			least += b.expected(nearest, p, bytes)
+		}
+		ratio := float64(chosen) / float64(least)
+		t.Logf("%d of %d hosts at the best node, %.3f of the best time", best, sites, ratio)
+		if best*100 < percent*sites || ratio > over {
+			t.Errorf("%d of %d hosts at the best node, %.3f of the best time", best, sites, ratio)
+		}
+	})
+}
+
+// liar speaks memberlist's protocol and knows the secret, but says what it likes of its place.
+type liar struct{ meta, ack []byte }
+
+func (l liar) NodeMeta(int) []byte                                      { return l.meta }
+func (liar) NotifyMsg([]byte)                                           {}
+func (liar) GetBroadcasts(int, int) [][]byte                            { return nil }
+func (liar) LocalState(bool) []byte                                     { return nil }
+func (liar) MergeRemoteState([]byte, bool)                              {}
+func (l liar) AckPayload() []byte                                       { return l.ack }
+func (liar) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
+
+// lie has a liar join at a place. The forms are those of node/member: what it says can be read.
+func (b *bed) lie(place int) {
+	wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000}, Error: 0.001}
+	part := func(to, b []byte) []byte { return append(binary.AppendUvarint(to, uint64(len(b))), b...) }
+	coord := wild.AppendBinary(nil)
+	says := part(part([]byte{1}, coord), assign.Factors{}.AppendBinary(nil)) // revision, coordinate, factors
+	var l liar
+	l.meta = append([]byte{1, 1 << 3, 1}, binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))...) // placed; boot; capacity
+	l.meta = part(append(l.meta, says...), []byte("nowhere:7947"))
+	l.ack = append(part([]byte{1, 1}, coord), says...)
+	secret, err := peer.Load(b.secret)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	c := memberlist.DefaultLANConfig()
+	c.Name, c.Transport, c.Label = membertest.ID(place), b.gossip.Transport(place), b.config(0).Node.Run
+	if c.SecretKey, err = secret.GossipKey(); err != nil {
+		b.t.Error(err)
+		return
+	}
+	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = l, l, io.Discard, false
+	list, err := memberlist.Create(c)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	if n, err := list.Join([]string{membertest.Addr(0)}); n == 0 {
+		b.t.Errorf("the liar met nobody: %v", err)
+	}
+	b.guests = append(b.guests, func() {
+		if err := list.Shutdown(); err != nil {
+			b.t.Error(err)
+		}
+		time.Sleep(time.Minute) // until its goroutines have ended
+	})
+}

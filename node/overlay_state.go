@@ -1,0 +1,175 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"proxima/assign"
+	"proxima/node/batch"
+	"proxima/node/crawl"
+	"proxima/node/home"
+	"proxima/node/idle"
+	"proxima/node/journal"
+	"proxima/node/member"
+	"proxima/node/peer"
+)
+
+const assignNearest = assign.Nearest
+
+// better asks whether another node should have a server.
+func (o *overlay) better(m *assign.Memory) (node string, gainMs float64, ok bool) {
+	return assign.Better(o.cfg.Assign, m, o.peers(), o.node.id.Node)
+}
+
+// doubtAfter is how long a node without downloads believes what it has learnt about itself; then it is less and less sure.
+const doubtAfter = 30 * time.Second
+
+// publish tells the peers what this node has learnt about itself.
+func (o *overlay) publish(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		o.members.SetLoad(journal.Ms(o.queueWait()))
+		o.mu.Lock()
+		f := o.own.Factors()
+		if now := time.Now(); now.Sub(o.learnt) > doubtAfter {
+			// Nobody would ask a node again that was slow when it was last asked.
+			o.own, o.learnt = assign.NewOwn(f), now
+		}
+		o.mu.Unlock()
+		o.members.SetFactors(f)
+	}
+}
+
+// idleView is who ends the crawl together.
+func (o *overlay) idleView() idle.View {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	v := idle.View{Self: o.node.id.Node, Settled: o.view.Settled, Majority: o.view.Majority}
+	for _, p := range o.view.Peers {
+		v.Alive = append(v.Alive, p.ID)
+	}
+	return v
+}
+
+// awaitEnd stops the node when the crawl has ended everywhere.
+func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
+	if o.cfg.Crawl.End != crawl.EndIdle || o.cfg.Batch.Mode == batch.ModePersistent {
+		return nil
+	}
+	err := o.rounds.Run(ctx)
+	select {
+	case <-o.rounds.Over():
+		stop()
+	default:
+	}
+	return err
+}
+
+// idleState says whether this node has anything left to do.
+func (o *overlay) idleState() idle.State {
+	s := idle.State{}
+	o.mu.Lock()
+	s.Seeded = o.seeded
+	o.mu.Unlock()
+	quiet, _ := o.node.frontier.Idle(o.cfg.Crawl.Patience)
+	switch {
+	case !s.Seeded:
+		s.Why = "its seeds are not acknowledged"
+	case !quiet:
+		s.Why = "it has pages to download"
+	case o.outbox.Pending() > 0:
+		s.Why = fmt.Sprintf("%d links wait for other nodes", o.outbox.Pending())
+	case o.batches.Busy():
+		s.Why = "a batch is under way"
+	case o.errands.Busy():
+		s.Why = "pages are downloaded for other nodes"
+	case o.home.Busy():
+		s.Why = "hosts change their owners"
+	default:
+		s.Idle = true
+	}
+	f, h, out := o.node.frontier.Status(), o.home.Counts(), o.outbox.Stats()
+	s.Counters = f.Accepted + f.Done + f.Failed + h.HandedOff + h.Received + h.Taken + h.Obeyed + h.LinksRouted + h.LinksDelivered +
+		out.Accepted + out.Duplicate + out.Refused
+	return s
+}
+
+// Logs.
+
+func (o *overlay) memberEvent(e member.Event) {
+	j := o.node.journal
+	if e.Kind == member.EventSample {
+		j.Coord(journal.Coord{Peer: e.ID, RTTMs: journal.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,
+			Accuracy: e.Coord.Error, Refused: e.Reason})
+		return
+	}
+	o.mu.Lock()
+	settled, majority := len(o.view.Settled), o.view.Majority
+	o.mu.Unlock()
+	j.Member(journal.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: settled, Majority: majority, Reason: e.Reason})
+	if e.Kind == member.EventDuplicate || e.Kind == member.EventMinority || e.Kind == member.EventTrouble && o.complain(e.Time) {
+		o.node.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
+	}
+}
+
+// complain says whether a person should hear of trouble with the gossip again: once a minute.
+func (o *overlay) complain(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.Sub(o.grumbled) < time.Minute {
+		return false
+	}
+	o.grumbled = now
+	return true
+}
+
+func (o *overlay) homeEvent(e home.Event) {
+	j := o.node.journal
+	j.Member(journal.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
+	if e.Kind == home.Received && e.Record.Assigned {
+		// The lease follows when its former owner has let it go: until then the host does not go back for it.
+		o.mu.Lock()
+		o.held[e.Record.Host] = time.Now().Add(o.cfg.Keeper.ReleaseAfter + 2*o.cfg.Keeper.HeldRetry)
+		o.mu.Unlock()
+	}
+	switch e.Kind {
+	case home.HandedOff:
+		j.Assign(journal.Assign{Host: e.Record.Host, Owner: e.Record.Owner, Epoch: e.Record.Epoch, Reason: e.Reason})
+		o.node.loop.Forget(e.Record.Host)
+	case home.Obeyed, home.Took, home.NoCopy, home.Received:
+		o.node.loop.Forget(e.Record.Host)
+	}
+}
+
+// proxyMoved logs where a server is and what is expected of each peer.
+func (o *overlay) proxyMoved(addr netip.Addr, m *assign.Memory) {
+	line := journal.Proxy{Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
+		Accuracy: m.Proxy.Coord.Error, Updates: m.Downloads(), PageBytes: m.PageBytes, PredictedMs: map[string]float64{}}
+	if think, _, ok := m.Think(); ok {
+		line.ThinkMs = think
+	}
+	for i, p := range assign.Predictions(m, o.peers()) {
+		if i == maxPredictions {
+			break
+		}
+		line.PredictedMs[p.Node] = p.Ms
+	}
+	o.node.journal.Proxy(line)
+}
+
+// maxPredictions bounds a line of the proxy log: the best nodes.
+const maxPredictions = 64
+
+// refused logs what a peer, or somebody else, said that could not be accepted.
+func (o *overlay) refused(r peer.Refusal) {
+	o.node.journal.Events().Warn(journal.EventRefused, journal.KeyPeer, r.Peer, journal.KeyKind, r.Kind,
+		journal.KeyReason, fmt.Sprintf("%s %s", r.Procedure, r.Reason), journal.KeyCount, r.Skipped+1)
+}

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"slices"
+	"time"
+
+	"proxima/node/batch"
+	"proxima/node/home"
+	"proxima/node/keeper"
+	"proxima/node/peer"
+)
+
+// OverlayStatus is the node's part in the overlay, in its JSON for tools.
+type OverlayStatus struct {
+	// Alive and Settled count members, this node included.
+	Alive   int `json:"alive"`
+	Settled int `json:"settled"`
+	// Majority says whether this side of the overlay may decide about hosts; Reason why not.
+	Majority bool   `json:"majority"`
+	Reason   string `json:"reason,omitempty"`
+	// Vector, HeightMs and Accuracy are this node's coordinate.
+	Vector   []float64 `json:"vector"`
+	HeightMs float64   `json:"height_ms"`
+	Accuracy float64   `json:"accuracy"`
+	// Peers are the members, by id.
+	Peers []PeerStatus `json:"peers"`
+	// Outbox counts links that wait for other nodes.
+	Outbox int `json:"outbox"`
+	// End says what keeps the crawl from ending, where this node is the one that asks.
+	End string `json:"end,omitempty"`
+
+	Hosts  home.Counts   `json:"hosts"`
+	Leases keeper.Status `json:"leases"`
+	Batch  batch.Status  `json:"batch"`
+	Calls  peer.Counts   `json:"calls"`
+}
+
+// PeerStatus is one member.
+type PeerStatus struct {
+	ID      string  `json:"id"`
+	Addr    string  `json:"addr"`
+	Phase   string  `json:"phase"`
+	ForS    float64 `json:"for_s"`
+	Settled bool    `json:"settled"`
+	RTTMs   float64 `json:"rtt_ms"`
+	// Links wait here for it.
+	Links int `json:"links"`
+}
+
+// status reports on the overlay.
+func (o *overlay) status() *OverlayStatus {
+	m := o.members.Status()
+	o.mu.Lock()
+	v := o.view
+	o.mu.Unlock()
+	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason,
+		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
+		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: o.keeper.Status(), Batch: o.batches.Status(),
+		Calls: o.calls()}
+	for _, p := range m.Members {
+		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),
+			Settled: p.Settled, RTTMs: p.RTT, Links: o.outbox.PendingOf(p.ID)})
+	}
+	return s
+}
+
+// calls is the traffic of the peer protocol, both ways.
+func (o *overlay) calls() peer.Counts { return o.client.Counts().Plus(o.server.Counts()) }
+
+// traffic is messages sent, bytes sent and bytes received since the start: calls and gossip.
+func (o *overlay) traffic() (messages, sent, received int64) {
+	for _, t := range o.calls().Procedures {
+		messages += int64(t.MessagesSent)
+		sent += int64(t.BytesSent)
+		received += int64(t.BytesReceived)
+	}
+	m := o.members.Status()
+	return messages + int64(m.PacketsSent), sent + int64(m.BytesSent), received
+}

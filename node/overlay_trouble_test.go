@@ -1,0 +1,265 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/batch"
+	"proxima/node/crawl"
+	"proxima/node/nodetest"
+)
+
+// part cuts the overlay in two, or makes it whole; the web stays reachable from both sides.
+func (b *bed) part(side []int, cut bool) {
+	here := map[int]bool{}
+	for _, i := range side {
+		here[i] = true
+	}
+	if b.gossip.Heal(); cut {
+		b.gossip.Partition(side)
+	}
+	for i := range b.nodes {
+		for j := range b.nodes {
+			switch {
+			case here[i] == here[j]:
+			case cut:
+				b.peers.Cut(b.name(i), b.name(j))
+			default:
+				b.peers.Heal(b.name(i), b.name(j))
+			}
+		}
+	}
+}
+
+// TestOverlayPartition: each side of a partition asks only servers that the other does not ask (the judge sees to it), and
+// within a minute after it has healed every host has one owner again.
+func TestOverlayPartition(t *testing.T) {
+	nodetest.Heavy(t)
+	at := append(square(), point{50, 50, 1})
+	inBed(t, at, func(b *bed) {
+		for i := range 10 { // homes and owners on both sides, in all four ways
+			b.site(b.homed(i%5), address(i), beside(at[(i*3+i/5)%5]), 400, 5000)
+		}
+		b.startAll(0)
+		b.await("all hosts are assigned", 5*time.Minute, func() bool { return b.since(time.Now()) > 3*time.Minute })
+		b.part([]int{0, 1}, true)
+		time.Sleep(4 * time.Minute)
+		during := b.owners(time.Minute)
+		b.part([]int{0, 1}, false)
+		time.Sleep(time.Minute)
+		healed := time.Now()
+		time.Sleep(2 * time.Minute)
+		for _, s := range b.sites {
+			if small := during[s]["n0"] + during[s]["n1"]; small > 0 {
+				t.Errorf("%s was crawled on the smaller side when its time had run out: %v", s, during[s])
+			}
+			by := b.by(s, healed)
+			moves, explored := b.turns(s, healed)
+			t.Logf("%s: home n%d, %v while it was cut, %v after it healed, %d moves, %d explorations", s, b.homeOf(s), during[s], by,
+				moves, explored)
+			// In two minutes an owner explores a server at each of twelve looks at most, and another node must have been the better
+			// one for half a minute before each move.
+			if moves > 4 || explored > 12 || len(by) == 0 {
+				t.Errorf("%s has several owners a minute after the overlay is whole: %v in %d moves and %d explorations", s, by, moves, explored)
+			}
+		}
+		b.awaitEnd(30 * time.Minute)
+		b.complete(400, true)
+	})
+}
+
+// turns counts how often the pages of a site passed to another node since then. A single page between two of one node is an
+// exploration; two owners that took turns would make many of either.
+func (b *bed) turns(site string, since time.Time) (moves, explored int) {
+	all := slices.DeleteFunc(b.pagesOf(site), func(v visit) bool { return !v.Start.After(since) })
+	for i := 1; i < len(all); i++ {
+		switch owner := all[i-1].From; {
+		case all[i].From == owner:
+		case i+1 < len(all) && all[i+1].From == owner:
+			explored++
+			i++ // back
+		default:
+			moves++
+		}
+	}
+	return moves, explored
+}
+
+// owners are the nodes that lately downloaded pages of each site.
+func (b *bed) owners(lately time.Duration) map[string]map[string]int {
+	all := map[string]map[string]int{}
+	for _, s := range b.sites {
+		all[s] = b.by(s, time.Now().Add(-lately))
+	}
+	return all
+}
+
+// TestOverlaySlowNode: a node whose access becomes five times slower loses its hosts within a minute and a half, and gets
+// some again when it has recovered.
+func TestOverlaySlowNode(t *testing.T) {
+	nodetest.Heavy(t)
+	at := []point{{0, 0, 1}, {25, 0, 1}, {0, 25, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap, c.Politeness.Factor = 500*time.Millisecond, 0.5 }
+		for i := range 3 {
+			b.site(fmt.Sprintf("s%d.test", i), address(i), beside(at[0]), 4000, 100_000)
+		}
+		b.startAll(80 * time.Second)
+		for _, s := range b.sites {
+			b.owned(s, 0, 20, 10*time.Minute)
+		}
+		share := func() float64 { // of the pages of the last seconds, that of the node
+			mine, all := 0, 0
+			for _, s := range b.sites {
+				for from, n := range b.by(s, time.Now().Add(-10*time.Second)) {
+					if all += n; from == b.name(0) {
+						mine += n
+					}
+				}
+			}
+			return float64(mine) / float64(max(all, 1))
+		}
+		b.nodes[0].rate.Store(2e6 / 5)
+		lost := b.await("a slow node loses its hosts", 90*time.Second, func() bool { return share() < 0.1 })
+		time.Sleep(30 * time.Second)
+		if s := share(); s > 0.1 {
+			t.Errorf("a slow node has %.2f of the pages again", s)
+		}
+		b.nodes[0].rate.Store(2e6)
+		again := b.await("a node that has recovered gets hosts again", 15*time.Minute, func() bool { return share() > 0.25 })
+		t.Logf("lost its hosts after %v, and had one again %v after it had recovered", lost, again)
+	})
+}
+
+// TestOverlayFullOutboxes: two nodes whose outboxes are full for each other go on, and lose nothing.
+func TestOverlayFullOutboxes(t *testing.T) {
+	at := []point{{0, 0, 1}, {80, 0, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) {
+			c.Peer.OutboxLinks, c.Peer.OutboxMessageLinks = 2, 2
+			c.Politeness.MinGap, c.Politeness.Factor = 50*time.Millisecond, 0
+		}
+		const pages = 300
+		for i := range 2 {
+			b.site(b.homed(i), address(i), beside(at[i]), 0, 1000)
+		}
+		for i := range 2 { // every page links to three of the other site, none to its own
+			s := b.Site(b.sites[i], address(i)).Took(5 * time.Millisecond)
+			other := "http://" + b.sites[1-i] + "/"
+			link := func(n int) string { return fmt.Sprint(other, n%pages) }
+			s.Page("/", link(0), link(1), link(2), link(3))
+			for n := range pages {
+				s.Page(fmt.Sprint("/", n), link(3*n+1), link(3*n+2), link(3*n+3))
+			}
+		}
+		b.startAll(0)
+		b.awaitEnd(30 * time.Minute)
+		b.complete(pages, false)
+		t.Logf("ended after %v", b.since(time.Now()))
+	})
+}
+
+// TestOverlayExplorerWithoutWeb: a node that cannot reach the web is asked for pages from time to time, and what it fails at
+// is not held against their hosts.
+func TestOverlayExplorerWithoutWeb(t *testing.T) {
+	at := []point{{0, 0, 1}, {40, 0, 1}}
+	inBed(t, at, func(b *bed) {
+		const pages = 400
+		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap, c.Politeness.Factor = 200*time.Millisecond, 0 }
+		b.site(b.homed(0), address(0), beside(at[0]), pages, 5000)
+		b.startAll(80 * time.Second)
+		b.await("the site is assigned", 5*time.Minute, func() bool { return b.nodes[0].node.Status().Overlay.Batch.HandedOff > 0 })
+		b.Cut(b.name(1), true)
+		cut := time.Now()
+		b.awaitEnd(30 * time.Minute)
+		b.complete(pages, false)
+		asked := b.nodes[1].end.Rows[crawl.RowFailure]
+		last, longest := cut, time.Duration(0)
+		for _, v := range b.pagesOf(b.sites[0]) {
+			if v.Start.After(cut) {
+				last, longest = v.Start, max(longest, v.Start.Sub(last))
+			}
+		}
+		t.Logf("%d pages were asked for in vain, the longest pause was %v", asked, longest)
+		if asked == 0 || longest > 10*time.Second {
+			t.Errorf("%d pages were asked for in vain, the longest pause was %v", asked, longest)
+		}
+	})
+}
+
+// TestOverlayErrandsPassFullOutboxes: a node whose downloads all wait for a peer that takes no links still downloads what
+// others ask it for.
+func TestOverlayErrandsPassFullOutboxes(t *testing.T) {
+	at := []point{{0, 0, 1}, {60, 0, 1}, {60, 60, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(i int, c *node.Config) {
+			switch i {
+			case 0:
+				c.Peer.OutboxLinks, c.Batch.Mode = 2, batch.ModeCrawl
+			case 1:
+				c.Frontier.MinFreeMiB = 1 << 21 // more than there is: it accepts nothing
+			}
+		}
+		deaf := b.homed(1)
+		b.sites = append(b.sites, deaf)
+		for i := range 12 { // more than there are fetchers
+			name := b.homed(0)
+			b.site(name, address(i), beside(at[0]), 0, 1000)
+			s := b.Site(name, address(i))
+			for n := range 20 {
+				s.Page(fmt.Sprint("/", n), fmt.Sprint("/", n+1), fmt.Sprintf("http://%s/%d-%d", deaf, i, n))
+			}
+			s.Page("/", "/0")
+		}
+		asked := b.homed(2)
+		b.site(asked, address(20), beside(at[0]), 60, 1000)
+		b.seeds = func(i int) []string {
+			switch all := b.fronts(); i {
+			case 0:
+				return all[1 : len(all)-1]
+			case 2:
+				return all[len(all)-1:]
+			}
+			return nil
+		}
+		b.startAll(80 * time.Second)
+		b.await("downloads wait for room", 5*time.Minute, func() bool {
+			s := b.nodes[0].node.Status()
+			return s.Overlay.Outbox >= 2 && s.Frontier.InFlight >= 8
+		})
+		waiting := time.Now()
+		b.await("estimates are made all the same", 5*time.Minute, func() bool { return b.by(asked, waiting)[b.name(0)] > 0 })
+		if n := b.nodes[0].node.Status().Overlay.Outbox; n < 2 {
+			t.Errorf("only %d links wait", n)
+		}
+	})
+}
+
+// TestOverlayEstimatorCutOff: a node that is cut off from the others goes on with the page that it was asked for. Its server
+// is left alone until then (the judge sees to it), whoever gets it, and the batch does not wait.
+func TestOverlayEstimatorCutOff(t *testing.T) {
+	at := []point{{0, 0, 1}, {40, 0, 1}, {0, 40, 1}}
+	inBed(t, at, func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { c.Fetch.HeaderTimeout = time.Minute }
+		site := b.homed(0)
+		b.site(site, address(0), beside(at[2]), 60, 1000)
+		b.Site(site, address(0)).Took(30 * time.Second).Pages(60)
+		b.startAll(80 * time.Second)
+		at1 := func() bool { // it is at work for the home
+			all := b.pagesOf(site)
+			return len(all) > 0 && all[len(all)-1].From == b.name(1) && all[len(all)-1].End.IsZero()
+		}
+		b.await("a peer makes an estimate", 30*time.Minute, at1)
+		b.part([]int{1}, true)
+		cut := time.Now()
+		b.await("the batch is decided", time.Minute, func() bool { return b.nodes[0].node.Status().Overlay.Batch.HandedOff > 0 })
+		if !at1() {
+			t.Errorf("the batch was decided after %v only", time.Since(cut))
+		}
+		b.await("others go on", 5*time.Minute, func() bool { return b.by(site, cut)[b.name(1)] == 0 && len(b.by(site, cut)) > 0 })
+		t.Logf("others go on after %v", time.Since(cut))
+	})
+}

@@ -1,0 +1,266 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"proxima/node/wire"
+	"proxima/node/wire/wireconnect"
+)
+
+// ClientDeps is what a client works with.
+type ClientDeps struct {
+	// ID is this node, Boot which of its lives, Run the name of the crawl.
+	ID   string
+	Boot uint64
+	Run  string
+	// Secret is the cluster's. Nil: every call fails with ErrNoSecret, but those to this node itself.
+	Secret *Secret
+	// Addr finds the address of a peer, "host:port".
+	Addr func(id string) (addr string, ok bool)
+	// Dial connects; nil dials by the machine's network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Local carries out calls to this node's own id, without a network; nil: they fail. It gets a copy of the request.
+	Local Handler
+}
+
+// Client calls peers. It is safe for concurrent use. Each call has an id of its own and is tried again, under the same
+// id, while the trouble is that of the connection; it ends within Config.Timeout or with its context.
+//
+// Errors of calls are ErrUnavailable (nothing is known about what became of the message: send it again), ErrMalformed
+// (the peer will never understand it), ErrRefused, ErrNoSecret, ErrClosed, or those of the context. Others are faults of
+// the peer.
+//
+// A request is the client's until the call returns: its header is written, but for the label.
+type Client struct {
+	cfg      Config
+	deps     ClientDeps
+	identity *identity // nil without a secret
+	tally    *tally
+	ids      atomic.Uint64
+	options  []connect.ClientOption
+
+	// calls are those under way, for Close.
+	calls sync.WaitGroup
+	// mu guards what follows.
+	mu     sync.Mutex
+	closed bool
+	lines  map[string]*line
+}
+
+// NewClient makes a client that has dialled nobody yet. It must be closed.
+func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
+	if err := checkID(deps.ID); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, deps: deps, tally: newTally(), lines: map[string]*line{}}
+	if c.deps.Dial == nil {
+		c.deps.Dial = (&net.Dialer{}).DialContext
+	}
+	if deps.Secret != nil {
+		var err error
+		if c.identity, err = newIdentity(deps.Secret, deps.ID); err != nil {
+			return nil, err
+		}
+	}
+	_, c.options = compression(cfg)
+	return c, nil
+}
+
+// Deliver offers links to the owner of their hosts, or to the home.
+func (c *Client) Deliver(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	return send(ctx, c, to, "Deliver", req, &req.Header, wireconnect.OverlayClient.Deliver, Handler.Deliver)
+}
+
+// Lease asks a keeper for servers.
+func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	return send(ctx, c, to, "Lease", req, &req.Header, wireconnect.OverlayClient.Lease, Handler.Lease)
+}
+
+// Renew is an owner's sign of life to a home.
+func (c *Client) Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return send(ctx, c, to, "Renew", req, &req.Header, wireconnect.OverlayClient.Renew, Handler.Renew)
+}
+
+// Claim tells a home which hosts this node owns.
+func (c *Client) Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return send(ctx, c, to, "Claim", req, &req.Header, wireconnect.OverlayClient.Claim, Handler.Claim)
+}
+
+// Transfer ships a chunk of a host to its next owner.
+func (c *Client) Transfer(ctx context.Context, to string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
+	return send(ctx, c, to, "Transfer", req, &req.Header, wireconnect.OverlayClient.Transfer, Handler.Transfer)
+}
+
+// Backup streams changes of hosts to the holder of their second copies.
+func (c *Client) Backup(ctx context.Context, to string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
+	return send(ctx, c, to, "Backup", req, &req.Header, wireconnect.OverlayClient.Backup, Handler.Backup)
+}
+
+// Ask sends pages to be downloaded by a peer.
+func (c *Client) Ask(ctx context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return send(ctx, c, to, "Ask", req, &req.Header, wireconnect.OverlayClient.Ask, Handler.Ask)
+}
+
+// Answer brings back what became of them.
+func (c *Client) Answer(ctx context.Context, to string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
+	return send(ctx, c, to, "Answer", req, &req.Header, wireconnect.OverlayClient.Answer, Handler.Answer)
+}
+
+// Idle asks whether a peer has anything left to do.
+func (c *Client) Idle(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return send(ctx, c, to, "Idle", req, &req.Header, wireconnect.OverlayClient.Idle, Handler.Idle)
+}
+
+// Counts is the traffic of calls made, and their failures by kind.
+func (c *Client) Counts() Counts { return c.tally.counts() }
+
+// Forget ends the calls to a peer that are under way and closes its connections: it is gone, or has moved. Calls made
+// afterwards dial anew.
+func (c *Client) Forget(id string) {
+	c.mu.Lock()
+	l := c.lines[id]
+	delete(c.lines, id)
+	c.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+}
+
+// Close ends all calls, waits until they have returned, and closes all connections. It may be called twice.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	lines := c.lines
+	c.lines = map[string]*line{}
+	c.mu.Unlock()
+	for _, l := range lines {
+		l.close()
+	}
+	c.calls.Wait()
+}
+
+// line returns the connection to a peer and counts the call; done must be called when it has ended.
+func (c *Client) line(to string) (l *line, done func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, nil, ErrClosed
+	case c.identity == nil:
+		return nil, nil, ErrNoSecret
+	}
+	if l = c.lines[to]; l == nil {
+		if err := checkID(to); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		l = newLine(c, to)
+		c.lines[to] = l
+	}
+	c.calls.Add(1)
+	return l, c.calls.Done, nil
+}
+
+// send makes one call: it fills in the header, and tries until it is answered, refused or too late.
+func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
+	remote func(wireconnect.OverlayClient, context.Context, *connect.Request[Q]) (*connect.Response[R], error),
+	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
+	*header = &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1),
+		Label: (*header).GetLabel()}
+	caller := ctx
+	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
+	defer cancel()
+	if to == c.deps.ID && c.deps.Local != nil {
+		// The handler may keep its request; it must not share it with the caller.
+		own, ok := proto.Clone(any(req).(proto.Message)).(any).(*Q)
+		if !ok {
+			return nil, fmt.Errorf("%s to itself: %T is no message", procedure, req)
+		}
+		return local(c.deps.Local, ctx, to, own)
+	}
+	l, done, err := c.line(to)
+	if err != nil {
+		return nil, fmt.Errorf("%s to %s: %w", procedure, to, err)
+	}
+	defer done()
+	defer context.AfterFunc(l.ctx, cancel)()
+	if !l.enter(ctx) {
+		kind := kindOf(connect.NewError(codeOf(ctx.Err()), ctx.Err()))
+		c.tally.failed(kind)
+		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, ctx.Err()})
+	}
+	defer func() { <-l.slots }()
+	for try := 1; ; try++ {
+		res, err := remote(l.overlay, ctx, connect.NewRequest(req))
+		if err == nil {
+			return res.Msg, nil
+		}
+		kind := kindOf(err)
+		c.tally.failed(kind)
+		if l.ctx.Err() != nil && caller.Err() == nil {
+			return nil, fmt.Errorf("%s to %s: %w: it was forgotten meanwhile", procedure, to, ErrUnavailable)
+		}
+		if try >= c.cfg.Tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
+			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
+		}
+	}
+}
+
+// pause waits before the next try, and says whether there is time for one.
+func pause(ctx context.Context, try int) bool {
+	t := time.NewTimer(time.Duration((0.5 + rand.Float64()) * float64(firstPause<<(try-1))))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+const firstPause = 100 * time.Millisecond
+
+// callError is what a call ended with, and its kind.
+type callError struct {
+	kind string
+	err  error
+}
+
+func (e *callError) Error() string { return plain(e.err.Error()) }
+func (e *callError) Unwrap() error { return e.err }
+
+// Is sorts kinds into what a caller can do about them.
+func (e *callError) Is(target error) bool {
+	switch e.kind {
+	case KindUnavailable, KindBusy:
+		return target == ErrUnavailable
+	case KindMalformed, KindOversized:
+		return target == ErrMalformed
+	case KindVersion, KindRun, KindSender, KindSecret, KindIdentity, KindHandshake, KindProcedure:
+		return target == ErrRefused
+	case KindTimeout:
+		return target == context.DeadlineExceeded || target == ErrUnavailable
+	case KindCanceled:
+		return target == context.Canceled
+	case KindInternal, KindPanic:
+		return target == errFault
+	}
+	return false
+}
+
+// codeOf is the code of the end of a context.
+func codeOf(err error) connect.Code {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return connect.CodeDeadlineExceeded
+	}
+	return connect.CodeCanceled
+}

@@ -1,0 +1,104 @@
+package peer
+
+import (
+	"bytes"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/node/wire"
+	"proxima/node/wire/wireconnect"
+)
+
+// Empty links take two bytes each on the wire, and a hundred in memory.
+func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
+	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: 1, Run: "test", Sender: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := []byte{2<<3 | 2, 0}
+	body := compressed(t, append(header, bytes.Repeat(empty, (1<<20-len(header))/2)...))
+	d := newDirect(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w := d.call(http.MethodPost, wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", body)
+	runtime.ReadMemStats(&after)
+	took := after.TotalAlloc - before.TotalAlloc
+	t.Logf("a message of %d bytes took %d", len(body), took)
+	if d.reached != nil || d.server.Counts().Failures[KindMalformed] != 1 {
+		t.Errorf("%d %s, counted %v", w.Code, w.Body, d.server.Counts().Failures)
+	}
+	if took > 16<<20 {
+		t.Errorf("%d bytes took %d of memory", len(body), took)
+	}
+}
+
+func TestCodecCountsWhatIsDecoded(t *testing.T) {
+	links := make([]*wire.Link, maxParts)
+	for i := range links {
+		links[i] = &wire.Link{Url: "http://a.example/", Depth: 1}
+	}
+	numbers := make([]uint64, maxParts+1)
+	texts := make([]string, maxParts+1)
+	answers := make([]*wire.Delivered, maxParts/2+1)
+	for i := range answers {
+		answers[i] = &wire.Delivered{Record: &wire.Record{Host: "a.example"}}
+	}
+	for _, c := range []struct {
+		name string
+		in   proto.Message
+		ok   bool
+	}{
+		{"as many links as may be", &wire.DeliverRequest{Links: links}, true},
+		{"a header more", &wire.DeliverRequest{Header: &wire.Header{Version: 1}, Links: links}, false},
+		{"messages in messages", &wire.DeliverResponse{Answers: answers}, false},
+		{"numbers", &wire.AskResponse{Refused: numbers}, true}, // of a byte each: too few bytes to matter
+		{"more numbers", &wire.AskResponse{Refused: make([]uint64, 3*maxParts)}, false},
+		{"texts", &wire.AskResponse{Reasons: texts}, false},
+		{"a large field", &wire.AnswerRequest{Coordinate: make([]byte, 1<<20)}, true},
+	} {
+		b, err := codec{}.Marshal(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := c.in.ProtoReflect().New().Interface()
+		if err := (codec{}).Unmarshal(b, out); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		} else if c.ok && !proto.Equal(c.in, out) {
+			t.Errorf("%s: it has changed", c.name)
+		}
+	}
+	// What is cut is refused, not counted past its end.
+	whole, err := codec{}.Marshal(&wire.DeliverRequest{Links: links})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (codec{}).Unmarshal(whole[:len(whole)-1], &wire.DeliverRequest{}); err == nil {
+		t.Error("a cut message was read")
+	}
+}
+
+// Counting refuses nothing that decoding would take.
+func FuzzCodecCounts(f *testing.F) {
+	for _, m := range []proto.Message{
+		&wire.DeliverResponse{Answers: []*wire.Delivered{{Reason: "later", Record: &wire.Record{Host: "a.example"}}}},
+		&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: []*wire.RobotsFile{{Body: []byte("x")}}}, Done: make([]byte, 8)}},
+		&wire.AskResponse{Refused: []uint64{1, 1 << 60}, Reasons: []string{"busy", ""}},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, m := range []proto.Message{&wire.DeliverResponse{}, &wire.TransferRequest{}, &wire.AskResponse{}} {
+			left := len(b)
+			if err := count(m.ProtoReflect().Descriptor(), b, &left); err != nil && proto.Unmarshal(b, m) == nil {
+				t.Errorf("%x is a %T, but %v", b, m, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package peer
+
+import (
+	"context"
+	"errors"
+
+	"proxima/node/wire"
+)
+
+// Version is the version of the peer protocol, in the header of every request.
+const Version = 1
+
+// Handler carries out the calls of peers. From is the id of the peer, proved by its certificate.
+//
+// Messages come at least once: a client repeats one whose answer was lost, with the same (sender, boot, id) in its
+// header. Handlers are idempotent; none needs a list of what it has seen. They are called concurrently, and must not
+// wait for calls to other peers: accepting never waits for sending. The request is the handler's own.
+//
+// An error that is ErrMalformed tells the caller that the message will never be understood, ErrUnavailable that it may
+// be sent again soon; any other is a fault of this node. All change nothing at the caller.
+type Handler interface {
+	Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+	Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
+	Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
+	Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error)
+	Backup(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error)
+	Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
+	Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+}
+
+var (
+	// ErrMalformed is a message that its receiver cannot understand, however often it is sent.
+	ErrMalformed = errors.New("malformed message")
+	// ErrUnavailable is a peer that cannot be reached, or that cannot answer now.
+	ErrUnavailable = errors.New("peer is unavailable")
+	// ErrRefused is a peer that does not speak with this node: another version, run or secret, or not who it should be.
+	ErrRefused = errors.New("peer refused")
+	// ErrNoSecret says that a node without a cluster secret has no peers.
+	ErrNoSecret = errors.New("no cluster secret: this node has no peers")
+	// ErrClosed is a call of a client that was closed.
+	ErrClosed = errors.New("client is closed")
+)

@@ -1,0 +1,221 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"proxima/node/wire/wireconnect"
+)
+
+// line is the way to one peer: a connection that is dialled when needed and shared by all calls.
+type line struct {
+	to      string
+	client  *Client
+	overlay wireconnect.OverlayClient
+	http    *http.Transport
+	// ctx ends with the line, and with it all dials and calls.
+	ctx  context.Context
+	stop context.CancelFunc
+	// slots bounds the calls under way. More than the peer allows on one connection would open others.
+	slots chan struct{}
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	conns map[*lineConn]struct{} // nil: closed
+}
+
+func newLine(c *Client, to string) *line {
+	l := &line{to: to, client: c, slots: make(chan struct{}, c.cfg.CallsPerPeer), conns: map[*lineConn]struct{}{}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.http = &http.Transport{
+		Protocols: new(http.Protocols), DialContext: l.dial, TLSClientConfig: c.identity.client(to),
+		TLSHandshakeTimeout: c.cfg.DialTimeout, IdleConnTimeout: c.cfg.Idle, DisableCompression: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
+	}
+	l.http.Protocols.SetHTTP2(true)
+	l.overlay = wireconnect.NewOverlayClient(&http.Client{Transport: l, CheckRedirect: noRedirect}, "https://"+to,
+		c.options...)
+	return l
+}
+
+// noRedirect refuses to be sent elsewhere.
+func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer redirects") }
+
+// enter waits for a slot, and says whether there was one before ctx ended.
+func (l *line) enter(ctx context.Context) bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// dial connects to where the peer is now.
+func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.client.cfg.DialTimeout)
+	defer cancel()
+	// The transport goes on with a dial when the call that wanted it has ended; the line must not.
+	defer context.AfterFunc(l.ctx, cancel)()
+	addr, ok := l.client.deps.Addr(l.to)
+	if !ok {
+		return nil, fmt.Errorf("no address of peer %s is known", l.to)
+	}
+	conn, err := l.client.deps.Dial(ctx, network, addr)
+	if err != nil {
+		// A dial that took too long is no reason to think that the call did.
+		return nil, fmt.Errorf("dial peer %s: %v", l.to, err)
+	}
+	own := &lineConn{Conn: conn, line: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return nil, errors.Join(ErrClosed, conn.Close())
+	}
+	l.conns[own] = struct{}{}
+	return own, nil
+}
+
+// close ends calls, dials and connections.
+func (l *line) close() {
+	l.stop()
+	l.mu.Lock()
+	conns := l.conns
+	l.conns = nil
+	l.mu.Unlock()
+	for c := range conns {
+		c.Conn.Close() //nolint:errcheck // its users are told
+	}
+	l.http.CloseIdleConnections()
+}
+
+// lineConn leaves its line when it is closed.
+type lineConn struct {
+	net.Conn
+	line *line
+}
+
+func (c *lineConn) Close() error {
+	c.line.mu.Lock()
+	delete(c.line.conns, c)
+	c.line.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// RoundTrip counts what goes over the wire.
+func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
+	procedure, t := path.Base(req.URL.Path), l.client.tally
+	body := &countedBody{ReadCloser: http.NoBody}
+	if req.Body != nil {
+		body.ReadCloser = req.Body
+		// A transport must not change its request.
+		req = req.Clone(req.Context())
+		req.Body = body
+	}
+	res, err := l.http.RoundTrip(req)
+	t.sent(procedure, body.n.Load())
+	if err != nil {
+		return nil, err
+	}
+	res.Body = &countedBody{ReadCloser: res.Body, ended: func(n int64) { t.received(procedure, n) }}
+	return res, nil
+}
+
+// countedBody counts the bytes read from a body, and tells their number once, when it is closed.
+type countedBody struct {
+	io.ReadCloser
+	once  sync.Once
+	ended func(int64) // nil: nobody wants to know
+	n     atomic.Int64
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n.Add(int64(n))
+	return n, err
+}
+
+func (b *countedBody) Close() error {
+	err := b.ReadCloser.Close()
+	if b.ended != nil {
+		b.once.Do(func() { b.ended(b.n.Load()) })
+	}
+	return err
+}
+
+// kindOf sorts the error of one try.
+func kindOf(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var alert tls.AlertError
+	switch {
+	case connect.IsWireError(err):
+		return kindOfCode(err)
+	case errors.Is(err, context.DeadlineExceeded) && connect.CodeOf(err) == connect.CodeDeadlineExceeded:
+		return KindTimeout
+	case errors.Is(err, context.Canceled):
+		return KindCanceled
+	case errors.As(err, &authority):
+		return KindSecret
+	case errors.As(err, &name):
+		return KindIdentity
+	case errors.As(err, &alert):
+		return KindHandshake
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeResourceExhausted:
+		return KindOversized
+	case connect.CodeInternal:
+		if errors.Is(err, proto.Error) {
+			return KindMalformed // it cannot be encoded
+		}
+		return KindInternal
+	case connect.CodeInvalidArgument:
+		return KindInternal // the answer cannot be decoded
+	case connect.CodeUnimplemented:
+		return KindProcedure
+	}
+	return KindUnavailable
+}
+
+// kindHeader is the key of connect's error metadata in which a server names the kind of its refusal.
+const kindHeader = "Proxima-Kind"
+
+// kindOfCode reads the kind that a peer gave, or the code of its error.
+func kindOfCode(err error) string {
+	var e *connect.Error
+	if errors.As(err, &e) {
+		switch kind := e.Meta().Get(kindHeader); kind {
+		case KindVersion, KindRun, KindSender, KindMalformed, KindOversized, KindProcedure, KindBusy, KindPanic,
+			KindInternal, KindUnavailable:
+			return kind
+		}
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeInvalidArgument:
+		return KindMalformed
+	case connect.CodeResourceExhausted:
+		return KindOversized
+	case connect.CodeUnavailable:
+		return KindUnavailable
+	case connect.CodeDeadlineExceeded:
+		return KindTimeout
+	case connect.CodeUnimplemented, connect.CodeNotFound:
+		return KindProcedure
+	case connect.CodePermissionDenied, connect.CodeFailedPrecondition, connect.CodeUnauthenticated:
+		return KindSender
+	}
+	return KindInternal
+}

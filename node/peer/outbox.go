@@ -1,0 +1,400 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/node/wire"
+)
+
+// OutboxDeps is what an outbox works with. Callbacks must be quick, and may be called by several goroutines at once;
+// none is called under a lock of the outbox.
+type OutboxDeps struct {
+	// Shelf keeps the links.
+	Shelf Shelf
+	// Deliver sends a message to a peer: Client.Deliver. It is called for this node's own id too, where Route names it.
+	Deliver func(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+	// Route says which node a link belongs to now, "" where nobody knows yet. It is asked for links that moved and for
+	// those of peers that are gone.
+	Route func(*wire.Link) (to string)
+	// Moved, if set, takes the record by which a peer refers to the next owner, before Route is asked.
+	Moved func(*wire.Record)
+	// Gone, if set, says that a peer is gone for good. It is asked before each message; Review makes it be asked again.
+	Gone func(id string) bool
+	// Refused, if set, is told of each link that its receiver will not have.
+	Refused func(to string, link *wire.Link, reason string)
+	// Aside, if set, is told of links that were set aside: their receiver, or this node, cannot read them.
+	Aside func(to string, links int, err error)
+}
+
+// Outbox is the durable list of links that peers have not answered yet, a queue for each. Links are sent at least once,
+// in no order, until they are answered. It is safe for concurrent use.
+//
+// Adding never waits for sending. It is bounded by who pauses: when Full, a node begins no new downloads.
+type Outbox struct {
+	cfg  Config
+	deps OutboxDeps
+	// start is the origin of the times in the queues.
+	start time.Time
+	// kick tells Run that a queue has to be looked at.
+	kick chan struct{}
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	seq    uint64 // of the block that was added last
+	queues map[string]*queue
+	links  int
+	full   int           // queues that are full
+	room   chan struct{} // closed while none is full
+	stats  OutboxStats
+}
+
+// OutboxStats counts links since the start, but for SetAside, which counts what lies on disk.
+type OutboxStats struct {
+	Messages  uint64 `json:"messages"` // answered
+	Failed    uint64 `json:"failed"`   // messages that were not
+	Accepted  uint64 `json:"accepted"`
+	Duplicate uint64 `json:"duplicate"`
+	Refused   uint64 `json:"refused"`
+	Moved     uint64 `json:"moved"`    // answered so
+	Later     uint64 `json:"later"`    // answered so, each time
+	Rerouted  uint64 `json:"rerouted"` // because their peer was gone
+	SetAside  uint64 `json:"set_aside"`
+}
+
+// OutboxPeer is the state of one queue.
+type OutboxPeer struct {
+	ID      string
+	Pending int
+	// Failures in a row; Retry is when the next message is tried, in how long; Error is what the last one ended with.
+	Failures int
+	Retry    time.Duration
+	Error    string
+}
+
+// Parcel is links for one peer.
+type Parcel struct {
+	To    string
+	Links []*wire.Link
+}
+
+// NewOutbox finds what earlier lives have left. Nothing is sent before Run.
+func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{},
+		room: make(chan struct{})}
+	close(o.room)
+	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
+		k, err := decodeKey(key)
+		if err != nil {
+			return err
+		}
+		// A value that cannot be read stays for when it is sent: it is set aside then.
+		n, _ := blockLinks(value) //nolint:errcheck // see above
+		o.seq = max(o.seq, k.seq)
+		if k.kind == kindAside {
+			o.stats.SetAside += uint64(n)
+			return nil
+		}
+		o.push(k.peer, block{seq: k.seq, links: int32(n), bytes: int32(len(value))})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	return o, nil
+}
+
+// Add keeps links for a peer: they are on disk when it returns. It never refuses for lack of room. Links that could not
+// be sent in any message (not UTF-8) go to Refused.
+func (o *Outbox) Add(ctx context.Context, to string, links []*wire.Link) error {
+	return o.AddAll(ctx, []Parcel{{To: to, Links: links}})
+}
+
+// AddAll adds links for several peers, with as few writes as possible. After an error some may have been added.
+func (o *Outbox) AddAll(ctx context.Context, parcels []Parcel) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("add to outbox: %w", err)
+	}
+	var set []stored
+	for _, p := range parcels {
+		if err := checkID(p.To); err != nil {
+			return fmt.Errorf("add to outbox: %w", err)
+		}
+		blocks, err := o.pack(p.To, o.sendable(p.To, p.Links))
+		if err != nil {
+			return err
+		}
+		set = append(set, blocks...)
+	}
+	for len(set) > 0 {
+		n, bytes := 0, 0
+		for n < len(set) && (n == 0 || n < maxBatch && bytes+len(set[n].value) <= maxBatchBytes) {
+			bytes += len(set[n].value)
+			n++
+		}
+		if err := o.write(set[:n], nil); err != nil {
+			return err
+		}
+		set = set[n:]
+	}
+	return nil
+}
+
+// What is written at once, at most, by AddAll.
+const (
+	maxBatch      = 1000
+	maxBatchBytes = 512 << 10
+)
+
+// sendable leaves out links that protobuf does not carry.
+func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
+	good := make([]*wire.Link, 0, len(links))
+	for _, l := range links {
+		switch {
+		case utf8.ValidString(l.GetUrl()):
+			good = append(good, l)
+		default:
+			o.count(func(s *OutboxStats) { s.Refused++ })
+			if o.deps.Refused != nil {
+				o.deps.Refused(to, l, "URL is not UTF-8")
+			}
+		}
+	}
+	return good
+}
+
+// stored is a block as it goes to the shelf, and its place in the index.
+type stored struct {
+	peer  string
+	block block
+	value []byte
+}
+
+// pack makes blocks of links, each small enough for a message.
+func (o *Outbox) pack(to string, links []*wire.Link) ([]stored, error) {
+	var set []stored
+	for len(links) > 0 {
+		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
+		value, err := encodeBlock(links[:n])
+		if err != nil {
+			return nil, fmt.Errorf("add to outbox of %s: %w", to, err)
+		}
+		set = append(set, stored{to, block{links: int32(n), bytes: int32(len(value)), at: o.now()}, value})
+		links = links[n:]
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range set {
+		if set[i].block.seq == 0 {
+			o.seq++
+			set[i].block.seq = o.seq
+		}
+	}
+	return set, nil
+}
+
+// write makes blocks durable, and removes keys, in one step; then the blocks are in their queues.
+func (o *Outbox) write(set []stored, del [][]byte) error {
+	err := o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
+		for _, key := range del {
+			remove(key)
+		}
+		for _, s := range set {
+			put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("write outbox: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range set {
+		o.push(s.peer, s.block)
+	}
+	return nil
+}
+
+// push queues a block that is on disk. It is called under the lock.
+func (o *Outbox) push(peer string, b block) {
+	q := o.queues[peer]
+	if q == nil {
+		q = newQueue(peer)
+		o.queues[peer] = q
+	}
+	q.push(b)
+	o.links += int(b.links)
+	o.account(q)
+	if q.running {
+		poke(q.wake)
+	} else {
+		poke(o.kick)
+	}
+}
+
+// answered takes links that are no longer in a queue out of its count. It is called under the lock.
+func (o *Outbox) answered(q *queue, links int) {
+	q.links -= links
+	o.links -= links
+	o.account(q)
+}
+
+// account notes when a queue becomes full and when it has room again: a tenth, so that a node does not begin and pause
+// with every message. It is called under the lock.
+func (o *Outbox) account(q *queue) {
+	switch {
+	case !q.full && q.links >= o.cfg.OutboxLinks:
+		q.full = true
+		if o.full++; o.full == 1 {
+			o.room = make(chan struct{})
+		}
+	case q.full && q.links <= o.cfg.OutboxLinks-(o.cfg.OutboxLinks+9)/10:
+		q.full = false
+		if o.full--; o.full == 0 {
+			close(o.room)
+		}
+	}
+}
+
+// Full says that so many links wait for some peer that no new downloads should begin.
+func (o *Outbox) Full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.full > 0
+}
+
+// Room returns a channel that is closed when the outbox is not full: at once, or when it has room again.
+func (o *Outbox) Room() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.room
+}
+
+// Pending is the number of links that are not answered yet.
+func (o *Outbox) Pending() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.links
+}
+
+// PendingOf is the number of links that one peer has not answered yet.
+func (o *Outbox) PendingOf(id string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q := o.queues[id]; q != nil {
+		return q.links
+	}
+	return 0
+}
+
+// Stats counts what became of links.
+func (o *Outbox) Stats() OutboxStats {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stats
+}
+
+// Peers shows the queues that are not empty, by id.
+func (o *Outbox) Peers() []OutboxPeer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	peers := make([]OutboxPeer, 0, len(o.queues))
+	for id, q := range o.queues {
+		peers = append(peers, OutboxPeer{ID: id, Pending: q.links, Failures: q.failures, Error: q.err,
+			Retry: max(0, q.retry-o.now())})
+	}
+	sort.Slice(peers, func(i, j int) bool { return peers[i].ID < peers[j].ID })
+	return peers
+}
+
+// Review tries all peers again now, and asks Gone and Route again: members or records have changed.
+func (o *Outbox) Review() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range o.queues {
+		q.retry = 0
+		q.hurry()
+		poke(q.wake)
+	}
+}
+
+// Run sends until ctx ends; links that are not answered by then wait for the next start. An error is that of the shelf:
+// no link is lost, but the outbox must be made anew to find them all.
+func (o *Outbox) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	defer o.stop()
+	for {
+		for _, q := range o.idle() {
+			group.Go(func() error { return o.serve(ctx, q) })
+		}
+		select {
+		case <-o.kick:
+		case <-ctx.Done():
+			return group.Wait()
+		}
+	}
+}
+
+// idle returns the queues that have links and nobody to send them, and marks them as served.
+func (o *Outbox) idle() []*queue {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var idle []*queue
+	for _, q := range o.queues {
+		if !q.running {
+			q.running = true
+			idle = append(idle, q)
+		}
+	}
+	return idle
+}
+
+// stop leaves the queues for another Run.
+func (o *Outbox) stop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range o.queues {
+		q.running = false
+	}
+}
+
+func (o *Outbox) now() time.Duration { return time.Since(o.start) }
+
+func (o *Outbox) count(f func(*OutboxStats)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f(&o.stats)
+}
+
+// backoff is the pause after the n-th failure in a row, from 1: doubling, bounded, and half of it drawn by lot, so that
+// nodes do not come back together.
+func (o *Outbox) backoff(n int) time.Duration {
+	d := o.cfg.OutboxBackoff
+	if n < 16 {
+		d = min(d, firstBackoff<<(max(n, 1)-1))
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+const firstBackoff = 500 * time.Millisecond
+
+// poke wakes whoever waits, or will wait, for a channel with room for one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+var (
+	// errFault is a peer that broke down over a message.
+	errFault   = errors.New("fault of the peer")
+	errAnswers = fmt.Errorf("%w: it has not answered every link", errFault)
+)

@@ -1,0 +1,129 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"proxima/node/peer"
+	"proxima/node/peer/peertest"
+	"proxima/node/wire"
+)
+
+// A peer that breaks down over one link gets all the others, and that one when it has been mended.
+func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
+	const poison = "http://poison.example/"
+	for name, broken := range map[string]func() (*wire.DeliverResponse, error){
+		"panic":          func() (*wire.DeliverResponse, error) { panic("index out of range") },
+		"internal":       func() (*wire.DeliverResponse, error) { return nil, errors.New("read record: damaged") },
+		"too few answer": func() (*wire.DeliverResponse, error) { return &wire.DeliverResponse{}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a, b := w.node("a", who{}), w.node("b", who{})
+				var sent atomic.Int64
+				var mended atomic.Bool
+				b.handler.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+					res := &wire.DeliverResponse{}
+					for _, l := range r.Links {
+						if l.Url == poison && !mended.Load() {
+							sent.Add(1)
+							return broken()
+						}
+						res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+					}
+					return res, nil
+				}
+				shelf := peertest.NewShelf()
+				o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
+				defer stop()
+				add(t, o, "b", linksOf("b", 200))
+				add(t, o, "b", append(linksOf("c", 299), &wire.Link{Url: poison}))
+				for range 20 {
+					add(t, o, "b", linksOf("d", 100))
+					sleep(time.Second)
+				}
+				if n := o.Stats().Accepted; n < 1500 {
+					t.Errorf("%d of 2,499 links were accepted after 20 s", n)
+				}
+				sleep(3 * time.Minute)
+				if s := o.Stats(); s.Accepted != 2499 || s.SetAside != 0 || o.Pending() != 1 {
+					t.Errorf("%+v, %d pending", s, o.Pending())
+				}
+				if n := sent.Load(); n > 60 {
+					t.Errorf("the peer was broken %d times", n)
+				}
+				mended.Store(true)
+				sleep(time.Minute)
+				if s := o.Stats(); s.Accepted != 2500 || s.SetAside != 0 || o.Pending() != 0 || shelf.Len() != 0 {
+					t.Errorf("mended: %+v, %d pending, %d keys", s, o.Pending(), shelf.Len())
+				}
+			})
+		})
+	}
+}
+
+// A peer that cannot do anything for a while loses nothing, and is not run over.
+func TestOutboxBearsAPeerThatIsBrokenAltogether(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		var sent atomic.Int64
+		var mended atomic.Bool
+		b.handler.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			if sent.Add(1); !mended.Load() {
+				return nil, errors.New("disk is broken")
+			}
+			res := &wire.DeliverResponse{}
+			for range r.Links {
+				res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+			}
+			return res, nil
+		}
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.client.Deliver})
+		defer stop()
+		for range 50 {
+			add(t, o, "b", linksOf("b", 100))
+		}
+		sleep(10 * time.Minute)
+		if n := sent.Load(); n > 60 {
+			t.Errorf("tried %d times in ten minutes", n)
+		}
+		mended.Store(true)
+		sleep(2 * time.Minute)
+		if s := o.Stats(); s.Accepted != 5000 || s.SetAside != 0 || o.Pending() != 0 {
+			t.Errorf("%+v, %d pending", s, o.Pending())
+		}
+	})
+}
+
+// Many such links, those of one host perhaps, take turns with the others.
+func TestLinksThatBreakTheirPeerTakeTurns(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.handler.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			res := &wire.DeliverResponse{}
+			for _, l := range r.Links {
+				if l.Depth == 9 {
+					return nil, errors.New("read record: damaged")
+				}
+				res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+			}
+			return res, nil
+		}
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.client.Deliver})
+		defer stop()
+		for range 30 {
+			add(t, o, "b", []*wire.Link{{Url: "http://poison.example/", Depth: 9}})
+		}
+		for range 300 {
+			add(t, o, "b", linksOf("b", 10))
+			sleep(time.Second)
+		}
+		sleep(10 * time.Second)
+		if n := o.Stats().Accepted; n < 2900 || o.Stats().SetAside != 0 {
+			t.Errorf("%d of 3,000 links were accepted, %+v", n, o.Stats())
+		}
+	})
+}

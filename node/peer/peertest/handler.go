@@ -1,0 +1,77 @@
+package peertest
+
+import (
+	"context"
+	"fmt"
+
+	"proxima/node/peer"
+	"proxima/node/wire"
+)
+
+// Handler carries out the calls that a test gives functions for, and refuses the others.
+type Handler struct {
+	OnDeliver  func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+	OnLease    func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	OnRenew    func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
+	OnClaim    func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
+	OnTransfer func(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error)
+	OnBackup   func(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error)
+	OnAsk      func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
+	OnAnswer   func(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	OnIdle     func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+}
+
+var _ peer.Handler = (*Handler)(nil)
+
+func do[Q, R any](ctx context.Context, f func(context.Context, string, Q) (R, error), from string, req Q) (R, error) {
+	if f == nil {
+		var none R
+		return none, fmt.Errorf("unexpected %T", req)
+	}
+	return f(ctx, from, req)
+}
+
+// Deliver calls OnDeliver.
+func (h *Handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	return do(ctx, h.OnDeliver, from, req)
+}
+
+// Lease calls OnLease.
+func (h *Handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	return do(ctx, h.OnLease, from, req)
+}
+
+// Renew calls OnRenew.
+func (h *Handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return do(ctx, h.OnRenew, from, req)
+}
+
+// Claim calls OnClaim.
+func (h *Handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return do(ctx, h.OnClaim, from, req)
+}
+
+// Transfer calls OnTransfer.
+func (h *Handler) Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
+	return do(ctx, h.OnTransfer, from, req)
+}
+
+// Backup calls OnBackup.
+func (h *Handler) Backup(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
+	return do(ctx, h.OnBackup, from, req)
+}
+
+// Ask calls OnAsk.
+func (h *Handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return do(ctx, h.OnAsk, from, req)
+}
+
+// Answer calls OnAnswer.
+func (h *Handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
+	return do(ctx, h.OnAnswer, from, req)
+}
+
+// Idle calls OnIdle.
+func (h *Handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return do(ctx, h.OnIdle, from, req)
+}

@@ -1,0 +1,134 @@
+package peer_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"proxima/node/peer"
+)
+
+func TestKeygenMakesASecretOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := peer.Keygen(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasPrefix(string(text), "proxima-secret-1 ") || bytes.Count(text, []byte("\n")) != 1 {
+		t.Fatalf("%v, %d bytes", err, len(text))
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, mode %v", err, info.Mode())
+	}
+	if err := peer.Keygen(path); err == nil {
+		t.Error("a secret was overwritten")
+	}
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, text) {
+		t.Error("the secret has changed")
+	}
+	first, err := peer.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := first.GossipKey()
+	if err != nil || len(key) != 32 {
+		t.Errorf("gossip key of %d bytes, %v", len(key), err)
+	}
+	second, err := peer.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := second.GossipKey(); err != nil || !bytes.Equal(key, same) {
+		t.Error("two nodes derive different keys")
+	}
+	other, err := secretOf(9).GossipKey()
+	if err != nil || bytes.Equal(key, other) {
+		t.Error("two secrets derive the same key")
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Load(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a secret that everybody may read: %v", err)
+	}
+}
+
+func TestSecretDoesNotPrint(t *testing.T) {
+	s := peer.NewSecret([32]byte([]byte("Sesame open! Sesame open! Sesame")))
+	var b bytes.Buffer
+	slog.New(slog.NewTextHandler(&b, nil)).Info("secret", "s", s)
+	fmt.Fprintf(&b, "%v %+v %#v %s %x %d", s, s, s, s, s, *s)
+	if t.Logf("%s", b.String()); strings.Contains(b.String(), "Sesame") || strings.Contains(b.String(), "536573") ||
+		strings.Contains(b.String(), "83 101") {
+		t.Error("the secret is shown")
+	}
+}
+
+func TestParseSecretRefuses(t *testing.T) {
+	good := "proxima-secret-1 " + strings.Repeat("A", 43) + "="
+	if _, err := peer.ParseSecret([]byte(good + "\n")); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"", "\n", "proxima-secret-2 " + strings.Repeat("A", 43) + "=", good + "=", good[:40],
+		strings.Replace(good, "A=", "A\n", 1), "proxima-secret-1 " + strings.Repeat("A", 42) + "B=", good + "\n" + good,
+		strings.Replace(good, "A", "?", 1)} {
+		_, err := peer.ParseSecret([]byte(text))
+		if err == nil {
+			t.Errorf("%q is a secret", text)
+		} else if strings.Contains(err.Error(), strings.Repeat("A", 20)) {
+			t.Errorf("the error shows the secret: %v", err)
+		}
+	}
+}
+
+func FuzzParseSecret(f *testing.F) {
+	f.Add([]byte("proxima-secret-1 " + strings.Repeat("A", 43) + "=\n"))
+	f.Add([]byte("proxima-secret-1 \r\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := peer.ParseSecret(text)
+		if (s == nil) == (err == nil) {
+			t.Fatalf("%v and %v", s, err)
+		}
+	})
+}
+
+func TestValidateReportsEverything(t *testing.T) {
+	if err := peer.Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		listen, secret string
+		ok             bool
+	}{
+		{"127.0.0.1:1", "", true}, {"[::1]:1", "", true}, {"localhost:0", "", true}, {":7947", "", false},
+		{"0.0.0.0:7947", "", false}, {"192.0.2.1:7947", "", false}, {"example.org:1", "", false},
+		{":7947", "file", false}, {"192.0.2.1:7947", "file", true}, {"7947", "file", false},
+	} {
+		cfg := peer.Default()
+		cfg.Listen, cfg.Secret = c.listen, c.secret
+		if err := cfg.Validate(); (err == nil) != c.ok {
+			t.Errorf("listen %q with secret %q: %v", c.listen, c.secret, err)
+		}
+	}
+	err := peer.Config{Listen: "x"}.Validate()
+	for _, key := range []string{"listen", "timeout", "dial_timeout", "tries", "keep_alive", "idle", "message_mib", "calls",
+		"calls_per_peer", "connections", "outbox_links", "outbox_message_links", "outbox_message_kib", "outbox_backoff"} {
+		if err == nil || !strings.Contains(err.Error(), key+":") {
+			t.Errorf("%s is not reported: %v", key, err)
+		}
+	}
+	cfg := peer.Default()
+	cfg.CallsPerPeer, cfg.MessageMiB, cfg.OutboxMessageKiB = 300, 2, 2048
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "calls_per_peer") ||
+		!strings.Contains(err.Error(), "outbox_message_kib") {
+		t.Error(err)
+	}
+}

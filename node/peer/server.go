@@ -1,0 +1,300 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"proxima/node/wire/wireconnect"
+)
+
+// ServerDeps is what a server works with.
+type ServerDeps struct {
+	// ID is this node, Run the name of the crawl.
+	ID  string
+	Run string
+	// Secret is the cluster's; a server without one cannot be made.
+	Secret *Secret
+	// Listener accepts connections; the server closes it.
+	Listener net.Listener
+	// Handler carries out the calls.
+	Handler Handler
+	// Refused, if set, is told what was refused, at most once a second per peer and kind. It must not block.
+	Refused func(Refusal)
+}
+
+// Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run
+// from the node that the certificate names gets an error, is counted and told to Refused, and changes nothing else.
+type Server struct {
+	cfg      Config
+	deps     ServerDeps
+	identity *identity
+	tally    *tally
+	refusals *refusals
+	rpc      http.Handler
+	errors   *connect.ErrorWriter
+	// slots bounds the calls carried out at once.
+	slots chan struct{}
+
+	// calls are the handlers at work, for the end.
+	calls sync.WaitGroup
+	// mu guards what follows.
+	mu      sync.Mutex
+	closing bool
+	perPeer map[string]*share
+	conns   int
+}
+
+// NewServer makes a server that accepts nobody before Run.
+func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
+	if deps.Secret == nil {
+		return nil, ErrNoSecret
+	}
+	id, err := newIdentity(deps.Secret, deps.ID)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, deps: deps, identity: id, tally: newTally(), slots: make(chan struct{}, cfg.Calls),
+		perPeer: map[string]*share{}}
+	s.refusals = newRefusals(s.tally, deps.Refused)
+	options, _ := compression(cfg)
+	options = append(options, connect.WithRecover(s.broke), connect.WithInterceptors(checker{s}))
+	_, s.rpc = wireconnect.NewOverlayHandler(adapter{deps.Handler}, options...)
+	s.errors = connect.NewErrorWriter(options...)
+	return s, nil
+}
+
+// Counts is the traffic of calls answered, and what was refused, by kind.
+func (s *Server) Counts() Counts { return s.tally.counts() }
+
+// farewell is how long calls under way may go on when the server ends.
+const farewell = 2 * time.Second
+
+// Run accepts peers until ctx ends, then lets calls under way finish, for a short time, and returns when the last
+// handler has. Its error is that of the listener.
+func (s *Server) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s, TLSConfig: s.identity.server(), Protocols: new(http.Protocols),
+		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
+		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(handshakes{s.refusals}, "", 0),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,
+			PingTimeout: s.cfg.KeepAlive / 2},
+	}
+	server.Protocols.SetHTTP2(true)
+	served := make(chan error, 1)
+	go func() { served <- server.ServeTLS(&guarded{s.deps.Listener, s}, "", "") }()
+	var err error
+	select {
+	case err = <-served:
+		err = fmt.Errorf("accept peers on %s: %w", s.deps.Listener.Addr(), err)
+	case <-ctx.Done():
+		s.refuseAll()
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		server.Shutdown(late) //nolint:errcheck // Close ends what did not end in time
+		server.Close()        //nolint:errcheck // the listener is closed by now
+		<-served
+	}
+	s.refuseAll()
+	server.Close() //nolint:errcheck // the connections that a broken listener leaves
+	s.calls.Wait()
+	return err
+}
+
+// refuseAll lets no further call in.
+func (s *Server) refuseAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+}
+
+// ServeHTTP lets one call in: its peer is known, its size bounded, its number too.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call := &call{}
+	if r.TLS == nil {
+		http.Error(w, "no TLS", http.StatusForbidden)
+		return
+	}
+	var err error
+	if call.peer, err = idOf(*r.TLS); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
+	refuse := func(kind string, code connect.Code, reason string) {
+		call.refused = true
+		s.refusals.add(Refusal{Peer: call.peer, Kind: kind, Procedure: call.procedure, Reason: reason})
+		s.errors.Write(w, r, refusal(kind, code, errors.New(reason))) //nolint:errcheck // the peer has gone
+	}
+	// Connect would speak gRPC and JSON, too. One way in is enough.
+	if kind := r.Header.Get("Content-Type"); r.Method != http.MethodPost || kind != "application/proto" {
+		reason := fmt.Sprintf("%.20s with content %.60q", r.Method, kind)
+		s.refusals.add(Refusal{Peer: call.peer, Kind: KindProcedure, Reason: reason})
+		http.Error(w, reason, http.StatusUnsupportedMediaType)
+		return
+	}
+	if len(r.URL.Path) > 100 || !s.known(r.URL.Path) {
+		refuse(KindProcedure, connect.CodeUnimplemented, fmt.Sprintf("no procedure %.100q", r.URL.Path))
+		return
+	}
+	call.procedure = path.Base(r.URL.Path)
+	leave, why := s.enter(r.Context(), call.peer)
+	if leave == nil {
+		refuse(KindBusy, connect.CodeUnavailable, why)
+		return
+	}
+	defer leave()
+	// A byte more than is allowed tells connect that it is too much; it does not have to read the rest.
+	body := &countedBody{ReadCloser: http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1)}
+	r.Body = body
+	answer := &countedWriter{ResponseWriter: w}
+	s.rpc.ServeHTTP(answer, r)
+	s.tally.received(call.procedure, body.n.Load())
+	s.tally.sent(call.procedure, answer.n)
+	if answer.status >= http.StatusBadRequest && !call.refused {
+		s.refusals.add(unread(call, answer.status, answer.head))
+	}
+}
+
+// known says whether a path is that of a call.
+func (s *Server) known(path string) bool {
+	switch path {
+	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRenewProcedure,
+		wireconnect.OverlayClaimProcedure, wireconnect.OverlayTransferProcedure, wireconnect.OverlayBackupProcedure,
+		wireconnect.OverlayAskProcedure, wireconnect.OverlayAnswerProcedure, wireconnect.OverlayIdleProcedure:
+		return true
+	}
+	return false
+}
+
+// share is the slots of one peer.
+type share struct {
+	slots chan struct{}
+	users int // in them, or waiting
+}
+
+// enter takes a slot for a call of a peer, of its own and of all, or says why there is none in time.
+func (s *Server) enter(ctx context.Context, peer string) (leave func(), why string) {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil, "the node is ending"
+	}
+	own := s.perPeer[peer]
+	if own == nil {
+		own = &share{slots: make(chan struct{}, s.cfg.CallsPerPeer)}
+		s.perPeer[peer] = own
+	}
+	own.users++
+	s.calls.Add(1)
+	s.mu.Unlock()
+	out := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if own.users--; own.users == 0 {
+			delete(s.perPeer, peer)
+		}
+		s.calls.Done()
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	select {
+	case own.slots <- struct{}{}:
+	case <-ctx.Done():
+		out()
+		return nil, "too many calls of this peer at once"
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots; <-own.slots; out() }, ""
+	case <-ctx.Done():
+		<-own.slots
+		out()
+		return nil, "too many calls at once"
+	}
+}
+
+// guarded closes connections that are too many as soon as they come.
+type guarded struct {
+	net.Listener
+	server *Server
+}
+
+func (g *guarded) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if g.server.admit(1) {
+			return &guardedConn{Conn: conn, server: g.server}, nil
+		}
+		g.server.refusals.add(Refusal{Peer: hostOf(conn.RemoteAddr()), Kind: KindBusy, Reason: "too many connections"})
+		conn.Close() //nolint:errcheck // it is unwanted
+	}
+}
+
+// admit changes the number of connections, if there is room.
+func (s *Server) admit(change int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if change > 0 && s.conns >= s.cfg.Connections {
+		return false
+	}
+	s.conns += change
+	return true
+}
+
+type guardedConn struct {
+	net.Conn
+	server *Server
+	once   sync.Once
+}
+
+func (c *guardedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { c.server.admit(-1) })
+	return err
+}
+
+// hostOf is an address without its port: what a stranger is called.
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
+
+// countedWriter counts the bytes of an answer and keeps the beginning of an error.
+type countedWriter struct {
+	http.ResponseWriter
+	status int
+	n      int64
+	head   []byte
+}
+
+func (w *countedWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countedWriter) Write(p []byte) (int, error) {
+	if w.status >= http.StatusBadRequest {
+		w.head = append(w.head, p[:min(len(p), 1<<10-len(w.head))]...)
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.n += int64(n)
+	return n, err
+}
+
+// Unwrap lets net/http find what is beneath.
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

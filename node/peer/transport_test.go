@@ -1,0 +1,487 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/peer"
+	"proxima/node/wire"
+)
+
+func TestCallReachesThePeerUnderItsName(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.net.SetEveryLatency(20 * time.Millisecond)
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.handler.OnLease = func(_ context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+			h := req.Header
+			if from != "a" || h.Version != 1 || h.Run != "test" || h.Sender != "a" || h.Boot != 7 || h.Label != "vivaldi" {
+				t.Errorf("from %s, header %v", from, h)
+			}
+			return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{Number: h.Id}}}, nil
+		}
+		begin := time.Now()
+		for want := uint64(1); want < 4; want++ {
+			res, err := a.client.Lease(context.Background(), "b", &wire.LeaseRequest{Header: &wire.Header{Label: "vivaldi"}})
+			if err != nil || len(res.Answers) != 1 || res.Answers[0].Number != want {
+				t.Fatalf("%v, %v; want the id %d", res, err, want)
+			}
+		}
+		// One connection: TCP and TLS 1.3 take two round trips, and each call one.
+		within(t, "three calls", time.Since(begin), 200*time.Millisecond, 250*time.Millisecond)
+	})
+}
+
+func TestEveryProcedureHasItsHandler(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		seen := map[string]int{}
+		h := b.handler
+		h.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			seen["Deliver"] += len(r.Links)
+			return &wire.DeliverResponse{}, nil
+		}
+		h.OnLease = func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+			seen["Lease"]++
+			return &wire.LeaseResponse{}, nil
+		}
+		h.OnRenew = func(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
+			seen["Renew"]++
+			return &wire.RenewResponse{}, nil
+		}
+		h.OnClaim = func(context.Context, string, *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+			seen["Claim"]++
+			return &wire.ClaimResponse{}, nil
+		}
+		h.OnTransfer = func(context.Context, string, *wire.TransferRequest) (*wire.TransferResponse, error) {
+			seen["Transfer"]++
+			return &wire.TransferResponse{}, nil
+		}
+		h.OnBackup = func(context.Context, string, *wire.BackupRequest) (*wire.BackupResponse, error) {
+			seen["Backup"]++
+			return &wire.BackupResponse{}, nil
+		}
+		h.OnAsk = func(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
+			seen["Ask"]++
+			return &wire.AskResponse{}, nil
+		}
+		h.OnAnswer = func(context.Context, string, *wire.AnswerRequest) (*wire.AnswerResponse, error) {
+			seen["Answer"]++
+			return &wire.AnswerResponse{}, nil
+		}
+		h.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+			seen["Idle"]++
+			return &wire.IdleResponse{}, nil
+		}
+		ctx, c := context.Background(), a.client
+		links := make([]*wire.Link, 1000)
+		for i := range links {
+			links[i] = &wire.Link{Url: fmt.Sprintf("http://example.org/%d", i)}
+		}
+		_, e1 := c.Deliver(ctx, "b", &wire.DeliverRequest{Links: links})
+		_, e2 := c.Lease(ctx, "b", &wire.LeaseRequest{})
+		_, e3 := c.Renew(ctx, "b", &wire.RenewRequest{})
+		_, e4 := c.Claim(ctx, "b", &wire.ClaimRequest{})
+		_, e5 := c.Transfer(ctx, "b", &wire.TransferRequest{})
+		_, e6 := c.Backup(ctx, "b", &wire.BackupRequest{})
+		_, e7 := c.Ask(ctx, "b", &wire.AskRequest{})
+		_, e8 := c.Answer(ctx, "b", &wire.AnswerRequest{})
+		_, e9 := c.Idle(ctx, "b", &wire.IdleRequest{})
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Transfer": 1, "Backup": 1, "Ask": 1,
+			"Answer": 1, "Idle": 1}
+		if !maps.Equal(seen, want) {
+			t.Errorf("handlers saw %v, want %v", seen, want)
+		}
+		sent, got := a.client.Counts().Procedures, b.server.Counts().Procedures
+		for name := range want {
+			if s, g := sent[name], got[name]; s.MessagesSent != 1 || s.MessagesReceived != 1 || g.MessagesReceived != 1 ||
+				g.MessagesSent != 1 || s.BytesSent != g.BytesReceived || s.BytesReceived != g.BytesSent {
+				t.Errorf("%s: %+v sent, %+v received", name, s, g)
+			}
+		}
+		// Compressed: a link of 27 bytes takes less than two.
+		if n := sent["Deliver"].BytesSent; n < 100 || n > 2000 {
+			t.Errorf("1,000 links took %d bytes", n)
+		}
+	})
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		caller who
+		callee who
+		id     string
+		kind   string // at the caller
+		told   string // at the callee, "" for nothing
+	}{
+		{name: "another secret", caller: who{secret: secretOf(2)}, kind: peer.KindSecret, told: peer.KindHandshake},
+		{name: "another node at the address", callee: who{listens: "c"}, id: "c", kind: peer.KindIdentity,
+			told: peer.KindHandshake},
+		{name: "another run", caller: who{run: "other"}, kind: peer.KindRun, told: peer.KindRun},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a, b := w.node("a", c.caller), w.node("b", c.callee)
+				b.handler.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+					t.Error("the handler was called")
+					return nil, nil
+				}
+				if c.id == "" {
+					c.id = "b"
+				}
+				_, err := a.ask(c.id)
+				if !errors.Is(err, peer.ErrRefused) || errors.Is(err, peer.ErrUnavailable) || peer.Kind(err) != c.kind {
+					t.Errorf("%v of kind %q, want kind %q, refused", err, peer.Kind(err), c.kind)
+				}
+				if n := a.client.Counts().Failures[c.kind]; n != 1 {
+					t.Errorf("the caller counts %v", a.client.Counts().Failures)
+				}
+				synctest.Wait()
+				told := b.refused()
+				if len(told) != 1 || told[0].Kind != c.told || told[0].Reason == "" || told[0].Peer != "a" {
+					t.Errorf("told %+v, want one of kind %s", told, c.told)
+				}
+				if n := b.server.Counts().Failures[c.told]; n != 1 {
+					t.Errorf("the callee counts %v", b.server.Counts().Failures)
+				}
+			})
+		})
+	}
+}
+
+func TestGarbageInsteadOfTLS(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.answersIdle()
+		for _, text := range []string{"GET / HTTP/1.1\r\nHost: b\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+			strings.Repeat("\x16\x03\x01\xff\xff", 100), ""} {
+			c := w.dialRaw("b")
+			if _, err := io.WriteString(c, text); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if _, err := io.Copy(io.Discard, c); err != nil && text == "" {
+				t.Error(err)
+			}
+			within(t, "getting rid of garbage", time.Since(begin), 0, 6*time.Second)
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if n := b.server.Counts().Failures[peer.KindHandshake]; n != 4 {
+			t.Errorf("%v, want 4 handshakes", b.server.Counts().Failures)
+		}
+		if _, err := a.ask("b"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOversizedMessagesAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		small := func(c *peer.Config) { c.MessageMiB = 1 }
+		a, b := w.node("a", who{cfg: func(c *peer.Config) { c.MessageMiB = 64 }}), w.node("b", who{cfg: small})
+		b.handler.OnAnswer = func(context.Context, string, *wire.AnswerRequest) (*wire.AnswerResponse, error) {
+			return &wire.AnswerResponse{}, nil
+		}
+		send := func(from *testNode, to string, n int) error {
+			_, err := from.client.Answer(context.Background(), to, &wire.AnswerRequest{Coordinate: make([]byte, n)})
+			return err
+		}
+		if err := send(a, "b", 1<<20-100); err != nil {
+			t.Error(err)
+		}
+		// Compressed it is tiny: what counts is what it becomes.
+		for _, n := range []int{1 << 20, 60 << 20} {
+			if err := send(a, "b", n); !errors.Is(err, peer.ErrMalformed) || peer.Kind(err) != peer.KindOversized {
+				t.Errorf("%d bytes: %v", n, err)
+			}
+		}
+		if n := b.server.Counts().Failures[peer.KindOversized]; n != 2 || len(b.refused()) != 1 {
+			t.Errorf("counted %v, told %+v", b.server.Counts().Failures, b.refused())
+		}
+		if err := send(b, "a", 2<<20); err == nil && w.net.Bytes() > 1<<20 {
+			t.Errorf("%d bytes were sent", w.net.Bytes())
+		}
+		if err := send(a, "b", 10); err != nil {
+			t.Errorf("and afterwards: %v", err)
+		}
+	})
+}
+
+func TestErrorsOfHandlers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		is    error
+		kind  string
+		calls int64
+	}{
+		{"malformed", fmt.Errorf("address of 3 bytes: %w", peer.ErrMalformed), peer.ErrMalformed, peer.KindMalformed, 1},
+		{"unavailable", fmt.Errorf("view: %w", peer.ErrUnavailable), peer.ErrUnavailable, peer.KindUnavailable, 3},
+		{"another", errors.New("disk is broken"), nil, peer.KindInternal, 1},
+		{"none and no answer", nil, nil, peer.KindInternal, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				a, b := w.node("a", who{}), w.node("b", who{})
+				var calls atomic.Int64
+				ids := map[uint64]bool{}
+				b.handler.OnIdle = func(_ context.Context, _ string, r *wire.IdleRequest) (*wire.IdleResponse, error) {
+					calls.Add(1)
+					ids[r.Header.Id] = true
+					return nil, c.err
+				}
+				_, err := a.ask("b")
+				if err == nil || c.is != nil && !errors.Is(err, c.is) || peer.Kind(err) != c.kind {
+					t.Errorf("%v of kind %s, want %v of %s", err, peer.Kind(err), c.is, c.kind)
+				}
+				for _, other := range []error{peer.ErrMalformed, peer.ErrUnavailable, peer.ErrRefused} {
+					if other != c.is && errors.Is(err, other) {
+						t.Errorf("%v is %v", err, other)
+					}
+				}
+				if calls.Load() != c.calls || len(ids) != 1 {
+					t.Errorf("%d calls under %d ids, want %d under one", calls.Load(), len(ids), c.calls)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicDoesNotEndTheNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.handler.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) { panic("oh\nno") }
+		if _, err := a.ask("b"); peer.Kind(err) != peer.KindPanic {
+			t.Errorf("%v of kind %s", err, peer.Kind(err))
+		}
+		told := b.refused()
+		if len(told) != 1 || told[0].Kind != peer.KindPanic || !strings.Contains(told[0].Reason, "oh?no") {
+			t.Errorf("told %+v", told)
+		}
+		b.answersIdle()
+		if _, err := a.ask("b"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOneLineASecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{run: "other"}), w.node("b", who{})
+		for range 25 {
+			a.ask("b") //nolint:errcheck // it is refused
+			time.Sleep(100 * time.Millisecond)
+		}
+		told, skipped := b.refused(), uint64(0)
+		for _, r := range told {
+			skipped += r.Skipped
+		}
+		if n := b.server.Counts().Failures[peer.KindRun]; len(told) != 3 || skipped < 16 || n != 25 {
+			t.Errorf("%d told, %d skipped, %d counted: %+v", len(told), skipped, n, told)
+		}
+	})
+}
+
+func TestTriesWhileThePeerRestarts(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.answersIdle()
+		if _, err := a.ask("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.net.Reset("a", "b")
+		if _, err := a.ask("b"); err != nil {
+			t.Errorf("after a reset: %v", err)
+		}
+		delete(w.addrs, "b")
+		w.net.Reset("a", "b")
+		begin := time.Now()
+		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("without an address: %v", err)
+		}
+		within(t, "three tries", time.Since(begin), 150*time.Millisecond, 450*time.Millisecond)
+		w.addrs["b"] = "b:1"
+		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
+			t.Errorf("nobody listens: %v", err)
+		}
+	})
+}
+
+func TestNoCallLastsLongerThanItsTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.answersIdle()
+		call := func(low, high time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
+				t.Errorf("%v", err)
+			}
+			within(t, "the call", time.Since(begin), low, high)
+		}
+		w.net.Cut("a", "b")
+		call(9*time.Second, 10*time.Second)
+		w.net.Heal("a", "b")
+		if _, err := a.ask("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.net.Cut("a", "b")
+		call(9*time.Second, 10*time.Second)
+		// The connection was given up; a new one works as soon as the network does.
+		time.Sleep(30 * time.Second)
+		w.net.Heal("a", "b")
+		begin := time.Now()
+		if _, err := a.ask("b"); err != nil {
+			t.Error(err)
+		}
+		within(t, "the call after healing", time.Since(begin), 0, time.Second)
+		b.handler.OnIdle = func(ctx context.Context, _ string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		call(9*time.Second, 10*time.Second)
+	})
+}
+
+func TestForgetEndsCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		b.answersIdle()
+		entered := make(chan struct{})
+		b.handler.OnRenew = func(ctx context.Context, _ string, _ *wire.RenewRequest) (*wire.RenewResponse, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		failed := make(chan error)
+		go func() {
+			_, err := a.client.Renew(context.Background(), "b", &wire.RenewRequest{})
+			failed <- err
+		}()
+		<-entered
+		begin := time.Now()
+		a.client.Forget("b")
+		if err := <-failed; !errors.Is(err, peer.ErrUnavailable) || errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		within(t, "forgetting", time.Since(begin), 0, time.Millisecond)
+		if synctest.Wait(); w.net.Ends() != 0 {
+			t.Errorf("%d ends of connections are left", w.net.Ends())
+		}
+		if _, err := a.ask("b"); err != nil {
+			t.Errorf("dialled anew: %v", err)
+		}
+		a.client.Close()
+		if _, err := a.ask("b"); !errors.Is(err, peer.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestCallsOfOnePeerDoNotStopOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		few := who{cfg: func(c *peer.Config) { c.Calls, c.CallsPerPeer = 4, 3 }}
+		a, b, c := w.node("a", few), w.node("b", few), w.node("c", few)
+		release := make(chan struct{})
+		var now, most atomic.Int64
+		b.handler.OnRenew = func(context.Context, string, *wire.RenewRequest) (*wire.RenewResponse, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			<-release
+			now.Add(-1)
+			return &wire.RenewResponse{}, nil
+		}
+		b.answersIdle()
+		done := make(chan error, 10)
+		for range 10 {
+			go func() {
+				_, err := a.client.Renew(context.Background(), "b", &wire.RenewRequest{})
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		if _, err := c.ask("b"); err != nil {
+			t.Error(err)
+		}
+		close(release)
+		for range 10 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if most.Load() != 3 {
+			t.Errorf("%d calls of one peer at once, want 3", most.Load())
+		}
+	})
+}
+
+func TestCallToItselfNeedsNoNetwork(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := w.node("a", who{})
+		delete(w.addrs, "a")
+		req := &wire.DeliverRequest{Links: []*wire.Link{{Url: "http://a/"}}}
+		a.handler.OnDeliver = func(_ context.Context, from string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			if from != "a" || r == req || r.Header.Sender != "a" {
+				t.Errorf("from %s: %v", from, r)
+			}
+			r.Links[0].Url = "changed"
+			return &wire.DeliverResponse{}, nil
+		}
+		if _, err := a.client.Deliver(context.Background(), "a", req); err != nil || req.Links[0].Url != "http://a/" {
+			t.Errorf("%v, %v", err, req)
+		}
+	})
+}
+
+func TestWithoutASecretThereAreNoPeers(t *testing.T) {
+	c, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Idle(context.Background(), "b", &wire.IdleRequest{}); !errors.Is(err, peer.ErrNoSecret) {
+		t.Error(err)
+	}
+	if _, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "a"}); !errors.Is(err, peer.ErrNoSecret) {
+		t.Error(err)
+	}
+}
+
+func TestServerEndsWhileCallsHang(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, b := w.node("a", who{}), w.node("b", who{})
+		entered, left := make(chan struct{}), false
+		b.handler.OnIdle = func(ctx context.Context, _ string, _ *wire.IdleRequest) (*wire.IdleResponse, error) {
+			close(entered)
+			<-ctx.Done()
+			time.Sleep(500 * time.Millisecond) // it cleans up
+			left = true
+			return nil, ctx.Err()
+		}
+		failed := make(chan error, 1)
+		go func() { _, err := a.ask("b"); failed <- err }()
+		<-entered
+		begin := time.Now()
+		w.stop()
+		w.ended.Wait()
+		if within(t, "the end", time.Since(begin), time.Second, 3*time.Second); !left {
+			t.Error("the server ended before its handler")
+		}
+		if err := <-failed; !errors.Is(err, peer.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
