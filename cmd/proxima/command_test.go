@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"proxima/frontier"
 	"proxima/node"
+	"proxima/node/keeper"
 )
 
 func TestCommandLines(t *testing.T) {
@@ -119,6 +122,38 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	want.Scope.SeedScope, want.Node.Data, want.Node.Run, want.Output.WARC = "host", "d", "r", "w"
 	if d := cmp.Diff(want, cfg, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestPeersBringSeeds: a node that has peers may begin without a seed of its own, as the second of the README does.
+func TestPeersBringSeeds(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := node.Keygen(secret); err != nil {
+		t.Fatal(err)
+	}
+	cfg := configured(t, "-data", filepath.Join(t.TempDir(), "none"), "-secret", secret, "-join", "127.0.0.1:7945")
+	if seeds, err := readSeeds(cfg, nil, io.Discard); err != nil || len(seeds) != 0 {
+		t.Errorf("%v, %v", seeds, err)
+	}
+}
+
+// TestProgressSaysWhy: what most hosts wait for, in words.
+func TestProgressSaysWhy(t *testing.T) {
+	for want, hosts := range map[string]map[string]int{
+		"nothing is waiting":                               {"idle": 3},
+		"waiting for politeness":                           {"idle": 3, "gap": 2, "lease": 1},
+		"waiting for leave to crawl from the hosts' homes": {"fenced": 2},
+		"waiting for leases of servers":                    {"lease": 2, "batch": 1},
+		"waiting for a batch to be decided":                {"batch": 2},
+		"waiting for DNS":                                  {"resolving": 1},
+	} {
+		if got := why(node.Status{Frontier: frontier.Status{Hosts: hosts}}); got != want {
+			t.Errorf("%v: %q, want %q", hosts, got, want)
+		}
+	}
+	s := node.Status{Frontier: frontier.Status{Hosts: map[string]int{"lease": 1}}, Overlay: &node.OverlayStatus{Leases: keeper.Status{Blind: 64_400}}}
+	if got, want := why(s), "waiting for leases of servers: what others hold is known in 1m4s"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"proxima/cmd/proxima/testbed/emulate"
 )
 
 // Exit codes.
@@ -48,11 +50,20 @@ func commands() []command {
 	return []command{
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus},
+		{"keygen", "make the secret that the nodes of an overlay share", runKeygen},
 		{"config", "print the complete default configuration", runConfig},
+		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo},
+		{"testbed", "run a scenario on an emulated Internet, enter it, or list what there is", runTestbed},
+		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare},
+		{"simulate", "compare assigners in a world without a network", runSimulate},
 	}
 }
 
 func main() {
+	// The testbed starts this program again inside namespaces.
+	if handled, code := emulate.Child(os.Args[1:]); handled {
+		os.Exit(code)
+	}
 	// net/http writes of servers that misbehave to the standard logger; their downloads are logged with a reason anyway.
 	log.SetOutput(io.Discard)
 	// The first Ctrl-C stops in order, the second at once.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +58,15 @@ func overrides() []*override {
 				c.Fetch.AllowPrefixes = append(c.Fetch.AllowPrefixes, strings.Split(v, ",")...)
 				return nil
 			}},
+		{name: "secret", usage: "`file` of the cluster secret: the node has peers (peer.secret)", set: text(func(c *node.Config) *string { return &c.Peer.Secret })},
+		{name: "listen", usage: "`host:port` of the peer protocol (peer.listen)", set: text(func(c *node.Config) *string { return &c.Peer.Listen })},
+		{name: "gossip", usage: "`host:port` of the gossip (member.bind)", set: text(func(c *node.Config) *string { return &c.Member.Bind })},
+		{name: "join", usage: "gossip `addresses` of peers, comma-separated (member.join)",
+			set: func(c *node.Config, v string) error {
+				c.Member.Join = append(c.Member.Join, strings.Split(v, ",")...)
+				return nil
+			}},
+		{name: "nodes", usage: "end only after a `number` of nodes were there (idle.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Idle.ExpectedNodes = int(n) })},
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
 		{name: "max-pages", usage: "end after a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
 		{name: "warc", usage: "`directory` for WARC files (output.warc)", set: text(func(c *node.Config) *string { return &c.Output.WARC })},
@@ -73,6 +83,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "no progress line and no summary")
+	profile := flags.String("cpuprofile", "", "write a profile of the processor time to a `file` (for go tool pprof)")
 	list := overrides()
 	for _, o := range list {
 		flags.StringVar(&o.value, o.name, "", o.usage)
@@ -88,6 +99,17 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return exit{exitUsage, err}
 	}
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return exit{exitUsage, fmt.Errorf("-cpuprofile: %w", err)}
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return fmt.Errorf("start profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	n, err := node.New(cfg, seeds, node.Deps{Echo: echo(errs, *quiet)})
 	switch {
@@ -96,11 +118,12 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	case err != nil:
 		return err
 	}
-	return watch(ctx, n, out, errs, *quiet)
+	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
 }
 
-// watch runs a node with a progress line beside it, and prints the summary.
-func watch(ctx context.Context, n *node.Node, out, errs io.Writer, quiet bool) error {
+// watch runs a node with a progress line beside it, and prints the summary. With peers it is no failure that all fell to
+// them.
+func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, quiet bool) error {
 	var g errgroup.Group
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
@@ -125,7 +148,7 @@ func watch(ctx context.Context, n *node.Node, out, errs io.Writer, quiet bool) e
 		if !quiet {
 			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled it all")
 		}
-	case end.Requests == 0 && end.Frontier.Done == 0:
+	case !peers && end.Requests == 0 && end.Frontier.Done == 0:
 		return exit{exitNothing, errors.New("nothing was crawled: no seed was in scope and reachable (proxima node -h)")}
 	}
 	return nil
@@ -184,7 +207,7 @@ func readSeeds(cfg node.Config, args []string, errs io.Writer) ([]identity.URL, 
 		}
 		seeds = append(seeds, more...)
 	}
-	if len(seeds) == 0 {
+	if len(seeds) == 0 && cfg.Peer.Secret == "" { // peers may have some
 		if _, err := os.Stat(cfg.Node.Data); err != nil {
 			return nil, errors.New("no seeds: give URLs, or -seeds FILE (proxima node -h)")
 		}

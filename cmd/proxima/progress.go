@@ -87,6 +87,9 @@ func why(s node.Status) string {
 	}
 	most, kind := 0, ""
 	for k, n := range s.Frontier.Hosts {
+		if k == "idle" { // without URLs: they wait for nothing
+			continue
+		}
 		if n > most || n == most && k < kind {
 			most, kind = n, k
 		}
@@ -94,6 +97,7 @@ func why(s node.Status) string {
 	words := map[string]string{
 		"gap": "politeness", "backoff": "hosts that asked for rest or failed", "retry": "retries", "robots": "robots.txt",
 		"fetching": "answers", "resolving": "DNS", "unresolved": "DNS", "server busy": "one request a server", "reading": "the disk",
+		"fenced": "leave to crawl from the hosts' homes", "lease": "leases of servers", "batch": "a batch to be decided",
 	}
 	if w := words[kind]; w != "" {
 		kind = w
@@ -101,6 +105,9 @@ func why(s node.Status) string {
 	switch {
 	case kind == "":
 		return "nothing is waiting"
+	case kind == words["lease"] && s.Overlay != nil && s.Overlay.Leases.Blind > 0:
+		left := time.Duration(s.Overlay.Leases.Blind) * time.Millisecond
+		return fmt.Sprintf("waiting for %s: what others hold is known in %v", kind, left.Round(time.Second))
 	case s.Frontier.InFlight == 0 && s.Frontier.NextDue > 0:
 		return fmt.Sprintf("waiting for %s, next in %v", kind, s.Frontier.NextDue.Round(100*time.Millisecond))
 	}

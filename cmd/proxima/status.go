@@ -83,6 +83,33 @@ func showStatus(w io.Writer, s node.Status) {
 	}
 	table(w, "workbench", "hosts", rows)
 	table(w, "answer", "pages", s.Crawl.Rows)
+	if s.Overlay != nil {
+		showOverlay(w, s.Overlay)
+	}
+}
+
+func showOverlay(w io.Writer, o *node.OverlayStatus) {
+	fmt.Fprintf(w, "overlay: %d nodes alive, %d settled", o.Alive, o.Settled)
+	if !o.Majority {
+		fmt.Fprintf(w, "; decides nothing: %s", o.Reason)
+	}
+	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes\n",
+		o.Hosts.HandedOff, o.Hosts.Received, o.Hosts.Taken, o.Hosts.Obeyed, o.Outbox)
+	fmt.Fprintf(w, "leases: %d servers held, %d wanted, %d lent to others and this node\n", o.Leases.Held, o.Leases.Waiting, o.Leases.Lent)
+	fmt.Fprintf(w, "batches (%s): %d begun, %d estimates, now %s", o.Batch.Mode, o.Batch.Batches, o.Batch.Estimates, o.Batch.Phase)
+	if o.Batch.Why != "" {
+		fmt.Fprintf(w, ": %s", o.Batch.Why)
+	}
+	fmt.Fprintln(w)
+	if o.End != "" {
+		fmt.Fprintf(w, "the crawl goes on: %s\n", o.End)
+	}
+	fmt.Fprintf(w, "coordinate: %.1f ms, height %.1f ms, error %.0f %%\n", o.Vector, o.HeightMs, 100*o.Accuracy)
+	fmt.Fprintf(w, "  %-10s %-22s %-6s %10s %8s %8s\n", "peer", "address", "phase", "for", "rtt ms", "links")
+	for _, p := range o.Peers {
+		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %10v %8.1f %8d\n", p.ID, p.Addr, p.Phase,
+			time.Duration(p.ForS*float64(time.Second)).Round(time.Second), p.RTTMs, p.Links)
+	}
 }
 
 func showHost(w io.Writer, h frontier.HostStatus) {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"proxima/cmd/proxima/compare"
+)
+
+func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima compare", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, "Usage: proxima compare [FLAGS] DIR ...\n"+
+			"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n")
+		flags.PrintDefaults()
+	}
+	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
+	page := flags.String("html", "", "write a page with plots to this `file` as well")
+	temp := flags.String("temp", "", "`folder` for temporary files, a tenth of the logs; the system's where empty")
+	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
+	dirs, err := parseMixed(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(dirs) == 0 {
+		flags.Usage()
+		return exit{exitUsage, errors.New("compare needs a folder with logs")}
+	}
+	r, err := compare.Read(ctx, dirs, compare.Options{Temp: *temp, Seed: *seed})
+	if err != nil {
+		return err
+	}
+	// The figures first: where the page cannot be written, hours of reading are not lost.
+	write := r.Text
+	if *asJSON {
+		write = r.JSON
+	}
+	err = write(out)
+	if *page != "" {
+		err = errors.Join(err, writePage(*page, r))
+	}
+	return err
+}
+
+// writePage writes the report to a file.
+func writePage(path string, r *compare.Result) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return errors.Join(r.HTML(f), f.Close())
+}

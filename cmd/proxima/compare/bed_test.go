@@ -1,0 +1,160 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/node/journal"
+)
+
+var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// bed writes the folder of a run as nodes and the testbed would.
+type bed struct {
+	t     testing.TB
+	dir   string
+	world rundir.World
+	nodes []*bedNode
+}
+
+type bedNode struct {
+	*journal.Journal
+	name, id string
+	now      time.Time
+	logs     string
+}
+
+func newBed(t testing.TB, dir string, w rundir.World) *bed {
+	t.Helper()
+	w.Started = began
+	b := &bed{t: t, dir: dir, world: w}
+	for i, n := range w.Nodes {
+		b.nodes = append(b.nodes, b.open(n.Name, fmt.Sprintf("%032x", i+1), 1))
+	}
+	return b
+}
+
+func (b *bed) open(name, id string, boot uint64) *bedNode {
+	b.t.Helper()
+	n := &bedNode{name: name, id: id, now: began, logs: filepath.Join(b.dir, rundir.NodesFolder, name, rundir.LogsFolder)}
+	cfg := journal.Default()
+	cfg.Dir, cfg.Keep = n.logs, 0
+	j, err := journal.Open(cfg, journal.Meta{Run: "test", Node: id, Boot: boot}, journal.Deps{Now: func() time.Time { return n.now }})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	n.Journal = j
+	j.Events().Info(journal.EventStart, journal.KeyConfig, "")
+	return n
+}
+
+// fetch logs a download of a page that ended so many s after the start. Fields that are not set get those of a sound page.
+func (n *bedNode) fetch(endS float64, f journal.Fetch) {
+	n.now = began.Add(time.Duration(endS * float64(time.Second)))
+	if f.Kind == "" {
+		f.Kind = journal.KindPage
+	}
+	if f.Status == 0 && f.Error == "" {
+		f.Status = 200
+	}
+	if f.Type == "" {
+		f.Type = "text/html; charset=utf-8"
+	}
+	f.Fresh, f.Attempt = true, max(1, f.Attempt)
+	n.Fetch(&f)
+}
+
+func (n *bedNode) decide(atS float64, a journal.Assign) {
+	n.now = began.Add(time.Duration(atS * float64(time.Second)))
+	a.Decided = true
+	n.Assign(a)
+}
+
+func (n *bedNode) queue(atS float64, q journal.Queue) {
+	n.now = began.Add(time.Duration(atS * float64(time.Second)))
+	n.Queue(q)
+}
+
+// stop ends a node in order.
+func (n *bedNode) stop() {
+	n.Events().Info(journal.EventStop, journal.KeyReason, "idle")
+}
+
+// write closes the logs and writes what the testbed leaves.
+func (b *bed) write() string {
+	b.t.Helper()
+	for _, n := range b.nodes {
+		if err := n.Close(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := rundir.WriteWorld(b.dir, b.world); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := rundir.WriteTestbed(b.dir, rundir.Testbed{Emulation: "tun", Trusted: true, DelayErrorP50Ms: .1,
+		DelayErrorP99Ms: .4}); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.dir
+}
+
+func read(t testing.TB, dirs ...string) *Result {
+	t.Helper()
+	r, err := Read(context.Background(), dirs, Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Result) of(t testing.TB, name string) Assigner {
+	t.Helper()
+	for _, a := range r.Assigners {
+		if a.Name == name {
+			return a
+		}
+	}
+	t.Fatalf("no assigner %s", name)
+	return Assigner{}
+}
+
+// near fails unless a figure is there and right within a thousandth.
+func near(t testing.TB, what string, got *float64, want float64) {
+	t.Helper()
+	if got == nil {
+		t.Errorf("%s: nothing, want %v", what, want)
+	} else if !(math.Abs(*got-want) <= 1e-3*math.Max(1, math.Abs(want))) {
+		t.Errorf("%s: %v, want %v", what, *got, want)
+	}
+}
+
+// twoNodes is a world of two nodes and two servers without any bandwidth: a page takes two round trips and the thought.
+func twoNodes() rundir.World {
+	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 1, byte(i)}) }
+	return rundir.World{Scenario: "two", Seed: 7, Assigners: []string{"nearest", "random"},
+		Nodes: []rundir.Node{{Name: "berlin", City: "Berlin"}, {Name: "tokyo", City: "Tokyo"}},
+		Servers: []rundir.Server{{Addr: addr(1), Hosts: []string{"a.test"}, City: "Paris", ThinkMs: 20},
+			{Addr: addr(2), Hosts: []string{"b.test"}, City: "Seoul", ThinkMs: 20}},
+		RTTMs:     [][]float64{{10, 200}, {240, 40}},
+		NodeRTTMs: [][]float64{{0, 220}, {220, 0}},
+	}
+}
+
+// truncate cuts the end of a file off.
+func truncate(t testing.TB, path string, bytes int64) {
+	t.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, st.Size()-bytes); err != nil {
+		t.Fatal(err)
+	}
+}

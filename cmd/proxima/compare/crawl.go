@@ -1,0 +1,201 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"proxima/node/journal"
+)
+
+// crawlCounts is what one run did as a whole.
+type crawlCounts struct {
+	statuses    map[int]int64 // pages by HTTP status, 0 for none
+	dnsErrors   int64
+	attempted   int64 // URLs
+	downloaded  int64 // URLs answered with a status below 400
+	repeats     int64 // further downloads of these
+	html        int64 // URLs that were pages
+	waiting     int64 // URLs whose last try may be repeated
+	assigned    int64 // hosts, for the first time
+	reassigned  int64 // hosts, after that
+	unbalanced  int64 // lines of queue logs whose books do not balance
+	unbalancedN string
+}
+
+func (k *crawlCounts) row(f *journal.Fetch) {
+	if k.statuses == nil {
+		k.statuses = map[int]int64{}
+	}
+	k.statuses[f.Status]++
+}
+
+// page takes in all downloads of one URL in this run. Pages downloaded by several nodes for a comparison are one download; rounds of
+// mode persistent repeat pages on purpose and do not count.
+func (k *crawlCounts) page(g []record) {
+	tried, again, done, html := false, true, int64(0), false
+	compared := uint64(0)
+	for _, d := range g {
+		if d.flags&(flagCut|flagRound) != 0 {
+			continue
+		}
+		tried = true
+		again = again && d.flags&flagAgain != 0
+		html = html || d.flags&flagHTML != 0
+		if d.flags&flagOK == 0 {
+			continue
+		}
+		if d.flags&flagCompared != 0 {
+			if compared == d.batch {
+				continue
+			}
+			compared = d.batch
+		}
+		done++
+	}
+	if !tried {
+		return
+	}
+	k.attempted++
+	if again {
+		k.waiting++
+	}
+	if html {
+		k.html++
+	}
+	if done > 0 {
+		k.downloaded++
+		k.repeats += done - 1
+	}
+}
+
+// queue takes in a line of the queue log.
+func (r *run) queue(n int, q *journal.Queue) {
+	if q.Accepted+q.AtStart+q.Arrived != q.Done+q.Failed+q.Dropped+q.Left+q.Pending {
+		r.crawl.unbalanced++
+		r.crawl.unbalancedN = r.nodes[n].name
+	}
+	kept := *q
+	kept.Drops, kept.Waits = maps.Clone(q.Drops), nil
+	r.nodes[n].life(q.Boot).queue = kept
+}
+
+// used takes in a line of the load log.
+func (r *run) used(n int, l *journal.Load) {
+	life := r.nodes[n].life(l.Boot)
+	life.rss = max(life.rss, l.RSSBytes)
+	life.load = *l
+	r.nodes[n].load.at(r.seconds(l.Time)).add(l.Load1)
+}
+
+// event takes in a line of the node log.
+func (r *run) event(n int, e *journal.Event) {
+	if r.world == nil && (r.started.IsZero() || e.Time.Before(r.started)) {
+		r.started = e.Time // with the first of the nodes, whichever is read first
+	}
+	switch e.Event {
+	case journal.EventStart:
+		r.nodes[n].life(e.Boot)
+	case journal.EventStop:
+		r.nodes[n].life(e.Boot).stopped = true
+	case journal.EventDNS:
+		r.crawl.dnsErrors++
+	}
+}
+
+// crawlFigures are the figures of a run's crawl.
+type crawlFigures struct {
+	attempted, assigned    int64 // URLs; assigned is attempted and what waits still
+	found, listed          int64 // pages, against the generator's list
+	repeats, downloaded    int64
+	answers                int64
+	messages, bytes, links int64
+	reassigned             int64
+	lost                   int64
+	withheld               string // why coverage and losses are not known
+	unsure                 string // why losses are not known, although coverage is
+}
+
+// figures adds a run up. Gaps are why the logs cannot be trusted, "" if they can.
+func (r *run) figures(gaps string) crawlFigures {
+	k := &r.crawl
+	f := crawlFigures{attempted: k.attempted, found: k.html, repeats: k.repeats, downloaded: k.downloaded, reassigned: k.reassigned,
+		withheld: gaps}
+	for status, n := range k.statuses {
+		if status > 0 {
+			f.answers += n
+		}
+	}
+	var in, out, dropped int64
+	var killed []string
+	pending := r.pending()
+	for _, n := range r.nodes {
+		boots := slices.Sorted(maps.Keys(n.lives))
+		for i, b := range boots {
+			l := n.lives[b]
+			f.messages += l.load.MessagesSent
+			f.bytes += l.load.BytesSent
+			f.links += l.load.LinksSent
+			in += l.queue.Accepted
+			out += l.queue.Done + l.queue.Failed + l.queue.Dropped
+			dropped += l.queue.Dropped
+			if i == 0 {
+				in += l.queue.AtStart
+			}
+			if i == len(boots)-1 {
+				out += l.queue.Pending
+			}
+			if !l.stopped && !slices.Contains(killed, n.name) {
+				killed = append(killed, n.name)
+			}
+		}
+	}
+	f.assigned = k.attempted + max(0, pending-k.waiting)
+	if r.world != nil {
+		f.listed = int64(r.world.Pages)
+	}
+	switch {
+	case gaps != "":
+	case k.unbalanced > 0:
+		f.withheld = fmt.Sprintf("the books of %s do not balance in %d lines", k.unbalancedN, k.unbalanced)
+	case f.listed > 0 && pending == 0:
+		// What was never answered was not lost, it failed; what was dropped has a reason in the log.
+		f.lost = max(0, f.listed-f.found-k.waiting-dropped)
+		f.assigned += f.lost
+	case len(killed) > 0:
+		f.unsure = fmt.Sprintf("%s ended without a last line: what it had accepted since the line before is not known", strings.Join(killed,
+			", "))
+	case in > out:
+		// A URL that two owners accepted is finished once.
+		f.unsure = fmt.Sprintf("at most %d: accepted and not accounted for, those among them that two owners knew", in-out)
+	}
+	return f
+}
+
+// Status is how many pages were answered so.
+type Status struct {
+	Label string
+	Count int64
+}
+
+// statuses are the rows of the status table: failures first, then each HTTP status.
+func statuses(runs []*run) []Status {
+	var dns int64
+	sum := map[int]int64{}
+	for _, r := range runs {
+		dns += r.crawl.dnsErrors
+		for s, n := range r.crawl.statuses {
+			sum[s] += n
+		}
+	}
+	rows := []Status{{"communication failure", sum[0]}, {"DNS error", dns}}
+	for _, s := range slices.Sorted(maps.Keys(sum)) {
+		if s > 0 {
+			rows = append(rows, Status{strings.TrimSpace(strconv.Itoa(s) + " " + http.StatusText(s)), sum[s]})
+		}
+	}
+	return rows
+}

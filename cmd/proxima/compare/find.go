@@ -1,0 +1,221 @@
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/node/journal"
+)
+
+// maxDepth is how far below a folder runs are looked for.
+const maxDepth = 3
+
+// source is a run as it lies on the disk.
+type source struct {
+	dir     string
+	world   *rundir.World   // nil for logs of real machines
+	testbed *rundir.Testbed // nil if there is none
+	logs    []nodeLogs
+}
+
+// nodeLogs is a folder with the logs of a node.
+type nodeLogs struct{ name, dir string }
+
+// findAll lists the runs in all folders, each once however often it was named.
+func findAll(dirs []string) ([]source, error) {
+	var all []source
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		found, err := find(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			place, err := filepath.EvalSymlinks(s.dir)
+			if err == nil {
+				place, err = filepath.Abs(place)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("find logs: %w", err)
+			}
+			if !seen[place] {
+				seen[place] = true
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("find logs: no folder was given")
+	}
+	return all, nil
+}
+
+// find lists the runs in a folder: itself, those below it, or else all logs below it as one run.
+func find(dir string) ([]source, error) {
+	if st, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("find logs: %w", err)
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("find logs: %s is no folder", dir)
+	}
+	runs, err := runsIn(dir, maxDepth)
+	if err != nil || len(runs) > 0 {
+		return runs, err
+	}
+	s := source{dir: dir}
+	if s.logs, err = logsBelow(dir); err != nil {
+		return nil, err
+	}
+	if len(s.logs) == 0 {
+		return nil, fmt.Errorf("find logs: there are no logs of nodes (%s%s) in %s", journal.LogFetch, suffix, dir)
+	}
+	return []source{s}, nil
+}
+
+func runsIn(dir string, depth int) ([]source, error) {
+	if _, err := os.Stat(filepath.Join(dir, rundir.WorldFile)); err == nil {
+		s, err := openRun(dir)
+		return []source{s}, err
+	}
+	if depth == 0 {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find logs: %w", err)
+	}
+	var all []source
+	for _, e := range entries {
+		if e.IsDir() {
+			runs, err := runsIn(filepath.Join(dir, e.Name()), depth-1)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, runs...)
+		}
+	}
+	return all, nil
+}
+
+func openRun(dir string) (source, error) {
+	s := source{dir: dir}
+	w, err := rundir.ReadWorld(dir)
+	if err != nil {
+		return s, err
+	}
+	if len(w.RTTMs) != len(w.Nodes) {
+		return s, fmt.Errorf("read %s in %s: %d rows of round trips for %d nodes", rundir.WorldFile, dir, len(w.RTTMs), len(w.Nodes))
+	}
+	for i, row := range w.RTTMs {
+		if len(row) != len(w.Servers) {
+			return s, fmt.Errorf("read %s in %s: node %d has %d round trips for %d servers", rundir.WorldFile, dir, i, len(row), len(w.Servers))
+		}
+	}
+	s.world = &w
+	t, err := rundir.ReadTestbed(dir)
+	if err == nil {
+		s.testbed = &t
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	if s.logs, err = logsBelow(filepath.Join(dir, rundir.NodesFolder)); err != nil {
+		return s, err
+	}
+	if len(s.logs) == 0 {
+		return s, fmt.Errorf("find logs: there are none of any node in %s", filepath.Join(dir, rundir.NodesFolder))
+	}
+	return s, nil
+}
+
+const suffix = ".jsonl"
+
+var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|member)(?:-(\d{6,9}))?\.jsonl(\.gz)?$`)
+
+// logsBelow lists the folders that hold logs. A node is named after its folder, without "logs" and "data".
+func logsBelow(top string) ([]nodeLogs, error) {
+	var list []nodeLogs
+	// With a separator at its end, a link to a folder is that folder.
+	err := filepath.WalkDir(top+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !logForm.MatchString(d.Name()) {
+			return err
+		}
+		dir := filepath.Dir(path)
+		if n := len(list); n > 0 && list[n-1].dir == dir {
+			return nil
+		}
+		list = append(list, nodeLogs{nameOf(top, dir), dir})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find logs: %w", err)
+	}
+	return list, nil
+}
+
+func nameOf(top, dir string) string {
+	rel, err := filepath.Rel(top, dir)
+	if err != nil || rel == "." {
+		return filepath.Base(top)
+	}
+	parts := slices.DeleteFunc(strings.Split(rel, string(filepath.Separator)), func(p string) bool {
+		return p == rundir.LogsFolder || p == "data"
+	})
+	if len(parts) == 0 {
+		return filepath.Base(top)
+	}
+	return strings.Join(parts, "/")
+}
+
+// logFile is one file of a log.
+type logFile struct {
+	path   string
+	number int // of a rotated file; the current one comes last
+	packed bool
+	size   int64
+}
+
+// files lists the files of a log in the order in which they were written.
+func files(dir, log string) ([]logFile, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list logs: %w", err)
+	}
+	const current = 1 << 30
+	var list []logFile
+	for _, e := range entries {
+		m := logForm.FindStringSubmatch(e.Name())
+		if m == nil || m[1] != log || e.IsDir() {
+			continue
+		}
+		f := logFile{path: filepath.Join(dir, e.Name()), number: current, packed: m[3] != ""}
+		if m[2] != "" {
+			if f.number, err = strconv.Atoi(m[2]); err != nil {
+				return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
+			}
+		}
+		if info, err := e.Info(); err == nil {
+			f.size = info.Size()
+		}
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b logFile) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(btoi(a.packed), btoi(b.packed)))
+	})
+	// Where a file is there packed and unpacked, it is the same.
+	return slices.CompactFunc(list, func(a, b logFile) bool { return a.number == b.number }), nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

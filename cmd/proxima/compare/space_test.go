@@ -1,0 +1,156 @@
+package compare
+
+import (
+	"testing"
+	"time"
+
+	"proxima/cmd/proxima/compare/report"
+	"proxima/cmd/proxima/rundir"
+	"proxima/node/journal"
+)
+
+// TestSpaceByHand: two nodes on a line, 220 ms apart in truth, and a server whose place moves when tokyo's bandwidth is cut.
+func TestSpaceByHand(t *testing.T) {
+	w := twoNodes()
+	server := w.Servers[1].Addr
+	w.Events = []rundir.Event{{AtS: 30, Kind: rundir.EventBandwidth, Node: "tokyo", Factor: .2}, {AtS: 40, Kind: rundir.EventSlow,
+		Server: server, AddMs: 5000}}
+	b := newBed(t, t.TempDir(), w)
+	at := func(n *bedNode, s float64) { n.now = began.Add(time.Duration(s * float64(time.Second))) }
+	coord := func(n *bedNode, s, x, height float64) {
+		at(n, s)
+		n.Coord(journal.Coord{Peer: "p", RTTMs: 1, Vector: []float64{x, 0, 0, 0}, HeightMs: height, Accuracy: .5})
+	}
+	berlin, tokyo := b.nodes[0], b.nodes[1]
+	coord(berlin, 1, 0, 5)
+	coord(tokyo, 1, 100, 5) // 110 ms: half of the truth
+	coord(berlin, 9, 0, 10)
+	coord(tokyo, 9, 200, 10) // 220 ms
+	at(tokyo, 10)
+	tokyo.Coord(journal.Coord{Peer: "p", Vector: []float64{9e9}, Accuracy: .1})                                  // no place
+	tokyo.Coord(journal.Coord{Peer: "p", Vector: []float64{7, 7, 7, 7}, Accuracy: .1, Refused: "the peer lies"}) // refused
+	for s, x := range map[float64]float64{20: 220, 50: 260} {
+		at(berlin, s)
+		berlin.Proxy(journal.Proxy{Server: server.String(), Vector: []float64{x, 0, 0, 0}, HeightMs: 2, Accuracy: s / 100})
+	}
+	berlin.decide(21, journal.Assign{Batch: "b", Label: "nearest", Host: "b.test", Server: server.String(), Owner: tokyo.id})
+	berlin.decide(51, journal.Assign{Batch: "c", Label: "nearest", Host: "b.test", Server: server.String(), Owner: berlin.id})
+	for i := range 4 {
+		tokyo.fetch(22+5*float64(i), journal.Fetch{URL: string(rune('a' + i)), Server: server.String(), TotalMs: 100,
+			Bytes:  int64(1000 * (i + 1)),
+			Origin: journal.OriginAssigned, Label: "nearest", Batch: "b"})
+	}
+	r := read(t, b.write())
+	first, last := r.Accuracy[0], r.Accuracy[len(r.Accuracy)-1]
+	near(t, "error at first", &first.P50, .5)
+	near(t, "error at last", &last.P50, 0)
+	d := r.data()
+	var node, slow *report.Affected
+	for i := range d.Affected {
+		switch a := &d.Affected[i]; a.Name {
+		case "tokyo":
+			node = a
+		case server.String():
+			slow = a
+		}
+	}
+	if node == nil || slow == nil {
+		t.Fatalf("affected: %+v", d.Affected)
+	}
+	points := func(what string, list []report.Series, want ...report.Point) {
+		t.Helper()
+		if len(list) == 0 {
+			t.Errorf("%s: nothing", what)
+			return
+		}
+		if len(list[0].Points) != len(want) {
+			t.Errorf("%s: %v, want %v", what, list[0].Points, want)
+			return
+		}
+		for i, p := range list[0].Points {
+			near(t, what, &p.X, want[i].X)
+			near(t, what, &p.Y, want[i].Y)
+		}
+	}
+	points("distance to tokyo", node.Distance, report.Point{X: 20.5, Y: 20 + 12}, report.Point{X: 50.5, Y: 60 + 12})
+	points("error of the servers' places", node.Error, report.Point{X: 20.5, Y: .2}, report.Point{X: 50.5, Y: .5})
+	points("distance from berlin", slow.Distance, report.Point{X: 20.5, Y: 220 + 12}, report.Point{X: 50.5, Y: 260 + 12})
+	if len(slow.Distance) != 2 || slow.Distance[0].Label != "berlin" || slow.Distance[1].Label != "tokyo" {
+		t.Errorf("distances of the server: %+v", slow.Distance)
+	}
+	// One decision for tokyo at 21 s: 6 a minute in a cell of 10 s.
+	if n := len(node.Rate); n == 0 || node.Rate[0].Points[2] != (report.Point{X: 25, Y: 6}) {
+		t.Errorf("rate: %+v", node.Rate)
+	}
+	if p := node.URLs[0].Points; p[len(p)-1].Y != 4 {
+		t.Errorf("URLs: %+v", node.URLs)
+	}
+	if p := slow.Spacing[0].Points; p[2].Y != 5 || p[3].Y != 5 {
+		t.Errorf("spacing: %+v", slow.Spacing)
+	}
+	// Speeds are 10, 20, 30, 40 kB/s; each point is the median of all so far.
+	points("speed", d.Speed, report.Point{X: 22.5, Y: 10}, report.Point{X: 27.5, Y: 15}, report.Point{X: 32.5, Y: 20}, report.Point{X: 37.5,
+		Y: 25})
+	if m := d.Map; len(m.Nodes) != 2 || len(m.Servers) != 1 || m.Servers[0].Vector[0] != 260 || m.Servers[0].City != "Seoul" ||
+		len(m.Servers[0].Owners) != 1 || m.Servers[0].Owners[0] != (report.Owner{Assigner: "nearest", Node: "berlin"}) {
+		t.Errorf("map: %+v", m)
+	}
+}
+
+// TestTimelinesOfAComparison: what the owner downloads beyond the comparison is no assigner's, and every request to a server counts
+// for the time between them.
+func TestTimelinesOfAComparison(t *testing.T) {
+	w := twoNodes()
+	server := w.Servers[0].Addr
+	w.Events = []rundir.Event{{AtS: 5, Kind: rundir.EventSlow, Server: server, AddMs: 50}}
+	b := newBed(t, t.TempDir(), w)
+	berlin := b.nodes[0]
+	for _, label := range w.Assigners {
+		berlin.decide(1, journal.Assign{Batch: batchOne, Label: label, Host: "a.test", Server: server.String(), Owner: berlin.id})
+	}
+	for i, f := range []journal.Fetch{
+		{Kind: journal.KindRobots, Status: 404, Origin: journal.OriginDiscovered},
+		{Origin: journal.OriginEstimate, Label: "nearest", Batch: batchOne},
+		{Origin: journal.OriginAssigned, Label: "nearest,random", Batch: batchOne},
+		{Origin: journal.OriginAssigned, Label: "nearest"},
+		{Error: "timeout", Origin: journal.OriginDiscovered},
+	} {
+		f.URL, f.Server, f.TotalMs = "http://a.test/"+string(rune('a'+i)), server.String(), 40
+		berlin.fetch(10+float64(i), f)
+	}
+	d := read(t, b.write()).data()
+	if len(d.Progress) != 2 || len(d.Affected) != 1 || len(d.Affected[0].Spacing) != 1 {
+		t.Fatalf("progress %+v, affected %+v", d.Progress, d.Affected)
+	}
+	for i, s := range [][]report.Series{d.Progress, d.Affected[0].URLs} {
+		for _, of := range s {
+			if last := of.Points[len(of.Points)-1]; last.Y != 1 {
+				t.Errorf("plot %d: %v URLs of %s, want that of the comparison", i, last.Y, of.Label)
+			}
+		}
+	}
+	if p := d.Affected[0].Spacing[0].Points; p[len(p)-1].Y != 2 {
+		t.Errorf("five requests in ten seconds: %+v", p)
+	}
+}
+
+func TestEventsInWords(t *testing.T) {
+	server := twoNodes().Servers[0].Addr
+	got := pageEvents(&rundir.World{Events: []rundir.Event{
+		{AtS: 1, Kind: rundir.EventCPU, Node: "n"}, {AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
+		{AtS: 3, Kind: rundir.EventKill, Node: "m"}, {AtS: 4, Kind: rundir.EventPartition, Nodes: []string{"n", "m"}},
+		{AtS: 5, Kind: rundir.EventCPU, Node: "n"}, {AtS: 6, Kind: rundir.EventSlow, Server: server},
+		{AtS: 7, Kind: rundir.EventRestart, Node: "m"}, {AtS: 8, Kind: rundir.EventHeal},
+	}})
+	want := []report.Event{{AtS: 1, UntilS: 5, Label: "CPU burnt", Target: "n"}, {AtS: 2, UntilS: 6, Label: "+5 s", Target: server.String()},
+		{AtS: 3, UntilS: 7, Label: "kill -9", Target: "m"}, {AtS: 4, UntilS: 8, Label: "partition", Target: "n, m"},
+		{AtS: 7, UntilS: 7, Label: "restart", Target: "m"}, {AtS: 8, UntilS: 8, Label: "heal"}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%+v, want %+v", got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"proxima/cmd/proxima/compare"
+)
+
+func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima demo", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and compares all "+
+			"assigners. Two minutes.\n")
+		flags.PrintDefaults()
+	}
+	var f testbedFlags
+	f.set(flags)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return exit{exitUsage, fmt.Errorf("demo takes no arguments, got %q", flags.Arg(0))}
+	}
+	if err := runScenario(ctx, "demo", &f, out); err != nil {
+		return err
+	}
+	r, err := compare.Read(ctx, []string{f.dir}, compare.Options{})
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	fmt.Fprintln(out)
+	if err := r.Text(out); err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	report := filepath.Join(f.dir, "report.html")
+	if err := writePage(report, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.dir, report)
+	return nil
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"proxima/node"
+)
+
+func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima keygen", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, "Usage: proxima keygen FILE\nWrites a new cluster secret, which must be copied to every node of the overlay (peer.secret).\n")
+	}
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		flags.Usage()
+		return exit{exitUsage, fmt.Errorf("keygen takes the name of one file")}
+	}
+	if err := node.Keygen(flags.Arg(0)); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "wrote", flags.Arg(0)+"; copy it to every node, and to nobody else")
+	return nil
+}

@@ -1,0 +1,189 @@
+// Package rundir owns the form of the folder that a run of the testbed leaves behind: which files there are, and what
+// stands in those that no node wrote. The testbed writes it, compare reads it.
+//
+//	DIR/scenario.toml            the effective scenario
+//	DIR/world.json               World: who was where, and what happened when
+//	DIR/testbed.json             Testbed: how faithful the emulation was
+//	DIR/nodes/NAME/logs/*.jsonl  the logs of each node
+//
+// With -separate, DIR holds one such folder for each assigner, named after it. A folder of logs collected from real
+// machines has the logs alone: HOST/logs/*.jsonl or *.jsonl.gz at any depth.
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Version of world.json and testbed.json.
+const Version = 1
+
+// Names of the files in the folder.
+const (
+	ScenarioFile = "scenario.toml"
+	WorldFile    = "world.json"
+	TestbedFile  = "testbed.json"
+	NodesFolder  = "nodes"
+	LogsFolder   = "logs"
+)
+
+// World is the truth of a run.
+type World struct {
+	V        int       `json:"v"`
+	Scenario string    `json:"scenario"`
+	Seed     uint64    `json:"seed"`
+	Started  time.Time `json:"started"`
+	// Assigners that decided, the first of which owned the hosts.
+	Assigners []string `json:"assigners"`
+	Nodes     []Node   `json:"nodes"`
+	Servers   []Server `json:"servers"`
+	// RTTMs is the round trip between node i and server k in ms, as configured: matrix and access delays of both.
+	RTTMs [][]float64 `json:"rtt_ms"`
+	// NodeRTTMs is that between two nodes.
+	NodeRTTMs [][]float64 `json:"node_rtt_ms"`
+	// Events in the order of their times.
+	Events []Event `json:"events"`
+	// Pages is how many pages of HTML the sites have in all, reachable from the seeds; 0 where unknown.
+	Pages int `json:"pages"`
+}
+
+// Node is one node of the run.
+type Node struct {
+	Name    string     `json:"name"` // as in NodesFolder
+	Addr    netip.Addr `json:"addr"`
+	City    string     `json:"city"`
+	Country string     `json:"country"`
+	Lat     float64    `json:"lat"`
+	Lon     float64    `json:"lon"`
+	// Up and Down are its bandwidth in bytes a millisecond (kB/s).
+	Up   float64 `json:"up_bytes_per_ms"`
+	Down float64 `json:"down_bytes_per_ms"`
+	// LoadMs is what the node itself is configured to add to a download, in ms; 0 for none.
+	LoadMs float64 `json:"load_ms"`
+}
+
+// Server is one web server address with its hosts.
+type Server struct {
+	Addr    netip.Addr `json:"addr"`
+	Hosts   []string   `json:"hosts"`
+	City    string     `json:"city"`
+	Country string     `json:"country"`
+	Lat     float64    `json:"lat"`
+	Lon     float64    `json:"lon"`
+	// Stated says where the location database places it: "right", "wrong" or "missing".
+	Stated string `json:"stated"`
+	// Up is its bandwidth in bytes a millisecond; 0 is unlimited.
+	Up float64 `json:"up_bytes_per_ms"`
+	// ThinkMs is the median time from the request to the first byte of the answer, without the round trip.
+	ThinkMs float64 `json:"think_ms"`
+	// Software is "pages" (the built-in server) or "nginx".
+	Software string `json:"software"`
+}
+
+// The kinds of Event.
+const (
+	EventBandwidth = "bandwidth" // the bandwidth of Node is Factor times the configured
+	EventCPU       = "cpu"       // Node's processor is burnt: it adds AddMs to each download while it lasts
+	EventSlow      = "slow"      // Server thinks AddMs longer
+	EventKill      = "kill"      // Node was killed with SIGKILL
+	EventRestart   = "restart"   // Node was started again
+	EventPartition = "partition" // Nodes cannot reach the others
+	EventHeal      = "heal"      // all can reach all again
+)
+
+// Event is something that happened. A state set by an event lasts until the next event of its kind about the same node or
+// server; factor 1 or 0 ms restores.
+type Event struct {
+	AtS    float64    `json:"at_s"` // seconds after World.Started, as it really happened
+	Kind   string     `json:"kind"`
+	Node   string     `json:"node,omitempty"`
+	Nodes  []string   `json:"nodes,omitempty"`
+	Server netip.Addr `json:"server,omitzero"`
+	Factor float64    `json:"factor,omitempty"`
+	AddMs  float64    `json:"add_ms,omitempty"`
+}
+
+// Testbed says how faithful the emulation was.
+type Testbed struct {
+	V int `json:"v"`
+	// Emulation is "tun", "veth" or "portable".
+	Emulation string `json:"emulation"`
+	// Trusted is whether the run may be believed; Why says why not.
+	Trusted bool     `json:"trusted"`
+	Why     []string `json:"why,omitempty"`
+	// Delay errors are how much later than planned packets left the router, in ms.
+	DelayErrorP50Ms float64 `json:"delay_error_p50_ms"`
+	DelayErrorP99Ms float64 `json:"delay_error_p99_ms"`
+	Packets         int64   `json:"packets"`
+	DroppedPlanned  int64   `json:"dropped_planned"`   // by configured loss, full emulated queues and partitions
+	DroppedForOwn   int64   `json:"dropped_unplanned"` // for the testbed's own reasons
+	// CPUBusy is the share of the machine's processors in use; WaitP99Ms how long nodes waited for a core.
+	CPUBusy   float64 `json:"cpu_busy"`
+	WaitP99Ms float64 `json:"cpu_wait_p99_ms"`
+	Cores     int     `json:"cores"`
+	// Calibration compares downloads by an ordinary HTTP client with the model, ratio measured / model; 0 if not made.
+	CalibrationP50 float64 `json:"calibration_p50"`
+	CalibrationP10 float64 `json:"calibration_p10"`
+	CalibrationP90 float64 `json:"calibration_p90"`
+	Calibrations   int     `json:"calibrations"`
+	// Congestion is the kernel's congestion control.
+	Congestion string  `json:"congestion"`
+	Seconds    float64 `json:"seconds"`
+}
+
+// WriteWorld and WriteTestbed write their files below dir.
+func WriteWorld(dir string, w World) error { w.V = Version; return write(dir, WorldFile, w) }
+
+// WriteTestbed writes testbed.json.
+func WriteTestbed(dir string, t Testbed) error { t.V = Version; return write(dir, TestbedFile, t) }
+
+// ReadWorld reads world.json; an error that is fs.ErrNotExist where the run was not one of the testbed.
+func ReadWorld(dir string) (World, error) {
+	var w World
+	err := read(dir, WorldFile, &w)
+	if err == nil && w.V != Version {
+		err = fmt.Errorf("read %s: version %d, not %d", WorldFile, w.V, Version)
+	}
+	return w, err
+}
+
+// ReadTestbed reads testbed.json.
+func ReadTestbed(dir string) (Testbed, error) {
+	var t Testbed
+	err := read(dir, TestbedFile, &t)
+	if err == nil && t.V != Version {
+		err = fmt.Errorf("read %s: version %d, not %d", TestbedFile, t.V, Version)
+	}
+	return t, err
+}
+
+func write(dir, name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func read(dir, name string, v any) error {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Join(dir, name), err)
+	}
+	return nil
+}

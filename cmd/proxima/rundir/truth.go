@@ -1,0 +1,102 @@
+package rundir
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// initialWindow is what a fresh connection may send before the first acknowledgement: ten segments (RFC 6928).
+const initialWindow = 10 * segment
+
+// A segment carries so many bytes of the page, and is a packet of so many: the difference are headers of IP and TCP.
+const segment, packet = 1_448.0, 1_500.0
+
+// TransferMs is how long a fresh connection takes over a path of that round trip from the first byte of the answer to the last, in
+// ms, without loss: slow start from the initial window, doubling each round trip, until the bandwidth carries what remains.
+// bytesPerMs 0 is unlimited.
+func TransferMs(rttMs, bytesPerMs float64, bytes int64) float64 {
+	left, window, t, perByte := float64(bytes), initialWindow, 0.0, 0.0
+	if bytesPerMs > 0 {
+		perByte = packet / segment / bytesPerMs
+	}
+	round := rttMs + segment*perByte // the first segment is acknowledged when its last byte is there
+	for left > window && window*perByte < round {
+		left -= window
+		window *= 2
+		t += round
+	}
+	// From here on the pipe is full, or the rest is under way: the bandwidth decides.
+	return t + left*perByte
+}
+
+// DownloadMs is the time that an unloaded node is expected to need for a page on a fresh connection, in ms: connecting, asking, the
+// server's thought, slow start.
+func DownloadMs(rttMs, bytesPerMs, thinkMs, loadMs float64, bytes int64) float64 {
+	return 2*rttMs + thinkMs + loadMs + TransferMs(rttMs, bytesPerMs, bytes)
+}
+
+// Truth computes expected download times from a World, piecewise between its events.
+type Truth struct {
+	w World
+}
+
+// NewTruth keeps w.
+func NewTruth(w World) *Truth {
+	w.Events = slices.Clone(w.Events)
+	slices.SortStableFunc(w.Events, func(a, b Event) int { return cmp.Compare(a.AtS, b.AtS) })
+	return &Truth{w}
+}
+
+// DownloadMs is the expected time of a page of that many bytes at node i from server k (indices of World), at a time.
+func (t *Truth) DownloadMs(node, server int, bytes int64, at time.Time) float64 {
+	n, s := t.w.Nodes[node], t.w.Servers[server]
+	down, think, load := n.Down, s.ThinkMs, n.LoadMs
+	since := at.Sub(t.w.Started).Seconds()
+	for _, e := range t.w.Events {
+		if e.AtS > since {
+			break
+		}
+		switch {
+		case e.Kind == EventBandwidth && e.Node == n.Name:
+			down = n.Down * e.Factor
+		case e.Kind == EventCPU && e.Node == n.Name:
+			load = n.LoadMs + e.AddMs
+		case e.Kind == EventSlow && e.Server == s.Addr:
+			think = s.ThinkMs + e.AddMs
+		}
+	}
+	bandwidth := down
+	if s.Up > 0 && (bandwidth == 0 || s.Up < bandwidth) {
+		bandwidth = s.Up
+	}
+	return DownloadMs(t.w.RTTMs[node][server], bandwidth, think, load, bytes)
+}
+
+// Best is the node that is expected to be fastest, among those for which alive says true, with its time; -1 if none.
+func (t *Truth) Best(server int, bytes int64, at time.Time, alive func(node int) bool) (node int, ms float64) {
+	node, ms = -1, math.Inf(1)
+	for i := range t.w.Nodes {
+		if alive(i) {
+			if d := t.DownloadMs(i, server, bytes, at); d < ms {
+				node, ms = i, d
+			}
+		}
+	}
+	return node, ms
+}
+
+// Alive says whether a node runs at a time: between a kill and the next restart it does not.
+func (t *Truth) Alive(node int, at time.Time) bool {
+	since, alive := at.Sub(t.w.Started).Seconds(), true
+	for _, e := range t.w.Events {
+		if e.AtS > since {
+			break
+		}
+		if e.Node == t.w.Nodes[node].Name && (e.Kind == EventKill || e.Kind == EventRestart) {
+			alive = e.Kind == EventRestart
+		}
+	}
+	return alive
+}

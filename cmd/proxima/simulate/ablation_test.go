@@ -1,0 +1,55 @@
+package simulate
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"proxima/assign"
+	"proxima/cmd/proxima/world"
+)
+
+func TestAblate(t *testing.T) {
+	cfg := small()
+	a, err := Ablate(context.Background(), cfg, []*world.Matrix{world.Synthetic(world.Cities(), 9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Rows) != len(assign.Ablations())+1 || len(a.Settings) != len(settings(nil)) {
+		t.Fatalf("%d rows, %d settings", len(a.Rows), len(a.Settings))
+	}
+	differs := 0
+	for i, r := range a.Rows {
+		for k, c := range r.Cells {
+			if c.ChoiceRatio.Median < 1-1e-9 || c.Estimates <= 0 {
+				t.Errorf("without %q, %s: %+v", r.Without, a.Settings[k], c)
+			}
+			if i == 0 && (c.More != 0 || c.Error != 0) {
+				t.Errorf("nothing left out, %s: %+v, want no difference to itself", a.Settings[k], c)
+			}
+			if c.ChoiceRatio != a.Rows[0].Cells[k].ChoiceRatio {
+				differs++
+			}
+		}
+	}
+	if differs == 0 {
+		t.Error("no ingredient makes any difference: are they left out?")
+	}
+	var out strings.Builder
+	if err := a.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range append([]string{"nothing", "32 nodes", "noisy"}, assign.Ablations()...) {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestPaired(t *testing.T) {
+	mean, err := paired([]float64{2, 4, 6}, []float64{1, 1, 1})
+	if mean != 3 || math.Abs(err-2/math.Sqrt(3)) > 1e-12 {
+		t.Errorf("mean %v, standard error %v; want 3 and 2/√3", mean, err)
+	}
+}

@@ -1,0 +1,405 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/cmd/proxima/world"
+)
+
+// small is a world that is simulated in a moment.
+func small() Config {
+	cfg := Default()
+	cfg.Nodes, cfg.Servers, cfg.Seeds, cfg.Pages, cfg.Estimates = 6, 12, 2, 10, 3
+	return cfg
+}
+
+func mustRun(t testing.TB, cfg Config) *Report {
+	t.Helper()
+	r, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Report) of(t testing.TB, name string) Assigner {
+	t.Helper()
+	i := slices.IndexFunc(r.Assigners, func(a Assigner) bool { return a.Name == name })
+	if i < 0 {
+		t.Fatalf("the report lacks %q", name)
+	}
+	return r.Assigners[i]
+}
+
+// shared is a file of measured data beside the project.
+func shared(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		file := filepath.Join(dir, "shared", "data", filepath.FromSlash(name))
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	t.Skipf("there is no shared/data/%s beside the project: the simulator is not compared with the reference", name)
+	return ""
+}
+
+func cities(t testing.TB) []*world.Matrix {
+	t.Helper()
+	m, err := world.Read(shared(t, "wondernetwork/cities.csv"), shared(t, "wondernetwork/rtt.csv.gz"), time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// The medians that another simulation of the same world gave.
+func TestLandsOnTheReference(t *testing.T) {
+	cfg := Default()
+	cfg.Matrices, cfg.Seeds, cfg.Pages = cities(t), 60, 1
+	want := map[string]float64{assign.Random: 2.19, assign.Geographic: 1.25, TrueRTT: 1.11, "direct-1": 1.18, "direct-2": 1.11,
+		"direct-4": 1.06}
+	cfg.Assigners = []string{assign.Random, assign.Geographic, TrueRTT, "direct-1", "direct-2", "direct-4", Best}
+	r := mustRun(t, cfg)
+	for name, ratio := range want {
+		got := r.of(t, name).ChoiceRatio.Median
+		t.Logf("%s: %.3f, reference %.2f", name, got, ratio)
+		if math.Abs(got/ratio-1) > 0.05 {
+			t.Errorf("%s: choice ratio %.3f, want %.2f within 5 %%", name, got, ratio)
+		}
+	}
+	if b := r.of(t, Best); b.ChoiceRatio.Median != 1 || b.BestShare < 1-1e-9 || b.LossMs != 0 {
+		t.Errorf("the best choices: %+v, want ratio 1, no loss", b)
+	}
+}
+
+// The order of the assigners, without any data.
+func TestOrderOfAssigners(t *testing.T) {
+	cfg := Default()
+	cfg.Seeds, cfg.Pages, cfg.Estimates = 8, 20, 6
+	r := mustRun(t, cfg)
+	ratio := func(name string) float64 { return r.of(t, name).ChoiceRatio.Median }
+	order := []string{assign.Random, assign.Geographic, assign.Nearest, Best}
+	for i := range order[1:] {
+		if ratio(order[i]) <= ratio(order[i+1]) {
+			t.Errorf("%s %.3f, %s %.3f: want the second lower", order[i], ratio(order[i]), order[i+1], ratio(order[i+1]))
+		}
+	}
+	if one, two, four := ratio("direct-1"), ratio("direct-2"), ratio("direct-4"); one <= two || two <= four {
+		t.Errorf("direct-1, 2, 4: %.3f, %.3f, %.3f: want more downloads to choose better", one, two, four)
+	}
+	if d := r.of(t, "direct-2"); d.EstimatesMax != 28 || math.Abs(d.EstimatesMean-28) > 1e-9 {
+		t.Errorf("direct-2 made %d estimates, want two from each of 14 nodes", d.EstimatesMax)
+	}
+	for _, a := range r.Assigners {
+		if a.EstimatesMax > 6 && !strings.HasPrefix(a.Name, DirectPrefix) || a.MakespanRatio < 1 || a.MakespanSameSum < 0.999 ||
+			a.MakespanSameSum > a.MakespanRatio+1e-9 || a.TotalRatio < a.ChoiceRatio.Median {
+			t.Errorf("%+v: want at most 6 estimates, makespans of at least 1, the total above the choice ratio", a)
+		}
+	}
+	if n := r.of(t, assign.Nearest); n.EstimatesMax < 4 || n.EstimatesMean <= 0 || n.TotalWith <= n.TotalRatio {
+		t.Errorf("nearest: %+v: want estimates, and their cost", n)
+	}
+}
+
+func TestSameSeedSameReport(t *testing.T) {
+	cfg := small()
+	a, b := mustRun(t, cfg), mustRun(t, cfg)
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("two runs of the same seeds differ:\n%+v\n%+v", a, b)
+	}
+	cfg.First += 100
+	if c := mustRun(t, cfg); reflect.DeepEqual(a.Assigners, c.Assigners) {
+		t.Error("other seeds give the same figures")
+	}
+}
+
+// What one assigner does changes nothing for another.
+func TestAssignersDoNotDisturbEachOther(t *testing.T) {
+	cfg := small()
+	all := mustRun(t, cfg)
+	for _, name := range cfg.Assigners {
+		one := cfg
+		one.Assigners = []string{name}
+		if got, want := mustRun(t, one).Assigners[0], all.of(t, name); got != want {
+			t.Errorf("%s alone: %+v, among others: %+v", name, got, want)
+		}
+	}
+}
+
+func TestBudgetIsHard(t *testing.T) {
+	for _, budget := range []int{0, 1, 2, 5} {
+		cfg := small()
+		cfg.Estimates, cfg.Assigners = budget, []string{assign.Vivaldi, assign.Nearest}
+		r := mustRun(t, cfg)
+		if a := r.of(t, assign.Nearest); a.EstimatesMax > budget {
+			t.Errorf("budget %d: nearest made %d estimates", budget, a.EstimatesMax)
+		}
+		// One tick is the least that vivaldi can be told.
+		if a := r.of(t, assign.Vivaldi); a.EstimatesMax > max(budget, 1) {
+			t.Errorf("budget %d: vivaldi made %d estimates", budget, a.EstimatesMax)
+		}
+	}
+}
+
+// Every node is a home by default, and each knows only what was published.
+func TestHomesShareTheServers(t *testing.T) {
+	cfg := Default()
+	w := newWorld(cfg, 5)
+	count := 0
+	for i, h := range share(w) {
+		if h.node != i || h.batch.Home != w.nodes[i].id {
+			t.Errorf("home %d is node %d, %q", i, h.node, h.batch.Home)
+		}
+		if n := len(h.batch.Servers); n > 20 {
+			t.Errorf("home %d has %d of 80 servers", i, n)
+		}
+		for _, s := range h.batch.Servers {
+			if s.Hosts[0].PageBytes != 0 || !s.Memory.Empty() {
+				t.Errorf("home %d knows %+v before it has seen anything", i, s)
+			}
+		}
+		count += len(h.batch.Servers)
+	}
+	if count != 80 {
+		t.Errorf("%d servers have a home, want 80", count)
+	}
+	cfg.Homes = 1
+	if homes := share(newWorld(cfg, 5)); len(homes) != 1 || len(homes[0].batch.Servers) != 80 {
+		t.Errorf("%d homes, want one with all servers", len(homes))
+	}
+}
+
+func TestFactorsArePublished(t *testing.T) {
+	cfg := Default()
+	w := newWorld(cfg, 3)
+	d, err := decide(context.Background(), w, assign.Nearest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make([]int, cfg.Nodes)
+	for _, e := range d.estimates {
+		for _, i := range e {
+			asked[i]++
+		}
+	}
+	d.overlay.publish() // what the last round brought, too
+	for i, n := range d.overlay.view.Nodes {
+		if n.Factors.Samples != asked[i] {
+			t.Errorf("%s has published factors from %d downloads and made %d", n.ID, n.Factors.Samples, asked[i])
+		}
+		if n.Coord.Error <= 0 || n.Coord.Error > 0.6 {
+			t.Errorf("%s has published %v after %d pings", n.ID, n.Coord, warmUpPings)
+		}
+	}
+}
+
+func TestLocationsWrongAndMissing(t *testing.T) {
+	count := func(cfg Config) (right, wrong, missing, nodes int) {
+		for seed := range uint64(20) {
+			w := newWorld(cfg, seed)
+			for _, s := range w.servers {
+				switch s.location {
+				case nil:
+					missing++
+				case w.matrix.Cities[s.city].At:
+					right++
+				default:
+					wrong++
+				}
+			}
+			for _, n := range w.nodes {
+				if n.location == nil {
+					nodes++
+				}
+			}
+		}
+		return
+	}
+	cfg := Default()
+	if right, _, _, _ := count(cfg); right != 1600 {
+		t.Errorf("%d of 1600 locations are right, want all", right)
+	}
+	cfg.LocationWrong = 0.3
+	if _, wrong, missing, nodes := count(cfg); wrong < 400 || wrong > 560 || missing+nodes > 0 {
+		t.Errorf("%d of 1600 wrong and %d missing, want some 480 and 0", wrong, missing)
+	}
+	cfg.LocationWrong, cfg.LocationMissing = 0, 1
+	if _, _, missing, nodes := count(cfg); missing != 1600 || nodes != 280 {
+		t.Errorf("%d servers and %d nodes without location, want all", missing, nodes)
+	}
+}
+
+// The laws that the default world is pinned to, by their medians and sigmas.
+func TestPinnedWorld(t *testing.T) {
+	var load, width, think, page, size, factor, connect []float64
+	slow := 0
+	for seed := range uint64(60) {
+		w := newWorld(Default(), seed)
+		for _, n := range w.nodes {
+			load, width = append(load, math.Log(n.loadMs)), append(width, math.Log(n.bytesPerMs))
+		}
+		for j, s := range w.servers {
+			think, page = append(think, math.Log(s.thinkMs)), append(page, math.Log(s.pageBytes))
+			if s.accessMs != 0 && j < 50 {
+				t.Fatalf("server %d stands alone in its city and has an access delay", j)
+			}
+			d := w.download(0, j, int(seed))
+			size = append(size, math.Log(float64(d.Bytes)/s.pageBytes))
+			f := math.Log(float64(d.FirstByte) / 1e6 / (w.trip(0, j) + s.thinkMs + w.nodes[0].loadMs))
+			if whole := math.Log(float64(d.Total) / 1e6 / w.took(0, j, float64(d.Bytes))); whole < f-1e-3 || d.Total < d.Connect+d.FirstByte {
+				t.Fatalf("a download's noise is %.3f and its first byte's %.3f; %+v", whole, f, d)
+			}
+			if f > 0.8 {
+				slow++
+			} else {
+				factor = append(factor, f)
+			}
+			connect = append(connect, float64(d.Connect)/1e6/(w.trip(0, j)+0.3*w.nodes[0].loadMs)-1)
+		}
+	}
+	check := func(what string, v []float64, mean, sd, off float64) {
+		t.Helper()
+		m, s := moments(v)
+		if math.Abs(m-mean) > off || math.Abs(s-sd) > off {
+			t.Errorf("%s: mean %.3f, sigma %.3f; want %.3f and %.3f", what, m, s, mean, sd)
+		}
+	}
+	check("load", load, math.Log(15), 1.2, 0.12)
+	check("bandwidth", width, math.Log(1250), 1, 0.12)
+	check("think time", think, math.Log(60), 1, 0.05)
+	check("typical page", page, math.Log(30_000), 0.7, 0.05)
+	check("page", size, 0, 0.6, 0.03)
+	check("noise", factor, 0, 0.25, 0.02)
+	check("connect time's excess", connect, 0.15*math.Sqrt(2/math.Pi), 0.15*math.Sqrt(1-2/math.Pi), 0.01)
+	if share := float64(slow) / 4800; share < 0.02 || share > 0.042 {
+		t.Errorf("%.1f %% of the downloads are slow, want 3 %%", 100*share)
+	}
+}
+
+func moments(v []float64) (mean, sd float64) {
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		sd += (x - mean) * (x - mean) / float64(len(v))
+	}
+	return mean, math.Sqrt(sd)
+}
+
+// The expectation that choices are judged by is the mean over the pages' sizes.
+func TestExpectedIsTheMeanOverPages(t *testing.T) {
+	w := newWorld(Default(), 2)
+	for j := range 5 {
+		rnd := stream(1, uint64(j))
+		var mean float64
+		const n = 200_000
+		for range n {
+			mean += w.took(3, j, w.servers[j].pageBytes*math.Exp(sizeSD*rnd.NormFloat64())) / n
+		}
+		if e := w.Expected(3, j); math.Abs(e/mean-1) > 0.005 {
+			t.Errorf("server %d: expected %.1f ms, mean %.1f", j, e, mean)
+		}
+	}
+	// 30 kB: the connection, and two rounds of slow start; 14,600 bytes: one.
+	for bytes, want := range map[float64]float64{1: 2, 14_600: 2, 14_601: 3, 30_000: 3, 43_801: 4} {
+		if got := rounds(bytes); got != want {
+			t.Errorf("%v bytes take %v rounds, want %v", bytes, got, want)
+		}
+	}
+}
+
+func TestSquareMatrixAndMoreServersThanCities(t *testing.T) {
+	cfg := small()
+	n := 8
+	m := &world.Matrix{RTT: make([][]float64, n), Cities: make([]world.City, n)}
+	for i := range n {
+		m.RTT[i] = make([]float64, n)
+		for j := range n {
+			m.RTT[i][j] = 0.5 + 10*math.Abs(float64(i-j))
+		}
+	}
+	cfg.Matrices, cfg.Nodes, cfg.Servers = []*world.Matrix{m}, 4, 40
+	r := mustRun(t, cfg)
+	if r.World.Cities != n || r.of(t, assign.Geographic).ChoiceRatio.Median < 1 {
+		t.Errorf("%+v", r)
+	}
+	w := newWorld(cfg, 1)
+	seen := map[float64]bool{}
+	for j, s := range w.servers[4:] {
+		if s.accessMs <= 0 || seen[s.accessMs] {
+			t.Errorf("server %d shares its city and has the access delay %v ms", j+4, s.accessMs)
+		}
+		seen[s.accessMs] = true
+	}
+}
+
+func TestWrongConfigurations(t *testing.T) {
+	for want, set := range map[string]func(c *Config){
+		"nodes: 0":         func(c *Config) { c.Nodes = 0 },
+		"homes: 15":        func(c *Config) { c.Homes = 15 },
+		"servers: -1":      func(c *Config) { c.Servers = -1 },
+		"location-wrong":   func(c *Config) { c.LocationWrong = 1.5 },
+		"noise":            func(c *Config) { c.Noise = math.NaN() },
+		`"oracle" is none`: func(c *Config) { c.Assigners = []string{"oracle"} },
+		`"direct-0"`:       func(c *Config) { c.Assigners = []string{"direct-0"} },
+		"there twice":      func(c *Config) { c.Assigners = []string{Best, Best} },
+		"there are none":   func(c *Config) { c.Assigners = nil },
+	} {
+		cfg := Default()
+		set(&cfg)
+		if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Run(ctx, small()); err != context.Canceled && !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Programs depend on these names.
+func TestJSON(t *testing.T) {
+	text, err := json.Marshal(mustRun(t, small()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct {
+		Assigners []map[string]any
+		World     map[string]any
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Assigners) != 9 || r.World["seeds"] != 2.0 || r.World["estimates"] != 3.0 || r.World["homes"] != 6.0 {
+		t.Errorf("%s", text)
+	}
+	for _, a := range r.Assigners {
+		for _, key := range []string{"total_ratio", "best_share", "loss_ms", "estimates_max", "estimates_mean", "makespan_ratio", "balance_cv"} {
+			if _, ok := a[key].(float64); !ok {
+				t.Errorf("%v: %s is no number", a["name"], key)
+			}
+		}
+		ratio, _ := a["choice_ratio"].(map[string]any)
+		for _, key := range []string{"median", "p10", "p90"} {
+			if v, ok := ratio[key].(float64); !ok || v < 1-1e-9 {
+				t.Errorf("%v: choice_ratio.%s is %v", a["name"], key, ratio[key])
+			}
+		}
+	}
+}

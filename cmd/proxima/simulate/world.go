@@ -1,0 +1,221 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"proxima/assign"
+	"proxima/cmd/proxima/world"
+	"proxima/ncoord"
+)
+
+// The pinned world: log-normal quantities by median and sigma.
+const (
+	loadMs, loadSD             = 15.0, 1.2   // of a node, added to every download
+	bandwidth, bandwidthSD     = 1250.0, 1.0 // of a node, bytes a ms: 10 Mbit/s
+	thinkMs, thinkSD           = 60.0, 1.0   // of a server
+	pageBytes, pageSD          = 30_000, 0.7 // typical of a host
+	sizeSD                     = 0.6         // each page around the typical
+	downloadSD                 = 0.25        // of a download around its expectation
+	slowShare, slowTimes       = 0.03, 3     // downloads that take much longer
+	connectLoad, connectExcess = 0.3, 0.15   // connect time = (round trip + 0.3 load) × (1 + 0.15 |N|)
+	pingSD                     = 0.1
+	accessMs, accessSD         = 3.0, 0.8 // of a server that shares its city
+	segmentsBytes              = 14_600   // the initial window of TCP (RFC 6928)
+)
+
+// The streams of random numbers, one for each concern, so that one more draw in one changes no other.
+const (
+	streamPlaces = iota + 1
+	streamNodes
+	streamServers
+	streamLocations
+	streamPings
+	streamDownloads
+	streamPages
+	streamChoice
+)
+
+// World is an Internet in numbers: the truth. Make it by newWorld. Not safe for concurrent use.
+type World struct {
+	cfg     Config
+	seed    uint64
+	matrix  *world.Matrix
+	nodes   []node
+	servers []server
+	index   map[string]int     // of nodes by id
+	at      map[netip.Addr]int // of servers by address
+	source  *rand.PCG
+	draw    *rand.Rand // over source
+}
+
+type node struct {
+	id                 string
+	city               int
+	location           *ncoord.Location // nil if nobody says
+	loadMs, bytesPerMs float64
+}
+
+type server struct {
+	addr               netip.Addr
+	city               int
+	accessMs           float64
+	location           *ncoord.Location // as the database says
+	thinkMs, pageBytes float64
+	// What is expected over all its pages.
+	rounds, bytes float64
+}
+
+// stream is the random numbers of a concern.
+func stream(seed, concern uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(mix(seed), mix(concern<<32+seed)))
+}
+
+// mix makes neighbours unlike each other (splitmix64; G. Steele, D. Lea, C. Flood, 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func logNormal(r *rand.Rand, median, sigma float64) float64 {
+	return median * math.Exp(sigma*r.NormFloat64())
+}
+
+// newWorld draws a world. Nodes and servers stand in different cities as long as there are enough; a server that shares its
+// city has an access delay of its own.
+func newWorld(cfg Config, seed uint64) *World {
+	w := &World{cfg: cfg, seed: seed, index: map[string]int{}, at: map[netip.Addr]int{}, source: rand.NewPCG(0, 0)}
+	w.draw = rand.New(w.source)
+	w.matrix = matrixOf(cfg, seed)
+	cities := len(w.matrix.Cities)
+	places := stream(seed, streamPlaces).Perm(cities)
+	rnd := stream(seed, streamNodes)
+	for i := range cfg.Nodes {
+		n := node{id: fmt.Sprintf("node%04d", i), city: places[i%cities], loadMs: logNormal(rnd, loadMs, loadSD),
+			bytesPerMs: logNormal(rnd, bandwidth, bandwidthSD)}
+		w.index[n.id] = i
+		w.nodes = append(w.nodes, n)
+	}
+	rnd = stream(seed, streamServers)
+	for i := range cfg.Servers {
+		at := cfg.Nodes + i
+		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
+			pageBytes: logNormal(rnd, pageBytes, pageSD)}
+		s.rounds, s.bytes = meanRounds(s.pageBytes), s.pageBytes*math.Exp(sizeSD*sizeSD/2)
+		if access := logNormal(rnd, accessMs, accessSD); at >= cities {
+			s.accessMs = access
+		}
+		w.at[s.addr] = i
+		w.servers = append(w.servers, s)
+	}
+	w.locate()
+	return w
+}
+
+// matrixOf is the matrix of a world.
+func matrixOf(cfg Config, seed uint64) *world.Matrix {
+	if len(cfg.Matrices) > 0 {
+		return cfg.Matrices[seed%uint64(len(cfg.Matrices))]
+	}
+	return world.Synthetic(world.Cities(), seed)
+}
+
+// address is that of the i-th server: 198.18.0.0/15 first, which is for benchmarks, then what follows.
+func address(i int) netip.Addr {
+	a := uint32(198<<24|18<<16) + uint32(i) + 1
+	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
+}
+
+// locate is what the location database says. Nodes that it knows stand where it says: who runs them can tell.
+func (w *World) locate() {
+	rnd := stream(w.seed, streamLocations)
+	cities := w.matrix.Cities
+	for i := range w.nodes {
+		if known := rnd.Float64() >= w.cfg.LocationMissing; known {
+			w.nodes[i].location = cities[w.nodes[i].city].At
+		}
+	}
+	for i := range w.servers {
+		s := &w.servers[i]
+		wrong, missing, elsewhere := rnd.Float64(), rnd.Float64(), rnd.IntN(len(cities))
+		switch {
+		case missing < w.cfg.LocationMissing:
+		case wrong < w.cfg.LocationWrong:
+			s.location = cities[elsewhere].At
+		default:
+			s.location = cities[s.city].At
+		}
+	}
+}
+
+// rounds is one round trip for the connection and those of slow start.
+func rounds(bytes float64) float64 { return 1 + math.Ceil(math.Log2(bytes/segmentsBytes+1)) }
+
+// meanRounds is the mean of rounds over the pages of a host: a sum of the probabilities that a page needs one more.
+func meanRounds(typical float64) float64 {
+	mean := 2.0
+	for m := 1; m < 60; m++ {
+		z := math.Log(segmentsBytes*(math.Exp2(float64(m))-1)/typical) / sizeSD
+		mean += math.Erfc(z/math.Sqrt2) / 2
+	}
+	return mean
+}
+
+// trip is the round trip from a node to a server, in ms.
+func (w *World) trip(node, server int) float64 {
+	s := &w.servers[server]
+	return w.matrix.RTT[w.nodes[node].city][s.city] + s.accessMs
+}
+
+// took is the time of a download of some bytes without noise, in ms.
+func (w *World) took(node, server int, bytes float64) float64 {
+	n, s := &w.nodes[node], &w.servers[server]
+	return rounds(bytes)*w.trip(node, server) + bytes/n.bytesPerMs + s.thinkMs + n.loadMs
+}
+
+// Expected is the mean time of a download of the server's pages by a node, whatever their size, in ms, but for the mean of the
+// noise, which is the same for all: what choices are judged by.
+func (w *World) Expected(node, server int) float64 {
+	n, s := &w.nodes[node], &w.servers[server]
+	return s.rounds*w.trip(node, server) + s.bytes/n.bytesPerMs + s.thinkMs + n.loadMs
+}
+
+// best is the node that is truly the best for a server.
+func (w *World) best(server int) int {
+	best := 0
+	for i := range w.nodes {
+		if w.Expected(i, server) < w.Expected(best, server) {
+			best = i
+		}
+	}
+	return best
+}
+
+// pageNoise is what is random about one download, whoever makes it.
+func (w *World) pageNoise(r *rand.Rand) (size, factor float64) {
+	size = math.Exp(sizeSD * r.NormFloat64())
+	factor = math.Exp(downloadSD * w.cfg.Noise * r.NormFloat64())
+	if r.Float64() < slowShare*w.cfg.Noise {
+		factor *= slowTimes
+	}
+	return size, factor
+}
+
+// download is the k-th download of a page of a server by a node, the same for all assigners, so that they are compared by
+// pairs. Its noise delays all stages alike, but the handshake has its own.
+func (w *World) download(node, server, k int) assign.Timing {
+	w.source.Seed(mix(w.seed<<8+streamDownloads), mix(mix(uint64(server)<<20+uint64(node))+uint64(k)))
+	n, s := &w.nodes[node], &w.servers[server]
+	size, factor := w.pageNoise(w.draw)
+	bytes := math.Max(1, math.Round(s.pageBytes*size))
+	connect := (w.trip(node, server) + connectLoad*n.loadMs) * (1 + connectExcess*w.cfg.Noise*math.Abs(w.draw.NormFloat64()))
+	first := factor * (w.trip(node, server) + s.thinkMs + n.loadMs)
+	total := factor * w.took(node, server, bytes)
+	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes), Fresh: true}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"proxima/cmd/proxima/testbed"
+	"proxima/cmd/proxima/testbed/emulate"
+)
+
+const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-separate] [-keep] [-portable]
+                   [-rtt FILE -cities FILE]
+       proxima testbed shell [-out DIR] NODE [COMMAND ...]
+       proxima testbed list
+Runs identical nodes on an emulated Internet on this machine. SCENARIO is one of the list, or a file.
+`
+
+func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	switch verb {
+	case "run":
+		return testbedRun(ctx, args, out, errs)
+	case "shell":
+		return testbedShell(ctx, args, out, errs)
+	case "list":
+		return testbedList(out)
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(errs, testbedUsage)
+		return nil
+	}
+	fmt.Fprint(errs, testbedUsage)
+	return exit{exitUsage, fmt.Errorf("testbed: unknown command %q", verb)}
+}
+
+func testbedList(out io.Writer) error {
+	all, err := testbed.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		fmt.Fprintf(out, "  %-12s %s\n", s.Name, s.Description)
+	}
+	return nil
+}
+
+// testbedFlags are those of a run.
+type testbedFlags struct {
+	dir, rtt, cities         string
+	seed                     uint64
+	separate, keep, portable bool
+}
+
+func (f *testbedFlags) set(flags *flag.FlagSet) {
+	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
+	flags.Uint64Var(&f.seed, "seed", 0, "draws what the scenario leaves open; 0 is the scenario's own `number`")
+	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips, with -cities, in place of the scenario's matrix")
+	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
+	flags.BoolVar(&f.keep, "keep", false, "leave the nodes up at the end, until Ctrl-C")
+	flags.BoolVar(&f.portable, "portable", false, "one process over the portable emulation, whatever the machine can do")
+}
+
+func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima testbed run", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() { fmt.Fprint(errs, testbedUsage); flags.PrintDefaults() }
+	var f testbedFlags
+	f.set(flags)
+	flags.BoolVar(&f.separate, "separate", false, "one run for each assigner, instead of all deciding the same batches")
+	name, err := parseMixed(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(name) != 1 {
+		return exit{exitUsage, errors.New("testbed run takes one scenario (see proxima testbed list)")}
+	}
+	if err := runScenario(ctx, name[0], &f, out); err != nil {
+		return err
+	}
+	if !emulate.Inside() {
+		fmt.Fprintf(out, "logs and results are in %s; proxima compare %s shows what came of it\n", f.dir, f.dir)
+	}
+	return nil
+}
+
+// parseMixed reads flags before and after arguments.
+func parseMixed(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := parse(flags, args); err != nil {
+			return nil, err
+		}
+		args = flags.Args()
+		if len(args) == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, args[0]), args[1:]
+	}
+}
+
+// runScenario runs a scenario in namespaces, for which the program starts itself again inside, or in this process where they are
+// not to be had. It makes the folder if none is named.
+func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
+	s, err := testbed.Load(name)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	if f.dir == "" {
+		if f.dir, err = os.MkdirTemp(".", "proxima-"+s.Name+"-"); err != nil {
+			return fmt.Errorf("make folder of the run: %w", err)
+		}
+	}
+	for _, path := range []*string{&f.dir, &f.rtt, &f.cities} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("make folder of the run: %w", err)
+		}
+	}
+	ready := emulate.Readiness{Emulation: emulate.Portable}
+	switch {
+	case emulate.Inside():
+		ready.Emulation = "" // the best that there is
+	case f.portable:
+	default:
+		ready = emulate.Preflight(ctx)
+		for _, m := range ready.Missing {
+			fmt.Fprintln(out, "missing:", m)
+		}
+		if ready.Emulation != emulate.Portable {
+			return again(ctx, name, f)
+		}
+		fmt.Fprintln(out, "so all nodes run in this process, over the portable emulation: no packets, no kernel's TCP, no loss")
+	}
+	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
+		Emulation: ready.Emulation, Out: out})
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(out, "stopped; what was logged is in", f.dir)
+		return exit{code: exitStopped}
+	}
+	return err
+}
+
+// again starts this program inside new namespaces.
+func again(ctx context.Context, name string, f *testbedFlags) error {
+	defer testbed.Remember(f.dir)()
+	args := []string{"testbed", "run", name, "-out", f.dir, "-seed", strconv.FormatUint(f.seed, 10), "-rtt", f.rtt, "-cities", f.cities,
+		"-separate=" + strconv.FormatBool(f.separate), "-keep=" + strconv.FormatBool(f.keep)}
+	code, err := emulate.Reexec(ctx, args...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("start the testbed: %w", err)
+	case code != exitOK:
+		return exit{code: code}
+	}
+	return nil
+}
+
+func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima testbed shell", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() { fmt.Fprint(errs, testbedUsage); flags.PrintDefaults() }
+	dir := flags.String("out", "", "`directory` of the run; the one that was started last by default")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return exit{exitUsage, errors.New("testbed shell takes the name of a node")}
+	}
+	argv, err := testbed.Shell(*dir, flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	if flags.NArg() > 1 {
+		argv = append(argv, flags.Args()[1:]...)
+	} else {
+		shell := os.Getenv("SHELL")
+		if shell == "" {
+			shell = "/bin/sh"
+		}
+		argv = append(argv, shell)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, errs
+	err = cmd.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return exit{code: ended.ExitCode()}
+	} else if err != nil {
+		return fmt.Errorf("start %s: %w", strings.Join(argv, " "), err)
+	}
+	return nil
+}

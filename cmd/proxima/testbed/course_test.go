@@ -1,0 +1,294 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/node"
+	"proxima/node/batch"
+	"proxima/node/crawl"
+)
+
+// stage is a bed on which nothing is real; what is done to it stands in log.
+type stage struct {
+	bed     // what is not here is not called
+	begun   time.Time
+	dir     string
+	log     []string
+	actors  []*actor
+	ends    time.Duration // of the crawl, 0: never
+	batches bool          // one is made and handed off
+}
+
+func (b *stage) note(format string, args ...any) {
+	b.log = append(b.log, fmt.Sprintf("%v %s", time.Since(b.begun).Round(time.Second), fmt.Sprintf(format, args...)))
+}
+
+func (b *stage) start(_ context.Context, i int) (life, error) {
+	b.note("start %d", i)
+	a := &actor{stage: b, i: i, over: make(chan struct{}), born: time.Now()}
+	b.actors = append(b.actors, a)
+	return a, nil
+}
+
+func (b *stage) bandwidth(i int, f float64) error { b.note("bandwidth %d %v", i, f); return nil }
+func (b *stage) share(i int, s float64) error     { b.note("share %d %v", i, s); return nil }
+func (b *stage) slow(k int, by time.Duration) error {
+	b.note("slow %d %v", k, by)
+	return nil
+}
+func (b *stage) partition(cut func(int) bool) error {
+	b.note("partition %v %v", cut(0), cut(1))
+	return nil
+}
+func (b *stage) urls(int) []string { return nil }
+func (b *stage) client(int) (*http.Client, func(), error) {
+	return nil, nil, errors.New("nothing to download here")
+}
+func (b *stage) faithful() (rundir.Testbed, error) {
+	return rundir.Testbed{Emulation: "stage", Why: []string{"nothing is real"}}, nil
+}
+
+// actor is a life of a node on the stage.
+type actor struct {
+	*stage
+	i    int
+	born time.Time
+	over chan struct{}
+	err  error
+}
+
+func (a *actor) end(err error) {
+	select {
+	case <-a.over:
+	default:
+		a.err = err
+		close(a.over)
+	}
+}
+func (a *actor) stop()                 { a.note("stop %d", a.i); a.end(nil) }
+func (a *actor) kill()                 { a.note("kill %d", a.i); a.end(nil) }
+func (a *actor) done() <-chan struct{} { return a.over }
+func (a *actor) ended() error          { return a.err }
+func (a *actor) status(context.Context) (node.Status, error) {
+	alive := 0
+	for _, other := range a.actors {
+		select {
+		case <-other.over:
+		default:
+			alive++
+		}
+	}
+	if a.ends > 0 && time.Since(a.begun) > a.ends {
+		a.end(nil)
+	}
+	s := node.Status{Crawl: crawl.Stats{Pages: int64(10 * a.i)},
+		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: batch.Status{Phase: batch.PhaseIdle}}}
+	if a.batches {
+		s.Overlay.Batch.Batches = 1
+		if time.Since(a.born) < 20*time.Second {
+			s.Overlay.Batch.Phase = batch.PhaseDecide
+		}
+	}
+	return s, nil
+}
+
+// play runs a scenario on a stage.
+func play(t *testing.T, text string, ctx context.Context, b *stage) (*run, string, error) {
+	t.Helper()
+	s, err := Parse("play.toml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	b.dir = t.TempDir()
+	r := &run{plan: draw(t, s, 1), assigners: s.Assigners, dir: b.dir, bed: b, out: newPrinter(&out)}
+	for i := range r.plan.Nodes {
+		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.world = r.plan.World(s.Assigners)
+	b.begun = time.Now()
+	err = r.whole(ctx)
+	return r, out.String(), err
+}
+
+const twoNodes = `length = "1m"
+[[nodes]]
+name = "a"
+[[nodes]]
+name = "b"
+count = 2
+[[sites]]
+name = "w"
+`
+
+func TestEventsHappenAtTheirTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &stage{}
+		r, out, err := play(t, twoNodes+`
+[[events]]
+at = "10s"
+kind = "bandwidth"
+busiest_of = "b"
+factor = 0.2
+[[events]]
+at = "20s"
+kind = "cpu"
+busiest_of = "b"
+factor = 0.2
+[[events]]
+at = "25s"
+kind = "slow"
+server = "w"
+add_ms = 5000.0
+[[events]]
+at = "30s"
+kind = "kill"
+node = "a"
+[[events]]
+at = "40s"
+kind = "restart"
+node = "a"
+[[events]]
+at = "45s"
+kind = "partition"
+nodes = ["a"]
+[[events]]
+at = "50s"
+kind = "heal"
+`, t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The nodes need half a second to be seen up; of the two called b the second has more pages.
+		want := []string{"0s start 0", "0s start 1", "0s start 2", "11s bandwidth 2 0.2", "21s share 2 0.2", "26s slow 0 5s", "31s kill 0",
+			"41s start 0", "46s partition true false", "51s partition false false", "1m1s stop 0", "1m1s stop 1", "1m1s stop 2"}
+		if !slices.Equal(b.log, want) {
+			t.Errorf("it went\n%q, want\n%q", b.log, want)
+		}
+		w, err := rundir.ReadWorld(r.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for i, e := range w.Events {
+			kinds = append(kinds, e.Kind)
+			if planned := r.plan.Scenario.Events[i].At.Seconds(); math.Abs(e.AtS-planned) > 1.01 || e.AtS < planned {
+				t.Errorf("event %s at %v, planned at %v", e.Kind, e.AtS, planned)
+			}
+		}
+		if want := []string{"bandwidth", "cpu", "slow", "kill", "restart", "partition", "heal"}; !slices.Equal(kinds, want) {
+			t.Errorf("the world knows of %q", kinds)
+		}
+		if e := w.Events[1]; e.Node != "b-2" || e.AddMs != micro(loadMs(0.2)) {
+			t.Errorf("burnt: %+v", e)
+		}
+		if e := w.Events[2]; e.Server != r.plan.Servers[0].Addr || e.AddMs != 5000 {
+			t.Errorf("slowed: %+v", e)
+		}
+		for _, text := range []string{"b-2 has 0.2 of its bandwidth", "server w takes 5000 ms longer", "3 of 3 nodes up", "2 of 3 nodes up",
+			"coordinate error 10 %", "the length of the scenario is over", "NOT TO BE TRUSTED: nothing is real"} {
+			if !strings.Contains(out, text) {
+				t.Errorf("%q is not in the output:\n%s", text, out)
+			}
+		}
+	})
+}
+
+func TestARunEndsWithTheCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &stage{ends: 30 * time.Second}
+		if _, out, err := play(t, twoNodes, t.Context(), b); err != nil || !strings.Contains(out, "ended by itself") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if took := time.Since(b.begun); took > 35*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := &stage{batches: true}
+		_, out, err := play(t, "until = \"batches\"\n"+twoNodes, t.Context(), b)
+		if err != nil || !strings.Contains(out, "all batches are handed off") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if took := time.Since(b.begun); took < 30*time.Second || took > 34*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestAFailingNodeIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &stage{}
+		time.AfterFunc(20*time.Second, func() {
+			path := filepath.Join(b.dir, rundir.NodesFolder, "b-1", outputFile)
+			if err := os.WriteFile(path, []byte("one\ntwo\nthree\nfour\nfive\nsix: no space left\n"), 0o600); err != nil {
+				t.Error(err)
+			}
+			b.actors[1].end(errors.New("exit status 1"))
+		})
+		_, _, err := play(t, twoNodes, t.Context(), b)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		for _, text := range []string{"node b-1 failed: exit status 1", "six: no space left", "two"} {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%q is not in the error:\n%v", text, err)
+			}
+		}
+		if strings.Contains(err.Error(), "one") {
+			t.Errorf("more than the last lines:\n%v", err)
+		}
+		if last := strings.Join(b.log[len(b.log)-2:], " "); !strings.Contains(last, "stop 0") || !strings.Contains(last, "stop 2") {
+			t.Errorf("the others are not stopped: %q", b.log)
+		}
+	})
+}
+
+func TestCtrlCStopsAllNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(15*time.Second, cancel)
+		b := &stage{}
+		r, _, err := play(t, twoNodes, ctx, b)
+		if !errors.Is(err, context.Canceled) || time.Since(b.begun) > 16*time.Second {
+			t.Errorf("%v after %v", err, time.Since(b.begun))
+		}
+		for _, a := range b.actors {
+			select {
+			case <-a.over:
+			default:
+				t.Errorf("node %d is left", a.i)
+			}
+		}
+		if _, err := rundir.ReadTestbed(r.dir); err != nil {
+			t.Errorf("what was known is not written down: %v", err)
+		}
+	})
+}
+
+func TestPagesOfEarlierLivesCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out, err := play(t, twoNodes+"[[events]]\nat = \"20s\"\nkind = \"kill\"\nnode = \"b-2\"\n", t.Context(), &stage{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out, "3 of 3 nodes up · 30 pages") || !strings.Contains(out, "2 of 3 nodes up · 30 pages") {
+			t.Error(out)
+		}
+	})
+}

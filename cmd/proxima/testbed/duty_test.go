@@ -1,0 +1,55 @@
+package testbed
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestShareOfTheProcessorAddsToDownloads(t *testing.T) {
+	if loadMs(1) != 0 {
+		t.Errorf("all of it adds %v ms", loadMs(1))
+	}
+	// A fifth: stopped for 80 ms of 100. Two waits of 80 % × 80 ms.
+	if got := loadMs(0.2); got < 127 || got > 129 {
+		t.Errorf("a fifth adds %v ms", got)
+	}
+}
+
+// A download waits for a node with a share of the processor as the truth says, whatever the way to the server: nothing falls into
+// step with the stops. Only where the answer comes so soon that the node often has not been stopped since, it waits less.
+func TestAShareOfTheProcessorCostsWhatTheTruthSays(t *testing.T) {
+	for _, share := range []float64{0.2, 0.5, 0.8} {
+		for _, way := range []float64{5, 20, 50, 75, 100, 200} {
+			g := newGate(share, 7)
+			const downloads = 20_000
+			var now, waited time.Duration
+			for range downloads {
+				for range 2 {
+					now += ms(way)
+					d := g.wait(now)
+					now, waited = now+d, waited+d
+				}
+			}
+			got := waited.Seconds() * 1000 / downloads
+			// How a process with two states that runs now forgets it.
+			forgotten := 1 - math.Exp(-way/(share*(1-share)*float64(slice.Milliseconds())))
+			if want := forgotten * loadMs(share); math.Abs(got/want-1) > 0.05 {
+				t.Errorf("share %v, way %v ms: a download waits %.1f ms, it should be %.1f", share, way, got, want)
+			}
+		}
+	}
+}
+
+func TestAllOfTheProcessorNeverWaits(t *testing.T) {
+	g := newGate(0.2, 7)
+	if g.wait(time.Hour) == 0 && g.wait(2*time.Hour) == 0 && g.wait(3*time.Hour) == 0 && g.wait(4*time.Hour) == 0 {
+		t.Error("a node with a fifth of the processor never waits")
+	}
+	g.set(1)
+	for i := range 1000 {
+		if d := g.wait(5*time.Hour + time.Duration(i)*time.Millisecond); d != 0 {
+			t.Fatalf("a node with all of the processor waits %v", d)
+		}
+	}
+}

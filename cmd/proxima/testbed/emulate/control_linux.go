@@ -1,0 +1,105 @@
+package emulate
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// errOver is the answer to orders after the router has ended.
+var errOver = errors.New("emulated network: it is over")
+
+// SetBandwidth changes the bandwidth of an address, in bytes a millisecond, 0 unlimited, for packets sent from now on.
+func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
+	i, err := n.endpoints([]netip.Addr{addr})
+	if err != nil {
+		return err
+	}
+	if upBytesPerMs < 0 || downBytesPerMs < 0 {
+		return fmt.Errorf("emulated network: negative bandwidth of %v", addr)
+	}
+	return n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
+}
+
+// Partition lets no packet pass between any of a and any of b. Partitions add up until Heal.
+func (n *Net) Partition(a, b []netip.Addr) error {
+	from, err := n.endpoints(a)
+	if err != nil {
+		return err
+	}
+	to, err := n.endpoints(b)
+	if err != nil {
+		return err
+	}
+	return n.order(order{Cut: &cutOrder{from, to}})
+}
+
+// Heal undoes every Partition.
+func (n *Net) Heal() error { return n.order(order{Heal: true}) }
+
+// Stats tells what happened since New; after Run, until its end.
+func (n *Net) Stats() (Stats, error) {
+	err := n.order(order{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if errors.Is(err, errOver) && n.last.Elapsed > 0 {
+		err = nil
+	}
+	return n.last, err
+}
+
+func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
+	var found []int
+	for _, a := range addrs {
+		i := slices.IndexFunc(n.cfg.Endpoints, func(e Endpoint) bool { return e.Addr == a })
+		if i < 0 {
+			return nil, fmt.Errorf("emulated network: %v is no endpoint", a)
+		}
+		found = append(found, i)
+	}
+	return found, nil
+}
+
+// order gives the router an order and keeps the report it answers with.
+func (n *Net) order(o order) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.control == nil {
+		return errOver
+	}
+	if err := n.control.SetDeadline(time.Now().Add(orderPatience)); err != nil {
+		return fmt.Errorf("emulated network: order the router: %w", err)
+	}
+	if err := n.out.Encode(o); err != nil {
+		return fmt.Errorf("emulated network: order the router: %w", err)
+	}
+	var r report
+	if err := n.in.Decode(&r); err != nil {
+		return fmt.Errorf("emulated network: hear from the router: %w", err)
+	}
+	s := Stats{
+		Emulation: n.emulation, Congestion: n.congestions(), Router: r.Scheduled,
+		Packets: r.Packets, Bytes: r.Bytes,
+		Lost: r.Lost, Overflowed: r.Overflowed, Cut: r.Cut, Unplanned: r.Unplanned, Strays: r.Strays,
+		LateP50: r.LateP50, LateP99: r.LateP99, LateMax: r.Later,
+		Cores: runtime.NumCPU(), Elapsed: time.Since(n.begin),
+	}
+	for _, ns := range n.namespaces {
+		err := inNamespace(ns.fd, func() error {
+			dropped, err := droppedHere()
+			s.Unplanned += dropped - ns.dropped
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("emulated network: %w", err)
+		}
+	}
+	if err := n.watch.tell(&s); err != nil {
+		return fmt.Errorf("emulated network: %w", err)
+	}
+	n.last = s
+	return nil
+}

@@ -1,0 +1,118 @@
+package emulate
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The addresses of the two ends of every veth pair. The kernel fills in none of them: the devices do without ARP.
+func nodeMAC() []byte   { return []byte{2, 0, 0, 0, 0, 1} }
+func routerMAC() []byte { return []byte{2, 0, 0, 0, 0, 2} }
+
+const tunPath = "/dev/net/tun"
+
+// openTUN makes a TUN device in the namespace of the calling thread and returns its descriptor.
+func openTUN() (int, error) {
+	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", tunPath, err)
+	}
+	request, err := unix.NewIfreq(deviceName)
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("make a TUN device: %w", err)
+	}
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("make a TUN device: %w", err)
+	}
+	return fd, nil
+}
+
+// deviceIndex finds a device in the namespace of the calling thread.
+func deviceIndex(name string) (int, error) {
+	var index uint32
+	err := withSocket(func(fd int) error {
+		request, err := unix.NewIfreq(name)
+		if err != nil {
+			return err
+		}
+		err = unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, request)
+		index = request.Uint32()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find device %s: %w", name, err)
+	}
+	return int(index), nil
+}
+
+func withSocket(f func(fd int) error) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return f(fd)
+}
+
+// plainPackets makes a device hand out packets as a wire would carry them: checksums filled in, none larger than the MTU.
+func plainPackets(name string) error {
+	err := withSocket(func(fd int) error {
+		for _, command := range []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_STSO, unix.ETHTOOL_SGSO, unix.ETHTOOL_SGRO} {
+			off := struct{ command, data uint32 }{command, 0}
+			request := struct {
+				name [unix.IFNAMSIZ]byte
+				data unsafe.Pointer
+				_    [16]byte
+			}{data: unsafe.Pointer(&off)}
+			copy(request.name[:unix.IFNAMSIZ-1], name)
+			if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); e != 0 {
+				return e
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("turn off the offloads of %s: %w", name, err)
+	}
+	return nil
+}
+
+// openVeth makes a pair of veth devices, name in the namespace of the calling thread and deviceName in the one given, and returns
+// a packet socket on the former.
+func openVeth(name string, namespace int) (int, error) {
+	n, err := openNetlink()
+	if err != nil {
+		return -1, err
+	}
+	defer n.close()
+	if err := n.addVeth(name, deviceName, namespace); err != nil {
+		return -1, err
+	}
+	index, err := deviceIndex(name)
+	if err != nil {
+		return -1, err
+	}
+	const protocol = unix.ETH_P_IP<<8&0xff00 | unix.ETH_P_IP>>8 // in network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open a packet socket: %w", err)
+	}
+	for _, option := range []int{unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} {
+		// The forced ones pass the machine's limit, where that is allowed; drops are counted anyway.
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 16<<20)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index}); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("bind a packet socket to %s: %w", name, err)
+	}
+	if err := n.up(index, unix.IFF_NOARP, queueLength); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

@@ -1,0 +1,229 @@
+package emulate
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+)
+
+const (
+	// mtu is the largest IP packet; frameHeader the Ethernet header in front of it, where there is one.
+	mtu         = 1500
+	frameHeader = 14
+	// queueLeast and queueTime bound the queue of a link: a second of its bandwidth, at least 256 KiB.
+	queueLeast = 256 << 10
+	queueTime  = 1000.0 // ms
+	// jitterHold is how long a pair keeps a draw of its jitter: what delays one packet of a burst delays the next.
+	jitterHold = int64(10 * time.Millisecond)
+	// packetsMost bounds the router's memory: that many packets under way, of 1.5 kB each.
+	packetsMost = 1 << 16
+)
+
+// packet is one IP packet under way. Its frame has frameHeader bytes of room in front.
+type packet struct {
+	frame    [frameHeader + mtu]byte
+	size     int // of the IP packet in bytes
+	from, to int // endpoints
+}
+
+// link is one direction of an endpoint's access: packets leave one after the other at its rate. A change of the rate holds for the
+// packets that come after it.
+type link struct {
+	bytesPerMs float64 // 0 is unlimited
+	free       int64   // when the last packet taken has left, ns
+}
+
+// take lets a packet into the queue at a time in ns and says when it has left; false if the queue is full.
+func (l *link) take(at int64, size int) (int64, bool) {
+	start := max(at, l.free)
+	if l.bytesPerMs == 0 {
+		return start, true
+	}
+	waiting := float64(start-at) / 1e6 * l.bytesPerMs
+	if waiting+float64(size) > max(queueLeast, queueTime*l.bytesPerMs) {
+		return 0, false
+	}
+	l.free = start + int64(float64(size)/l.bytesPerMs*1e6)
+	return l.free, true
+}
+
+// pair is one direction between two endpoints.
+type pair struct {
+	oneWay, jitter int64 // ns
+	loss           float64
+	cut            bool
+	last           int64 // when its latest packet arrives: none may overtake it
+	drawn, until   int64 // the jitter in force and its end
+}
+
+// event is a packet's next moment: its arrival at the receiver's downlink, or its delivery.
+type event struct {
+	due     int64
+	order   uint64 // ties leave in the order in which they came
+	packet  *packet
+	deliver bool
+}
+
+func (e event) before(o event) bool { return e.due < o.due || e.due == o.due && e.order < o.order }
+
+// fabric decides when each packet is delivered, if ever. It has no clock and does no I/O: times, in ns, are arguments that do
+// not go back. Not safe for concurrent use.
+type fabric struct {
+	index    map[netip.Addr]int
+	up, down []link
+	pairs    []pair // from*n + to
+	random   *rand.Rand
+	events   []event // a heap
+	order    uint64
+	blanks   []*packet
+	made     int
+
+	lost, overflowed, cutOff int64
+}
+
+func newFabric(endpoints []Endpoint, paths []Path, seed uint64) *fabric {
+	n := len(endpoints)
+	f := &fabric{
+		index: make(map[netip.Addr]int, n), up: make([]link, n), down: make([]link, n), pairs: make([]pair, n*n),
+		random: rand.New(rand.NewPCG(seed, 0x656d756c617465)),
+	}
+	for i, e := range endpoints {
+		f.index[e.Addr] = i
+		f.setBandwidth(i, e.UpBytesPerMs, e.DownBytesPerMs)
+	}
+	for i, p := range paths {
+		f.pairs[i] = pair{oneWay: int64(p.OneWay), jitter: int64(p.Jitter), loss: p.Loss}
+	}
+	return f
+}
+
+func (f *fabric) setBandwidth(i int, up, down float64) {
+	f.up[i].bytesPerMs, f.down[i].bytesPerMs = up, down
+}
+
+// cut parts each of a from each of b, in both directions. Packets under way arrive.
+func (f *fabric) cut(a, b []int) {
+	n := len(f.up)
+	for _, i := range a {
+		for _, k := range b {
+			f.pairs[i*n+k].cut, f.pairs[k*n+i].cut = true, true
+		}
+	}
+}
+
+func (f *fabric) heal() {
+	for i := range f.pairs {
+		f.pairs[i].cut = false
+	}
+}
+
+// blank is an unused packet; nil when too many are under way.
+func (f *fabric) blank() *packet {
+	if n := len(f.blanks); n > 0 {
+		p := f.blanks[n-1]
+		f.blanks = f.blanks[:n-1]
+		return p
+	}
+	if f.made == packetsMost {
+		return nil
+	}
+	f.made++
+	return new(packet)
+}
+
+// done takes back a packet.
+func (f *fabric) done(p *packet) { f.blanks = append(f.blanks, p) }
+
+// enter takes a packet that its sender sent now. The packet belongs to the fabric until leave returns it.
+func (f *fabric) enter(now int64, p *packet) {
+	pair := &f.pairs[p.from*len(f.up)+p.to]
+	switch {
+	case pair.cut:
+		f.cutOff++
+	case pair.loss > 0 && f.random.Float64() < pair.loss:
+		f.lost++
+	default:
+		if left, ok := f.up[p.from].take(now, p.size); ok {
+			pair.last = max(pair.last, left+f.delay(pair, left))
+			f.push(event{due: pair.last, packet: p})
+			return
+		}
+		f.overflowed++
+	}
+	f.done(p)
+}
+
+func (f *fabric) delay(p *pair, at int64) int64 {
+	if p.jitter > 0 && at >= p.until {
+		p.drawn, p.until = int64(f.random.ExpFloat64()*float64(p.jitter)), at+jitterHold
+	}
+	return p.oneWay + p.drawn
+}
+
+// next is when leave has something to do; false if nothing is under way.
+func (f *fabric) next() (int64, bool) {
+	if len(f.events) == 0 {
+		return 0, false
+	}
+	return f.events[0].due, true
+}
+
+// leave returns the next packet to deliver whose time has come, and that time; nil if there is none.
+func (f *fabric) leave(now int64) (*packet, int64) {
+	for len(f.events) > 0 && f.events[0].due <= now {
+		e := f.pop()
+		if e.deliver {
+			return e.packet, e.due
+		}
+		at, ok := f.down[e.packet.to].take(e.due, e.packet.size)
+		switch {
+		case !ok:
+			f.overflowed++
+			f.done(e.packet)
+		case at == e.due:
+			return e.packet, e.due
+		default:
+			f.push(event{due: at, packet: e.packet, deliver: true})
+		}
+	}
+	return nil, 0
+}
+
+func (f *fabric) push(e event) {
+	f.order++
+	e.order = f.order
+	h := append(f.events, e)
+	i := len(h) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(h[up]) {
+			break
+		}
+		h[i], i = h[up], up
+	}
+	h[i] = e
+	f.events = h
+}
+
+func (f *fabric) pop() event {
+	h := f.events
+	top, e := h[0], h[len(h)-1]
+	h[len(h)-1] = event{}
+	h = h[:len(h)-1]
+	i := 0
+	for 2*i+1 < len(h) {
+		child := 2*i + 1
+		if child+1 < len(h) && h[child+1].before(h[child]) {
+			child++
+		}
+		if !h[child].before(e) {
+			break
+		}
+		h[i], i = h[child], child
+	}
+	if len(h) > 0 {
+		h[i] = e
+	}
+	f.events = h
+	return top
+}

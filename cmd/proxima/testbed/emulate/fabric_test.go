@@ -1,0 +1,324 @@
+package emulate
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const msNs = int64(time.Millisecond)
+
+// fabricOf has so many endpoints with the same paths and unlimited bandwidth.
+func fabricOf(n int, p Path) *fabric {
+	endpoints, paths := make([]Endpoint, n), make([]Path, n*n)
+	for i := range endpoints {
+		endpoints[i].Addr = addrOf(i)
+	}
+	for i := range paths {
+		paths[i] = p
+	}
+	return newFabric(endpoints, paths, 7)
+}
+
+// send lets a packet of that size enter.
+func (f *fabric) send(now int64, from, to, size int) *packet {
+	p := f.blank()
+	p.from, p.to, p.size = from, to, size
+	f.enter(now, p)
+	return p
+}
+
+// delivery is a packet with the time it was delivered.
+type delivery struct {
+	packet *packet
+	due    int64
+}
+
+// drain delivers all, each exactly when it is due.
+func (f *fabric) drain() []delivery {
+	var all []delivery
+	for {
+		now, ok := f.next()
+		if !ok {
+			return all
+		}
+		for p, due := f.leave(now); p != nil; p, due = f.leave(now) {
+			all = append(all, delivery{p, due})
+		}
+	}
+}
+
+func TestDelay(t *testing.T) {
+	f := fabricOf(2, Path{OneWay: 30 * time.Millisecond})
+	p := f.send(5*msNs, 0, 1, 100)
+	if p, _ := f.leave(35*msNs - 1); p != nil {
+		t.Fatal("delivered too early")
+	}
+	if due, ok := f.next(); !ok || due != 35*msNs {
+		t.Fatalf("next at %d, %v", due, ok)
+	}
+	if q, due := f.leave(40 * msNs); q != p || due != 35*msNs {
+		t.Fatalf("delivered %p at %d, not %p at %d", q, due, p, 35*msNs)
+	}
+	if q, _ := f.leave(math.MaxInt64); q != nil {
+		t.Fatal("delivered twice")
+	}
+}
+
+// A link of 10 bytes a ms on both sides, 20 ms apart: 1000 bytes need 100 ms up; of a burst the rest queues up and finds the
+// downlink free each time.
+func TestBandwidthUpAndDown(t *testing.T) {
+	f := fabricOf(2, Path{OneWay: 20 * time.Millisecond})
+	f.setBandwidth(0, 10, 0)
+	f.setBandwidth(1, 0, 10)
+	for range 3 {
+		f.send(0, 0, 1, 1000)
+	}
+	for i, d := range f.drain() {
+		if want := (100*int64(i+1) + 20 + 100) * msNs; d.due != want {
+			t.Errorf("packet %d at %d, not %d", i, d.due, want)
+		}
+	}
+}
+
+// Two senders meet at a downlink: it carries one after the other in the order of their arrivals.
+func TestDownlinkIsShared(t *testing.T) {
+	f := fabricOf(3, Path{OneWay: 10 * time.Millisecond})
+	f.setBandwidth(2, 0, 100)
+	third := f.send(0, 0, 2, 1000)
+	f.pairs[1*3+2].oneWay = 2 * msNs
+	first, second := f.send(1*msNs, 1, 2, 500), f.send(1*msNs, 1, 2, 1000)
+	got := f.drain()
+	want := []delivery{{first, 8 * msNs}, {second, 18 * msNs}, {third, 28 * msNs}}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("delivery %d at %d, not %d", i, got[i].due, want[i].due)
+		}
+	}
+	// After the queue has run empty a packet waits for nobody.
+	f.send(1000*msNs, 0, 2, 100)
+	if d := f.drain()[0]; d.due != 1011*msNs {
+		t.Errorf("after a pause at %d", d.due)
+	}
+}
+
+func TestTailDrops(t *testing.T) {
+	f := fabricOf(2, Path{})
+	f.setBandwidth(0, 1000, 0) // a queue of a second holds 1,000,000 bytes
+	for range 1001 {
+		f.send(0, 0, 1, 1000)
+	}
+	got := f.drain()
+	if len(got) != 1000 || f.overflowed != 1 {
+		t.Fatalf("%d delivered, %d dropped", len(got), f.overflowed)
+	}
+	if last := got[999].due; last != 1000*msNs {
+		t.Errorf("the last at %d", last)
+	}
+	// The downlink of a slow receiver has the least queue.
+	f = fabricOf(2, Path{})
+	f.setBandwidth(1, 0, 1)
+	for range 256 + 5 {
+		f.send(0, 0, 1, 1024)
+	}
+	if got := f.drain(); len(got) != 256 || f.overflowed != 5 {
+		t.Errorf("%d delivered, %d dropped", len(got), f.overflowed)
+	}
+}
+
+// What is queued when the bandwidth changes leaves as planned; what comes later takes the new rate and does not overtake.
+func TestBandwidthChanges(t *testing.T) {
+	f := fabricOf(2, Path{})
+	f.setBandwidth(0, 10, 0)
+	f.send(0, 0, 1, 1000)
+	f.setBandwidth(0, 100, 0)
+	f.send(50*msNs, 0, 1, 1000)
+	f.setBandwidth(0, 0, 0)
+	f.send(60*msNs, 0, 1, 1000)
+	for i, want := range []int64{100 * msNs, 110 * msNs, 110 * msNs} {
+		if got := f.events[0].due; got != want {
+			t.Errorf("packet %d at %d, not %d", i, got, want)
+		}
+		f.pop()
+	}
+	// So it is at the downlink.
+	f = fabricOf(2, Path{})
+	f.setBandwidth(1, 0, 10)
+	f.send(0, 0, 1, 1000)
+	f.send(10*msNs, 0, 1, 100)
+	if p, _ := f.leave(5 * msNs); p != nil {
+		t.Fatal("delivered too early")
+	}
+	f.setBandwidth(1, 0, 0)
+	for i, d := range f.drain() {
+		if d.due != 100*msNs {
+			t.Errorf("packet %d at %d", i, d.due)
+		}
+	}
+}
+
+func TestLoss(t *testing.T) {
+	const sent, share = 20_000, 0.03
+	f := fabricOf(2, Path{Loss: share})
+	f.pairs[1*2+0].loss = 0
+	for range sent {
+		f.send(0, 0, 1, 100)
+		f.send(0, 1, 0, 100)
+		f.drainAll()
+	}
+	// Within five standard deviations.
+	if d := math.Abs(float64(f.lost) - sent*share); d > 5*math.Sqrt(sent*share*(1-share)) {
+		t.Errorf("%d of %d lost", f.lost, sent)
+	}
+}
+
+func (f *fabric) drainAll() {
+	for _, d := range f.drain() {
+		f.done(d.packet)
+	}
+}
+
+func TestJitter(t *testing.T) {
+	const sent = 20_000
+	f := fabricOf(2, Path{OneWay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond})
+	var sum, least float64 = 0, math.Inf(1)
+	for i := range int64(sent) {
+		at := i * 1000 * msNs
+		f.send(at, 0, 1, 100)
+		first := f.drain()[0].due - at
+		f.send(at+5*msNs, 0, 1, 100)
+		if second := f.drain()[0].due - at - 5*msNs; second != first {
+			t.Fatalf("packets 5 ms apart delayed by %d and %d", first, second)
+		}
+		sum, least = sum+float64(first), min(least, float64(first))
+	}
+	mean := sum / sent / float64(msNs)
+	if d := math.Abs(mean - 12); d > 5*2/math.Sqrt(sent) || least < 10*float64(msNs) || least > 10.01*float64(msNs) {
+		t.Errorf("mean delay %f ms, least %f ns", mean, least)
+	}
+}
+
+func TestCutAndHeal(t *testing.T) {
+	f := fabricOf(4, Path{OneWay: time.Millisecond})
+	onTheWay := f.send(0, 0, 1, 100)
+	f.cut([]int{0}, []int{1, 2})
+	f.send(0, 0, 1, 100)
+	f.send(0, 1, 0, 100)
+	f.send(0, 2, 0, 100)
+	kept := []*packet{onTheWay, f.send(0, 0, 3, 100), f.send(0, 1, 2, 100)}
+	got := f.drain()
+	if len(got) != len(kept) || f.cutOff != 3 {
+		t.Fatalf("%d delivered, %d cut", len(got), f.cutOff)
+	}
+	for i := range kept {
+		if got[i].packet != kept[i] {
+			t.Errorf("delivery %d is another packet", i)
+		}
+	}
+	f.heal()
+	f.send(0, 1, 0, 100)
+	if got := f.drain(); len(got) != 1 || f.cutOff != 3 {
+		t.Errorf("%d delivered after healing, %d cut", len(got), f.cutOff)
+	}
+}
+
+// Dropped packets are used again, wherever they are dropped.
+func TestMemoryIsReused(t *testing.T) {
+	f := fabricOf(3, Path{Loss: 0.5})
+	f.setBandwidth(1, 0, 1) // 0 to 1 overflows at the downlink
+	f.setBandwidth(2, 1, 0) // 2 to 0 at the uplink
+	f.cut([]int{1}, []int{2})
+	for _, from := range []int{0, 1, 2} {
+		overflowed := f.overflowed
+		for range 1000 {
+			f.send(0, from, (from+1)%3, mtu)
+		}
+		f.drainAll()
+		if from != 1 && f.overflowed == overflowed {
+			t.Errorf("no packet from %d overflowed", from)
+		}
+	}
+	if f.lost == 0 || f.cutOff != 1000 {
+		t.Errorf("%d lost, %d cut off", f.lost, f.cutOff)
+	}
+	if len(f.blanks) != f.made {
+		t.Errorf("%d of %d packets are to be had", len(f.blanks), f.made)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	f := fabricOf(2, Path{OneWay: time.Hour})
+	for range packetsMost {
+		f.send(0, 0, 1, 100)
+	}
+	if f.blank() != nil {
+		t.Fatal("more packets than allowed")
+	}
+	f.drainAll()
+	if p := f.blank(); p == nil {
+		t.Fatal("no packet, though all are delivered")
+	}
+}
+
+// Whatever is sent: nothing is delivered early, twice, or out of order within a pair; links do not carry more than they
+// can; what is sent is delivered or counted.
+func TestNeverReorders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const n = 3
+		least := time.Duration(rapid.IntRange(0, 50).Draw(t, "delay")) * time.Millisecond
+		f := fabricOf(n, Path{OneWay: least, Jitter: time.Duration(rapid.IntRange(0, 20).Draw(t, "jitter")) * time.Millisecond, Loss: 0.05})
+		type sent struct{ at, order int64 }
+		under := map[*packet]sent{}
+		last, busy := map[[2]int]int64{}, map[int]int64{}
+		now, count, delivered := int64(0), int64(0), int64(0)
+		limited := rapid.Bool().Draw(t, "limited")
+		for i := range n {
+			if limited {
+				f.setBandwidth(i, float64(rapid.IntRange(1, 2000).Draw(t, "up")), float64(rapid.IntRange(1, 2000).Draw(t, "down")))
+			}
+		}
+		take := func(until int64) {
+			for p, due := f.leave(until); p != nil; p, due = f.leave(until) {
+				s, ok := under[p]
+				delete(under, p)
+				pair := [2]int{p.from, p.to}
+				switch {
+				case !ok:
+					t.Fatal("delivered twice, or never sent")
+				case due > until || due < s.at+int64(least):
+					t.Fatalf("sent at %d, delivered at %d, asked at %d", s.at, due, until)
+				case s.order <= last[pair]:
+					t.Fatalf("packet %d after %d", s.order, last[pair])
+				}
+				last[pair] = s.order
+				if limited {
+					// Rounding costs less than a nanosecond a packet.
+					need := int64(float64(p.size) / f.down[p.to].bytesPerMs * 1e6)
+					if due-busy[p.to] < need {
+						t.Fatalf("%d bytes in %d ns", p.size, due-busy[p.to])
+					}
+					busy[p.to] = due
+				}
+				delivered++
+				f.done(p)
+			}
+		}
+		for range rapid.IntRange(1, 300).Draw(t, "packets") {
+			now += int64(rapid.IntRange(0, 5_000_000).Draw(t, "pause"))
+			take(now)
+			from := rapid.IntRange(0, n-1).Draw(t, "from")
+			count++
+			dropped := f.lost + f.overflowed
+			p := f.send(now, from, (from+rapid.IntRange(1, n-1).Draw(t, "to"))%n, rapid.IntRange(20, mtu).Draw(t, "size"))
+			if f.lost+f.overflowed == dropped {
+				under[p] = sent{now, count}
+			}
+		}
+		take(math.MaxInt64)
+		if delivered+f.lost+f.overflowed+f.cutOff != count {
+			t.Fatalf("%d sent, %d delivered, %d lost, %d overflowed", count, delivered, f.lost, f.overflowed)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package emulate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	loopback   = 1      // index of lo in every namespace
+	deviceName = "net0" // of a namespace's way to the router
+	// queueLength of devices in packets: the kernel's 500 drop silently.
+	queueLength = 20_000
+)
+
+// namespace is one network namespace. It lives as long as its descriptor or a process in it.
+type namespace struct {
+	name       string
+	fd         int // of the namespace
+	congestion string
+	dropped    int64 // by its devices before the run
+}
+
+// currentNamespace opens the network namespace of the calling thread.
+func currentNamespace() (int, error) {
+	fd, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open the network namespace: %w", err)
+	}
+	return fd, nil
+}
+
+// inNamespace runs f on a thread that is in the namespace of that descriptor.
+func inNamespace(fd int, f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter the network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// onThread runs f on a thread that may change its network namespace; afterwards it is back, or ends with its goroutine.
+func onThread(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := currentNamespace()
+		if err != nil {
+			runtime.UnlockOSThread()
+			result <- err
+			return
+		}
+		err = f()
+		if unix.Setns(home, unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+		unix.Close(home)
+		result <- err
+	}()
+	return <-result
+}
+
+// newNamespace makes an empty namespace with the settings of the emulation and runs f in it.
+func newNamespace(f func(fd int) error) (int, error) {
+	fd := -1
+	err := onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		var err error
+		if fd, err = currentNamespace(); err != nil {
+			return err
+		}
+		return f(fd)
+	})
+	if err != nil && fd >= 0 {
+		unix.Close(fd)
+	}
+	return fd, err
+}
+
+// tune sets what TCP of the namespace must not inherit from the machine and says which congestion control is in force. What cannot
+// be set is no error: Stats tells the congestion control, and /proc/sys is read-only in some containers.
+func tune() (string, error) {
+	for _, s := range [][2]string{
+		{"ipv6/conf/all/disable_ipv6", "1"},
+		{"ipv6/conf/default/disable_ipv6", "1"},
+		{"ipv4/tcp_congestion_control", congestion},
+		{"ipv4/tcp_no_metrics_save", "1"}, // what one connection learned would spoil the next
+		{"mptcp/enabled", "0"},            // Go's listeners would use it
+	} {
+		err := os.WriteFile("/proc/sys/net/"+s[0], []byte(s[1]), 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) {
+			return "", fmt.Errorf("set net/%s: %w", s[0], err)
+		}
+	}
+	name, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
+	if err != nil {
+		return "", fmt.Errorf("read the congestion control: %w", err)
+	}
+	return strings.TrimSpace(string(name)), nil
+}
+
+// address makes the namespace of the calling thread the home of the addresses, reached through its device.
+func address(index int, flags int, addrs []netip.Addr) error {
+	n, err := openNetlink()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.up(loopback, 0, 1000); err != nil {
+		return err
+	}
+	if err := n.up(index, flags, queueLength); err != nil {
+		return err
+	}
+	if err := n.addAddress(index, addrs[0]); err != nil {
+		return err
+	}
+	for _, a := range addrs[1:] {
+		// A route does what an address does, in less time when there are thousands.
+		if err := n.addRoute(loopback, netip.PrefixFrom(a, 32), netip.Addr{}, true); err != nil {
+			return err
+		}
+	}
+	return n.addRoute(index, Prefix(), addrs[0], false)
+}
+
+// droppedHere counts the packets that the devices of the calling thread's namespace dropped, both ways.
+func droppedHere() (int64, error) {
+	b, err := os.ReadFile("/proc/thread-self/net/dev")
+	if err != nil {
+		return 0, fmt.Errorf("read the devices' drops: %w", err)
+	}
+	var dropped int64
+	for line := range strings.Lines(string(b)) {
+		_, figures, ok := strings.Cut(line, ":")
+		if fields := strings.Fields(figures); ok && len(fields) >= 12 {
+			for _, column := range []int{3, 11} {
+				n, err := strconv.ParseInt(fields[column], 10, 64)
+				if err != nil {
+					return 0, fmt.Errorf("read the devices' drops: %w", err)
+				}
+				dropped += n
+			}
+		}
+	}
+	return dropped, nil
+}

@@ -1,0 +1,143 @@
+package emulate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// netlink asks the kernel for changes in the network namespace of the thread that opened it.
+type netlink struct {
+	fd  int
+	seq uint32
+}
+
+func openNetlink() (*netlink, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return &netlink{fd: fd}, nil
+}
+
+func (n *netlink) close() { unix.Close(n.fd) }
+
+// request sends one message and waits for its acknowledgement.
+func (n *netlink) request(kind, flags int, body []byte) error {
+	n.seq++
+	m := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
+	binary.NativeEndian.PutUint32(m[0:], uint32(cap(m)))
+	binary.NativeEndian.PutUint16(m[4:], uint16(kind))
+	binary.NativeEndian.PutUint16(m[6:], uint16(flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK))
+	binary.NativeEndian.PutUint32(m[8:], n.seq)
+	if err := unix.Sendto(n.fd, append(m, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	answer := make([]byte, 8192)
+	for {
+		size, _, err := unix.Recvfrom(n.fd, answer, 0)
+		if err != nil {
+			return err
+		}
+		messages, err := syscall.ParseNetlinkMessage(answer[:size])
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if m.Header.Seq == n.seq && m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4 {
+				if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 {
+					return unix.Errno(-code)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+// attribute is one netlink attribute, padded.
+func attribute(kind int, parts ...[]byte) []byte {
+	a := make([]byte, 4)
+	for _, p := range parts {
+		a = append(a, p...)
+	}
+	binary.NativeEndian.PutUint16(a[0:], uint16(len(a)))
+	binary.NativeEndian.PutUint16(a[2:], uint16(kind))
+	for len(a)%4 != 0 {
+		a = append(a, 0)
+	}
+	return a
+}
+
+func text(s string) []byte { return append([]byte(s), 0) }
+
+func number(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+// device is the body of a message about the network device of that index; flags are turned on.
+func device(index, flags int, attributes ...[]byte) []byte {
+	b := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(b[4:], uint32(index))
+	binary.NativeEndian.PutUint32(b[8:], uint32(flags))
+	binary.NativeEndian.PutUint32(b[12:], uint32(flags))
+	for _, a := range attributes {
+		b = append(b, a...)
+	}
+	return b
+}
+
+// up turns a device on, with flags of its own and a queue of so many packets.
+func (n *netlink) up(index, flags, queue int) error {
+	body := device(index, unix.IFF_UP|flags, attribute(unix.IFLA_TXQLEN, number(uint32(queue))))
+	if err := n.request(unix.RTM_NEWLINK, 0, body); err != nil {
+		return fmt.Errorf("turn a device on: %w", err)
+	}
+	return nil
+}
+
+// addVeth makes a pair of virtual Ethernet devices: name here, peer in the namespace of that descriptor.
+func (n *netlink) addVeth(name, peer string, namespace int) error {
+	other := device(0, 0, attribute(unix.IFLA_IFNAME, text(peer)), attribute(unix.IFLA_ADDRESS, nodeMAC()),
+		attribute(unix.IFLA_NET_NS_FD, number(uint32(namespace))))
+	const vethInfoPeer = 1
+	body := device(0, 0, attribute(unix.IFLA_IFNAME, text(name)), attribute(unix.IFLA_ADDRESS, routerMAC()),
+		attribute(unix.IFLA_LINKINFO, attribute(unix.IFLA_INFO_KIND, text("veth")),
+			attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, other))))
+	if err := n.request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body); err != nil {
+		return fmt.Errorf("make a veth pair: %w", err)
+	}
+	return nil
+}
+
+// addAddress gives a device an address.
+func (n *netlink) addAddress(index int, addr netip.Addr) error {
+	b := make([]byte, unix.SizeofIfAddrmsg)
+	b[0], b[1] = unix.AF_INET, 32
+	binary.NativeEndian.PutUint32(b[4:], uint32(index))
+	b = append(b, attribute(unix.IFA_LOCAL, addr.AsSlice())...)
+	b = append(b, attribute(unix.IFA_ADDRESS, addr.AsSlice())...)
+	if err := n.request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b); err != nil {
+		return fmt.Errorf("add address %v: %w", addr, err)
+	}
+	return nil
+}
+
+// addRoute leads to a prefix through a device: packets to it leave there with the source address, or, local, are its own.
+func (n *netlink) addRoute(index int, to netip.Prefix, source netip.Addr, local bool) error {
+	b := make([]byte, unix.SizeofRtMsg)
+	b[0], b[1] = unix.AF_INET, byte(to.Bits())
+	b[4], b[5], b[6], b[7] = unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
+	if local {
+		b[4], b[6], b[7] = unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL
+	}
+	b = append(b, attribute(unix.RTA_DST, to.Masked().Addr().AsSlice())...)
+	b = append(b, attribute(unix.RTA_OIF, number(uint32(index)))...)
+	if source.IsValid() {
+		b = append(b, attribute(unix.RTA_PREFSRC, source.AsSlice())...)
+	}
+	if err := n.request(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b); err != nil {
+		return fmt.Errorf("add route to %v: %w", to, err)
+	}
+	return nil
+}

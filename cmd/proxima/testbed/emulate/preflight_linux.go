@@ -1,0 +1,217 @@
+package emulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trial is what the probe, a process in namespaces like those of the inside, found.
+type trial struct {
+	Space *refusal `json:"space,omitempty"` // a network namespace with its settings
+	Wait  *refusal `json:"wait,omitempty"`  // exact waiting
+	Tun   *refusal `json:"tun,omitempty"`
+	Veth  *refusal `json:"veth,omitempty"`
+}
+
+// refusal is an error that keeps its number across processes.
+type refusal struct {
+	Text  string     `json:"text"`
+	Errno unix.Errno `json:"errno"`
+}
+
+func refused(err error) *refusal {
+	if err == nil {
+		return nil
+	}
+	r := &refusal{Text: err.Error()}
+	errors.As(err, &r.Errno)
+	return r
+}
+
+// surroundings are what explains refusals: settings of the machine.
+type surroundings struct {
+	settings map[string]string // of /proc/sys, those of explain
+	seccomp  bool              // a filter of system calls is on
+	tunThere bool
+}
+
+// Preflight finds out, by trying it in a process of its own, what this machine allows to this user.
+func Preflight(ctx context.Context) Readiness {
+	t, err := try(ctx)
+	return explain(t, err, look())
+}
+
+// try runs the probe. The error is about namespaces as such.
+func try(ctx context.Context) (trial, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return trial{}, fmt.Errorf("find this program: %w", err)
+	}
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	var out, errs bytes.Buffer
+	var t trial
+	runtime.LockOSThread() // the probe dies with the thread that started it
+	defer runtime.UnlockOSThread()
+	cmd, err := startInside(func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, program, probeCommand)
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		return cmd
+	})
+	if err != nil {
+		return t, err
+	}
+	if err := cmd.Wait(); err != nil {
+		return t, fmt.Errorf("try the namespaces: %w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &t); err != nil {
+		return t, fmt.Errorf("try the namespaces: %w", err)
+	}
+	return t, nil
+}
+
+// probe tries each thing that the emulation needs and writes what it found.
+func probe(w io.Writer) error {
+	var t trial
+	t.Wait = refused(func() error {
+		fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		_, err = epollWait(fd, make([]unix.EpollEvent, 1), time.Microsecond)
+		return err
+	}())
+	space, err := newNamespace(func(int) error {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("keep mounts to itself: %w", err)
+		}
+		_, err := tune()
+		return err
+	})
+	if t.Space = refused(err); err == nil {
+		t.Tun = refused(inNamespace(space, func() error {
+			fd, err := openTUN()
+			if err == nil {
+				unix.Close(fd)
+			}
+			return err
+		}))
+		// In a namespace of its own, for the name of the device is taken now.
+		other, err := newNamespace(func(int) error { return nil })
+		if err == nil {
+			_, err = openVeth("probe", other)
+		}
+		if err == nil {
+			err = inNamespace(other, func() error { return plainPackets(deviceName) })
+		}
+		t.Veth = refused(err)
+	}
+	return json.NewEncoder(w).Encode(t)
+}
+
+// Settings of /proc/sys that forbid namespaces.
+const (
+	settingAppArmor = "kernel/apparmor_restrict_unprivileged_userns" // Ubuntu
+	settingClone    = "kernel/unprivileged_userns_clone"             // Debian's and hardened kernels
+	settingUsers    = "user/max_user_namespaces"
+	settingNets     = "user/max_net_namespaces"
+	settingPids     = "user/max_pid_namespaces"
+	settingMounts   = "user/max_mnt_namespaces"
+)
+
+func look() surroundings {
+	s := surroundings{settings: map[string]string{}}
+	for _, name := range []string{settingAppArmor, settingClone, settingUsers, settingNets, settingPids, settingMounts} {
+		if b, err := os.ReadFile("/proc/sys/" + name); err == nil {
+			s.settings[name] = strings.TrimSpace(string(b))
+		}
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	s.seccomp = bytes.Contains(status, []byte("Seccomp:\t2"))
+	_, err := os.Stat(tunPath)
+	s.tunThere = err == nil
+	return s
+}
+
+// explain turns what was found into words.
+func explain(t trial, failed error, s surroundings) Readiness {
+	portable := func(text string) Readiness { return Readiness{Portable, []string{text}} }
+	switch {
+	case failed != nil:
+		return portable("namespaces: " + s.forbids() + failed.Error())
+	case t.Space != nil:
+		return portable("network namespaces: " + s.forbids() + t.Space.Text)
+	case t.Wait != nil:
+		return portable("exact waiting: the kernel is older than Linux 5.11, or a filter forbids epoll_pwait2: " + t.Wait.Text)
+	case t.Tun == nil:
+		return Readiness{Emulation: TUN}
+	}
+	missing := []string{"TUN devices: " + explainTUN(*t.Tun, s)}
+	if t.Veth == nil {
+		return Readiness{Veth, missing}
+	}
+	reason := ""
+	switch t.Veth.Errno {
+	case unix.EOPNOTSUPP:
+		reason = "the kernel has no veth devices (module veth): "
+	case unix.EAFNOSUPPORT:
+		reason = "the kernel has no packet sockets (module af_packet): "
+	case unix.EPERM, unix.EACCES:
+		reason = s.forbids()
+	}
+	return Readiness{Portable, append(missing, "veth devices: "+reason+t.Veth.Text)}
+}
+
+func explainTUN(r refusal, s surroundings) string {
+	switch {
+	case !s.tunThere:
+		return tunPath + " does not exist: load the module tun, or pass the device to the container"
+	case r.Errno == unix.EACCES:
+		return tunPath + " is closed to this user (it is open to all with mode 0666)"
+	case r.Errno == unix.EPERM:
+		return tunPath + " is forbidden here, by the container's list of devices or a security module: " + r.Text
+	case r.Errno == unix.ENODEV || r.Errno == unix.ENXIO:
+		return "the kernel has no module tun: " + r.Text
+	}
+	return r.Text
+}
+
+// forbids names the settings that forbid namespaces; empty if none is known.
+func (s surroundings) forbids() string {
+	var reasons []string
+	if s.settings[settingAppArmor] == "1" {
+		reasons = append(reasons, "AppArmor keeps user namespaces from ordinary users ("+sysctl(settingAppArmor, "0")+")")
+	}
+	if s.settings[settingClone] == "0" {
+		reasons = append(reasons, "the kernel keeps user namespaces from ordinary users ("+sysctl(settingClone, "1")+")")
+	}
+	for _, name := range []string{settingUsers, settingNets, settingPids, settingMounts} {
+		if s.settings[name] == "0" {
+			reasons = append(reasons, "the kernel allows none of them ("+sysctl(name, "1000")+")")
+		}
+	}
+	if s.seccomp {
+		reasons = append(reasons, "a filter of system calls is on, as containers have it, which may forbid them")
+	}
+	if len(reasons) == 0 {
+		return ""
+	}
+	return strings.Join(reasons, "; ") + ": "
+}
+
+// sysctl is the command that lifts a setting.
+func sysctl(name, value string) string {
+	return "as root: sysctl -w " + strings.ReplaceAll(name, "/", ".") + "=" + value
+}

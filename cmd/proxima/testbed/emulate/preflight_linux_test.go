@@ -1,0 +1,50 @@
+package emulate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestExplanations(t *testing.T) {
+	no := func(e unix.Errno) *refusal { return refused(fmt.Errorf("try: %w", e)) }
+	here := surroundings{tunThere: true}
+	with := func(setting, value string) surroundings {
+		return surroundings{tunThere: true, settings: map[string]string{setting: value}}
+	}
+	for _, c := range []struct {
+		name   string
+		t      trial
+		failed error
+		s      surroundings
+		want   string
+		says   []string
+	}{
+		{"all is there", trial{}, nil, here, TUN, nil},
+		{"nothing is needed of veth", trial{Veth: no(unix.EOPNOTSUPP)}, nil, here, TUN, nil},
+		{"no device", trial{Tun: no(unix.ENOENT)}, nil, surroundings{}, Veth, []string{"TUN devices: /dev/net/tun does not exist"}},
+		{"closed", trial{Tun: no(unix.EACCES)}, nil, here, Veth, []string{"closed to this user"}},
+		{"forbidden", trial{Tun: no(unix.EPERM)}, nil, here, Veth, []string{"the container's list of devices"}},
+		{"neither", trial{Tun: no(unix.ENODEV), Veth: no(unix.EOPNOTSUPP)}, nil, here, Portable, []string{"module tun", "module veth"}},
+		{"no sockets", trial{Tun: no(unix.EACCES), Veth: no(unix.EAFNOSUPPORT)}, nil, here, Portable, []string{"closed", "af_packet"}},
+		{"old kernel", trial{Wait: no(unix.ENOSYS)}, nil, here, Portable, []string{"older than Linux 5.11"}},
+		{"Ubuntu", trial{Space: no(unix.EPERM)}, nil, with(settingAppArmor, "1"), Portable,
+			[]string{"AppArmor keeps user namespaces from ordinary users (as root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"}},
+		{"hardened", trial{}, unix.EPERM, with(settingClone, "0"), Portable, []string{"sysctl -w kernel.unprivileged_userns_clone=1"}},
+		{"none allowed", trial{}, unix.ENOSPC, with(settingUsers, "0"), Portable, []string{"sysctl -w user.max_user_namespaces=1000"}},
+		{"Docker", trial{}, unix.EPERM, surroundings{seccomp: true}, Portable, []string{"filter of system calls", "operation not permitted"}},
+		{"unknown", trial{}, unix.EINVAL, with(settingUsers, "5000"), Portable, []string{"namespaces: invalid argument"}},
+	} {
+		got := explain(c.t, c.failed, c.s)
+		if got.Emulation != c.want || len(got.Missing) == 0 != (c.want == TUN) {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(strings.Join(got.Missing, "\n"), s) {
+				t.Errorf("%s: %q does not say %q", c.name, got.Missing, s)
+			}
+		}
+	}
+}

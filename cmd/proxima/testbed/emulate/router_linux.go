@@ -1,0 +1,310 @@
+package emulate
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setup is the first message to the router's process; its devices are descriptors 4 and up.
+type setup struct {
+	Endpoints []Endpoint
+	Ports     []int // the device of each endpoint
+	Devices   int
+	Veth      bool
+	Paths     []Path
+	Seed      uint64
+}
+
+// order is any later message; the router answers each with a report.
+type order struct {
+	Bandwidth *bandwidthOrder
+	Cut       *cutOrder
+	Heal      bool
+}
+
+type bandwidthOrder struct {
+	Endpoint int
+	Up, Down float64
+}
+
+type cutOrder struct{ A, B []int }
+
+// report is what the router counted until now.
+type report struct {
+	Scheduled               string
+	Packets, Bytes          int64
+	Lost, Overflowed, Cut   int64
+	Unplanned, Strays       int64
+	LateP50, LateP99, Later time.Duration
+}
+
+// router carries packets. All of it belongs to one thread, but for the channels.
+type router struct {
+	fabric  *fabric
+	ports   []int // of each endpoint
+	devices []int // descriptors
+	veth    bool
+	begin   time.Time
+	epoll   int
+	wake    int
+	orders  chan order
+	reports chan report
+	late    histogram
+	report  report
+	header  [frameHeader]byte
+}
+
+const (
+	controlFD  = 3
+	wakeDevice = -1
+	// burst is how many packets are read from a device before the others have their turn.
+	burst = 32
+)
+
+// runRouter is the router's process. It ends when its parent closes the control connection.
+func runRouter() error {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP) // the parent says when it is over
+	debug.SetGCPercent(-1)                                // nothing is allocated per packet
+	debug.SetMemoryLimit(256 << 20)
+	runtime.GOMAXPROCS(8) // so that a thread back from the kernel finds one free
+	runtime.LockOSThread()
+	control := os.NewFile(controlFD, "control")
+	in, out := gob.NewDecoder(control), gob.NewEncoder(control)
+	var s setup
+	if err := in.Decode(&s); err != nil {
+		return fmt.Errorf("read the router's setup: %w", err)
+	}
+	r, err := newRouter(s)
+	if err != nil {
+		return err
+	}
+	r.report.Scheduled = schedule()
+	if err := out.Encode(r.report); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.obey(in, out) }()
+	if err := r.carry(); err != nil {
+		return err
+	}
+	return <-ended
+}
+
+func newRouter(s setup) (*router, error) {
+	r := &router{
+		fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now(),
+		orders: make(chan order, 1), reports: make(chan report, 1), // one is under way at most: carry never waits
+	}
+	copy(r.header[:6], nodeMAC())
+	copy(r.header[6:12], routerMAC())
+	r.header[12], r.header[13] = unix.ETH_P_IP>>8, unix.ETH_P_IP&0xff
+	var err error
+	if r.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("make the router's epoll: %w", err)
+	}
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("make the router's eventfd: %w", err)
+	}
+	watch := func(fd, device int) error {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return fmt.Errorf("watch device %d: %w", device, err)
+		}
+		e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(device)}
+		if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
+			return fmt.Errorf("watch device %d: %w", device, err)
+		}
+		return nil
+	}
+	if err := watch(r.wake, wakeDevice); err != nil {
+		return nil, err
+	}
+	for d := range s.Devices {
+		r.devices = append(r.devices, controlFD+1+d)
+		if err := watch(r.devices[d], d); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// obey passes the parent's orders to the thread of carry until the parent hangs up.
+func (r *router) obey(in *gob.Decoder, out *gob.Encoder) error {
+	defer func() {
+		close(r.orders)
+		r.ring()
+	}()
+	for {
+		var o order
+		if err := in.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read an order: %w", err)
+		}
+		r.orders <- o
+		r.ring()
+		if err := out.Encode(<-r.reports); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+}
+
+// ring wakes the thread of carry, which then takes an order.
+func (r *router) ring() {
+	one := [8]byte{1}
+	_, _ = unix.Write(r.wake, one[:]) // fails only where it is rung already
+}
+
+func (r *router) now() int64 { return int64(time.Since(r.begin)) }
+
+// carry is the router: it reads, waits and writes until the orders end.
+func (r *router) carry() error {
+	events := make([]unix.EpollEvent, 64)
+	for {
+		r.deliver()
+		n, err := r.wait(events)
+		if err != nil {
+			return err
+		}
+		for _, e := range events[:n] {
+			if e.Fd != wakeDevice {
+				r.receive(int(e.Fd))
+				continue
+			}
+			var count [8]byte
+			_, _ = unix.Read(r.wake, count[:])
+			o, ok := <-r.orders
+			if !ok {
+				return nil
+			}
+			r.execute(o)
+			r.reports <- r.count()
+		}
+	}
+}
+
+// wait sleeps until a device has packets or a packet is due.
+func (r *router) wait(events []unix.EpollEvent) (int, error) {
+	timeout := time.Duration(-1)
+	if due, ok := r.fabric.next(); ok {
+		timeout = time.Duration(max(due-r.now(), 0))
+	}
+	n, err := epollWait(r.epoll, events, timeout)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return 0, fmt.Errorf("wait for packets: %w", err)
+	}
+	return n, nil
+}
+
+// receive reads what a device has sent.
+func (r *router) receive(device int) {
+	fd, head := r.devices[device], frameHeader
+	if r.veth {
+		head = 0
+	}
+	var spare packet
+	for range burst {
+		p := r.fabric.blank()
+		if p == nil {
+			p = &spare
+		}
+		n, e := readRaw(fd, p.frame[head:])
+		if e != 0 {
+			r.back(p, &spare)
+			return
+		}
+		now := r.now()
+		p.size = n + head - frameHeader
+		switch known := r.identify(p, device); {
+		case !known:
+			r.report.Strays++
+			r.back(p, &spare)
+		case p == &spare:
+			r.report.Unplanned++
+		default:
+			r.fabric.enter(now, p)
+		}
+		if due, ok := r.fabric.next(); ok && due <= now {
+			r.deliver()
+		}
+	}
+}
+
+func (r *router) back(p, spare *packet) {
+	if p != spare {
+		r.fabric.done(p)
+	}
+}
+
+// identify finds the endpoints of a packet by its IPv4 header.
+func (r *router) identify(p *packet, device int) bool {
+	ip := p.frame[frameHeader:]
+	if p.size < 20 || ip[0]>>4 != 4 {
+		return false
+	}
+	from, known := r.fabric.index[netip.AddrFrom4([4]byte(ip[12:16]))]
+	to, knows := r.fabric.index[netip.AddrFrom4([4]byte(ip[16:20]))]
+	p.from, p.to = from, to
+	return known && knows && r.ports[from] == device && r.ports[to] != device
+}
+
+// deliver writes the packets that are due.
+func (r *router) deliver() {
+	head := frameHeader
+	if r.veth {
+		head = 0
+	}
+	for {
+		now := r.now()
+		p, due := r.fabric.leave(now)
+		if p == nil {
+			return
+		}
+		r.late.add(time.Duration(now-due), 1)
+		if r.veth {
+			copy(p.frame[:], r.header[:])
+		}
+		if e := writeRaw(r.devices[r.ports[p.to]], p.frame[head:frameHeader+p.size]); e != 0 {
+			r.report.Unplanned++
+		} else {
+			r.report.Packets++
+			r.report.Bytes += int64(p.size)
+		}
+		r.fabric.done(p)
+	}
+}
+
+func (r *router) execute(o order) {
+	switch {
+	case o.Bandwidth != nil:
+		r.fabric.setBandwidth(o.Bandwidth.Endpoint, o.Bandwidth.Up, o.Bandwidth.Down)
+	case o.Cut != nil:
+		r.fabric.cut(o.Cut.A, o.Cut.B)
+	case o.Heal:
+		r.fabric.heal()
+	}
+}
+
+func (r *router) count() report {
+	if r.veth {
+		for _, fd := range r.devices {
+			// Reading resets them.
+			if s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+				r.report.Unplanned += int64(s.Drops)
+			}
+		}
+	}
+	c := r.report
+	c.Lost, c.Overflowed, c.Cut = r.fabric.lost, r.fabric.overflowed, r.fabric.cutOff
+	c.LateP50, c.LateP99, c.Later = r.late.quantile(0.5), r.late.quantile(0.99), r.late.Max
+	return c
+}

@@ -1,0 +1,77 @@
+package emulate
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+)
+
+// Do runs f on a thread inside a namespace: sockets that f itself opens belong there, those of goroutines that it starts do not.
+func (n *Net) Do(namespace string, f func() error) error {
+	ns, err := n.namespace(namespace)
+	if err != nil {
+		return err
+	}
+	return inNamespace(ns.fd, f)
+}
+
+// Start starts a command inside a namespace. How long it waits for a core enters Stats.
+func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
+	cmd.Env = inherited(cmd.Environ())
+	err := n.Do(namespace, cmd.Start)
+	if err == nil {
+		n.watch.add(cmd.Process.Pid)
+	}
+	return err
+}
+
+// Listen opens a listener inside a namespace, on a literal address and port.
+func (n *Net) Listen(ctx context.Context, namespace, network, address string) (listener net.Listener, err error) {
+	err = n.literal(namespace, address, func() (err error) {
+		listener, err = new(net.ListenConfig).Listen(ctx, network, address)
+		return err
+	})
+	return listener, err
+}
+
+// ListenPacket is Listen for UDP.
+func (n *Net) ListenPacket(ctx context.Context, namespace, network, address string) (conn net.PacketConn, err error) {
+	err = n.literal(namespace, address, func() (err error) {
+		conn, err = new(net.ListenConfig).ListenPacket(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// Dialer connects from inside a namespace to literal addresses and ports; it fits http.Transport.
+func (n *Net) Dialer(namespace string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = n.literal(namespace, address, func() (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+// literal refuses names: they would be looked up from other threads, outside the namespace.
+func (n *Net) literal(namespace, address string, f func() error) error {
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return fmt.Errorf("emulated network: %w", err)
+	}
+	return n.Do(namespace, f)
+}
+
+// inherited strips what tells a process that it is inside from an environment.
+func inherited(environ []string) []string {
+	kept := environ[:0:0]
+	for _, e := range environ {
+		if !strings.HasPrefix(e, insideVariable) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}

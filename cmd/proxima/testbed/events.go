@@ -1,0 +1,134 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"proxima/cmd/proxima/rundir"
+)
+
+// happen lets all events happen whose time has come. What they did goes into the world, at the time at which it was done.
+func (r *run) happen(ctx context.Context, since time.Duration) error {
+	for len(r.events) > 0 && r.events[0].At <= since {
+		e := r.events[0]
+		r.events = r.events[1:]
+		done, err := r.one(ctx, e)
+		if err != nil {
+			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, err)
+		}
+		done.Kind, done.AtS = e.Kind, time.Since(r.started).Seconds()
+		r.world.Events = append(r.world.Events, done)
+		r.out.say("%s  %s", clock(time.Since(r.started)), describe(done, r.plan))
+	}
+	return nil
+}
+
+// one does what an event asks for.
+func (r *run) one(ctx context.Context, e Event) (rundir.Event, error) {
+	i := -1
+	if e.Node != "" || e.BusiestOf != "" {
+		i = r.target(ctx, e)
+	}
+	var done rundir.Event
+	if i >= 0 {
+		done.Node = r.plan.Nodes[i].Name
+	}
+	switch e.Kind {
+	case rundir.EventBandwidth:
+		done.Factor = e.Factor
+		return done, r.bed.bandwidth(i, e.Factor)
+	case rundir.EventCPU:
+		share := e.Factor * r.plan.Nodes[i].CPU
+		done.Factor, done.AddMs = e.Factor, micro(loadMs(share)-r.plan.Nodes[i].LoadMs)
+		return done, r.bed.share(i, share)
+	case rundir.EventSlow:
+		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
+		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
+		return done, r.bed.slow(k, time.Duration(e.AddMs*float64(time.Millisecond)))
+	case rundir.EventKill:
+		if l := r.lives[i]; l != nil {
+			l.kill()
+			<-l.done()
+			r.bury(i)
+		}
+	case rundir.EventRestart:
+		if r.lives[i] != nil {
+			return done, fmt.Errorf("%s is running", done.Node)
+		}
+		l, err := r.bed.start(ctx, i)
+		if err != nil {
+			return done, err
+		}
+		r.lives[i] = l
+	case rundir.EventPartition:
+		done.Nodes = e.Nodes
+		return done, r.bed.partition(func(i int) bool { return slices.Contains(e.Nodes, r.plan.Nodes[i].Name) })
+	case rundir.EventHeal:
+		return done, r.bed.partition(func(int) bool { return false })
+	}
+	return done, nil
+}
+
+// target is the node that an event happens to.
+func (r *run) target(ctx context.Context, e Event) int {
+	if e.Node != "" {
+		return slices.IndexFunc(r.plan.Nodes, func(n PlannedNode) bool { return n.Name == e.Node })
+	}
+	if i, ok := r.busiest[e.BusiestOf]; ok {
+		return i
+	}
+	best, most := -1, int64(-1)
+	for i, n := range r.plan.Nodes {
+		if n.Group != e.BusiestOf || r.lives[i] == nil {
+			continue
+		}
+		pages := int64(0)
+		if s, err := r.lives[i].status(ctx); err == nil {
+			pages = s.Crawl.Pages
+		}
+		if pages > most {
+			best, most = i, pages
+		}
+	}
+	if best < 0 { // all are down
+		best = slices.IndexFunc(r.plan.Nodes, func(n PlannedNode) bool { return n.Group == e.BusiestOf })
+	}
+	r.busiest[e.BusiestOf] = best
+	return best
+}
+
+// describe says in words what happened.
+func describe(e rundir.Event, p *Plan) string {
+	switch e.Kind {
+	case rundir.EventBandwidth:
+		if e.Factor == 1 {
+			return fmt.Sprintf("%s has its bandwidth again", e.Node)
+		}
+		return fmt.Sprintf("%s has %.2g of its bandwidth", e.Node, e.Factor)
+	case rundir.EventCPU:
+		if e.Factor == 1 {
+			return fmt.Sprintf("%s has its processor again", e.Node)
+		}
+		return fmt.Sprintf("%s has %.0f %% of its processor time", e.Node, 100*e.Factor)
+	case rundir.EventSlow:
+		name := e.Server.String()
+		for _, s := range p.Servers {
+			if s.Addr == e.Server {
+				name = s.Name
+			}
+		}
+		if e.AddMs == 0 {
+			return fmt.Sprintf("server %s is as fast as before", name)
+		}
+		return fmt.Sprintf("server %s takes %.0f ms longer", name, e.AddMs)
+	case rundir.EventKill:
+		return fmt.Sprintf("%s is killed (kill -9)", e.Node)
+	case rundir.EventRestart:
+		return fmt.Sprintf("%s is started again", e.Node)
+	case rundir.EventPartition:
+		return fmt.Sprintf("%v are cut off from the other nodes", e.Nodes)
+	}
+	return "all nodes can reach each other again"
+}

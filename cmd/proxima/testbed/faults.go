@@ -1,0 +1,169 @@
+package testbed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"proxima/assign"
+	"proxima/cmd/proxima/rundir"
+)
+
+// faults are values that cannot be, each with its key.
+func (s *Scenario) faults() []fault {
+	var faults []fault
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fault{key, fmt.Sprintf(format, args...)})
+		}
+	}
+	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
+	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
+	check(len(s.Assigners) <= 8, "assigners", "%d are not 1 to 8", len(s.Assigners))
+	for i, a := range s.Assigners {
+		check(slices.Contains(assign.Names(), a), "assigners", "%q is none of %q", a, assign.Names())
+		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q stands there twice", a)
+	}
+	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities are two files that belong together")
+	check(s.Matrix.JitterMs >= 0 && s.Matrix.JitterMs <= 1000, "matrix.jitter_ms", "%v is not between 0 and 1000", s.Matrix.JitterMs)
+	check(share(s.Matrix.Loss) && s.Matrix.Loss < 1, "matrix.loss", "%v is not a share below 1", s.Matrix.Loss)
+	check(share(s.Geo.Wrong), "geo.wrong", "%v is not between 0 and 1", s.Geo.Wrong)
+	check(share(s.Geo.Missing) && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v with wrong %v is more than all", s.Geo.Missing,
+		s.Geo.Wrong)
+
+	nodes, servers := 0, 0
+	for i, g := range s.Nodes {
+		key := fmt.Sprintf("nodes[%d].", i)
+		nodes += g.Count
+		check(named(g.Name), key+"name", "%q is not of small letters, digits and hyphens", g.Name)
+		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
+		check(g.DownMbit >= 0, key+"down_mbit", "%v is negative", g.DownMbit)
+		check(share(g.CPU), key+"cpu", "%v is not between 0 and 1", g.CPU)
+	}
+	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d are not 1 to %d", nodes, maxNodes)
+	for i, g := range s.Sites {
+		key := fmt.Sprintf("sites[%d].", i)
+		servers += g.Count
+		check(named(g.Name), key+"name", "%q is not of small letters, digits and hyphens", g.Name)
+		check(g.Software == SoftwarePages || g.Software == SoftwareNginx, key+"software", "%q is neither %q nor %q", g.Software,
+			SoftwarePages, SoftwareNginx)
+		check(g.Hosts <= 100, key+"hosts", "%d are more than 100", g.Hosts)
+		check(g.Pages >= 1 && g.Pages <= 100_000, key+"pages", "%d are not 1 to 100000", g.Pages)
+		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not up to 1000", g.PageKB)
+		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d are not 1 to 1000", g.Links)
+		check(g.CrossLinks >= 0 && g.CrossLinks <= 100, key+"cross_links", "%v is not between 0 and 100", g.CrossLinks)
+		check(g.ThinkMs >= 0 && g.ThinkMs <= 60_000, key+"think_ms", "%v is not between 0 and 60000", g.ThinkMs)
+		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
+		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
+	}
+	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not 1 to %d", servers, maxServers)
+	if len(faults) > 0 {
+		return faults
+	}
+	nodeNames, siteNames := s.nodeNames(), s.siteNames()
+	for _, names := range [][]string{nodeNames, siteNames} {
+		for i, n := range names {
+			check(n == "" || !slices.Contains(names[:i], n), "nodes", "the name %q stands there twice", n)
+		}
+	}
+	check(s.Home == "" || slices.Contains(nodeNames, s.Home), "home", "no node has the name %q", s.Home)
+	for i, e := range s.Events {
+		for _, what := range s.eventFaults(e, nodeNames, siteNames) {
+			check(false, fmt.Sprintf("events[%d]%s", i, what.key), "%s", what.what)
+		}
+	}
+	return faults
+}
+
+// Bounds of what one machine carries.
+const (
+	maxNodes   = 200
+	maxServers = 10_000
+)
+
+func (s *Scenario) eventFaults(e Event, nodes, sites []string) []fault {
+	var faults []fault
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fault{key, fmt.Sprintf(format, args...)})
+		}
+	}
+	check(e.At >= 0 && e.At <= s.Length, ".at", "%v is not between 0 and the length, %v", e.At, s.Length)
+	aNode := func() {
+		check((e.Node == "") != (e.BusiestOf == ""), "", "needs node or busiest_of")
+		check(e.Node == "" || slices.Contains(nodes, e.Node), ".node", "no node has the name %q", e.Node)
+		check(e.BusiestOf == "" || slices.ContainsFunc(s.Nodes, func(g NodeGroup) bool { return g.Name == e.BusiestOf }), ".busiest_of",
+			"no nodes have the name %q", e.BusiestOf)
+	}
+	switch e.Kind {
+	case rundir.EventBandwidth:
+		aNode()
+		check(e.Factor > 0 && e.Factor <= 10, ".factor", "%v is not between 0 and 10", e.Factor)
+	case rundir.EventCPU:
+		aNode()
+		check(e.Factor >= 0.02 && e.Factor <= 1, ".factor", "%v is not a share between 0.02 and 1", e.Factor)
+	case rundir.EventKill, rundir.EventRestart:
+		aNode()
+	case rundir.EventSlow:
+		check(slices.Contains(sites, e.Server), ".server", "no site has the name %q", e.Server)
+		check(!s.servedByNginx(e.Server), ".server", "%s is served by nginx, which sends files as fast as it can", e.Server)
+		check(e.AddMs >= 0 && e.AddMs <= 60_000, ".add_ms", "%v is not between 0 and 60000", e.AddMs)
+	case rundir.EventPartition:
+		check(len(e.Nodes) > 0 && len(e.Nodes) < len(nodes), ".nodes", "some nodes, not all, are cut off from the others")
+		for _, n := range e.Nodes {
+			check(slices.Contains(nodes, n), ".nodes", "no node has the name %q", n)
+		}
+	case rundir.EventHeal:
+	default:
+		check(false, ".kind", "%q is none of %q", e.Kind, []string{rundir.EventBandwidth, rundir.EventCPU, rundir.EventSlow,
+			rundir.EventKill, rundir.EventRestart, rundir.EventPartition, rundir.EventHeal})
+	}
+	return faults
+}
+
+func (s *Scenario) servedByNginx(site string) bool {
+	for _, g := range s.Sites {
+		if g.Software == SoftwareNginx && slices.Contains(groupNames(g.Name, g.Count), site) {
+			return true
+		}
+	}
+	return false
+}
+
+func share(f float64) bool { return f >= 0 && f <= 1 }
+
+// named says that a name can be that of a folder and of a host; it may be empty.
+func named(name string) bool {
+	return len(name) <= 40 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasPrefix(name, "-")
+}
+
+// nodeNames are the names that are known before anything is drawn, "" for the others.
+func (s *Scenario) nodeNames() []string {
+	var names []string
+	for _, g := range s.Nodes {
+		names = append(names, groupNames(g.Name, g.Count)...)
+	}
+	return names
+}
+
+func (s *Scenario) siteNames() []string {
+	var names []string
+	for _, g := range s.Sites {
+		names = append(names, groupNames(g.Name, g.Count)...)
+	}
+	return names
+}
+
+func groupNames(name string, count int) []string {
+	names := make([]string, count)
+	for i := range names {
+		switch {
+		case name != "" && count > 1:
+			names[i] = fmt.Sprintf("%s-%d", name, i+1)
+		case name != "":
+			names[i] = name
+		}
+	}
+	return names
+}

@@ -1,0 +1,149 @@
+package testbed
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// gate is a share of the processor where a node cannot be stopped, because it is not a process: what arrives from the network while
+// the node would be stopped reaches it when it would run again. Safe for concurrent use.
+type gate struct {
+	began time.Time
+
+	mu    sync.Mutex
+	share float64
+	duty  duty
+	// The turn under way, since began: stopped from the one to the other.
+	from, until time.Duration
+}
+
+func newGate(share float64, seed uint64) *gate {
+	return &gate{began: time.Now(), share: share, duty: newDuty(seed)}
+}
+
+func (g *gate) set(share float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.share, g.from, g.until = share, 0, 0
+}
+
+// pass returns when the node runs.
+func (g *gate) pass() {
+	if d := g.wait(time.Since(g.began)); d > 0 {
+		time.Sleep(d)
+	}
+}
+
+// wait is how long the node is stopped, that long after the gate was made.
+func (g *gate) wait(since time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.share >= 1 {
+		return 0
+	}
+	if g.until == 0 {
+		g.until = since // a turn begins
+	}
+	for g.until <= since {
+		run, stopped := g.duty.turn(g.share)
+		g.from = g.until + run
+		g.until = g.from + stopped
+	}
+	if since < g.from {
+		return 0
+	}
+	return g.until - since
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (g *gate) dial(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		g.pass()
+		return gated{c, g}, nil
+	}
+}
+
+func (g *gate) listen(listen func(network, address string) (net.Listener, error)) func(network, address string) (net.Listener, error) {
+	return func(network, address string) (net.Listener, error) {
+		l, err := listen(network, address)
+		if err != nil {
+			return nil, err
+		}
+		return gatedListener{l, g}, nil
+	}
+}
+
+type gated struct {
+	net.Conn
+	g *gate
+}
+
+func (c gated) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.g.pass()
+	return n, err
+}
+
+type gatedListener struct {
+	net.Listener
+	g *gate
+}
+
+func (l gatedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.g.pass()
+	return gated{c, l.g}, nil
+}
+
+// gatedGossip delays packets of the membership.
+type gatedGossip struct {
+	memberlist.Transport
+	packets chan *memberlist.Packet
+	over    chan struct{}
+	once    sync.Once
+	ended   chan struct{}
+}
+
+func (g *gate) gossip(t memberlist.Transport) memberlist.Transport {
+	d := &gatedGossip{Transport: t, packets: make(chan *memberlist.Packet), over: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(d.ended)
+		for {
+			select {
+			case <-d.over:
+				return
+			case p := <-t.PacketCh():
+				if g.wait(time.Since(g.began)) > 0 {
+					g.pass()
+					p.Timestamp = time.Now() // when the node saw it
+				}
+				select {
+				case d.packets <- p:
+				case <-d.over:
+					return
+				}
+			}
+		}
+	}()
+	return d
+}
+
+func (d *gatedGossip) PacketCh() <-chan *memberlist.Packet { return d.packets }
+
+func (d *gatedGossip) Shutdown() error {
+	d.once.Do(func() { close(d.over) })
+	<-d.ended
+	return d.Transport.Shutdown()
+}

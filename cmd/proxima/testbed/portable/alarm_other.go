@@ -1,0 +1,16 @@
+//go:build !linux
+
+package portable
+
+import (
+	"errors"
+	"time"
+)
+
+// alarm is more exact than Go's timers; this system has none.
+type alarm struct{}
+
+func newAlarm() (*alarm, error)  { return nil, errors.ErrUnsupported }
+func (*alarm) set(time.Duration) {}
+func (*alarm) wait() error       { return errors.ErrUnsupported }
+func (*alarm) close() error      { return nil }

@@ -1,0 +1,141 @@
+package portable
+
+import (
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// wait gives the lock away until something changes or a deadline passes.
+func (c *conn) wait(deadline time.Time) {
+	c.watched = true
+	changed := c.changed
+	c.net.unlock()
+	defer c.net.lock()
+	await(changed, deadline)
+}
+
+// await waits for a change or a deadline, if there is one.
+func await(changed <-chan struct{}, deadline time.Time) {
+	if deadline.IsZero() {
+		<-changed
+		return
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+func passed(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
+
+func (c *conn) Read(b []byte) (int, error) {
+	c.net.lock()
+	defer c.net.unlock()
+	for {
+		switch {
+		case c.closed:
+			return 0, c.failed("read", net.ErrClosed)
+		case passed(c.read):
+			return 0, c.failed("read", os.ErrDeadlineExceeded)
+		case len(c.arrived) > 0 && len(b) > 0:
+			return c.take(b), nil // even if it was reset since
+		case c.err != nil:
+			return 0, c.failed("read", c.err)
+		case len(b) == 0:
+			return 0, nil
+		case c.eof:
+			return 0, io.EOF
+		}
+		c.wait(c.read)
+	}
+}
+
+// Write returns when all but the last sendBuffer bytes have left.
+func (c *conn) Write(b []byte) (int, error) {
+	c.writing <- struct{}{}
+	defer func() { <-c.writing }()
+	c.net.lock()
+	defer c.net.unlock()
+	for n := 0; ; {
+		switch {
+		case c.closed, c.ended:
+			return n, c.failed("write", net.ErrClosed)
+		case passed(c.write):
+			return n, c.failed("write", os.ErrDeadlineExceeded)
+		case c.err != nil:
+			return n, c.failed("write", c.err)
+		case n == len(b):
+			return n, nil
+		}
+		if k := min(len(b)-n, sendBuffer-len(c.unsent)); k > 0 {
+			c.unsent = append(c.unsent, b[n:n+k]...)
+			n += k
+			c.transmit()
+			continue
+		}
+		c.wait(c.write)
+	}
+}
+
+// CloseWrite lets the other read the end after what was written.
+func (c *conn) CloseWrite() error {
+	c.net.lock()
+	defer c.net.unlock()
+	switch {
+	case c.closed, c.ended:
+		return c.failed("close", net.ErrClosed)
+	case c.err != nil:
+		return c.failed("close", c.err)
+	}
+	c.ended = true
+	c.transmit()
+	c.tell()
+	return nil
+}
+
+// Close lets the other read what was written; it is reset if it has sent what nobody read, or sends more.
+func (c *conn) Close() error {
+	c.net.lock()
+	defer c.net.unlock()
+	if c.closed {
+		return c.failed("close", net.ErrClosed)
+	}
+	c.closed = true
+	if c.waiting > 0 {
+		c.abort(net.ErrClosed)
+	}
+	c.arrived, c.waiting = nil, 0
+	c.ended = true
+	c.transmit()
+	c.tell()
+	c.forget()
+	return nil
+}
+
+func (c *conn) failed(what string, err error) error {
+	return &net.OpError{Op: what, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+func (c *conn) LocalAddr() net.Addr  { return net.TCPAddrFromAddrPort(c.local) }
+func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote) }
+
+func (c *conn) SetDeadline(t time.Time) error      { return c.set(t, &c.read, &c.write) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.set(t, &c.read) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.set(t, &c.write) }
+
+func (c *conn) set(t time.Time, deadlines ...*time.Time) error {
+	c.net.lock()
+	defer c.net.unlock()
+	if c.closed {
+		return c.failed("set", net.ErrClosed)
+	}
+	for _, d := range deadlines {
+		*d = t
+	}
+	c.tell()
+	return nil
+}

@@ -1,0 +1,264 @@
+package portable
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	// firstRetry is when a connection request without an answer is sent again; every further wait is twice as long (RFC 6298).
+	firstRetry = time.Second
+	// lastRetry is the wait after which it is given up, about two minutes in all.
+	lastRetry = 64 * time.Second
+)
+
+// Endpoint is the network as one process sees it, for one life of it. Safe for concurrent use.
+type Endpoint struct {
+	net    *Network
+	hosts  []*host
+	closed chan struct{} // closed under net.mu
+}
+
+// Addr is where it dials from.
+func (e *Endpoint) Addr() netip.Addr { return e.hosts[0].addr }
+
+// Close ends the life at once, as killing the process would: nobody listens any more, connections are reset, later dials fail with
+// net.ErrClosed. The hosts stay on the network and refuse connections until another endpoint listens there.
+func (e *Endpoint) Close() error {
+	e.net.lock()
+	defer e.net.unlock()
+	e.close()
+	return nil
+}
+
+func (e *Endpoint) close() {
+	if e.over() {
+		return
+	}
+	close(e.closed)
+	delete(e.net.ends, e)
+	for _, h := range e.hosts {
+		for _, l := range h.listeners {
+			if l.owner == e {
+				l.close()
+			}
+		}
+		for _, s := range h.sockets {
+			if s.owner == e {
+				s.close()
+			}
+		}
+	}
+	for c := range e.net.conns {
+		if c.owner == e {
+			c.abort(net.ErrClosed)
+		}
+	}
+}
+
+// over says whether the life has ended.
+func (e *Endpoint) over() bool {
+	select {
+	case <-e.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// DialContext connects over network "tcp" or "udp" to an address and port; it resolves no names. A connection over TCP takes a round
+// trip. A host that nobody can reach does not answer: requests are repeated until the context ends, or for two minutes. A connection
+// over UDP is a net.PacketConn as well.
+func (e *Endpoint) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	var c net.Conn
+	switch network {
+	case "tcp", "tcp4":
+		c, err = e.dial(ctx, to)
+	case "udp", "udp4":
+		c, err = e.connect(to)
+	default:
+		err = net.UnknownNetworkError(network)
+	}
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(to), Err: err}
+	}
+	return c, nil
+}
+
+// attempt is a connection being made.
+type attempt struct {
+	from     *Endpoint
+	to       netip.AddrPort
+	local    netip.AddrPort
+	finished bool // guarded by net.mu
+	conn     *conn
+	err      error
+	done     chan struct{}
+}
+
+func (e *Endpoint) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	n := e.net
+	n.lock()
+	if e.over() {
+		n.unlock()
+		return nil, net.ErrClosed
+	}
+	a := &attempt{from: e, to: to, local: netip.AddrPortFrom(e.Addr(), e.hosts[0].port()), done: make(chan struct{})}
+	a.request(firstRetry)
+	n.unlock()
+	var err error
+	select {
+	case <-a.done:
+		return a.result()
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-e.closed:
+		err = net.ErrClosed
+	}
+	n.lock()
+	defer n.unlock()
+	if !a.finished {
+		a.finish(nil, err)
+	} else if a.conn != nil {
+		a.conn.abort(err)
+	}
+	return nil, err
+}
+
+func (a *attempt) result() (net.Conn, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.conn, nil
+}
+
+// finish ends the attempt. mu is held.
+func (a *attempt) finish(c *conn, err error) {
+	a.finished, a.conn, a.err = true, c, err
+	close(a.done)
+}
+
+// request asks for the connection, and again after a while without an answer. mu is held.
+func (a *attempt) request(wait time.Duration) {
+	n, near, far := a.from.net, a.from.hosts[0], a.from.net.hosts[a.to.Addr()]
+	n.at(n.plan.now+wait, func() {
+		switch {
+		case a.finished:
+		case wait == lastRetry:
+			a.finish(nil, syscall.ETIMEDOUT)
+		default:
+			a.request(2 * wait)
+		}
+	})
+	if far == nil {
+		n.counts.cut++
+		return
+	}
+	n.send(near, far, 0, nil, func() {
+		l := far.listeners[a.to.Port()]
+		n.send(far, near, 0, nil, func() {
+			switch {
+			case a.finished: // given up, or answered before
+			case l == nil:
+				a.finish(nil, syscall.ECONNREFUSED)
+			default:
+				c := a.establish(l, far)
+				a.finish(c, nil)
+				n.send(near, far, 0, &c.order, func() { l.offer(c.peer) })
+			}
+		})
+	})
+}
+
+// establish makes both ends of the connection. mu is held.
+func (a *attempt) establish(l *listener, far *host) *conn {
+	n, near := a.from.net, a.from.hosts[0]
+	c := newConn(n, a.from, near, far, a.local, a.to)
+	c.peer = newConn(n, l.owner, far, near, a.to, a.local)
+	c.peer.peer = c
+	return c
+}
+
+// Listen accepts connections over network "tcp" at an address of the endpoint and a port; an unspecified address ("", "0.0.0.0",
+// "::") stands for all its addresses, port 0 for one that is free.
+func (e *Endpoint) Listen(network, address string) (net.Listener, error) {
+	if network != "tcp" && network != "tcp4" {
+		return nil, &net.OpError{Op: "listen", Net: network, Err: net.UnknownNetworkError(network)}
+	}
+	return e.listen(address, func(c *conn, l *listener) bool {
+		select {
+		case l.queue <- c:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// listen passes connections to accept, under the lock.
+func (e *Endpoint) listen(address string, accept func(*conn, *listener) bool) (*listener, error) {
+	fail := func(err error) (*listener, error) {
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: fmt.Errorf("%s: %w", address, err)}
+	}
+	e.net.lock()
+	defer e.net.unlock()
+	at, hosts, err := e.bind(address)
+	if err != nil {
+		return fail(err)
+	}
+	for _, h := range hosts {
+		if h.listeners[at.Port()] != nil {
+			return fail(syscall.EADDRINUSE)
+		}
+	}
+	l := &listener{owner: e, hosts: hosts, at: at, accept: accept, queue: make(chan *conn, backlog), closed: make(chan struct{})}
+	for _, h := range hosts {
+		h.listeners[at.Port()] = l
+	}
+	return l, nil
+}
+
+// bind says which hosts an address to listen at means, and chooses a port where none is given. mu is held.
+func (e *Endpoint) bind(address string) (at netip.AddrPort, hosts []*host, err error) {
+	if e.over() {
+		return at, nil, net.ErrClosed
+	}
+	if len(address) > 0 && address[0] == ':' {
+		address = "0.0.0.0" + address
+	}
+	if at, err = netip.ParseAddrPort(address); err != nil {
+		return at, nil, err
+	}
+	for _, h := range e.hosts {
+		if at.Addr().IsUnspecified() || at.Addr() == h.addr {
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		return at, nil, syscall.EADDRNOTAVAIL
+	}
+	if at.Port() == 0 {
+		at = netip.AddrPortFrom(at.Addr(), hosts[0].port())
+	}
+	return at, hosts, nil
+}
+
+// port is one that was not used for long. mu is held.
+func (h *host) port() uint16 {
+	for {
+		if h.lastPort++; h.lastPort == 0 {
+			h.lastPort = 32_768
+		}
+		if h.listeners[h.lastPort] == nil && h.sockets[h.lastPort] == nil {
+			return h.lastPort
+		}
+	}
+}

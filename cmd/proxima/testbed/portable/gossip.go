@@ -1,0 +1,106 @@
+package portable
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Gossip carries the membership of one node: packets and streams at one port.
+type Gossip struct {
+	end     *Endpoint
+	at      netip.AddrPort
+	socket  *socket
+	streams *listener
+	packets chan *memberlist.Packet
+	accept  chan net.Conn
+}
+
+var _ memberlist.Transport = (*Gossip)(nil)
+
+// Gossip opens a port of the endpoint's first address for gossip.
+func (e *Endpoint) Gossip(port uint16) (*Gossip, error) {
+	g := &Gossip{end: e, packets: make(chan *memberlist.Packet, backlog), accept: make(chan net.Conn, backlog)}
+	address := netip.AddrPortFrom(e.Addr(), port).String()
+	g.socket = &socket{taken: g.packet}
+	if err := e.bindSocket(g.socket, address); err != nil {
+		return nil, fmt.Errorf("open gossip: %w", err)
+	}
+	g.at = g.socket.at
+	var err error
+	if g.streams, err = e.listen(g.at.String(), g.stream); err != nil {
+		_ = g.socket.Close()
+		return nil, fmt.Errorf("open gossip: %w", err)
+	}
+	return g, nil
+}
+
+func (g *Gossip) packet(d datagram) bool {
+	n := g.end.net
+	select {
+	case g.packets <- &memberlist.Packet{Buf: d.data, From: net.UDPAddrFromAddrPort(d.from), Timestamp: n.start.Add(n.plan.now)}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *Gossip) stream(c *conn, _ *listener) bool {
+	select {
+	case g.accept <- c:
+		return true
+	default:
+		return false
+	}
+}
+
+// FinalAdvertiseAddr is the address of the endpoint, whatever is configured.
+func (g *Gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return g.at.Addr().AsSlice(), int(g.at.Port()), nil
+}
+
+// WriteTo sends a packet.
+func (g *Gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err == nil {
+		err = g.socket.sendTo(b, to)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("send packet to %s: %w", addr, err)
+	}
+	return time.Now(), nil
+}
+
+// PacketCh gives the packets that arrive.
+func (g *Gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
+
+// DialTimeout makes a stream.
+func (g *Gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return g.end.DialContext(ctx, "tcp", addr)
+}
+
+// StreamCh gives the streams that others dial.
+func (g *Gossip) StreamCh() <-chan net.Conn { return g.accept }
+
+// Shutdown closes the port, and the streams that nobody took.
+func (g *Gossip) Shutdown() error {
+	n := g.end.net
+	n.lock()
+	defer n.unlock()
+	g.socket.close()
+	g.streams.close()
+	for {
+		select {
+		case c := <-g.accept:
+			c.(*conn).abort(errReset)
+		default:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package portable
+
+import (
+	"net"
+	"net/netip"
+)
+
+// backlog is how many connections or packets may wait for who accepts them; more are reset, or dropped.
+const backlog = 1024
+
+// listener accepts connections at one or more hosts.
+type listener struct {
+	owner  *Endpoint
+	hosts  []*host
+	at     netip.AddrPort
+	accept func(*conn, *listener) bool // takes a connection, under the lock; false if it cannot
+	queue  chan *conn
+	closed chan struct{} // closed under net.mu
+}
+
+// offer is called when the last packet of the handshake is there. mu is held.
+func (l *listener) offer(c *conn) {
+	switch {
+	case c.err != nil: // reset meanwhile
+	case l.over():
+		c.abort(errReset)
+	case !l.accept(c, l):
+		l.owner.net.counts.overflowed++
+		c.abort(errReset)
+	}
+}
+
+func (l *listener) over() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	if !l.over() { // of two channels that are ready either may be taken
+		select {
+		case c := <-l.queue:
+			return c, nil
+		case <-l.closed:
+		}
+	}
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+}
+
+// Close resets the connections that nobody accepted.
+func (l *listener) Close() error {
+	l.owner.net.lock()
+	defer l.owner.net.unlock()
+	if l.over() {
+		return &net.OpError{Op: "close", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+	}
+	l.close()
+	return nil
+}
+
+func (l *listener) close() {
+	if l.over() {
+		return
+	}
+	close(l.closed)
+	for _, h := range l.hosts {
+		delete(h.listeners, l.at.Port())
+	}
+	for {
+		select {
+		case c := <-l.queue:
+			c.abort(errReset)
+		default:
+			return
+		}
+	}
+}
+
+func (l *listener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.at) }

@@ -1,0 +1,174 @@
+package portable
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/cmd/proxima/rundir"
+)
+
+func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
+
+// delays has the same distance between all hosts.
+func delays(d time.Duration) func(a, b netip.Addr) time.Duration {
+	return func(netip.Addr, netip.Addr) time.Duration { return d }
+}
+
+// end is a host of its own with an endpoint.
+func (n *Network) end(t *testing.T, i int, up, down float64) *Endpoint {
+	t.Helper()
+	if err := n.Add(addr(i), up, down); err != nil {
+		t.Fatal(err)
+	}
+	e, err := n.Open(addr(i))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// dialed is a connection to a port.
+func dialed(t *testing.T, e *Endpoint, i int, port int) net.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := e.DialContext(ctx, "tcp", fmt.Sprintf("%v:%d", addr(i), port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// pages answers every byte at a port with that many bytes, after a while.
+func pages(t *testing.T, e *Endpoint, bytes int64, think time.Duration) {
+	t.Helper()
+	l, err := e.Listen("tcp", ":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for ask := make([]byte, 1); ; {
+					if _, err := io.ReadFull(c, ask); err != nil {
+						return
+					}
+					time.Sleep(think)
+					if _, err := c.Write(make([]byte, bytes)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+}
+
+// download is how long a page takes over a fresh connection, in ms.
+func download(t *testing.T, from *Endpoint, i int, bytes int64) float64 {
+	t.Helper()
+	begin := time.Now()
+	c := dialed(t, from, i, 80)
+	defer c.Close()
+	ask(t, c, bytes)
+	return ms(time.Since(begin))
+}
+
+// ask asks for a page and reads it.
+func ask(t *testing.T, c net.Conn, bytes int64) {
+	t.Helper()
+	if _, err := c.Write([]byte{1}); err != nil {
+		t.Error(err)
+		return
+	}
+	if n, err := io.CopyN(io.Discard, c, bytes); err != nil {
+		t.Errorf("read %d of %d: %v", n, bytes, err)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// bubble runs a test on the fake clock, with a network.
+func bubble(t *testing.T, delay func(a, b netip.Addr) time.Duration, test func(t *testing.T, n *Network)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := New(delay)
+		defer n.Close()
+		test(t, n)
+	})
+}
+
+func TestDownloadsTakeWhatTheModelSays(t *testing.T) {
+	for _, c := range []struct {
+		rtt       time.Duration
+		up, down  float64
+		bandwidth float64
+		bytes     int64
+	}{
+		// 10 Mbit/s at 100 ms, at either end and at both.
+		{100 * time.Millisecond, 1250, 0, 1250, 1_000},
+		{100 * time.Millisecond, 1250, 0, 1250, 20_000},
+		{100 * time.Millisecond, 1250, 0, 1250, 100_000},
+		{100 * time.Millisecond, 1250, 0, 1250, 1_000_000},
+		{100 * time.Millisecond, 0, 1250, 1250, 1_000},
+		{100 * time.Millisecond, 0, 1250, 1250, 20_000},
+		{100 * time.Millisecond, 0, 1250, 1250, 100_000},
+		{100 * time.Millisecond, 0, 1250, 1250, 1_000_000},
+		{100 * time.Millisecond, 1250, 1250, 1250, 100_000},
+		{100 * time.Millisecond, 5000, 1250, 1250, 1_000_000},
+		{10 * time.Millisecond, 250, 250, 250, 1_000},
+		// Near, far, slow, fast, without a bound.
+		{10 * time.Millisecond, 0, 1250, 1250, 100_000},
+		{300 * time.Millisecond, 0, 12_500, 12_500, 300_000},
+		{100 * time.Millisecond, 0, 250, 250, 100_000},
+		{100 * time.Millisecond, 0, 12_500, 12_500, 1_000_000},
+		{100 * time.Millisecond, 0, 0, 0, 1_000_000},
+	} {
+		bubble(t, delays(c.rtt/2), func(t *testing.T, n *Network) {
+			const think = 30 * time.Millisecond
+			server, node := n.end(t, 1, c.up, 0), n.end(t, 2, 0, c.down)
+			pages(t, server, c.bytes, think)
+			got, want := download(t, node, 1, c.bytes), rundir.DownloadMs(ms(c.rtt), c.bandwidth, ms(think), 0, c.bytes)
+			t.Logf("%v, up %v, down %v, %d bytes: %.1f ms, the model says %.1f", c.rtt, c.up, c.down, c.bytes, got, want)
+			if math.Abs(got/want-1) > 0.015 {
+				t.Errorf("that is %.1f %% off", 100*(got/want-1))
+			}
+		})
+	}
+}
+
+// What nobody wakes up for in time still happens as of its own time: rounds of acknowledgements do not add up their delays.
+func TestALateWakeDelaysNoPlan(t *testing.T) {
+	const bytes = 100_000 // four rounds
+	bubble(t, delays(50*time.Millisecond), func(t *testing.T, n *Network) {
+		near, far := pair(t, n)
+		n.lock()
+		n.plan.timer.Stop()
+		n.plan.armed = time.Nanosecond // as if the timer were still to go off
+		n.unlock()
+		if _, err := near.Write(make([]byte, bytes)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		n.lock()
+		if got := far.(*conn).waiting; got != bytes {
+			t.Errorf("%d bytes have arrived", got)
+		}
+		n.plan.armed = 0
+		n.unlock()
+		if got := n.Stats(); got.LateP99 != lateStep*lateSteps { // the first part was due after 50 ms
+			t.Errorf("it knows of no delay: %+v", got)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package portable
+
+import (
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	// segment is the most that travels as one, in bytes: what an Ethernet frame leaves with time stamps.
+	segment = 1448
+	// header is what IP and TCP with time stamps add to each, in bytes; all of it in an acknowledgement.
+	header = 52
+	// initialWindow is what may be under way before the first acknowledgement (RFC 6928).
+	initialWindow = 10 * segment
+	// buffer is the most that waits for a reader, and so the most that may be under way.
+	buffer = 4 << 20
+	// sendBuffer is how much a writer may be ahead of what may leave: enough to sleep over.
+	sendBuffer = 256 << 10
+	// minTimeout is what an idle connection waits beyond a round trip before it starts from the initial window again: the least
+	// retransmission timeout (RFC 6298, RFC 9293, as Linux has it).
+	minTimeout = 200 * time.Millisecond
+	// minQueue is the least delay by queues that ends the growth of the window; half a round trip, if that is more. While the path
+	// is not full the queues of slow start stay below that; beyond, a router would drop.
+	minQueue = 20 * time.Millisecond
+)
+
+const errReset = syscall.ECONNRESET
+
+// conn is one end of a connection. What it sends is clocked by acknowledgements: each lets as much leave as it acknowledges, and as
+// much again while the window grows (slow start, RFC 5681). The window stops growing when queues on the way show that the path is
+// full.
+type conn struct {
+	net           *Network
+	owner         *Endpoint
+	near, far     *host
+	local, remote netip.AddrPort
+	peer          *conn
+	writing       chan struct{} // holds a token while somebody writes
+
+	// net.mu guards what follows.
+	err    error // why nothing works any more
+	closed bool
+
+	unsent   []byte
+	ended    bool          // nothing more will be written
+	finished bool          // the end is on its way
+	window   int           // bytes that may be under way
+	flight   int           // bytes under way
+	peak     int           // the most that were under way since it was idle
+	sent     time.Duration // when the latest left
+	order    time.Duration // when the latest reaches the other's downlink
+	trip     time.Duration // the shortest round trip seen; 0 before the first
+
+	arrived     [][]byte
+	waiting     int // bytes of them
+	eof         bool
+	read, write time.Time     // deadlines
+	changed     chan struct{} // closed when any of it changes, if somebody waits
+	watched     bool
+}
+
+func newConn(n *Network, owner *Endpoint, near, far *host, local, remote netip.AddrPort) *conn {
+	c := &conn{net: n, owner: owner, near: near, far: far, local: local, remote: remote, writing: make(chan struct{}, 1),
+		window: initialWindow, changed: make(chan struct{})}
+	n.conns[c] = struct{}{}
+	return c
+}
+
+// tell wakes all who wait for a change.
+func (c *conn) tell() {
+	if c.watched {
+		close(c.changed)
+		c.changed, c.watched = make(chan struct{}), false
+	}
+}
+
+// fail ends both ends at once.
+func (c *conn) fail(err error) {
+	c.broke(err)
+	c.peer.broke(err)
+}
+
+// broke ends this end. What has arrived can still be read.
+func (c *conn) broke(err error) {
+	if c.err == nil {
+		c.err, c.unsent = err, nil
+		delete(c.net.conns, c)
+		c.tell()
+	}
+}
+
+// abort ends this end at once, and the other when it hears of it.
+func (c *conn) abort(err error) {
+	if c.err == nil {
+		c.broke(err)
+		c.net.send(c.near, c.far, 0, nil, func() { c.peer.broke(errReset) })
+	}
+}
+
+// transmit lets leave what may.
+func (c *conn) transmit() {
+	now := c.net.plan.now
+	if c.flight == 0 && now-c.sent > c.trip+minTimeout {
+		c.window, c.peak = initialWindow, 0
+	}
+	for len(c.unsent) > 0 && c.err == nil {
+		size := min(segment, len(c.unsent))
+		if c.flight+size > min(c.window, buffer-c.peer.waiting) {
+			return
+		}
+		data := c.unsent[:size:size]
+		c.unsent = c.unsent[size:]
+		c.flight += size
+		c.peak = max(c.peak, c.flight)
+		c.sent = now
+		c.net.send(c.near, c.far, size+header, &c.order, func() { c.peer.receive(data, now) })
+	}
+	if c.ended && !c.finished && c.err == nil {
+		c.finished = true
+		c.net.send(c.near, c.far, 0, &c.order, c.peer.receiveEnd)
+	}
+}
+
+// receive takes a segment that left at a time, and acknowledges it.
+func (c *conn) receive(data []byte, left time.Duration) {
+	switch {
+	case c.err != nil:
+		return
+	case c.closed:
+		c.abort(net.ErrClosed)
+		return
+	}
+	c.arrived = append(c.arrived, data)
+	c.waiting += len(data)
+	c.tell()
+	c.net.send(c.near, c.far, header, nil, func() { c.peer.acknowledged(len(data), left) })
+}
+
+// acknowledged hears of a segment that left at a time.
+func (c *conn) acknowledged(size int, left time.Duration) {
+	if c.err != nil {
+		return
+	}
+	took := c.net.plan.now - left
+	if c.trip == 0 || took < c.trip {
+		c.trip = took
+	}
+	c.flight -= size
+	if c.window < 2*c.peak && took-c.trip <= max(c.trip/2, minQueue) {
+		c.window = min(c.window+size, buffer)
+	}
+	c.transmit()
+	c.tell() // there may be room for a writer
+	c.forget()
+}
+
+// receiveEnd takes the end of what the other sends.
+func (c *conn) receiveEnd() {
+	c.eof = true
+	c.tell()
+	c.forget()
+	c.peer.forget()
+}
+
+// forget drops a connection that has nothing left to do.
+func (c *conn) forget() {
+	if c.closed && c.peer.eof && c.eof && c.flight == 0 {
+		delete(c.net.conns, c)
+	}
+}
+
+// take reads what has arrived; what it frees may let the other send on.
+func (c *conn) take(b []byte) (n int) {
+	before := c.waiting
+	for n < len(b) && len(c.arrived) > 0 {
+		k := copy(b[n:], c.arrived[0])
+		n += k
+		if c.arrived[0] = c.arrived[0][k:]; len(c.arrived[0]) == 0 {
+			c.arrived = c.arrived[1:]
+		}
+	}
+	c.waiting -= n
+	if before > buffer/2 && c.waiting <= buffer/2 {
+		c.net.send(c.near, c.far, 0, nil, c.peer.transmit)
+	}
+	return n
+}

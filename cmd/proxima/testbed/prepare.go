@@ -1,0 +1,176 @@
+package testbed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/node"
+)
+
+// Files of a run beside those of rundir.
+const (
+	secretFile = "secret"
+	geoFile    = "geo.mmdb"
+	nodeFile   = "node.toml"
+	seedsFile  = "seeds.txt"
+	outputFile = "output.txt"
+)
+
+// prepare makes the folder of a run: the effective scenario, the secret, and for each node its configuration and identity.
+func (r *run) prepare() error {
+	if err := emptyFolder(r.dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, rundir.ScenarioFile), []byte(r.effective().Text()), 0o644); err != nil {
+		return fmt.Errorf("write scenario: %w", err)
+	}
+	if err := node.Keygen(filepath.Join(r.dir, secretFile)); err != nil {
+		return fmt.Errorf("write secret: %w", err)
+	}
+	for i, p := range r.plan.Nodes {
+		dir := r.nodeDir(i)
+		id, err := json.Marshal(node.ID{V: 1, Node: p.ID})
+		if err := errors.Join(err, os.MkdirAll(dir, 0o755)); err != nil {
+			return fmt.Errorf("prepare node %s: %w", p.Name, err)
+		}
+		for name, text := range map[string]string{nodeFile: r.config(i).Text(), "node.json": string(id) + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				return fmt.Errorf("prepare node %s: %w", p.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// sow gives the seeds out to the nodes, one after the other.
+func (r *run) sow(seeds []string) error {
+	lines := make([]strings.Builder, len(r.plan.Nodes))
+	for n, url := range seeds {
+		fmt.Fprintln(&lines[n%len(lines)], url)
+	}
+	for i, p := range r.plan.Nodes {
+		if err := os.WriteFile(filepath.Join(r.nodeDir(i), seedsFile), []byte(lines[i].String()), 0o600); err != nil {
+			return fmt.Errorf("write seeds of node %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// emptyFolder makes a folder; one that holds something is left alone.
+func emptyFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make folder of the run: %w", err)
+		}
+	case err != nil:
+		return fmt.Errorf("make folder of the run: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("%s is not empty: a run needs a folder of its own", dir)
+	}
+	return nil
+}
+
+func (r *run) nodeDir(i int) string {
+	return filepath.Join(r.dir, rundir.NodesFolder, r.plan.Nodes[i].Name)
+}
+
+// effective is the scenario as it is run.
+func (r *run) effective() Scenario {
+	s := r.plan.Scenario
+	s.Seed, s.Assigners, s.Separate = r.plan.Seed, r.assigners, false
+	return s
+}
+
+// Text is the scenario as a file.
+func (s Scenario) Text() string {
+	var b strings.Builder
+	e := toml.NewEncoder(&b)
+	e.Indent = ""
+	if err := e.Encode(s); err != nil {
+		return "# cannot be shown: " + err.Error()
+	}
+	return b.String()
+}
+
+// The ports of nodes.
+const (
+	gossipPort = 7946
+	peerPort   = 7947
+)
+
+func gossipAddr(a netip.Addr) string { return netip.AddrPortFrom(a, gossipPort).String() }
+
+// config is the configuration of a node: the defaults, what the machine has room for, the scenario, and what follows from the plan.
+// Paths are relative to the node's directory, where its process runs: the path of a socket must be short.
+func (r *run) config(i int) node.Config {
+	p, s := r.plan.Nodes[i], r.plan.Scenario
+	c := s.Config
+	// Many nodes share a machine. The scenario has the last word.
+	usual := func(section, key string, set func()) {
+		if table, ok := s.Node[section].(map[string]any); ok {
+			if _, ok := table[key]; ok {
+				return
+			}
+		}
+		set()
+	}
+	usual("node", "memory_mib", func() { c.Node.MemoryMiB = 128 })
+	usual("frontier", "filter_mib", func() { c.Frontier.FilterMiB = 1 })
+	usual("frontier", "sets_mib", func() { c.Frontier.SetsMiB = 4 })
+	usual("frontier", "memtable_mib", func() { c.Frontier.MemtableMiB = 4 })
+	usual("frontier", "min_free_mib", func() { c.Frontier.MinFreeMiB = 64 })
+	usual("crawl", "fetchers", func() { c.Crawl.Fetchers = 16 })
+	usual("member", "preset", func() { c.Member.Preset = "testbed" })
+	usual("output", "log_keep", func() { c.Output.LogKeep = 0 })
+
+	c.Node.Data, c.Node.Run = ".", fmt.Sprintf("%s-%d", s.Name, r.plan.Seed)
+	c.Crawl.Seeds = []string{seedsFile}
+	// Real documentation has links to the real world, which does not exist here.
+	c.Scope.SeedScope, c.Scope.Include.Hosts = "host", []string{"*." + topDomain}
+	c.Fetch.AllowPrefixes = []string{ServerPrefix.String()}
+	c.Fetch.DNS.Servers = []string{nameServer.String()}
+	up := filepath.Join("..", "..") // from DIR/nodes/NAME to DIR
+	c.Peer.Secret = filepath.Join(up, secretFile)
+	c.Peer.Listen = netip.AddrPortFrom(p.Addr, peerPort).String()
+	c.Member.Bind = gossipAddr(p.Addr)
+	c.Member.Join = nil
+	for k := 1; k <= 3 && k < len(r.plan.Nodes); k++ {
+		c.Member.Join = append(c.Member.Join, gossipAddr(r.plan.Nodes[(i+k)%len(r.plan.Nodes)].Addr))
+	}
+	c.Geo.Database, c.Geo.Latitude, c.Geo.Longitude = filepath.Join(up, geoFile), p.Lat, p.Lon
+	c.Batch.Assigners = r.assigners
+	c.Idle.ExpectedNodes = len(r.plan.Nodes)
+	if r.keep {
+		c.Idle.ExpectedNodes++ // so they never find that all is done
+	}
+	return c
+}
+
+// absolute makes the paths of a configuration independent of the directory of the process.
+func absolute(c node.Config, dir string) node.Config {
+	c.Node.Data = dir
+	c.Peer.Secret, c.Geo.Database = filepath.Join(dir, c.Peer.Secret), filepath.Join(dir, c.Geo.Database)
+	c.Crawl.Seeds = []string{filepath.Join(dir, seedsFile)}
+	return c
+}
+
+// tail is the last lines of a file, for a person who wants to know why a node failed.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

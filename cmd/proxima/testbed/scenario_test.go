@@ -1,0 +1,147 @@
+package testbed
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/node"
+)
+
+func TestBrokenScenarios(t *testing.T) {
+	broken := map[string][]string{
+		"unknown-key.toml": {"unknown-key.toml:7: nodes[1].citty: unknown key", "cities"},
+		"no-unit.toml":     {"no-unit.toml:1: length: want a duration in quotes with its unit", "got 60"},
+		"node-key.toml":    {"node-key.toml:6: batch.urlss: unknown key"},
+		"node-value.toml":  {"node-value.toml:6: keeper.timeout:"},
+		"node-inline.toml": {"node-inline.toml:3: node: ", "[node.batch]"},
+		"event.toml": {"event.toml:12: events[1].at: 2m0s is not between 0 and the length, 1m0s",
+			`event.toml:14: events[1].node: no node has the name "b"`},
+		"assigner.toml": {`assigner.toml:1: assigners: "best" is none of`, `assigner.toml:4: sites[0].software: "apache" is neither`},
+		"syntax.toml":   {"syntax.toml:3: "},
+		"empty.toml":    {"empty.toml:1: nodes: 0 are not 1 to", "empty.toml:1: sites: 0 servers are not"},
+	}
+	files, err := filepath.Glob("testdata/*.toml")
+	if err != nil || len(files) != len(broken) {
+		t.Fatalf("%d files for %d cases: %v", len(files), len(broken), err)
+	}
+	for name, want := range broken {
+		_, err := Load(filepath.Join("testdata", name))
+		if err == nil {
+			t.Errorf("%s is taken for a scenario", name)
+			continue
+		}
+		for _, text := range want {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %q is not in the error:\n%v", name, text, err)
+			}
+		}
+	}
+	if _, err := Load("none"); err == nil || !strings.Contains(err.Error(), "proxima testbed list") {
+		t.Errorf("a scenario that is not there: %v", err)
+	}
+}
+
+func TestKeptScenarios(t *testing.T) {
+	all, err := List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+		if s.Description == "" {
+			t.Errorf("%s has no description", s.Name)
+		}
+		for _, assigner := range s.Assigners {
+			batch := s.Config.Batch
+			v := s.Config.Assign.Vivaldi
+			if ticks := v.Tick * time.Duration(v.MaxTicks); assigner == "vivaldi" && batch.Deadline < ticks {
+				t.Errorf("%s: vivaldi may need %v, and the deadline is %v", s.Name, ticks, batch.Deadline)
+			}
+		}
+		plan := draw(t, s, 7)
+		r := &run{plan: plan, assigners: s.Assigners, dir: t.TempDir()}
+		for i := range plan.Nodes {
+			if errs := r.config(i).Validate(); errs != nil {
+				t.Errorf("%s: node %s: %v", s.Name, plan.Nodes[i].Name, errs)
+			}
+			if _, err := node.Parse("node.toml", r.config(i).Text()); err != nil {
+				t.Errorf("%s: node %s: %v", s.Name, plan.Nodes[i].Name, err)
+			}
+		}
+		// The effective scenario is one that can be run again.
+		again, err := Parse(s.Name+".toml", s.Text())
+		if err != nil {
+			t.Fatalf("%s: what is written down of it: %v", s.Name, err)
+		}
+		if diff := cmp.Diff(s, again); diff != "" {
+			t.Errorf("%s: written down and read again it differs:\n%s", s.Name, diff)
+		}
+	}
+	if want := []string{"bandwidth", "churn", "ci", "comparison", "demo", "load", "server"}; !slices.Equal(names, want) {
+		t.Errorf("kept are %q, want %q", names, want)
+	}
+}
+
+// The sizes that these scenarios are known for.
+func TestSizesOfKeptScenarios(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		nodes, servers, pages int
+		mode                  string
+	}{
+		{"demo", 6, 24, 0, "cycle"}, {"comparison", 10, 80, 300, "cycle"}, {"bandwidth", 8, 17, 0, "persistent"},
+		{"load", 8, 30, 0, "persistent"}, {"server", 8, 17, 0, "persistent"},
+	} {
+		s, err := Load(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := draw(t, s, s.Seed)
+		if len(p.Nodes) != c.nodes || len(p.Servers) != c.servers || s.Config.Batch.Mode != c.mode {
+			t.Errorf("%s: %d nodes, %d servers, mode %s", c.name, len(p.Nodes), len(p.Servers), s.Config.Batch.Mode)
+		}
+		for _, server := range p.Servers {
+			if server.Site.Pages < c.pages {
+				t.Errorf("%s: %s has %d pages", c.name, server.Name, server.Site.Pages)
+			}
+			if c.mode == "persistent" && server.Country != "United States" {
+				t.Errorf("%s: server %s is in %s", c.name, server.Name, server.City)
+			}
+		}
+	}
+}
+
+func TestEventsComeInTheirOrder(t *testing.T) {
+	s, err := Parse("x.toml", "[[nodes]]\nname=\"a\"\n[[sites]]\n"+
+		"[[events]]\nat=\"9s\"\nkind=\"heal\"\n[[events]]\nat=\"3s\"\nkind=\"kill\"\nnode=\"a\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Events) != 2 || s.Events[0].Kind != rundir.EventKill {
+		t.Errorf("events: %+v", s.Events)
+	}
+}
+
+func TestFolderOfARunIsItsOwn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	if err := emptyFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := emptyFolder(dir); err != nil {
+		t.Fatalf("an empty folder: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := emptyFolder(dir); err == nil {
+		t.Error("a folder with something in it is taken")
+	}
+}

@@ -1,0 +1,104 @@
+package sites
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/oschwald/geoip2-golang/v2"
+)
+
+// scattered are places all over the world, neighbours among them.
+func scattered(n int) []Place {
+	var all []Place
+	for i := range n {
+		lat, lon := 60-float64(i%12)*10, -170+float64(i%17)*20+float64(i)/100
+		all = append(all, Place{Addr: address(i), City: fmt.Sprintf("City %d", i), Country: fmt.Sprintf("Country %d", i/10), Lat: lat, Lon: lon})
+	}
+	return all
+}
+
+func TestLocationsAreReadBack(t *testing.T) {
+	const n, wrong, missing = 200, 20, 50
+	places := scattered(n)
+	file := filepath.Join(t.TempDir(), "city.mmdb")
+	geo := Geo{Seed: 4, Wrong: 0.1, Missing: 0.25}
+	stated, err := geo.Write(file, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := geoip2.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	counts := map[string]int{}
+	unknown := 0
+	for i, p := range places {
+		counts[stated[i]]++
+		city, err := db.City(p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := city.Location.Latitude != nil && city.Location.Longitude != nil
+		switch stated[i] {
+		case StatedMissing:
+			if there {
+				t.Errorf("%v is placed", p.Addr)
+			}
+			if city.Country.Names.English == "" {
+				unknown++
+			} else if city.Country.Names.English != p.Country {
+				t.Errorf("%v is in %s, want %s", p.Addr, city.Country.Names.English, p.Country)
+			}
+		case StatedRight:
+			if !there || *city.Location.Latitude != p.Lat || *city.Location.Longitude != p.Lon || city.City.Names.English != p.City {
+				t.Errorf("%v: %+v, want %+v", p.Addr, city.Location, p)
+			}
+		case StatedWrong:
+			if !there || city.City.Names.English == p.City ||
+				distance(p, Place{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}) < farAway {
+				t.Errorf("%v: %+v, which is not far from %+v", p.Addr, city.Location, p)
+			}
+		}
+	}
+	if counts[StatedWrong] != wrong || counts[StatedMissing] != missing || unknown != missing/2 {
+		t.Errorf("%v, of which %d are not known at all", counts, unknown)
+	}
+	if city, err := db.City(address(5000)); err != nil || city.Location.Latitude != nil {
+		t.Errorf("an address of nobody: %+v, %v", city.Location, err)
+	}
+	again, err := geo.Write(file, places)
+	if err != nil || !slices.Equal(stated, again) {
+		t.Errorf("the same seed states otherwise: %v", err)
+	}
+	geo.Seed++
+	if other, err := geo.Write(file, places); err != nil || slices.Equal(stated, other) {
+		t.Errorf("another seed states the same: %v", err)
+	}
+}
+
+func TestLocationsOfFewPlaces(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "city.mmdb")
+	for name, c := range map[string]struct {
+		geo    Geo
+		places []Place
+		want   []string
+	}{
+		"alone":      {Geo{Wrong: 1}, scattered(1), []string{StatedRight}},
+		"neighbours": {Geo{Wrong: 1}, []Place{{Addr: address(1), Lat: 50}, {Addr: address(2), Lat: 51}}, []string{StatedWrong, StatedWrong}},
+		"none":       {Geo{Wrong: 1}, nil, nil},
+		"all":        {Geo{Missing: 1}, scattered(2), []string{StatedMissing, StatedMissing}},
+	} {
+		if got, err := c.geo.Write(file, c.places); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, g := range []Geo{{Wrong: 0.6, Missing: 0.6}, {Wrong: -1}, {Missing: math.NaN()}} {
+		if _, err := g.Write(file, scattered(3)); err == nil {
+			t.Errorf("%+v was taken", g)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package sites
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// freePort is a port of loopback that nobody listens at.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).AddrPort().Port()
+}
+
+func TestNginxServesDocumentation(t *testing.T) {
+	in, err := FindNginx()
+	if err != nil {
+		t.Skipf("no real sites here: %v", err)
+	}
+	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	var started *exec.Cmd
+	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), "a b"), Port: freePort(t), Install: in, Sites: []NginxSite{
+		{Host: "docs.a.test", Addr: a, Robots: "User-agent: *\nDisallow: /x\n"}, {Host: "docs.b.test", Addr: a, Tree: 1},
+		{Host: "docs.c.test", Addr: b, Tree: 2},
+	}}, Deps{Start: func(c *exec.Cmd) error { started = c; return c.Start() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done, ready := make(chan error, 1), make(chan struct{})
+	go func() { done <- x.Run(ctx, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	addrs := map[string]netip.Addr{"docs.a.test": a, "docs.b.test": a, "docs.c.test": b, "stranger.test": b}
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, _ := strings.Cut(address, ":")
+		return new(net.Dialer).DialContext(ctx, network, addrs[host].String()+":"+port)
+	}}
+	get := func(u string) (int, string) {
+		r, err := (&http.Client{Transport: transport}).Get(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	port := authority("", x.cfg.Port)
+	for _, front := range x.Fronts() {
+		if status, body := get(front); status != 200 || !strings.Contains(strings.ToLower(body), "<html") {
+			t.Errorf("%s: %d, %d bytes", front, status, len(body))
+		}
+	}
+	if status, body := get("http://docs.a.test" + port + "/robots.txt"); status != 200 || body != "User-agent: *\nDisallow: /x\n" {
+		t.Errorf("robots.txt: %d %q", status, body)
+	}
+	if status, _ := get("http://docs.c.test" + port + "/robots.txt"); status != 404 {
+		t.Errorf("no robots.txt: %d", status)
+	}
+	if status, _ := get("http://stranger.test" + port + "/"); status != http.StatusMisdirectedRequest {
+		t.Errorf("a stranger: %d", status)
+	}
+	transport.CloseIdleConnections()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if started.ProcessState == nil {
+		t.Error("nginx was not started as it was told")
+	}
+	urls, err := x.Requests()
+	if err != nil || len(urls) != 6 || urls[x.Fronts()[0]] != 1 {
+		t.Errorf("%v: %v", urls, err)
+	}
+	servers, err := x.Servers()
+	if err != nil || servers[a].Requests != 3 || servers[b].Requests != 3 || servers[a].MaxParallel != 1 {
+		t.Errorf("%+v: %v", servers, err)
+	}
+}
+
+func TestNginxSaysWhyItDoesNotRun(t *testing.T) {
+	in, err := FindNginx()
+	if err != nil {
+		t.Skipf("no real sites here: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
+	site := NginxSite{Host: "docs.a.test", Addr: netip.MustParseAddr("127.0.0.1")}
+	x, err := NewNginx(NginxConfig{Dir: t.TempDir(), Port: port, Install: in, Sites: []NginxSite{site}}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = x.Run(t.Context(), func() { t.Error("it listens at a port that is taken") })
+	if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+		t.Errorf("%v", err)
+	}
+	failed := errors.New("no namespace")
+	if x, err = NewNginx(x.cfg, Deps{Start: func(*exec.Cmd) error { return failed }}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Run(t.Context(), nil); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
+	}
+	site.Host = "a.test; return 200"
+	if _, err := NewNginx(NginxConfig{Dir: t.TempDir(), Install: in, Sites: []NginxSite{site}}, Deps{}); err == nil {
+		t.Error("a host that breaks the configuration was taken")
+	}
+}
+
+func TestNginxLog(t *testing.T) {
+	in := &Install{Trees: trees()}
+	x, err := NewNginx(NginxConfig{Dir: t.TempDir(), Install: in}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if urls, err := x.Requests(); err != nil || len(urls) != 0 {
+		t.Errorf("before it ran: %v, %v", urls, err)
+	}
+	log := `{"end":100.500,"took":0.500,"server":"198.18.0.1","host":"a.test","uri":"/","status":200,"bytes":1}
+{"end":100.700,"took":0.300,"server":"198.18.0.1","host":"b.test","uri":"/x?y=1","status":200,"bytes":1}
+{"end":102.800,"took":0.100,"server":"198.18.0.1","host":"a.test","uri":"/","status":304,"bytes":1}
+{"end":102.900,"took":0.100,"server":"198.18.0.1","host":"a.test","uri":"/z","status":404,"bytes":1}
+`
+	if err := os.WriteFile(x.file("access.log"), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	urls, err := x.Requests()
+	if err != nil || len(urls) != 3 || urls["http://a.test/"] != 2 || urls["http://b.test/x?y=1"] != 1 {
+		t.Errorf("%v, %v", urls, err)
+	}
+	servers, err := x.Servers()
+	v := servers[netip.MustParseAddr("198.18.0.1")]
+	if err != nil || v.Requests != 4 || v.MaxParallel != 2 || v.MinGap.Round(time.Millisecond) != 2*time.Second {
+		t.Errorf("%+v, %v", servers, err)
+	}
+	if err := os.WriteFile(x.file("access.log"), []byte("{broken\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Requests(); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("a broken line: %v", err)
+	}
+}

@@ -1,0 +1,204 @@
+package sites
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a URL of a site can be.
+type kind uint8
+
+const (
+	kindPage     kind = iota // a page of HTML; 0 is the front page
+	kindRedirect             // leads to the page of that number
+	kindGone                 // answers an error, and is linked from the page of that number
+	kindRobots
+	kindOther // nothing
+)
+
+// target is what a URL stands for.
+type target struct {
+	kind kind
+	page int
+}
+
+// maxBytes is the longest page.
+const maxBytes = 2 << 20
+
+// site is a host with what was drawn for it.
+type site struct {
+	Site
+	index  int
+	root   string  // "http://host"
+	seed   uint64  // of all that is drawn for its pages
+	median float64 // of the sizes of its pages, in bytes
+}
+
+func (w *Web) newSite(i int, s Site) *site {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s.Host))
+	seed := w.cfg.Seed ^ h.Sum64()
+	own := rand.New(rand.NewPCG(seed, math.MaxUint64))
+	return &site{Site: s, index: i, root: "http://" + authority(s.Host, w.cfg.Port), seed: seed,
+		median: s.MedianBytes * math.Exp(s.HostSpread*own.NormFloat64())}
+}
+
+// path is where a target is found.
+func path(t target) string {
+	switch {
+	case t.kind == kindRobots:
+		return "/robots.txt"
+	case t.kind == kindRedirect:
+		return "/go/" + strconv.Itoa(t.page)
+	case t.kind == kindGone:
+		return "/gone/" + strconv.Itoa(t.page)
+	case t.page == 0:
+		return "/"
+	}
+	return "/p" + strconv.Itoa(t.page) + ".html"
+}
+
+func (s *site) url(t target) string { return s.root + path(t) }
+
+// find says what a path stands for.
+func (s *site) find(p string) target {
+	if p == "/" {
+		return target{kind: kindPage}
+	}
+	if p == "/robots.txt" && s.Robots != "" {
+		return target{kind: kindRobots}
+	}
+	for _, form := range []struct {
+		kind        kind
+		before, end string
+	}{{kindPage, "/p", ".html"}, {kindRedirect, "/go/", ""}, {kindGone, "/gone/", ""}} {
+		rest, begins := strings.CutPrefix(p, form.before)
+		number, ends := strings.CutSuffix(rest, form.end)
+		if !begins || !ends {
+			continue
+		}
+		i, err := strconv.Atoi(number)
+		if t := (target{form.kind, i}); err == nil && i >= 0 && i < s.Pages && path(t) == p && s.has(t) {
+			return t
+		}
+	}
+	return target{kind: kindOther}
+}
+
+// has says whether there is such a target, for those that only some pages have.
+func (s *site) has(t target) bool {
+	d := s.draw(t.page)
+	return t.kind == kindPage || t.kind == kindRedirect && d.redirected || t.kind == kindGone && d.gone != 0
+}
+
+// drawn is what the seed says of a page.
+type drawn struct {
+	bytes      int // as long as this, if its links leave room
+	think      time.Duration
+	drips      bool
+	redirected bool // the tree reaches it by a redirect
+	gone       int  // the status of a dead link on it; 0 for none
+	links      *rand.Rand
+}
+
+func (s *site) draw(page int) drawn {
+	r := rand.New(rand.NewPCG(s.seed, uint64(page)))
+	d := drawn{
+		bytes: int(min(maxBytes, s.median*math.Exp(s.PageSpread*r.NormFloat64()))),
+		think: time.Duration(float64(s.Think) * math.Exp(s.ThinkSpread*r.NormFloat64())),
+		drips: r.Float64() < s.Drips,
+	}
+	d.redirected = r.Float64() < s.Redirects && page > 0
+	dead, which := r.Float64() < s.Errors, r.IntN(11)
+	if dead { // in the proportions of a crawl of the real web
+		d.gone = http.StatusNotFound
+		switch which {
+		case 0:
+			d.gone = http.StatusInternalServerError
+		case 1:
+			d.gone = http.StatusBadRequest
+		case 2:
+			d.gone = http.StatusForbidden
+		}
+	}
+	d.links = r
+	return d
+}
+
+// refs are the links of a page: to its children in the tree of the site's pages, to others of the site, and abroad.
+func (w *Web) refs(s *site, page int, d drawn) []string {
+	var refs []string
+	arity := max(1, s.Links/2)
+	for c := arity*page + 1; c <= arity*(page+1) && c < s.Pages; c++ {
+		t := target{kindPage, c}
+		if s.draw(c).redirected {
+			t.kind = kindRedirect
+		}
+		refs = append(refs, path(t))
+	}
+	for len(refs) < s.Links {
+		refs = append(refs, path(target{kindPage, d.links.IntN(s.Pages)}))
+	}
+	if d.gone != 0 {
+		refs = append(refs, path(target{kindGone, page}))
+	}
+	others := len(w.order) - 1
+	if others == 0 || s.Abroad == 0 {
+		return refs
+	}
+	if page == 0 {
+		refs = append(refs, w.order[(s.index+1)%len(w.order)].url(target{kind: kindPage}))
+	}
+	whole, part := math.Modf(s.Abroad)
+	if d.links.Float64() < part {
+		whole++
+	}
+	for range int(whole) {
+		to := w.order[(s.index+1+d.links.IntN(others))%len(w.order)]
+		refs = append(refs, to.url(target{kindPage, d.links.IntN(to.Pages)}))
+	}
+	return refs
+}
+
+// body is a page.
+func (w *Web) body(s *site, page int, d drawn) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d of %s</title></head><body>\n<ul>\n",
+		page, s.Host)
+	for _, ref := range w.refs(s, page, d) {
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>\n", ref, ref)
+	}
+	b.WriteString("</ul><p>")
+	const tail = "</p></body></html>\n"
+	b.Grow(max(0, d.bytes-b.Len()))
+	for from := int((s.seed + uint64(page)*7919) % uint64(len(w.text))); ; from = 0 {
+		left := d.bytes - b.Len() - len(tail)
+		if left <= 0 {
+			break
+		}
+		b.WriteString(w.text[from:min(len(w.text), from+left)])
+	}
+	b.WriteString(tail)
+	return []byte(b.String())
+}
+
+// filler is words that mean nothing.
+func filler(seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	const consonants, vowels = "bcdfghklmnprstvz", "aeiou"
+	var b strings.Builder
+	for b.Len() < 64<<10 {
+		for range 1 + r.IntN(4) {
+			b.WriteByte(consonants[r.IntN(len(consonants))])
+			b.WriteByte(vowels[r.IntN(len(vowels))])
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}

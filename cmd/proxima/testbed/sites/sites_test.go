@@ -1,0 +1,438 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"proxima/cmd/proxima/testbed/portable"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func address(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
+
+// some are sites, two to an address.
+func some(n, pages int, change func(i int, s *Site)) []Site {
+	var all []Site
+	for i := range n {
+		s := Site{Host: fmt.Sprintf("www.s%d.test", i), Addr: address(i / 2), Pages: pages, Content: DefaultContent()}
+		if change != nil {
+			change(i, &s)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// world is a web on the fake clock, with a browser 10 ms away from all servers.
+type world struct {
+	*Web
+	t     *testing.T
+	hosts map[string]netip.Addr
+	http  *http.Client
+}
+
+func inWorld(t *testing.T, cfg Config, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := portable.New(func(a, b netip.Addr) time.Duration { return 5 * time.Millisecond })
+		defer network.Close()
+		w := &world{t: t, hosts: map[string]netip.Addr{}}
+		var servers []netip.Addr
+		browser := netip.MustParseAddr("198.19.0.1")
+		for _, s := range cfg.Sites {
+			w.hosts[s.Host] = s.Addr
+			if !slices.Contains(servers, s.Addr) {
+				servers = append(servers, s.Addr)
+			}
+		}
+		for _, a := range append(servers, browser) {
+			if err := network.Add(a, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server, err := network.Open(servers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := network.Open(browser)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Web, err = New(cfg, Deps{Listen: server.Listen}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		transport := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			host, port, _ := strings.Cut(address, ":")
+			if a, known := w.hosts[host]; known {
+				host = a.String()
+			}
+			return client.DialContext(ctx, network, host+":"+port)
+		}}
+		w.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		test(w)
+		transport.CloseIdleConnections()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// get asks for a URL.
+func (w *world) get(u string) (*http.Response, string) {
+	w.t.Helper()
+	r, err := w.http.Get(u)
+	if err != nil {
+		w.t.Error(err)
+		return &http.Response{}, ""
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return r, string(b)
+}
+
+var href = regexp.MustCompile(`href="([^"]+)"`)
+
+// crawl asks once for all that can be reached from a URL, and says what each answered.
+func (w *world) crawl(front string) map[string]int {
+	status := map[string]int{front: 0}
+	for queue := []string{front}; len(queue) > 0; queue = queue[1:] {
+		base, err := url.Parse(queue[0])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		r, body := w.get(queue[0])
+		status[queue[0]] = r.StatusCode
+		refs := []string{r.Header.Get("Location")}
+		for _, m := range href.FindAllStringSubmatch(body, -1) {
+			refs = append(refs, m[1])
+		}
+		for _, ref := range refs {
+			to, err := base.Parse(ref)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if _, known := status[to.String()]; ref != "" && !known {
+				status[to.String()] = 0
+				queue = append(queue, to.String())
+			}
+		}
+	}
+	return status
+}
+
+func TestEveryPageIsReachedFromEveryFrontPage(t *testing.T) {
+	cfg := Config{Seed: 7, Sites: some(5, 60, func(i int, s *Site) { s.Errors, s.Redirects, s.Links = 0.2, 0.3, 1+i*3 })}
+	inWorld(t, cfg, func(w *world) {
+		want := slices.Sorted(w.URLs())
+		if len(want) != 300 || w.Count() != 300 {
+			t.Fatalf("%d URLs, count %d", len(want), w.Count())
+		}
+		for _, front := range w.Fronts() {
+			var pages, statuses []string
+			for u, status := range w.crawl(front) {
+				if status == http.StatusOK {
+					pages = append(pages, u)
+				} else if s := fmt.Sprint(status); !slices.Contains(statuses, s) {
+					statuses = append(statuses, s)
+				}
+			}
+			if slices.Sort(pages); !slices.Equal(pages, want) {
+				t.Errorf("from %s: %d pages of %d", front, len(pages), len(want))
+			}
+			if !slices.Contains(statuses, "302") || !slices.Contains(statuses, "404") {
+				t.Errorf("from %s: no redirect or no error among %v", front, statuses)
+			}
+		}
+		tally := w.Tally()
+		if tally.Seen != 300 || tally.Pages != 5*300 || tally.Repeats != 4*300 || tally.Misdirected != 0 {
+			t.Errorf("%+v", tally)
+		}
+		for u, n := range w.Requests() {
+			if n != 5 {
+				t.Errorf("%s: %d requests", u, n)
+			}
+			tally.Requests -= int64(n)
+		}
+		if tally.Requests != 0 {
+			t.Errorf("%d requests for nothing", tally.Requests)
+		}
+	})
+}
+
+func TestFrontPagesMakeARing(t *testing.T) {
+	inWorld(t, Config{Sites: some(5, 3, func(_ int, s *Site) { s.Abroad = 1e-9 })}, func(w *world) {
+		if got := len(w.crawl(w.Fronts()[3])); got != 15 {
+			t.Errorf("%d pages", got)
+		}
+	})
+}
+
+func TestIslandsLinkNowhere(t *testing.T) {
+	inWorld(t, Config{Sites: some(2, 30, func(_ int, s *Site) { s.Abroad = 0 })}, func(w *world) {
+		if got := len(w.crawl(w.Fronts()[0])); got != 30 {
+			t.Errorf("%d pages", got)
+		}
+	})
+}
+
+func TestTheSeedDecides(t *testing.T) {
+	body := func(seed uint64, u string) (text string) {
+		inWorld(t, Config{Seed: seed, Sites: some(3, 10, nil)}, func(w *world) { _, text = w.get(u) })
+		return text
+	}
+	words := func(body string) string {
+		_, text, _ := strings.Cut(body, "</ul><p>")
+		return text[:min(100, len(text))]
+	}
+	const u = "http://www.s1.test/p4.html"
+	first, again, other := body(1, u), body(1, u), body(2, u)
+	if first == "" || first != again || first == other || words(first) == words(body(1, "http://www.s1.test/p5.html")) {
+		t.Error("pages are not what the seed, the host and the number say")
+	}
+}
+
+// Medians and spreads of 40,000 pages are those of the configuration.
+func TestSizesAndThinkTimes(t *testing.T) {
+	sites := some(400, 100, func(_ int, s *Site) { s.Think = 100 * time.Millisecond })
+	w, err := New(Config{Seed: 3, Listen: []string{"127.0.0.1:0"}, Sites: sites}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Run(stopped); err != nil { // it closes what New opened
+		t.Fatal(err)
+	}
+	var hosts, pages, thinks []float64
+	for _, s := range w.order {
+		hosts = append(hosts, math.Log(s.median))
+		for i := range s.Pages {
+			d := s.draw(i)
+			pages = append(pages, math.Log(float64(d.bytes)/s.median))
+			thinks = append(thinks, math.Log(d.think.Seconds()))
+		}
+	}
+	for _, c := range []struct {
+		name                  string
+		logs                  []float64
+		median, sigma, within float64
+	}{{"hosts", hosts, 20_000, 0.6, 0.1}, {"pages", pages, 1, 0.5, 0.02}, {"thinks", thinks, 0.1, 0.3, 0.02}} {
+		slices.Sort(c.logs)
+		at := func(p float64) float64 { return c.logs[int(p*float64(len(c.logs)))] }
+		sigma := (at(0.841) - at(0.159)) / 2
+		if median := math.Exp(at(0.5)); math.Abs(median/c.median-1) > c.within || math.Abs(sigma/c.sigma-1) > c.within {
+			t.Errorf("%s: median %.4g, sigma %.3g; want %v, %v", c.name, median, sigma, c.median, c.sigma)
+		}
+	}
+	for i := range 50 { // a page is as long as was drawn, unless its links need more
+		s := w.order[i]
+		d := s.draw(i)
+		if got := len(w.body(s, i, d)); got != d.bytes && d.bytes > 4000 {
+			t.Errorf("page %d has %d bytes, drawn %d", i, got, d.bytes)
+		}
+	}
+}
+
+func TestServersThink(t *testing.T) {
+	sites := some(4, 5, func(_ int, s *Site) { s.Think, s.ThinkSpread, s.MedianBytes = 80*time.Millisecond, 0, 3000 })
+	inWorld(t, Config{Sites: sites}, func(w *world) {
+		took := func(u string) time.Duration {
+			begin := time.Now()
+			w.get(u)
+			return time.Since(begin)
+		}
+		w.get("http://www.s0.test/") // a connection is made
+		w.get("http://www.s2.test/")
+		if got := took("http://www.s0.test/p1.html"); got != 90*time.Millisecond {
+			t.Errorf("it took %v", got)
+		}
+		if err := w.Slow(address(0), 5*time.Second); err != nil {
+			t.Error(err)
+		}
+		w.get("http://www.s1.test/") // a connection is made
+		a, b, other := took("http://www.s0.test/p1.html"), took("http://www.s1.test/p1.html"), took("http://www.s2.test/p1.html")
+		if a != 5090*time.Millisecond || b != a || other != 90*time.Millisecond {
+			t.Errorf("slowed by 5 s: %v, %v, another server %v", a, b, other)
+		}
+		if err := w.Slow(address(0), 0); err != nil {
+			t.Error(err)
+		}
+		if got := took("http://www.s0.test/p1.html"); got != 90*time.Millisecond {
+			t.Errorf("restored: it took %v", got)
+		}
+		if err := w.Slow(address(9), time.Second); err == nil {
+			t.Error("slowed a server that is not there")
+		}
+	})
+}
+
+func TestWhatElseServersAnswer(t *testing.T) {
+	sites := some(3, 50, func(i int, s *Site) {
+		s.Drips = 1
+		if i == 0 {
+			s.Robots = "User-agent: *\nDisallow: /p7.html\n"
+		}
+	})
+	inWorld(t, Config{Sites: sites}, func(w *world) {
+		if r, body := w.get("http://www.s0.test/robots.txt"); r.StatusCode != 200 || body != sites[0].Robots {
+			t.Errorf("robots.txt: %d %q", r.StatusCode, body)
+		}
+		for u, want := range map[string]int{
+			"http://www.s1.test/robots.txt": 404, "http://www.s0.test/p50.html": 404, "http://www.s0.test/p0.html": 404,
+			"http://www.s0.test/p01.html": 404, "http://www.s0.test/go/3": 404, "http://www.s0.test/gone/3": 404, "http://www.s0.test/x?y=1": 404,
+		} {
+			if r, _ := w.get(u); r.StatusCode != want {
+				t.Errorf("%s: %d", u, r.StatusCode)
+			}
+		}
+		begin := time.Now()
+		r, _ := w.get("http://www.s0.test/p1.html")
+		if took := time.Since(begin); r.StatusCode != 200 || took < dripTime || took > dripTime+time.Second {
+			t.Errorf("a page that drips: %d after %v", r.StatusCode, took)
+		}
+		w.hosts["www.s0.test"] = address(1) // another server
+		w.hosts["stranger.test"] = address(0)
+		for _, u := range []string{"http://www.s0.test/", "http://stranger.test/"} {
+			w.http.CloseIdleConnections()
+			if r, _ := w.get(u); r.StatusCode != http.StatusMisdirectedRequest {
+				t.Errorf("%s at a foreign address: %d", u, r.StatusCode)
+			}
+		}
+		if got := w.Tally(); got.Misdirected != 2 || got.Pages != 1 || got.Requests != 9 {
+			t.Errorf("%+v", got)
+		}
+		found := false
+		for u, n := range w.Requests() {
+			found = found || u == "http://www.s0.test/x?y=1" && n == 1
+		}
+		if !found {
+			t.Error("what is not there was not counted")
+		}
+	})
+}
+
+// On real sockets, too, the address that was dialled is known.
+func TestRealSockets(t *testing.T) {
+	here := netip.MustParseAddr("127.0.0.1")
+	port := freePort(t)
+	w, err := New(Config{Listen: []string{netip.AddrPortFrom(here, port).String()}, Port: port, Sites: some(2, 3, func(i int, s *Site) {
+		if i == 0 {
+			s.Addr = here
+		}
+	})}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	for i, want := range []int{http.StatusOK, http.StatusMisdirectedRequest} {
+		r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front, err := url.Parse(w.Fronts()[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = front.Host
+		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%v: %d, want %d", front, answer.StatusCode, want)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServersSeeHowTheyAreTreated(t *testing.T) {
+	inWorld(t, Config{Sites: some(4, 9, func(_ int, s *Site) { s.Think, s.ThinkSpread = 100*time.Millisecond, 0 })}, func(w *world) {
+		var all sync.WaitGroup
+		for _, u := range []string{"http://www.s0.test/", "http://www.s1.test/p1.html", "http://www.s1.test/p2.html"} { // one server
+			all.Go(func() { w.get(u) })
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		for _, u := range []string{"http://www.s0.test/", "http://www.s1.test/", "http://www.s1.test/p1.html"} { // each while the last is at work
+			all.Go(func() { w.get(u) })
+			time.Sleep(60 * time.Millisecond)
+		}
+		all.Wait()
+		w.get("http://www.s2.test/")
+		time.Sleep(2 * time.Second)
+		w.get("http://www.s2.test/p1.html")
+		time.Sleep(time.Second)
+		w.get("http://www.s3.test/")
+		got := w.Servers()
+		if a := got[address(0)]; a.MaxParallel != 3 || a.Requests != 6 || a.MinGap < time.Second || a.MinGap > time.Second+50*time.Millisecond {
+			t.Errorf("three at once, and later three that overlap: %+v", a)
+		}
+		// The way back and forth, and a handshake for the other host.
+		const gap = time.Second + 30*time.Millisecond
+		if b := got[address(1)]; b.MaxParallel != 1 || b.Requests != 3 || (b.MinGap-gap).Abs() > 20*time.Millisecond {
+			t.Errorf("one after the other: %+v", b)
+		}
+	})
+}
+
+func TestOneListenerServesThousandsOfAddresses(t *testing.T) {
+	inWorld(t, Config{Sites: some(6000, 2, nil)}, func(w *world) {
+		for i := 0; i < 6000; i += 599 {
+			u := fmt.Sprintf("http://www.s%d.test/p1.html", i)
+			if r, body := w.get(u); r.StatusCode != 200 || !strings.Contains(body, fmt.Sprintf("Page 1 of www.s%d.test", i)) {
+				t.Errorf("%s: %d", u, r.StatusCode)
+			}
+		}
+	})
+}
+
+func TestImpossibleSitesAreRefused(t *testing.T) {
+	for name, change := range map[string]func(s *Site){
+		"host":    func(s *Site) { s.Host = "Upper.test" },
+		"twice":   func(s *Site) { s.Host = "www.s1.test" },
+		"address": func(s *Site) { s.Addr = netip.Addr{} },
+		"pages":   func(s *Site) { s.Pages = 0 },
+		"links":   func(s *Site) { s.Links = 0 },
+		"size":    func(s *Site) { s.MedianBytes = math.NaN() },
+		"spread":  func(s *Site) { s.PageSpread = -1 },
+		"share":   func(s *Site) { s.Drips = 1.5 },
+	} {
+		cfg := Config{Listen: []string{"127.0.0.1:0"}, Sites: some(2, 1, func(i int, s *Site) {
+			if i == 0 {
+				change(s)
+			}
+		})}
+		if _, err := New(cfg, Deps{}); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

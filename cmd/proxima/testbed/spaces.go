@@ -1,0 +1,313 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/cmd/proxima/testbed/sites"
+	"proxima/node"
+)
+
+// serverSpace is the namespace of all servers; those of nodes are named after them.
+const serverSpace = "servers"
+
+func nodeSpace(name string) string { return "node-" + name }
+
+// resolverMs is the round trip to the name server, which in the real world is a resolver nearby.
+const resolverMs = 4.0
+
+// spaces is the bed of namespaces: real processes, real TCP.
+type spaces struct {
+	*internet
+	plan    *Plan
+	dir     string
+	program string
+	net     *emulate.Net
+	group   *errgroup.Group
+	end     context.CancelFunc
+	// running are the nodes' processes of now.
+	running []*process
+	shares  []float64
+}
+
+// newSpaces builds the network of a plan and starts its servers. The process is inside the namespaces. broken is called when the
+// network ends before its time.
+func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *spaces, err error) {
+	b := &spaces{plan: p, dir: dir, running: make([]*process, len(p.Nodes)), shares: make([]float64, len(p.Nodes))}
+	if b.program, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	for i, n := range p.Nodes {
+		b.shares[i] = n.CPU
+	}
+	if b.net, err = emulate.New(b.emulation(emulation)); err != nil {
+		return nil, fmt.Errorf("build the network: %w", err)
+	}
+	// The network outlives what uses it.
+	below, end := context.WithCancel(context.WithoutCancel(ctx))
+	b.end, b.group = end, new(errgroup.Group)
+	b.group.Go(func() error {
+		err := b.net.Run(below)
+		if err != nil {
+			broken(fmt.Errorf("the network broke down: %w", err))
+		}
+		return err
+	})
+	if b.internet, err = newInternet(ctx, p, dir, false, sites.Deps{
+		Listen: func(network, address string) (net.Listener, error) {
+			return b.net.Listen(below, serverSpace, network, address)
+		},
+		ListenPacket: func(network, address string) (net.PacketConn, error) {
+			return b.net.ListenPacket(below, serverSpace, network, address)
+		},
+		Start: func(cmd *exec.Cmd) error { return b.net.Start(serverSpace, cmd) },
+	}, say); err != nil {
+		end()
+		return nil, errors.Join(err, b.group.Wait())
+	}
+	if err := b.writeShells(); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// emulation is the network: nodes first, then servers, then the name server.
+func (b *spaces) emulation(kind string) emulate.Config {
+	p := b.plan
+	cfg := emulate.Config{Seed: p.Seed, Emulation: kind}
+	for _, n := range p.Nodes {
+		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: n.Addr, Namespace: nodeSpace(n.Name),
+			UpBytesPerMs: n.Up, DownBytesPerMs: n.Down})
+	}
+	for _, s := range p.Servers {
+		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: s.Addr, Namespace: serverSpace, UpBytesPerMs: s.Up})
+	}
+	cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: nameServer, Namespace: serverSpace})
+	m := p.Scenario.Matrix
+	cfg.Path = func(from, to int) emulate.Path {
+		rtt := p.rtt(from, to)
+		// Jitter comes on top of the least delay: the mean stays that of the matrix.
+		jitter := min(m.JitterMs, rtt/4)
+		return emulate.Path{OneWay: ms(rtt/2 - jitter), Jitter: ms(jitter), Loss: m.Loss}
+	}
+	return cfg
+}
+
+// rtt is the round trip between two endpoints, in ms: nodes come first, then servers, then the name server.
+func (p *Plan) rtt(from, to int) float64 {
+	from, to = min(from, to), max(from, to)
+	switch nodes := len(p.Nodes); {
+	case to < nodes:
+		return p.NodeRTTMs[from][to]
+	case from < nodes && to < nodes+len(p.Servers):
+		return p.RTTMs[from][to-nodes]
+	case from < nodes:
+		return resolverMs
+	}
+	return 0
+}
+
+func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
+
+// process is a life of a node as a process.
+type process struct {
+	dir   string
+	cmd   *exec.Cmd
+	over  chan struct{}
+	err   error // once over is closed
+	share atomic.Uint64
+	told  atomic.Bool   // to end
+	turns chan struct{} // the share has changed
+	seed  uint64        // of the turns
+}
+
+// start starts `proxima node` in the node's namespace and folder.
+func (b *spaces) start(_ context.Context, i int) (life, error) {
+	n := b.plan.Nodes[i]
+	p := &process{dir: filepath.Join(b.dir, rundir.NodesFolder, n.Name), over: make(chan struct{}), turns: make(chan struct{}, 1),
+		seed: b.plan.Seed + uint64(i)}
+	out, err := os.OpenFile(filepath.Join(p.dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	defer out.Close()
+	p.cmd = exec.Command(b.program, "node", "-config", nodeFile)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, out, out
+	if err := b.net.Start(nodeSpace(n.Name), p.cmd); err != nil {
+		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	p.setShare(b.shares[i])
+	b.running[i] = p
+	b.group.Go(func() error { p.wait(); return nil })
+	b.group.Go(func() error { p.duty(); return nil })
+	return p, nil
+}
+
+func (p *process) wait() {
+	defer close(p.over)
+	err := p.cmd.Wait()
+	var exited *exec.ExitError
+	if errors.As(err, &exited) && p.told.Load() {
+		return // whatever the code is: it was told to
+	}
+	p.err = err
+}
+
+// duty stops the process and lets it run by turns, as its share of the processor says. It is what a busy machine does to a process,
+// without burning the processors that the others need.
+func (p *process) duty() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	turns := newDuty(p.seed)
+	for {
+		share := float64(p.share.Load()) / 1e6
+		run, stopped := turns.turn(share)
+		_ = p.cmd.Process.Signal(syscall.SIGCONT) // it has ended where this fails
+		if share < 1 && !p.told.Load() {
+			timer.Reset(run)
+			select {
+			case <-p.over:
+				return
+			case <-timer.C:
+			}
+			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+			timer.Reset(stopped)
+			select {
+			case <-p.over:
+				return
+			case <-p.turns:
+			case <-timer.C:
+			}
+			continue
+		}
+		select {
+		case <-p.over:
+			return
+		case <-p.turns:
+		}
+	}
+}
+
+func (p *process) setShare(share float64) {
+	p.share.Store(uint64(share * 1e6))
+	p.turn()
+}
+
+func (p *process) turn() {
+	select {
+	case p.turns <- struct{}{}:
+	default:
+	}
+}
+
+func (p *process) stop() {
+	p.told.Store(true)
+	p.turn()
+	_ = p.cmd.Process.Signal(syscall.SIGINT) // it has ended where this fails
+}
+
+func (p *process) kill() {
+	p.told.Store(true)
+	_ = p.cmd.Process.Kill()
+}
+
+func (p *process) done() <-chan struct{} { return p.over }
+
+func (p *process) ended() error {
+	select {
+	case <-p.over:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// socketPath is the most that the path of a socket may have, with room for its name.
+const socketPath = 90
+
+func (p *process) status(ctx context.Context) (node.Status, error) {
+	dir := p.dir
+	if len(dir) > socketPath {
+		f, err := os.Open(dir)
+		if err != nil {
+			return node.Status{}, err
+		}
+		defer f.Close()
+		dir = fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	}
+	return node.AskStatus(ctx, dir)
+}
+
+func (b *spaces) bandwidth(i int, factor float64) error {
+	n := b.plan.Nodes[i]
+	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
+}
+
+func (b *spaces) share(i int, share float64) error {
+	b.shares[i] = share
+	if p := b.running[i]; p != nil {
+		p.setShare(share)
+	}
+	return nil
+}
+
+func (b *spaces) partition(cut func(int) bool) error {
+	var some, others []netip.Addr
+	for i, n := range b.plan.Nodes {
+		if cut(i) {
+			some = append(some, n.Addr)
+		} else {
+			others = append(others, n.Addr)
+		}
+	}
+	if err := b.net.Heal(); err != nil || len(some) == 0 || len(others) == 0 {
+		return err
+	}
+	return b.net.Partition(some, others)
+}
+
+func (b *spaces) client(i int) (*http.Client, func(), error) {
+	return &http.Client{Transport: &http.Transport{DialContext: b.net.Dialer(nodeSpace(b.plan.Nodes[i].Name)), DisableKeepAlives: true,
+		DisableCompression: true}}, func() {}, nil
+}
+
+func (b *spaces) faithful() (rundir.Testbed, error) {
+	s, err := b.net.Stats()
+	if err != nil {
+		return rundir.Testbed{}, fmt.Errorf("ask the network how it did: %w", err)
+	}
+	t := rundir.Testbed{Emulation: s.Emulation, Why: s.Doubts(), DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99),
+		Packets: s.Packets, DroppedPlanned: s.Planned(), DroppedForOwn: s.Unplanned, CPUBusy: s.Busy, WaitP99Ms: inMs(s.WaitP99),
+		Cores: s.Cores, Congestion: s.Congestion, Seconds: s.Elapsed.Seconds()}
+	t.Trusted = len(t.Why) == 0
+	return t, nil
+}
+
+func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
+
+func (b *spaces) close() error {
+	for _, p := range b.running {
+		if p != nil {
+			p.kill()
+			<-p.over
+		}
+	}
+	err := b.internet.close()
+	b.end()
+	_ = os.Remove(filepath.Join(b.dir, shellFile)) // what is left of it enters nothing
+	return errors.Join(err, b.group.Wait())
+}

@@ -1,0 +1,204 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/cmd/proxima/testbed/sites"
+)
+
+// internet is what the nodes find: web servers and a name server.
+type internet struct {
+	plan  *Plan
+	web   *sites.Web
+	nginx *sites.Nginx
+	dns   *sites.DNS
+	group *errgroup.Group
+	end   context.CancelFunc
+	// samples are some URLs of each server.
+	samples [][]string
+}
+
+// httpPort is that of all web servers.
+const httpPort = 80
+
+// newInternet makes the servers of a plan and starts them; names are answered at nameServer. Where nginx is not to be had, or
+// noNginx, the built-in server takes its part, as say tells and the plan then says.
+func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any)) (*internet, error) {
+	in := &internet{plan: p, samples: make([][]string, len(p.Servers))}
+	install, err := nginxFor(p, noNginx, say)
+	if err != nil {
+		return nil, err
+	}
+	cfg := sites.Config{Seed: p.Seed}
+	names := map[string][]netip.Addr{}
+	other := sites.NginxConfig{Dir: filepath.Join(dir, "nginx"), Port: httpPort, Install: install}
+	tree := rand.New(rand.NewPCG(p.Seed, 4))
+	for _, s := range p.Servers {
+		if s.Software == SoftwarePages {
+			cfg.Listen = append(cfg.Listen, netip.AddrPortFrom(s.Addr, httpPort).String())
+		}
+		for _, h := range s.Hosts {
+			names[h] = []netip.Addr{s.Addr}
+			if s.Software == SoftwareNginx {
+				other.Sites = append(other.Sites, sites.NginxSite{Host: h, Addr: s.Addr, Tree: tree.IntN(1000)})
+				continue
+			}
+			cfg.Sites = append(cfg.Sites, sites.Site{Host: h, Addr: s.Addr, Pages: s.Site.Pages,
+				Think: time.Duration(s.ThinkMs * float64(time.Millisecond)), Content: content(s.Site)})
+		}
+	}
+	if install == nil { // nothing else is there: one listener does for all addresses
+		cfg.Listen = nil
+	}
+	work, end := context.WithCancel(context.WithoutCancel(ctx))
+	in.end = end
+	in.group, work = errgroup.WithContext(work)
+	if err := in.serve(work, cfg, other, names, deps); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
+	return in, nil
+}
+
+func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.NginxConfig, names map[string][]netip.Addr,
+	deps sites.Deps) (err error) {
+	if len(cfg.Sites) > 0 {
+		if in.web, err = sites.New(cfg, deps); err != nil {
+			return fmt.Errorf("start web server: %w", err)
+		}
+		in.group.Go(func() error { return in.web.Run(ctx) })
+		in.sample(in.web.URLs())
+	}
+	dns := sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names, TTL: time.Hour}
+	if in.dns, err = sites.NewDNS(dns, deps); err != nil {
+		return fmt.Errorf("start name server: %w", err)
+	}
+	in.group.Go(func() error { return in.dns.Run(ctx) })
+	if len(other.Sites) == 0 {
+		return nil
+	}
+	if in.nginx, err = sites.NewNginx(other, deps); err != nil {
+		return fmt.Errorf("start nginx: %w", err)
+	}
+	in.sample(slices.Values(in.nginx.Fronts()))
+	ready := make(chan struct{})
+	in.group.Go(func() error { return in.nginx.Run(ctx, func() { close(ready) }) })
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		return errors.New("start nginx: it ended at once")
+	}
+}
+
+// sampled is how many URLs of each server are kept for the calibration.
+const sampled = 4
+
+func (in *internet) sample(urls iter.Seq[string]) {
+	at := map[string]int{}
+	for k, s := range in.plan.Servers {
+		for _, h := range s.Hosts {
+			at[h] = k
+		}
+	}
+	for u := range urls {
+		parsed, err := url.Parse(u)
+		if err != nil {
+			continue
+		}
+		if k, ok := at[parsed.Host]; ok && len(in.samples[k]) < sampled {
+			in.samples[k] = append(in.samples[k], u)
+		}
+	}
+}
+
+// nginxFor finds nginx if the plan wants it; without it the plan's servers are made the built-in one.
+func nginxFor(p *Plan, not bool, say func(string, ...any)) (*sites.Install, error) {
+	wanted := func(s PlannedServer) bool { return s.Software == SoftwareNginx }
+	if !slices.ContainsFunc(p.Servers, wanted) {
+		return nil, nil
+	}
+	why := errors.New("the portable emulation has no room for other programs")
+	if !not {
+		install, err := sites.FindNginx()
+		if err == nil {
+			for i := range p.Servers {
+				if wanted(p.Servers[i]) {
+					p.Servers[i].ThinkMs = 0 // it sends files
+				}
+			}
+			return install, nil
+		}
+		why = err
+	}
+	say("nginx: %v; the built-in server serves pages in its place", why)
+	for i := range p.Servers {
+		p.Servers[i].Software = SoftwarePages
+	}
+	return nil, nil
+}
+
+func content(g SiteGroup) sites.Content {
+	c := sites.DefaultContent()
+	c.MedianBytes, c.Links, c.Abroad = g.PageKB*1000, g.Links, g.CrossLinks
+	c.Errors, c.Drips, c.Redirects = g.Misbehave/2, 0, g.Misbehave/2
+	return c
+}
+
+// fronts are the front pages of all hosts.
+func (in *internet) fronts() (all []string) {
+	if in.web != nil {
+		all = in.web.Fronts()
+	}
+	if in.nginx != nil {
+		all = append(all, in.nginx.Fronts()...)
+	}
+	return all
+}
+
+func (in *internet) urls(server int) []string { return in.samples[server] }
+
+// pages is how many pages of HTML there are, 0 where that is not known.
+func (in *internet) pages() int {
+	if in.nginx != nil || in.web == nil {
+		return 0
+	}
+	return in.web.Count()
+}
+
+func (in *internet) slow(server int, by time.Duration) error {
+	return in.web.Slow(in.plan.Servers[server].Addr, by)
+}
+
+// writeGeo writes the location database, and what it says of each server into the plan.
+func writeGeo(p *Plan, path string) error {
+	var places []sites.Place
+	for _, s := range p.Servers {
+		places = append(places, sites.Place{Addr: s.Addr, City: s.City, Country: s.Country, Lat: s.Lat, Lon: s.Lon})
+	}
+	g := p.Scenario.Geo
+	stated, err := sites.Geo{Seed: p.Seed, Wrong: g.Wrong, Missing: g.Missing}.Write(path, places)
+	if err != nil {
+		return fmt.Errorf("write location database: %w", err)
+	}
+	for i := range p.Servers {
+		p.Servers[i].Stated = stated[i]
+	}
+	return nil
+}
+
+// close ends the servers.
+func (in *internet) close() error {
+	in.end()
+	return in.group.Wait()
+}

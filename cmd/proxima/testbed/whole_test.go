@@ -1,0 +1,204 @@
+package testbed
+
+import (
+	"bytes"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
+)
+
+// A whole run with whole nodes over the portable emulation, on a fake clock: what it leaves is what compare reads, and no page is lost.
+func TestAWholeRunOnThePortableEmulation(t *testing.T) {
+	s, err := Load("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A listener of the system is nothing that a bubble waits for: with a path this long the nodes make none.
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	var out bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		if err := Run(t.Context(), s, Options{Dir: dir, Seed: 5, Emulation: emulate.Portable, FakeClock: true, Out: &out}); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+	})
+	for _, text := range []string{"scenario ci, seed 5", "3 of 3 nodes up", "ended by itself", "emulation portable"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("%q is not in the output:\n%s", text, &out)
+		}
+	}
+	w, err := rundir.ReadWorld(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Nodes) != 3 || len(w.Servers) != 6 || w.Pages != 90 || w.Seed != 5 || w.Scenario != "ci" || w.Started.IsZero() {
+		t.Errorf("world: %+v", w)
+	}
+	bed, err := rundir.ReadTestbed(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bed.Emulation != emulate.Portable || bed.Calibrations != 18 || bed.CalibrationP50 < 0.8 || bed.CalibrationP50 > 1.25 ||
+		bed.Packets == 0 {
+		t.Errorf("testbed: %+v", bed)
+	}
+	if again, err := Load(filepath.Join(dir, rundir.ScenarioFile)); err != nil || again.Seed != 5 {
+		t.Errorf("the effective scenario: seed %d, %v", again.Seed, err)
+	}
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := r.Text(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"90 of the generator's 90 pages found", "lost 0"} {
+		if !strings.Contains(table.String(), text) {
+			t.Errorf("%q is not in the comparison:\n%s", text, &table)
+		}
+	}
+	if err := r.HTML(io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the plan says of names and places is what name server and location database answer.
+func TestLocationsAreThoseOfThePlan(t *testing.T) {
+	s, err := Load("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := draw(t, s, 2)
+	if err := writeGeo(p, filepath.Join(t.TempDir(), geoFile)); err != nil {
+		t.Fatal(err)
+	}
+	stated := map[string]int{}
+	for _, server := range p.Servers {
+		stated[server.Stated]++
+	}
+	if sum := stated["right"] + stated["wrong"] + stated["missing"]; sum != len(p.Servers) || len(stated) != 3 {
+		t.Errorf("stated: %v", stated)
+	}
+}
+
+func TestShellsAreFoundByTheFolderOfTheRun(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if _, err := Shell("", "a"); err == nil || !strings.Contains(err.Error(), "-out DIR") {
+		t.Errorf("without a run: %v", err)
+	}
+	forget := Remember(dir)
+	if _, err := Shell("", "a"); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("of a run that has no shells: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, shellFile), []byte(`{"a":["nsenter","-t","1"],"b":["x"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if argv, err := Shell("", "a"); err != nil || strings.Join(argv, " ") != "nsenter -t 1" {
+		t.Errorf("%q, %v", argv, err)
+	}
+	if _, err := Shell(dir, "c"); err == nil || !strings.Contains(err.Error(), "there are a, b") {
+		t.Errorf("of a node that is not there: %v", err)
+	}
+	forget()
+	if _, err := Shell("", "a"); err == nil {
+		t.Error("a run is remembered that has ended")
+	}
+}
+
+// nth must not leave its block.
+func TestAddresses(t *testing.T) {
+	for n, want := range map[int]string{1: "198.18.0.1", 255: "198.18.0.255", 256: "198.18.1.0", maxServers: "198.18.39.16"} {
+		if got := nth(nodeBase, n); got != netip.MustParseAddr(want) {
+			t.Errorf("%d: %v, want %s", n, got, want)
+		}
+	}
+}
+
+// One run for each assigner: each in a folder of its own, with the same world.
+func TestSeparateRuns(t *testing.T) {
+	s, err := Load("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	synctest.Test(t, func(t *testing.T) {
+		if err := Run(t.Context(), s, Options{Dir: dir, Separate: true, Emulation: emulate.Portable, FakeClock: true, Out: io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	var rtts [2][][]float64
+	for i, a := range s.Assigners {
+		w, err := rundir.ReadWorld(filepath.Join(dir, a))
+		if err != nil || len(w.Assigners) != 1 || w.Assigners[0] != a {
+			t.Fatalf("%s: %q, %v", a, w.Assigners, err)
+		}
+		rtts[i] = w.RTTMs
+	}
+	if diff := cmp.Diff(rtts[0], rtts[1]); diff != "" {
+		t.Errorf("the worlds differ:\n%s", diff)
+	}
+	if _, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Everything that can happen to nodes and servers, in one process: nothing is lost, and the crawl goes on.
+func TestAllEventsOnThePortableEmulation(t *testing.T) {
+	s, err := Load("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Length, s.Assigners = 3*time.Minute, []string{"nearest"}
+	s.Sites[0].Pages, s.Config.Politeness.OwnGap = 60, 500*time.Millisecond
+	s.Config.Crawl.Patience = 20 * time.Second
+	at := func(seconds int, e Event) Event { e.At = time.Duration(seconds) * time.Second; return e }
+	s.Events = []Event{
+		at(14, Event{Kind: rundir.EventBandwidth, Node: "paris", Factor: 0.2}),
+		at(15, Event{Kind: rundir.EventCPU, Node: "tokyo", Factor: 0.5}),
+		at(16, Event{Kind: rundir.EventSlow, Server: "s1", AddMs: 500}),
+		at(18, Event{Kind: rundir.EventKill, Node: "new-york"}),
+		at(20, Event{Kind: rundir.EventRestart, Node: "new-york"}),
+		at(30, Event{Kind: rundir.EventPartition, Nodes: []string{"paris"}}),
+		at(35, Event{Kind: rundir.EventHeal}),
+	}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	var out bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		if err := Run(t.Context(), s, Options{Dir: dir, Emulation: emulate.Portable, FakeClock: true, Out: &out}); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+	})
+	for _, text := range []string{"new-york is killed", "new-york is started again", "cut off", "server s1 takes 500 ms longer",
+		"ended by itself"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("%q is not in the output:\n%s", text, &out)
+		}
+	}
+	w, err := rundir.ReadWorld(dir)
+	if err != nil || len(w.Events) != len(s.Events) {
+		t.Errorf("%d events in the world: %v", len(w.Events), err)
+	}
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := r.Text(&table); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(table.String(), "360 of the generator's 360 pages found") || !strings.Contains(table.String(), "lost 0") {
+		t.Errorf("%s\n%s", &out, &table)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/emulate"
+)
+
+func TestTestbedCommandLines(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := file(t, "broken.toml", "[[nodes]]\nnam = 1\n")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{
+		{"nothing", []string{"testbed"}, exitUsage, []string{"Usage: proxima testbed run"}},
+		{"unknown", []string{"testbed", "walk"}, exitUsage, []string{`unknown command "walk"`}},
+		{"list", []string{"testbed", "list"}, exitOK, []string{"comparison", "churn", "two minutes"}},
+		{"no scenario", []string{"testbed", "run"}, exitUsage, []string{"proxima testbed list"}},
+		{"unknown scenario", []string{"testbed", "run", "none"}, exitUsage, []string{`no scenario "none"`}},
+		{"broken scenario", []string{"testbed", "run", broken}, exitUsage, []string{broken + ":2: nodes[0].nam: unknown key"}},
+		{"used folder", []string{"testbed", "run", "ci", "-portable", "-out", full}, exitFailed, []string{"is not empty"}},
+		{"half a matrix", []string{"testbed", "run", "-portable", "-rtt", "x", "ci", "-out", filepath.Join(full, "y")}, exitFailed,
+			[]string{"two files"}},
+		{"shell of nobody", []string{"testbed", "shell"}, exitUsage, []string{"the name of a node"}},
+		{"shell without run", []string{"testbed", "shell", "-out", full, "paris"}, exitFailed,
+			[]string{"no run in namespaces is going on"}},
+		{"demo with arguments", []string{"demo", "x"}, exitUsage, []string{`got "x"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, out, errs := call(t, c.args...)
+			if got != c.code {
+				t.Fatalf("exit %d, want %d\n%s%s", got, c.code, out, errs)
+			}
+			for _, text := range c.want {
+				if !strings.Contains(out+errs, text) {
+					t.Errorf("%q is not in\n%s%s", text, out, errs)
+				}
+			}
+		})
+	}
+}
+
+// bed starts a run in namespaces; without them the test is skipped.
+func bed(t *testing.T, args ...string) (cmd *exec.Cmd, out *bytes.Buffer) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a run in namespaces takes half a minute of real time")
+	}
+	if ready := emulate.Preflight(t.Context()); ready.Emulation == emulate.Portable {
+		t.Skip("no namespaces here: " + strings.Join(ready.Missing, "; "))
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	cmd, out = exec.CommandContext(ctx, os.Args[0], append([]string{"testbed", "run"}, args...)...), new(bytes.Buffer)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "XDG_CACHE_HOME="+t.TempDir())
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd, out
+}
+
+// Real processes, real TCP: what comes of a short scenario is whole.
+func TestAScenarioInNamespaces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cmd, out := bed(t, "ci", "-out", dir, "-seed", "3")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := rundir.ReadTestbed(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Emulation != emulate.TUN && got.Emulation != emulate.Veth || got.Packets == 0 || got.Calibrations != 18 ||
+		got.CalibrationP50 == 0 {
+		t.Errorf("testbed: %+v", got)
+	}
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.JSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	var figures struct {
+		Assigners []struct {
+			Name string
+			URLs int
+		}
+		Crawl struct {
+			Coverage float64
+			Lost     *int
+		}
+	}
+	if err := json.Unmarshal(text.Bytes(), &figures); err != nil {
+		t.Fatal(err)
+	}
+	if len(figures.Assigners) != 2 || figures.Crawl.Coverage != 1 || figures.Crawl.Lost == nil || *figures.Crawl.Lost != 0 {
+		t.Errorf("%+v\n%s", figures, out)
+	}
+}
+
+// Ctrl-C ends all that was started: none of the processes that mention the folder of the run is left.
+func TestCtrlCLeavesNothingBehind(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cmd, out := bed(t, "ci", "-out", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // until a node runs
+		if logs, _ := filepath.Glob(filepath.Join(dir, rundir.NodesFolder, "*", "logs", "node.jsonl")); len(logs) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Error("no node has started")
+			break
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != exitStopped {
+		t.Errorf("%v, want exit %d\n%s", err, exitStopped, out)
+	}
+	if left := mentioning(t, dir); len(left) > 0 {
+		t.Errorf("left: %q\n%s", left, out)
+	}
+}
+
+// mentioning lists the processes whose command or working directory holds a text.
+func mentioning(t *testing.T, text string) []string {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, d := range dirs {
+		line, _ := os.ReadFile(filepath.Join(d, "cmdline")) // it may have ended meanwhile
+		cwd, _ := os.Readlink(filepath.Join(d, "cwd"))
+		if strings.Contains(string(line), text) || strings.Contains(cwd, text) {
+			found = append(found, string(line))
+		}
+	}
+	return found
+}

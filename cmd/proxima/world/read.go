@@ -1,0 +1,301 @@
+package world
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"proxima/ncoord"
+)
+
+// maxSide bounds the cities of one matrix.
+const maxSide = 20_000
+
+// Read reads round trips from a file and cities from another, each gzipped or not. rtt is a table (CSV with a header that
+// names source, destination and avg_ms, or min_ms, in ms), or one square matrix of numbers, or several of the same size one
+// after the other: snapshots, of which each becomes a Matrix. unit is that of a square matrix (time.Millisecond or
+// time.Second). cities (CSV with a header that names id, city, country, latitude, longitude; "" for none) is needed with a
+// table; with a square matrix its rows name the rows.
+//
+// The mean of both directions counts. Cities that lack more than a tenth of their round trips are left out, the worst first;
+// what is missing among the others is the shortest way over a third.
+func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
+	var names []City
+	var index map[string]int
+	if cities != "" {
+		err := open(cities, func(r io.Reader) (err error) {
+			names, index, err = readCities(r)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read cities: %w", err)
+		}
+	}
+	var all []*Matrix
+	err := open(rtt, func(r io.Reader) (err error) {
+		all, err = readTrips(r, names, index, unit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read round trips: %w", err)
+	}
+	return all, nil
+}
+
+// open hands the plain text of a file to read.
+func open(name string, read func(io.Reader) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buffered := bufio.NewReader(f)
+	var r io.Reader = buffered
+	if magic, err := buffered.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		if r, err = gzip.NewReader(buffered); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := read(r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// columns finds names in a header; the first that is not there is the error.
+func columns(header []string, names ...string) ([]int, error) {
+	at := make([]int, len(names))
+	for i, name := range names {
+		at[i] = slices.IndexFunc(header, func(h string) bool { return strings.EqualFold(strings.TrimSpace(h), name) })
+		if at[i] < 0 {
+			return nil, fmt.Errorf("the header %q lacks the column %q", header, name)
+		}
+	}
+	return at, nil
+}
+
+func readCities(r io.Reader) ([]City, map[string]int, error) {
+	rows, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rows) < 2 {
+		return nil, nil, errors.New("there are none")
+	}
+	at, err := columns(rows[0], "id", "city", "country", "latitude", "longitude")
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rows)-1 > maxSide {
+		return nil, nil, fmt.Errorf("%d are more than %d", len(rows)-1, maxSide)
+	}
+	var cities []City
+	index := map[string]int{}
+	for i, row := range rows[1:] {
+		lat, err1 := strconv.ParseFloat(row[at[3]], 64)
+		lon, err2 := strconv.ParseFloat(row[at[4]], 64)
+		where := ncoord.Location{Lat: lat, Lon: lon}
+		if err := errors.Join(err1, err2); err != nil || !where.Valid() {
+			return nil, nil, fmt.Errorf("row %d: %q, %q is no place on Earth", i+2, row[at[3]], row[at[4]])
+		}
+		if _, ok := index[row[at[0]]]; ok {
+			return nil, nil, fmt.Errorf("row %d: the id %q is there twice", i+2, row[at[0]])
+		}
+		index[row[at[0]]] = len(cities)
+		cities = append(cities, City{Name: row[at[1]], Country: row[at[2]], At: &where})
+	}
+	return cities, index, nil
+}
+
+func readTrips(r io.Reader, cities []City, index map[string]int, unit time.Duration) ([]*Matrix, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	if bytes.Contains(bytes.ToLower(first), []byte("source")) {
+		if cities == nil {
+			return nil, errors.New("a table of round trips needs the table of its cities")
+		}
+		return readTable(text, cities, index)
+	}
+	return readSquares(text, cities, unit)
+}
+
+// sums collects round trips of both directions.
+type sums struct{ total, count [][]float64 }
+
+func newSums(n int) sums { return sums{square(n), square(n)} }
+
+func (s sums) add(a, b int, ms float64) {
+	if a > b {
+		a, b = b, a
+	}
+	s.total[a][b] += ms
+	s.count[a][b]++
+}
+
+func readTable(text []byte, cities []City, index map[string]int) ([]*Matrix, error) {
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	at, err := columns(rows[0], "source", "destination", "avg_ms")
+	if err != nil {
+		if at, err = columns(rows[0], "source", "destination", "min_ms"); err != nil {
+			return nil, err
+		}
+	}
+	s := newSums(len(cities))
+	for i, row := range rows[1:] {
+		a, okA := index[row[at[0]]]
+		b, okB := index[row[at[1]]]
+		if !okA || !okB {
+			continue // a city of no known place
+		}
+		if ms, err := strconv.ParseFloat(row[at[2]], 64); err != nil {
+			return nil, fmt.Errorf("row %d: %q is not a number of ms", i+2, row[at[2]])
+		} else if ms > 0 && !math.IsInf(ms, 0) {
+			s.add(a, b, ms)
+		}
+	}
+	m := s.matrix(cities)
+	if len(m.Cities) < 2 {
+		return nil, errors.New("no two cities have a round trip between them")
+	}
+	return []*Matrix{m}, nil
+}
+
+func readSquares(text []byte, cities []City, unit time.Duration) ([]*Matrix, error) {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	separate := func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' || r == '\r' }
+	side := len(strings.FieldsFunc(lines[0], separate))
+	switch {
+	case side < 2 || side > maxSide:
+		return nil, fmt.Errorf("the first line has %d numbers, not 2 to %d", side, maxSide)
+	case len(lines)%side != 0:
+		return nil, fmt.Errorf("%d lines of %d numbers are no square, nor several", len(lines), side)
+	case cities != nil && len(cities) != side:
+		return nil, fmt.Errorf("there are %d cities for a matrix of %d", len(cities), side)
+	}
+	if cities == nil {
+		cities = make([]City, side)
+		for i := range cities {
+			cities[i].Name = fmt.Sprintf("place %d", i)
+		}
+	}
+	scale := float64(unit) / float64(time.Millisecond)
+	var all []*Matrix
+	for begin := 0; begin < len(lines); begin += side {
+		s := newSums(side)
+		for i, line := range lines[begin : begin+side] {
+			words := strings.FieldsFunc(line, separate)
+			if len(words) != side {
+				return nil, fmt.Errorf("line %d has %d numbers, not %d", begin+i+1, len(words), side)
+			}
+			for j, word := range words {
+				v, err := strconv.ParseFloat(word, 64)
+				if err != nil {
+					return nil, fmt.Errorf("line %d: %q is not a number", begin+i+1, word)
+				}
+				// Gaps are 0, negative or not numbers.
+				if v > 0 && !math.IsInf(v, 0) && i != j {
+					s.add(i, j, v*scale)
+				}
+			}
+		}
+		m := s.matrix(cities)
+		if len(m.Cities) < 2 {
+			return nil, fmt.Errorf("matrix %d: no two places have a round trip between them", begin/side+1)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// mostGaps is the share of round trips that a city may lack.
+const mostGaps = 0.1
+
+// matrix leaves out, again and again, the city with the most gaps, as long as those are too many, and fills the others.
+func (s sums) matrix(cities []City) *Matrix {
+	keep := make([]int, len(cities))
+	gaps := make([]int, len(cities))
+	missing := func(a, b int) bool { return a != b && s.count[min(a, b)][max(a, b)] == 0 }
+	for i := range cities {
+		keep[i] = i
+		for j := range cities {
+			if missing(i, j) {
+				gaps[i]++
+			}
+		}
+	}
+	for len(keep) > 0 {
+		worst := 0
+		for k := range keep {
+			if gaps[keep[k]] > gaps[keep[worst]] {
+				worst = k
+			}
+		}
+		out := keep[worst]
+		if float64(gaps[out]) <= mostGaps*float64(len(keep)-1) {
+			break
+		}
+		keep = slices.Delete(keep, worst, worst+1)
+		for _, i := range keep {
+			if missing(i, out) {
+				gaps[i]--
+			}
+		}
+	}
+	m := &Matrix{RTT: square(len(keep))}
+	for a, i := range keep {
+		m.Cities = append(m.Cities, cities[i])
+		for b, j := range keep {
+			lo, hi := min(i, j), max(i, j)
+			switch {
+			case i == j:
+				m.RTT[a][b] = withinMs
+			case s.count[lo][hi] > 0:
+				m.RTT[a][b] = s.total[lo][hi] / s.count[lo][hi]
+			}
+		}
+	}
+	m.fill()
+	return m
+}
+
+// fill replaces gaps, which are 0, by the shortest measured way over a third city. A city lacks too few for all to fail.
+func (m *Matrix) fill() {
+	type gap struct {
+		a, b int
+		ms   float64
+	}
+	var gaps []gap
+	for a := range m.RTT {
+		for b := range a {
+			if m.RTT[a][b] > 0 {
+				continue
+			}
+			least := math.Inf(1)
+			for k := range m.RTT {
+				if k != a && k != b && m.RTT[a][k] > 0 && m.RTT[k][b] > 0 {
+					least = min(least, m.RTT[a][k]+m.RTT[k][b])
+				}
+			}
+			gaps = append(gaps, gap{a, b, least})
+		}
+	}
+	for _, g := range gaps {
+		m.RTT[g.a][g.b], m.RTT[g.b][g.a] = g.ms, g.ms
+	}
+}
