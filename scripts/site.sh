@@ -126,7 +126,7 @@ stop() {
     kill -0 "$pid" 2>/dev/null || return 0
     sleep 0.1
   done
-  kill -TERM "$pid"
+  kill -TERM "$pid" 2>/dev/null || true # it may have ended meanwhile
 }
 
 urls() {

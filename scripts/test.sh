@@ -48,6 +48,31 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$cc" >/dev/null; then
 	missing "a C compiler, which the race detector needs; the tests run without it"
 	race=
 fi
+# The race detector of Go 1.26 crashes itself now and then where a bubble of testing/synctest runs its timers: SIGSEGV on the
+# system stack, in no line of ours (golang.org/issue/78156 is of that kind). crashes reads what go test printed and says of
+# each package that is red whether it "crashed" so, with no failed test, race or panic before, or "failed".
+crashes() {
+	awk '
+		/^SIGSEGV: segmentation violation/ { signal = 1 }
+		signal && /^goroutine 0 .*synctest bubble/ { crash = 1 }
+		/^--- FAIL|^WARNING: DATA RACE|^panic: |^fatal error: / { fault = 1 }
+		/^ok  \t/ { signal = crash = fault = 0 }
+		/^FAIL\t/ { print (crash && !fault ? "crashed" : "failed"), $2; signal = crash = fault = 0 }
+	' "$1"
+}
+
 say "go test $race"
-go test $race -timeout 600s "$@" ./...
+printed=$(mktemp)
+trap 'rm -f "$printed"' EXIT
+if ! go test $race -timeout 600s "$@" ./... 2>&1 | tee "$printed"; then
+	red=$(crashes "$printed")
+	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
+	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
+	say "the race detector crashed itself; once more: ${again[*]}"
+	go test $race -timeout 600s "$@" "${again[@]}"
+fi
+if [ -n "$race" ]; then
+	say "go test of what is too slow for the race detector, without it"
+	go test -timeout 600s -run 'AgainstSerf|Overlay(OfThirty|Nearest|Liar|Partition|SlowNode)|NodeThatIsHit' ./ncoord ./node ./cmd/proxima/testbed
+fi
 say "all is well"

@@ -34,7 +34,7 @@ func main() {
 	take := flag.Int("take", 500_000, "URLs to take")
 	workers := flag.Int("workers", 64, "fetchers that take; a quarter of them add")
 	repeat := flag.Int("repeat", 0, "times each page is offered again")
-	limit := flag.Int("memory-mib", 288, "soft limit of the Go heap, MiB")
+	limit := flag.Int("memory-mib", 304, "soft limit of the Go heap, MiB")
 	dir := flag.String("dir", "", "where to keep the store (default: a temporary folder)")
 	flag.Parse()
 	debug.SetMemoryLimit(int64(*limit) << 20)

@@ -39,7 +39,7 @@ for program in origin run rivals/ceiling; do
 	go build -o "$build/bin/bench-$(basename "$program")" "./$program" || { echo "FAILED: go build $program" >&2; exit 1; }
 done
 if [ -d ../../cmd/proxima ] && ls ../../cmd/proxima/*.go >/dev/null 2>&1; then
-	(cd ../.. && go build -o "$build/bin/proxima" ./cmd/proxima) || skip "proxima: go build failed"
+	../build/build.sh "$build/bin/proxima" || skip "proxima: go build failed"
 else
 	skip "proxima: no cmd/proxima yet"
 fi

@@ -29,6 +29,7 @@ type options struct {
 	only     []string
 	out      string
 	bench    string
+	profile  string
 	limit    time.Duration
 }
 
@@ -64,6 +65,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.scenario.ServerCPUs, "server-cpus", "0", "cores of the server, as taskset names them")
 	fs.StringVar(&o.scenario.CrawlerCPUs, "crawler-cpus", "1", "cores of the crawler, as taskset names them")
 	fs.StringVar(&o.out, "out", "", "file for the figures of every run as JSON; the tables go to the same name with .md added")
+	fs.StringVar(&o.profile, "profile", "", "file for a profile of Proxima's processor time, of the last round")
 	fs.StringVar(&o.bench, "bench", ".", "the folder scripts/bench")
 	fs.DurationVar(&o.limit, "limit", 10*time.Minute, "most time for one run; a crawler that takes longer is ended and shown as it stands")
 	if err := fs.Parse(args); err != nil {
@@ -119,7 +121,7 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	defer os.RemoveAll(temp)
-	files := Files{Bench: o.bench, Seeds: filepath.Join(temp, "seeds.txt"), URLs: filepath.Join(temp, "urls.txt")}
+	files := Files{Bench: o.bench, Seeds: filepath.Join(temp, "seeds.txt"), URLs: filepath.Join(temp, "urls.txt"), Profile: o.profile}
 	present, err := choose(ctx, o.only, files, &report)
 	if err != nil {
 		return err

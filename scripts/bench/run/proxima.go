@@ -34,7 +34,11 @@ func proximaCommand(s Scenario, f Files) ([]string, error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, proximaConfig, s.Concurrency, perServer), 0o644); err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}
-	return []string{f.bin("proxima"), "node", "-config", config, "-data", filepath.Join(f.Temp, "data"), "-seeds", f.Seeds}, nil
+	command := []string{f.bin("proxima"), "node", "-config", config, "-data", filepath.Join(f.Temp, "data"), "-seeds", f.Seeds}
+	if f.Profile != "" {
+		command = append(command, "-cpuprofile", f.Profile)
+	}
+	return command, nil
 }
 
 // proximaVersion names the commit that the binary was built from.

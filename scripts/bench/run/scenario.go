@@ -55,6 +55,8 @@ type Files struct {
 	Seeds string // front pages, one URL a line
 	URLs  string // all pages, one URL a line; for the ceiling alone
 	Temp  string // an empty folder of this run, below TMPDIR; removed afterwards
+	// Profile is where Proxima's processor time goes, "" for nowhere.
+	Profile string
 }
 
 func (f Files) bin(name string) string { return filepath.Join(f.Bench, ".build", "bin", name) }

@@ -11,10 +11,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -24,7 +26,7 @@ type missing struct{ error }
 func main() {
 	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima where empty")
 	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
-	port := flag.Int("port", 8190, "`port` of the sites")
+	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
 	dir := flag.String("dir", "", "`directory` for logs and data, kept afterwards; a temporary one where empty")
 	flag.Parse()
@@ -32,7 +34,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
@@ -87,6 +89,10 @@ func check(ctx context.Context, proxima, script string, port int, dir string) (o
 		return false, err
 	}
 	end := time.Now()
+	// nginx writes its line after the answer; once it answers another request, the lines of all before are there.
+	if _, _, err := s.get(ctx, &url.URL{Scheme: "http", Host: "nobody.test", Path: "/"}); err != nil {
+		return false, err
+	}
 	log, err := s.log()
 	if err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -34,6 +35,16 @@ func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 func startSite(ctx context.Context, script, dir string, port int) (*site, error) {
+	if port == 0 {
+		l, err := net.Listen("tcp", gate+":0")
+		if err != nil {
+			return nil, fmt.Errorf("find free port: %w", err)
+		}
+		port = l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return nil, fmt.Errorf("find free port: %w", err)
+		}
+	}
 	s := &site{script: script, dir: dir, port: port}
 	cmd := s.command(ctx, "start", dir)
 	// What runs on in the background would hold a pipe open: the script gets our own error output.

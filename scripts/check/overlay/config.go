@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"proxima/node"
+	"proxima/node/batch"
+	"proxima/node/member"
+)
+
+// configure is the configuration of one life of one node: the version in the User-Agent tells nodes and lives apart. The
+// times of the overlay are those of the defaults, all divided by the same number.
+func configure(s settings, l *layout, index, life int) node.Config {
+	c := node.Default()
+	c.Crawl.Fetchers = s.fetch
+	c.Scope.SeedScope = "any"
+	prefix := subnet + "0/24"
+	c.Fetch.UserAgent = fmt.Sprintf("Proxima/%d.%d", index, life)
+	c.Fetch.AllowPrefixes = []string{prefix}
+	c.Fetch.DNS.Hosts = map[string][]string{}
+	for _, h := range l.hosts {
+		c.Fetch.DNS.Hosts[h.name] = []string{h.addr}
+	}
+	// These servers are ours: no gap, but one request at a time.
+	c.Politeness.Own, c.Politeness.OwnGap, c.Politeness.OwnParallel = []string{prefix}, 0, 1
+
+	shorter := func(least time.Duration, times ...*time.Duration) {
+		for _, t := range times {
+			*t = max(least, time.Duration(float64(*t)/s.faster).Round(time.Millisecond))
+		}
+	}
+	m, h, k, b, e := &c.Member, &c.Home, &c.Keeper, &c.Batch, &c.Errand
+	m.Preset = member.PresetLAN
+	b.Mode, b.URLs, b.Hosts = batch.ModeCycle, 20, 5
+	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax, &c.Crawl.Patience)
+	shorter(100*time.Millisecond, &h.RenewEvery, &h.FenceAfter, &h.TakeAfter, &h.Collect)
+	shorter(50*time.Millisecond, &h.BackupEvery)
+	shorter(100*time.Millisecond, &k.Lease, &k.Skew, &k.Founding, &k.ReleaseAfter, &k.Check, &k.Timeout, &k.HeldRetry, &k.RetryMax, &k.MemoryEvery)
+	shorter(100*time.Millisecond, &b.Check, &b.LongestWait, &b.Resolve, &b.Lease, &b.Take, &b.Rest)
+	shorter(100*time.Millisecond, &e.Wait, &e.Queue, &e.Margin, &e.Flush, &e.AskFor, &e.AnswerFor, &e.CallTimeout)
+	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Idle.RoundEvery)
+	k.RetryMin = min(k.RetryMin, k.RetryMax)
+	return c
+}

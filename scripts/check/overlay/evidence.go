@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/journal"
+)
+
+// request is a line of nginx's log.
+type request struct {
+	node, life        int
+	server, host, uri string
+	status            int
+	start, end        time.Time
+}
+
+func (r request) page() string { return r.host + r.uri }
+
+// books is a line of a node's queue log.
+type books struct {
+	node int
+	last bool // the last line of a life that ended by itself
+	journal.Queue
+}
+
+// move is a line of a node's member log that tells of a host.
+type move struct {
+	node int
+	journal.Member
+}
+
+// holding is what a node's disk says of a host after the end.
+type holding struct {
+	hold           frontier.Hold
+	accepted, done uint64
+}
+
+// evidence is all that is judged.
+type evidence struct {
+	pages    []string // by the list written with the site
+	requests []request
+	kills    []kill
+	books    []books
+	moves    []move
+	ids      map[string]int             // node by its id
+	disks    map[string]map[int]holding // by host and node
+	decided  map[string]int             // decisions and their reasons, from the assign log
+}
+
+// gather reads everything. The nodes and the site have ended, or nearly so.
+func gather(s settings, w *site, c *crew) (evidence, error) {
+	e := evidence{kills: c.kills, ids: map[string]int{}, disks: map[string]map[int]holding{}, decided: map[string]int{}}
+	var err error
+	if e.pages, err = readList(filepath.Join(w.dir, "pages.txt")); err != nil {
+		return e, err
+	}
+	if e.requests, err = readRequests(filepath.Join(w.dir, "access.log")); err != nil {
+		return e, err
+	}
+	for _, p := range c.nodes {
+		if err := e.readLogs(p.index, filepath.Join(p.dir, "data", "logs")); err != nil {
+			return e, fmt.Errorf("read logs of node %d: %w", p.index, err)
+		}
+		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.layout); err != nil {
+			return e, fmt.Errorf("read disk of node %d: %w", p.index, err)
+		}
+	}
+	return e, nil
+}
+
+func readList(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read list of pages: %w", err)
+	}
+	defer f.Close()
+	var list []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		list = append(list, lines.Text())
+	}
+	return list, lines.Err()
+}
+
+// readRequests reads nginx's log, sorted by the begin of the requests.
+func readRequests(path string) ([]request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read access log: %w", err)
+	}
+	defer f.Close()
+	var list []request
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		r, err := parseRequest(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("read access log: %w in %q", err, lines.Text())
+		}
+		if r.host != "" { // a connection without a request
+			list = append(list, r)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b request) int { return a.start.Compare(b.start) })
+	return list, lines.Err()
+}
+
+func parseRequest(b []byte) (request, error) {
+	var line struct {
+		Time, Took               float64
+		Server, Host, URI, Agent string
+		Status                   int
+	}
+	if err := json.Unmarshal(b, &line); err != nil {
+		return request{}, err
+	}
+	r := request{node: -1, life: -1, server: line.Server, host: line.Host, uri: line.URI, status: line.Status}
+	// Who is unknown stays -1: then the request is strange.
+	_, _ = fmt.Sscanf(line.Agent, "Proxima/%d.%d", &r.node, &r.life)
+	r.end = time.UnixMilli(int64(math.Round(line.Time * 1000)))
+	r.start = r.end.Add(-time.Duration(math.Round(line.Took*1000)) * time.Millisecond)
+	return r, nil
+}
+
+// lines calls a function with every line of one of a node's logs.
+func lines[T any, E interface {
+	*T
+	journal.Entry
+}](dir, name string, each func(T)) error {
+	files, err := journal.Files(dir, name)
+	if err != nil {
+		return err
+	}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		r := journal.NewReader(f)
+		for {
+			var line T
+			if err = r.Next(E(&line)); err != nil {
+				break
+			}
+			each(line)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *evidence) readLogs(node int, dir string) error {
+	first := len(e.books)
+	return errors.Join(
+		lines(dir, journal.LogQueue, func(q journal.Queue) {
+			e.ids[q.Node] = node
+			if n := len(e.books); n > first && e.books[n-1].Boot != q.Boot {
+				e.books[n-1].last = false // that life was killed
+			} else if n > first {
+				e.books[n-1].last = false
+			}
+			e.books = append(e.books, books{node, true, q})
+		}),
+		lines(dir, journal.LogMember, func(m journal.Member) {
+			if m.Host != "" {
+				e.moves = append(e.moves, move{node, m})
+			}
+		}),
+		lines(dir, journal.LogAssign, func(a journal.Assign) {
+			if a.Decided {
+				e.decided[a.Label]++
+			}
+		}),
+	)
+}
+
+// readDisk opens what a node has left and looks up all hosts.
+func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
+	f, err := frontier.Open(dir, frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-ended)
+	}()
+	for h := range l.hosts {
+		host := l.authority(h)
+		hold, known, err := f.HoldOf(ctx, host)
+		if err != nil {
+			return err
+		}
+		if !known {
+			continue
+		}
+		d, err := f.DigestOf(ctx, host)
+		if err != nil {
+			return err
+		}
+		if e.disks[host] == nil {
+			e.disks[host] = map[int]holding{}
+		}
+		e.disks[host][node] = holding{hold, d.Accepted, d.Done}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+// Command overlay crawls a generated site with several nodes, kills them again and again, and judges the crawl.
+//
+// It writes a site of static pages over several hosts and addresses, serves it by nginx, starts nodes of one overlay as
+// processes on loopback, kills some of them with SIGKILL at random moments and starts them again in the same data
+// directories. The crawl has to end by itself everywhere. Then nginx's log, the nodes' logs and what is left on the
+// nodes' disks are compared with the list of pages that was written with the site. Exit codes: 0 all held, 1 something
+// did not, 2 wrong usage, 3 something is not installed. Run it from the root of the repository:
+//
+//	go run ./scripts/check/overlay           8 nodes, 20,000 pages, 10 kills: some minutes
+//	go run ./scripts/check/overlay -short    4 nodes, 3,000 pages, 2 kills: less than a minute
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// missing is the error of something that is not installed: exit code 3.
+type missing struct{ error }
+
+// settings are the flags.
+type settings struct {
+	proxima, dir                                 string
+	nodes, pages, hosts, addresses, kills, fetch int
+	seed                                         uint64
+	think, slack, copied, limit                  time.Duration
+	faster                                       float64
+	race                                         bool
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
+	flag.StringVar(&s.dir, "dir", "", "`directory` for the site, data and logs, kept afterwards; must be new; a temporary one where empty")
+	short := flag.Bool("short", false, "a smaller crawl with fewer kills; flags beside it change its numbers")
+	flag.IntVar(&s.nodes, "nodes", 8, "`number` of nodes")
+	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
+	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
+	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; with fewer than hosts, some serve two")
+	flag.IntVar(&s.kills, "kills", 10, "`number` of kills")
+	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once of each node")
+	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the kills' moments and victims")
+	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
+	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` from a log line to a kill that may still lose it")
+	flag.DurationVar(&s.copied, "copied", 300*time.Millisecond, "longest `time` until the second copy of a host knows of a download")
+	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "longest `time` of the whole check")
+	flag.Float64Var(&s.faster, "faster", 7.5, "`number` by which the times of the overlay are divided")
+	flag.BoolVar(&s.race, "race", false, "build with the race detector")
+	flag.Parse()
+	if *short {
+		given := map[string]bool{}
+		flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		for _, d := range []struct {
+			name  string
+			at    *int
+			value int
+		}{{"nodes", &s.nodes, 4}, {"pages", &s.pages, 3000}, {"kills", &s.kills, 2}} {
+			if !given[d.name] {
+				*d.at = d.value
+			}
+		}
+		if !given["limit"] {
+			s.limit = 3 * time.Minute
+		}
+		if !given["faster"] {
+			s.faster = 15
+		}
+	}
+	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.kills < 0 || s.fetch < 1 || s.faster < 1 || s.faster > 20 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	ok, err := check(ctx, s)
+	var m missing
+	switch {
+	case errors.As(err, &m):
+		fmt.Fprintln(os.Stderr, "overlay:", err)
+		os.Exit(3)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "overlay:", err)
+		os.Exit(1)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+func check(ctx context.Context, s settings) (ok bool, err error) {
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "proxima-overlay-"); err != nil {
+			return false, fmt.Errorf("make directory: %w", err)
+		}
+		defer os.RemoveAll(s.dir)
+	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
+		return false, fmt.Errorf("make directory: %w", err)
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return false, fmt.Errorf("find directory: %w", err)
+	}
+	if s.proxima == "" {
+		// Not the common name: who ends all processes of that name ends these not.
+		s.proxima = filepath.Join(s.dir, "checked")
+		args := []string{"build", "-o", s.proxima}
+		if s.race {
+			args = append(args, "-race")
+		}
+		if out, err := exec.CommandContext(ctx, "go", append(args, "./cmd/proxima")...).CombinedOutput(); err != nil {
+			return false, fmt.Errorf("build proxima: %w\n%s", err, out)
+		}
+	}
+	w, err := startSite(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	crew, err := newCrew(s, w)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	crawlErr := crew.run(ctx)
+	took := time.Since(began)
+	// What is known is told even where the crawl broke off.
+	e, err := gather(s, w, crew)
+	if err != nil {
+		return false, errors.Join(crawlErr, err)
+	}
+	ok = report(os.Stdout, s, took, e)
+	if crawlErr != nil {
+		return false, fmt.Errorf("crawl: %w", crawlErr)
+	}
+	return ok, nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// maxShown bounds how many faults of one kind are printed.
+const maxShown = 10
+
+// report prints what happened and the verdicts, and says whether all held.
+func report(out io.Writer, s settings, took time.Duration, e evidence) bool {
+	t := readTraffic(s, &e)
+	fmt.Fprintf(out, "%d nodes crawled %d pages of %d hosts on %d addresses in %.0f s (seed %d): %d requests, %d for robots.txt.\n", s.nodes,
+		len(e.pages), s.hosts, s.addresses, took.Seconds(), s.seed, len(e.requests), t.robots)
+	var by, cut, other, labels []string
+	for _, n := range top(t.byNode) {
+		by = append(by, fmt.Sprintf("%d: %d", n, t.byNode[n]))
+	}
+	for _, k := range e.kills {
+		cut = append(cut, fmt.Sprintf("%d.%d at %s for %.1f s (%d in flight)", k.node, k.life, clock(k.at), k.down.Seconds(), t.perKill[[2]int{k.node, k.life}]))
+	}
+	for _, status := range top(t.failed) {
+		other = append(other, fmt.Sprintf("%d x %d", t.failed[status], status))
+	}
+	for _, l := range top(e.decided) {
+		labels = append(labels, fmt.Sprintf("%d by %s", e.decided[l], l))
+	}
+	for _, row := range []struct {
+		what string
+		list []string
+	}{{"pages by node", by}, {"killed", cut}, {"other answers", other}, {"hosts decided", labels}} {
+		if len(row.list) > 0 {
+			fmt.Fprintf(out, "%s: %s\n", row.what, strings.Join(row.list, ", "))
+		}
+	}
+	fmt.Fprintln(out)
+	return show(out, judge(s, &e))
+}
+
+// show prints the verdicts as a table, and what did not hold below it.
+func show(out io.Writer, list []verdict) bool {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tcriterion\tfound\tmust be")
+	word := map[bool]string{true: "PASS", false: "FAIL"}
+	ok := true
+	for _, v := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", word[v.ok], v.name, v.found, v.bound)
+		ok = ok && v.ok
+	}
+	table.Flush()
+	for _, v := range list {
+		for i, f := range v.faults {
+			if i == maxShown {
+				fmt.Fprintf(out, "%s: and %d more\n", v.name, len(v.faults)-i)
+				break
+			}
+			fmt.Fprintf(out, "%s: %s\n", v.name, f)
+		}
+	}
+	fmt.Fprintln(out, word[ok])
+	return ok
+}
