@@ -149,7 +149,7 @@ func (f *Frontier) activate(hosts []*host) error {
 		}
 		if r.rec.hold != Own { // it leaves as it came
 			f.mu.Lock()
-			h.frozen = true
+			h.frozen, h.foreign = true, true
 			f.bench.loadedHost(h, r.rec, now)
 			f.dispatch(now)
 			f.mu.Unlock()

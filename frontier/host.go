@@ -44,6 +44,7 @@ type host struct {
 	ending   int           // calls that write what became of it: until then the disk is behind
 	fence    string        // why it must not be crawled now, "" when it may
 	frozen   bool          // it leaves as soon as nothing of it is under way
+	foreign  bool          // the disk has it held for something else than Own
 	gone     chan struct{} // if set, closed when it leaves
 	queued   [origins]bool // stands in its server's queue
 	sleeping bool          // stands in its server's heap, or in that of the unplaced
@@ -126,6 +127,12 @@ func (h *host) due() (time.Time, bool) {
 		return later(h.notBefore, h.delayed[0].retryAt), true
 	}
 	return time.Time{}, false
+}
+
+// displaced says of a host that has left that it did so for a while only, and not for want of work.
+func (h *host) displaced() bool {
+	_, work := h.due()
+	return !h.foreign && (h.frozen || work || h.onDisk())
 }
 
 // delay inserts a URL among the delayed, in order.

@@ -164,34 +164,49 @@ func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err e
 		return false, ErrClosed
 	}
 	defer f.store.exit()
-	f.mu.Lock()
-	for f.frozen[name] != nil {
-		over := f.frozen[name].over
+	for {
+		if err := f.thawed(ctx, name); err != nil {
+			return false, err
+		}
+		if f.bench.hosts[name] != nil {
+			f.mu.Unlock()
+			return true, nil
+		}
+		if len(f.bench.hosts) >= f.cfg.FrontHosts {
+			f.evictSleepers(time.Now())
+		}
+		h := f.bench.enter(name)
+		f.mu.Unlock()
+		if err := f.activate([]*host{h}); err != nil {
+			return false, err
+		}
+		f.mu.Lock()
+		here, displaced := f.bench.hosts[name] != nil, h.displaced()
+		f.mu.Unlock()
+		if here || !displaced {
+			return here, nil
+		}
+	}
+}
+
+// thawed waits until nobody keeps a host off the workbench; without an error it returns with mu held.
+func (f *Frontier) thawed(ctx context.Context, name string) error {
+	for {
+		f.mu.Lock()
+		z := f.frozen[name]
+		if z == nil {
+			return nil
+		}
+		over := z.over
 		f.mu.Unlock()
 		select {
 		case <-over:
 		case <-f.ledger.closed:
-			return false, ErrClosed
+			return ErrClosed
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		}
-		f.mu.Lock()
 	}
-	if f.bench.hosts[name] != nil {
-		f.mu.Unlock()
-		return true, nil
-	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts {
-		f.evictSleepers(time.Now())
-	}
-	h := f.bench.enter(name)
-	f.mu.Unlock()
-	if err := f.activate([]*host{h}); err != nil {
-		return false, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.bench.hosts[name] != nil, nil
 }
 
 // Placed tells where a host of the workbench is: the addresses of its name, that of its server first.

@@ -248,38 +248,41 @@ func TestOneLifeAfterAnother(t *testing.T) {
 	})
 }
 
-// A dial that is under way ends with its network, and nothing remains.
+// What is under way ends with its network, and nothing remains.
 func TestCloseEndsEverything(t *testing.T) {
-	n := New(delays(time.Millisecond))
-	near, far := pair(t, n)
-	lonely := n.end(t, 3, 0, 0)
-	socket, err := lonely.ListenPacket("udp", ":53")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := lonely.Listen("tcp", ":80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs := make(chan error)
-	for _, wait := range []func() error{
-		func() error { _, err := near.Read(make([]byte, 1)); return err },
-		func() error { _, err := far.Write(make([]byte, 3*buffer)); return err },
-		func() error { _, _, err := socket.ReadFrom(make([]byte, 1)); return err },
-		func() error { _, err := l.Accept(); return err },
-		func() error { _, err := lonely.DialContext(context.Background(), "tcp", "198.18.0.9:1"); return err },
-	} {
-		go func() { errs <- wait() }()
-	}
-	n.Close()
-	for range 5 {
-		if err := <-errs; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%v", err)
+	synctest.Test(t, func(t *testing.T) {
+		n := New(delays(time.Millisecond))
+		near, _ := pair(t, n)
+		lonely := n.end(t, 3, 0, 0)
+		socket, err := lonely.ListenPacket("udp", ":53")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := n.Open(addr(1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("opened: %v", err)
-	}
+		l, err := lonely.Listen("tcp", ":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error)
+		for _, wait := range []func() error{
+			func() error { _, err := near.Read(make([]byte, 1)); return err },
+			func() error { _, err := near.Write(make([]byte, 3*buffer)); return err },
+			func() error { _, _, err := socket.ReadFrom(make([]byte, 1)); return err },
+			func() error { _, err := l.Accept(); return err },
+			func() error { _, err := lonely.DialContext(context.Background(), "tcp", "198.18.0.9:1"); return err },
+		} {
+			go func() { errs <- wait() }()
+		}
+		synctest.Wait()
+		n.Close()
+		for range 5 {
+			if err := <-errs; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("%v", err)
+			}
+		}
+		if _, err := n.Open(addr(1)); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("opened: %v", err)
+		}
+	})
 }
 
 // The network runs in real time with a better timer and without one, and through the change.
