@@ -181,7 +181,7 @@ func reasonOf(err error) string {
 }
 
 func (l *Loop) fetchAll(ctx context.Context) error {
-	for {
+	for !l.sated() {
 		task, err := l.deps.Frontier.Take(ctx)
 		if err == nil {
 			err = l.Do(ctx, task)
@@ -193,13 +193,28 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// sated says that MaxPages is reached. It is asked before every request: until Run hears of it, fetchers could go on.
+func (l *Loop) sated() bool {
+	select {
+	case <-l.enough:
+		return true
+	default:
+		return false
+	}
 }
 
 // Do carries out one task.
 func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	// The end of a task is written even when the crawl is being stopped: it is what the next start goes on from.
 	keep := context.WithoutCancel(ctx)
-	visit, wanted := l.deps.Overlay.Begin(task)
+	var visit Visit
+	wanted := !l.sated()
+	if wanted {
+		visit, wanted = l.deps.Overlay.Begin(task)
+	}
 	if !wanted {
 		_, err := l.deps.Frontier.Finish(keep, task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
 		return err
