@@ -64,15 +64,15 @@ crashes() {
 say "go test $race"
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
-if ! go test $race -timeout 600s "$@" ./... 2>&1 | tee "$printed"; then
+if ! go test $race -timeout 1000s "$@" ./... 2>&1 | tee "$printed"; then
 	red=$(crashes "$printed")
 	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
 	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
 	say "the race detector crashed itself; once more: ${again[*]}"
-	go test $race -timeout 600s "$@" "${again[@]}"
+	go test $race -timeout 1000s "$@" "${again[@]}"
 fi
 if [ -n "$race" ]; then
 	say "go test of what is too slow for the race detector, without it"
-	go test -timeout 600s -run 'AgainstSerf|Overlay(OfThirty|Nearest|Liar|Partition|SlowNode)|NodeThatIsHit' ./ncoord ./node ./cmd/proxima/testbed
+	go test -timeout 1000s -run 'AgainstSerf|Overlay(OfThirty|Nearest|Liar|Partition|SlowNode)|NodeThatIsHit' ./ncoord ./node ./cmd/proxima/testbed
 fi
 say "all is well"

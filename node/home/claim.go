@@ -157,20 +157,23 @@ func (h *Home) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (
 			}
 		}
 	}
-	var taken []Record
-	if req.GetLast() && h.fences.claimed[from] != nil && req.GetMembers() == v.digest() {
-		var err error
-		if taken, err = h.unclaimed(from, now); err != nil {
-			h.mu.Unlock()
-			return nil, err
-		}
-	}
+	var list map[uint64]struct{}
 	if req.GetLast() {
+		if req.GetMembers() == v.digest() {
+			list = h.fences.claimed[from]
+		}
 		delete(h.fences.claimed, from)
 	}
 	h.mu.Unlock()
 	for _, r := range lost {
 		if err := h.obey(r); err != nil {
+			return nil, err
+		}
+	}
+	var taken []Record
+	if list != nil {
+		var err error
+		if taken, err = h.unclaimed(from, list, now); err != nil {
 			return nil, err
 		}
 	}
@@ -259,22 +262,29 @@ func (h *Home) contest(host, former string) {
 	}
 }
 
-// unclaimed finds the hosts of an owner that it did not name in two lists in a row: it has lost its disk. It needs mu
-// held.
-func (h *Home) unclaimed(from string, now time.Time) (lost []Record, err error) {
-	v := &h.horizon.now
+// unclaimed finds the hosts of an owner that it did not name in two whole lists in a row: it has lost its disk. It must
+// not be called with mu held.
+func (h *Home) unclaimed(from string, list map[uint64]struct{}, now time.Time) (lost []Record, err error) {
+	h.mu.Lock()
+	v := h.horizon.now
+	h.mu.Unlock()
 	if !v.Majority {
 		return nil, nil
 	}
-	seen := h.fences.claimed[from]
-	err = h.records.each(func(r Record) error {
-		switch {
-		case r.Owner != from || v.homeOf(r.Host) != v.Self:
+	err = h.records.visit(func(r Record) error {
+		if r.Owner != from || v.homeOf(r.Host) != v.Self {
 			return nil
-		case listed(seen, r.Host):
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if listed(list, r.Host) {
 			delete(h.fences.missing, r.Host)
 			return nil
-		case now.Sub(h.fences.recent[r.Host]) < 2*h.cfg.RenewEvery:
+		}
+		if mine, ok, err := h.records.get(r.Host); err != nil || !ok || mine != r {
+			return err // or it has changed since it was read
+		}
+		if now.Sub(h.fences.recent[r.Host]) < 2*h.cfg.RenewEvery {
 			return nil
 		}
 		if h.fences.missing[r.Host]++; h.fences.missing[r.Host] >= 2 {

@@ -101,6 +101,9 @@ func oneHolder(t *testing.T, seed uint64) {
 		n.see(settled, true)
 		for _, addr := range addrs {
 			n.set(addr, func(s *Server) { s.InFlight = 0 })
+			if w.chance(0.2) { // those that began lately want little
+				n.want(true, addr)
+			}
 		}
 	}
 	time.Sleep(2*(cfg.Lease+cfg.Skew) + 30*time.Second)
