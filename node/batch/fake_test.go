@@ -327,7 +327,7 @@ func (w *world) request(ctx context.Context, node string, e Errand) (res Result,
 		if !res.Unmade {
 			s.next = time.Now().Add(w.gap)
 		}
-		if end := time.Now().Add(res.Lingers); end.After(s.alone) {
+		if end := time.Now().Add(res.Lingers); res.Lingers > 0 && end.After(s.alone) {
 			s.alone = end
 		}
 	}()
