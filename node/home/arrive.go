@@ -28,7 +28,7 @@ func (h *Home) Transfer(ctx context.Context, from string, req *wire.TransferRequ
 	if err != nil || !ok || (!req.GetMerge() && r.Owner != self) {
 		return &wire.TransferResponse{Step: wire.Step_STEP_REFUSED, Reason: "malformed"}, nil
 	}
-	unlock := h.locks.try(r.Host)
+	unlock := h.locks.wait(ctx, r.Host) // its copy here may just be written
 	if unlock == nil {
 		return nil, fmt.Errorf("store chunk of %s: the host is busy", r.Host)
 	}

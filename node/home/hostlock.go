@@ -1,9 +1,14 @@
 package home
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // hostLocks let one thing at a time happen to a host on this node's disk. Who acts by itself waits for the lock, and may
-// hold it while it calls another node; who answers another node only tries: so two nodes never wait for each other.
+// hold it while it calls another node; who answers another node waits for a moment at most: so two nodes never wait for
+// each other for long.
 type hostLocks struct {
 	// mu guards what follows.
 	mu sync.Mutex
@@ -19,16 +24,40 @@ func newHostLocks() *hostLocks {
 
 // lock waits for a host and returns what gives it back.
 func (l *hostLocks) lock(host string) (unlock func()) {
+	m := l.use(host)
+	m <- struct{}{}
+	return func() { l.unlock(host, m) }
+}
+
+// use enters one more that has a host or waits for it.
+func (l *hostLocks) use(host string) chan struct{} {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	m := l.held[host]
 	if m == nil {
 		m = make(chan struct{}, 1)
 		l.held[host] = m
 	}
 	l.users[host]++
-	l.mu.Unlock()
-	m <- struct{}{}
-	return func() { l.unlock(host, m) }
+	return m
+}
+
+// moment is for how long an answer to another node waits for a host. A change of its second copy is written meanwhile.
+const moment = time.Second
+
+// wait waits for a host for a moment; nil where it is busy for longer.
+func (l *hostLocks) wait(ctx context.Context, host string) (unlock func()) {
+	m := l.use(host)
+	over := time.NewTimer(moment)
+	defer over.Stop()
+	select {
+	case m <- struct{}{}:
+		return func() { l.unlock(host, m) }
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	l.leave(host)
+	return nil
 }
 
 // try returns nil where the host is busy.
@@ -46,6 +75,10 @@ func (l *hostLocks) try(host string) (unlock func()) {
 
 func (l *hostLocks) unlock(host string, m chan struct{}) {
 	<-m
+	l.leave(host)
+}
+
+func (l *hostLocks) leave(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.users[host]--; l.users[host] == 0 {
