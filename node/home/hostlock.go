@@ -78,6 +78,7 @@ func (l *hostLocks) unlock(host string, m chan struct{}) {
 	l.leave(host)
 }
 
+// leave takes one off that had a host or waited for it.
 func (l *hostLocks) leave(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
