@@ -2,6 +2,7 @@ package assign
 
 import (
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 )
@@ -9,31 +10,57 @@ import (
 const (
 	// How many downloads load and bandwidth are learnt from.
 	ownWindow = 64
+	// How many downloads a second it learns from in the long run. A fast node makes thousands, which say hardly more and reach
+	// back hardly a moment.
+	ownRate = 8.0
 	// How likely it is, before anything is seen, that load or bandwidth changed with a given download.
 	changeRate = 0.01
 )
 
 // Own learns a node's Factors from the node's own downloads, of whatever server: the first byte less round trip and think
-// time shows the load, the rest of the body the bandwidth. It remembers the last 64. Make it by NewOwn. Not safe for
-// concurrent use.
+// time shows the load, the rest of the body the bandwidth. It remembers the last 64 that it learnt from, and of many downloads
+// learns from a sample. Make it by NewOwn. Not safe for concurrent use.
 type Own struct {
 	load, slow window
 	samples    int
 	now        float64 // the load as estimated a few downloads ago, or believed before, in ms
 	trips      trips
+	// budget is how many downloads may be learnt from at the time spent.
+	budget float64
+	spent  time.Time
+	jitter *rand.Rand
 }
 
 // window is what is known of one quantity: its prior, and the likelihoods of the last downloads over a grid of its logarithm.
 type window struct {
-	median, sd float64 // prior
-	last       []likelihood
+	mean, sd float64 // prior, of the logarithm
+	last     []likelihood
+	value    density // the quantity at each point of the grid
+	prior    density // logarithms; its exponentials add up to 1
 }
 
 // The grid reaches some standard deviations of the prior to either side.
 const gridPoints, gridReach = 49, 3.0
 
+// density is a number for each point of the grid.
+type density [gridPoints]float64
+
 // likelihood is that of one download, as logarithms over the grid.
 type likelihood [gridPoints]float32
+
+func newWindow(median, sd float64) window {
+	w := window{mean: math.Log(median), sd: sd}
+	var norm float64
+	for i := range w.prior {
+		z := gridReach * (2*float64(i)/(gridPoints-1) - 1)
+		w.value[i], w.prior[i] = median*math.Exp(sd*z), -z*z/2
+		norm += math.Exp(w.prior[i])
+	}
+	for i := range w.prior {
+		w.prior[i] -= math.Log(norm)
+	}
+	return w
+}
 
 // part is a time that is rest + hidden + scale × the quantity, with the noise of a download. What is hidden is log-normal:
 // the think time of a server that only this node has seen.
@@ -41,19 +68,32 @@ type part struct{ took, rest, hidden, hiddenSD, scale float64 }
 
 // NewOwn begins with what was published before, the zero value if nothing.
 func NewOwn(before Factors) *Own {
-	o := &Own{load: window{median: loadPriorMs, sd: loadPriorSD}, slow: window{median: slowPrior, sd: slowPriorSD}, now: loadPriorMs}
+	o := &Own{now: loadPriorMs, budget: ownWindow, jitter: rand.New(rand.NewPCG(uint64(before.Samples), 0))}
+	load, loadSD, slow, slowSD := loadPriorMs, loadPriorSD, slowPrior, slowPriorSD
 	if before.Samples > 0 && before.Check() == nil {
 		o.samples = before.Samples
 		// What it was in the last life is not what it must be in this one.
 		if before.LoadMs > 0 {
-			o.now = before.LoadMs
-			o.load.median, o.load.sd = before.LoadMs, math.Hypot(before.LoadError, 0.5)
+			o.now, load, loadSD = before.LoadMs, before.LoadMs, math.Hypot(before.LoadError, 0.5)
 		}
 		if before.BytesPerMs > 0 {
-			o.slow.median, o.slow.sd = 1/before.BytesPerMs, math.Hypot(before.BytesError, 0.5)
+			slow, slowSD = 1/before.BytesPerMs, math.Hypot(before.BytesError, 0.5)
 		}
 	}
+	o.load, o.slow = newWindow(load, loadSD), newWindow(slow, slowSD)
 	return o
+}
+
+// Due says whether a download that ends now would be learnt from. All are until there are many: then a random sample of
+// ownRate a second. What is not due costs next to nothing.
+func (o *Own) Due(now time.Time) bool {
+	if passed := now.Sub(o.spent); passed > 0 {
+		if !o.spent.IsZero() {
+			o.budget = min(o.budget+passed.Seconds()*ownRate, ownWindow)
+		}
+		o.spent = now
+	}
+	return o.budget >= 1
 }
 
 // Factors is what has been learnt. It works through the window: call it when it is to be published, not for each download.
@@ -74,13 +114,22 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	if first <= 0 || connect < 0 || t.Total <= 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
 		return
 	}
+	due := o.Due(now)
+	if !due && connect <= 0 {
+		return
+	}
 	trip := o.trips.take(server, connect, o.now, now)
+	if !due {
+		return
+	}
 	if trip.times == 0 && m != nil {
 		trip.least, trip.load, trip.times = m.connectOf(nodeKey(self)), o.now, 1
 	}
 	if trip.least <= 0 {
 		return // without the round trip nothing can be told apart
 	}
+	// An even pace would meet the same of the servers that take turns again and again.
+	o.budget -= 0.5 + o.jitter.Float64()
 	rtt := trip.rtt()
 	o.samples = min(o.samples+1, math.MaxUint16)
 	think, sd := thinkPriorMs, thinkPriorSD
@@ -101,36 +150,36 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	}
 }
 
+// hiddenSteps is over how many values of what is hidden is summed, hiddenReach how many standard deviations they reach.
+const hiddenSteps, hiddenReach = 9, 2.4
+
 func (w *window) add(p part) {
 	if len(w.last) == ownWindow {
 		w.last = w.last[:copy(w.last, w.last[1:])]
 	}
 	// The hidden part is summed over: it may be most of the time, or hardly any.
-	steps, reach := 1, 0.0
+	steps, rest, weight := 1, [hiddenSteps]float64{p.rest}, [hiddenSteps]float64{1}
 	if p.hidden > 0 && p.hiddenSD > 0 {
-		steps, reach = 9, 2.4
+		steps = hiddenSteps
+		for k := range steps {
+			z := hiddenReach * (2*float64(k)/(hiddenSteps-1) - 1)
+			rest[k], weight[k] = p.rest+p.hidden*math.Exp(z*p.hiddenSD), math.Exp(-z*z/2)
+		}
+	} else {
+		rest[0] += p.hidden
 	}
 	var l likelihood
-	for i := range l {
-		value := p.scale * math.Exp(w.at(i))
+	for i, value := range w.value {
 		var sum float64
 		for k := range steps {
-			z := 0.0
-			if steps > 1 {
-				z = reach * (2*float64(k)/float64(steps-1) - 1)
-			}
-			r := math.Log(p.took/(p.rest+p.hidden*math.Exp(z*p.hiddenSD)+value)) / downloadSD
-			// Student's t with 4 degrees of freedom.
-			sum += math.Exp(-z*z/2) * math.Pow(1+r*r/4, -2.5)
+			r := math.Log(p.took/(rest[k]+p.scale*value)) / downloadSD
+			// Student's t with 4 degrees of freedom: q to the power of -2.5.
+			q := 1 + r*r/4
+			sum += weight[k] / (q * q * math.Sqrt(q))
 		}
 		l[i] = float32(math.Log(sum))
 	}
 	w.last = append(w.last, l)
-}
-
-// at is the quantity's logarithm at a point of the grid.
-func (w *window) at(i int) float64 {
-	return math.Log(w.median) + w.sd*gridReach*(2*float64(i)/(gridPoints-1)-1)
 }
 
 // estimate is the quantity with its standard deviation in the log domain. It may have changed once among the downloads that
@@ -139,82 +188,59 @@ func (w *window) at(i int) float64 {
 // there is none all downloads count.
 func (w *window) estimate() (value, sd float64) {
 	n := len(w.last)
-	// Evidence of the first k downloads together, and densities of the last n − k.
+	// Evidence of the first k downloads together; densities of the last n − k follow below.
 	before := make([]float64, n)
-	var sum density
+	sum := w.prior
+	var posterior density
 	for k := range n {
-		before[k] = sum.evidence()
+		before[k] = sum.evidence(&posterior)
 		sum.add(&w.last[k])
 	}
-	all := sum.evidence()
 	var mixed density
-	weights := all // logarithm of the sum of the weights so far
-	mixed = sum.normal(all)
-	var recent density
+	weights := sum.evidence(&mixed) // logarithm of the sum of the weights so far
+	recent := w.prior
 	for k := n - 1; k > 0; k-- {
 		recent.add(&w.last[k])
-		own := recent.evidence()
+		own := recent.evidence(&posterior)
 		weight := math.Log(changeRate) + before[k] + own
-		total := weights + math.Log1p(math.Exp(weight-weights))
-		if weight > weights {
-			total = weight + math.Log1p(math.Exp(weights-weight))
-		}
+		total := max(weights, weight) + math.Log1p(math.Exp(-math.Abs(weight-weights)))
 		share := math.Exp(weight - total)
-		part := recent.normal(own)
 		for i := range mixed {
-			mixed[i] += share * (part[i] - mixed[i])
+			mixed[i] += share * (posterior[i] - mixed[i])
 		}
 		weights = total
 	}
 	var first, second float64
 	for i, p := range mixed {
-		x := w.at(i)
+		x := w.mean + w.sd*gridReach*(2*float64(i)/(gridPoints-1)-1)
 		first, second = first+p*x, second+p*x*x
 	}
 	step := 2 * w.sd * gridReach / (gridPoints - 1)
 	return math.Exp(first), math.Sqrt(max(second-first*first, step*step/12))
 }
 
-// density is a sum of log likelihoods over the grid, to which the prior is added.
-type density [gridPoints]float64
-
+// add adds the log likelihoods of a download to log densities.
 func (d *density) add(l *likelihood) {
 	for i, x := range l {
 		d[i] += float64(x)
 	}
 }
 
-// evidence is the logarithm of the likelihood, averaged over the prior.
-func (d *density) evidence() float64 {
+// evidence is the logarithm of the sum of what d has the logarithms of, and sets p to their shares in it.
+func (d *density) evidence(p *density) float64 {
 	most := math.Inf(-1)
-	for i, x := range d {
-		most = max(most, x+priorGrid(i))
+	for _, x := range d {
+		most = max(most, x)
 	}
-	var sum, norm float64
-	for i, x := range d {
-		sum += math.Exp(x + priorGrid(i) - most)
-		norm += math.Exp(priorGrid(i))
-	}
-	return most + math.Log(sum/norm)
-}
-
-// normal is the posterior over the grid, given its evidence.
-func (d *density) normal(evidence float64) (p density) {
 	var sum float64
 	for i, x := range d {
-		p[i] = math.Exp(x + priorGrid(i) - evidence)
+		p[i] = math.Exp(x - most)
 		sum += p[i]
 	}
 	for i := range p {
 		p[i] /= sum
 	}
-	return p
-}
-
-// priorGrid is the logarithm of the prior at a point of the grid, but for a constant.
-func priorGrid(i int) float64 {
-	z := gridReach * (2*float64(i)/(gridPoints-1) - 1)
-	return -z * z / 2
+	return most + math.Log(sum)
 }
 
 // connectOf is the median connect time of a node, 0 if none is remembered.

@@ -86,3 +86,37 @@ func TestOwnTellsStallsFromDistance(t *testing.T) {
 		t.Errorf("bandwidth is off by e^%.2f", e)
 	}
 }
+
+// A node that downloads a thousand pages a second learns from a sample: of each of its servers, and what changed as soon as
+// from all.
+func TestOwnLearnsFromSample(t *testing.T) {
+	var after []float64
+	for seed := range uint64(10) {
+		w := assigntest.NewWorld(assigntest.MadeUp(60, seed), assigntest.WorldConfig{Nodes: 6, Servers: 40, Seed: seed})
+		w.Nodes[0].LoadMs, w.Nodes[0].BytesPerMs = 30, 1000
+		o, now := assign.NewOwn(assign.Factors{}), time.Unix(0, 0)
+		due := make(map[int]int)
+		for i := range 20_000 {
+			s := i % len(w.Servers)
+			if i == 10_000 {
+				w.Nodes[0].LoadMs *= 5
+			}
+			now = now.Add(time.Millisecond)
+			if o.Due(now) {
+				due[s]++
+			}
+			o.Observe(w.Nodes[0].ID, w.Servers[s].Addr, w.Download(0, s), nil, w.View(), now)
+		}
+		if n := o.Factors().Samples; n < 150 || n > 280 {
+			t.Errorf("seed %d: learnt from %d downloads of 20 s, want about 64 + 20 × 8", seed, n)
+		}
+		if len(due) < 30 {
+			t.Errorf("seed %d: learnt from downloads of %d servers of 40", seed, len(due))
+		}
+		after = append(after, math.Log(o.Factors().LoadMs/150))
+	}
+	t.Logf("10 s after the load grew by 5 it is off by e^%.2f at the median", median(after))
+	if e := math.Abs(median(after)); e > 0.7 {
+		t.Errorf("10 s after the load grew by 5 it is off by e^%.2f at the median", e)
+	}
+}

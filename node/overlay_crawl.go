@@ -71,7 +71,7 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 		o.errands.Finished(task.Tag, errand.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
 			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML})
 		if d.HTML {
-			o.learn(self, task.Server, t, nil)
+			o.learn(task.Server, t, false)
 		}
 		return
 	}
@@ -79,9 +79,7 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 		return
 	}
 	o.keeper.Observed(task.Server, self, o.members.Coordinate(), t)
-	if m, ok := o.keeper.Memory(task.Server); ok {
-		o.learn(self, task.Server, t, m)
-	}
+	o.learn(task.Server, t, true)
 }
 
 // downloaded counts a download.
@@ -92,12 +90,22 @@ func (o *overlay) downloaded(took time.Duration) {
 	o.due += exploreShare
 }
 
-// learn learns about this node from one of its downloads.
-func (o *overlay) learn(self string, server netip.Addr, t assign.Timing, m *assign.Memory) {
+// learn learns about this node from one of its downloads; held says that this node may know the server.
+func (o *overlay) learn(server netip.Addr, t assign.Timing, held bool) {
+	now := time.Now()
+	o.mu.Lock()
+	due := o.own.Due(now)
+	o.mu.Unlock()
+	var m *assign.Memory
+	if held && due { // what is known is copied for those downloads only that something is learnt from
+		if m, held = o.keeper.Memory(server); !held {
+			return
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.learnt = time.Now()
-	o.own.Observe(self, server, t, m, o.assign, o.learnt)
+	o.learnt = now
+	o.own.Observe(o.node.id.Node, server, t, m, o.assign, now)
 }
 
 func timingOf(d crawl.Download) assign.Timing {
