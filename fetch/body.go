@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -74,40 +76,81 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// place is the right of one download to a large body, until its result is released.
-type place struct {
-	of    chan struct{} // has room for those that have it
-	ctx   context.Context
-	watch *exchange
-	has   bool
+// largest is the largest window of a decoder, in bytes: that of Brotli.
+const largest = 16 << 20
+
+// pot is the memory that large bodies may take, over all downloads. Windows have a share of their own, which is taken
+// first: so nobody who holds one waits for another.
+type pot struct {
+	bodies  *semaphore.Weighted // beyond keptBuffer
+	windows *semaphore.Weighted // bytes of those beyond keptBuffer
 }
 
-// take waits for a place. The wait is not held against the server, but ends with the download.
+func newPot(bodies int) *pot {
+	return &pot{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
+}
+
+// place is what one download has taken from the pot: a body until its result is released, a window until it is decoded.
+type place struct {
+	pot    *pot
+	ctx    context.Context
+	watch  *exchange
+	wire   *wire
+	body   bool
+	window int64
+}
+
+// take waits for the right to a large body.
 func (p *place) take() error {
-	if p.has {
+	if p.body {
 		return nil
 	}
-	select {
-	case p.of <- struct{}{}:
-	default:
-		p.watch.pause(true)
-		defer p.watch.pause(false)
-		select {
-		case p.of <- struct{}{}:
-		case <-p.ctx.Done():
-			p.watch.wire.end = p.ctx.Err()
-			return p.watch.wire.end
-		}
+	if err := p.wait(p.pot.bodies, 1); err != nil {
+		return err
 	}
-	p.has = true
+	p.body = true
 	return nil
 }
 
+// leave gives a large body back.
 func (p *place) leave() {
-	if p.has {
-		p.has = false
-		<-p.of
+	if p.body {
+		p.body = false
+		p.pot.bodies.Release(1)
 	}
+}
+
+// takeWindow waits for the memory of the one large window that a download may have. Small ones are free.
+func (p *place) takeWindow(size int64) error {
+	if size <= keptBuffer {
+		return nil
+	}
+	if err := p.wait(p.pot.windows, size); err != nil {
+		return err
+	}
+	p.window = size
+	return nil
+}
+
+func (p *place) leaveWindow() {
+	if p.window > 0 {
+		p.pot.windows.Release(p.window)
+		p.window = 0
+	}
+}
+
+// wait takes n from a part of the pot. The wait is not held against the server, but ends with the download.
+func (p *place) wait(part *semaphore.Weighted, n int64) error {
+	if part.TryAcquire(n) {
+		return nil
+	}
+	p.watch.pause(true)
+	defer p.watch.pause(false)
+	if err := part.Acquire(p.ctx, n); err != nil {
+		p.wire.end = err
+		return err
+	}
+	return nil
 }
 
 // readAll appends r to *buf until its end, which is io.EOF, or until more than limit bytes have come: then it keeps limit

@@ -36,7 +36,7 @@ type Client struct {
 	header   http.Header // shared by all requests, never changed
 	decoders decoders
 	buffers  buffers
-	large    chan struct{}   // has room for the bodies that may grow beyond keptBuffer
+	large    *pot
 	ctx      context.Context // ends at Close
 	cancel   context.CancelFunc
 
@@ -65,7 +65,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		guard:   g,
 		tls:     &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
 		header:  http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
-		large:   make(chan struct{}, cfg.LargeBodies),
+		large:   newPot(cfg.LargeBodies),
 		servers: map[netip.Addr]*list.Element{},
 		recent:  list.New(),
 		conns:   map[*conn]struct{}{},
@@ -269,17 +269,15 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		return
 	}
 
-	w := &x.wire
-	*w = wire{body: resp.Body, limit: limit, watch: x}
+	w := &wire{body: resp.Body, limit: limit, watch: x}
 	if req.Capture && x.overHTTP2() {
 		w.keep = res.raw
 		*w.keep = append(*w.keep, responseHead(resp)...)
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
-	x.place = place{of: c.large, ctx: ctx, watch: x}
-	res.place = &x.place
-	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), &x.place)
+	res.place = &place{pot: c.large, ctx: ctx, watch: x, wire: w}
+	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), res.place)
 	if err == nil {
 		w.drain(*res.buffer)
 	}
@@ -317,7 +315,7 @@ func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *p
 	}
 	if len(list) == 0 {
 		err = readAll(buf, w, w.limit, p)
-	} else if r, done, broken := c.decoders.open(list, w); broken != nil {
+	} else if r, done, broken := c.decoders.open(list, w, p); broken != nil {
 		err = broken
 	} else {
 		err = readAll(buf, r, limit, p)

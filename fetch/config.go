@@ -46,7 +46,8 @@ type Config struct {
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
 	MaxDecodedBytes int64 `toml:"max_decoded_bytes"`
 	// LargeBodies is how many bodies beyond 1 MiB are in memory at a time, over all servers; the others wait in the middle. Each
-	// needs up to four times max_decoded_bytes. Fewer bear a web that is out to fill the memory, more read large pages sooner.
+	// needs up to four times max_decoded_bytes, and windows of decoders beyond 1 MiB take up to 16 MiB for each. Fewer bear a
+	// web that is out to fill the memory, more read large pages sooner.
 	LargeBodies int `toml:"large_bodies"`
 	// MaxHeaderBytes is the largest response head, informational (1xx) heads included, in bytes.
 	MaxHeaderBytes int64 `toml:"max_header_bytes"`

@@ -17,42 +17,48 @@ import (
 const (
 	// acceptEncoding is what is asked for. Deflate is decoded too, but not asked for: servers disagree on its format.
 	acceptEncoding = "gzip, br, zstd"
-	// maxCodings bounds the codings laid over each other, each of which may multiply the work.
-	maxCodings = 3
 	// maxWindow is the largest zstd window decoded, in bytes: what RFC 9659 allows on the web.
 	maxWindow = 8 << 20
 )
 
-// decoders pools what decodes bodies. Only deflate, which nobody asked for, is made anew each time.
+// decoders pools what decodes bodies. Only deflate, which nobody asked for, is made anew each time, and what would keep a
+// large window.
 type decoders struct {
 	gzip, brotli, zstd sync.Pool
 }
 
 // codings lists the codings of the Content-Encoding header values, in the order they were applied. From a name that is
 // no known coding on, the body is left as it is, as browsers do.
+//
+// A second coding is one that a proxy laid over the server's. One of the two must be gzip or deflate, whose windows are
+// small: no real server sends others, and with them one body would need two large windows.
 func codings(values []string) ([]string, error) {
 	var list []string
+	wide := 0
 	for _, v := range values {
 		for name := range strings.SplitSeq(v, ",") {
 			switch name = strings.ToLower(strings.TrimSpace(name)); name {
 			case "x-gzip":
 				name = "gzip"
-			case "gzip", "br", "zstd", "deflate":
+			case "gzip", "deflate":
+			case "br", "zstd":
+				wide++
 			case "", "identity":
 				continue
 			default:
 				return nil, nil
 			}
-			if list = append(list, name); len(list) > maxCodings {
-				return nil, fmt.Errorf("more than %d content codings", maxCodings)
+			if list = append(list, name); len(list) > 2 || wide > 1 {
+				return nil, fmt.Errorf("too many content codings: %s", strings.Join(list, ", "))
 			}
 		}
 	}
 	return list, nil
 }
 
-// open lays decoders over r, the last coding first. The caller calls done when it has read what it wants.
-func (d *decoders) open(list []string, r io.Reader) (decoded io.Reader, done func(), err error) {
+// open lays decoders over r, the last coding first. The memory of a large window is taken from p before it is allocated.
+// The caller calls done when it has read what it wants.
+func (d *decoders) open(list []string, r io.Reader, p *place) (decoded io.Reader, done func(), err error) {
 	var undo []func()
 	done = func() {
 		for i := len(undo) - 1; i >= 0; i-- {
@@ -65,9 +71,9 @@ func (d *decoders) open(list []string, r io.Reader) (decoded io.Reader, done fun
 		case "gzip":
 			r, back, err = d.openGzip(r)
 		case "br":
-			r, back, err = d.openBrotli(r)
+			r, back, err = d.openBrotli(r, p)
 		case "zstd":
-			r, back, err = d.openZstd(r)
+			r, back, err = d.openZstd(r, p)
 		default:
 			r, err = openDeflate(r)
 		}
@@ -76,7 +82,7 @@ func (d *decoders) open(list []string, r io.Reader) (decoded io.Reader, done fun
 		}
 		if err != nil {
 			done()
-			return nil, func() {}, fmt.Errorf("%s: %w", list[i], err)
+			return nil, nil, fmt.Errorf("%s: %w", list[i], err)
 		}
 	}
 	return r, done, nil
@@ -96,32 +102,56 @@ func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 	return z, back, nil
 }
 
-func (d *decoders) openBrotli(r io.Reader) (io.Reader, func(), error) {
-	z, _ := d.brotli.Get().(*brotli.Reader)
-	if z == nil {
-		z = brotli.NewReader(r)
-	} else if err := z.Reset(r); err != nil {
+func (d *decoders) openBrotli(r io.Reader, p *place) (io.Reader, func(), error) {
+	head := bufio.NewReaderSize(r, 32)
+	start, _ := head.Peek(brotliHead) // the decoder meets the same error
+	window := brotliWindow(start)
+	if err := p.takeWindow(window); err != nil {
 		return nil, nil, err
 	}
-	return z, func() { d.brotli.Put(z) }, nil
+	z, _ := d.brotli.Get().(*brotli.Reader)
+	if z == nil {
+		z = new(brotli.Reader)
+	}
+	_ = z.Reset(head) // never fails
+	return z, func() {
+		p.leaveWindow()
+		if window <= keptBuffer {
+			d.brotli.Put(z)
+		}
+	}, nil
 }
 
-func (d *decoders) openZstd(r io.Reader) (io.Reader, func(), error) {
+func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
+	head := bufio.NewReaderSize(r, 32)
+	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder meets the same error
+	window := zstdWindow(start)
+	if window > maxWindow {
+		return nil, nil, zstd.ErrWindowSizeExceeded
+	}
+	if err := p.takeWindow(window); err != nil {
+		return nil, nil, err
+	}
 	z, _ := d.zstd.Get().(*zstd.Decoder)
-	if z == nil {
+	if z == nil || window > keptBuffer {
 		var err error
-		// Concurrency 1 decodes in the caller, without goroutines that a pool would leak.
+		// Concurrency 1 decodes in the caller, without goroutines that a pool would leak. The frames after the first may
+		// not have larger windows.
 		z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(4*maxWindow))
+			zstd.WithDecoderMaxWindow(uint64(max(window, keptBuffer))))
 		if err != nil {
+			p.leaveWindow()
 			return nil, nil, err
 		}
 	}
 	back := func() {
-		_ = z.Reset(nil) // lets go of r
-		d.zstd.Put(z)
+		p.leaveWindow()
+		if window <= keptBuffer {
+			_ = z.Reset(nil) // lets go of r
+			d.zstd.Put(z)
+		}
 	}
-	if err := z.Reset(r); err != nil {
+	if err := z.Reset(head); err != nil {
 		return nil, back, err
 	}
 	return z, back, nil

@@ -40,9 +40,6 @@ type exchange struct {
 	start  time.Time
 	cancel context.CancelCauseFunc
 	bytes  atomic.Int64 // of the body, on the wire
-	hooks  httptrace.ClientTrace
-	wire   wire // of the body; here, and the hooks and the place too, to be one allocation
-	place  place
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -63,7 +60,7 @@ type exchange struct {
 }
 
 func (x *exchange) trace() *httptrace.ClientTrace {
-	x.hooks = httptrace.ClientTrace{
+	return &httptrace.ClientTrace{
 		GotConn: x.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			x.mu.Lock()
@@ -79,7 +76,6 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			x.window = x.first
 		},
 	}
-	return &x.hooks
 }
 
 // maxTries bounds how often net/http sends one request on old connections.

@@ -1,0 +1,179 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// wideBrotli begins a Brotli stream: a window of 16 MiB, and an uncompressed meta-block that fills it.
+var wideBrotli = []byte{0x0f | 2<<5 | 0x80, 0xff, 0xff, 0xff}
+
+// wideZstd begins a zstd stream: a window of 8 MiB, and a first block of raw bytes.
+var wideZstd = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x00, 0x00, 0x08}
+
+// TestWindowsAreBounded has 64 servers send the start of a body at the same time, whose decoder would allocate its
+// largest window for it, and then next to nothing. A window is allocated only where the pot has room for it.
+func TestWindowsAreBounded(t *testing.T) {
+	const downloads, overhead = 64, 512 << 10 // what a download may need besides, in bytes
+	three := bytes.Join([][]byte{wideBrotli, wideBrotli, wideBrotli, []byte("abcdef")}, nil)
+	for _, tc := range []struct {
+		coding string
+		start  []byte
+		want   Class
+		bound  uint64
+	}{
+		{"br", append(wideBrotli, 'a'), TimeoutTotal, 8*largest + downloads*overhead},
+		{"zstd", append(wideZstd, 'a'), TimeoutTotal, 8*largest + downloads*overhead},
+		{"br, br, br", three, Decode, downloads * overhead},
+		{"br, br", three, Decode, downloads * overhead},
+	} {
+		t.Run(tc.coding, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := testConfig()
+				cfg.MinRate = 0
+				c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
+					if _, err := requestHeadOf(bufio.NewReader(nc)); err != nil {
+						return
+					}
+					fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\n\r\n%s", tc.coding, tc.start)
+					for {
+						time.Sleep(time.Second)
+						if _, err := io.WriteString(nc, "a"); err != nil {
+							return
+						}
+					}
+				})})
+				var before, during runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				var g sync.WaitGroup
+				for range downloads {
+					g.Go(func() {
+						res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Fresh: true})
+						defer res.Release()
+						if res.Class != tc.want {
+							t.Errorf("class %q: %v", res.Class, res.Err)
+						}
+					})
+				}
+				time.Sleep(time.Minute)
+				runtime.GC()
+				runtime.ReadMemStats(&during)
+				if got := during.HeapAlloc - min(before.HeapAlloc, during.HeapAlloc); got > tc.bound {
+					t.Errorf("%d MiB are in use, want at most %d", got>>20, tc.bound>>20)
+				}
+				g.Wait()
+				if !c.large.windows.TryAcquire(8 * largest) {
+					t.Error("windows are taken for ever")
+				}
+				c.Close()
+				time.Sleep(2 * time.Second)
+			})
+		})
+	}
+}
+
+// TestWindow reads the windows of streams as encoders write them.
+func TestWindow(t *testing.T) {
+	page := bytes.Repeat([]byte("<p>The quick brown fox jumps over the lazy dog.</p>\n"), 200_000) // 10 MB
+	for _, bits := range []int{10, 16, 17, 18, 22, 24} {
+		for _, size := range []int{100, 5000, 100_000, 3_000_000, len(page)} {
+			var out bytes.Buffer
+			w := brotli.NewWriterOptions(&out, brotli.WriterOptions{Quality: 2, LGWin: bits})
+			_, _ = w.Write(page[:size])
+			w.Close()
+			got := brotliWindow(out.Bytes())
+			if got > max(int64(1)<<bits, 1<<16) || got < min(int64(1)<<bits, int64(size)) {
+				t.Errorf("Brotli of %d bytes with windows of %d bits: window of %d bytes", size, bits, got)
+			}
+		}
+	}
+	for _, window := range []int{zstd.MinWindowSize, 1 << 20, 2 << 20, 8 << 20, 16 << 20} {
+		var out bytes.Buffer
+		w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(page)
+		w.Close()
+		if got := zstdWindow(out.Bytes()); got != min(int64(window), maxWindow+1) {
+			t.Errorf("zstd with a window of %d bytes: %d", window, got)
+		}
+	}
+	for _, tc := range []struct {
+		start string
+		want  int64
+	}{
+		{"", 0}, {"hello", 0}, {"\x28\xb5\x2f\xfd", 0},
+		{"\x50\x2a\x4d\x18\x00\x00\x00\x00", maxWindow},                         // a frame to skip
+		{"\x28\xb5\x2f\xfd\xe0\xff\xff\xff\xff\xff\xff\xff\x7f", maxWindow + 1}, // one segment
+		{string(wideZstd), 8 << 20},
+	} {
+		if got := zstdWindow([]byte(tc.start)); got != tc.want {
+			t.Errorf("zstd %q: window of %d bytes, want %d", tc.start, got, tc.want)
+		}
+	}
+	if got := brotliWindow(wideBrotli); got != largest {
+		t.Errorf("Brotli: window of %d bytes, want %d", got, largest)
+	}
+}
+
+// TestLargeWindowsDecode decodes bodies with windows beyond what is free, in two frames, too.
+func TestLargeWindowsDecode(t *testing.T) {
+	page := make([]byte, 0, 3<<20)
+	for i := 0; len(page) < 3<<20-8; i++ {
+		page = fmt.Appendf(page, "%06x\n", i*7919)
+	}
+	encode := func(window int) []byte {
+		var out bytes.Buffer
+		w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(page)
+		w.Close()
+		return out.Bytes()
+	}
+	var wide bytes.Buffer
+	w := brotli.NewWriterOptions(&wide, brotli.WriterOptions{Quality: 5, LGWin: 24})
+	for part := page; len(part) > 0; { // in several meta-blocks
+		n := min(len(part), 1<<20)
+		_, _ = w.Write(part[:n])
+		_ = w.Flush()
+		part = part[n:]
+	}
+	w.Close()
+	four := encode(4 << 20)
+	for _, tc := range []struct {
+		name, coding string
+		body         []byte
+		want         Class
+		length       int
+	}{
+		{"br", "br", wide.Bytes(), OK, len(page)},
+		{"zstd", "zstd", four, OK, len(page)},
+		{"two frames", "zstd", append(bytes.Clone(four), four...), OK, 2 * len(page)},
+		{"a larger second frame", "zstd", append(encode(64<<10), four...), Decode, len(page)},
+		{"too large", "zstd", encode(16 << 20), Decode, 0},
+	} {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, reply(tc.coding, tc.body))})
+		for range 2 {
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
+			if res.Class != tc.want || len(res.Body) != tc.length {
+				t.Errorf("%s: class %q, %d bytes, err %v; want %d bytes", tc.name, res.Class, len(res.Body), res.Err, tc.length)
+			}
+			res.Release()
+		}
+	}
+}
