@@ -30,14 +30,8 @@ func (r request) page() string { return r.host + r.uri }
 // books is a line of a node's queue log.
 type books struct {
 	node int
-	last bool // the last line of a life that ended by itself
+	last bool // the last line of the node
 	journal.Queue
-}
-
-// move is a line of a node's member log that tells of a host.
-type move struct {
-	node int
-	journal.Member
 }
 
 // holding is what a node's disk says of a host after the end.
@@ -50,17 +44,14 @@ type holding struct {
 type evidence struct {
 	pages    []string // by the list written with the site
 	requests []request
-	kills    []kill
+	faults   []fault
 	books    []books
-	moves    []move
-	ids      map[string]int             // node by its id
 	disks    map[string]map[int]holding // by host and node
-	decided  map[string]int             // decisions and their reasons, from the assign log
 }
 
 // gather reads everything. The nodes and the site have ended, or nearly so.
 func gather(s settings, w *site, c *crew) (evidence, error) {
-	e := evidence{kills: c.kills, ids: map[string]int{}, disks: map[string]map[int]holding{}, decided: map[string]int{}}
+	e := evidence{faults: c.faults, disks: map[string]map[int]holding{}}
 	var err error
 	if e.pages, err = readList(filepath.Join(w.dir, "pages.txt")); err != nil {
 		return e, err
@@ -69,8 +60,14 @@ func gather(s settings, w *site, c *crew) (evidence, error) {
 		return e, err
 	}
 	for _, p := range c.nodes {
-		if err := e.readLogs(p.index, filepath.Join(p.dir, "data", "logs")); err != nil {
-			return e, fmt.Errorf("read logs of node %d: %w", p.index, err)
+		lost, err := filepath.Glob(filepath.Join(p.dir, "lost*"))
+		if err != nil {
+			return e, err
+		}
+		for _, dir := range append(lost, filepath.Join(p.dir, "data")) {
+			if err := e.readBooks(p.index, filepath.Join(dir, "logs")); err != nil {
+				return e, fmt.Errorf("read logs of node %d: %w", p.index, err)
+			}
 		}
 		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.layout); err != nil {
 			return e, fmt.Errorf("read disk of node %d: %w", p.index, err)
@@ -133,12 +130,9 @@ func parseRequest(b []byte) (request, error) {
 	return r, nil
 }
 
-// lines calls a function with every line of one of a node's logs.
-func lines[T any, E interface {
-	*T
-	journal.Entry
-}](dir, name string, each func(T)) error {
-	files, err := journal.Files(dir, name)
+// readBooks reads a node's queue log. The logs of one node come one after the other, that of its last life last.
+func (e *evidence) readBooks(node int, dir string) error {
+	files, err := journal.Files(dir, journal.LogQueue)
 	if err != nil {
 		return err
 	}
@@ -148,46 +142,20 @@ func lines[T any, E interface {
 			return err
 		}
 		r := journal.NewReader(f)
-		for {
-			var line T
-			if err = r.Next(E(&line)); err != nil {
-				break
+		for err == nil {
+			var line journal.Queue
+			if err = r.Next(&line); err == nil {
+				if n := len(e.books); n > 0 && e.books[n-1].node == node {
+					e.books[n-1].last = false
+				}
+				e.books = append(e.books, books{node, true, line})
 			}
-			each(line)
 		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-		if !errors.Is(err, io.EOF) {
-			return err
+		if e := f.Close(); !errors.Is(err, io.EOF) || e != nil {
+			return errors.Join(err, e)
 		}
 	}
 	return nil
-}
-
-func (e *evidence) readLogs(node int, dir string) error {
-	first := len(e.books)
-	return errors.Join(
-		lines(dir, journal.LogQueue, func(q journal.Queue) {
-			e.ids[q.Node] = node
-			if n := len(e.books); n > first && e.books[n-1].Boot != q.Boot {
-				e.books[n-1].last = false // that life was killed
-			} else if n > first {
-				e.books[n-1].last = false
-			}
-			e.books = append(e.books, books{node, true, q})
-		}),
-		lines(dir, journal.LogMember, func(m journal.Member) {
-			if m.Host != "" {
-				e.moves = append(e.moves, move{node, m})
-			}
-		}),
-		lines(dir, journal.LogAssign, func(a journal.Assign) {
-			if a.Decided {
-				e.decided[a.Label]++
-			}
-		}),
-	)
 }
 
 // readDisk opens what a node has left and looks up all hosts.

@@ -22,20 +22,15 @@ func get(node, life int, uri string, from, to int) request {
 
 // sound is a crawl in which all holds: node 0 hands the host to node 1, is killed, and comes back.
 func sound() (settings, *evidence) {
-	s := settings{nodes: 2, kills: 1, fetch: 2, slack: time.Second, copied: 300 * time.Millisecond}
+	s := settings{nodes: 2, faults: counts{kill: 1}, fetch: 2, slack: time.Second}
 	e := &evidence{
 		pages:    []string{site0 + "/", site0 + "/1", site0 + "/2"},
 		requests: []request{get(0, 0, "/robots.txt", 0, 10), get(0, 0, "/", 20, 30), get(1, 0, "/1", 5000, 5010), get(1, 0, "/2", 5010, 5020)},
-		kills:    []kill{{node: 0, life: 0, at: at(1000), down: time.Second}},
-		ids:      map[string]int{"zero": 0, "one": 1},
+		faults:   []fault{{kind: kill, node: 0, life: 0, at: at(1000), until: at(2000)}},
 		books: []books{
 			{node: 0, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Accepted: 3, Done: 1, Pending: 2}},
 			{node: 0, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 2}, AtStart: 2, Left: 2}},
 			{node: 1, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Arrived: 2, Done: 2}},
-		},
-		moves: []move{
-			{0, journal.Member{Line: journal.Line{Time: at(3000)}, Change: handedOver, Host: site0, Epoch: 2, Peer: "one"}},
-			{1, journal.Member{Line: journal.Line{Time: at(3000)}, Change: received, Host: site0, Epoch: 2, Peer: "zero"}},
 		},
 		disks: map[string]map[int]holding{site0: {0: {frontier.Backup, 3, 3}, 1: {frontier.Own, 3, 3}}},
 	}
@@ -62,7 +57,7 @@ func TestJudge(t *testing.T) {
 		{"sound", func(*settings, *evidence) {}, nil},
 		{"a page is missing", func(_ *settings, e *evidence) { e.requests = e.requests[:3] }, []string{"coverage"}},
 		{"a page was refused", func(_ *settings, e *evidence) { e.requests[3].status = 499 }, []string{"coverage"}},
-		{"a kill did not come", func(s *settings, _ *evidence) { s.kills = 2 }, []string{"kills"}},
+		{"a fault did not come", func(s *settings, _ *evidence) { s.faults[freeze] = 1 }, []string{"faults"}},
 		{"a page nobody has", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(1, 0, "/forbidden/1", 6000, 6001)) },
 			[]string{"not of the site"}},
 		{"somebody unknown", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(-1, -1, "/1", 6000, 6001)) },
@@ -72,34 +67,22 @@ func TestJudge(t *testing.T) {
 			for i := range 3 {
 				e.requests = append(e.requests, get(1, 0, "/1", 6000+i, 6001+i))
 			}
-		}, []string{"repeats", "overlap"}},
+		}, []string{"overlap"}},
 		{"two nodes at one server", func(_ *settings, e *evidence) {
 			e.requests[2].node, e.requests[2].life, e.requests[2].end = 0, 1, at(5011)
 		},
 			[]string{"requests that meet at a server"}},
-		{"a long request over short ones", func(_ *settings, e *evidence) { e.requests[1].end = at(5015); e.kills[0].at = at(7000) },
+		{"a long request over short ones", func(_ *settings, e *evidence) { e.requests[1].end = at(5015); e.faults[0].at = at(7000) },
 			[]string{"requests that meet at a server"}},
 		{"a request that outlives its node", func(_ *settings, e *evidence) { e.requests[1].end = at(5015) }, nil},
 		{"books that do not balance", func(_ *settings, e *evidence) { e.books[0].Pending = 1 }, []string{"books of the nodes"}},
 		{"pending at the end", func(_ *settings, e *evidence) { e.books[1].Left, e.books[1].Pending = 1, 1 }, []string{"books of the nodes"}},
 		{"no last line", func(_ *settings, e *evidence) { e.books = e.books[:2] }, []string{"books of the nodes"}},
-		{"not received", func(_ *settings, e *evidence) { e.moves = e.moves[:1] }, []string{"hand-offs"}},
-		{"received by another epoch", func(_ *settings, e *evidence) { e.moves[1].Epoch = 3 }, []string{"hand-offs"}},
-		{"received by another node", func(_ *settings, e *evidence) { e.moves[1].node = 0 }, []string{"hand-offs"}},
-		{"received, and killed before it was logged", func(_ *settings, e *evidence) {
-			e.moves = e.moves[:1]
-			e.kills[0] = kill{node: 1, at: at(3500)}
-		}, nil},
-		{"received twice", func(_ *settings, e *evidence) {
-			again := e.moves[1]
-			again.node = 0
-			e.moves = append(e.moves, again)
-		}, []string{"hand-offs"}},
-		{"two owners", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Own, 3, 3} }, []string{"owners at the end"}},
-		{"no owner", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Backup, 3, 3} }, []string{"owners at the end"}},
-		{"stuck on its way", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Leaving, 3, 3} }, []string{"owners at the end"}},
-		{"not done", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 3, 2} }, []string{"URLs on the owners' disks"}},
-		{"forgotten", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 2, 2} }, []string{"URLs on the owners' disks"}},
+		{"two owners", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Own, 3, 3} }, []string{"hosts on the disks"}},
+		{"no owner", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Backup, 3, 3} }, []string{"hosts on the disks"}},
+		{"stuck on its way", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Leaving, 3, 3} }, []string{"hosts on the disks"}},
+		{"not done", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 3, 2} }, []string{"hosts on the disks"}},
+		{"forgotten", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 2, 2} }, []string{"hosts on the disks"}},
 	} {
 		s, e := sound()
 		c.spoil(&s, e)
@@ -109,29 +92,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRepeatsAfterATakeover: what the second copy did not have is allowed for, but only where it was used.
-func TestRepeatsAfterATakeover(t *testing.T) {
-	s, e := sound()
-	s.fetch = 1
-	e.pages, e.requests = nil, []request{get(0, 0, "/robots.txt", 0, 1)}
-	for i := range 200 {
-		uri := "/" + strings.Repeat("x", i)
-		e.pages = append(e.pages, site0+uri)
-		e.requests = append(e.requests, get(0, 0, uri, 4*i+100, 4*i+101)) // the last ends at 897, the kill is at 1000
-	}
-	for i := 197; i < 200; i++ {
-		e.requests = append(e.requests, get(1, 0, "/"+strings.Repeat("x", i), 9000+i, 9001+i))
-	}
-	e.disks[site0][1] = holding{frontier.Own, 200, 200}
-	if got := failed(judge(s, e)); !slices.Equal(got, []string{"repeats"}) {
-		t.Errorf("without a takeover: %q", got)
-	}
-	e.moves = append(e.moves, move{1, journal.Member{Line: journal.Line{Time: at(2500)}, Change: took, Host: site0, Epoch: 3, Peer: "zero"}})
-	if got := failed(judge(s, e)); got != nil {
-		t.Errorf("with a takeover: %q", got)
-	}
-	if n := readTraffic(s, e).cut; n != 3 {
-		t.Errorf("%d repeats are laid at the kill", n)
+// TestExplains: a fault explains repeats of what it may have lost, and of what a node did that was cut off.
+func TestExplains(t *testing.T) {
+	e := &evidence{faults: []fault{{kind: isolate, node: 1, at: at(10_000), until: at(20_000)}, {kind: join, node: 2, at: at(50_000), until: at(50_000)}}}
+	for _, c := range []struct {
+		name         string
+		first, again request
+		want         bool
+	}{
+		{"just before the fault", get(0, 0, "/", 9000, 9500), get(2, 0, "/", 30_000, 30_001), true},
+		{"by the node that is cut off", get(0, 0, "/", 0, 1), get(1, 0, "/", 15_000, 15_001), true},
+		{"of what it did", get(1, 0, "/", 15_000, 15_001), get(0, 0, "/", 40_000, 40_001), true},
+		{"by others", get(0, 0, "/", 15_000, 15_001), get(2, 0, "/", 16_000, 16_001), false},
+		{"long after", get(1, 0, "/", 30_000, 30_001), get(0, 0, "/", 40_000, 40_001), false},
+		{"at a join", get(0, 0, "/", 49_900, 49_999), get(1, 0, "/", 60_000, 60_001), false},
+	} {
+		if got := e.explains(c.first, c.again, time.Second); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
 	}
 }
 

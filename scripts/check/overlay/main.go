@@ -1,13 +1,15 @@
-// Command overlay crawls a generated site with several nodes, kills them again and again, and judges the crawl.
+// Command overlay crawls a generated site with several nodes, disturbs them again and again, and judges the crawl.
 //
-// It writes a site of static pages over several hosts and addresses, serves it by nginx, starts nodes of one overlay as
-// processes on loopback, kills some of them with SIGKILL at random moments and starts them again in the same data
-// directories. The crawl has to end by itself everywhere. Then nginx's log, the nodes' logs and what is left on the
-// nodes' disks are compared with the list of pages that was written with the site. Exit codes: 0 all held, 1 something
-// did not, 2 wrong usage, 3 something is not installed. Run it from the root of the repository:
+// It writes a site of static pages over several hosts and addresses, serves it by nginx, and starts nodes of one overlay
+// as processes on loopback. At random moments it kills some and starts them again in the same data directories, freezes
+// some, erases the disks of some, starts some late, and cuts some off from the others. The crawl has to end by itself
+// everywhere. Then nginx's log, the nodes' books and what is left on their disks are compared with the list of pages that
+// was written with the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage, 3 something is not installed. Run
+// it from the root of the repository:
 //
-//	go run ./scripts/check/overlay           8 nodes, 20,000 pages, 10 kills: some minutes
-//	go run ./scripts/check/overlay -short    4 nodes, 3,000 pages, 2 kills: less than a minute
+//	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: ten minutes
+//	go run ./scripts/check/overlay -faults freeze=3   one kind alone
+//	go run ./scripts/check/overlay -short             4 nodes, 3,000 pages, a late node and 2 kills: about a minute
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -28,30 +31,32 @@ type missing struct{ error }
 
 // settings are the flags.
 type settings struct {
-	proxima, dir                                 string
-	nodes, pages, hosts, addresses, kills, fetch int
-	seed                                         uint64
-	think, slack, copied, limit                  time.Duration
-	faster                                       float64
-	race                                         bool
+	proxima, dir                           string
+	nodes, pages, hosts, addresses, fetch  int
+	seed                                   uint64
+	faults                                 counts
+	think, slack, limit, shortest, longest time.Duration
+	faster                                 float64
+	race                                   bool
 }
 
 func main() {
 	var s settings
 	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
 	flag.StringVar(&s.dir, "dir", "", "`directory` for the site, data and logs, kept afterwards; must be new; a temporary one where empty")
-	short := flag.Bool("short", false, "a smaller crawl with fewer kills; flags beside it change its numbers")
+	short := flag.Bool("short", false, "a smaller crawl with fewer faults; flags beside it change its numbers")
 	flag.IntVar(&s.nodes, "nodes", 8, "`number` of nodes")
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
 	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; with fewer than hosts, some serve two")
-	flag.IntVar(&s.kills, "kills", 10, "`number` of kills")
+	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2: kill, freeze, erase, join and isolate; all where empty, or none")
+	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "least `time` a node is frozen or cut off")
+	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` a node is frozen or cut off")
 	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once of each node")
-	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the kills' moments and victims")
+	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the faults' moments and victims")
 	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
-	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` from a log line to a kill that may still lose it")
-	flag.DurationVar(&s.copied, "copied", 300*time.Millisecond, "longest `time` until the second copy of a host knows of a download")
-	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "longest `time` of the whole check")
+	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` from the end of a download to a fault that may have lost it")
+	flag.DurationVar(&s.limit, "limit", 20*time.Minute, "longest `time` of the whole check")
 	flag.Float64Var(&s.faster, "faster", 7.5, "`number` by which the times of the overlay are divided")
 	flag.BoolVar(&s.race, "race", false, "build with the race detector")
 	flag.Parse()
@@ -62,10 +67,13 @@ func main() {
 			name  string
 			at    *int
 			value int
-		}{{"nodes", &s.nodes, 4}, {"pages", &s.pages, 3000}, {"kills", &s.kills, 2}} {
+		}{{"nodes", &s.nodes, 4}, {"pages", &s.pages, 3000}} {
 			if !given[d.name] {
 				*d.at = d.value
 			}
+		}
+		if !given["faults"] {
+			*faults = "kill=2,join=1"
 		}
 		if !given["limit"] {
 			s.limit = 3 * time.Minute
@@ -74,8 +82,19 @@ func main() {
 			s.faster = 15
 		}
 	}
+	if *faults == "" {
+		for _, u := range usual {
+			*faults += string(u.kind) + ","
+		}
+		*faults = strings.TrimSuffix(*faults, ",")
+	}
+	var err error
+	if s.faults, err = parseFaults(*faults); err != nil {
+		fmt.Fprintln(os.Stderr, "overlay:", err)
+		os.Exit(2)
+	}
 	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
-		s.hosts > 2*s.addresses || s.pages < s.hosts || s.kills < 0 || s.fetch < 1 || s.faster < 1 || s.faster > 20 {
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 20 {
 		flag.Usage()
 		os.Exit(2)
 	}

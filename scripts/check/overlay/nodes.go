@@ -5,77 +5,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
-
-// kill is the end of one life of a node.
-type kill struct {
-	node, life int
-	at         time.Time // just before the signal was sent
-	down       time.Duration
-}
-
-// plan says when a kill comes: after so many requests, and a delay; and for how long the node stays dead.
-type plan struct {
-	after       int
-	delay, down time.Duration
-	pick        uint64 // chooses among the nodes alive then
-	long        bool   // its hosts are taken over meanwhile
-}
-
-// plans draws the moments. The progress and not the clock spaces them, so that all fit on machines of any speed. Every
-// fifth node stays dead for so long that its hosts are taken over.
-func plans(s settings) []plan {
-	random := rand.New(rand.NewPCG(s.seed, 0))
-	marks := make([]int, s.kills)
-	for i := range marks {
-		marks[i] = s.pages/20 + random.IntN(max(1, s.pages*13/20))
-	}
-	slices.Sort(marks)
-	list := make([]plan, s.kills)
-	for i, m := range marks {
-		list[i] = plan{after: m, delay: time.Duration(random.Int64N(int64(500 * time.Millisecond))), pick: random.Uint64(),
-			down: time.Duration(random.Int64N(int64(4 * time.Second)))}
-		if i%5 == 0 {
-			// Found dead, taken over, and by a new home that has taken the place of the dead.
-			cfg := configure(s, &layout{}, 0, 0)
-			list[i].long = true
-			list[i].down += 8*time.Second + cfg.Home.TakeAfter + cfg.Member.ForgetAfter
-		}
-	}
-	return list
-}
 
 // process is one node and its present life.
 type process struct {
 	index          int
 	dir            string
-	listen, gossip string
+	listen, gossip string    // what the others dial
+	behind         [2]string // where it listens for peers and gossip, if relays stand before it
 
 	// mu guards what follows.
 	mu    sync.Mutex
 	life  int
 	cmd   *exec.Cmd
 	out   *bytes.Buffer
-	ended chan struct{}
-	err   error // of the life that ended
+	ended chan struct{} // nil before the first life
+	down  bool          // by a fault
+	err   error         // of the life that ended
 }
 
 // crew is all nodes of the overlay.
 type crew struct {
-	s     settings
-	site  *site
-	nodes []*process
-	seeds string
-	kills []kill
+	s      settings
+	site   *site
+	nodes  []*process
+	relays *relays // nil where no node is cut off
+	seeds  string
+	faults []fault
 }
 
 func newCrew(s settings, w *site) (*crew, error) {
@@ -97,24 +61,50 @@ func newCrew(s settings, w *site) (*crew, error) {
 		}
 		c.nodes = append(c.nodes, p)
 	}
-	// All ports are taken at once, so that no two are the same.
+	return c, c.takePorts()
+}
+
+// takePorts finds ports for all nodes, all at once so that no two are the same, and puts relays before them where needed.
+func (c *crew) takePorts() (err error) {
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
 			l.Close()
 		}
 	}()
+	if c.s.faults[isolate] > 0 {
+		c.relays = newRelays(len(c.nodes), func(node int) int { return c.nodes[node].pid() })
+	}
 	for _, p := range c.nodes {
-		for _, at := range []*string{&p.listen, &p.gossip} {
+		for i, at := range []*string{&p.listen, &p.gossip} {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
-				return nil, fmt.Errorf("find free port: %w", err)
+				return fmt.Errorf("find free port: %w", err)
 			}
 			held = append(held, l)
 			*at = l.Addr().String()
+			if c.relays == nil {
+				continue
+			}
+			p.behind[i] = *at
+			front, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return fmt.Errorf("listen for relay: %w", err)
+			}
+			*at = front.Addr().String()
+			c.relays.streams(front, p.behind[i], p.index)
+			if i == 1 {
+				packets, err := net.ListenPacket("udp", *at)
+				if err != nil {
+					return fmt.Errorf("listen for relay: %w", err)
+				}
+				if err := c.relays.packets(packets, p.behind[i], p.index); err != nil {
+					return fmt.Errorf("start relay: %w", err)
+				}
+			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // start begins a life.
@@ -123,19 +113,24 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	defer p.mu.Unlock()
 	file := filepath.Join(p.dir, fmt.Sprintf("life%d.toml", p.life))
 	cfg := configure(c.s, &c.site.layout, p.index, p.life)
+	cfg.Peer.Listen, cfg.Member.Bind = p.listen, p.gossip
+	if c.relays != nil {
+		cfg.Peer.Listen, cfg.Peer.Advertise = p.behind[0], p.listen
+		cfg.Member.Bind, cfg.Member.Advertise = p.behind[1], p.gossip
+	}
 	if err := os.WriteFile(file, []byte(cfg.Text()), 0o644); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}
 	args := []string{"node", "-config", file, "-data", filepath.Join(p.dir, "data"), "-seeds", c.seeds, "-secret", filepath.Join(c.s.dir, "secret"),
-		"-listen", p.listen, "-gossip", p.gossip, "-nodes", fmt.Sprint(c.s.nodes)}
-	var join []string
+		"-nodes", fmt.Sprint(c.s.nodes)}
+	var others []string
 	for _, other := range c.nodes[:min(3, len(c.nodes))] {
 		if other != p {
-			join = append(join, other.gossip)
+			others = append(others, other.gossip)
 		}
 	}
 	if p.index > 0 || p.life > 0 {
-		args = append(args, "-join", strings.Join(join, ","))
+		args = append(args, "-join", strings.Join(others, ","))
 	}
 	cmd := exec.CommandContext(ctx, c.s.proxima, args...)
 	p.out = new(bytes.Buffer)
@@ -155,45 +150,112 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	return nil
 }
 
-// alive lists the nodes that run.
+// alive lists the nodes that run undisturbed.
 func (c *crew) alive() []*process {
 	var list []*process
 	for _, p := range c.nodes {
-		select {
-		case <-p.end():
-		default:
+		if p.runs() {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
+func (p *process) runs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended == nil || p.down {
+		return false
+	}
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// end is closed when the present life has ended.
 func (p *process) end() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended == nil {
+		p.ended = make(chan struct{})
+		close(p.ended)
+	}
 	return p.ended
 }
 
-// kill ends a life.
-func (c *crew) kill(p *process, down time.Duration) error {
+func (p *process) pid() int {
 	p.mu.Lock()
-	k := kill{node: p.index, life: p.life, at: time.Now(), down: down}
-	err := p.cmd.Process.Kill()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return -1
+	}
+	return p.cmd.Process.Pid
+}
+
+// begin does to a node what a plan says.
+func (c *crew) begin(p *process, what kind) error {
+	p.mu.Lock()
+	f := fault{kind: what, node: p.index, life: p.life, at: time.Now()}
+	p.down = true
+	process := p.cmd.Process
 	p.mu.Unlock()
-	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+	c.faults = append(c.faults, f)
+	switch what {
+	case isolate:
+		c.relays.set(p.index, true)
+		return nil
+	case freeze:
+		if err := process.Signal(syscall.SIGSTOP); err != nil {
+			return fmt.Errorf("freeze node %d: %w", p.index, err)
+		}
+		return nil
+	}
+	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill node %d: %w", p.index, err)
 	}
 	<-p.end()
 	p.mu.Lock()
-	exited := p.cmd.ProcessState.Exited()
+	defer p.mu.Unlock()
 	c.keepOutput(p)
 	p.life++
-	p.mu.Unlock()
-	if exited {
-		return fmt.Errorf("node %d ended by itself, with %d requests made", k.node, c.site.served.Load())
+	if p.cmd.ProcessState.Exited() {
+		return fmt.Errorf("node %d ended by itself, with %d requests made", p.index, c.site.served.Load())
 	}
-	c.kills = append(c.kills, k)
+	if what == erase {
+		// Kept for the logs alone: the next life knows nothing of it.
+		if err := os.Rename(filepath.Join(p.dir, "data"), filepath.Join(p.dir, fmt.Sprintf("lost%d", f.life))); err != nil {
+			return fmt.Errorf("erase disk of node %d: %w", p.index, err)
+		}
+	}
 	return nil
+}
+
+// finish ends a fault.
+func (c *crew) finish(ctx context.Context, p *process, what kind) error {
+	p.mu.Lock()
+	p.down = false
+	process := p.cmd
+	p.mu.Unlock()
+	var err error
+	switch what {
+	case isolate:
+		c.relays.set(p.index, false)
+	case freeze:
+		if err = process.Process.Signal(syscall.SIGCONT); err != nil {
+			err = fmt.Errorf("wake node %d: %w", p.index, err)
+		}
+	default:
+		err = c.start(ctx, p)
+	}
+	for i := range c.faults {
+		if f := &c.faults[i]; f.node == p.index && f.until.IsZero() {
+			f.until = time.Now()
+		}
+	}
+	return err
 }
 
 // keepOutput writes what a life printed. It needs the process's mu held.
@@ -202,16 +264,17 @@ func (c *crew) keepOutput(p *process) {
 	_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("life%d.out", p.life)), p.out.Bytes(), 0o644)
 }
 
-// run starts all nodes, kills as planned, and waits until the crawl has ended at all of them.
+// run starts the nodes, disturbs them as planned, and waits until the crawl has ended at all of them.
 func (c *crew) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, p := range c.nodes {
+	for _, p := range c.nodes[:len(c.nodes)-c.s.faults[join]] {
 		if err := c.start(ctx, p); err != nil {
 			return err
 		}
 	}
 	err := c.disturb(ctx)
+	c.site.slowAfter.Store(0)
 	if err == nil {
 		err = c.await(ctx)
 	}
@@ -228,85 +291,10 @@ func (c *crew) run(ctx context.Context) error {
 		}
 		p.mu.Unlock()
 	}
+	if c.relays != nil {
+		err = errors.Join(err, c.relays.close())
+	}
 	return err
-}
-
-// disturb carries out the plans. Less than half of the nodes are dead at a time, and a host has two copies: no two nodes
-// are dead for long at the same time, nor is one before those that came back have settled and have their copies.
-func (c *crew) disturb(ctx context.Context) error {
-	back := make(chan *process, c.s.kills)
-	list := plans(c.s)
-	dead := 0
-	var alone time.Time // until then nobody else may be dead for long
-	cfg := configure(c.s, &c.site.layout, 0, 0)
-	for len(list) > 0 || dead > 0 {
-		if len(c.alive()) < c.s.nodes-dead {
-			return fmt.Errorf("a node ended with %d kills left and %d requests made", len(list), c.site.served.Load())
-		}
-		ready := len(list) > 0 && c.site.served.Load() >= int64(list[0].after) && 2*(dead+1) < c.s.nodes &&
-			(!list[0].long || dead == 0 && time.Now().After(alone))
-		if ready {
-			p := list[0]
-			list = list[1:]
-			if err := pause(ctx, p.delay); err != nil {
-				return err
-			}
-			alive := c.alive()
-			if len(alive) < c.s.nodes-dead {
-				continue
-			}
-			victim := choose(alive, c.site.takeBusy(), p.pick)
-			if err := c.kill(victim, p.down); err != nil {
-				return err
-			}
-			dead++
-			mended := p.down + cfg.Home.FenceAfter // copies are tried again that often at least
-			if p.long {
-				mended += cfg.Member.SettleAfter
-			}
-			if at := time.Now().Add(mended + 3*time.Second); at.After(alone) {
-				alone = at
-			}
-			time.AfterFunc(p.down, func() { back <- victim }) // there is room for all
-			continue
-		}
-		select {
-		case p := <-back:
-			dead--
-			if err := c.start(ctx, p); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("%d kills are left: %w", len(list), ctx.Err())
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return nil
-}
-
-// choose draws a victim. Nodes that download much are killed more often, but all can be: the others keep homes and leases.
-func choose(alive []*process, busy map[int]int, pick uint64) *process {
-	total := 0
-	for _, p := range alive {
-		total += busy[p.index]
-	}
-	base := 1 + total/(4*len(alive)) // a fifth of the kills is spread evenly
-	at := int(pick % uint64(total+base*len(alive)))
-	for _, p := range alive {
-		if at -= busy[p.index] + base; at < 0 {
-			return p
-		}
-	}
-	return alive[0]
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // await waits for the end of all nodes.
@@ -315,7 +303,11 @@ func (c *crew) await(ctx context.Context) error {
 		select {
 		case <-p.end():
 		case <-ctx.Done():
-			return fmt.Errorf("the crawl has not ended at node %d: %w", p.index, ctx.Err())
+			var late []string
+			for _, p := range c.alive() {
+				late = append(late, fmt.Sprint(p.index))
+			}
+			return fmt.Errorf("the crawl has not ended at the nodes %s: %w", strings.Join(late, ", "), ctx.Err())
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ const (
 	firstAddr = 11 // last byte of the first address
 	robotsTxt = "User-agent: *\nDisallow: /forbidden/\n"
 	seedHosts = 3 // so many hosts are seeds; the others are found by links
+
+	slow = 600 * time.Millisecond // for each request more, while the crawl waits for its faults
 )
 
 // host is one host of the site.
@@ -112,6 +114,8 @@ type site struct {
 	ended  chan error
 	think  *http.Server
 	served atomic.Int64 // requests that the site has answered
+	// slowAfter is how many requests the site answers at its usual pace; 0 is all.
+	slowAfter atomic.Int64
 
 	// mu guards what follows.
 	mu   sync.Mutex
@@ -139,7 +143,11 @@ func startSite(ctx context.Context, s settings) (*site, error) {
 	w.think = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h := fnv.New32a()
 		io.WriteString(h, r.Header.Get("X-Page")) // a hash does not fail
-		pause := time.NewTimer(time.Duration(h.Sum32()%1000) * s.think / 500)
+		think := time.Duration(h.Sum32()%1000) * s.think / 500
+		if after := w.slowAfter.Load(); after > 0 && w.served.Load() >= after {
+			think += slow
+		}
+		pause := time.NewTimer(think)
 		defer pause.Stop()
 		select {
 		case <-pause.C:

@@ -92,30 +92,6 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestPlans(t *testing.T) {
-	s := settings{kills: 30, pages: 20000, seed: 7, faster: 7.5, fetch: 1}
-	a := plans(s)
-	if !slices.Equal(a, plans(s)) {
-		t.Error("the same seed gives different moments")
-	}
-	s.seed++
-	if slices.Equal(a, plans(s)) {
-		t.Error("different seeds give the same moments")
-	}
-	long := 0
-	for i, p := range a {
-		if p.after > 15000 || i > 0 && p.after < a[i-1].after {
-			t.Errorf("kill %d after %d requests", i, p.after)
-		}
-		if p.long && p.down > configure(s, &layout{}, 0, 0).Home.TakeAfter {
-			long++
-		}
-	}
-	if long != 6 {
-		t.Errorf("%d of 30 outlast a takeover", long)
-	}
-}
-
 // TestConfigure: the shorter times are valid at both ends.
 func TestConfigure(t *testing.T) {
 	l := newLayout(100, 18, 12)
@@ -130,19 +106,5 @@ func TestConfigure(t *testing.T) {
 	}
 	if got, want := configure(settings{faster: 7.5}, &l, 0, 0).Home.TakeAfter, 12*time.Second; got != want {
 		t.Errorf("taken over after %v, want %v", got, want)
-	}
-}
-
-func TestChoose(t *testing.T) {
-	alive := []*process{{index: 0}, {index: 1}, {index: 2}}
-	drawn := map[int]int{}
-	for pick := range uint64(1000) {
-		drawn[choose(alive, map[int]int{1: 90, 2: 10}, pick).index]++
-	}
-	if drawn[0] < 20 || drawn[2] < drawn[0] || drawn[1] < 600 {
-		t.Errorf("drawn %v", drawn)
-	}
-	if choose(alive, nil, 5) == nil {
-		t.Error("nobody is drawn where nobody works")
 	}
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// disturb carries out the plans. Less than half of the nodes are down at a time, and a host has two copies: no two nodes
+// are down for long at the same time, nor is one before those that came back have settled and have their copies. While
+// faults are late the site is slow, so that they do not meet a crawl that has ended.
+func (c *crew) disturb(ctx context.Context) error {
+	list := plans(c.s)
+	type end struct {
+		node *process
+		plan plan
+	}
+	back := make(chan end, len(list)) // there is room for all
+	down, absent := 0, c.s.faults[join]
+	var alone time.Time // until then nobody else may be down for long
+	for len(list) > 0 || down > 0 {
+		if len(c.alive()) < c.s.nodes-down-absent {
+			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.served.Load())
+		}
+		after := c.s.pages * 3 / 4
+		if len(list) > 0 {
+			after = list[0].after
+		}
+		c.site.slowAfter.Store(int64(after))
+		if len(list) > 0 && c.site.served.Load() >= int64(after) && (list[0].kind == join || 2*(down+1) < c.s.nodes) &&
+			(!list[0].long || down == 0 && time.Now().After(alone)) {
+			p := list[0]
+			list = list[1:]
+			if err := pause(ctx, p.delay); err != nil {
+				return err
+			}
+			if p.kind == join {
+				late := c.nodes[c.s.nodes-absent]
+				absent--
+				c.faults = append(c.faults, fault{kind: join, node: late.index, at: time.Now(), until: time.Now()})
+				if err := c.start(ctx, late); err != nil {
+					return err
+				}
+				continue
+			}
+			alive := c.alive()
+			if len(alive) < c.s.nodes-down-absent {
+				continue
+			}
+			victim := choose(alive, c.site.takeBusy(), p.pick)
+			if err := c.begin(victim, p.kind); err != nil {
+				return err
+			}
+			down++
+			if at := time.Now().Add(p.lasts + p.mended(c.s)); at.After(alone) {
+				alone = at
+			}
+			time.AfterFunc(p.lasts, func() { back <- end{victim, p} })
+			continue
+		}
+		select {
+		case e := <-back:
+			down--
+			if err := c.finish(ctx, e.node, e.plan.kind); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%d faults are left: %w", len(list), ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// choose draws a victim. Nodes that download much are hit more often, but all can be: the others keep homes and leases.
+func choose(alive []*process, busy map[int]int, pick uint64) *process {
+	total := 0
+	for _, p := range alive {
+		total += busy[p.index]
+	}
+	base := 1 + total/(4*len(alive)) // a fifth of the faults is spread evenly
+	at := int(pick % uint64(total+base*len(alive)))
+	for _, p := range alive {
+		if at -= busy[p.index] + base; at < 0 {
+			return p
+		}
+	}
+	return alive[0]
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
