@@ -127,6 +127,7 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
 		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: (*handler)(o), Refused: o.refused,
+		Known: o.members.Knows,
 	}); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -33,8 +35,9 @@ type Members struct {
 	nonce   uint64
 	rnd     *rand.Rand // of the goroutine that dials
 	locator *locator
-	woken   chan struct{} // there is something for tend
-	pressed chan struct{} // there is something for announce
+	woken   chan struct{}                       // there is something for tend
+	pressed chan struct{}                       // there is something for announce
+	hosts   atomic.Pointer[map[string]struct{}] // of the members' addresses
 
 	grumbleMu   sync.Mutex
 	grumbled    time.Time
@@ -253,12 +256,36 @@ func (m *Members) update() {
 	m.table.events = nil
 	if m.table.version != m.version {
 		m.version = m.table.version
+		m.noteHostsLocked()
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
 	if declare || stale {
 		poke(m.pressed)
 	}
+}
+
+// noteHostsLocked brings the hosts of the members up to date.
+func (m *Members) noteHostsLocked() {
+	hosts := make(map[string]struct{}, 2*len(m.table.members))
+	for _, r := range m.table.members {
+		for _, addr := range []string{r.gossip, r.addr} {
+			if host, _, err := net.SplitHostPort(addr); err == nil {
+				hosts[host] = struct{}{}
+			}
+		}
+	}
+	m.hosts.Store(&hosts)
+}
+
+// Knows says whether a host is the address of a member, as gossip has it. It does not wait.
+func (m *Members) Knows(host string) bool {
+	hosts := m.hosts.Load()
+	if hosts == nil {
+		return false
+	}
+	_, ok := (*hosts)[host]
+	return ok
 }
 
 // flush hands the events out, and forgets the ways to those who are gone.

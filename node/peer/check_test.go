@@ -204,7 +204,7 @@ func TestServerVerifiesCertificates(t *testing.T) {
 				client.Handshake()            //nolint:errcheck // the server's counts
 				client.Read(make([]byte, 10)) //nolint:errcheck // its verdict comes after
 			}()
-			server := tls.Server(here, ours.server())
+			server := tls.Server(here, ours.server)
 			err := server.Handshake()
 			if (err == nil) != c.ok {
 				t.Errorf("handshake: %v", err)

@@ -205,6 +205,9 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 			return res.Msg, nil
 		}
 		kind := kindOf(err)
+		if kind == KindCanceled && ctx.Err() == nil {
+			kind = KindUnavailable // a connection that is reset ends its requests like one that wants to
+		}
 		c.tally.failed(kind)
 		if l.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: it was forgotten meanwhile", procedure, to, ErrUnavailable)

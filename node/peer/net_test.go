@@ -44,6 +44,7 @@ type who struct {
 	secret  *peer.Secret
 	run     string
 	listens string // under another name than its own
+	known   func(host string) bool
 }
 
 // world is the nodes of one test. All of them end with the test's bubble.
@@ -95,7 +96,7 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell})
+		Handler: n.handler, Refused: n.tell, Known: as.known})
 	if err != nil {
 		w.t.Fatal(err)
 	}

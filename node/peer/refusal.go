@@ -2,7 +2,6 @@ package peer
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -105,23 +104,12 @@ func (r *refusals) due(f *Refusal) bool {
 	return true
 }
 
-// handshakes takes net/http's log of connections that never stood.
-type handshakes struct{ r *refusals }
+// faults takes net/http's log of what went wrong with connections of peers.
+type faults struct{ r *refusals }
 
-// Write is one line of the log, "http: TLS handshake error from 192.0.2.1:1234: reason".
-func (h handshakes) Write(line []byte) (int, error) {
-	f := Refusal{Kind: KindHandshake, Reason: strings.TrimSpace(string(line))}
-	if rest, ok := strings.CutPrefix(f.Reason, "http: TLS handshake error from "); ok {
-		if addr, why, ok := strings.Cut(rest, ": "); ok {
-			f.Peer, f.Reason = addr, why
-			if host, _, err := net.SplitHostPort(addr); err == nil {
-				f.Peer = host
-			}
-		}
-	} else {
-		f.Kind = KindInternal
-	}
-	h.r.add(f)
+// Write is one line of the log.
+func (f faults) Write(line []byte) (int, error) {
+	f.r.add(Refusal{Kind: KindInternal, Reason: strings.TrimSpace(string(line))})
 	return len(line), nil
 }
 

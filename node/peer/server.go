@@ -29,6 +29,8 @@ type ServerDeps struct {
 	Handler Handler
 	// Refused, if set, is told what was refused, at most once a second per peer and kind. It must not block.
 	Refused func(Refusal)
+	// Known, if set, says whether a host is that of a member: where strangers crowd, it goes first. It must not block.
+	Known func(host string) bool
 }
 
 // Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run
@@ -82,15 +84,18 @@ const farewell = 2 * time.Second
 // handler has. Its error is that of the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s, TLSConfig: s.identity.server(), Protocols: new(http.Protocols),
+		Handler: s, TLSConfig: s.identity.server.Clone(), Protocols: new(http.Protocols),
 		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
-		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(handshakes{s.refusals}, "", 0),
+		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,
 			PingTimeout: s.cfg.KeepAlive / 2},
 	}
 	server.Protocols.SetHTTP2(true)
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(&guarded{s.deps.Listener, s}, "", "") }()
+	door := s.open()
+	defer door.wait()
+	defer door.Close() //nolint:errcheck // it may be closed by now
+	go func() { served <- server.Serve(door) }()
 	var err error
 	select {
 	case err = <-served:
@@ -220,58 +225,6 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 		out()
 		return nil, "too many calls at once"
 	}
-}
-
-// guarded closes connections that are too many as soon as they come.
-type guarded struct {
-	net.Listener
-	server *Server
-}
-
-func (g *guarded) Accept() (net.Conn, error) {
-	for {
-		conn, err := g.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if g.server.admit(1) {
-			return &guardedConn{Conn: conn, server: g.server}, nil
-		}
-		g.server.refusals.add(Refusal{Peer: hostOf(conn.RemoteAddr()), Kind: KindBusy, Reason: "too many connections"})
-		conn.Close() //nolint:errcheck // it is unwanted
-	}
-}
-
-// admit changes the number of connections, if there is room.
-func (s *Server) admit(change int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if change > 0 && s.conns >= s.cfg.Connections {
-		return false
-	}
-	s.conns += change
-	return true
-}
-
-type guardedConn struct {
-	net.Conn
-	server *Server
-	once   sync.Once
-}
-
-func (c *guardedConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(func() { c.server.admit(-1) })
-	return err
-}
-
-// hostOf is an address without its port: what a stranger is called.
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
 }
 
 // countedWriter counts the bytes of an answer and keeps the beginning of an error.

@@ -32,6 +32,8 @@ func checkID(id string) error {
 type identity struct {
 	leaf tls.Certificate
 	ca   *x509.CertPool
+	// server lets in only those who hold a certificate of the cluster.
+	server *tls.Config
 }
 
 // newIdentity makes the certificate of a node. Every holder of the secret derives the same authority from it, so no node
@@ -76,17 +78,14 @@ func newIdentity(s *Secret, id string) (*identity, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	return &identity{leaf: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, ca: pool}, nil
-}
-
-// server lets in only those who hold a certificate of the cluster.
-func (i *identity) server() *tls.Config {
-	return &tls.Config{
+	i := &identity{leaf: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, ca: pool}
+	i.server = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.leaf}, NextProtos: []string{"h2"},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: i.ca, VerifyConnection: verifyID,
 		// A ticket would be accepted without the certificate being looked at again.
 		SessionTicketsDisabled: true,
 	}
+	return i, nil
 }
 
 // client speaks only with the node of that id.

@@ -1,0 +1,180 @@
+// Package lobby bounds what strangers cost: connections whose other end has not proved yet that it knows the secret. They
+// take places, and there are few. Nobody is turned away at the door, because a flood would keep everybody out: when no
+// place is left, the host that has taken most of them loses its oldest connection. A flood pushes out its own.
+package lobby
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Lobby holds the connections that have not proved themselves. It is safe for concurrent use.
+type Lobby struct {
+	places int
+	right  int
+	known  func(host string) bool
+
+	// mu guards what follows, and the fields of guests that say so.
+	mu     sync.Mutex
+	closed bool
+	taken  int
+	hosts  map[string]int // places taken
+	guests []*Guest       // the oldest first
+}
+
+// Guest is a connection in a lobby. Its Close makes it leave.
+type Guest struct {
+	net.Conn
+	lobby *Lobby
+	host  string
+	known bool
+
+	// places and out are guarded by the lobby's mu.
+	places int
+	out    bool
+}
+
+// New makes a lobby of so many places. Hosts that known speaks for have a right to some places before they are compared
+// with others; known may be nil, and must not block.
+func New(places, right int, known func(host string) bool) *Lobby {
+	if known == nil {
+		known = func(string) bool { return false }
+	}
+	return &Lobby{places: places, right: right, known: known, hosts: map[string]int{}}
+}
+
+// Enter gives a connection one place. Others may have to leave for it, and it later for others: it is closed then.
+func (l *Lobby) Enter(c net.Conn) *Guest {
+	host := Host(c.RemoteAddr())
+	g := &Guest{Conn: c, lobby: l, host: block(host), known: l.known(host)}
+	l.mu.Lock()
+	if l.closed {
+		g.out = true
+		l.mu.Unlock()
+		_ = c.Close()
+		return g
+	}
+	l.guests = append(l.guests, g)
+	out := l.takeLocked(g, 1)
+	l.mu.Unlock()
+	closeAll(out)
+	return g
+}
+
+// Take gives a guest more places, for memory that it needs. It says whether the guest is still in.
+func (g *Guest) Take(places int) bool {
+	l := g.lobby
+	l.mu.Lock()
+	if g.out {
+		l.mu.Unlock()
+		return false
+	}
+	out := l.takeLocked(g, places)
+	in := !g.out
+	l.mu.Unlock()
+	closeAll(out)
+	return in
+}
+
+// Leave ends the stay of a guest that has proved itself, or has gone. It says whether the guest was still in.
+func (g *Guest) Leave() bool {
+	l := g.lobby
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.out {
+		return false
+	}
+	l.leaveLocked(g)
+	return true
+}
+
+// Close leaves the lobby and closes the connection.
+func (g *Guest) Close() error {
+	g.Leave()
+	return g.Conn.Close()
+}
+
+// Close shows all guests out, and those who come later.
+func (l *Lobby) Close() {
+	l.mu.Lock()
+	l.closed = true
+	out := slices.Clone(l.guests)
+	for _, g := range out {
+		l.leaveLocked(g)
+	}
+	l.mu.Unlock()
+	closeAll(out)
+}
+
+// Len is the number of guests, Taken that of the places they have.
+func (l *Lobby) Len() (guests, taken int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.guests), l.taken
+}
+
+// takeLocked gives a guest places, and returns those who had to leave for it. It may be one of them.
+func (l *Lobby) takeLocked(g *Guest, places int) (out []*Guest) {
+	g.places += places
+	l.taken += places
+	l.hosts[g.host] += places
+	for l.taken > l.places && !g.out {
+		worst := l.worstLocked()
+		l.leaveLocked(worst)
+		out = append(out, worst)
+	}
+	return out
+}
+
+// worstLocked is the oldest guest of the host that has taken most, beyond what it has a right to.
+func (l *Lobby) worstLocked() (worst *Guest) {
+	most := 0
+	for _, g := range l.guests {
+		taken := l.hosts[g.host]
+		if g.known {
+			taken -= l.right
+		}
+		if worst == nil || taken > most {
+			worst, most = g, taken
+		}
+	}
+	return worst
+}
+
+func (l *Lobby) leaveLocked(g *Guest) {
+	g.out = true
+	l.guests = slices.DeleteFunc(l.guests, func(o *Guest) bool { return o == g })
+	l.taken -= g.places
+	if l.hosts[g.host] -= g.places; l.hosts[g.host] == 0 {
+		delete(l.hosts, g.host)
+	}
+}
+
+func closeAll(guests []*Guest) {
+	for _, g := range guests {
+		_ = g.Conn.Close()
+	}
+}
+
+// Host is an address without its port: what a stranger is called.
+func Host(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
+
+// block is whom a host counts with: whoever has one address of IPv6 has all that begin with the same 64 bits.
+func block(host string) string {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}

@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"proxima/node/lobby"
+)
+
+const (
+	// unproven is how many connections may be under way to their handshake, at some 20 KiB each: with 50 addresses that
+	// flood, each has five.
+	unproven = 256
+	// ofMember is how many of them a member may have before it counts like a stranger: nodes share machines.
+	ofMember = 64
+)
+
+// door is a listener whose connections have shown a certificate of the cluster. The others wait in a lobby, for the
+// DialTimeout at most, and are no business of the server beneath.
+type door struct {
+	net.Listener
+	server *Server
+	lobby  *lobby.Lobby
+	proven chan net.Conn
+	failed chan error
+	once   sync.Once
+	quit   chan struct{}
+	work   sync.WaitGroup
+}
+
+// open makes a door. Its goroutines end some time after Close; wait waits for them.
+func (s *Server) open() *door {
+	d := &door{Listener: s.deps.Listener, server: s, lobby: lobby.New(unproven, ofMember, s.deps.Known),
+		proven: make(chan net.Conn), failed: make(chan error), quit: make(chan struct{})}
+	d.work.Go(d.listen)
+	return d
+}
+
+// listen takes connections until the listener is closed.
+func (d *door) listen() {
+	for {
+		conn, err := d.Listener.Accept()
+		if err == nil {
+			guest := d.lobby.Enter(conn)
+			d.work.Go(func() { d.prove(guest) })
+			continue
+		}
+		// The server waits before it accepts again, or closes the door.
+		select {
+		case d.failed <- err:
+		case <-d.quit:
+			return
+		}
+	}
+}
+
+// prove lets a guest in that has a certificate of the cluster.
+func (d *door) prove(guest *lobby.Guest) {
+	s := d.server
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
+	defer cancel()
+	entrant := &entrant{Guest: guest, server: s}
+	conn := tls.Server(entrant, s.identity.server)
+	err := conn.HandshakeContext(ctx)
+	refuse := func(kind, reason string) {
+		s.refusals.add(Refusal{Peer: lobby.Host(guest.RemoteAddr()), Kind: kind, Reason: reason})
+		conn.Close() //nolint:errcheck // it is unwanted
+	}
+	switch in := guest.Leave(); {
+	case !in:
+		refuse(KindHandshake, "too many connections had not proved themselves")
+	case errors.Is(err, context.DeadlineExceeded):
+		refuse(KindHandshake, fmt.Sprintf("no handshake within %v", s.cfg.DialTimeout))
+	case err != nil:
+		refuse(KindHandshake, err.Error())
+	case !s.admit(1):
+		refuse(KindBusy, "too many connections of peers")
+	default:
+		entrant.proven = true
+		select {
+		case d.proven <- conn:
+		case <-d.quit:
+			conn.Close() //nolint:errcheck // the server ends
+		}
+	}
+}
+
+// Accept is the next connection that has proved itself.
+func (d *door) Accept() (net.Conn, error) {
+	select {
+	case conn := <-d.proven:
+		return conn, nil
+	case err := <-d.failed:
+		return nil, err
+	case <-d.quit:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the listener and shows all out who have not proved themselves.
+func (d *door) Close() (err error) {
+	d.once.Do(func() {
+		close(d.quit)
+		err = d.Listener.Close()
+		d.lobby.Close()
+	})
+	return err
+}
+
+// wait waits for the goroutines of a closed door.
+func (d *door) wait() { d.work.Wait() }
+
+// admit changes the number of connections of peers, if there is room.
+func (s *Server) admit(change int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if change > 0 && s.conns >= s.cfg.Connections {
+		return false
+	}
+	s.conns += change
+	return true
+}
+
+// entrant is a connection that counts as one of the peers' from its proof until it is closed.
+type entrant struct {
+	*lobby.Guest
+	server *Server
+	once   sync.Once
+	proven bool // set before anybody else has the connection
+}
+
+func (e *entrant) Close() error {
+	err := e.Guest.Close()
+	if e.proven {
+		e.once.Do(func() { e.server.admit(-1) })
+	}
+	return err
+}
