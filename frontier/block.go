@@ -15,13 +15,12 @@ import (
 //	version (1 byte, 1) | form (1 byte: 0 plain, 1 zstd) | body
 //	body: for each URL: flags (1 byte) | depth | hops | attempt | length of path (uvarints) | path
 //
-// The scheme and the host are not repeated: flags bit 0 is https, bit 1 a sitemap.
+// The host is not repeated. Flags bit 0 is a sitemap.
 const (
 	blockVersion  = 1
 	blockPlain    = 0
 	blockZstd     = 1
-	flagHTTPS     = 1 << 0
-	flagSitemap   = 1 << 1
+	flagSitemap   = 1 << 0
 	maxBlockURLs  = 128
 	maxBlockBytes = 32 << 10
 	compressAbove = 384 // bytes: below, zstd's frame costs more than it saves
@@ -37,11 +36,7 @@ type entry struct {
 	attempt uint8
 }
 
-func (e entry) scheme() string { return schemeName(int(e.flags & flagHTTPS)) }
-
-func (e entry) url(host string) identity.URL {
-	return identity.URL{Scheme: e.scheme(), Host: host, Path: e.path}
-}
+func (e entry) url(host string) identity.URL { return identity.URL{Host: host, Path: e.path} }
 
 // appendEntry appends an entry to the plain body of a block.
 func appendEntry(b []byte, e entry) []byte {

@@ -31,20 +31,17 @@ func (b *batch) told() []Change {
 // alike says that the politeness of a record is that of s, but for the time of the last request.
 func (s *hostState) alike(rec *record) bool {
 	return s.notBefore.Equal(rec.notBefore) && s.crawlDelay == rec.crawlDelay && s.level == rec.level &&
-		s.robotsUntil[0].Equal(rec.robotsUntil[0]) && s.robotsUntil[1].Equal(rec.robotsUntil[1])
+		s.robotsUntil.Equal(rec.robotsUntil)
 }
 
 func (e entry) pendingURL() PendingURL {
-	return PendingURL{Path: e.path, HTTPS: e.flags&flagHTTPS != 0, Sitemap: e.flags&flagSitemap != 0,
+	return PendingURL{Path: e.path, Sitemap: e.flags&flagSitemap != 0,
 		Depth: e.depth, Hops: e.hops}
 }
 
 // entryOf is the entry of a pending URL of host.
 func (p *PendingURL) entryOf(host string) entry {
 	e := entry{path: p.Path, depth: p.Depth, hops: p.Hops}
-	if p.HTTPS {
-		e.flags |= flagHTTPS
-	}
 	if p.Sitemap {
 		e.flags |= flagSitemap
 	}

@@ -12,24 +12,23 @@ type HostState struct {
 	// CrawlDelay is what its robots.txt asks for, and Level that of the backoff.
 	CrawlDelay time.Duration
 	Level      uint8
-	Robots     []RobotsFile
+	Robots     *RobotsFile // nil: it is not known
 	// Done, Failed and Dropped count the URLs that ended so.
 	Done, Failed, Dropped uint64
 }
 
 // RobotsFile is a robots.txt that is known.
 type RobotsFile struct {
-	Scheme string // "http" or "https"
-	Body   []byte
+	Body []byte
 	// Valid is how long it needs not be asked for again.
 	Valid time.Duration
 }
 
 // PendingURL is a URL to be downloaded, of a host that is known from elsewhere.
 type PendingURL struct {
-	Path           string // "/path?query", as in identity.URL
-	HTTPS, Sitemap bool
-	Depth, Hops    uint8
+	Path        string // "/path?query", as in identity.URL
+	Sitemap     bool
+	Depth, Hops uint8
 }
 
 // Chunk is a part of a host on its way to another node.

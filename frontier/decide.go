@@ -23,7 +23,7 @@ type hostState struct {
 	lastRequest, notBefore time.Time
 	crawlDelay             time.Duration
 	level                  uint8
-	robotsUntil            [2]time.Time
+	robotsUntil            time.Time
 	failures               uint8
 }
 
@@ -35,10 +35,7 @@ type dropped struct {
 }
 
 // robotsRecord is a robots.txt to be kept, opaque.
-type robotsRecord struct {
-	scheme string
-	body   []byte
-}
+type robotsRecord struct{ body []byte }
 
 // decide carries a request into the batch.
 func (l *ledger) decide(b *batch, r *request) error {
@@ -66,7 +63,7 @@ func (l *ledger) decide(b *batch, r *request) error {
 		return nil
 	}
 	if r.robots != nil {
-		if err := b.txn.Set(robotsKey(r.host, r.robots.scheme), r.robots.body); err != nil {
+		if err := b.txn.Set(robotsKey(r.host), r.robots.body); err != nil {
 			return fmt.Errorf("write robots.txt of %s: %w", r.host, err)
 		}
 	}

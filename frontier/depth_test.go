@@ -16,7 +16,7 @@ func TestSmallestDepthWins(t *testing.T) {
 			depths := map[string]uint8{}
 			w := &web{t: t, took: time.Millisecond, address: shared}
 			link := func(i int, depth uint8) Link {
-				l := page("h1.test", i)
+				l := page("http://h1.test", i)
 				l.Depth = depth
 				return l
 			}
@@ -40,7 +40,7 @@ func TestSmallestDepthWins(t *testing.T) {
 				}
 				return out
 			}
-			w.crawl("", cfg, polite, 3, []Link{page("h1.test", 0)}, nil)
+			w.crawl("", cfg, polite, 3, []Link{page("http://h1.test", 0)}, nil)
 			if len(depths) != 301 {
 				t.Errorf("%d pages crawled", len(depths))
 			}

@@ -63,7 +63,7 @@ func (q *errands) take(o Origin, now time.Time) *Task {
 	e := q.ready[o].pop()
 	q.out++
 	return &Task{URL: e.URL, Host: e.URL.Host, Server: e.Server, Origin: o, Depth: e.Depth, Hops: e.Hops, Attempt: e.Attempt,
-		Waited: now.Sub(e.since), Tag: e.Tag, scheme: e.URL.Scheme, errand: true}
+		Waited: now.Sub(e.since), Tag: e.Tag, errand: true}
 }
 
 // end ends an errand; the next to its server becomes ready.

@@ -12,7 +12,7 @@ import (
 )
 
 func errandAt(addr netip.Addr, i int, o Origin) Errand {
-	return Errand{URL: identity.URL{Scheme: "http", Host: "far.test", Path: fmt.Sprintf("/%d", i)}, Server: addr, Origin: o,
+	return Errand{URL: identity.URL{Host: "http://far.test", Path: fmt.Sprintf("/%d", i)}, Server: addr, Origin: o,
 		Depth: 3, Hops: 1, Attempt: 2, Tag: i}
 }
 
@@ -21,7 +21,7 @@ func TestErrands(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Leases, cfg.Errands = true, 3
 		l := begin(t, "", cfg, polite, Deps{Wait: func(string) string { return "fenced" }})
-		l.hold("far.test", Backup)
+		l.hold("http://far.test", Backup)
 		addr2 := netip.MustParseAddr("192.0.2.2")
 		for i, want := range []bool{true, true, true, false} {
 			addr := addr1
@@ -41,7 +41,7 @@ func TestErrands(t *testing.T) {
 		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsErrand() || a.Kind != Page {
 			t.Errorf("took %+v and %+v", a, b)
 		}
-		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "far.test" {
+		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "http://far.test" {
 			t.Errorf("took %+v", a)
 		}
 		a.OnLapse(func() { t.Error("an errand has no lease") })
@@ -49,7 +49,7 @@ func TestErrands(t *testing.T) {
 			t.Errorf("%s while one to its server is out", c.URL)
 		}
 		var passed []Link
-		res := l.finish(a, Outcome{Ending: Failed, Links: []Link{page("h1.test", 1), page("far.test", 2)},
+		res := l.finish(a, Outcome{Ending: Failed, Links: []Link{page("http://h1.test", 1), page("http://far.test", 2)},
 			Elsewhere: func(_ context.Context, links []Link) error { passed = links; return nil }})
 		if res.Accepted != 1 || len(res.NotOwn) != 1 || len(passed) != 1 || res.Ending != Failed {
 			t.Errorf("%+v, passed on %v", res, passed)
@@ -84,7 +84,7 @@ func TestErrandsTakeTheirShare(t *testing.T) {
 		cfg.Errands, cfg.AssignedShare, cfg.EstimateShare = 2000, 0.5, 0.25
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
-		links := pages("h1.test", 0, 1500)
+		links := pages("http://h1.test", 0, 1500)
 		for i := range links {
 			links[i].Origin = Discovered
 			if i%2 == 0 {

@@ -225,15 +225,12 @@ func readState(txn *badger.Txn, host string, rec *record, now time.Time) (*HostS
 	if rec.notBefore.IsZero() {
 		s.Wait = 0
 	}
-	for i, until := range rec.robotsUntil {
-		if until.IsZero() || !until.After(now) {
-			continue
-		}
-		body, err := readValue(txn, robotsKey(host, schemeName(i)))
+	if until := rec.robotsUntil; until.After(now) {
+		body, err := readValue(txn, robotsKey(host))
 		if err != nil {
 			return nil, err
 		}
-		s.Robots = append(s.Robots, RobotsFile{Scheme: schemeName(i), Body: body, Valid: until.Sub(now)})
+		s.Robots = &RobotsFile{Body: body, Valid: until.Sub(now)}
 	}
 	return s, nil
 }

@@ -29,7 +29,7 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	}
 	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()}}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
-		last.robots = &robotsRecord{scheme: task.scheme, body: out.Robots.Body}
+		last.robots = &robotsRecord{body: out.Robots.Body}
 	}
 	if p := task.pending; e.ending != Again && p != nil && p.ref.seq > h.droppedAt {
 		last.finish.pending = p
@@ -184,11 +184,11 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 	return errs
 }
 
-// RobotsBody returns the robots.txt kept for a host and scheme, nil if there is none.
-func (f *Frontier) RobotsBody(host, scheme string) ([]byte, error) {
+// RobotsBody returns the robots.txt kept for a host, nil if there is none.
+func (f *Frontier) RobotsBody(host string) ([]byte, error) {
 	if !f.store.enter() {
 		return nil, ErrClosed
 	}
 	defer f.store.exit()
-	return f.store.get(robotsKey(host, scheme))
+	return f.store.get(robotsKey(host))
 }

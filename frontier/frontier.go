@@ -144,7 +144,10 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	f.ledger = newLedger(cfg, s, f.offered)
 	f.ledger.changed = deps.Changed
 	if f.away, err = f.ledger.recover(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open frontier %s: %w: %w", dir, ErrDamaged, err), s.close())
+		if !errors.Is(err, ErrOldLayout) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
 	if f.ledger.count.totals().Pending > 0 {
 		f.scan, f.bench.resumed = true, time.Now()
@@ -229,9 +232,6 @@ func additions(links []Link) []addition {
 	adds := make([]addition, len(links))
 	for i, l := range links {
 		e := entry{path: l.URL.Path, hash: l.URL.Hash(), depth: l.Depth, hops: l.Hops}
-		if schemeIndex(l.URL.Scheme) == 1 {
-			e.flags |= flagHTTPS
-		}
 		if l.Sitemap {
 			e.flags |= flagSitemap
 		}

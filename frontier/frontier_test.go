@@ -152,7 +152,7 @@ func (w *web) begin(task *Task) {
 			w.t.Errorf("%s asked again after %v", task.Server, gap)
 		}
 	}
-	origin := task.URL.Scheme + "://" + task.Host
+	origin := task.Host
 	if task.Kind == Robots {
 		return
 	}
@@ -169,18 +169,18 @@ func (w *web) over(task *Task, out Outcome) {
 	w.inFlight--
 	w.ended[task.Server] = time.Now()
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
-		w.robots[task.RobotsFor().Scheme+"://"+task.Host] = true
+		w.robots[task.RobotsFor().Host] = true
 	}
 }
 
 func page(host string, i int) Link {
-	return Link{URL: identity.URL{Scheme: "http", Host: host, Path: fmt.Sprintf("/page/%d.html", i)}}
+	return Link{URL: identity.URL{Host: host, Path: fmt.Sprintf("/page/%d.html", i)}}
 }
 
 // shared puts each 3 hosts on one address.
 func shared(host string) []netip.Addr {
 	var n int
-	fmt.Sscanf(host, "h%d.test", &n)
+	fmt.Sscanf(host, "http://h%d.test", &n)
 	return []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(n / 3)})}
 }
 
@@ -191,7 +191,7 @@ func TestCrawlTakesEachURLOnce(t *testing.T) {
 		var seeds []Link
 		for h := range 20 {
 			for i := range 30 {
-				seeds = append(seeds, page(fmt.Sprintf("h%d.test", h), i))
+				seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", h), i))
 			}
 		}
 		w := &web{t: t, took: 100 * time.Millisecond, address: shared}
@@ -218,7 +218,7 @@ func TestCrashRepeatsOnlyWhatWasInFlight(t *testing.T) {
 	var seeds []Link
 	for h := range 9 {
 		for i := range 40 {
-			seeds = append(seeds, page(fmt.Sprintf("h%d.test", h), i))
+			seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", h), i))
 		}
 	}
 	const fetchers = 4
@@ -270,7 +270,7 @@ func TestLinksAreOnDiskBeforeTheirPage(t *testing.T) {
 		w := &web{t: t, took: time.Millisecond, address: shared}
 		// A tree: page i links to 2i+1 and 2i+2, on hosts that change.
 		const n = 500
-		at := func(i int) Link { return page(fmt.Sprintf("h%d.test", i%13), i) }
+		at := func(i int) Link { return page(fmt.Sprintf("http://h%d.test", i%13), i) }
 		w.answer = func(task *Task) Outcome {
 			var i int
 			fmt.Sscanf(task.URL.Path, "/page/%d.html", &i)
@@ -303,7 +303,7 @@ func TestHostFull(t *testing.T) {
 			}
 			return out
 		}
-		w.crawl("", cfg, polite, 3, []Link{page("h1.test", 0)}, nil)
+		w.crawl("", cfg, polite, 3, []Link{page("http://h1.test", 0)}, nil)
 		if len(w.fetched) != 25 {
 			t.Errorf("%d pages fetched of a host that may have 25", len(w.fetched))
 		}
@@ -324,7 +324,7 @@ func TestManyLongHostsAtOnce(t *testing.T) {
 			adding.Go(func() {
 				var links []Link
 				for i := range 500 {
-					link := page(fmt.Sprintf("%sh%d-%d.test", strings.Repeat(label, 3), k, i), i)
+					link := page(fmt.Sprintf("http://%sh%d-%d.test", strings.Repeat(label, 3), k, i), i)
 					link.URL.Path += strings.Repeat("y", 180)
 					links = append(links, link)
 					if tracked {
@@ -350,14 +350,14 @@ func TestAcceptedOnceWhereTheHostIsCounted(t *testing.T) {
 	cfg, polite := testConfig()
 	cfg.MaxHostURLs, cfg.TrackDepth = 3, true
 	l := begin(t, "", cfg, polite, Deps{})
-	l.add(pages("h1.test", 0, 3)...)
-	if _, err := l.DropHost(t.Context(), "h1.test", "to be counted"); err != nil {
+	l.add(pages("http://h1.test", 0, 3)...)
+	if _, err := l.DropHost(t.Context(), "http://h1.test", "to be counted"); err != nil {
 		t.Fatal(err)
 	}
 	want := []Verdict{Accepted, Duplicate, Accepted, Accepted, HostFull, Duplicate}
 	var got []Verdict
 	for _, i := range []int{10, 10, 11, 12, 13, 12} {
-		got = append(got, l.add(page("h1.test", i))...)
+		got = append(got, l.add(page("http://h1.test", i))...)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("verdicts %v, want %v", got, want)
@@ -376,12 +376,12 @@ func TestDroppedHostIsForgottenAndComesBack(t *testing.T) {
 		run.Go(func() { f.Run(ctx) })
 		var links []Link
 		for i := range 300 {
-			links = append(links, page("h1.test", i))
+			links = append(links, page("http://h1.test", i))
 		}
 		if _, err := f.Add(ctx, links); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := f.DropHost(ctx, "h1.test", "blocked: test"); err != nil || n != 300 {
+		if n, err := f.DropHost(ctx, "http://h1.test", "blocked: test"); err != nil || n != 300 {
 			t.Fatalf("dropped %d, %v", n, err)
 		}
 		if s := f.Status(); s.Pending != 0 || s.Dropped != 300 || s.Reasons["blocked: test"] != 300 {

@@ -18,16 +18,16 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 			cfg, polite := testConfig()
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
-			l.holdIs("h1.test", Own, false)
-			if !allAre(l.add(pages("h1.test", 0, 200)...), Accepted) {
+			l.holdIs("http://h1.test", Own, false)
+			if !allAre(l.add(pages("http://h1.test", 0, 200)...), Accepted) {
 				t.Error("a new host is not Own")
 			}
-			l.holdIs("h1.test", Own, true)
-			l.hold("h1.test", hold)
+			l.holdIs("http://h1.test", Own, true)
+			l.hold("http://h1.test", hold)
 			for range 2 { // before and after a restart
-				l.holdIs("h1.test", hold, true)
+				l.holdIs("http://h1.test", hold, true)
 				// A URL that is known, and one that is not, so far and in the quick cache.
-				if v := l.add(page("h1.test", 1), page("h1.test", 5000), page("h1.test", 5000)); !allAre(v, NotOwn) {
+				if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000), page("http://h1.test", 5000)); !allAre(v, NotOwn) {
 					t.Errorf("%v: added with %v", hold, v)
 				}
 				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
@@ -49,8 +49,8 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 				l.stop()
 				l = begin(t, dir, cfg, polite, Deps{})
 			}
-			l.hold("h1.test", Own)
-			if v := l.add(page("h1.test", 1), page("h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
+			l.hold("http://h1.test", Own)
+			if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
 				t.Errorf("%v and back: added with %v", hold, v)
 			}
 			l.stop()
@@ -72,7 +72,7 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		cfg, polite := testConfig()
 		polite.MinGap = time.Millisecond
 		l := begin(t, "", cfg, polite, Deps{})
-		l.add(pages("h1.test", 0, 10)...)
+		l.add(pages("http://h1.test", 0, 10)...)
 		ctx := t.Context()
 		next := func() *Task {
 			task, err := l.Take(ctx)
@@ -91,13 +91,13 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		}
 		task = next()
 		short, cancel := context.WithTimeout(ctx, time.Second)
-		if err := l.SetHold(short, "h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
+		if err := l.SetHold(short, "http://h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("hold with a task out: %v", err)
 		}
 		cancel()
-		l.holdIs("h1.test", Own, true)
+		l.holdIs("http://h1.test", Own, true)
 		done := make(chan error)
-		go func() { done <- l.SetHold(ctx, "h1.test", Leaving) }()
+		go func() { done <- l.SetHold(ctx, "http://h1.test", Leaving) }()
 		synctest.Wait()
 		select {
 		case err := <-done:
@@ -105,14 +105,14 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		default:
 		}
 		// Links of a page that ends on its host still come in; the host is Own until the last task is over.
-		fin, err := l.Finish(ctx, task, Outcome{Asked: true, Links: []Link{page("h1.test", 77)}})
+		fin, err := l.Finish(ctx, task, Outcome{Asked: true, Links: []Link{page("http://h1.test", 77)}})
 		if err != nil || fin.Accepted != 1 {
 			t.Errorf("finish: %+v, %v", fin, err)
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if d := l.digest("h1.test"); d.Accepted != 11 || d.Done != 1 {
+		if d := l.digest("http://h1.test"); d.Accepted != 11 || d.Done != 1 {
 			t.Errorf("after the last task: %+v", d)
 		}
 		if s := l.Status(); s.Held != 10 || s.Left != 10 || s.Pending != 0 || s.Accepted != s.Done+s.Left {
@@ -126,8 +126,8 @@ func TestElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.add(page("h1.test", 0))
-		l.hold("away.test", Leaving)
+		l.add(page("http://h1.test", 0))
+		l.hold("http://away.test", Leaving)
 		ctx := t.Context()
 		go func() {
 			u, _ := l.Resolve(ctx)
@@ -139,14 +139,14 @@ func TestElsewhere(t *testing.T) {
 		}
 		l.Finish(ctx, task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
 		full := errors.New("outbox full")
-		out := Outcome{Asked: true, Links: []Link{page("h2.test", 1), page("away.test", 2), page("h2.test", 3)}}
+		out := Outcome{Asked: true, Links: []Link{page("http://h2.test", 1), page("http://away.test", 2), page("http://h2.test", 3)}}
 		for _, result := range []error{full, nil} {
 			if task, err = l.Take(ctx); err != nil {
 				t.Fatal(err)
 			}
 			var got []Link
 			out.Elsewhere = func(_ context.Context, links []Link) error {
-				if d := l.digest("h1.test"); d.Done != 0 {
+				if d := l.digest("http://h1.test"); d.Done != 0 {
 					t.Error("the page is done before its links")
 				}
 				got = links
@@ -159,14 +159,14 @@ func TestElsewhere(t *testing.T) {
 			if result == nil {
 				break
 			}
-			if d := l.digest("h1.test"); d.Done != 0 {
+			if d := l.digest("http://h1.test"); d.Done != 0 {
 				t.Errorf("the page is done though its links are nowhere: %+v", d)
 			}
 		}
-		if d := l.digest("h1.test"); d.Done != 1 || d.Accepted != 1 {
+		if d := l.digest("http://h1.test"); d.Done != 1 || d.Accepted != 1 {
 			t.Errorf("digest %+v", d)
 		}
-		if d := l.digest("h2.test"); d.Accepted != 2 {
+		if d := l.digest("http://h2.test"); d.Accepted != 2 {
 			t.Errorf("digest of the host that is here %+v", d)
 		}
 	})
@@ -178,13 +178,13 @@ func TestHostStaysUntilAllIsWritten(t *testing.T) {
 	for _, frozen := range []bool{false, true} {
 		w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
 		now := time.Unix(1_000_000, 0)
-		h := w.enter("h1.test")
+		h := w.enter("http://h1.test")
 		w.reading, h.reading, h.place, h.frozen, h.ending = 0, false, unplaced, frozen, 1
-		if w.settle(h, now); w.hosts["h1.test"] != h {
+		if w.settle(h, now); w.hosts["http://h1.test"] != h {
 			t.Errorf("frozen %v: it has left with a write under way", frozen)
 		}
 		h.ending = 0
-		if w.settle(h, now); w.hosts["h1.test"] != nil {
+		if w.settle(h, now); w.hosts["http://h1.test"] != nil {
 			t.Errorf("frozen %v: it has not left", frozen)
 		}
 	}
@@ -196,27 +196,27 @@ func TestChangesAreTold(t *testing.T) {
 	var stream changes
 	l := begin(t, "", cfg, polite, Deps{Changed: stream.add})
 	l.placing(addr1)
-	deep := page("h1.test", 1)
+	deep := page("http://h1.test", 1)
 	deep.Depth, deep.Hops, deep.Sitemap = 9, 2, true
-	l.add(deep, page("h1.test", 2))
+	l.add(deep, page("http://h1.test", 2))
 	less := deep
 	less.Depth = 4
 	l.add(less)
 	want := []Change{
-		{Host: "h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"}}},
-		{Host: "h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}},
+		{Host: "http://h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"}}},
+		{Host: "http://h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}},
 	}
 	if d := cmp.Diff(want, stream.take()); d != "" {
 		t.Error(d)
 	}
 	l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 	l.finish(l.taking(time.Minute), Outcome{})
-	l.hold("h2.test", Backup)
-	l.add(page("h2.test", 1))
-	if _, err := l.DropHost(t.Context(), "h1.test", "test"); err != nil {
+	l.hold("http://h2.test", Backup)
+	l.add(page("http://h2.test", 1))
+	if _, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	want = []Change{{Host: "h1.test", State: true}, {Host: "h1.test", Done: []uint64{deep.URL.Hash()}}, {Host: "h1.test", Dropped: true}}
+	want = []Change{{Host: "http://h1.test", State: true}, {Host: "http://h1.test", Done: []uint64{deep.URL.Hash()}}, {Host: "http://h1.test", Dropped: true}}
 	if d := cmp.Diff(want, stream.take()); d != "" {
 		t.Error(d)
 	}

@@ -62,13 +62,12 @@ type host struct {
 	why         string // why notBefore is set, in words
 	failures    int    // failed connections or names in a row
 	level       uint8
-	crawlDelays [2]time.Duration // by scheme, as each robots.txt asks
+	crawlDelay  time.Duration // as its robots.txt asks
 	lastRequest time.Time
 	taken       int
 
-	robotsUntil  [2]time.Time
+	robotsUntil  time.Time
 	robotsBusy   bool // its robots.txt is being asked for
-	robotsScheme int  // for which scheme
 	robotsTarget *redirectedRobots
 
 	// depths are smaller depths found for URLs that are pending.
@@ -89,16 +88,13 @@ func (h *host) dialName() string {
 	if h.robotsTarget != nil {
 		return h.robotsTarget.url.Name()
 	}
-	return identity.URL{Host: h.name}.Name()
+	return identity.Name(h.name)
 }
 
 func (h *host) state() hostState {
-	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay(),
+	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay,
 		level: h.level, robotsUntil: h.robotsUntil, failures: uint8(min(h.failures, 255))}
 }
-
-// crawlDelay is the larger of what the host's two robots.txt ask for: it is one host, and mostly one server.
-func (h *host) crawlDelay() time.Duration { return max(h.crawlDelays[0], h.crawlDelays[1]) }
 
 func (h *host) windowed() int {
 	n := 0

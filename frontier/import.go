@@ -25,23 +25,12 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 		defer f.thaw(host)
 	}
 	state := c.State
-	if state != nil && len(state.Robots) > 1 { // each may fill a transaction
-		for _, r := range state.Robots[1:] {
-			s := &HostState{SinceRequest: -1, Robots: []RobotsFile{r}}
-			if err := f.unite(ctx, &union{host: host, origin: origin, state: s}); err != nil {
-				return 0, err
-			}
-		}
-		s := *state
-		s.Robots = s.Robots[:1]
-		state = &s
-	}
 	for first := true; first || len(c.Pending) > 0 || len(c.Done) > 0; first = false {
 		// What is done comes first: a URL that is in both is done.
 		u := &union{host: host, origin: origin, state: state}
 		size := 0
-		if state != nil && len(state.Robots) > 0 {
-			size = len(state.Robots[0].Body)
+		if state != nil && state.Robots != nil {
+			size = len(state.Robots.Body)
 		}
 		state = nil
 		n := min(len(c.Done), maxRequestHashes)
@@ -236,7 +225,7 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, er
 	return known, nil
 }
 
-// unite makes the politeness of a host the stricter of two, and its robots.txt those that hold longer.
+// unite makes the politeness of a host the stricter of two, and its robots.txt the one that holds longer.
 func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) error {
 	rec := &h.rec
 	if s.SinceRequest >= 0 {
@@ -247,11 +236,10 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) erro
 	}
 	rec.crawlDelay, rec.level = max(rec.crawlDelay, s.CrawlDelay), max(rec.level, s.Level)
 	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)
-	for _, r := range s.Robots {
-		i := schemeIndex(r.Scheme)
-		if until := now.Add(r.Valid); until.After(rec.robotsUntil[i]) {
-			rec.robotsUntil[i] = until
-			if err := b.txn.Set(robotsKey(h.host, r.Scheme), r.Body); err != nil {
+	if r := s.Robots; r != nil {
+		if until := now.Add(r.Valid); until.After(rec.robotsUntil) {
+			rec.robotsUntil = until
+			if err := b.txn.Set(robotsKey(h.host), r.Body); err != nil {
 				return fmt.Errorf("write robots.txt of %s: %w", h.host, err)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 //
 //	version (1 byte) | kind (1 byte) | host | 0x00
 //
-// so that everything of one kind about one host is one range, and a hand-off is one range scan a kind. A host is an
-// authority and holds no zero byte. Sequence numbers are big-endian, so that ranges are in order of acceptance; they
+// so that everything of one kind about one host is one range, and a hand-off is one range scan a kind. A host is that of
+// identity.URL ("https://example.org") and holds no zero byte. Sequence numbers are big-endian, so that ranges are in order of acceptance; they
 // count for the whole store, so that adding to a host needs no look at what the host has already.
 //
 //	kind 'h'  host record                                      → record (record.go)
@@ -19,14 +19,16 @@ import (
 //	kind 's'  + sequence (8 bytes): hashes of URLs that left their blocks
 //	                                                           → 8 bytes each, little-endian
 //	kind 'd'  + hash (8 bytes): a smaller depth found for a pending URL → 1 byte
-//	kind 'r'  + scheme (1 byte, 0 http, 1 https): robots.txt   → opaque to the frontier
+//	kind 'r'  robots.txt                                       → opaque to the frontier
 //
 // Beside the hosts stands what other rooms of the node keep here (Shelf):
 //
 //	version | kind 'o' | table (1 byte) | key                  → opaque to the frontier
 //
 // One key stands alone: version | 'm' is the version of the whole layout and the name of the node that wrote it.
-const keyVersion = 1
+//
+// In version 1 a host was an authority, for http and https alike.
+const keyVersion = 2
 
 const (
 	kindHost    = 'h'
@@ -63,9 +65,7 @@ func depthKey(host string, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(hostKey(kindDepth, host), hash)
 }
 
-func robotsKey(host, scheme string) []byte {
-	return append(hostKey(kindRobots, host), byte(schemeIndex(scheme)))
-}
+func robotsKey(host string) []byte { return hostKey(kindRobots, host) }
 
 func shelfKey(table byte, key []byte) []byte {
 	return append([]byte{keyVersion, kindShelf, table}, key...)
@@ -90,19 +90,4 @@ func splitPending(rest []byte) (Origin, uint64, error) {
 		return 0, 0, fmt.Errorf("read key of a block: %d bytes after the host", len(rest))
 	}
 	return Origin(rest[0]), binary.BigEndian.Uint64(rest[1:]), nil
-}
-
-// schemeIndex is 0 for http and 1 for https: a host has one robots.txt for each.
-func schemeIndex(scheme string) int {
-	if scheme == "https" {
-		return 1
-	}
-	return 0
-}
-
-func schemeName(index int) string {
-	if index == 1 {
-		return "https"
-	}
-	return "http"
 }

@@ -48,7 +48,7 @@ func TestKill9(t *testing.T) {
 		l := begin(t, dir, cfg, polite, Deps{})
 		shelf := l.Shelf('t')
 		for i := 1; i <= said; i++ {
-			host := fmt.Sprintf("h%d.test", i)
+			host := fmt.Sprintf("http://h%d.test", i)
 			l.holdIs(host, Hold(i%int(holds)), true)
 			d := l.digest(host)
 			if d.Accepted != 31 || d.Done != 11 || d != l.scanned(host) {
@@ -75,7 +75,7 @@ func toBeKilled(t *testing.T, dir string) {
 	}
 	shelf := l.Shelf('t')
 	for i := from + 1; ; i++ {
-		host := fmt.Sprintf("h%d.test", i)
+		host := fmt.Sprintf("http://h%d.test", i)
 		if err := l.Remove(context.Background(), host); err != nil { // what the last life left half done
 			t.Fatal(err)
 		}

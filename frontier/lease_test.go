@@ -75,8 +75,8 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 			}
 		}
 		l.placing(addr1)
-		l.add(pages("h1.test", 0, 20)...)
-		l.add(pages("h2.test", 0, 20)...)
+		l.add(pages("http://h1.test", 0, 20)...)
+		l.add(pages("http://h2.test", 0, 20)...)
 		if task := l.taking(time.Minute); task != nil {
 			t.Fatalf("%s without a lease", task.URL)
 		}
@@ -85,7 +85,7 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		if len(s) != 1 || !s[0].Wanted || s[0].Addr != addr1 || !s[0].Until.IsZero() || s[0].SinceRequest >= 0 || len(s[0].Hosts) != 2 {
 			t.Errorf("servers: %+v", s)
 		}
-		if e := l.Explain("h1.test"); e.Wait != "lease" {
+		if e := l.Explain("http://h1.test"); e.Wait != "lease" {
 			t.Errorf("h1.test waits for %s: %s", e.Wait, e.Sentence)
 		}
 
@@ -185,7 +185,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 			var all sync.WaitGroup
 			const hosts, urls = 12, 20
 			for h := range hosts {
-				l.add(pages(fmt.Sprintf("h%d.test", h), 0, urls)...)
+				l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, urls)...)
 			}
 			all.Go(func() {
 				for {
@@ -209,7 +209,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 						mu.Unlock()
 						l.Lend(a, end, 0)
 					case <-time.After(time.Duration(1+rnd.IntN(5)) * time.Second):
-						a := shared(fmt.Sprintf("h%d.test", rnd.IntN(hosts)))[0]
+						a := shared(fmt.Sprintf("http://h%d.test", rnd.IntN(hosts)))[0]
 						mu.Lock()
 						until[a] = time.Time{}
 						mu.Unlock()
@@ -286,7 +286,7 @@ func TestServerWithoutLeaseIsForgotten(t *testing.T) {
 	cfg.Leases = true
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
 	now := time.Unix(1_000_000, 0)
-	h := w.enter("h1.test")
+	h := w.enter("http://h1.test")
 	h.take(&blockRef{seq: 1, n: 9}, make([]entry, 9))
 	w.loadedHost(h, record{}, now)
 	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
@@ -303,7 +303,7 @@ func TestFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		var mu sync.Mutex
-		reasons := map[string]string{"h2.test": "its home is silent"}
+		reasons := map[string]string{"http://h2.test": "its home is silent"}
 		set := func(host, reason string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -315,7 +315,7 @@ func TestFence(t *testing.T) {
 			return reasons[host]
 		}})
 		l.placing(addr1)
-		l.add(append(pages("h1.test", 0, 30), pages("h2.test", 0, 30)...)...)
+		l.add(append(pages("http://h1.test", 0, 30), pages("http://h2.test", 0, 30)...)...)
 		crawled := func(n int) map[string]int {
 			got := map[string]int{}
 			for range n {
@@ -328,13 +328,13 @@ func TestFence(t *testing.T) {
 			}
 			return got
 		}
-		if got := crawled(5); got["h1.test"] != 5 {
+		if got := crawled(5); got["http://h1.test"] != 5 {
 			t.Errorf("crawled %v", got)
 		}
-		if e := l.Explain("h2.test"); e.Wait != "fenced" || e.Sentence != "its home is silent" {
+		if e := l.Explain("http://h2.test"); e.Wait != "fenced" || e.Sentence != "its home is silent" {
 			t.Errorf("h2.test: %+v", e)
 		}
-		set("h1.test", "no majority")
+		set("http://h1.test", "no majority")
 		l.Review()
 		if got := crawled(5); len(got) != 0 {
 			t.Errorf("crawled %v", got)
@@ -345,13 +345,13 @@ func TestFence(t *testing.T) {
 		if s := l.Status(); s.Hosts["fenced"] != 2 {
 			t.Errorf("%+v", s.Hosts)
 		}
-		set("h1.test", "")
-		set("h2.test", "")
+		set("http://h1.test", "")
+		set("http://h2.test", "")
 		if got := crawled(1); len(got) != 0 {
 			t.Errorf("crawled %v before the review", got)
 		}
 		l.Review()
-		if got := crawled(100); got["h1.test"] != 26 || got["h2.test"] != 31 {
+		if got := crawled(100); got["http://h1.test"] != 26 || got["http://h2.test"] != 31 {
 			t.Errorf("crawled %v after the review", got)
 		}
 		if idle, _ := l.Idle(0); !idle {
@@ -369,12 +369,12 @@ func TestFenceFallsWhileAHostEnters(t *testing.T) {
 		{"without a look at the disk", func(t *testing.T, l *life) {
 			go l.Take(t.Context())
 			synctest.Wait()
-			l.add(page("h1.test", 1))
+			l.add(page("http://h1.test", 1))
 		}},
 		{"from disk", func(t *testing.T, l *life) {
-			l.hold("h1.test", Own)
-			l.add(page("h1.test", 1))
-			if err := l.Activate(t.Context(), "h1.test"); err != nil {
+			l.hold("http://h1.test", Own)
+			l.add(page("http://h1.test", 1))
+			if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -399,7 +399,7 @@ func fenceFalls(t *testing.T, enter func(t *testing.T, l *life)) {
 	l.placing(addr1)
 	enter(t, l)
 	synctest.Wait()
-	if e := l.Explain("h1.test"); e.Wait != "fenced" {
+	if e := l.Explain("http://h1.test"); e.Wait != "fenced" {
 		t.Errorf("after %d questions: %+v", asked, e)
 	}
 }

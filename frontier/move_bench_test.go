@@ -29,7 +29,7 @@ func BenchmarkMove(b *testing.B) {
 				host := fmt.Sprintf("www.site-%d.example.org", len(hosts))
 				hosts = append(hosts, host)
 				for i := 0; i < perHost && n < b.N; i++ {
-					links = append(links, Link{URL: identity.URL{Scheme: "https", Host: host,
+					links = append(links, Link{URL: identity.URL{Host: host,
 						Path: fmt.Sprintf("/docs/section-%d/article-%x.html", i%50, i*7919)}})
 					if n++; len(links) == cap(links) || n == b.N || i == perHost-1 {
 						if _, err := src.Add(ctx, links); err != nil {

@@ -48,7 +48,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		src := begin(t, "", cfg, polite, Deps{Changed: stream.add})
 		defer src.stop()
 		src.resolving()
-		const host = "h1.test"
+		const host = "http://h1.test"
 		n := rapid.IntRange(1, 300).Draw(rt, "before")
 		src.add(pages(host, 0, n)...)
 		fetched := src.work(rapid.IntRange(0, n).Draw(rt, "done before"))
@@ -131,12 +131,12 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 		cfg, polite := ownServers(testConfig())
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
-		l.add(pages("h1.test", 0, 40)...)
+		l.add(pages("http://h1.test", 0, 40)...)
 		done := map[uint64]bool{}
 		for _, u := range l.work(maxFresh - 3) {
 			done[hashOf(t, u)] = true
 		}
-		c, at, end, err := l.Export(t.Context(), "h1.test", Cursor{}, first, 1<<20)
+		c, at, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, first, 1<<20)
 		if err != nil || end {
 			t.Fatal(end, err)
 		}
@@ -145,7 +145,7 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 			for _, hash := range c.Done {
 				delete(done, hash)
 			}
-			if c, at, end, err = l.Export(t.Context(), "h1.test", at, 5, 1<<20); err != nil {
+			if c, at, end, err = l.Export(t.Context(), "http://h1.test", at, 5, 1<<20); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,9 +163,9 @@ func TestExportFollowsWhatMoves(t *testing.T) {
 func TestExportOfARewrittenBlock(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	l := begin(t, "", cfg, polite, Deps{})
-	links := pages("h1.test", 0, 100)
+	links := pages("http://h1.test", 0, 100)
 	l.add(links...)
-	c, at, end, err := l.Export(t.Context(), "h1.test", Cursor{}, 30, 1<<20)
+	c, at, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 30, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +173,8 @@ func TestExportOfARewrittenBlock(t *testing.T) {
 	for _, link := range links[:20] {
 		done = append(done, link.URL.Hash())
 	}
-	l.imported("h1.test", Chunk{Done: done})
-	if err := l.Activate(t.Context(), "h1.test"); err != nil {
+	l.imported("http://h1.test", Chunk{Done: done})
+	if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 		t.Fatal(err)
 	}
 	pending := map[string]bool{}
@@ -185,7 +185,7 @@ func TestExportOfARewrittenBlock(t *testing.T) {
 		if end {
 			break
 		}
-		if c, at, end, err = l.Export(t.Context(), "h1.test", at, 30, 1<<20); err != nil {
+		if c, at, end, err = l.Export(t.Context(), "http://h1.test", at, 30, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestExportOfARewrittenBlock(t *testing.T) {
 
 // A part of a host with very long URLs is small whatever their number, and so is one of many hashes.
 func TestExportIsBoundedInBytes(t *testing.T) {
-	const host, most, longest = "h1.test", 20_000, 4000
+	const host, most, longest = "http://h1.test", 20_000, 4000
 	cfg, polite := ownServers(testConfig())
 	l := begin(t, "", cfg, polite, Deps{})
 	l.placing(addr1)
@@ -251,31 +251,37 @@ func TestStateMoves(t *testing.T) {
 		cfg, polite := testConfig()
 		dir := t.TempDir()
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.hold("h1.test", Backup)
+		l.hold("http://h1.test", Backup)
 		state := &HostState{SinceRequest: 3 * time.Second, Wait: time.Minute, CrawlDelay: 7 * time.Second, Level: 2,
-			Robots: []RobotsFile{{Scheme: "http", Body: []byte("a"), Valid: time.Hour}, {Scheme: "https", Body: []byte("b"), Valid: time.Minute}},
-			Done:   5, Failed: 6, Dropped: 7}
-		l.imported("h1.test", Chunk{State: state})
+			Robots: &RobotsFile{Body: []byte("a"), Valid: time.Hour}, Done: 5, Failed: 6, Dropped: 7}
+		l.imported("http://h1.test", Chunk{State: state})
 		same := cmp.Options{cmpopts.EquateApprox(0, 0), cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < 2*time.Millisecond })}
 		for range 2 {
-			got, err := l.StateOf(t.Context(), "h1.test")
+			got, err := l.StateOf(t.Context(), "http://h1.test")
 			if d := cmp.Diff(state, got, same); d != "" || err != nil {
 				t.Errorf("%v, %s", err, d)
 			}
 			l.stop()
 			l = begin(t, dir, cfg, polite, Deps{})
 		}
-		// The stricter wins; of robots.txt the younger.
-		l.imported("h1.test", Chunk{State: &HostState{SinceRequest: time.Second, Wait: 0, CrawlDelay: time.Second, Level: 3,
-			Robots: []RobotsFile{{Scheme: "http", Body: []byte("old"), Valid: time.Minute}, {Scheme: "https", Body: []byte("new"), Valid: 2 * time.Minute}}}})
+		// The stricter wins, whichever came first; of robots.txt the younger.
 		want := *state
 		want.SinceRequest, want.Level = time.Second, 3
-		want.Robots = []RobotsFile{state.Robots[0], {Scheme: "https", Body: []byte("new"), Valid: 2 * time.Minute}}
-		got, err := l.StateOf(t.Context(), "h1.test")
-		if d := cmp.Diff(&want, got, same); d != "" || err != nil {
-			t.Errorf("%v, %s", err, d)
+		for _, other := range []*HostState{
+			{SinceRequest: time.Second, Wait: 0, CrawlDelay: time.Second, Level: 3, Robots: &RobotsFile{Body: []byte("old"), Valid: time.Minute}},
+			{SinceRequest: 5 * time.Second, Wait: time.Second, CrawlDelay: 7 * time.Second, Level: 1},
+			{SinceRequest: -1, Robots: &RobotsFile{Body: []byte("new"), Valid: 2 * time.Hour}},
+		} {
+			l.imported("http://h1.test", Chunk{State: other})
+			if r := other.Robots; r != nil && string(r.Body) == "new" {
+				want.Robots = r
+			}
+			got, err := l.StateOf(t.Context(), "http://h1.test")
+			if d := cmp.Diff(&want, got, same); d != "" || err != nil {
+				t.Errorf("%v, %s", err, d)
+			}
 		}
-		if s, err := l.StateOf(t.Context(), "h2.test"); s != nil || err != nil {
+		if s, err := l.StateOf(t.Context(), "http://h2.test"); s != nil || err != nil {
 			t.Errorf("a host nobody knows has state %v, %v", s, err)
 		}
 	})
@@ -292,19 +298,19 @@ func TestForgottenURLsAreNew(t *testing.T) {
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
 			l.resolving()
-			links := pages("h1.test", 0, n)
+			links := pages("http://h1.test", 0, n)
 			for part := range slices.Chunk(links, c.each) {
 				l.add(part...)
 			}
-			l.add(page("h2.test", 1))
+			l.add(page("http://h2.test", 1))
 			if done := l.work(7); len(done) != 7 {
 				t.Fatalf("%d pages downloaded", len(done))
 			}
-			before := l.digest("h1.test")
-			if k, err := l.DropHost(t.Context(), "h1.test", "test"); err != nil || k != int(before.Pending()) {
+			before := l.digest("http://h1.test")
+			if k, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil || k != int(before.Pending()) {
 				t.Errorf("%d dropped, %v; %+v", k, err, before)
 			}
-			if d := l.digest("h1.test"); d.Accepted != before.Done || d != l.scanned("h1.test") {
+			if d := l.digest("http://h1.test"); d.Accepted != before.Done || d != l.scanned("http://h1.test") {
 				t.Errorf("after the drop: %+v", d)
 			}
 			v := l.add(links...)
@@ -312,28 +318,28 @@ func TestForgottenURLsAreNew(t *testing.T) {
 				t.Errorf("%d of %d dropped URLs are new", k, before.Pending())
 			}
 			for _, hold := range []Hold{Own, Backup} {
-				l.hold("h1.test", hold)
-				if err := l.Remove(t.Context(), "h1.test"); err != nil {
+				l.hold("http://h1.test", hold)
+				if err := l.Remove(t.Context(), "http://h1.test"); err != nil {
 					t.Fatal(err)
 				}
-				l.holdIs("h1.test", Own, false)
-				if d := l.digest("h1.test"); d != (Digest{}) {
+				l.holdIs("http://h1.test", Own, false)
+				if d := l.digest("http://h1.test"); d != (Digest{}) {
 					t.Errorf("after the end: %+v", d)
 				}
-				l.holdIs("h1.test", Own, false)
-				if body, err := l.RobotsBody("h1.test", "http"); body != nil || err != nil {
+				l.holdIs("http://h1.test", Own, false)
+				if body, err := l.RobotsBody("http://h1.test"); body != nil || err != nil {
 					t.Errorf("robots.txt of a removed host: %q, %v", body, err)
 				}
 				if hold == Backup { // also when the caches are new
 					l.stop()
 					l = begin(t, dir, cfg, polite, Deps{})
-					l.holdIs("h1.test", Own, false)
+					l.holdIs("http://h1.test", Own, false)
 				}
 				if k := count(l.add(links...), Accepted); k != n {
 					t.Errorf("%d of %d removed URLs are new", k, n)
 				}
 			}
-			if v := l.add(page("h2.test", 1)); v[0] != Duplicate {
+			if v := l.add(page("http://h2.test", 1)); v[0] != Duplicate {
 				t.Errorf("a URL of another host is %v", v[0])
 			}
 			if s := l.Status(); s.Pending+int64(s.Left)+int64(s.Done) > int64(s.Accepted)+s.AtStart || s.Held != 0 {
@@ -347,9 +353,9 @@ func TestForgottenURLsAreNew(t *testing.T) {
 func TestDropOfALargeHostThatIsNotInMemory(t *testing.T) {
 	cfg, polite := testConfig()
 	l := begin(t, "", cfg, polite, Deps{})
-	links := pages("h1.test", 0, maxUnremembered+1)
+	links := pages("http://h1.test", 0, maxUnremembered+1)
 	l.add(links...)
-	if n, err := l.DropHost(t.Context(), "h1.test", "test"); err != nil || n != len(links) {
+	if n, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil || n != len(links) {
 		t.Errorf("%d dropped, %v", n, err)
 	}
 	if k := count(l.add(links...), Accepted); k != len(links) {
@@ -370,10 +376,10 @@ func count(verdicts []Verdict, want Verdict) (n int) {
 func TestImportIntoOwn(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	l := begin(t, "", cfg, polite, Deps{})
-	if _, err := l.Import(t.Context(), "h1.test", Chunk{Done: []uint64{1}}, Assigned); !errors.Is(err, ErrUnknownHost) {
+	if _, err := l.Import(t.Context(), "http://h1.test", Chunk{Done: []uint64{1}}, Assigned); !errors.Is(err, ErrUnknownHost) {
 		t.Errorf("import of a host nobody knows: %v", err)
 	}
-	links := pages("h1.test", 0, 200)
+	links := pages("http://h1.test", 0, 200)
 	l.add(links...)
 	l.resolving()
 	first := l.work(5)
@@ -381,8 +387,8 @@ func TestImportIntoOwn(t *testing.T) {
 	for _, link := range links[100:] {
 		done = append(done, link.URL.Hash())
 	}
-	l.imported("h1.test", Chunk{Done: append(done, 77), Pending: []PendingURL{{Path: "/new"}, {Path: links[3].URL.Path}, {Path: links[150].URL.Path}}})
-	if d := l.digest("h1.test"); d.Accepted != 202 || d.Done != 106 || d != l.scanned("h1.test") {
+	l.imported("http://h1.test", Chunk{Done: append(done, 77), Pending: []PendingURL{{Path: "/new"}, {Path: links[3].URL.Path}, {Path: links[150].URL.Path}}})
+	if d := l.digest("http://h1.test"); d.Accepted != 202 || d.Done != 106 || d != l.scanned("http://h1.test") {
 		t.Errorf("%+v", d)
 	}
 	rest := l.work(1000)
@@ -398,16 +404,16 @@ func TestImportIntoOwn(t *testing.T) {
 func TestExportOfUnknownHost(t *testing.T) {
 	cfg, polite := testConfig()
 	l := begin(t, "", cfg, polite, Deps{})
-	c, _, end, err := l.Export(t.Context(), "h1.test", Cursor{}, 10, 1<<20)
+	c, _, end, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20)
 	if !end || err != nil || len(c.Pending)+len(c.Done) > 0 {
 		t.Errorf("%+v, %v, %v", c, end, err)
 	}
-	l.add(page("h1.test", 1))
-	if err := l.Remove(t.Context(), "h9.test"); err != nil {
+	l.add(page("http://h1.test", 1))
+	if err := l.Remove(t.Context(), "http://h9.test"); err != nil {
 		t.Error(err)
 	}
 	l.stop()
-	if _, _, _, err := l.Export(t.Context(), "h1.test", Cursor{}, 10, 1<<20); !errors.Is(err, ErrClosed) {
+	if _, _, _, err := l.Export(t.Context(), "http://h1.test", Cursor{}, 10, 1<<20); !errors.Is(err, ErrClosed) {
 		t.Errorf("export from a closed frontier: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Du
 	defer f.mu.Unlock()
 	var delay time.Duration
 	if h := f.bench.hosts[host]; h != nil {
-		delay = h.crawlDelay()
+		delay = h.crawlDelay
 	}
 	return f.bench.rules.gap(addr, delay, retryAfter, elapsed)
 }

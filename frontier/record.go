@@ -10,9 +10,8 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 3), then the fields in order as uvarints; times are
-// Unix milliseconds of this node's own clock, 0 for never. Versions 1 and 2, which are read still, end before hold and
-// before failures.
+// of the seen set, and its politeness. On disk: version (1 byte, 4), then the fields in order as uvarints; times are
+// Unix milliseconds of this node's own clock, 0 for never.
 type record struct {
 	// lastRequest is the end of the last request to the host.
 	lastRequest time.Time
@@ -26,8 +25,8 @@ type record struct {
 	crawlDelay time.Duration
 	// level is the level of the backoff, 0 when there is none.
 	level uint8
-	// robotsUntil is when the robots.txt of http and of https has to be asked for again; zero when unknown.
-	robotsUntil [2]time.Time
+	// robotsUntil is when the robots.txt has to be asked for again; zero when unknown.
+	robotsUntil time.Time
 	// done, failed and dropped count URLs.
 	done, failed, dropped uint64
 	// partial are the blocks of which some URLs are done.
@@ -65,7 +64,7 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 3
+	recordVersion = 4
 	// Flags of a record.
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
@@ -140,8 +139,7 @@ func (r *record) append(b []byte) []byte {
 	b = append(b, r.endReason...)
 	b = binary.AppendUvarint(b, uint64(r.crawlDelay/time.Millisecond))
 	b = append(b, r.level)
-	b = appendTime(b, r.robotsUntil[0])
-	b = appendTime(b, r.robotsUntil[1])
+	b = appendTime(b, r.robotsUntil)
 	b = binary.AppendUvarint(b, r.done)
 	b = binary.AppendUvarint(b, r.failed)
 	b = binary.AppendUvarint(b, r.dropped)
@@ -219,7 +217,7 @@ func (f *fields) time() time.Time {
 	return time.UnixMilli(int64(v))
 }
 
-// overlay reads what version 2 added.
+// overlay reads what the host is held for.
 func (f *fields) overlay(r *record) {
 	head := f.bytes(2)
 	if head == nil || head[0] >= byte(holds) || head[1]&^(recordLoose|recordTracked) != 0 {
@@ -234,7 +232,7 @@ func (f *fields) overlay(r *record) {
 
 func decodeRecord(host string, b []byte) (record, error) {
 	var r record
-	if len(b) == 0 || b[0] < 1 || b[0] > recordVersion {
+	if len(b) == 0 || b[0] != recordVersion {
 		return r, fmt.Errorf("read record of %s: unknown version", host)
 	}
 	f := fields{b: b[1:]}
@@ -244,7 +242,7 @@ func decodeRecord(host string, b []byte) (record, error) {
 	if level := f.bytes(1); level != nil {
 		r.level = level[0]
 	}
-	r.robotsUntil[0], r.robotsUntil[1] = f.time(), f.time()
+	r.robotsUntil = f.time()
 	r.done, r.failed, r.dropped = f.uvarint(), f.uvarint(), f.uvarint()
 	for range f.uvarint() {
 		p := partialBlock{seq: f.uvarint()}
@@ -263,13 +261,9 @@ func decodeRecord(host string, b []byte) (record, error) {
 		}
 		r.fresh = append(r.fresh, h)
 	}
-	if b[0] >= 2 {
-		f.overlay(&r)
-	}
-	if b[0] >= 3 {
-		if failures := f.bytes(1); failures != nil {
-			r.failures = failures[0]
-		}
+	f.overlay(&r)
+	if failures := f.bytes(1); failures != nil {
+		r.failures = failures[0]
 	}
 	if f.broken || len(f.b) > 0 {
 		return record{}, fmt.Errorf("read record of %s: damaged", host)

@@ -114,11 +114,17 @@ func (l *ledger) checkVersion() error {
 	if err != nil {
 		return err
 	}
+	for old := byte(1); value == nil && old < keyVersion; old++ {
+		if value, err = l.store.get([]byte{old, kindMeta}); err != nil {
+			return err
+		}
+	}
 	if value == nil {
 		return l.store.db.Update(func(txn *badger.Txn) error { return txn.Set(metaKey(), []byte{keyVersion}) })
 	}
 	if len(value) != 1 || value[0] != keyVersion {
-		return fmt.Errorf("the store has layout version %v, this program reads %d", value, keyVersion)
+		return fmt.Errorf("%w: its layout has version %v, this program reads %d; to start anew, give another directory or remove this one",
+			ErrOldLayout, value, keyVersion)
 	}
 	return nil
 }

@@ -21,24 +21,24 @@ func TestReserve(t *testing.T) {
 		l.placing(addr1)
 		ctx := t.Context()
 		for h := 1; h <= 3; h++ {
-			l.add(pages(fmt.Sprintf("h%d.test", h), 0, 5)...)
+			l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 5)...)
 		}
-		if _, err := l.TakeFrom(ctx, "h1.test", addr1); !errors.Is(err, ErrNotReserved) {
+		if _, err := l.TakeFrom(ctx, "http://h1.test", addr1); !errors.Is(err, ErrNotReserved) {
 			t.Errorf("from a server that is not reserved: %v", err)
 		}
 		// A batch: brought in over the bound, resolved, reserved.
 		for h := 1; h <= 3; h++ {
-			if err := l.Activate(ctx, fmt.Sprintf("h%d.test", h)); err != nil {
+			if err := l.Activate(ctx, fmt.Sprintf("http://h%d.test", h)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if addrs, ok := l.Placed("h3.test"); !ok || len(addrs) != 1 || addrs[0] != addr1 {
+		if addrs, ok := l.Placed("http://h3.test"); !ok || len(addrs) != 1 || addrs[0] != addr1 {
 			t.Fatalf("h3.test is at %v, %v", addrs, ok)
 		}
 		l.Reserve(addr1, true)
 		short, cancel := context.WithTimeout(ctx, time.Minute)
-		if _, err := l.TakeFrom(short, "h1.test", addr1); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := l.TakeFrom(short, "http://h1.test", addr1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a lease: %v", err)
 		}
 		cancel()
@@ -46,7 +46,7 @@ func TestReserve(t *testing.T) {
 		if task := l.taking(time.Minute); task != nil {
 			t.Errorf("%s of a reserved server", task.URL)
 		}
-		if e := l.Explain("h1.test"); e.Wait != "batch" {
+		if e := l.Explain("http://h1.test"); e.Wait != "batch" {
 			t.Errorf("h1.test waits for %s", e.Wait)
 		}
 		last := time.Now().Add(-time.Hour)
@@ -63,19 +63,19 @@ func TestReserve(t *testing.T) {
 			last = time.Now()
 			l.finish(task, Outcome{})
 		}
-		take("h2.test", Robots)
+		take("http://h2.test", Robots)
 		for range 4 {
-			take("h2.test", Page)
+			take("http://h2.test", Page)
 		}
 		time.Sleep(2 * time.Hour) // longer than the name is valid: it stays where it is
-		take("h2.test", Page)
-		if _, err := l.TakeFrom(ctx, "h2.test", addr1); !errors.Is(err, ErrNoURL) {
+		take("http://h2.test", Page)
+		if _, err := l.TakeFrom(ctx, "http://h2.test", addr1); !errors.Is(err, ErrNoURL) {
 			t.Errorf("from a host without URLs: %v", err)
 		}
-		take("h3.test", Robots)
+		take("http://h3.test", Robots)
 		// Two wait for one server; both are served, one after the other.
 		done := make(chan *Task, 2)
-		for _, host := range []string{"h1.test", "h3.test"} {
+		for _, host := range []string{"http://h1.test", "http://h3.test"} {
 			go func() {
 				task, err := l.TakeFrom(ctx, host, addr1)
 				if err != nil {
@@ -93,18 +93,18 @@ func TestReserve(t *testing.T) {
 		}
 		l.finish(first, Outcome{})
 		l.finish(<-done, Outcome{})
-		if _, err := l.TakeFrom(ctx, "h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrNotReserved) {
+		if _, err := l.TakeFrom(ctx, "http://h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrNotReserved) {
 			t.Errorf("elsewhere: %v", err)
 		}
 		l.Reserve(netip.MustParseAddr("192.0.2.9"), true)
-		if _, err := l.TakeFrom(ctx, "h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrElsewhere) {
+		if _, err := l.TakeFrom(ctx, "http://h1.test", netip.MustParseAddr("192.0.2.9")); !errors.Is(err, ErrElsewhere) {
 			t.Errorf("elsewhere: %v", err)
 		}
 		l.Reserve(netip.MustParseAddr("192.0.2.9"), false)
 		// Whoever waits when the reservation ends is told; then all may take again.
 		gone := make(chan error)
 		go func() {
-			_, err := l.TakeFrom(ctx, "h1.test", addr1)
+			_, err := l.TakeFrom(ctx, "http://h1.test", addr1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -151,23 +151,23 @@ func TestReservedHostFollowsItsRobots(t *testing.T) {
 				}
 			}
 		}()
-		l.add(pages("h1.test", 0, 3)...)
+		l.add(pages("http://h1.test", 0, 3)...)
 		l.Reserve(addr2, true)
-		task, err := l.TakeFrom(ctx, "h1.test", addr2)
+		task, err := l.TakeFrom(ctx, "http://h1.test", addr2)
 		if err != nil || task.Kind != Robots {
 			t.Fatal(task, err)
 		}
-		l.finish(task, Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Scheme: "http", Host: "www.h1.test", Path: "/robots.txt"}}})
+		l.finish(task, Outcome{Robots: &RobotsOutcome{Redirect: &identity.URL{Host: "http://www.h1.test", Path: "/robots.txt"}}})
 		page := make(chan *Task)
 		go func() {
-			task, err := l.TakeFrom(ctx, "h1.test", addr2)
+			task, err := l.TakeFrom(ctx, "http://h1.test", addr2)
 			if err != nil {
 				t.Error(err)
 			}
 			page <- task
 		}()
 		robots := l.taking(time.Minute)
-		if robots == nil || robots.Kind != Robots || robots.URL.Host != "www.h1.test" {
+		if robots == nil || robots.Kind != Robots || robots.URL.Host != "http://www.h1.test" {
 			t.Fatalf("took %+v", robots)
 		}
 		l.finish(robots, Outcome{})
@@ -187,12 +187,12 @@ func TestStopWhileAHostIsActivated(t *testing.T) {
 			synctest.Wait()
 			return ""
 		}})
-		l.add(page("h1.test", 0))
-		if err := l.Activate(t.Context(), "h1.test"); err != nil {
+		l.add(page("http://h1.test", 0))
+		if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
-		if err := l.Activate(t.Context(), "h1.test"); !errors.Is(err, ErrClosed) {
+		if err := l.Activate(t.Context(), "http://h1.test"); !errors.Is(err, ErrClosed) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -203,12 +203,12 @@ func TestTakeFromWaitsForAnImport(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	l := begin(t, "", cfg, polite, Deps{})
 	l.placing(addr1)
-	links := pages("h1.test", 0, 60)
+	links := pages("http://h1.test", 0, 60)
 	l.add(links...)
 	l.Reserve(addr1, true)
 	got := map[string]bool{}
 	for i := range 40 {
-		task, err := l.TakeFrom(t.Context(), "h1.test", addr1)
+		task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
 		if err != nil {
 			t.Fatalf("task %d: %v", i, err)
 		}
@@ -221,7 +221,7 @@ func TestTakeFromWaitsForAnImport(t *testing.T) {
 		imported := make(chan error)
 		go func() {
 			u := links[59-i%30].URL
-			_, err := l.Import(t.Context(), "h1.test", Chunk{Done: []uint64{u.Hash()}}, Discovered)
+			_, err := l.Import(t.Context(), "http://h1.test", Chunk{Done: []uint64{u.Hash()}}, Discovered)
 			imported <- err
 		}()
 		l.finish(task, Outcome{})
@@ -243,14 +243,14 @@ func TestReady(t *testing.T) {
 	l := begin(t, "", cfg, polite, Deps{})
 	l.placing(addr1)
 	for h := range 9 {
-		l.add(pages(fmt.Sprintf("h%d.test", h), 0, 100*h)...)
+		l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 100*h)...)
 	}
-	l.hold("h5.test", Backup)
-	l.digest("h6.test")
+	l.hold("http://h5.test", Backup)
+	l.digest("http://h6.test")
 	l.work(250)
 	want := map[string]int{}
 	for h := range 9 {
-		host := fmt.Sprintf("h%d.test", h)
+		host := fmt.Sprintf("http://h%d.test", h)
 		if d := l.scanned(host); d.Pending() >= 300 && h != 5 {
 			want[host] = int(d.Pending())
 		}
@@ -286,14 +286,14 @@ func TestLingeringRequests(t *testing.T) {
 		cfg.Leases, polite.MaxRetryAfter = true, time.Second
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
-		l.add(pages("h1.test", 0, 5)...)
-		if err := l.Activate(t.Context(), "h1.test"); err != nil {
+		l.add(pages("http://h1.test", 0, 5)...)
+		if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 			t.Fatal(err)
 		}
 		l.Reserve(addr1, true)
 		l.Lend(addr1, time.Now().Add(time.Hour), 0)
 		next := func() *Task {
-			task, err := l.TakeFrom(t.Context(), "h1.test", addr1)
+			task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
 			if err != nil {
 				t.Fatal(err)
 			}

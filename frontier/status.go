@@ -108,7 +108,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 		s.Server = h.server.addr.String()
 	}
 	s.InMemory, s.OnDisk = h.windowed()+len(h.delayed), h.onDisk()
-	s.Failures, s.Delay = h.failures, h.crawlDelay()
+	s.Failures, s.Delay = h.failures, h.crawlDelay
 	return s
 }
 

@@ -19,6 +19,8 @@ var (
 	ErrLocked = errors.New("the data directory is in use by another process")
 	// ErrDamaged says that the files of the store do not fit together.
 	ErrDamaged = errors.New("the data directory is damaged")
+	// ErrOldLayout says that another version of the program wrote the store.
+	ErrOldLayout = errors.New("the data directory is from another version of the program")
 )
 
 // store is the Badger database under the ledger. Writes survive the death of the process at once and that of the

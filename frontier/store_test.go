@@ -2,9 +2,13 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // A kill between the making of a file of the store and its first write leaves it empty. That is no damage.
@@ -21,7 +25,7 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- f.Run(ctx) }()
 			if add {
-				if _, err := f.Add(ctx, []Link{page("h1.test", 1), page("h2.test", 2)}); err != nil {
+				if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h2.test", 2)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -40,6 +44,28 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 		}
 		if n := life(false); n != 2 {
 			t.Errorf("%v: %d of 2 URLs are left", names, n)
+		}
+	}
+}
+
+// A directory of the layout before is refused as what it is, and left as it is.
+func TestOldLayout(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := t.TempDir()
+	s, err := openStore(dir, cfg.MemtableMiB)
+	if err == nil {
+		err = s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{1, kindMeta}, []byte{1}) })
+	}
+	if err == nil {
+		err = s.close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := Open(dir, cfg, polite, Deps{})
+		if !errors.Is(err, ErrOldLayout) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "start anew") {
+			t.Errorf("a directory of the old layout: %v", err)
 		}
 	}
 }

@@ -101,16 +101,14 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	if waited := now.Sub(later(s.since, s.next)); waited > 0 {
 		task.Waited = waited
 	}
-	next := h.window[o].peek()
-	scheme := int(next.flags & flagHTTPS)
 	switch {
 	case h.robotsTarget != nil:
 		task.Kind, task.URL, task.Hops = Robots, h.robotsTarget.url, h.robotsTarget.hops
 		h.robotsBusy = true
-	case !h.robotsUntil[scheme].After(now):
+	case !h.robotsUntil.After(now):
 		task.Kind = Robots
-		task.URL = identity.URL{Scheme: schemeName(scheme), Host: h.name, Path: "/robots.txt"}
-		h.robotsBusy, h.robotsScheme = true, scheme
+		task.URL = identity.URL{Host: h.name, Path: "/robots.txt"}
+		h.robotsBusy = true
 	default:
 		p := h.window[o].pop()
 		if p.flags&flagSitemap != 0 {
@@ -124,7 +122,6 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		task.Depth, task.Hops, task.Attempt = p.depth, p.hops, p.attempt
 		task.pending = &p
 	}
-	task.scheme = schemeName(h.robotsScheme)
 	h.inFlight++
 	h.taken++
 	s.inFlight++
@@ -165,9 +162,9 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	if out.Asked {
 		h.lastRequest, s.last = now, now
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
-			h.crawlDelays[schemeIndex(task.scheme)] = r.CrawlDelay // it holds between the robots.txt and the first page, too
+			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
 		}
-		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(s.addr, h.crawlDelay(), out.RetryAfter, out.Elapsed)))
+		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}
 	switch out.Trouble {
@@ -259,6 +256,6 @@ func (w *workbench) endRobots(task *Task, out Outcome, now time.Time) {
 		return
 	}
 	if r.Lifetime > 0 {
-		h.robotsUntil[schemeIndex(task.scheme)] = now.Add(r.Lifetime)
+		h.robotsUntil = now.Add(r.Lifetime)
 	}
 }

@@ -108,8 +108,6 @@ type Task struct {
 	// Tag is that of the errand, nil for the tasks of this node's own.
 	Tag any
 
-	// scheme is that of the pages that a robots.txt is asked for.
-	scheme  string
 	host    *host
 	server  *server
 	pending *pending
@@ -117,10 +115,8 @@ type Task struct {
 	lapse   *lapseCall // nil without leases
 }
 
-// RobotsFor is the root of the origin that a task of kind Robots asks for; after redirects it is not Task.URL's.
-func (t *Task) RobotsFor() identity.URL {
-	return identity.URL{Scheme: t.scheme, Host: t.Host, Path: "/"}
-}
+// RobotsFor is the root of the host that a task of kind Robots asks for; after redirects it is not Task.URL's.
+func (t *Task) RobotsFor() identity.URL { return identity.URL{Host: t.Host, Path: "/"} }
 
 // Ending is how a task ended.
 type Ending uint8

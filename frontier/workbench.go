@@ -58,7 +58,7 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.place = unplaced
 	h.leftover = rec.partial
 	h.notBefore, h.level, h.failures = rec.notBefore, rec.level, int(rec.failures)
-	h.crawlDelays = [2]time.Duration{rec.crawlDelay, rec.crawlDelay}
+	h.crawlDelay = rec.crawlDelay
 	h.lastRequest, h.robotsUntil = rec.lastRequest, rec.robotsUntil
 	if h.lastRequest.After(now) { // the clock was set back
 		h.lastRequest = now
@@ -269,7 +269,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 	}
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
 	s.last = later(s.last, h.lastRequest)
-	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay(), 0, 0)))
+	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
 	s.hosts++
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)

@@ -23,14 +23,14 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 	seq := uint64(0)
 	for _, o := range which {
 		for i := range hosts {
-			h := w.enter(fmt.Sprintf("h%d-%v.test", i, o))
+			h := w.enter(fmt.Sprintf("http://h%d-%v.test", i, o))
 			var entries []entry
 			for k := range urls {
 				entries = append(entries, entry{path: fmt.Sprintf("/%d", k)})
 			}
 			seq++
 			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
-			w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour), now.Add(time.Hour)}}, now)
+			w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
 			u := w.nextUnresolved(now)
 			w.placeHost(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(o), byte(i >> 8), byte(i)})}, time.Hour, now)
 		}
@@ -79,9 +79,9 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	addr := []netip.Addr{netip.MustParseAddr("192.0.2.7")}
 	for i := range 3 {
-		h := w.enter(fmt.Sprintf("h%d.test", i))
+		h := w.enter(fmt.Sprintf("http://h%d.test", i))
 		h.take(&blockRef{seq: uint64(i + 1), n: 9}, make([]entry, 9))
-		w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour)}}, now)
+		w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
 		w.placeHost(w.nextUnresolved(now), addr, time.Hour, now)
 	}
 	var order []string
@@ -114,11 +114,11 @@ func TestPolitenessIsNoWait(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	cfg, polite := testConfig()
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
-	h := w.enter("h1.test")
+	h := w.enter("http://h1.test")
 	for i, o := range []Origin{Discovered, Assigned} {
 		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
 	}
-	w.loadedHost(h, record{robotsUntil: [2]time.Time{now.Add(time.Hour)}}, now)
+	w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
 	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
 	drawn := map[Origin]int{}
 	for range 40 {
@@ -144,7 +144,7 @@ func TestWindowBoundsMemory(t *testing.T) {
 		cfg.WindowURLs = 10
 		var seeds []Link
 		for i := range 5000 {
-			seeds = append(seeds, page("h1.test", i))
+			seeds = append(seeds, page("http://h1.test", i))
 		}
 		most := 0
 		w := &web{t: t, took: time.Millisecond, address: shared}
@@ -187,7 +187,7 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 			if isArmed() {
 				asked.Do(func() {
 					adding.Go(func() {
-						if _, err := l.Add(t.Context(), pages("h1.test", 1, 1)); err != nil {
+						if _, err := l.Add(t.Context(), pages("http://h1.test", 1, 1)); err != nil {
 							t.Error(err)
 						}
 					})
@@ -205,9 +205,9 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 			}
 		},
 	})
-	l.add(page("h1.test", 0))
+	l.add(page("http://h1.test", 0))
 	close(armed)
-	if err := l.Activate(t.Context(), "h1.test"); err != nil {
+	if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
 		t.Fatal(err)
 	}
 	close(activated)
@@ -239,12 +239,12 @@ func TestDiskFullPausesAndLosesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var run sync.WaitGroup
 		run.Go(func() { f.Run(ctx) })
-		if _, err := f.Add(ctx, []Link{page("h1.test", 1), page("h1.test", 2)}); err != nil {
+		if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h1.test", 2)}); err != nil {
 			t.Fatal(err)
 		}
 		free.Store(99 << 20)
 		time.Sleep(3 * time.Second)
-		if _, err := f.Add(ctx, []Link{page("h1.test", 3)}); !errors.Is(err, ErrDiskFull) {
+		if _, err := f.Add(ctx, []Link{page("http://h1.test", 3)}); !errors.Is(err, ErrDiskFull) {
 			t.Errorf("add with a full disk: %v", err)
 		}
 		run.Go(func() {
@@ -283,7 +283,7 @@ func TestHostsTurnedBlockedAreDropped(t *testing.T) {
 		cfg, polite := testConfig()
 		var blocked atomic.Bool
 		f, err := Open("", cfg, polite, Deps{Blocked: func(host string) string {
-			if blocked.Load() && host == "h1.test" {
+			if blocked.Load() && host == "http://h1.test" {
 				return "blocked: test"
 			}
 			return ""
@@ -296,7 +296,7 @@ func TestHostsTurnedBlockedAreDropped(t *testing.T) {
 		run.Go(func() { f.Run(ctx) })
 		run.Go(func() { f.Take(ctx) }) // a fetcher that starves brings hosts in
 		synctest.Wait()
-		if _, err := f.Add(ctx, []Link{page("h1.test", 1), page("h2.test", 2)}); err != nil {
+		if _, err := f.Add(ctx, []Link{page("http://h1.test", 1), page("http://h2.test", 2)}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -307,10 +307,10 @@ func TestHostsTurnedBlockedAreDropped(t *testing.T) {
 		if s := f.Status(); s.Pending != 1 || s.Reasons["blocked: test"] != 1 {
 			t.Errorf("books %+v", s.Totals)
 		}
-		if h := f.Explain("h1.test"); h.Known {
+		if h := f.Explain("http://h1.test"); h.Known {
 			t.Errorf("the blocked host is still there: %+v", h)
 		}
-		if h := f.Explain("h2.test"); !h.Known || h.Wait != "unresolved" {
+		if h := f.Explain("http://h2.test"); !h.Known || h.Wait != "unresolved" {
 			t.Errorf("the other host: %+v", h)
 		}
 		cancel()
@@ -359,7 +359,7 @@ func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
 		})
 	}
 	inLife(func(t *testing.T, l *life) {
-		l.add(page("h1.test", 0))
+		l.add(page("http://h1.test", 0))
 		u, err := l.Resolve(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -369,15 +369,15 @@ func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
 		}
 	})
 	inLife(func(t *testing.T, l *life) {
-		l.add(page("h1.test", 0))
+		l.add(page("http://h1.test", 0))
 		synctest.Wait()
 		if s := l.Status(); s.Pending != 0 || s.Reasons["no such name"] != 1 {
-			t.Errorf("books: %+v, %+v", s.Totals, l.Explain("h1.test"))
+			t.Errorf("books: %+v, %+v", s.Totals, l.Explain("http://h1.test"))
 		}
 		time.Sleep(11 * time.Second)
-		l.add(page("h1.test", 1))
+		l.add(page("http://h1.test", 1))
 		synctest.Wait()
-		if e := l.Explain("h1.test"); e.Wait != "unresolved" {
+		if e := l.Explain("http://h1.test"); e.Wait != "unresolved" {
 			t.Errorf("after its time: %+v", e)
 		}
 	})
@@ -420,7 +420,7 @@ func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 			}
 			var seeds []Link
 			for h := range 7 {
-				seeds = append(seeds, page(fmt.Sprintf("h%d.test", 3*h), 0))
+				seeds = append(seeds, page(fmt.Sprintf("http://h%d.test", 3*h), 0))
 			}
 			w.crawl("", cfg, polite, 2, seeds, nil)
 			if s := w.f.Status(); s.Pending != 0 || s.Reasons[c.name] != 7 {
@@ -473,7 +473,7 @@ func TestStopDuringActivation(t *testing.T) {
 		go func() { ended <- f.Run(ctx) }()
 		var links []Link
 		for i := range 400 {
-			links = append(links, page(fmt.Sprintf("h%d.test", i), i))
+			links = append(links, page(fmt.Sprintf("http://h%d.test", i), i))
 		}
 		if _, err := f.Add(ctx, links); err != nil {
 			t.Fatal(err)

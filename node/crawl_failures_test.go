@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,15 +117,41 @@ func TestServerDown(t *testing.T) {
 				}
 				w.spans("waits", gaps(rounds), spans...)
 				w.dropped(end, "refused", 3)
-				w.givenUp(logs, "down.test", "refused", 3)
+				w.givenUp(logs, "http://down.test", "refused", 3)
 				for _, f := range logs.fetches {
-					if f.Host == "down.test" && (f.Error != "refused" || f.Kind != journal.KindRobots || f.Status != 0) {
+					if f.Host == "http://down.test" && (f.Error != "refused" || f.Kind != journal.KindRobots || f.Status != 0) {
 						t.Errorf("logged %+v", f)
 					}
 				}
 			})
 		})
 	}
+}
+
+// TestHTTPSNowhere: a site that has port 80 only loses nothing by one link to its https, which is a host of its own.
+func TestHTTPSNowhere(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(30)
+		a.Page("/begin", "https://a.test/secure", "/")
+		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.HasSuffix(address, ":443") {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+			}
+			return w.Dial(ctx, network, address)
+		}
+		w.cfg.Crawl.Patience = 3 * time.Hour
+		end, logs := w.run("http://a.test/begin")
+		if n := len(pages(a.Visits())); n != 32 {
+			t.Errorf("%d pages by http, want 32", n)
+		}
+		if end.Frontier.Done != 32 || end.Frontier.Dropped != 1 {
+			t.Errorf("%d done, %d dropped, want 32 and 1", end.Frontier.Done, end.Frontier.Dropped)
+		}
+		w.givenUp(logs, "https://a.test", "refused", 1)
+		if got := logs.about(journal.EventHostDropped, "http://a.test"); len(got) != 0 {
+			t.Errorf("the http host was given up: %q", got)
+		}
+	})
 }
 
 // TestSecondAddress: where one address of a host is down, another answers.
@@ -195,11 +222,11 @@ func TestNoSuchName(t *testing.T) {
 		if len(asked) < 3 || len(asked) > 4 { // the second time, after 30 s, the answer may come from the cache
 			t.Errorf("the name server was asked %d times, want 3 or 4", len(asked))
 		}
-		reasons := logs.about(journal.EventDNS, "nobody.test")
+		reasons := logs.about(journal.EventDNS, "http://nobody.test")
 		if len(reasons) != 4 || !strings.Contains(reasons[0], "nobody.test") {
 			t.Errorf("logged %q", reasons)
 		}
-		w.givenUp(logs, "nobody.test", "DNS: ", 2)
+		w.givenUp(logs, "http://nobody.test", "DNS: ", 2)
 	})
 }
 

@@ -249,7 +249,7 @@ func TestBlocklistChanges(t *testing.T) {
 		}
 		left := 601 - len(pages(b.Visits()))
 		w.dropped(end, "blocked: b.test", int64(left))
-		w.givenUp(logs, "b.test", "blocked: b.test", left)
+		w.givenUp(logs, "http://b.test", "blocked: b.test", left)
 		if n := logs.queue.Drops["blocked"]; n < int64(2*left-10) {
 			t.Errorf("the log of the queues counts %d, want about %d", n, 2*left)
 		}

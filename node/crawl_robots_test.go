@@ -123,7 +123,7 @@ func TestRobotsAtBlockedHost(t *testing.T) {
 		end, logs := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt")
 		w.same("requests there", b.Paths())
-		if got := logs.about("host_dropped", "a.test"); len(got) != 1 {
+		if got := logs.about("host_dropped", "http://a.test"); len(got) != 1 {
 			t.Errorf("the host was dropped for %q, want one reason", got)
 		}
 		if end.Frontier.Dropped != 1 {

@@ -306,7 +306,7 @@ func TestHostileWeb(t *testing.T) {
 	logs := readLogs(t, n.LogDir())
 
 	for _, p := range pages {
-		url, host := p.url, strings.TrimSuffix(strings.SplitAfter(p.url, "//")[1], "/")
+		url, host := p.url, strings.TrimSuffix(p.url, "/")
 		if p.robots {
 			url += "robots.txt"
 			if lines := logs.of(p.url); len(lines) != 0 {
@@ -331,7 +331,7 @@ func TestHostileWeb(t *testing.T) {
 		}
 	}
 	for host, want := range forbidden {
-		if got := logs.about(journal.EventHostDropped, host); len(got) == 0 || !strings.HasPrefix(got[0], "forbidden address: "+want) {
+		if got := logs.about(journal.EventHostDropped, "http://"+host); len(got) == 0 || !strings.HasPrefix(got[0], "forbidden address: "+want) {
 			t.Errorf("%s: host dropped because %q, want %q", host, got, want)
 		}
 	}
@@ -340,10 +340,10 @@ func TestHostileWeb(t *testing.T) {
 			t.Errorf("%v was dialled", addr)
 		}
 	}
-	if got := logs.about(journal.EventDNS, "silent.test"); len(got) != 1+len(c.Politeness.RetryName) {
+	if got := logs.about(journal.EventDNS, "http://silent.test"); len(got) != 1+len(c.Politeness.RetryName) {
 		t.Errorf("silent name server: DNS events %q", got)
 	}
-	if got := logs.about(journal.EventHostDropped, "silent.test"); len(got) != 1 || !strings.HasPrefix(got[0], "DNS: ") {
+	if got := logs.about(journal.EventHostDropped, "http://silent.test"); len(got) != 1 || !strings.HasPrefix(got[0], "DNS: ") {
 		t.Errorf("silent name server: host dropped because %q", got)
 	}
 

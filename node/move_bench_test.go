@@ -122,14 +122,14 @@ func (noOutbox) Add(context.Context, string, []*wire.Link) error { return nil }
 func (m *mover) fill(b *testing.B, n, perHost int) (hosts []string) {
 	ctx := context.Background()
 	for i := 0; n > 0; i++ {
-		host := fmt.Sprintf("www.site-%d.example", i)
+		host := fmt.Sprintf("https://www.site-%d.example", i)
 		if m.home.HomeOf(host) != m.id {
 			continue
 		}
 		hosts = append(hosts, host)
 		var links []frontier.Link
 		for k := range min(n, perHost) {
-			links = append(links, frontier.Link{URL: identity.URL{Scheme: "https", Host: host,
+			links = append(links, frontier.Link{URL: identity.URL{Host: host,
 				Path: fmt.Sprintf("/docs/section-%d/article-%x.html", k%50, k*7919)}})
 		}
 		n -= len(links)

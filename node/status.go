@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/crawl"
 )
 
@@ -61,7 +63,7 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, n.Status()) })
 	mux.HandleFunc("GET /host", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, n.frontier.Explain(r.URL.Query().Get("name")))
+		answer(w, n.explain(r.URL.Query().Get("name")))
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
@@ -70,6 +72,22 @@ func (n *Node) serveStatus(ctx context.Context) error {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
 	return nil
+}
+
+// explain says why a host is waiting; of a name without a scheme, both the host of http and that of https.
+func (n *Node) explain(name string) []frontier.HostStatus {
+	asked := []string{name}
+	if !strings.Contains(name, "://") {
+		asked = []string{"http://" + name, "https://" + name}
+	}
+	var out []frontier.HostStatus
+	for _, host := range asked {
+		if u, err := identity.Parse(host); err == nil {
+			host = u.Host
+		}
+		out = append(out, n.frontier.Explain(host))
+	}
+	return out
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -84,13 +102,15 @@ var ErrNotRunning = errors.New("no node is running there")
 // AskStatus asks the node that runs in a data directory.
 func AskStatus(ctx context.Context, data string) (Status, error) {
 	var s Status
-	return s, ask(ctx, data, "/status", &s)
+	err := ask(ctx, data, "/status", &s)
+	return s, err
 }
 
-// AskHost asks it why a host is waiting.
-func AskHost(ctx context.Context, data, host string) (frontier.HostStatus, error) {
-	var s frontier.HostStatus
-	return s, ask(ctx, data, "/host?name="+url.QueryEscape(host), &s)
+// AskHost asks it why a host is waiting; a name without a scheme stands for two hosts.
+func AskHost(ctx context.Context, data, host string) ([]frontier.HostStatus, error) {
+	var s []frontier.HostStatus
+	err := ask(ctx, data, "/host?name="+url.QueryEscape(host), &s)
+	return s, err
 }
 
 func ask(ctx context.Context, data, path string, to any) error {

@@ -113,7 +113,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	n, err := node.New(cfg, seeds, node.Deps{Echo: echo(errs, *quiet)})
 	switch {
-	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged):
+	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged) || errors.Is(err, frontier.ErrOldLayout):
 		return exit{exitData, err}
 	case err != nil:
 		return err

@@ -38,15 +38,17 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		answers = append(answers, s)
 	}
 	for _, name := range flags.Args() {
-		h, err := node.AskHost(ctx, *data, name)
+		hosts, err := node.AskHost(ctx, *data, name)
 		if err != nil {
 			return noAnswer(err)
 		}
-		if !*asJSON {
-			showHost(out, h)
-			continue
+		for _, h := range hosts {
+			if !*asJSON {
+				showHost(out, h)
+				continue
+			}
+			answers = append(answers, h)
 		}
-		answers = append(answers, h)
 	}
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")

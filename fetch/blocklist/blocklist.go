@@ -157,8 +157,8 @@ func (s *source) report(changed bool) SourceReport {
 	return r
 }
 
-// Host reports whether a host, or one that it is below, is listed, and which. Host is a name or an address, with a port
-// or without; an address is looked up as by Addr. A miss allocates nothing where host is in lower case.
+// Host reports whether a host, or one that it is below, is listed, and which. Host is a name or an address, with a
+// scheme and a port or without; an address is looked up as by Addr. A miss allocates nothing where host is in lower case.
 func (l *List) Host(host string) (rule string, blocked bool) {
 	tables := *l.tables.Load()
 	if len(tables) == 0 {
@@ -201,8 +201,11 @@ func (l *List) URL(u string) (rule string, blocked bool) {
 	return "", false
 }
 
-// splitHost returns the canonical name or the address in a host with or without port.
+// splitHost returns the canonical name or the address in a host with or without scheme and port.
 func splitHost(host string) (name string, addr netip.Addr) {
+	if at := strings.Index(host, "://"); at >= 0 {
+		host = host[at+len("://"):]
+	}
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		inner, _, _ = strings.Cut(inner, "]")
 		addr, _ = netip.ParseAddr(inner)

@@ -9,7 +9,7 @@ import (
 const (
 	// ScopeAny: the seeds limit nothing.
 	ScopeAny = "any"
-	// ScopeHost: the hosts of the seeds, port included.
+	// ScopeHost: the names of the seeds, port included, by http and https.
 	ScopeHost = "host"
 	// ScopeDomain: the registrable domains of the seeds.
 	ScopeDomain = "domain"
@@ -44,7 +44,7 @@ type Config struct {
 
 // Match names a set of URLs: those that any of its entries matches.
 type Match struct {
-	// Hosts are authorities ("www.example.org", "example.org:8080"), or "*.example.org" for that name and all below it at
+	// Hosts are names ("www.example.org", "example.org:8080"), by http and https, or "*.example.org" for that name and all below it at
 	// any port.
 	Hosts []string `toml:"hosts"`
 	// Prefixes are beginnings of URLs: "https://example.org/docs/". Without scheme they hold for http and https. They

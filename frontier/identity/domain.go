@@ -7,12 +7,11 @@ import (
 )
 
 // RegistrableDomain is the domain that somebody registered, of which a host is part: example.co.uk of www.example.co.uk.
-// It takes an authority in normal form or a name; port and brackets are dropped. Addresses, names of one label and public
+// It takes a host, an authority in normal form or a name; scheme, port and brackets are dropped. Addresses, names of one label and public
 // suffixes themselves are their own domain. Source: the Public Suffix List (https://publicsuffix.org/), private section
 // included, as compiled into golang.org/x/net.
 func RegistrableDomain(host string) string {
-	name, _ := splitHost(host)
-	name = strings.TrimSuffix(name, ".")
+	name := strings.TrimSuffix(Name(host), ".")
 	if isAddress(name) {
 		return name
 	}

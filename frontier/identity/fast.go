@@ -52,7 +52,7 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 		if len(rest) < 2 || rest[0] != '/' || rest[1] != '/' {
 			return URL{}, 0, false
 		}
-		return fastAuthority(scheme, rest[2:])
+		return fastAuthority(scheme, "", ref, at+3)
 	}
 	if base.Host == "" {
 		return URL{}, 0, false
@@ -60,7 +60,7 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	if ref == "" {
 		return base, Accepted, true
 	}
-	u = URL{Scheme: base.Scheme, Host: base.Host}
+	u = URL{Host: base.Host}
 	path := base.Path
 	if at := strings.IndexByte(path, '?'); at >= 0 {
 		path = path[:at]
@@ -68,7 +68,8 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	switch ref[0] {
 	case '/':
 		if len(ref) > 1 && ref[1] == '/' {
-			return fastAuthority(base.Scheme, ref[2:])
+			scheme := base.Scheme()
+			return fastAuthority(scheme, scheme+":", ref, 2)
 		}
 		u.Path, ok = fastPath("", ref)
 	case '?':
@@ -104,13 +105,14 @@ func foreign(ref string) (URL, Reason, bool) {
 	return URL{}, Scheme, true
 }
 
-// fastAuthority takes what follows the // of a URL.
-func fastAuthority(scheme, s string) (URL, Reason, bool) {
+// fastAuthority takes a URL whose authority begins at ref[at]. The host begins with lead, then ref from its start.
+func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
+	s := ref[at:]
 	end := nameEnd(s)
 	if end == 0 {
 		return URL{}, 0, false
 	}
-	u := URL{Scheme: scheme, Host: s[:end]}
+	host := end
 	if end < len(s) && s[end] == ':' {
 		start, port := end+1, 0
 		for end = start; end < len(s) && '0' <= s[end] && s[end] <= '9' && port <= 0xffff; end++ {
@@ -122,9 +124,10 @@ func fastAuthority(scheme, s string) (URL, Reason, bool) {
 		case s[start] == '0' || port > 0xffff:
 			return URL{}, 0, false
 		case port != int(defaultPort(scheme)):
-			u.Host = s[:end]
+			host = end
 		}
 	}
+	u := URL{Host: lead + ref[:at+host]}
 	rest, ok := s[end:], true
 	switch {
 	case rest == "":

@@ -51,7 +51,7 @@ func (m *matcher) addAll(match Match) error {
 		if err != nil {
 			return fmt.Errorf("domains[%d]: %w", i, err)
 		}
-		if u.Name() != u.Host {
+		if u.Name() != u.Authority() {
 			return fmt.Errorf("domains[%d]: %q is no name", i, entry)
 		}
 		m.domains[RegistrableDomain(u.Host)] = struct{}{}
@@ -66,13 +66,13 @@ func (m *matcher) addHost(entry string) error {
 		return err
 	}
 	if !wild {
-		m.hosts[u.Host] = struct{}{}
+		m.hosts[u.Authority()] = struct{}{}
 		return nil
 	}
-	if u.Name() != u.Host || isAddress(u.Host) {
+	if u.Name() != u.Authority() || isAddress(u.Name()) {
 		return fmt.Errorf("%q: only a name without port has names below it", entry)
 	}
-	m.below[u.Host] = struct{}{}
+	m.below[u.Name()] = struct{}{}
 	return nil
 }
 
@@ -94,27 +94,29 @@ func (m *matcher) addPrefix(entry string) error {
 	if err != nil {
 		return err
 	}
-	p := prefix{scheme: u.Scheme, path: u.Path}
+	p := prefix{scheme: u.Scheme(), path: u.Path}
 	if raw != entry {
 		p.scheme = ""
 	}
-	m.prefixes[u.Host] = append(m.prefixes[u.Host], p)
+	at := u.Authority()
+	m.prefixes[at] = append(m.prefixes[at], p)
 	return nil
 }
 
-// addSeed adds what a seed brings into scope.
+// addSeed adds what a seed brings into scope, by http and https.
 func (m *matcher) addSeed(u URL, scope string) {
+	at := u.Authority()
 	switch scope {
 	case ScopeHost:
-		m.hosts[u.Host] = struct{}{}
+		m.hosts[at] = struct{}{}
 	case ScopeDomain:
 		m.domains[RegistrableDomain(u.Host)] = struct{}{}
 	case ScopePrefix:
 		path, _, _ := strings.Cut(u.Path, "?")
 		dir := prefix{path: path[:strings.LastIndexByte(path, '/')+1]}
 		// Seeds of one host may be many and share few directories; a wider one covers the others.
-		kept := m.prefixes[u.Host][:0:0]
-		for _, have := range m.prefixes[u.Host] {
+		kept := m.prefixes[at][:0:0]
+		for _, have := range m.prefixes[at] {
 			if have.covers(dir) {
 				return
 			}
@@ -122,7 +124,7 @@ func (m *matcher) addSeed(u URL, scope string) {
 				kept = append(kept, have)
 			}
 		}
-		m.prefixes[u.Host] = append(kept, dir)
+		m.prefixes[at] = append(kept, dir)
 	}
 }
 
@@ -132,12 +134,13 @@ func (p prefix) covers(other prefix) bool {
 
 // match reports whether any entry matches.
 func (m *matcher) match(u URL) bool {
-	if _, ok := m.hosts[u.Host]; ok {
+	scheme, at := cutScheme(u.Host)
+	if _, ok := m.hosts[at]; ok {
 		return true
 	}
 	if len(m.prefixes) > 0 {
-		for _, p := range m.prefixes[u.Host] {
-			if (p.scheme == "" || p.scheme == u.Scheme) && strings.HasPrefix(u.Path, p.path) {
+		for _, p := range m.prefixes[at] {
+			if (p.scheme == "" || p.scheme == scheme) && strings.HasPrefix(u.Path, p.path) {
 				return true
 			}
 		}

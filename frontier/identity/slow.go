@@ -113,33 +113,27 @@ func slow(base URL, ref string) (URL, Reason) {
 	if err != nil {
 		return URL{}, Malformed
 	}
-	u := URL{}
-	switch parsed.Scheme() {
-	case "http":
-		u.Scheme = "http"
-	case "https":
-		u.Scheme = "https"
-	default:
+	scheme := parsed.Scheme()
+	if scheme != "http" && scheme != "https" {
 		return URL{}, Scheme
 	}
 	if parsed.Username() != "" || parsed.Password() != "" {
 		return URL{}, Credentials
 	}
-	u.Host = parsed.Hostname()
-	if !strings.HasPrefix(u.Host, "[") {
-		u.Host = strings.TrimSuffix(u.Host, ".")
-		if !validName(u.Host) {
+	authority := parsed.Hostname()
+	if !strings.HasPrefix(authority, "[") {
+		authority = strings.TrimSuffix(authority, ".")
+		if !validName(authority) {
 			return URL{}, BadHost
 		}
 	}
 	if port := parsed.Port(); port == "0" {
 		return URL{}, BadHost
 	} else if port != "" {
-		u.Host += ":" + port
+		authority += ":" + port
 	}
 	// Search is empty for an empty query.
-	u.Path = parsed.Pathname() + parsed.Search()
-	return u, Accepted
+	return URL{Host: scheme + "://" + authority, Path: parsed.Pathname() + parsed.Search()}, Accepted
 }
 
 // validName reports whether a name in normal form is one that DNS can carry and a web server can have. Underscores are

@@ -13,10 +13,9 @@ import (
 // when they are equal. The zero value is no URL. Its parts may share memory with the texts it was made from: whoever keeps
 // one for long and was given a piece of a large page clones the parts.
 type URL struct {
-	// Scheme is "http" or "https".
-	Scheme string
-	// Host is the authority: a name in lower-case ASCII (Punycode) or an address (IPv6 in brackets), with ":port" unless
-	// it is the default of the scheme.
+	// Host is scheme, name and port in one, what the web calls an origin: "http://example.org", "https://example.org:8443".
+	// The name is in lower-case ASCII (Punycode) or an address (IPv6 in brackets); the port is left out where it is the
+	// default of the scheme.
 	Host string
 	// Path is "/path" or "/path?query", percent-encoded.
 	Path string
@@ -48,37 +47,36 @@ func short(s string) string {
 }
 
 // String is the URL as serialised by the standard; "" for the zero value.
-func (u URL) String() string {
-	if u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host + u.Path
-}
+func (u URL) String() string { return u.Host + u.Path }
 
 // Len is the length of String in bytes.
-func (u URL) Len() int { return len(u.Scheme) + len("://") + len(u.Host) + len(u.Path) }
+func (u URL) Len() int { return len(u.Host) + len(u.Path) }
+
+// Scheme is "http" or "https"; "" for the zero value.
+func (u URL) Scheme() string {
+	scheme, _ := cutScheme(u.Host)
+	return scheme
+}
+
+// Authority is the host without its scheme: the name, and the port unless it is the default.
+func (u URL) Authority() string { return Authority(u.Host) }
 
 // Hash is the 64-bit xxHash (XXH64, seed 0) of String; see HashVersion. It tells http from https.
 func (u URL) Hash() uint64 {
 	var stack [512]byte
-	b := append(stack[:0], u.Scheme...)
-	b = append(b, "://"...)
-	b = append(b, u.Host...)
+	b := append(stack[:0], u.Host...)
 	b = append(b, u.Path...)
 	return xxhash.Sum64(b)
 }
 
 // Name is the host without port and, for IPv6, without brackets.
-func (u URL) Name() string {
-	name, _ := splitHost(u.Host)
-	return name
-}
+func (u URL) Name() string { return Name(u.Host) }
 
 // Port is the TCP port, be it written or implied by the scheme; 0 for the zero value.
 func (u URL) Port() uint16 {
-	_, port := splitHost(u.Host)
+	_, port := splitHost(u.Authority())
 	if port == "" {
-		return defaultPort(u.Scheme)
+		return defaultPort(u.Scheme())
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {

@@ -256,11 +256,32 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// A host is checked where another node names it: it must be what an identity begins with, byte for byte.
+func TestCheckHost(t *testing.T) {
+	for _, host := range []string{"http://example.org", "https://example.org", "https://example.org:80", "http://[2001:db8::1]:81",
+		"http://192.0.2.1", "https://xn--mnchen-3ya.de", "http://" + strings.Repeat("a.", 126) + "b"} {
+		if err := CheckHost(host); err != nil {
+			t.Errorf("%q is a host, and yet: %v", host, err)
+		}
+	}
+	for _, host := range []string{"", "example.org", "http://", "http:///", "http://example.org/", "http://example.org/a", "http://example.org?a",
+		"http://example.org:80", "https://example.org:443", "http://example.org:0", "HTTP://example.org", "http://Example.org", "http://example.org.",
+		"http://a@example.org", "ftp://example.org", "http://example.org#a", " http://example.org", "http://victim.example\x00\x00y",
+		"http://münchen.de", "http://0x7f.1", "http://" + strings.Repeat("a.", 127) + "b"} {
+		if err := CheckHost(host); err == nil {
+			t.Errorf("%q passes for a host", host)
+		}
+	}
+}
+
 func TestRegistrableDomain(t *testing.T) {
 	for host, want := range map[string]string{
 		"www.example.org":              "example.org",
 		"www.example.org:8080":         "example.org",
 		"example.org":                  "example.org",
+		"https://www.example.org":      "example.org",
+		"http://a.example.co.uk:8080":  "example.co.uk",
+		"https://[2001:db8::1]:81":     "2001:db8::1",
 		"example.org.":                 "example.org",
 		"a.b.example.co.uk":            "example.co.uk",
 		"co.uk":                        "co.uk",

@@ -18,7 +18,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 30 {
-			w.addHost(fmt.Sprintf("h%02d.example", i), addrOf(1+i%25), 60)
+			w.addHost(fmt.Sprintf("http://h%02d.example", i), addrOf(1+i%25), 60)
 		}
 		cfg := cycle()
 		cfg.Trickle = 0.25
@@ -77,9 +77,9 @@ func TestBatchesAreBoundedAndHostsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 7 {
-			w.addHost(fmt.Sprintf("big%d.example", i), addrOf(1+i), 60)
+			w.addHost(fmt.Sprintf("http://big%d.example", i), addrOf(1+i), 60)
 		}
-		w.addHost("small.example", addrOf(50), 3)
+		w.addHost("http://small.example", addrOf(50), 3)
 		cfg := cycle()
 		cfg.Assigners, cfg.Hosts = []string{assign.Random}, 3
 		begin := time.Now()
@@ -90,7 +90,7 @@ func TestBatchesAreBoundedAndHostsWait(t *testing.T) {
 		for _, d := range w.decided {
 			perBatch[d.Batch]++
 		}
-		if w.hosts["small.example"].owner != "home" {
+		if w.hosts["http://small.example"].owner != "home" {
 			t.Error("the small host did not wait")
 		}
 		decided := len(w.decided)
@@ -103,7 +103,7 @@ func TestBatchesAreBoundedAndHostsWait(t *testing.T) {
 				t.Errorf("batch %s has %d hosts", id, n)
 			}
 		}
-		for w.ownerOf("small.example") == "home" && time.Since(begin) < time.Hour {
+		for w.ownerOf("http://small.example") == "home" && time.Since(begin) < time.Hour {
 			time.Sleep(time.Second)
 		}
 		if took := time.Since(begin); took < 10*time.Minute || took > 11*time.Minute {
@@ -122,22 +122,22 @@ func (w *world) ownerOf(host string) string {
 func TestUnresolvedHostsAreLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("a.example", addrOf(1), 60)
-		lost := w.addHost("lost.example", addrOf(2), 70)
+		w.addHost("http://a.example", addrOf(1), 60)
+		lost := w.addHost("http://lost.example", addrOf(2), 70)
 		lost.resolves = false
 		b, stop := w.start(cycle())
 		time.Sleep(3 * time.Minute)
-		if w.ownerOf("a.example") == "home" {
+		if w.ownerOf("http://a.example") == "home" {
 			t.Error("a.example waits for the other")
 		}
 		w.mu.Lock()
-		if fmt.Sprint(w.dropped) != "[lost.example 70]" {
+		if fmt.Sprint(w.dropped) != "[http://lost.example 70]" {
 			t.Errorf("dropped %q", w.dropped)
 		}
 		lost.resolves = true
 		w.mu.Unlock()
 		time.Sleep(10 * time.Minute)
-		if w.ownerOf("lost.example") == "home" || b.Status().Unresolved != 1 {
+		if w.ownerOf("http://lost.example") == "home" || b.Status().Unresolved != 1 {
 			t.Errorf("it never came back: %+v", b.Status())
 		}
 		stop()
@@ -147,16 +147,16 @@ func TestUnresolvedHostsAreLeftOut(t *testing.T) {
 func TestLeasedServersAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("a.example", addrOf(1), 60)
-		w.addHost("b.example", addrOf(1), 2) // comes along: one server, one owner
-		w.addHost("dead.example", addrOf(2), 60)
-		w.addHost("slow.example", addrOf(3), 60)
+		w.addHost("http://a.example", addrOf(1), 60)
+		w.addHost("http://b.example", addrOf(1), 2) // comes along: one server, one owner
+		w.addHost("http://dead.example", addrOf(2), 60)
+		w.addHost("http://slow.example", addrOf(3), 60)
 		w.servers[addrOf(1)].holder = "n3"
 		w.servers[addrOf(2)].holder = "nobody"
 		w.servers[addrOf(3)].holdFor = time.Hour
 		b, stop := w.start(cycle())
 		time.Sleep(4 * time.Minute)
-		for host, want := range map[string]string{"a.example": "assigned:n3", "b.example": "assigned:n3", "dead.example": "home", "slow.example": "home"} {
+		for host, want := range map[string]string{"http://a.example": "assigned:n3", "http://b.example": "assigned:n3", "http://dead.example": "home", "http://slow.example": "home"} {
 			if got := w.ownerOf(host); got != want {
 				t.Errorf("%s is at %s, want %s", host, got, want)
 			}
@@ -172,7 +172,7 @@ func TestLeasedServersAreJoined(t *testing.T) {
 		w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
 		w.mu.Unlock()
 		time.Sleep(15 * time.Minute)
-		if a, b := w.ownerOf("dead.example"), w.ownerOf("slow.example"); a == "home" || b == "home" {
+		if a, b := w.ownerOf("http://dead.example"), w.ownerOf("http://slow.example"); a == "home" || b == "home" {
 			t.Errorf("they never came back: %s, %s", a, b)
 		}
 		stop()
@@ -186,7 +186,7 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 8 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
 		// Asks to n2 are never answered.
 		w.do = func(ctx context.Context, node string, e Errand) (Result, error, bool) {
@@ -246,7 +246,7 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 4 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 100)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 100)
 		}
 		cfg := cycle()
 		cfg.Assigners, cfg.Deadline = []string{assign.Vivaldi}, 5*time.Minute
@@ -268,7 +268,7 @@ func TestServersWithoutURLsAreDecidedAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 4 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 2)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 2)
 		}
 		cfg := cycle()
 		cfg.URLs = 1
@@ -284,11 +284,11 @@ func TestServersWithoutURLsAreDecidedAllTheSame(t *testing.T) {
 func TestHandOffsThatFailStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("a.example", addrOf(1), 60)
-		w.addHost("b.example", addrOf(2), 60)
+		w.addHost("http://a.example", addrOf(1), 60)
+		w.addHost("http://b.example", addrOf(2), 60)
 		fails := true
 		w.handOff = func(host, _ string) error {
-			if fails && host == "a.example" {
+			if fails && host == "http://a.example" {
 				return errors.New("refused")
 			}
 			return nil
@@ -297,15 +297,15 @@ func TestHandOffsThatFailStay(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		s := b.Status()
 		w.mu.Lock()
-		if s.Kept != 1 || s.HandedOff != 1 || w.hosts["a.example"].owner != "home" || len(w.troubles) != 1 {
+		if s.Kept != 1 || s.HandedOff != 1 || w.hosts["http://a.example"].owner != "home" || len(w.troubles) != 1 {
 			t.Errorf("status %+v, %v", s, w.troubles)
 		}
 		fails = false
 		w.servers[addrOf(1)].holder = "" // the lease that was given in vain ran out
 		w.mu.Unlock()
 		time.Sleep(8 * time.Minute)
-		if w.ownerOf("a.example") != "assigned:n1" {
-			t.Errorf("it is at %s", w.ownerOf("a.example"))
+		if w.ownerOf("http://a.example") != "assigned:n1" {
+			t.Errorf("it is at %s", w.ownerOf("http://a.example"))
 		}
 		stop()
 	})
@@ -314,8 +314,8 @@ func TestHandOffsThatFailStay(t *testing.T) {
 func TestHostThatMovesToAnotherServerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("a.example", addrOf(1), 60)
-		h := w.addHost("b.example", addrOf(1), 60)
+		w.addHost("http://a.example", addrOf(1), 60)
+		h := w.addHost("http://b.example", addrOf(1), 60)
 		w.servers[addrOf(9)] = &fakeServer{addr: addrOf(9)}
 		b, stop := w.start(cycle())
 		for b.Status().Phase != PhaseDecide {
@@ -327,7 +327,7 @@ func TestHostThatMovesToAnotherServerStays(t *testing.T) {
 		for b.Busy() {
 			time.Sleep(100 * time.Millisecond)
 		}
-		if s := b.Status(); s.Kept != 1 || s.HandedOff != 1 || w.ownerOf("b.example") != "home" {
+		if s := b.Status(); s.Kept != 1 || s.HandedOff != 1 || w.ownerOf("http://b.example") != "home" {
 			t.Errorf("status %+v", s)
 		}
 		stop()
@@ -338,12 +338,12 @@ func TestModes(t *testing.T) {
 	for mode, want := range map[string]int64{ModeCrawl: 0, ModeSingle: 1, ModeCycle: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.addHost("a.example", addrOf(1), 60)
+			w.addHost("http://a.example", addrOf(1), 60)
 			cfg := cycle()
 			cfg.Mode, cfg.Assigners = mode, []string{assign.Random}
 			b, stop := w.start(cfg)
 			time.Sleep(5 * time.Minute)
-			w.addHost("b.example", addrOf(2), 60)
+			w.addHost("http://b.example", addrOf(2), 60)
 			time.Sleep(5 * time.Minute)
 			if s := b.Status(); s.HandedOff != want || s.Busy() || s.Why == "" {
 				t.Errorf("%s: %+v", mode, s)
@@ -356,7 +356,7 @@ func TestModes(t *testing.T) {
 func TestNothingIsAssignedWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("a.example", addrOf(1), 60)
+		w.addHost("http://a.example", addrOf(1), 60)
 		deps := w.deps()
 		deps.Paused = func() string { return "the smaller side" }
 		b, err := New(cycle(), deps)
@@ -385,7 +385,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			for i := range 6 {
-				w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+				w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 			}
 			cfg := cycle()
 			cfg.Assigners, cfg.CompareURLs = []string{assign.Nearest, assign.Random}, 10

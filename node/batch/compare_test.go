@@ -19,7 +19,7 @@ func TestComparisonIsPaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 8 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 100)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 100)
 		}
 		cfg := cycle()
 		cfg.Mode, cfg.Assigners, cfg.CompareURLs = ModeSingle, []string{assign.Nearest, assign.Random, assign.Geographic}, 25
@@ -74,7 +74,7 @@ func TestComparisonIsPaired(t *testing.T) {
 		}
 		several := 0
 		for page, nodes := range made {
-			host := strings.Split(page, "/")[2]
+			host := "http://" + strings.Split(page, "/")[2]
 			byNode := chose[w.hosts[host].addr.String()]
 			slices.Sort(nodes)
 			if len(nodes) != len(byNode) || len(slices.Compact(nodes)) != len(byNode) {
@@ -105,7 +105,7 @@ func TestComparisonIsPaired(t *testing.T) {
 func TestComparisonSurvivesFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		h := w.addHost("h.example", addrOf(1), 60)
+		h := w.addHost("http://h.example", addrOf(1), 60)
 		calls := 0
 		w.do = func(_ context.Context, node string, e Errand) (Result, error, bool) {
 			if !e.Assigned {
@@ -163,7 +163,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 func TestOwnerThatDiesWhileComparing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.addHost("h.example", addrOf(2), 90)
+		w.addHost("http://h.example", addrOf(2), 90)
 		w.handOff = func(_, to string) error {
 			if to == "n2" {
 				t.Error("the dead got a host")
@@ -185,12 +185,12 @@ func TestOwnerThatDiesWhileComparing(t *testing.T) {
 		}
 		s := b.Status()
 		w.mu.Lock()
-		if given := w.servers[addrOf(2)].given; s.Kept != 1 || w.hosts["h.example"].owner != "home" || !slices.Equal(given, []string{w.self}) {
+		if given := w.servers[addrOf(2)].given; s.Kept != 1 || w.hosts["http://h.example"].owner != "home" || !slices.Equal(given, []string{w.self}) {
 			t.Errorf("status %+v, given to %v", s, given)
 		}
 		w.mu.Unlock()
 		time.Sleep(20 * time.Minute)
-		if got := w.ownerOf("h.example"); got == "home" {
+		if got := w.ownerOf("http://h.example"); got == "home" {
 			t.Error("it was never handed off")
 		}
 		stop()
@@ -207,7 +207,7 @@ func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					for i := range 6 {
-						w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+						w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 					}
 					asks, estimates, others := 0, 0, 0
 					w.do = func(_ context.Context, node string, e Errand) (Result, error, bool) {
@@ -245,9 +245,9 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 4 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
-		w.addHost("foreign.example", addrOf(250), 60)
+		w.addHost("http://foreign.example", addrOf(250), 60)
 		cfg := cycle()
 		cfg.Mode, cfg.RoundURLs = ModePersistent, 6
 		b, stop := w.start(cfg)
@@ -261,7 +261,7 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 		pages := make(map[string]map[string]bool)
 		nodes := make(map[string]string)
 		for _, r := range w.asked {
-			if r.URL.Host == "foreign.example" {
+			if r.URL.Host == "http://foreign.example" {
 				t.Fatal("a foreign server was asked")
 			}
 			if pages[r.URL.Host] == nil {
@@ -339,7 +339,7 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 4 {
-			w.addHost(fmt.Sprintf("h%d.example", i), addrOf(1+i), 60)
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
 		const late, unmade, refused = "late", "unmade", "refused"
 		queue, under, last := "", 0, "" // what a node's queue makes of a page, pages that wait, their round

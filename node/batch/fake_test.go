@@ -98,7 +98,7 @@ func nearestTo(addr netip.Addr) string {
 func (w *world) addHost(name string, addr netip.Addr, urls int) *fakeHost {
 	h := &fakeHost{name: name, addr: addr, resolves: true, owner: w.self, finished: make(map[string]frontier.Outcome)}
 	for i := range urls {
-		h.urls = append(h.urls, identity.URL{Scheme: "http", Host: name, Path: fmt.Sprintf("/%d", i)})
+		h.urls = append(h.urls, identity.URL{Host: name, Path: fmt.Sprintf("/%d", i)})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *world) TakeFrom(ctx context.Context, host string, addr netip.Addr) (*fr
 			task := &frontier.Task{Host: host, Server: addr}
 			if !h.robots {
 				h.robots = true
-				task.Kind, task.URL = frontier.Robots, identity.URL{Scheme: "http", Host: host, Path: "/robots.txt"}
+				task.Kind, task.URL = frontier.Robots, identity.URL{Host: host, Path: "/robots.txt"}
 			} else {
 				task.URL, h.urls = h.urls[0], h.urls[1:]
 			}

@@ -24,7 +24,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 		if i%10 == 0 {
 			n = 60
 		}
-		w.addHost(fmt.Sprintf("h%04d.example", i), addrOf(1), n)
+		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
 	}
 	cfg := cycle()
 	cfg.Scan, cfg.Hosts = 700, 20
@@ -73,12 +73,12 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 func TestGatherWrapsWithinACheck(t *testing.T) {
 	w := newWorld(t)
 	for i := range 30 {
-		w.addHost(fmt.Sprintf("h%02d.example", i), addrOf(1), 60)
+		w.addHost(fmt.Sprintf("http://h%02d.example", i), addrOf(1), 60)
 	}
 	cfg := cycle()
 	cfg.Hosts = 12
 	b := gatherer(t, w, cfg)
-	for i, want := range []string{"h00.example", "h12.example", "h24.example", "h06.example"} {
+	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
 		hosts, err := b.gather(time.Now())
 		if err != nil || len(hosts) != 12 || hosts[0].name != want {
 			t.Fatalf("batch %d: %d hosts from %v: %v", i, len(hosts), hosts[0].name, err)
@@ -88,7 +88,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 
 func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	w := newWorld(t)
-	w.addHost("small.example", addrOf(1), 3)
+	w.addHost("http://small.example", addrOf(1), 3)
 	b := gatherer(t, w, cycle())
 	now := time.Now()
 	for _, step := range []struct {
@@ -101,7 +101,7 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 		}
 	}
 	// Whoever rests is left out, and then waits anew.
-	b.walk.rest("small.example", now.Add(30*time.Minute))
+	b.walk.rest("http://small.example", now.Add(30*time.Minute))
 	for _, step := range []struct {
 		after time.Duration
 		want  int

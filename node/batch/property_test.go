@@ -30,13 +30,13 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 			w := newWorld(t)
 			total := make(map[string]int)
 			for i := range 25 {
-				name := fmt.Sprintf("h%02d.example", i)
+				name := fmt.Sprintf("http://h%02d.example", i)
 				n := 1 + rnd.IntN(120)
 				total[name] = n
 				w.addHost(name, addrOf(1+rnd.IntN(15)), n).resolves = rnd.IntN(10) > 0
 			}
-			w.servers[w.hosts["h00.example"].addr].holder = "n2"
-			w.servers[w.hosts["h01.example"].addr].holdFor = time.Hour
+			w.servers[w.hosts["http://h00.example"].addr].holder = "n2"
+			w.servers[w.hosts["http://h01.example"].addr].holdFor = time.Hour
 			w.do = func(ctx context.Context, _ string, e Errand) (Result, error, bool) {
 				switch {
 				case luck(8):
@@ -112,7 +112,7 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 					t.Errorf("seed %d: %s was handed off %d times", seed, name, moved[name])
 				case h.owner == "home" && h.resolves && len(h.urls) > 0:
 					t.Errorf("seed %d: %s was never handed off; %d URLs", seed, name, len(h.urls))
-				case h.owner != "home" && !h.resolves && h.addr != w.hosts["h00.example"].addr && h.active:
+				case h.owner != "home" && !h.resolves && h.addr != w.hosts["http://h00.example"].addr && h.active:
 					t.Errorf("seed %d: %s does not resolve and was handed off", seed, name)
 				}
 			}

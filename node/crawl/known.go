@@ -81,7 +81,7 @@ type origin struct {
 }
 
 func (k *known) origin(base identity.URL) origin {
-	host := xxhash.Sum64String(base.Scheme + "://" + base.Host)
+	host := xxhash.Sum64String(base.Host)
 	path, _, _ := strings.Cut(base.Path, "?")
 	return origin{known: k, host: host, directory: path[:strings.LastIndexByte(path, '/')+1]}
 }

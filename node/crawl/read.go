@@ -181,8 +181,8 @@ func (l *Loop) readSitemap(task *frontier.Task, res *fetch.Result, out *frontier
 const maxRobotsHops = 5
 
 // allowAll notes that a host has no robots.txt: 4xx, and redirects without end (RFC 9309, section 2.3.1).
-func (l *Loop) allowAll(out *frontier.Outcome, origin string) {
-	l.robots.put(origin, robots.AllowAll(), 0)
+func (l *Loop) allowAll(out *frontier.Outcome, host string) {
+	l.robots.put(host, robots.AllowAll(), 0)
 	out.Robots = &frontier.RobotsOutcome{Lifetime: l.cfg.RobotsTTL}
 }
 
@@ -191,7 +191,6 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 	if out.Trouble == frontier.Interrupted || out.Trouble == frontier.Unreachable || out.Trouble == frontier.Forbidden {
 		return
 	}
-	origin := originOf(task.RobotsFor())
 	if res.Class != "" {
 		// A robots.txt that breaks off is unreachable (RFC 9309, section 2.3.1.4): the host waits.
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Busy, Asked: true, Elapsed: out.Elapsed,
@@ -204,11 +203,11 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 		out.Reason = "robots.txt: " + out.Reason
 	case robots.Unavailable:
 		*out = frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: out.Elapsed}
-		l.allowAll(out, origin)
+		l.allowAll(out, task.Host)
 	case robots.Redirect:
 		target, reason := l.deps.Rules.Resolve(task.URL, res.Location)
 		if res.Location == "" || reason != identity.Accepted || task.Hops >= maxRobotsHops {
-			l.allowAll(out, origin)
+			l.allowAll(out, task.Host)
 			return
 		}
 		out.Robots = &frontier.RobotsOutcome{Redirect: &target}
@@ -216,7 +215,7 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 		// One byte more than is read of it, which tells Parse whether the last line is whole.
 		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes+1)]...)
 		rules := robots.Parse(body, l.deps.Agent)
-		l.robots.put(origin, rules, len(body))
+		l.robots.put(task.Host, rules, len(body))
 		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: l.cfg.RobotsTTL, CrawlDelay: rules.CrawlDelay()}
 		if l.cfg.Sitemaps {
 			g := gather{loop: l}
@@ -229,20 +228,17 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 	}
 }
 
-// robotsOf returns the rules of a URL's origin: from memory, or from the frontier's disk.
+// robotsOf returns the rules of a URL's host: from memory, or from the frontier's disk.
 func (l *Loop) robotsOf(u identity.URL) (*robots.Rules, error) {
-	origin := originOf(u)
-	if r := l.robots.get(origin); r != nil {
+	if r := l.robots.get(u.Host); r != nil {
 		return r, nil
 	}
-	body, err := l.deps.Frontier.RobotsBody(u.Host, u.Scheme)
+	body, err := l.deps.Frontier.RobotsBody(u.Host)
 	if err != nil {
 		return nil, err
 	}
 	// An empty body is a file without rules, or none at all: both allow everything.
 	rules := robots.Parse(body, l.deps.Agent)
-	l.robots.put(origin, rules, len(body))
+	l.robots.put(u.Host, rules, len(body))
 	return rules, nil
 }
-
-func originOf(u identity.URL) string { return u.Scheme + "://" + u.Host }

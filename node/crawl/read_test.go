@@ -80,11 +80,11 @@ func TestRobotsCutInARule(t *testing.T) {
 	kept := len(allow) - len("public/") // up to the path "/"
 	body := head + strings.Repeat("x", robots.MaxBytes-len(head)-kept) + allow
 	res := fetch.Result{Status: 200, Body: []byte(body)[:robots.MaxBytes+1], Truncated: "length"}
-	task := &frontier.Task{Kind: frontier.Robots, Host: "a.test", URL: mustParse(t, "http://a.test/robots.txt")}
+	task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
 	var out frontier.Outcome
 	l.readRobots(task, &res, &out)
 	for from, rules := range map[string]*robots.Rules{
-		"cache": l.robots.get(originOf(task.RobotsFor())),
+		"cache": l.robots.get(task.Host),
 		"disk":  robots.Parse(out.Robots.Body, l.deps.Agent),
 	} {
 		if rules.Allowed("/private") {
@@ -123,13 +123,13 @@ func TestForgottenHostsHaveNoRobotsInMemory(t *testing.T) {
 	for _, origin := range []string{"http://a.test", "https://a.test", "http://b.test", "http://a.test:8080"} {
 		c.put(origin, robots.AllowAll(), 100)
 	}
-	l.Forget("a.test")
-	for origin, want := range map[string]bool{"http://a.test": false, "https://a.test": false, "http://b.test": true, "http://a.test:8080": true} {
+	l.Forget("http://a.test")
+	for origin, want := range map[string]bool{"http://a.test": false, "https://a.test": true, "http://b.test": true, "http://a.test:8080": true} {
 		if got := c.get(origin) != nil; got != want {
 			t.Errorf("robots.txt of %s in memory: %v", origin, got)
 		}
 	}
-	if want := 2 * (100 + robotsOverhead); c.bytes != want || c.lru.Len() != 2 {
-		t.Errorf("%d bytes in %d files are counted, want %d in 2", c.bytes, c.lru.Len(), want)
+	if want := 3 * (100 + robotsOverhead); c.bytes != want || c.lru.Len() != 3 {
+		t.Errorf("%d bytes in %d files are counted, want %d in 3", c.bytes, c.lru.Len(), want)
 	}
 }

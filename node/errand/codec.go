@@ -56,7 +56,7 @@ func decodeErrand(m *wire.Errand) (Errand, error) {
 		return Errand{}, fmt.Errorf("server %s is no address of one server", addr)
 	}
 	if literal, err := netip.ParseAddr(u.Name()); err == nil && literal.Unmap() != addr {
-		return Errand{}, fmt.Errorf("server %s is not that of %s", addr, u.Host)
+		return Errand{}, fmt.Errorf("server %s is not that of %s", addr, u.Name())
 	}
 	if len(m.GetBatch()) > maxName || len(m.GetLabels()) > maxLabels {
 		return Errand{}, errors.New("batch or labels too long")

@@ -257,7 +257,7 @@ func TestRefusals(t *testing.T) {
 				return nil
 			}
 			d.Blocked = func(u identity.URL, _ netip.Addr) string {
-				if u.Host == "evil.example" {
+				if u.Name() == "evil.example" {
 					return "evil.example"
 				}
 				return ""

@@ -20,15 +20,15 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 			SinceRequestMs: milliseconds(s.SinceRequest), WaitMs: s.Wait.Milliseconds(), CrawlDelayMs: s.CrawlDelay.Milliseconds(),
 			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped,
 		}
-		for _, r := range s.Robots {
-			w.State.Robots = append(w.State.Robots, &wire.RobotsFile{Scheme: r.Scheme, Body: r.Body, ValidMs: r.Valid.Milliseconds()})
+		if r := s.Robots; r != nil {
+			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
 		}
 	}
 	w.Pending = make([]*wire.Pending, len(c.Pending))
 	all := make([]wire.Pending, len(c.Pending)) // one piece of memory instead of thousands
 	for i, p := range c.Pending {
 		w.Pending[i] = &all[i]
-		w.Pending[i].Path, w.Pending[i].Https, w.Pending[i].Sitemap = p.Path, p.HTTPS, p.Sitemap
+		w.Pending[i].Path, w.Pending[i].Sitemap = p.Path, p.Sitemap
 		w.Pending[i].Depth, w.Pending[i].Hops = uint32(p.Depth), uint32(p.Hops)
 	}
 	w.Done = make([]byte, 0, 8*len(c.Done))
@@ -71,14 +71,11 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
 			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(),
 		}
-		if len(s.GetRobots()) > 2 {
-			return c, errMalformed
-		}
-		for _, r := range s.GetRobots() {
-			if (r.GetScheme() != "http" && r.GetScheme() != "https") || len(r.GetBody()) > maxRobots {
+		if r := s.GetRobots(); r != nil {
+			if len(r.GetBody()) > maxRobots {
 				return c, errMalformed
 			}
-			c.State.Robots = append(c.State.Robots, frontier.RobotsFile{Scheme: r.GetScheme(), Body: r.GetBody(), Valid: max(0, duration(r.GetValidMs()))})
+			c.State.Robots = &frontier.RobotsFile{Body: r.GetBody(), Valid: max(0, duration(r.GetValidMs()))}
 		}
 	}
 	c.Pending = make([]frontier.PendingURL, 0, len(w.GetPending()))
@@ -86,7 +83,7 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 		if p.GetPath() == "" || p.GetPath()[0] != '/' || len(p.GetPath()) > maxPath || p.GetDepth() > 255 || p.GetHops() > 255 {
 			return c, errMalformed
 		}
-		c.Pending = append(c.Pending, frontier.PendingURL{Path: p.GetPath(), HTTPS: p.GetHttps(), Sitemap: p.GetSitemap(),
+		c.Pending = append(c.Pending, frontier.PendingURL{Path: p.GetPath(), Sitemap: p.GetSitemap(),
 			Depth: uint8(p.GetDepth()), Hops: uint8(p.GetHops())})
 	}
 	b := w.GetDone()

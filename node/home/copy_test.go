@@ -62,7 +62,7 @@ func TestSecondCopy(t *testing.T) {
 		if whole.Load() != 1 {
 			t.Errorf("the host was copied whole %d times", whole.Load()) // once, at its beginning
 		}
-		if body, err := w.house(1).RobotsBody(host, "https"); err != nil || string(body) != robotsText {
+		if body, err := w.house(1).RobotsBody(host); err != nil || string(body) != robotsText {
 			t.Errorf("the copy has the robots.txt %q, %v", body, err)
 		}
 		if s, err := w.house(1).StateOf(context.Background(), host); err != nil || s.CrawlDelay != crawlDelay || s.SinceRequest < 0 {

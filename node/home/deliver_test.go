@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ func TestVerdicts(t *testing.T) {
 		w := newTown(t, 3, nil)
 		ctx := context.Background()
 		mine, other := w.hostOf(0, 1), w.hostOf(1, 0)
-		handed, leaving, fresh := "away."+mine, "leaving."+mine, "fresh."+mine // of the same domain, so of the same home
+		handed, leaving, fresh := below("away", mine), below("leaving", mine), below("fresh", mine) // of the same domain, so of the same home
 		for _, host := range []string{mine, handed, leaving} {
 			if err := w.house(0).offer(pages(host, 0, 3)...); err != nil {
 				t.Fatal(err)
@@ -32,7 +33,7 @@ func TestVerdicts(t *testing.T) {
 		if err := w.house(0).home.freeze(ctx, leaving, w.ids[2]); err != nil {
 			t.Fatal(err)
 		}
-		url := func(host, path string) *wire.Link { return &wire.Link{Url: "https://" + host + path} }
+		url := func(host, path string) *wire.Link { return &wire.Link{Url: host + path} }
 		type want struct {
 			link    *wire.Link
 			verdict wire.Verdict
@@ -53,12 +54,12 @@ func TestVerdicts(t *testing.T) {
 			{link: url(handed, "/new"), verdict: moved, record: &wire.Record{Host: handed, Epoch: 2, Owner: w.ids[2], Home: w.ids[0]}},
 			{link: url(leaving, "/new"), verdict: later, reason: "its owner is not known yet"},
 			{link: url(mine, "/unwanted"), verdict: refused, reason: "out of scope"},
-			{link: url("unwanted."+mine, "/unwanted"), verdict: refused, reason: "out of scope"},
+			{link: url(below("unwanted", mine), "/unwanted"), verdict: refused, reason: "out of scope"},
 			{link: &wire.Link{}, verdict: refused, reason: "not a URL"},
 			{link: &wire.Link{Url: "not a URL"}, verdict: refused, reason: "not a URL"},
 			{link: &wire.Link{Url: "ftp://" + mine + "/"}, verdict: refused, reason: "not a URL"},
-			{link: &wire.Link{Url: "https://" + mine + "/deep", Depth: 256}, verdict: refused, reason: "not a URL"},
-			{link: &wire.Link{Url: "https://" + mine + "/far", Hops: 1 << 20}, verdict: refused, reason: "not a URL"},
+			{link: &wire.Link{Url: mine + "/deep", Depth: 256}, verdict: refused, reason: "not a URL"},
+			{link: &wire.Link{Url: mine + "/far", Hops: 1 << 20}, verdict: refused, reason: "not a URL"},
 			{link: nil, verdict: refused, reason: "not a URL"},
 			{link: url(mine, "/last"), verdict: accepted},
 		}
@@ -79,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("%d %s: %v", i, x.link.GetUrl(), a)
 			}
 		}
-		if _, ok, _ := w.house(0).home.Record("unwanted." + mine); ok {
+		if _, ok, _ := w.house(0).home.Record(below("unwanted", mine)); ok {
 			t.Error("a host of which nothing is wanted has a record")
 		}
 		if r, ok, _ := w.house(0).home.Record(fresh); !ok || r.Owner != w.ids[0] || r.Epoch != 1 || r.Assigned {
@@ -90,7 +91,7 @@ func TestVerdicts(t *testing.T) {
 		}
 		// A node that has just lost sight of the others cannot say whose a new host is.
 		w.believe(func() { w.small[w.ids[0]] = true })
-		res, err = w.house(0).home.Deliver(ctx, w.ids[1], &wire.DeliverRequest{Links: []*wire.Link{url("lone."+mine, "/"), url(mine, "/two")}})
+		res, err = w.house(0).home.Deliver(ctx, w.ids[1], &wire.DeliverRequest{Links: []*wire.Link{url(below("lone", mine), "/"), url(mine, "/two")}})
 		if err != nil || res.GetAnswers()[0].GetVerdict() != later || res.GetAnswers()[1].GetVerdict() != accepted {
 			t.Errorf("on the smaller side: %v, %v", res, err)
 		}
@@ -153,3 +154,6 @@ func TestLinksOfAHostThatMoves(t *testing.T) {
 		}
 	})
 }
+
+// below is a host whose name is below that of another.
+func below(label, host string) string { return strings.Replace(host, "://", "://"+label+".", 1) }

@@ -228,7 +228,7 @@ func (d *disk) urlsOf(host string) (pending []string, done map[uint64]bool) {
 }
 
 func link(host string, n int) frontier.Link {
-	u, err := identity.Parse("http://" + host + "/" + strconv.Itoa(n))
+	u, err := identity.Parse(host + "/" + strconv.Itoa(n))
 	if err != nil {
 		panic(err)
 	}

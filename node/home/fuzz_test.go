@@ -16,13 +16,13 @@ import (
 
 // Whatever stands on the shelf, decoding ends; what it accepts is written and read back the same.
 func FuzzRecord(f *testing.F) {
-	for _, r := range []Record{{Host: "a.example", Epoch: 1, Owner: strings.Repeat("a", idLength)},
-		{Host: "b.example", Epoch: 1 << 63, Owner: strings.Repeat("0", idLength), Assigned: true}} {
+	for _, r := range []Record{{Host: "http://a.example", Epoch: 1, Owner: strings.Repeat("a", idLength)},
+		{Host: "https://b.example", Epoch: 1 << 63, Owner: strings.Repeat("0", idLength), Assigned: true}} {
 		f.Add(r.Host, appendRecord(nil, r))
 	}
-	f.Add("a.example", []byte{})
-	f.Add("a.example", append([]byte{2, 1, 0}, strings.Repeat("a", idLength)...))
-	f.Add("a.example", append([]byte{1, 1, 2}, strings.Repeat("a", idLength)...))
+	f.Add("http://a.example", []byte{})
+	f.Add("http://a.example", append([]byte{2, 1, 0}, strings.Repeat("a", idLength)...))
+	f.Add("http://a.example", append([]byte{1, 1, 2}, strings.Repeat("a", idLength)...))
 	f.Fuzz(func(t *testing.T, host string, b []byte) {
 		r, err := decodeRecord(host, b)
 		if err != nil {
@@ -41,9 +41,9 @@ func FuzzRecord(f *testing.F) {
 func FuzzChunk(f *testing.F) {
 	for _, c := range []frontier.Chunk{
 		{},
-		{Pending: []frontier.PendingURL{{Path: "/a?b", HTTPS: true, Depth: 255, Hops: 3}, {Path: "/s.xml", Sitemap: true}}, Done: []uint64{1, 1 << 63}},
+		{Pending: []frontier.PendingURL{{Path: "/a?b", Depth: 255, Hops: 3}, {Path: "/s.xml", Sitemap: true}}, Done: []uint64{1, 1 << 63}},
 		{State: &frontier.HostState{SinceRequest: -1, Wait: time.Second, CrawlDelay: time.Minute, Level: 7, Done: 1, Failed: 2, Dropped: 3,
-			Robots: []frontier.RobotsFile{{Scheme: "https", Body: []byte("User-agent: *\nDisallow:"), Valid: time.Hour}}}},
+			Robots: &frontier.RobotsFile{Body: []byte("User-agent: *\nDisallow:"), Valid: time.Hour}}},
 	} {
 		b, err := proto.Marshal(chunkToWire(c))
 		if err != nil {
@@ -56,8 +56,7 @@ func FuzzChunk(f *testing.F) {
 		{Pending: []*wire.Pending{{Path: "no slash"}}},
 		{Pending: []*wire.Pending{{Path: "/", Depth: 1 << 30}}},
 		{State: &wire.HostState{SinceRequestMs: -1 << 63, WaitMs: 1<<63 - 1, CrawlDelayMs: -5, Level: 1 << 31}},
-		{State: &wire.HostState{Robots: []*wire.RobotsFile{{Scheme: "gopher"}}}},
-		{State: &wire.HostState{Robots: []*wire.RobotsFile{{Scheme: "http"}, {Scheme: "http"}, {Scheme: "http"}}}},
+		{State: &wire.HostState{Robots: &wire.RobotsFile{ValidMs: -1 << 63}}},
 	} {
 		b, err := proto.Marshal(w)
 		if err != nil {
@@ -80,13 +79,11 @@ func FuzzChunk(f *testing.F) {
 					t.Fatalf("a state of %+v", s)
 				}
 			}
-			if s.Level > 60 || len(s.Robots) > 2 {
+			if s.Level > 60 {
 				t.Fatalf("a state of %+v", s)
 			}
-			for _, r := range s.Robots {
-				if r.Valid < 0 || len(r.Body) > maxRobots {
-					t.Fatalf("a robots.txt of %d bytes for %v", len(r.Body), r.Valid)
-				}
+			if r := s.Robots; r != nil && (r.Valid < 0 || len(r.Body) > maxRobots) {
+				t.Fatalf("a robots.txt of %d bytes for %v", len(r.Body), r.Valid)
 			}
 		}
 		for _, p := range c.Pending {

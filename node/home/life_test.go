@@ -197,7 +197,7 @@ func (l *life) resolve(ctx context.Context) {
 }
 
 func pageOf(host string, n int) frontier.Link {
-	u, err := identity.Parse(fmt.Sprintf("https://%s/page-%d?of=%d", host, n, n%7))
+	u, err := identity.Parse(fmt.Sprintf("%s/page-%d?of=%d", host, n, n%7))
 	if err != nil {
 		panic(err)
 	}

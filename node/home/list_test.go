@@ -30,13 +30,13 @@ func TestEndlessList(t *testing.T) {
 		time.Sleep(2*w.cfg.RenewEvery + time.Second) // it is no longer news, and may be missed
 		members := h.horizon.now.digest()
 		for range 3 {
-			claim(&wire.ClaimRequest{First: true}, "first.example")
+			claim(&wire.ClaimRequest{First: true}, "http://first.example")
 			h.mu.Lock()
 			for n := range uint64(maxListed) { // what many messages would leave
 				h.fences.claimed[owner][n] = struct{}{}
 			}
 			h.mu.Unlock()
-			claim(&wire.ClaimRequest{}, host, "last.example")
+			claim(&wire.ClaimRequest{}, host, "http://last.example")
 			h.mu.Lock()
 			if n := len(h.fences.claimed[owner]); n > maxListed {
 				t.Errorf("%d hosts of the list are remembered", n)

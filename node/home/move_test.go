@@ -75,7 +75,7 @@ func TestHandOff(t *testing.T) {
 			if least := int64(95 / w.cfg.ChunkURLs); chunks.Load() < least {
 				t.Errorf("%d chunks, not %d", chunks.Load(), least)
 			}
-			if body, err := w.house(to).RobotsBody(host, "https"); err != nil || !bytes.Equal(body, []byte(robotsText)) {
+			if body, err := w.house(to).RobotsBody(host); err != nil || !bytes.Equal(body, []byte(robotsText)) {
 				t.Errorf("robots.txt is %q, %v", body, err)
 			}
 			task := w.house(to).crawl(1)[0] // not before the Crawl-delay has passed since the other node's last request

@@ -386,7 +386,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func hostName(i int) string { return fmt.Sprintf("www.site-%d.example", i) }
+func hostName(i int) string { return fmt.Sprintf("https://www.site-%d.example", i) }
 
 // check asserts what must hold when everything has come to rest: one owner per host, and all links crawled there.
 func (o *overlay) check(offered map[string]map[string]bool) {

@@ -136,7 +136,7 @@ func (s *stage) known(m proto.Message) map[string]bool {
 				case (name == "owner" || name == "to" || name == "home") && len(text) < 4:
 					text = []string{fuzzSelf, fuzzPeer, fuzzNext}[int(text[0])%3]
 				case name == "url" && len(text) < 4:
-					text = "http://" + s.hosts[int(text[0])%len(s.hosts)] + "/" + text[1:]
+					text = s.hosts[int(text[0])%len(s.hosts)] + "/" + text[1:]
 				}
 				if name := f.Name(); name == "url" {
 					if u, err := identity.Parse(text); err == nil {

@@ -219,7 +219,7 @@ func (w *town) set(f func()) {
 // hostOf finds a host with a home, and the node with the second copy where the home is the owner.
 func (w *town) hostOf(home, second int) string {
 	for i := range 10_000 {
-		name := fmt.Sprintf("www.town-%d.example", i)
+		name := fmt.Sprintf("https://www.town-%d.example", i)
 		order := assign.RendezvousOrder(domainOf(name), w.ids, 2)
 		if order[0] == w.ids[home] && (len(order) == 1 || second < 0 || order[1] == w.ids[second]) {
 			return name

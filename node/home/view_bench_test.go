@@ -35,7 +35,7 @@ func BenchmarkView(b *testing.B) {
 	for i := 0; i < hosts; i += 1000 {
 		if err := shelf.Batch(func(set func(k, v []byte), _ func([]byte)) {
 			for j := i; j < i+1000; j++ {
-				r := Record{Host: fmt.Sprintf("www.host-%d.example", j), Epoch: 2, Owner: ids[j%8], Assigned: true}
+				r := Record{Host: fmt.Sprintf("https://www.host-%d.example", j), Epoch: 2, Owner: ids[j%8], Assigned: true}
 				set([]byte(r.Host), appendRecord(nil, r))
 			}
 		}); err != nil {

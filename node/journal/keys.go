@@ -29,7 +29,7 @@ const (
 // again has no dns, connect and tls) or was not reached.
 const (
 	KeyURL         = "url"
-	KeyHost        = "host"          // authority of the URL
+	KeyHost        = "host"          // scheme, name and port of the URL
 	KeyServer      = "server"        // address that was dialled, "" if none
 	KeyKind        = "kind"          // KindPage, KindRobots, KindSitemap
 	KeyStatus      = "status"        // HTTP status, 0 if none

@@ -84,7 +84,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 func FuzzCodecCounts(f *testing.F) {
 	for _, m := range []proto.Message{
 		&wire.DeliverResponse{Answers: []*wire.Delivered{{Reason: "later", Record: &wire.Record{Host: "a.example"}}}},
-		&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: []*wire.RobotsFile{{Body: []byte("x")}}}, Done: make([]byte, 8)}},
+		&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{Body: []byte("x")}}, Done: make([]byte, 8)}},
 		&wire.AskResponse{Refused: []uint64{1, 1 << 60}, Reasons: []string{"busy", ""}},
 	} {
 		b, err := proto.Marshal(m)

@@ -1323,13 +1323,14 @@ type HostState struct {
 	// since_request_ms is the age of the last request, -1 for never.
 	SinceRequestMs int64 `protobuf:"varint,1,opt,name=since_request_ms,json=sinceRequestMs,proto3" json:"since_request_ms,omitempty"`
 	// wait_ms is how long the host must still be left alone.
-	WaitMs        int64         `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	CrawlDelayMs  int64         `protobuf:"varint,3,opt,name=crawl_delay_ms,json=crawlDelayMs,proto3" json:"crawl_delay_ms,omitempty"`
-	Level         uint32        `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
-	Robots        []*RobotsFile `protobuf:"bytes,5,rep,name=robots,proto3" json:"robots,omitempty"`
-	Done          uint64        `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
-	Failed        uint64        `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
-	Dropped       uint64        `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	WaitMs       int64  `protobuf:"varint,2,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	CrawlDelayMs int64  `protobuf:"varint,3,opt,name=crawl_delay_ms,json=crawlDelayMs,proto3" json:"crawl_delay_ms,omitempty"`
+	Level        uint32 `protobuf:"varint,4,opt,name=level,proto3" json:"level,omitempty"`
+	// robots is left out where it is not known.
+	Robots        *RobotsFile `protobuf:"bytes,5,opt,name=robots,proto3" json:"robots,omitempty"`
+	Done          uint64      `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Failed        uint64      `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Dropped       uint64      `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1392,7 +1393,7 @@ func (x *HostState) GetLevel() uint32 {
 	return 0
 }
 
-func (x *HostState) GetRobots() []*RobotsFile {
+func (x *HostState) GetRobots() *RobotsFile {
 	if x != nil {
 		return x.Robots
 	}
@@ -1422,9 +1423,8 @@ func (x *HostState) GetDropped() uint64 {
 
 type RobotsFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Scheme        string                 `protobuf:"bytes,1,opt,name=scheme,proto3" json:"scheme,omitempty"`
-	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
-	ValidMs       int64                  `protobuf:"varint,3,opt,name=valid_ms,json=validMs,proto3" json:"valid_ms,omitempty"`
+	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`
+	ValidMs       int64                  `protobuf:"varint,2,opt,name=valid_ms,json=validMs,proto3" json:"valid_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,13 +1459,6 @@ func (*RobotsFile) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *RobotsFile) GetScheme() string {
-	if x != nil {
-		return x.Scheme
-	}
-	return ""
-}
-
 func (x *RobotsFile) GetBody() []byte {
 	if x != nil {
 		return x.Body
@@ -1483,10 +1476,9 @@ func (x *RobotsFile) GetValidMs() int64 {
 type Pending struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Https         bool                   `protobuf:"varint,2,opt,name=https,proto3" json:"https,omitempty"`
-	Sitemap       bool                   `protobuf:"varint,3,opt,name=sitemap,proto3" json:"sitemap,omitempty"`
-	Depth         uint32                 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
-	Hops          uint32                 `protobuf:"varint,5,opt,name=hops,proto3" json:"hops,omitempty"`
+	Sitemap       bool                   `protobuf:"varint,2,opt,name=sitemap,proto3" json:"sitemap,omitempty"`
+	Depth         uint32                 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
+	Hops          uint32                 `protobuf:"varint,4,opt,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1526,13 +1518,6 @@ func (x *Pending) GetPath() string {
 		return x.Path
 	}
 	return ""
-}
-
-func (x *Pending) GetHttps() bool {
-	if x != nil {
-		return x.Https
-	}
-	return false
 }
 
 func (x *Pending) GetSitemap() bool {
@@ -2843,21 +2828,19 @@ const file_overlay_proto_rawDesc = "" +
 	"\await_ms\x18\x02 \x01(\x03R\x06waitMs\x12$\n" +
 	"\x0ecrawl_delay_ms\x18\x03 \x01(\x03R\fcrawlDelayMs\x12\x14\n" +
 	"\x05level\x18\x04 \x01(\rR\x05level\x12.\n" +
-	"\x06robots\x18\x05 \x03(\v2\x16.proxima.v1.RobotsFileR\x06robots\x12\x12\n" +
+	"\x06robots\x18\x05 \x01(\v2\x16.proxima.v1.RobotsFileR\x06robots\x12\x12\n" +
 	"\x04done\x18\x06 \x01(\x04R\x04done\x12\x16\n" +
 	"\x06failed\x18\a \x01(\x04R\x06failed\x12\x18\n" +
-	"\adropped\x18\b \x01(\x04R\adropped\"S\n" +
+	"\adropped\x18\b \x01(\x04R\adropped\";\n" +
 	"\n" +
-	"RobotsFile\x12\x16\n" +
-	"\x06scheme\x18\x01 \x01(\tR\x06scheme\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\x12\x19\n" +
-	"\bvalid_ms\x18\x03 \x01(\x03R\avalidMs\"w\n" +
+	"RobotsFile\x12\x12\n" +
+	"\x04body\x18\x01 \x01(\fR\x04body\x12\x19\n" +
+	"\bvalid_ms\x18\x02 \x01(\x03R\avalidMs\"a\n" +
 	"\aPending\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05https\x18\x02 \x01(\bR\x05https\x12\x18\n" +
-	"\asitemap\x18\x03 \x01(\bR\asitemap\x12\x14\n" +
-	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
-	"\x04hops\x18\x05 \x01(\rR\x04hops\"w\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\asitemap\x18\x02 \x01(\bR\asitemap\x12\x14\n" +
+	"\x05depth\x18\x03 \x01(\rR\x05depth\x12\x12\n" +
+	"\x04hops\x18\x04 \x01(\rR\x04hops\"w\n" +
 	"\x05Chunk\x12+\n" +
 	"\x05state\x18\x01 \x01(\v2\x15.proxima.v1.HostStateR\x05state\x12-\n" +
 	"\apending\x18\x02 \x03(\v2\x13.proxima.v1.PendingR\apending\x12\x12\n" +

@@ -111,8 +111,8 @@ func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat
 					if i%10 >= 7 {
 						host = int(zipf.Uint64())
 					}
-					links[i] = frontier.Link{Depth: 1, URL: identity.URL{Scheme: "https",
-						Host: "www.site-" + strconv.Itoa(host) + ".example.org",
+					links[i] = frontier.Link{Depth: 1, URL: identity.URL{
+						Host: "https://www.site-" + strconv.Itoa(host) + ".example.org",
 						Path: "/docs/section-" + strconv.Itoa(rnd.IntN(50)) + "/article-" + strconv.FormatUint(rnd.Uint64()>>16, 16) + ".html"}}
 				}
 				for range 1 + repeat {
@@ -149,7 +149,7 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 					return nil
 				}
 				// One address a host: nothing but the frontier limits the speed.
-				h := identity.URL{Scheme: "https", Host: u.Host, Path: "/"}.Hash()
+				h := identity.URL{Host: u.Host, Path: "/"}.Hash()
 				f.Place(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(h), byte(h >> 8), byte(h >> 16)})}, time.Hour, 0)
 			}
 		})

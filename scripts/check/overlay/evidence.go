@@ -173,14 +173,15 @@ func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
 	}()
 	for h := range l.hosts {
 		host := l.authority(h)
-		hold, known, err := f.HoldOf(ctx, host)
+		name := "http://" + host // as the frontier calls it
+		hold, known, err := f.HoldOf(ctx, name)
 		if err != nil {
 			return err
 		}
 		if !known {
 			continue
 		}
-		d, err := f.DigestOf(ctx, host)
+		d, err := f.DigestOf(ctx, name)
 		if err != nil {
 			return err
 		}

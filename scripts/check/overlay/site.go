@@ -65,7 +65,7 @@ func newLayout(pages, hosts, addresses int) layout {
 	return l
 }
 
-// authority is the host as it stands in URLs, records and logs.
+// authority is the name and port of a host.
 func (l *layout) authority(h int) string { return fmt.Sprintf("%s:%d", l.hosts[h].name, l.port) }
 
 func (l *layout) url(h, page int) string { return "http://" + l.authority(h) + target(page) }
