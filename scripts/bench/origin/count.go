@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 // Counts is what crawlers asked for since the last reset. Safe for concurrent use.
@@ -25,27 +28,18 @@ type Counts struct {
 	open        atomic.Int64
 	peakOpen    atomic.Int64
 	first, last atomic.Int64
+	agents      sync.Map // *agent by User-Agent
+}
+
+// agent is what one User-Agent got.
+type agent struct {
+	pages atomic.Int64
+	first time.Time
 }
 
 type siteCounts struct {
 	pages  []atomic.Uint32 // complete answers to GET, each page
 	robots atomic.Int64
-}
-
-// Stats is the answer of /_stats. The crawler's window runs from its first request of any kind to its last complete page.
-type Stats struct {
-	Total       int     `json:"total"`         // pages that the sites have
-	Pages       int64   `json:"pages"`         // complete page answers
-	Distinct    int64   `json:"distinct"`      // pages answered at least once
-	Repeats     int64   `json:"repeats"`       // pages minus distinct
-	Robots      int64   `json:"robots"`        // answers of robots.txt
-	Disallowed  int64   `json:"disallowed"`    // requests below a path that robots.txt forbids
-	Early       int64   `json:"before_robots"` // page requests before the first robots.txt of their host
-	Other       int64   `json:"other"`         // requests that are none of these: unknown paths, other methods
-	Bytes       int64   `json:"bytes"`         // bytes of page bodies
-	Connections int64   `json:"connections"`   // TCP connections accepted
-	PeakOpen    int64   `json:"peak_open"`     // most connections open at one time
-	Seconds     float64 `json:"seconds"`       // the window
 }
 
 // NewCounts returns zeroed counts of a world.
@@ -93,6 +87,9 @@ func (c *Counts) Site(i int) http.Handler {
 		if counts.robots.Load() == 0 {
 			c.early.Add(1)
 		}
+		if c.world.Config.Think > 0 {
+			time.Sleep(c.world.Config.Think)
+		}
 		body := site.Bodies[page]
 		h := w.Header()
 		h["Content-Type"] = html
@@ -102,9 +99,19 @@ func (c *Counts) Site(i int) http.Handler {
 			return
 		}
 		counts.pages[page].Add(1)
+		c.agent(r.UserAgent()).pages.Add(1)
 		c.bytes.Add(int64(len(body)))
 		raise(&c.last, int64(time.Since(c.epoch)))
 	})
+}
+
+// agent finds the counts of a User-Agent, which begin with its first page.
+func (c *Counts) agent(name string) *agent {
+	if a, ok := c.agents.Load(name); ok {
+		return a.(*agent)
+	}
+	a, _ := c.agents.LoadOrStore(name, &agent{first: time.Now()})
+	return a.(*agent)
 }
 
 // Connection counts connections; it is the ConnState hook of every site's server.
@@ -128,8 +135,9 @@ func raise(a *atomic.Int64, to int64) {
 }
 
 // Stats sums the counts.
-func (c *Counts) Stats() Stats {
-	s := Stats{
+func (c *Counts) Stats() client.Stats {
+	s := client.Stats{
+		Agents:      map[string]client.Agent{},
 		Total:       len(c.world.Sites) * c.world.Config.Pages,
 		Disallowed:  c.disallowed.Load(),
 		Early:       c.early.Load(),
@@ -147,6 +155,12 @@ func (c *Counts) Stats() Stats {
 			}
 		}
 	}
+	c.agents.Range(func(name, a any) bool {
+		if n := a.(*agent).pages.Load(); n > 0 {
+			s.Agents[name.(string)] = client.Agent{Pages: n, First: a.(*agent).first}
+		}
+		return true
+	})
 	s.Repeats = s.Pages - s.Distinct
 	if s.Pages > 0 {
 		s.Seconds = time.Duration(c.last.Load() - c.first.Load()).Seconds()
@@ -165,6 +179,7 @@ func (c *Counts) Reset() {
 	for _, a := range []*atomic.Int64{&c.disallowed, &c.early, &c.other, &c.bytes, &c.connections, &c.first, &c.last} {
 		a.Store(0)
 	}
+	c.agents.Clear()
 	c.peakOpen.Store(c.open.Load())
 }
 

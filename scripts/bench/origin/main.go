@@ -21,10 +21,12 @@ import (
 
 func main() {
 	var cfg Config
-	flag.IntVar(&cfg.Addresses, "addresses", 64, "number of sites, at 127.0.1.1, 127.0.1.2 and so on (1 to 250)")
+	flag.IntVar(&cfg.Addresses, "addresses", 64, "number of sites, at 127.0.1.1, 127.0.1.2 and so on to 127.0.1.250, 127.0.2.1 and so on")
 	flag.IntVar(&cfg.Pages, "pages", 400, "pages a site")
 	flag.IntVar(&cfg.Port, "port", 8080, "port of every site")
 	flag.Uint64Var(&cfg.Seed, "seed", 1, "seed of the generated sites")
+	flag.BoolVar(&cfg.Brief, "brief", false, "small pages, so that many fit into memory")
+	flag.DurationVar(&cfg.Think, "think", 0, "`time` before each page")
 	control := flag.String("control", "127.0.0.1:8079", "address of the counts: GET /_stats, GET /_urls, POST /_reset")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

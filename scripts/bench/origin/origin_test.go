@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 var hrefs = regexp.MustCompile(`href="([^"]*)"`)
@@ -109,7 +112,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, break1 := range map[string]func(*Config){
-		"addresses": func(c *Config) { c.Addresses = 251 },
+		"addresses": func(c *Config) { c.Addresses = 5001 },
 		"pages":     func(c *Config) { c.Pages = 0 },
 		"port":      func(c *Config) { c.Port = 65536 },
 	} {
@@ -149,7 +152,7 @@ func TestCounts(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	c.Control().ServeHTTP(rec, httptest.NewRequest("GET", "/_stats", nil))
-	var got Stats
+	var got client.Stats
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +161,16 @@ func TestCounts(t *testing.T) {
 	}
 	size := int64(len(w.Sites[0].Bodies[0]) + 2*len(w.Sites[0].Bodies[2]) + len(w.Sites[1].Bodies[0]))
 	got.Seconds = 0
-	want := Stats{Total: 6, Pages: 4, Distinct: 3, Repeats: 1, Robots: 2, Disallowed: 1, Early: 1, Other: 3, Bytes: size}
-	if got != want {
+	want := client.Stats{Total: 6, Pages: 4, Distinct: 3, Repeats: 1, Robots: 2, Disallowed: 1, Early: 1, Other: 3, Bytes: size}
+	if len(got.Agents) != 1 || got.Agents[""].Pages != 4 {
+		t.Errorf("agents %+v", got.Agents)
+	}
+	got.Agents = nil
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("counts\n got %+v\nwant %+v", got, want)
 	}
 	c.Control().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/_reset", nil))
-	if got := c.Stats(); got != (Stats{Total: 6}) {
+	if got := c.Stats(); got.Total != 6 || got.Pages != 0 || len(got.Agents) != 0 {
 		t.Errorf("after reset %+v", got)
 	}
 }

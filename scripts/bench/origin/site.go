@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"time"
 )
 
 // Config describes the generated sites. Equal configs give equal bytes.
@@ -14,6 +15,9 @@ type Config struct {
 	Pages     int    // pages a site
 	Port      int    // TCP port of every site
 	Seed      uint64 // seed of every draw
+	// Brief makes small pages: some 4 kB and 20 links, so that a world of hundreds of thousands fits into memory.
+	Brief bool
+	Think time.Duration // before each page
 }
 
 const (
@@ -25,6 +29,8 @@ const (
 	sigmaLog       = 0.55    // spread of the log-normal sizes: the mean of the pages is about 27 kB
 	smallest       = 9_000   // bytes; least size aimed at; head, navigation and links may take more
 	largest        = 200_000 // bytes
+	briefLinks     = 20
+	briefSize      = 4000 // bytes
 	disallowedPath = "/private/"
 )
 
@@ -33,8 +39,8 @@ const robots = "User-agent: *\nDisallow: " + disallowedPath + "\n"
 // Validate reports the first field that cannot be served.
 func (c Config) Validate() error {
 	switch {
-	case c.Addresses < 1 || c.Addresses > 250:
-		return fmt.Errorf("addresses: %d is not within 1 to 250", c.Addresses)
+	case c.Addresses < 1 || c.Addresses > 5000:
+		return fmt.Errorf("addresses: %d is not within 1 to 5000", c.Addresses)
 	case c.Pages < 1 || c.Pages > 100_000:
 		return fmt.Errorf("pages: %d is not within 1 to 100000", c.Pages)
 	case c.Port < 1 || c.Port > 65535:
@@ -44,7 +50,7 @@ func (c Config) Validate() error {
 }
 
 // host is the authority of site i.
-func (c Config) host(i int) string { return fmt.Sprintf("127.0.1.%d:%d", i+1, c.Port) }
+func (c Config) host(i int) string { return fmt.Sprintf("127.0.%d.%d:%d", 1+i/250, 1+i%250, c.Port) }
 
 // World is all sites, precomputed so that serving a page costs a lookup and a write.
 type World struct {
@@ -92,6 +98,9 @@ func (w *World) page(r *rand.Rand, v *vocabulary, i, p int) []byte {
 	s := &w.Sites[i]
 	size := int(math.Exp(meanLog + sigmaLog*r.NormFloat64()))
 	size = min(max(size, smallest), largest)
+	if w.Config.Brief {
+		size = briefSize
+	}
 	title := v.title(r)
 	b := bytes.NewBuffer(make([]byte, 0, size+4096))
 	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%s</title>\n", title)
@@ -142,7 +151,11 @@ func (w *World) links(r *rand.Rand, i, p int) []string {
 			out = append(out, "http://"+other.Host+other.Paths[r.IntN(len(other.Paths))])
 		}
 	}
-	for len(out) < linksPerPage {
+	want := linksPerPage
+	if w.Config.Brief {
+		want = briefLinks
+	}
+	for len(out) < want {
 		path := s.Paths[r.IntN(len(s.Paths))]
 		switch r.IntN(10) {
 		case 0:

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 // options are the flags.
@@ -130,11 +132,11 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer origin.stop()
+	defer origin.Stop()
 	if err := os.WriteFile(files.Seeds, []byte(strings.Join(o.scenario.seeds(), "\n")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write seeds: %w", err)
 	}
-	urls, err := origin.urls(ctx)
+	urls, err := origin.URLs(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,7 +193,7 @@ func choose(ctx context.Context, only []string, f Files, report *Report) ([]Craw
 }
 
 // crawl lets one crawler crawl the sites once.
-func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin *Origin) (Run, error) {
+func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin *client.Origin) (Run, error) {
 	if err := os.MkdirAll(f.Temp, 0o755); err != nil {
 		return Run{}, fmt.Errorf("make folder: %w", err)
 	}
@@ -200,10 +202,10 @@ func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin
 	if err != nil {
 		return Run{}, err
 	}
-	if err := origin.reset(ctx); err != nil {
+	if err := origin.Reset(ctx); err != nil {
 		return Run{}, err
 	}
-	before, err := origin.cpu()
+	before, err := origin.CPU()
 	if err != nil {
 		return Run{}, err
 	}
@@ -211,11 +213,11 @@ func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin
 	if err != nil {
 		return Run{}, err
 	}
-	after, err := origin.cpu()
+	after, err := origin.CPU()
 	if err != nil {
 		return Run{}, err
 	}
-	stats, err := origin.stats(ctx)
+	stats, err := origin.Stats(ctx)
 	if err != nil {
 		return Run{}, err
 	}

@@ -132,29 +132,6 @@ func memory(pid int) (rss, mark int64) {
 	return rss, mark
 }
 
-// cpuTime is the user and system time of a living process so far.
-func cpuTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read times of process %d: %w", pid, err)
-	}
-	// The name stands in brackets and may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
-	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(f) < 13 {
-		return 0, fmt.Errorf("read times of process %d: %d fields", pid, len(f))
-	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
-	var sum time.Duration
-	for _, s := range f[11:13] {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read times of process %d: %w", pid, err)
-		}
-		sum += time.Duration(n) * tick
-	}
-	return sum, nil
-}
-
 // tail keeps the end of what is written to it.
 type tail struct{ b []byte }
 

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 // Run is one crawl by one crawler.
 type Run struct {
 	Crawler   string        `json:"crawler"`
 	Round     int           `json:"round"`
-	Stats     Stats         `json:"stats"`
+	Stats     client.Stats  `json:"stats"`
 	Usage     Usage         `json:"usage"`
 	ServerCPU time.Duration `json:"server_cpu_ns"` // CPU time of the server meanwhile
 }
@@ -128,15 +130,15 @@ func (r Report) Markdown() string {
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n")
 	for _, name := range names {
 		runs := r.of(name)
-		count := func(field func(Stats) int64) string {
+		count := func(field func(client.Stats) int64) string {
 			return over(runs, func(x Run) float64 { return float64(field(x.Stats)) }).format("%.0f")
 		}
 		fmt.Fprintf(&b, "| %s | %s %% | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name,
 			over(runs, func(x Run) float64 { return 100 * x.coverage() }).format("%.2f"),
-			count(func(s Stats) int64 { return s.Repeats }), count(func(s Stats) int64 { return s.Robots }),
-			count(func(s Stats) int64 { return s.Early }), count(func(s Stats) int64 { return s.Disallowed }),
-			count(func(s Stats) int64 { return s.Other }), count(func(s Stats) int64 { return s.Connections }),
-			count(func(s Stats) int64 { return s.PeakOpen }),
+			count(func(s client.Stats) int64 { return s.Repeats }), count(func(s client.Stats) int64 { return s.Robots }),
+			count(func(s client.Stats) int64 { return s.Early }), count(func(s client.Stats) int64 { return s.Disallowed }),
+			count(func(s client.Stats) int64 { return s.Other }), count(func(s client.Stats) int64 { return s.Connections }),
+			count(func(s client.Stats) int64 { return s.PeakOpen }),
 			over(runs, func(x Run) float64 { return x.Usage.Wall.Seconds() }).format("%.1f"), remarks(name, runs))
 	}
 	for _, name := range sortedKeys(r.Skipped) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 func TestSpread(t *testing.T) {
@@ -30,7 +32,7 @@ func TestSpread(t *testing.T) {
 func aRun(name string, round int, seconds, cpu float64, distinct int64) Run {
 	return Run{
 		Crawler: name, Round: round,
-		Stats: Stats{Total: 100, Distinct: distinct, Pages: distinct, Seconds: seconds},
+		Stats: client.Stats{Total: 100, Distinct: distinct, Pages: distinct, Seconds: seconds},
 		Usage: Usage{CPU: time.Duration(cpu * float64(time.Second)), PeakRSS: 10 << 20},
 	}
 }
@@ -144,10 +146,10 @@ func TestMemoryAndTimesOfThisProcess(t *testing.T) {
 	if rss < 1<<20 || mark < rss/2 {
 		t.Errorf("resident %d, mark %d", rss, mark)
 	}
-	if _, err := cpuTime(os.Getpid()); err != nil {
+	if _, err := client.CPUTime(os.Getpid()); err != nil {
 		t.Error(err)
 	}
-	if _, err := cpuTime(-1); err == nil {
+	if _, err := client.CPUTime(-1); err == nil {
 		t.Error("times of no process")
 	}
 }

@@ -1,0 +1,160 @@
+// Package client starts the server of the benchmarks as a process and reads its counts.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Stats is the answer of /_stats. The crawler's window runs from its first request of any kind to its last complete page.
+type Stats struct {
+	Total       int     `json:"total"`         // pages that the sites have
+	Pages       int64   `json:"pages"`         // complete page answers
+	Distinct    int64   `json:"distinct"`      // pages answered at least once
+	Repeats     int64   `json:"repeats"`       // pages minus distinct
+	Robots      int64   `json:"robots"`        // answers of robots.txt
+	Disallowed  int64   `json:"disallowed"`    // requests below a path that robots.txt forbids
+	Early       int64   `json:"before_robots"` // page requests before the first robots.txt of their host
+	Other       int64   `json:"other"`         // requests that are none of these: unknown paths, other methods
+	Bytes       int64   `json:"bytes"`         // bytes of page bodies
+	Connections int64   `json:"connections"`   // TCP connections accepted
+	PeakOpen    int64   `json:"peak_open"`     // most connections open at one time
+	Seconds     float64 `json:"seconds"`       // the window
+	// Agents is what each User-Agent got.
+	Agents map[string]Agent `json:"agents,omitempty"`
+}
+
+// Agent is what one User-Agent got.
+type Agent struct {
+	Pages int64     `json:"pages"`
+	First time.Time `json:"first"` // when its first page was complete
+}
+
+// Origin is the running server. Not safe for concurrent use.
+type Origin struct {
+	cmd     *exec.Cmd
+	control string
+	client  *http.Client
+	exited  chan struct{}
+}
+
+// Start runs a command line of the server, whose flags name that control address, and waits until the sites are there.
+func Start(ctx context.Context, control string, argv ...string) (*Origin, error) {
+	o := &Origin{control: control, client: &http.Client{Timeout: 30 * time.Second}, exited: make(chan struct{})}
+	o.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	o.cmd.Stderr = os.Stderr
+	// The server ends with this program, however that ends.
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := o.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start server: %w", err)
+	}
+	go func() {
+		_ = o.cmd.Wait() // its exit shows in the requests that fail
+		close(o.exited)
+	}()
+	deadline := time.NewTimer(2 * time.Minute)
+	defer deadline.Stop()
+	for {
+		if _, err := o.Stats(ctx); err == nil {
+			return o, nil
+		}
+		select {
+		case <-o.exited:
+			return nil, errors.New("start server: it ended; is its port taken?")
+		case <-ctx.Done():
+			o.Stop()
+			return nil, fmt.Errorf("start server: %w", ctx.Err())
+		case <-deadline.C:
+			o.Stop()
+			return nil, errors.New("start server: not ready within 2 minutes")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the server.
+func (o *Origin) Stop() {
+	_ = o.cmd.Process.Kill()
+	<-o.exited
+}
+
+// Stats reads the counts since the last reset.
+func (o *Origin) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	text, err := o.call(ctx, http.MethodGet, "/_stats")
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("decode counts: %w", err)
+	}
+	return s, nil
+}
+
+// Reset zeroes the counts.
+func (o *Origin) Reset(ctx context.Context) error {
+	_, err := o.call(ctx, http.MethodPost, "/_reset")
+	return err
+}
+
+// URLs lists all pages, a URL a line.
+func (o *Origin) URLs(ctx context.Context) ([]byte, error) {
+	return o.call(ctx, http.MethodGet, "/_urls")
+}
+
+// CPU is the time that the server has taken so far.
+func (o *Origin) CPU() (time.Duration, error) { return CPUTime(o.cmd.Process.Pid) }
+
+func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+o.control+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask server for %s: %w", path, err)
+	}
+	resp, err := o.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask server for %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read server's %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask server for %s: status %d", path, resp.StatusCode)
+	}
+	return text, nil
+}
+
+// CPUTime is the user and system time of a living process so far.
+func CPUTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read times of process %d: %w", pid, err)
+	}
+	// The name stands in brackets and may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(f) < 13 {
+		return 0, fmt.Errorf("read times of process %d: %d fields", pid, len(f))
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
+	var sum time.Duration
+	for _, s := range f[11:13] {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read times of process %d: %w", pid, err)
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}

@@ -1,0 +1,131 @@
+// Command overlay measures what the overlay costs: nodes as processes on one machine crawl the benchmark's sites, and the
+// sites count.
+//
+//	go run ./scripts/bench/overlay                            CPU a page of four nodes beside one, on 40,000 pages
+//	go run ./scripts/bench/overlay -mode start -starts 20     8 nodes started together: time to the first page on every node
+//	go run ./scripts/bench/overlay -mode restart -starts 20   one of 8 nodes killed and started again: time to its first page
+//	go run ./scripts/bench/overlay -mode end                  40 nodes crawl 100,000 pages: how many end by themselves
+//
+// The sites give no gap and take one request at a time each. -bin measures another build.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"proxima/scripts/bench/origin/client"
+)
+
+// settings are the flags.
+type settings struct {
+	mode, bin, dir, profile           string
+	nodes, pages, hosts, runs, starts int
+	port                              int
+	seed                              uint64
+	think, limit                      time.Duration
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.mode, "mode", "cost", "what is measured: cost, start, restart or end")
+	flag.StringVar(&s.bin, "bin", "", "`program` to measure; built from ./cmd/proxima where empty")
+	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one where empty")
+	flag.StringVar(&s.profile, "profile", "", "`directory` for CPU profiles of the nodes")
+	flag.IntVar(&s.nodes, "nodes", 0, "`number` of nodes: 4 for cost, 40 for end, else 8")
+	flag.IntVar(&s.pages, "pages", 0, "`number` of pages of all hosts: 100,000 for end, else 40,000")
+	flag.IntVar(&s.hosts, "hosts", 256, "`number` of hosts, each at its own address")
+	flag.IntVar(&s.runs, "runs", 1, "`number` of runs; those of one node and of all nodes take turns")
+	flag.IntVar(&s.starts, "starts", 20, "`number` of starts or restarts")
+	flag.IntVar(&s.port, "port", 8180, "`port` of the sites; the one below serves the counts")
+	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the sites")
+	flag.DurationVar(&s.think, "think", 0, "`time` that the sites take for a page; 1 s where first pages are measured")
+	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "longest `time` of one crawl or start")
+	flag.Parse()
+	measure, ok := map[string]func(context.Context, *bench) error{"cost": cost, "end": end, "start": start, "restart": restart}[s.mode]
+	first := s.mode == "start" || s.mode == "restart"
+	either := func(at *int, cases ...int) { // the first that is not 0
+		for _, n := range cases {
+			if *at == 0 {
+				*at = n
+			}
+		}
+	}
+	switch s.mode {
+	case "cost":
+		either(&s.nodes, 4)
+	case "end":
+		either(&s.nodes, 40)
+		either(&s.pages, 100_000)
+	}
+	either(&s.nodes, 8)
+	either(&s.pages, 40_000)
+	if first && s.think == 0 {
+		s.think = time.Second
+	}
+	if !ok || flag.NArg() > 0 || s.nodes < 1 || s.nodes > 200 || s.hosts < 1 || s.pages < s.hosts || s.runs < 1 || s.starts < 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s, measure); err != nil {
+		fmt.Fprintln(os.Stderr, "overlay:", err)
+		os.Exit(1)
+	}
+}
+
+// run prepares programs and sites and measures.
+func run(ctx context.Context, s settings, measure func(context.Context, *bench) error) (err error) {
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "bench-overlay-"); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+		defer os.RemoveAll(s.dir)
+	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	if s.profile != "" {
+		if err := os.MkdirAll(s.profile, 0o755); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	build := func(name, from string) (string, error) {
+		path := filepath.Join(s.dir, name)
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, from).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", from, err, out)
+		}
+		return path, nil
+	}
+	if s.bin == "" {
+		if s.bin, err = build("measured", "./cmd/proxima"); err != nil {
+			return err
+		}
+	}
+	web, err := build("origin", "./scripts/bench/origin")
+	if err != nil {
+		return err
+	}
+	b := &bench{s: s, secret: filepath.Join(s.dir, "secret"), seeds: filepath.Join(s.dir, "seeds.txt")}
+	if out, err := exec.CommandContext(ctx, s.bin, "keygen", b.secret).CombinedOutput(); err != nil {
+		return fmt.Errorf("make secret: %w\n%s", err, out)
+	}
+	control := fmt.Sprintf("127.0.0.1:%d", s.port-1)
+	b.web, err = client.Start(ctx, control, web, "-brief", "-addresses", strconv.Itoa(s.hosts), "-pages", strconv.Itoa((s.pages+s.hosts-1)/s.hosts),
+		"-port", strconv.Itoa(s.port), "-control", control, "-seed", strconv.FormatUint(s.seed, 10), "-think", s.think.String())
+	if err != nil {
+		return err
+	}
+	defer b.web.Stop()
+	if err := b.writeSeeds(ctx); err != nil {
+		return err
+	}
+	return measure(ctx, b)
+}

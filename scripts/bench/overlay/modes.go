@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"proxima/scripts/bench/origin/client"
+)
+
+// crawl is one whole crawl.
+type crawl struct {
+	nodes, ended int
+	wall, cpu    time.Duration
+	stats        client.Stats
+}
+
+func (c crawl) perPage() float64 { return c.cpu.Seconds() * 1e6 / float64(max(1, c.stats.Distinct)) }
+
+// whole lets so many nodes crawl all pages.
+func (b *bench) whole(ctx context.Context, nodes int) (crawl, error) {
+	c, err := b.crew(ctx, nodes)
+	if err != nil {
+		return crawl{}, err
+	}
+	began := time.Now()
+	if err := c.startAll(); err != nil {
+		return crawl{}, err
+	}
+	r := crawl{nodes: nodes, ended: c.wait(ctx), wall: time.Since(began), cpu: c.cpu()}
+	if r.stats, err = b.web.Stats(ctx); err != nil {
+		return r, err
+	}
+	var most int64
+	for _, a := range r.stats.Agents {
+		most = max(most, a.Pages)
+	}
+	fmt.Fprintf(os.Stderr, "%d nodes: %.1f CPU s, %.0f µs a page, %.1f s, first to last page %.1f s, %d of %d pages, %d repeats, %d pages at the busiest node, %d ended\n",
+		nodes, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Seconds, r.stats.Distinct, r.stats.Total, r.stats.Repeats, most, r.ended)
+	return r, c.remove()
+}
+
+// cost compares CPU a page of the overlay with that of one node.
+func cost(ctx context.Context, b *bench) error {
+	var alone, together, ratios, late []float64
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "nodes\tCPU s\tCPU µs a page\twall s\tpages\trepeats\tratio\n")
+	whole := true
+	for range b.s.runs {
+		one, err := b.whole(ctx, 1)
+		if err != nil {
+			return err
+		}
+		all, err := b.whole(ctx, b.s.nodes)
+		if err != nil {
+			return err
+		}
+		ratio := all.perPage() / one.perPage()
+		for _, r := range []crawl{one, all} {
+			whole = whole && r.ended == r.nodes && r.stats.Distinct == int64(r.stats.Total)
+			fmt.Fprintf(table, "%d\t%.1f\t%.0f\t%.1f\t%d\t%d\t", r.nodes, r.cpu.Seconds(), r.perPage(), r.wall.Seconds(), r.stats.Distinct, r.stats.Repeats)
+			if r.nodes > 1 {
+				fmt.Fprintf(table, "%.2f", ratio)
+			}
+			fmt.Fprintln(table)
+		}
+		alone, together = append(alone, one.perPage()), append(together, all.perPage())
+		ratios, late = append(ratios, ratio), append(late, (all.wall-one.wall).Seconds())
+	}
+	table.Flush()
+	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", median(alone), b.s.nodes, median(together),
+		spread(ratios, "%.2f"), median(late))
+	if !whole {
+		return errors.New("a crawl was not whole")
+	}
+	return nil
+}
+
+// end counts the nodes that end by themselves.
+func end(ctx context.Context, b *bench) error {
+	bad := 0
+	for range b.s.runs {
+		r, err := b.whole(ctx, b.s.nodes)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%d of %d nodes ended, after %.0f s; %d of %d pages, %d repeats\n", r.ended, r.nodes, r.wall.Seconds(), r.stats.Distinct, r.stats.Total, r.stats.Repeats)
+		if r.ended < r.nodes || r.stats.Distinct < int64(r.stats.Total) {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d crawls did not end whole", bad, b.s.runs)
+	}
+	return nil
+}
+
+// await waits until each of these lives has a page and returns the times since their starts, in seconds. Those without one
+// have the limit.
+func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) {
+	deadline := time.Now().Add(b.s.limit)
+	for {
+		stats, err := b.web.Stats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var took []float64
+		for _, p := range list {
+			if a, ok := stats.Agents[p.agent()]; ok {
+				took = append(took, a.First.Sub(p.started).Seconds())
+			} else if time.Now().After(deadline) {
+				fmt.Fprintf(os.Stderr, "node %d has no page\n", p.index)
+				took = append(took, b.s.limit.Seconds())
+			}
+		}
+		if len(took) == len(list) {
+			return took, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// start measures the first pages of nodes that are started together.
+func start(ctx context.Context, b *bench) error {
+	var firsts, lasts []float64
+	for i := range b.s.starts {
+		took, err := b.once(ctx, func(c *crew) ([]float64, error) { return b.await(ctx, c.nodes...) })
+		if err != nil {
+			return err
+		}
+		slices.Sort(took)
+		fmt.Fprintf(os.Stderr, "start %d: %.1f s\n", i+1, took)
+		firsts, lasts = append(firsts, took[0]), append(lasts, took[len(took)-1])
+	}
+	fmt.Printf("%d nodes, %d starts: first page on one node after %s s, on every node after %s s\n", b.s.nodes, b.s.starts, spread(firsts, "%.1f"), spread(lasts, "%.1f"))
+	return nil
+}
+
+// restart measures the first page of a node that is killed and started again, while the others crawl.
+func restart(ctx context.Context, b *bench) error {
+	var all []float64
+	for i := range b.s.starts {
+		took, err := b.once(ctx, func(c *crew) ([]float64, error) {
+			if _, err := b.await(ctx, c.nodes...); err != nil {
+				return nil, err
+			}
+			p := c.nodes[i%len(c.nodes)]
+			if err := p.cmd.Process.Kill(); err != nil {
+				return nil, fmt.Errorf("kill node %d: %w", p.index, err)
+			}
+			<-p.ended
+			p.life++
+			if err := c.start(p); err != nil {
+				return nil, err
+			}
+			return b.await(ctx, p)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "restart %d: %.1f s\n", i+1, took[0])
+		all = append(all, took[0])
+	}
+	fmt.Printf("%d nodes, %d restarts: first page after %s s\n", b.s.nodes, b.s.starts, spread(all, "%.1f"))
+	return nil
+}
+
+// once starts all nodes, measures and kills them.
+func (b *bench) once(ctx context.Context, measure func(*crew) ([]float64, error)) ([]float64, error) {
+	c, err := b.crew(ctx, b.s.nodes)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.startAll(); err != nil {
+		return nil, err
+	}
+	took, err := measure(c)
+	c.kill()
+	return took, errors.Join(err, c.remove())
+}
+
+func median(list []float64) float64 {
+	s := slices.Sorted(slices.Values(list))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// spread is the median with the extremes.
+func spread(list []float64, format string) string {
+	return fmt.Sprintf(format+" ["+format+"–"+format+"]", median(list), slices.Min(list), slices.Max(list))
+}
