@@ -2,7 +2,7 @@
 //
 // It owns the assigners (random, geographic, vivaldi, nearest) behind one interface, what is remembered about a server
 // (Memory), what a node learns about its own downloads (Factors), the prediction of download times from both, and the
-// rendezvous draw by which homes and keepers are found. It does not download, keep, send, log or wait: it is pure. Time is
+// rendezvous draw by which homes and grantors are found. It does not download, keep, send, log or wait: it is pure. Time is
 // an argument, randomness comes from a seed, and nothing here is safe for concurrent use unless it says so.
 //
 // An assigner is a step machine. Its driver asks it what to download now (Asks), tells it what came back (Observe) and

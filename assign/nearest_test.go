@@ -280,7 +280,7 @@ func BenchmarkNearestBatch(b *testing.B) {
 	}
 }
 
-// The last step of it alone, and what a keeper does for one server.
+// The last step of it alone, and what a grantor does for one server.
 func BenchmarkPredictions(b *testing.B) {
 	w := assigntest.NewWorld(assigntest.MadeUp(400, 1), assigntest.WorldConfig{Nodes: 1000, Servers: 1, Seed: 1})
 	a := build(b, budget(16), w.Batch(), w)

@@ -36,7 +36,7 @@ type Config struct {
 	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
 	// until there is room again.
 	MinFreeMiB int `toml:"min_free_mib"`
-	// Leases says that a server is asked only while it is lent to this node (Lend).
+	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`
 	// Errands is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
 	Errands int `toml:"-"`

@@ -10,7 +10,7 @@
 //   - both know what a host is held for: Own hosts are crawled; those on their way here or away (Arriving, Leaving) and
 //     second copies (Backup) are only kept. Export and Import carry a host from node to node in chunks, Changed streams what
 //     becomes of it, and a Digest says whether two copies are one.
-//   - the workbench obeys what the node is told by others: a server is asked while it is lent (Lend), a host unless it is
+//   - the workbench obeys what the node is told by others: a server is asked while it is leased (Grant), a host unless it is
 //     fenced (Review), the servers of a batch by the batch alone (Reserve, TakeFrom). Pages for other nodes (Enqueue) are
 //     drawn with one's own. All that is in memory only.
 //   - a Shelf keeps what other rooms must remember in the same store.

@@ -44,7 +44,7 @@ func TestErrands(t *testing.T) {
 		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "http://far.test" {
 			t.Errorf("took %+v", a)
 		}
-		a.OnLapse(func() { t.Error("an errand has no lease") })
+		a.OnExpire(func() { t.Error("an errand has no lease") })
 		if c := l.taking(time.Second); c != nil {
 			t.Errorf("%s while one to its server is out", c.URL)
 		}

@@ -10,7 +10,7 @@ import (
 // Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: a crash in
 // between repeats the download and loses nothing. The context bounds the wait, not the write.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
-	task.lapse.end()
+	task.expiry.end()
 	if task.errand {
 		return f.finishErrand(ctx, task, out)
 	}

@@ -26,8 +26,8 @@ type Deps struct {
 	// Changed, if set, is told of what each commit changed at hosts held as Own, in the order of the commits and before
 	// those who asked for the changes are answered. It must not block, nor call the frontier.
 	Changed func([]Change)
-	// Wanted, if set, is told of a server that has something to be asked for and is not lent to this node: once, until the
-	// next Lend or the end of a lease. It must not block.
+	// Wanted, if set, is told of a server that has something to be asked for and is not leased to this node: once, until the
+	// next Grant or the end of a lease. It must not block.
 	Wanted func(netip.Addr)
 	// Wait, if set, says why a host must not be crawled now, or "": asked when a host enters the workbench and by Review.
 	// It must not block, nor call the frontier.
@@ -343,7 +343,7 @@ func (f *Frontier) dispatch(now time.Time) {
 		f.clockAt = due
 		signal(f.kick)
 	}
-	if len(f.bench.wants)+len(f.bench.lapsed) > 0 {
+	if len(f.bench.wants)+len(f.bench.expired) > 0 {
 		signal(f.kick)
 	}
 	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.errands.out == 0 {

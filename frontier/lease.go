@@ -17,12 +17,12 @@ type lease struct {
 func (l *lease) at() time.Time   { return l.until }
 func (l *lease) moved(place int) { l.place = place }
 
-// lend gives, extends or, with a time that is over, withdraws the lease of a server.
-func (w *workbench) lend(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
+// grant gives, extends or, with a time that is over, withdraws the lease of a server.
+func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
 	s := w.servers[addr]
 	if !until.After(now) {
 		if s != nil && s.lease != nil {
-			w.lapse(s, now)
+			w.expire(s, now)
 		}
 		return
 	}
@@ -35,26 +35,26 @@ func (w *workbench) lend(addr netip.Addr, until time.Time, wait time.Duration, n
 	s.told = false
 	if s.lease == nil {
 		s.lease = &lease{server: s, until: until}
-		heap.Push(&w.lapses, s.lease)
+		heap.Push(&w.expiries, s.lease)
 	} else {
 		s.lease.until = until
-		heap.Fix(&w.lapses, s.lease.place)
+		heap.Fix(&w.expiries, s.lease.place)
 	}
 	w.settleServer(s, now)
 }
 
-// lapse ends the lease of a server. Tasks that are out are told later, without locks.
-func (w *workbench) lapse(s *server, now time.Time) {
-	heap.Remove(&w.lapses, s.lease.place)
+// expire ends the lease of a server. Tasks that are out are told later, without locks.
+func (w *workbench) expire(s *server, now time.Time) {
+	heap.Remove(&w.expiries, s.lease.place)
 	s.lease, s.told = nil, false
 	for _, t := range s.out {
-		w.lapsed = append(w.lapsed, t.lapse)
+		w.expired = append(w.expired, t.expiry)
 	}
 	w.settleServer(s, now)
 }
 
-// lent says that a server may be asked as far as leases go.
-func (w *workbench) lent(s *server, now time.Time) bool {
+// leased says that a server may be asked as far as leases go.
+func (w *workbench) leased(s *server, now time.Time) bool {
 	return !w.cfg.Leases || s.lease != nil && s.lease.until.After(now)
 }
 
@@ -87,49 +87,49 @@ func (w *workbench) purge(s *server) {
 // nextWake is when advance has something to do, leases included.
 func (w *workbench) nextWake() (time.Time, bool) {
 	due, ok := w.nextDue()
-	if len(w.lapses) > 0 && (!ok || w.lapses[0].until.Before(due)) {
-		return w.lapses[0].until, true
+	if len(w.expiries) > 0 && (!ok || w.expiries[0].until.Before(due)) {
+		return w.expiries[0].until, true
 	}
 	return due, ok
 }
 
-// lapseCall is whom to tell when the lease of a task's server ends before the task.
-type lapseCall struct {
+// expiry is whom to tell when the lease of a task's server ends before the task.
+type expiry struct {
 	// mu guards what follows.
-	mu           sync.Mutex
-	cancel       func()
-	lapsed, over bool
+	mu            sync.Mutex
+	cancel        func()
+	expired, over bool
 }
 
-// OnLapse has cancel called once if the lease of the task's server ends, or is withdrawn, before Finish is called: at
+// OnExpire has cancel called once if the lease of the task's server ends, or is withdrawn, before Finish is called: at
 // once, if it has ended already. cancel must not block. Without Config.Leases, and for errands, it is never called.
-func (t *Task) OnLapse(cancel func()) {
-	l := t.lapse
+func (t *Task) OnExpire(cancel func()) {
+	l := t.expiry
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
-	lapsed := l.lapsed && !l.over
-	if !lapsed {
+	expired := l.expired && !l.over
+	if !expired {
 		l.cancel = cancel
 	}
 	l.mu.Unlock()
-	if lapsed {
+	if expired {
 		cancel()
 	}
 }
 
-// MayLapse says whether OnLapse may ever call.
-func (t *Task) MayLapse() bool { return t.lapse != nil }
+// MayExpire says whether OnExpire may ever call.
+func (t *Task) MayExpire() bool { return t.expiry != nil }
 
 // fire tells that the lease has ended.
-func (l *lapseCall) fire() {
+func (l *expiry) fire() {
 	l.mu.Lock()
 	cancel := l.cancel
-	if l.over || l.lapsed {
+	if l.over || l.expired {
 		cancel = nil
 	}
-	l.lapsed, l.cancel = true, nil
+	l.expired, l.cancel = true, nil
 	l.mu.Unlock()
 	if cancel != nil {
 		cancel()
@@ -137,7 +137,7 @@ func (l *lapseCall) fire() {
 }
 
 // end says that the task is over; nil is no task with a lease.
-func (l *lapseCall) end() {
+func (l *expiry) end() {
 	if l == nil {
 		return
 	}
@@ -146,24 +146,24 @@ func (l *lapseCall) end() {
 	l.over, l.cancel = true, nil
 }
 
-// Lend lends a server to this node, or extends the lease; it is not asked before wait has passed, counted from now. With
-// a time until that has passed the lease is withdrawn at once, and tasks that are out are told (Task.OnLapse). It matters
-// with Config.Leases only.
-func (f *Frontier) Lend(addr netip.Addr, until time.Time, wait time.Duration) {
+// Grant gives this node the lease of a server, or extends it; the server is not asked before wait has passed, counted from
+// now. With a time until that has passed the lease is withdrawn at once, and tasks that are out are told (Task.OnExpire).
+// It matters with Config.Leases only.
+func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	f.bench.lend(addr, until, wait, now)
+	f.bench.grant(addr, until, wait, now)
 	f.dispatch(now)
 }
 
 // tell calls those who are to be told of leases. It is called without locks, from one goroutine.
 func (f *Frontier) tell() {
 	f.mu.Lock()
-	wants, lapsed := f.bench.wants, f.bench.lapsed
-	f.bench.wants, f.bench.lapsed = nil, nil
+	wants, expired := f.bench.wants, f.bench.expired
+	f.bench.wants, f.bench.expired = nil, nil
 	f.mu.Unlock()
-	for _, l := range lapsed {
+	for _, l := range expired {
 		l.fire()
 	}
 	for _, addr := range wants {

@@ -91,7 +91,7 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 
 		// Not before the wait that came with it, and politely.
 		begun := time.Now()
-		l.Lend(addr1, time.Now().Add(10*time.Second), 3*time.Second)
+		l.Grant(addr1, time.Now().Add(10*time.Second), 3*time.Second)
 		task := l.taking(time.Minute)
 		if d := time.Since(begun); task == nil || d != 3*time.Second {
 			t.Fatalf("after %v: %v", d, task)
@@ -118,43 +118,43 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		wants(2)
 
 		// Extended, it goes on; the task that is out when it ends is told, once.
-		l.Lend(addr1, time.Now().Add(time.Second), 0)
-		l.Lend(addr1, time.Now().Add(5*time.Second), 0)
+		l.Grant(addr1, time.Now().Add(time.Second), 0)
+		l.Grant(addr1, time.Now().Add(5*time.Second), 0)
 		task = l.taking(time.Minute)
-		var lapsed atomic.Int32
-		if task.OnLapse(func() { lapsed.Add(1) }); !task.MayLapse() {
-			t.Error("a task with a lease says that it cannot lapse")
+		var expired atomic.Int32
+		if task.OnExpire(func() { expired.Add(1) }); !task.MayExpire() {
+			t.Error("a task with a lease says that it cannot expire")
 		}
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		if lapsed.Load() != 0 {
+		if expired.Load() != 0 {
 			t.Error("told though the lease was extended")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		l.Lend(addr1, time.Now().Add(time.Second), 0)
-		l.Lend(addr1, time.Now().Add(-time.Second), 0)
+		l.Grant(addr1, time.Now().Add(time.Second), 0)
+		l.Grant(addr1, time.Now().Add(-time.Second), 0)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n := lapsed.Load(); n != 1 {
+		if n := expired.Load(); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		late := 0
-		task.OnLapse(func() { late++ })
+		task.OnExpire(func() { late++ })
 		if late != 1 {
 			t.Error("whoever asks late is not told")
 		}
 		l.finish(task, Outcome{Ending: Again, Trouble: Interrupted})
 
 		// Withdrawn, it ends at once; a task that was over before is not told.
-		l.Lend(addr1, time.Now().Add(time.Minute), 0)
+		l.Grant(addr1, time.Now().Add(time.Minute), 0)
 		task = l.taking(time.Minute)
-		task.OnLapse(func() { t.Error("told after Finish") })
+		task.OnExpire(func() { t.Error("told after Finish") })
 		l.finish(task, Outcome{})
 		task = l.taking(time.Minute)
 		var withdrawn atomic.Bool
-		task.OnLapse(func() { withdrawn.Store(true) })
-		l.Lend(addr1, time.Time{}, 0)
+		task.OnExpire(func() { withdrawn.Store(true) })
+		l.Grant(addr1, time.Time{}, 0)
 		synctest.Wait()
 		if !withdrawn.Load() {
 			t.Error("not told that the lease was withdrawn")
@@ -196,7 +196,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 					l.Place(u, shared(u.Name), time.Minute, 0)
 				}
 			})
-			all.Go(func() { // the keeper: answers late, and takes back at times
+			all.Go(func() { // the grantor: answers late, and takes back at times
 				for {
 					select {
 					case <-ctx.Done():
@@ -207,13 +207,13 @@ func TestLeasesComeAndGo(t *testing.T) {
 						until[a] = time.Now().Add(time.Duration(rnd.IntN(20_000)) * time.Millisecond)
 						end := until[a]
 						mu.Unlock()
-						l.Lend(a, end, 0)
+						l.Grant(a, end, 0)
 					case <-time.After(time.Duration(1+rnd.IntN(5)) * time.Second):
 						a := shared(fmt.Sprintf("http://h%d.test", rnd.IntN(hosts)))[0]
 						mu.Lock()
 						until[a] = time.Time{}
 						mu.Unlock()
-						l.Lend(a, time.Time{}, 0)
+						l.Grant(a, time.Time{}, 0)
 					}
 				}
 			})
@@ -234,11 +234,11 @@ func TestLeasesComeAndGo(t *testing.T) {
 							fetched[task.URL.String()]++
 						}
 						mu.Unlock()
-						lapsed := make(chan struct{})
-						task.OnLapse(func() { close(lapsed) })
+						expired := make(chan struct{})
+						task.OnExpire(func() { close(expired) })
 						out := Outcome{}
 						select {
-						case <-lapsed:
+						case <-expired:
 							out = Outcome{Ending: Again, Trouble: Interrupted}
 							mu.Lock()
 							if task.Kind == Page {
@@ -272,7 +272,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			l.mu.Lock()
-			if n := len(l.bench.servers) + len(l.bench.lapses); n != 0 {
+			if n := len(l.bench.servers) + len(l.bench.expiries); n != 0 {
 				t.Errorf("%d servers and leases are remembered for nothing", n)
 			}
 			l.mu.Unlock()
@@ -280,7 +280,7 @@ func TestLeasesComeAndGo(t *testing.T) {
 	}
 }
 
-// A host that leaves while its server is not lent leaves nothing behind in the server's queues.
+// A host that leaves while its server is not leased leaves nothing behind in the server's queues.
 func TestServerWithoutLeaseIsForgotten(t *testing.T) {
 	cfg, polite := testConfig()
 	cfg.Leases = true

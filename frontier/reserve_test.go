@@ -42,7 +42,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("without a lease: %v", err)
 		}
 		cancel()
-		l.Lend(addr1, time.Now().Add(3*time.Hour), 0)
+		l.Grant(addr1, time.Now().Add(3*time.Hour), 0)
 		if task := l.taking(time.Minute); task != nil {
 			t.Errorf("%s of a reserved server", task.URL)
 		}
@@ -114,7 +114,7 @@ func TestReserve(t *testing.T) {
 		}
 		n := 0
 		for task := l.taking(time.Minute); task != nil; task = l.taking(time.Minute) {
-			l.Lend(addr1, time.Now().Add(time.Hour), 0)
+			l.Grant(addr1, time.Now().Add(time.Hour), 0)
 			l.finish(task, Outcome{})
 			n++
 		}
@@ -291,7 +291,7 @@ func TestLingeringRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Reserve(addr1, true)
-		l.Lend(addr1, time.Now().Add(time.Hour), 0)
+		l.Grant(addr1, time.Now().Add(time.Hour), 0)
 		next := func() *Task {
 			task, err := l.TakeFrom(t.Context(), "http://h1.test", addr1)
 			if err != nil {

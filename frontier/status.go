@@ -69,8 +69,8 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "unresolved", fmt.Sprintf("the name %s waits to be resolved", h.dialName())
 	case h.server.reserved:
 		return "batch", fmt.Sprintf("its server %s is kept for the batch that is being decided", h.server.addr)
-	case !w.lent(h.server, now):
-		return "lease", fmt.Sprintf("its server %s is not lent to this node", h.server.addr)
+	case !w.leased(h.server, now):
+		return "lease", fmt.Sprintf("its server %s is not leased to this node", h.server.addr)
 	case h.server.inFlight >= h.server.parallel:
 		return "server busy", fmt.Sprintf("its server %s is answering another host", h.server.addr)
 	case h.server.next.After(now):

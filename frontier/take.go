@@ -62,7 +62,7 @@ func (w *workbench) draw() Origin {
 }
 
 func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
-	if s.inFlight >= s.parallel || s.next.After(now) || s.reserved || !w.lent(s, now) {
+	if s.inFlight >= s.parallel || s.next.After(now) || s.reserved || !w.leased(s, now) {
 		w.settleServer(s, now)
 		return nil
 	}
@@ -127,7 +127,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	s.inFlight++
 	w.inFlight++
 	if w.cfg.Leases {
-		task.lapse = &lapseCall{}
+		task.expiry = &expiry{}
 		s.out = append(s.out, task)
 	}
 	if s.parallel > 1 {

@@ -112,7 +112,7 @@ type Task struct {
 	server  *server
 	pending *pending
 	errand  bool
-	lapse   *lapseCall // nil without leases
+	expiry  *expiry // nil without leases
 }
 
 // RobotsFor is the root of the host that a task of kind Robots asks for; after redirects it is not Task.URL's.

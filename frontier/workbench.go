@@ -30,11 +30,11 @@ type workbench struct {
 	resolving  int
 	reading    int
 	// refills are hosts whose window should be filled from disk.
-	refills []*host
-	lapses  timeHeap[*lease]
-	// wants are servers to be leased, and lapsed those who are to be told that a lease ended.
+	refills  []*host
+	expiries timeHeap[*lease]
+	// wants are servers to be leased, and expired those who are to be told that a lease ended.
 	wants   []netip.Addr
-	lapsed  []*lapseCall
+	expired []*expiry
 	errands errands
 }
 
@@ -303,7 +303,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		}
 		return
 	}
-	if !w.lent(s, now) {
+	if !w.leased(s, now) {
 		if queued {
 			w.want(s)
 		} else {
@@ -353,8 +353,8 @@ func (w *workbench) untime(s *server) {
 
 // advance makes ready what time alone kept back.
 func (w *workbench) advance(now time.Time) {
-	for len(w.lapses) > 0 && !w.lapses[0].until.After(now) {
-		w.lapse(w.lapses[0].server, now)
+	for len(w.expiries) > 0 && !w.expiries[0].until.After(now) {
+		w.expire(w.expiries[0].server, now)
 	}
 	for len(w.timer) > 0 && !w.timer[0].due.After(now) {
 		s := w.timer[0]

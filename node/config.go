@@ -18,7 +18,7 @@ import (
 	"proxima/node/errand"
 	"proxima/node/home"
 	"proxima/node/idle"
-	"proxima/node/keeper"
+	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
 )
@@ -40,7 +40,7 @@ type Config struct {
 	Coordinate ncoord.Config       `toml:"coordinate"`
 	Geo        Geo                 `toml:"geo"`
 	Home       home.Config         `toml:"home"`
-	Keeper     keeper.Config       `toml:"keeper"`
+	Lease      lease.Config        `toml:"lease"`
 	Batch      batch.Config        `toml:"batch"`
 	Assign     assign.Config       `toml:"assign"`
 	Errand     errand.Config       `toml:"errand"`
@@ -97,7 +97,7 @@ func Default() Config {
 		Member:     member.Default(),
 		Coordinate: ncoord.Default(),
 		Home:       home.Default(),
-		Keeper:     keeper.Default(),
+		Lease:      lease.Default(),
 		Batch:      defaultBatch(),
 		Assign:     assign.Default(),
 		Errand:     errand.Default(),
@@ -129,7 +129,7 @@ func (c Config) Validate() []error {
 		{"coordinate", c.Coordinate.Validate()},
 		{"geo", c.Geo.Validate()},
 		{"home", c.Home.Validate()},
-		{"keeper", c.Keeper.Validate()},
+		{"lease", c.Lease.Validate()},
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},
 		{"errand", c.Errand.Validate()},

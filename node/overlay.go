@@ -22,7 +22,7 @@ import (
 	"proxima/node/errand"
 	"proxima/node/home"
 	"proxima/node/idle"
-	"proxima/node/keeper"
+	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/wire"
@@ -31,7 +31,7 @@ import (
 // Tables of the store that the rooms of the overlay use.
 const (
 	tableRecords = 'r'
-	tableKeeper  = 'k'
+	tableLeases  = 'k'
 	tableOutbox  = 'o'
 	tableMembers = 'm'
 )
@@ -49,7 +49,8 @@ type overlay struct {
 	client  *peer.Client
 	outbox  *peer.Outbox
 	home    *home.Home
-	keeper  *keeper.Keeper
+	grantor *lease.Grantor
+	holder  *lease.Holder
 	errands *errand.Errands
 	batches *batch.Batches
 	// reserver is the frontier for those who reserve servers.
@@ -160,17 +161,19 @@ func (o *overlay) newRooms() (err error) {
 	}
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {
-		return fmt.Errorf("seed the keeper: %w", err)
+		return fmt.Errorf("seed the holder of leases: %w", err)
 	}
-	if o.keeper, err = keeper.New(n.cfg.Keeper, keeper.Deps{
-		Boot: n.id.Boot, Peers: o.client, Frontier: lender{f}, Shelf: f.Shelf(tableKeeper), OnHeld: o.leasedElsewhere,
-		Moved: o.proxyMoved, Trouble: n.warn, Seed: binary.LittleEndian.Uint64(seed[:]),
+	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{Boot: n.id.Boot, Shelf: f.Shelf(tableLeases), Trouble: n.warn}); err != nil {
+		return err
+	}
+	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Peers: o.client, Frontier: leased{f}, OnHeld: o.leasedElsewhere,
+		Moved: o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
 	}); err != nil {
 		return err
 	}
 	if o.errands, err = errand.New(n.cfg.Errand, errand.Deps{
 		Self: n.id.Node, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
-		Coordinate: o.coordinate, Late: o.late, Lent: o.keeper.Lent,
+		Coordinate: o.coordinate, Late: o.late, Lent: o.holder.Until,
 	}); err != nil {
 		return err
 	}
@@ -229,7 +232,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.home.Run, o.outbox.Run, o.keeper.Run, o.errands.Run, o.batches.Run, o.publish, o.reconsider,
+			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.errands.Run, o.batches.Run, o.publish, o.reconsider,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}
@@ -303,7 +306,9 @@ func (o *overlay) setView(v member.View) error {
 	if err := o.home.SetView(home.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority}); err != nil {
 		return err
 	}
-	o.keeper.SetView(keeper.View{Self: v.Self, Settled: v.Settled, Majority: v.Majority, Version: v.Version})
+	leases := lease.View{Self: v.Self, Settled: v.Settled, Majority: v.Majority, Version: v.Version}
+	o.grantor.SetView(leases)
+	o.holder.SetView(leases)
 	o.errands.SetAlive(alive)
 	for _, p := range gone {
 		if !slices.Contains(alive, p.ID) {
@@ -344,15 +349,15 @@ func (o *overlay) peers() assign.View {
 	return o.assign
 }
 
-// lender is the frontier as the keeper sees it.
-type lender struct{ *frontier.Frontier }
+// leased is the frontier as the holder of leases sees it.
+type leased struct{ *frontier.Frontier }
 
 // Servers translates.
-func (l lender) Servers() []keeper.Server {
+func (l leased) Servers() []lease.Server {
 	states := l.Frontier.Servers()
-	out := make([]keeper.Server, len(states))
+	out := make([]lease.Server, len(states))
 	for i, s := range states {
-		out[i] = keeper.Server{Addr: s.Addr, Wanted: s.Wanted, Until: s.Until, SinceRequest: s.SinceRequest, Wait: s.Wait,
+		out[i] = lease.Server{Addr: s.Addr, Wanted: s.Wanted, Until: s.Until, SinceRequest: s.SinceRequest, Wait: s.Wait,
 			InFlight: s.InFlight, Level: s.Level}
 	}
 	return out
@@ -365,7 +370,7 @@ func (h *handler) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 	return h.home.Deliver(ctx, from, req)
 }
 func (h *handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return h.keeper.Lease(ctx, from, req)
+	return h.grantor.Lease(ctx, from, req)
 }
 func (h *handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	return h.home.Renew(ctx, from, req)

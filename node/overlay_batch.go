@@ -15,16 +15,16 @@ import (
 	"proxima/node/batch"
 	"proxima/node/errand"
 	"proxima/node/journal"
-	"proxima/node/keeper"
+	"proxima/node/lease"
 )
 
 // batchDeps connects the batches with the rooms that carry them out.
 func (o *overlay) batchDeps() batch.Deps {
 	n := o.node
 	return batch.Deps{
-		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: o.reserver, Keeper: o.keeper,
+		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: o.reserver, Keeper: o.holder,
 		Holder: func(err error) (string, bool) {
-			var held *keeper.HeldError
+			var held *lease.HeldError
 			if errors.As(err, &held) {
 				return held.Holder, true
 			}
@@ -99,7 +99,7 @@ func (o *overlay) reconsider(ctx context.Context) error {
 			o.cfg.Batch.Assigners[0] != assignNearest {
 			continue // the other assigners have no way back
 		}
-		held := o.keeper.Held()
+		held := o.holder.Held()
 		o.mu.Lock()
 		maps.DeleteFunc(o.meant, func(addr netip.Addr, _ time.Time) bool { return !slices.Contains(held, addr) })
 		o.mu.Unlock()
@@ -112,7 +112,7 @@ func (o *overlay) reconsider(ctx context.Context) error {
 
 // reconsiderServer has the hosts of a server moved if another node has been the better one for long enough.
 func (o *overlay) reconsiderServer(addr netip.Addr, now time.Time) {
-	m, ok := o.keeper.Memory(addr)
+	m, ok := o.holder.Memory(addr)
 	if !ok {
 		return
 	}
@@ -167,7 +167,7 @@ func (o *overlay) explorations() int {
 // explore lets others make a small share of this node's downloads. What cannot be made now is not made up for.
 func (o *overlay) explore(ctx context.Context) {
 	n := o.explorations()
-	servers := o.keeper.Held()
+	servers := o.holder.Held()
 	for i := 0; i < len(servers) && n > 0; i++ { // Held is in no order
 		if o.exploreServer(ctx, servers[i]) {
 			n--
@@ -177,7 +177,7 @@ func (o *overlay) explore(ctx context.Context) {
 
 // exploreServer lets the node that would tell most download one page of a server; false if there is none.
 func (o *overlay) exploreServer(ctx context.Context, addr netip.Addr) bool {
-	m, ok := o.keeper.Memory(addr)
+	m, ok := o.holder.Memory(addr)
 	hosts := o.node.frontier.HostsAt(addr)
 	if !ok || len(hosts) == 0 {
 		return false
@@ -211,7 +211,7 @@ func (o *overlay) exploreServer(ctx context.Context, addr netip.Addr) bool {
 		r, err := o.do(ctx, node, e)
 		out = batch.Outcome(o.node.id.Node, node, r, err)
 		if err == nil && !r.Unmade && r.HTML && r.Placed {
-			o.keeper.Observed(addr, node, r.Coord, r.Timing)
+			o.holder.Observed(addr, node, r.Coord, r.Timing)
 		}
 	}
 	if _, err := o.node.frontier.Finish(context.WithoutCancel(ctx), task, out); err != nil && ctx.Err() == nil {

@@ -78,7 +78,7 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 	if !d.HTML || task.Kind != frontier.Page {
 		return
 	}
-	o.keeper.Observed(task.Server, self, o.members.Coordinate(), t)
+	o.holder.Observed(task.Server, self, o.members.Coordinate(), t)
 	o.learn(task.Server, t, true)
 }
 
@@ -98,7 +98,7 @@ func (o *overlay) learn(server netip.Addr, t assign.Timing, held bool) {
 	o.mu.Unlock()
 	var m *assign.Memory
 	if held && due { // what is known is copied for those downloads only that something is learnt from
-		if m, held = o.keeper.Memory(server); !held {
+		if m, held = o.holder.Memory(server); !held {
 			return
 		}
 	}

@@ -137,7 +137,7 @@ func (o *overlay) homeEvent(e home.Event) {
 	if e.Kind == home.Received && e.Record.Assigned {
 		// The lease follows when its former owner has let it go: until then the host does not go back for it.
 		o.mu.Lock()
-		o.held[e.Record.Host] = time.Now().Add(o.cfg.Keeper.ReleaseAfter + 2*o.cfg.Keeper.HeldRetry)
+		o.held[e.Record.Host] = time.Now().Add(o.cfg.Lease.ReleaseAfter + 2*o.cfg.Lease.HeldRetry)
 		o.mu.Unlock()
 	}
 	switch e.Kind {

@@ -97,7 +97,7 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	}
 	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes\n",
 		o.Hosts.HandedOff, o.Hosts.Received, o.Hosts.Taken, o.Hosts.Obeyed, o.Outbox)
-	fmt.Fprintf(w, "leases: %d servers held, %d wanted, %d lent to others and this node\n", o.Leases.Held, o.Leases.Waiting, o.Leases.Lent)
+	fmt.Fprintf(w, "leases: %d servers held, %d wanted, %d granted to others and this node\n", o.Leases.Held, o.Leases.Waiting, o.Leases.Granted)
 	fmt.Fprintf(w, "batches (%s): %d begun, %d estimates, now %s", o.Batch.Mode, o.Batch.Batches, o.Batch.Estimates, o.Batch.Phase)
 	if o.Batch.Why != "" {
 		fmt.Fprintf(w, ": %s", o.Batch.Why)

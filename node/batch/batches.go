@@ -57,7 +57,7 @@ func (d *Deps) fill() {
 		d.Trickle = func(float64) {}
 	}
 	if d.OnLapse == nil {
-		d.OnLapse = (*frontier.Task).OnLapse
+		d.OnLapse = (*frontier.Task).OnExpire
 	}
 	if d.Trouble == nil {
 		d.Trouble = func(error) {}

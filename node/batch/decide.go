@@ -42,7 +42,7 @@ type answer struct {
 }
 
 // decide lets every assigner decide the batch, on the same servers and with the same view. Learnt is what each assigner
-// knows already about the servers, by label; nil: what their keepers knew. Before are the plans of the round before, if any.
+// knows already about the servers, by label; nil: what their grantors knew. Before are the plans of the round before, if any.
 func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[netip.Addr]assign.Memory, before []*plan) ([]*plan, error) {
 	t.phase(PhaseDecide)
 	t.deps.Trickle(t.cfg.Trickle)

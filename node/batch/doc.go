@@ -3,7 +3,7 @@
 //
 // It owns the course of a batch and what it remembers in between (which hosts wait, for how long). It does not know how a
 // server is chosen (package assign does), how an errand reaches a peer (errand), how a host moves (home), who holds a lease
-// (keeper), or where URLs wait (frontier): it drives them. Nothing here is on disk: a host that is not handed off is with
+// (lease), or where URLs wait (frontier): it drives them. Nothing here is on disk: a host that is not handed off is with
 // its home, as before, and a batch that a crash ends is gathered anew.
 //
 // A batch has these phases, one after the other: gather, resolve, lease, decide, compare (with more than one assigner),

@@ -18,7 +18,7 @@ type server struct {
 	batch  *batch
 	addr   netip.Addr
 	hosts  []*host
-	memory assign.Memory // what its keeper knew
+	memory assign.Memory // what its grantor knew
 	given  bool          // its lease went on
 	turn   int           // whose turn it is to give a URL
 	next   time.Time     // before that nothing is asked for but what the frontier hands out

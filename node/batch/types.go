@@ -113,7 +113,7 @@ type Deps struct {
 	Trickle func(share float64)
 	// Own says that a server is named as one's own: mode persistent downloads from no other.
 	Own func(netip.Addr) bool
-	// OnLapse calls cancel if the lease of a task's server ends before the task; nil: (*frontier.Task).OnLapse.
+	// OnLapse calls cancel if the lease of a task's server ends before the task; nil: (*frontier.Task).OnExpire.
 	OnLapse func(task *frontier.Task, cancel func())
 	// Trouble is told what went wrong and was survived.
 	Trouble func(error)

@@ -272,11 +272,11 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 
 // get makes the request of a task. It is broken off when the right to ask the server ends.
 func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) fetch.Result {
-	if task.MayLapse() || !visit.Until.IsZero() {
+	if task.MayExpire() || !visit.Until.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
-		task.OnLapse(cancel)
+		task.OnExpire(cancel)
 		if !visit.Until.IsZero() {
 			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
 		}

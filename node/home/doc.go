@@ -1,6 +1,6 @@
 // Package home decides who owns a host and moves hosts between nodes without losing a URL. It owns the records of
 // hosts, the routing of links by them, hand-offs, second copies, and the fence by which an owner that its home no longer
-// hears stops. It owns no URL (that is the frontier), no lease of a server (keeper), and no choice of the nearest peer
+// hears stops. It owns no URL (that is the frontier), no lease of a server (lease), and no choice of the nearest peer
 // (batch and assign): it carries choices out.
 //
 // The home of a host is a function of a view (the settled members); what it decides is a Record on its disk. A record

@@ -31,7 +31,7 @@ type Config struct {
 	// Join are gossip addresses (host:port) of some peers. One that answers is enough; those that do not are dialled
 	// again for ever.
 	Join []string `toml:"join"`
-	// SettleAfter is how long a node must have run before homes and keepers are hashed over it. Longer moves fewer
+	// SettleAfter is how long a node must have run before homes and grantors are hashed over it. Longer moves fewer
 	// homes when nodes come and go at once.
 	SettleAfter time.Duration `toml:"settle_after"`
 	// ForgetAfter is how long a dead node still counts. Longer bears slower restarts; its hosts wait as long.

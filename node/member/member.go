@@ -80,7 +80,7 @@ type View struct {
 	Self string
 	// Version grows with every change of Settled, Majority or of who is alive.
 	Version uint64
-	// Settled are the ids that homes and keepers are hashed over, sorted; never empty while the node is alone.
+	// Settled are the ids that homes and grantors are hashed over, sorted; never empty while the node is alone.
 	Settled []string
 	// Majority says whether this side may raise epochs; Reason says in words why it may not.
 	Majority bool
@@ -95,8 +95,8 @@ const (
 	EventRejoin    = "rejoin"    // a member came back from death, or in a new life
 	EventLeave     = "leave"     // a member left in order
 	EventDeath     = "death"     // a member does not answer any more
-	EventForgotten = "forgotten" // a dead member counts no longer for homes and keepers
-	EventSettled   = "settled"   // a member counts for homes and keepers from now on
+	EventForgotten = "forgotten" // a dead member counts no longer for homes and grantors
+	EventSettled   = "settled"   // a member counts for homes and grantors from now on
 	EventMajority  = "majority"  // this side sees the majority again
 	EventMinority  = "minority"  // this side lost the majority; with Reason
 	EventDuplicate = "duplicate" // another address claims this node's id; with Addr, Reason

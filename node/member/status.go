@@ -12,7 +12,7 @@ import (
 type Status struct {
 	// Gossip is this node's gossip address; "" before Run has it.
 	Gossip string
-	// Settled says whether this node counts for homes and keepers; Age how long it has run.
+	// Settled says whether this node counts for homes and grantors; Age how long it has run.
 	Settled bool
 	Age     time.Duration
 	// Majority says whether this side may raise epochs; Reason why it may not.

@@ -81,7 +81,7 @@ func (c *Client) Deliver(ctx context.Context, to string, req *wire.DeliverReques
 	return send(ctx, c, to, "Deliver", req, &req.Header, wireconnect.OverlayClient.Deliver, Handler.Deliver)
 }
 
-// Lease asks a keeper for servers.
+// Lease asks a grantor for servers.
 func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	return send(ctx, c, to, "Lease", req, &req.Header, wireconnect.OverlayClient.Lease, Handler.Lease)
 }

@@ -145,9 +145,9 @@ const (
 	Grant_GRANT_GIVEN       Grant = 1
 	// GRANT_HELD: another node holds it; holder says which.
 	Grant_GRANT_HELD Grant = 2
-	// GRANT_ELSEWHERE: the callee is not the server's keeper.
+	// GRANT_ELSEWHERE: the callee is not the server's grantor.
 	Grant_GRANT_ELSEWHERE Grant = 3
-	// GRANT_LATER: a new keeper that waits until leases of its predecessor have run out.
+	// GRANT_LATER: a new grantor that waits until leases of its predecessor have run out.
 	Grant_GRANT_LATER Grant = 4
 )
 
@@ -672,7 +672,7 @@ type LeaseItem struct {
 	// wait_ms is how long the server must still be left alone, level that of its backoff.
 	WaitMs int64  `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	Level  uint32 `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"`
-	// memory, if not empty, replaces what the keeper knows of the server (assign.Memory).
+	// memory, if not empty, replaces what the grantor knows of the server (assign.Memory).
 	Memory []byte `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// successor, on release, is the only node that may acquire within the next lease time.
 	Successor     string `protobuf:"bytes,8,opt,name=successor,proto3" json:"successor,omitempty"`

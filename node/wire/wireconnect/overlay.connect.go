@@ -61,7 +61,7 @@ const (
 type OverlayClient interface {
 	// Deliver offers links to the owner of their hosts, or to the home. At least once; the sender keeps them until answered.
 	Deliver(context.Context, *connect.Request[wire.DeliverRequest]) (*connect.Response[wire.DeliverResponse], error)
-	// Lease asks the keeper of servers for the right to dial them, renews it or gives it back.
+	// Lease asks the grantor of servers for the right to dial them, renews it or gives it back.
 	Lease(context.Context, *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error)
 	// Renew is an owner's sign of life to a home: without an answer it stops crawling.
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)
@@ -209,7 +209,7 @@ func (c *overlayClient) Idle(ctx context.Context, req *connect.Request[wire.Idle
 type OverlayHandler interface {
 	// Deliver offers links to the owner of their hosts, or to the home. At least once; the sender keeps them until answered.
 	Deliver(context.Context, *connect.Request[wire.DeliverRequest]) (*connect.Response[wire.DeliverResponse], error)
-	// Lease asks the keeper of servers for the right to dial them, renews it or gives it back.
+	// Lease asks the grantor of servers for the right to dial them, renews it or gives it back.
 	Lease(context.Context, *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error)
 	// Renew is an owner's sign of life to a home: without an answer it stops crawling.
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)

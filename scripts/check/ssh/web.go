@@ -167,8 +167,8 @@ fence_after = "8s"
 take_after = "12s"
 collect = "3s"
 
-[keeper]
-lease = "5s"
+[lease]
+time = "5s"
 skew = "2s"
 check = "100ms"
 timeout = "600ms"

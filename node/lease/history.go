@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"net/netip"
@@ -8,7 +8,7 @@ import (
 	"proxima/assign"
 )
 
-// history remembers the views of the last window (a lease time and the skew): a node that has kept a server for that
+// history remembers the views of the last window (a lease time and the skew): a node that has been the grantor of a server for that
 // long without a gap knows of every lease on it. Pure; not safe for concurrent use.
 type history struct {
 	window time.Duration
@@ -25,10 +25,10 @@ type period struct {
 	from time.Time
 }
 
-// maxPeriods bounds the views remembered. Members that change faster than that make keepers wait, no more.
+// maxPeriods bounds the views remembered. Members that change faster than that make grantors wait, no more.
 const maxPeriods = 64
 
-// set puts a view into force, and says whether keepers may have changed by it.
+// set puts a view into force, and says whether grantors may have changed by it.
 func (h *history) set(v View, now time.Time) bool {
 	if h.gap.IsZero() {
 		h.gap = now
@@ -68,8 +68,8 @@ func (h *history) current() *period {
 	return &h.views[len(h.views)-1]
 }
 
-// keeps says whether this node was the keeper of a server in a view, with the right to lend.
-func (p *period) keeps(key string) bool {
+// isGrantor says whether this node was the grantor of a server in a view, with the right to grant.
+func (p *period) isGrantor(key string) bool {
 	return p.Majority && assign.Rendezvous(key, p.Settled) == p.Self
 }
 
@@ -81,13 +81,13 @@ func (h *history) start(now time.Time) time.Duration {
 	return max(0, h.gap.Add(h.window).Sub(now))
 }
 
-// blind is how much longer this node, the keeper now, does not know whether an earlier keeper's lease lives.
+// blind is how much longer this node, the grantor now, does not know whether an earlier grantor's lease lives.
 func (h *history) blind(addr netip.Addr, now time.Time) time.Duration {
 	h.forget(now)
-	end := h.gap // of the last time that this node was not the keeper
+	end := h.gap // of the last time that this node was not the grantor
 	key := addr.String()
 	for i := len(h.views) - 2; i >= 0; i-- {
-		if !h.views[i].keeps(key) {
+		if !h.views[i].isGrantor(key) {
 			end = h.views[i+1].from
 			break
 		}

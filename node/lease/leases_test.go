@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"math/rand/v2"
@@ -9,18 +9,18 @@ import (
 	"proxima/node/wire"
 )
 
-// bench is a holder whose clock, keeper and frontier a test moves.
+// bench is a holder whose clock, grantor and frontier a test moves.
 type bench struct {
-	*holder
-	t    *testing.T
-	now  time.Time
-	kept string
+	*leases
+	t         *testing.T
+	now       time.Time
+	grantedBy string
 }
 
 func newBench(t *testing.T) *bench {
 	cfg := Default()
-	b := &bench{t: t, now: time.Unix(1e9, 0), kept: "k"}
-	b.holder = newHolder(&cfg, rand.New(rand.NewPCG(1, 2)), func(netip.Addr) string { return b.kept })
+	b := &bench{t: t, now: time.Unix(1e9, 0), grantedBy: "k"}
+	b.leases = newLeases(&cfg, rand.New(rand.NewPCG(1, 2)), func(netip.Addr) string { return b.grantedBy })
 	return b
 }
 
@@ -35,11 +35,11 @@ func (b *bench) look(wanted bool, inFlight int) {
 func (b *bench) sends(wish wire.Wish) (item, *wire.LeaseItem) {
 	b.t.Helper()
 	due := b.due(b.now, nil)
-	if len(due) != 1 || len(due[b.kept]) != 1 || due[b.kept][0].wish != wish {
-		b.t.Fatalf("due: %v, want %v to %s", due, wish, b.kept)
+	if len(due) != 1 || len(due[b.grantedBy]) != 1 || due[b.grantedBy][0].wish != wish {
+		b.t.Fatalf("due: %v, want %v to %s", due, wish, b.grantedBy)
 	}
-	it := due[b.kept][0]
-	return it, b.message(&it, b.kept, b.now)
+	it := due[b.grantedBy][0]
+	return it, b.message(&it, b.grantedBy, b.now)
 }
 
 func (b *bench) silent() {
@@ -51,11 +51,11 @@ func (b *bench) silent() {
 
 // told is the last that the frontier was told: for how long, and whether anything was.
 func (b *bench) told() (time.Duration, bool) {
-	if len(b.lends) == 0 {
+	if len(b.notices) == 0 {
 		return 0, false
 	}
-	last := b.lends[len(b.lends)-1]
-	b.lends = nil
+	last := b.notices[len(b.notices)-1]
+	b.notices = nil
 	if last.until.IsZero() {
 		return 0, true
 	}
@@ -66,14 +66,14 @@ func yes() *wire.LeaseAnswer {
 	return &wire.LeaseAnswer{Grant: given, Number: 7, ForMs: time.Minute.Milliseconds()}
 }
 
-// borrow gets the lease on server(1).
-func (b *bench) borrow() *lease {
+// obtain gets the lease on server(1).
+func (b *bench) obtain() *lease {
 	b.t.Helper()
 	b.look(true, 0)
 	it, _ := b.sends(acquire)
-	b.answered(it, b.kept, yes(), b.now, b.now)
+	b.answered(it, b.grantedBy, yes(), b.now, b.now)
 	if d, ok := b.told(); !ok || d != time.Minute {
-		b.t.Fatalf("lent for %v, %v", d, ok)
+		b.t.Fatalf("leased for %v, %v", d, ok)
 	}
 	return it.lease
 }
@@ -86,10 +86,10 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	sent := b.now
 	b.pass(3 * time.Second)
 	answer := yes()
-	answer.ForMs = time.Hour.Milliseconds() // no keeper can give more than a lease
-	b.answered(it, b.kept, answer, sent, b.now)
+	answer.ForMs = time.Hour.Milliseconds() // no grantor can give more than a lease
+	b.answered(it, b.grantedBy, answer, sent, b.now)
 	if d, _ := b.told(); d != 57*time.Second {
-		t.Errorf("lent for %v", d)
+		t.Errorf("leased for %v", d)
 	}
 	b.silent()
 	b.pass(27 * time.Second)
@@ -98,25 +98,25 @@ func TestLeaseCountsFromSending(t *testing.T) {
 
 func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	b := newBench(t)
-	b.borrow()
+	b.obtain()
 	b.pass(30 * time.Second)
 	it, _ := b.sends(renew)
 	sent := b.now
 	b.pass(30 * time.Second)
-	b.answered(it, b.kept, yes(), sent, b.now)
+	b.answered(it, b.grantedBy, yes(), sent, b.now)
 	if d, ok := b.told(); ok {
-		t.Errorf("lent for %v by an answer to a renewal of a lease that was over", d)
+		t.Errorf("leased for %v by an answer to a renewal of a lease that was over", d)
 	}
 	b.look(true, 0)
-	if d, ok := b.told(); !ok || d != 0 || b.counts.lapsed != 1 {
-		t.Errorf("told %v %v, %d lapsed", d, ok, b.counts.lapsed)
+	if d, ok := b.told(); !ok || d != 0 || b.counts.expired != 1 {
+		t.Errorf("told %v %v, %d expired", d, ok, b.counts.expired)
 	}
 	b.sends(acquire)
 }
 
 func TestReleaseWaitsForRequests(t *testing.T) {
 	b := newBench(t)
-	l := b.borrow()
+	l := b.obtain()
 	b.look(false, 0)
 	b.pass(b.cfg.ReleaseAfter)
 	b.look(false, 0)
@@ -129,16 +129,16 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	if m.Grant != 7 || m.SinceRequestMs != -1 {
 		t.Errorf("%v", m)
 	}
-	b.failed(it, b.kept, b.now)
-	// The keeper may have heard it: the lease must not be used again.
+	b.failed(it, b.grantedBy, b.now)
+	// The grantor may have heard it: the lease must not be used again.
 	b.want(server(1), b.now)
 	b.look(true, 0)
 	if _, ok := b.told(); ok {
-		t.Fatal("a lease was used again after the keeper was told that it is over")
+		t.Fatal("a lease was used again after the grantor was told that it is over")
 	}
 	b.pass(time.Second)
 	it, _ = b.sends(release)
-	b.answered(it, b.kept, &wire.LeaseAnswer{Grant: given}, b.now, b.now)
+	b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: given}, b.now, b.now)
 	if l.live(b.now) {
 		t.Error("the lease lives")
 	}
@@ -147,21 +147,21 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 
 func TestWithdrawalIsTakenBack(t *testing.T) {
 	b := newBench(t)
-	b.borrow()
+	b.obtain()
 	b.look(false, 0)
 	b.pass(b.cfg.ReleaseAfter)
 	b.look(false, 0)
 	b.told()
 	b.look(true, 1) // a request had just begun
 	if d, ok := b.told(); !ok || d != 50*time.Second {
-		t.Errorf("lent for %v, %v", d, ok)
+		t.Errorf("leased for %v, %v", d, ok)
 	}
 	b.sends(renew)
 }
 
 func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
 	b := newBench(t)
-	l := b.borrow()
+	l := b.obtain()
 	l.successor = "s"
 	b.withdraw(server(1), l, b.now)
 	b.look(true, 1)
@@ -173,10 +173,10 @@ func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
 	}
 }
 
-func TestNewKeeperIsToldBeforeTheRelease(t *testing.T) {
+func TestNewGrantorIsToldBeforeTheRelease(t *testing.T) {
 	b := newBench(t)
-	l := b.borrow()
-	b.kept = "k2"
+	l := b.obtain()
+	b.grantedBy = "k2"
 	b.setView(b.now)
 	it, m := b.sends(renew)
 	if m.Grant != 7 {
@@ -190,14 +190,14 @@ func TestNewKeeperIsToldBeforeTheRelease(t *testing.T) {
 	b.withdraw(server(1), l, b.now)
 	b.answered(it, "k2", yes(), b.now, b.now)
 	b.told()
-	b.kept = "k3"
+	b.grantedBy = "k3"
 	b.setView(b.now)
 	b.silent()
 	b.look(false, 0)
 	it, _ = b.sends(renew)
 	b.answered(it, "k3", yes(), b.now, b.now)
 	if d, ok := b.told(); ok {
-		t.Errorf("a lease that was withdrawn is lent for %v", d)
+		t.Errorf("a lease that was withdrawn is leased for %v", d)
 	}
 	b.sends(release)
 }
@@ -207,7 +207,7 @@ func TestHeldIsReportedAndRetried(t *testing.T) {
 	b.look(true, 0)
 	for range 3 {
 		it, _ := b.sends(acquire)
-		b.answered(it, b.kept, &wire.LeaseAnswer{Grant: held, Holder: "x"}, b.now, b.now)
+		b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: held, Holder: "x"}, b.now, b.now)
 		b.silent()
 		b.pass(b.cfg.HeldRetry * 5 / 4)
 	}
@@ -215,14 +215,14 @@ func TestHeldIsReportedAndRetried(t *testing.T) {
 		t.Errorf("%v", b.helds)
 	}
 	b.look(false, 0)
-	if len(b.leases) != 0 {
+	if len(b.all) != 0 {
 		t.Error("a server that nobody wants is remembered")
 	}
 }
 
 func TestRetriesUntilTheLeaseEnds(t *testing.T) {
 	b := newBench(t)
-	b.borrow()
+	b.obtain()
 	b.pass(30 * time.Second)
 	tries := 0
 	for range 29 {
@@ -256,6 +256,6 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 	}
 	b.want(server(99), b.now)
 	if due := b.due(b.now, map[string]bool{"k": true}); len(due) != 0 {
-		t.Error("two calls to one keeper at a time")
+		t.Error("two calls to one grantor at a time")
 	}
 }

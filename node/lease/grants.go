@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"net/netip"
@@ -7,20 +7,20 @@ import (
 	"proxima/node/wire"
 )
 
-// lender decides who gets the servers that this node keeps. It knows nothing of memories and messages. Pure: time is an
+// grants decides who gets the servers that this node is the grantor of. It knows nothing of memories and messages. Pure: time is an
 // argument. Not safe for concurrent use.
-type lender struct {
+type grants struct {
 	cfg     *Config
 	history history
-	loans   map[netip.Addr]*loan
+	entries map[netip.Addr]*grant
 	number  uint64 // of the last grant
-	counts  lenderCounts
+	counts  grantCounts
 }
 
-type lenderCounts struct{ given, refused, elsewhere, later, bad, stale uint64 }
+type grantCounts struct{ given, refused, elsewhere, later, bad, stale uint64 }
 
-// loan is what the keeper knows of one server. A loan without holder, reservation or wait is as good as none.
-type loan struct {
+// grant is what the grantor knows of one server. A grant without holder, reservation or wait is as good as none.
+type grant struct {
 	holder string // "": free
 	number uint64 // of the grant
 	until  time.Time
@@ -60,44 +60,44 @@ type reply struct {
 const (
 	// maxWait bounds how long a holder can ask for a server to be left alone.
 	maxWait = 24 * time.Hour
-	// pruneEvery is how often loans that say nothing are dropped.
+	// pruneEvery is how often entries that say nothing are dropped.
 	pruneEvery = 10 * time.Second
 )
 
-func newLender(cfg *Config, boot uint64) *lender {
-	window := cfg.Lease + cfg.Skew
+func newGrants(cfg *Config, boot uint64) *grants {
+	window := cfg.Time + cfg.Skew
 	founding := window
 	if boot == 1 {
 		founding = min(cfg.Founding, window)
 	}
-	return &lender{cfg: cfg, history: history{window: window, founding: founding}, loans: map[netip.Addr]*loan{}, number: boot << 32}
+	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, number: boot << 32}
 }
 
-// setView forgets the loans of servers that this node does not keep any more, and says whether keepers may have changed.
-func (l *lender) setView(v View, now time.Time) bool {
+// setView forgets the entries of servers that this node is not the grantor of any more, and says whether grantors may have changed.
+func (l *grants) setView(v View, now time.Time) bool {
 	if !l.history.set(v, now) {
 		return false
 	}
 	current := l.history.current()
-	for addr := range l.loans {
-		if !current.keeps(addr.String()) {
-			delete(l.loans, addr)
+	for addr := range l.entries {
+		if !current.isGrantor(addr.String()) {
+			delete(l.entries, addr)
 		}
 	}
 	return true
 }
 
-// prune drops loans that say nothing.
-func (l *lender) prune(now time.Time) {
-	for addr, n := range l.loans {
+// prune drops entries that say nothing.
+func (l *grants) prune(now time.Time) {
+	for addr, n := range l.entries {
 		if n.settle(now); n.holder == "" && n.successor == "" && !n.quiet.After(now) {
-			delete(l.loans, addr)
+			delete(l.entries, addr)
 		}
 	}
 }
 
 // settle ends what has run out.
-func (n *loan) settle(now time.Time) {
+func (n *grant) settle(now time.Time) {
 	if n.holder != "" && !n.until.After(now) {
 		n.holder = ""
 	}
@@ -106,10 +106,10 @@ func (n *loan) settle(now time.Time) {
 	}
 }
 
-// lent counts the servers lent now.
-func (l *lender) lent(now time.Time) int {
+// granted counts the servers granted now.
+func (l *grants) granted(now time.Time) int {
 	sum := 0
-	for _, n := range l.loans {
+	for _, n := range l.entries {
 		if n.holder != "" && n.until.After(now) {
 			sum++
 		}
@@ -118,18 +118,18 @@ func (l *lender) lent(now time.Time) int {
 }
 
 // answer decides one request.
-func (l *lender) answer(r request, now time.Time) reply {
+func (l *grants) answer(r request, now time.Time) reply {
 	view := l.history.current()
 	if view == nil || !view.Majority {
 		return l.later(l.cfg.RetryMin)
 	}
-	if !view.keeps(r.addr.String()) {
+	if !view.isGrantor(r.addr.String()) {
 		l.counts.elsewhere++
 		return reply{grant: wire.Grant_GRANT_ELSEWHERE}
 	}
-	n := l.loans[r.addr]
+	n := l.entries[r.addr]
 	if n == nil {
-		n = &loan{}
+		n = &grant{}
 	}
 	n.settle(now)
 	switch {
@@ -144,22 +144,22 @@ func (l *lender) answer(r request, now time.Time) reply {
 		return reply{grant: wire.Grant_GRANT_GIVEN} // nothing to give back
 	}
 	if blind := l.history.blind(r.addr, now); blind > 0 {
-		// What the predecessor lent is not known: only who holds the server can say so, and the first is believed.
+		// What the predecessor granted is not known: only who holds the server can say so, and the first is believed.
 		if r.wish != wire.Wish_WISH_RENEW {
 			return l.later(blind)
 		}
 	} else if r.wish == wire.Wish_WISH_RENEW {
-		// The lease has run out, or the message was long under way: nobody can hold it by a grant of this keeper.
+		// The lease has run out, or the message was long under way: nobody can hold it by a grant of this grantor.
 		return l.later(l.cfg.RetryMin)
 	}
 	if n.successor != "" && n.successor != r.from {
 		return l.held(n.successor)
 	}
-	if l.loans[r.addr] == nil {
-		if len(l.loans) >= l.cfg.MaxServers {
+	if l.entries[r.addr] == nil {
+		if len(l.entries) >= l.cfg.MaxServers {
 			return l.later(l.cfg.RetryMax)
 		}
-		l.loans[r.addr] = n
+		l.entries[r.addr] = n
 	}
 	n.holder, n.last, n.successor = r.from, r.from, ""
 	n.boot, n.id = r.boot, r.id
@@ -172,7 +172,7 @@ func (l *lender) answer(r request, now time.Time) reply {
 }
 
 // answerHolder decides a request of the node that holds the server.
-func (l *lender) answerHolder(n *loan, r request, now time.Time) reply {
+func (l *grants) answerHolder(n *grant, r request, now time.Time) reply {
 	n.boot, n.id = r.boot, r.id
 	switch r.wish {
 	case wire.Wish_WISH_RENEW:
@@ -185,7 +185,7 @@ func (l *lender) answerHolder(n *loan, r request, now time.Time) reply {
 		n.report(r, now)
 		n.holder = ""
 		if r.successor != "" && r.successor != r.from {
-			n.successor, n.reserved = r.successor, now.Add(l.cfg.Lease)
+			n.successor, n.reserved = r.successor, now.Add(l.cfg.Time)
 		}
 		l.counts.given++
 		return reply{grant: wire.Grant_GRANT_GIVEN}
@@ -193,24 +193,24 @@ func (l *lender) answerHolder(n *loan, r request, now time.Time) reply {
 }
 
 // report takes over what the holder says of the server's quiet.
-func (n *loan) report(r request, now time.Time) {
+func (n *grant) report(r request, now time.Time) {
 	n.quiet = now.Add(min(max(r.wait, 0), maxWait))
 	n.level = r.level
 }
 
-func (l *lender) give(n *loan, now time.Time) reply {
-	n.until = now.Add(l.cfg.Lease + l.cfg.Skew)
+func (l *grants) give(n *grant, now time.Time) reply {
+	n.until = now.Add(l.cfg.Time + l.cfg.Skew)
 	l.counts.given++
-	return reply{grant: wire.Grant_GRANT_GIVEN, number: n.number, until: l.cfg.Lease, holder: n.holder,
+	return reply{grant: wire.Grant_GRANT_GIVEN, number: n.number, until: l.cfg.Time, holder: n.holder,
 		wait: max(0, n.quiet.Sub(now)), level: n.level}
 }
 
-func (l *lender) held(holder string) reply {
+func (l *grants) held(holder string) reply {
 	l.counts.refused++
 	return reply{grant: wire.Grant_GRANT_HELD, holder: holder, retry: l.cfg.HeldRetry}
 }
 
-func (l *lender) later(retry time.Duration) reply {
+func (l *grants) later(retry time.Duration) reply {
 	l.counts.later++
 	return reply{grant: wire.Grant_GRANT_LATER, retry: retry}
 }

@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"proxima/node/wire"
 )
 
-// world is a set of nodes with keepers, a network between them that loses, delays and repeats messages, and a ledger of
+// world is a set of nodes with grantors, a network between them that loses, delays and repeats messages, and a ledger of
 // who may dial which server. It lives in a synctest bubble.
 type world struct {
 	t   testing.TB
@@ -43,14 +43,15 @@ type world struct {
 	wg     sync.WaitGroup
 }
 
-// fakeNode is one life of a node: its keeper and its frontier.
+// fakeNode is one life of a node: its grantor, its holder and its frontier.
 type fakeNode struct {
-	w      *world
-	id     string
-	boot   uint64
-	keeper *Keeper
-	stop   context.CancelFunc
-	ended  chan struct{}
+	w       *world
+	id      string
+	boot    uint64
+	grantor *Grantor
+	holder  *Holder
+	stop    context.CancelFunc
+	ended   chan struct{}
 
 	mu     sync.Mutex
 	dead   bool
@@ -78,28 +79,36 @@ func (w *world) start(id string) *fakeNode {
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
 		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{}}
-	k, err := New(w.cfg, Deps{Boot: n.boot, Peers: n, Frontier: n, Shelf: w.shelf[id], Seed: w.rnd.Uint64(),
-		OnHeld: n.onHeld, Moved: n.onMoved, Trouble: func(err error) { w.t.Error(err) }})
-	if err != nil {
+	var err error
+	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
 		w.t.Fatal(err)
 	}
-	n.keeper = k
+	if n.holder, err = NewHolder(w.cfg, HolderDeps{Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
+		w.t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(w.t.Context())
 	n.stop = stop
 	w.nodes[id] = n
 	w.wg.Go(func() {
 		defer close(n.ended)
-		if err := k.Run(ctx); err != nil {
+		var grantor sync.WaitGroup
+		grantor.Go(func() {
+			if err := n.grantor.Run(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+		if err := n.holder.Run(ctx); err != nil {
 			w.t.Error(err)
 		}
-		s := k.Status()
+		grantor.Wait()
+		s := n.status()
 		w.mu.Lock()
 		w.sum.Given += s.Given
 		w.sum.Refused += s.Refused
 		w.sum.Elsewhere += s.Elsewhere
 		w.sum.Later += s.Later
 		w.sum.Stale += s.Stale
-		w.sum.Lapsed += s.Lapsed
+		w.sum.Expired += s.Expired
 		w.sum.Released += s.Released
 		w.sum.Unreachable += s.Unreachable
 		w.mu.Unlock()
@@ -120,8 +129,12 @@ func (w *world) startAll(ids ...string) []*fakeNode {
 
 // see gives a node a view. Versions are taken from the clock.
 func (n *fakeNode) see(settled []string, majority bool) {
-	n.keeper.SetView(View{Self: n.id, Settled: settled, Majority: majority, Version: uint64(time.Now().UnixNano())})
+	v := View{Self: n.id, Settled: settled, Majority: majority, Version: uint64(time.Now().UnixNano())}
+	n.grantor.SetView(v)
+	n.holder.SetView(v)
 }
+
+func (n *fakeNode) status() Status { return Status{n.grantor.Status(), n.holder.Status()} }
 
 // kill ends a node's life: it says nothing any more, and dials nothing.
 func (n *fakeNode) kill() {
@@ -157,8 +170,8 @@ func (n *fakeNode) isDead() bool {
 	return n.dead
 }
 
-// Lend implements Frontier and checks what must always hold.
-func (n *fakeNode) Lend(addr netip.Addr, until time.Time, wait time.Duration) {
+// Grant implements Frontier and checks what must always hold.
+func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	if n.isDead() {
 		return
 	}
@@ -173,7 +186,7 @@ func (n *fakeNode) Lend(addr netip.Addr, until time.Time, wait time.Duration) {
 		n.w.grants++
 		for other, t := range by {
 			if other != n.id && t.After(now) {
-				n.w.t.Errorf("%v: %v is lent to %s, and to %s for another %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
+				n.w.t.Errorf("%v: %v is leased to %s, and to %s for another %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
 			}
 		}
 	}
@@ -281,7 +294,7 @@ func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 		}
 		n.mu.Unlock()
 		if on {
-			n.keeper.Wanted(addr)
+			n.holder.Wanted(addr)
 		}
 	}
 }
@@ -319,6 +332,9 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 	n.msgs++
 	req.Header = &wire.Header{Version: 1, Sender: n.id, Boot: n.boot, Id: n.msgs}
 	n.mu.Unlock()
+	if to == n.id {
+		return n.grantor.Lease(ctx, n.id, req)
+	}
 	times := 1
 	if w.misfortune(w.repeat) {
 		times = 2
@@ -338,7 +354,7 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 			if callee == nil {
 				return
 			}
-			resp, err := callee.keeper.Lease(context.Background(), n.id, req)
+			resp, err := callee.grantor.Lease(context.Background(), n.id, req)
 			if err != nil || w.misfortune(w.loss) {
 				return
 			}
@@ -405,8 +421,8 @@ func names(n int) []string {
 	return ids
 }
 
-// keptBy is a server that a node keeps among those.
-func keptBy(t testing.TB, id string, ids []string) netip.Addr {
+// grantedBy is a server that a node is the grantor of among those.
+func grantedBy(t testing.TB, id string, ids []string) netip.Addr {
 	for i := range 10_000 {
 		if assign.Rendezvous(server(i).String(), ids) == id {
 			return server(i)

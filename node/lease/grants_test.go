@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"fmt"
@@ -19,21 +19,21 @@ const (
 	later     = wire.Grant_GRANT_LATER
 )
 
-// desk is a lender whose clock a test moves.
+// desk is a grantor whose clock a test moves.
 type desk struct {
-	*lender
+	*grants
 	t   *testing.T
 	now time.Time
 	ids map[string]uint64
 }
 
-// newDesk is the keeper of everything, for long enough to lend if it is old.
+// newDesk is the grantor of everything, for long enough to grant if it is old.
 func newDesk(t *testing.T, old bool) *desk {
 	cfg := Default()
-	d := &desk{lender: newLender(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
+	d := &desk{grants: newGrants(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
 	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true}, d.now)
 	if old {
-		d.pass(cfg.Lease + cfg.Skew)
+		d.pass(cfg.Time + cfg.Skew)
 	}
 	return d
 }
@@ -56,20 +56,20 @@ func (d *desk) send(r request, want wire.Grant, holder string) reply {
 	return got
 }
 
-func TestLendsToOne(t *testing.T) {
+func TestGrantsToOne(t *testing.T) {
 	d := newDesk(t, true)
 	first := d.ask("a", acquire, given, "a")
-	if first.until != d.cfg.Lease {
-		t.Errorf("lent for %v", first.until)
+	if first.until != d.cfg.Time {
+		t.Errorf("leased for %v", first.until)
 	}
 	d.ask("b", acquire, held, "a")
 	d.ask("b", renew, held, "a")
 	d.ask("b", release, held, "a")
-	d.pass(d.cfg.Lease / 2)
+	d.pass(d.cfg.Time / 2)
 	if again := d.ask("a", renew, given, "a"); again.number != first.number {
 		t.Errorf("the renewal of grant %d is %d", first.number, again.number)
 	}
-	d.pass(d.cfg.Lease + d.cfg.Skew - 1)
+	d.pass(d.cfg.Time + d.cfg.Skew - 1)
 	d.ask("b", acquire, held, "a")
 	d.pass(1)
 	d.ask("a", renew, later, "") // it has run out: it must ask like everybody
@@ -79,23 +79,23 @@ func TestLendsToOne(t *testing.T) {
 	d.ask("b", acquire, given, "b") // it did not hear
 }
 
-func TestNewKeeperBelievesTheFirstClaim(t *testing.T) {
+func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 	d := newDesk(t, false)
-	if got := d.ask("a", acquire, later, ""); got.retry != d.cfg.Lease+d.cfg.Skew {
+	if got := d.ask("a", acquire, later, ""); got.retry != d.cfg.Time+d.cfg.Skew {
 		t.Errorf("come back in %v", got.retry)
 	}
 	d.ask("b", renew, given, "b")
 	d.ask("c", renew, held, "b")
 	d.ask("b", release, given, "")
 	d.ask("a", acquire, later, "") // still: what b says of itself says nothing of others
-	d.pass(d.cfg.Lease + d.cfg.Skew - 1)
+	d.pass(d.cfg.Time + d.cfg.Skew - 1)
 	d.ask("a", acquire, later, "")
 	d.pass(1)
 	d.ask("c", renew, later, "") // too late for a claim
 	d.ask("a", acquire, given, "a")
 }
 
-func TestKeeperByAChangeOfMembers(t *testing.T) {
+func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d := newDesk(t, true)
 	mine := View{Self: "k", Settled: []string{"k"}, Majority: true}
 	other := View{Self: "k", Settled: []string{"o"}, Majority: true}
@@ -104,12 +104,12 @@ func TestKeeperByAChangeOfMembers(t *testing.T) {
 	d.ask("a", renew, elsewhere, "")
 	d.pass(time.Second)
 	d.setView(mine, d.now)
-	d.ask("b", acquire, later, "") // o may have lent it
+	d.ask("b", acquire, later, "") // o may have granted it
 	d.ask("a", renew, given, "a")
-	d.pass(2 * d.cfg.Lease)
+	d.pass(2 * d.cfg.Time)
 	d.ask("b", acquire, given, "b")
 
-	// A view that says the same changes nothing; one without the majority ends the right to lend.
+	// A view that says the same changes nothing; one without the majority ends the right to grant.
 	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true, Version: 7}, d.now)
 	d.ask("b", renew, given, "b")
 	d.setView(View{Self: "k", Settled: []string{"k"}}, d.now)
@@ -118,7 +118,7 @@ func TestKeeperByAChangeOfMembers(t *testing.T) {
 	d.pass(time.Second)
 	d.setView(mine, d.now)
 	d.ask("c", acquire, later, "")
-	d.pass(d.cfg.Lease + d.cfg.Skew)
+	d.pass(d.cfg.Time + d.cfg.Skew)
 	d.ask("c", acquire, given, "c")
 
 	// Of more views than it remembers it knows nothing.
@@ -130,8 +130,8 @@ func TestKeeperByAChangeOfMembers(t *testing.T) {
 		t.Errorf("%d views are remembered", len(d.history.views))
 	}
 	d.setView(mine, d.now)
-	if blind := d.history.blind(server(1), d.now); blind < d.cfg.Lease {
-		t.Errorf("it knows what was lent, but for %v", blind)
+	if blind := d.history.blind(server(1), d.now); blind < d.cfg.Time {
+		t.Errorf("it knows what was granted, but for %v", blind)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestSuccessor(t *testing.T) {
 		t.Errorf("wait %v, level %d", got.wait, got.level)
 	}
 	d.send(request{from: "b", boot: 1, id: 9, addr: server(1), wish: release, successor: "nobody"}, given, "")
-	d.pass(d.cfg.Lease)
+	d.pass(d.cfg.Time)
 	d.ask("c", acquire, given, "c")
 }
 
@@ -171,7 +171,7 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	}
 }
 
-func TestLenderIsBounded(t *testing.T) {
+func TestGrantorIsBounded(t *testing.T) {
 	d := newDesk(t, true)
 	d.cfg.MaxServers = 3
 	for i := range 3 {
@@ -179,10 +179,10 @@ func TestLenderIsBounded(t *testing.T) {
 	}
 	d.send(request{from: "a", addr: server(3), wish: acquire}, later, "")
 	d.send(request{from: "a", addr: server(0), wish: renew}, given, "a")
-	d.pass(2 * d.cfg.Lease)
+	d.pass(2 * d.cfg.Time)
 	d.prune(d.now)
-	if len(d.loans) != 0 || d.lent(d.now) != 0 {
-		t.Errorf("%d loans are left", len(d.loans))
+	if len(d.entries) != 0 || d.granted(d.now) != 0 {
+		t.Errorf("%d entries are left", len(d.entries))
 	}
 	d.send(request{from: "a", addr: server(3), wish: acquire}, given, "a")
 	d.send(request{from: "a", addr: server(3), wish: release, wait: time.Hour}, given, "")
@@ -191,7 +191,7 @@ func TestLenderIsBounded(t *testing.T) {
 		t.Errorf("the wait was forgotten: %v", got.wait)
 	}
 	d.send(request{from: "b", addr: server(3), wish: release, wait: 1000 * time.Hour}, given, "")
-	if d.loans[server(3)].quiet.Sub(d.now) > maxWait {
+	if d.entries[server(3)].quiet.Sub(d.now) > maxWait {
 		t.Error("a node can have a server left alone for ever")
 	}
 }

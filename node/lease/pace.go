@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"net/netip"

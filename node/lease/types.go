@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 type View struct {
 	// Self is the id of this node.
 	Self string
-	// Settled are the ids over which keepers are hashed, sorted.
+	// Settled are the ids over which grantors are drawn, sorted.
 	Settled []string
 	// Majority says whether this side sees more than half of the recent members.
 	Majority bool
@@ -23,7 +23,7 @@ type View struct {
 	Version uint64
 }
 
-// Peers sends requests to other nodes. It fills in the header, with ids that grow from call to call.
+// Peers sends requests to other nodes, and to this node itself. It fills in the header, with ids that grow from call to call.
 type Peers interface {
 	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
 }
@@ -39,13 +39,13 @@ type Server struct {
 	Level        uint8         // of its backoff
 }
 
-// Frontier is told what it may dial. It must not call the Keeper from within these calls, nor hold a lock that they take
+// Frontier is told what it may dial. It must not call the Holder from within these calls, nor hold a lock that they take
 // while it calls anything but Wanted and Slowed.
 type Frontier interface {
-	// Lend allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
+	// Grant allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
 	// that is past withdraws at once: requests that are out are cancelled.
-	Lend(addr netip.Addr, until time.Time, wait time.Duration)
-	// Servers are those that are wanted or lent.
+	Grant(addr netip.Addr, until time.Time, wait time.Duration)
+	// Servers are those that are wanted or leased.
 	Servers() []Server
 }
 
@@ -57,24 +57,28 @@ type Shelf interface {
 	Scan(prefix []byte, visit func(key, value []byte) error) error
 }
 
-// Deps are what a Keeper takes from the world. Callbacks are called without locks and must not block for long.
-type Deps struct {
-	Boot     uint64 // which of its lives the node is in: grants of different lives get different numbers
-	Peers    Peers
-	Frontier Frontier
-	Shelf    Shelf
-	// OnHeld is told each time that a wanted server turns out to be lent to, or reserved for, another node. May be nil.
-	OnHeld func(addr netip.Addr, holder string)
-	// Moved gets the memory of a server that this node holds when it is sent to its keeper. It is a copy. May be nil.
-	Moved func(addr netip.Addr, m *assign.Memory)
+// GrantorDeps are what a Grantor takes from the world.
+type GrantorDeps struct {
+	Boot  uint64 // which of its lives the node is in: grants of different lives get different numbers
+	Shelf Shelf
 	// Trouble hears of what the disk refuses; the leases go on. May be nil.
 	Trouble func(error)
+}
+
+// HolderDeps are what a Holder takes from the world. Callbacks are called without locks and must not block for long.
+type HolderDeps struct {
+	Peers    Peers
+	Frontier Frontier
+	// OnHeld is told each time that a wanted server turns out to be leased to, or reserved for, another node. May be nil.
+	OnHeld func(addr netip.Addr, holder string)
+	// Moved gets the memory of a server that this node holds when it is sent to its grantor. It is a copy. May be nil.
+	Moved func(addr netip.Addr, m *assign.Memory)
 	// Seed makes the jitter.
 	Seed uint64
 }
 
-// ErrStopped says that the Keeper does not run any more.
-var ErrStopped = errors.New("keeper stopped")
+// ErrStopped says that the Holder does not run any more.
+var ErrStopped = errors.New("holder of leases stopped")
 
 // HeldError says that another node holds the lease on a server.
 type HeldError struct {
@@ -82,23 +86,31 @@ type HeldError struct {
 	Holder string
 }
 
-func (e *HeldError) Error() string { return fmt.Sprintf("server %v is lent to %s", e.Addr, e.Holder) }
+func (e *HeldError) Error() string { return fmt.Sprintf("server %v is leased to %s", e.Addr, e.Holder) }
 
-// Status counts what a Keeper does. Counters are since the start.
+// Status counts what a node's grantor and holder do. Counters are since the start.
 type Status struct {
-	// As a lender.
-	Blind     int64  // ms until it is known what was lent before this life of the node
-	Lent      int    // servers lent now, to this node too
+	GrantorStatus
+	HolderStatus
+}
+
+// GrantorStatus counts what a Grantor does.
+type GrantorStatus struct {
+	Blind     int64  // ms until it is known what was granted before this life of the node
+	Granted   int    // servers granted now, to this node too
 	Given     uint64 // grants and renewals
 	Refused   uint64 // items of others answered with HELD
-	Elsewhere uint64 // items for servers that this node does not keep
+	Elsewhere uint64 // items for servers that this node is not the grantor of
 	Later     uint64 // items answered with LATER
 	Bad       uint64 // items that could not be read
 	Stale     uint64 // items that arrived out of order
-	// As a holder.
+}
+
+// HolderStatus counts what a Holder does.
+type HolderStatus struct {
 	Held        int    // leases that this node has
 	Waiting     int    // servers wanted without a lease
-	Lapsed      uint64 // leases that ran out before they were renewed
+	Expired     uint64 // leases that ran out before they were renewed
 	Released    uint64 // leases given back
 	Unreachable uint64 // calls that failed
 	Spared      int    // servers asked more seldom because they are overloaded

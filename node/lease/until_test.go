@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"testing"
@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// TestLentIsKept cuts a holder off from its keeper at any phase of its lease: nobody else has the server before the time that
-// Lent said.
-func TestLentIsKept(t *testing.T) {
+// TestUntilIsKept cuts a holder off from its grantor at any phase of its lease: nobody else has the server before the time that
+// Until said.
+func TestUntilIsKept(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[2], ids)
-		if until := all[0].keeper.Lent(addr); time.Until(until) > 0 {
-			t.Errorf("a server that nobody has is lent until %v", until)
+		addr := grantedBy(t, ids[2], ids)
+		if until := all[0].holder.Until(addr); time.Until(until) > 0 {
+			t.Errorf("a server that nobody has is leased until %v", until)
 		}
 		for phase := range 10 {
 			all[0].want(true, addr)
 			for !all[0].has(addr) {
 				time.Sleep(100 * time.Millisecond)
 			}
-			time.Sleep(w.cfg.Lease + time.Duration(phase)*w.cfg.Lease/10)
+			time.Sleep(w.cfg.Time + time.Duration(phase)*w.cfg.Time/10)
 			all[1].want(true, addr)
 			w.part(ids[0], ids[2])
-			lent := all[0].keeper.Lent(addr)
-			if left := time.Until(lent); left < w.cfg.Lease/2 || left > w.cfg.Lease+w.cfg.Skew {
-				t.Errorf("phase %d: it is lent for %v", phase, left)
+			until := all[0].holder.Until(addr)
+			if left := time.Until(until); left < w.cfg.Time/2 || left > w.cfg.Time+w.cfg.Skew {
+				t.Errorf("phase %d: it is leased for %v", phase, left)
 			}
 			for !all[1].has(addr) {
 				time.Sleep(100 * time.Millisecond)
 			}
-			if early := time.Until(lent); early > 0 {
+			if early := time.Until(until); early > 0 {
 				t.Errorf("phase %d: another has it %v too early", phase, early)
 			}
-			if until := all[0].keeper.Lent(addr); time.Until(until) > 0 {
-				t.Errorf("phase %d: it is lent until %v to whom it is no longer", phase, until)
+			if until := all[0].holder.Until(addr); time.Until(until) > 0 {
+				t.Errorf("phase %d: it is leased until %v to whom it is no longer", phase, until)
 			}
 			all[0].want(false, addr)
 			all[1].want(false, addr)
@@ -44,10 +44,10 @@ func TestLentIsKept(t *testing.T) {
 }
 
 // TestFounderBeginsSoon: who sees nobody else in the first view of its first life waits for the founding only; in a later
-// life, and beside others, what was lent before must have run out first.
+// life, and beside others, what was granted before must have run out first.
 func TestFounderBeginsSoon(t *testing.T) {
 	cfg := Default()
-	window := cfg.Lease + cfg.Skew
+	window := cfg.Time + cfg.Skew
 	for name, test := range map[string]struct {
 		lives    int
 		settled  int
@@ -64,7 +64,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 				w := newWorld(t, cfg, 1)
 				defer w.shutdown()
 				ids := names(test.settled)
-				addr := keptBy(t, ids[0], ids)
+				addr := grantedBy(t, ids[0], ids)
 				for range test.lives - 1 {
 					w.start(ids[0]).kill()
 				}
@@ -73,7 +73,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 				begin := time.Now()
 				n.want(true, addr)
 				time.Sleep(time.Second)
-				if blind := time.Duration(n.keeper.Status().Blind) * time.Millisecond; blind != test.want-time.Second {
+				if blind := time.Duration(n.grantor.Status().Blind) * time.Millisecond; blind != test.want-time.Second {
 					t.Errorf("the status says that it is blind for %v more", blind)
 				}
 				n.see(ids, true) // they are found, where they were not
@@ -81,7 +81,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				if took := time.Since(begin); took < test.want || took > test.want+cfg.RetryMax+cfg.Check+time.Second {
-					t.Errorf("the first server was lent after %v, want %v", took, test.want)
+					t.Errorf("the first server was granted after %v, want %v", took, test.want)
 				}
 			})
 		})

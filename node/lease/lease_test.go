@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func bubble(t *testing.T, nodes int, test func(t *testing.T, w *world, ids []str
 		ids := names(nodes)
 		all := w.startAll(ids...)
 		defer w.shutdown()
-		time.Sleep(w.cfg.Lease + w.cfg.Skew)
+		time.Sleep(w.cfg.Time + w.cfg.Skew)
 		test(t, w, ids, all)
 	})
 }
@@ -31,25 +31,25 @@ func page(firstByte time.Duration) assign.Timing {
 		Bytes: 20_000, Fresh: true}
 }
 
-func TestBorrowKeepGiveBack(t *testing.T) {
+func TestGetRenewGiveBack(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		for _, keeper := range ids { // without the network, and by it
-			addr := keptBy(t, keeper, ids)
+		for _, grantor := range ids { // without the network, and by it
+			addr := grantedBy(t, grantor, ids)
 			all[0].want(true, addr)
 			time.Sleep(time.Second)
 			if !all[0].has(addr) {
-				t.Fatalf("%v is not lent: %s", addr, all[0].keeper.Why(addr))
+				t.Fatalf("%v is not leased: %s", addr, all[0].holder.Why(addr))
 			}
 			all[1].want(true, addr)
 			time.Sleep(10 * time.Minute)
-			if !all[0].has(addr) || all[1].heldBy(addr) != ids[0] || all[1].keeper.Why(addr) != "lent to "+ids[0] {
-				t.Fatalf("after ten minutes %q has it; %q", w.holder(addr), all[1].keeper.Why(addr))
+			if !all[0].has(addr) || all[1].heldBy(addr) != ids[0] || all[1].holder.Why(addr) != "leased to "+ids[0] {
+				t.Fatalf("after ten minutes %q has it; %q", w.holder(addr), all[1].holder.Why(addr))
 			}
 			all[0].set(addr, func(s *Server) { s.Wait, s.SinceRequest = 40*time.Second, 3*time.Second })
 			all[0].want(false, addr)
 			time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
 			if !all[1].has(addr) {
-				t.Fatalf("it is not lent on: %q", all[1].keeper.Why(addr))
+				t.Fatalf("it is not leased on: %q", all[1].holder.Why(addr))
 			}
 			if wait := all[1].waited(addr); wait < 20*time.Second || wait > 40*time.Second {
 				t.Errorf("the next holder waits for %v", wait)
@@ -57,7 +57,7 @@ func TestBorrowKeepGiveBack(t *testing.T) {
 			all[1].want(false, addr)
 			time.Sleep(time.Minute)
 		}
-		if s := all[0].keeper.Status(); s.Released < 2 || s.Lapsed != 0 || s.Held != 0 {
+		if s := all[0].holder.Status(); s.Released < 2 || s.Expired != 0 || s.Held != 0 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -66,8 +66,8 @@ func TestBorrowKeepGiveBack(t *testing.T) {
 func TestHoldAndGive(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		home, next, third := all[0], all[1], all[2]
-		addr := keptBy(t, ids[2], ids)
-		if m, err := home.keeper.Hold(t.Context(), addr); err != nil || m != nil {
+		addr := grantedBy(t, ids[2], ids)
+		if m, err := home.holder.Hold(t.Context(), addr); err != nil || m != nil {
 			t.Fatal(m, err)
 		}
 		time.Sleep(5 * time.Minute) // though the frontier does not want it
@@ -75,29 +75,29 @@ func TestHoldAndGive(t *testing.T) {
 			t.Fatal("the lease was not kept")
 		}
 		var heldBy *HeldError
-		if _, err := next.keeper.Hold(t.Context(), addr); !errors.As(err, &heldBy) || heldBy.Holder != ids[0] {
+		if _, err := next.holder.Hold(t.Context(), addr); !errors.As(err, &heldBy) || heldBy.Holder != ids[0] {
 			t.Fatalf("%v", err)
 		}
 		var m assign.Memory
 		m.Observe("x", ncoord.Coordinate{}, page(50*time.Millisecond), time.Now())
 		home.set(addr, func(s *Server) { s.InFlight = 1 })
-		home.keeper.Give(addr, ids[1], &m)
+		home.holder.Give(addr, ids[1], &m)
 		third.want(true, addr)
 		home.want(true, addr) // links came in meanwhile
 		time.Sleep(3 * time.Second)
 		if third.has(addr) || home.has(addr) {
-			t.Fatal("it was lent though a request was out and it is for another")
+			t.Fatal("it was granted though a request was out and it is for another")
 		}
 		home.set(addr, func(s *Server) { s.InFlight = 0 })
 		time.Sleep(2 * time.Second)
-		got, err := next.keeper.Hold(t.Context(), addr)
+		got, err := next.holder.Hold(t.Context(), addr)
 		if err != nil || got == nil || got.Downloads() != 1 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		if got, ok := next.keeper.Memory(addr); !ok || got.Downloads() != 1 {
+		if got, ok := next.holder.Memory(addr); !ok || got.Downloads() != 1 {
 			t.Errorf("%v, %v", got, ok)
 		}
-		next.keeper.Give(addr, ids[1], nil) // for itself, but it does not want it
+		next.holder.Give(addr, ids[1], nil) // for itself, but it does not want it
 		time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
 		if h := w.holder(addr); h != ids[0] && h != ids[2] {
 			t.Errorf("%q has it", h)
@@ -111,37 +111,37 @@ func TestHoldAndGive(t *testing.T) {
 		for i := 5000; assign.Rendezvous(other.String(), ids) != ids[2]; i++ {
 			other = server(i)
 		}
-		if _, err := home.keeper.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := home.holder.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(w.cfg.Check * 2)
-		if s := home.keeper.Status(); s.Waiting > 1 { // addr
+		if s := home.holder.Status(); s.Waiting > 1 { // addr
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
-func TestDeadHolderAndDeadKeeper(t *testing.T) {
+func TestDeadHolderAndDeadGrantor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[2], ids)
+		addr := grantedBy(t, ids[2], ids)
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		all[1].want(true, addr)
 		all[0].kill()
-		time.Sleep(w.cfg.Lease + w.cfg.Skew + 2*w.cfg.HeldRetry)
+		time.Sleep(w.cfg.Time + w.cfg.Skew + 2*w.cfg.HeldRetry)
 		if !all[1].has(addr) {
-			t.Fatalf("a dead node has it still: %s", all[1].keeper.Why(addr))
+			t.Fatalf("a dead node has it still: %s", all[1].holder.Why(addr))
 		}
-		// The keeper dies; once the others see it, the lease is claimed at the new one and never breaks.
+		// The grantor dies; once the others see it, the lease is claimed at the new one and never breaks.
 		all[2].kill()
 		time.Sleep(5 * time.Second)
 		all[1].see(ids[:2], true)
 		again := w.start(ids[0])
 		again.see(ids[:2], true)
 		again.want(true, addr)
-		before := all[1].keeper.Status().Lapsed
+		before := all[1].holder.Status().Expired
 		time.Sleep(5 * time.Minute)
-		if !all[1].has(addr) || all[1].keeper.Status().Lapsed != before {
+		if !all[1].has(addr) || all[1].holder.Status().Expired != before {
 			t.Errorf("the lease broke: %q has it", w.holder(addr))
 		}
 	})
@@ -149,7 +149,7 @@ func TestDeadHolderAndDeadKeeper(t *testing.T) {
 
 func TestNodeThatRestartsGetsItsServersBack(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[1], ids)
+		addr := grantedBy(t, ids[1], ids)
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		all[0].kill()
@@ -158,14 +158,14 @@ func TestNodeThatRestartsGetsItsServersBack(t *testing.T) {
 		n.want(true, addr)
 		time.Sleep(3 * time.Second)
 		if !n.has(addr) {
-			t.Error(n.keeper.Why(addr))
+			t.Error(n.holder.Why(addr))
 		}
 	})
 }
 
 func TestStopGivesLeasesBack(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[1], ids)
+		addr := grantedBy(t, ids[1], ids)
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		all[1].want(true, addr)
@@ -180,9 +180,9 @@ func TestStopGivesLeasesBack(t *testing.T) {
 		}
 		time.Sleep(2 * w.cfg.HeldRetry)
 		if !all[1].has(addr) {
-			t.Error("its server was not lent on")
+			t.Error("its server was not leased on")
 		}
-		if _, err := all[0].keeper.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
+		if _, err := all[0].holder.Hold(t.Context(), addr); !errors.Is(err, ErrStopped) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -190,7 +190,7 @@ func TestStopGivesLeasesBack(t *testing.T) {
 
 func TestPartition(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[0], ids) // by the side that will be the smaller one
+		addr := grantedBy(t, ids[0], ids) // by the side that will be the smaller one
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		all[1].want(true, addr)
@@ -201,9 +201,9 @@ func TestPartition(t *testing.T) {
 		time.Sleep(time.Minute) // dead for long enough
 		all[1].see(ids[1:], true)
 		all[2].see(ids[1:], true)
-		time.Sleep(2 * (w.cfg.Lease + w.cfg.Skew))
+		time.Sleep(2 * (w.cfg.Time + w.cfg.Skew))
 		if !all[1].has(addr) {
-			t.Fatalf("%q has it: %s", w.holder(addr), all[1].keeper.Why(addr))
+			t.Fatalf("%q has it: %s", w.holder(addr), all[1].holder.Why(addr))
 		}
 		w.heal()
 		for _, n := range all {
@@ -218,15 +218,15 @@ func TestPartition(t *testing.T) {
 
 func TestMemoryTravels(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[1], ids)
-		all[0].keeper.Observed(addr, "x", ncoord.Coordinate{}, page(time.Second)) // not its server: nothing happens
+		addr := grantedBy(t, ids[1], ids)
+		all[0].holder.Observed(addr, "x", ncoord.Coordinate{}, page(time.Second)) // not its server: nothing happens
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
 		for range 120 {
-			all[0].keeper.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
+			all[0].holder.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
 			time.Sleep(time.Second)
 		}
-		if m, ok := all[0].keeper.Memory(addr); !ok || m.Downloads() != 120 {
+		if m, ok := all[0].holder.Memory(addr); !ok || m.Downloads() != 120 {
 			t.Fatalf("%v", ok)
 		}
 		moved := all[0].sentMemories()
@@ -239,12 +239,12 @@ func TestMemoryTravels(t *testing.T) {
 		if n := len(moved); moved[n-1] != 120 {
 			t.Errorf("sent after %d downloads", moved[n-1])
 		}
-		// The keeper dies and comes back with what it had on disk.
+		// The grantor dies and comes back with what it had on disk.
 		all[1].kill()
 		n := w.start(ids[1])
 		n.see(ids, true)
-		time.Sleep(w.cfg.Lease + w.cfg.Skew + time.Hour)
-		m, err := all[0].keeper.Hold(t.Context(), addr)
+		time.Sleep(w.cfg.Time + w.cfg.Skew + time.Hour)
+		m, err := all[0].holder.Hold(t.Context(), addr)
 		if err != nil || m == nil || m.Downloads() != 120 {
 			t.Fatal(m, err)
 		}
@@ -252,26 +252,26 @@ func TestMemoryTravels(t *testing.T) {
 			t.Errorf("it is %v old", age)
 		}
 		// What is kept on disk is not kept for ever.
-		if err := n.keeper.memories.sweep(time.Minute, 10, time.Now()); err != nil || w.stored(ids[1]) != 0 {
+		if err := n.grantor.memories.sweep(time.Minute, 10, time.Now()); err != nil || w.stored(ids[1]) != 0 {
 			t.Errorf("%v, %d memories", err, w.stored(ids[1]))
 		}
 	})
 }
 
-func TestNewKeeperLearnsTheMemory(t *testing.T) {
+func TestNewGrantorLearnsTheMemory(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		addr := keptBy(t, ids[2], ids)
+		addr := grantedBy(t, ids[2], ids)
 		all[0].want(true, addr)
 		time.Sleep(time.Second)
-		all[0].keeper.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
-		time.Sleep(time.Minute) // the old keeper has it
+		all[0].holder.Observed(addr, ids[0], ncoord.Coordinate{}, page(50*time.Millisecond))
+		time.Sleep(time.Minute) // the old grantor has it
 		for _, n := range all {
 			n.see(ids[:2], true)
 		}
 		time.Sleep(time.Second)
-		m, _, err := w.reach(ids[0], assign.Rendezvous(addr.String(), ids[:2])).keeper.memories.get(addr, time.Now())
+		m, _, err := w.reach(ids[0], assign.Rendezvous(addr.String(), ids[:2])).grantor.memories.get(addr, time.Now())
 		if err != nil || len(m) == 0 {
-			t.Errorf("the new keeper knows nothing: %v", err)
+			t.Errorf("the new grantor knows nothing: %v", err)
 		}
 	})
 }
@@ -306,26 +306,26 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 		visit := func(rounds int, slow func(i int) time.Duration) {
 			for range rounds {
 				for i, addr := range addrs {
-					n.keeper.Observed(addr, ids[i%2], ncoord.Coordinate{}, page(60*time.Millisecond+slow(i)))
+					n.holder.Observed(addr, ids[i%2], ncoord.Coordinate{}, page(60*time.Millisecond+slow(i)))
 				}
 				time.Sleep(2 * time.Second)
 			}
 		}
 		visit(200, func(int) time.Duration { return 0 })
 		visit(30, func(i int) time.Duration { return map[bool]time.Duration{true: 5 * time.Second}[i == 3] })
-		if f := n.keeper.Slowed(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
+		if f := n.holder.Slowed(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
 			t.Errorf("a server that takes 5 s more is spared by %v", f)
 		}
-		if f := n.keeper.Slowed(addrs[4]); f != 1 {
+		if f := n.holder.Slowed(addrs[4]); f != 1 {
 			t.Errorf("another server is spared by %v", f)
 		}
 		visit(60, func(int) time.Duration { return 0 })
-		if f := n.keeper.Slowed(addrs[3]); f != 1 {
+		if f := n.holder.Slowed(addrs[3]); f != 1 {
 			t.Errorf("a server that came back is spared by %v", f)
 		}
 		// All are slow: it is this node.
 		visit(60, func(int) time.Duration { return 2 * time.Second })
-		if s := n.keeper.Status(); s.Spared != 0 {
+		if s := n.holder.Status(); s.Spared != 0 {
 			t.Errorf("%d servers are blamed for a slow node", s.Spared)
 		}
 	})
@@ -333,7 +333,7 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 
 func TestRefusesWhatItCannotRead(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
-		k := all[0].keeper
+		k := all[0].grantor
 		good := func() *wire.LeaseItem { return &wire.LeaseItem{Server: []byte{1, 2, 3, 4}, Wish: acquire} }
 		if resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: []*wire.LeaseItem{good()}}); err != nil ||
 			resp.Answers[0].Grant != given {
@@ -373,7 +373,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 		if err != nil || resp.Answers[maxItems].Grant != 0 || resp.Answers[maxItems-1].Grant != given {
 			t.Error("an endless message")
 		}
-		if s := k.Status(); s.Bad != uint64(len(bad)+1) || s.Lent != 1 {
+		if s := k.Status(); s.Bad != uint64(len(bad)+1) || s.Granted != 1 {
 			t.Errorf("%+v", s)
 		}
 		if w.stored(ids[0]) != 0 {
@@ -391,13 +391,12 @@ func FuzzLease(f *testing.F) {
 	}
 	f.Add(b)
 	w := newWorld(f, Default(), 1)
-	n := &fakeNode{w: w}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var req wire.LeaseRequest
 		if proto.Unmarshal(b, &req) != nil {
 			return
 		}
-		k, err := New(w.cfg, Deps{Peers: n, Frontier: n, Shelf: newShelf()})
+		k, err := NewGrantor(w.cfg, GrantorDeps{Shelf: newShelf()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -425,7 +424,10 @@ func TestConfig(t *testing.T) {
 	if !ok || len(joined.Unwrap()) < 10 {
 		t.Errorf("not all faults are reported: %v", err)
 	}
-	if _, err := New(Default(), Deps{}); err == nil {
-		t.Error("a keeper without deps")
+	if _, err := NewGrantor(Default(), GrantorDeps{}); err == nil {
+		t.Error("a grantor without deps")
+	}
+	if _, err := NewHolder(Default(), HolderDeps{}); err == nil {
+		t.Error("a holder without deps")
 	}
 }

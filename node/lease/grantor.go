@@ -1,18 +1,79 @@
-package keeper
+package lease
 
 import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"proxima/assign"
 	"proxima/node/wire"
 )
 
+// Grantor grants leases on the servers that this node is the grantor of, and keeps what is known of them. Its methods are
+// safe for concurrent use.
+type Grantor struct {
+	cfg      Config
+	deps     GrantorDeps
+	memories memories
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	grants *grants
+	pruned time.Time
+}
+
+// NewGrantor makes a Grantor; it grants once it has a view (SetView).
+func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Shelf == nil {
+		return nil, errors.New("make grantor of leases: shelf is missing")
+	}
+	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}}
+	g.grants = newGrants(&g.cfg, deps.Boot)
+	return g, nil
+}
+
+// SetView tells who is settled. A view older than the current one is ignored.
+func (g *Grantor) SetView(v View) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if last := g.grants.history.current(); last == nil || v.Version >= last.Version {
+		g.grants.setView(v, time.Now())
+	}
+}
+
+// Status counts.
+func (g *Grantor) Status() GrantorStatus {
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.grants.counts
+	return GrantorStatus{Blind: g.grants.history.start(now).Milliseconds(), Granted: g.grants.granted(now), Given: c.given,
+		Refused: c.refused, Elsewhere: c.elsewhere, Later: c.later, Bad: c.bad, Stale: c.stale}
+}
+
+// sweepEvery is how often old memories are looked for.
+const sweepEvery = 6 * time.Hour
+
+// Run deletes old memories, now and then, until the context ends.
+func (g *Grantor) Run(ctx context.Context) error {
+	for {
+		g.trouble(g.memories.sweep(g.cfg.MemoryKeep, g.cfg.MaxMemories, time.Now()))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(sweepEvery):
+		}
+	}
+}
+
 // Lease answers a request of a peer, or of this node. Items that cannot be read are refused (GRANT_UNSPECIFIED) and
 // counted; the others count nonetheless.
-func (k *Keeper) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody would hear the answer
 	}
@@ -27,46 +88,46 @@ func (k *Keeper) Lease(ctx context.Context, from string, req *wire.LeaseRequest)
 		}
 	}
 	replies := make([]reply, len(items))
-	k.lenderMu.Lock()
-	if now = time.Now(); now.Sub(k.pruned) >= pruneEvery {
-		k.lender.prune(now)
-		k.pruned = now
+	g.mu.Lock()
+	if now = time.Now(); now.Sub(g.pruned) >= pruneEvery {
+		g.grants.prune(now)
+		g.pruned = now
 	}
 	for i := range requests {
 		if faults[i] != nil {
-			k.lender.counts.bad++
+			g.grants.counts.bad++
 			continue
 		}
-		replies[i] = k.lender.answer(requests[i], now)
+		replies[i] = g.grants.answer(requests[i], now)
 	}
-	k.lenderMu.Unlock()
+	g.mu.Unlock()
 	for i, r := range replies {
 		resp.Answers[i] = &wire.LeaseAnswer{Grant: r.grant, Number: r.number, ForMs: r.until.Milliseconds(), Holder: r.holder,
 			WaitMs: r.wait.Milliseconds(), Level: r.level, RetryMs: r.retry.Milliseconds()}
 		if r.grant == wire.Grant_GRANT_GIVEN {
-			k.exchange(requests[i], items[i].GetMemory(), resp.Answers[i], now)
+			g.exchange(requests[i], items[i].GetMemory(), resp.Answers[i], now)
 		}
 	}
 	return resp, nil
 }
 
 // exchange stores the memory that came with a request which was granted, or fetches the one that goes with a new lease.
-func (k *Keeper) exchange(r request, memory []byte, a *wire.LeaseAnswer, now time.Time) {
+func (g *Grantor) exchange(r request, memory []byte, a *wire.LeaseAnswer, now time.Time) {
 	if len(memory) > 0 {
-		k.trouble(k.memories.put(r.addr, memory, now))
+		g.trouble(g.memories.put(r.addr, memory, now))
 		return
 	}
 	if r.wish != wire.Wish_WISH_ACQUIRE {
 		return
 	}
-	stored, age, err := k.memories.get(r.addr, now)
-	k.trouble(err)
+	stored, age, err := g.memories.get(r.addr, now)
+	g.trouble(err)
 	a.Memory, a.MemoryAgeMs = stored, age.Milliseconds()
 }
 
-func (k *Keeper) trouble(err error) {
-	if err != nil && k.deps.Trouble != nil {
-		k.deps.Trouble(err)
+func (g *Grantor) trouble(err error) {
+	if err != nil && g.deps.Trouble != nil {
+		g.deps.Trouble(err)
 	}
 }
 
@@ -74,7 +135,7 @@ var (
 	errTooMany = errors.New("more items than a message may have")
 	errServer  = errors.New("no address of a server")
 	errWish    = errors.New("an unknown wish")
-	errSender  = errors.New("nobody to lend to")
+	errSender  = errors.New("nobody to grant to")
 	errID      = errors.New("an id that is too long")
 )
 

@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"math/rand/v2"
@@ -9,25 +9,25 @@ import (
 	"proxima/node/wire"
 )
 
-// holder decides what to ask keepers for. Pure: time and randomness are arguments, and what has to be done outside is
+// leases decides what to ask grantors for. Pure: time and randomness are arguments, and what has to be done outside is
 // returned. Not safe for concurrent use.
-type holder struct {
-	cfg    *Config
-	rnd    *rand.Rand
-	keeper func(netip.Addr) string // as this node sees it now
-	leases map[netip.Addr]*lease
+type leases struct {
+	cfg     *Config
+	rnd     *rand.Rand
+	grantor func(netip.Addr) string // as this node sees it now
+	all     map[netip.Addr]*lease
 	// leaving: everything goes back and nothing is wanted any more.
 	leaving bool
-	// lends are what the frontier has to be told, in order.
-	lends  []lend
-	helds  []HeldError // what OnHeld has to be told
-	counts holderCounts
+	// notices are what the frontier has to be told, in order.
+	notices []notice
+	helds   []HeldError // what OnHeld has to be told
+	counts  leaseCounts
 }
 
-type holderCounts struct{ lapsed, released uint64 }
+type leaseCounts struct{ expired, released uint64 }
 
-// lend is a call of Frontier.Lend; without a time, the lease is withdrawn.
-type lend struct {
+// notice is a call of Frontier.Grant; without a time, the lease is withdrawn.
+type notice struct {
 	addr  netip.Addr
 	until time.Time
 	wait  time.Duration
@@ -35,9 +35,9 @@ type lend struct {
 
 // lease is what this node knows of a server that it wants, holds or is about to give back.
 type lease struct {
-	until  time.Time // end of the lease, zero: none
-	keeper string    // who granted it
-	number uint64    // of the grant
+	until   time.Time // end of the lease, zero: none
+	grantor string    // who granted it
+	number  uint64    // of the grant
 
 	wanted bool // by the frontier
 	hold   bool // by the home, while it decides
@@ -50,23 +50,23 @@ type lease struct {
 	// withdrawn: the frontier may not use it any more, and it goes back (to the successor) once nothing is in flight.
 	withdrawn bool
 	drained   bool // nothing is in flight
-	released  bool // the keeper was told, and may have heard
+	released  bool // the grantor was told, and may have heard
 	successor string
 
-	next  time.Time // when to ask the keeper next
+	next  time.Time // when to ask the grantor next
 	busy  bool      // a call is under way
 	fails int       // calls in a row that failed
 	why   string    // it is not here
 
 	memory  *assign.Memory
-	changed time.Time // when the memory changed last, zero: it is as the keeper has it
+	changed time.Time // when the memory changed last, zero: it is as the grantor has it
 	sent    time.Time // when it was sent last
 
 	waiters []chan error // of Hold; each gets one word
 }
 
-func newHolder(cfg *Config, rnd *rand.Rand, keeper func(netip.Addr) string) *holder {
-	return &holder{cfg: cfg, rnd: rnd, keeper: keeper, leases: map[netip.Addr]*lease{}}
+func newLeases(cfg *Config, rnd *rand.Rand, grantor func(netip.Addr) string) *leases {
+	return &leases{cfg: cfg, rnd: rnd, grantor: grantor, all: map[netip.Addr]*lease{}}
 }
 
 func (l *lease) live(now time.Time) bool { return now.Before(l.until) }
@@ -74,17 +74,17 @@ func (l *lease) live(now time.Time) bool { return now.Before(l.until) }
 func (l *lease) needed() bool { return l.wanted || l.hold }
 
 // get finds or makes the lease of a server.
-func (h *holder) get(addr netip.Addr) *lease {
-	l := h.leases[addr]
+func (h *leases) get(addr netip.Addr) *lease {
+	l := h.all[addr]
 	if l == nil {
 		l = &lease{}
-		h.leases[addr] = l
+		h.all[addr] = l
 	}
 	return l
 }
 
 // want notes that the frontier wants a server.
-func (h *holder) want(addr netip.Addr, now time.Time) {
+func (h *leases) want(addr netip.Addr, now time.Time) {
 	if h.leaving {
 		return
 	}
@@ -93,19 +93,19 @@ func (h *holder) want(addr netip.Addr, now time.Time) {
 	h.revive(addr, l, now)
 }
 
-// revive takes back a withdrawal that the keeper does not know of yet.
-func (h *holder) revive(addr netip.Addr, l *lease, now time.Time) {
+// revive takes back a withdrawal that the grantor does not know of yet.
+func (h *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) && !h.leaving {
 		l.withdrawn, l.drained, l.next = false, false, now
-		h.lends = append(h.lends, lend{addr: addr, until: l.until})
+		h.notices = append(h.notices, notice{addr: addr, until: l.until})
 	}
 }
 
-// tick compares what the frontier wants with what is here. The servers must be younger than all lends so far.
-func (h *holder) tick(servers []Server, now time.Time) {
+// tick compares what the frontier wants with what is here. The servers must be younger than all notices so far.
+func (h *leases) tick(servers []Server, now time.Time) {
 	seen := make(map[netip.Addr]bool, len(servers))
 	for _, s := range servers {
-		l := h.leases[s.Addr]
+		l := h.all[s.Addr]
 		if l == nil {
 			if !s.Wanted || h.leaving {
 				continue
@@ -115,7 +115,7 @@ func (h *holder) tick(servers []Server, now time.Time) {
 		seen[s.Addr] = true
 		l.wanted, l.inFlight, l.report, l.reported = (s.Wanted || s.InFlight > 0) && !h.leaving, s.InFlight, s, now
 	}
-	for addr, l := range h.leases {
+	for addr, l := range h.all {
 		if !seen[addr] {
 			l.wanted, l.inFlight = false, 0
 		}
@@ -124,17 +124,17 @@ func (h *holder) tick(servers []Server, now time.Time) {
 }
 
 // review moves one lease on.
-func (h *holder) review(addr netip.Addr, l *lease, now time.Time) {
+func (h *leases) review(addr netip.Addr, l *lease, now time.Time) {
 	if !l.until.IsZero() && !l.live(now) {
 		if !l.withdrawn {
-			h.counts.lapsed++
+			h.counts.expired++
 		}
 		h.end(addr, l, "the lease ran out", now)
 	}
 	switch {
 	case l.until.IsZero():
 		if !l.needed() && !l.busy {
-			delete(h.leases, addr)
+			delete(h.all, addr)
 		}
 	case l.withdrawn:
 		if l.needed() {
@@ -154,26 +154,26 @@ func (h *holder) review(addr netip.Addr, l *lease, now time.Time) {
 
 // withdraw takes a server from the frontier, so that the lease can go back. The next tick sees whether something is
 // in flight.
-func (h *holder) withdraw(addr netip.Addr, l *lease, now time.Time) {
+func (h *leases) withdraw(addr netip.Addr, l *lease, now time.Time) {
 	l.withdrawn, l.drained, l.inFlight = true, false, 1
-	l.next = now.Add(2 * h.cfg.Lease) // not before a tick has looked
-	h.lends = append(h.lends, lend{addr: addr})
+	l.next = now.Add(2 * h.cfg.Time) // not before a tick has looked
+	h.notices = append(h.notices, notice{addr: addr})
 }
 
 // end forgets a lease that is over.
-func (h *holder) end(addr netip.Addr, l *lease, why string, now time.Time) {
+func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 	if !l.withdrawn {
-		h.lends = append(h.lends, lend{addr: addr})
+		h.notices = append(h.notices, notice{addr: addr})
 	}
-	l.until, l.keeper, l.number = time.Time{}, "", 0
+	l.until, l.grantor, l.number = time.Time{}, "", 0
 	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
 	l.why, l.next = why, now
 }
 
-// setView has leases claimed at their new keepers, and servers asked for that a former view denied.
-func (h *holder) setView(now time.Time) {
-	for addr, l := range h.leases {
-		if h.keeper(addr) != l.keeper && (!l.withdrawn || l.drained) {
+// setView has leases claimed at their new grantors, and servers asked for that a former view denied.
+func (h *leases) setView(now time.Time) {
+	for addr, l := range h.all {
+		if h.grantor(addr) != l.grantor && (!l.withdrawn || l.drained) {
 			l.next, l.fails = now, 0
 		}
 	}
@@ -187,11 +187,11 @@ type item struct {
 	memory time.Time // changed, of the memory that was sent; zero: none was
 }
 
-// due is what to ask each keeper now, at most Batch items each, except of keepers that are busy. The items are marked as
+// due is what to ask each grantor now, at most Batch items each, except of grantors that are busy. The items are marked as
 // being under way until answered or failed is told.
-func (h *holder) due(now time.Time, busy map[string]bool) map[string][]item {
+func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 	var due map[string][]item
-	for addr, l := range h.leases {
+	for addr, l := range h.all {
 		if l.busy || l.next.After(now) {
 			continue
 		}
@@ -199,37 +199,37 @@ func (h *holder) due(now time.Time, busy map[string]bool) map[string][]item {
 		if wish == wire.Wish_WISH_UNSPECIFIED {
 			continue
 		}
-		keeper := h.keeper(addr)
-		if keeper == "" || busy[keeper] || len(due[keeper]) >= h.cfg.Batch {
+		grantor := h.grantor(addr)
+		if grantor == "" || busy[grantor] || len(due[grantor]) >= h.cfg.Batch {
 			continue
 		}
 		l.busy = true
 		if due == nil {
 			due = map[string][]item{}
 		}
-		due[keeper] = append(due[keeper], item{addr: addr, lease: l, wish: wish})
+		due[grantor] = append(due[grantor], item{addr: addr, lease: l, wish: wish})
 	}
 	return due
 }
 
 // wish is what has to be said about a server.
-func (h *holder) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
+func (h *leases) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
 	switch {
 	case !l.live(now):
 		if l.needed() && l.until.IsZero() {
 			return wire.Wish_WISH_ACQUIRE
 		}
 		return wire.Wish_WISH_UNSPECIFIED // the next tick ends it
-	case l.withdrawn && h.keeper(addr) == l.keeper:
+	case l.withdrawn && h.grantor(addr) == l.grantor:
 		return wire.Wish_WISH_RELEASE
 	default:
-		// A new keeper must know the lease before it can be given back.
+		// A new grantor must know the lease before it can be given back.
 		return wire.Wish_WISH_RENEW
 	}
 }
 
-// message is an item as it goes over the wire. Memories go with it if the keeper lacks what they say.
-func (h *holder) message(it *item, keeper string, now time.Time) *wire.LeaseItem {
+// message is an item as it goes over the wire. Memories go with it if the grantor lacks what they say.
+func (h *leases) message(it *item, grantor string, now time.Time) *wire.LeaseItem {
 	l := it.lease
 	addr := it.addr.AsSlice()
 	m := &wire.LeaseItem{Server: addr, Wish: it.wish, Grant: l.number, SinceRequestMs: -1}
@@ -249,7 +249,7 @@ func (h *holder) message(it *item, keeper string, now time.Time) *wire.LeaseItem
 		m.Successor = l.successor
 	}
 	if l.memory != nil && !l.memory.Empty() {
-		elsewhere := keeper != l.keeper // it may know nothing
+		elsewhere := grantor != l.grantor // it may know nothing
 		fresh := !l.changed.IsZero() && (it.wish == wire.Wish_WISH_RELEASE || now.Sub(l.sent) >= h.cfg.MemoryEvery)
 		if elsewhere || fresh {
 			m.Memory = l.memory.AppendBinary(nil, now)
@@ -259,16 +259,16 @@ func (h *holder) message(it *item, keeper string, now time.Time) *wire.LeaseItem
 	return m
 }
 
-// failed notes that a keeper could not be reached.
-func (h *holder) failed(it item, keeper string, now time.Time) {
+// failed notes that a grantor could not be reached.
+func (h *leases) failed(it item, grantor string, now time.Time) {
 	l := it.lease
 	l.busy, l.sent = false, time.Time{}
-	l.why = "keeper " + keeper + " cannot be reached"
+	l.why = "grantor " + grantor + " cannot be reached"
 	h.retry(l, now)
 }
 
 // retry asks again after a pause that doubles.
-func (h *holder) retry(l *lease, now time.Time) {
+func (h *leases) retry(l *lease, now time.Time) {
 	pause := h.cfg.RetryMax
 	if l.fails < 16 {
 		pause = min(pause, h.cfg.RetryMin<<l.fails)
@@ -278,59 +278,59 @@ func (h *holder) retry(l *lease, now time.Time) {
 }
 
 // jitter is between 3/4 and 5/4 of a time.
-func (h *holder) jitter(d time.Duration) time.Duration {
+func (h *leases) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.75 + 0.5*h.rnd.Float64()))
 }
 
-// answered takes a keeper's answer to an item sent at that time.
-func (h *holder) answered(it item, keeper string, a *wire.LeaseAnswer, sent, now time.Time) {
+// answered takes a grantor's answer to an item sent at that time.
+func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent, now time.Time) {
 	l := it.lease
 	l.busy = false
 	switch {
 	case it.wish == wire.Wish_WISH_RELEASE:
-		// Whatever the answer: the keeper does not count it as lent to this node any more, or will in time.
+		// Whatever the answer: the grantor does not count it as granted to this node any more, or will in time.
 		h.counts.released++
 		h.end(it.addr, l, "given back", now)
 		h.review(it.addr, l, now)
 	case a.GetGrant() == wire.Grant_GRANT_GIVEN:
-		h.given(it, keeper, a, sent, now)
+		h.given(it, grantor, a, sent, now)
 	case a.GetGrant() == wire.Grant_GRANT_HELD:
 		h.held(it.addr, l, a.GetHolder(), now)
 	case a.GetGrant() == wire.Grant_GRANT_LATER:
-		l.why = "keeper " + keeper + " waits until older leases have run out"
+		l.why = "grantor " + grantor + " waits until older leases have run out"
 		l.fails = 0
-		pause := max(h.cfg.RetryMin, min(time.Duration(a.GetRetryMs())*time.Millisecond, h.cfg.Lease+h.cfg.Skew))
+		pause := max(h.cfg.RetryMin, min(time.Duration(a.GetRetryMs())*time.Millisecond, h.cfg.Time+h.cfg.Skew))
 		if l.live(now) {
 			pause = min(pause, h.cfg.RetryMax)
 		}
 		l.next = now.Add(pause + time.Duration(h.rnd.Float64()*float64(h.cfg.RetryMin)))
 	case a.GetGrant() == wire.Grant_GRANT_ELSEWHERE:
-		l.why = "node " + keeper + " does not see itself as the keeper"
+		l.why = "node " + grantor + " does not see itself as the grantor"
 		h.retry(l, now)
 	default:
-		l.why = "keeper " + keeper + " could not read the wish"
+		l.why = "grantor " + grantor + " could not read the wish"
 		h.retry(l, now)
 	}
 }
 
 // given takes a lease, or more of it.
-func (h *holder) given(it item, keeper string, a *wire.LeaseAnswer, sent, now time.Time) {
+func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent, now time.Time) {
 	l := it.lease
 	if it.wish == wire.Wish_WISH_RENEW && !l.live(now) {
 		// The old lease ended before the answer came: somebody may have been in between. To ask anew is safe.
 		l.next = now
 		return
 	}
-	until := sent.Add(max(0, min(time.Duration(a.GetForMs())*time.Millisecond, h.cfg.Lease)))
+	until := sent.Add(max(0, min(time.Duration(a.GetForMs())*time.Millisecond, h.cfg.Time)))
 	if !until.After(now) {
 		h.retry(l, now)
 		return
 	}
-	l.keeper, l.number, l.fails, l.why = keeper, a.GetNumber(), 0, ""
+	l.grantor, l.number, l.fails, l.why = grantor, a.GetNumber(), 0, ""
 	if until.After(l.until) {
 		l.until = until
 	}
-	l.next = sent.Add(h.cfg.Lease/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Lease)/20))
+	l.next = sent.Add(h.cfg.Time/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Time)/20))
 	if !it.memory.IsZero() && it.memory.Equal(l.changed) {
 		l.changed = time.Time{}
 	}
@@ -342,19 +342,19 @@ func (h *holder) given(it item, keeper string, a *wire.LeaseAnswer, sent, now ti
 	if l.withdrawn {
 		l.next = now
 		if !l.drained {
-			l.next = now.Add(2 * h.cfg.Lease)
+			l.next = now.Add(2 * h.cfg.Time)
 		}
 		return
 	}
-	h.lends = append(h.lends, lend{addr: it.addr, until: l.until, wait: wait})
+	h.notices = append(h.notices, notice{addr: it.addr, until: l.until, wait: wait})
 	if !l.needed() {
 		l.idle = now
 	}
 	l.tell(nil)
 }
 
-// remember takes over what the keeper knows of a server, unless this node knows better.
-func (h *holder) remember(l *lease, a *wire.LeaseAnswer, now time.Time) {
+// remember takes over what the grantor knows of a server, unless this node knows better.
+func (h *leases) remember(l *lease, a *wire.LeaseAnswer, now time.Time) {
 	stored := now.Add(-max(0, time.Duration(min(a.GetMemoryAgeMs(), maxAgeMs))*time.Millisecond))
 	if len(a.GetMemory()) == 0 {
 		if l.memory != nil && l.changed.IsZero() {
@@ -374,15 +374,15 @@ func (h *holder) remember(l *lease, a *wire.LeaseAnswer, now time.Time) {
 const maxAgeMs = 30 * 365 * 24 * 3600 * 1000
 
 // held notes that another node has the server.
-func (h *holder) held(addr netip.Addr, l *lease, by string, now time.Time) {
+func (h *leases) held(addr netip.Addr, l *lease, by string, now time.Time) {
 	if !l.until.IsZero() {
-		// The keeper knows of somebody else: whoever is right, to stop is safe.
+		// The grantor knows of somebody else: whoever is right, to stop is safe.
 		if !l.withdrawn {
-			h.counts.lapsed++
+			h.counts.expired++
 		}
 		h.end(addr, l, "", now)
 	}
-	l.why = "lent to " + by
+	l.why = "leased to " + by
 	l.fails, l.hold = 0, false
 	l.next = now.Add(h.jitter(h.cfg.HeldRetry))
 	err := HeldError{Addr: addr, Holder: by}

@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"errors"
@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Config of a Keeper. All nodes of an overlay need the same Lease and Skew.
+// Config of leases. All nodes of an overlay need the same Time and Skew.
 type Config struct {
-	// Lease is how long a server is lent. Longer costs fewer messages; a server whose holder or keeper died waits longer.
-	Lease time.Duration `toml:"lease"`
-	// Skew is by how much the nodes' views of the members may lag behind one another. A keeper waits that much longer
-	// than a lease before it lends a server again that was not given back.
+	// Time is how long a lease lasts. Longer costs fewer messages; a server whose holder or grantor died waits longer.
+	Time time.Duration `toml:"time"`
+	// Skew is by how much the nodes' views of the members may lag behind one another. A grantor waits that much longer
+	// than a lease before it grants a server again that was not given back.
 	Skew time.Duration `toml:"skew"`
-	// Founding is how long the first life of a node that nobody told of peers waits before it lends, lease and skew at most:
-	// it founds an overlay, in which nothing can be lent yet. Shorter begins sooner. Where it only has lost its disk, and is
+	// Founding is how long the first life of a node that nobody told of peers waits before it grants, time and skew at most:
+	// it founds an overlay, in which nothing can be granted yet. Shorter begins sooner. Where it only has lost its disk, and is
 	// the founder by name, longer lets its peers find it before it asks a server beside one of them.
 	Founding time.Duration `toml:"founding"`
 	// ReleaseAfter is how long a server must not be wanted before its lease is given back. Longer saves messages for
@@ -22,11 +22,11 @@ type Config struct {
 	ReleaseAfter time.Duration `toml:"release_after"`
 	// Check is how often the frontier's servers are looked at.
 	Check time.Duration `toml:"check"`
-	// Timeout of one call to a keeper. With a retry it must fit into the second half of a lease.
+	// Timeout of one call to a grantor. With a retry it must fit into the second half of a lease.
 	Timeout time.Duration `toml:"timeout"`
 	// HeldRetry is when a server is asked for again that another node holds, give or take a quarter.
 	HeldRetry time.Duration `toml:"held_retry"`
-	// RetryMin is the first pause after a call that failed or a keeper that disagreed; it doubles up to RetryMax.
+	// RetryMin is the first pause after a call that failed or a grantor that disagreed; it doubles up to RetryMax.
 	RetryMin time.Duration `toml:"retry_min"`
 	// RetryMax is the longest such pause.
 	RetryMax time.Duration `toml:"retry_max"`
@@ -34,9 +34,9 @@ type Config struct {
 	Farewell time.Duration `toml:"farewell"`
 	// Batch is the most items in a message. A message of 500 with their memories is about 1 MiB.
 	Batch int `toml:"batch"`
-	// MaxServers bounds the servers that this node has lent at a time, in memory (about 200 bytes each).
+	// MaxServers bounds the servers that this node has granted at a time, in memory (about 200 bytes each).
 	MaxServers int `toml:"max_servers"`
-	// MemoryEvery is the least time between two memories of one server sent to its keeper.
+	// MemoryEvery is the least time between two memories of one server sent to its grantor.
 	MemoryEvery time.Duration `toml:"memory_every"`
 	// MemoryKeep is how long the memory of a server that nobody asked for stays on disk.
 	MemoryKeep time.Duration `toml:"memory_keep"`
@@ -58,7 +58,7 @@ type PaceConfig struct {
 // Default suits an overlay over the Internet.
 func Default() Config {
 	return Config{
-		Lease: time.Minute, Skew: 15 * time.Second, Founding: 10 * time.Second, ReleaseAfter: 10 * time.Second, Check: time.Second,
+		Time: time.Minute, Skew: 15 * time.Second, Founding: 10 * time.Second, ReleaseAfter: 10 * time.Second, Check: time.Second,
 		Timeout: 5 * time.Second, HeldRetry: 5 * time.Second, RetryMin: 500 * time.Millisecond, RetryMax: 8 * time.Second,
 		Farewell: 2 * time.Second, Batch: 500, MaxServers: 200_000,
 		MemoryEvery: 10 * time.Second, MemoryKeep: 30 * 24 * time.Hour, MaxMemories: 200_000,
@@ -74,13 +74,13 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Lease >= 100*time.Millisecond && c.Lease <= time.Hour, "lease: %v is not between 100ms and 1h", c.Lease)
-	check(c.Skew >= 0 && c.Skew <= c.Lease, "skew: %v is not between 0 and the lease (%v)", c.Skew, c.Lease)
+	check(c.Time >= 100*time.Millisecond && c.Time <= time.Hour, "time: %v is not between 100ms and 1h", c.Time)
+	check(c.Skew >= 0 && c.Skew <= c.Time, "skew: %v is not between 0 and the time (%v)", c.Skew, c.Time)
 	check(c.Founding >= 0, "founding: %v is negative", c.Founding)
 	check(c.ReleaseAfter >= 0, "release_after: %v is negative", c.ReleaseAfter)
-	quarter := c.Lease / 4
-	check(c.Check > 0 && c.Check <= quarter, "check: %v is not between 0 and a quarter of the lease (%v)", c.Check, quarter)
-	check(c.Timeout > 0 && c.Timeout <= quarter, "timeout: %v is not between 0 and a quarter of the lease (%v)", c.Timeout, quarter)
+	quarter := c.Time / 4
+	check(c.Check > 0 && c.Check <= quarter, "check: %v is not between 0 and a quarter of the time (%v)", c.Check, quarter)
+	check(c.Timeout > 0 && c.Timeout <= quarter, "timeout: %v is not between 0 and a quarter of the time (%v)", c.Timeout, quarter)
 	check(c.HeldRetry > 0, "held_retry: %v is not positive", c.HeldRetry)
 	check(c.RetryMin > 0, "retry_min: %v is not positive", c.RetryMin)
 	check(c.RetryMax >= c.RetryMin, "retry_max: %v is less than retry_min (%v)", c.RetryMax, c.RetryMin)

@@ -1,4 +1,4 @@
-package keeper
+package lease
 
 import (
 	"flag"
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-var modelSeeds = flag.Int("keeper.seeds", 12, "seeds of the model test")
+var modelSeeds = flag.Int("lease.seeds", 12, "seeds of the model test")
 
 // TestOneHolder lets nodes come and go, their views change at different times, and messages be lost, late and repeated:
-// never may two of them dial one server. When all is calm, every wanted server is lent.
+// never may two of them dial one server. When all is calm, every wanted server is leased.
 func TestOneHolder(t *testing.T) {
 	for seed := range *modelSeeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -106,8 +106,8 @@ func oneHolder(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	time.Sleep(2*(cfg.Lease+cfg.Skew) + 30*time.Second)
-	lent := 0
+	time.Sleep(2*(cfg.Time+cfg.Skew) + 30*time.Second)
+	leased := 0
 	for _, addr := range addrs {
 		wanted := map[string]bool{}
 		for _, id := range ids {
@@ -122,18 +122,18 @@ func oneHolder(t *testing.T, seed uint64) {
 			continue
 		}
 		if h := w.holder(addr); wanted[h] {
-			lent++
+			leased++
 		} else {
 			t.Errorf("%v is wanted by %v and held by %q", addr, wanted, h)
 			for id := range wanted {
-				t.Logf("%s: %s", id, w.reach(id, id).keeper.Why(addr))
+				t.Logf("%s: %s", id, w.reach(id, id).holder.Why(addr))
 			}
 		}
 	}
 	w.shutdown()
 	sum := w.sum
-	t.Logf("%d grants, %d lent at the end, %+v", w.grants, lent, sum)
-	if w.grants < 300 || lent < 10 || sum.Refused < 50 || sum.Lapsed == 0 || sum.Released < 10 {
+	t.Logf("%d grants, %d leased at the end, %+v", w.grants, leased, sum)
+	if w.grants < 300 || leased < 10 || sum.Refused < 50 || sum.Expired == 0 || sum.Released < 10 {
 		t.Error("too little happened")
 	}
 }

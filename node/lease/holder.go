@@ -1,0 +1,252 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"proxima/assign"
+	"proxima/ncoord"
+)
+
+// Holder gets leases for what the frontier wants, renews them and gives them back. Its methods are safe for concurrent
+// use.
+type Holder struct {
+	cfg  Config
+	deps HolderDeps
+	pace *pace
+	kick chan struct{} // something is to be asked now
+	done chan struct{} // Run has ended
+
+	// mu is held while the frontier is called, so that it hears of leases in order.
+	mu          sync.Mutex
+	book        *leases
+	view        View
+	busy        map[string]bool // grantors that a call is under way to
+	look        bool            // the next step looks at the frontier
+	moved       []movement      // what Moved has to be told
+	unreachable uint64
+
+	// wantedMu is held for no call: the frontier takes it with its own locks held.
+	wantedMu sync.Mutex
+	wanted   map[netip.Addr]struct{}
+}
+
+type movement struct {
+	addr   netip.Addr
+	memory assign.Memory
+}
+
+// NewHolder makes a Holder; it acts once it has a view (SetView) and runs (Run).
+func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Peers == nil || deps.Frontier == nil {
+		return nil, errors.New("make holder of leases: peers or frontier is missing")
+	}
+	h := &Holder{cfg: cfg, deps: deps, pace: newPace(cfg.Pace), kick: make(chan struct{}, 1), done: make(chan struct{}),
+		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}}
+	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
+		return assign.Rendezvous(addr.String(), h.view.Settled)
+	})
+	return h, nil
+}
+
+// SetView tells who is settled. A view older than the current one is ignored.
+func (h *Holder) SetView(v View) {
+	h.mu.Lock()
+	if v.Version >= h.view.Version {
+		h.view = v
+		h.view.Settled = slices.Clone(v.Settled)
+		h.book.setView(time.Now())
+	}
+	h.mu.Unlock()
+	h.wake()
+}
+
+// Wanted tells that the frontier wants a server without a lease. It does not block, and takes no lock that is held
+// while the frontier is called.
+func (h *Holder) Wanted(addr netip.Addr) {
+	h.wantedMu.Lock()
+	h.wanted[addr] = struct{}{}
+	h.wantedMu.Unlock()
+	h.wake()
+}
+
+// Slowed is the factor (1 or more) by which the spacing of requests to a server grows because it is overloaded. Like
+// Wanted it can be called from within the frontier.
+func (h *Holder) Slowed(addr netip.Addr) float64 { return h.pace.factor(addr) }
+
+// Hold gets the lease on a server and keeps it, whether the frontier wants it or not, until Give. It blocks until the
+// lease is here; a server that another node holds is a *HeldError, and so is one whose lease is lost that way later:
+// OnHeld is told. Holds of one server are not counted: the first Give ends them. The memory is a copy, nil if nothing
+// is known.
+func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error) {
+	heard := make(chan error, 1)
+	h.mu.Lock()
+	if h.book.leaving {
+		h.mu.Unlock()
+		return nil, fmt.Errorf("hold server %v: %w", addr, ErrStopped)
+	}
+	now := time.Now()
+	l := h.book.get(addr)
+	l.hold = true
+	h.book.revive(addr, l, now)
+	h.notify()
+	if l.live(now) && !l.withdrawn {
+		defer h.mu.Unlock()
+		return l.copy(), nil
+	}
+	l.waiters = append(l.waiters, heard)
+	if l.until.IsZero() {
+		l.next = now // whoever had it when it was asked for last
+	}
+	h.mu.Unlock()
+	h.wake()
+	var err error
+	select {
+	case err = <-heard:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-h.done:
+		err = ErrStopped
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		l.waiters = slices.DeleteFunc(l.waiters, func(w chan error) bool { return w == heard })
+		if len(l.waiters) == 0 {
+			l.hold = false
+		}
+		return nil, fmt.Errorf("hold server %v: %w", addr, err)
+	}
+	return l.copy(), nil
+}
+
+// copy is a copy of the memory, nil if nothing is known.
+func (l *lease) copy() *assign.Memory {
+	if l.memory == nil {
+		return nil
+	}
+	c := l.memory.Clone()
+	return &c
+}
+
+// Give ends a Hold: the server is released to the successor, the only node that may have it within the next lease time,
+// with what was learnt, which replaces what was known (nil: nothing new). With this node as the successor it stays here
+// while the frontier wants it; with "" anyone may have it. A server that this node does not hold is left alone.
+func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	l := h.book.all[addr]
+	if l == nil {
+		return
+	}
+	l.hold = false
+	if m != nil {
+		c := m.Clone()
+		l.memory, l.changed = &c, now
+	}
+	if successor == h.view.Self || !l.live(now) {
+		return
+	}
+	l.successor = successor
+	if !l.withdrawn {
+		h.book.withdraw(addr, l, now)
+		h.notify()
+	}
+	h.look = true
+	h.wake()
+}
+
+// Observed applies a download, by any node, to the memory of a server that this node holds.
+func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate, t assign.Timing) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.book.all[addr]
+	if l == nil {
+		return
+	}
+	now := time.Now()
+	if l.memory == nil {
+		l.memory = &assign.Memory{}
+	}
+	l.memory.Observe(node, coord, t, now)
+	l.changed = now
+	h.pace.observe(addr, l.memory.Slowed())
+}
+
+// Memory is a copy of what is known of a server that this node holds.
+func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.book.all[addr]
+	if l == nil || l.memory == nil || !l.live(time.Now()) {
+		return nil, false
+	}
+	return l.copy(), true
+}
+
+// Until says until when no other node is granted a server, even if this one is not heard any more: the end of its lease, and the
+// time by which its grantor waits longer. Of a server that this node does not hold it is a time that is past.
+func (h *Holder) Until(addr netip.Addr) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.book.all[addr]
+	if l == nil || l.withdrawn || !l.live(time.Now()) {
+		return time.Time{}
+	}
+	return l.until.Add(h.cfg.Skew)
+}
+
+// Held are the servers that this node holds now, in no order.
+func (h *Holder) Held() []netip.Addr {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	return slices.DeleteFunc(slices.Collect(maps.Keys(h.book.all)), func(addr netip.Addr) bool {
+		l := h.book.all[addr]
+		return !l.live(now) || l.withdrawn
+	})
+}
+
+// Why says why this node has no lease on a server, for people; "" if it has, or wants none.
+func (h *Holder) Why(addr netip.Addr) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.book.all[addr]
+	switch {
+	case l == nil || l.live(time.Now()) && !l.withdrawn:
+		return ""
+	case l.withdrawn:
+		return "its lease is being given back"
+	case l.why == "":
+		return "its grantor has not answered yet"
+	}
+	return l.why
+}
+
+// Status counts.
+func (h *Holder) Status() HolderStatus {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := HolderStatus{Expired: h.book.counts.expired, Released: h.book.counts.released, Unreachable: h.unreachable, Spared: h.pace.count()}
+	for _, l := range h.book.all {
+		switch {
+		case l.live(now):
+			s.Held++
+		case l.needed():
+			s.Waiting++
+		}
+	}
+	return s
+}

@@ -1,0 +1,181 @@
+package lease
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// gather is how long wishes are collected before they are sent.
+const gather = 20 * time.Millisecond
+
+// wake has the loop look at what is due, soon.
+func (h *Holder) wake() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run gets leases for what the frontier wants until the context ends; then it withdraws all leases from the frontier and gives
+// them back, for no longer than Config.Farewell. It can run once.
+func (h *Holder) Run(ctx context.Context) error {
+	defer close(h.done)
+	var calls sync.WaitGroup
+	h.loop(ctx, &calls, h.cfg.Check, func() bool { return false })
+	calls.Wait()
+
+	h.mu.Lock()
+	h.book.leave(time.Now())
+	h.notify()
+	h.mu.Unlock()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Farewell)
+	defer cancel()
+	h.loop(last, &calls, gather, h.nothingLeft)
+	calls.Wait()
+	return nil
+}
+
+// loop steps until the context ends or it is done; it looks at the frontier every so often.
+func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup, every time.Duration, done func() bool) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	soon := time.NewTimer(gather)
+	defer soon.Stop()
+	waiting := true // for soon
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.kick:
+			if !waiting {
+				soon.Reset(gather)
+				waiting = true
+			}
+		case <-soon.C:
+			waiting = false
+			h.step(ctx, calls, false)
+		case <-tick.C:
+			h.step(ctx, calls, true)
+		}
+	}
+}
+
+// leave withdraws every lease, to be given back; who waits for one hears that it will not come.
+func (h *leases) leave(now time.Time) {
+	h.leaving = true
+	for addr, l := range h.all {
+		l.wanted, l.hold = false, false
+		l.tell(ErrStopped)
+		if l.live(now) && !l.withdrawn {
+			h.withdraw(addr, l, now)
+		}
+	}
+}
+
+// nothingLeft says that no lease has to be given back any more.
+func (h *Holder) nothingLeft() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.book.all) == 0
+}
+
+// step sends what is due. With look it compares first with what the frontier wants.
+func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
+	var wanted map[netip.Addr]struct{}
+	h.wantedMu.Lock()
+	if len(h.wanted) > 0 {
+		wanted, h.wanted = h.wanted, map[netip.Addr]struct{}{}
+	}
+	h.wantedMu.Unlock()
+
+	h.mu.Lock()
+	now := time.Now()
+	for addr := range wanted {
+		h.book.want(addr, now)
+	}
+	if look || h.look {
+		h.look = false
+		h.notify() // the frontier must know before it is asked
+		h.book.tick(h.deps.Frontier.Servers(), now)
+		h.pace.level(h.book.slowed(now))
+	}
+	h.notify()
+	for grantor, items := range h.book.due(now, h.busy) {
+		req := &wire.LeaseRequest{Items: make([]*wire.LeaseItem, len(items))}
+		for i := range items {
+			req.Items[i] = h.book.message(&items[i], grantor, now)
+			if len(req.Items[i].Memory) > 0 && h.deps.Moved != nil {
+				h.moved = append(h.moved, movement{items[i].addr, items[i].lease.memory.Clone()})
+			}
+		}
+		h.busy[grantor] = true
+		calls.Go(func() { h.call(ctx, grantor, req, items) })
+	}
+	h.unlockAndTell()
+}
+
+// call asks one grantor, and takes its answers.
+func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseRequest, items []item) {
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.Timeout)
+	defer cancel()
+	sent := time.Now()
+	resp, err := h.deps.Peers.Lease(ctx, grantor, req)
+	h.mu.Lock()
+	now := time.Now()
+	delete(h.busy, grantor)
+	if err != nil || len(resp.GetAnswers()) != len(items) {
+		h.unreachable++
+		for _, it := range items {
+			h.book.failed(it, grantor, now)
+		}
+	} else {
+		for i, it := range items {
+			h.book.answered(it, grantor, resp.Answers[i], sent, now)
+		}
+	}
+	h.notify()
+	h.unlockAndTell()
+	h.wake()
+}
+
+// notify tells the frontier what it may dial. The caller holds mu, so that it hears all in order.
+func (h *Holder) notify() {
+	for _, x := range h.book.notices {
+		until := x.until
+		if until.IsZero() {
+			until = time.Now().Add(-time.Second)
+		}
+		h.deps.Frontier.Grant(x.addr, until, x.wait)
+	}
+	h.book.notices = h.book.notices[:0]
+}
+
+// unlockAndTell unlocks mu and calls bach.
+func (h *Holder) unlockAndTell() {
+	helds, moved := h.book.helds, h.moved
+	h.book.helds, h.moved = nil, nil
+	h.mu.Unlock()
+	if h.deps.OnHeld != nil {
+		for _, held := range helds {
+			h.deps.OnHeld(held.Addr, held.Holder)
+		}
+	}
+	for _, m := range moved {
+		h.deps.Moved(m.addr, &m.memory)
+	}
+}
+
+// slowed is by how much each server that this node holds is slower than usual.
+func (h *leases) slowed(now time.Time) map[netip.Addr]float64 {
+	slowed := make(map[netip.Addr]float64, len(h.all))
+	for addr, l := range h.all {
+		if l.memory != nil && l.live(now) {
+			slowed[addr] = l.memory.Slowed()
+		}
+	}
+	return slowed
+}
