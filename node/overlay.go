@@ -116,7 +116,7 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 		address = listener.Addr().String()
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
-		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: key, Transport: deps.Gossip, Event: o.memberEvent,
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: [][]byte{key}, Transport: deps.Gossip, Event: o.memberEvent,
 		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Capacity: 1, Coords: n.cfg.Coordinate,
 	}); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func TestNewRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Config, *Deps){
 		"id":               func(_ *Config, d *Deps) { d.ID = strings.Repeat("0A", 16) },
 		"run":              func(_ *Config, d *Deps) { d.Run = strings.Repeat("x", 256) },
-		"secret":           func(_ *Config, d *Deps) { d.Secret = make([]byte, 16) },
+		"secret":           func(_ *Config, d *Deps) { d.Secrets = [][]byte{make([]byte, 16)} },
 		"not loopback":     func(c *Config, _ *Deps) { c.Bind = "0.0.0.0:7946" },
 		"by name":          func(c *Config, _ *Deps) { c.Bind = "localhost.example:7946" },
 		"peer address":     func(_ *Config, d *Deps) { d.PeerAddr = "127.0.0.1" },
@@ -56,7 +56,7 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	c, d := Default(), goodDeps()
-	c.Bind, d.Secret = "0.0.0.0:7946", make([]byte, 32)
+	c.Bind, d.Secrets = "0.0.0.0:7946", [][]byte{make([]byte, 32)}
 	if _, err := New(c, d); err != nil {
 		t.Errorf("with a secret: %v", err)
 	}

@@ -26,9 +26,9 @@ type Deps struct {
 	Boot uint64
 	// Run is the name of the crawl. Overlays of other runs are not heard, whatever their secret. May be empty.
 	Run string
-	// Secret encrypts the gossip: 32 bytes. nil is allowed only where nobody else can listen: on loopback, or with a
-	// Transport of the caller's own.
-	Secret []byte
+	// Secrets encrypt the gossip, 32 bytes each: the first is used, all are understood. None is allowed only where nobody
+	// else can listen: on loopback, or with a Transport of the caller's own.
+	Secrets [][]byte
 	// Transport carries the gossip; nil is UDP and TCP of the machine at Config.Bind.
 	Transport memberlist.Transport
 	// Resolve looks the names in Config.Join up; nil is the machine's resolver.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
+
+	"proxima/node/lobby"
 )
 
 const (
@@ -180,7 +182,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Name, c.Label, c.SecretKey = m.deps.ID, m.deps.Run, m.deps.Secret
+	c.Name, c.Label = m.deps.ID, m.deps.Run
 	c.Logger = log.New(grumble{m}, "", 0)
 	d := delegate{m}
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
@@ -197,7 +199,16 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 			return nil, nil, fmt.Errorf("listen for gossip: %w", err)
 		}
 	}
-	carrier := newCarrier(t)
+	var proof *prover
+	if len(m.deps.Secrets) > 0 {
+		if c.Keyring, err = memberlist.NewKeyring(m.deps.Secrets, m.deps.Secrets[0]); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("use secret: %w", err), t.Shutdown())
+		}
+		proof = &prover{label: m.deps.Run, keys: c.Keyring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
+	}
+	carrier := newCarrier(t, proof, func(from string, err error) {
+		c.Logger.Printf("[WARN] gossip stream from %s refused: %v", from, err)
+	})
 	c.Transport = carrier
 	list, err := memberlist.Create(c)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		cfg.Bind, cfg.Preset, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, time.Second
 		cfg.Join = append(join, mute.Addr().String())
 		m, err := member.New(cfg, member.Deps{ID: membertest.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1,
-			Secret: secret, Coords: ncoord.Default()})
+			Secrets: [][]byte{secret}, Coords: ncoord.Default()})
 		if err != nil {
 			t.Fatal(err)
 		}

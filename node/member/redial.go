@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -175,5 +174,3 @@ func (c *carrier) timeout(name string) time.Duration {
 	p := preset(name)
 	return time.Duration(p.AwarenessMaxMultiplier+1)*p.ProbeInterval + p.TCPTimeout
 }
-
-var _ memberlist.Transport = (*carrier)(nil)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// maxEntries bounds the members that are known, and those of a state: what peers tell must not fill the memory.
-const maxEntries = 20_000
+// maxEntries bounds the members that are known, and those of a state: what peers tell must not fill the memory, and work
+// that is done for each of them must not take long. Their state fits into maxStream.
+const maxEntries = 1024
 
 // A state is what one node tells another of the members whenever they compare all they know (memberlist's push/pull):
 // who counts as settled although it does not say so itself, or is dead. It is how a newcomer gets the view of those that

@@ -8,13 +8,18 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"proxima/node/lobby"
 )
 
 // carrier is a transport that can be stopped whole: memberlist's own Shutdown leaves streams to their deadlines.
 type carrier struct {
 	memberlist.Transport
 	// dial is set where the transport is the machine's: its dials can be cut short.
-	dial    func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error)
+	dial func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error)
+	// proof is what strangers have to give, nil without a secret; refused is told of those who do not.
+	proof   *prover
+	refused func(from string, err error)
 	ctx     context.Context
 	cancel  context.CancelFunc
 	streams chan net.Conn
@@ -30,28 +35,10 @@ type carrier struct {
 	open   map[*stream]struct{}
 }
 
-// stream is a connection that its carrier knows of until it is closed.
-type stream struct {
-	net.Conn
-	c *carrier
-}
-
-func (s *stream) Close() error {
-	s.c.mu.Lock()
-	delete(s.c.open, s)
-	s.c.mu.Unlock()
-	return s.Conn.Close()
-}
-
-func (s *stream) Write(b []byte) (int, error) {
-	n, err := s.Conn.Write(b)
-	s.c.bytes.Add(uint64(n))
-	return n, err
-}
-
-// newCarrier wraps a transport. Its goroutine ends with Shutdown.
-func newCarrier(t memberlist.Transport) *carrier {
-	c := &carrier{Transport: t, streams: make(chan net.Conn), quit: make(chan struct{}), open: map[*stream]struct{}{}}
+// newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover, whoever can reach this node is heard.
+func newCarrier(t memberlist.Transport, proof *prover, refused func(from string, err error)) *carrier {
+	c := &carrier{Transport: t, proof: proof, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
+		open: map[*stream]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if _, ok := t.(*memberlist.NetTransport); ok {
 		c.dial = func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error) {
@@ -62,28 +49,47 @@ func newCarrier(t memberlist.Transport) *carrier {
 	return c
 }
 
-// forward passes incoming streams on, so that they are known.
+// forward passes incoming streams on.
 func (c *carrier) forward() {
 	for {
 		select {
 		case conn := <-c.Transport.StreamCh():
-			s, ok := c.add(conn)
-			if !ok {
+			if c.proof == nil {
+				c.pass(conn, nil)
 				continue
 			}
-			select {
-			case c.streams <- s:
-			case <-c.quit:
-				_ = s.Close()
-			}
+			// Not one after the other: who is silent must not keep others waiting.
+			guest := c.proof.lobby.Enter(conn)
+			c.done.Go(func() {
+				said, err := c.proof.prove(guest)
+				if err != nil {
+					c.refused(lobby.Host(conn.RemoteAddr()), err)
+					_ = conn.Close()
+					return
+				}
+				c.pass(conn, said)
+			})
 		case <-c.quit:
 			return
 		}
 	}
 }
 
-func (c *carrier) add(conn net.Conn) (*stream, bool) {
-	s := &stream{Conn: conn, c: c}
+// pass gives memberlist a stream of which something was read.
+func (c *carrier) pass(conn net.Conn, said []byte) {
+	s, ok := c.add(conn, said)
+	if !ok {
+		return
+	}
+	select {
+	case c.streams <- s:
+	case <-c.quit:
+		_ = s.Close()
+	}
+}
+
+func (c *carrier) add(conn net.Conn, said []byte) (*stream, bool) {
+	s := &stream{Conn: conn, c: c, head: said, left: maxStream - len(said)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -119,7 +125,7 @@ func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	s, ok := c.add(conn)
+	s, ok := c.add(conn, nil)
 	if !ok {
 		return nil, net.ErrClosed
 	}
@@ -136,6 +142,9 @@ func (c *carrier) hangUp() {
 	}
 	c.mu.Unlock()
 	c.cancel()
+	if c.proof != nil {
+		c.proof.lobby.Close()
+	}
 	for _, s := range open {
 		_ = s.Close()
 	}

@@ -18,10 +18,12 @@ func validate(cfg Config, deps Deps) error {
 	if len(deps.Run) > memberlist.LabelMaxSize {
 		report("run: %d bytes, more than %d", len(deps.Run), memberlist.LabelMaxSize)
 	}
-	switch {
-	case len(deps.Secret) != 0 && len(deps.Secret) != 32:
-		report("secret: %d bytes, not 32", len(deps.Secret))
-	case len(deps.Secret) == 0 && deps.Transport == nil:
+	for _, key := range deps.Secrets {
+		if len(key) != 32 {
+			report("secret: %d bytes, not 32", len(key))
+		}
+	}
+	if len(deps.Secrets) == 0 && deps.Transport == nil {
 		if host, _, err := hostPort(cfg.Bind); err == nil && !loopback(host) {
 			report("bind: %q is not loopback, and there is no secret", cfg.Bind)
 		}

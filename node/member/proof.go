@@ -1,0 +1,188 @@
+package member
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/node/lobby"
+)
+
+const (
+	// maxStream bounds what one stream says: the state of maxEntries members, each with the largest meta, fits.
+	maxStream = 1 << 20
+	// unproven is how many places there are for streams that have not proved yet that they know the secret. Each is worth
+	// placeSize bytes of what they said, so that all of them hold 8 MiB.
+	unproven  = 128
+	placeSize = 64 << 10
+	// ofMember is how many of them a member may have before it counts like a stranger: one stream of the largest size,
+	// and some small ones.
+	ofMember = 24
+	// proofTime is how long a stream may take to say all.
+	proofTime = 10 * time.Second
+)
+
+// What memberlist's streams consist of: a header with the label, and one encrypted message.
+const (
+	markLabel     = 244
+	markEncrypted = 10
+	// Of messages, streams bring these two. Others are not sent by a node, and compressed ones could become large.
+	markPing     = 0
+	markPushPull = 6
+
+	cryptVersion = 1
+	cryptHead    = 1 + 12 // version and nonce
+	cryptTag     = 16
+)
+
+// prover reads what a stream says before memberlist does, which would read 20 MiB from anybody. What it cannot decrypt
+// goes no further.
+type prover struct {
+	label string
+	keys  func() [][]byte
+	lobby *lobby.Lobby
+	// opening is held while a message is decrypted: one at a time bounds the memory for the plain text.
+	opening sync.Mutex
+}
+
+// prove returns all that a guest said, once it has proved that it knows a key. Then it has left the lobby.
+func (p *prover) prove(g *lobby.Guest) ([]byte, error) {
+	// memberlist sets its own deadline afterwards.
+	if err := g.SetDeadline(time.Now().Add(proofTime)); err != nil {
+		return nil, fmt.Errorf("set deadline: %w", err)
+	}
+	said, err := p.read(g)
+	if !g.Leave() {
+		return nil, errors.New("too many streams had not proved themselves")
+	}
+	return said, err
+}
+
+func (p *prover) read(g *lobby.Guest) ([]byte, error) {
+	label := p.header()
+	head := make([]byte, len(label)+5)
+	if _, err := io.ReadFull(g, head); err != nil {
+		return nil, fmt.Errorf("read header: %w", err)
+	}
+	if string(head[:len(label)]) != label {
+		return nil, errors.New("it is of another run, or garbage")
+	}
+	auth := head[len(label):]
+	size := int(binary.BigEndian.Uint32(auth[1:]))
+	switch {
+	case auth[0] != markEncrypted:
+		return nil, errors.New("it is not encrypted")
+	case size <= cryptHead+cryptTag || size > maxStream:
+		return nil, fmt.Errorf("it announces %d bytes, not %d to %d", size, cryptHead+cryptTag+1, maxStream)
+	}
+	said, err := grow(g, head, len(head)+size)
+	if err != nil {
+		return nil, err
+	}
+	return said, p.open(said[len(head):], append(said[len(label):len(head):len(head)], p.label...))
+}
+
+// header is what memberlist puts before a stream.
+func (p *prover) header() string {
+	if p.label == "" {
+		return ""
+	}
+	return string([]byte{markLabel, byte(len(p.label))}) + p.label
+}
+
+// grow reads until b has so many bytes. Room is made, and places are taken for it, only as bytes come.
+func grow(g *lobby.Guest, b []byte, size int) ([]byte, error) {
+	b = append(make([]byte, 0, min(size, 4<<10)), b...)
+	places := 1
+	for len(b) < size {
+		if len(b) == cap(b) {
+			room := min(2*cap(b), size)
+			if more := (room+placeSize-1)/placeSize - places; more > 0 {
+				if !g.Take(more) {
+					return nil, net.ErrClosed
+				}
+				places += more
+			}
+			b = append(make([]byte, 0, room), b...)
+		}
+		n, err := g.Read(b[len(b):min(cap(b), size)])
+		if b = b[:len(b)+n]; err != nil && len(b) < size {
+			return nil, fmt.Errorf("read %d of %d bytes: %w", len(b), size, err)
+		}
+	}
+	return b, nil
+}
+
+// open says why a message is none of a member.
+func (p *prover) open(message, auth []byte) error {
+	if message[0] != cryptVersion {
+		return fmt.Errorf("unknown version %d of encryption", message[0])
+	}
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	for _, key := range p.keys() {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return fmt.Errorf("use key: %w", err)
+		}
+		gcm, err := cipher.NewGCM(block)
+		if err != nil {
+			return fmt.Errorf("use key: %w", err)
+		}
+		plain, err := gcm.Open(nil, message[1:cryptHead], message[cryptHead:], auth)
+		if err != nil {
+			continue
+		}
+		if kind := plain[0]; kind != markPing && kind != markPushPull {
+			return fmt.Errorf("no node sends messages of kind %d by stream", kind)
+		}
+		return nil
+	}
+	return errors.New("it does not know the secret")
+}
+
+// stream is a connection that its carrier knows of until it is closed. It gives what was read before, and then no more
+// than maxStream bytes.
+type stream struct {
+	net.Conn
+	c    *carrier
+	head []byte
+	left int
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	if len(s.head) > 0 {
+		n := copy(b, s.head)
+		s.head = s.head[n:]
+		return n, nil
+	}
+	if s.left == 0 {
+		return 0, fmt.Errorf("read stream: more than %d bytes", maxStream)
+	}
+	n, err := s.Conn.Read(b[:min(len(b), s.left)])
+	s.left -= n
+	return n, err
+}
+
+func (s *stream) Close() error {
+	s.c.mu.Lock()
+	delete(s.c.open, s)
+	s.c.mu.Unlock()
+	return s.Conn.Close()
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.c.bytes.Add(uint64(n))
+	return n, err
+}
+
+var _ memberlist.Transport = (*carrier)(nil)

@@ -1,0 +1,100 @@
+package member
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/memberlist"
+
+	"proxima/node/lobby"
+)
+
+// sealed is a stream as memberlist sends it.
+func sealed(t *testing.T, key []byte, label string, plain []byte) []byte {
+	t.Helper()
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := binary.BigEndian.AppendUint32([]byte{markEncrypted}, uint32(cryptHead+len(plain)+cryptTag))
+	var b []byte
+	if label != "" {
+		b = append([]byte{markLabel, byte(len(label))}, label...)
+	}
+	b = append(b, auth...)
+	b = append(b, make([]byte, cryptHead)...)
+	b[len(b)-cryptHead] = cryptVersion
+	return gcm.Seal(b, make([]byte, 12), plain, append(auth, label...))
+}
+
+func TestStreamsProveThemselves(t *testing.T) {
+	first, second := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	ping := append([]byte{markPing}, make([]byte, 50)...)
+	large := append([]byte{markPushPull}, make([]byte, 900<<10)...)
+	for _, c := range []struct {
+		name string
+		said []byte
+		err  string // "": it is a member's
+	}{
+		{"a ping", sealed(t, first, "run", ping), ""},
+		{"a large state", sealed(t, first, "run", large), ""},
+		{"with the second key", sealed(t, second, "run", large), ""},
+		{"another key", sealed(t, bytes.Repeat([]byte{3}, 32), "run", ping), "does not know the secret"},
+		{"another run", sealed(t, first, "nur", ping), "another run"},
+		{"no run", sealed(t, first, "", ping), "another run"},
+		{"changed", append(sealed(t, first, "run", ping)[:60], make([]byte, 60)...), "does not know the secret"},
+		{"a compressed message", sealed(t, first, "run", []byte{9, 1, 2, 3}), "kind 9"},
+		{"a message of users", sealed(t, first, "run", []byte{8, 1, 2, 3}), "kind 8"},
+		{"not encrypted", append([]byte("\xf4\x03run"), ping...), "not encrypted"},
+		{"too large", append([]byte("\xf4\x03run\x0a"), 0, 0x10, 0, 1), "announces 1048577 bytes"},
+		{"all that can be announced", append([]byte("\xf4\x03run\x0a"), 255, 255, 255, 255), "announces 4294967295"},
+		{"too small", append([]byte("\xf4\x03run\x0a"), 0, 0, 0, 29), "announces 29 bytes"},
+		{"cut short", sealed(t, first, "run", large)[:100<<10], "read 102400 of"},
+		{"nothing", nil, "read header: EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &prover{label: "run", keys: func() [][]byte { return [][]byte{first, second} },
+				lobby: lobby.New(unproven, ofMember, nil)}
+			here, there := net.Pipe()
+			go func() {
+				_, _ = there.Write(c.said)
+				_ = there.Close()
+			}()
+			got, err := p.prove(p.lobby.Enter(here))
+			_ = here.Close()
+			switch {
+			case c.err == "" && (err != nil || !bytes.Equal(got, c.said)):
+				t.Errorf("%d of %d bytes, %v", len(got), len(c.said), err)
+			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+				t.Errorf("%v, want %q", err, c.err)
+			}
+			if n, taken := p.lobby.Len(); n != 0 || taken != 0 {
+				t.Errorf("%d are left in the lobby, with %d places", n, taken)
+			}
+		})
+	}
+}
+
+// The largest state of the largest overlay fits into a stream: 150 bytes are more than msgpack needs for the names of the
+// fields, the address, the incarnation and the versions of a member.
+func TestTheLargestStateFits(t *testing.T) {
+	s := state{sender: nodeID(1), boot: math.MaxUint64, age: maxAge}
+	for i := range maxEntries {
+		s.members = append(s.members, entry{id: fmt.Sprintf("%032x", i), boot: math.MaxUint64, since: maxAge})
+	}
+	size := len(appendState(nil, s)) + maxEntries*(memberlist.MetaMaxSize+IDLen+150)
+	if size > maxStream {
+		t.Errorf("%d bytes, more than %d", size, maxStream)
+	}
+}

@@ -1,0 +1,102 @@
+package member_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+// gossiping is a node on the machine's sockets, which ends with the test.
+func gossiping(t *testing.T, place int, join ...string) *member.Members {
+	t.Helper()
+	cfg := member.Default()
+	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
+	m, err := member.New(cfg, member.Deps{ID: membertest.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1,
+		Secrets: [][]byte{secret}, Coords: ncoord.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	await(t, func() bool { return m.Status().Gossip != "" })
+	return m
+}
+
+// garbage opens streams that announce a large message and sends nearly all of it.
+func garbage(t *testing.T, to string, streams, size int) (open *sync.WaitGroup) {
+	t.Helper()
+	// Not the address of the members: strangers are elsewhere.
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	open = &sync.WaitGroup{}
+	for range streams {
+		c, err := d.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		open.Go(func() {
+			head := binary.BigEndian.AppendUint32([]byte{10}, uint32(size))
+			if _, err := c.Write(head); err != nil {
+				return
+			}
+			part := make([]byte, 4<<10)
+			for left := size - len(part); left > 0; left -= len(part) {
+				if _, err := c.Write(part); err != nil {
+					return
+				}
+			}
+		})
+	}
+	return open
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Streams of garbage that announce as much as memberlist would read cost little memory, and keep nobody out.
+func TestGarbageStreamsCostLittle(t *testing.T) {
+	const bound = 12 << 20
+	for _, c := range []struct {
+		name          string
+		streams, size int
+	}{
+		{"eight of 19 MiB", 8, 19 << 20},
+		{"two hundred of 19 MiB", 200, 19 << 20},
+		{"two hundred of 1,000 KiB", 200, 1000 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first := gossiping(t, 0)
+			at := first.Status().Gossip
+			second := gossiping(t, 1, at)
+			await(t, func() bool { return len(first.View().Peers) == 2 && len(second.View().Peers) == 2 })
+			before := heap()
+			garbage(t, at, c.streams, c.size).Wait()
+			third := gossiping(t, 2, at)
+			await(t, func() bool {
+				return len(first.View().Peers) == 3 && len(second.View().Peers) == 3 && len(third.View().Peers) == 3
+			})
+			if more := int64(heap()) - int64(before); more > bound {
+				t.Errorf("%d streams of %d KiB hold %d KiB", c.streams, c.size>>10, more>>10)
+			}
+		})
+	}
+}
