@@ -347,7 +347,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent, now t
 		return
 	}
 	h.notices = append(h.notices, notice{addr: it.addr, until: l.until, wait: wait})
-	if !l.needed() {
+	if !l.needed() && l.idle.IsZero() { // a renewal does not make it wanted
 		l.idle = now
 	}
 	l.tell(nil)
