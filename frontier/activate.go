@@ -157,7 +157,7 @@ func (f *Frontier) activate(hosts []*host) error {
 		}
 		reason, until := f.deps.Blocked(h.name), time.Time{}
 		if reason == "" && r.rec.endedUntil.After(now) {
-			reason, until = r.rec.endReason, r.rec.endedUntil
+			reason, until = r.rec.endReason, earlier(r.rec.endedUntil, now.Add(f.bench.rules.EndedFor))
 		}
 		if reason != "" {
 			if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {

@@ -1,6 +1,9 @@
 package frontier
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // change is what the batch does to a host held as Own.
 func (b *batch) change(host string) *Change {
@@ -30,9 +33,11 @@ func (b *batch) told() []Change {
 
 // alike says that the politeness of a record is that of s, but for the time of the last request.
 func (s *hostState) alike(rec *record) bool {
-	return s.notBefore.Equal(rec.notBefore) && s.crawlDelay == rec.crawlDelay && s.level == rec.level &&
-		s.robotsUntil.Equal(rec.robotsUntil)
+	return near(s.notBefore, rec.notBefore) && s.crawlDelay == rec.crawlDelay && s.level == rec.level && near(s.robotsUntil, rec.robotsUntil)
 }
+
+// near says that two times are one but for what reading them from disk at different times makes.
+func near(a, b time.Time) bool { return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Second }
 
 func (e entry) pendingURL() PendingURL {
 	return PendingURL{Path: e.path, Sitemap: e.flags&flagSitemap != 0,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,10 +79,12 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
+// testTime is when testRecord is written.
+var testTime = time.UnixMilli(1_700_000_000_123)
+
 func testRecord() record {
-	at := time.UnixMilli(1_700_000_000_123)
-	r := record{lastRequest: at, endedUntil: at.Add(time.Hour), endReason: "no answer", crawlDelay: 1500 * time.Millisecond,
-		level: 3, robotsUntil: at, done: 7, failed: 300, dropped: 1 << 40, fresh: []uint64{1, 1<<64 - 1}}
+	r := record{lastRequest: testTime.Add(-3 * time.Second), notBefore: testTime.Add(30 * time.Second), endedUntil: testTime.Add(time.Hour),
+		endReason: "no answer", crawlDelay: 1500 * time.Millisecond, level: 3, robotsUntil: testTime.Add(8 * time.Hour), done: 7, failed: 300, dropped: 1 << 40, fresh: []uint64{1, 1<<64 - 1}}
 	r.mark(9, 3, 10)
 	r.mark(9, 4, 10)
 	r.mark(1<<50, 127, 128)
@@ -95,7 +98,7 @@ var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, partialBlock{}), cmpo
 
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {
-		got, err := decodeRecord("h", want.append(nil))
+		got, err := decodeRecordAt("h", want.appendAt(nil, testTime), testTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,10 +110,77 @@ func TestRecordRoundTrip(t *testing.T) {
 
 // A clock that was never set stands near the year 1970: what is written of it can be read.
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
-	r := record{lastRequest: time.UnixMilli(5).Add(-time.Hour), done: 3}
-	if got, err := decodeRecord("h", r.append(nil)); err != nil || got.done != 3 || !got.lastRequest.IsZero() {
+	now := time.UnixMilli(5)
+	r := record{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute), done: 3}
+	got, err := decodeRecordAt("h", r.appendAt(nil, now.Add(-time.Second)), testTime)
+	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) < 9*365*24*time.Hour {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// A wait is as long as it was meant, whether the clock that it was written by was ahead of the one that reads it or behind.
+func TestClocksThatJump(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		written, read time.Duration
+		gone          time.Duration // of the waits, as far as can be known
+	}{
+		"right":                          {0, 10 * time.Second, 10 * time.Second},
+		"ahead by a year":                {year, 10 * time.Second, 0},
+		"ahead by a second":              {11 * time.Second, 10 * time.Second, 0},
+		"set back":                       {0, -year, 0},
+		"behind by a year":               {-year, 10 * time.Second, year + 10*time.Second},
+		"ahead, and still so when read":  {year, year + 10*time.Second, 10 * time.Second},
+		"behind, and still so when read": {-year, 10*time.Second - year, 10 * time.Second},
+	} {
+		want := testRecord()
+		for _, at := range []*time.Time{&want.lastRequest, &want.notBefore, &want.endedUntil, &want.robotsUntil} {
+			*at = at.Add(c.written) // as that clock says it
+		}
+		now := testTime.Add(c.read)
+		got, err := decodeRecordAt("h", want.appendAt(nil, testTime.Add(c.written)), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, left := range map[string]struct {
+			got  time.Time
+			want time.Duration
+		}{
+			"last request": {got.lastRequest, -3 * time.Second}, "back-off": {got.notBefore, 30 * time.Second},
+			"end": {got.endedUntil, time.Hour}, "robots.txt": {got.robotsUntil, 8 * time.Hour},
+		} {
+			if d := left.got.Sub(now); d != left.want-c.gone {
+				t.Errorf("clock %s: %s in %v, want %v", name, what, d, left.want-c.gone)
+			}
+		}
+	}
+}
+
+// No wait is longer than its kind can be, whoever wrote it.
+func TestWaitsAreBounded(t *testing.T) {
+	const long = 5 * 365 * 24 * time.Hour
+	r := record{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), endedUntil: testTime.Add(long), robotsUntil: testTime.Add(long)}
+	got, err := decodeRecordAt("h", r.appendAt(nil, testTime), testTime)
+	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
+		got.robotsUntil.Sub(testTime) > maxRobotsAge {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w := testBench(testTime, 1, 1, Discovered)
+	h := w.enter("http://h.test")
+	w.loadedHost(h, record{notBefore: testTime.Add(maxPause), lastRequest: testTime.Add(time.Hour)}, testTime)
+	if wait := h.notBefore.Sub(testTime); wait > w.rules.longest() || h.lastRequest.After(testTime) {
+		t.Errorf("the host waits %v, its last request was in %v", wait, h.lastRequest.Sub(testTime))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.hold("http://h.test", Backup)
+		l.imported("http://h.test", Chunk{State: &HostState{SinceRequest: time.Hour, Wait: long, Robots: &RobotsFile{Valid: long}}})
+		s, err := l.StateOf(t.Context(), "http://h.test")
+		if longest := (&rules{Politeness: polite}).longest(); err != nil || s.Wait > longest || s.Robots == nil || s.Robots.Valid > maxRobotsAge {
+			t.Errorf("%+v, %v, want no wait above %v", s, err, longest)
+		}
+	})
 }
 
 // What is no record is refused, and nothing of it is believed.
@@ -136,14 +206,14 @@ func TestDamagedRecords(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	empty, full := record{}, testRecord()
-	f.Add(empty.append(nil))
-	f.Add(full.append(nil))
+	f.Add(empty.appendAt(nil, testTime))
+	f.Add(full.appendAt(nil, testTime))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decodeRecord("h", b)
+		r, err := decodeRecordAt("h", b, testTime)
 		if err != nil {
 			return
 		}
-		again, err := decodeRecord("h", r.append(nil))
+		again, err := decodeRecordAt("h", r.appendAt(nil, testTime), testTime)
 		if err != nil {
 			t.Fatalf("a record that was read cannot be written: %v", err)
 		}

@@ -142,7 +142,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		dry:       make(chan struct{}, 1),
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
-	f.ledger.changed = deps.Changed
+	f.ledger.changed, f.ledger.longest = deps.Changed, f.bench.rules.longest()
 	if f.away, err = f.ledger.recover(); err != nil {
 		if !errors.Is(err, ErrOldLayout) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)

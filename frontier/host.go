@@ -189,6 +189,13 @@ func (h *host) forget(seq uint64) {
 	h.delayed = nil
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

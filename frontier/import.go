@@ -232,12 +232,12 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) erro
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
 	}
 	if s.Wait > 0 {
-		rec.notBefore = later(rec.notBefore, now.Add(s.Wait))
+		rec.notBefore = later(rec.notBefore, now.Add(min(s.Wait, l.longest)))
 	}
 	rec.crawlDelay, rec.level = max(rec.crawlDelay, s.CrawlDelay), max(rec.level, s.Level)
 	rec.done, rec.failed, rec.dropped = max(rec.done, s.Done), max(rec.failed, s.Failed), max(rec.dropped, s.Dropped)
 	if r := s.Robots; r != nil {
-		if until := now.Add(r.Valid); until.After(rec.robotsUntil) {
+		if until := now.Add(min(r.Valid, maxRobotsAge)); until.After(rec.robotsUntil) {
 			rec.robotsUntil = until
 			if err := b.txn.Set(robotsKey(h.host), r.Body); err != nil {
 				return fmt.Errorf("write robots.txt of %s: %w", h.host, err)

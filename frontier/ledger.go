@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -33,6 +34,8 @@ type ledger struct {
 	// changed, if not nil, is told of committed changes of hosts held as Own, in order.
 	changed func([]Change)
 	count   counters
+	// longest is the longest that a host may have to wait, whatever another node says.
+	longest time.Duration
 	// failure is the first commit that went wrong: from then on nothing is accepted.
 	failure atomic.Pointer[error]
 }

@@ -59,6 +59,17 @@ func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) t
 	return max(jitter(wait, rnd), min(retryAfter, r.MaxRetryAfter))
 }
 
+// longest is the longest that a host may have to wait because of what it answered, or did not.
+func (r *rules) longest() time.Duration {
+	most := max(r.MaxRetryAfter, r.BackoffMax, r.EndedFor)
+	for _, waits := range [][]time.Duration{r.RetryConnect, r.RetryName, r.RetryPage} {
+		for _, wait := range waits {
+			most = max(most, wait)
+		}
+	}
+	return most * 5 / 4
+}
+
 // jitter is a time between 3/4 and 5/4 of wait.
 func jitter(wait time.Duration, rnd *rand.Rand) time.Duration {
 	return time.Duration(float64(wait) * (0.75 + 0.5*rnd.Float64()))

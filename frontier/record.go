@@ -10,8 +10,9 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 4), then the fields in order as uvarints; times are
-// Unix milliseconds of this node's own clock, 0 for never.
+// of the seen set, and its politeness. On disk: version (1 byte, 5), the time of writing (Unix milliseconds), then
+// the fields in order as uvarints. Points in time are milliseconds before or after the writing, zigzag plus 1, 0 for
+// never: what was written by a clock that was ahead or behind means the same waits to a clock that is right.
 type record struct {
 	// lastRequest is the end of the last request to the host.
 	lastRequest time.Time
@@ -64,7 +65,7 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 4
+	recordVersion = 5
 	// Flags of a record.
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
@@ -121,25 +122,40 @@ func (r *record) clone() record {
 	return c
 }
 
-func appendTime(b []byte, t time.Time) []byte {
+// Bounds on what a record says of the time around its writing.
+const (
+	// maxAge bounds how long ago anything was.
+	maxAge = 10 * 365 * 24 * time.Hour
+	// maxPause is the longest wait that Politeness allows, with its jitter.
+	maxPause = 1250 * time.Hour
+	// maxRobotsAge is for how long a robots.txt may be believed (RFC 9309, section 2.4).
+	maxRobotsAge = 24 * time.Hour
+)
+
+// appendTime writes a point in time as its distance from now.
+func appendTime(b []byte, t, now time.Time) []byte {
 	if t.IsZero() {
 		return append(b, 0)
 	}
-	// Ages that come with a host may reach back before 1970 where a clock was never set.
-	return binary.AppendUvarint(b, uint64(max(0, t.UnixMilli())))
+	d := max(-maxAge, min(t.Sub(now), maxAge)).Milliseconds()
+	return binary.AppendUvarint(b, uint64(d<<1^d>>63)+1)
 }
 
-func (r *record) append(b []byte) []byte {
+func (r *record) append(b []byte) []byte { return r.appendAt(b, time.Now()) }
+
+// appendAt writes the record as of now.
+func (r *record) appendAt(b []byte, now time.Time) []byte {
 	b = slices.Grow(b, 96+len(r.endReason)+len(r.partial)*(4+len(bitmap{})*8)+len(r.fresh)*8)
 	b = append(b, recordVersion)
-	b = appendTime(b, r.lastRequest)
-	b = appendTime(b, r.notBefore)
-	b = appendTime(b, r.endedUntil)
+	b = binary.AppendUvarint(b, uint64(max(0, now.UnixMilli()))) // a clock that was never set may stand before 1970
+	b = appendTime(b, r.lastRequest, now)
+	b = appendTime(b, r.notBefore, now)
+	b = appendTime(b, r.endedUntil, now)
 	b = binary.AppendUvarint(b, uint64(len(r.endReason)))
 	b = append(b, r.endReason...)
 	b = binary.AppendUvarint(b, uint64(r.crawlDelay/time.Millisecond))
 	b = append(b, r.level)
-	b = appendTime(b, r.robotsUntil)
+	b = appendTime(b, r.robotsUntil, now)
 	b = binary.AppendUvarint(b, r.done)
 	b = binary.AppendUvarint(b, r.failed)
 	b = binary.AppendUvarint(b, r.dropped)
@@ -204,17 +220,30 @@ func (f *fields) word() uint64 {
 	return 0
 }
 
-func (f *fields) time() time.Time {
+// time reads a point in time, which was written some time ago, and is ahead by a bound at most.
+func (f *fields) time(now time.Time, since, ahead time.Duration) time.Time {
 	v := f.uvarint()
-	// Beyond the year 9999 is no time of ours.
-	if v > 253402300799000 {
-		f.broken = true
-		return time.Time{}
-	}
 	if v == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(int64(v))
+	v--
+	ms := int64(v>>1) ^ -int64(v&1)
+	if abs := max(ms, -ms); abs < 0 || abs > maxAge.Milliseconds() {
+		f.broken = true
+		return time.Time{}
+	}
+	return now.Add(min(time.Duration(ms)*time.Millisecond, ahead) - since)
+}
+
+// since reads when a record was written, and says how long ago that is. A time to come was written by a clock that ran
+// ahead, or this one has been set back: nobody knows how long ago, and no wait gets shorter.
+func (f *fields) since(now time.Time) time.Duration {
+	v := f.uvarint()
+	if v > 253402300799000 { // the year 9999
+		f.broken = true
+		return 0
+	}
+	return max(0, min(now.Sub(time.UnixMilli(int64(v))), maxAge))
 }
 
 // overlay reads what the host is held for.
@@ -230,19 +259,24 @@ func (f *fields) overlay(r *record) {
 	}
 }
 
-func decodeRecord(host string, b []byte) (record, error) {
+func decodeRecord(host string, b []byte) (record, error) { return decodeRecordAt(host, b, time.Now()) }
+
+// decodeRecordAt reads a record for a clock that says now. Its times follow that clock's monotonic reading, so that they
+// stay right when the clock is set.
+func decodeRecordAt(host string, b []byte, now time.Time) (record, error) {
 	var r record
 	if len(b) == 0 || b[0] != recordVersion {
 		return r, fmt.Errorf("read record of %s: unknown version", host)
 	}
 	f := fields{b: b[1:]}
-	r.lastRequest, r.notBefore, r.endedUntil = f.time(), f.time(), f.time()
+	since := f.since(now)
+	r.lastRequest, r.notBefore, r.endedUntil = f.time(now, since, 0), f.time(now, since, maxPause), f.time(now, since, maxPause)
 	r.endReason = string(f.bytes(min(f.uvarint(), maxEndReason+1)))
 	r.crawlDelay = time.Duration(min(f.uvarint(), uint64(1000*time.Hour/time.Millisecond))) * time.Millisecond
 	if level := f.bytes(1); level != nil {
 		r.level = level[0]
 	}
-	r.robotsUntil = f.time()
+	r.robotsUntil = f.time(now, since, maxRobotsAge)
 	r.done, r.failed, r.dropped = f.uvarint(), f.uvarint(), f.uvarint()
 	for range f.uvarint() {
 		p := partialBlock{seq: f.uvarint()}

@@ -57,12 +57,9 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.reading = false
 	h.place = unplaced
 	h.leftover = rec.partial
-	h.notBefore, h.level, h.failures = rec.notBefore, rec.level, int(rec.failures)
+	h.notBefore, h.level, h.failures = earlier(rec.notBefore, now.Add(w.rules.longest())), rec.level, int(rec.failures)
 	h.crawlDelay = rec.crawlDelay
-	h.lastRequest, h.robotsUntil = rec.lastRequest, rec.robotsUntil
-	if h.lastRequest.After(now) { // the clock was set back
-		h.lastRequest = now
-	}
+	h.lastRequest, h.robotsUntil = earlier(rec.lastRequest, now), rec.robotsUntil
 	if h.notBefore.After(now) {
 		h.why = "backing off since before it was read from disk"
 	}
