@@ -23,6 +23,9 @@ const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 type Deps struct {
 	// Dial connects, to an IP address and port; nil is a net.Dialer. The guard looks before and after it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// HasRoute tells whether this machine has a route to an address; nil asks the system. It is asked when a connect found
+	// the address unreachable.
+	HasRoute func(netip.Addr) bool
 	// RootCAs are whom to trust; nil is the system's.
 	RootCAs *x509.CertPool
 }
@@ -58,6 +61,9 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	if deps.Dial == nil {
 		// No keep-alive probes: idle connections are few seconds old, and a dead one costs one more connect.
 		deps.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
+	}
+	if deps.HasRoute == nil {
+		deps.HasRoute = hasRoute
 	}
 	c := &Client{
 		cfg:     cfg,

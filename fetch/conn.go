@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -74,6 +75,9 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	nc, err := c.deps.Dial(ctx, network, net.JoinHostPort(addr.String(), port))
 	took := time.Since(start)
 	if err != nil {
+		if isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) && !c.deps.HasRoute(addr) {
+			err = fmt.Errorf("%w: %w", errNoRoute, err)
+		}
 		return nil, &failure{dialClass(err), fmt.Errorf("connect: %w", err)}
 	}
 	if remote, err := netip.ParseAddrPort(nc.RemoteAddr().String()); err == nil {

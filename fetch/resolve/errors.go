@@ -6,8 +6,11 @@ import "errors"
 var (
 	// ErrNotFound: the name does not exist or has no address. Asking again soon is of no use.
 	ErrNotFound = errors.New("host not found")
-	// ErrTemporary: no server gave an answer. It says nothing about the name.
+	// ErrTemporary: no server gave an answer about the name: they failed, or were silent.
 	ErrTemporary = errors.New("no answer from name servers")
+	// ErrNoServer: no server answers, whatever name it is asked for, so this machine's network may be at fault. Errors with
+	// it are ErrTemporary, too.
+	ErrNoServer = errors.New("no name server answers at all")
 	// ErrInvalid: the host is neither a name nor an address. No server is ever asked.
 	ErrInvalid = errors.New("invalid host name")
 	// ErrClosed: the Resolver was closed. Errors with it are ErrTemporary, too.

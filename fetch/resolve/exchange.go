@@ -114,6 +114,7 @@ func (r *Resolver) exchangeUDP(conn net.Conn, msg []byte, q question, aliases in
 		rep, err := interpret(buf[:n], q, aliases, r.cfg.MaxAddresses)
 		// What may be a forgery does not end the wait for the real answer.
 		if !errors.Is(err, errStray) {
+			r.alive.hear()
 			return rep, err
 		}
 	}
@@ -134,6 +135,9 @@ func (r *Resolver) exchangeTCP(conn net.Conn, msg []byte, q question, aliases in
 		return reply{}, err
 	}
 	rep, err := interpret(buf, q, aliases, r.cfg.MaxAddresses)
+	if !errors.Is(err, errStray) {
+		r.alive.hear()
+	}
 	if errors.Is(err, errTruncated) || errors.Is(err, errNoEDNS) {
 		err = fmt.Errorf("%w: %w over TCP", errServer, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,10 +59,26 @@ func (f *fakeServers) dial(_ context.Context, network, addr string) (net.Conn, e
 	return client, nil
 }
 
+// queries counts the questions about hosts.
 func (f *fakeServers) queries() int {
+	return f.count(func(q string) bool { return !strings.HasSuffix(q, " NS .") })
+}
+
+// probes counts the questions for the root, which only ask whether anybody is there.
+func (f *fakeServers) probes() int {
+	return f.count(func(q string) bool { return strings.HasSuffix(q, " NS .") })
+}
+
+func (f *fakeServers) count(counts func(q string) bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.asked)
+	n := 0
+	for _, q := range f.asked {
+		if counts(q) {
+			n++
+		}
+	}
+	return n
 }
 
 // answerTo is an answer to q with these records, in the form of zone files. SOA records go into the authority section.

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,15 +15,25 @@ import (
 func (r *Resolver) lookup(name string) *entry {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(r.cfg.Attempts)*r.cfg.Timeout)
 	defer cancel()
+	start := time.Now()
+	found := r.findAll(ctx, name)
+	if found.kind == ErrTemporary && r.silent(start) {
+		found.err = fmt.Errorf("%w: %w", ErrNoServer, found.err)
+	}
+	return r.conclude(name, found)
+}
+
+// findAll asks for the addresses of all families.
+func (r *Resolver) findAll(ctx context.Context, name string) finding {
 	if !r.cfg.IPv6 {
-		return r.conclude(name, r.find(ctx, name, dns.TypeA))
+		return r.find(ctx, name, dns.TypeA)
 	}
 	var v6 finding
 	var wg sync.WaitGroup
 	wg.Go(func() { v6 = r.find(ctx, name, dns.TypeAAAA) })
 	v4 := r.find(ctx, name, dns.TypeA)
 	wg.Wait()
-	return r.conclude(name, merge(v4, v6, r.cfg.MaxAddresses, r.cfg.TemporaryTTL))
+	return merge(v4, v6, r.cfg.MaxAddresses, r.cfg.TemporaryTTL)
 }
 
 // finding is what the servers say about the addresses of a name in one family, or in both.

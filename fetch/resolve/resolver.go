@@ -29,6 +29,7 @@ type Resolver struct {
 	ctx     context.Context         // ends with Close
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+	alive   alive
 
 	mu      sync.Mutex
 	cache   *cache
@@ -72,6 +73,7 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 		slots:   make(chan struct{}, cfg.MaxLookups),
 		cache:   newCache(cfg.CacheEntries),
 		flights: map[string]*flight{},
+		alive:   alive{asking: make(chan struct{}, 1)},
 	}
 	if r.dial == nil {
 		r.dial = new(net.Dialer).DialContext
@@ -113,7 +115,8 @@ func (r *Resolver) Close() {
 
 // Lookup returns the addresses of host: a name without port, or an IPv4 or IPv6 literal, the latter in brackets or not.
 // Callers that ask for the same name at the same time share one lookup; one whose ctx ends leaves without ending it.
-// Failures are an *Error with ErrNotFound, ErrTemporary or ErrInvalid, or wrap the error of ctx.
+// Failures are an *Error with ErrNotFound, ErrTemporary or ErrInvalid, or wrap the error of ctx. Those with ErrNoServer say
+// nothing about the host.
 func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	name, addr, err := parseHost(host)
 	if err != nil {

@@ -1,0 +1,104 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// TestNoServer tells silence about one name from servers that answer nothing at all.
+func TestNoServer(t *testing.T) {
+	silence := func(_, _ string, q *dns.Msg) [][]byte { return nil }
+	others := zone(map[string][]string{"dead.example.org. A": {"silence"}, "broken.example.org. A": {"SERVFAIL"}})
+	stray := func(_, _ string, q *dns.Msg) [][]byte {
+		m := answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 60 IN A 192.0.2.1")
+		m.Id++
+		return [][]byte{packed(m)}
+	}
+	for _, tc := range []struct {
+		name, host string
+		handle     func(server, network string, q *dns.Msg) [][]byte
+		kind       string
+		noServer   bool
+	}{
+		{"all are silent", "www.example.org", silence, "temporary", true},
+		{"guesses are no answers", "www.example.org", stray, "temporary", true},
+		{"silent about one name", "dead.example.org", others, "temporary", false},
+		{"SERVFAIL", "broken.example.org", others, "temporary", false},
+		{"NXDOMAIN", "none.example.org", others, "not found", false},
+		{"one of two answers about others", "dead.example.org", func(server, network string, q *dns.Msg) [][]byte {
+			if server == "192.0.2.53:53" {
+				return nil
+			}
+			return others(server, network, q)
+		}, "temporary", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, &fakeServers{handle: tc.handle}, nil)
+				_, err := r.Lookup(t.Context(), tc.host)
+				if kindOf(t, err) != tc.kind || errors.Is(err, ErrNoServer) != tc.noServer {
+					t.Errorf("%v: ErrNoServer is %v, want %q and %v", err, errors.Is(err, ErrNoServer), tc.kind, tc.noServer)
+				}
+			})
+		})
+	}
+}
+
+// TestNoServerByDial wraps why no server could be reached.
+func TestNoServerByDial(t *testing.T) {
+	cfg := Default()
+	cfg.Servers = []string{"192.0.2.53"}
+	r, err := New(cfg, Deps{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ENETUNREACH },
+		HostsFile: t.TempDir() + "/none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Lookup(t.Context(), "www.example.org"); !errors.Is(err, ErrNoServer) || !errors.Is(err, syscall.ENETUNREACH) {
+		t.Error(err)
+	}
+}
+
+// TestNoServerTogether has many lookups share the question whether anybody answers, and see the servers come back.
+func TestNoServerTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var back bool
+		var mu sync.Mutex
+		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
+			mu.Lock()
+			defer mu.Unlock()
+			if !back {
+				return nil
+			}
+			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 60 IN A 192.0.2.1"))}
+		}}
+		r := start(t, f, func(c *Config) { c.IPv6 = false })
+		var g sync.WaitGroup
+		for _, host := range []string{"a.example.org", "b.example.org", "c.example.org"} {
+			g.Go(func() {
+				if _, err := r.Lookup(t.Context(), host); !errors.Is(err, ErrNoServer) {
+					t.Errorf("%s: %v", host, err)
+				}
+			})
+		}
+		g.Wait()
+		if f.queries() != 3*3 || f.probes() != 2 {
+			t.Errorf("%d queries and %d probes, want 3 for each name, and one to each server", f.queries(), f.probes())
+		}
+		mu.Lock()
+		back = true
+		mu.Unlock()
+		time.Sleep(r.cfg.TemporaryTTL)
+		if got, err := r.Lookup(t.Context(), "a.example.org"); err != nil || len(got.Addrs) != 1 {
+			t.Error(got, err)
+		}
+	})
+}

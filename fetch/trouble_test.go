@@ -1,0 +1,72 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+
+	"proxima/fetch/resolve"
+)
+
+func TestOwnTrouble(t *testing.T) {
+	socket := func(call string, errno syscall.Errno) error {
+		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError(call, errno)}
+	}
+	for _, tc := range []struct {
+		name  string
+		err   error // of the dial
+		route bool
+		want  string
+	}{
+		{"refused", socket("connect", syscall.ECONNREFUSED), true, ""},
+		{"reset", socket("connect", syscall.ECONNRESET), true, ""},
+		{"timeout", context.DeadlineExceeded, true, ""},
+		{"system's timeout", socket("connect", syscall.ETIMEDOUT), true, ""},
+		{"end", io.EOF, true, ""},
+		{"host down", socket("connect", syscall.EHOSTDOWN), true, ""},
+		{"forbidden by a firewall", socket("connect", syscall.EPERM), true, ""},
+		{"a router says unreachable network", socket("connect", syscall.ENETUNREACH), true, ""},
+		{"a router says unreachable host", socket("connect", syscall.EHOSTUNREACH), true, ""},
+		{"no route to the network", socket("connect", syscall.ENETUNREACH), false, "no route"},
+		{"no route to the host", socket("connect", syscall.EHOSTUNREACH), false, "no route"},
+		{"refused, without a route", socket("connect", syscall.ECONNREFUSED), false, ""},
+		{"network down", socket("connect", syscall.ENETDOWN), true, "the network is down"},
+		{"descriptors", socket("socket", syscall.EMFILE), true, "too many open files"},
+		{"descriptors of the machine", socket("socket", syscall.ENFILE), true, "too many open files on this machine"},
+		{"ports", socket("connect", syscall.EADDRNOTAVAIL), true, "no free local port or address"},
+		{"buffers", socket("connect", syscall.ENOBUFS), true, "no memory for connections"},
+		{"memory", socket("connect", syscall.ENOMEM), true, "no memory for connections"},
+	} {
+		for _, scheme := range []string{"http", "https"} {
+			c := newClient(t, testConfig(), Deps{
+				Dial:     func(context.Context, string, string) (net.Conn, error) { return nil, tc.err },
+				HasRoute: func(netip.Addr) bool { return tc.route },
+			})
+			res := c.Get(t.Context(), Request{URL: scheme + "://a.example/", Addr: testAddr})
+			if why, ok := OwnTrouble(res.Err); why != tc.want || ok != (tc.want != "") {
+				t.Errorf("%s, %s: %q, %v of %v; want %q", tc.name, scheme, why, ok, res.Err, tc.want)
+			}
+		}
+	}
+	silent := &resolve.Error{Host: "a.example", Kind: resolve.ErrTemporary, Err: fmt.Errorf("%w: %w", resolve.ErrNoServer, errTest)}
+	if why, ok := OwnTrouble(fmt.Errorf("place: %w", silent)); !ok || why != "no name server answers" {
+		t.Errorf("no name server: %q, %v", why, ok)
+	}
+	for _, err := range []error{nil, errTest, resolve.ErrNotFound, &resolve.Error{Kind: resolve.ErrTemporary, Err: errors.New("SERVFAIL")}} {
+		if why, ok := OwnTrouble(err); ok {
+			t.Errorf("%v: %q", err, why)
+		}
+	}
+}
+
+func TestHasRoute(t *testing.T) {
+	if !hasRoute(testAddr) {
+		t.Error("no route to loopback")
+	}
+}
