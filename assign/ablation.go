@@ -25,11 +25,10 @@ const (
 	withoutExplore
 	withoutStop
 	withoutBalance
-	withoutPopulation
 )
 
 var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "heights", "anywhere", "factors", "batch", "pairs",
-	"expectation", "explore", "stop", "balance", "population"}
+	"expectation", "explore", "stop", "balance"}
 
 // Ablations are the names of the ingredients that can be left out:
 //
@@ -46,7 +45,6 @@ var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "height
 //	explore      the next estimator is the lowest prediction less deviations: without, the lowest prediction
 //	stop         estimates end when one more is worth too little: without, all are used
 //	balance      nodes share a batch: without, each server goes to the least predicted time
-//	population   the servers of other homes count for the balance, too
 func Ablations() []string { return slices.Clone(ablationNames[:]) }
 
 // ParseAblation reads names separated by commas; the empty text leaves out nothing.

@@ -62,9 +62,9 @@ type NearestConfig struct {
 	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share:
 	// 0.01 saves a tenth of 8 estimates, 0.02 a quarter. 0 uses up all.
 	StopGain float64 `toml:"stop_gain"`
-	// Balance is how much a node's share of the batch counts: a node with k times the average share counts as if it were
-	// Balance × k³ slower. Nearly equal nodes then share, and a batch is finished sooner for a little more time in all:
-	// 0.003 costs half a per cent. 0 counts only the sum of predicted times.
+	// Balance is by how much of their doubt (the standard deviation of the difference) two predictions may differ for the nodes
+	// to count as equal. Equal nodes share a batch by how busy they are: the queues that they publish, and what the batch gives
+	// them. More shares more and costs choice; 0 looks at predicted times only.
 	Balance float64 `toml:"balance"`
 	// Without leaves ingredients out, for simulations only.
 	Without Ablation `toml:"-"`
@@ -79,7 +79,7 @@ func Default() Config {
 			Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25,
 			Unconverged: UnconvergedDistance,
 		},
-		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.0001},
+		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 1},
 	}
 }
 
@@ -123,6 +123,6 @@ func (c Config) Validate() error {
 	in("nearest.min_estimates", float64(n.MinEstimates), 0, 1000)
 	in("nearest.explore", n.Explore, 0, 10)
 	in("nearest.stop_gain", n.StopGain, 0, 1)
-	in("nearest.balance", n.Balance, 0, 100)
+	in("nearest.balance", n.Balance, 0, 10)
 	return errors.Join(errs...)
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	factorsVersion = 1
+	factorsVersion = 2
 	// FactorsSize is the length of encoded factors, in bytes.
-	FactorsSize = 13
+	FactorsSize = 17
 	maxFactor   = 1e9
 )
 
@@ -25,19 +25,22 @@ type Factors struct {
 	BytesPerMs float64
 	// BytesError is the standard deviation of BytesPerMs in the log domain.
 	BytesError float64
-	// Samples is how many downloads this was learnt from; the rest counts for nothing if it is 0. Up to 65,535.
+	// Samples is how many downloads this was learnt from; what is above counts for nothing if it is 0. Up to 65,535.
 	Samples int
+	// QueueMs is how long a page waits for a fetcher at the node now, in ms.
+	QueueMs float64
 }
 
 // AppendBinary appends the form for gossip and disk, FactorsSize bytes: a version, two float32, two errors in steps of
-// 1/64, a count.
+// 1/64, a count, a float32.
 func (f Factors) AppendBinary(b []byte) []byte {
 	b = append(b, factorsVersion)
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.LoadMs)))
 	b = append(b, errorCode(f.LoadError))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.BytesPerMs)))
 	b = append(b, errorCode(f.BytesError))
-	return binary.LittleEndian.AppendUint16(b, uint16(max(0, min(f.Samples, math.MaxUint16))))
+	b = binary.LittleEndian.AppendUint16(b, uint16(max(0, min(f.Samples, math.MaxUint16))))
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.QueueMs)))
 }
 
 // errorCode rounds up, so that an error never becomes none.
@@ -60,6 +63,7 @@ func DecodeFactors(b []byte) (Factors, error) {
 		BytesPerMs: float64(math.Float32frombits(binary.LittleEndian.Uint32(b[6:]))),
 		BytesError: float64(b[10]) / 64,
 		Samples:    int(binary.LittleEndian.Uint16(b[11:])),
+		QueueMs:    float64(math.Float32frombits(binary.LittleEndian.Uint32(b[13:]))),
 	}
 	if err := f.Check(); err != nil {
 		return Factors{}, fmt.Errorf("decode factors: %w", err)
@@ -69,7 +73,7 @@ func DecodeFactors(b []byte) (Factors, error) {
 
 // Check says why factors cannot be, nil if they can.
 func (f Factors) Check() error {
-	for _, v := range [...]float64{f.LoadMs, f.LoadError, f.BytesPerMs, f.BytesError} {
+	for _, v := range [...]float64{f.LoadMs, f.LoadError, f.BytesPerMs, f.BytesError, f.QueueMs} {
 		if !(v >= 0 && v <= maxFactor) {
 			return fmt.Errorf("check factors: %v is not between 0 and %v", v, float64(maxFactor))
 		}

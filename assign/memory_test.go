@@ -108,7 +108,7 @@ func FuzzDecodeMemory(f *testing.F) {
 }
 
 func FuzzDecodeFactors(f *testing.F) {
-	f.Add(assign.Factors{LoadMs: 15, LoadError: 0.3, BytesPerMs: 1250, BytesError: 0.2, Samples: 70_000}.AppendBinary(nil))
+	f.Add(assign.Factors{LoadMs: 15, LoadError: 0.3, BytesPerMs: 1250, BytesError: 0.2, Samples: 70_000, QueueMs: 3}.AppendBinary(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, err := assign.DecodeFactors(b)
 		if err == nil && !bytes.Equal(x.AppendBinary(nil), b) {
@@ -118,7 +118,7 @@ func FuzzDecodeFactors(f *testing.F) {
 }
 
 func TestFactorsRoundTrip(t *testing.T) {
-	x := assign.Factors{LoadMs: 15, LoadError: 0.25, BytesPerMs: 1250, BytesError: 0.5, Samples: 7}
+	x := assign.Factors{LoadMs: 15, LoadError: 0.25, BytesPerMs: 1250, BytesError: 0.5, Samples: 7, QueueMs: 250}
 	b := x.AppendBinary(nil)
 	if got, err := assign.DecodeFactors(b); err != nil || got != x || len(b) != assign.FactorsSize {
 		t.Errorf("%+v, %v, %d bytes", got, err, len(b))

@@ -11,15 +11,17 @@ import (
 // nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and
 // stops asking about a server when one more estimate is worth less than it costs.
 type nearest struct {
-	cfg     NearestConfig
-	batch   Batch
-	view    View
-	servers []*nearestServer
-	index   map[netip.Addr]*nearestServer
-	learner *learner
-	stale   bool // the learner has not seen the last answers
-	fitted  time.Time
-	choices []Choice // once decided
+	cfg NearestConfig
+	// marginMs is by how little two predictions differ at least to matter.
+	marginMs float64
+	batch    Batch
+	view     View
+	servers  []*nearestServer
+	index    map[netip.Addr]*nearestServer
+	learner  *learner
+	stale    bool // the learner has not seen the last answers
+	fitted   time.Time
+	choices  []Choice // once decided
 }
 
 type nearestServer struct {
@@ -34,8 +36,8 @@ type nearestServer struct {
 	planned bool
 }
 
-func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
-	a := &nearest{cfg: cfg, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
+func newNearest(cfg NearestConfig, marginMs float64, b Batch, v View) *nearest {
+	a := &nearest{cfg: cfg, marginMs: marginMs, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
 	if cfg.Without.has(withoutExplore) {
 		a.cfg.Explore = 0
 	}
@@ -271,7 +273,7 @@ func (a *nearest) decide() []Choice {
 			work[i] += float64(max(h.Pending, 1))
 		}
 	}
-	picks := a.balance(rankings, work)
+	picks := a.share(rankings, work)
 	for i, s := range a.servers {
 		choices[i] = a.choice(s, rankings[i], picks[i])
 	}
@@ -280,26 +282,6 @@ func (a *nearest) decide() []Choice {
 
 // keptRanks is how many nodes of a ranking are kept while a batch is decided.
 const keptRanks = 24
-
-// balance picks a node of each ranking.
-func (a *nearest) balance(rankings [][]prediction, work []float64) []int {
-	if a.cfg.Balance <= 0 || len(rankings) == 0 {
-		return make([]int, len(rankings))
-	}
-	own := len(rankings)
-	if !a.cfg.Without.has(withoutPopulation) {
-		var pages, sum float64
-		for i := range work {
-			sum += work[i]
-			pages += math.Log(a.servers[i].page)
-		}
-		for _, r := range a.learner.population(math.Exp(pages / float64(own))) {
-			rankings = append(rankings, r)
-			work = append(work, sum/float64(own))
-		}
-	}
-	return balance(rankings, work, a.learner.live, a.cfg.Balance)[:own]
-}
 
 // choice words the choice of the pick-th of a ranking.
 func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
@@ -310,7 +292,7 @@ func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choic
 	case s.spread:
 		what = "least time seen (the address answers at several places)"
 	case pick > 0:
-		what = fmt.Sprintf("next to least predicted time (%.0f ms more), for balance", p.ms-ranking[0].ms)
+		what = fmt.Sprintf("as fast as the best within doubt (%.0f ms more), and less busy", p.ms-ranking[0].ms)
 	}
 	c.Reason = what
 	if s.stopped != "" {

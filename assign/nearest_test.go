@@ -1,6 +1,8 @@
 package assign_test
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -191,37 +193,74 @@ func TestLiarsDoLittleHarm(t *testing.T) {
 	}
 }
 
+// equals is a world of equal nodes at one place.
+func equals(nodes int, seed uint64) *assigntest.World {
+	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: nodes, Servers: 40, Seed: seed})
+	for n := range w.Nodes {
+		w.Nodes[n].LoadMs, w.Nodes[n].BytesPerMs = 20, 1000
+		for s := range w.Servers {
+			w.RTT[n][s] = 50
+		}
+		w.Nodes[n].Location, w.Nodes[n].Coord = w.Nodes[0].Location, w.Nodes[0].Coord
+	}
+	return w
+}
+
+// shares is how many servers of a world each node gets, where all are homes.
+func shares(t *testing.T, w *assigntest.World, balance float64) map[string]int {
+	t.Helper()
+	cfg := budget(8)
+	cfg.Nearest.Balance = balance
+	h, err := assigntest.NewHomes(w, assign.Nearest, cfg, len(w.Nodes), time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, _ := h.Decide(time.Unix(0, 0), time.Second)
+	by := map[string]int{}
+	for _, c := range choices {
+		by[c.Node]++
+	}
+	return by
+}
+
 // Equal nodes share a batch.
 func TestBalanceSharesAmongEquals(t *testing.T) {
-	var greedy, fair []float64
+	var greedy, fair, least []float64
 	for seed := range uint64(9) {
-		w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 4, Servers: 40, Seed: seed})
-		for n := range w.Nodes {
-			w.Nodes[n].LoadMs, w.Nodes[n].BytesPerMs = 20, 1000
-			for s := range w.Servers {
-				w.RTT[n][s] = 50
-			}
-			w.Nodes[n].Location, w.Nodes[n].Coord = w.Nodes[0].Location, w.Nodes[0].Coord
-		}
-		for _, weight := range []float64{0, 0.1} {
-			cfg := budget(8)
-			cfg.Nearest.Balance = weight
-			p, _ := w.Decide(build(t, cfg, w.Batch(), w), time.Unix(0, 0), time.Second)
-			by, most := map[string]int{}, 0
-			for _, c := range p {
-				by[c.Node]++
-				most = max(most, by[c.Node])
-			}
-			if weight == 0 {
-				greedy = append(greedy, float64(most))
-			} else {
-				fair = append(fair, float64(most))
-			}
-		}
+		greedy = append(greedy, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 0))))))
+		fair = append(fair, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 1))))))
+		by := shares(t, equals(2, seed), 1)
+		least = append(least, float64(min(by["node0000"], by["node0001"])))
 	}
-	t.Logf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it, at the median", median(greedy), median(fair))
-	if median(fair) > 17 || median(fair) > median(greedy)-2 {
+	t.Logf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it, at the median; the idler of 2 %v with it",
+		median(greedy), median(fair), least)
+	if median(fair) > 15 || median(fair) > median(greedy)-2 {
 		t.Errorf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it", greedy, fair)
+	}
+	if median(least) < 12 || slices.Min(least) < 8 {
+		t.Errorf("of 40 servers the idler of 2 equal nodes got %v", least)
+	}
+}
+
+// Of two equal nodes the one with a queue gets less. One that is clearly nearer keeps its servers in spite of a queue.
+func TestBacklogDecidesAmongEquals(t *testing.T) {
+	var queued, near []float64
+	for seed := range uint64(9) {
+		w := equals(2, seed)
+		w.Nodes[0].Factors.QueueMs = 400
+		queued = append(queued, float64(shares(t, w, 1)["node0000"]))
+		w = equals(2, seed)
+		w.Nodes[0].Factors.QueueMs = 400
+		for s := range w.Servers {
+			w.RTT[1][s] = 250
+		}
+		near = append(near, float64(shares(t, w, 1)["node0000"]))
+	}
+	if median(queued) > 12 {
+		t.Errorf("with a queue of 400 ms one of two equal nodes got %v of 40 servers", queued)
+	}
+	if slices.Min(near) < 35 {
+		t.Errorf("with a queue of 400 ms the node next to all 40 servers got %v", near)
 	}
 }
 

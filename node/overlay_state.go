@@ -36,7 +36,8 @@ func (o *overlay) publish(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		o.members.SetLoad(journal.Ms(o.queueWait()))
+		wait := journal.Ms(o.queueWait())
+		o.members.SetLoad(wait)
 		o.mu.Lock()
 		f := o.own.Factors()
 		if now := time.Now(); now.Sub(o.learnt) > doubtAfter {
@@ -44,6 +45,7 @@ func (o *overlay) publish(ctx context.Context) error {
 			o.own, o.learnt = assign.NewOwn(f), now
 		}
 		o.mu.Unlock()
+		f.QueueMs = wait
 		o.members.SetFactors(f)
 	}
 }

@@ -93,7 +93,9 @@ func (h *Homes) Decide(now time.Time, step time.Duration) ([]assign.Choice, time
 		}
 		if len(answers) > 0 {
 			for i := range w.Nodes {
+				queue := w.Nodes[i].Factors.QueueMs
 				w.Nodes[i].Factors = h.Own[i].Factors()
+				w.Nodes[i].Factors.QueueMs = queue
 			}
 			for i := range h.homes {
 				h.homes[i].a.SetView(w.ViewOf(i), now)

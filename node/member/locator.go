@@ -143,7 +143,7 @@ func (l *locator) stale() bool {
 		return false
 	}
 	return moved(a.coord, b.coord) || apart(a.factors.LoadMs, b.factors.LoadMs, 5) ||
-		apart(a.factors.BytesPerMs, b.factors.BytesPerMs, 0) || (a.factors.Samples == 0) != (b.factors.Samples == 0)
+		apart(a.factors.BytesPerMs, b.factors.BytesPerMs, 0) || apart(a.factors.QueueMs, b.factors.QueueMs, 50) || (a.factors.Samples == 0) != (b.factors.Samples == 0)
 }
 
 // moved says whether the step between two places of one node is worth telling all: more than 2 ms, and more than a
