@@ -33,6 +33,7 @@ const (
 	Decode           Class = "decode"            // broken content coding
 	Bomb             Class = "bomb"              // MaxDecodedBytes
 	ForbiddenAddress Class = "forbidden_address" // the guard
+	ForbiddenPort    Class = "forbidden_port"    // a port that browsers block
 	NoIdentity       Class = "no_identity"       // public address without Contact and From
 	Canceled         Class = "canceled"          // the caller's context, or Close
 	Other            Class = "other"             // bad URL, anything else

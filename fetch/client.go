@@ -26,6 +26,9 @@ type Deps struct {
 	// HasRoute tells whether this machine has a route to an address; nil asks the system. It is asked when a connect found
 	// the address unreachable.
 	HasRoute func(netip.Addr) bool
+	// OwnAddrs reads the addresses of this machine, each with the length of its network; nil asks the system. They are read
+	// again once a minute.
+	OwnAddrs func() ([]netip.Prefix, error)
 	// RootCAs are whom to trust; nil is the system's.
 	RootCAs *x509.CertPool
 }
@@ -54,7 +57,14 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
 	}
-	g, err := newGuard(cfg)
+	if deps.OwnAddrs == nil {
+		deps.OwnAddrs = machineAddrs
+	}
+	own, err := newOwnAddrs(deps.OwnAddrs)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(cfg, own)
 	if err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
 	}
@@ -210,6 +220,9 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	u, err := target(req.URL)
 	if err != nil {
 		return res, &failure{Other, err}
+	}
+	if err := checkPort(u); err != nil {
+		return res, err
 	}
 	if err := c.guard.check(req.Addr); err != nil {
 		return res, err

@@ -92,17 +92,36 @@ func embedded(kind string, b []byte) (string, bool) {
 	return reason, bad
 }
 
+// fourIn is the IPv4 address that a packet to an IPv6 one ends at.
+func fourIn(addr netip.Addr) (netip.Addr, bool) {
+	b := addr.As16()
+	switch {
+	case !addr.Is6():
+	case nat64.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[12:16])), true
+	case sixToFour.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	case teredo.Contains(addr):
+		for i := range b {
+			b[i] = ^b[i]
+		}
+		return netip.AddrFrom4([4]byte(b[12:16])), true
+	}
+	return netip.Addr{}, false
+}
+
 // plain is addr without a zone and without an IPv4 mapping, as prefixes compare it.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// guard is Forbidden with the operator's exceptions. It is immutable.
+// guard is Forbidden, and what this machine is part of, with the operator's exceptions.
 type guard struct {
 	allow      []netip.Prefix
+	own        *ownAddrs
 	identified bool
 }
 
-func newGuard(cfg Config) (guard, error) {
-	g := guard{identified: cfg.identified()}
+func newGuard(cfg Config, own *ownAddrs) (guard, error) {
+	g := guard{own: own, identified: cfg.identified()}
 	for _, s := range cfg.AllowPrefixes {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
@@ -123,7 +142,9 @@ func (g guard) check(addr netip.Addr) error {
 		if !g.identified {
 			return &failure{NoIdentity, fmt.Errorf("dial %v: a public address needs contact and from in the config", addr)}
 		}
-		return nil
+		if reason, bad = g.own.forbids(addr); !bad {
+			return nil
+		}
 	}
 	for _, p := range g.allow {
 		if p.Contains(plain(addr)) {

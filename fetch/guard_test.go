@@ -2,10 +2,14 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestForbidden(t *testing.T) {
@@ -46,6 +50,129 @@ func TestForbidden(t *testing.T) {
 	}
 	if _, bad := Forbidden(netip.Addr{}); !bad {
 		t.Error("the zero address passes")
+	}
+}
+
+// TestGuardOwn refuses this machine's addresses and networks, whatever form they have, save what the operator allows.
+func TestGuardOwn(t *testing.T) {
+	own := []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("50.60.70.80/24"), netip.MustParsePrefix("8.8.4.4/32"),
+		netip.MustParsePrefix("2a00:1450:0:5::7/64"), netip.MustParsePrefix("9.9.9.9/0"),
+	}
+	for _, tc := range []struct {
+		addr, allow, want string
+	}{
+		{"50.60.70.80", "", "this machine"},
+		{"50.60.70.1", "", "on this machine's network 50.60.70.0/24"},
+		{"50.60.70.255", "", "on this machine's network"},
+		{"50.60.71.0", "", ""},
+		{"8.8.4.4", "", "this machine"},
+		{"8.8.4.5", "", ""},
+		{"9.9.9.9", "", "this machine"},
+		{"9.9.9.10", "", ""},
+		{"2a00:1450:0:5::7", "", "this machine"},
+		{"2a00:1450:0:5:1::9", "", "on this machine's network 2a00:1450:0:5::/64"},
+		{"2a00:1450:0:6::9", "", ""},
+		{"2a00:1450:0:5::7%eth0", "", "this machine"},
+		{"::ffff:50.60.70.80", "", "this machine"},
+		{"64:ff9b::50.60.70.80", "", "this machine"},
+		{"64:ff9b::50.60.71.80", "", ""},
+		{"2002:323c:4650::1", "", "this machine"},
+		{"2001:0:4136:e378:8000:63bf:cdc3:b9af", "", "this machine"}, // Teredo, 50.60.70.80
+		{"127.0.0.1", "", "loopback"},
+		{"50.60.70.80", "50.60.70.80/32", ""},
+		{"50.60.70.81", "50.60.70.80/32", "on this machine's network"},
+		{"50.60.70.81", "50.60.0.0/16", ""},
+		{"2a00:1450:0:5::7", "2a00:1450:0:5::/64", ""},
+	} {
+		cfg := Default()
+		cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+		if tc.allow != "" {
+			cfg.AllowPrefixes = []string{tc.allow}
+		}
+		c := newClient(t, cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { return own, nil }})
+		class, err := c.Check(netip.MustParseAddr(tc.addr))
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s, allowed %q: %v", tc.addr, tc.allow, err)
+		case tc.want != "" && (class != ForbiddenAddress || !strings.Contains(err.Error(), ": "+tc.want)):
+			t.Errorf("%s, allowed %q: class %q, %v; want %q", tc.addr, tc.allow, class, err, tc.want)
+		}
+	}
+}
+
+// TestGuardOwnRefreshed sees an address come and go, and keeps what it knows while it cannot read.
+func TestGuardOwnRefreshed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var own []netip.Prefix
+		var broken error
+		reads := 0
+		cfg := Default()
+		cfg.Contact, cfg.From = "https://example.org/bot", "bot@example.org"
+		c := newClient(t, cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { reads++; return own, broken }})
+		look := func(want Class) {
+			t.Helper()
+			if class, err := c.Check(netip.MustParseAddr("50.60.70.80")); class != want {
+				t.Errorf("after %d reads: class %q, %v; want %q", reads, class, err, want)
+			}
+		}
+		look(OK)
+		own = []netip.Prefix{netip.MustParsePrefix("50.60.70.1/24")}
+		time.Sleep(59 * time.Second)
+		look(OK)
+		time.Sleep(time.Second)
+		look(ForbiddenAddress)
+		own, broken = nil, errTest
+		time.Sleep(time.Minute)
+		look(ForbiddenAddress)
+		look(ForbiddenAddress)
+		broken = nil
+		time.Sleep(time.Minute)
+		look(OK)
+		if reads != 4 {
+			t.Errorf("read %d times, want 4", reads)
+		}
+		broken = errTest
+		if _, err := New(cfg, Deps{OwnAddrs: func() ([]netip.Prefix, error) { return nil, errTest }}); !errors.Is(err, errTest) {
+			t.Errorf("a machine that cannot tell: %v", err)
+		}
+	})
+}
+
+func TestMachineAddrs(t *testing.T) {
+	own, err := machineAddrs()
+	if err != nil || !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr().IsLoopback() && p.Bits() > 0 }) {
+		t.Errorf("%v, %v: no loopback", own, err)
+	}
+}
+
+// TestBadPorts dials none of the ports that browsers block, allowed prefix or not, and others.
+func TestBadPorts(t *testing.T) {
+	if !slices.IsSorted(badPorts) || len(badPorts) != 83 {
+		t.Errorf("%d ports, sorted: %v", len(badPorts), slices.IsSorted(badPorts))
+	}
+	for _, tc := range []struct {
+		url  string
+		want Class
+	}{
+		{"http://a.example/", OK}, {"http://a.example:80/", OK}, {"http://a.example:8080/", OK}, {"http://a.example:443/", OK},
+		{"http://a.example:6379/", OK}, {"http://a.example:65535/", OK},
+		{"http://a.example:25/", ForbiddenPort}, {"http://a.example:22/", ForbiddenPort}, {"http://a.example:0/", ForbiddenPort},
+		{"http://a.example:6667/", ForbiddenPort}, {"http://a.example:10080/", ForbiddenPort}, {"https://a.example:993/", ForbiddenPort},
+		{"http://a.example:00025/", ForbiddenPort}, {"http://[::1]:25/", ForbiddenPort}, {"http://u:80@a.example:25/", ForbiddenPort},
+	} {
+		dialled := false
+		c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+			dialled = true
+			near, far := newLink(0)
+			go answer("HTTP/1.1 204 No Content\r\n\r\n")(far)
+			return near, nil
+		}})
+		res := c.Get(t.Context(), Request{URL: tc.url, Addr: testAddr})
+		if res.Class != tc.want || dialled != (tc.want == OK) {
+			t.Errorf("%s: class %q, dialled %v, %v; want %q", tc.url, res.Class, dialled, res.Err, tc.want)
+		}
+		c.Close()
 	}
 }
 

@@ -20,7 +20,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	case c == "":
 	case c == fetch.Canceled:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
-	case c == fetch.ForbiddenAddress || c == fetch.NoIdentity:
+	case c == fetch.ForbiddenAddress || c == fetch.ForbiddenPort || c == fetch.NoIdentity:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
 	case brokeOff(c):
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))

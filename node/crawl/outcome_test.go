@@ -37,6 +37,7 @@ func TestJudge(t *testing.T) {
 		{name: "bomb", class: fetch.Bomb, status: 200, ending: frontier.Failed},
 		{name: "no HTTP", class: fetch.Protocol, ending: frontier.Failed},
 		{name: "forbidden", class: fetch.ForbiddenAddress, ending: frontier.Again, trouble: frontier.Forbidden},
+		{name: "forbidden port", class: fetch.ForbiddenPort, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "nobody", class: fetch.NoIdentity, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
 	} {
