@@ -20,9 +20,6 @@ const (
 	stateVersion = 1
 )
 
-// maxAddr bounds host:port of the peer protocol: a name of DNS, a colon, a port.
-const maxAddr = 253 + 6
-
 // place is where a node is and how fast it downloads, as it publishes it.
 type place struct {
 	// rev grows with every change in a life: the higher one is the newer.
@@ -127,10 +124,8 @@ func readMeta(b []byte) (m meta, err error) {
 		return m, err
 	}
 	m.addr = string(addr)
-	if host, port, err := hostPort(m.addr); err != nil || host == "" || port == 0 || !printable(m.addr) {
-		return m, fmt.Errorf("address %q cannot be dialled", m.addr)
-	}
-	return m, nil
+	// Whether loopback can be meant is for the reader to say.
+	return m, checkAddr(m.addr, true)
 }
 
 func appendAck(b []byte, a ack) []byte {
@@ -176,16 +171,6 @@ func (r *reader) coordinate() (c ncoord.Coordinate) {
 // onEarth says whether a location can be; NaN is not.
 func onEarth(l ncoord.Location) bool {
 	return l.Lat >= -90 && l.Lat <= 90 && l.Lon >= -180 && l.Lon <= 180
-}
-
-// printable says whether all bytes are ASCII that is seen: addresses end up in logs.
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // validID says whether a name is 128 bits in lower-case hex.

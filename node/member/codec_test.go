@@ -88,6 +88,13 @@ func TestDecodersRefuse(t *testing.T) {
 		"no port":          with(func(m *meta) { m.addr = "host" }),
 		"port 0":           with(func(m *meta) { m.addr = "host:0" }),
 		"control in addr":  with(func(m *meta) { m.addr = "ho\nst:1" }),
+		"no host":          with(func(m *meta) { m.addr = ":1" }),
+		"no machine":       with(func(m *meta) { m.addr = "0.0.0.0:1" }),
+		"no machine, IPv6": with(func(m *meta) { m.addr = "[::]:1" }),
+		"many machines":    with(func(m *meta) { m.addr = "224.0.0.1:1" }),
+		"all machines":     with(func(m *meta) { m.addr = "255.255.255.255:1" }),
+		"zero bytes":       with(func(m *meta) { m.addr = "a\x00b:1" }),
+		"a path":           with(func(m *meta) { m.addr = "a/b:1" }),
 		"long addr":        with(func(m *meta) { m.addr = strings.Repeat("a", 300) + ":1" }),
 		"no capacity":      with(func(m *meta) { m.capacity = 0 }),
 		"NaN capacity":     with(func(m *meta) { m.capacity = math.NaN() }),
@@ -132,7 +139,7 @@ func FuzzMeta(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.placed && m.place.coord.Check() != nil || !printable(m.addr) || !(m.capacity > 0) {
+		if m.placed && m.place.coord.Check() != nil || checkAddr(m.addr, true) != nil || !(m.capacity > 0) {
 			t.Errorf("read %+v", m)
 		}
 		if again := appendMeta(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {

@@ -1,7 +1,10 @@
 package member
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -81,16 +84,27 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 func (d delegate) seen(n *memberlist.Node) {
 	m := d.m
 	published, err := decodeMeta(n.Meta)
+	if err == nil && n.Name != m.deps.ID {
+		if err = checkAddr(published.addr, onLoopback(m.deps.PeerAddr)); err != nil {
+			err = fmt.Errorf("peer protocol: %w", err)
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.table.seen(n.Name, n.Address(), published, err, m.now())
 	m.wake()
 }
 
-// NotifyAlive refuses names that are no ids, and members that are too many.
+// NotifyAlive refuses names that are no ids, addresses that are of no machine, and members that are too many.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if !validID(n.Name) {
 		return fmt.Errorf("%.40q is not a node's id", n.Name)
+	}
+	if n.Name != d.m.deps.ID {
+		ip, _ := netip.AddrFromSlice(n.Addr)
+		if err := checkIP(ip, onLoopback(d.m.deps.PeerAddr)); err != nil || n.Port == 0 {
+			return fmt.Errorf("%s cannot be a member at %s: %w", n.Name, n.Address(), cmp.Or(err, errors.New("port 0")))
+		}
 	}
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()

@@ -3,6 +3,7 @@ package member
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -259,14 +260,17 @@ func TestMembersByHearsayAreBounded(t *testing.T) {
 		}
 	}
 	d := delegate{&Members{table: c.table}}
-	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(2)}); err != nil {
+	node := func(n int) *memberlist.Node {
+		return &memberlist.Node{Name: nodeID(n), Addr: net.IPv4(192, 0, 2, byte(n)), Port: 7946}
+	}
+	if err := d.NotifyAlive(node(2)); err != nil {
 		t.Errorf("a member that is known: %v", err)
 	}
-	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(3)}); err == nil {
+	if err := d.NotifyAlive(node(3)); err == nil {
 		t.Error("one member more was taken in")
 	}
 	c.update(c.now.Add(11 * time.Minute))
-	if err := d.NotifyAlive(&memberlist.Node{Name: nodeID(3)}); err != nil {
+	if err := d.NotifyAlive(node(3)); err != nil {
 		t.Errorf("later: %v", err)
 	}
 }

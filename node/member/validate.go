@@ -3,7 +3,6 @@ package member
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -24,13 +23,12 @@ func validate(cfg Config, deps Deps) error {
 		}
 	}
 	if len(deps.Secrets) == 0 && deps.Transport == nil {
-		if host, _, err := hostPort(cfg.Bind); err == nil && !loopback(host) {
+		if !onLoopback(cfg.Bind) {
 			report("bind: %q is not loopback, and there is no secret", cfg.Bind)
 		}
 	}
-	if host, port, err := hostPort(deps.PeerAddr); err != nil || host == "" || port == 0 || len(deps.PeerAddr) > maxAddr ||
-		!printable(deps.PeerAddr) {
-		report("peer address: %q cannot be dialled", deps.PeerAddr)
+	if err := checkAddr(deps.PeerAddr, true); err != nil {
+		report("peer address: it cannot be dialled: %w", err)
 	}
 	if !(deps.Capacity > 0 && deps.Capacity <= maxCapacity) {
 		report("capacity: %v is not above 0 and at most %v", deps.Capacity, maxCapacity)
@@ -42,9 +40,4 @@ func validate(cfg Config, deps Deps) error {
 		report("coordinates: %w", err)
 	}
 	return errors.Join(errs...)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

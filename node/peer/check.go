@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
 )
@@ -29,7 +30,7 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// checker looks at the header of each request before its handler does.
+// checker looks at the header and the form of each request before its handler does.
 type checker struct{ s *Server }
 
 func (c checker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -49,6 +50,11 @@ func (c checker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		case h.GetSender() != call.peer:
 			return nil, c.s.refuse(call, KindSender, connect.CodePermissionDenied,
 				fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
+		}
+		if m, ok := req.Any().(proto.Message); ok {
+			if err := c.s.forms.check(m); err != nil {
+				return nil, c.s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
+			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
 		defer cancel()

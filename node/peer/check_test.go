@@ -36,6 +36,11 @@ func (h reachable) Transfer(_ context.Context, _ string, r *wire.TransferRequest
 	return &wire.TransferResponse{}, nil
 }
 
+func (h reachable) Backup(_ context.Context, _ string, r *wire.BackupRequest) (*wire.BackupResponse, error) {
+	h.reached(r.Header)
+	return &wire.BackupResponse{}, nil
+}
+
 // direct is a server without a network, called as if by a node with a certificate for a.
 type direct struct {
 	server  *Server
@@ -55,7 +60,7 @@ func newDirect(t testing.TB) *direct {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := newIdentity(NewSecret([32]byte{1}), "a")
+	id, err := newCredentials(NewSecret([32]byte{1}), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +178,7 @@ func TestBodiesAreNotReadToTheEnd(t *testing.T) {
 
 // Who trusts the cluster is not of the cluster.
 func TestServerVerifiesCertificates(t *testing.T) {
-	ours, err := newIdentity(NewSecret([32]byte{1}), "b")
+	ours, err := newCredentials(NewSecret([32]byte{1}), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +191,7 @@ func TestServerVerifiesCertificates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := &tls.Config{RootCAs: ours.ca, ServerName: "b", NextProtos: []string{"h2"}}
 			if c.id != "" {
-				theirs, err := newIdentity(NewSecret([32]byte{c.secret}), c.id)
+				theirs, err := newCredentials(NewSecret([32]byte{c.secret}), c.id)
 				if err != nil {
 					t.Fatal(err)
 				}

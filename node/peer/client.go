@@ -42,12 +42,13 @@ type ClientDeps struct {
 //
 // A request is the client's until the call returns: its header is written, but for the label.
 type Client struct {
-	cfg      Config
-	deps     ClientDeps
-	identity *identity // nil without a secret
-	tally    *tally
-	ids      atomic.Uint64
-	options  []connect.ClientOption
+	cfg         Config
+	deps        ClientDeps
+	credentials *credentials // nil without a secret
+	forms       forms
+	tally       *tally
+	ids         atomic.Uint64
+	options     []connect.ClientOption
 
 	// calls are those under way, for Close.
 	calls sync.WaitGroup
@@ -62,13 +63,13 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := checkID(deps.ID); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, deps: deps, tally: newTally(), lines: map[string]*line{}}
+	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), lines: map[string]*line{}}
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
 	}
 	if deps.Secret != nil {
 		var err error
-		if c.identity, err = newIdentity(deps.Secret, deps.ID); err != nil {
+		if c.credentials, err = newCredentials(deps.Secret, deps.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +157,7 @@ func (c *Client) line(to string) (l *line, done func(), err error) {
 	switch {
 	case c.closed:
 		return nil, nil, ErrClosed
-	case c.identity == nil:
+	case c.credentials == nil:
 		return nil, nil, ErrNoSecret
 	}
 	if l = c.lines[to]; l == nil {
@@ -202,6 +203,10 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	for try := 1; ; try++ {
 		res, err := remote(l.overlay, ctx, connect.NewRequest(req))
 		if err == nil {
+			if err := c.forms.check(any(res.Msg).(proto.Message)); err != nil {
+				c.tally.failed(KindInternal)
+				return nil, fmt.Errorf("%s to %s: its answer: %w", procedure, to, &callError{KindInternal, err})
+			}
 			return res.Msg, nil
 		}
 		kind := kindOf(err)

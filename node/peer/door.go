@@ -64,7 +64,7 @@ func (d *door) prove(guest *lobby.Guest) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
 	defer cancel()
 	entrant := &entrant{Guest: guest, server: s}
-	conn := tls.Server(entrant, s.identity.server)
+	conn := tls.Server(entrant, s.credentials.server)
 	err := conn.HandshakeContext(ctx)
 	refuse := func(kind, reason string) {
 		s.refusals.add(Refusal{Peer: lobby.Host(guest.RemoteAddr()), Kind: kind, Reason: reason})

@@ -40,7 +40,7 @@ func newLine(c *Client, to string) *line {
 	l := &line{to: to, client: c, slots: make(chan struct{}, c.cfg.CallsPerPeer), conns: map[*lineConn]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.http = &http.Transport{
-		Protocols: new(http.Protocols), DialContext: l.dial, TLSClientConfig: c.identity.client(to),
+		Protocols: new(http.Protocols), DialContext: l.dial, TLSClientConfig: c.credentials.client(to),
 		TLSHandshakeTimeout: c.cfg.DialTimeout, IdleConnTimeout: c.cfg.Idle, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
 	}

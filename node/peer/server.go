@@ -36,13 +36,14 @@ type ServerDeps struct {
 // Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run
 // from the node that the certificate names gets an error, is counted and told to Refused, and changes nothing else.
 type Server struct {
-	cfg      Config
-	deps     ServerDeps
-	identity *identity
-	tally    *tally
-	refusals *refusals
-	rpc      http.Handler
-	errors   *connect.ErrorWriter
+	cfg         Config
+	deps        ServerDeps
+	credentials *credentials
+	forms       forms
+	tally       *tally
+	refusals    *refusals
+	rpc         http.Handler
+	errors      *connect.ErrorWriter
 	// slots bounds the calls carried out at once.
 	slots chan struct{}
 
@@ -60,11 +61,11 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	if deps.Secret == nil {
 		return nil, ErrNoSecret
 	}
-	id, err := newIdentity(deps.Secret, deps.ID)
+	id, err := newCredentials(deps.Secret, deps.ID)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, identity: id, tally: newTally(), slots: make(chan struct{}, cfg.Calls),
+	s := &Server{cfg: cfg, deps: deps, credentials: id, forms: newForms(), tally: newTally(), slots: make(chan struct{}, cfg.Calls),
 		perPeer: map[string]*share{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
@@ -84,7 +85,7 @@ const farewell = 2 * time.Second
 // handler has. Its error is that of the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s, TLSConfig: s.identity.server.Clone(), Protocols: new(http.Protocols),
+		Handler: s, TLSConfig: s.credentials.server.Clone(), Protocols: new(http.Protocols),
 		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
 		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,

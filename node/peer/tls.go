@@ -28,17 +28,17 @@ func checkID(id string) error {
 	return nil
 }
 
-// identity is what a node shows to peers and believes of them.
-type identity struct {
+// credentials are what a node shows to peers and believes of them.
+type credentials struct {
 	leaf tls.Certificate
 	ca   *x509.CertPool
 	// server lets in only those who hold a certificate of the cluster.
 	server *tls.Config
 }
 
-// newIdentity makes the certificate of a node. Every holder of the secret derives the same authority from it, so no node
+// newCredentials makes the certificate of a node. Every holder of the secret derives the same authority from it, so no node
 // asks another for a certificate, and none has to be distributed. The key of the leaf lives as long as the process.
-func newIdentity(s *Secret, id string) (*identity, error) {
+func newCredentials(s *Secret, id string) (*credentials, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func newIdentity(s *Secret, id string) (*identity, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	i := &identity{leaf: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, ca: pool}
+	i := &credentials{leaf: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, ca: pool}
 	i.server = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.leaf}, NextProtos: []string{"h2"},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: i.ca, VerifyConnection: verifyID,
@@ -89,7 +89,7 @@ func newIdentity(s *Secret, id string) (*identity, error) {
 }
 
 // client speaks only with the node of that id.
-func (i *identity) client(to string) *tls.Config {
+func (i *credentials) client(to string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.leaf}, NextProtos: []string{"h2"},
 		RootCAs: i.ca, ServerName: to, VerifyConnection: verifyID,

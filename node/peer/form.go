@@ -1,0 +1,211 @@
+package peer
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"proxima/frontier/identity"
+	"proxima/node/wire"
+)
+
+const (
+	// maxEpoch is the largest epoch that is believed. Epochs grow by ones: what is above it comes from nowhere, and would
+	// wrap.
+	maxEpoch = 1 << 62
+	// maxTally bounds counts of things, so that sums of them do not wrap.
+	maxTally = 1 << 52
+	// maxLevel is the highest level of a backoff: rooms keep it in a byte.
+	maxLevel = math.MaxUint8
+	// maxPath is the longest path of a URL: identities are not longer.
+	maxPath = 8 << 10
+)
+
+// check is what must hold of a value.
+type check func(protoreflect.Value) error
+
+// forms says what messages must look like beyond what protobuf knows: hosts, epochs, ids, addresses, durations. It is the
+// one place where what peers say is checked for form; rooms check what it means. Fields of one name have one form,
+// whatever the message.
+type forms map[protoreflect.FullName][]field
+
+// field is a part of a message that has a form.
+type field struct {
+	is    protoreflect.FieldDescriptor
+	check check // nil: a message, with fields that have forms
+}
+
+// newForms finds the fields that have a form in all messages of the protocol.
+func newForms() forms {
+	f := forms{}
+	all := wire.File_overlay_proto.Messages()
+	for i := range all.Len() {
+		f.add(all.Get(i))
+	}
+	return f
+}
+
+// add says whether a message has fields with a form, and notes them. Messages of the protocol do not contain themselves.
+func (f forms) add(of protoreflect.MessageDescriptor) bool {
+	if fields, ok := f[of.FullName()]; ok {
+		return len(fields) > 0
+	}
+	var fields []field
+	for i := range of.Fields().Len() {
+		fd := of.Fields().Get(i)
+		switch {
+		case fd.Message() != nil:
+			if f.add(fd.Message()) {
+				fields = append(fields, field{fd, nil})
+			}
+		default:
+			if c := formOf(fd); c != nil {
+				fields = append(fields, field{fd, c})
+			}
+		}
+	}
+	f[of.FullName()] = fields
+	return len(fields) > 0
+}
+
+// check says which field of a message has not its form.
+func (f forms) check(m proto.Message) error { return f.message(m.ProtoReflect()) }
+
+func (f forms) message(m protoreflect.Message) error {
+	for _, fd := range f[m.Descriptor().FullName()] {
+		var err error
+		at := -1
+		switch {
+		case fd.is.IsList():
+			list := m.Get(fd.is).List()
+			for i := 0; i < list.Len() && err == nil; i++ {
+				at, err = i, f.value(fd, list.Get(i))
+			}
+		case fd.check == nil && !m.Has(fd.is):
+			// A message that is left out.
+		default:
+			err = f.value(fd, m.Get(fd.is))
+		}
+		switch {
+		case err == nil:
+		case at >= 0:
+			return fmt.Errorf("%s[%d]%s%w", fd.is.Name(), at, joint(err), err)
+		default:
+			return fmt.Errorf("%s%s%w", fd.is.Name(), joint(err), err)
+		}
+	}
+	return nil
+}
+
+func (f forms) value(fd field, v protoreflect.Value) error {
+	if fd.check == nil {
+		return f.message(v.Message())
+	}
+	if err := fd.check(v); err != nil {
+		return formError{err}
+	}
+	return nil
+}
+
+// formError is what is wrong with a value, without the way to it.
+type formError struct{ error }
+
+// joint is what stands between the name of a field and what is wrong in it.
+func joint(err error) string {
+	if _, ok := err.(formError); ok { //nolint:errorlint // what is wrapped has its way already
+		return ": "
+	}
+	return "."
+}
+
+// formOf is the form of a field, nil for none.
+func formOf(fd protoreflect.FieldDescriptor) check {
+	name := string(fd.Name())
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		switch name {
+		case "host", "later", "contested":
+			return func(v protoreflect.Value) error { return identity.CheckHost(v.String()) }
+		case "home", "owner", "to", "holder", "successor", "sender":
+			return func(v protoreflect.Value) error { return checkIDOrNone(v.String()) }
+		case "path":
+			return func(v protoreflect.Value) error { return checkPath(v.String()) }
+		}
+	case protoreflect.BytesKind:
+		if name == "server" {
+			return func(v protoreflect.Value) error { return checkServer(len(v.Bytes())) }
+		}
+	case protoreflect.Uint64Kind:
+		switch name {
+		case "epoch":
+			return atMost(maxEpoch)
+		case "count", "accepted", "done", "failed", "dropped":
+			return atMost(maxTally)
+		}
+	case protoreflect.Uint32Kind:
+		if name == "level" {
+			return atMost(maxLevel)
+		}
+	case protoreflect.Int64Kind:
+		switch {
+		case strings.HasSuffix(name, "_ms"):
+			return durationOf(time.Millisecond)
+		case strings.HasSuffix(name, "_us"):
+			return durationOf(time.Microsecond)
+		}
+	}
+	return nil
+}
+
+func atMost(most uint64) check {
+	return func(v protoreflect.Value) error {
+		if n := v.Uint(); n > most {
+			return fmt.Errorf("%d is above %d", n, most)
+		}
+		return nil
+	}
+}
+
+// durationOf refuses numbers that would wrap as a duration.
+func durationOf(unit time.Duration) check {
+	most := int64(math.MaxInt64 / unit)
+	return func(v protoreflect.Value) error {
+		if n := v.Int(); n > most || n < -most {
+			return fmt.Errorf("%d is no duration", n)
+		}
+		return nil
+	}
+}
+
+func checkIDOrNone(id string) error {
+	if id == "" {
+		return nil
+	}
+	return checkID(id)
+}
+
+func checkServer(size int) error {
+	if size != 4 && size != 16 {
+		return fmt.Errorf("an address of %d bytes", size)
+	}
+	return nil
+}
+
+func checkPath(path string) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("a path of %d bytes, more than %d", len(path), maxPath)
+	}
+	if path == "" || path[0] != '/' {
+		return fmt.Errorf("path %.40q does not begin with a slash", path)
+	}
+	for i := range len(path) {
+		if path[i] <= ' ' || path[i] > '~' {
+			return fmt.Errorf("path %.40q has byte %#x", path, path[i])
+		}
+	}
+	return nil
+}

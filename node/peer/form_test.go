@@ -1,0 +1,146 @@
+package peer
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/node/wire"
+	"proxima/node/wire/wireconnect"
+)
+
+// backup is a request that carries one host to its second copy.
+func backup(h *wire.Header, host string, epoch uint64, path string) *wire.BackupRequest {
+	return &wire.BackupRequest{Header: h, Items: []*wire.BackupItem{
+		{Record: &wire.Record{Host: "http://example.org", Epoch: 1, Owner: "a"}},
+		{Record: &wire.Record{Host: host, Epoch: epoch, Owner: "a"}, Chunk: &wire.Chunk{
+			State: &wire.HostState{SinceRequestMs: -1}, Pending: []*wire.Pending{{Path: path}}}}}}
+}
+
+// What a peer says about hosts reaches a room only in the form that hosts have.
+func TestMalformedHostsAndEpochsReachNobody(t *testing.T) {
+	header := &wire.Header{Version: 1, Run: "test", Sender: "a", Boot: 1, Id: 1}
+	for _, c := range []struct {
+		name, host, path string
+		epoch            uint64
+		want             string // "" is carried out
+	}{
+		{"good", "http://victim.example", "/", 1, ""},
+		{"zero bytes", "http://victim.example\x00\x00y", "/", 1, "items[1].record.host: "},
+		{"no scheme", "victim.example", "/", 1, "items[1].record.host: "},
+		{"a control character", "http://victim.example\x1b", "/", 1, "items[1].record.host: "},
+		{"none", "", "/", 1, "items[1].record.host: "},
+		{"the largest epoch", "http://victim.example", "/", maxEpoch, ""},
+		{"an epoch from nowhere", "http://victim.example", "/", maxEpoch + 1, "items[1].record.epoch: 4611686018427387905 is above"},
+		{"the last epoch", "http://victim.example", "/", math.MaxUint64, "items[1].record.epoch: "},
+		{"a path with zero bytes", "http://victim.example", "/a\x00\x00b", 1, "items[1].chunk.pending[0].path: "},
+		{"no path", "http://victim.example", "", 1, "items[1].chunk.pending[0].path: "},
+	} {
+		d := newDirect(t)
+		body, err := proto.Marshal(backup(header, c.host, c.epoch, c.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := d.call("POST", wireconnect.OverlayBackupProcedure, "application/proto", "", body)
+		reached := d.reached != nil
+		switch {
+		case c.want == "" && (!reached || w.Code != 200):
+			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+		case c.want != "" && (reached || !strings.Contains(w.Body.String(), c.want) ||
+			d.server.Counts().Failures[KindMalformed] != 1):
+			t.Errorf("%s: reached the room: %v, %d %s; want %q", c.name, reached, w.Code, w.Body, c.want)
+		}
+	}
+}
+
+func TestFormsOfFields(t *testing.T) {
+	id := strings.Repeat("0123abcd", 4)
+	f := newForms()
+	for _, c := range []struct {
+		in   proto.Message
+		want string // "" for well-formed
+	}{
+		{&wire.DeliverRequest{Links: []*wire.Link{{Url: "http://a/", Epoch: 7}}}, ""},
+		{&wire.DeliverRequest{Links: []*wire.Link{{}, {Epoch: math.MaxUint64}}}, "links[1].epoch"},
+		{&wire.DeliverResponse{Answers: []*wire.Delivered{{}, {Record: &wire.Record{Host: "http://a", Home: id, Owner: id}}}}, ""},
+		{&wire.DeliverResponse{Answers: []*wire.Delivered{{Record: &wire.Record{Host: "http://a", Home: "no id"}}}}, "answers[0].record.home"},
+		{&wire.DeliverResponse{Answers: []*wire.Delivered{{Record: &wire.Record{Host: "http://a", Owner: "x\n"}}}}, "answers[0].record.owner"},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 4), SinceRequestMs: -1, Successor: id}}}, ""},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 5)}}}, "items[0].server: an address of 5 bytes"},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), WaitMs: math.MaxInt64}}}, "items[0].wait_ms"},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), Level: 256}}}, "items[0].level"},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), Successor: "?"}}}, "items[0].successor"},
+		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{Holder: strings.Repeat("a", 64)}}}, "answers[0].holder"},
+		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{ForMs: math.MinInt64}}}, "answers[0].for_ms"},
+		{&wire.RenewRequest{Count: 1 << 60}, "count"},
+		{&wire.RenewRequest{Moves: []*wire.Move{{Host: "http://a", Epoch: 1, To: id}}}, ""},
+		{&wire.RenewResponse{Moves: []*wire.Move{{Host: "https://a:443", Epoch: 1, To: id}}}, "moves[0].host"},
+		{&wire.RenewResponse{Moves: []*wire.Move{{Host: "http://a", Epoch: maxEpoch + 1}}}, "moves[0].epoch"},
+		{&wire.ClaimRequest{Records: []*wire.Record{{Host: "http://A"}}}, "records[0].host"},
+		{&wire.ClaimResponse{Later: []string{"http://a", "a"}}, "later[1]: "},
+		{&wire.ClaimResponse{Contested: []string{"\x00"}}, "contested[0]: "},
+		{&wire.TransferRequest{Record: &wire.Record{Host: "http://a"}, Chunk: &wire.Chunk{Done: make([]byte, 80)}}, ""},
+		{&wire.TransferRequest{Digest: &wire.Digest{Accepted: math.MaxUint64}}, "digest.accepted"},
+		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{CrawlDelayMs: 1 << 62}}}, "chunk.state.crawl_delay_ms"},
+		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Failed: 1 << 62}}}, "chunk.state.failed"},
+		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{ValidMs: math.MaxInt64}}}},
+			"chunk.state.robots.valid_ms"},
+		{&wire.TransferResponse{Newer: &wire.Record{}}, "newer.host"},
+		{&wire.BackupResponse{Answers: []*wire.BackupAnswer{{Newer: &wire.Record{Host: "x"}}}}, "answers[0].newer.host"},
+		{&wire.AskRequest{Errands: []*wire.Errand{{Url: "http://a/", Server: []byte{}}}}, "errands[0].server"},
+		{&wire.AnswerRequest{Results: []*wire.ErrandResult{{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}}, "results[0].timing.total_us"},
+		{&wire.IdleRequest{}, ""},
+	} {
+		err := f.check(c.in)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.in, err, c.want)
+		}
+	}
+}
+
+// Whatever bytes come: they are decoded and checked, or refused, and what is taken has hosts and epochs that can be kept.
+func FuzzForms(f *testing.F) {
+	for _, m := range []proto.Message{
+		backup(nil, "http://victim.example", 3, "/a?b"), backup(nil, "victim.example\x00\x00y", math.MaxUint64, "x"),
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	forms := newForms()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m wire.BackupRequest
+		if (codec{}).Unmarshal(b, &m) != nil || forms.check(&m) != nil {
+			return
+		}
+		for _, item := range m.Items {
+			r := item.GetRecord()
+			if r != nil && (!strings.HasPrefix(r.Host, "http") || strings.ContainsAny(r.Host, "\x00 \n")) || r.GetEpoch() > maxEpoch {
+				t.Errorf("%q is taken", r)
+			}
+			for _, p := range item.GetChunk().GetPending() {
+				if strings.ContainsAny(p.Path, "\x00\n") || p.Path == "" {
+					t.Errorf("path %q is taken", p.Path)
+				}
+			}
+		}
+	})
+}
+
+// Each link of a message costs next to nothing.
+func BenchmarkFormsOfLinks(b *testing.B) {
+	f := newForms()
+	m := &wire.DeliverRequest{}
+	for range 1000 {
+		m.Links = append(m.Links, &wire.Link{Url: "http://a.example/", Epoch: 3})
+	}
+	for b.Loop() {
+		if err := f.check(m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
