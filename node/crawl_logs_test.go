@@ -136,7 +136,7 @@ func TestLogs(t *testing.T) {
 		}
 
 		events := w.jsonLines(journal.LogNode)
-		if e := events[0]; e["event"] != journal.EventStart || e["config"] != w.cfg.Text() {
+		if e := events[0]; e["event"] != journal.EventStart || e["config"] != w.cfg.Public() {
 			t.Errorf("the first event is %v", e["event"])
 		}
 		if e := events[len(events)-1]; e["event"] != journal.EventStop || e["reason"] != "idle" {

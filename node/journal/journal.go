@@ -87,7 +87,7 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	if deps.Now == nil {
 		return nil, fmt.Errorf("open journal: clock missing")
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
 	j := &Journal{}

@@ -137,7 +137,7 @@ const (
 	KeyEvent = "event" // one of the events below
 	KeyLevel = "level" // INFO, WARN, ERROR
 
-	KeyConfig = "config" // effective configuration as text
+	KeyConfig = "config" // effective configuration as text, without the passwords in URLs
 	KeyCount  = "count"  // how many of what the event is about
 	KeyForMs  = "for_ms" // how long it lasts or lasted
 	KeyText   = "text"   // beginning of a line too long to be kept

@@ -93,7 +93,7 @@ func (l *log) path() string { return filepath.Join(l.dir, l.name+suffix) }
 
 // open opens the current file and finds out how it ends.
 func (l *log) open() error {
-	f, err := os.OpenFile(l.path(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(l.path(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("open log %s: %w", l.name, err)
 	}

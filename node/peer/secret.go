@@ -75,7 +75,7 @@ func Keygen(path string) error {
 	return nil
 }
 
-// Load reads a secret file. One that everybody on the machine may read is refused.
+// Load reads a secret file. One that others on the machine may read is refused.
 func Load(path string) (*Secret, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -84,8 +84,8 @@ func Load(path string) (*Secret, error) {
 	defer f.Close() //nolint:errcheck // nothing was written
 	if info, err := f.Stat(); err != nil {
 		return nil, fmt.Errorf("look at secret file %s: %w", path, err)
-	} else if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("secret file %s is open to everybody (%v): chmod 600 it", path, mode)
+	} else if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("secret file %s is open to others (%v): chmod 600 %s", path, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<10))
 	if err != nil {

@@ -1,0 +1,50 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var (
+	// userInfo is a name and a password in a URL; either may be a secret.
+	userInfo = regexp.MustCompile(`(://)[^/?#"\s]*@`)
+	// secretParam is a parameter of a URL that is named like a secret.
+	secretParam = regexp.MustCompile(`((?i)[?&][^=&"\s]*(?:token|key|secret|pass|auth|sig)[^=&"\s]*=)[^&#"\s]+`)
+)
+
+// Public is Text without what only the node should know, for logs: passwords in URLs.
+func (c Config) Public() string {
+	text := userInfo.ReplaceAllString(c.Text(), "${1}xxxxx@")
+	return secretParam.ReplaceAllString(text, "${1}xxxxx")
+}
+
+// exposed says which of the node's own files and directories everybody on the machine may read. Those that the node
+// makes are its owner's alone; older ones are left as they are, because somebody may have meant them to be so.
+func exposed(data, logs string) error {
+	open := []string{}
+	for _, path := range []string{filepath.Join(data, "frontier"), filepath.Join(data, "node.json")} {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 != 0 {
+			open = append(open, path)
+		}
+	}
+	if info, err := os.Stat(logs); err == nil && info.Mode().Perm()&0o007 != 0 {
+		files, err := filepath.Glob(filepath.Join(logs, "*.jsonl*"))
+		if err != nil {
+			return fmt.Errorf("look at the logs: %w", err)
+		}
+		for _, path := range files {
+			if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o007 != 0 {
+				open = append(open, logs)
+				break
+			}
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return errors.New("everybody on this machine may read what is crawled: chmod -R o= " + strings.Join(open, " "))
+}

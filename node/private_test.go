@@ -1,0 +1,55 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPublicConfigHoldsNoSecrets(t *testing.T) {
+	c := Default()
+	c.Blocklist.Sources = []string{"https://me:hunter2@lists.example/a?x=1", "https://hunter3@lists.example/b",
+		"https://lists.example/c?api_key=hunter4&size=9&access_token=hunter5#hunter", "/etc/list@home"}
+	c.Peer.Secret = "/etc/proxima/secret"
+	text := c.Public()
+	for _, secret := range []string{"hunter2", "hunter3", "hunter4", "hunter5"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the configuration tells %s", secret)
+		}
+	}
+	for _, kept := range []string{"https://xxxxx@lists.example/a?x=1", "https://lists.example/c?api_key=xxxxx&size=9&access_token=xxxxx#hunter",
+		"/etc/list@home", "/etc/proxima/secret"} {
+		if !strings.Contains(text, kept) {
+			t.Errorf("the configuration does not tell %s", kept)
+		}
+	}
+	if d := Default(); d.Public() != d.Text() {
+		t.Error("the default configuration is changed")
+	}
+}
+
+func TestExposedFilesAreNamed(t *testing.T) {
+	data := t.TempDir()
+	logs, store := filepath.Join(data, "logs"), filepath.Join(data, "frontier")
+	for _, dir := range []string{logs, store} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := filepath.Join(logs, "fetch.jsonl")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := exposed(data, logs); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{logs, old, store} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := exposed(data, logs); err == nil || !strings.Contains(err.Error(), "chmod -R o= "+store+" "+logs) {
+		t.Errorf("%v", err)
+	}
+}
