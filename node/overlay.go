@@ -49,6 +49,7 @@ type overlay struct {
 	client  *peer.Client
 	outbox  *peer.Outbox
 	home    *home.Home
+	clock   *lease.Clock
 	grantor *lease.Grantor
 	holder  *lease.Holder
 	errands *errand.Errands
@@ -85,7 +86,8 @@ type overlayDeps struct {
 
 // newOverlay makes the rooms. The frontier is open, the loop is not made yet.
 func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
-	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), reserver: newReserver(n.frontier), own: assign.NewOwn(assign.Factors{}),
+	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), reserver: newReserver(n.frontier), clock: lease.NewClock(nil),
+		own:   assign.NewOwn(assign.Factors{}),
 		meant: make(map[netip.Addr]time.Time), held: make(map[string]time.Time)}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
@@ -163,10 +165,10 @@ func (o *overlay) newRooms() (err error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return fmt.Errorf("seed the holder of leases: %w", err)
 	}
-	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{Boot: n.id.Boot, Shelf: f.Shelf(tableLeases), Trouble: n.warn}); err != nil {
+	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{Clock: o.clock, Boot: n.id.Boot, Shelf: f.Shelf(tableLeases), Trouble: n.warn}); err != nil {
 		return err
 	}
-	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Peers: o.client, Frontier: leased{f}, OnHeld: o.leasedElsewhere,
+	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Clock: o.clock, Peers: o.client, Frontier: leased{f}, OnHeld: o.leasedElsewhere,
 		Moved: o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
 	}); err != nil {
 		return err
@@ -221,7 +223,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		return nil
 	})
 	first := make(chan struct{})
-	for _, part := range []func(context.Context) error{o.members.Run, o.server.Run} {
+	for _, part := range []func(context.Context) error{o.clock.Run, o.members.Run, o.server.Run} {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })

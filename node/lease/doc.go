@@ -13,7 +13,7 @@
 // # What makes it safe
 //
 // No two nodes hold a live lease on one server, provided that nodes which can talk to each other see a change of the
-// settled members within Config.Skew of one another, and are not stopped for longer than that. The rules:
+// settled members within Config.Skew of one another. The rules:
 //
 //   - A lease ends at its holder one lease time after the request was sent; at its grantor one lease time and the skew
 //     after the request arrived. So the holder stops first.
@@ -23,6 +23,8 @@
 //   - A holder whose grantor changed renews at the new one while its lease lives. An answer to a renewal counts only while
 //     the old lease lives: nobody was in between.
 //   - A grantor without the majority of the members grants and renews nothing: the other side will, once it has waited.
+//   - A right is checked when it is used (MayAsk): by the monotonic clock and by the wall clock, which must agree. A node that
+//     was stopped, or whose clock jumped, ends its leases and what it knows as a grantor before it does anything else.
 //   - Messages of one holder that arrive out of order are told by their numbers, and an older one changes nothing.
 //
 // The pure parts (grants, leases, history, pace) take time and randomness as arguments; Grantor and Holder wrap them.

@@ -29,12 +29,20 @@ func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Shelf == nil {
-		return nil, errors.New("make grantor of leases: shelf is missing")
+	if deps.Clock == nil || deps.Shelf == nil {
+		return nil, errors.New("make grantor of leases: clock or shelf is missing")
 	}
 	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}}
 	g.grants = newGrants(&g.cfg, deps.Boot)
+	deps.Clock.OnGap(g.forget)
 	return g, nil
+}
+
+// forget has this node's knowledge of its grants begin anew: it was stopped, and others may have granted what it keeps.
+func (g *Grantor) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.grants.history.begin(time.Now())
 }
 
 // SetView tells who is settled. A view older than the current one is ignored.
@@ -76,6 +84,9 @@ func (g *Grantor) Run(ctx context.Context) error {
 func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err // nobody would hear the answer
+	}
+	if _, err := g.deps.Clock.Awake(); err != nil {
+		return nil, err // what it knows is forgotten first
 	}
 	items := req.GetItems()
 	resp := &wire.LeaseResponse{Answers: make([]*wire.LeaseAnswer, len(items))}

@@ -19,6 +19,14 @@ type history struct {
 	gap time.Time
 }
 
+// begin forgets everything before now: nothing is known of the time until then.
+func (h *history) begin(now time.Time) {
+	if n := len(h.views); n > 0 {
+		h.views = slices.Delete(h.views, 0, n-1)
+		h.views[0].from, h.gap = now, now
+	}
+}
+
 // period is a view from the time that it came into force.
 type period struct {
 	View

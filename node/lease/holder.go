@@ -36,6 +36,10 @@ type Holder struct {
 	// wantedMu is held for no call: the frontier takes it with its own locks held.
 	wantedMu sync.Mutex
 	wanted   map[netip.Addr]struct{}
+
+	// rightsMu is held for no call: MayAsk waits for nothing.
+	rightsMu sync.RWMutex
+	rights   map[netip.Addr]Right
 }
 
 type movement struct {
@@ -48,15 +52,36 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Peers == nil || deps.Frontier == nil {
-		return nil, errors.New("make holder of leases: peers or frontier is missing")
+	if deps.Clock == nil || deps.Peers == nil || deps.Frontier == nil {
+		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
 	}
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(cfg.Pace), kick: make(chan struct{}, 1), done: make(chan struct{}),
-		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}}
+		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}, rights: map[netip.Addr]Right{}}
 	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
 		return assign.Rendezvous(addr.String(), h.view.Settled)
 	})
+	deps.Clock.OnGap(h.forget)
 	return h, nil
+}
+
+// forget ends all leases: this node was stopped, and does not know what became of them.
+func (h *Holder) forget() {
+	h.mu.Lock()
+	h.book.forget(time.Now())
+	h.notify()
+	h.mu.Unlock()
+	h.wake()
+}
+
+// MayAsk says why this node must not write a request to a server now. It is to be asked just before the first byte.
+func (h *Holder) MayAsk(addr netip.Addr) error {
+	h.rightsMu.RLock()
+	r := h.rights[addr]
+	h.rightsMu.RUnlock()
+	if err := h.deps.Clock.Check(r); err != nil {
+		return fmt.Errorf("ask server %v: %w", addr, err)
+	}
+	return nil
 }
 
 // SetView tells who is settled. A view older than the current one is ignored.
@@ -198,13 +223,13 @@ func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 // Until says until when no other node is granted a server, even if this one is not heard any more: the end of its lease, and the
 // time by which its grantor waits longer. Of a server that this node does not hold it is a time that is past.
 func (h *Holder) Until(addr netip.Addr) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l := h.book.all[addr]
-	if l == nil || l.withdrawn || !l.live(time.Now()) {
+	h.rightsMu.RLock()
+	r := h.rights[addr]
+	h.rightsMu.RUnlock()
+	if h.deps.Clock.Check(r) != nil {
 		return time.Time{}
 	}
-	return l.until.Add(h.cfg.Skew)
+	return r.until.mono.Add(h.cfg.Skew)
 }
 
 // Held are the servers that this node holds now, in no order.

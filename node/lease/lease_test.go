@@ -396,7 +396,7 @@ func FuzzLease(f *testing.F) {
 		if proto.Unmarshal(b, &req) != nil {
 			return
 		}
-		k, err := NewGrantor(w.cfg, GrantorDeps{Shelf: newShelf()})
+		k, err := NewGrantor(w.cfg, GrantorDeps{Clock: NewClock(nil), Shelf: newShelf()})
 		if err != nil {
 			t.Fatal(err)
 		}

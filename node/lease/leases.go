@@ -30,6 +30,7 @@ type leaseCounts struct{ expired, released uint64 }
 type notice struct {
 	addr  netip.Addr
 	until time.Time
+	right Right
 	wait  time.Duration
 }
 
@@ -38,6 +39,7 @@ type lease struct {
 	until   time.Time // end of the lease, zero: none
 	grantor string    // who granted it
 	number  uint64    // of the grant
+	right   Right     // the same, by both clocks
 
 	wanted bool // by the frontier
 	hold   bool // by the home, while it decides
@@ -97,7 +99,7 @@ func (h *leases) want(addr netip.Addr, now time.Time) {
 func (h *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) && !h.leaving {
 		l.withdrawn, l.drained, l.next = false, false, now
-		h.notices = append(h.notices, notice{addr: addr, until: l.until})
+		h.notices = append(h.notices, notice{addr: addr, until: l.until, right: l.right})
 	}
 }
 
@@ -165,9 +167,19 @@ func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 	if !l.withdrawn {
 		h.notices = append(h.notices, notice{addr: addr})
 	}
-	l.until, l.grantor, l.number = time.Time{}, "", 0
+	l.until, l.right, l.grantor, l.number = time.Time{}, Right{}, "", 0
 	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
 	l.why, l.next = why, now
+}
+
+// forget ends all leases.
+func (h *leases) forget(now time.Time) {
+	for addr, l := range h.all {
+		if !l.until.IsZero() {
+			h.counts.expired++
+			h.end(addr, l, "this node was stopped, or its clock jumped", now)
+		}
+	}
 }
 
 // setView has leases claimed at their new grantors, and servers asked for that a former view denied.
@@ -283,7 +295,7 @@ func (h *leases) jitter(d time.Duration) time.Duration {
 }
 
 // answered takes a grantor's answer to an item sent at that time.
-func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent, now time.Time) {
+func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent moment, now time.Time) {
 	l := it.lease
 	l.busy = false
 	switch {
@@ -314,23 +326,23 @@ func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent, no
 }
 
 // given takes a lease, or more of it.
-func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent, now time.Time) {
+func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment, now time.Time) {
 	l := it.lease
 	if it.wish == wire.Wish_WISH_RENEW && !l.live(now) {
 		// The old lease ended before the answer came: somebody may have been in between. To ask anew is safe.
 		l.next = now
 		return
 	}
-	until := sent.Add(max(0, min(time.Duration(a.GetForMs())*time.Millisecond, h.cfg.Time)))
-	if !until.After(now) {
+	until := sent.add(max(0, min(time.Duration(a.GetForMs())*time.Millisecond, h.cfg.Time)))
+	if !until.mono.After(now) {
 		h.retry(l, now)
 		return
 	}
 	l.grantor, l.number, l.fails, l.why = grantor, a.GetNumber(), 0, ""
-	if until.After(l.until) {
-		l.until = until
+	if until.mono.After(l.until) {
+		l.until, l.right = until.mono, Right{until}
 	}
-	l.next = sent.Add(h.cfg.Time/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Time)/20))
+	l.next = sent.mono.Add(h.cfg.Time/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Time)/20))
 	if !it.memory.IsZero() && it.memory.Equal(l.changed) {
 		l.changed = time.Time{}
 	}
@@ -346,7 +358,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent, now t
 		}
 		return
 	}
-	h.notices = append(h.notices, notice{addr: it.addr, until: l.until, wait: wait})
+	h.notices = append(h.notices, notice{addr: it.addr, until: l.until, right: l.right, wait: wait})
 	if !l.needed() && l.idle.IsZero() { // a renewal does not make it wanted
 		l.idle = now
 	}

@@ -24,6 +24,9 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// at is a moment at which both clocks agree.
+func at(t time.Time) moment { return moment{t, t} }
+
 func (b *bench) pass(t time.Duration) { b.now = b.now.Add(t) }
 
 // look has the frontier say what it wants of server(1).
@@ -71,7 +74,7 @@ func (b *bench) obtain() *lease {
 	b.t.Helper()
 	b.look(true, 0)
 	it, _ := b.sends(acquire)
-	b.answered(it, b.grantedBy, yes(), b.now, b.now)
+	b.answered(it, b.grantedBy, yes(), at(b.now), b.now)
 	if d, ok := b.told(); !ok || d != time.Minute {
 		b.t.Fatalf("leased for %v, %v", d, ok)
 	}
@@ -87,7 +90,7 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	b.pass(3 * time.Second)
 	answer := yes()
 	answer.ForMs = time.Hour.Milliseconds() // no grantor can give more than a lease
-	b.answered(it, b.grantedBy, answer, sent, b.now)
+	b.answered(it, b.grantedBy, answer, at(sent), b.now)
 	if d, _ := b.told(); d != 57*time.Second {
 		t.Errorf("leased for %v", d)
 	}
@@ -103,7 +106,7 @@ func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	it, _ := b.sends(renew)
 	sent := b.now
 	b.pass(30 * time.Second)
-	b.answered(it, b.grantedBy, yes(), sent, b.now)
+	b.answered(it, b.grantedBy, yes(), at(sent), b.now)
 	if d, ok := b.told(); ok {
 		t.Errorf("leased for %v by an answer to a renewal of a lease that was over", d)
 	}
@@ -138,7 +141,7 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	}
 	b.pass(time.Second)
 	it, _ = b.sends(release)
-	b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: given}, b.now, b.now)
+	b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: given}, at(b.now), b.now)
 	if l.live(b.now) {
 		t.Error("the lease lives")
 	}
@@ -182,20 +185,20 @@ func TestNewGrantorIsToldBeforeTheRelease(t *testing.T) {
 	if m.Grant != 7 {
 		t.Errorf("claims grant %d", m.Grant)
 	}
-	b.answered(it, "k2", &wire.LeaseAnswer{Grant: elsewhere}, b.now, b.now) // its view is older
+	b.answered(it, "k2", &wire.LeaseAnswer{Grant: elsewhere}, at(b.now), b.now) // its view is older
 	b.silent()
 	b.pass(time.Second)
 	it, _ = b.sends(renew)
 	l.successor = "s"
 	b.withdraw(server(1), l, b.now)
-	b.answered(it, "k2", yes(), b.now, b.now)
+	b.answered(it, "k2", yes(), at(b.now), b.now)
 	b.told()
 	b.grantedBy = "k3"
 	b.setView(b.now)
 	b.silent()
 	b.look(false, 0)
 	it, _ = b.sends(renew)
-	b.answered(it, "k3", yes(), b.now, b.now)
+	b.answered(it, "k3", yes(), at(b.now), b.now)
 	if d, ok := b.told(); ok {
 		t.Errorf("a lease that was withdrawn is leased for %v", d)
 	}
@@ -207,7 +210,7 @@ func TestHeldIsReportedAndRetried(t *testing.T) {
 	b.look(true, 0)
 	for range 3 {
 		it, _ := b.sends(acquire)
-		b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: held, Holder: "x"}, b.now, b.now)
+		b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: held, Holder: "x"}, at(b.now), b.now)
 		b.silent()
 		b.pass(b.cfg.HeldRetry * 5 / 4)
 	}

@@ -85,6 +85,9 @@ func (h *Holder) nothingLeft() bool {
 
 // step sends what is due. With look it compares first with what the frontier wants.
 func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
+	if _, err := h.deps.Clock.Awake(); err != nil {
+		return // what it knows ends first
+	}
 	var wanted map[netip.Addr]struct{}
 	h.wantedMu.Lock()
 	if len(h.wanted) > 0 {
@@ -122,8 +125,15 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
 func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseRequest, items []item) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Timeout)
 	defer cancel()
-	sent := time.Now()
-	resp, err := h.deps.Peers.Lease(ctx, grantor, req)
+	sent := h.deps.Clock.now()
+	gaps, err := h.deps.Clock.Awake()
+	var resp *wire.LeaseResponse
+	if err == nil {
+		resp, err = h.deps.Peers.Lease(ctx, grantor, req)
+	}
+	if since, gap := h.deps.Clock.Awake(); gap != nil || since != gaps {
+		err = ErrGap // the answer may be old
+	}
 	h.mu.Lock()
 	now := time.Now()
 	delete(h.busy, grantor)
@@ -149,6 +159,13 @@ func (h *Holder) notify() {
 		if until.IsZero() {
 			until = time.Now().Add(-time.Second)
 		}
+		h.rightsMu.Lock()
+		if x.until.IsZero() {
+			delete(h.rights, x.addr)
+		} else {
+			h.rights[x.addr] = x.right
+		}
+		h.rightsMu.Unlock()
 		h.deps.Frontier.Grant(x.addr, until, x.wait)
 	}
 	h.book.notices = h.book.notices[:0]

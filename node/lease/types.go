@@ -59,6 +59,7 @@ type Shelf interface {
 
 // GrantorDeps are what a Grantor takes from the world.
 type GrantorDeps struct {
+	Clock *Clock
 	Boot  uint64 // which of its lives the node is in: grants of different lives get different numbers
 	Shelf Shelf
 	// Trouble hears of what the disk refuses; the leases go on. May be nil.
@@ -67,6 +68,7 @@ type GrantorDeps struct {
 
 // HolderDeps are what a Holder takes from the world. Callbacks are called without locks and must not block for long.
 type HolderDeps struct {
+	Clock    *Clock
 	Peers    Peers
 	Frontier Frontier
 	// OnHeld is told each time that a wanted server turns out to be leased to, or reserved for, another node. May be nil.

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,6 +49,7 @@ type fakeNode struct {
 	boot    uint64
 	grantor *Grantor
 	holder  *Holder
+	clock   *Clock
 	stop    context.CancelFunc
 	ended   chan struct{}
 
@@ -61,6 +61,8 @@ type fakeNode struct {
 	msgs   uint64
 	helds  map[netip.Addr]string
 	sent   []int
+	jumped time.Duration // of the wall clock
+	frozen chan struct{} // open while the node is frozen, nil: it is not
 }
 
 func newWorld(t testing.TB, cfg Config, seed uint64) *world {
@@ -79,11 +81,12 @@ func (w *world) start(id string) *fakeNode {
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
 		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{}}
+	n.clock = NewClock(n.jump)
 	var err error
-	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
+	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
 		w.t.Fatal(err)
 	}
-	if n.holder, err = NewHolder(w.cfg, HolderDeps{Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
+	if n.holder, err = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -91,8 +94,13 @@ func (w *world) start(id string) *fakeNode {
 	w.nodes[id] = n
 	w.wg.Go(func() {
 		defer close(n.ended)
-		var grantor sync.WaitGroup
-		grantor.Go(func() {
+		var rest sync.WaitGroup
+		rest.Go(func() {
+			if err := n.clock.Run(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+		rest.Go(func() {
 			if err := n.grantor.Run(ctx); err != nil {
 				w.t.Error(err)
 			}
@@ -100,7 +108,7 @@ func (w *world) start(id string) *fakeNode {
 		if err := n.holder.Run(ctx); err != nil {
 			w.t.Error(err)
 		}
-		grantor.Wait()
+		rest.Wait()
 		s := n.status()
 		w.mu.Lock()
 		w.sum.Given += s.Given
@@ -150,6 +158,7 @@ func (n *fakeNode) kill() {
 	}
 	n.w.mu.Unlock()
 	n.stop()
+	n.thaw()
 	<-n.ended
 }
 
@@ -160,6 +169,7 @@ func (w *world) shutdown() {
 	w.mu.Unlock()
 	for _, n := range nodes {
 		n.stop()
+		n.thaw()
 	}
 	w.wg.Wait()
 }
@@ -310,6 +320,20 @@ func (n *fakeNode) set(addr netip.Addr, change func(*Server)) {
 
 func (n *fakeNode) has(addr netip.Addr) bool { return n.w.holder(addr) == n.id }
 
+// askers are the nodes that may write a request to a server at this instant; frozen ones do not write.
+func (w *world) askers(addr netip.Addr) (ids []string) {
+	w.mu.Lock()
+	nodes := slices.Collect(maps.Values(w.nodes))
+	w.mu.Unlock()
+	for _, n := range nodes {
+		if !n.isFrozen() && n.holder.MayAsk(addr) == nil {
+			ids = append(ids, n.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // holder is who may dial a server now, "" for nobody.
 func (w *world) holder(addr netip.Addr) string {
 	w.mu.Lock()
@@ -354,6 +378,7 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 			if callee == nil {
 				return
 			}
+			callee.thawed()
 			resp, err := callee.grantor.Lease(context.Background(), n.id, req)
 			if err != nil || w.misfortune(w.loss) {
 				return
@@ -364,6 +389,7 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 	}
 	select {
 	case resp := <-answer:
+		n.thawed()
 		if n.isDead() || w.reach(to, n.id) == nil {
 			return nil, errLost
 		}
@@ -430,48 +456,4 @@ func grantedBy(t testing.TB, id string, ids []string) netip.Addr {
 	}
 	t.Fatal("no server is kept by " + id)
 	return netip.Addr{}
-}
-
-// fakeShelf is a Shelf in memory that survives its node.
-type fakeShelf struct {
-	mu sync.Mutex
-	m  map[string]string
-}
-
-func newShelf() *fakeShelf { return &fakeShelf{m: map[string]string{}} }
-
-func (s *fakeShelf) Get(key []byte) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, ok := s.m[string(key)]; ok {
-		return []byte(v), nil
-	}
-	return nil, nil
-}
-
-func (s *fakeShelf) Put(key, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.m[string(key)] = string(value)
-	return nil
-}
-
-func (s *fakeShelf) Delete(key []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.m, string(key))
-	return nil
-}
-
-func (s *fakeShelf) Scan(prefix []byte, visit func(key, value []byte) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range slices.Sorted(maps.Keys(s.m)) {
-		if strings.HasPrefix(k, string(prefix)) {
-			if err := visit([]byte(k), []byte(s.m[k])); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestFrozenGrantor: a grantor that was frozen for longer than a lease and the skew, in a view that has not changed for it,
+// grants nothing of what its successor has granted meanwhile.
+func TestFrozenGrantor(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+		addr := grantedBy(t, ids[2], ids)
+		rest := ids[:2]
+		all[2].freeze()
+		time.Sleep(w.cfg.Skew)
+		for _, n := range all[:2] {
+			n.see(rest, true) // the frozen one is gone
+		}
+		time.Sleep(w.cfg.Time + w.cfg.Skew)
+		all[0].want(true, addr)
+		for !all[0].has(addr) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		all[2].want(true, addr) // it was wanted before
+		all[2].thaw()
+		for range 100 {
+			if who := w.askers(addr); !slices.Equal(who, ids[:1]) {
+				t.Fatalf("%v may ask", who)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// TestRightsEndWithAnyClock: no request is written once a lease is over by either clock, or a clock jumped, or the node was
+// stopped, even before that has been noticed.
+func TestRightsEndWithAnyClock(t *testing.T) {
+	for name, happen := range map[string]func(n *fakeNode, lease time.Duration){
+		"frozen":       func(n *fakeNode, _ time.Duration) { n.freeze(); time.Sleep(10 * time.Second); n.thaw() },
+		"frozen long":  func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(2 * d); n.thaw() },
+		"slept":        func(n *fakeNode, _ time.Duration) { n.setClock(10 * time.Second) },
+		"set back":     func(n *fakeNode, _ time.Duration) { n.setClock(-10 * time.Second) },
+		"slept, a bit": func(n *fakeNode, _ time.Duration) { n.setClock(2 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+				addr := grantedBy(t, ids[1], ids)
+				all[0].want(true, addr)
+				time.Sleep(2 * time.Second)
+				if err := all[0].holder.MayAsk(addr); err != nil {
+					t.Fatal(err)
+				}
+				happen(all[0], w.cfg.Time)
+				if err := all[0].holder.MayAsk(addr); !errors.Is(err, ErrGap) {
+					t.Errorf("at once: %v", err)
+				}
+				if until := all[0].holder.Until(addr); time.Until(until) > 0 {
+					t.Error("it may still be handed on")
+				}
+				time.Sleep(5 * time.Second) // it is noticed, and the lease is asked for again
+				if err := all[0].holder.MayAsk(addr); err != nil {
+					t.Errorf("later: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestRightsAreReadByBothClocks: what a peer is asked to do under a lease ends with it, by either clock.
+func TestRightsAreReadByBothClocks(t *testing.T) {
+	var jump time.Duration
+	c := NewClock(func() time.Duration { return jump })
+	until := time.Now().Add(time.Hour)
+	if err := c.Check(NewRight(until)); err != nil {
+		t.Error(err)
+	}
+	for _, jump = range []time.Duration{2 * time.Hour, 2 * time.Second, -2 * time.Second, -2 * time.Hour} {
+		if err := c.Check(NewRight(until)); err == nil {
+			t.Errorf("a jump of %v before the next look is not seen", jump)
+		}
+		c.look()
+		if err := c.Check(NewRight(until)); err == nil {
+			t.Errorf("a jump of %v is not seen", jump)
+		}
+	}
+	jump = 0
+	c.look()
+	for _, r := range []Right{{}, NewRight(time.Now().Add(-time.Millisecond))} {
+		if err := c.Check(r); !errors.Is(err, ErrOver) {
+			t.Errorf("%v: %v", r, err)
+		}
+	}
+}
+
+// jump is how far the wall clock was set. A frozen node waits here, as it looks at its clock before all that it does.
+func (n *fakeNode) jump() time.Duration {
+	n.thawed()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.jumped
+}
+
+// thawed waits while the node is frozen.
+func (n *fakeNode) thawed() {
+	n.mu.Lock()
+	frozen := n.frozen
+	n.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+// freeze stops a node until thaw; what it is sent waits.
+func (n *fakeNode) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.frozen == nil {
+		n.frozen = make(chan struct{})
+	}
+}
+
+func (n *fakeNode) thaw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+	}
+}
+
+func (n *fakeNode) isFrozen() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.frozen != nil
+}
+
+// setClock moves the wall clock.
+func (n *fakeNode) setClock(by time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.jumped += by
+}
