@@ -47,6 +47,7 @@ type evidence struct {
 	faults   []fault
 	books    []books
 	disks    map[string]map[int]holding // by host and node
+	unread   []string                   // disks that could not be read
 }
 
 // gather reads everything. The nodes and the site have ended, or nearly so.
@@ -70,7 +71,7 @@ func gather(s settings, w *site, c *crew) (evidence, error) {
 			}
 		}
 		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.layout); err != nil {
-			return e, fmt.Errorf("read disk of node %d: %w", p.index, err)
+			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.index, err))
 		}
 	}
 	return e, nil

@@ -158,7 +158,7 @@ func judgeBooks(s settings, e *evidence) verdict {
 
 // judgeDisks looks for the hosts on the disks after the end, and compares the owners' with the list of pages.
 func judgeDisks(e *evidence) verdict {
-	v := verdict{name: "hosts on the disks", bound: "each has one owner, and there all pages are done"}
+	v := verdict{name: "hosts on the disks", bound: "each has one owner, and there all pages are done", faults: slices.Clone(e.unread)}
 	hosts := hostsOf(e.pages)
 	replicas := 0
 	for _, h := range slices.Sorted(maps.Keys(hosts)) {
