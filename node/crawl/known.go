@@ -17,6 +17,8 @@ import (
 //
 // What one host's pages refer to lies in one shelf: a page touches few pages of memory, which is most of the cost.
 type known struct {
+	// age is part of every reference: one more, and all that were remembered are strangers.
+	age     atomic.Uint64
 	shelves [shelves]shelf
 }
 
@@ -61,16 +63,9 @@ func (r *reference) remember() {
 	at.Store(r.key)
 }
 
-// forget empties the cache: URLs that the frontier had may be gone.
-func (k *known) forget() {
-	for i := range k.shelves {
-		for j := range k.shelves[i] {
-			for place := range k.shelves[i][j] {
-				k.shelves[i][j][place].Store(0)
-			}
-		}
-	}
-}
+// forget makes all references unknown, those of pages that are being read, too: URLs that the frontier had may be gone.
+// Hosts move often, so it costs nothing.
+func (k *known) forget() { k.age.Add(1) }
 
 // origin is what a page lends to its references: those with a path of their own depend on its scheme and host, the
 // others on its directory too.
@@ -156,7 +151,7 @@ func (o origin) reference(ref []byte) reference {
 
 // at is the reference to a path, by its hash, within something of a host.
 func (k *known) at(host, within, path uint64) reference {
-	return reference{shelf: &k.shelves[host%shelves], key: mix(within, path)}
+	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.age.Load(), path)}
 }
 
 // mix joins two hashes into one.

@@ -77,8 +77,13 @@ func TestKnownRemembersAndForgets(t *testing.T) {
 		}
 	}
 	k.forget()
-	if r.look() {
+	again := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x"))
+	if again.look() {
 		t.Error("known after all was forgotten")
+	}
+	r.remember() // of a page that was read before
+	if again.look() {
+		t.Error("known by what was offered before all was forgotten")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 
 const (
 	zstdName = "zstd"
-	// smallest is the size in bytes below which compressing costs more than it saves.
-	smallest = 512
+	// smallest is the size in bytes below which compressing costs more than it saves: what fits into one packet.
+	smallest = 1400
 	// window bounds what a decompressor must remember, and with it its memory, in bytes. URLs repeat within few KiB.
 	window = 1 << 20
 )

@@ -104,9 +104,9 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 	m := message{blocks: make([]block, 0, len(blocks))}
 	for _, b := range blocks {
-		value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
+		value, err := o.value(q, &b)
 		if err != nil {
-			return m, fmt.Errorf("read outbox: %w", err)
+			return m, err
 		}
 		links, err := decodeBlock(value)
 		if err != nil {
@@ -122,6 +122,22 @@ func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 		m.links = append(m.links, links...)
 	}
 	return m, nil
+}
+
+// value is what a block has on disk. It is no longer kept: a block that has to wait is read again.
+func (o *Outbox) value(q *queue, b *block) ([]byte, error) {
+	if value := b.value; value != nil {
+		b.value = nil
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.kept -= len(value)
+		return value, nil
+	}
+	value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
+	if err != nil {
+		return nil, fmt.Errorf("read outbox: %w", err)
+	}
+	return value, nil
 }
 
 // narrow treats a message that its receiver cannot understand, or breaks down over. Its blocks are sent one by one from now

@@ -52,9 +52,13 @@ type Outbox struct {
 	seq    uint64 // of the block that was added last
 	queues map[string]*queue
 	links  int
-	full   int           // queues that are full
-	room   chan struct{} // closed while none is full
-	stats  OutboxStats
+	// writes are blocks to be written; while writing, who adds some leaves them to who writes.
+	writes  []*write
+	writing bool
+	kept    int           // bytes of blocks that are in memory, too
+	full    int           // queues that are full
+	room    chan struct{} // closed while none is full
+	stats   OutboxStats
 }
 
 // OutboxStats counts links since the start, but for SetAside, which counts what lies on disk.
@@ -103,7 +107,7 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 			o.stats.SetAside += uint64(n)
 			return nil
 		}
-		o.push(k.peer, block{seq: k.seq, links: int32(n), bytes: int32(len(value))})
+		o.push(stored{peer: k.peer, block: block{seq: k.seq, links: int32(n), bytes: int32(len(value))}})
 		return nil
 	})
 	if err != nil {
@@ -148,7 +152,7 @@ func (o *Outbox) AddAll(ctx context.Context, parcels []Parcel) error {
 	return nil
 }
 
-// What is written at once, at most, by AddAll.
+// What is written at once, at most.
 const (
 	maxBatch      = 1000
 	maxBatchBytes = 512 << 10
@@ -201,41 +205,97 @@ func (o *Outbox) pack(to string, links []*wire.Link) ([]stored, error) {
 	return set, nil
 }
 
-// write makes blocks durable, and removes keys, in one step; then the blocks are in their queues.
+// write is blocks that become durable, and keys that are removed, in one step.
+type write struct {
+	set []stored
+	del [][]byte
+	// done says true if its caller has to write what waits, false when it is written, or has failed.
+	done chan bool
+	err  error
+}
+
+// write makes blocks durable, and removes keys, in one step; then the blocks are in their queues. What several callers
+// write at the same time is one step for the store: a commit costs more than the few links of a page.
 func (o *Outbox) write(set []stored, del [][]byte) error {
-	err := o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
-		for _, key := range del {
-			remove(key)
+	w := &write{set: set, del: del, done: make(chan bool, 1)}
+	o.mu.Lock()
+	o.writes = append(o.writes, w)
+	lead := !o.writing
+	o.writing = true
+	o.mu.Unlock()
+	if !lead && !<-w.done {
+		return w.err
+	}
+	o.mu.Lock()
+	n, bytes, keys := 0, 0, 0
+	for _, next := range o.writes {
+		keys += len(next.set) + len(next.del)
+		for _, s := range next.set {
+			bytes += len(s.value)
 		}
-		for _, s := range set {
-			put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
+		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
+			break
+		}
+		n++
+	}
+	group := o.writes[:n:n]
+	o.writes = o.writes[n:]
+	o.mu.Unlock()
+
+	err := o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
+		for _, w := range group {
+			for _, key := range w.del {
+				remove(key)
+			}
+			for _, s := range w.set {
+				put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
+			}
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("write outbox: %w", err)
+		err = fmt.Errorf("write outbox: %w", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, s := range set {
-		o.push(s.peer, s.block)
+	for _, other := range group {
+		if err == nil {
+			for _, s := range other.set {
+				o.push(s)
+			}
+		}
+		if other != w {
+			other.err = err
+			other.done <- false
+		}
 	}
-	return nil
+	if o.writing = len(o.writes) > 0; o.writing {
+		o.writes[0].done <- true
+	}
+	return err
 }
 
+// maxKept bounds the bytes of blocks that are kept in memory until they are sent, so that most need not be read again.
+const maxKept = 4 << 20
+
 // push queues a block that is on disk. It is called under the lock.
-func (o *Outbox) push(peer string, b block) {
-	q := o.queues[peer]
+func (o *Outbox) push(s stored) {
+	q := o.queues[s.peer]
 	if q == nil {
-		q = newQueue(peer)
-		o.queues[peer] = q
+		q = newQueue(s.peer)
+		o.queues[s.peer] = q
 	}
-	q.push(b)
-	o.links += int(b.links)
+	if o.kept+len(s.value) <= maxKept {
+		o.kept += len(s.value)
+		s.block.value = s.value
+	}
+	q.push(s.block)
+	o.links += int(s.block.links)
 	o.account(q)
-	if q.running {
-		poke(q.wake)
-	} else {
+	switch {
+	case !q.running:
 		poke(o.kick)
+	case len(q.ready) <= 1 || s.block.due > 0 || s.block.bad > 0 || q.readyLinks >= o.cfg.OutboxMessageLinks || q.readyBytes >= o.cfg.OutboxMessageKiB<<10:
+		poke(q.wake) // else its sender knows already how long to wait
 	}
 }
 

@@ -12,6 +12,7 @@ type block struct {
 	due   time.Duration // not sent before
 	links int32
 	bytes int32
+	value []byte // what is on disk, if it was kept
 	// tries counts the answers "later", moves and refusals, unsaved the deliveries that its links do not know of.
 	tries   uint16
 	unsaved uint16
