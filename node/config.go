@@ -15,37 +15,37 @@ import (
 	"proxima/ncoord"
 	"proxima/node/batch"
 	"proxima/node/crawl"
-	"proxima/node/errand"
 	"proxima/node/home"
 	"proxima/node/idle"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
+	"proxima/node/placement"
 )
 
 // Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
 // key in the default file are the comments of its field.
 type Config struct {
-	Node       Identity            `toml:"node"`
-	Crawl      crawl.Config        `toml:"crawl"`
-	Scope      identity.Config     `toml:"scope"`
-	Politeness frontier.Politeness `toml:"politeness"`
-	Fetch      Fetch               `toml:"fetch"`
-	Page       page.Config         `toml:"page"`
-	Sitemap    sitemap.Config      `toml:"sitemap"`
-	Blocklist  blocklist.Config    `toml:"blocklist"`
-	Frontier   frontier.Config     `toml:"frontier"`
-	Peer       peer.Config         `toml:"peer"`
-	Member     member.Config       `toml:"member"`
-	Coordinate ncoord.Config       `toml:"coordinate"`
-	Geo        Geo                 `toml:"geo"`
-	Home       home.Config         `toml:"home"`
-	Lease      lease.Config        `toml:"lease"`
-	Batch      batch.Config        `toml:"batch"`
-	Assign     assign.Config       `toml:"assign"`
-	Errand     errand.Config       `toml:"errand"`
-	Idle       idle.Config         `toml:"idle"`
-	Output     Output              `toml:"output"`
+	Node       Identity               `toml:"node"`
+	Crawl      crawl.Config           `toml:"crawl"`
+	Scope      identity.Config        `toml:"scope"`
+	Politeness frontier.Politeness    `toml:"politeness"`
+	Fetch      Fetch                  `toml:"fetch"`
+	Page       page.Config            `toml:"page"`
+	Sitemap    sitemap.Config         `toml:"sitemap"`
+	Blocklist  blocklist.Config       `toml:"blocklist"`
+	Frontier   frontier.Config        `toml:"frontier"`
+	Peer       peer.Config            `toml:"peer"`
+	Member     member.Config          `toml:"member"`
+	Coordinate ncoord.Config          `toml:"coordinate"`
+	Geo        Geo                    `toml:"geo"`
+	Home       home.Config            `toml:"home"`
+	Lease      lease.Config           `toml:"lease"`
+	Batch      batch.Config           `toml:"batch"`
+	Assign     assign.Config          `toml:"assign"`
+	Remote     placement.RemoteConfig `toml:"remote"`
+	Idle       idle.Config            `toml:"idle"`
+	Output     Output                 `toml:"output"`
 }
 
 // Identity is the node itself.
@@ -100,7 +100,7 @@ func Default() Config {
 		Lease:      lease.Default(),
 		Batch:      defaultBatch(),
 		Assign:     assign.Default(),
-		Errand:     errand.Default(),
+		Remote:     placement.DefaultRemote(),
 		Idle:       idle.Default(),
 		Output: Output{LogFileBytes: 256 << 20, LogKeep: 20, WARCFileBytes: 1 << 30,
 			WARCRevisits: 100_000},
@@ -132,7 +132,7 @@ func (c Config) Validate() []error {
 		{"lease", c.Lease.Validate()},
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},
-		{"errand", c.Errand.Validate()},
+		{"remote", c.Remote.Validate()},
 		{"idle", c.Idle.Validate()},
 		{"output", c.Output.Validate()},
 	} {

@@ -22,7 +22,7 @@ var rooms = [][]string{
 	{"peer"},
 	{"lease"},
 	{"ownership", "home"},
-	{"placement", "errand", "batch", "idle"},
+	{"placement", "batch", "idle"},
 	{"crawl"},
 	{"nodetest"},
 }

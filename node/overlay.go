@@ -19,12 +19,12 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/batch"
-	"proxima/node/errand"
 	"proxima/node/home"
 	"proxima/node/idle"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
+	"proxima/node/placement"
 	"proxima/node/wire"
 )
 
@@ -52,7 +52,7 @@ type overlay struct {
 	clock   *lease.Clock
 	grantor *lease.Grantor
 	holder  *lease.Holder
-	errands *errand.Errands
+	remote  *placement.Remote
 	batches *batch.Batches
 	// reserver is the frontier for those who reserve servers.
 	reserver *reserver
@@ -173,9 +173,9 @@ func (o *overlay) newRooms() (err error) {
 	}); err != nil {
 		return err
 	}
-	if o.errands, err = errand.New(n.cfg.Errand, errand.Deps{
+	if o.remote, err = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
 		Self: n.id.Node, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
-		Coordinate: o.coordinate, Late: o.late, Lent: o.holder.Until,
+		Coordinate: o.coordinate, Lent: o.holder.Until,
 	}); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.errands.Run, o.batches.Run, o.publish, o.reconsider,
+			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.batches.Run, o.publish, o.reconsider,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}
@@ -311,7 +311,7 @@ func (o *overlay) setView(v member.View) error {
 	leases := lease.View{Self: v.Self, Settled: v.Settled, Majority: v.Majority, Version: v.Version}
 	o.grantor.SetView(leases)
 	o.holder.SetView(leases)
-	o.errands.SetAlive(alive)
+	o.remote.SetAlive(alive)
 	for _, p := range gone {
 		if !slices.Contains(alive, p.ID) {
 			o.client.Forget(p.ID)
@@ -387,10 +387,10 @@ func (h *handler) Backup(ctx context.Context, from string, req *wire.BackupReque
 	return h.home.Backup(ctx, from, req)
 }
 func (h *handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return h.errands.Ask(ctx, from, req)
+	return h.remote.Ask(ctx, from, req)
 }
 func (h *handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-	return h.errands.Answer(ctx, from, req)
+	return h.remote.Answer(ctx, from, req)
 }
 func (h *handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	return h.rounds.Idle(ctx, from, req)

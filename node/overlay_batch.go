@@ -13,9 +13,9 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/batch"
-	"proxima/node/errand"
 	"proxima/node/journal"
 	"proxima/node/lease"
+	"proxima/node/placement"
 )
 
 // batchDeps connects the batches with the rooms that carry them out.
@@ -63,9 +63,9 @@ func (o *overlay) do(ctx context.Context, to string, e batch.Errand) (batch.Resu
 	if err != nil {
 		return batch.Result{}, err
 	}
-	x := errand.Errand(e)
+	x := placement.RemoteFetch(e)
 	x.Epoch = r.Epoch
-	res, err := o.errands.Do(ctx, to, x)
+	res, err := o.remote.Do(ctx, to, x)
 	return batch.Result(res), err
 }
 

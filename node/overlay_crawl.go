@@ -12,7 +12,7 @@ import (
 	"proxima/frontier/identity"
 	"proxima/ncoord"
 	"proxima/node/crawl"
-	"proxima/node/errand"
+	"proxima/node/placement"
 	"proxima/node/wire"
 )
 
@@ -24,19 +24,19 @@ func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.
 }
 
 // roomPatience is how long a download waits for room in the outbox before its fetcher looks for what peers ask for: their
-// errands wait no longer than errand.queue, and a host that is to move cannot while a task of it is out.
+// those pages wait no longer than remote.queue, and a host that is to move cannot while a task of it is out.
 const roomPatience = 5 * time.Second
 
 // Begin says how a task is carried out. While too many links wait for peers, downloads wait here: what peers ask for
 // goes on, or two full nodes would wait for each other.
 func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 	if task.IsErrand() {
-		job, ok := o.errands.Start(task.Tag)
+		work, ok := o.remote.Start(task.Tag)
 		if !ok {
 			return crawl.Visit{}, false
 		}
-		return crawl.Visit{Fresh: job.Fresh, Quiet: job.Quiet, Until: job.Until, Label: strings.Join(job.Labels, ","),
-			Batch: job.Batch, Home: job.From, Epoch: job.Epoch}, true
+		return crawl.Visit{Fresh: work.Fresh, Quiet: work.Quiet, Until: work.Until, Label: strings.Join(work.Labels, ","),
+			Batch: work.Batch, Home: work.From, Epoch: work.Epoch}, true
 	}
 	if o.outbox.Full() {
 		patience := time.NewTimer(roomPatience)
@@ -68,7 +68,7 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 		o.downloaded(t.Total)
 	}
 	if task.IsErrand() {
-		o.errands.Finished(task.Tag, errand.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
+		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
 			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML})
 		if d.HTML {
 			o.learn(task.Server, t, false)
@@ -113,16 +113,16 @@ func timingOf(d crawl.Download) assign.Timing {
 	return assign.Timing{Connect: t.Connect, TLS: t.TLS, FirstByte: t.FirstByte, Total: t.Total, Bytes: d.Bytes, Fresh: t.Fresh}
 }
 
-// Errands.
+// Remote fetches.
 
-// enqueue puts an errand of a peer into the frontier.
-func (o *overlay) enqueue(job *errand.Job) bool {
+// enqueue puts a page for a peer into the frontier.
+func (o *overlay) enqueue(work *placement.Work) bool {
 	origin := frontier.Estimate
-	if job.Assigned {
+	if work.Assigned {
 		origin = frontier.Assigned
 	}
-	return o.node.frontier.Enqueue(frontier.Errand{URL: job.URL, Server: job.Server, Origin: origin, Depth: job.Depth,
-		Hops: job.Hops, Attempt: job.Attempt, Tag: job})
+	return o.node.frontier.Enqueue(frontier.Errand{URL: work.URL, Server: work.Server, Origin: origin, Depth: work.Depth,
+		Hops: work.Hops, Attempt: work.Attempt, Tag: work})
 }
 
 // check says why an address must not be dialled, whoever asks for it.
@@ -155,21 +155,6 @@ func (o *overlay) blocked(u identity.URL, addr netip.Addr) string {
 func (o *overlay) coordinate() (ncoord.Coordinate, bool) {
 	c := o.members.Coordinate()
 	return c, c.Check() == nil
-}
-
-// late marks a page as done whose answer came too late: it moves nothing.
-func (o *overlay) late(_ string, e errand.Errand, r errand.Result) {
-	if r.Ending != frontier.Done || e.Quiet {
-		return
-	}
-	hold, known, err := o.node.frontier.HoldOf(context.Background(), e.URL.Host)
-	if err != nil || !known || hold != frontier.Own {
-		return
-	}
-	c := frontier.Chunk{Done: []uint64{e.URL.Hash()}}
-	if _, err := o.node.frontier.Import(context.Background(), e.URL.Host, c, frontier.Discovered); err != nil {
-		o.node.warn(fmt.Errorf("note late answer: %w", err))
-	}
 }
 
 // Links of others.

@@ -91,7 +91,7 @@ func (o *overlay) idleState() idle.State {
 		s.Why = fmt.Sprintf("%d links wait for other nodes", o.outbox.Pending())
 	case o.batches.Busy():
 		s.Why = "a batch is under way"
-	case o.errands.Busy():
+	case o.remote.Busy():
 		s.Why = "pages are downloaded for other nodes"
 	case o.home.Busy():
 		s.Why = "hosts change their owners"

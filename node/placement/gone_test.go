@@ -1,4 +1,4 @@
-package errand
+package placement
 
 import (
 	"errors"
@@ -19,10 +19,10 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 		n := newNetwork()
 		luck := rand.New(rand.NewPCG(7, 2)) // of the network
 		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 4)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 4)
 		var mu sync.Mutex
 		ends := make(map[string]time.Time) // of downloads, by URL
-		b.work = func(j *Job) (time.Duration, Result) {
+		b.work = func(j *Work) (time.Duration, Result) {
 			mu.Lock()
 			defer mu.Unlock()
 			d := time.Duration(rnd.IntN(int(time.Minute)))
@@ -65,17 +65,17 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
 		var mu sync.Mutex
 		var lent time.Time
-		a := n.add(t, "a", Default(), 1, func(d *Deps) {
+		a := n.add(t, "a", DefaultRemote(), 1, func(d *RemoteDeps) {
 			d.Lent = func(netip.Addr) time.Time {
 				mu.Lock()
 				defer mu.Unlock()
 				return lent
 			}
 		})
-		b := n.add(t, "b", Default(), 1)
+		b := n.add(t, "b", DefaultRemote(), 1)
 		rnd := rand.New(rand.NewPCG(11, 2))
 		begun, broken := make(map[string]int), 0
-		work := func(j *Job) (time.Duration, Result) {
+		work := func(j *Work) (time.Duration, Result) {
 			mu.Lock()
 			defer mu.Unlock()
 			begun[j.URL.String()]++

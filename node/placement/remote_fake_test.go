@@ -1,9 +1,8 @@
-package errand
+package placement
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"sync"
 	"testing"
@@ -45,16 +44,15 @@ type network struct {
 
 // node is one node: its room, and a crawl loop that takes the jobs.
 type node struct {
-	*Errands
+	*Remote
 	net  *network
 	id   string
-	jobs chan *Job
+	jobs chan *Work
 	// work is how long a download takes; a job whose start is refused is counted.
-	work    func(*Job) (time.Duration, Result)
+	work    func(*Work) (time.Duration, Result)
 	mu      sync.Mutex
 	started map[string]int // by URL
 	skipped int
-	late    []string
 }
 
 func newNetwork() *network {
@@ -125,13 +123,13 @@ func coordinateOf(id string) ncoord.Coordinate {
 }
 
 // add starts a node; fetchers is how many downloads it makes at once, 0 for a node whose queue nobody serves.
-func (n *network) add(t *testing.T, id string, cfg Config, fetchers int, change ...func(*Deps)) *node {
+func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, change ...func(*RemoteDeps)) *node {
 	t.Helper()
-	x := &node{net: n, id: id, jobs: make(chan *Job, 10_000), started: make(map[string]int)}
-	x.work = func(*Job) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
-	deps := Deps{
+	x := &node{net: n, id: id, jobs: make(chan *Work, 10_000), started: make(map[string]int)}
+	x.work = func(*Work) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
+	deps := RemoteDeps{
 		Self: id, Peers: sender{n, id},
-		Enqueue: func(j *Job) bool {
+		Enqueue: func(j *Work) bool {
 			select {
 			case x.jobs <- j:
 				return true
@@ -140,20 +138,18 @@ func (n *network) add(t *testing.T, id string, cfg Config, fetchers int, change 
 			}
 		},
 		Coordinate: func() (ncoord.Coordinate, bool) { return coordinateOf(id), true },
-		Late: func(peer string, e Errand, r Result) {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			x.late = append(x.late, fmt.Sprintf("%s %s %d", peer, e.URL, r.Status))
-		},
+		Check:      func(netip.Addr) error { return nil },
+		Blocked:    func(identity.URL, netip.Addr) string { return "" },
+		Lent:       func(netip.Addr) time.Time { return time.Now().Add(time.Hour) },
 	}
 	for _, f := range change {
 		f(&deps)
 	}
-	room, err := New(cfg, deps)
+	room, err := NewRemote(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.Errands = room
+	x.Remote = room
 	n.mu.Lock()
 	n.nodes[id] = x
 	n.mu.Unlock()
@@ -199,7 +195,7 @@ func (x *node) crawl(ctx context.Context) {
 	}
 }
 
-func estimateOf(t testing.TB, path string) Errand {
-	return Errand{URL: mustURL(t, "http://example.org/"+path), Server: serverAddr, Batch: "a-1-1", Labels: []string{"nearest"},
+func estimateOf(t testing.TB, path string) RemoteFetch {
+	return RemoteFetch{URL: mustURL(t, "http://example.org/"+path), Server: serverAddr, Batch: "a-1-1", Labels: []string{"nearest"},
 		Epoch: 7, Fresh: true, Depth: 3, Hops: 1, Attempt: 2}
 }

@@ -1,4 +1,4 @@
-package errand
+package placement
 
 import (
 	"reflect"
@@ -41,8 +41,8 @@ func TestResultRoundTrip(t *testing.T) {
 }
 
 func TestErrandsThatMakeNoSense(t *testing.T) {
-	good := func() *wire.Errand { return encodeErrand(1, estimateOf(t, "x"), time.Second) }
-	if _, err := decodeErrand(good()); err != nil {
+	good := func() *wire.Errand { return encodeFetch(1, estimateOf(t, "x"), time.Second) }
+	if _, err := decodeFetch(good()); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*wire.Errand){
@@ -60,11 +60,11 @@ func TestErrandsThatMakeNoSense(t *testing.T) {
 	} {
 		e := good()
 		change(e)
-		if _, err := decodeErrand(e); err == nil {
+		if _, err := decodeFetch(e); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := decodeErrand(nil); err == nil {
+	if _, err := decodeFetch(nil); err == nil {
 		t.Error("nil: accepted")
 	}
 }
@@ -95,7 +95,7 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	ask, err := proto.Marshal(&wire.AskRequest{Errands: []*wire.Errand{encodeErrand(1, estimateOf(f, "x"), time.Second)}})
+	ask, err := proto.Marshal(&wire.AskRequest{Errands: []*wire.Errand{encodeFetch(1, estimateOf(f, "x"), time.Second)}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -108,14 +108,14 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if m := new(wire.AskRequest); proto.Unmarshal(b, m) == nil {
 			for _, x := range m.Errands {
-				e, err := decodeErrand(x)
+				e, err := decodeFetch(x)
 				if err != nil {
 					continue
 				}
 				if !e.Server.IsValid() || e.Server.Is4In6() || e.URL.Host == "" {
 					t.Fatalf("accepted %+v", e)
 				}
-				again, err := decodeErrand(encodeErrand(x.Id, e, within(x)))
+				again, err := decodeFetch(encodeFetch(x.Id, e, within(x)))
 				if err != nil || !reflect.DeepEqual(again, e) {
 					t.Fatalf("%+v became %+v: %v", e, again, err)
 				}
@@ -135,24 +135,17 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestConfig(t *testing.T) {
-	if err := Default().Validate(); err != nil {
+func TestRemoteConfig(t *testing.T) {
+	if err := DefaultRemote().Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := Config{Wait: time.Second, Queue: time.Second, Message: 5000, Flush: -1}
-	err := bad.Validate()
+	_, err := NewRemote(RemoteConfig{Wait: time.Millisecond, Queue: time.Second}, RemoteDeps{})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, key := range []string{"wait", "flush", "ask_for", "answer_for", "call_timeout", "message", "waiting", "jobs"} {
+	for _, key := range []string{"wait", "queue", "jobs"} {
 		if !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s is not reported: %v", key, err)
 		}
-	}
-	if _, err := New(bad, Deps{}); err == nil {
-		t.Error("made with a bad configuration")
-	}
-	if _, err := New(Default(), Deps{Self: "a"}); err == nil {
-		t.Error("made without peers")
 	}
 }

@@ -1,4 +1,4 @@
-package errand
+package placement
 
 import (
 	"errors"
@@ -21,11 +21,10 @@ const (
 	maxReason     = 300 // bytes of a reason; longer ones are cut
 	maxStage      = time.Hour
 	maxRetryAfter = 365 * 24 * time.Hour
-	maxMessageLen = 1 << 20 // bytes of errands in one message, roughly
 )
 
-// encodeErrand makes the message of an errand. Within is how long its download may go on, 0 for as long as errands may.
-func encodeErrand(id uint64, e Errand, within time.Duration) *wire.Errand {
+// encodeFetch makes the message of a remote fetch. Within is how long its download may go on, 0 for as long as they may.
+func encodeFetch(id uint64, e RemoteFetch, within time.Duration) *wire.Errand {
 	return &wire.Errand{
 		Id: id, Url: e.URL.String(), Server: e.Server.AsSlice(), Epoch: e.Epoch, Batch: e.Batch, Labels: e.Labels,
 		Assigned: e.Assigned, Fresh: e.Fresh, Quiet: e.Quiet,
@@ -34,45 +33,45 @@ func encodeErrand(id uint64, e Errand, within time.Duration) *wire.Errand {
 	}
 }
 
-// within is how long the download of an errand may go on by what its message says.
+// within is how long the download of a remote fetch may go on by what its message says.
 func within(m *wire.Errand) time.Duration {
 	return time.Duration(min(m.GetWithinMs(), maxStage.Milliseconds())) * time.Millisecond
 }
 
-// decodeErrand reads the message of an errand and says what is wrong with it.
-func decodeErrand(m *wire.Errand) (Errand, error) {
+// decodeFetch reads the message of a remote fetch and says what is wrong with it.
+func decodeFetch(m *wire.Errand) (RemoteFetch, error) {
 	if m == nil {
-		return Errand{}, errors.New("no errand")
+		return RemoteFetch{}, errors.New("no remote fetch")
 	}
 	u, err := identity.Parse(m.GetUrl())
 	if err != nil {
-		return Errand{}, err
+		return RemoteFetch{}, err
 	}
 	addr, ok := netip.AddrFromSlice(m.GetServer())
 	if !ok {
-		return Errand{}, fmt.Errorf("server of %d bytes is no address", len(m.GetServer()))
+		return RemoteFetch{}, fmt.Errorf("server of %d bytes is no address", len(m.GetServer()))
 	}
 	if addr = addr.Unmap(); addr.IsUnspecified() || addr.IsMulticast() {
-		return Errand{}, fmt.Errorf("server %s is no address of one server", addr)
+		return RemoteFetch{}, fmt.Errorf("server %s is no address of one server", addr)
 	}
 	if literal, err := netip.ParseAddr(u.Name()); err == nil && literal.Unmap() != addr {
-		return Errand{}, fmt.Errorf("server %s is not that of %s", addr, u.Name())
+		return RemoteFetch{}, fmt.Errorf("server %s is not that of %s", addr, u.Name())
 	}
 	if len(m.GetBatch()) > maxName || len(m.GetLabels()) > maxLabels {
-		return Errand{}, errors.New("batch or labels too long")
+		return RemoteFetch{}, errors.New("batch or labels too long")
 	}
 	for _, l := range m.GetLabels() {
 		if len(l) > maxName {
-			return Errand{}, errors.New("label too long")
+			return RemoteFetch{}, errors.New("label too long")
 		}
 	}
 	if m.GetDepth() > math.MaxUint8 || m.GetHops() > math.MaxUint8 || m.GetAttempt() > math.MaxUint8 {
-		return Errand{}, errors.New("depth, hops or attempt above 255")
+		return RemoteFetch{}, errors.New("depth, hops or attempt above 255")
 	}
 	if m.GetWithinMs() < 0 {
-		return Errand{}, errors.New("a download within less than no time")
+		return RemoteFetch{}, errors.New("a download within less than no time")
 	}
-	return Errand{
+	return RemoteFetch{
 		URL: u, Server: addr, Epoch: m.GetEpoch(), Batch: m.GetBatch(), Labels: m.GetLabels(),
 		Assigned: m.GetAssigned(), Fresh: m.GetFresh(), Quiet: m.GetQuiet(),
 		Depth: uint8(m.GetDepth()), Hops: uint8(m.GetHops()), Attempt: uint8(m.GetAttempt()),
@@ -145,13 +144,4 @@ func cut(reason string) string {
 		reason = strings.ToValidUTF8(reason, "�")
 	}
 	return reason
-}
-
-// weight is about how many bytes an errand needs in a message.
-func weight(e Errand) int {
-	n := 64 + e.URL.Len() + len(e.Batch)
-	for _, l := range e.Labels {
-		n += len(l) + 2
-	}
-	return n
 }

@@ -1,4 +1,4 @@
-package errand
+package placement
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 	"proxima/node/wire"
 )
 
-func TestErrandThereAndBack(t *testing.T) {
+func TestRemoteFetchThereAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "bb", Default(), 1)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "bb", DefaultRemote(), 1)
 		want := estimateOf(t, "x?y=1")
-		var got Errand
-		b.work = func(j *Job) (time.Duration, Result) {
-			got = j.Errand
+		var got RemoteFetch
+		b.work = func(j *Work) (time.Duration, Result) {
+			got = j.RemoteFetch
 			if j.From != "a" {
 				t.Errorf("asked by %q", j.From)
 			}
@@ -48,98 +48,50 @@ func TestErrandThereAndBack(t *testing.T) {
 		if !r.Placed || r.Coord != coordinateOf("bb") {
 			t.Errorf("coordinate %v %v", r.Placed, r.Coord)
 		}
-		// Gathered, sent, downloaded, gathered, sent: a first answer does not wait for the flush.
+		// Sent, downloaded, sent: nothing waits for company.
 		if took := time.Since(begin); took > 600*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		// The next does, and one of a comparison does not.
-		begin = time.Now()
-		if _, err := a.Do(t.Context(), "bb", estimateOf(t, "z")); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); took < 8*time.Second || took > 11*time.Second {
-			t.Errorf("the second estimate took %v, want the flush of 10s", took)
-		}
-		begin = time.Now()
-		e := estimateOf(t, "w")
-		e.Assigned = true
-		if _, err := a.Do(t.Context(), "bb", e); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(begin); took > 600*time.Millisecond {
-			t.Errorf("a download of a comparison took %v", took)
-		}
 	})
 }
 
-func TestManyErrandsShareMessages(t *testing.T) {
+func TestRemoteFetchBySelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, _ := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 20)
-		var g sync.WaitGroup
-		for i := range 100 {
-			g.Go(func() {
-				if _, err := a.Do(t.Context(), "b", estimateOf(t, fmt.Sprint(i))); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		g.Wait()
-		synctest.Wait()
-		if n.sent["ask"] != 1 || n.sent["answer"] > 3 {
-			t.Errorf("%v messages for 100 errands", n.sent)
-		}
-	})
-}
-
-func TestErrandToSelfNeedsNoNetwork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
-		a := n.add(t, "a", Default(), 1)
+		a := n.add(t, "a", DefaultRemote(), 1)
 		a.SetAlive(nil)
 		r, err := a.Do(t.Context(), "a", estimateOf(t, ""))
 		if err != nil || r.Status != 200 || r.Coord != coordinateOf("a") {
 			t.Fatalf("%+v %v", r, err)
 		}
 		synctest.Wait()
-		if len(n.sent) != 0 {
-			t.Errorf("messages %v", n.sent)
-		}
-		if s := a.Status(); s.Jobs.Made != 1 || s.Jobs.Queued+s.Jobs.Running+s.Jobs.Answers != 0 || s.Asks.Waiting != 0 {
-			t.Errorf("status %+v", s)
+		if a.Busy() {
+			t.Error("busy with nothing")
 		}
 	})
 }
 
-func TestUnansweredAndLate(t *testing.T) {
+func TestUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		cfg := Default()
-		cfg.AnswerFor = 5 * time.Minute
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", cfg, 1)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
 		cut := true
 		n.lose = func(kind, _, _ string) (bool, bool) { return cut && kind == "answer", false }
 		begin := time.Now()
-		_, err := a.Do(t.Context(), "b", estimateOf(t, "late"))
-		if !errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || time.Since(begin) != time.Minute {
-			t.Fatalf("%v after %v", err, time.Since(begin))
+		r, err := a.Do(t.Context(), "b", estimateOf(t, "late"))
+		if !errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || time.Since(begin) != time.Minute || r.Lingers != 0 {
+			t.Fatalf("%+v, %v after %v", r, err, time.Since(begin))
 		}
 		n.mu.Lock()
 		cut = false
 		n.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if fmt.Sprint(a.late) != "[b http://example.org/late 200]" {
-			t.Errorf("late: %q", a.late)
-		}
 		if b.started["http://example.org/late"] != 1 {
 			t.Errorf("downloaded %v", b.started)
 		}
-		if s := a.Status().Asks; s.Late != 1 || s.LateKept != 0 || s.Waiting != 0 || s.Unanswered != 1 {
-			t.Errorf("status %+v", s)
-		}
-		if s := b.Status().Jobs; s.Answers != 0 {
-			t.Errorf("status %+v", s)
+		if a.Busy() || b.Busy() {
+			t.Error("busy with nothing")
 		}
 	})
 }
@@ -147,7 +99,7 @@ func TestUnansweredAndLate(t *testing.T) {
 func TestGivenBackUnmade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 0)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
 		begin := time.Now()
 		r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
 		took := time.Since(begin)
@@ -164,13 +116,16 @@ func TestGivenBackUnmade(t *testing.T) {
 			t.Error("a foreign tag began")
 		}
 		b.Finished("no job", Result{})
+		if b.Busy() {
+			t.Error("busy with what was given back")
+		}
 	})
 }
 
 func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 1)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
 		asks := 0
 		n.lose = func(kind, _, _ string) (bool, bool) {
 			if kind == "ask" {
@@ -180,7 +135,7 @@ func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 		}
 		e := estimateOf(t, "once")
 		e.Assigned = true
-		b.work = func(*Job) (time.Duration, Result) { return 3 * time.Second, page200(3 * time.Second) }
+		b.work = func(*Work) (time.Duration, Result) { return 3 * time.Second, page200(3 * time.Second) }
 		if a.Busy() || b.Busy() {
 			t.Error("busy with nothing")
 		}
@@ -193,7 +148,7 @@ func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		// And once more when it is long done.
-		req := &wire.AskRequest{Errands: []*wire.Errand{encodeErrand(a.asker.next, e, 0)}}
+		req := &wire.AskRequest{Errands: []*wire.Errand{encodeFetch(a.next, e, 0)}}
 		if res, err := b.Ask(t.Context(), "a", req); err != nil || len(res.Refused) != 0 {
 			t.Errorf("%v %v", res, err)
 		}
@@ -202,16 +157,13 @@ func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 		if b.started["http://example.org/once"] != 1 || asks != 4 {
 			t.Errorf("downloaded %v after %d asks", b.started, asks)
 		}
-		if s := b.Status().Jobs; s.Repeated != 4 || s.Taken != 1 {
-			t.Errorf("status %+v", s)
-		}
 	})
 }
 
 func TestDeadPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 0)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
 		var r Result
 		var err error
 		done := make(chan struct{})
@@ -226,7 +178,7 @@ func TestDeadPeers(t *testing.T) {
 		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != 0 {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := a.asker.cfg.Wait - a.asker.cfg.Margin - time.Second; r.Lingers != want {
+		if want := a.cfg.Wait - a.cfg.margin() - time.Second; r.Lingers != want {
 			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
@@ -237,8 +189,8 @@ func TestDeadPeers(t *testing.T) {
 		if _, ok := b.Start(<-b.jobs); ok {
 			t.Error("began for the dead")
 		}
-		if s := b.Status().Jobs; s.Orphaned != 1 || s.Queued != 0 {
-			t.Errorf("status %+v", s)
+		if b.Busy() {
+			t.Error("busy for the dead")
 		}
 	})
 }
@@ -246,10 +198,10 @@ func TestDeadPeers(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", Default(), 1)
-		cfg := Default()
+		a := n.add(t, "a", DefaultRemote(), 1)
+		cfg := DefaultRemote()
 		cfg.Jobs = 1
-		n.add(t, "b", cfg, 0, func(d *Deps) {
+		n.add(t, "b", cfg, 0, func(d *RemoteDeps) {
 			d.Check = func(addr netip.Addr) error {
 				if addr.IsLoopback() {
 					return errors.New("loopback")
@@ -263,7 +215,7 @@ func TestRefusals(t *testing.T) {
 				return ""
 			}
 		})
-		refused := func(e Errand) string {
+		refused := func(e RemoteFetch) string {
 			begin := time.Now()
 			_, err := a.Do(t.Context(), "b", e)
 			var r *RefusedError
@@ -292,11 +244,8 @@ func TestRefusals(t *testing.T) {
 		}
 		go a.Do(t.Context(), "b", estimateOf(t, "fills"))
 		time.Sleep(time.Second)
-		if got := refused(estimateOf(t, "")); got != "too many errands" {
+		if got := refused(estimateOf(t, "")); got != "too many remote fetches" {
 			t.Error(got)
-		}
-		if s := n.nodes["b"].Status().Jobs; s.RefusedAddress != 1 || s.RefusedBlocked != 1 || s.RefusedFull != 1 || s.RefusedMalformed != 1 {
-			t.Errorf("status %+v", s)
 		}
 		time.Sleep(2 * time.Minute)
 	})
@@ -305,7 +254,7 @@ func TestRefusals(t *testing.T) {
 func TestAnswersAreRetriedAndGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", Default(), 1), n.add(t, "b", Default(), 2)
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 2)
 		cutUntil := time.Now().Add(15 * time.Second)
 		n.lose = func(kind, _, _ string) (bool, bool) { return kind == "answer" && time.Now().Before(cutUntil), false }
 		begin := time.Now()
@@ -320,8 +269,8 @@ func TestAnswersAreRetriedAndGivenUp(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(30 * time.Second)
-		if s := b.Status().Jobs; s.Undelivered != 1 || s.Answers != 0 {
-			t.Errorf("status %+v", s)
+		if b.Busy() {
+			t.Error("busy with an answer that nobody waits for")
 		}
 	})
 }
@@ -329,9 +278,9 @@ func TestAnswersAreRetriedAndGivenUp(t *testing.T) {
 func TestStrangersAndGarbageChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", Default(), 1)
-		n.add(t, "b", Default(), 1)
-		n.nodes["b"].work = func(*Job) (time.Duration, Result) { return 5 * time.Second, page200(5 * time.Second) }
+		a := n.add(t, "a", DefaultRemote(), 1)
+		n.add(t, "b", DefaultRemote(), 1)
+		n.nodes["b"].work = func(*Work) (time.Duration, Result) { return 5 * time.Second, page200(5 * time.Second) }
 		done := make(chan Result)
 		go func() {
 			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
@@ -342,7 +291,7 @@ func TestStrangersAndGarbageChangeNothing(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		id := a.asker.next
+		id := a.next
 		forged := encodeResult(id, page200(time.Millisecond))
 		if _, err := a.Answer(t.Context(), "mallory", &wire.AnswerRequest{Results: []*wire.ErrandResult{forged}}); err != nil {
 			t.Error(err)
@@ -358,23 +307,22 @@ func TestStrangersAndGarbageChangeNothing(t *testing.T) {
 		if r := <-done; r.Timing.Total != 5*time.Second {
 			t.Errorf("the forged answer counted: %+v", r)
 		}
-		if s := a.Status().Asks; s.Unknown != 1 || s.Strange != 3 {
-			t.Errorf("status %+v", s)
-		}
 	})
 }
 
 func TestStopGivesBackAndEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", Default(), 1)
-		b := &node{net: n, id: "b", jobs: make(chan *Job, 10), started: make(map[string]int)}
-		room, err := New(Default(), Deps{Self: "b", Peers: sender{n, "b"}, Enqueue: func(*Job) bool { return true },
-			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false }})
+		a := n.add(t, "a", DefaultRemote(), 1)
+		b := &node{net: n, id: "b", jobs: make(chan *Work, 10), started: make(map[string]int)}
+		room, err := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Peers: sender{n, "b"}, Enqueue: func(*Work) bool { return true },
+			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false },
+			Check:      func(netip.Addr) error { return nil }, Blocked: func(identity.URL, netip.Addr) string { return "" },
+			Lent: func(netip.Addr) time.Time { return time.Now().Add(time.Hour) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Errands = room
+		b.Remote = room
 		n.nodes["b"] = b
 		ctx, stop := context.WithCancel(t.Context())
 		ran := make(chan error)
@@ -423,10 +371,10 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 			waits := make(map[string]time.Time) // URL -> until when its asker waits
 			var mu sync.Mutex
 			for _, id := range ids {
-				cfg := Default()
+				cfg := DefaultRemote()
 				cfg.Jobs = 60
 				x := n.add(t, id, cfg, 4)
-				x.work = func(j *Job) (time.Duration, Result) {
+				x.work = func(j *Work) (time.Duration, Result) {
 					mu.Lock()
 					defer mu.Unlock()
 					d := time.Duration(rnd.IntN(int(20*time.Second))) << (3 * rnd.IntN(20) / 19) // one in twenty is very slow
@@ -448,11 +396,11 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 					e := estimateOf(t, fmt.Sprintf("%s/%d", to, i))
 					e.Assigned = i%3 == 0
 					mu.Lock()
-					waits[e.URL.String()] = time.Now().Add(Default().Wait)
+					waits[e.URL.String()] = time.Now().Add(DefaultRemote().Wait)
 					mu.Unlock()
 					begin := time.Now()
 					r, err := n.nodes[from].Do(t.Context(), to, e)
-					if took := time.Since(begin); took > Default().Wait {
+					if took := time.Since(begin); took > DefaultRemote().Wait {
 						t.Errorf("seed %d: %s took %v", seed, e.URL, took)
 					}
 					var refused *RefusedError
@@ -482,9 +430,8 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 						t.Errorf("seed %d: %s was downloaded %d times", seed, u, times)
 					}
 				}
-				s := x.Status()
-				if s.Asks.Waiting+s.Asks.Mail+s.Jobs.Queued+s.Jobs.Running+s.Jobs.Answers != 0 || s.Jobs.Lost != 0 {
-					t.Errorf("seed %d: left at %s: %+v", seed, id, s)
+				if x.Busy() {
+					t.Errorf("seed %d: %s is busy at the end", seed, id)
 				}
 			}
 			if ends["answered"] < 150 || ends["answered"] > made {
@@ -493,4 +440,30 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 			t.Logf("seed %d: %d made, %v", seed, made, ends)
 		})
 	}
+}
+
+// A page that a fetcher has not let go keeps its node busy, however long that takes: the crawl must not end meanwhile.
+func TestBusyRemembersWhatIsHandedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		if _, err := a.Do(t.Context(), "b", estimateOf(t, "stuck")); err != nil {
+			t.Fatal(err)
+		}
+		go a.Do(t.Context(), "b", estimateOf(t, "slow"))
+		<-b.jobs // the one that was given back
+		work, ok := b.Start(<-b.jobs)
+		if !ok {
+			t.Fatal("not begun")
+		}
+		time.Sleep(3 * time.Minute)
+		if !b.Busy() {
+			t.Error("not busy with a page that a fetcher has")
+		}
+		b.Finished(work, page200(time.Second))
+		time.Sleep(time.Minute)
+		if b.Busy() {
+			t.Error("busy with what is finished and answered")
+		}
+	})
 }
