@@ -57,7 +57,7 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 	f.mu.Lock()
 	starved := f.waiters.len() > 0 || f.craving
 	f.craving = false
-	if !starved || f.paused != "" {
+	if !starved || f.full != "" || f.outage.keepsTasks(time.Now()) {
 		f.mu.Unlock()
 		return nil, nil
 	}

@@ -42,11 +42,11 @@ func (f *Frontier) checkDisk() error {
 	}
 	full := free < uint64(f.cfg.MinFreeMiB)<<20
 	f.mu.Lock()
-	was := f.paused != ""
+	was := f.full != ""
 	if full {
-		f.paused = "disk full"
+		f.full = "disk full"
 	} else {
-		f.paused = ""
+		f.full = ""
 	}
 	if was && !full {
 		f.dispatch(time.Now())

@@ -11,6 +11,9 @@ import (
 // between repeats the download and loses nothing. The context bounds the wait, not the write.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	task.expiry.end()
+	if task.try {
+		f.tried()
+	}
 	if task.errand {
 		return f.finishErrand(ctx, task, out)
 	}

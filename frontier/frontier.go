@@ -51,9 +51,11 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	HostDropped EventKind = iota // a host was given up, its pending URLs dropped
-	DiskFull                     // the watermark was reached: no new downloads
-	DiskOK                       // there is room again
+	HostDropped    EventKind = iota // a host was given up, its pending URLs dropped
+	DiskFull                        // the watermark was reached: no new downloads
+	DiskOK                          // there is room again
+	OwnTrouble                      // this node itself cannot download, and why
+	OwnTroubleOver                  // it can again
 )
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
@@ -64,6 +66,7 @@ type Frontier struct {
 	ledger *ledger
 
 	waitMille atomic.Int64 // chance of a fetcher to wait, by SetPace
+	troubled  atomic.Bool  // there is an outage
 	quiet     chan struct{}
 	kick      chan struct{}
 	hungry    chan struct{}
@@ -86,8 +89,9 @@ type Frontier struct {
 	wrapped    bool                // the scan found nobody, or none but sleepers, since it last began at the front
 	clockAt    time.Time           // when the clock wakes next
 	ending     int                 // calls whose changes the bench knows and the disk does not yet
-	paused     string              // why nothing is taken, "" when it is
-	reviews    uint64              // counts calls of Review
+	full       string              // why nothing is taken for want of room on the disk, "" when something is
+	outage     outage
+	reviews    uint64 // counts calls of Review
 	takers     []*taker
 	away       marks                // hosts not held as Own
 	frozen     map[string]*freezing // hosts that must not enter the bench
@@ -182,7 +186,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 // is accepted and ErrDiskFull is returned.
 func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	f.mu.Lock()
-	full := f.paused != ""
+	full := f.full != ""
 	f.mu.Unlock()
 	if full {
 		return nil, ErrDiskFull
@@ -298,10 +302,13 @@ func (f *Frontier) chance(ctx context.Context) error {
 
 // take needs mu held.
 func (f *Frontier) take(now time.Time) *Task {
-	if f.paused != "" {
+	if f.full != "" || f.outage.keepsTasks(now) {
 		return nil
 	}
 	task := f.bench.take(now)
+	if task != nil {
+		task.try = f.outage.try(true, now)
+	}
 	if task != nil && task.errand && !f.bench.anyReady() {
 		// Whoever works for others only, because no host here is ready, starves as well.
 		f.craving = true
@@ -327,7 +334,7 @@ func (f *Frontier) dispatch(now time.Time) {
 	for f.resolvers.len() > 0 {
 		r := *f.resolvers.peek()
 		if !r.gone {
-			h := f.bench.nextUnresolved(now)
+			h := f.nextUnresolved(now)
 			if h == nil {
 				break
 			}
@@ -339,7 +346,11 @@ func (f *Frontier) dispatch(now time.Time) {
 		signal(f.dry)
 	}
 	f.serveTakers(now)
-	if due, ok := f.bench.nextWake(); ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
+	due, ok := f.bench.nextWake()
+	if o := &f.outage; o.why != "" && now.Before(o.next) && (!ok || o.next.Before(due)) {
+		due, ok = o.next, true
+	}
+	if ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
 		f.clockAt = due
 		signal(f.kick)
 	}

@@ -14,13 +14,14 @@ type Unplaced struct {
 	// Host is the host that needs it.
 	Host string
 	host *host
+	try  bool // by its answer the node sees that its outage is over
 }
 
 // Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
 // is answered by Place or by Lost.
 func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 	f.mu.Lock()
-	h := f.bench.nextUnresolved(time.Now())
+	h := f.nextUnresolved(time.Now())
 	if h == nil {
 		r := &resolver{host: make(chan *host, 1)}
 		f.resolvers.push(r)
@@ -45,7 +46,19 @@ func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 		}
 	}
 	defer f.mu.Unlock()
-	return Unplaced{Name: h.dialName(), Host: h.name, host: h}, nil
+	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: f.outage.why != ""}, nil
+}
+
+// nextUnresolved is the next host to look up, if one may be. It needs mu held.
+func (f *Frontier) nextUnresolved(now time.Time) *host {
+	if f.outage.keepsNames(now) {
+		return nil
+	}
+	h := f.bench.nextUnresolved(now)
+	if h != nil {
+		f.outage.try(false, now)
+	}
+	return h
 }
 
 // Place tells where a host is: its addresses, for how long, and how long it took to find out.
@@ -53,6 +66,7 @@ func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
+	f.outage.tried(u.try)
 	u.host.resolveTook = took
 	f.bench.placeHost(u.host, addrs, ttl, now)
 	f.dispatch(now)
@@ -73,6 +87,7 @@ func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
+	f.outage.tried(u.try)
 	f.bench.lostHost(u.host, reason, true, now)
 	f.dispatch(now)
 	return n, err
@@ -85,6 +100,7 @@ func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours boo
 	f.ending++
 	defer f.written()
 	now := time.Now()
+	f.outage.tried(u.try)
 	u.host.ending++
 	giveUp := f.bench.lostHost(u.host, reason, ours, now)
 	wait := &request{host: u.Host, finish: &finished{state: u.host.state()}}

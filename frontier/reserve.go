@@ -79,16 +79,22 @@ type taken struct {
 
 // serveTakers answers those takers for whom there is a task or an error. It needs mu held.
 func (f *Frontier) serveTakers(now time.Time) {
-	if len(f.takers) == 0 || f.paused != "" {
+	if len(f.takers) == 0 || f.full != "" || f.outage.keepsTasks(now) {
 		return
 	}
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
 		}
+		if f.outage.keepsTasks(now) { // another has just got the one try
+			return false
+		}
 		task, err := f.bench.takeHost(t.host, t.addr, now)
 		if task == nil && err == nil {
 			return false
+		}
+		if task != nil {
+			task.try = f.outage.try(true, now)
 		}
 		t.answer <- taken{task, err}
 		return true

@@ -38,7 +38,7 @@ func (f *Frontier) Status() Status {
 		s.Ready += f.bench.ready[o].len()
 	}
 	s.Servers, s.InFlight, s.Errands = len(f.bench.servers), f.bench.inFlight+f.bench.errands.out, f.bench.errands.count
-	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.paused
+	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
 	if due, ok := f.bench.nextDue(); ok {
 		s.NextDue = max(0, due.Sub(now))
 	}
@@ -115,13 +115,14 @@ func (f *Frontier) Explain(name string) HostStatus {
 // Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.
 func (f *Frontier) Quiet() <-chan struct{} { return f.quiet }
 
-// Idle says that nothing is to be done within the patience: no task is out, and every URL left waits for longer. The
+// Idle says that nothing is to be done within the patience: no task is out, every URL left waits for longer, and that is not
+// for want of this node's own network. The
 // number of those is returned as unfinished.
 func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if f.ending > 0 || b.inFlight > 0 || b.errands.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.errands.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}
 	limit := time.Now().Add(patience)

@@ -112,6 +112,7 @@ type Task struct {
 	server  *server
 	pending *pending
 	errand  bool
+	try     bool    // by its answer the node sees that its outage is over
 	expiry  *expiry // nil without leases
 }
 

@@ -238,12 +238,17 @@ func TestHostileWeb(t *testing.T) {
 	pages = append(pages, &page{name: "refused", url: "http://" + nobody + "/", classes: []string{"refused"}, robots: true, hostDropped: "refused"})
 	seedList = append(seedList, "http://"+nobody+"/")
 
-	// A name server that never answers, and names and redirects that lead inside.
+	// A name server that never answers about names, and names and redirects that lead inside.
 	silent, err := net.ListenPacket("udp", "127.0.8.202:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
+	rooted := make(chan struct{})
+	go func() {
+		defer close(rooted)
+		answerForRoot(silent)
+	}()
 	c.Fetch.DNS.Servers, c.Fetch.DNS.Timeout, c.Fetch.DNS.Attempts = []string{silent.LocalAddr().String()}, 50*time.Millisecond, 1
 	seedList = append(seedList, "http://silent.test/")
 	inside := w.listen("127.0.0.1:0", func(c net.Conn, authority string) { t.Errorf("%s was dialled", authority) })
@@ -295,6 +300,8 @@ func TestHostileWeb(t *testing.T) {
 	defer cancel()
 	end, err := n.Run(ctx)
 	heap := peak()
+	silent.Close()
+	<-rooted
 	w.close()
 	if err != nil || end.Reason != "idle" {
 		t.Errorf("ended %q: %v", end.Reason, err)

@@ -377,6 +377,10 @@ func (n *Node) frontierEvent(e frontier.Event) {
 	case frontier.DiskFull:
 		log.Warn(journal.EventDiskFull, journal.KeyDiskFreeBytes, e.Free, journal.KeyReason,
 			"no new downloads until there is room; nothing that was accepted is lost")
+	case frontier.OwnTrouble:
+		log.Warn(journal.EventOwnTrouble, journal.KeyReason, e.Reason)
+	case frontier.OwnTroubleOver:
+		log.Info(journal.EventOwnTroubleOver, journal.KeyReason, e.Reason)
 	case frontier.DiskOK:
 		log.Info(journal.EventDiskOK, journal.KeyDiskFreeBytes, e.Free)
 		select {

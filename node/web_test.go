@@ -2,9 +2,7 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +30,10 @@ type trial struct {
 	cfg   node.Config
 	deps  node.Deps
 	began time.Time
+	// byDNS has the names of the sites looked up by deps.DialDNS.
+	byDNS bool
+	// watch, if set, looks at the node while it runs.
+	watch func(n *node.Node)
 }
 
 // inBubble runs a test in a bubble with an empty web.
@@ -54,7 +56,7 @@ func inBubble(t *testing.T, test func(w *trial)) {
 		w.cfg.Fetch.DNS.Servers = []string{"127.0.0.1"}
 		w.deps = node.Deps{
 			Dial:      web.Dial,
-			DialDNS:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS in this test") },
+			DialDNS:   new(nameServer).dial, // it knows no names
 			FreeBytes: func() (uint64, error) { return 1 << 40, nil },
 		}
 		test(w)
@@ -65,13 +67,18 @@ func inBubble(t *testing.T, test func(w *trial)) {
 // crawl opens the node, runs it to its end and returns how it ended and what it logged in all its lives.
 func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, hostileLogs) {
 	w.t.Helper()
-	w.cfg.Fetch.DNS.Hosts = w.Names()
+	if !w.byDNS {
+		w.cfg.Fetch.DNS.Hosts = w.Names()
+	}
 	if errs := w.cfg.Validate(); errs != nil {
 		w.t.Fatal(errs)
 	}
 	n, err := node.New(w.cfg, seeds(w.t, strings.Join(urls, "\n")), w.deps)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.watch != nil {
+		go w.watch(n)
 	}
 	end, err := n.Run(ctx)
 	if err != nil {

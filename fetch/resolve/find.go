@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -107,6 +108,9 @@ func (r *Resolver) conclude(name string, f finding) *entry {
 		ttl = min(max(ttl, r.cfg.MinTTL), r.cfg.NegativeTTL)
 	case ErrTemporary:
 		ttl = r.cfg.TemporaryTTL
+		if errors.Is(f.err, ErrNoServer) {
+			ttl = 0 // it says nothing about the name, and ends when the first server answers
+		}
 	}
 	if f.kind != nil {
 		e.err = &Error{Host: name, Kind: f.kind, Err: f.err}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -54,6 +55,8 @@ type Loop struct {
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
 	spare  sync.Pool     // of *gather
+	heard  atomic.Int64  // when a server answered last, in nanoseconds since began
+	began  time.Time
 }
 
 // New makes a loop; Run starts it.
@@ -61,7 +64,8 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{})}
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{}),
+		began: time.Now()}
 }
 
 // Forget must be called when the frontier drops a host, or when it leaves or comes: links to it are offered again, and its
@@ -140,12 +144,20 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 	answer, err := l.deps.Resolver.Lookup(ctx, u.Name)
 	if err != nil {
 		ours := ctx.Err() != nil || errors.Is(err, resolve.ErrClosed)
+		if why, own := fetch.OwnTrouble(err); own && !ours {
+			ours = true
+			l.deps.Frontier.OwnTrouble(why, true)
+		}
 		if !ours {
+			l.deps.Frontier.Answered(true)
 			l.stats.update(func(s *Stats) { s.row(RowDNS) })
 			l.deps.Journal.Events().Warn(journal.EventDNS, journal.KeyHost, u.Host, journal.KeyReason, err.Error())
 		}
 		_, err = l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(err), ours)
 		return err
+	}
+	if answer.Elapsed > 0 {
+		l.deps.Frontier.Answered(true)
 	}
 	usable := answer.Addrs[:0:0]
 	reason, lasts := "", true
@@ -235,6 +247,7 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	res := l.get(ctx, task, url, visit)
 	defer res.Release()
 	out := judge(&res, time.Now())
+	l.ownTrouble(&res, &out)
 	found := 0
 	page := l.gather()
 	switch {

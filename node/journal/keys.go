@@ -145,19 +145,21 @@ const (
 
 // Events of the node log.
 const (
-	EventStart       = "start"         // the process runs; with KeyConfig
-	EventStop        = "stop"          // it ends in order; with KeyReason
-	EventBlocklist   = "blocklist"     // the list was (re)loaded or could not be; with KeyCount, KeyReason
-	EventDNS         = "dns"           // a name did not resolve; with KeyHost, KeyReason
-	EventHostBackoff = "host_backoff"  // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
-	EventHostDropped = "host_dropped"  // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
-	EventHostLeftOut = "host_left_out" // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
-	EventDiskFull    = "disk_full"     // free space fell below the watermark; with KeyDiskFreeBytes
-	EventDiskOK      = "disk_ok"       // and is above it again; with KeyDiskFreeBytes
-	EventWarning     = "warning"       // something is wrong, the node goes on; with KeyReason
-	EventError       = "error"         // something failed; with KeyReason
-	EventRefused     = "refused"       // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
-	EventOversized   = "oversized"     // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
+	EventStart          = "start"            // the process runs; with KeyConfig
+	EventStop           = "stop"             // it ends in order; with KeyReason
+	EventBlocklist      = "blocklist"        // the list was (re)loaded or could not be; with KeyCount, KeyReason
+	EventDNS            = "dns"              // a name did not resolve; with KeyHost, KeyReason
+	EventHostBackoff    = "host_backoff"     // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
+	EventHostDropped    = "host_dropped"     // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
+	EventHostLeftOut    = "host_left_out"    // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
+	EventDiskFull       = "disk_full"        // free space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskOK         = "disk_ok"          // and is above it again; with KeyDiskFreeBytes
+	EventOwnTrouble     = "own_trouble"      // this node itself cannot download: it waits, no host is blamed; with KeyReason
+	EventOwnTroubleOver = "own_trouble_over" // it can again; with KeyReason
+	EventWarning        = "warning"          // something is wrong, the node goes on; with KeyReason
+	EventError          = "error"            // something failed; with KeyReason
+	EventRefused        = "refused"          // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
+	EventOversized      = "oversized"        // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 
 // Kinds of a download.

@@ -1,0 +1,122 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/journal"
+)
+
+// TestOutage takes the network from a node alone for 70 minutes: no host is blamed, nothing is lost, the crawl does not end,
+// and it goes on when the network is back.
+func TestOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		dial    error // what a connect meets meanwhile
+		names   bool  // name servers are silent meanwhile
+		reason  string
+		blocked bool // no page is crawled meanwhile
+	}{
+		"no network":          {syscall.ENETDOWN, true, "the network is down", true},
+		"silence":             {nil, true, "no name server answers", true},
+		"no name server":      {errGoOn, true, "no name server answers", false},
+		"no free descriptors": {syscall.EMFILE, false, "too many open files", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				const hosts, urls = 6, 300
+				dns := &nameServer{names: map[string]string{}}
+				var seeds []string
+				for i := range hosts {
+					host := fmt.Sprintf("h%d.test", i)
+					w.Site(host, fmt.Sprintf("198.51.100.%d", i+1)).Pages(urls)
+					dns.names[host+"."] = fmt.Sprintf("198.51.100.%d", i+1)
+					seeds = append(seeds, "http://"+host+"/")
+				}
+				w.byDNS, w.deps.DialDNS = true, dns.dial
+				begin, end := w.began.Add(4*time.Minute), w.began.Add(74*time.Minute)
+				out := func() bool { now := time.Now(); return now.After(begin) && now.Before(end) }
+				w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					switch {
+					case !out() || errors.Is(c.dial, errGoOn):
+						return w.Dial(ctx, network, address)
+					case c.dial == nil:
+						<-ctx.Done()
+						return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
+					}
+					return nil, &net.OpError{Op: "dial", Net: network, Err: c.dial}
+				}
+				go func() {
+					time.Sleep(begin.Sub(w.began))
+					dns.silent.Store(c.names)
+					time.Sleep(end.Sub(begin))
+					dns.silent.Store(false)
+				}()
+				w.cfg.Fetch.IdleTimeout = time.Second // each page is dialled for
+				var during []node.Status
+				w.watch = func(n *node.Node) {
+					for at := begin.Add(5 * time.Minute); at.Before(end); at = at.Add(5 * time.Minute) {
+						time.Sleep(time.Until(at))
+						during = append(during, n.Status())
+					}
+				}
+				got, logs := w.run(seeds...)
+				if got.Frontier.Dropped+got.Frontier.Failed != 0 || got.Frontier.Done != hosts*(urls+1) {
+					t.Errorf("%d done, %d dropped, %d failed of %d", got.Frontier.Done, got.Frontier.Dropped, got.Frontier.Failed, hosts*(urls+1))
+				}
+				for _, s := range during {
+					if p := s.Frontier.Paused; c.blocked && p != c.reason+"; waiting" && (!c.names || p != "no name server answers; waiting") {
+						t.Errorf("the status says %q", p)
+					}
+					if c.blocked && s.Frontier.Hosts["backoff"] > hosts/2 {
+						t.Errorf("hosts are blamed: %v", s.Frontier.Hosts)
+					}
+				}
+				if len(during) != 13 {
+					t.Errorf("asked %d times", len(during))
+				}
+				events := map[string]int{}
+				for _, e := range logs.events {
+					events[e.Event]++
+				}
+				if events[journal.EventOwnTrouble] == 0 || events[journal.EventOwnTrouble] != events[journal.EventOwnTroubleOver] ||
+					events[journal.EventHostDropped]+events[journal.EventDNS] != 0 {
+					t.Errorf("events %v", events)
+				}
+				if late := time.Since(end); late > time.Hour {
+					t.Errorf("the crawl ended %v after the outage", late)
+				}
+			})
+		})
+	}
+}
+
+// errGoOn lets connects through.
+var errGoOn = errors.New("no error")
+
+// TestOneAddressWithoutRoute: what is missing for one address while others answer is no trouble of this node's: the host
+// is given up, and the crawl ends.
+func TestOneAddressWithoutRoute(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(3000)
+		w.Site("far.test", server2).Pages(3)
+		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.HasPrefix(address, server2) {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+			}
+			return w.Dial(ctx, network, address)
+		}
+		w.cfg.Politeness.RetryConnect = []time.Duration{time.Minute, time.Minute}
+		got, logs := w.run("http://a.test/", "http://far.test/")
+		if got.Frontier.Done != 3001 || got.Frontier.Dropped != 1 {
+			t.Errorf("%d done, %d dropped", got.Frontier.Done, got.Frontier.Dropped)
+		}
+		w.givenUp(logs, "http://far.test", "unreachable", 1)
+	})
+}
