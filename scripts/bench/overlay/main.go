@@ -31,6 +31,7 @@ type settings struct {
 	port                              int
 	seed                              uint64
 	think, limit                      time.Duration
+	keep                              bool // what crawls leave
 }
 
 func main() {
@@ -89,8 +90,8 @@ func run(ctx context.Context, s settings, measure func(context.Context, *bench) 
 			return fmt.Errorf("make directory: %w", err)
 		}
 		defer os.RemoveAll(s.dir)
-	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	} else if s.keep = true; os.Mkdir(s.dir, 0o755) != nil {
+		return fmt.Errorf("make directory %s: it must be new", s.dir)
 	}
 	if s.profile != "" {
 		if err := os.MkdirAll(s.profile, 0o755); err != nil {

@@ -182,8 +182,13 @@ func (c *crew) kill() {
 	}
 }
 
-// remove deletes what a crawl left.
-func (c *crew) remove() error { return os.RemoveAll(c.dir) }
+// remove deletes what a crawl left, unless it shall be kept.
+func (c *crew) remove() error {
+	if c.b.s.keep {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
+}
 
 // cpu is the time of all lives that were the last of their nodes.
 func (c *crew) cpu() time.Duration {
