@@ -13,7 +13,6 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
-	"proxima/node/batch"
 	"proxima/node/crawl"
 	"proxima/node/home"
 	"proxima/node/idle"
@@ -41,7 +40,7 @@ type Config struct {
 	Geo        Geo                    `toml:"geo"`
 	Home       home.Config            `toml:"home"`
 	Lease      lease.Config           `toml:"lease"`
-	Batch      batch.Config           `toml:"batch"`
+	Batch      placement.Config       `toml:"batch"`
 	Assign     assign.Config          `toml:"assign"`
 	Remote     placement.RemoteConfig `toml:"remote"`
 	Idle       idle.Config            `toml:"idle"`
@@ -162,9 +161,9 @@ func each(err error) []error {
 }
 
 // defaultBatch makes batch after batch: with peers, hosts go where they are nearest.
-func defaultBatch() batch.Config {
-	c := batch.Default()
-	c.Mode = batch.ModeCycle
+func defaultBatch() placement.Config {
+	c := placement.Default()
+	c.Mode = placement.ModeCycle
 	return c
 }
 

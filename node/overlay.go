@@ -18,7 +18,6 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/node/batch"
 	"proxima/node/home"
 	"proxima/node/idle"
 	"proxima/node/lease"
@@ -41,23 +40,21 @@ const joinPatience = 15 * time.Second
 
 // overlay is the node's part in the overlay: its rooms, and what connects them.
 type overlay struct {
-	node    *Node
-	cfg     Config
-	atlas   *atlas
-	members *member.Members
-	server  *peer.Server
-	client  *peer.Client
-	outbox  *peer.Outbox
-	home    *home.Home
-	clock   *lease.Clock
-	grantor *lease.Grantor
-	holder  *lease.Holder
-	remote  *placement.Remote
-	batches *batch.Batches
-	// reserver is the frontier for those who reserve servers.
-	reserver *reserver
-	rounds   *idle.Rounds
-	stopped  chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
+	node      *Node
+	cfg       Config
+	atlas     *atlas
+	members   *member.Members
+	server    *peer.Server
+	client    *peer.Client
+	outbox    *peer.Outbox
+	home      *home.Home
+	clock     *lease.Clock
+	grantor   *lease.Grantor
+	holder    *lease.Holder
+	remote    *placement.Remote
+	placement *placement.Placement
+	rounds    *idle.Rounds
+	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -67,11 +64,8 @@ type overlay struct {
 	seeded bool
 	// grumbled is when a person heard of trouble with the gossip last.
 	grumbled time.Time
-	learnt   time.Time                // when own learnt last, or was made to doubt
-	meant    map[netip.Addr]time.Time // servers that another node should have, and since when
-	held     map[string]time.Time     // hosts told to join the holder of their server's lease
-	mean     time.Duration            // moving average of a download
-	due      float64                  // explorations that this node's downloads since the last are worth
+	learnt   time.Time     // when own learnt last, or was made to doubt
+	mean     time.Duration // moving average of a download
 }
 
 // overlayDeps are what an overlay takes from the world.
@@ -86,9 +80,8 @@ type overlayDeps struct {
 
 // newOverlay makes the rooms. The frontier is open, the loop is not made yet.
 func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
-	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), reserver: newReserver(n.frontier), clock: lease.NewClock(nil),
-		own:   assign.NewOwn(assign.Factors{}),
-		meant: make(map[netip.Addr]time.Time), held: make(map[string]time.Time)}
+	o := &overlay{node: n, cfg: n.cfg, stopped: make(chan struct{}), clock: lease.NewClock(nil),
+		own: assign.NewOwn(assign.Factors{})}
 	secret, err := peer.Load(n.cfg.Peer.Secret)
 	if err != nil {
 		return nil, err
@@ -168,7 +161,7 @@ func (o *overlay) newRooms() (err error) {
 	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{Clock: o.clock, Boot: n.id.Boot, Shelf: f.Shelf(tableLeases), Trouble: n.warn}); err != nil {
 		return err
 	}
-	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Clock: o.clock, Peers: o.client, Frontier: leased{f}, OnHeld: o.leasedElsewhere,
+	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Clock: o.clock, Peers: o.client, Frontier: leased{f}, OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
 		Moved: o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
 	}); err != nil {
 		return err
@@ -179,7 +172,7 @@ func (o *overlay) newRooms() (err error) {
 	}); err != nil {
 		return err
 	}
-	if o.batches, err = batch.New(n.cfg.Batch, o.batchDeps()); err != nil {
+	if o.placement, err = placement.New(n.cfg.Batch, o.placementDeps()); err != nil {
 		return err
 	}
 	members := f.Shelf(tableMembers)
@@ -234,7 +227,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.batches.Run, o.publish, o.reconsider,
+			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}
@@ -301,7 +294,11 @@ func (o *overlay) setView(v member.View) error {
 	gone := o.view.Peers
 	o.view, o.assign = v, assign.View{Nodes: nodes}
 	o.mu.Unlock()
-	o.batches.SetView(assign.View{Nodes: slices.Clone(nodes)})
+	paused := ""
+	if !v.Majority {
+		paused = v.Reason
+	}
+	o.placement.SetView(assign.View{Nodes: slices.Clone(nodes)}, paused)
 	if !fresh {
 		return nil
 	}

@@ -65,7 +65,10 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 	t := timingOf(d)
 	self := o.node.id.Node
 	if d.HTML {
-		o.downloaded(t.Total)
+		o.placement.Downloaded()
+		o.mu.Lock()
+		o.mean += (t.Total - o.mean) / 16
+		o.mu.Unlock()
 	}
 	if task.IsErrand() {
 		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
@@ -80,14 +83,6 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 	}
 	o.holder.Observed(task.Server, self, o.members.Coordinate(), t)
 	o.learn(task.Server, t, true)
-}
-
-// downloaded counts a download.
-func (o *overlay) downloaded(took time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.mean += (took - o.mean) / 16
-	o.due += exploreShare
 }
 
 // learn learns about this node from one of its downloads; held says that this node may know the server.

@@ -7,21 +7,14 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/node/batch"
 	"proxima/node/crawl"
 	"proxima/node/home"
 	"proxima/node/idle"
 	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/peer"
+	"proxima/node/placement"
 )
-
-const assignNearest = assign.Nearest
-
-// better asks whether another node should have a server.
-func (o *overlay) better(m *assign.Memory) (node string, gainMs float64, ok bool) {
-	return assign.Better(o.cfg.Assign, m, o.peers(), o.node.id.Node)
-}
 
 // doubtAfter is how long a node without downloads believes what it has learnt about itself; then it is less and less sure.
 const doubtAfter = 30 * time.Second
@@ -63,7 +56,7 @@ func (o *overlay) idleView() idle.View {
 
 // awaitEnd stops the node when the crawl has ended everywhere.
 func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
-	if o.cfg.Crawl.End != crawl.EndIdle || o.cfg.Batch.Mode == batch.ModePersistent {
+	if o.cfg.Crawl.End != crawl.EndIdle || o.cfg.Batch.Mode == placement.ModePersistent {
 		return nil
 	}
 	err := o.rounds.Run(ctx)
@@ -89,7 +82,7 @@ func (o *overlay) idleState() idle.State {
 		s.Why = "it has pages to download"
 	case o.outbox.Pending() > 0:
 		s.Why = fmt.Sprintf("%d links wait for other nodes", o.outbox.Pending())
-	case o.batches.Busy():
+	case o.placement.Busy():
 		s.Why = "a batch is under way"
 	case o.remote.Busy():
 		s.Why = "pages are downloaded for other nodes"
@@ -138,9 +131,7 @@ func (o *overlay) homeEvent(e home.Event) {
 	j.Member(journal.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
 	if e.Kind == home.Received && e.Record.Assigned {
 		// The lease follows when its former owner has let it go: until then the host does not go back for it.
-		o.mu.Lock()
-		o.held[e.Record.Host] = time.Now().Add(o.cfg.Lease.ReleaseAfter + 2*o.cfg.Lease.HeldRetry)
-		o.mu.Unlock()
+		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter+2*o.cfg.Lease.HeldRetry)
 	}
 	switch e.Kind {
 	case home.HandedOff:

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"proxima/node/batch"
 	"proxima/node/home"
 	"proxima/node/lease"
 	"proxima/node/peer"
+	"proxima/node/placement"
 )
 
 // OverlayStatus is the node's part in the overlay, in its JSON for tools.
@@ -29,10 +29,10 @@ type OverlayStatus struct {
 	// End says what keeps the crawl from ending, where this node is the one that asks.
 	End string `json:"end,omitempty"`
 
-	Hosts  home.Counts  `json:"hosts"`
-	Leases lease.Status `json:"leases"`
-	Batch  batch.Status `json:"batch"`
-	Calls  peer.Counts  `json:"calls"`
+	Hosts  home.Counts      `json:"hosts"`
+	Leases lease.Status     `json:"leases"`
+	Batch  placement.Status `json:"batch"`
+	Calls  peer.Counts      `json:"calls"`
 }
 
 // PeerStatus is one member.
@@ -55,7 +55,7 @@ func (o *overlay) status() *OverlayStatus {
 	o.mu.Unlock()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason,
 		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
-		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.batches.Status(),
+		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
 	for _, p := range m.Members {
 		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),

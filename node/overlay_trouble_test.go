@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/batch"
 	"proxima/node/crawl"
 	"proxima/node/nodetest"
+	"proxima/node/placement"
 )
 
 // part cuts the overlay in two, or makes it whole; the web stays reachable from both sides.
@@ -198,7 +198,7 @@ func TestOverlayErrandsPassFullOutboxes(t *testing.T) {
 		b.cfg = func(i int, c *node.Config) {
 			switch i {
 			case 0:
-				c.Peer.OutboxLinks, c.Batch.Mode = 2, batch.ModeCrawl
+				c.Peer.OutboxLinks, c.Batch.Mode = 2, placement.ModeCrawl
 			case 1:
 				c.Frontier.MinFreeMiB = 1 << 21 // more than there is: it accepts nothing
 			}

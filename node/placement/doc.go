@@ -1,9 +1,19 @@
-// Package placement chooses nodes for hosts. For that it lets nodes download pages for one another: an estimate is a page of
-// the crawl whose timing shows how far a node is from a server.
+// Package placement chooses nodes for hosts.
 //
-// A remote fetch (RemoteFetch) is one page. Who wants it sends an ask until the peer acknowledges it, and waits for the
-// answer for a bounded time. Work that has waited too long for a fetcher is given back unmade; what has begun must end before
-// the asker stops waiting, so that the asker may then send the next request to the same server without meeting the last. The
-// answer is sent until it arrives, for as long. All of it is in memory, and bounded. The download itself is the crawl loop's,
-// with what it finds in the Work; the queue is the frontier's.
+// A batch (batch.go) finds the hosts of this home that are ready, takes the leases of their servers, lets the assigners decide, and
+// hands the hosts off to the nodes that were chosen. Its phases follow one another: gather, resolve, lease, decide, compare (with
+// more than one assigner), hand off. From the lease to the hand-off its servers are reserved: their URLs are downloaded only as
+// remote fetches, one at a time for each server, spaced like any other request. Nothing here is on disk: a host that is not
+// handed off is with its home, as before, and a batch that a crash ends is gathered anew. How a server is chosen, package
+// assign knows.
+//
+// Servers that this node has are looked at again (later.go): one that another node would be faster for moves there, and a small
+// share of the downloads is made by others, so that one that has recovered is noticed.
+//
+// A remote fetch (remote.go) is one page that a node downloads for another: an estimate is a page of the crawl whose timing
+// shows how far a node is from a server. Who wants it sends an ask until the peer acknowledges it, and waits for the answer for
+// a bounded time. Work that has waited too long for a fetcher is given back unmade; what has begun must end before the asker
+// stops waiting, so that the asker may then send the next request to the same server without meeting the last. The answer is
+// sent until it arrives, for as long. The download is the crawl loop's, with what it finds in the Work; the queue is the
+// frontier's.
 package placement

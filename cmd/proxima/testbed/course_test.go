@@ -17,8 +17,8 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/node"
-	"proxima/node/batch"
 	"proxima/node/crawl"
+	"proxima/node/placement"
 )
 
 // stage is a bed on which nothing is real; what is done to it stands in log.
@@ -95,11 +95,11 @@ func (a *actor) status(context.Context) (node.Status, error) {
 		a.end(nil)
 	}
 	s := node.Status{Crawl: crawl.Stats{Pages: int64(10 * a.i)},
-		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: batch.Status{Phase: batch.PhaseIdle}}}
+		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: placement.Status{Phase: placement.PhaseIdle}}}
 	if a.batches {
 		s.Overlay.Batch.Batches = 1
 		if time.Since(a.born) < 20*time.Second {
-			s.Overlay.Batch.Phase = batch.PhaseDecide
+			s.Overlay.Batch.Phase = placement.PhaseDecide
 		}
 	}
 	return s, nil

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"proxima/node/batch"
+	"proxima/node/placement"
 )
 
 // printer writes lines for people, and one that is renewed in place on a terminal. Safe for concurrent use.
@@ -98,13 +98,13 @@ func (r *run) ask(ctx context.Context) tally {
 }
 
 // quiet says that batches were made and none is under way.
-func (t tally) quiet() bool { return t.batches > 0 && t.phases[batch.PhaseIdle] == t.up }
+func (t tally) quiet() bool { return t.batches > 0 && t.phases[placement.PhaseIdle] == t.up }
 
 // phase is what most nodes that make a batch are at.
 func (t tally) phase() string {
 	most, name := 0, "crawl"
 	for phase, n := range t.phases {
-		if phase != batch.PhaseIdle && (n > most || n == most && phase < name) {
+		if phase != placement.PhaseIdle && (n > most || n == most && phase < name) {
 			most, name = n, phase
 		}
 	}

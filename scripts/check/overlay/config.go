@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/batch"
 	"proxima/node/member"
+	"proxima/node/placement"
 )
 
 // configure is the configuration of one life of one node: the version in the User-Agent tells nodes and lives apart. The
@@ -32,7 +32,7 @@ func configure(s settings, l *layout, index, life int) node.Config {
 	}
 	m, h, k, b, e := &c.Member, &c.Home, &c.Lease, &c.Batch, &c.Remote
 	m.Preset = member.PresetLAN
-	b.Mode, b.URLs, b.Hosts = batch.ModeCycle, 20, 5
+	b.Mode, b.URLs, b.Hosts = placement.ModeCycle, 20, 5
 	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax, &c.Crawl.Patience)
 	shorter(100*time.Millisecond, &h.RenewEvery, &h.FenceAfter, &h.TakeAfter, &h.Collect)
 	shorter(50*time.Millisecond, &h.BackupEvery)

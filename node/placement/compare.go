@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -79,20 +79,20 @@ func (t *batch) compareHost(ctx context.Context, s *server, h *host, nodes []cho
 // comparePage downloads one page by several nodes, one after the other.
 func (t *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, order []chosen, first string) error {
 	out := putBack(true)
-	lapsed, cancel := context.WithCancel(ctx)
+	expired, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t.deps.OnLapse(task, cancel)
+	task.OnExpire(cancel)
 	var longest, after time.Duration
 	for j, c := range order {
-		if j > 0 && s.wait(lapsed) != nil {
+		if j > 0 && s.wait(expired) != nil {
 			break
 		}
 		t.count(func(st *Status) { st.Compared++ })
-		r, err := s.ask(lapsed, c.node, pageOf(task),
-			Errand{Batch: t.id, Labels: c.labels, Assigned: true, Fresh: true, Quiet: c.node != first})
+		r, err := s.ask(expired, c.node, pageOf(task),
+			RemoteFetch{Batch: t.id, Labels: c.labels, Assigned: true, Fresh: true, Quiet: c.node != first})
 		longest, after = max(longest, r.Timing.Total), max(after, r.RetryAfter)
 		if c.node == first {
-			out = Outcome(t.deps.Self, c.node, r, err)
+			out = outcome(t.deps.Self, c.node, r, err)
 		}
 	}
 	// Whoever asked last: the server's clock starts now, and the slowest download sets the gap.

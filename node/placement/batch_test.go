@@ -1,9 +1,10 @@
-package batch
+package placement
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 			t.Errorf("%d decisions", len(w.decided))
 		}
 		for _, d := range w.decided {
-			if d.Label != "nearest" || d.Node != nearestTo(d.Server) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Reason == "" {
+			if d.Label != "nearest" || d.Owner != nearestTo(netip.MustParseAddr(d.Server)) || d.Batch == "" || d.Estimates == 0 || d.PredictedMs <= 0 || d.Seconds <= 0 || d.Reason == "" {
 				t.Errorf("decision %+v", d)
 			}
 		}
@@ -166,7 +167,7 @@ func TestLeasedServersAreJoined(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		w.mu.Lock()
-		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Node != "n3" {
+		if len(w.decided) != 2 || w.decided[0].Reason != reasonLeased || w.decided[0].Label != "" || w.decided[0].Owner != "n3" {
 			t.Errorf("decided %+v", w.decided)
 		}
 		w.servers[addrOf(2)].holder, w.servers[addrOf(3)].holdFor = "", 0
@@ -189,7 +190,7 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
 		// Asks to n2 are never answered.
-		w.do = func(ctx context.Context, node string, e Errand) (Result, error, bool) {
+		w.do = func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) {
 			if node != "n2" {
 				return Result{}, nil, false
 			}
@@ -214,7 +215,7 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 		w.mu.Lock()
 		delete(w.nodes, "n2")
 		w.mu.Unlock()
-		b.SetView(w.view())
+		b.SetView(w.view(), "")
 		time.Sleep(10 * time.Minute)
 		stop()
 		for _, h := range w.hosts {
@@ -257,7 +258,7 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 		for _, d := range w.decided {
-			if !strings.HasPrefix(d.Reason, "undecided after 5m0s: ") || !w.nodes[d.Node] {
+			if !strings.HasPrefix(d.Reason, "undecided after 5m0s: ") || !w.nodes[d.Owner] {
 				t.Errorf("decision %+v", d)
 			}
 		}
@@ -357,16 +358,14 @@ func TestNothingIsAssignedWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addHost("http://a.example", addrOf(1), 60)
-		deps := w.deps()
-		deps.Paused = func() string { return "the smaller side" }
-		b, err := New(cycle(), deps)
+		b, err := New(cycle(), w.deps())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.Run(ctx) }()
-		b.SetView(w.view())
+		b.SetView(w.view(), "the smaller side")
 		time.Sleep(5 * time.Minute)
 		if s := b.Status(); s.Batches != 0 || s.Why != "the smaller side" {
 			t.Errorf("status %+v", s)
@@ -431,7 +430,7 @@ func TestOutcomes(t *testing.T) {
 		{"broken", "n1", again(frontier.Broken), nil, frontier.Broken, frontier.Again, true},
 		{"no trouble", "n1", again(frontier.NoTrouble), nil, frontier.Interrupted, frontier.Again, true},
 	} {
-		out := Outcome("home", c.node, c.r, c.err)
+		out := outcome("home", c.node, c.r, c.err)
 		if out.Trouble != c.want || out.Ending != c.ending || out.Asked != c.asked {
 			t.Errorf("%s: %+v", c.name, out)
 		}

@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ func newWalk() walk {
 }
 
 // gather goes on with the walk and returns the hosts that are ready, at most as many as a batch may have.
-func (b *Batches) gather(now time.Time) ([]*host, error) {
-	w := &b.walk
+func (p *Placement) gather(now time.Time) ([]*host, error) {
+	w := &p.walk
 	for name, until := range w.resting {
 		if !until.After(now) {
 			delete(w.resting, name)
@@ -41,18 +41,18 @@ func (b *Batches) gather(now time.Time) ([]*host, error) {
 	var hosts []*host
 	start, wrapped := w.after, false
 	chosen := make(map[string]bool)
-	for looked := 0; looked < b.cfg.Scan; looked += stride {
-		found, next, err := b.deps.Frontier.Ready(w.after, 1, min(stride, b.cfg.Scan-looked))
+	for looked := 0; looked < p.cfg.Scan; looked += stride {
+		found, next, err := p.deps.Frontier.Ready(w.after, 1, min(stride, p.cfg.Scan-looked))
 		if err != nil {
 			return nil, fmt.Errorf("look for ready hosts: %w", err)
 		}
 		for _, f := range found {
-			if chosen[f.Host] || !b.ready(f.Host, f.Pending, now) {
+			if chosen[f.Host] || !p.ready(f.Host, f.Pending, now) {
 				continue
 			}
 			chosen[f.Host] = true
 			hosts = append(hosts, &host{name: f.Host, pending: f.Pending})
-			if len(hosts) == b.cfg.Hosts {
+			if len(hosts) == p.cfg.Hosts {
 				w.after = f.Host
 				return hosts, nil
 			}
@@ -72,12 +72,12 @@ func (b *Batches) gather(now time.Time) ([]*host, error) {
 }
 
 // ready says that a host belongs into a batch now.
-func (b *Batches) ready(name string, pending int, now time.Time) bool {
-	w := &b.walk
-	if _, rests := w.resting[name]; rests || !b.deps.Mine(name) {
+func (p *Placement) ready(name string, pending int, now time.Time) bool {
+	w := &p.walk
+	if _, rests := w.resting[name]; rests || !p.deps.Owners.Mine(name) {
 		return false
 	}
-	if pending >= b.cfg.URLs {
+	if pending >= p.cfg.URLs {
 		delete(w.noticed, name)
 		return true
 	}
@@ -88,7 +88,7 @@ func (b *Batches) ready(name string, pending int, now time.Time) bool {
 		}
 		n.since = now
 	}
-	if ok && now.Sub(n.since) >= b.cfg.LongestWait {
+	if ok && now.Sub(n.since) >= p.cfg.LongestWait {
 		delete(w.noticed, name)
 		return true
 	}

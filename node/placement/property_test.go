@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 			}
 			w.servers[w.hosts["http://h00.example"].addr].holder = "n2"
 			w.servers[w.hosts["http://h01.example"].addr].holdFor = time.Hour
-			w.do = func(ctx context.Context, _ string, e Errand) (Result, error, bool) {
+			w.do = func(ctx context.Context, _ string, e RemoteFetch) (Result, error, bool) {
 				switch {
 				case luck(8):
 					select {
@@ -91,7 +91,7 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 					}
 				}
 				w.mu.Unlock()
-				b.SetView(w.view())
+				b.SetView(w.view(), "")
 			}
 			stop()
 			entries := make(map[string]int) // decisions, by batch and host

@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/assign"
+	"proxima/node/journal"
 )
 
 // plan is what one assigner decided about a batch.
@@ -45,8 +46,8 @@ type answer struct {
 // knows already about the servers, by label; nil: what their grantors knew. Before are the plans of the round before, if any.
 func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[netip.Addr]assign.Memory, before []*plan) ([]*plan, error) {
 	t.phase(PhaseDecide)
-	t.deps.Trickle(t.cfg.Trickle)
-	defer t.deps.Trickle(1)
+	t.deps.Frontier.SetPace(t.cfg.Trickle)
+	defer t.deps.Frontier.SetPace(1)
 	d := &driver{batch: t, id: id, begun: time.Now(), lanes: make(map[netip.Addr]chan request, len(t.servers))}
 	view, version := t.currentView()
 	d.version = version
@@ -75,12 +76,9 @@ func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[net
 func (t *batch) input(id string, learnt map[netip.Addr]assign.Memory) assign.Batch {
 	in := assign.Batch{ID: id, Home: t.deps.Self, Seed: seed(id)}
 	for _, s := range t.servers {
-		out := assign.Server{Addr: s.addr, Memory: s.memory.Clone()}
+		out := assign.Server{Addr: s.addr, Memory: s.memory.Clone(), Location: t.deps.Locate(s.addr)}
 		if m, ok := learnt[s.addr]; ok {
 			out.Memory = m.Clone()
-		}
-		if t.deps.Locate != nil {
-			out.Location = t.deps.Locate(s.addr)
 		}
 		for _, h := range s.hosts {
 			out.Hosts = append(out.Hosts, assign.Host{Name: h.name, Pending: h.left(), PageBytes: out.Memory.PageBytes})
@@ -282,9 +280,8 @@ func (t *batch) report(id string, plans []*plan) {
 		for _, s := range t.servers {
 			c := p.choices[s.addr]
 			for _, h := range s.hosts {
-				t.deps.Assigned(Decision{Batch: id, Label: p.label, Host: h.name, Server: s.addr, Node: c.Node, URLs: h.left(),
-					PredictedMs: c.PredictedMs, Estimates: c.Estimates, Error: c.Error, Seconds: p.seconds, Reason: c.Reason,
-					Runners: c.Runners})
+				t.deps.Assigned(journal.Assign{Decided: true, Batch: id, Label: p.label, Host: h.name, Server: s.addr.String(), Owner: c.Node,
+					URLs: h.left(), PredictedMs: c.PredictedMs, Estimates: c.Estimates, Accuracy: c.Error, Seconds: p.seconds, Reason: c.Reason})
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"proxima/frontier/identity"
 )
 
-// server is a server of a batch: one request at a time, whoever asks for it. All of it but what Batches needs at the
+// server is a server of a batch: one request at a time, whoever asks for it. All of it but what the batch needs at the
 // beginning and the end belongs to one goroutine at a time.
 type server struct {
-	batch  *batch
+	*Placement
 	addr   netip.Addr
 	hosts  []*host
 	memory assign.Memory // what its grantor knew
@@ -23,7 +23,7 @@ type server struct {
 	turn   int           // whose turn it is to give a URL
 	next   time.Time     // before that nothing is asked for but what the frontier hands out
 	alone  time.Time     // until then a node that cannot be heard may be at work on a page
-	pages  []repeat      // of mode persistent
+	pages  []page        // of mode persistent
 }
 
 // keep leaves the hosts that have no fate yet with their home.
@@ -33,6 +33,13 @@ func (s *server) keep() {
 			h.fate = kept
 		}
 	}
+}
+
+// give lets the lease and the reservation of the server go, once.
+func (s *server) give(to string, m *assign.Memory) {
+	s.given = true
+	s.deps.Leases.Give(s.addr, to, m)
+	s.reserve(s.addr, false)
 }
 
 // errNothing says that a server has nothing to ask for now.
@@ -66,7 +73,7 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 			return nil, err
 		}
 		if task.Kind != frontier.Page {
-			if err := s.batch.deps.Crawl(ctx, task); err != nil {
+			if err := s.deps.Crawler.Do(ctx, task); err != nil {
 				return nil, fmt.Errorf("crawl %s: %w", task.URL, err)
 			}
 			if err := ctx.Err(); err != nil {
@@ -75,7 +82,7 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 			continue
 		}
 		h.taken++
-		reason, err := s.batch.deps.Refuse(task)
+		reason, err := s.deps.Crawler.Refuse(task)
 		switch {
 		case err != nil:
 			err = fmt.Errorf("judge %s: %w", task.URL, err)
@@ -92,9 +99,9 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 }
 
 func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) {
-	ctx, cancel := context.WithTimeout(cut, s.batch.cfg.Take)
+	ctx, cancel := context.WithTimeout(cut, s.cfg.Take)
 	defer cancel()
-	task, err := s.batch.deps.Frontier.TakeFrom(ctx, h.name, s.addr)
+	task, err := s.deps.Frontier.TakeFrom(ctx, h.name, s.addr)
 	switch {
 	case err == nil:
 		return task, nil
@@ -112,7 +119,7 @@ func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) 
 
 // finish ends a task, even when the batch is being stopped.
 func (s *server) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	if _, err := s.batch.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out); err != nil {
+	if _, err := s.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out); err != nil {
 		return fmt.Errorf("finish %s: %w", task.URL, err)
 	}
 	return nil
@@ -130,15 +137,20 @@ func pageOf(task *frontier.Task) page {
 }
 
 // ask lets a node download a page of the server, and notes when the server may be asked again.
-func (s *server) ask(ctx context.Context, node string, p page, e Errand) (Result, error) {
+func (s *server) ask(ctx context.Context, node string, p page, e RemoteFetch) (Result, error) {
 	e.URL, e.Server, e.Depth, e.Hops, e.Attempt = p.url, s.addr, p.depth, p.hops, p.attempt
-	r, err := s.batch.deps.Do(ctx, node, e)
+	epoch, _, err := s.deps.Owners.Record(p.host)
 	if err != nil {
-		s.batch.count(func(st *Status) { st.Unanswered++ })
+		return Result{}, err
+	}
+	e.Epoch = epoch
+	r, err := s.deps.Fetch(ctx, node, e)
+	if err != nil {
+		s.count(func(st *Status) { st.Unanswered++ })
 	}
 	if err != nil || r.Asked {
 		s.alone = time.Now().Add(r.Lingers)
-		s.next = s.alone.Add(s.batch.deps.Gap(p.host, s.addr, r.Timing.Total, r.RetryAfter))
+		s.next = s.alone.Add(s.deps.Frontier.Gap(p.host, s.addr, r.Timing.Total, r.RetryAfter))
 	}
 	return r, err
 }
@@ -161,12 +173,12 @@ func (s *server) wait(ctx context.Context) error {
 
 // putBack is the outcome of a page that comes again as it was. Asked says that a request may have been made.
 func putBack(asked bool) frontier.Outcome {
-	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "an errand was not carried out"}
+	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "a remote fetch was not carried out"}
 }
 
-// Outcome is what the result of an errand to a node means for the page, at the node self that asked. Trouble of another node
+// outcome is what the result of a remote fetch by a node means for the page, at the node self that asked. Trouble of another node
 // with reaching the server, or with its right to ask, is not held against the host: it may be that node's own.
-func Outcome(self, node string, r Result, err error) frontier.Outcome {
+func outcome(self, node string, r Result, err error) frontier.Outcome {
 	switch {
 	case err != nil:
 		out := putBack(true)
@@ -182,11 +194,6 @@ func Outcome(self, node string, r Result, err error) frontier.Outcome {
 	}
 	return frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked, RetryAfter: r.RetryAfter,
 		Elapsed: r.Timing.Total}
-}
-
-// useful says that a result tells something about places.
-func useful(r Result, err error) bool {
-	return err == nil && r.HTML && !r.Unmade && r.Timing.Total > 0
 }
 
 // observed is a result as the assigners take it.
@@ -208,7 +215,7 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	if time.Now().Before(s.alone) {
 		return failed, nil
 	}
-	e := Errand{Batch: id, Labels: []string{label}, Fresh: true}
+	e := RemoteFetch{Batch: id, Labels: []string{label}, Fresh: true}
 	if s.pages != nil {
 		r, err := s.again(ctx, ask.Node, e)
 		return observed(ask, r, err), ctx.Err()
@@ -219,18 +226,18 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	} else if err != nil {
 		return failed, err
 	}
-	s.batch.count(func(st *Status) { st.Estimates++ })
+	s.count(func(st *Status) { st.Estimates++ })
 	r, err := s.askFor(ctx, ask.Node, task, e)
-	if err := s.finish(ctx, task, Outcome(s.batch.deps.Self, ask.Node, r, err)); err != nil {
+	if err := s.finish(ctx, task, outcome(s.deps.Self, ask.Node, r, err)); err != nil {
 		return failed, err
 	}
 	return observed(ask, r, err), nil
 }
 
 // askFor is ask for a task: the wait ends with the lease of the server.
-func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, e Errand) (Result, error) {
+func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, e RemoteFetch) (Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.batch.deps.OnLapse(task, cancel)
+	task.OnExpire(cancel)
 	return s.ask(ctx, node, pageOf(task), e)
 }

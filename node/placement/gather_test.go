@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func gatherer(t *testing.T, w *world, cfg Config) *Batches {
+func gatherer(t *testing.T, w *world, cfg Config) *Placement {
 	t.Helper()
 	b, err := New(cfg, w.deps())
 	if err != nil {

@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -12,8 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"proxima/assign"
 	"proxima/frontier"
+	"proxima/node/journal"
+	"proxima/node/lease"
 )
 
 // fate is what becomes of a host of a batch.
@@ -44,20 +45,20 @@ func (h *host) left() int { return max(0, h.pending-h.taken) }
 
 // batch is one batch under way.
 type batch struct {
-	*Batches
+	*Placement
 	id      string
 	hosts   []*host
 	servers []*server
 }
 
-func (b *Batches) newBatch(hosts []*host) *batch {
-	b.made++
-	self := b.deps.Self
+func (p *Placement) newBatch(hosts []*host) *batch {
+	p.made++
+	self := p.deps.Self
 	if len(self) > 12 {
 		self = self[:12]
 	}
-	t := &batch{Batches: b, id: fmt.Sprintf("%s-%d-%d", self, b.deps.Boot, b.made), hosts: hosts}
-	b.count(func(s *Status) {
+	t := &batch{Placement: p, id: fmt.Sprintf("%s-%d-%d", self, p.deps.Boot, p.made), hosts: hosts}
+	p.count(func(s *Status) {
 		s.Batch, s.Hosts, s.Why = t.id, len(hosts), ""
 		s.Batches++
 	})
@@ -136,9 +137,7 @@ func (t *batch) end() {
 func (t *batch) release() {
 	for _, s := range t.servers {
 		if !s.given {
-			s.given = true
-			t.deps.Keeper.Give(s.addr, t.deps.Self, nil)
-			t.deps.Frontier.Reserve(s.addr, false)
+			s.give(t.deps.Self, nil)
 		}
 	}
 }
@@ -221,11 +220,11 @@ func (t *batch) group() {
 		addr := h.addrs[0]
 		s := servers[addr]
 		if s == nil {
-			if t.cfg.Mode == ModePersistent && !t.deps.Own(addr) {
+			if t.cfg.Mode == ModePersistent && !t.deps.Frontier.OwnServer(addr) {
 				h.fate = kept
 				continue
 			}
-			s = &server{batch: t, addr: addr}
+			s = &server{Placement: t.Placement, addr: addr}
 			servers[addr] = s
 			t.servers = append(t.servers, s)
 		}
@@ -241,7 +240,7 @@ func (t *batch) group() {
 			continue
 		}
 		for _, name := range state.Hosts {
-			if known[name] || !t.deps.Mine(name) {
+			if known[name] || !t.deps.Owners.Mine(name) {
 				continue
 			}
 			known[name] = true
@@ -257,43 +256,38 @@ func (t *batch) group() {
 func (t *batch) hold(ctx context.Context, s *server) bool {
 	wait, cancel := context.WithTimeout(ctx, t.cfg.Lease)
 	defer cancel()
-	m, err := t.deps.Keeper.Hold(wait, s.addr)
+	m, err := t.deps.Leases.Hold(wait, s.addr)
 	if err == nil {
 		if m != nil {
 			s.memory = *m
 		}
-		t.deps.Frontier.Reserve(s.addr, true)
+		t.reserve(s.addr, true)
 		return true
 	}
 	if ctx.Err() != nil {
 		return false
 	}
 	// A wait that was cut off may still bring the lease later.
-	t.deps.Keeper.Give(s.addr, t.deps.Self, nil)
-	holder, held := t.deps.Holder(err)
-	if !held || holder == t.deps.Self || !t.alive(holder) {
+	t.deps.Leases.Give(s.addr, t.deps.Self, nil)
+	var held *lease.HeldError
+	if !errors.As(err, &held) || held.Holder == t.deps.Self || !t.alive(held.Holder) {
 		t.deps.Trouble(fmt.Errorf("take the lease of %s: %w", s.addr, err))
 		s.keep()
 		return false
 	}
 	for _, h := range s.hosts {
-		if err := t.deps.HandOff(ctx, h.name, holder, reasonLeased); err != nil {
+		if err := t.deps.Owners.HandOff(ctx, h.name, held.Holder, reasonLeased); err != nil {
 			h.fate = kept
-			t.deps.Trouble(fmt.Errorf("hand %s off to %s, which holds its server %s: %w", h.name, holder, s.addr, err))
+			t.deps.Trouble(fmt.Errorf("hand %s off to %s, which holds its server %s: %w", h.name, held.Holder, s.addr, err))
 			continue
 		}
 		h.fate = joined
-		t.deps.Assigned(Decision{Batch: t.id, Host: h.name, Server: s.addr, Node: holder, URLs: h.pending, Reason: reasonLeased})
+		t.deps.Assigned(journal.Assign{Decided: true, Batch: t.id, Host: h.name, Server: s.addr.String(), Owner: held.Holder, URLs: h.pending, Reason: reasonLeased})
 	}
 	return false
 }
 
 const reasonLeased = "server is leased"
-
-func (b *Batches) alive(id string) bool {
-	view, _ := b.currentView()
-	return slices.ContainsFunc(view.Nodes, func(n assign.Node) bool { return n.ID == id })
-}
 
 // handOff gives a server to the node that was chosen, and its hosts with it.
 func (t *batch) handOff(ctx context.Context, s *server, p *plan) error {
@@ -303,10 +297,8 @@ func (t *batch) handOff(ctx context.Context, s *server, p *plan) error {
 		s.keep()
 		return nil // release gives the server back
 	}
-	s.given = true
 	// The lease goes first: from then on nothing of the server is asked for here.
-	t.deps.Keeper.Give(s.addr, c.Node, p.memory(s.addr))
-	t.deps.Frontier.Reserve(s.addr, false)
+	s.give(c.Node, p.memory(s.addr))
 	for _, h := range s.hosts {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -315,7 +307,7 @@ func (t *batch) handOff(ctx context.Context, s *server, p *plan) error {
 			h.fate = kept
 			continue
 		}
-		err := t.deps.HandOff(ctx, h.name, c.Node, fmt.Sprintf("%s: %s", p.label, c.Reason))
+		err := t.deps.Owners.HandOff(ctx, h.name, c.Node, fmt.Sprintf("%s: %s", p.label, c.Reason))
 		switch {
 		case err == nil:
 			h.fate = handedOff

@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -12,11 +12,8 @@ import (
 	"proxima/assign"
 )
 
-// repeat is a page that mode persistent downloads again and again.
-type repeat struct{ page }
-
 // persist hands the same batch out again every round until the context ends. What was learnt about a server is kept from
-// round to round, for each assigner its own. The hosts stay with their home: its pages are downloaded by errands. Those of one
+// round to round, for each assigner its own. The hosts stay with their home: its pages are downloaded by remote fetches. Those of one
 // server wait for one another, and a round for all of the last: of a batch no queue ever holds more than a page a server.
 func (t *batch) persist(ctx context.Context) error {
 	if err := t.each(ctx, func(ctx context.Context, s *server) error { return s.collect(ctx) }); err != nil {
@@ -27,9 +24,7 @@ func (t *batch) persist(ctx context.Context) error {
 			return false
 		}
 		s.keep()
-		s.given = true
-		t.deps.Keeper.Give(s.addr, t.deps.Self, nil)
-		t.deps.Frontier.Reserve(s.addr, false)
+		s.give(t.deps.Self, nil)
 		return true
 	})
 	if len(t.servers) == 0 {
@@ -73,10 +68,6 @@ func (t *batch) persist(ctx context.Context) error {
 	}
 }
 
-// ExploreShare is the share of the downloads under nearest that others than the chosen node make, so that one that has
-// recovered is noticed.
-const ExploreShare = 0.015
-
 // explorers are nodes that should download a page of a server besides the one that nearest chose: at few servers a round.
 func (t *batch) explorers(plans []*plan, learnt map[string]map[netip.Addr]assign.Memory, rnd *rand.Rand) map[netip.Addr]string {
 	view, _ := t.currentView()
@@ -86,7 +77,7 @@ func (t *batch) explorers(plans []*plan, learnt map[string]map[netip.Addr]assign
 			continue
 		}
 		for _, s := range t.servers {
-			if m, ok := learnt[p.label][s.addr]; ok && rnd.Float64() < ExploreShare*float64(len(s.pages)) {
+			if m, ok := learnt[p.label][s.addr]; ok && rnd.Float64() < exploreShare*float64(len(s.pages)) {
 				if node, ok := assign.Explorer(t.deps.Assign, &m, view, p.choices[s.addr].Node, rnd.Float64); ok {
 					explorers[s.addr] = node
 				}
@@ -113,7 +104,7 @@ func (t *batch) await(ctx context.Context) error {
 func (s *server) collect(ctx context.Context) error {
 	for _, h := range s.hosts {
 		met := make(map[uint64]bool)
-		for len(met) < s.batch.cfg.RoundURLs {
+		for len(met) < s.cfg.RoundURLs {
 			task, err := s.takeOf(ctx, ctx, h)
 			if errors.Is(err, errNothing) {
 				break
@@ -121,10 +112,10 @@ func (s *server) collect(ctx context.Context) error {
 				return err
 			}
 			p := pageOf(task)
-			if err := s.batch.deps.Crawl(ctx, task); err != nil {
+			if err := s.deps.Crawler.Do(ctx, task); err != nil {
 				return fmt.Errorf("crawl %s: %w", p.url, err)
 			}
-			s.next = time.Now().Add(s.batch.deps.Gap(p.host, s.addr, 0, 0))
+			s.next = time.Now().Add(s.deps.Frontier.Gap(p.host, s.addr, 0, 0))
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -132,14 +123,14 @@ func (s *server) collect(ctx context.Context) error {
 				break
 			}
 			met[p.url.Hash()] = true
-			s.pages = append(s.pages, repeat{p})
+			s.pages = append(s.pages, p)
 		}
 	}
 	return nil
 }
 
 // again asks a node for the next of the pages that are repeated.
-func (s *server) again(ctx context.Context, node string, e Errand) (Result, error) {
+func (s *server) again(ctx context.Context, node string, e RemoteFetch) (Result, error) {
 	if len(s.pages) == 0 {
 		return Result{Unmade: true}, nil
 	}
@@ -148,9 +139,9 @@ func (s *server) again(ctx context.Context, node string, e Errand) (Result, erro
 	}
 	s.turn++
 	i := s.turn % len(s.pages)
-	s.batch.count(func(st *Status) { st.Estimates++ })
+	s.count(func(st *Status) { st.Estimates++ })
 	e.Quiet = true
-	r, err := s.ask(ctx, node, s.pages[i].page, e)
+	r, err := s.ask(ctx, node, s.pages[i], e)
 	s.weed(i, r, err)
 	return r, err
 }
@@ -180,7 +171,7 @@ func (s *server) round(ctx context.Context, id string, plans []*plan, explorer s
 	var made []download
 	if explorer != "" {
 		c := chosen{node: explorer, labels: []string{assign.Nearest}}
-		r, err := s.again(ctx, c.node, Errand{Batch: id, Labels: c.labels, Fresh: true})
+		r, err := s.again(ctx, c.node, RemoteFetch{Batch: id, Labels: c.labels, Fresh: true})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -198,8 +189,8 @@ func (s *server) round(ctx context.Context, id string, plans []*plan, explorer s
 			if err := s.wait(ctx); err != nil {
 				return nil, err
 			}
-			s.batch.count(func(st *Status) { st.Compared++ })
-			r, err := s.ask(ctx, c.node, s.pages[i].page, Errand{Batch: id, Labels: c.labels, Assigned: true, Fresh: len(nodes) > 1, Quiet: true})
+			s.count(func(st *Status) { st.Compared++ })
+			r, err := s.ask(ctx, c.node, s.pages[i], RemoteFetch{Batch: id, Labels: c.labels, Assigned: true, Fresh: len(nodes) > 1, Quiet: true})
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}

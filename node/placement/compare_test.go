@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -35,14 +35,14 @@ func TestComparisonIsPaired(t *testing.T) {
 		labels := make(map[string]int)
 		for _, d := range w.decided {
 			labels[d.Label]++
-			byNode := chose[d.Server.String()]
+			byNode := chose[d.Server]
 			if byNode == nil {
 				byNode = make(map[string][]string)
-				chose[d.Server.String()] = byNode
+				chose[d.Server] = byNode
 			}
-			byNode[d.Node] = append(byNode[d.Node], d.Label)
+			byNode[d.Owner] = append(byNode[d.Owner], d.Label)
 			if d.Label == assign.Nearest {
-				owner[d.Server.String()] = d.Node
+				owner[d.Server] = d.Owner
 			}
 		}
 		if fmt.Sprint(labels) != "map[geographic:8 nearest:8 random:8]" {
@@ -107,7 +107,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 		w := newWorld(t)
 		h := w.addHost("http://h.example", addrOf(1), 60)
 		calls := 0
-		w.do = func(_ context.Context, node string, e Errand) (Result, error, bool) {
+		w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
 			if !e.Assigned {
 				return Result{}, nil, false
 			}
@@ -179,7 +179,7 @@ func TestOwnerThatDiesWhileComparing(t *testing.T) {
 		w.mu.Lock()
 		delete(w.nodes, "n2")
 		w.mu.Unlock()
-		b.SetView(w.view())
+		b.SetView(w.view(), "")
 		for b.Busy() {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -210,7 +210,7 @@ func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 						w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 					}
 					asks, estimates, others := 0, 0, 0
-					w.do = func(_ context.Context, node string, e Errand) (Result, error, bool) {
+					w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
 						w.mu.Lock()
 						defer w.mu.Unlock()
 						if asks++; node == w.self || asks%3 > 0 {
@@ -344,7 +344,7 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 		const late, unmade, refused = "late", "unmade", "refused"
 		queue, under, last := "", 0, "" // what a node's queue makes of a page, pages that wait, their round
 		asked := make(map[string]int)   // by round and server
-		w.do = func(_ context.Context, node string, e Errand) (Result, error, bool) {
+		w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
 			w.mu.Lock()
 			how := queue
 			if !e.Assigned || how == "" {

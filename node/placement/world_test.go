@@ -1,4 +1,4 @@
-package batch
+package placement
 
 import (
 	"context"
@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/journal"
+	"proxima/node/lease"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// world is everything around a home, in memory: its frontier, its keeper, its peers and their web. While batches run a test
+// world is everything around a home, in memory: its frontier, its leases, its peers and their web. While batches run a test
 // reads it under mu only: the next batch may begin at the very instant, on the fake clock, at which the test looks.
 type world struct {
 	t    *testing.T
@@ -33,21 +30,22 @@ type world struct {
 	servers  map[netip.Addr]*fakeServer
 	nodes    map[string]bool // alive
 	ms       func(node string, addr netip.Addr) float64
-	do       func(ctx context.Context, node string, e Errand) (Result, error, bool) // true: it decided
+	do       func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) // true: it decided
 	handOff  func(host, to string) error
 	asked    []request1
 	log      []string // leases and hand-offs in order
-	decided  []Decision
+	decided  []journal.Assign
 	dropped  []string
 	troubles []error
 	trickle  []float64
 	crawled  int
 	out      map[*frontier.Task]bool
+	memories map[netip.Addr]*assign.Memory
 }
 
 type request1 struct {
 	node string
-	Errand
+	RemoteFetch
 	at time.Time
 }
 
@@ -78,7 +76,7 @@ type fakeServer struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{t: t, self: "home", gap: time.Second, hosts: make(map[string]*fakeHost), servers: make(map[netip.Addr]*fakeServer),
-		nodes: map[string]bool{"home": true, "n1": true, "n2": true, "n3": true}, out: make(map[*frontier.Task]bool),
+		nodes: map[string]bool{"home": true, "n1": true, "n2": true, "n3": true}, out: make(map[*frontier.Task]bool), memories: make(map[netip.Addr]*assign.Memory),
 		ms: func(node string, addr netip.Addr) float64 {
 			// One node is near to each server, the others are ever farther.
 			names := []string{"home", "n1", "n2", "n3"}
@@ -264,11 +262,7 @@ func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outc
 	return frontier.Finished{}, nil
 }
 
-type heldError struct{ holder string }
-
-func (e heldError) Error() string { return "held by " + e.holder }
-
-// Hold implements Keeper.
+// Hold implements Leases.
 func (w *world) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error) {
 	w.mu.Lock()
 	s := w.servers[addr]
@@ -280,7 +274,7 @@ func (w *world) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, erro
 		return nil, ctx.Err()
 	}
 	if holder != "" && holder != w.self {
-		return nil, heldError{holder}
+		return nil, &lease.HeldError{Addr: addr, Holder: holder}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +282,7 @@ func (w *world) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, erro
 	return nil, nil
 }
 
-// Give implements Keeper.
+// Give implements Leases.
 func (w *world) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -307,7 +301,7 @@ func (w *world) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	w.log = append(w.log, fmt.Sprintf("give %s %s", addr, successor))
 }
 
-func (w *world) request(ctx context.Context, node string, e Errand) (res Result, err error) {
+func (w *world) request(ctx context.Context, node string, e RemoteFetch) (res Result, err error) {
 	w.mu.Lock()
 	s := w.servers[e.Server]
 	s.inFlight++
@@ -359,89 +353,76 @@ func (w *world) coordOf(node string) ncoord.Coordinate {
 	return ncoord.Coordinate{}
 }
 
-func (w *world) deps() Deps {
-	return Deps{
-		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Keeper: w,
-		Holder: func(err error) (string, bool) {
-			var held heldError
-			ok := errors.As(err, &held)
-			return held.holder, ok
-		},
-		Do: w.request,
-		Mine: func(host string) bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return w.hosts[host].owner == w.self
-		},
-		HandOff: func(ctx context.Context, host, to, reason string) error {
-			time.Sleep(50 * time.Millisecond)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if w.handOff != nil {
-				if err := w.handOff(host, to); err != nil {
-					return err
-				}
-			}
-			h := w.hosts[host]
-			if w.servers[h.addr].tasks > 0 {
-				w.t.Errorf("%s was handed off with a task out", host)
-			}
-			h.owner = "assigned:" + to
-			w.log = append(w.log, fmt.Sprintf("hand %s %s", host, to))
-			return nil
-		},
-		Crawl: func(ctx context.Context, task *frontier.Task) error {
-			time.Sleep(100 * time.Millisecond)
-			w.mu.Lock()
-			w.crawled++
-			w.mu.Unlock()
-			_, err := w.Finish(ctx, task, frontier.Outcome{Ending: frontier.Done, Asked: true})
-			return err
-		},
-		Refuse: func(task *frontier.Task) (string, error) {
-			if strings.HasSuffix(task.URL.Path, "7") {
-				return "robots.txt disallows", nil
-			}
-			return "", nil
-		},
-		Gap:     func(string, netip.Addr, time.Duration, time.Duration) time.Duration { return w.gap },
-		OnLapse: func(*frontier.Task, func()) {},
-		Assigned: func(d Decision) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.decided = append(w.decided, d)
-		},
-		LeftOut: func(host, reason string, urls int) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.dropped = append(w.dropped, fmt.Sprintf("%s %d", host, urls))
-		},
-		Trouble: func(err error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.troubles = append(w.troubles, err)
-		},
-		Trickle: func(share float64) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.trickle = append(w.trickle, share)
-		},
-		Own: func(addr netip.Addr) bool { return addr.As4()[3] < 200 },
+// Held implements Leases.
+func (w *world) Held() (held []netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for addr, s := range w.servers {
+		if s.holder == w.self {
+			held = append(held, addr)
+		}
+	}
+	return held
+}
+
+// Memory implements Leases.
+func (w *world) Memory(addr netip.Addr) (*assign.Memory, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.memories[addr]
+	if m == nil {
+		return nil, false
+	}
+	c := m.Clone()
+	return &c, true
+}
+
+// Observed implements Leases.
+func (w *world) Observed(addr netip.Addr, node string, coord ncoord.Coordinate, t assign.Timing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.memories[addr]; m != nil {
+		m.Observe(node, coord, t, time.Now())
 	}
 }
 
+// HostsAt implements Frontier.
+func (w *world) HostsAt(addr netip.Addr) (hosts []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, h := range w.hosts {
+		if h.addr == addr {
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts
+}
+
+// Gap implements Frontier.
+func (w *world) Gap(string, netip.Addr, time.Duration, time.Duration) time.Duration { return w.gap }
+
+// OwnServer implements Frontier.
+func (w *world) OwnServer(addr netip.Addr) bool { return addr.As4()[3] < 200 }
+
+// SetPace implements Frontier.
+func (w *world) SetPace(share float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trickle = append(w.trickle, share)
+}
+
 // start runs the batches of the world's home until stop is called, which also checks what must always hold at the end.
-func (w *world) start(cfg Config) (b *Batches, stop func()) {
+func (w *world) start(cfg Config) (p *Placement, stop func()) {
 	w.t.Helper()
-	b, err := New(cfg, w.deps())
+	p, err := New(cfg, w.deps())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	b.SetView(w.view())
+	p.SetView(w.view(), "")
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
-	go func() { ran <- b.Run(ctx) }()
-	return b, func() {
+	go func() { ran <- p.Run(ctx) }()
+	return p, func() {
 		w.t.Helper()
 		cancel()
 		if err := <-ran; err != nil {

@@ -1,0 +1,169 @@
+package placement
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+)
+
+// reservations is a frontier that notes what is reserved.
+type reservations struct {
+	Frontier
+	now []netip.Addr
+}
+
+func (r *reservations) Reserve(addr netip.Addr, on bool) {
+	r.now = slices.DeleteFunc(r.now, func(a netip.Addr) bool { return a == addr })
+	if on {
+		r.now = append(r.now, addr)
+	}
+}
+
+// An exploration that ends leaves the server of a batch reserved, and the other way round.
+func TestServersAreFreeWhenAllHaveLetThemGo(t *testing.T) {
+	var f reservations
+	p := &Placement{deps: Deps{Frontier: &f}, reserved: make(map[netip.Addr]int)}
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i, step := range []struct {
+		addr netip.Addr
+		on   bool
+		want []netip.Addr
+	}{
+		{a, true, []netip.Addr{a}},
+		{b, true, []netip.Addr{a, b}},
+		{a, true, []netip.Addr{b, a}},
+		{a, false, []netip.Addr{b, a}},
+		{b, false, []netip.Addr{a}},
+		{a, false, nil},
+		{a, true, []netip.Addr{a}},
+		{a, false, nil},
+	} {
+		if p.reserve(step.addr, step.on); !slices.Equal(f.now, step.want) {
+			t.Errorf("after step %d %v are reserved, want %v", i, f.now, step.want)
+		}
+	}
+	if len(p.reserved) != 0 {
+		t.Errorf("%v are remembered", p.reserved)
+	}
+}
+
+// What is noted of hosts that were told to move is forgotten whatever the mode, or it would grow with every host received.
+func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
+	for _, mode := range []string{ModeCrawl, ModePersistent, ModeCycle} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := Default()
+			cfg.Mode, cfg.Assigners = mode, []string{assign.Random}
+			p, stop := newWorld(t).start(cfg)
+			p.Received("http://a.test", 0)
+			told := func() int {
+				p.later.mu.Lock()
+				defer p.later.mu.Unlock()
+				return len(p.later.told)
+			}
+			time.Sleep(30 * time.Second)
+			if n := told(); n != 1 {
+				t.Errorf("mode %s: %d hosts are noted after half a minute", mode, n)
+			}
+			time.Sleep(time.Minute)
+			if n := told(); n != 0 {
+				t.Errorf("mode %s: %d hosts are noted after a minute and a half", mode, n)
+			}
+			stop()
+		})
+	}
+}
+
+// The share of explorations is what it is said to be, however many downloads there are between two looks.
+func TestExplorationsAreTheirShare(t *testing.T) {
+	for _, downloads := range []int{1, 7, 66, 67, 100, 133, 1000} {
+		p, all, n := &Placement{}, 0, 0
+		for all < 20_000 {
+			for range downloads {
+				p.Downloaded()
+			}
+			all += downloads
+			n += p.explorations()
+		}
+		if want := int(exploreShare * float64(all)); n < want-1 || n > want+1 {
+			t.Errorf("%d downloads a time: %d explorations in %d, want %d", downloads, n, all, want)
+		}
+	}
+}
+
+// assigned is a world whose home owns a host that was assigned to it, and knows that n1 is nearest to its server.
+func assigned(t *testing.T) (w *world, addr netip.Addr) {
+	w, addr = newWorld(t), addrOf(1)
+	w.addHost("http://a.example", addr, 60).owner = "assigned:home"
+	w.servers[addr].holder = w.self
+	w.memories[addr] = &assign.Memory{}
+	for range 6 {
+		for _, node := range []string{"home", "n1", "n2"} {
+			connect := time.Duration(w.ms(node, addr) * float64(time.Millisecond))
+			w.memories[addr].Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
+				Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+		}
+	}
+	return w, addr
+}
+
+// A server that another node has been better for moves there after half a minute, and not before.
+func TestServerMovesToTheBetterNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := assigned(t)
+		_, stop := w.start(cycle())
+		time.Sleep(39 * time.Second)
+		w.mu.Lock()
+		early := slices.Clone(w.log)
+		w.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		stop()
+		if len(early) != 0 || len(w.log) != 1 || !strings.HasPrefix(w.log[0], "wish http://a.example n1: ") || !strings.HasSuffix(w.log[0], " ms faster there") {
+			t.Errorf("%q, and then %q", early, w.log)
+		}
+	})
+}
+
+// Pages of a server that was assigned here are downloaded elsewhere, as often as the share says, and politely.
+func TestOthersExplore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		p, stop := w.start(cycle())
+		for range 70 {
+			p.Downloaded()
+		}
+		time.Sleep(25 * time.Second)
+		stop()
+		if len(w.asked) != 1 || w.asked[0].node == "home" || w.asked[0].Server != addr || w.asked[0].Epoch != 7 || !w.asked[0].Assigned || w.crawled != 1 {
+			t.Errorf("asked %+v after %d robots.txt", w.asked, w.crawled)
+		}
+		if n := w.memories[addr].Downloads(); n != 19 {
+			t.Errorf("%d downloads are known, want 19", n)
+		}
+	})
+}
+
+// Hosts join the node that has their server's lease, and are told so once in a while; one just received is left alone.
+func TestHostsJoinTheHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		p, stop := w.start(Default())
+		p.Received("http://a.example", 10*time.Second)
+		for range 140 { // every second
+			p.LeasedTo(addr, "n2")
+			p.LeasedTo(addr, "home")
+			p.LeasedTo(addr, "nobody")
+			time.Sleep(time.Second)
+		}
+		stop()
+		// Received at 10 s in effect; told 60 s after that, then every 60 s.
+		if want := "[wish http://a.example n2: its server is leased to that node wish http://a.example n2: its server is leased to that node]"; fmt.Sprint(w.log) != want {
+			t.Errorf("%q", w.log)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"proxima/assign"
+	"proxima/frontier"
+	"proxima/ncoord"
+	"proxima/node/journal"
+)
+
+// Mine implements Owners.
+func (w *world) Mine(host string) bool { return w.ownerOf(host) == w.self }
+
+// Record implements Owners.
+func (w *world) Record(host string) (epoch uint64, assigned bool, err error) {
+	return 7, strings.HasPrefix(w.ownerOf(host), "assigned:"), nil
+}
+
+// Wish implements Owners.
+func (w *world) Wish(host, to, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, fmt.Sprintf("wish %s %s: %s", host, to, reason))
+}
+
+// HandOff implements Owners.
+func (w *world) HandOff(_ context.Context, host, to, _ string) error {
+	time.Sleep(50 * time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.handOff != nil {
+		if err := w.handOff(host, to); err != nil {
+			return err
+		}
+	}
+	h := w.hosts[host]
+	if w.servers[h.addr].tasks > 0 {
+		w.t.Errorf("%s was handed off with a task out", host)
+	}
+	h.owner = "assigned:" + to
+	w.log = append(w.log, fmt.Sprintf("hand %s %s", host, to))
+	return nil
+}
+
+// Do implements Crawler.
+func (w *world) Do(ctx context.Context, task *frontier.Task) error {
+	time.Sleep(100 * time.Millisecond)
+	w.mu.Lock()
+	w.crawled++
+	w.mu.Unlock()
+	_, err := w.Finish(ctx, task, frontier.Outcome{Ending: frontier.Done, Asked: true})
+	return err
+}
+
+// Refuse implements Crawler.
+func (w *world) Refuse(task *frontier.Task) (string, error) {
+	if strings.HasSuffix(task.URL.Path, "7") {
+		return "robots.txt disallows", nil
+	}
+	return "", nil
+}
+
+func (w *world) deps() Deps {
+	return Deps{
+		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Leases: w, Owners: w, Crawler: w, Fetch: w.request,
+		Locate: func(netip.Addr) *ncoord.Location { return nil }, JoinEvery: time.Minute,
+		Assigned: func(d journal.Assign) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.decided = append(w.decided, d)
+		},
+		LeftOut: func(host, reason string, urls int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.dropped = append(w.dropped, fmt.Sprintf("%s %d", host, urls))
+		},
+		Trouble: func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.troubles = append(w.troubles, err)
+		},
+	}
+}
