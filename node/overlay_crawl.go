@@ -23,12 +23,7 @@ func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.
 	return o.home.Route(ctx, links)
 }
 
-// roomPatience is how long a download waits for room in the outbox before its fetcher looks for what peers ask for: their
-// those pages wait no longer than remote.queue, and a host that is to move cannot while a task of it is out.
-const roomPatience = 5 * time.Second
-
-// Begin says how a task is carried out. While too many links wait for peers, downloads wait here: what peers ask for
-// goes on, or two full nodes would wait for each other.
+// Begin says how a task is carried out.
 func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 	if task.IsErrand() {
 		work, ok := o.remote.Start(task.Tag)
@@ -37,17 +32,6 @@ func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 		}
 		return crawl.Visit{Fresh: work.Fresh, Quiet: work.Quiet, Until: work.Until, Label: strings.Join(work.Labels, ","),
 			Batch: work.Batch, Home: work.From, Epoch: work.Epoch}, true
-	}
-	if o.outbox.Full() {
-		patience := time.NewTimer(roomPatience)
-		defer patience.Stop()
-		select {
-		case <-o.outbox.Room():
-		case <-patience.C:
-			return crawl.Visit{}, false
-		case <-o.stopped:
-			return crawl.Visit{}, false
-		}
 	}
 	r, _, err := o.home.Record(task.Host)
 	if err != nil {

@@ -39,8 +39,8 @@ type Config struct {
 	// Connections is the number of connections that peers may hold here; more are closed at once.
 	Connections int `toml:"connections"`
 
-	// OutboxLinks is the number of links that may wait for one peer before downloads pause. More bridges longer outages
-	// and costs disk, some 100 bytes each.
+	// OutboxLinks is the number of links for one peer of whose places a node has a list in memory. Further ones wait on
+	// disk only, some 100 bytes each.
 	OutboxLinks int `toml:"outbox_links"`
 	// OutboxWait is how long a link may wait for company in a message. Longer makes fewer, better compressed messages.
 	OutboxWait time.Duration `toml:"outbox_wait"`

@@ -21,6 +21,9 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		gone := o.deps.Gone != nil && o.deps.Gone(q.peer)
+		if err := o.refill(q); err != nil {
+			return err
+		}
 		o.mu.Lock()
 		blocks, wait := q.take(o.now(), lim, gone)
 		if len(blocks) == 0 && q.empty() {

@@ -38,7 +38,8 @@ type OutboxDeps struct {
 // Outbox is the durable list of links that peers have not answered yet, a queue for each. Links are sent at least once,
 // in no order, until they are answered. It is safe for concurrent use.
 //
-// Adding never waits for sending. It is bounded by who pauses: when Full, a node begins no new downloads.
+// Adding never waits for sending: a peer that takes no links holds nobody up. What is in memory of a queue is bounded; the
+// rest of a long one lies on disk only, and the disk is what bounds it.
 type Outbox struct {
 	cfg  Config
 	deps OutboxDeps
@@ -55,9 +56,8 @@ type Outbox struct {
 	// writes are blocks to be written; while writing, who adds some leaves them to who writes.
 	writes  []*write
 	writing bool
-	kept    int           // bytes of blocks that are in memory, too
-	full    int           // queues that are full
-	room    chan struct{} // closed while none is full
+	kept    int                 // bytes of blocks that are in memory, too
+	coming  map[uint64]struct{} // blocks that have a number and are not in a queue yet
 	stats   OutboxStats
 }
 
@@ -93,8 +93,7 @@ type Parcel struct {
 // NewOutbox finds what earlier lives have left. Nothing is sent before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{},
-		room: make(chan struct{})}
-	close(o.room)
+		coming: map[uint64]struct{}{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {
@@ -200,6 +199,7 @@ func (o *Outbox) pack(to string, links []*wire.Link) ([]stored, error) {
 		if set[i].block.seq == 0 {
 			o.seq++
 			set[i].block.seq = o.seq
+			o.coming[o.seq] = struct{}{}
 		}
 	}
 	return set, nil
@@ -258,8 +258,9 @@ func (o *Outbox) write(set []stored, del [][]byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, other := range group {
-		if err == nil {
-			for _, s := range other.set {
+		for _, s := range other.set {
+			delete(o.coming, s.block.seq)
+			if err == nil {
 				o.push(s)
 			}
 		}
@@ -284,13 +285,17 @@ func (o *Outbox) push(s stored) {
 		q = newQueue(s.peer)
 		o.queues[s.peer] = q
 	}
+	o.links += int(s.block.links)
+	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.block.seq > q.top {
+		q.spilled++
+		q.beyond += int(s.block.links)
+		return // its sender comes to it after the others
+	}
 	if o.kept+len(s.value) <= maxKept {
 		o.kept += len(s.value)
 		s.block.value = s.value
 	}
 	q.push(s.block)
-	o.links += int(s.block.links)
-	o.account(q)
 	switch {
 	case !q.running:
 		poke(o.kick)
@@ -303,38 +308,6 @@ func (o *Outbox) push(s stored) {
 func (o *Outbox) answered(q *queue, links int) {
 	q.links -= links
 	o.links -= links
-	o.account(q)
-}
-
-// account notes when a queue becomes full and when it has room again: a tenth, so that a node does not begin and pause
-// with every message. It is called under the lock.
-func (o *Outbox) account(q *queue) {
-	switch {
-	case !q.full && q.links >= o.cfg.OutboxLinks:
-		q.full = true
-		if o.full++; o.full == 1 {
-			o.room = make(chan struct{})
-		}
-	case q.full && q.links <= o.cfg.OutboxLinks-(o.cfg.OutboxLinks+9)/10:
-		q.full = false
-		if o.full--; o.full == 0 {
-			close(o.room)
-		}
-	}
-}
-
-// Full says that so many links wait for some peer that no new downloads should begin.
-func (o *Outbox) Full() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.full > 0
-}
-
-// Room returns a channel that is closed when the outbox is not full: at once, or when it has room again.
-func (o *Outbox) Room() <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.room
 }
 
 // Pending is the number of links that are not answered yet.
@@ -349,7 +322,7 @@ func (o *Outbox) PendingOf(id string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if q := o.queues[id]; q != nil {
-		return q.links
+		return q.links + q.beyond
 	}
 	return 0
 }
@@ -367,7 +340,7 @@ func (o *Outbox) Peers() []OutboxPeer {
 	defer o.mu.Unlock()
 	peers := make([]OutboxPeer, 0, len(o.queues))
 	for id, q := range o.queues {
-		peers = append(peers, OutboxPeer{ID: id, Pending: q.links, Failures: q.failures, Error: q.err,
+		peers = append(peers, OutboxPeer{ID: id, Pending: q.links + q.beyond, Failures: q.failures, Error: q.err,
 			Retry: max(0, q.retry-o.now())})
 	}
 	sort.Slice(peers, func(i, j int) bool { return peers[i].ID < peers[j].ID })

@@ -26,7 +26,9 @@ type queue struct {
 	running bool          // a goroutine sends it
 	wake    chan struct{} // tells that goroutine of changes
 	links   int           // with those in flight
-	full    bool
+	top     uint64        // the last block that was taken into memory
+	spilled int           // blocks after that, which are on disk only
+	beyond  int           // the links in those
 
 	ready      []block // in order
 	readyLinks int
@@ -43,6 +45,7 @@ func newQueue(peer string) *queue { return &queue{peer: peer, wake: make(chan st
 // push takes a block in, which was not counted yet.
 func (q *queue) push(b block) {
 	q.links += int(b.links)
+	q.top = max(q.top, b.seq)
 	q.put(b)
 }
 
@@ -80,7 +83,7 @@ func (q *queue) hurry() {
 	heap.Init(&q.delayed)
 }
 
-func (q *queue) empty() bool { return len(q.ready) == 0 && len(q.delayed) == 0 }
+func (q *queue) empty() bool { return len(q.ready) == 0 && len(q.delayed) == 0 && q.spilled == 0 }
 
 // limits bound a message.
 type limits struct {

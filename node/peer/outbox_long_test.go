@@ -1,0 +1,83 @@
+package peer_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/peer"
+	"proxima/node/peer/peertest"
+	"proxima/node/wire"
+)
+
+// TestLongQueue: of the links for a peer that takes none for long, a bounded part is in memory. The others lie on disk, over a
+// restart, too, and all go out when the peer is back, each once.
+func TestLongQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writers, each, most = 7, 150, 100
+		cfg := peer.Default()
+		cfg.OutboxLinks, cfg.OutboxMessageLinks = most, 30
+		back, trouble := time.Now().Add(time.Hour), errors.New("it is away")
+		got := map[string]int{}
+		a := &answerer{trip: time.Millisecond,
+			err: func(string, []*wire.Link) error {
+				if time.Now().Before(back) {
+					return trouble
+				}
+				return nil
+			},
+			answer: func(_ string, l *wire.Link) *wire.Delivered {
+				if got[l.Url]++; got[l.Url] == 1 && len(l.Url)%5 == 0 { // some have to wait further
+					return verdict(wire.Verdict_VERDICT_LATER)
+				}
+				return verdict(wire.Verdict_VERDICT_ACCEPTED)
+			}}
+		shelf := peertest.NewShelf()
+		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
+		o, stop := running(t, cfg, deps)
+		sum, deepest := 0, 0
+		fill := func(name string) {
+			var g sync.WaitGroup
+			for w := range writers {
+				for _, l := range linksOf(fmt.Sprint(name, w), each) {
+					sum++
+					g.Go(func() {
+						time.Sleep(rand.N(time.Second))
+						add(t, o, "b", []*wire.Link{l})
+					})
+				}
+			}
+			g.Wait()
+			deepest = max(deepest, o.InMemory("b"))
+		}
+		fill("x")
+		if o.Pending() != sum || o.PendingOf("b") != sum || deepest > most+writers {
+			t.Errorf("%d of %d links wait, %d in memory, want %d at most", o.Pending(), sum, deepest, most)
+		}
+		stop()
+		o, stop = running(t, cfg, deps)
+		if o.Pending() != sum || o.InMemory("b") > most+writers {
+			t.Errorf("%d of %d links wait after a restart, %d in memory", o.Pending(), sum, o.InMemory("b"))
+		}
+		time.Sleep(time.Until(back))
+		o.Review()
+		for n := range 4 { // while it goes out
+			time.Sleep(5 * time.Millisecond)
+			fill(fmt.Sprint("y", n))
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+		if o.Pending() != 0 || len(got) != sum {
+			t.Errorf("%d wait, %d of %d arrived", o.Pending(), len(got), sum)
+		}
+		for url, n := range got {
+			if want := 1 + (5-len(url)%5)/5; n != want {
+				t.Errorf("%s was sent %d times, want %d", url, n, want)
+			}
+		}
+	})
+}
