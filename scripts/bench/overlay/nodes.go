@@ -79,7 +79,7 @@ func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 		}
 	}()
 	for i := range nodes {
-		p := &process{index: i}
+		p := &process{index: i, life: 100 * b.crawls} // requests of an earlier crawl may still be under way
 		for _, at := range []*string{&p.listen, &p.gossip} {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
