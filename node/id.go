@@ -50,18 +50,27 @@ func nextLife(dir string) (ID, error) {
 	if text, err = json.Marshal(id); err != nil {
 		return ID{}, fmt.Errorf("write node id: %w", err)
 	}
-	next := path + ".new"
-	for _, step := range []func() error{
-		func() error { return os.WriteFile(next, append(text, '\n'), 0o600) },
-		func() error { return syncFile(next) },
-		func() error { return os.Rename(next, path) },
-		func() error { return syncFile(dir) },
-	} {
-		if err := step(); err != nil {
-			return ID{}, fmt.Errorf("write node id: %w", err)
-		}
+	if err := replaceFile(path, append(text, '\n')); err != nil {
+		return ID{}, fmt.Errorf("write node id: %w", err)
 	}
 	return id, nil
+}
+
+// replaceFile writes a file that only its owner can read, in one step: a crash leaves the old one or the new one. It is
+// on disk when it returns.
+func replaceFile(path string, text []byte) error {
+	next := path + ".new"
+	for _, step := range []func() error{
+		func() error { return os.WriteFile(next, text, 0o600) },
+		func() error { return syncFile(next) },
+		func() error { return os.Rename(next, path) },
+		func() error { return syncFile(filepath.Dir(path)) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // syncFile takes what is written of a file or directory to the disk.

@@ -56,6 +56,8 @@ type overlay struct {
 	rounds    *idle.Rounds
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
+	reminded time.Time // when a person was last told what the node waits for; of follow
+
 	// mu guards what follows.
 	mu     sync.Mutex
 	view   member.View
@@ -110,8 +112,13 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	if address == "" {
 		address = listener.Addr().String()
 	}
+	voters, err := loadVoters(n.cfg.Node.Data, n.cfg.Node.Run)
+	if err != nil {
+		return nil, err
+	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: [][]byte{key}, Transport: deps.Gossip, Event: o.memberEvent,
+		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
 		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Capacity: 1, Coords: n.cfg.Coordinate,
 	}); err != nil {
 		return nil, err
@@ -270,6 +277,7 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 				o.node.warn(errors.New("none of member.join has answered: this node goes on looking. Are they running, and is the secret theirs?"))
 			}
 		case <-refresh.C: // coordinates move all the time
+			o.remind(v, time.Now())
 		}
 	}
 }

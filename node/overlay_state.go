@@ -110,8 +110,22 @@ func (o *overlay) memberEvent(e member.Event) {
 	settled, majority := len(o.view.Settled), o.view.Majority
 	o.mu.Unlock()
 	j.Member(journal.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: settled, Majority: majority, Reason: e.Reason})
-	if e.Kind == member.EventDuplicate || e.Kind == member.EventMinority || e.Kind == member.EventTrouble && o.complain(e.Time) {
+	if e.Kind == member.EventDuplicate || e.Kind == member.EventMinority || e.Kind == member.EventAlone || e.Kind == member.EventTrouble && o.complain(e.Time) {
 		o.node.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
+	}
+}
+
+// remindEvery is how often a node in a minority says what it waits for.
+const remindEvery = 10 * time.Minute
+
+// remind says again what a minority waits for: the node crawls nothing meanwhile.
+func (o *overlay) remind(v member.View, now time.Time) {
+	switch {
+	case v.Majority || o.reminded.IsZero():
+		o.reminded = now
+	case now.Sub(o.reminded) >= remindEvery:
+		o.reminded = now
+		o.node.warn(fmt.Errorf("%s: %s", member.EventMinority, v.Reason))
 	}
 }
 

@@ -20,6 +20,9 @@ type overlay struct {
 	net   *membertest.Network
 	rtt   func(a, b int) float64 // ms
 	nodes map[int]*node
+
+	mu    sync.Mutex
+	disks map[string][]byte // what nodes kept, by their ids
 }
 
 // node is one life of a node.
@@ -28,6 +31,8 @@ type node struct {
 	place int
 	stop  context.CancelFunc
 	done  chan error
+	// killed is guarded by the overlay's lock.
+	killed bool
 
 	mu     sync.Mutex
 	events []member.Event
@@ -37,7 +42,7 @@ type node struct {
 type setup func(*member.Config, *member.Deps)
 
 func newOverlay(t *testing.T, rtt func(a, b int) float64) *overlay {
-	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}}
+	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}, disks: map[string][]byte{}}
 	o.net = membertest.New(func(a, b int) time.Duration {
 		return time.Duration(rtt(a, b) / 2 * float64(time.Millisecond))
 	})
@@ -70,6 +75,18 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 	for _, f := range change {
 		f(&cfg, &deps)
 	}
+	o.mu.Lock()
+	deps.Voters = o.disks[deps.ID]
+	o.mu.Unlock()
+	deps.Keep = func(b []byte) error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if n.killed { // what a test has to do to end it
+			return nil
+		}
+		o.disks[deps.ID] = b
+		return nil
+	}
 	var err error
 	if n.Members, err = member.New(cfg, deps); err != nil {
 		o.t.Fatal(err)
@@ -93,6 +110,9 @@ func (o *overlay) kill(place int) {
 	o.net.Kill(place)
 	n := o.nodes[place]
 	delete(o.nodes, place)
+	o.mu.Lock()
+	n.killed = true
+	o.mu.Unlock()
 	n.stop()
 	if err := <-n.done; err != nil {
 		o.t.Errorf("node %d, killed: %v", place, err)

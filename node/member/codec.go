@@ -15,9 +15,9 @@ import (
 
 // Versions of what is sent. A reader refuses versions that it does not know.
 const (
-	metaVersion  = 1
+	metaVersion  = 2
 	ackVersion   = 1
-	stateVersion = 1
+	stateVersion = 2
 )
 
 // place is where a node is and how fast it downloads, as it publishes it.
@@ -38,6 +38,8 @@ type meta struct {
 	capacity float64
 	placed   bool
 	place    place
+	// stamp is which voters it holds.
+	stamp uint64
 }
 
 // ack is what a node adds to its answer to a ping: fresher than its meta.
@@ -57,7 +59,7 @@ const (
 	metaFlags = 1<<iota - 1
 )
 
-// appendMeta encodes: version, flags, boot, capacity, location?, place?, address. At most memberlist.MetaMaxSize bytes
+// appendMeta encodes: version, flags, boot, stamp, capacity, location?, place?, address. At most memberlist.MetaMaxSize bytes
 // if the address is at most maxAddr long.
 func appendMeta(b []byte, m meta) []byte {
 	var flags byte
@@ -71,6 +73,7 @@ func appendMeta(b []byte, m meta) []byte {
 	}
 	b = append(b, metaVersion, flags)
 	b = binary.AppendUvarint(b, m.boot)
+	b = binary.LittleEndian.AppendUint64(b, m.stamp)
 	b = appendFloat(b, m.capacity)
 	if m.location != nil {
 		b = appendFloat(b, m.location.Lat)
@@ -105,6 +108,7 @@ func readMeta(b []byte) (m meta, err error) {
 	}
 	m.settled, m.leaving = flags&flagSettled != 0, flags&flagLeaving != 0
 	m.boot = r.uvarint()
+	m.stamp = r.fixed()
 	m.capacity = r.float()
 	if r.err == nil && !(m.capacity > 0 && m.capacity <= maxCapacity) {
 		return m, fmt.Errorf("capacity is %v, not above 0 and at most %v", m.capacity, maxCapacity)
@@ -237,6 +241,13 @@ func (r *reader) uvarint() uint64 {
 	}
 	r.b = r.b[n:]
 	return v
+}
+
+func (r *reader) fixed() uint64 {
+	if part := r.take(8); part != nil {
+		return binary.LittleEndian.Uint64(part)
+	}
+	return 0
 }
 
 func (r *reader) float() float64 {

@@ -21,18 +21,19 @@ func examplePlace() place {
 
 func exampleMeta() meta {
 	return meta{boot: 1 << 40, settled: true, leaving: true, addr: "node.example.org:7947", capacity: 2.5,
-		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace()}
+		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64}
 }
 
 func exampleState() state {
-	return state{sender: strings.Repeat("ab", 16), boot: 3, nonce: math.MaxUint64, age: time.Hour, members: []entry{
+	return state{sender: strings.Repeat("ab", 16), boot: 3, nonce: math.MaxUint64, age: time.Hour, set: voters{
+		origin{1 << 40, 2, strings.Repeat("cd", 16)}, 7, nil}, members: []entry{
 		{id: strings.Repeat("00", 16), boot: 1, phase: dead, settled: true, voter: true, since: 1500 * time.Millisecond},
 		{id: strings.Repeat("ab", 16), boot: 3, voter: true, since: time.Hour},
-		{id: strings.Repeat("ff", 16), phase: left},
+		{id: strings.Repeat("ff", 16), phase: left, voter: true, gave: true},
 	}}
 }
 
-var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{})
+var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, voters{}, origin{}, ballot{}, proposal{}, letter{}, kept{})
 
 func TestMetaRoundTrip(t *testing.T) {
 	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1", capacity: 1}} {
@@ -70,6 +71,59 @@ func TestStateRoundTrip(t *testing.T) {
 	if d := cmp.Diff(exampleState(), got, unexported); d != "" || err != nil {
 		t.Error(d, err)
 	}
+}
+
+func exampleLetter() letter {
+	ids := []string{strings.Repeat("00", 16), strings.Repeat("ab", 16)}
+	return letter{kind: letterPromise, from: ids[1], set: voters{origin{1 << 40, 2, ids[0]}, 7, nil}, ballot: ballot{3, ids[0]},
+		accepted: proposal{ballot{2, ids[1]}, ids}, renounced: true}
+}
+
+func TestLetterRoundTrip(t *testing.T) {
+	decided := exampleLetter()
+	decided.kind, decided.set.ids = letterDecided, decided.accepted.ids
+	for _, l := range []letter{exampleLetter(), decided, {from: strings.Repeat("00", 16)}} {
+		got, err := decodeLetter(appendLetter(nil, l))
+		if d := cmp.Diff(l, got, unexported); d != "" || err != nil {
+			t.Error(d, err)
+		}
+	}
+	whole := appendLetter(nil, decided)
+	for n := range whole {
+		if _, err := decodeLetter(whole[:n]); err == nil {
+			t.Errorf("a letter cut at %d was read", n)
+		}
+	}
+	decided.set.ids = []string{decided.from, decided.from}
+	if _, err := decodeLetter(appendLetter(nil, decided)); err == nil {
+		t.Error("a letter with a voter twice was read")
+	}
+}
+
+func TestKeptRoundTrip(t *testing.T) {
+	l := exampleLetter()
+	want := kept{set: voters{l.set.origin, 7, l.accepted.ids}, promised: l.ballot, accepted: l.accepted, renounced: true,
+		addrs: []string{"10.0.0.1:7", ""}}
+	got, err := decodeKept(appendKept(nil, want))
+	if d := cmp.Diff(want, got, unexported); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func FuzzLetter(f *testing.F) {
+	f.Add(appendLetter(nil, exampleLetter()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := decodeLetter(b)
+		if err != nil {
+			return
+		}
+		// Whatever it says, the table bears it.
+		now := time.Unix(1_000_000, 0)
+		table := newTable(Default(), strings.Repeat("00", 16), 1, false, now)
+		table.read(l, now)
+		table.update(now)
+		table.decide(now.Add(time.Hour), 0)
+	})
 }
 
 func TestDecodersRefuse(t *testing.T) {
@@ -181,8 +235,8 @@ func FuzzState(f *testing.F) {
 		table.merge(s, now)
 		table.update(now)
 		table.update(now.Add(time.Hour))
-		if len(table.settled) == 0 || !table.majority && table.reason == "" {
-			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.reason)
+		if len(table.settled) == 0 || !table.majority && table.waiting(now) == "" {
+			t.Errorf("settled %v, majority %v %q", table.settled, table.majority, table.waiting(now))
 		}
 	})
 }

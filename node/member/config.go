@@ -36,8 +36,12 @@ type Config struct {
 	SettleAfter time.Duration `toml:"settle_after"`
 	// ForgetAfter is how long a dead node still counts. Longer bears slower restarts; its hosts wait as long.
 	ForgetAfter time.Duration `toml:"forget_after"`
-	// MajorityWindow is how long a dead node counts for the majority. A minority waits as long until it goes on alone.
+	// MajorityWindow is how long a dead node counts for the majority: then the majority decides to go on without it. A
+	// minority never does: it waits until it sees enough nodes again, or is told to go on (proxima go-alone).
 	MajorityWindow time.Duration `toml:"majority_window"`
+	// GoAloneAfter is when a node in a minority goes on with those that it sees, as if it had been told to: "0s" is
+	// never. Two sides of a partition that both do so crawl the same hosts, and ask the same servers at once.
+	GoAloneAfter time.Duration `toml:"go_alone_after"`
 	// Redial is the first wait until a dead peer is dialled again; it doubles. Shorter heals partitions sooner.
 	Redial time.Duration `toml:"redial"`
 	// RedialMax is the longest such wait, give or take its jitter.
@@ -121,6 +125,9 @@ func (c Config) Validate() error {
 		if d.value < d.least || d.value > d.top {
 			report("%s: %v is not between %v and %v", d.name, d.value, d.least, d.top)
 		}
+	}
+	if d := c.GoAloneAfter; d != 0 && (d < c.MajorityWindow || d > 30*24*time.Hour) {
+		report("go_alone_after: %v is neither 0 nor between majority_window, %v, and 720h", d, c.MajorityWindow)
 	}
 	if c.MajorityWindow < c.ForgetAfter {
 		report("majority_window: %v is shorter than forget_after, %v", c.MajorityWindow, c.ForgetAfter)

@@ -30,11 +30,23 @@ func (d delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, leaving: m.leaving, addr: m.deps.PeerAddr,
-		location: m.deps.Location, capacity: m.deps.Capacity, placed: true, place: p})
+		location: m.deps.Location, capacity: m.deps.Capacity, placed: true, place: p, stamp: m.publishedStampLocked()})
 }
 
-// NotifyMsg drops messages: none are sent by gossip.
-func (d delegate) NotifyMsg([]byte) {}
+// NotifyMsg takes a letter of a voter.
+func (d delegate) NotifyMsg(b []byte) {
+	m := d.m
+	l, err := decodeLetter(b)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err != nil:
+		m.emit(Event{Kind: EventTrouble, Time: m.now(), Reason: err.Error()})
+	case l.from != m.deps.ID && len(m.letters) < maxLetters:
+		m.letters = append(m.letters, l)
+		poke(m.lettered)
+	}
+}
 
 // GetBroadcasts has none.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }

@@ -42,6 +42,10 @@ type Deps struct {
 	Event func(Event)
 	// Known are gossip addresses of peers of an earlier life (see Members.Known). They are dialled like Config.Join.
 	Known []string
+	// Voters is what an earlier life kept of this node's votes; nil if there was none. Keep keeps it for the next life,
+	// safe from a crash when it returns: what a node has voted for must not be forgotten. nil keeps nothing.
+	Voters []byte
+	Keep   func([]byte) error
 	// PeerAddr is host:port of the node's peer protocol, as others shall dial it.
 	PeerAddr string
 	// Location is where the node is; nil if that is not known.
@@ -82,9 +86,12 @@ type View struct {
 	Version uint64
 	// Settled are the ids that homes and grantors are hashed over, sorted; never empty while the node is alone.
 	Settled []string
-	// Majority says whether this side may raise epochs; Reason says in words why it may not.
+	// Majority says whether this side may raise epochs; Reason says in words why it may not, and what the node waits for.
 	Majority bool
 	Reason   string
+	// Missing are the voters that do not count as present, sorted by id, of Voters all in all.
+	Missing []Missing
+	Voters  int
 	// Peers are the members alive, this node included, sorted by id.
 	Peers []Peer
 }
@@ -99,6 +106,7 @@ const (
 	EventSettled   = "settled"   // a member counts for homes and grantors from now on
 	EventMajority  = "majority"  // this side sees the majority again
 	EventMinority  = "minority"  // this side lost the majority; with Reason
+	EventAlone     = "go_alone"  // this side goes on without those that it does not see; with Reason
 	EventDuplicate = "duplicate" // another address claims this node's id; with Addr, Reason
 	EventBadMeta   = "bad_meta"  // a member publishes what cannot be read; with Reason
 	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, Moved, and Reason if it was rejected

@@ -32,14 +32,18 @@ const (
 // Members is this node among its peers. New makes it, Run runs it once; the other methods may be called at any time by
 // anyone.
 type Members struct {
-	cfg     Config
-	deps    Deps
-	nonce   uint64
-	rnd     *rand.Rand // of the goroutine that dials
-	locator *locator
-	woken   chan struct{}                       // there is something for tend
-	pressed chan struct{}                       // there is something for announce
-	hosts   atomic.Pointer[map[string]struct{}] // of the members' addresses
+	cfg      Config
+	deps     Deps
+	nonce    uint64
+	rnd      *rand.Rand // of the goroutine that dials
+	jitter   *rand.Rand // of the one that deliberates
+	locator  *locator
+	woken    chan struct{}                       // there is something for tend
+	pressed  chan struct{}                       // there is something for announce
+	lettered chan struct{}                       // there is something for deliberate
+	hosts    atomic.Pointer[map[string]struct{}] // of the members' addresses
+
+	storeMu sync.Mutex // of store: what is on disk does not go back
 
 	grumbleMu   sync.Mutex
 	grumbled    time.Time
@@ -55,6 +59,9 @@ type Members struct {
 	running bool
 	leaving bool
 	metSelf bool
+	letters []letter // for deliberate
+	news    []post   // for deliberate to send
+	told    uint64   // the stamp that was announced last
 	twinErr error
 	claims  map[string]struct{} // gossip addresses that claim this node's id
 	changed chan struct{}
@@ -79,19 +86,29 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	}
 	// Two sources from one: dialling and coordinates take from theirs at the same time.
 	dialRand := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
+	jitter := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
 	raw := seed()
 	m := &Members{
-		cfg:     cfg,
-		deps:    deps,
-		nonce:   binary.LittleEndian.Uint64(raw[:]),
-		rnd:     dialRand,
-		locator: newLocator(deps.Coords, deps.Boot, deps.Location, deps.Rand),
-		woken:   make(chan struct{}, 1),
-		pressed: make(chan struct{}, 1),
-		claims:  map[string]struct{}{},
-		changed: make(chan struct{}),
+		cfg:      cfg,
+		deps:     deps,
+		nonce:    binary.LittleEndian.Uint64(raw[:]),
+		rnd:      dialRand,
+		jitter:   jitter,
+		locator:  newLocator(deps.Coords, deps.Boot, deps.Location, deps.Rand),
+		woken:    make(chan struct{}, 1),
+		pressed:  make(chan struct{}, 1),
+		lettered: make(chan struct{}, 1),
+		claims:   map[string]struct{}{},
+		changed:  make(chan struct{}),
 	}
-	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known) > 0, m.now())
+	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
+	if len(deps.Voters) > 0 {
+		k, err := decodeKept(deps.Voters)
+		if err != nil {
+			return nil, fmt.Errorf("read who votes: %w", err)
+		}
+		m.table.restore(k, m.now())
+	}
 	m.version = m.table.version
 	return m, nil
 }
@@ -134,7 +151,7 @@ func (m *Members) Run(ctx context.Context) error {
 	}
 	m.running = true
 	now := m.now()
-	m.table.started, m.table.held, m.table.self.since = now, now, now
+	m.table.started, m.table.held, m.table.lacked, m.table.self.since = now, now, now, now
 	m.mu.Unlock()
 
 	label := newLabel(m.nonce)
@@ -158,10 +175,11 @@ func (m *Members) Run(ctx context.Context) error {
 	g.Go(func() error { return m.tend(running) })
 	g.Go(func() error { return m.announce(running) })
 	g.Go(func() error { return m.redial(running) })
+	g.Go(func() error { return m.deliberate(running) })
 	err = g.Wait()
 	// A duplicate goes without a word: its farewell would be taken for the other's.
 	if err == nil {
-		m.farewell(list)
+		err = m.farewell(list)
 	}
 	timeout := c.timeout(m.cfg.Preset)
 	if down := list.Shutdown(); down != nil {
@@ -218,14 +236,27 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 }
 
 // farewell tells all that this node leaves. What cannot be told in time, they find out.
-func (m *Members) farewell(list *memberlist.Memberlist) {
+func (m *Members) farewell(list *memberlist.Memberlist) error {
+	m.mu.Lock()
+	m.table.depart(m.now())
+	m.mu.Unlock()
+	// That the vote is given up is on disk before anybody counts on it.
+	if err := m.store(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	m.leaving = true
+	var news []post
+	for _, p := range m.table.others() {
+		news = append(news, m.table.council.decided(p))
+	}
 	m.mu.Unlock()
+	m.send(list, news)
 	// First in the meta: to those who hear of it only in the end, memberlist makes no difference between a farewell
 	// and a death.
 	_ = list.UpdateNode(max(m.cfg.LeaveTimeout/2, 1))
 	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
+	return nil
 }
 
 // tend draws consequences, as things are told and as time passes.
@@ -257,8 +288,8 @@ func (m *Members) update() {
 	stale := m.locator.stale()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 {
-		m.table.alone = false // the only address to join is this node's own
+	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.council.set.version == 0 {
+		m.table.council.found(now, m.deps.ID) // the only address to join is this node's own
 	}
 	declare := m.table.update(now)
 	for _, e := range m.table.events {
@@ -271,8 +302,14 @@ func (m *Members) update() {
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
-	if declare || stale {
+	if m.table.aloneByItself(now) {
+		m.tellAllLocked()
+	}
+	if declare || stale || m.publishedStampLocked() != m.told {
 		poke(m.pressed)
+	}
+	if m.table.council.dirty {
+		poke(m.lettered)
 	}
 }
 
@@ -338,13 +375,16 @@ func (m *Members) announce(ctx context.Context) error {
 			return nil
 		case <-m.pressed:
 		}
-		m.mu.Lock()
-		list, declared := m.list, m.table.self.declared
-		m.mu.Unlock()
 		now := m.now()
-		if declared == told && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
+		m.mu.Lock()
+		list, declared, stamp := m.list, m.table.self.declared, m.publishedStampLocked()
+		same := declared == told && stamp == m.told
+		if same && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
+			m.mu.Unlock()
 			continue // tend presses again
 		}
+		m.told = stamp
+		m.mu.Unlock()
 		told, last = declared, now
 		// The error is that nobody has taken the message on yet: they will, or get it when they compare all.
 		_ = list.UpdateNode(time.Millisecond)

@@ -55,7 +55,7 @@ func TestStreamsProveThemselves(t *testing.T) {
 		{"no run", sealed(t, first, "", ping), "another run"},
 		{"changed", append(sealed(t, first, "run", ping)[:60], make([]byte, 60)...), "does not know the secret"},
 		{"a compressed message", sealed(t, first, "run", []byte{9, 1, 2, 3}), "kind 9"},
-		{"a message of users", sealed(t, first, "run", []byte{8, 1, 2, 3}), "kind 8"},
+		{"a message of the dead", sealed(t, first, "run", []byte{5, 1, 2, 3}), "kind 5"},
 		{"not encrypted", append([]byte("\xf4\x03run"), ping...), "not encrypted"},
 		{"too large", append([]byte("\xf4\x03run\x0a"), 0, 0x10, 0, 1), "announces 1048577 bytes"},
 		{"all that can be announced", append([]byte("\xf4\x03run\x0a"), 255, 255, 255, 255), "announces 4294967295"},

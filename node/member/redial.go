@@ -66,12 +66,13 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 		}
 	}
 	for _, r := range m.table.members {
-		if r.phase == dead && r.gossip != "" && now.Sub(r.since) < m.cfg.RedialFor {
+		// Voters are dialled for ever: what this node waits for must not end by ageing.
+		if r.phase == dead && r.gossip != "" && (now.Sub(r.since) < m.cfg.RedialFor || m.table.council.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
 	}
 	addrs = append(addrs, m.cfg.Join...)
-	if now.Sub(m.table.started) < m.cfg.RedialFor {
+	if now.Sub(m.table.started) < m.cfg.RedialFor || !m.table.majority {
 		addrs = append(addrs, m.deps.Known...)
 	}
 	slices.Sort(addrs)

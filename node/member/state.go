@@ -19,6 +19,8 @@ type state struct {
 	boot   uint64
 	nonce  uint64
 	age    time.Duration
+	// set is the latest decided set of voters; its ids are the entries that say so.
+	set voters
 	// members are in the order of their ids.
 	members []entry
 }
@@ -29,7 +31,8 @@ type entry struct {
 	boot    uint64
 	phase   phase
 	settled bool
-	voter   bool
+	// voter says whether it is in the set, gave whether it left and gave its vote in it up.
+	voter, gave bool
 	// since is how long it has been in its phase.
 	since time.Duration
 }
@@ -47,7 +50,8 @@ const (
 	entryPhase   = 3
 	entrySettled = 1 << 2
 	entryVoter   = 1 << 3
-	entryFlags   = entryPhase | entrySettled | entryVoter
+	entryGave    = 1 << 4
+	entryFlags   = entryPhase | entrySettled | entryVoter | entryGave
 )
 
 func appendState(b []byte, s state) []byte {
@@ -56,6 +60,7 @@ func appendState(b []byte, s state) []byte {
 	b = binary.AppendUvarint(b, s.boot)
 	b = binary.LittleEndian.AppendUint64(b, s.nonce)
 	b = binary.AppendUvarint(b, millis(s.age))
+	b = appendVoters(b, voters{s.set.origin, s.set.version, nil})
 	b = binary.AppendUvarint(b, uint64(len(s.members)))
 	for _, e := range s.members {
 		flags := byte(e.phase)
@@ -64,6 +69,9 @@ func appendState(b []byte, s state) []byte {
 		}
 		if e.voter {
 			flags |= entryVoter
+		}
+		if e.gave {
+			flags |= entryGave
 		}
 		b = append(appendID(b, e.id), flags)
 		b = binary.AppendUvarint(b, e.boot)
@@ -87,10 +95,11 @@ func readState(b []byte) (s state, err error) {
 	}
 	s.sender = r.id()
 	s.boot = r.uvarint()
-	if part := r.take(8); part != nil {
-		s.nonce = binary.LittleEndian.Uint64(part)
-	}
+	s.nonce = r.fixed()
 	s.age = r.millis()
+	if s.set = r.voters(); r.err == nil && len(s.set.ids) > 0 {
+		return s, fmt.Errorf("voters out of place")
+	}
 	n := r.uvarint()
 	if r.err == nil && n > maxEntries {
 		return s, fmt.Errorf("%d members, more than %d", n, maxEntries)
@@ -102,7 +111,8 @@ func readState(b []byte) (s state, err error) {
 		e := entry{id: r.id()}
 		flags := r.byte()
 		e.boot, e.since = r.uvarint(), r.millis()
-		e.phase, e.settled, e.voter = phase(flags&entryPhase), flags&entrySettled != 0, flags&entryVoter != 0
+		e.phase, e.settled = phase(flags&entryPhase), flags&entrySettled != 0
+		e.voter, e.gave = flags&entryVoter != 0, flags&entryGave != 0
 		if r.err == nil && (e.phase > left || flags&^entryFlags != 0) {
 			return s, fmt.Errorf("unknown flags %#x", flags)
 		}

@@ -63,7 +63,10 @@ func (m *Members) Status() Status {
 	m.mu.Lock()
 	list := m.list
 	t := m.table
-	s.Gossip, s.Age, s.Majority, s.Reason = m.gossip, now.Sub(t.started), t.majority, t.reason
+	s.Gossip, s.Age, s.Majority, s.Reason = m.gossip, now.Sub(t.started), t.majority, ""
+	if !t.majority {
+		s.Reason = t.waiting(now)
+	}
 	s.EventsDropped = m.dropped
 	if m.carrier != nil {
 		s.PacketsSent, s.BytesSent = m.carrier.packets.Load(), m.carrier.bytes.Load()

@@ -1,7 +1,6 @@
 package member
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,18 +22,18 @@ import (
 //     ends it at once. A member that restarts in time learns from its peers' states that it counts, and declares it.
 //   - Newcomers learn of the dead that still count from the state of those they join.
 //
-// Voters are the members that counted at some time in the last MajorityWindow, unless they left in order. The side that
-// sees more than half of them alive is the majority; of two halves it is that of the lowest id. No node declares itself
-// settled on the side of a minority, or newcomers could make two majorities. A node that has been told of peers but has
-// met none since it started may be on the wrong side of a partition: it counts itself as a minority for MajorityWindow.
+// Whose votes count for the majority is decided by the majority, and kept for the next life: see council and majority.go.
+// No node declares itself settled on the side of a minority.
 type table struct {
-	cfg  Config
-	self *record
-	// alone is whether peers were configured or known and none was met yet; started is when this life began.
-	alone   bool
-	started time.Time
-	// held is since when this side has had the majority, without a break.
-	held time.Time
+	cfg     Config
+	self    *record
+	council council
+	// started is when this life began, met when a member was last seen that was not there before.
+	started, met time.Time
+	// held is since when this side has had the majority, lacked since when it has not, without a break.
+	held, lacked time.Time
+	// wished is since when there has been something to decide about the voters; tried is when it was tried last.
+	wished, tried time.Time
 	// grown is when the first member was seen settled; zero while nobody is.
 	grown   time.Time
 	members map[string]*record
@@ -42,7 +41,6 @@ type table struct {
 	version  uint64
 	settled  []string
 	majority bool
-	reason   string
 	stirred  bool // somebody came or went since the last count
 	events   []Event
 }
@@ -55,8 +53,13 @@ type record struct {
 	phase  phase
 	since  time.Time // when the phase began
 	// declared is what the member says itself in this life, settled whether it counts for that or an earlier saying,
-	// founder whether it counts because nobody had declared anything, voter whether it counted in the window.
-	declared, settled, founder, voter bool
+	// founder whether it counts because nobody had declared anything.
+	declared, settled, founder bool
+	// stamp is which voters it holds, matched when that was last what this node holds, gave with which stamp it left and
+	// gave its vote up, asked when it was asked for what it holds.
+	stamp, gave    uint64
+	matched, asked time.Time
+	unseen         bool // not in this life of this node
 
 	addr     string
 	location *ncoord.Location
@@ -67,9 +70,15 @@ type record struct {
 	trips    trips
 }
 
-func newTable(cfg Config, id string, boot uint64, alone bool, now time.Time) *table {
+// newTable begins with what is known before anybody was met. A node that is alone as far as it knows founds an overlay;
+// one that was told of peers waits for them.
+func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *table {
 	self := &record{id: id, boot: boot, since: now}
-	t := &table{cfg: cfg, self: self, alone: alone, started: now, held: now, members: map[string]*record{id: self}}
+	t := &table{cfg: cfg, self: self, council: council{self: id}, started: now, met: now, held: now, lacked: now,
+		members: map[string]*record{id: self}}
+	if !peers {
+		t.council.found(now, id)
+	}
 	t.update(now)
 	return t
 }
@@ -91,17 +100,21 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		return
 	}
 	r, known := t.members[id]
-	if !known {
+	if known && r.unseen {
+		known, r.phase, r.since = false, left, now
+	}
+	if r == nil {
 		r = &record{id: id, phase: left, since: now}
 		t.members[id] = r
 	}
 	before, lived, boot := r.phase, now.Sub(r.since), r.boot
-	r.gossip = gossip
+	r.gossip, r.unseen = gossip, false
 	if err != nil {
 		if !r.bad {
 			t.event(EventBadMeta, r, now, err.Error(), 0)
 		}
-		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, capacity: r.capacity, settled: r.declared}
+		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, capacity: r.capacity, settled: r.declared,
+			stamp: r.stamp}
 	} else {
 		r.bad = false
 	}
@@ -113,6 +126,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	}
 	first := !known || m.boot != boot || before != alive
 	r.boot, r.addr, r.location, r.capacity, r.declared = m.boot, m.addr, m.location, m.capacity, m.settled
+	r.stamp = m.stamp
 	if r.capacity == 0 {
 		r.capacity = 1
 	}
@@ -120,12 +134,15 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.put(m.place)
 	}
 	if m.leaving {
-		t.gone(r, left, now)
+		if t.gone(r, left, now); m.stamp == t.council.plain() {
+			r.gave = m.stamp
+		}
 		return
 	}
 	if first {
 		t.age(r, now) // what was dead for too long does not count again
-		r.phase, r.since, t.stirred = alive, now, true
+		r.phase, r.since, t.stirred, t.met = alive, now, true, now
+		r.matched = time.Time{}
 		switch {
 		case !known || before == left:
 			t.event(EventJoin, r, now, "", 0)
@@ -138,14 +155,16 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 			t.disown()
 		}
 	}
-	t.alone = false
+	if r.stamp == t.council.plain() {
+		r.matched = now
+	}
 }
 
 // disown ends the founders: there is an older overlay than theirs.
 func (t *table) disown() {
 	for _, r := range t.members {
 		if r.founder {
-			r.founder, r.voter = false, r.settled
+			r.founder = false
 		}
 	}
 }
@@ -164,7 +183,7 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 	kind := EventDeath
 	if how == left {
 		kind = EventLeave
-		r.declared, r.settled, r.founder, r.voter = false, false, false, false
+		r.declared, r.settled, r.founder = false, false, false
 	}
 	t.event(kind, r, now, "", now.Sub(r.since))
 	r.phase, r.since, t.stirred = how, now, true
@@ -173,49 +192,65 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 
 // state is what this node tells others.
 func (t *table) state(nonce uint64, now time.Time) state {
-	s := state{sender: t.self.id, boot: t.self.boot, nonce: nonce, age: now.Sub(t.started)}
+	c := &t.council
+	s := state{sender: t.self.id, boot: t.self.boot, nonce: nonce, age: now.Sub(t.started), set: voters{c.set.origin, c.set.version, nil}}
+	room := maxEntries - len(c.set.ids)
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
 		r := t.members[id]
-		// Founders vote among themselves only: where an older overlay hears this, they do not count.
-		votes := r.voter && (r.settled || !r.founder)
-		if r.phase != left && !r.settled && !votes || len(s.members) == maxEntries {
+		votes := c.set.has(id)
+		switch {
+		case votes:
+		case r.phase != left && !r.settled || room <= 0:
 			continue
+		default:
+			room--
 		}
 		s.members = append(s.members, entry{id: id, boot: r.boot, phase: r.phase, settled: r.settled, voter: votes,
-			since: now.Sub(r.since)})
+			gave: votes && t.absent(id), since: now.Sub(r.since)})
 	}
 	return s
 }
 
 // merge is told what another node tells.
 func (t *table) merge(s state, now time.Time) {
+	var ids []string
+	for _, e := range s.members {
+		if e.voter {
+			ids = append(ids, e.id)
+		}
+	}
+	t.adopt(voters{s.set.origin, s.set.version, ids}, now)
+	same := s.set.version > 0 && s.set.compare(t.council.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]
 		counts := e.settled && (e.phase == alive || e.phase == dead && e.since < t.cfg.ForgetAfter)
-		votes := e.voter && (e.phase == alive || e.phase == dead && e.since < t.cfg.MajorityWindow)
 		switch {
 		case r == nil:
 			// Nobody else will tell of these any more; who is alive comes by itself.
-			if len(t.members) < maxEntries && (e.phase == dead && votes || e.phase == left && e.since < t.cfg.MajorityWindow) {
-				t.members[e.id] = &record{id: e.id, boot: e.boot, phase: e.phase, since: now.Add(-e.since),
-					settled: counts, voter: votes}
+			if len(t.members) < maxEntries && (e.phase == dead && counts || e.phase == left && e.since < t.cfg.MajorityWindow) {
+				r = &record{id: e.id, boot: e.boot, phase: e.phase, since: now.Add(-e.since), settled: counts, unseen: true}
+				t.members[e.id] = r
 			}
 		case r == t.self:
 			if counts && e.boot <= r.boot {
-				r.settled, r.voter = true, true
+				r.settled = true
 			}
 		case r.phase == left || e.boot > r.boot && r.boot != 0:
 			// What left does not come back by hearsay, and of a new life its own meta tells.
 		case r.phase == alive:
 			if e.phase != left {
-				r.settled, r.voter = r.settled || counts, r.voter || votes
+				r.settled = r.settled || counts
 			}
-		case e.phase == left && e.boot == r.boot:
+		case e.phase == left && (e.boot == r.boot || r.unseen):
 			t.gone(r, left, now)
 		case e.phase == dead:
-			lived := now.Sub(r.since)
-			r.settled = r.settled || counts && lived < t.cfg.ForgetAfter
-			r.voter = r.voter || votes && lived < t.cfg.MajorityWindow
+			if r.unseen {
+				r.since = now.Add(-e.since)
+			}
+			r.settled = r.settled || counts && now.Sub(r.since) < t.cfg.ForgetAfter
+		}
+		if same && e.gave && r != nil && r != t.self {
+			r.gave = t.council.plain()
 		}
 	}
 }
@@ -225,13 +260,9 @@ func (t *table) age(r *record, now time.Time) {
 	if r.phase != dead {
 		return
 	}
-	gone := now.Sub(r.since)
-	if gone >= t.cfg.ForgetAfter && (r.settled || r.founder) {
+	if gone := now.Sub(r.since); gone >= t.cfg.ForgetAfter && (r.settled || r.founder) {
 		r.settled, r.founder = false, false
 		t.event(EventForgotten, r, now, "", gone)
-	}
-	if gone >= t.cfg.MajorityWindow {
-		r.voter = false
 	}
 }
 
@@ -239,16 +270,16 @@ func (t *table) age(r *record, now time.Time) {
 func (t *table) update(now time.Time) (declare bool) {
 	for id, r := range t.members {
 		t.age(r, now)
-		if gone := now.Sub(r.since); r.phase == left && gone >= t.cfg.MajorityWindow ||
-			r.phase == dead && gone >= max(t.cfg.MajorityWindow, t.cfg.RedialFor) {
+		if gone := now.Sub(r.since); !t.council.set.has(id) && (r.phase == left && gone >= t.cfg.MajorityWindow ||
+			r.phase == dead && gone >= max(t.cfg.MajorityWindow, t.cfg.RedialFor)) {
 			delete(t.members, id)
 		}
 	}
-	if t.alone && now.Sub(t.started) >= t.cfg.MajorityWindow {
-		t.alone = false
-	}
+	t.foundIfLowest(now)
 	t.count(now)
-	if !t.majority {
+	if t.majority {
+		t.lacked = now
+	} else {
 		t.held = now
 	}
 	if s := t.self; !s.declared &&
@@ -275,8 +306,6 @@ func (t *table) count(now time.Time) {
 		t.grown = now
 	}
 	var settled []string
-	var voters, present int
-	lowest := t.self
 	for id, r := range t.members {
 		switch {
 		case !grown && r.phase == alive:
@@ -285,39 +314,20 @@ func (t *table) count(now time.Time) {
 			r.founder = false
 		}
 		if r.phase != left && (r.settled || r.founder) {
-			r.voter = true
 			settled = append(settled, id)
-		}
-		if !r.voter || r.phase == left {
-			continue
-		}
-		voters++
-		if r.phase == alive {
-			present++
-		}
-		if voters == 1 || id < lowest.id {
-			lowest = r
 		}
 	}
 	slices.Sort(settled)
-	majority, reason := true, ""
-	switch {
-	case t.alone:
-		majority, reason = false, "none of the configured or known peers has answered yet"
-	case 2*present < voters || 2*present == voters && lowest.phase != alive:
-		majority, reason = false, fmt.Sprintf("only %d of %d members of the last %v are alive on this side", present, voters,
-			t.cfg.MajorityWindow)
-	}
-	t.changed(settled, majority, reason, now)
+	t.changed(settled, t.council.majority(t.there(now), t.absent), now)
 }
 
 // changed keeps what count found and tells what is new.
-func (t *table) changed(settled []string, majority bool, reason string, now time.Time) {
+func (t *table) changed(settled []string, majority bool, now time.Time) {
 	fresh := t.version == 0
 	if !fresh && majority != t.majority {
-		kind := EventMajority
+		kind, reason := EventMajority, ""
 		if !majority {
-			kind = EventMinority
+			kind, reason = EventMinority, t.waiting(now)
 		}
 		t.event(kind, nil, now, reason, 0)
 	}
@@ -332,7 +342,7 @@ func (t *table) changed(settled []string, majority bool, reason string, now time
 	if fresh || !same || majority != t.majority || t.stirred {
 		t.version++
 	}
-	t.settled, t.majority, t.reason, t.stirred = settled, majority, reason, false
+	t.settled, t.majority, t.stirred = settled, majority, false
 }
 
 // put keeps a place if it is newer than what is known.

@@ -34,12 +34,31 @@ func (c *clock) pass(d time.Duration) {
 }
 
 func (c *clock) meet(i int, boot uint64, settled bool) {
-	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", capacity: 1}, nil, c.now)
+	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", capacity: 1, stamp: c.council.plain()},
+		nil, c.now)
 	c.update(c.now)
 }
 
 func (c *clock) hear(entries ...entry) {
-	c.merge(state{sender: nodeID(9), members: entries}, c.now)
+	c.merge(state{sender: nodeID(9), set: voters{c.council.set.origin, c.council.set.version, nil}, members: entries}, c.now)
+	c.update(c.now)
+}
+
+// vote makes some the voters, as if that had been decided, and lets all that are alive know it.
+func (c *clock) vote(places ...int) {
+	c.t.Helper()
+	var ids []string
+	for _, i := range places {
+		ids = append(ids, nodeID(i))
+	}
+	if !c.adopt(voters{c.council.set.origin, c.council.set.version + 1, ids}, c.now) {
+		c.t.Fatal("the voters were not adopted")
+	}
+	for _, r := range c.members {
+		if r.phase == alive {
+			r.stamp = c.council.plain()
+		}
+	}
 	c.update(c.now)
 }
 
@@ -50,7 +69,7 @@ func (c *clock) expect(when string, majority bool, want ...int) {
 		ids = append(ids, nodeID(i))
 	}
 	if !slices.Equal(c.settled, ids) || c.majority != majority {
-		c.t.Errorf("%s: settled %v, majority %v (%s), want %v, %v", when, c.settled, c.majority, c.reason, ids, majority)
+		c.t.Errorf("%s: settled %v, majority %v (%s), want %v, %v", when, c.settled, c.majority, c.waiting(c.now), ids, majority)
 	}
 }
 
@@ -126,18 +145,25 @@ func TestHearsayOfTheDead(t *testing.T) {
 	c.expect("told", true, 1, 2, 3)
 	c.pass(11 * time.Second)
 	c.expect("forgotten", true, 1, 2)
+	c.vote(1, 2, 3)
 	c.lost(nodeID(2), c.now)
 	c.pass(time.Second)
 	c.expect("one of three is left", false, 1, 2)
-	c.pass(10 * time.Minute)
-	c.expect("aged out", true, 1)
+	c.pass(24 * time.Hour)
+	c.expect("a day later", false, 1)
+	if want := "waiting for 2 of 3 nodes: 00000000 (last seen 24h0m1s ago at 10.0.0.2:1), 00000000 (not seen since this node" +
+		" started); if they are gone for good, run: proxima go-alone"; c.waiting(c.now) != want {
+		t.Errorf("it says %q, not %q", c.waiting(c.now), want)
+	}
 }
 
 func TestLeftStaysLeft(t *testing.T) {
 	c := newClock(t)
 	c.meet(2, 1, true)
 	c.meet(3, 1, true)
-	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1", capacity: 1}, nil, c.now)
+	c.vote(1, 2, 3)
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1", capacity: 1,
+		stamp: c.council.plain()}, nil, c.now)
 	c.update(c.now)
 	c.expect("left", true, 3)
 	c.lost(nodeID(2), c.now)
@@ -145,10 +171,11 @@ func TestLeftStaysLeft(t *testing.T) {
 		entry{id: nodeID(3), boot: 1, phase: alive, settled: true, voter: true})
 	c.expect("heard of again", true, 3)
 	// Who missed the farewell learns of it from others.
+	c.vote(0, 1, 3)
 	c.lost(nodeID(3), c.now)
 	c.update(c.now)
 	c.expect("dead", false, 3)
-	c.hear(entry{id: nodeID(3), boot: 1, phase: left})
+	c.hear(entry{id: nodeID(0), phase: left, voter: true, gave: true}, entry{id: nodeID(3), boot: 1, phase: left, voter: true, gave: true})
 	c.expect("left after all", true, 1)
 	c.meet(2, 2, false)
 	c.expect("came back", true, 1, 2)
@@ -159,6 +186,7 @@ func TestNoSettlingInAMinority(t *testing.T) {
 	for i := 2; i <= 5; i++ {
 		c.meet(i, 1, true)
 	}
+	c.vote(1, 2, 3, 4, 5)
 	for i := 2; i <= 4; i++ {
 		c.lost(nodeID(i), c.now)
 	}
@@ -175,24 +203,35 @@ func TestNoSettlingInAMinority(t *testing.T) {
 	c.expect("a minute later", true, 1, 3, 4, 5)
 }
 
+// Of two halves that of the lowest voter is the majority, whether the node that counts votes itself or not.
 func TestHalves(t *testing.T) {
-	for _, lowestHere := range []bool{true, false} {
+	for _, test := range []struct {
+		voters, gone []int
+		majority     bool
+	}{
+		{[]int{1, 2, 3, 4}, []int{3, 4}, true},
+		{[]int{0, 1, 3, 4}, []int{0, 4}, false},
+		{[]int{1, 2}, []int{2}, true},
+		{[]int{0, 1}, []int{0}, false},
+		{[]int{2, 3, 4, 5}, []int{4, 5}, true},
+		{[]int{2, 3, 4, 5}, []int{2, 3}, false},
+		{[]int{0, 3, 4, 5}, []int{0, 3}, false},
+		{[]int{2, 3, 4, 5}, []int{2, 4, 5}, false},
+		{[]int{2}, []int{2}, false},
+	} {
 		c := newClock(t)
-		c.self.settled, c.self.voter = true, true
-		others := []int{2, 3, 4}
-		gone := []int{3, 4}
-		if !lowestHere {
-			others, gone = []int{0, 3, 4}, []int{0, 4}
+		for _, i := range test.voters {
+			if i != 1 {
+				c.meet(i, 1, true)
+			}
 		}
-		for _, i := range others {
-			c.meet(i, 1, true)
-		}
-		for _, i := range gone {
+		c.vote(test.voters...)
+		for _, i := range test.gone {
 			c.lost(nodeID(i), c.now)
 		}
 		c.update(c.now)
-		if c.majority != lowestHere {
-			t.Errorf("half with the lowest id %v: majority %v", lowestHere, c.majority)
+		if c.majority != test.majority {
+			t.Errorf("voters %v without %v: majority %v", test.voters, test.gone, c.majority)
 		}
 	}
 }

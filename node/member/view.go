@@ -55,7 +55,12 @@ func (m *Members) View() View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table
-	v := View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority, Reason: t.reason}
+	now := m.now()
+	v := View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority}
+	v.Missing, v.Voters = t.missing(now)
+	if !t.majority {
+		v.Reason = t.waiting(now) // with ages that are true now
+	}
 	for id, r := range t.members {
 		switch {
 		case r == t.self:

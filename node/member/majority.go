@@ -1,0 +1,339 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// behindFor is how long a live voter counts after it last held the same set: news of a decision take a while. It is
+	// of the order of the time in which a death is noticed.
+	behindFor = 10 * time.Second
+	// foundAfter is for how long nobody new must have come before the lowest of those that were never in an overlay
+	// founds one: two that found at one time must give way to each other later.
+	foundAfter = 2 * time.Second
+	// nextInTurn is how much later the next voter tries to decide what the one before it has not.
+	nextInTurn = 6 * time.Second
+	// namedMissing is how many missing voters are named to people.
+	namedMissing = 5
+)
+
+// Missing is a voter that this node waits for.
+type Missing struct {
+	// ID is its name, Addr its gossip address, "" if that is not known.
+	ID, Addr string
+	// Seen is when it was last alive; zero if it was not in this life of this node.
+	Seen time.Time
+}
+
+// adopt takes a decided set of voters over, if it is news.
+func (t *table) adopt(v voters, now time.Time) bool {
+	if !t.council.adopt(v) {
+		return false
+	}
+	t.hire(now)
+	return true
+}
+
+// hire makes records of voters that are not known.
+func (t *table) hire(now time.Time) {
+	for _, id := range t.council.set.ids {
+		if t.members[id] == nil {
+			t.members[id] = &record{id: id, phase: dead, since: now, unseen: true}
+		}
+	}
+}
+
+// restore takes over what an earlier life kept.
+func (t *table) restore(k kept, now time.Time) {
+	c := &t.council
+	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
+	c.mark = 0
+	t.hire(now)
+	for i, id := range k.set.ids {
+		if r := t.members[id]; r != t.self && r.gossip == "" {
+			r.gossip = k.addrs[i]
+		}
+	}
+	t.update(now)
+}
+
+// keep is what the next life must know.
+func (t *table) keep() kept {
+	c := &t.council
+	k := kept{set: c.set, promised: c.promised, accepted: c.accepted, renounced: c.renounced}
+	for _, id := range c.set.ids {
+		addr := ""
+		if r := t.members[id]; r != nil {
+			addr = r.gossip
+		}
+		k.addrs = append(k.addrs, addr)
+	}
+	return k
+}
+
+// absent says whether a member gave its vote in the present set up.
+func (t *table) absent(id string) bool {
+	r := t.members[id]
+	return r != nil && r.gave != 0 && r.gave == t.council.plain()
+}
+
+// there are the voters that count as present, and whether they gave their vote up. A voter that holds another set, or
+// has accepted the next one, may be part of another majority.
+func (t *table) there(now time.Time) map[string]bool {
+	c := &t.council
+	t.match(now)
+	renounced := marked(c.plain(), proposal{}, true)
+	there := make(map[string]bool, len(c.set.ids))
+	for _, id := range c.set.ids {
+		r := t.members[id]
+		if r != nil && r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor {
+			there[id] = r.stamp == renounced
+		}
+	}
+	return there
+}
+
+// match notes who holds what this node holds.
+func (t *table) match(now time.Time) {
+	c := &t.council
+	plain, renounced := c.plain(), marked(c.plain(), proposal{}, true)
+	t.self.stamp = c.stamp()
+	for _, r := range t.members {
+		if r.phase == alive && (r.stamp == plain || r.stamp == renounced) {
+			r.matched = now
+		}
+	}
+}
+
+// foundIfLowest founds an overlay where nobody knows of one.
+func (t *table) foundIfLowest(now time.Time) {
+	if t.council.set.version > 0 || now.Sub(t.met) < foundAfter {
+		return
+	}
+	others := 0
+	for id, r := range t.members {
+		if r.phase != alive || r.bad || r == t.self {
+			continue
+		}
+		if r.stamp != 0 || id < t.self.id {
+			return
+		}
+		others++
+	}
+	if others > 0 {
+		t.council.found(now, t.self.id)
+	}
+}
+
+// wanted are the voters that there should be: those that live, those that have not been dead for long, and the settled
+// that hold the present set.
+func (t *table) wanted(now time.Time) (ids []string) {
+	c := &t.council
+	plain := c.plain()
+	for id, r := range t.members {
+		switch in := c.set.has(id); {
+		case r.phase == left, t.absent(id):
+		case r.phase == dead && in && now.Sub(r.since) < t.cfg.MajorityWindow,
+			r.phase == alive && in,
+			r.phase == alive && (r.settled || r.founder) && !r.bad && (r == t.self || r.stamp == plain):
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// decide opens a ballot where this node is the one to do so and something is to be decided. jitter is between 0 and 1.
+func (t *table) decide(now time.Time, jitter float64) []post {
+	c := &t.council
+	t.match(now)
+	// Who has accepted something that was never decided, or gave its vote up and came back, counts again after the next
+	// decision.
+	reached, stuck, turn := map[string]bool{}, false, 0
+	for _, id := range c.set.ids {
+		r := t.members[id]
+		if r.phase != alive {
+			continue
+		}
+		reached[id] = false
+		stuck = stuck || r.stamp != c.plain() && now.Sub(r.matched) > behindFor
+		if id < t.self.id {
+			turn++
+		}
+	}
+	if _, votes := reached[t.self.id]; !votes || c.quit || !c.majority(reached, t.absent) {
+		t.wished = time.Time{}
+		return nil
+	}
+	wanted := t.wanted(now)
+	if len(wanted) == 0 || slices.Equal(wanted, c.set.ids) && !stuck {
+		t.wished = time.Time{}
+		return nil
+	}
+	if t.wished.IsZero() {
+		t.wished = now
+	}
+	if now.Sub(t.wished) < time.Duration(turn)*nextInTurn || c.running(now) || now.Before(t.tried) {
+		return nil
+	}
+	t.tried = now.Add(ballotFor + time.Duration(jitter*float64(ballotFor)))
+	return c.begin(wanted, now)
+}
+
+// read takes a letter and gives what is to be sent.
+func (t *table) read(l letter, now time.Time) []post {
+	out, changed := t.council.read(l, t.absent)
+	if changed {
+		t.hire(now)
+		if l.kind == letterAccepted { // it was decided here
+			for _, id := range t.others() {
+				out = append(out, t.council.decided(id))
+			}
+		}
+	}
+	if l.kind == letterPrepare && l.from < t.self.id {
+		t.tried = now.Add(nextInTurn) // two that try at one time hinder each other
+	}
+	return out
+}
+
+// ask tells the latest set to some that hold another one: who is behind takes it over, who is ahead answers.
+func (t *table) ask(now time.Time) (out []post) {
+	plain := t.council.plain()
+	for _, id := range t.others() {
+		if r := t.members[id]; r.stamp != plain && now.Sub(r.asked) >= 3*time.Second {
+			r.asked = now
+			if out = append(out, t.council.decided(id)); len(out) == 4 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// goAlone makes the voters those that are alive here. It gives whom it has dropped.
+func (t *table) goAlone(now time.Time, why string) (dropped []string) {
+	var ids []string
+	for id, r := range t.members {
+		switch {
+		case r.phase == alive && !r.bad:
+			ids = append(ids, id)
+		case t.council.set.has(id):
+			dropped = append(dropped, id)
+		}
+	}
+	if len(dropped) == 0 && t.majority {
+		return nil
+	}
+	slices.Sort(ids)
+	slices.Sort(dropped)
+	t.council.force(now, ids)
+	t.event(EventAlone, nil, now, why, 0)
+	t.update(now)
+	return dropped
+}
+
+// aloneByItself goes on alone where the configuration says so: the lowest that is alive first.
+func (t *table) aloneByItself(now time.Time) bool {
+	if t.majority || t.cfg.GoAloneAfter == 0 {
+		return false
+	}
+	turn := 0
+	for id, r := range t.members {
+		if r.phase == alive && !r.bad && id < t.self.id {
+			turn++
+		}
+	}
+	if lacked := now.Sub(t.lacked); lacked < t.cfg.GoAloneAfter+time.Duration(turn)*nextInTurn {
+		return false
+	}
+	t.goAlone(now, "no majority for member.go_alone_after")
+	return true
+}
+
+// depart gives this node's vote up, before it says farewell. Where it is the last voter, those that stay have it.
+func (t *table) depart(now time.Time) {
+	c := &t.council
+	others, heirs := false, []string(nil)
+	for id, r := range t.members {
+		switch in := c.set.has(id); {
+		case r == t.self || r.phase != alive || r.bad:
+		case in && !t.absent(id):
+			others = true
+		case !in && r.stamp == c.plain():
+			heirs = append(heirs, id)
+		}
+	}
+	alone := c.majority(map[string]bool{t.self.id: c.renounced}, t.absent)
+	switch {
+	case !c.set.has(t.self.id):
+	case others:
+		c.renounced, c.dirty = true, true
+	case len(heirs) > 0 && alone && c.accepted.ids == nil:
+		slices.Sort(heirs)
+		t.adopt(voters{c.set.origin, c.set.version + 1, heirs}, now)
+	}
+	c.quit = true
+}
+
+// missing are the voters that do not count as present.
+func (t *table) missing(now time.Time) (missing []Missing, voters int) {
+	there := t.there(now)
+	for _, id := range t.council.set.ids {
+		if t.absent(id) {
+			continue
+		}
+		voters++
+		if renounced, ok := there[id]; ok && !renounced || id == t.self.id {
+			continue
+		}
+		m := Missing{ID: id}
+		if r := t.members[id]; r != nil {
+			m.Addr = r.gossip
+			switch {
+			case r.phase == alive:
+				m.Seen = now
+			case !r.unseen:
+				m.Seen = r.since
+			}
+		}
+		missing = append(missing, m)
+	}
+	return missing, voters
+}
+
+// waiting says in words what a minority waits for.
+func (t *table) waiting(now time.Time) string {
+	const remedy = "; if they are gone for good, run: proxima go-alone"
+	if t.council.set.version == 0 {
+		return "none of the configured or known peers has answered yet" + remedy
+	}
+	missing, voters := t.missing(now)
+	var b strings.Builder
+	fmt.Fprintf(&b, "waiting for %d of %d nodes: ", len(missing), voters)
+	for i, m := range missing {
+		if i == namedMissing {
+			fmt.Fprintf(&b, ", and %d more", len(missing)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		at := ""
+		if m.Addr != "" {
+			at = " at " + m.Addr
+		}
+		switch {
+		case m.Seen.IsZero():
+			fmt.Fprintf(&b, "%.8s (not seen since this node started%s)", m.ID, at)
+		case m.Seen.Equal(now):
+			fmt.Fprintf(&b, "%.8s (it answers, and its vote is being settled)", m.ID)
+		default:
+			fmt.Fprintf(&b, "%.8s (last seen %v ago%s)", m.ID, now.Sub(m.Seen).Round(time.Second), at)
+		}
+	}
+	return b.String() + remedy
+}

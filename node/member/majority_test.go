@@ -1,0 +1,203 @@
+package member_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/member"
+	"proxima/node/member/membertest"
+)
+
+// Nodes die one after the other: the rest goes on as long as each time a majority was left.
+func TestRollingDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		rest := upTo(5)
+		for _, i := range []int{1, 4, 2} {
+			o.kill(i)
+			rest = slices.DeleteFunc(rest, func(k int) bool { return k == i })
+			time.Sleep(member.Default().MajorityWindow + time.Minute)
+			o.expect("another death", rest, rest, rest, true)
+		}
+		o.kill(0)
+		time.Sleep(6 * time.Hour)
+		// Of two, the one with the higher id cannot know which of them is cut off.
+		o.expect("alone", []int{3}, []int{3}, []int{3}, false)
+		o.close()
+	})
+}
+
+// A founder that restarts while its peers are gone takes itself neither for a founder nor for the majority.
+func TestRestartedMinorityIsNoFounder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(4)
+		time.Sleep(2 * time.Minute)
+		for i := range 4 {
+			o.kill(i)
+		}
+		o.start(0, 2) // it knows no address but those that it kept
+		time.Sleep(24 * time.Hour)
+		o.expect("a day alone", []int{0}, []int{0}, []int{0}, false)
+		reason := o.nodes[0].View().Reason
+		for _, part := range []string{"waiting for 3 of 4 nodes", membertest.ID(2)[:8], "not seen since this node started at " +
+			membertest.Addr(2), "proxima go-alone"} {
+			if !strings.Contains(reason, part) {
+				t.Errorf("%q does not say %q", reason, part)
+			}
+		}
+		o.start(1, 2, func(c *member.Config, _ *member.Deps) { c.Join = nil })
+		time.Sleep(6 * time.Minute)
+		// Half of the voters, with the lowest.
+		o.expect("another is back", []int{0, 1}, []int{0, 1}, []int{0, 1}, true)
+		o.close()
+	})
+}
+
+// A newcomer makes no majority of a minority, and a node whose disk was erased is one.
+func TestErasedDiskIsANewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(3)
+		time.Sleep(2 * time.Minute)
+		o.kill(1)
+		o.kill(2)
+		o.start(5, 1)
+		o.start(6, 1)
+		o.start(7, 1)
+		time.Sleep(time.Hour)
+		o.expect("with newcomers", []int{0, 5, 6, 7}, []int{0, 5, 6, 7}, []int{0}, false)
+		o.start(2, 2)
+		time.Sleep(3 * time.Minute)
+		o.expect("one came back", []int{0, 2, 5, 6, 7}, []int{0, 2, 5, 6, 7}, []int{0, 2, 5, 6, 7}, true)
+		o.close()
+	})
+}
+
+// All others leave in order, at any pace: the last goes on.
+func TestOthersLeave(t *testing.T) {
+	for name, gap := range map[string]time.Duration{"at once": 0, "soon": time.Second, "slowly": 5 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOverlay(t, flat(30))
+				o.startAll(5)
+				time.Sleep(2 * time.Minute)
+				for _, i := range []int{0, 2, 1, 4} {
+					if gap == 0 {
+						o.nodes[i].stop()
+						continue
+					}
+					o.leave(i)
+					time.Sleep(gap)
+				}
+				if gap == 0 {
+					for _, i := range []int{0, 2, 1, 4} {
+						<-o.nodes[i].done
+						delete(o.nodes, i)
+					}
+				}
+				time.Sleep(10 * time.Second)
+				o.expect("alone", []int{3}, []int{3}, []int{3}, true)
+				// Who comes back finds it, and has a vote again.
+				o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(3)} })
+				time.Sleep(2 * time.Minute)
+				o.expect("two", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
+				if v := o.nodes[3].View(); v.Voters != 2 {
+					t.Errorf("%d voters", v.Voters)
+				}
+				o.close()
+			})
+		})
+	}
+}
+
+// All stop in order at once, and start again another day.
+func TestAllStopAndStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		o.close()
+		clear(o.nodes)
+		time.Sleep(24 * time.Hour)
+		for i := range 5 {
+			o.start(i, 2)
+		}
+		time.Sleep(10 * time.Second)
+		o.expect("again", upTo(5), upTo(5), upTo(5), true)
+		o.close()
+	})
+}
+
+// A node that was away for long, at first alone, takes over what the others have decided.
+func TestBackAfterLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(3)
+		time.Sleep(2 * time.Minute)
+		o.kill(0)
+		time.Sleep(6 * time.Hour)
+		o.net.Partition([]int{0})
+		o.start(0, 2)
+		time.Sleep(12 * time.Hour)
+		o.expect("cut off", []int{0}, []int{0}, []int{0}, false)
+		o.expect("the others", []int{1, 2}, []int{1, 2}, []int{1, 2}, true)
+		o.net.Heal()
+		time.Sleep(8 * time.Minute)
+		o.expect("back", upTo(3), upTo(3), upTo(3), true)
+		o.close()
+	})
+}
+
+// An operator says that those who are not seen are gone; when they come back after all, they follow.
+func TestGoAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		o.net.Partition([]int{3, 4})
+		time.Sleep(time.Hour)
+		o.expect("cut off", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
+		dropped, err := o.nodes[4].GoAlone("told")
+		if want := ids(0, 1, 2); err != nil || !slices.Equal(dropped, want) {
+			t.Errorf("dropped %v, want %v: %v", dropped, want, err)
+		}
+		time.Sleep(5 * time.Second)
+		o.expect("alone", []int{3, 4}, []int{3, 4}, []int{3, 4}, true)
+		if o.nodes[4].count(member.EventAlone, "") != 1 {
+			t.Error("no event says so")
+		}
+		o.net.Heal()
+		time.Sleep(8 * time.Minute)
+		o.expect("healed", upTo(5), upTo(5), upTo(5), true)
+		if v := o.nodes[0].View(); v.Voters != 5 {
+			t.Errorf("%d voters", v.Voters)
+		}
+		if dropped, err := o.nodes[0].GoAlone("told"); err != nil || len(dropped) > 0 {
+			t.Errorf("dropped %v of those that are there: %v", dropped, err)
+		}
+		o.close()
+	})
+}
+
+func TestGoAloneAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = time.Hour })
+		time.Sleep(2 * time.Minute)
+		o.net.Partition([]int{3, 4})
+		time.Sleep(59 * time.Minute)
+		o.expect("not yet", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
+		time.Sleep(2 * time.Minute)
+		o.expect("by itself", []int{3, 4}, []int{3, 4}, []int{3, 4}, true)
+		if k := o.nodes[3].count(member.EventAlone, "") + o.nodes[4].count(member.EventAlone, ""); k != 1 {
+			t.Errorf("told %d times", k)
+		}
+		o.close()
+	})
+}
