@@ -15,9 +15,12 @@ type OverlayStatus struct {
 	// Alive and Settled count members, this node included.
 	Alive   int `json:"alive"`
 	Settled int `json:"settled"`
-	// Majority says whether this side of the overlay may decide about hosts; Reason why not.
+	// Majority says whether this side of the overlay may decide about hosts; Reason what it waits for if not.
 	Majority bool   `json:"majority"`
 	Reason   string `json:"reason,omitempty"`
+	// Voters counts the members whose majority decides, Missing are those of them that are not there.
+	Voters  int             `json:"voters"`
+	Missing []MissingStatus `json:"missing,omitempty"`
 	// Vector, HeightMs and Accuracy are this node's coordinate.
 	Vector   []float64 `json:"vector"`
 	HeightMs float64   `json:"height_ms"`
@@ -35,6 +38,14 @@ type OverlayStatus struct {
 	Calls  peer.Counts      `json:"calls"`
 }
 
+// MissingStatus is a voter that is not there.
+type MissingStatus struct {
+	ID string `json:"id"`
+	// Addr is its gossip address, SeenS for how long it has not been seen: -1 is since this node started.
+	Addr  string  `json:"addr,omitempty"`
+	SeenS float64 `json:"seen_s"`
+}
+
 // PeerStatus is one member.
 type PeerStatus struct {
 	ID      string  `json:"id"`
@@ -49,14 +60,19 @@ type PeerStatus struct {
 
 // status reports on the overlay.
 func (o *overlay) status() *OverlayStatus {
-	m := o.members.Status()
-	o.mu.Lock()
-	v := o.view
-	o.mu.Unlock()
+	m, v := o.members.Status(), o.members.View()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason,
 		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
+	s.Voters = v.Voters
+	for _, w := range v.Missing {
+		seen := -1.0
+		if !w.Seen.IsZero() {
+			seen = time.Since(w.Seen).Round(time.Millisecond).Seconds()
+		}
+		s.Missing = append(s.Missing, MissingStatus{ID: w.ID, Addr: w.Addr, SeenS: seen})
+	}
 	for _, p := range m.Members {
 		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),
 			Settled: p.Settled, RTTMs: p.RTT, Links: o.outbox.PendingOf(p.ID)})

@@ -65,6 +65,14 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	mux.HandleFunc("GET /host", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, n.explain(r.URL.Query().Get("name")))
 	})
+	mux.HandleFunc("POST /go-alone", func(w http.ResponseWriter, r *http.Request) {
+		dropped, err := n.GoAlone()
+		a := goneAlone{Dropped: dropped}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		answer(w, a)
+	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
@@ -113,7 +121,30 @@ func AskHost(ctx context.Context, data, host string) ([]frontier.HostStatus, err
 	return s, err
 }
 
+// goneAlone is the answer to who tells a node to go on alone.
+type goneAlone struct {
+	Dropped []string `json:"dropped"`
+	Error   string   `json:"error,omitempty"`
+}
+
+// TellGoAlone tells the node that runs in a data directory that the members that it does not see are gone for good. It
+// gives the ids of those whose votes counted.
+func TellGoAlone(ctx context.Context, data string) (dropped []string, err error) {
+	var a goneAlone
+	if err := call(ctx, http.MethodPost, data, "/go-alone", &a); err != nil {
+		return nil, err
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return a.Dropped, nil
+}
+
 func ask(ctx context.Context, data, path string, to any) error {
+	return call(ctx, http.MethodGet, data, path, to)
+}
+
+func call(ctx context.Context, method, data, path string, to any) error {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -121,7 +152,7 @@ func ask(ctx context.Context, data, path string, to any) error {
 		},
 	}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://node"+path, nil)
 	if err != nil {
 		return fmt.Errorf("ask node: %w", err)
 	}

@@ -54,6 +54,10 @@ func TestCommandLines(t *testing.T) {
 			[]string{bad + ": line 1: ", bad + ": line 2: ", "left out", "no seeds"}},
 		{"seed of nonsense", []string{"node", "-config", valid, "-data", none, "http://[::1"}, exitUsage, []string{"arguments: line 1", "no seeds"}},
 		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
+		{"go-alone of nobody", []string{"go-alone", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
+		{"go-alone with both", []string{"go-alone", "-data", none, "-config", valid}, exitUsage, []string{"-data or -config"}},
+		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x"`, "Usage: proxima go-alone"}},
+		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
 		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

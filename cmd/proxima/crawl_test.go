@@ -154,6 +154,52 @@ func TestStatusAndLock(t *testing.T) {
 	}
 }
 
+// TestGoAlone: a node whose peers never answered says what it waits for, and goes on when it is told to.
+func TestGoAlone(t *testing.T) {
+	s := newSite(t, 3, nil)
+	data, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
+	if got, out, errs := call(t, "keygen", secret); got != exitOK {
+		t.Fatalf("exit %d: %s%s", got, out, errs)
+	}
+	p := start(t, "node", "-config", config(t, ""), "-data", data, "-allow", "127.0.0.0/8", "-secret", secret, "-listen", "127.0.0.1:0",
+		"-gossip", "127.0.0.1:0", "-join", "127.0.0.1:9", s.seed(t))
+	status := func() (o node.OverlayStatus) {
+		var st node.Status
+		if got, out, _ := call(t, "status", "-json", "-data", data); got == exitOK && json.Unmarshal([]byte(out), &st) == nil && st.Overlay != nil {
+			o = *st.Overlay
+		}
+		return o
+	}
+	until(t, "it says what it waits for", func() bool { return strings.Contains(status().Reason, "proxima go-alone") })
+	if _, out, _ := call(t, "status", "-data", data); !strings.Contains(out, "crawls nothing: none of the configured or known peers has answered yet") {
+		t.Errorf("status says:\n%s", out)
+	}
+	if got, out, errs := call(t, "go-alone", "-data", data); got != exitOK || !strings.Contains(out, "sees all members") {
+		t.Errorf("exit %d: %s%s", got, out, errs)
+	}
+	if o := status(); !o.Majority || o.Voters != 1 {
+		t.Errorf("told to go on alone: %+v", o)
+	}
+	p.cmd.Process.Signal(os.Interrupt)
+	p.want(exitStopped)
+
+	alone := t.TempDir()
+	release := make(chan struct{})
+	s = newSite(t, 3, func(ctx context.Context, _ int) {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+	})
+	p = start(t, "node", "-config", config(t, ""), "-data", alone, "-allow", "127.0.0.0/8", s.seed(t))
+	until(t, "it answers", func() bool { got, _, _ := call(t, "status", "-data", alone); return got == exitOK })
+	if got, _, errs := call(t, "go-alone", "-data", alone); got == exitOK || !strings.Contains(errs, "waits for nobody") {
+		t.Errorf("a node without an overlay: exit %d: %s", got, errs)
+	}
+	close(release)
+	p.want(exitOK)
+}
+
 func TestDamagedDirectory(t *testing.T) {
 	s := newSite(t, 5, nil)
 	for name, c := range map[string]struct {

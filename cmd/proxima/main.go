@@ -50,6 +50,7 @@ func commands() []command {
 	return []command{
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus},
+		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen},
 		{"config", "print the complete default configuration", runConfig},
 		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo},
@@ -96,7 +97,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "Proxima is a decentralised web crawler. Usage: proxima COMMAND [FLAGS]")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-8s %s\n", c.name, c.does)
+		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.does)
 	}
 	fmt.Fprintln(w, "proxima COMMAND -h lists the flags of a command.")
 }

@@ -82,6 +82,9 @@ func why(s node.Status) string {
 	if s.Frontier.Paused != "" {
 		return "paused: " + s.Frontier.Paused
 	}
+	if s.Overlay != nil && !s.Overlay.Majority {
+		return s.Overlay.Reason
+	}
 	if s.Frontier.Ready > 0 {
 		return "all fetchers are busy"
 	}

@@ -93,7 +93,7 @@ func showStatus(w io.Writer, s node.Status) {
 func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	fmt.Fprintf(w, "overlay: %d nodes alive, %d settled", o.Alive, o.Settled)
 	if !o.Majority {
-		fmt.Fprintf(w, "; decides nothing: %s", o.Reason)
+		fmt.Fprintf(w, "; crawls nothing: %s", o.Reason)
 	}
 	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes\n",
 		o.Hosts.HandedOff, o.Hosts.Received, o.Hosts.Taken, o.Hosts.Obeyed, o.Outbox)

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"proxima/node"
+)
+
+func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := flag.NewFlagSet("proxima go-alone", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
+			"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
+			"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
+		flags.PrintDefaults()
+	}
+	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
+	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() != 0 {
+		flags.Usage()
+		return exit{exitUsage, fmt.Errorf("go-alone takes no arguments, got %q", flags.Arg(0))}
+	}
+	if *config != "" {
+		set := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
+		if set["data"] {
+			return exit{exitUsage, fmt.Errorf("go-alone takes -data or -config, not both")}
+		}
+		cfg, err := node.Load(*config)
+		if err != nil {
+			return exit{exitUsage, err}
+		}
+		*data = cfg.Node.Data
+	}
+	dropped, err := node.TellGoAlone(ctx, *data)
+	if err != nil {
+		return noAnswer(err)
+	}
+	if len(dropped) == 0 {
+		fmt.Fprintln(out, "the node sees all members whose votes count")
+		return nil
+	}
+	fmt.Fprintf(out, "the node goes on without %d nodes:\n", len(dropped))
+	for _, id := range dropped {
+		fmt.Fprintln(out, " ", id)
+	}
+	return nil
+}
