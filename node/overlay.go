@@ -174,7 +174,7 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	if o.remote, err = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
-		Self: n.id.Node, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
+		Self: n.id.Node, Clock: o.clock, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
 		Coordinate: o.coordinate, Lent: o.holder.Until,
 	}); err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/frontier"
+	"proxima/node/lease"
 )
 
 // TestPeersThatAreCutOffEndInTime: whatever is lost between two nodes, and whenever one takes the other for dead, a page that
@@ -111,6 +114,41 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 		defer mu.Unlock()
 		if broken < 50 || refused < 20 || len(begun) < 100 {
 			t.Errorf("%d were broken off, %d refused, %d begun: the test shows little", broken, refused, len(begun))
+		}
+	})
+}
+
+// A node that was frozen, or whose machine slept, does not ask a server for another any more: the monotonic clock may have
+// stood still, and the server be another's by now.
+func TestWorkEndsWithAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		for range 2 {
+			go a.Do(t.Context(), "b", estimateOf(t, fmt.Sprint(time.Now())))
+			time.Sleep(time.Second)
+		}
+		begun, ok := b.Start(<-b.jobs)
+		if !ok || begun.MayAsk() != nil {
+			t.Fatalf("begun %v: %v", ok, begun.MayAsk())
+		}
+		synctest.Wait()
+		b.jump.Store(int64(time.Hour)) // it slept
+		for range 2 {
+			if err := begun.MayAsk(); !errors.Is(err, lease.ErrGap) && !errors.Is(err, lease.ErrOver) {
+				t.Errorf("after a sleep: %v", err)
+			}
+			time.Sleep(2 * time.Second) // the clock has dealt with the gap
+		}
+		if _, ok := b.Start(<-b.jobs); ok {
+			t.Error("what was asked before a sleep began after it")
+		}
+		b.Finished(begun, Result{Ending: frontier.Again, Trouble: frontier.Interrupted})
+		if _, err := a.Do(t.Context(), "b", estimateOf(t, "new")); err != nil {
+			t.Error(err)
+		}
+		if w, ok := b.Start(<-b.jobs); ok {
+			t.Errorf("%s was given back, and began", w.URL)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
@@ -95,6 +96,8 @@ type Peers interface {
 type RemoteDeps struct {
 	// Self is this node's id.
 	Self string
+	// Clock tells whether this node was stopped.
+	Clock *lease.Clock
 	// Peers sends messages.
 	Peers Peers
 	// Enqueue puts work into the frontier's queue, with the work as its tag; false: the queue is full.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
@@ -53,6 +55,8 @@ type node struct {
 	mu      sync.Mutex
 	started map[string]int // by URL
 	skipped int
+	clock   *lease.Clock
+	jump    atomic.Int64 // of its wall clock
 }
 
 func newNetwork() *network {
@@ -127,8 +131,9 @@ func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, c
 	t.Helper()
 	x := &node{net: n, id: id, jobs: make(chan *Work, 10_000), started: make(map[string]int)}
 	x.work = func(*Work) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
+	x.clock = lease.NewClock(func() time.Duration { return time.Duration(x.jump.Load()) })
 	deps := RemoteDeps{
-		Self: id, Peers: sender{n, id},
+		Self: id, Clock: x.clock, Peers: sender{n, id},
 		Enqueue: func(j *Work) bool {
 			select {
 			case x.jobs <- j:
@@ -155,6 +160,7 @@ func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, c
 	n.mu.Unlock()
 	ctx, stop := context.WithCancel(context.Background())
 	var g sync.WaitGroup
+	g.Go(func() { _ = x.clock.Run(ctx) })
 	g.Go(func() {
 		if err := room.Run(ctx); err != nil {
 			t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
@@ -315,7 +316,7 @@ func TestStopGivesBackAndEndsWaits(t *testing.T) {
 		n := newNetwork()
 		a := n.add(t, "a", DefaultRemote(), 1)
 		b := &node{net: n, id: "b", jobs: make(chan *Work, 10), started: make(map[string]int)}
-		room, err := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Peers: sender{n, "b"}, Enqueue: func(*Work) bool { return true },
+		room, err := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Clock: lease.NewClock(nil), Peers: sender{n, "b"}, Enqueue: func(*Work) bool { return true },
 			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false },
 			Check:      func(netip.Addr) error { return nil }, Blocked: func(identity.URL, netip.Addr) string { return "" },
 			Lent: func(netip.Addr) time.Time { return time.Now().Add(time.Hour) }})

@@ -2,9 +2,11 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
@@ -17,10 +19,21 @@ type Work struct {
 	Until time.Time
 
 	id       uint64
+	clock    *lease.Clock
+	right    lease.Right // until Until, by both clocks
 	received time.Time
 	overdue  *time.Timer // gives it back
 	// state is guarded by the lock of Remote.
 	state workState
+}
+
+// MayAsk says why the request of this work must not be written now. It is to be asked just before the first byte: the lease is
+// that of who asked, and this node may have been stopped since.
+func (w *Work) MayAsk() error {
+	if err := w.clock.Check(w.right); err != nil {
+		return fmt.Errorf("ask server %v for %s: %w", w.Server, w.From, err)
+	}
+	return nil
 }
 
 type workState uint8
@@ -79,6 +92,7 @@ func (r *Remote) take(from string, id uint64, f RemoteFetch, within time.Duratio
 	if from == r.deps.Self { // nothing is lost on the way
 		w.Until = earlier(w.Until, r.deps.Lent(f.Server))
 	}
+	w.clock, w.right = r.deps.Clock, lease.NewRight(w.Until)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.work[key]
@@ -115,8 +129,7 @@ func (r *Remote) Start(tag any) (*Work, bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	if w.state != queued || r.work[workKey{w.From, w.id}] != w || now.Sub(w.received) >= r.cfg.Queue || !now.Before(w.Until) {
+	if w.state != queued || r.work[workKey{w.From, w.id}] != w || time.Since(w.received) >= r.cfg.Queue || w.MayAsk() != nil {
 		return nil, false
 	}
 	w.state = begun
