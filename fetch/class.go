@@ -35,6 +35,7 @@ const (
 	ForbiddenAddress Class = "forbidden_address" // the guard
 	ForbiddenPort    Class = "forbidden_port"    // a port that browsers block
 	NoIdentity       Class = "no_identity"       // public address without Contact and From
+	NoRight          Class = "no_right"          // Request.Gate or Request.Until
 	Canceled         Class = "canceled"          // the caller's context, or Close
 	Other            Class = "other"             // bad URL, anything else
 )

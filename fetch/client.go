@@ -140,6 +140,14 @@ type Request struct {
 	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
 	// decoded, without an error.
 	MaxBody int64
+	// Gate says whether the server may be asked at this instant; nil is always. It is called when a connection is about to
+	// be made, and again right before the first bytes of the request go out, on every connection that it is tried on: on a
+	// new one, on one that was kept, and when net/http tries again by itself. It must not block. After an error no byte of
+	// the request is written, and the connection is closed.
+	Gate func() error
+	// Until is when the right to ask the server ends, if it is not zero: a connect or handshake is given up then, and no
+	// request is written. An answer may take longer.
+	Until time.Time
 }
 
 // Result is how a download ended. Everything but Body and the raw bytes stays valid after Release.
@@ -147,6 +155,8 @@ type Result struct {
 	// Class is OK where Err is nil, and else says how the download failed.
 	Class Class
 	Err   error
+	// Sent says that bytes of the request may have reached the server.
+	Sent bool
 	// Status is the HTTP status; 0 without a response head.
 	Status int
 	// Protocol is "HTTP/1.1", "HTTP/2.0", …
@@ -239,7 +249,8 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x := &exchange{cfg: &c.cfg, start: start, cancel: cancel}
+	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel, gate: req.Gate, until: req.Until}
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	res.buffers = &c.buffers
 	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
 	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
@@ -263,6 +274,9 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		c.read(ctx, &res, req, hr, resp, x, limit)
 	}
 	res.Timing = x.end()
+	if res.Sent = x.sent; x.refused != nil {
+		res.Class, res.Err = x.refused.class, x.refused
+	}
 	if x.tap != nil && res.RawRequest == nil {
 		res.RawRequest, res.RawResponse = x.tap.end()
 	}

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,9 +18,10 @@ import (
 type conn struct {
 	net.Conn
 	connect, tls time.Duration
-	taken        atomic.Bool         // a request has used it
-	tap          atomic.Pointer[tap] // keeps the bytes of the exchange under way
-	closed       func()              // nil where the conn below does it
+	taken        atomic.Bool              // a request has used it
+	first        atomic.Pointer[exchange] // asked before the first bytes of its request are written
+	tap          atomic.Pointer[tap]      // keeps the bytes of the exchange under way
+	closed       func()                   // nil where the conn below does it
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -32,6 +34,12 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	if x := c.first.Swap(nil); x != nil {
+		if err := x.beforeWrite(); err != nil {
+			c.Close() // HTTP/2 would go on with a connection that lacks a part
+			return 0, err
+		}
+	}
 	if t := c.tap.Load(); t != nil {
 		t.wrote(p)
 	}
@@ -68,9 +76,15 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 	if err := c.guard.check(addr); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return nil, &failure{Other, errors.New("dial without a request")}
+	}
+	if err := x.right(); err != nil {
+		return nil, &failure{NoRight, err}
+	}
+	ctx, cancel := c.dialling(ctx, x, c.cfg.ConnectTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
 	start := time.Now()
 	nc, err := c.deps.Dial(ctx, network, net.JoinHostPort(addr.String(), port))
 	took := time.Since(start)
@@ -78,7 +92,7 @@ func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address str
 		if isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH) && !c.deps.HasRoute(addr) {
 			err = fmt.Errorf("%w: %w", errNoRoute, err)
 		}
-		return nil, &failure{dialClass(err), fmt.Errorf("connect: %w", err)}
+		return nil, x.broke(dialClass(err), fmt.Errorf("connect: %w", err))
 	}
 	if remote, err := netip.ParseAddrPort(nc.RemoteAddr().String()); err == nil {
 		if err := c.guard.check(remote.Addr()); err != nil {
@@ -103,13 +117,14 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(address)
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.TLSTimeout)
+	x := ctx.Value(exchangeKey{}).(*exchange) // else there would be no connection
+	ctx, cancel := c.dialling(ctx, x, c.cfg.TLSTimeout)
 	defer cancel()
 	start := time.Now()
 	tc := tls.Client(raw, cfg)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, &failure{tlsClass(err), fmt.Errorf("TLS handshake: %w", err)}
+		return nil, x.broke(tlsClass(err), fmt.Errorf("TLS handshake: %w", err))
 	}
 	raw.tls = time.Since(start)
 	if tc.ConnectionState().NegotiatedProtocol == "h2" {

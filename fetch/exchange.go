@@ -38,29 +38,34 @@ type Timing struct {
 type exchange struct {
 	cfg    *Config
 	start  time.Time
+	ctx    context.Context // ends with the exchange
 	cancel context.CancelCauseFunc
+	gate   func() error
+	until  time.Time
 	bytes  atomic.Int64 // of the body, on the wire
 
-	mu     sync.Mutex
-	timer  *time.Timer
-	over   bool
-	conn   *conn
-	tap    *tap // nil without capture
-	tapped bool // tap lies on conn
-	h2     bool // conn speaks HTTP/2, whatever the answer claims
-	tries  int
-	fresh  bool
-	got    time.Time // connection given
-	wrote  time.Time // request written
-	first  time.Time // first byte
-	last   time.Time // last byte
-	paused bool      // nothing is read now, which is not the server's doing
-	window time.Time // start of the window of MinRate
-	begun  int64     // bytes at its start
+	mu      sync.Mutex
+	timer   *time.Timer
+	over    bool
+	conn    *conn
+	tap     *tap // nil without capture
+	tapped  bool // tap lies on conn
+	h2      bool // conn speaks HTTP/2, whatever the answer claims
+	tries   int
+	sent    bool     // bytes of the request may have gone out
+	refused *failure // there was no right to ask
+	fresh   bool
+	got     time.Time // connection given
+	wrote   time.Time // request written
+	first   time.Time // first byte
+	last    time.Time // last byte
+	paused  bool      // nothing is read now, which is not the server's doing
+	window  time.Time // start of the window of MinRate
+	begun   int64     // bytes at its start
 }
 
 func (x *exchange) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
+	trace := &httptrace.ClientTrace{
 		GotConn: x.gotConn,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			x.mu.Lock()
@@ -76,6 +81,10 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			x.window = x.first
 		},
 	}
+	if x.cfg.HTTP2 {
+		x.beforeHeaders(trace)
+	}
+	return trace
 }
 
 // maxTries bounds how often net/http sends one request on old connections.
@@ -96,11 +105,16 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 	x.untap()
 	x.conn = connUnder(info.Conn)
-	x.fresh = x.conn != nil && !x.conn.taken.Swap(true)
-	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
-	if _, x.h2 = info.Conn.(*tls.Conn); x.h2 || x.conn == nil {
+	if x.conn == nil {
+		x.cancel(&failure{Other, errors.New("connection is not this client's")}) // it would not ask for the right
 		return
 	}
+	x.fresh = !x.conn.taken.Swap(true)
+	x.got, x.wrote, x.first = time.Now(), time.Time{}, time.Time{}
+	if _, x.h2 = info.Conn.(*tls.Conn); x.h2 {
+		return
+	}
+	x.conn.first.Store(x)
 	// Even without a tap: the request before may not have taken its own away yet.
 	x.conn.tap.Store(x.tap)
 	if x.tap != nil {

@@ -91,9 +91,8 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
-// TestDialOfAnother: a request that gave up leaves a dial behind, whose connection serves the next one. It counts as
-// fresh, with the time of its own connect.
-func TestDialOfAnother(t *testing.T) {
+// TestDialEndsWithRequest: a request that gave up leaves no dial behind.
+func TestDialEndsWithRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{delay: 50 * time.Millisecond}
 		c := newClient(t, testConfig(), Deps{Dial: e.dial})
@@ -106,7 +105,7 @@ func TestDialOfAnother(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr})
-		if res.Err != nil || !res.Timing.Fresh || res.Timing.Connect != 100*time.Millisecond || e.dials.Load() != 1 {
+		if res.Err != nil || !res.Timing.Fresh || res.Timing.Connect != 100*time.Millisecond || e.dials.Load() != 2 {
 			t.Errorf("%v, %+v, %d dials", res.Err, res.Timing, e.dials.Load())
 		}
 	})

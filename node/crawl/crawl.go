@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,10 @@ type Deps struct {
 	Home string
 	// Overlay is nil where the node crawls alone.
 	Overlay Overlay
+	// MayAsk says whether this node has the right to ask a server at this instant; nil: always. It is asked right before
+	// the first bytes of each request go out, and must not block. Remote fetches are under the lease of the node that
+	// wants them, and end at Visit.Until.
+	MayAsk func(addr netip.Addr) error
 }
 
 // Loop crawls.
@@ -247,6 +252,9 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	res := l.get(ctx, task, url, visit)
 	defer res.Release()
 	out := judge(&res, time.Now())
+	if unasked(&res) {
+		return l.unasked(ctx, task, url, &res, out)
+	}
 	l.ownTrouble(&res, &out)
 	found := 0
 	page := l.gather()
@@ -294,7 +302,10 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
 		}
 	}
-	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil}
+	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil, Until: visit.Until}
+	if l.deps.MayAsk != nil && !task.IsErrand() {
+		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
+	}
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1
@@ -302,6 +313,25 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		req.MaxBody = l.deps.Sitemap.MaxBytes
 	}
 	return l.deps.Client.Get(ctx, req)
+}
+
+// unasked says that the server was not asked, for want of the right to.
+func unasked(res *fetch.Result) bool { return res.Class == fetch.NoRight && !res.Sent }
+
+// unaskedPause is how long a fetcher waits with a task that it had no right to carry out. The frontier hears of the end of a
+// lease a little later than the gate, and would give the task out again at once.
+const unaskedPause = 100 * time.Millisecond
+
+// unasked gives a task back as it was. It was no download: no line of the log tells of one.
+func (l *Loop) unasked(ctx context.Context, task *frontier.Task, url string, res *fetch.Result, out frontier.Outcome) error {
+	l.deps.Journal.Events().Info(journal.EventWarning, journal.KeyHost, task.Host, journal.KeyURL, url, journal.KeyReason, res.Err.Error())
+	select {
+	case <-ctx.Done():
+	case <-time.After(unaskedPause):
+	}
+	_, err := l.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out)
+	l.deps.Overlay.Ended(task, Download{Outcome: out})
+	return err
 }
 
 // Refuse says why a task must not be carried out: the blocklist, or the host's robots.txt.

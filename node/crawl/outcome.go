@@ -20,6 +20,8 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	case c == "":
 	case c == fetch.Canceled:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
+	case c == fetch.NoRight: // it may have been asked on a connection that broke
+		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: res.Sent, Reason: "no right to ask the server"}
 	case c == fetch.ForbiddenAddress || c == fetch.ForbiddenPort || c == fetch.NoIdentity:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
 	case brokeOff(c):

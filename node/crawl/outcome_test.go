@@ -40,6 +40,7 @@ func TestJudge(t *testing.T) {
 		{name: "forbidden port", class: fetch.ForbiddenPort, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "nobody", class: fetch.NoIdentity, ending: frontier.Again, trouble: frontier.Forbidden},
 		{name: "stopped", class: fetch.Canceled, ending: frontier.Again, trouble: frontier.Interrupted},
+		{name: "no right", class: fetch.NoRight, ending: frontier.Again, trouble: frontier.Interrupted},
 	} {
 		res := &fetch.Result{Class: c.class, Status: c.status, Header: http.Header{}}
 		if c.after != "" {

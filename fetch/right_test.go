@@ -1,0 +1,239 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// opening is a gate that is open for so many looks, at first.
+type opening struct{ left, looks int }
+
+func (o *opening) look() error {
+	o.looks++
+	if o.left--; o.left < 0 {
+		return errTest
+	}
+	return nil
+}
+
+// noRight checks a download that the gate stopped.
+func noRight(t *testing.T, what string, res Result, sent bool) {
+	t.Helper()
+	if res.Class != NoRight || !errors.Is(res.Err, ErrNoRight) || res.Sent != sent || res.Status != 0 || res.Class.Network() {
+		t.Errorf("%s: class %q, sent %v, status %d, %v; want no right, sent %v", what, res.Class, res.Sent, res.Status, res.Err, sent)
+	}
+}
+
+// TestGateCloses closes the gate before the connect, before the request on the new connection, and before one on a kept
+// connection. The server never reads a byte of what was refused.
+func TestGateCloses(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		for open := range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				var read, dials atomic.Int64
+				c := newClient(t, testConfig(), Deps{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials.Add(1)
+					return serve(time.Millisecond, func(nc net.Conn) {
+						br := bufio.NewReader(nc)
+						for {
+							head, err := requestHeadOf(br)
+							read.Add(int64(len(head)))
+							if err != nil {
+								n, _ := br.Discard(br.Buffered())
+								read.Add(int64(n))
+								return
+							}
+							_, _ = io.WriteString(nc, okHead+"hello")
+						}
+					})(ctx, network, address)
+				}})
+				defer time.Sleep(time.Second)
+				defer c.Close()
+				req := Request{URL: "http://a.example/", Addr: testAddr}
+				wantLooks, wantDials := open+1, int64(open)
+				if kept {
+					if res := c.Get(t.Context(), req); res.Err != nil || !res.Sent {
+						t.Fatal(res.Err, res.Sent)
+					}
+					wantLooks, wantDials, open = 1, 1, 0
+				}
+				before := read.Load()
+				gate := opening{left: open}
+				req.Gate = gate.look
+				noRight(t, fmt.Sprintf("kept %v, open for %d looks", kept, open), c.Get(t.Context(), req), false)
+				time.Sleep(time.Second)
+				if read.Load() != before || gate.looks != wantLooks || dials.Load() != wantDials {
+					t.Errorf("kept %v, open for %d: %d bytes, %d looks, %d dials; want 0, %d, %d",
+						kept, open, read.Load()-before, gate.looks, dials.Load(), wantLooks, wantDials)
+				}
+				gate.left = 2
+				if res := c.Get(t.Context(), req); res.Err != nil || string(res.Body) != "hello" || !res.Sent {
+					t.Errorf("open again: %q, %v", res.Body, res.Err)
+				}
+			})
+		}
+	}
+}
+
+// TestFrozen stops the process between connect and request, longer than the right lasts. Neither way to tell the right lets
+// the request out.
+func TestFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, gated := range []bool{false, true} {
+			var read atomic.Int64
+			c := newClient(t, testConfig(), Deps{Dial: func(context.Context, string, string) (net.Conn, error) {
+				near, far := newLink(0)
+				go func() {
+					n, _ := io.Copy(io.Discard, far)
+					read.Add(n)
+				}()
+				time.Sleep(104 * time.Second) // no context is looked at: the connection was there before
+				return near, nil
+			}})
+			req := Request{URL: "http://a.example/", Addr: testAddr}
+			end := time.Now().Add(30 * time.Second)
+			if gated {
+				req.Gate = func() error {
+					if time.Now().After(end) {
+						return errTest
+					}
+					return nil
+				}
+			} else {
+				req.Until = end
+			}
+			cfg := c.cfg
+			cfg.HeaderTimeout, cfg.TotalTimeout = time.Hour, time.Hour // they were frozen, too
+			c.cfg = cfg
+			noRight(t, fmt.Sprintf("gated %v", gated), c.Get(t.Context(), req), false)
+			c.Close()
+			time.Sleep(time.Second)
+			if read.Load() > 0 {
+				t.Errorf("gated %v: the server has read %d bytes", gated, read.Load())
+			}
+		}
+	})
+}
+
+// TestRetryPassesTheGate: net/http sends a request again by itself when a kept connection turns out to be dead. By then
+// there may be no right any more, before the connect or after it.
+func TestRetryPassesTheGate(t *testing.T) {
+	for again := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			var conns, heads atomic.Int64
+			c := newClient(t, testConfig(), Deps{Dial: serve(time.Millisecond, func(nc net.Conn) {
+				first := conns.Add(1) == 1
+				br := bufio.NewReader(nc)
+				for i := 0; ; i++ {
+					if _, err := requestHeadOf(br); err != nil {
+						return
+					}
+					heads.Add(1)
+					if first && i == 1 {
+						return // without an answer
+					}
+					_, _ = io.WriteString(nc, okHead+"hello")
+				}
+			})})
+			defer time.Sleep(time.Second)
+			defer c.Close()
+			if res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr}); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			gate := opening{left: 1 + again}
+			res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Gate: gate.look})
+			if again < 2 {
+				noRight(t, fmt.Sprintf("open for %d looks", 1+again), res, true)
+			} else if res.Err != nil {
+				t.Error(res.Err)
+			}
+			if gate.looks != min(2+again, 3) || heads.Load() != 2+int64(again/2) {
+				t.Errorf("open for %d looks: %d looks, %d requests arrived", 1+again, gate.looks, heads.Load())
+			}
+		})
+	}
+}
+
+// TestGateOverTLS closes the gate on new and on kept connections with TLS, with HTTP/1.1 and HTTP/2.
+func TestGateOverTLS(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("h2=%v", h2), func(t *testing.T) {
+			var asked atomic.Int64
+			url, deps := tlsServer(t, h2, func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				_, _ = io.WriteString(w, r.Proto)
+			})
+			c := newClient(t, testConfig(), deps)
+			for _, step := range []struct {
+				open, looks, asked int
+				fresh              bool
+			}{
+				{open: 0, looks: 1, asked: 0},
+				{open: 1, looks: 2, asked: 0},              // after the handshake
+				{open: 9, looks: 2, asked: 1},              //
+				{open: 9, looks: 1, asked: 2},              // kept
+				{open: 0, looks: 1, asked: 2},              // kept, and closed for it
+				{open: 9, looks: 2, asked: 3},              // hence new
+				{open: 1, looks: 2, asked: 3, fresh: true}, //
+				{open: 9, looks: 2, asked: 4, fresh: true}, //
+			} {
+				gate := opening{left: step.open}
+				res := c.Get(t.Context(), Request{URL: url, Addr: testAddr, Gate: gate.look, Fresh: step.fresh})
+				if step.looks > step.open {
+					noRight(t, fmt.Sprintf("%+v", step), res, false)
+				} else if res.Err != nil || string(res.Body) != map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[h2] {
+					t.Errorf("%+v: %q, %v", step, res.Body, res.Err)
+				}
+				if gate.looks != step.looks || asked.Load() != int64(step.asked) {
+					t.Errorf("%+v: %d looks, %d requests arrived", step, gate.looks, asked.Load())
+				}
+			}
+		})
+	}
+}
+
+// TestUntil: neither a connect nor a handshake outlives the right to ask, and that is no fault of the server's.
+func TestUntil(t *testing.T) {
+	never := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, tc := range []struct {
+		name, url string
+		dial      func(context.Context, string, string) (net.Conn, error)
+		until     time.Duration
+		want      Class
+		took      time.Duration
+	}{
+		{"over before it begins", "http:", serve(0, answer(okHead+"hello")), 0, NoRight, 0},
+		{"long enough", "http:", serve(0, answer(okHead+"hello")), time.Second, OK, 0},
+		{"connect", "http:", never, 3 * time.Second, NoRight, 3 * time.Second},
+		{"handshake", "https:", serve(0, hang), 3 * time.Second, NoRight, 3 * time.Second},
+		{"handshake after a slow connect", "https:", serve(time.Second, hang), 3 * time.Second, NoRight, 3 * time.Second},
+		{"connect takes too long by itself", "http:", never, time.Minute, TimeoutConnect, 10 * time.Second},
+		{"the answer may take longer", "http:", serve(2*time.Second, answer(okHead+"hello")), 5 * time.Second, OK, 8 * time.Second},
+		{"the connect takes all of it", "http:", serve(2*time.Second, answer(okHead+"hello")), 4 * time.Second, NoRight, 4 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, testConfig(), Deps{Dial: tc.dial})
+				begin := time.Now()
+				res := c.Get(t.Context(), Request{URL: tc.url + "//a.example/", Addr: testAddr, Until: begin.Add(tc.until)})
+				if res.Class != tc.want || errors.Is(res.Err, ErrNoRight) != (tc.want == NoRight) || time.Since(begin) != tc.took {
+					t.Errorf("class %q after %v, %v; want %q after %v", res.Class, time.Since(begin), res.Err, tc.want, tc.took)
+				}
+				c.Close()
+				time.Sleep(10 * time.Second)
+			})
+		})
+	}
+}
