@@ -224,7 +224,7 @@ func (t *batch) group() {
 				h.fate = kept
 				continue
 			}
-			s = &server{Placement: t.Placement, addr: addr}
+			s = &server{Placement: t.Placement, addr: addr, turns: make(chan struct{}, 1)}
 			servers[addr] = s
 			t.servers = append(t.servers, s)
 		}

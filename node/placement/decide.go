@@ -18,6 +18,7 @@ type plan struct {
 	assigner assign.Assigner
 	choices  map[netip.Addr]assign.Choice
 	seconds  float64
+	asking   int // asks under way
 }
 
 // memory is a copy of what the assigner has learnt about a server, nil for nothing.
@@ -30,13 +31,7 @@ func (p *plan) memory(addr netip.Addr) *assign.Memory {
 	return &c
 }
 
-// request is the wish of an assigner for an estimate.
-type request struct {
-	plan int
-	ask  assign.Ask
-}
-
-// answer is its result.
+// answer is the result of an ask of a plan.
 type answer struct {
 	plan   int
 	result assign.Result
@@ -48,7 +43,10 @@ func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[net
 	t.phase(PhaseDecide)
 	t.deps.Frontier.SetPace(t.cfg.Trickle)
 	defer t.deps.Frontier.SetPace(1)
-	d := &driver{batch: t, id: id, begun: time.Now(), lanes: make(map[netip.Addr]chan request, len(t.servers))}
+	d := &driver{batch: t, id: id, begun: time.Now(), servers: make(map[netip.Addr]*server, len(t.servers)), answers: make(chan answer)}
+	for _, s := range t.servers {
+		d.servers[s.addr] = s
+	}
 	view, version := t.currentView()
 	d.version = version
 	for i, label := range t.cfg.Assigners {
@@ -61,8 +59,6 @@ func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[net
 			return nil, err
 		}
 		d.plans = append(d.plans, &plan{label: label, assigner: a})
-		d.outstanding = append(d.outstanding, make(map[netip.Addr]bool))
-		d.deferred = append(d.deferred, make(map[netip.Addr]assign.Ask))
 	}
 	if err := d.run(ctx); err != nil {
 		return nil, err
@@ -90,62 +86,62 @@ func (t *batch) input(id string, learnt map[netip.Addr]assign.Memory) assign.Bat
 
 // driver asks what the assigners want to be asked until all have decided. The assigners belong to the goroutine of run.
 type driver struct {
-	batch       *batch
-	id          string
-	begun       time.Time
-	version     int // of the view that the assigners have
-	plans       []*plan
-	outstanding []map[netip.Addr]bool // by plan: servers with an ask under way
-	// deferred are asks, by plan, for servers whose last ask the assigner gave up while it was under way: it has to end first.
-	deferred []map[netip.Addr]assign.Ask
-	lanes    map[netip.Addr]chan request
-	answers  chan answer
+	batch   *batch
+	id      string
+	begun   time.Time
+	version int // of the view that the assigners have
+	plans   []*plan
+	servers map[netip.Addr]*server
+	asks    *errgroup.Group // those under way, of one server one after the other
+	work    context.Context // ends with the first error
+	cut     context.Context // ends the waits for politeness
+	answers chan answer
 }
 
-// run ends when all have decided, or at the deadline; then no request is under way any more.
+// run ends when all have decided, or at the deadline; then no ask is under way any more.
 func (d *driver) run(ctx context.Context) error {
-	cut, stop := context.WithCancel(ctx) // ends the waits for politeness
+	var stop context.CancelFunc
+	d.cut, stop = context.WithCancel(ctx)
 	defer stop()
-	most := len(d.plans) * len(d.batch.servers) // asks under way
-	d.answers = make(chan answer, most)
-	g, work := errgroup.WithContext(ctx)
-	for _, s := range d.batch.servers {
-		lane := make(chan request, len(d.plans))
-		d.lanes[s.addr] = lane
-		g.Go(func() error { return d.serve(work, cut, s, lane) })
-	}
-	err := d.drive(work)
+	d.asks, d.work = errgroup.WithContext(ctx)
+	err := d.drive(d.work)
 	stop()
-	for _, lane := range d.lanes {
-		close(lane)
-	}
-	if first := g.Wait(); first != nil {
-		return first
-	}
-	close(d.answers)
-	for a := range d.answers { // what came after the last decision still tells something
+	failed := make(chan error, 1)
+	go func() {
+		failed <- d.asks.Wait()
+		close(d.answers)
+	}()
+	for a := range d.answers { // what comes after the last decision still tells something
 		d.observe(a, time.Now())
+	}
+	if first := <-failed; first != nil {
+		return first
 	}
 	return err
 }
 
-// serve carries out the asks for one server, one at a time.
-func (d *driver) serve(ctx, cut context.Context, s *server, lane <-chan request) error {
-	for r := range lane {
-		result := assign.Result{Ask: r.ask}
-		if cut.Err() == nil {
-			var err error
-			if result, err = s.estimate(ctx, cut, d.id, d.plans[r.plan].label, r.ask); err != nil {
-				return err
-			}
-		}
-		d.answers <- answer{r.plan, result}
+// send carries out an ask of a plan, as soon as no other of that server is under way.
+func (d *driver) send(plan int, ask assign.Ask) {
+	s := d.servers[ask.Server]
+	if s == nil {
+		return
 	}
-	return nil
+	p := d.plans[plan]
+	p.asking++
+	d.asks.Go(func() (err error) {
+		s.turns <- struct{}{}
+		defer func() { <-s.turns }()
+		result := assign.Result{Ask: ask}
+		if d.cut.Err() == nil {
+			result, err = s.estimate(d.work, d.cut, d.id, p.label, ask)
+		}
+		d.answers <- answer{plan, result}
+		return err
+	})
 }
 
 func (d *driver) observe(a answer, now time.Time) {
-	d.outstanding[a.plan][a.result.Server] = false
+	d.plans[a.plan].asking--
 	d.plans[a.plan].assigner.Observe(a.result, now)
 }
 
@@ -173,10 +169,6 @@ func (d *driver) drive(ctx context.Context) error {
 			return ctx.Err()
 		case a := <-d.answers:
 			d.observe(a, time.Now())
-			if ask, ok := d.deferred[a.plan][a.result.Server]; ok {
-				delete(d.deferred[a.plan], a.result.Server)
-				d.send(a.plan, ask)
-			}
 		case <-d.batch.wake:
 		case <-timer.C:
 		}
@@ -204,38 +196,14 @@ func (d *driver) dispatch(now time.Time) (all bool) {
 		}
 		asks := p.assigner.Asks(now)
 		for _, ask := range asks {
-			if d.outstanding[i][ask.Server] {
-				d.deferred[i][ask.Server] = ask
-				continue
-			}
 			d.send(i, ask)
 		}
 		// One that neither asks nor waits for anything may be done by now.
-		if len(asks) > 0 || d.waits(i) || !d.decided(p, now) {
+		if len(asks) > 0 || p.asking > 0 || !d.decided(p, now) {
 			all = false
 		}
 	}
 	return all
-}
-
-// send puts an ask on the way to its server.
-func (d *driver) send(plan int, ask assign.Ask) {
-	lane, ok := d.lanes[ask.Server]
-	if !ok {
-		return
-	}
-	d.outstanding[plan][ask.Server] = true
-	lane <- request{plan, ask} // there is room: one for each assigner
-}
-
-// waits says that an ask of an assigner is under way.
-func (d *driver) waits(plan int) bool {
-	for _, under := range d.outstanding[plan] {
-		if under {
-			return true
-		}
-	}
-	return false
 }
 
 // decided takes the decision of an assigner, if it is done.

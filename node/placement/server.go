@@ -19,6 +19,7 @@ type server struct {
 	addr   netip.Addr
 	hosts  []*host
 	memory assign.Memory // what its grantor knew
+	turns  chan struct{} // room for one: who asks has it
 	given  bool          // its lease went on
 	turn   int           // whose turn it is to give a URL
 	next   time.Time     // before that nothing is asked for but what the frontier hands out
