@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -54,6 +55,7 @@ type overlay struct {
 	remote    *placement.Remote
 	placement *placement.Placement
 	rounds    *idle.Rounds
+	secret    atomic.Pointer[peer.Secret]
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
 	reminded time.Time // when a person was last told what the node waits for; of follow
@@ -88,7 +90,8 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := secret.GossipKey()
+	o.secret.Store(secret)
+	keys, err := secret.GossipKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 		return nil, err
 	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
-		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: [][]byte{key}, Transport: deps.Gossip, Event: o.memberEvent,
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: keys, Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
 		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Capacity: 1, Coords: n.cfg.Coordinate,
 	}); err != nil {
@@ -227,6 +230,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
+	g.Go(func() error { return o.watchSecret(ctx) })
 	g.Go(func() error {
 		select {
 		case <-first:
@@ -403,3 +407,6 @@ func (h *handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) 
 
 // Keygen writes a new cluster secret to a file that only its owner can read.
 func Keygen(path string) error { return peer.Keygen(path) }
+
+// Rotate takes a secret file one step further on the way to a new secret, and says what is to be done next.
+func Rotate(path string) (next string, err error) { return peer.Rotate(path) }

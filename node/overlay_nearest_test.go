@@ -121,10 +121,12 @@ func (b *bed) lie(place int) {
 	}
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Transport, c.Label = membertest.ID(place), b.gossip.Transport(place), b.config(0).Node.Run
-	if c.SecretKey, err = secret.GossipKey(); err != nil {
+	keys, err := secret.GossipKeys()
+	if err != nil {
 		b.t.Error(err)
 		return
 	}
+	c.SecretKey = keys[0]
 	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = l, l, io.Discard, false
 	list, err := memberlist.Create(c)
 	if err != nil {

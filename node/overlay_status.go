@@ -21,6 +21,8 @@ type OverlayStatus struct {
 	// Voters counts the members whose majority decides, Missing are those of them that are not there.
 	Voters  int             `json:"voters"`
 	Missing []MissingStatus `json:"missing,omitempty"`
+	// Secret has fingerprints of the secret that is used, and of a second one that is accepted.
+	Secret string `json:"secret"`
 	// Vector, HeightMs and Accuracy are this node's coordinate.
 	Vector   []float64 `json:"vector"`
 	HeightMs float64   `json:"height_ms"`
@@ -61,7 +63,7 @@ type PeerStatus struct {
 // status reports on the overlay.
 func (o *overlay) status() *OverlayStatus {
 	m, v := o.members.Status(), o.members.View()
-	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason,
+	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
 		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}

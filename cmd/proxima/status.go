@@ -95,6 +95,7 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	if !o.Majority {
 		fmt.Fprintf(w, "; crawls nothing: %s", o.Reason)
 	}
+	fmt.Fprintf(w, "\nsecret %s", o.Secret)
 	fmt.Fprintf(w, "\nhosts: %d handed over, %d received, %d taken over, %d given up to others; %d links wait for other nodes\n",
 		o.Hosts.HandedOff, o.Hosts.Received, o.Hosts.Taken, o.Hosts.Obeyed, o.Outbox)
 	fmt.Fprintf(w, "leases: %d servers held, %d wanted, %d granted to others and this node\n", o.Leases.Held, o.Leases.Waiting, o.Leases.Granted)

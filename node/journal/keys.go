@@ -159,6 +159,7 @@ const (
 	EventWarning        = "warning"          // something is wrong, the node goes on; with KeyReason
 	EventError          = "error"            // something failed; with KeyReason
 	EventRefused        = "refused"          // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
+	EventSecret         = "secret"           // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
 	EventOversized      = "oversized"        // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	crand "crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +44,7 @@ type Members struct {
 	pressed  chan struct{}                       // there is something for announce
 	lettered chan struct{}                       // there is something for deliberate
 	hosts    atomic.Pointer[map[string]struct{}] // of the members' addresses
+	ring     *memberlist.Keyring                 // nil without a secret
 
 	storeMu sync.Mutex // of store: what is on disk does not go back
 
@@ -108,6 +111,12 @@ func New(cfg Config, deps Deps) (*Members, error) {
 			return nil, fmt.Errorf("read who votes: %w", err)
 		}
 		m.table.restore(k, m.now())
+	}
+	if len(deps.Secrets) > 0 {
+		var err error
+		if m.ring, err = memberlist.NewKeyring(deps.Secrets, deps.Secrets[0]); err != nil {
+			return nil, fmt.Errorf("use secret: %w", err)
+		}
 	}
 	m.version = m.table.version
 	return m, nil
@@ -218,11 +227,8 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 		}
 	}
 	var proof *prover
-	if len(m.deps.Secrets) > 0 {
-		if c.Keyring, err = memberlist.NewKeyring(m.deps.Secrets, m.deps.Secrets[0]); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("use secret: %w", err), t.Shutdown())
-		}
-		proof = &prover{label: m.deps.Run, keys: c.Keyring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
+	if c.Keyring = m.ring; m.ring != nil {
+		proof = &prover{label: m.deps.Run, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
 	}
 	carrier := newCarrier(t, proof, func(from string, err error) {
 		c.Logger.Printf("[WARN] gossip stream from %s refused: %v", from, err)
@@ -311,6 +317,31 @@ func (m *Members) update() {
 	if m.table.council.dirty {
 		poke(m.lettered)
 	}
+}
+
+// Rekey changes the secrets that encrypt the gossip, as Deps.Secrets says; a node that had none cannot get one. It may be
+// called at any time, but not twice at a time.
+func (m *Members) Rekey(secrets [][]byte) error {
+	if m.ring == nil || len(secrets) == 0 {
+		return errors.New("change secret of gossip: there is none")
+	}
+	for _, key := range secrets {
+		if err := m.ring.AddKey(key); err != nil {
+			return fmt.Errorf("change secret of gossip: %w", err)
+		}
+	}
+	if err := m.ring.UseKey(secrets[0]); err != nil {
+		return fmt.Errorf("change secret of gossip: %w", err)
+	}
+	for _, key := range slices.Clone(m.ring.GetKeys()) {
+		if slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Equal(s, key) }) {
+			continue
+		}
+		if err := m.ring.RemoveKey(key); err != nil {
+			return fmt.Errorf("change secret of gossip: %w", err)
+		}
+	}
+	return nil
 }
 
 // noteHostsLocked brings the hosts of the members up to date.

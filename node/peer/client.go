@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,20 +44,22 @@ type ClientDeps struct {
 //
 // A request is the client's until the call returns: its header is written, but for the label.
 type Client struct {
-	cfg         Config
-	deps        ClientDeps
-	credentials *credentials // nil without a secret
-	forms       forms
-	tally       *tally
-	ids         atomic.Uint64
-	options     []connect.ClientOption
+	cfg     Config
+	deps    ClientDeps
+	forms   forms
+	tally   *tally
+	ids     atomic.Uint64
+	options []connect.ClientOption
 
 	// calls are those under way, for Close.
 	calls sync.WaitGroup
 	// mu guards what follows.
-	mu     sync.Mutex
-	closed bool
-	lines  map[string]*line
+	mu          sync.Mutex
+	closed      bool
+	credentials *credentials // nil without a secret
+	lines       map[string]*line
+	// retired are lines made with an earlier secret, until the calls on them have ended.
+	retired map[*line]*time.Timer
 }
 
 // NewClient makes a client that has dialled nobody yet. It must be closed.
@@ -63,7 +67,8 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := checkID(deps.ID); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), lines: map[string]*line{}}
+	c := &Client{cfg: cfg, deps: deps, forms: newForms(), tally: newTally(), lines: map[string]*line{},
+		retired: map[*line]*time.Timer{}}
 	if c.deps.Dial == nil {
 		c.deps.Dial = (&net.Dialer{}).DialContext
 	}
@@ -141,13 +146,43 @@ func (c *Client) Forget(id string) {
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
-	lines := c.lines
-	c.lines = map[string]*line{}
+	lines := slices.Collect(maps.Values(c.lines))
+	for l, end := range c.retired {
+		end.Stop()
+		lines = append(lines, l)
+	}
+	clear(c.lines)
+	clear(c.retired)
 	c.mu.Unlock()
 	for _, l := range lines {
 		l.close()
 	}
 	c.calls.Wait()
+}
+
+// Rekey changes the secret of a client. Calls under way end as they would have; others dial anew.
+func (c *Client) Rekey(secret *Secret) error {
+	credentials, err := newCredentials(secret, c.deps.ID)
+	if err != nil {
+		return fmt.Errorf("change secret of client: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.credentials = credentials
+	for id, l := range c.lines {
+		delete(c.lines, id)
+		// No call is longer than that.
+		c.retired[l] = time.AfterFunc(c.cfg.Timeout, func() {
+			c.mu.Lock()
+			delete(c.retired, l)
+			c.mu.Unlock()
+			l.close()
+		})
+	}
+	return nil
 }
 
 // line returns the connection to a peer and counts the call; done must be called when it has ended.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (d *door) prove(guest *lobby.Guest) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
 	defer cancel()
 	entrant := &entrant{Guest: guest, server: s}
-	conn := tls.Server(entrant, s.credentials.server)
+	conn := tls.Server(entrant, s.believed().server)
 	err := conn.HandshakeContext(ctx)
 	refuse := func(kind, reason string) {
 		s.refusals.add(Refusal{Peer: lobby.Host(guest.RemoteAddr()), Kind: kind, Reason: reason})
@@ -77,10 +78,11 @@ func (d *door) prove(guest *lobby.Guest) {
 		refuse(KindHandshake, fmt.Sprintf("no handshake within %v", s.cfg.DialTimeout))
 	case err != nil:
 		refuse(KindHandshake, err.Error())
-	case !s.admit(1):
-		refuse(KindBusy, "too many connections of peers")
 	default:
-		entrant.proven = true
+		if kind, why := s.admit(entrant, conn.ConnectionState()); kind != "" {
+			refuse(kind, why)
+			return
+		}
 		select {
 		case d.proven <- conn:
 		case <-d.quit:
@@ -114,29 +116,61 @@ func (d *door) Close() (err error) {
 // wait waits for the goroutines of a closed door.
 func (d *door) wait() { d.work.Wait() }
 
-// admit changes the number of connections of peers, if there is room.
-func (s *Server) admit(change int) bool {
+// admit lets a connection in, or says why not.
+func (s *Server) admit(e *entrant, state tls.ConnectionState) (kind, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if change > 0 && s.conns >= s.cfg.Connections {
-		return false
+	e.authority = authorityOf(state)
+	switch {
+	case !s.credentials.believes(e.authority):
+		return KindHandshake, "its secret was dropped meanwhile"
+	case len(s.conns) >= s.cfg.Connections:
+		return KindBusy, "too many connections of peers"
 	}
-	s.conns += change
-	return true
+	s.conns[e] = struct{}{}
+	return "", ""
+}
+
+// believed are the credentials of the moment.
+func (s *Server) believed() *credentials {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.credentials
+}
+
+// Rekey changes the secret of a server that runs. Connections that were let in with a secret that is not accepted any
+// more are closed.
+func (s *Server) Rekey(secret *Secret) error {
+	c, err := newCredentials(secret, s.deps.ID)
+	if err != nil {
+		return fmt.Errorf("change secret of server: %w", err)
+	}
+	var out []*entrant
+	s.mu.Lock()
+	s.credentials = c
+	for e := range s.conns {
+		if !c.believes(e.authority) {
+			out = append(out, e)
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range out {
+		e.Close() //nolint:errcheck // it is unwanted
+	}
+	return nil
 }
 
 // entrant is a connection that counts as one of the peers' from its proof until it is closed.
 type entrant struct {
 	*lobby.Guest
-	server *Server
-	once   sync.Once
-	proven bool // set before anybody else has the connection
+	server    *Server
+	authority ed25519.PublicKey // guarded by the server's mu
 }
 
 func (e *entrant) Close() error {
 	err := e.Guest.Close()
-	if e.proven {
-		e.once.Do(func() { e.server.admit(-1) })
-	}
+	e.server.mu.Lock()
+	defer e.server.mu.Unlock()
+	delete(e.server.conns, e)
 	return err
 }

@@ -7,72 +7,148 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"time"
 )
 
 // secretPrefix opens the line of a secret file: its name and version.
 const secretPrefix = "proxima-secret-1 "
 
+// SecretEvery is how often a running node looks whether its secret file has changed.
+const SecretEvery = 3 * time.Second
+
 // What keys are made for, after RFC 5869: a key says nothing about another.
 const (
 	forGossip = "proxima 1 gossip"
 	forCA     = "proxima 1 certificate authority"
+	forName   = "proxima 1 fingerprint"
 )
 
 // Secret is what all nodes of one cluster share and nobody else knows. It is never sent. It prints as a word, so that
-// no log shows it. The zero Secret is not usable.
+// no log shows it. While it is changed (Rotate) it is two: the first is used, both are accepted. The zero Secret is not
+// usable.
 type Secret struct {
-	key [32]byte
+	keys [][32]byte
+	// mark says what the second key is for: markNext or markOld.
+	mark string
 }
 
+// What a second secret is for: it will be used, or it was.
+const (
+	markNext = "next"
+	markOld  = "old"
+)
+
 // NewSecret makes a secret of 32 random bytes.
-func NewSecret(key [32]byte) *Secret { return &Secret{key: key} }
+func NewSecret(key [32]byte) *Secret { return &Secret{keys: [][32]byte{key}} }
 
 // Format hides the secret, whatever it is printed with.
 func (s Secret) Format(f fmt.State, _ rune) {
 	io.WriteString(f, "(secret)") //nolint:errcheck // fmt has no place for it
 }
 
-// GossipKey returns the 32 bytes that encrypt gossip, AES-256.
-func (s *Secret) GossipKey() ([]byte, error) { return s.derive(forGossip, 32) }
-
-// caKey signs the certificates of all nodes.
-func (s *Secret) caKey() (ed25519.PrivateKey, error) {
-	seed, err := s.derive(forCA, ed25519.SeedSize)
-	if err != nil {
-		return nil, err
+// GossipKeys returns the keys of 32 bytes that encrypt gossip, AES-256: the first is used, all are understood.
+func (s *Secret) GossipKeys() (keys [][]byte, err error) {
+	for _, key := range s.keys {
+		k, err := derive(key, forGossip, 32)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
 	}
-	return ed25519.NewKeyFromSeed(seed), nil
+	return keys, nil
+}
+
+// caKeys sign the certificates of all nodes: the first does, all are believed.
+func (s *Secret) caKeys() (keys []ed25519.PrivateKey, err error) {
+	for _, key := range s.keys {
+		seed, err := derive(key, forCA, ed25519.SeedSize)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, ed25519.NewKeyFromSeed(seed))
+	}
+	return keys, nil
+}
+
+// Describe names the secrets that are accepted by fingerprints, from which they cannot be found: the one in use first.
+func (s *Secret) Describe() string {
+	if len(s.keys) < 2 {
+		return fingerprint(s.keys[0])
+	}
+	return fmt.Sprintf("%s, %s %s", fingerprint(s.keys[0]), s.mark, fingerprint(s.keys[1]))
+}
+
+// Equal says whether two secrets are used and accepted alike.
+func (s *Secret) Equal(o *Secret) bool { return s.mark == o.mark && slices.Equal(s.keys, o.keys) }
+
+// Follow says why a node that has this secret must not change to another while it runs: what it would use must be what
+// its peers accept already.
+func (s *Secret) Follow(next *Secret) error {
+	if slices.Contains(s.keys, next.keys[0]) {
+		return nil
+	}
+	return fmt.Errorf("its first secret, %s, is none of those that were accepted until now (%s)", fingerprint(next.keys[0]), s.Describe())
+}
+
+func fingerprint(key [32]byte) string {
+	b, err := derive(key, forName, 4)
+	if err != nil {
+		return "unknown"
+	}
+	return hex.EncodeToString(b)
 }
 
 // derive makes a key by HKDF-SHA256 (RFC 5869). The secret is uniformly random: it needs no salt.
-func (s *Secret) derive(purpose string, size int) ([]byte, error) {
-	key, err := hkdf.Key(sha256.New, s.key[:], nil, purpose, size)
+func derive(key [32]byte, purpose string, size int) ([]byte, error) {
+	derived, err := hkdf.Key(sha256.New, key[:], nil, purpose, size)
 	if err != nil {
 		return nil, fmt.Errorf("derive key for %s: %w", purpose, err)
 	}
-	return key, nil
+	return derived, nil
 }
 
 // Keygen writes a new secret to a file that only its owner can read. It never overwrites one.
 func Keygen(path string) error {
-	var key [32]byte
-	if _, err := rand.Read(key[:]); err != nil {
-		return fmt.Errorf("make secret: %w", err)
+	key, err := newKey()
+	if err != nil {
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("make secret file: %w", err)
 	}
-	_, err = f.WriteString(secretPrefix + base64.StdEncoding.EncodeToString(key[:]) + "\n")
+	_, err = f.Write(NewSecret(key).text())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("write secret file %s: %w", path, err), os.Remove(path))
 	}
 	return nil
+}
+
+func newKey() (key [32]byte, err error) {
+	if _, err := rand.Read(key[:]); err != nil {
+		return key, fmt.Errorf("make secret: %w", err)
+	}
+	return key, nil
+}
+
+// text is what stands in the file: a line for each secret, the second with its mark.
+func (s *Secret) text() []byte {
+	var b []byte
+	for i, key := range s.keys {
+		b = append(b, secretPrefix+base64.StdEncoding.EncodeToString(key[:])...)
+		if i > 0 {
+			b = append(b, " "+s.mark...)
+		}
+		b = append(b, '\n')
+	}
+	return b
 }
 
 // Load reads a secret file. One that others on the machine may read is refused.
@@ -100,20 +176,46 @@ func Load(path string) (*Secret, error) {
 
 // ParseSecret reads the text of a secret file. Its errors do not show the text.
 func ParseSecret(text []byte) (*Secret, error) {
-	line := bytes.TrimRight(text, "\r\n")
+	s := &Secret{}
+	for line := range bytes.SplitSeq(bytes.TrimRight(text, "\r\n"), []byte("\n")) {
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if len(s.keys) == 1 {
+			for _, mark := range []string{markNext, markOld} {
+				if rest, ok := bytes.CutSuffix(line, []byte(" "+mark)); ok {
+					line, s.mark = rest, mark
+				}
+			}
+			if s.mark == "" {
+				return nil, fmt.Errorf("its second line does not end in %q or %q", markNext, markOld)
+			}
+		}
+		key, err := parseKey(line)
+		switch {
+		case err != nil:
+			return nil, err
+		case slices.Contains(s.keys, key):
+			return nil, errors.New("it has one secret twice")
+		case len(s.keys) == 2:
+			return nil, errors.New("it has more than two secrets")
+		}
+		s.keys = append(s.keys, key)
+	}
+	return s, nil
+}
+
+func parseKey(line []byte) (key [32]byte, err error) {
 	coded, ok := bytes.CutPrefix(line, []byte(secretPrefix))
 	if !ok {
-		return nil, fmt.Errorf("it does not begin with %q: no secret of this version", secretPrefix)
+		return key, fmt.Errorf("it does not begin with %q: no secret of this version", secretPrefix)
 	}
-	s := &Secret{}
 	// Decode skips line breaks of its own accord; a secret has none.
-	if len(coded) != base64.StdEncoding.EncodedLen(len(s.key)) || bytes.ContainsAny(coded, "\r\n") {
-		return nil, fmt.Errorf("a secret of %d characters, not %d", len(coded), base64.StdEncoding.EncodedLen(len(s.key)))
+	if len(coded) != base64.StdEncoding.EncodedLen(len(key)) || bytes.ContainsAny(coded, "\r\n") {
+		return key, fmt.Errorf("a secret of %d characters, not %d", len(coded), base64.StdEncoding.EncodedLen(len(key)))
 	}
-	key, err := base64.StdEncoding.Strict().DecodeString(string(coded))
-	if err != nil || len(key) != len(s.key) {
-		return nil, errors.New("the secret is not base64")
+	b, err := base64.StdEncoding.Strict().DecodeString(string(coded))
+	if err != nil || len(b) != len(key) {
+		return key, errors.New("the secret is not base64")
 	}
-	copy(s.key[:], key)
-	return s, nil
+	copy(key[:], b)
+	return key, nil
 }

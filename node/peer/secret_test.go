@@ -35,19 +35,20 @@ func TestKeygenMakesASecretOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := first.GossipKey()
-	if err != nil || len(key) != 32 {
-		t.Errorf("gossip key of %d bytes, %v", len(key), err)
+	keys, err := first.GossipKeys()
+	if err != nil || len(keys) != 1 || len(keys[0]) != 32 {
+		t.Fatalf("gossip keys %v, %v", keys, err)
 	}
+	key := keys[0]
 	second, err := peer.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := second.GossipKey(); err != nil || !bytes.Equal(key, same) {
+	if same, err := second.GossipKeys(); err != nil || !bytes.Equal(key, same[0]) {
 		t.Error("two nodes derive different keys")
 	}
-	other, err := secretOf(9).GossipKey()
-	if err != nil || bytes.Equal(key, other) {
+	other, err := secretOf(9).GossipKeys()
+	if err != nil || bytes.Equal(key, other[0]) {
 		t.Error("two secrets derive the same key")
 	}
 	if runtime.GOOS == "windows" {

@@ -36,14 +36,13 @@ type ServerDeps struct {
 // Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run
 // from the node that the certificate names gets an error, is counted and told to Refused, and changes nothing else.
 type Server struct {
-	cfg         Config
-	deps        ServerDeps
-	credentials *credentials
-	forms       forms
-	tally       *tally
-	refusals    *refusals
-	rpc         http.Handler
-	errors      *connect.ErrorWriter
+	cfg      Config
+	deps     ServerDeps
+	forms    forms
+	tally    *tally
+	refusals *refusals
+	rpc      http.Handler
+	errors   *connect.ErrorWriter
 	// slots bounds the calls carried out at once.
 	slots chan struct{}
 
@@ -53,7 +52,9 @@ type Server struct {
 	mu      sync.Mutex
 	closing bool
 	perPeer map[string]*share
-	conns   int
+	conns   map[*entrant]struct{}
+	// credentials change with the secret.
+	credentials *credentials
 }
 
 // NewServer makes a server that accepts nobody before Run.
@@ -66,7 +67,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, deps: deps, credentials: id, forms: newForms(), tally: newTally(), slots: make(chan struct{}, cfg.Calls),
-		perPeer: map[string]*share{}}
+		perPeer: map[string]*share{}, conns: map[*entrant]struct{}{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
 	options = append(options, connect.WithRecover(s.broke), connect.WithInterceptors(checker{s}))
@@ -85,7 +86,7 @@ const farewell = 2 * time.Second
 // handler has. Its error is that of the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s, TLSConfig: s.credentials.server.Clone(), Protocols: new(http.Protocols),
+		Handler: s, TLSConfig: s.believed().server.Clone(), Protocols: new(http.Protocols),
 		ReadHeaderTimeout: s.cfg.DialTimeout, ReadTimeout: s.cfg.Timeout, WriteTimeout: 2 * s.cfg.Timeout,
 		IdleTimeout: s.cfg.Idle, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(faults{s.refusals}, "", 0),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2 * s.cfg.CallsPerPeer, SendPingTimeout: s.cfg.KeepAlive,

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -32,23 +33,55 @@ func checkID(id string) error {
 type credentials struct {
 	leaf tls.Certificate
 	ca   *x509.CertPool
+	// authorities are the public keys of ca.
+	authorities []ed25519.PublicKey
 	// server lets in only those who hold a certificate of the cluster.
 	server *tls.Config
 }
 
 // newCredentials makes the certificate of a node. Every holder of the secret derives the same authority from it, so no node
-// asks another for a certificate, and none has to be distributed. The key of the leaf lives as long as the process.
+// asks another for a certificate, and none has to be distributed. The key of the leaf lives as long as the process. Of
+// two secrets the first signs, and the authorities of both are believed.
 func newCredentials(s *Secret, id string) (*credentials, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	key, err := s.caKey()
+	keys, err := s.caKeys()
 	if err != nil {
 		return nil, err
 	}
-	// Whoever holds the secret can make a certificate at any time: an expiry would protect nothing, and stop nodes whose
-	// clocks are wrong. RFC 5280 has this date for "does not expire".
-	from, to := time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	c := &credentials{ca: x509.NewCertPool()}
+	for i, key := range keys {
+		ca, err := newAuthority(key)
+		if err != nil {
+			return nil, err
+		}
+		c.ca.AddCert(ca)
+		c.authorities = append(c.authorities, key.Public().(ed25519.PublicKey))
+		if i > 0 {
+			continue
+		}
+		if c.leaf, err = newLeaf(id, ca, key); err != nil {
+			return nil, err
+		}
+	}
+	c.server = &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2"},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: c.ca, VerifyConnection: verifyID,
+		// A ticket would be accepted without the certificate being looked at again.
+		SessionTicketsDisabled: true,
+	}
+	return c, nil
+}
+
+// lifetime is that of all certificates. Whoever holds the secret can make one at any time: an expiry would protect nothing,
+// and stop nodes whose clocks are wrong. RFC 5280 has the last date for "does not expire".
+func lifetime() (from, to time.Time) {
+	return time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+}
+
+func newAuthority(key ed25519.PrivateKey) (*x509.Certificate, error) {
+	from, to := lifetime()
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "proxima cluster"}, NotBefore: from, NotAfter: to,
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
@@ -60,39 +93,51 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 	if ca, err = x509.ParseCertificate(der); err != nil {
 		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
+	return ca, nil
+}
+
+func newLeaf(id string, ca *x509.Certificate, key ed25519.PrivateKey) (tls.Certificate, error) {
+	from, to := lifetime()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make key of certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("make key of certificate: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make serial of certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("make serial of certificate: %w", err)
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: id}, DNSNames: []string{id}, NotBefore: from, NotAfter: to,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	if der, err = x509.CreateCertificate(rand.Reader, leaf, ca, public, key); err != nil {
-		return nil, fmt.Errorf("make certificate of %s: %w", id, err)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, public, key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make certificate of %s: %w", id, err)
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca)
-	i := &credentials{leaf: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, ca: pool}
-	i.server = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.leaf}, NextProtos: []string{"h2"},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: i.ca, VerifyConnection: verifyID,
-		// A ticket would be accepted without the certificate being looked at again.
-		SessionTicketsDisabled: true,
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
+}
+
+// authorityOf is the key that signed the certificate of the other end of a connection that was verified, nil for none.
+func authorityOf(state tls.ConnectionState) ed25519.PublicKey {
+	if len(state.VerifiedChains) == 0 {
+		return nil
 	}
-	return i, nil
+	chain := state.VerifiedChains[0]
+	key, _ := chain[len(chain)-1].PublicKey.(ed25519.PublicKey)
+	return key
+}
+
+// believes says whether an authority is of a secret that is accepted.
+func (c *credentials) believes(authority ed25519.PublicKey) bool {
+	return slices.ContainsFunc(c.authorities, func(a ed25519.PublicKey) bool { return a.Equal(authority) })
 }
 
 // client speaks only with the node of that id.
-func (i *credentials) client(to string) *tls.Config {
+func (c *credentials) client(to string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.leaf}, NextProtos: []string{"h2"},
-		RootCAs: i.ca, ServerName: to, VerifyConnection: verifyID,
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2"},
+		RootCAs: c.ca, ServerName: to, VerifyConnection: verifyID,
 	}
 }
 
