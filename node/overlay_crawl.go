@@ -30,7 +30,7 @@ func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 		if !ok {
 			return crawl.Visit{}, false
 		}
-		return crawl.Visit{Fresh: work.Fresh, Quiet: work.Quiet, Until: work.Until, Label: strings.Join(work.Labels, ","),
+		return crawl.Visit{Fresh: work.Fresh, Quiet: work.Quiet, Until: work.Until, MayAsk: work.MayAsk, Label: strings.Join(work.Labels, ","),
 			Batch: work.Batch, Home: work.From, Epoch: work.Epoch}, true
 	}
 	r, _, err := o.home.Record(task.Host)

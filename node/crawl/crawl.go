@@ -47,7 +47,7 @@ type Deps struct {
 	Overlay Overlay
 	// MayAsk says whether this node has the right to ask a server at this instant; nil: always. It is asked right before
 	// the first bytes of each request go out, and must not block. Remote fetches are under the lease of the node that
-	// wants them, and end at Visit.Until.
+	// wants them: see Visit.MayAsk.
 	MayAsk func(addr netip.Addr) error
 }
 
@@ -303,7 +303,9 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		}
 	}
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil, Until: visit.Until}
-	if l.deps.MayAsk != nil && !task.IsErrand() {
+	if visit.MayAsk != nil {
+		req.Gate = visit.MayAsk
+	} else if l.deps.MayAsk != nil && !task.IsErrand() {
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
 	switch task.Kind {

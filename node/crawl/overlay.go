@@ -27,6 +27,8 @@ type Visit struct {
 	Fresh, Quiet bool
 	// Until breaks the download off; zero leaves it its time.
 	Until time.Time
+	// MayAsk is asked in place of Deps.MayAsk where it is not nil: a remote fetch is under the lease of who wants it.
+	MayAsk func() error
 	// Label, Batch, Home and Epoch are those of the log.
 	Label, Batch, Home string
 	Epoch              uint64

@@ -145,3 +145,65 @@ func TestNoRight(t *testing.T) {
 		}
 	})
 }
+
+// under is an overlay that has pages asked for under another node's right.
+type under struct {
+	alone
+	mu    sync.Mutex
+	right error
+	ended []frontier.Outcome
+}
+
+func (u *under) Begin(task *frontier.Task) (Visit, bool) {
+	if !task.IsErrand() {
+		return Visit{}, true
+	}
+	return Visit{MayAsk: func() error {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.right
+	}}, true
+}
+
+func (u *under) Ended(task *frontier.Task, d Download) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if task.IsErrand() {
+		u.ended = append(u.ended, d.Outcome)
+	}
+}
+
+// TestNoRightOfAnother: a page for another node is asked for under that node's right, whatever this node may ask.
+func TestNoRightOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(web)
+		l, _ := testLoop(t, w, func(netip.Addr) error { return errors.New("none of its own") })
+		o := &under{right: errors.New("it slept")}
+		l.deps.Overlay = o
+		ctx, stop := context.WithCancel(t.Context())
+		var g sync.WaitGroup
+		g.Go(func() {
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, path := range []string{"/late", "/now"} {
+			u, err := identity.Parse("http://b.example" + path)
+			if err != nil || !l.deps.Frontier.Enqueue(frontier.Errand{URL: u, Server: netip.MustParseAddr("10.0.0.2"), Origin: frontier.Estimate}) {
+				t.Fatalf("%s was not taken: %v", path, err)
+			}
+			time.Sleep(10 * time.Second)
+			o.mu.Lock()
+			o.right = nil
+			o.mu.Unlock()
+		}
+		stop()
+		g.Wait()
+		if got := strings.Join(w.requests(), " "); got != "/now" {
+			t.Errorf("%q asked", got)
+		}
+		if len(o.ended) != 2 || o.ended[0].Asked || o.ended[0].Ending != frontier.Again || !o.ended[1].Asked {
+			t.Errorf("ended %+v", o.ended)
+		}
+	})
+}
