@@ -168,11 +168,15 @@ func (o *overlay) newRooms() (err error) {
 	if _, err := rand.Read(seed[:]); err != nil {
 		return fmt.Errorf("seed the holder of leases: %w", err)
 	}
-	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{Clock: o.clock, Boot: n.id.Boot, Shelf: f.Shelf(tableLeases), Trouble: n.warn}); err != nil {
+	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
+		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Shelf: f.Shelf(tableLeases), Trouble: n.warn,
+	}); err != nil {
 		return err
 	}
-	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{Clock: o.clock, Peers: o.client, Frontier: leased{f}, OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
-		Moved: o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
+	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
+		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: leased{f}, Remote: o.underWay,
+		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
+		Moved:  o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
 	}); err != nil {
 		return err
 	}
@@ -314,12 +318,13 @@ func (o *overlay) setView(v member.View) error {
 	if !fresh {
 		return nil
 	}
+	// Leases first, as no other room may hold them up: they are safe while all nodes see a change within lease.skew.
+	leases := lease.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority, Version: v.Version}
+	o.grantor.SetView(leases)
+	o.holder.SetView(leases)
 	if err := o.home.SetView(home.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority}); err != nil {
 		return err
 	}
-	leases := lease.View{Self: v.Self, Settled: v.Settled, Majority: v.Majority, Version: v.Version}
-	o.grantor.SetView(leases)
-	o.holder.SetView(leases)
 	o.remote.SetAlive(alive)
 	for _, p := range gone {
 		if !slices.Contains(alive, p.ID) {
@@ -360,6 +365,9 @@ func (o *overlay) peers() assign.View {
 	return o.assign
 }
 
+// underWay are the pages that this node downloads for others.
+func (o *overlay) underWay() []lease.Remote { return o.remote.UnderWay() }
+
 // leased is the frontier as the holder of leases sees it.
 type leased struct{ *frontier.Frontier }
 
@@ -383,6 +391,9 @@ func (h *handler) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 func (h *handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	return h.grantor.Lease(ctx, from, req)
 }
+func (h *handler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return h.holder.Rights(ctx, from, req)
+}
 func (h *handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	return h.home.Renew(ctx, from, req)
 }
@@ -396,7 +407,10 @@ func (h *handler) Backup(ctx context.Context, from string, req *wire.BackupReque
 	return h.home.Backup(ctx, from, req)
 }
 func (h *handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return h.remote.Ask(ctx, from, req)
+	var resp *wire.AskResponse
+	err := fmt.Errorf("%w: a later life of %s is known", peer.ErrUnavailable, from)
+	h.holder.FromLife(from, req.GetHeader().GetBoot(), func() { resp, err = h.remote.Ask(ctx, from, req) })
+	return resp, err
 }
 func (h *handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
 	return h.remote.Answer(ctx, from, req)

@@ -19,9 +19,13 @@
 //     after the request arrived. So the holder stops first.
 //   - A grantor that has not been one of the server for a lease time and the skew without a gap (it just started, it became
 //     the grantor by a change of members, or it was on the smaller side of a partition) does not know what its predecessor
-//     granted: it confirms the first node that renews, and grants to no one else until that time is over.
+//     granted: it confirms the first node that renews, and grants to no one else until that time is over, or until all
+//     members have said what they hold (inquiry.go says what makes that safe).
 //   - A holder whose grantor changed renews at the new one while its lease lives. An answer to a renewal counts only while
-//     the old lease lives: nobody was in between.
+//     the old lease lives: nobody was in between. No answer counts that comes from a node that is not the grantor now.
+//   - A holder that has restarted is another node: what its former life asked its peers to download may be under way. It
+//     gets what it had when all members have said what they do for it, or when its old lease has run out.
+//   - A grantor grants and renews for members only that are alive: the others would not be asked what they hold.
 //   - A grantor without the majority of the members grants and renews nothing: the other side will, once it has waited.
 //   - A right is checked when it is used (MayAsk): by the monotonic clock and by the wall clock, which must agree. A node that
 //     was stopped, or whose clock jumped, ends its leases and what it knows as a grantor before it does anything else.

@@ -22,6 +22,8 @@ type Grantor struct {
 	mu     sync.Mutex
 	grants *grants
 	pruned time.Time
+	// inquiries counts those that ended well.
+	inquiries uint64
 }
 
 // NewGrantor makes a Grantor; it grants once it has a view (SetView).
@@ -29,8 +31,8 @@ func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if deps.Clock == nil || deps.Shelf == nil {
-		return nil, errors.New("make grantor of leases: clock or shelf is missing")
+	if deps.Clock == nil || deps.Peers == nil || deps.Shelf == nil {
+		return nil, errors.New("make grantor of leases: clock, peers or shelf is missing")
 	}
 	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}}
 	g.grants = newGrants(&g.cfg, deps.Boot)
@@ -61,14 +63,19 @@ func (g *Grantor) Status() GrantorStatus {
 	defer g.mu.Unlock()
 	c := g.grants.counts
 	return GrantorStatus{Blind: g.grants.history.start(now).Milliseconds(), Granted: g.grants.granted(now), Given: c.given,
-		Refused: c.refused, Elsewhere: c.elsewhere, Later: c.later, Bad: c.bad, Stale: c.stale}
+		Refused: c.refused, Elsewhere: c.elsewhere, Later: c.later, Bad: c.bad, Stale: c.stale,
+		Inquiries: g.inquiries}
 }
 
 // sweepEvery is how often old memories are looked for.
 const sweepEvery = 6 * time.Hour
 
-// Run deletes old memories, now and then, until the context ends.
+// Run asks the members what was granted where this node does not know it, and deletes old memories now and then, until the
+// context ends.
 func (g *Grantor) Run(ctx context.Context) error {
+	var inquiries sync.WaitGroup
+	defer inquiries.Wait()
+	inquiries.Go(func() { g.inquireLoop(ctx) })
 	for {
 		g.trouble(g.memories.sweep(g.cfg.MemoryKeep, g.cfg.MaxMemories, time.Now()))
 		select {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"proxima/node/wire"
@@ -15,6 +16,12 @@ type grants struct {
 	entries map[netip.Addr]*grant
 	number  uint64 // of the last grant
 	counts  grantCounts
+	members *members
+	// lives are the holders' latest, known the lives of which all members have said what they left behind.
+	lives lives
+	known map[string]uint64
+	// ask says that somebody waits for what the members would answer.
+	ask bool
 }
 
 type grantCounts struct{ given, refused, elsewhere, later, bad, stale uint64 }
@@ -24,12 +31,16 @@ type grant struct {
 	holder string // "": free
 	number uint64 // of the grant
 	until  time.Time
+	// claimed says that the holder has it by its own word, from a former grantor: a message that is late may say so, too.
+	claimed bool
 	// last is who held it last; boot and id are those of its last message that counted.
 	last     string
 	boot, id uint64
 	// successor may have it before all others until reserved is over.
 	successor string
 	reserved  time.Time
+	// remote is until when a page may be downloaded under the lease of a life that is over.
+	remote time.Time
 	// quiet is until when the server must be left alone, level that of its backoff.
 	quiet time.Time
 	level uint32
@@ -60,6 +71,8 @@ type reply struct {
 const (
 	// maxWait bounds how long a holder can ask for a server to be left alone.
 	maxWait = 24 * time.Hour
+	// inquireRetry is when a holder asks again while the members are being asked.
+	inquireRetry = time.Second
 	// pruneEvery is how often entries that say nothing are dropped.
 	pruneEvery = 10 * time.Second
 )
@@ -70,11 +83,13 @@ func newGrants(cfg *Config, boot uint64) *grants {
 	if boot == 1 {
 		founding = min(cfg.Founding, window)
 	}
-	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, number: boot << 32}
+	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, number: boot << 32,
+		members: newMembers(window), lives: lives{}, known: map[string]uint64{}}
 }
 
 // setView forgets the entries of servers that this node is not the grantor of any more, and says whether grantors may have changed.
 func (l *grants) setView(v View, now time.Time) bool {
+	l.members.set(v, now)
 	if !l.history.set(v, now) {
 		return false
 	}
@@ -90,7 +105,7 @@ func (l *grants) setView(v View, now time.Time) bool {
 // prune drops entries that say nothing.
 func (l *grants) prune(now time.Time) {
 	for addr, n := range l.entries {
-		if n.settle(now); n.holder == "" && n.successor == "" && !n.quiet.After(now) {
+		if n.settle(now); n.holder == "" && n.successor == "" && !n.quiet.After(now) && !n.remote.After(now) {
 			delete(l.entries, addr)
 		}
 	}
@@ -123,6 +138,13 @@ func (l *grants) answer(r request, now time.Time) reply {
 	if view == nil || !view.Majority {
 		return l.later(l.cfg.RetryMin)
 	}
+	if r.wish != wire.Wish_WISH_RELEASE && !slices.Contains(l.members.alive, r.from) {
+		return l.later(l.cfg.RetryMin) // the others would not ask it what it has
+	}
+	if !l.lives.hear(r.from, r.boot, now, l.cfg.Time+l.cfg.Skew) {
+		l.counts.stale++
+		return l.later(l.cfg.RetryMin)
+	}
 	if !view.isGrantor(r.addr.String()) {
 		l.counts.elsewhere++
 		return reply{grant: wire.Grant_GRANT_ELSEWHERE}
@@ -136,6 +158,12 @@ func (l *grants) answer(r request, now time.Time) reply {
 	case n.last == r.from && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
 		l.counts.stale++
 		return l.later(l.cfg.RetryMin)
+	case n.holder == r.from && r.boot > n.boot && l.known[r.from] < r.boot:
+		// It has restarted. What its former life asked its peers to download may be under way.
+		return l.inquire(n.until.Sub(now), now)
+	case n.holder == r.from && r.boot > n.boot:
+		n.holder = ""
+		return l.answer(r, now)
 	case n.holder == r.from:
 		return l.answerHolder(n, r, now)
 	case n.holder != "":
@@ -146,11 +174,14 @@ func (l *grants) answer(r request, now time.Time) reply {
 	if blind := l.history.blind(r.addr, now); blind > 0 {
 		// What the predecessor granted is not known: only who holds the server can say so, and the first is believed.
 		if r.wish != wire.Wish_WISH_RENEW {
-			return l.later(blind)
+			return l.inquire(blind, now)
 		}
 	} else if r.wish == wire.Wish_WISH_RENEW {
 		// The lease has run out, or the message was long under way: nobody can hold it by a grant of this grantor.
 		return l.later(l.cfg.RetryMin)
+	}
+	if n.remote.After(now) {
+		return l.later(n.remote.Sub(now))
 	}
 	if n.successor != "" && n.successor != r.from {
 		return l.held(n.successor)
@@ -165,7 +196,8 @@ func (l *grants) answer(r request, now time.Time) reply {
 	n.boot, n.id = r.boot, r.id
 	l.number++
 	n.number = l.number
-	if r.wish == wire.Wish_WISH_RENEW {
+	n.claimed = r.wish == wire.Wish_WISH_RENEW
+	if n.claimed {
 		n.report(r, now)
 	}
 	return l.give(n, now)
@@ -179,7 +211,10 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) reply {
 		n.report(r, now)
 		return l.give(n, now)
 	case wire.Wish_WISH_ACQUIRE:
-		// It did not hear the answer, or has restarted: it is the only one that could have the lease.
+		if blind := l.history.blind(r.addr, now); n.claimed && blind > 0 {
+			return l.inquire(blind, now) // it has lost what it claimed, and somebody else may have it
+		}
+		// It did not hear the answer: it is the only one that could have the lease.
 		return l.give(n, now)
 	default:
 		n.report(r, now)
@@ -203,6 +238,15 @@ func (l *grants) give(n *grant, now time.Time) reply {
 	l.counts.given++
 	return reply{grant: wire.Grant_GRANT_GIVEN, number: n.number, until: l.cfg.Time, holder: n.holder,
 		wait: max(0, n.quiet.Sub(now)), level: n.level}
+}
+
+// inquire answers later: as late as it must, or as soon as all members may have said what they hold.
+func (l *grants) inquire(wait time.Duration, now time.Time) reply {
+	l.ask = true
+	if len(l.members.all(now)) == len(l.members.alive) {
+		wait = min(wait, inquireRetry)
+	}
+	return l.later(wait)
 }
 
 func (l *grants) held(holder string) reply {

@@ -27,11 +27,14 @@ type desk struct {
 	ids map[string]uint64
 }
 
+// everyone is alive in these tests.
+var everyone = []string{"a", "b", "c", "d", "h", "k", "n", "n0", "n1", "o", "x", "y"}
+
 // newDesk is the grantor of everything, for long enough to grant if it is old.
 func newDesk(t *testing.T, old bool) *desk {
 	cfg := Default()
 	d := &desk{grants: newGrants(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
-	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true}, d.now)
+	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k"}, Majority: true}, d.now)
 	if old {
 		d.pass(cfg.Time + cfg.Skew)
 	}
@@ -81,7 +84,7 @@ func TestGrantsToOne(t *testing.T) {
 
 func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 	d := newDesk(t, false)
-	if got := d.ask("a", acquire, later, ""); got.retry != d.cfg.Time+d.cfg.Skew {
+	if got := d.ask("a", acquire, later, ""); got.retry != inquireRetry || !d.grants.ask {
 		t.Errorf("come back in %v", got.retry)
 	}
 	d.ask("b", renew, given, "b")
@@ -97,8 +100,8 @@ func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 
 func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d := newDesk(t, true)
-	mine := View{Self: "k", Settled: []string{"k"}, Majority: true}
-	other := View{Self: "k", Settled: []string{"o"}, Majority: true}
+	mine := View{Self: "k", Alive: everyone, Settled: []string{"k"}, Majority: true}
+	other := View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}
 	d.ask("a", acquire, given, "a")
 	d.setView(other, d.now)
 	d.ask("a", renew, elsewhere, "")
@@ -110,9 +113,9 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d.ask("b", acquire, given, "b")
 
 	// A view that says the same changes nothing; one without the majority ends the right to grant.
-	d.setView(View{Self: "k", Settled: []string{"k"}, Majority: true, Version: 7}, d.now)
+	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k"}, Majority: true, Version: 7}, d.now)
 	d.ask("b", renew, given, "b")
-	d.setView(View{Self: "k", Settled: []string{"k"}}, d.now)
+	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k"}}, d.now)
 	d.ask("b", renew, later, "")
 	d.ask("c", acquire, later, "")
 	d.pass(time.Second)
@@ -123,7 +126,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 
 	// Of more views than it remembers it knows nothing.
 	for i := range 3 * maxPeriods {
-		d.setView(View{Self: "k", Settled: []string{"k", fmt.Sprint("n", i%2)}[:1+i%2], Majority: true}, d.now)
+		d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k", fmt.Sprint("n", i%2)}[:1+i%2], Majority: true}, d.now)
 		d.pass(time.Millisecond)
 	}
 	if len(d.history.views) > maxPeriods {
@@ -163,9 +166,11 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	message(1, 6, release, later, "") // late too
 	message(1, 7, renew, later, "")
 	message(1, 8, acquire, given, "a") // sent twice
-	message(2, 1, acquire, given, "a") // its next life
-	message(1, 9, release, later, "")
+	message(2, 1, acquire, later, "")  // its next life, which does not know what this one has asked others for
+	message(1, 9, renew, later, "")
 	d.ask("b", acquire, held, "a")
+	d.pass(d.cfg.Time + d.cfg.Skew)
+	message(2, 2, acquire, given, "a")
 	if d.counts.stale != 4 {
 		t.Errorf("%d messages were out of order", d.counts.stale)
 	}

@@ -17,6 +17,8 @@ type history struct {
 	views    []period // oldest first, the last one is in force
 	// gap is when a time ended of which nothing is known: before the first view, or of views that were too many.
 	gap time.Time
+	// founded is when a node that founds an overlay may believe that nobody else is there.
+	founded time.Time
 }
 
 // begin forgets everything before now: nothing is known of the time until then.
@@ -25,6 +27,11 @@ func (h *history) begin(now time.Time) {
 		h.views = slices.Delete(h.views, 0, n-1)
 		h.views[0].from, h.gap = now, now
 	}
+}
+
+// complete says that nothing was granted before now that this node does not know of.
+func (h *history) complete(now time.Time) {
+	h.begin(now.Add(-h.window))
 }
 
 // period is a view from the time that it came into force.
@@ -41,7 +48,7 @@ func (h *history) set(v View, now time.Time) bool {
 	if h.gap.IsZero() {
 		h.gap = now
 		if v.Majority && len(v.Settled) == 1 && v.Settled[0] == v.Self {
-			h.gap = now.Add(h.founding - h.window)
+			h.gap, h.founded = now.Add(h.founding-h.window), now.Add(h.founding)
 		}
 	}
 	v.Settled = slices.Clone(v.Settled)

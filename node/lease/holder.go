@@ -28,6 +28,7 @@ type Holder struct {
 	mu          sync.Mutex
 	book        *leases
 	view        View
+	members     *members
 	busy        map[string]bool // grantors that a call is under way to
 	look        bool            // the next step looks at the frontier
 	moved       []movement      // what Moved has to be told
@@ -36,6 +37,10 @@ type Holder struct {
 	// wantedMu is held for no call: the frontier takes it with its own locks held.
 	wantedMu sync.Mutex
 	wanted   map[netip.Addr]struct{}
+
+	// livesMu guards lives, and is held while what one of them asks for is taken.
+	livesMu sync.Mutex
+	lives   lives
 
 	// rightsMu is held for no call: MayAsk waits for nothing.
 	rightsMu sync.RWMutex
@@ -56,7 +61,7 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
 	}
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(cfg.Pace), kick: make(chan struct{}, 1), done: make(chan struct{}),
-		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}, rights: map[netip.Addr]Right{}}
+		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Time + cfg.Skew), lives: lives{}}
 	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
 		return assign.Rendezvous(addr.String(), h.view.Settled)
 	})
@@ -90,6 +95,8 @@ func (h *Holder) SetView(v View) {
 	if v.Version >= h.view.Version {
 		h.view = v
 		h.view.Settled = slices.Clone(v.Settled)
+		slices.Sort(h.view.Settled)
+		h.members.set(v, time.Now())
 		h.book.setView(time.Now())
 	}
 	h.mu.Unlock()

@@ -334,6 +334,8 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 func TestRefusesWhatItCannotRead(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		k := all[0].grantor
+		all[0].see(ids, true)
+		k.SetView(View{Self: ids[0], Settled: ids, Alive: []string{ids[0], "x"}, Majority: true, Version: uint64(time.Now().UnixNano()) + 1})
 		good := func() *wire.LeaseItem { return &wire.LeaseItem{Server: []byte{1, 2, 3, 4}, Wish: acquire} }
 		if resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: []*wire.LeaseItem{good()}}); err != nil ||
 			resp.Answers[0].Grant != given {
@@ -396,11 +398,11 @@ func FuzzLease(f *testing.F) {
 		if proto.Unmarshal(b, &req) != nil {
 			return
 		}
-		k, err := NewGrantor(w.cfg, GrantorDeps{Clock: NewClock(nil), Shelf: newShelf()})
+		k, err := NewGrantor(w.cfg, GrantorDeps{Clock: NewClock(nil), Peers: &fakeNode{w: w}, Shelf: newShelf()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.SetView(View{Self: "k", Settled: []string{"k"}, Majority: true})
+		k.SetView(View{Self: "k", Settled: []string{"k"}, Alive: []string{"k", "x"}, Majority: true})
 		for range 2 {
 			resp, err := k.Lease(t.Context(), "x", &req)
 			if err != nil || len(resp.Answers) != len(req.Items) {

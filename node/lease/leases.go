@@ -57,6 +57,7 @@ type lease struct {
 
 	next  time.Time // when to ask the grantor next
 	busy  bool      // a call is under way
+	void  bool      // its answer counts for nothing: the grantor has asked meanwhile what is held
 	fails int       // calls in a row that failed
 	why   string    // it is not here
 
@@ -274,7 +275,7 @@ func (h *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIte
 // failed notes that a grantor could not be reached.
 func (h *leases) failed(it item, grantor string, now time.Time) {
 	l := it.lease
-	l.busy, l.sent = false, time.Time{}
+	l.busy, l.void, l.sent = false, false, time.Time{}
 	l.why = "grantor " + grantor + " cannot be reached"
 	h.retry(l, now)
 }
@@ -297,8 +298,13 @@ func (h *leases) jitter(d time.Duration) time.Duration {
 // answered takes a grantor's answer to an item sent at that time.
 func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent moment, now time.Time) {
 	l := it.lease
-	l.busy = false
+	void := l.void || h.grantor(it.addr) != grantor
+	l.busy, l.void = false, false
 	switch {
+	case void && it.wish != wire.Wish_WISH_RELEASE:
+		// A lease counts only if it comes from who is the grantor now, and was asked for after its inquiry, if there was one:
+		// else somebody may have said already that this node has none.
+		l.why, l.next = "its grantor changed", now
 	case it.wish == wire.Wish_WISH_RELEASE:
 		// Whatever the answer: the grantor does not count it as granted to this node any more, or will in time.
 		h.counts.released++

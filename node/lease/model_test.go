@@ -3,6 +3,7 @@ package lease
 import (
 	"flag"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,7 @@ func oneHolder(t *testing.T, seed uint64) {
 		}
 	}
 	changed := time.Now()
+	var remotes []remoteFetch
 	for range 4000 {
 		time.Sleep(300 * time.Millisecond)
 		id := w.pick(ids)
@@ -55,21 +57,39 @@ func oneHolder(t *testing.T, seed uint64) {
 		switch x := w.random(); {
 		case n == nil:
 			if x < 0.05 {
+				if x < 0.01 { // its disk is lost, and with it the count of its lives
+					w.mu.Lock()
+					w.boots[id], w.shelf[id] = 0, nil
+					w.mu.Unlock()
+				}
 				w.start(id).see(settled, true)
+				change(settled)
 			}
 		case x < 0.005:
 			n.kill()
+			change(settled)
 		case x < 0.01:
 			n.stop() // in good order
+			n.thaw()
 			<-n.ended
 			n.kill()
+			change(settled)
 		case x < 0.3:
 			for range 3 {
 				addr := addrs[int(w.random()*float64(len(addrs)))]
 				n.want(w.chance(0.5), addr)
-				n.set(addr, func(s *Server) { s.InFlight = int(2 * w.random()) })
+				if slices.Contains(addrs[:20], addr) {
+					n.set(addr, func(s *Server) { s.InFlight = int(2 * w.random()) })
+				}
 			}
-		case x < 0.31 && time.Since(changed) > cfg.Skew:
+		case x < 0.3+0.2 && !n.isFrozen():
+			addr := addrs[20+int(w.random()*20)]
+			if peer := w.reach(id, w.pick(ids)); peer != nil && peer != n && !peer.isFrozen() && n.holder.MayAsk(addr) == nil {
+				if r, ok := w.fetchRemotely(n, peer, addr); ok {
+					remotes = append(remotes, r)
+				}
+			}
+		case x < 0.51 && time.Since(changed) > cfg.Skew:
 			// Who is settled may differ from who is alive. Views are as wide as Skew, so changes are further apart.
 			changed = time.Now()
 			var next []string
@@ -82,23 +102,29 @@ func oneHolder(t *testing.T, seed uint64) {
 				next = append(next, ids[0])
 			}
 			change(next)
-		case x < 0.32 && !n.isFrozen():
+		case x < 0.52 && !n.isFrozen():
 			n.freeze()
 			w.wg.Go(func() {
 				time.Sleep(time.Duration(w.random() * float64(150*time.Second)))
 				n.thaw()
 			})
-		case x < 0.325:
+		case x < 0.525:
 			n.setClock(time.Duration((w.random() - 0.5) * float64(4*time.Minute)))
-		case x < 0.34:
+		case x < 0.54:
 			other := w.pick(ids)
 			w.mu.Lock()
 			w.cut[[2]string{id, other}] = !w.cut[[2]string{id, other}] && other != id
 			w.mu.Unlock()
 		}
 		for _, addr := range addrs {
-			if who := w.askers(addr); len(who) > 1 {
+			who := w.askers(addr)
+			if len(who) > 1 {
 				t.Errorf("%v may be asked by %v", addr, who)
+			}
+			for _, r := range remotes {
+				if r.Server == addr && len(who) > 0 && r.underWay() && w.reach(who[0], who[0]) != r.by {
+					t.Errorf("%v may be asked by %v, and is by %s for %s", addr, who, r.at.id, r.Holder)
+				}
 			}
 		}
 		for _, addr := range addrs[:5] { // requests end
@@ -122,6 +148,8 @@ func oneHolder(t *testing.T, seed uint64) {
 		if w.reach(id, id) == nil {
 			w.start(id)
 		}
+	}
+	for _, id := range ids {
 		n := w.reach(id, id)
 		n.see(settled, true)
 		for _, addr := range addrs {
@@ -161,4 +189,33 @@ func oneHolder(t *testing.T, seed uint64) {
 	if w.grants < 200 || leased < 10 || sum.Refused < 50 || sum.Expired == 0 || sum.Released < 10 {
 		t.Error("too little happened")
 	}
+}
+
+// remoteFetch is a page that a peer downloads for a holder.
+type remoteFetch struct {
+	Remote
+	by, at *fakeNode
+}
+
+func (r *remoteFetch) underWay() bool { return time.Now().Before(r.Until) && !r.at.isDead() }
+
+// fetchRemotely has a peer download a page for a node under its lease, which is not given back meanwhile.
+func (w *world) fetchRemotely(n, peer *fakeNode, addr netip.Addr) (remoteFetch, bool) {
+	until := time.Now().Add(35 * time.Second)
+	if held := n.holder.Until(addr); held.Before(until) {
+		until = held
+	}
+	if !peer.holder.FromLife(n.id, n.boot, func() {}) {
+		return remoteFetch{}, false
+	}
+	r := remoteFetch{Remote{Server: addr, Holder: n.id, Until: until}, n, peer}
+	peer.mu.Lock()
+	peer.remote = append(slices.DeleteFunc(peer.remote, func(r Remote) bool { return time.Now().After(r.Until) }), r.Remote)
+	peer.mu.Unlock()
+	n.set(addr, func(s *Server) { s.InFlight++ })
+	w.wg.Go(func() {
+		time.Sleep(time.Until(until))
+		n.set(addr, func(s *Server) { s.InFlight-- })
+	})
+	return r, true
 }

@@ -19,6 +19,9 @@ type View struct {
 	Settled []string
 	// Majority says whether this side sees more than half of the recent members.
 	Majority bool
+	// Alive are the members that are alive, this node included. Missing are others that may be alive all the same: dead, but
+	// not forgotten, or awaited.
+	Alive, Missing []string
 	// Version grows with every change.
 	Version uint64
 }
@@ -26,6 +29,7 @@ type View struct {
 // Peers sends requests to other nodes, and to this node itself. It fills in the header, with ids that grow from call to call.
 type Peers interface {
 	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error)
 }
 
 // Server is the frontier's state of a server.
@@ -57,10 +61,18 @@ type Shelf interface {
 	Scan(prefix []byte, visit func(key, value []byte) error) error
 }
 
+// Remote is a page that this node downloads, or is to download, under a lease of another.
+type Remote struct {
+	Server netip.Addr
+	Holder string // of the lease
+	Until  time.Time
+}
+
 // GrantorDeps are what a Grantor takes from the world.
 type GrantorDeps struct {
 	Clock *Clock
 	Boot  uint64 // which of its lives the node is in: grants of different lives get different numbers
+	Peers Peers
 	Shelf Shelf
 	// Trouble hears of what the disk refuses; the leases go on. May be nil.
 	Trouble func(error)
@@ -69,10 +81,13 @@ type GrantorDeps struct {
 // HolderDeps are what a Holder takes from the world. Callbacks are called without locks and must not block for long.
 type HolderDeps struct {
 	Clock    *Clock
+	Boot     uint64 // which of its lives the node is in
 	Peers    Peers
 	Frontier Frontier
 	// OnHeld is told each time that a wanted server turns out to be leased to, or reserved for, another node. May be nil.
 	OnHeld func(addr netip.Addr, holder string)
+	// Remote are the pages that this node downloads for others. May be nil.
+	Remote func() []Remote
 	// Moved gets the memory of a server that this node holds when it is sent to its grantor. It is a copy. May be nil.
 	Moved func(addr netip.Addr, m *assign.Memory)
 	// Seed makes the jitter.
@@ -106,6 +121,7 @@ type GrantorStatus struct {
 	Later     uint64 // items answered with LATER
 	Bad       uint64 // items that could not be read
 	Stale     uint64 // items that arrived out of order
+	Inquiries uint64 // times that all members said what they hold
 }
 
 // HolderStatus counts what a Holder does.

@@ -61,6 +61,7 @@ type fakeNode struct {
 	msgs   uint64
 	helds  map[netip.Addr]string
 	sent   []int
+	remote []Remote
 	jumped time.Duration // of the wall clock
 	frozen chan struct{} // open while the node is frozen, nil: it is not
 }
@@ -83,10 +84,10 @@ func (w *world) start(id string) *fakeNode {
 		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{}}
 	n.clock = NewClock(n.jump)
 	var err error
-	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
+	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
 		w.t.Fatal(err)
 	}
-	if n.holder, err = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
+	if n.holder, err = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -128,16 +129,23 @@ func (w *world) start(id string) *fakeNode {
 func (w *world) startAll(ids ...string) []*fakeNode {
 	var nodes []*fakeNode
 	for _, id := range ids {
-		n := w.start(id)
+		nodes = append(nodes, w.start(id))
+	}
+	for _, n := range nodes {
 		n.see(ids, true)
-		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
-// see gives a node a view. Versions are taken from the clock.
+// see gives a node a view, in which those are alive that are. Versions are taken from the clock.
 func (n *fakeNode) see(settled []string, majority bool) {
-	v := View{Self: n.id, Settled: settled, Majority: majority, Version: uint64(time.Now().UnixNano())}
+	n.w.mu.Lock()
+	alive := slices.Collect(maps.Keys(n.w.nodes))
+	n.w.mu.Unlock()
+	if !slices.Contains(alive, n.id) {
+		alive = append(alive, n.id)
+	}
+	v := View{Self: n.id, Settled: settled, Alive: alive, Majority: majority, Version: uint64(time.Now().UnixNano())}
 	n.grantor.SetView(v)
 	n.holder.SetView(v)
 }
@@ -350,20 +358,50 @@ var errLost = errors.New("lost")
 
 // Lease implements Peers.
 func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	w := n.w
 	req = proto.Clone(req).(*wire.LeaseRequest)
+	req.Header = n.header()
+	return send(ctx, n, to, func(ctx context.Context, callee *fakeNode) (*wire.LeaseResponse, error) {
+		return callee.grantor.Lease(ctx, n.id, req)
+	})
+}
+
+// Rights implements Peers.
+func (n *fakeNode) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
+	req = proto.Clone(req).(*wire.RightsRequest)
+	req.Header = n.header()
+	return send(ctx, n, to, func(ctx context.Context, callee *fakeNode) (*wire.RightsResponse, error) {
+		return callee.holder.Rights(ctx, n.id, req)
+	})
+}
+
+// remotes are what a test says that the node downloads for others.
+func (n *fakeNode) remotes() []Remote {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.remote)
+}
+
+func (n *fakeNode) header() *wire.Header {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.msgs++
-	req.Header = &wire.Header{Version: 1, Sender: n.id, Boot: n.boot, Id: n.msgs}
-	n.mu.Unlock()
+	return &wire.Header{Version: 1, Sender: n.id, Boot: n.boot, Id: n.msgs}
+}
+
+// send carries a call to a node.
+func send[T any](ctx context.Context, n *fakeNode, to string, handle func(context.Context, *fakeNode) (T, error)) (none T, _ error) {
+	w := n.w
+	if n.isDead() {
+		return none, errLost
+	}
 	if to == n.id {
-		return n.grantor.Lease(ctx, n.id, req)
+		return handle(ctx, n)
 	}
 	times := 1
 	if w.misfortune(w.repeat) {
 		times = 2
 	}
-	answer := make(chan *wire.LeaseResponse, times)
+	answer := make(chan T, times)
 	for range times {
 		d := w.oneWay()
 		if w.misfortune(w.late) {
@@ -379,7 +417,7 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 				return
 			}
 			callee.thawed()
-			resp, err := callee.grantor.Lease(context.Background(), n.id, req)
+			resp, err := handle(context.Background(), callee)
 			if err != nil || w.misfortune(w.loss) {
 				return
 			}
@@ -391,11 +429,11 @@ func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest)
 	case resp := <-answer:
 		n.thawed()
 		if n.isDead() || w.reach(to, n.id) == nil {
-			return nil, errLost
+			return none, errLost
 		}
 		return resp, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return none, ctx.Err()
 	}
 }
 

@@ -130,6 +130,11 @@ func (a adapter) Lease(ctx context.Context, r *connect.Request[wire.LeaseRequest
 	return carry(ctx, a.h, r, Handler.Lease)
 }
 
+func (a adapter) Rights(ctx context.Context, r *connect.Request[wire.RightsRequest]) (
+	*connect.Response[wire.RightsResponse], error) {
+	return carry(ctx, a.h, r, Handler.Rights)
+}
+
 func (a adapter) Renew(ctx context.Context, r *connect.Request[wire.RenewRequest]) (
 	*connect.Response[wire.RenewResponse], error) {
 	return carry(ctx, a.h, r, Handler.Renew)

@@ -92,6 +92,11 @@ func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (
 	return send(ctx, c, to, "Lease", req, &req.Header, wireconnect.OverlayClient.Lease, Handler.Lease)
 }
 
+// Rights asks a node what servers it may ask.
+func (c *Client) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return send(ctx, c, to, "Rights", req, &req.Header, wireconnect.OverlayClient.Rights, Handler.Rights)
+}
+
 // Renew is an owner's sign of life to a home.
 func (c *Client) Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	return send(ctx, c, to, "Renew", req, &req.Header, wireconnect.OverlayClient.Renew, Handler.Renew)

@@ -21,6 +21,7 @@ const Version = 1
 type Handler interface {
 	Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
 	Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
 	Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
 	Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
 	Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error)

@@ -174,7 +174,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // known says whether a path is that of a call.
 func (s *Server) known(path string) bool {
 	switch path {
-	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRenewProcedure,
+	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRightsProcedure,
+		wireconnect.OverlayRenewProcedure,
 		wireconnect.OverlayClaimProcedure, wireconnect.OverlayTransferProcedure, wireconnect.OverlayBackupProcedure,
 		wireconnect.OverlayAskProcedure, wireconnect.OverlayAnswerProcedure, wireconnect.OverlayIdleProcedure:
 		return true

@@ -145,6 +145,19 @@ func (r *Remote) Finished(tag any, res Result) {
 	}
 }
 
+// UnderWay are the pages that this node downloads, or is to download, for others.
+func (r *Remote) UnderWay() []lease.Remote {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []lease.Remote
+	for _, w := range r.work {
+		if w.state != ended {
+			all = append(all, lease.Remote{Server: w.Server, Holder: w.From, Until: w.Until})
+		}
+	}
+	return all
+}
+
 // giveBack ends work that has not begun.
 func (r *Remote) giveBack(w *Work, reason string) {
 	r.finish(w, queued, Result{Unmade: true, Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: reason})

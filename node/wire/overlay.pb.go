@@ -972,6 +972,261 @@ func (x *LeaseResponse) GetAnswers() []*LeaseAnswer {
 	return nil
 }
 
+// RightsRequest is a grantor's question: it does not know what was granted before.
+type RightsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// view is a digest of the settled members that the caller sees, members one of all who may have rights.
+	View    []byte `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
+	Members []byte `protobuf:"bytes,3,opt,name=members,proto3" json:"members,omitempty"`
+	// lives are the latest lives of holders that the caller knows of: what earlier ones asked for is refused from now on.
+	Lives         []*Life `protobuf:"bytes,4,rep,name=lives,proto3" json:"lives,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RightsRequest) Reset() {
+	*x = RightsRequest{}
+	mi := &file_overlay_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RightsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RightsRequest) ProtoMessage() {}
+
+func (x *RightsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RightsRequest.ProtoReflect.Descriptor instead.
+func (*RightsRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RightsRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *RightsRequest) GetView() []byte {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+func (x *RightsRequest) GetMembers() []byte {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *RightsRequest) GetLives() []*Life {
+	if x != nil {
+		return x.Lives
+	}
+	return nil
+}
+
+type Life struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Boot          uint64                 `protobuf:"varint,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Life) Reset() {
+	*x = Life{}
+	mi := &file_overlay_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Life) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Life) ProtoMessage() {}
+
+func (x *Life) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Life.ProtoReflect.Descriptor instead.
+func (*Life) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Life) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Life) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+// RightsResponse is complete where same_view is true: from then on the callee takes rights on the caller's servers from
+// the caller only, and not from what is under way.
+type RightsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	SameView bool                   `protobuf:"varint,1,opt,name=same_view,json=sameView,proto3" json:"same_view,omitempty"`
+	Boot     uint64                 `protobuf:"varint,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	Rights   []*Right               `protobuf:"bytes,3,rep,name=rights,proto3" json:"rights,omitempty"`
+	// members are all who may have rights, where the callee sees others than the caller.
+	Members       []string `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RightsResponse) Reset() {
+	*x = RightsResponse{}
+	mi := &file_overlay_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RightsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RightsResponse) ProtoMessage() {}
+
+func (x *RightsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RightsResponse.ProtoReflect.Descriptor instead.
+func (*RightsResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RightsResponse) GetSameView() bool {
+	if x != nil {
+		return x.SameView
+	}
+	return false
+}
+
+func (x *RightsResponse) GetBoot() uint64 {
+	if x != nil {
+		return x.Boot
+	}
+	return 0
+}
+
+func (x *RightsResponse) GetRights() []*Right {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+func (x *RightsResponse) GetMembers() []string {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// Right is a lease of the callee, or, with a holder, a page that it downloads under a lease of that node.
+type Right struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        []byte                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	ForMs         int64                  `protobuf:"varint,2,opt,name=for_ms,json=forMs,proto3" json:"for_ms,omitempty"`
+	Holder        string                 `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Right) Reset() {
+	*x = Right{}
+	mi := &file_overlay_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Right) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Right) ProtoMessage() {}
+
+func (x *Right) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Right.ProtoReflect.Descriptor instead.
+func (*Right) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Right) GetServer() []byte {
+	if x != nil {
+		return x.Server
+	}
+	return nil
+}
+
+func (x *Right) GetForMs() int64 {
+	if x != nil {
+		return x.ForMs
+	}
+	return 0
+}
+
+func (x *Right) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
 // RenewRequest says how many hosts of the callee's the caller owns, and a digest over them: where the callee counts the
 // same, nothing else has to be said.
 type RenewRequest struct {
@@ -987,7 +1242,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1254,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1267,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{10}
+	return file_overlay_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RenewRequest) GetHeader() *Header {
@@ -1055,7 +1310,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1322,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1335,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{11}
+	return file_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Move) GetHost() string {
@@ -1123,7 +1378,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1390,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1403,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{12}
+	return file_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenewResponse) GetAgreed() bool {
@@ -1184,7 +1439,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1451,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1464,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{13}
+	return file_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClaimRequest) GetHeader() *Header {
@@ -1268,7 +1523,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1535,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1548,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{14}
+	return file_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClaimResponse) GetNewer() []*Record {
@@ -1337,7 +1592,7 @@ type HostState struct {
 
 func (x *HostState) Reset() {
 	*x = HostState{}
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1604,7 @@ func (x *HostState) String() string {
 func (*HostState) ProtoMessage() {}
 
 func (x *HostState) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1617,7 @@ func (x *HostState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostState.ProtoReflect.Descriptor instead.
 func (*HostState) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{15}
+	return file_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HostState) GetSinceRequestMs() int64 {
@@ -1431,7 +1686,7 @@ type RobotsFile struct {
 
 func (x *RobotsFile) Reset() {
 	*x = RobotsFile{}
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1698,7 @@ func (x *RobotsFile) String() string {
 func (*RobotsFile) ProtoMessage() {}
 
 func (x *RobotsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1711,7 @@ func (x *RobotsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RobotsFile.ProtoReflect.Descriptor instead.
 func (*RobotsFile) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{16}
+	return file_overlay_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RobotsFile) GetBody() []byte {
@@ -1485,7 +1740,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1752,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1765,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{17}
+	return file_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Pending) GetPath() string {
@@ -1553,7 +1808,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1820,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1833,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{18}
+	return file_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Chunk) GetState() *HostState {
@@ -1614,7 +1869,7 @@ type Digest struct {
 
 func (x *Digest) Reset() {
 	*x = Digest{}
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1881,7 @@ func (x *Digest) String() string {
 func (*Digest) ProtoMessage() {}
 
 func (x *Digest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1894,7 @@ func (x *Digest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digest.ProtoReflect.Descriptor instead.
 func (*Digest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{19}
+	return file_overlay_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Digest) GetAccepted() uint64 {
@@ -1689,7 +1944,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1956,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1969,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{20}
+	return file_overlay_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransferRequest) GetHeader() *Header {
@@ -1777,7 +2032,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2044,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2057,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{21}
+	return file_overlay_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TransferResponse) GetStep() Step {
@@ -1837,7 +2092,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +2104,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2117,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{22}
+	return file_overlay_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BackupRequest) GetHeader() *Header {
@@ -1893,7 +2148,7 @@ type BackupItem struct {
 
 func (x *BackupItem) Reset() {
 	*x = BackupItem{}
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2160,7 @@ func (x *BackupItem) String() string {
 func (*BackupItem) ProtoMessage() {}
 
 func (x *BackupItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2173,7 @@ func (x *BackupItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupItem.ProtoReflect.Descriptor instead.
 func (*BackupItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{23}
+	return file_overlay_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BackupItem) GetRecord() *Record {
@@ -1959,7 +2214,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2226,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2239,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{24}
+	return file_overlay_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BackupResponse) GetAnswers() []*BackupAnswer {
@@ -2004,7 +2259,7 @@ type BackupAnswer struct {
 
 func (x *BackupAnswer) Reset() {
 	*x = BackupAnswer{}
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2271,7 @@ func (x *BackupAnswer) String() string {
 func (*BackupAnswer) ProtoMessage() {}
 
 func (x *BackupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2284,7 @@ func (x *BackupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupAnswer.ProtoReflect.Descriptor instead.
 func (*BackupAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{25}
+	return file_overlay_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BackupAnswer) GetStep() Step {
@@ -2075,7 +2330,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2342,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2355,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{26}
+	return file_overlay_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -2204,7 +2459,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2471,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2484,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{27}
+	return file_overlay_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AskRequest) GetHeader() *Header {
@@ -2257,7 +2512,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2524,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2537,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{28}
+	return file_overlay_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AskResponse) GetRefused() []uint64 {
@@ -2312,7 +2567,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2579,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2592,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{29}
+	return file_overlay_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Timing) GetConnectUs() int64 {
@@ -2397,7 +2652,7 @@ type ErrandResult struct {
 
 func (x *ErrandResult) Reset() {
 	*x = ErrandResult{}
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2664,7 @@ func (x *ErrandResult) String() string {
 func (*ErrandResult) ProtoMessage() {}
 
 func (x *ErrandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2677,7 @@ func (x *ErrandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrandResult.ProtoReflect.Descriptor instead.
 func (*ErrandResult) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{30}
+	return file_overlay_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ErrandResult) GetId() uint64 {
@@ -2514,7 +2769,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2781,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2794,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{31}
+	return file_overlay_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AnswerRequest) GetHeader() *Header {
@@ -2571,7 +2826,7 @@ type AnswerResponse struct {
 
 func (x *AnswerResponse) Reset() {
 	*x = AnswerResponse{}
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2838,7 @@ func (x *AnswerResponse) String() string {
 func (*AnswerResponse) ProtoMessage() {}
 
 func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2851,7 @@ func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
 func (*AnswerResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{32}
+	return file_overlay_proto_rawDescGZIP(), []int{36}
 }
 
 type IdleRequest struct {
@@ -2611,7 +2866,7 @@ type IdleRequest struct {
 
 func (x *IdleRequest) Reset() {
 	*x = IdleRequest{}
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2878,7 @@ func (x *IdleRequest) String() string {
 func (*IdleRequest) ProtoMessage() {}
 
 func (x *IdleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2891,7 @@ func (x *IdleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleRequest.ProtoReflect.Descriptor instead.
 func (*IdleRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{33}
+	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *IdleRequest) GetHeader() *Header {
@@ -2677,7 +2932,7 @@ type IdleResponse struct {
 
 func (x *IdleResponse) Reset() {
 	*x = IdleResponse{}
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2944,7 @@ func (x *IdleResponse) String() string {
 func (*IdleResponse) ProtoMessage() {}
 
 func (x *IdleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2957,7 @@ func (x *IdleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleResponse.ProtoReflect.Descriptor instead.
 func (*IdleResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{34}
+	return file_overlay_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IdleResponse) GetIdle() bool {
@@ -2798,7 +3053,24 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05level\x18\b \x01(\rR\x05level\x12\x19\n" +
 	"\bretry_ms\x18\t \x01(\x03R\aretryMs\"B\n" +
 	"\rLeaseResponse\x121\n" +
-	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.LeaseAnswerR\aanswers\"\x90\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.LeaseAnswerR\aanswers\"\x91\x01\n" +
+	"\rRightsRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x12\n" +
+	"\x04view\x18\x02 \x01(\fR\x04view\x12\x18\n" +
+	"\amembers\x18\x03 \x01(\fR\amembers\x12&\n" +
+	"\x05lives\x18\x04 \x03(\v2\x10.proxima.v1.LifeR\x05lives\"*\n" +
+	"\x04Life\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\x04R\x04boot\"\x86\x01\n" +
+	"\x0eRightsResponse\x12\x1b\n" +
+	"\tsame_view\x18\x01 \x01(\bR\bsameView\x12\x12\n" +
+	"\x04boot\x18\x02 \x01(\x04R\x04boot\x12)\n" +
+	"\x06rights\x18\x03 \x03(\v2\x11.proxima.v1.RightR\x06rights\x12\x18\n" +
+	"\amembers\x18\x04 \x03(\tR\amembers\"N\n" +
+	"\x05Right\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\fR\x06server\x12\x15\n" +
+	"\x06for_ms\x18\x02 \x01(\x03R\x05forMs\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"\x90\x01\n" +
 	"\fRenewRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x16\n" +
@@ -2961,10 +3233,11 @@ const file_overlay_proto_rawDesc = "" +
 	"\x0eSTEP_COMMITTED\x10\x02\x12\x0e\n" +
 	"\n" +
 	"STEP_AGAIN\x10\x03\x12\x10\n" +
-	"\fSTEP_REFUSED\x10\x042\xc3\x04\n" +
+	"\fSTEP_REFUSED\x10\x042\x84\x05\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
-	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12<\n" +
+	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
+	"\x06Rights\x12\x19.proxima.v1.RightsRequest\x1a\x1a.proxima.v1.RightsResponse\x12<\n" +
 	"\x05Renew\x12\x18.proxima.v1.RenewRequest\x1a\x19.proxima.v1.RenewResponse\x12<\n" +
 	"\x05Claim\x12\x18.proxima.v1.ClaimRequest\x1a\x19.proxima.v1.ClaimResponse\x12E\n" +
 	"\bTransfer\x12\x1b.proxima.v1.TransferRequest\x1a\x1c.proxima.v1.TransferResponse\x12?\n" +
@@ -2986,7 +3259,7 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),             // 0: proxima.v1.Verdict
 	(Wish)(0),                // 1: proxima.v1.Wish
@@ -3002,31 +3275,35 @@ var file_overlay_proto_goTypes = []any{
 	(*LeaseRequest)(nil),     // 11: proxima.v1.LeaseRequest
 	(*LeaseAnswer)(nil),      // 12: proxima.v1.LeaseAnswer
 	(*LeaseResponse)(nil),    // 13: proxima.v1.LeaseResponse
-	(*RenewRequest)(nil),     // 14: proxima.v1.RenewRequest
-	(*Move)(nil),             // 15: proxima.v1.Move
-	(*RenewResponse)(nil),    // 16: proxima.v1.RenewResponse
-	(*ClaimRequest)(nil),     // 17: proxima.v1.ClaimRequest
-	(*ClaimResponse)(nil),    // 18: proxima.v1.ClaimResponse
-	(*HostState)(nil),        // 19: proxima.v1.HostState
-	(*RobotsFile)(nil),       // 20: proxima.v1.RobotsFile
-	(*Pending)(nil),          // 21: proxima.v1.Pending
-	(*Chunk)(nil),            // 22: proxima.v1.Chunk
-	(*Digest)(nil),           // 23: proxima.v1.Digest
-	(*TransferRequest)(nil),  // 24: proxima.v1.TransferRequest
-	(*TransferResponse)(nil), // 25: proxima.v1.TransferResponse
-	(*BackupRequest)(nil),    // 26: proxima.v1.BackupRequest
-	(*BackupItem)(nil),       // 27: proxima.v1.BackupItem
-	(*BackupResponse)(nil),   // 28: proxima.v1.BackupResponse
-	(*BackupAnswer)(nil),     // 29: proxima.v1.BackupAnswer
-	(*Errand)(nil),           // 30: proxima.v1.Errand
-	(*AskRequest)(nil),       // 31: proxima.v1.AskRequest
-	(*AskResponse)(nil),      // 32: proxima.v1.AskResponse
-	(*Timing)(nil),           // 33: proxima.v1.Timing
-	(*ErrandResult)(nil),     // 34: proxima.v1.ErrandResult
-	(*AnswerRequest)(nil),    // 35: proxima.v1.AnswerRequest
-	(*AnswerResponse)(nil),   // 36: proxima.v1.AnswerResponse
-	(*IdleRequest)(nil),      // 37: proxima.v1.IdleRequest
-	(*IdleResponse)(nil),     // 38: proxima.v1.IdleResponse
+	(*RightsRequest)(nil),    // 14: proxima.v1.RightsRequest
+	(*Life)(nil),             // 15: proxima.v1.Life
+	(*RightsResponse)(nil),   // 16: proxima.v1.RightsResponse
+	(*Right)(nil),            // 17: proxima.v1.Right
+	(*RenewRequest)(nil),     // 18: proxima.v1.RenewRequest
+	(*Move)(nil),             // 19: proxima.v1.Move
+	(*RenewResponse)(nil),    // 20: proxima.v1.RenewResponse
+	(*ClaimRequest)(nil),     // 21: proxima.v1.ClaimRequest
+	(*ClaimResponse)(nil),    // 22: proxima.v1.ClaimResponse
+	(*HostState)(nil),        // 23: proxima.v1.HostState
+	(*RobotsFile)(nil),       // 24: proxima.v1.RobotsFile
+	(*Pending)(nil),          // 25: proxima.v1.Pending
+	(*Chunk)(nil),            // 26: proxima.v1.Chunk
+	(*Digest)(nil),           // 27: proxima.v1.Digest
+	(*TransferRequest)(nil),  // 28: proxima.v1.TransferRequest
+	(*TransferResponse)(nil), // 29: proxima.v1.TransferResponse
+	(*BackupRequest)(nil),    // 30: proxima.v1.BackupRequest
+	(*BackupItem)(nil),       // 31: proxima.v1.BackupItem
+	(*BackupResponse)(nil),   // 32: proxima.v1.BackupResponse
+	(*BackupAnswer)(nil),     // 33: proxima.v1.BackupAnswer
+	(*Errand)(nil),           // 34: proxima.v1.Errand
+	(*AskRequest)(nil),       // 35: proxima.v1.AskRequest
+	(*AskResponse)(nil),      // 36: proxima.v1.AskResponse
+	(*Timing)(nil),           // 37: proxima.v1.Timing
+	(*ErrandResult)(nil),     // 38: proxima.v1.ErrandResult
+	(*AnswerRequest)(nil),    // 39: proxima.v1.AnswerRequest
+	(*AnswerResponse)(nil),   // 40: proxima.v1.AnswerResponse
+	(*IdleRequest)(nil),      // 41: proxima.v1.IdleRequest
+	(*IdleResponse)(nil),     // 42: proxima.v1.IdleResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
@@ -3039,58 +3316,63 @@ var file_overlay_proto_depIdxs = []int32{
 	10, // 7: proxima.v1.LeaseRequest.items:type_name -> proxima.v1.LeaseItem
 	2,  // 8: proxima.v1.LeaseAnswer.grant:type_name -> proxima.v1.Grant
 	12, // 9: proxima.v1.LeaseResponse.answers:type_name -> proxima.v1.LeaseAnswer
-	4,  // 10: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
-	15, // 11: proxima.v1.RenewRequest.moves:type_name -> proxima.v1.Move
-	15, // 12: proxima.v1.RenewResponse.moves:type_name -> proxima.v1.Move
-	4,  // 13: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
-	5,  // 14: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
-	5,  // 15: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
-	20, // 16: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
-	19, // 17: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
-	21, // 18: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
-	4,  // 19: proxima.v1.TransferRequest.header:type_name -> proxima.v1.Header
-	5,  // 20: proxima.v1.TransferRequest.record:type_name -> proxima.v1.Record
-	22, // 21: proxima.v1.TransferRequest.chunk:type_name -> proxima.v1.Chunk
-	23, // 22: proxima.v1.TransferRequest.digest:type_name -> proxima.v1.Digest
-	3,  // 23: proxima.v1.TransferResponse.step:type_name -> proxima.v1.Step
-	5,  // 24: proxima.v1.TransferResponse.newer:type_name -> proxima.v1.Record
-	4,  // 25: proxima.v1.BackupRequest.header:type_name -> proxima.v1.Header
-	27, // 26: proxima.v1.BackupRequest.items:type_name -> proxima.v1.BackupItem
-	5,  // 27: proxima.v1.BackupItem.record:type_name -> proxima.v1.Record
-	22, // 28: proxima.v1.BackupItem.chunk:type_name -> proxima.v1.Chunk
-	23, // 29: proxima.v1.BackupItem.digest:type_name -> proxima.v1.Digest
-	29, // 30: proxima.v1.BackupResponse.answers:type_name -> proxima.v1.BackupAnswer
-	3,  // 31: proxima.v1.BackupAnswer.step:type_name -> proxima.v1.Step
-	5,  // 32: proxima.v1.BackupAnswer.newer:type_name -> proxima.v1.Record
-	4,  // 33: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
-	30, // 34: proxima.v1.AskRequest.errands:type_name -> proxima.v1.Errand
-	33, // 35: proxima.v1.ErrandResult.timing:type_name -> proxima.v1.Timing
-	4,  // 36: proxima.v1.AnswerRequest.header:type_name -> proxima.v1.Header
-	34, // 37: proxima.v1.AnswerRequest.results:type_name -> proxima.v1.ErrandResult
-	4,  // 38: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	7,  // 39: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	11, // 40: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	14, // 41: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	17, // 42: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	24, // 43: proxima.v1.Overlay.Transfer:input_type -> proxima.v1.TransferRequest
-	26, // 44: proxima.v1.Overlay.Backup:input_type -> proxima.v1.BackupRequest
-	31, // 45: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
-	35, // 46: proxima.v1.Overlay.Answer:input_type -> proxima.v1.AnswerRequest
-	37, // 47: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	9,  // 48: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	13, // 49: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	16, // 50: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	18, // 51: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	25, // 52: proxima.v1.Overlay.Transfer:output_type -> proxima.v1.TransferResponse
-	28, // 53: proxima.v1.Overlay.Backup:output_type -> proxima.v1.BackupResponse
-	32, // 54: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
-	36, // 55: proxima.v1.Overlay.Answer:output_type -> proxima.v1.AnswerResponse
-	38, // 56: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	48, // [48:57] is the sub-list for method output_type
-	39, // [39:48] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	4,  // 10: proxima.v1.RightsRequest.header:type_name -> proxima.v1.Header
+	15, // 11: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
+	17, // 12: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
+	4,  // 13: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
+	19, // 14: proxima.v1.RenewRequest.moves:type_name -> proxima.v1.Move
+	19, // 15: proxima.v1.RenewResponse.moves:type_name -> proxima.v1.Move
+	4,  // 16: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
+	5,  // 17: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
+	5,  // 18: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
+	24, // 19: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
+	23, // 20: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
+	25, // 21: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
+	4,  // 22: proxima.v1.TransferRequest.header:type_name -> proxima.v1.Header
+	5,  // 23: proxima.v1.TransferRequest.record:type_name -> proxima.v1.Record
+	26, // 24: proxima.v1.TransferRequest.chunk:type_name -> proxima.v1.Chunk
+	27, // 25: proxima.v1.TransferRequest.digest:type_name -> proxima.v1.Digest
+	3,  // 26: proxima.v1.TransferResponse.step:type_name -> proxima.v1.Step
+	5,  // 27: proxima.v1.TransferResponse.newer:type_name -> proxima.v1.Record
+	4,  // 28: proxima.v1.BackupRequest.header:type_name -> proxima.v1.Header
+	31, // 29: proxima.v1.BackupRequest.items:type_name -> proxima.v1.BackupItem
+	5,  // 30: proxima.v1.BackupItem.record:type_name -> proxima.v1.Record
+	26, // 31: proxima.v1.BackupItem.chunk:type_name -> proxima.v1.Chunk
+	27, // 32: proxima.v1.BackupItem.digest:type_name -> proxima.v1.Digest
+	33, // 33: proxima.v1.BackupResponse.answers:type_name -> proxima.v1.BackupAnswer
+	3,  // 34: proxima.v1.BackupAnswer.step:type_name -> proxima.v1.Step
+	5,  // 35: proxima.v1.BackupAnswer.newer:type_name -> proxima.v1.Record
+	4,  // 36: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
+	34, // 37: proxima.v1.AskRequest.errands:type_name -> proxima.v1.Errand
+	37, // 38: proxima.v1.ErrandResult.timing:type_name -> proxima.v1.Timing
+	4,  // 39: proxima.v1.AnswerRequest.header:type_name -> proxima.v1.Header
+	38, // 40: proxima.v1.AnswerRequest.results:type_name -> proxima.v1.ErrandResult
+	4,  // 41: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	7,  // 42: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	11, // 43: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	14, // 44: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	18, // 45: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	21, // 46: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	28, // 47: proxima.v1.Overlay.Transfer:input_type -> proxima.v1.TransferRequest
+	30, // 48: proxima.v1.Overlay.Backup:input_type -> proxima.v1.BackupRequest
+	35, // 49: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
+	39, // 50: proxima.v1.Overlay.Answer:input_type -> proxima.v1.AnswerRequest
+	41, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	9,  // 52: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	13, // 53: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	16, // 54: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	20, // 55: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	22, // 56: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	29, // 57: proxima.v1.Overlay.Transfer:output_type -> proxima.v1.TransferResponse
+	32, // 58: proxima.v1.Overlay.Backup:output_type -> proxima.v1.BackupResponse
+	36, // 59: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
+	40, // 60: proxima.v1.Overlay.Answer:output_type -> proxima.v1.AnswerResponse
+	42, // 61: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	52, // [52:62] is the sub-list for method output_type
+	42, // [42:52] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3104,7 +3386,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -12,6 +12,7 @@ import (
 type Handler struct {
 	OnDeliver  func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
 	OnLease    func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	OnRights   func(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
 	OnRenew    func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
 	OnClaim    func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
 	OnTransfer func(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error)
@@ -39,6 +40,11 @@ func (h *Handler) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 // Lease calls OnLease.
 func (h *Handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	return do(ctx, h.OnLease, from, req)
+}
+
+// Rights calls OnRights.
+func (h *Handler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return do(ctx, h.OnRights, from, req)
 }
 
 // Renew calls OnRenew.

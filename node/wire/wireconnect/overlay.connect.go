@@ -41,6 +41,8 @@ const (
 	OverlayDeliverProcedure = "/proxima.v1.Overlay/Deliver"
 	// OverlayLeaseProcedure is the fully-qualified name of the Overlay's Lease RPC.
 	OverlayLeaseProcedure = "/proxima.v1.Overlay/Lease"
+	// OverlayRightsProcedure is the fully-qualified name of the Overlay's Rights RPC.
+	OverlayRightsProcedure = "/proxima.v1.Overlay/Rights"
 	// OverlayRenewProcedure is the fully-qualified name of the Overlay's Renew RPC.
 	OverlayRenewProcedure = "/proxima.v1.Overlay/Renew"
 	// OverlayClaimProcedure is the fully-qualified name of the Overlay's Claim RPC.
@@ -63,6 +65,8 @@ type OverlayClient interface {
 	Deliver(context.Context, *connect.Request[wire.DeliverRequest]) (*connect.Response[wire.DeliverResponse], error)
 	// Lease asks the grantor of servers for the right to dial them, renews it or gives it back.
 	Lease(context.Context, *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error)
+	// Rights asks what servers the callee may ask now that the caller is the grantor of.
+	Rights(context.Context, *connect.Request[wire.RightsRequest]) (*connect.Response[wire.RightsResponse], error)
 	// Renew is an owner's sign of life to a home: without an answer it stops crawling.
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)
 	// Claim tells a home which hosts the caller owns, where the two disagree.
@@ -100,6 +104,12 @@ func NewOverlayClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			httpClient,
 			baseURL+OverlayLeaseProcedure,
 			connect.WithSchema(overlayMethods.ByName("Lease")),
+			connect.WithClientOptions(opts...),
+		),
+		rights: connect.NewClient[wire.RightsRequest, wire.RightsResponse](
+			httpClient,
+			baseURL+OverlayRightsProcedure,
+			connect.WithSchema(overlayMethods.ByName("Rights")),
 			connect.WithClientOptions(opts...),
 		),
 		renew: connect.NewClient[wire.RenewRequest, wire.RenewResponse](
@@ -151,6 +161,7 @@ func NewOverlayClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 type overlayClient struct {
 	deliver  *connect.Client[wire.DeliverRequest, wire.DeliverResponse]
 	lease    *connect.Client[wire.LeaseRequest, wire.LeaseResponse]
+	rights   *connect.Client[wire.RightsRequest, wire.RightsResponse]
 	renew    *connect.Client[wire.RenewRequest, wire.RenewResponse]
 	claim    *connect.Client[wire.ClaimRequest, wire.ClaimResponse]
 	transfer *connect.Client[wire.TransferRequest, wire.TransferResponse]
@@ -168,6 +179,11 @@ func (c *overlayClient) Deliver(ctx context.Context, req *connect.Request[wire.D
 // Lease calls proxima.v1.Overlay.Lease.
 func (c *overlayClient) Lease(ctx context.Context, req *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error) {
 	return c.lease.CallUnary(ctx, req)
+}
+
+// Rights calls proxima.v1.Overlay.Rights.
+func (c *overlayClient) Rights(ctx context.Context, req *connect.Request[wire.RightsRequest]) (*connect.Response[wire.RightsResponse], error) {
+	return c.rights.CallUnary(ctx, req)
 }
 
 // Renew calls proxima.v1.Overlay.Renew.
@@ -211,6 +227,8 @@ type OverlayHandler interface {
 	Deliver(context.Context, *connect.Request[wire.DeliverRequest]) (*connect.Response[wire.DeliverResponse], error)
 	// Lease asks the grantor of servers for the right to dial them, renews it or gives it back.
 	Lease(context.Context, *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error)
+	// Rights asks what servers the callee may ask now that the caller is the grantor of.
+	Rights(context.Context, *connect.Request[wire.RightsRequest]) (*connect.Response[wire.RightsResponse], error)
 	// Renew is an owner's sign of life to a home: without an answer it stops crawling.
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)
 	// Claim tells a home which hosts the caller owns, where the two disagree.
@@ -244,6 +262,12 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 		OverlayLeaseProcedure,
 		svc.Lease,
 		connect.WithSchema(overlayMethods.ByName("Lease")),
+		connect.WithHandlerOptions(opts...),
+	)
+	overlayRightsHandler := connect.NewUnaryHandler(
+		OverlayRightsProcedure,
+		svc.Rights,
+		connect.WithSchema(overlayMethods.ByName("Rights")),
 		connect.WithHandlerOptions(opts...),
 	)
 	overlayRenewHandler := connect.NewUnaryHandler(
@@ -294,6 +318,8 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 			overlayDeliverHandler.ServeHTTP(w, r)
 		case OverlayLeaseProcedure:
 			overlayLeaseHandler.ServeHTTP(w, r)
+		case OverlayRightsProcedure:
+			overlayRightsHandler.ServeHTTP(w, r)
 		case OverlayRenewProcedure:
 			overlayRenewHandler.ServeHTTP(w, r)
 		case OverlayClaimProcedure:
@@ -323,6 +349,10 @@ func (UnimplementedOverlayHandler) Deliver(context.Context, *connect.Request[wir
 
 func (UnimplementedOverlayHandler) Lease(context.Context, *connect.Request[wire.LeaseRequest]) (*connect.Response[wire.LeaseResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Lease is not implemented"))
+}
+
+func (UnimplementedOverlayHandler) Rights(context.Context, *connect.Request[wire.RightsRequest]) (*connect.Response[wire.RightsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Rights is not implemented"))
 }
 
 func (UnimplementedOverlayHandler) Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error) {
