@@ -232,15 +232,17 @@ func (m *Memory) Slowed() float64 {
 	if m.usualThink <= 0 {
 		return 1
 	}
-	var connects []float64
+	var connects [MaxMemoryNodes]float64
+	n := 0
 	for i := range m.seen {
-		if c := m.seen[i].connect(); c > 0 {
-			connects = append(connects, c)
+		if c := m.seen[i].connect(); c > 0 && n < len(connects) {
+			connects[n] = c
+			n++
 		}
 	}
 	rest := float64(leastMs)
-	if len(connects) > 0 {
-		rest += rounds(m.PageBytes) * medianOf(connects)
+	if n > 0 {
+		rest += rounds(m.PageBytes) * medianOf(connects[:n])
 	}
 	return max(1, (rest+m.recentThink)/(rest+m.usualThink))
 }

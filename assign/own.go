@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -253,17 +254,24 @@ func (m *Memory) connectOf(key uint64) float64 {
 	return 0
 }
 
+// connect is the median of the connect times, 0 if there is none.
 func (e *seen) connect() float64 {
-	var v []float64
+	var v [nodeSamples]code // codes are in the order of their values, and need no memory of their own
+	n := 0
 	for _, x := range e.samples {
-		if x.connect > 0 {
-			v = append(v, x.connect.value())
+		if x.connect > 0 && n < len(v) {
+			v[n] = x.connect
+			n++
 		}
 	}
-	if len(v) == 0 {
+	if n == 0 {
 		return 0
 	}
-	return medianOf(v)
+	slices.Sort(v[:n])
+	if n%2 == 1 {
+		return v[n/2].value()
+	}
+	return (v[n/2-1].value() + v[n/2].value()) / 2
 }
 
 // thinkWithout is the think time as nodes other than key saw it, with its standard deviation in the log domain: that of
