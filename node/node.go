@@ -144,16 +144,17 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		}
 	}
 	var others crawl.Overlay // nil, not a nil *overlay
+	var mayAsk func(netip.Addr) error
 	if cfg.Peer.Secret != "" {
 		if n.overlay, err = newOverlay(n, overlayDeps{Listen: deps.Listen, DialPeer: deps.DialPeer, Gossip: deps.Gossip}); err != nil {
 			return nil, err
 		}
-		others = n.overlay
+		others, mayAsk = n.overlay, n.overlay.holder.MayAsk
 		cfg.Crawl.End = crawl.EndNever // all nodes end together
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Overlay: others,
-		TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+		MayAsk: mayAsk, TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
 }
