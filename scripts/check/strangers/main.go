@@ -1,0 +1,181 @@
+// Command strangers floods both ports of a node with connections that prove nothing, from fifty addresses, and judges
+// whether its peers notice: every call of a peer that connects anew must succeed, a new member must be able to join, and
+// the node's memory must stay flat. Everything runs on loopback, the flood in a process of its own. Exit codes: 0 all
+// held, 1 something did not, 2 wrong usage. Linux only. Run it from the root of the repository:
+//
+//	go run ./scripts/check/strangers               10,000 connects a second for 30 s
+//	go run ./scripts/check/strangers -rate 500     as many as a slow machine can do
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/ncoord"
+	"proxima/node/member"
+	"proxima/node/peer"
+	"proxima/node/peer/peertest"
+	"proxima/node/wire"
+)
+
+const (
+	// mostMiB is how much more memory the node may have under the flood: two lobbies of 8 and 5 MiB, twice for what the
+	// collector has not found yet, and the buffers of the sockets' goroutines.
+	mostMiB = 64
+	// slowest is the longest that a call may take, its handshake included.
+	slowest = 5 * time.Second
+)
+
+func main() {
+	rate := flag.Int("rate", 10_000, "connects a `second`")
+	last := flag.Duration("for", 30*time.Second, "how long")
+	flood := flag.String("flood", "", "for the process that floods: the `addresses`")
+	flag.Parse()
+	if flag.NArg() > 0 || *rate < 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	var err error
+	if *flood != "" {
+		err = floods(strings.Split(*flood, ","), *rate, *last)
+	} else {
+		err = check(*rate, *last)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strangers:", err)
+		os.Exit(1)
+	}
+}
+
+// check runs a node and its peers, and the flood against it.
+func check(rate int, last time.Duration) (err error) {
+	ctx, stop := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	defer func() { stop(); err = errors.Join(err, g.Wait()) }()
+	secret := peer.NewSecret([32]byte{1, 2, 3})
+	keys, err := secret.GossipKeys()
+	if err != nil {
+		return err
+	}
+	join := func(id int, known ...string) (*member.Members, error) {
+		cfg := member.Default()
+		cfg.Bind, cfg.Preset, cfg.Join, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, append([]string{}, known...), time.Second
+		m, err := member.New(cfg, member.Deps{ID: fmt.Sprintf("%032x", id), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1,
+			Secrets: keys, Coords: ncoord.Default()})
+		if err == nil {
+			g.Go(func() error { return m.Run(ctx) })
+		}
+		return m, err
+	}
+	node, err := join(1)
+	if err != nil {
+		return err
+	}
+	if !within(10*time.Second, func() bool { return node.Status().Gossip != "" }) {
+		return errors.New("the node does not listen")
+	}
+	gossip := node.Status().Gossip
+	if _, err := join(2, gossip); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for peers: %w", err)
+	}
+	handler := &peertest.Handler{OnIdle: func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+		return &wire.IdleResponse{}, nil
+	}}
+	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "node", Run: "check", Secret: secret, Listener: listener,
+		Handler: handler, Known: node.Knows})
+	if err != nil {
+		return err
+	}
+	g.Go(func() error { return server.Run(ctx) })
+	client, err := peer.NewClient(peer.Default(), peer.ClientDeps{ID: "peer", Boot: 1, Run: "check", Secret: secret,
+		Addr: func(string) (string, bool) { return listener.Addr().String(), true }})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if !within(20*time.Second, func() bool { return len(node.View().Peers) == 2 }) {
+		return errors.New("the two nodes do not find each other")
+	}
+	before := heap()
+
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	strangers := exec.CommandContext(ctx, self, "-flood", gossip+","+listener.Addr().String(), "-rate", fmt.Sprint(rate), "-for", last.String())
+	strangers.Stdout, strangers.Stderr = os.Stdout, os.Stderr
+	if err := strangers.Start(); err != nil {
+		return fmt.Errorf("start the flood: %w", err)
+	}
+	defer func() { err = errors.Join(err, strangers.Wait()) }()
+	time.Sleep(last / 10)
+	var took []time.Duration
+	var faults []error
+	most := uint64(0)
+	third, err := join(3, gossip)
+	if err != nil {
+		return err
+	}
+	joined := time.Duration(0)
+	for began := time.Now(); time.Since(began) < last*8/10; time.Sleep(50 * time.Millisecond) {
+		client.Forget("node") // it has to connect anew
+		begin := time.Now()
+		if _, err := client.Idle(ctx, "node", &wire.IdleRequest{}); err != nil {
+			faults = append(faults, err)
+		}
+		took = append(took, time.Since(begin))
+		most = max(most, heap())
+		if joined == 0 && len(third.View().Peers) == 3 {
+			joined = time.Since(began)
+		}
+	}
+	slices.Sort(took)
+	fmt.Printf("%d calls on new connections, %d failed; median %v, slowest %v\n", len(took), len(faults), took[len(took)/2], took[len(took)-1])
+	fmt.Printf("memory of the node and its peers: %d MiB before, %d MiB at most\n", before>>20, most>>20)
+	fmt.Printf("a new member joined after %v; the node sees %d members\n", joined.Round(time.Millisecond), len(node.View().Peers))
+	if len(faults) > 0 {
+		err = fmt.Errorf("%d calls failed, the first: %w", len(faults), faults[0])
+	}
+	if t := took[len(took)-1]; t > slowest {
+		err = errors.Join(err, fmt.Errorf("a call took %v", t))
+	}
+	if joined == 0 || len(node.View().Peers) != 3 {
+		err = errors.Join(err, errors.New("members are missing"))
+	}
+	if most > before+mostMiB<<20 {
+		err = errors.Join(err, fmt.Errorf("memory has grown by more than %d MiB", mostMiB))
+	}
+	return err
+}
+
+// within waits until something holds, and says whether it did in time.
+func within(most time.Duration, holds func() bool) bool {
+	for end := time.Now().Add(most); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// heap is the memory that is in use, garbage included.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
