@@ -155,7 +155,7 @@ func TestProgressSaysWhy(t *testing.T) {
 			t.Errorf("%v: %q, want %q", hosts, got, want)
 		}
 	}
-	s := node.Status{Frontier: frontier.Status{Hosts: map[string]int{"lease": 1}}, Overlay: &node.OverlayStatus{Leases: lease.Status{GrantorStatus: lease.GrantorStatus{Blind: 64_400}}}}
+	s := node.Status{Frontier: frontier.Status{Hosts: map[string]int{"lease": 1}}, Overlay: &node.OverlayStatus{Majority: true, Leases: lease.Status{GrantorStatus: lease.GrantorStatus{Blind: 64_400}}}}
 	if got, want := why(s), "waiting for leases of servers: what others hold is known in 1m4s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
