@@ -117,12 +117,6 @@ type Result struct {
 	Coord ncoord.Coordinate
 }
 
-// Runner is a node that came close.
-type Runner struct {
-	Node        string
-	PredictedMs float64
-}
-
 // Choice is the node for one server.
 type Choice struct {
 	Server netip.Addr
@@ -135,8 +129,6 @@ type Choice struct {
 	Error float64
 	// Reason says in words why.
 	Reason string
-	// Runners are up to three next best nodes, best first.
-	Runners []Runner
 }
 
 // Assigner decides one batch.
@@ -191,16 +183,13 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 }
 
-// revise is what remains of choices when the view has changed: those of nodes that are gone are replaced by fresh ones, and
-// runners that are gone are left out.
+// revise is what remains of choices when the view has changed: those of nodes that are gone are replaced by fresh ones.
 func revise(choices, fresh []Choice, alive func(id string) bool) []Choice {
 	choices = slices.Clone(choices)
 	for i := range choices {
 		if !alive(choices[i].Node) {
 			choices[i] = fresh[i]
-			continue
 		}
-		choices[i].Runners = slices.DeleteFunc(slices.Clone(choices[i].Runners), func(r Runner) bool { return !alive(r.Node) })
 	}
 	return choices
 }

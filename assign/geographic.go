@@ -1,10 +1,9 @@
 package assign
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
-	"slices"
 	"time"
 
 	"proxima/ncoord"
@@ -55,23 +54,16 @@ func nearestByGround(s Server, nodes []Node) (Choice, bool) {
 	if s.Location == nil || !s.Location.Valid() {
 		return Choice{}, false
 	}
-	type far struct {
-		id string
-		km float64
-	}
-	var all []far
+	best, least := "", math.Inf(1)
 	for _, n := range nodes {
 		if n.Location != nil && n.Location.Valid() {
-			all = append(all, far{n.ID, ncoord.GreatCircleKm(*n.Location, *s.Location)})
+			if km := ncoord.GreatCircleKm(*n.Location, *s.Location); km < least {
+				best, least = n.ID, km
+			}
 		}
 	}
-	if len(all) == 0 {
+	if best == "" {
 		return Choice{}, false
 	}
-	slices.SortStableFunc(all, func(a, b far) int { return cmp.Compare(a.km, b.km) })
-	c := Choice{Server: s.Addr, Node: all[0].id, Reason: fmt.Sprintf("nearest over the ground: %.0f km", all[0].km)}
-	for _, f := range all[1:min(4, len(all))] {
-		c.Runners = append(c.Runners, Runner{Node: f.id})
-	}
-	return c, true
+	return Choice{Server: s.Addr, Node: best, Reason: fmt.Sprintf("nearest over the ground: %.0f km", least)}, true
 }

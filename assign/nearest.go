@@ -298,10 +298,5 @@ func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choic
 	if s.stopped != "" {
 		c.Reason += "; " + s.stopped
 	}
-	for i, q := range ranking {
-		if i != pick && len(c.Runners) < 3 {
-			c.Runners = append(c.Runners, Runner{Node: a.learner.nodes[q.node].ID, PredictedMs: q.ms})
-		}
-	}
 	return c
 }

@@ -37,15 +37,9 @@ func ids(nodes []Node) []string {
 
 // draw is the random choice for a server.
 func draw(s Server, ids []string) Choice {
-	order := RendezvousOrder(s.Addr.String(), ids, 4)
-	c := Choice{Server: s.Addr, Reason: randomReason}
-	if len(order) == 0 {
+	c := Choice{Server: s.Addr, Node: Rendezvous(s.Addr.String(), ids), Reason: randomReason}
+	if c.Node == "" {
 		c.Reason = noNode
-		return c
-	}
-	c.Node = order[0]
-	for _, id := range order[1:] {
-		c.Runners = append(c.Runners, Runner{Node: id})
 	}
 	return c
 }

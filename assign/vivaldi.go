@@ -1,7 +1,6 @@
 package assign
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -262,11 +261,12 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 
 // least is the node at the least distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
-	all := make([]Runner, 0, len(a.nodes))
-	for _, n := range a.nodes {
-		all = append(all, Runner{n.ID, ncoord.Distance(a.coordOf(n.ID), s.at)})
+	best := a.nodes[0].ID
+	least := ncoord.Distance(a.coordOf(best), s.at)
+	for _, n := range a.nodes[1:] {
+		if d := ncoord.Distance(a.coordOf(n.ID), s.at); d < least {
+			best, least = n.ID, d
+		}
 	}
-	slices.SortStableFunc(all, func(p, q Runner) int { return cmp.Compare(p.PredictedMs, q.PredictedMs) })
-	return Choice{Server: s.Addr, Node: all[0].Node, PredictedMs: all[0].PredictedMs, Reason: reason,
-		Runners: all[1:min(4, len(all))]}
+	return Choice{Server: s.Addr, Node: best, PredictedMs: least, Reason: reason}
 }
