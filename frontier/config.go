@@ -34,7 +34,7 @@ type Config struct {
 	// largest depth, and then each duplicate costs a look at the exact seen set of its host.
 	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
-	// until there is room again.
+	// until there is room again. With less than a quarter of it nothing at all is written: what wants to waits.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`

@@ -13,7 +13,11 @@ import (
 // downloads under way end as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
-const diskInterval = 250 * time.Millisecond
+const (
+	diskInterval = 250 * time.Millisecond
+	// reserved is the part of the watermark, one in so many, below which nothing at all is written: others fill the disk.
+	reserved = 4
+)
 
 // watchDisk pauses downloads while there is less free disk than the watermark. It looks often enough that the
 // downloads of the interval fit into what the watermark leaves.
@@ -41,6 +45,7 @@ func (f *Frontier) checkDisk() error {
 		return err
 	}
 	full := free < uint64(f.cfg.MinFreeMiB)<<20
+	f.store.gate.set(free < uint64(f.cfg.MinFreeMiB)<<20/reserved)
 	f.mu.Lock()
 	was := f.full != ""
 	if full {

@@ -165,7 +165,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	stop := make(chan struct{})
 	var once sync.Once
-	end := func() { once.Do(func() { close(stop) }) }
+	end := func() { once.Do(func() { close(stop); f.Stopping() }) }
 	defer context.AfterFunc(ctx, end)()
 	for _, part := range []func(<-chan struct{}) error{
 		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.watchDisk,

@@ -10,13 +10,19 @@ import (
 // Import unites a chunk with what is here of its host, and says how many pending URLs were new; it is on disk on return.
 // Unknown pending URLs become pending; hashes that are done become done, also where they are pending here, and stay done
 // whatever comes later; of the two states the stricter politeness and the younger robots.txt win. Importing twice changes
-// nothing. Config.MaxHostURLs does not apply. A host that nothing is known of needs a SetHold first: ErrUnknownHost.
+// nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not apply. A host that nothing is known of needs a SetHold first: ErrUnknownHost.
 //
 // For a host held as Own, what is done elsewhere and the state are taken over while none of its tasks is out; those that
 // are out are waited for, bounded by the context.
 func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
+	}
+	f.mu.Lock()
+	full := f.full != ""
+	f.mu.Unlock()
+	if full && len(c.Pending)+len(c.Done) > 0 {
+		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
 	if c.State != nil || len(c.Done) > 0 {
 		if err := f.freeze(ctx, host); err != nil {

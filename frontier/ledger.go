@@ -137,6 +137,11 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 // request may still be carried out.
 func (l *ledger) do(ctx context.Context, r *request) error {
 	r.done = make(chan struct{})
+	if !r.load {
+		if err := l.store.gate.pass(ctx); err != nil {
+			return err
+		}
+	}
 	select {
 	case l.requests <- r:
 	case <-l.closed:

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
@@ -8,7 +9,7 @@ import (
 
 // Shelf is a table of keys and values beside the URLs, for what the other rooms of a node must remember: one durable
 // store a node, so that one directory is a node's whole memory. A write is on disk when it returns: it survives the death of
-// the process at once and that of the machine after a second. Methods are safe for concurrent use and return ErrClosed
+// the process at once and that of the machine after a second. While the disk is all but full, it waits. Methods are safe for concurrent use and return ErrClosed
 // once the frontier's Run has ended.
 type Shelf struct {
 	store *store
@@ -45,7 +46,10 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 		return ErrClosed
 	}
 	defer s.store.exit()
-	var err error
+	err := s.store.gate.pass(context.Background())
+	if err != nil {
+		return err
+	}
 	txn := s.store.db.NewTransaction(true)
 	defer txn.Discard()
 	fill(func(k, v []byte) {

@@ -28,6 +28,7 @@ var (
 type store struct {
 	db    *badger.DB
 	codec *codec
+	gate  *gate
 
 	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database,
 	// which must not be closed under them.
@@ -108,7 +109,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s = &store{db: db, codec: c}
+	s = &store{db: db, codec: c, gate: newGate()}
 	s.idle.L = &s.mu
 	return s, nil
 }
@@ -149,7 +150,7 @@ func (s *store) tend(stop <-chan struct{}) error {
 				return err
 			}
 		case <-collect.C:
-			if s.db.Opts().InMemory {
+			if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // it writes what it keeps
 				continue
 			}
 			// Each call rewrites one file at most; the bound keeps a busy minute from becoming an hour.

@@ -107,7 +107,7 @@ func TestDiskFull(t *testing.T) {
 	free.Store(1 << 40)
 	site.on = func(page int) {
 		if page == 9 {
-			free.Store(0)
+			free.Store(1<<20 - 1)
 			<-full // the disk is found full while this page is under way
 		}
 	}
@@ -166,7 +166,7 @@ func TestDiskFull(t *testing.T) {
 			events = append(events, fmt.Sprintf("%s %v", e.Event, e.Attrs[journal.KeyDiskFreeBytes]))
 		}
 	}
-	if want := []string{"disk_full 0", fmt.Sprintf("disk_ok %v", float64(1<<40))}; !slices.Equal(events, want) {
+	if want := []string{fmt.Sprintf("disk_full %v", float64(1<<20-1)), fmt.Sprintf("disk_ok %v", float64(1<<40))}; !slices.Equal(events, want) {
 		t.Errorf("events %q, want %q", events, want)
 	}
 	site.server.Close()
@@ -181,7 +181,7 @@ func TestDiskFullStop(t *testing.T) {
 	free.Store(1 << 40)
 	site.on = func(page int) {
 		if page == 4 {
-			free.Store(0)
+			free.Store(1<<20 - 1)
 			<-full
 		}
 	}

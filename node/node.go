@@ -225,6 +225,7 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		defer stop() // without a frontier there is no crawl
 		return n.frontier.Run(disk)
 	})
+	defer context.AfterFunc(work, n.frontier.Stopping)()
 	err := n.crawl(work, stop)
 	n.sample()
 	end := n.end(ctx, err)

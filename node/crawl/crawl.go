@@ -126,7 +126,8 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 
 // ended says whether an error only means that the crawl is over.
 func ended(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, frontier.ErrClosed) ||
+		errors.Is(err, frontier.ErrDiskFull) // it waited for room until the end
 }
 
 func (l *Loop) resolveAll(ctx context.Context) error {
