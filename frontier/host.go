@@ -208,7 +208,7 @@ type server struct {
 	addr     netip.Addr
 	parallel int
 	inFlight int
-	hosts    int // placed here
+	hosts    map[*host]struct{} // placed here
 	queue    [origins]fifo[*host]
 	sleepers timeHeap[*host] // hosts that wait for a time of their own
 	next     time.Time

@@ -38,11 +38,9 @@ func (f *Frontier) HostsAt(addr netip.Addr) []string {
 	if s == nil {
 		return nil
 	}
-	var names []string
-	for name, h := range f.bench.hosts {
-		if h.server == s {
-			names = append(names, name)
-		}
+	names := make([]string, 0, len(s.hosts))
+	for h := range s.hosts {
+		names = append(names, h.name)
 	}
 	return names
 }

@@ -1,8 +1,10 @@
 package frontier
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -92,4 +94,63 @@ func TestValidateNamesTheKey(t *testing.T) {
 			t.Errorf("%s: error %v", key, err)
 		}
 	}
+}
+
+// What robots.txt asks for holds for a host that comes off the disk, too: before its first request and after it, at whichever
+// server it is.
+func TestCrawlDelayOfALoadedHost(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	cfg, polite := testConfig()
+	polite.MinGap, polite.Factor = time.Second, 0
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	h := w.enter("http://h1.test")
+	h.take(&blockRef{seq: 1, n: 20}, make([]entry, 20))
+	w.loadedHost(h, record{robotsUntil: now.Add(time.Hour), crawlDelay: 30 * time.Second, lastRequest: now.Add(-10 * time.Second)}, now)
+	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
+	for i, want := range []time.Duration{20 * time.Second, 30 * time.Second, 30 * time.Second} {
+		if task := w.take(now); task != nil {
+			t.Fatalf("request %d came at once", i)
+		}
+		due, ok := w.nextDue()
+		if !ok || due.Sub(now) != want {
+			t.Fatalf("request %d may be made in %v, %v, want %v", i, due.Sub(now), ok, want)
+		}
+		now = due
+		task := w.take(now)
+		if task == nil {
+			t.Fatalf("request %d is not made", i)
+		}
+		w.end(task, Outcome{Ending: Done, Asked: true}, now)
+		w.settle(task.host, now)
+	}
+}
+
+// HostsAt knows where each host is, when it comes, moves and leaves.
+func TestHostsAt(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	f := &Frontier{bench: testBench(now, 4, 3, Discovered)}
+	w := f.bench
+	check := func(addr netip.Addr, want ...string) {
+		t.Helper()
+		if got := f.HostsAt(addr); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("at %v are %v, want %v", addr, got, want)
+		}
+	}
+	addr2 := addr1.Next()
+	all := slices.Sorted(maps.Keys(w.hosts))
+	for _, name := range all {
+		if h := w.hosts[name]; h.server != nil {
+			w.unplace(h, now)
+		}
+		h := w.hosts[name]
+		h.queued = [origins]bool{}
+		w.seat(h, addr1, now.Add(time.Hour), now)
+	}
+	check(addr1, all...)
+	w.unplace(w.hosts[all[0]], now)
+	w.seat(w.hosts[all[0]], addr2, now.Add(time.Hour), now)
+	check(addr1, all[1:]...)
+	check(addr2, all[0])
+	w.leave(w.hosts[all[1]], now)
+	check(addr1, all[2:]...)
 }

@@ -194,7 +194,7 @@ func (w *workbench) unplace(h *host, now time.Time) {
 	}
 	h.server, h.place = nil, unplaced
 	h.queued = [origins]bool{} // entries in the server's queues are stale now
-	s.hosts--
+	delete(s.hosts, h)
 	w.settleServer(s, now)
 }
 
@@ -204,7 +204,7 @@ func (w *workbench) leave(h *host, now time.Time) {
 	if h.server != nil {
 		s := h.server
 		h.server = nil
-		s.hosts--
+		delete(s.hosts, h)
 		w.settleServer(s, now)
 	}
 	h.queued = [origins]bool{}
@@ -252,7 +252,7 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 
 // newServer makes a server that is not known yet.
 func (w *workbench) newServer(addr netip.Addr) *server {
-	s := &server{addr: addr, parallel: w.rules.parallel(addr)}
+	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
 	s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
 	return s
@@ -267,7 +267,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
 	s.last = later(s.last, h.lastRequest)
 	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
-	s.hosts++
+	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)
 }
@@ -293,9 +293,9 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		if s.lease != nil || s.reserved {
 			return
 		}
-		if s.hosts == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
+		if len(s.hosts) == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
 			delete(w.servers, s.addr)
-		} else if s.hosts == 0 && s.inFlight == 0 && s.next.After(now) {
+		} else if len(s.hosts) == 0 && s.inFlight == 0 && s.next.After(now) {
 			w.time(s, s.next) // forgotten once its clock has run down
 		}
 		return
