@@ -15,36 +15,36 @@ import (
 	"proxima/ncoord"
 	"proxima/node/crawl"
 	"proxima/node/home"
-	"proxima/node/idle"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/termination"
 )
 
 // Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
 // key in the default file are the comments of its field.
 type Config struct {
-	Node       Identity               `toml:"node"`
-	Crawl      crawl.Config           `toml:"crawl"`
-	Scope      identity.Config        `toml:"scope"`
-	Politeness frontier.Politeness    `toml:"politeness"`
-	Fetch      Fetch                  `toml:"fetch"`
-	Page       page.Config            `toml:"page"`
-	Sitemap    sitemap.Config         `toml:"sitemap"`
-	Blocklist  blocklist.Config       `toml:"blocklist"`
-	Frontier   frontier.Config        `toml:"frontier"`
-	Peer       peer.Config            `toml:"peer"`
-	Member     member.Config          `toml:"member"`
-	Coordinate ncoord.Config          `toml:"coordinate"`
-	Geo        Geo                    `toml:"geo"`
-	Home       home.Config            `toml:"home"`
-	Lease      lease.Config           `toml:"lease"`
-	Batch      placement.Config       `toml:"batch"`
-	Assign     assign.Config          `toml:"assign"`
-	Remote     placement.RemoteConfig `toml:"remote"`
-	Idle       idle.Config            `toml:"idle"`
-	Output     Output                 `toml:"output"`
+	Node        Identity               `toml:"node"`
+	Crawl       crawl.Config           `toml:"crawl"`
+	Scope       identity.Config        `toml:"scope"`
+	Politeness  frontier.Politeness    `toml:"politeness"`
+	Fetch       Fetch                  `toml:"fetch"`
+	Page        page.Config            `toml:"page"`
+	Sitemap     sitemap.Config         `toml:"sitemap"`
+	Blocklist   blocklist.Config       `toml:"blocklist"`
+	Frontier    frontier.Config        `toml:"frontier"`
+	Peer        peer.Config            `toml:"peer"`
+	Member      member.Config          `toml:"member"`
+	Coordinate  ncoord.Config          `toml:"coordinate"`
+	Geo         Geo                    `toml:"geo"`
+	Home        home.Config            `toml:"home"`
+	Lease       lease.Config           `toml:"lease"`
+	Batch       placement.Config       `toml:"batch"`
+	Assign      assign.Config          `toml:"assign"`
+	Remote      placement.RemoteConfig `toml:"remote"`
+	Termination termination.Config     `toml:"termination"`
+	Output      Output                 `toml:"output"`
 }
 
 // Identity is the node itself.
@@ -83,24 +83,24 @@ type Output struct {
 // Default gives every value.
 func Default() Config {
 	return Config{
-		Node:       Identity{Data: "proxima-data", Run: "crawl", MemoryMiB: 512},
-		Crawl:      crawl.Default(),
-		Scope:      identity.Default(),
-		Politeness: frontier.DefaultPoliteness(),
-		Fetch:      Fetch{Config: fetch.Default(), DNS: resolve.Default()},
-		Page:       page.Default(),
-		Sitemap:    sitemap.Default(),
-		Blocklist:  blocklist.Default(),
-		Frontier:   frontier.Default(),
-		Peer:       peer.Default(),
-		Member:     member.Default(),
-		Coordinate: ncoord.Default(),
-		Home:       home.Default(),
-		Lease:      lease.Default(),
-		Batch:      defaultBatch(),
-		Assign:     assign.Default(),
-		Remote:     placement.DefaultRemote(),
-		Idle:       idle.Default(),
+		Node:        Identity{Data: "proxima-data", Run: "crawl", MemoryMiB: 512},
+		Crawl:       crawl.Default(),
+		Scope:       identity.Default(),
+		Politeness:  frontier.DefaultPoliteness(),
+		Fetch:       Fetch{Config: fetch.Default(), DNS: resolve.Default()},
+		Page:        page.Default(),
+		Sitemap:     sitemap.Default(),
+		Blocklist:   blocklist.Default(),
+		Frontier:    frontier.Default(),
+		Peer:        peer.Default(),
+		Member:      member.Default(),
+		Coordinate:  ncoord.Default(),
+		Home:        home.Default(),
+		Lease:       lease.Default(),
+		Batch:       defaultBatch(),
+		Assign:      assign.Default(),
+		Remote:      placement.DefaultRemote(),
+		Termination: termination.Default(),
 		Output: Output{LogFileBytes: 256 << 20, LogKeep: 20, WARCFileBytes: 1 << 30,
 			WARCRevisits: 100_000},
 	}
@@ -132,7 +132,7 @@ func (c Config) Validate() []error {
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},
 		{"remote", c.Remote.Validate()},
-		{"idle", c.Idle.Validate()},
+		{"termination", c.Termination.Validate()},
 		{"output", c.Output.Validate()},
 	} {
 		for _, err := range each(s.err) {

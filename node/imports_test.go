@@ -22,7 +22,7 @@ var rooms = [][]string{
 	{"peer"},
 	{"lease"},
 	{"ownership", "home"},
-	{"placement", "idle"},
+	{"placement", "termination"},
 	{"crawl"},
 	{"nodetest"},
 }
@@ -133,7 +133,7 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/home/made_up.go", "proxima/node/wire", false},
 		{"node/home/made_up.go", "proxima/node/lease", false},
 		{"node/lease/made_up.go", "proxima/node/home", true},
-		{"node/placement/made_up.go", "proxima/node/idle", true},
+		{"node/placement/made_up.go", "proxima/node/termination", true},
 		{"node/crawl/made_up.go", "proxima/node/nodetest", true},
 		{"node/home/made_up.go", "proxima/node", true},
 		{"node/peer/made_up.go", "proxima/node/peer/peertest", false},

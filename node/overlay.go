@@ -20,11 +20,12 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/node/home"
-	"proxima/node/idle"
+	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/termination"
 	"proxima/node/wire"
 )
 
@@ -54,7 +55,7 @@ type overlay struct {
 	holder    *lease.Holder
 	remote    *placement.Remote
 	placement *placement.Placement
-	rounds    *idle.Rounds
+	rounds    *termination.Rounds
 	secret    atomic.Pointer[peer.Secret]
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
@@ -194,7 +195,13 @@ func (o *overlay) newRooms() (err error) {
 	if err != nil {
 		return err
 	}
-	o.rounds = idle.New(n.cfg.Idle, idle.Deps{View: o.idleView, State: o.idleState, Ask: o.client.Idle,
+	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.terminationView, State: o.terminationState, Ask: o.client.Idle,
+		Ended: func(why string) {
+			n.journal.Events().Info(journal.EventOver, journal.KeyReason, why)
+			if err := o.members.Over(); err != nil {
+				n.warn(err)
+			}
+		},
 		Armed: string(armed) == n.cfg.Node.Run, Arm: func() {
 			if err := members.Put([]byte(keyArmed), []byte(n.cfg.Node.Run)); err != nil {
 				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))

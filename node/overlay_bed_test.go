@@ -134,7 +134,7 @@ func (b *bed) config(i int) node.Config {
 	} else if len(b.nodes) > 1 && b.nodes[1].node != nil {
 		c.Member.Join = []string{membertest.Addr(1)}
 	}
-	c.Idle.ExpectedNodes = len(b.nodes)
+	c.Termination.ExpectedNodes = len(b.nodes)
 	if b.cfg != nil {
 		b.cfg(i, &c)
 	}

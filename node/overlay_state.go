@@ -9,11 +9,11 @@ import (
 	"proxima/assign"
 	"proxima/node/crawl"
 	"proxima/node/home"
-	"proxima/node/idle"
 	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/termination"
 )
 
 // doubtAfter is how long a node without downloads believes what it has learnt about itself; then it is less and less sure.
@@ -43,11 +43,11 @@ func (o *overlay) publish(ctx context.Context) error {
 	}
 }
 
-// idleView is who ends the crawl together.
-func (o *overlay) idleView() idle.View {
+// terminationView is who ends the crawl together.
+func (o *overlay) terminationView() termination.View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v := idle.View{Self: o.node.id.Node, Settled: o.view.Settled, Majority: o.view.Majority}
+	v := termination.View{Self: o.node.id.Node, Settled: o.view.Settled, Majority: o.view.Majority, Over: o.view.Over}
 	for _, p := range o.view.Peers {
 		v.Alive = append(v.Alive, p.ID)
 	}
@@ -68,9 +68,9 @@ func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
 	return err
 }
 
-// idleState says whether this node has anything left to do.
-func (o *overlay) idleState() idle.State {
-	s := idle.State{}
+// terminationState says whether this node has anything left to do.
+func (o *overlay) terminationState() termination.State {
+	s := termination.State{}
 	o.mu.Lock()
 	s.Seeded = o.seeded
 	o.mu.Unlock()

@@ -6,7 +6,7 @@
 #
 # The program is built once, without C, and checked by its SHA-256. BASE.toml is the configuration common to all; what is
 # each node's own is put over it: node.data, crawl.seeds, peer.listen, peer.advertise, peer.secret, member.bind,
-# member.advertise, member.join, idle.expected_nodes, output.logs. A node's seeds are a random sample of the master list,
+# member.advertise, member.join, termination.expected_nodes, output.logs. A node's seeds are a random sample of the master list,
 # its peers are the hosts that answer now. Their addresses are those that ssh reached, or those that the list states.
 # What was made stays in STATE: the secret (nobody else may read it), programs, nodes/HOST with configuration and seeds.
 #
@@ -138,7 +138,7 @@ configure() {
 			peer listen "\"$(with_port "$bind" "${flag[port]}")\"" peer advertise "\"$(with_port "${address_of[i]}" "${flag[port]}")\"" \
 			peer secret '"secret"' \
 			member bind "\"$(with_port "$bind" "${flag[gossip]}")\"" member advertise "\"$(with_port "${address_of[i]}" "${flag[gossip]}")\"" \
-			member join "${join:-[]}" idle expected_nodes "${#nodes[@]}" output logs '"logs"'
+			member join "${join:-[]}" termination expected_nodes "${#nodes[@]}" output logs '"logs"'
 		[ -z "${flag[geo]}" ] || printf '%s\t%s\t%s\n' geo database '"geo.mmdb"'
 	} >"$work/$i.keys"
 	merge "${flag[config]:-/dev/null}" "$work/$i.keys" >"$folder/node.toml" || return

@@ -66,7 +66,7 @@ func overrides() []*override {
 				c.Member.Join = append(c.Member.Join, strings.Split(v, ",")...)
 				return nil
 			}},
-		{name: "nodes", usage: "end only after a `number` of nodes were there (idle.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Idle.ExpectedNodes = int(n) })},
+		{name: "nodes", usage: "end only after a `number` of nodes were there (termination.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Termination.ExpectedNodes = int(n) })},
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
 		{name: "max-pages", usage: "end after a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
 		{name: "warc", usage: "`directory` for WARC files (output.warc)", set: text(func(c *node.Config) *string { return &c.Output.WARC })},

@@ -146,6 +146,7 @@ const (
 // Events of the node log.
 const (
 	EventStart          = "start"            // the process runs; with KeyConfig
+	EventOver           = "over"             // the crawl is over everywhere; with KeyReason: how this node knows
 	EventStop           = "stop"             // it ends in order; with KeyReason
 	EventBlocklist      = "blocklist"        // the list was (re)loaded or could not be; with KeyCount, KeyReason
 	EventDNS            = "dns"              // a name did not resolve; with KeyHost, KeyReason

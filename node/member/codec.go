@@ -30,9 +30,11 @@ type place struct {
 
 // meta is what a node publishes about itself by gossip.
 type meta struct {
-	boot     uint64
-	settled  bool
-	leaving  bool
+	boot    uint64
+	settled bool
+	leaving bool
+	// over says that the crawl is, as this node has found: it gives its vote up and will leave.
+	over     bool
 	addr     string
 	location *ncoord.Location
 	capacity float64
@@ -56,6 +58,7 @@ const (
 	flagLeaving
 	flagLocation
 	flagPlaced
+	flagOver
 	metaFlags = 1<<iota - 1
 )
 
@@ -66,7 +69,8 @@ func appendMeta(b []byte, m meta) []byte {
 	for _, f := range []struct {
 		on  bool
 		bit byte
-	}{{m.settled, flagSettled}, {m.leaving, flagLeaving}, {m.location != nil, flagLocation}, {m.placed, flagPlaced}} {
+	}{{m.settled, flagSettled}, {m.leaving, flagLeaving}, {m.location != nil, flagLocation}, {m.placed, flagPlaced},
+		{m.over, flagOver}} {
 		if f.on {
 			flags |= f.bit
 		}
@@ -106,7 +110,7 @@ func readMeta(b []byte) (m meta, err error) {
 	if flags&^metaFlags != 0 {
 		return m, fmt.Errorf("unknown flags %#x", flags)
 	}
-	m.settled, m.leaving = flags&flagSettled != 0, flags&flagLeaving != 0
+	m.settled, m.leaving, m.over = flags&flagSettled != 0, flags&flagLeaving != 0, flags&flagOver != 0
 	m.boot = r.uvarint()
 	m.stamp = r.fixed()
 	m.capacity = r.float()

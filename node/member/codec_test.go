@@ -20,7 +20,7 @@ func examplePlace() place {
 }
 
 func exampleMeta() meta {
-	return meta{boot: 1 << 40, settled: true, leaving: true, addr: "node.example.org:7947", capacity: 2.5,
+	return meta{boot: 1 << 40, settled: true, leaving: true, over: true, addr: "node.example.org:7947", capacity: 2.5,
 		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64}
 }
 
@@ -29,7 +29,7 @@ func exampleState() state {
 		origin{1 << 40, 2, strings.Repeat("cd", 16)}, 7, nil}, members: []entry{
 		{id: strings.Repeat("00", 16), boot: 1, phase: dead, settled: true, voter: true, since: 1500 * time.Millisecond},
 		{id: strings.Repeat("ab", 16), boot: 3, voter: true, since: time.Hour},
-		{id: strings.Repeat("ff", 16), phase: left, voter: true, gave: true},
+		{id: strings.Repeat("ff", 16), phase: left, voter: true, gave: true, over: true},
 	}}
 }
 

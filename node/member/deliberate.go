@@ -154,5 +154,5 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 // mu held.
 func (m *Members) publishedStampLocked() uint64 {
 	c := &m.table.council
-	return marked(c.plain(), c.accepted, c.renounced && !m.leaving)
+	return marked(c.plain(), c.accepted, c.renounced && !m.leaving && !m.over)
 }

@@ -18,6 +18,7 @@ const (
 	letterAccept          // asks to accept a set
 	letterAccepted        // accepted it
 	letterRefuse          // has promised a higher ballot
+	letterOver            // tells that the crawl is over: the ballot's number is the sender's life
 	letterKinds
 )
 

@@ -185,6 +185,15 @@ func (t *table) decide(now time.Time, jitter float64) []post {
 
 // read takes a letter and gives what is to be sent.
 func (t *table) read(l letter, now time.Time) []post {
+	if l.kind == letterOver {
+		if r := t.members[l.from]; r != nil && r != t.self && r.boot == l.ballot.number {
+			r.over = true
+			if l.renounced && l.set.compare(t.council.set) == 0 {
+				r.gave = t.council.plain()
+			}
+		}
+		return nil
+	}
 	out, changed := t.council.read(l, t.absent)
 	if changed {
 		t.hire(now)
@@ -308,6 +317,9 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 // waiting says in words what a minority waits for.
 func (t *table) waiting(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
+	if t.council.quit {
+		return "this node leaves"
+	}
 	if t.council.set.version == 0 {
 		return "none of the configured or known peers has answered yet" + remedy
 	}

@@ -201,3 +201,39 @@ func TestGoAloneAfter(t *testing.T) {
 		o.close()
 	})
 }
+
+// Who has found that the crawl is over says so to all before it leaves. It is remembered whatever becomes of it, newcomers
+// are told, and nobody is a minority because of those.
+func TestOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		for i := range 4 {
+			if v := o.nodes[4].View(); !slices.Equal(v.Over, ids(upTo(i)...)) {
+				t.Errorf("after %d: over at %v", i, v.Over)
+			}
+			if err := o.nodes[i].Over(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(3 * time.Second)
+			o.kill(i) // its farewell is lost
+		}
+		time.Sleep(30 * time.Minute)
+		o.expect("all others are gone", []int{4}, []int{4}, []int{4}, true)
+		o.start(5, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(4)} })
+		time.Sleep(10 * time.Second)
+		for _, i := range []int{4, 5} {
+			if v := o.nodes[i].View(); !slices.Equal(v.Over, ids(0, 1, 2, 3)) {
+				t.Errorf("node %d: over at %v", i, v.Over)
+			}
+		}
+		// In a new life it has not said so.
+		o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(4)} })
+		time.Sleep(10 * time.Second)
+		if v := o.nodes[4].View(); !slices.Equal(v.Over, ids(1, 2, 3)) {
+			t.Errorf("over at %v", v.Over)
+		}
+		o.close()
+	})
+}

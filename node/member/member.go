@@ -92,6 +92,9 @@ type View struct {
 	// Missing are the voters that do not count as present, sorted by id, of Voters all in all.
 	Missing []Missing
 	Voters  int
+	// Over are the ids of other members that have told that the crawl is over (Members.Over), whatever has become of them
+	// since. Sorted.
+	Over []string
 	// Peers are the members alive, this node included, sorted by id.
 	Peers []Peer
 }

@@ -61,6 +61,7 @@ type Members struct {
 	gossip  string // own gossip address, once known
 	running bool
 	leaving bool
+	over    bool // the crawl is, and this node tells so
 	metSelf bool
 	letters []letter // for deliberate
 	news    []post   // for deliberate to send
@@ -243,11 +244,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 
 // farewell tells all that this node leaves. What cannot be told in time, they find out.
 func (m *Members) farewell(list *memberlist.Memberlist) error {
-	m.mu.Lock()
-	m.table.depart(m.now())
-	m.mu.Unlock()
-	// That the vote is given up is on disk before anybody counts on it.
-	if err := m.store(); err != nil {
+	if err := m.giveUp(); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -262,6 +259,37 @@ func (m *Members) farewell(list *memberlist.Memberlist) error {
 	// and a death.
 	_ = list.UpdateNode(max(m.cfg.LeaveTimeout/2, 1))
 	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
+	return nil
+}
+
+// giveUp gives this node's vote up. That is on disk before anybody counts on it.
+func (m *Members) giveUp() error {
+	m.mu.Lock()
+	if !m.table.council.quit {
+		m.table.depart(m.now())
+	}
+	m.mu.Unlock()
+	return m.store()
+}
+
+// Over tells all members that the crawl is over: this node has found that nobody has anything left to do, and will leave.
+// Those that miss the end see it there, also when this node is gone.
+func (m *Members) Over() error {
+	if err := m.giveUp(); err != nil {
+		return fmt.Errorf("tell that the crawl is over: %w", err)
+	}
+	m.mu.Lock()
+	m.over = true
+	c, list := &m.table.council, m.list
+	var out []post
+	for _, id := range m.table.others() {
+		out = append(out, c.write(id, letter{kind: letterOver, ballot: ballot{m.deps.Boot, m.deps.ID},
+			renounced: c.renounced && c.accepted.ids == nil}))
+	}
+	m.mu.Unlock()
+	// Twice: gossip tells the dead as often as the living, and may not reach all before this node is gone.
+	m.send(list, out)
+	poke(m.pressed)
 	return nil
 }
 
@@ -399,7 +427,7 @@ func (m *Members) flush() {
 // announce publishes this node's meta when it changed: that it is settled at once, its place from time to time.
 func (m *Members) announce(ctx context.Context) error {
 	var last time.Time
-	var told bool // that this node is settled
+	var told, over bool // that this node is settled; that the crawl is over
 	for {
 		select {
 		case <-ctx.Done():
@@ -409,12 +437,12 @@ func (m *Members) announce(ctx context.Context) error {
 		now := m.now()
 		m.mu.Lock()
 		list, declared, stamp := m.list, m.table.self.declared, m.publishedStampLocked()
-		same := declared == told && stamp == m.told
+		same := declared == told && stamp == m.told && m.over == over
 		if same && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
 			m.mu.Unlock()
 			continue // tend presses again
 		}
-		m.told = stamp
+		m.told, over = stamp, m.over
 		m.mu.Unlock()
 		told, last = declared, now
 		// The error is that nobody has taken the message on yet: they will, or get it when they compare all.

@@ -33,6 +33,8 @@ type entry struct {
 	settled bool
 	// voter says whether it is in the set, gave whether it left and gave its vote in it up.
 	voter, gave bool
+	// over says whether it has told that the crawl is.
+	over bool
 	// since is how long it has been in its phase.
 	since time.Duration
 }
@@ -51,7 +53,8 @@ const (
 	entrySettled = 1 << 2
 	entryVoter   = 1 << 3
 	entryGave    = 1 << 4
-	entryFlags   = entryPhase | entrySettled | entryVoter | entryGave
+	entryOver    = 1 << 5
+	entryFlags   = entryPhase | entrySettled | entryVoter | entryGave | entryOver
 )
 
 func appendState(b []byte, s state) []byte {
@@ -72,6 +75,9 @@ func appendState(b []byte, s state) []byte {
 		}
 		if e.gave {
 			flags |= entryGave
+		}
+		if e.over {
+			flags |= entryOver
 		}
 		b = append(appendID(b, e.id), flags)
 		b = binary.AppendUvarint(b, e.boot)
@@ -112,7 +118,7 @@ func readState(b []byte) (s state, err error) {
 		flags := r.byte()
 		e.boot, e.since = r.uvarint(), r.millis()
 		e.phase, e.settled = phase(flags&entryPhase), flags&entrySettled != 0
-		e.voter, e.gave = flags&entryVoter != 0, flags&entryGave != 0
+		e.voter, e.gave, e.over = flags&entryVoter != 0, flags&entryGave != 0, flags&entryOver != 0
 		if r.err == nil && (e.phase > left || flags&^entryFlags != 0) {
 			return s, fmt.Errorf("unknown flags %#x", flags)
 		}

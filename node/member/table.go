@@ -60,6 +60,7 @@ type record struct {
 	stamp, gave    uint64
 	matched, asked time.Time
 	unseen         bool // not in this life of this node
+	over           bool // it said in this life that the crawl is
 
 	addr     string
 	location *ncoord.Location
@@ -126,7 +127,13 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	}
 	first := !known || m.boot != boot || before != alive
 	r.boot, r.addr, r.location, r.capacity, r.declared = m.boot, m.addr, m.location, m.capacity, m.settled
-	r.stamp = m.stamp
+	if m.boot != boot {
+		r.over = false
+	}
+	r.stamp, r.over = m.stamp, r.over || m.over
+	if (m.leaving || m.over) && m.stamp == t.council.plain() {
+		r.gave = m.stamp
+	}
 	if r.capacity == 0 {
 		r.capacity = 1
 	}
@@ -134,9 +141,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.put(m.place)
 	}
 	if m.leaving {
-		if t.gone(r, left, now); m.stamp == t.council.plain() {
-			r.gave = m.stamp
-		}
+		t.gone(r, left, now)
 		return
 	}
 	if first {
@@ -185,7 +190,11 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 		kind = EventLeave
 		r.declared, r.settled, r.founder = false, false, false
 	}
-	t.event(kind, r, now, "", now.Sub(r.since))
+	reason := ""
+	if r.over {
+		reason = "the crawl is over"
+	}
+	t.event(kind, r, now, reason, now.Sub(r.since))
 	r.phase, r.since, t.stirred = how, now, true
 	r.placed, r.trips = false, trips{}
 }
@@ -200,13 +209,13 @@ func (t *table) state(nonce uint64, now time.Time) state {
 		votes := c.set.has(id)
 		switch {
 		case votes:
-		case r.phase != left && !r.settled || room <= 0:
+		case r.phase != left && !r.settled && !r.over || room <= 0:
 			continue
 		default:
 			room--
 		}
 		s.members = append(s.members, entry{id: id, boot: r.boot, phase: r.phase, settled: r.settled, voter: votes,
-			gave: votes && t.absent(id), since: now.Sub(r.since)})
+			gave: votes && t.absent(id), over: r.over, since: now.Sub(r.since)})
 	}
 	return s
 }
@@ -227,7 +236,7 @@ func (t *table) merge(s state, now time.Time) {
 		switch {
 		case r == nil:
 			// Nobody else will tell of these any more; who is alive comes by itself.
-			if len(t.members) < maxEntries && (e.phase == dead && counts || e.phase == left && e.since < t.cfg.MajorityWindow) {
+			if len(t.members) < maxEntries && (e.phase == dead && counts || e.over || e.phase == left && e.since < t.cfg.MajorityWindow) {
 				r = &record{id: e.id, boot: e.boot, phase: e.phase, since: now.Add(-e.since), settled: counts, unseen: true}
 				t.members[e.id] = r
 			}
@@ -248,6 +257,9 @@ func (t *table) merge(s state, now time.Time) {
 				r.since = now.Add(-e.since)
 			}
 			r.settled = r.settled || counts && now.Sub(r.since) < t.cfg.ForgetAfter
+		}
+		if e.over && r != nil && r != t.self && (e.boot == r.boot || r.unseen) {
+			r.over = true
 		}
 		if same && e.gave && r != nil && r != t.self {
 			r.gave = t.council.plain()
@@ -324,7 +336,7 @@ func (t *table) count(now time.Time) {
 // changed keeps what count found and tells what is new.
 func (t *table) changed(settled []string, majority bool, now time.Time) {
 	fresh := t.version == 0
-	if !fresh && majority != t.majority {
+	if !fresh && majority != t.majority && !t.council.quit {
 		kind, reason := EventMajority, ""
 		if !majority {
 			kind, reason = EventMinority, t.waiting(now)

@@ -62,6 +62,9 @@ func (m *Members) View() View {
 		v.Reason = t.waiting(now) // with ages that are true now
 	}
 	for id, r := range t.members {
+		if r.over && r != t.self {
+			v.Over = append(v.Over, id)
+		}
 		switch {
 		case r == t.self:
 			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: m.deps.PeerAddr, Alive: true, Placed: true, Coord: own.coord,
@@ -71,6 +74,7 @@ func (m *Members) View() View {
 				Factors: r.place.factors, Location: r.location, Capacity: r.capacity, RTT: r.trips.median()})
 		}
 	}
+	slices.Sort(v.Over)
 	slices.SortFunc(v.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
 	return v
 }

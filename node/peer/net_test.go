@@ -118,13 +118,13 @@ func (w *world) node(id string, as who) *testNode {
 // idle makes a node answer Idle.
 func (n *testNode) answersIdle() {
 	n.handler.OnIdle = func(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-		return &wire.IdleResponse{Idle: true, Why: from, Counters: req.Round}, nil
+		return &wire.IdleResponse{Idle: true, Why: from, Counters: 3}, nil
 	}
 }
 
 // ask calls Idle and says what came of it.
 func (n *testNode) ask(to string) (*wire.IdleResponse, error) {
-	return n.client.Idle(context.Background(), to, &wire.IdleRequest{Round: 3})
+	return n.client.Idle(context.Background(), to, &wire.IdleRequest{})
 }
 
 // dialRaw opens a plain connection to a node.

@@ -2857,7 +2857,6 @@ func (*AnswerResponse) Descriptor() ([]byte, []int) {
 type IdleRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Round  uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	// end: the crawl is over.
 	End           bool `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2901,13 +2900,6 @@ func (x *IdleRequest) GetHeader() *Header {
 	return nil
 }
 
-func (x *IdleRequest) GetRound() uint64 {
-	if x != nil {
-		return x.Round
-	}
-	return 0
-}
-
 func (x *IdleRequest) GetEnd() bool {
 	if x != nil {
 		return x.End
@@ -2925,7 +2917,9 @@ type IdleResponse struct {
 	// counters changes with everything that this node accepted, sent or finished.
 	Counters uint64 `protobuf:"varint,4,opt,name=counters,proto3" json:"counters,omitempty"`
 	// members digests the settled members it sees.
-	Members       uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
+	Members uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
+	// over: this node ends, or has ended.
+	Over          bool `protobuf:"varint,6,opt,name=over,proto3" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2993,6 +2987,13 @@ func (x *IdleResponse) GetMembers() uint64 {
 		return x.Members
 	}
 	return 0
+}
+
+func (x *IdleResponse) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 var File_overlay_proto protoreflect.FileDescriptor
@@ -3196,17 +3197,17 @@ const file_overlay_proto_rawDesc = "" +
 	"\n" +
 	"coordinate\x18\x03 \x01(\fR\n" +
 	"coordinate\"\x10\n" +
-	"\x0eAnswerResponse\"a\n" +
+	"\x0eAnswerResponse\"Q\n" +
 	"\vIdleRequest\x12*\n" +
-	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
-	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\bR\x03end\"\x80\x01\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03endJ\x04\b\x02\x10\x03\"\x94\x01\n" +
 	"\fIdleResponse\x12\x12\n" +
 	"\x04idle\x18\x01 \x01(\bR\x04idle\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\x12\x14\n" +
 	"\x05armed\x18\x03 \x01(\bR\x05armed\x12\x1a\n" +
 	"\bcounters\x18\x04 \x01(\x04R\bcounters\x12\x18\n" +
-	"\amembers\x18\x05 \x01(\x06R\amembers*\x8a\x01\n" +
+	"\amembers\x18\x05 \x01(\x06R\amembers\x12\x12\n" +
+	"\x04over\x18\x06 \x01(\bR\x04over*\x8a\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10VERDICT_ACCEPTED\x10\x01\x12\x15\n" +

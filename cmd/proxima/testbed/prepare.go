@@ -150,9 +150,9 @@ func (r *run) config(i int) node.Config {
 	}
 	c.Geo.Database, c.Geo.Latitude, c.Geo.Longitude = filepath.Join(up, geoFile), p.Lat, p.Lon
 	c.Batch.Assigners = r.assigners
-	c.Idle.ExpectedNodes = len(r.plan.Nodes)
+	c.Termination.ExpectedNodes = len(r.plan.Nodes)
 	if r.keep {
-		c.Idle.ExpectedNodes++ // so they never find that all is done
+		c.Termination.ExpectedNodes++ // so they never find that all is done
 	}
 	return c
 }

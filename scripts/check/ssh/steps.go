@@ -111,7 +111,7 @@ func (c *course) configOf(m *machine) {
 	want := fmt.Sprint("data", "check", []string{"seeds.txt"}, m.addr+":7947", m.addr+":7947", "secret", m.addr+":7946", m.addr+":7946", join, 3, "logs",
 		2*time.Second, "never", 256, c.web.address(0))
 	have := fmt.Sprint(cfg.Node.Data, cfg.Node.Run, cfg.Crawl.Seeds, cfg.Peer.Listen, cfg.Peer.Advertise, cfg.Peer.Secret, cfg.Member.Bind,
-		cfg.Member.Advertise, cfg.Member.Join, cfg.Idle.ExpectedNodes, cfg.Output.Logs,
+		cfg.Member.Advertise, cfg.Member.Join, cfg.Termination.ExpectedNodes, cfg.Output.Logs,
 		cfg.Member.SettleAfter, cfg.Crawl.End, cfg.Node.MemoryMiB, strings.Join(cfg.Fetch.DNS.Hosts["s00.test"], " "))
 	c.expect(have == want, "%s: configuration has %s, not %s", m.name, have, want)
 }

@@ -103,7 +103,7 @@ func TestNodesCrawlOverIt(t *testing.T) {
 			c.Peer.Secret, c.Peer.Listen = secret, at(3, i).String()+":7947"
 			c.Member.Bind = at(3, i).String() + ":7946"
 			c.Member.Join = []string{at(3, 0).String() + ":7946"}
-			c.Idle.ExpectedNodes = nodes
+			c.Termination.ExpectedNodes = nodes
 			if err := c.Validate(); err != nil {
 				t.Fatal(err)
 			}

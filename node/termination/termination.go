@@ -1,6 +1,6 @@
-// Package idle ends a finite crawl everywhere at once. It owns the rounds of questions by which the settled node with
+// Package termination ends a finite crawl everywhere at once. It owns the rounds of questions by which the settled node with
 // the lowest id finds out that nobody has anything left to do. It does not know what idle means: its node says so.
-package idle
+package termination
 
 import (
 	"context"
@@ -46,6 +46,18 @@ type View struct {
 	Settled  []string
 	Alive    []string
 	Majority bool
+	// Over are the other members that have told, to all, that the crawl is over, whatever has become of them.
+	Over []string
+}
+
+// ended says whether the crawl is over for all others: for some by what they told, and nobody else is there.
+func (v View) ended() bool {
+	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
+}
+
+// lonely says whether nobody else answers and this side is not the larger one.
+func (v View) lonely() bool {
+	return !v.Majority && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
 }
 
 // all are the members whose word counts: one that has just come back is not settled, and may have much to do.
@@ -71,6 +83,8 @@ type Deps struct {
 	View  func() View
 	State func() State
 	Ask   func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	// Ended is told once why this node ends, in words. nil is nobody.
+	Ended func(why string)
 	// Armed says that the expected nodes were there in an earlier life of this node, and Arm is told when they are: a node
 	// that comes back may find the others gone.
 	Armed bool
@@ -86,9 +100,21 @@ type Rounds struct {
 	mu    sync.Mutex
 	armed bool
 	why   string
+	ended bool
 	over  chan struct{}
-	once  sync.Once
+	// answered are the counters at which this node said last that it is idle.
+	answered *uint64
+	// lonely is since when it has been idle with these counters, and nobody was there; zero is not.
+	lonely time.Time
 }
+
+const (
+	// tellFor is how long the end is told to those that do not acknowledge it.
+	tellFor = 30 * time.Second
+	// lonelyFor is how long a node that has nothing to do waits for others when it sees none of them any more, and is not
+	// the majority. They have ended, most likely, and it missed that; if not, they go on without it, and lose nothing.
+	lonelyFor = 5 * time.Minute
+)
 
 // New makes the rounds of one node.
 func New(cfg Config, deps Deps) *Rounds {
@@ -110,7 +136,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.cfg.RoundEvery)
 	defer tick.Stop()
 	var last map[string]answer
-	for round := uint64(1); ; round++ {
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -118,16 +144,20 @@ func (r *Rounds) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		v := r.deps.View()
-		r.arm(v, r.deps.State()) // whoever would ask may be dead just while all are there
+		v, s := r.deps.View(), r.deps.State()
+		r.arm(v, s) // whoever would ask may be dead just while all are there
+		if why := r.missed(v, s, time.Now()); why != "" {
+			r.finish(why)
+			return nil
+		}
 		if len(v.Settled) == 0 || v.Settled[0] != v.Self || !v.Majority {
 			last = nil
 			continue
 		}
-		answers, why := r.ask(ctx, v, round)
+		answers, why := r.ask(ctx, v)
 		r.note(why)
 		if why == "" && same(last, answers) {
-			r.end(ctx, v, round)
+			r.end(ctx, v, answers)
 			return nil
 		}
 		if last = answers; why != "" {
@@ -168,7 +198,7 @@ func same(a, b map[string]answer) bool {
 }
 
 // ask puts the question to all members. why is empty if all are idle.
-func (r *Rounds) ask(ctx context.Context, v View, round uint64) (answers map[string]answer, why string) {
+func (r *Rounds) ask(ctx context.Context, v View) (answers map[string]answer, why string) {
 	var mu sync.Mutex
 	all := v.all()
 	answers = make(map[string]answer, len(all))
@@ -177,7 +207,7 @@ func (r *Rounds) ask(ctx context.Context, v View, round uint64) (answers map[str
 	mine := digest(v.Settled)
 	for _, id := range all {
 		g.Go(func() error {
-			res, err := r.one(ctx, v, id, &wire.IdleRequest{Round: round})
+			res, err := r.one(ctx, v, id, &wire.IdleRequest{})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -210,23 +240,84 @@ func (r *Rounds) one(ctx context.Context, v View, id string, req *wire.IdleReque
 	return r.deps.Ask(ctx, id, req)
 }
 
-// end tells everybody. Who does not hear it finds out in rounds of its own, when the others have left.
-func (r *Rounds) end(ctx context.Context, v View, round uint64) {
+// missed says why this node ends without having been told. It may: it has nothing to do.
+func (r *Rounds) missed(v View, s State, now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.Idle && v.ended() {
+		return "over at " + v.Over[0]
+	}
+	// It has said that it is idle, and nothing has happened here since.
+	if !s.Idle || !v.lonely() || r.answered == nil || *r.answered != s.Counters {
+		r.lonely = time.Time{}
+		return ""
+	}
+	if r.lonely.IsZero() {
+		r.lonely = now
+	}
+	if now.Sub(r.lonely) < lonelyFor {
+		return ""
+	}
+	return fmt.Sprintf("nothing was left to do here, and nobody was there for %v", lonelyFor)
+}
+
+// end tells all that have answered, until they have acknowledged it, left, or not been heard of for too long. Those find it
+// in what the members tell. This node says so there first: from then on it takes nothing over from those that leave.
+func (r *Rounds) end(ctx context.Context, v View, answers map[string]answer) {
+	if !r.declare("all are idle") {
+		return // it was told so meanwhile
+	}
+	telling, cancel := context.WithTimeout(ctx, tellFor)
+	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(64)
-	for _, id := range v.all() {
+	for id := range answers {
 		if id != v.Self {
 			g.Go(func() error {
-				_, _ = r.one(ctx, v, id, &wire.IdleRequest{Round: round, End: true})
+				r.tell(telling, v, id)
 				return nil
 			})
 		}
 	}
 	_ = g.Wait()
-	r.finish()
+	close(r.over)
 }
 
-func (r *Rounds) finish() { r.once.Do(func() { close(r.over) }) }
+// tell tells one.
+func (r *Rounds) tell(ctx context.Context, v View, id string) {
+	for {
+		res, err := r.one(ctx, v, id, &wire.IdleRequest{End: true})
+		if err == nil && (res.GetOver() || !res.GetIdle()) {
+			return // who got something to do goes on
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(r.cfg.RoundEvery / 2):
+		}
+		if !slices.Contains(r.deps.View().all(), id) {
+			return
+		}
+	}
+}
+
+func (r *Rounds) finish(why string) {
+	if r.declare(why) {
+		close(r.over)
+	}
+}
+
+// declare makes this node one that ends, and says whether it was none.
+func (r *Rounds) declare(why string) bool {
+	r.mu.Lock()
+	was := r.ended
+	r.ended = true
+	r.mu.Unlock()
+	if !was && r.deps.Ended != nil {
+		r.deps.Ended(why)
+	}
+	return !was
+}
 
 func (r *Rounds) note(why string) {
 	r.mu.Lock()
@@ -239,9 +330,14 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
 	if req.GetEnd() && armed && s.Idle && len(v.Settled) > 0 && v.Settled[0] == from {
-		r.finish()
+		r.finish("told by " + from)
 	}
 	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: digest(v.Settled)}
+	r.mu.Lock()
+	if res.Over = r.ended; s.Idle && armed {
+		r.answered = &s.Counters
+	}
+	r.mu.Unlock()
 	if s.Idle && !armed {
 		res.Why = fmt.Sprintf("%d of %d nodes expected are there", len(v.Settled), r.cfg.ExpectedNodes)
 		if !s.Seeded {

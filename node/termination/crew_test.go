@@ -1,4 +1,4 @@
-package idle
+package termination
 
 import (
 	"context"
@@ -26,6 +26,8 @@ type crew struct {
 	mates []*mate                         // in the order of their ids
 	lose  func(to string, end bool) error // says which messages do not arrive
 	view  func(of string, v View) View    // bends what a node sees
+	// gossip says whether members hear that one has found the end.
+	gossip bool
 }
 
 // mate is one node. The lock of its crew guards it.
@@ -36,6 +38,33 @@ type mate struct {
 	gone   bool // it has left, and everybody knows
 	dead   bool // it does not answer
 	over   time.Time
+	why    string        // it ended
+	frozen chan struct{} // closed when it runs again; nil while it runs
+	deaf   bool          // it hears nothing of the members any more
+}
+
+// await waits while the node is frozen.
+func (c *crew) await(m *mate) {
+	c.mu.Lock()
+	thaw := m.frozen
+	c.mu.Unlock()
+	if thaw != nil {
+		<-thaw
+	}
+}
+
+func (c *crew) freeze(m *mate, d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.frozen == nil {
+		thaw := make(chan struct{})
+		m.frozen = thaw
+		c.wg.Go(func() {
+			time.Sleep(d)
+			c.set(func() { m.frozen = nil })
+			close(thaw)
+		})
+	}
 }
 
 func newCrew(t *testing.T, n, expected int) *crew {
@@ -55,7 +84,8 @@ func (c *crew) join() *mate {
 	c.mu.Lock()
 	m := &mate{id: fmt.Sprintf("%032x", len(c.mates)+1), state: State{Idle: true, Seeded: true, Counters: 7}}
 	c.mates = append(c.mates, m)
-	m.rounds = New(c.cfg, Deps{View: func() View { return c.viewOf(m) }, State: func() State { return c.stateOf(m) },
+	m.rounds = New(c.cfg, Deps{View: func() View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
+		Ended: func(why string) { c.set(func() { m.why = why }) },
 		Ask: func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 			return c.ask(ctx, m, to, req)
 		}})
@@ -98,6 +128,13 @@ func (c *crew) viewOf(m *mate) View {
 		if !other.gone {
 			v.Settled = append(v.Settled, other.id)
 		}
+		if c.gossip && !m.deaf && other != m && !other.over.IsZero() && time.Since(other.over) > time.Second {
+			v.Over = append(v.Over, other.id)
+		}
+	}
+	v.Alive = slices.Clone(v.Settled)
+	if m.deaf {
+		v.Alive, v.Majority = []string{m.id}, false
 	}
 	if c.view != nil {
 		v = c.view(m.id, v)
@@ -112,7 +149,7 @@ func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleReq
 	i := slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })
 	m := c.mates[i]
 	err := error(nil)
-	if m.gone || m.dead || from.gone || from.dead {
+	if m.gone || m.dead || from.gone || from.dead || m.deaf || from.deaf || m.frozen != nil {
 		err = errGone
 	} else if c.lose != nil {
 		err = c.lose(to, req.GetEnd())

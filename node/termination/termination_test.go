@@ -1,4 +1,4 @@
-package idle
+package termination
 
 import (
 	"strings"
@@ -158,7 +158,7 @@ func TestMissedEnd(t *testing.T) {
 					return nil
 				}
 			})
-			c.endsBy(time.Duration(len(test.misses)+1) * 10 * every)
+			c.endsBy(time.Duration(len(test.misses)+1) * (tellFor + 10*every))
 			if last := c.mates[test.misses[0]].over; !last.After(c.mates[0].over) {
 				t.Errorf("%s: nobody missed the end", test.name)
 			}
@@ -236,7 +236,7 @@ func TestLiar(t *testing.T) {
 					c.view = func(of string, _ View) View { return View{Self: of} }
 				}
 			})
-			if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{Round: 9, End: true}); err != nil {
+			if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{End: true}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -1,0 +1,192 @@
+package termination
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A message of the end that is lost is sent again.
+func TestEndIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 4, 4)
+		lost := 0
+		c.set(func() {
+			c.lose = func(to string, end bool) error {
+				if end && to == c.mates[2].id && lost < 2 {
+					lost++
+					return errGone
+				}
+				return nil
+			}
+		})
+		c.endsBy(5*every + tellFor)
+		if why := c.mates[2].why; !strings.Contains(why, "told by "+c.mates[0].id) {
+			t.Errorf("it ended because of %q", why)
+		}
+	})
+}
+
+// A node that is frozen while all others end, for minutes, ends when it runs again: it hears why they have left.
+func TestFrozenAtTheEnd(t *testing.T) {
+	for name, work := range map[string]bool{"idle": false, "with work": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrew(t, 5, 5)
+				late := c.mates[3]
+				c.set(func() {
+					c.gossip = true
+					c.lose = func(to string, end bool) error {
+						if end && to == late.id {
+							go c.freeze(late, 4*time.Minute)
+							return errGone
+						}
+						return nil
+					}
+				})
+				time.Sleep(3 * time.Minute)
+				if ids := c.ended(); len(ids) != 4 {
+					t.Fatalf("%v ended", ids)
+				}
+				c.set(func() { late.state.Idle = !work })
+				time.Sleep(2 * time.Minute)
+				if work {
+					if len(c.ended()) != 4 {
+						t.Fatal("it ended with work left")
+					}
+					c.set(func() { late.state.Idle = true })
+				}
+				c.endsBy(3 * every)
+				if !strings.HasPrefix(late.why, "over at ") {
+					t.Errorf("it ended because of %q", late.why)
+				}
+			})
+		})
+	}
+}
+
+// A node that hears nothing of the others' end, not even why they left, ends when it has been alone with nothing to do.
+// With something to do it waits for them.
+func TestDeafAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 4, 4)
+		c.set(func() {
+			c.lose = func(to string, end bool) error {
+				for _, m := range c.mates[2:] {
+					if m.deaf = m.deaf || end; m.deaf && m.id == to {
+						return errGone
+					}
+				}
+				return nil
+			}
+		})
+		time.Sleep(time.Minute)
+		c.set(func() { c.mates[3].state.Counters++ }) // something came in
+		c.set(func() { c.mates[3].state.Idle = false })
+		time.Sleep(lonelyFor + 10*every)
+		if c.mates[2].over.IsZero() || !strings.Contains(c.mates[2].why, "nobody was there") {
+			t.Errorf("node 2 has not ended: %q", c.mates[2].why)
+		}
+		if !c.mates[3].over.IsZero() {
+			t.Errorf("node 3 has ended with work left: %q", c.mates[3].why)
+		}
+	})
+}
+
+// Work goes from node to node, messages are lost and late, nodes freeze, and the one that asks dies at the end: nobody
+// ends while there is work, and all end soon after it.
+func TestModel(t *testing.T) {
+	for seed := range uint64(150) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			n := 3 + rnd.IntN(4)
+			c := newCrew(t, n, n)
+			work := make([]int, n)
+			for i := range work {
+				work[i] = rnd.IntN(6)
+			}
+			show := func() { // under the lock
+				for i, m := range c.mates {
+					m.state.Idle = work[i] == 0
+				}
+			}
+			crash := rnd.IntN(3) == 0
+			c.set(func() {
+				c.gossip = true
+				show()
+				c.lose = func(to string, end bool) error {
+					if end && crash && rnd.IntN(3) == 0 {
+						crash = false
+						for _, m := range c.mates {
+							if !m.gone && !m.dead {
+								m.dead, m.gone = true, true
+								break
+							}
+						}
+					}
+					if rnd.IntN(8) == 0 {
+						return errGone
+					}
+					return nil
+				}
+			})
+			total := func() (sum int) {
+				for i, m := range c.mates {
+					if !m.dead {
+						sum += work[i]
+					}
+				}
+				return sum
+			}
+			last := time.Now()
+			for step := 0; step < 9000; step++ {
+				time.Sleep(100 * time.Millisecond)
+				var freeze *mate
+				c.set(func() {
+					for i, m := range c.mates {
+						if !m.over.IsZero() && !m.dead && total() > 0 {
+							t.Fatalf("seed %d: node %d ended, %q, with work %v", seed, i, m.why, work)
+						}
+						if work[i] == 0 || m.frozen != nil || rnd.IntN(20) > 0 {
+							continue
+						}
+						work[i]--
+						m.state.Counters++
+						last = time.Now()
+						if j := rnd.IntN(n); rnd.IntN(2) == 0 && !c.mates[j].dead {
+							work[j]++ // it found a link
+							c.mates[j].state.Counters++
+						}
+					}
+					show()
+					if step < 600 && rnd.IntN(150) == 0 {
+						freeze = c.mates[rnd.IntN(n)]
+					}
+				})
+				if freeze != nil {
+					c.freeze(freeze, time.Duration(rnd.IntN(120))*time.Second)
+				}
+				c.mu.Lock()
+				done := true
+				for _, m := range c.mates {
+					done = done && (m.dead || !m.over.IsZero())
+				}
+				c.mu.Unlock()
+				if done {
+					return
+				}
+			}
+			state := ""
+			for i, m := range c.mates {
+				state += fmt.Sprintf("\n%d: over %v dead %v frozen %v work %d, %s", i, !m.over.IsZero(), m.dead, m.frozen != nil, work[i], m.rounds.Why())
+			}
+			t.Fatalf("seed %d: not all have ended %v after the last work:%s", seed, time.Since(last), state)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
