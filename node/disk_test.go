@@ -147,6 +147,16 @@ func TestDiskFull(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		for name, want := range map[string]string{"a.test": "http://a.test true, https://a.test false", "http://a.test:80/x": "http://a.test true"} {
+			hosts, err := node.AskHost(t.Context(), c.Node.Data, name)
+			var got []string
+			for _, h := range hosts {
+				got = append(got, fmt.Sprint(h.Host, " ", h.Known))
+			}
+			if err != nil || strings.Join(got, ", ") != want {
+				t.Errorf("asked for %s: %q, %v, want %s", name, got, err, want)
+			}
+		}
 		asked <- s
 	}()
 	end, err := n.Run(t.Context())
