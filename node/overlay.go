@@ -327,6 +327,9 @@ func (o *overlay) setView(v member.View) error {
 	}
 	// Leases first, as no other room may hold them up: they are safe while all nodes see a change within lease.skew.
 	leases := lease.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority, Version: v.Version}
+	for _, m := range v.Missing {
+		leases.Missing = append(leases.Missing, m.ID)
+	}
 	o.grantor.SetView(leases)
 	o.holder.SetView(leases)
 	if err := o.home.SetView(home.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority}); err != nil {
