@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,15 +25,9 @@ type Deps struct {
 	// Changed, if set, is told of what each commit changed at hosts held as Own, in the order of the commits and before
 	// those who asked for the changes are answered. It must not block, nor call the frontier.
 	Changed func([]Change)
-	// Wanted, if set, is told of a server that has something to be asked for and is not leased to this node: once, until the
-	// next Grant or the end of a lease. It must not block.
-	Wanted func(netip.Addr)
 	// Wait, if set, says why a host must not be crawled now, or "": asked when a host enters the workbench and by Review.
 	// It must not block, nor call the frontier.
 	Wait func(host string) string
-	// Slowed, if set, is the factor (1 or more) by which the spacing of a server's requests grows, because it is
-	// overloaded. It must not block, nor call the frontier.
-	Slowed func(netip.Addr) float64
 }
 
 // Event is something that the frontier did by itself.
@@ -69,6 +62,7 @@ type Frontier struct {
 	troubled  atomic.Bool  // there is an outage
 	quiet     chan struct{}
 	kick      chan struct{}
+	wanted    chan struct{}
 	hungry    chan struct{}
 	dry       chan struct{}
 	// reviewing is held by Review. It stands above mu.
@@ -137,11 +131,12 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	}
 	f := &Frontier{
 		cfg: cfg, deps: deps, store: s,
-		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes, slowed: deps.Slowed}, deps.Rand),
+		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
 		candidate: make(map[string]struct{}),
 		frozen:    make(map[string]*freezing),
 		quiet:     make(chan struct{}, 1),
 		kick:      make(chan struct{}, 1),
+		wanted:    make(chan struct{}, 1),
 		hungry:    make(chan struct{}, 1),
 		dry:       make(chan struct{}, 1),
 	}
@@ -354,7 +349,10 @@ func (f *Frontier) dispatch(now time.Time) {
 		f.clockAt = due
 		signal(f.kick)
 	}
-	if len(f.bench.wants)+len(f.bench.expired) > 0 {
+	if len(f.bench.wants) > 0 {
+		signal(f.wanted)
+	}
+	if len(f.bench.expired) > 0 {
 		signal(f.kick)
 	}
 	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.errands.out == 0 {

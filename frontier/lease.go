@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"container/heap"
+	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -55,7 +56,8 @@ func (w *workbench) expire(s *server, now time.Time) {
 
 // leased says that a server may be asked as far as leases go.
 func (w *workbench) leased(s *server, now time.Time) bool {
-	return !w.cfg.Leases || s.lease != nil && s.lease.until.After(now)
+	// By the wall clock, too: the monotonic one stands still while the machine sleeps.
+	return !w.cfg.Leases || s.lease != nil && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
 }
 
 // want notes that a server without a lease has something to be asked for.
@@ -157,19 +159,48 @@ func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	f.dispatch(now)
 }
 
+// Wanted waits for servers that have something to be asked for and are not leased to this node, and returns those since the
+// last call: each once, until the next Grant or the end of a lease. One caller hears of each. The error is that of the
+// context, or ErrClosed.
+func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	for {
+		f.mu.Lock()
+		wants := f.bench.wants
+		f.bench.wants = nil
+		f.mu.Unlock()
+		if len(wants) > 0 {
+			return wants, nil
+		}
+		select {
+		case <-f.wanted:
+		case <-f.ledger.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// SetSpacing sets the factor by which the time between two requests to a server grows, because it is overloaded; 1 is as
+// usual.
+func (f *Frontier) SetSpacing(addr netip.Addr, factor float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if factor > 1 {
+		f.bench.rules.spacing[addr] = factor
+	} else {
+		delete(f.bench.rules.spacing, addr)
+	}
+}
+
 // tell calls those who are to be told of leases. It is called without locks, from one goroutine.
 func (f *Frontier) tell() {
 	f.mu.Lock()
-	wants, expired := f.bench.wants, f.bench.expired
-	f.bench.wants, f.bench.expired = nil, nil
+	expired := f.bench.expired
+	f.bench.expired = nil
 	f.mu.Unlock()
 	for _, l := range expired {
 		l.fire()
-	}
-	for _, addr := range wants {
-		if f.deps.Wanted != nil {
-			f.deps.Wanted(addr)
-		}
 	}
 }
 

@@ -57,14 +57,23 @@ func TestNothingIsAskedWithoutALease(t *testing.T) {
 		cfg.Leases = true
 		var mu sync.Mutex
 		wanted := 0
-		l := begin(t, "", cfg, polite, Deps{Wanted: func(addr netip.Addr) {
-			mu.Lock()
-			defer mu.Unlock()
-			wanted++
-			if addr != addr1 {
-				t.Errorf("%s is wanted", addr)
+		l := begin(t, "", cfg, polite, Deps{})
+		go func() {
+			for {
+				addrs, err := l.Wanted(t.Context())
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				wanted += len(addrs)
+				mu.Unlock()
+				for _, addr := range addrs {
+					if addr != addr1 {
+						t.Errorf("%s is wanted", addr)
+					}
+				}
 			}
-		}})
+		}()
 		wants := func(want int) {
 			t.Helper()
 			synctest.Wait()
@@ -180,8 +189,19 @@ func TestLeasesComeAndGo(t *testing.T) {
 			var mu sync.Mutex
 			until := map[netip.Addr]time.Time{}
 			wanted := make(chan netip.Addr, 100)
-			l := begin(t, "", cfg, polite, Deps{Wanted: func(a netip.Addr) { wanted <- a }})
+			l := begin(t, "", cfg, polite, Deps{})
 			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				for {
+					addrs, err := l.Wanted(ctx)
+					if err != nil {
+						return
+					}
+					for _, a := range addrs {
+						wanted <- a
+					}
+				}
+			}()
 			var all sync.WaitGroup
 			const hosts, urls = 12, 20
 			for h := range hosts {
@@ -401,5 +421,23 @@ func fenceFalls(t *testing.T, enter func(t *testing.T, l *life)) {
 	synctest.Wait()
 	if e := l.Explain("http://h1.test"); e.Wait != "fenced" {
 		t.Errorf("after %d questions: %+v", asked, e)
+	}
+}
+
+// A lease that is extended ends in its new turn: the next to end is another.
+func TestExtendedLeaseEndsInTurn(t *testing.T) {
+	cfg, polite := testConfig()
+	cfg.Leases = true
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(1, 1)))
+	now, addr2 := time.Now(), netip.MustParseAddr("192.0.2.77")
+	w.grant(addr1, now.Add(time.Second), 0, now)
+	w.grant(addr2, now.Add(5*time.Second), 0, now)
+	w.grant(addr1, now.Add(10*time.Second), 0, now)
+	if wake, ok := w.nextWake(); !ok || !wake.Equal(now.Add(5*time.Second)) {
+		t.Errorf("it wakes %v, %v later", ok, wake.Sub(now))
+	}
+	now = now.Add(5 * time.Second)
+	if w.advance(now); w.servers[addr2] != nil && w.servers[addr2].lease != nil || w.servers[addr1].lease == nil {
+		t.Error("not the lease ended that was over")
 	}
 }

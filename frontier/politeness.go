@@ -10,7 +10,7 @@ import (
 type rules struct {
 	Politeness
 	prefixes []netip.Prefix
-	slowed   func(netip.Addr) float64 // Deps.Slowed
+	spacing  map[netip.Addr]float64 // of servers that are overloaded (SetSpacing)
 }
 
 // own says whether a server is named as one's own.
@@ -38,10 +38,8 @@ func (r *rules) gap(addr netip.Addr, crawlDelay, retryAfter, elapsed time.Durati
 	}
 	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
 	gap := max(r.MinGap, slow, crawlDelay)
-	if r.slowed != nil {
-		if f := r.slowed(addr); f > 1 {
-			gap = max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
-		}
+	if f := r.spacing[addr]; f > 1 {
+		gap = max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
 	}
 	return max(gap, min(retryAfter, r.MaxRetryAfter))
 }

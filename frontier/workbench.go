@@ -39,6 +39,7 @@ type workbench struct {
 }
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
+	r.spacing = make(map[netip.Addr]float64)
 	return &workbench{cfg: cfg, rules: r, rnd: rnd,
 		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), errands: errands{limit: cfg.Errands}}
 }

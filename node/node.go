@@ -165,9 +165,7 @@ func (n *Node) frontierDeps(shared bool) frontier.Deps {
 	deps := frontier.Deps{Blocked: n.blockedHost, Event: n.frontierEvent, FreeBytes: n.freeBytes}
 	if shared {
 		deps.Changed = func(c []frontier.Change) { n.overlay.home.Changed(c) }
-		deps.Wanted = func(a netip.Addr) { n.overlay.holder.Wanted(a) }
 		deps.Wait = func(host string) string { return n.overlay.home.Wait(host) }
-		deps.Slowed = func(a netip.Addr) float64 { return n.overlay.holder.Slowed(a) }
 	}
 	return deps
 }

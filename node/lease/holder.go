@@ -34,10 +34,6 @@ type Holder struct {
 	moved       []movement      // what Moved has to be told
 	unreachable uint64
 
-	// wantedMu is held for no call: the frontier takes it with its own locks held.
-	wantedMu sync.Mutex
-	wanted   map[netip.Addr]struct{}
-
 	// livesMu guards lives, and is held while what one of them asks for is taken.
 	livesMu sync.Mutex
 	lives   lives
@@ -61,7 +57,7 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
 	}
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(cfg.Pace), kick: make(chan struct{}, 1), done: make(chan struct{}),
-		busy: map[string]bool{}, wanted: map[netip.Addr]struct{}{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Time + cfg.Skew), lives: lives{}}
+		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Time + cfg.Skew), lives: lives{}}
 	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
 		return assign.Rendezvous(addr.String(), h.view.Settled)
 	})
@@ -102,19 +98,6 @@ func (h *Holder) SetView(v View) {
 	h.mu.Unlock()
 	h.wake()
 }
-
-// Wanted tells that the frontier wants a server without a lease. It does not block, and takes no lock that is held
-// while the frontier is called.
-func (h *Holder) Wanted(addr netip.Addr) {
-	h.wantedMu.Lock()
-	h.wanted[addr] = struct{}{}
-	h.wantedMu.Unlock()
-	h.wake()
-}
-
-// Slowed is the factor (1 or more) by which the spacing of requests to a server grows because it is overloaded. Like
-// Wanted it can be called from within the frontier.
-func (h *Holder) Slowed(addr netip.Addr) float64 { return h.pace.factor(addr) }
 
 // Hold gets the lease on a server and keeps it, whether the frontier wants it or not, until Give. It blocks until the
 // lease is here; a server that another node holds is a *HeldError, and so is one whose lease is lost that way later:
@@ -214,6 +197,7 @@ func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate,
 	l.memory.Observe(node, coord, t, now)
 	l.changed = now
 	h.pace.observe(addr, l.memory.Slowed())
+	h.notify()
 }
 
 // Memory is a copy of what is known of a server that this node holds.
@@ -271,7 +255,7 @@ func (h *Holder) Status() HolderStatus {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := HolderStatus{Expired: h.book.counts.expired, Released: h.book.counts.released, Unreachable: h.unreachable, Spared: h.pace.count()}
+	s := HolderStatus{Expired: h.book.counts.expired, Released: h.book.counts.released, Unreachable: h.unreachable, Spared: len(h.pace.spared)}
 	for _, l := range h.book.all {
 		switch {
 		case l.live(now):

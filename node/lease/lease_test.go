@@ -313,14 +313,14 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 		}
 		visit(200, func(int) time.Duration { return 0 })
 		visit(30, func(i int) time.Duration { return map[bool]time.Duration{true: 5 * time.Second}[i == 3] })
-		if f := n.holder.Slowed(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
+		if f := n.spacing(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
 			t.Errorf("a server that takes 5 s more is spared by %v", f)
 		}
-		if f := n.holder.Slowed(addrs[4]); f != 1 {
+		if f := n.spacing(addrs[4]); f != 1 {
 			t.Errorf("another server is spared by %v", f)
 		}
 		visit(60, func(int) time.Duration { return 0 })
-		if f := n.holder.Slowed(addrs[3]); f != 1 {
+		if f := n.spacing(addrs[3]); f != 1 {
 			t.Errorf("a server that came back is spared by %v", f)
 		}
 		// All are slow: it is this node.

@@ -3,20 +3,20 @@ package lease
 import (
 	"net/netip"
 	"slices"
-	"sync"
 )
 
 // pace says which servers are overloaded: those that take much longer before the first byte than they usually do
 // (assign.Memory.Slowed), while the other servers that this node asks do not. What rises for all of them is this node's
-// own load, and no server's fault. Safe for concurrent use; its lock is held for no call to the outside.
+// own load, and no server's fault. Not safe for concurrent use.
 type pace struct {
 	cfg PaceConfig
 
-	mu sync.RWMutex
 	// median of what all servers of this node are slowed by, 1 or more.
 	median float64
 	// spared are the servers that count as overloaded, with their factors.
 	spared map[netip.Addr]float64
+	// changed are those that the frontier has to be told, with their factors.
+	changed map[netip.Addr]float64
 }
 
 func newPace(cfg PaceConfig) *pace {
@@ -33,8 +33,6 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 		all = append(all, s)
 	}
 	slices.Sort(all)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.median = 1
 	if len(all) >= paceServers {
 		p.median = max(1, all[(len(all)-1)/2])
@@ -42,6 +40,7 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 	for addr := range p.spared {
 		if _, ok := slowed[addr]; !ok {
 			delete(p.spared, addr)
+			p.change(addr, 1)
 		}
 	}
 }
@@ -49,29 +48,31 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 // observe takes by how much a server is slowed now. A server that is spared stays so until it has come back halfway:
 // else it would be asked at full speed each time that the spacing has helped a little.
 func (p *pace) observe(addr netip.Addr, slowed float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	factor := min(slowed/p.median, p.cfg.Max)
-	_, spared := p.spared[addr]
-	if factor >= p.cfg.From || spared && factor >= (1+p.cfg.From)/2 {
-		p.spared[addr] = factor
-	} else {
+	was, spared := p.spared[addr]
+	switch {
+	case factor >= p.cfg.From || spared && factor >= (1+p.cfg.From)/2:
+		if p.spared[addr] = factor; factor != was {
+			p.change(addr, factor)
+		}
+	case spared:
 		delete(p.spared, addr)
+		p.change(addr, 1)
 	}
 }
 
-// factor is what the spacing of a server's requests is multiplied with, 1 or more.
-func (p *pace) factor(addr netip.Addr) float64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if f, ok := p.spared[addr]; ok {
-		return f
-	}
-	return 1
+// changes are the servers whose factor has changed since the last call, with the factor by which the time between two
+// requests grows, 1 or more.
+func (p *pace) changes() map[netip.Addr]float64 {
+	changed := p.changed
+	p.changed = nil
+	return changed
 }
 
-func (p *pace) count() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return len(p.spared)
+// change notes a factor.
+func (p *pace) change(addr netip.Addr, factor float64) {
+	if p.changed == nil {
+		p.changed = map[netip.Addr]float64{}
+	}
+	p.changed[addr] = factor
 }

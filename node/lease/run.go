@@ -25,6 +25,7 @@ func (h *Holder) wake() {
 func (h *Holder) Run(ctx context.Context) error {
 	defer close(h.done)
 	var calls sync.WaitGroup
+	calls.Go(func() { h.follow(ctx) })
 	h.loop(ctx, &calls, h.cfg.Check, func() bool { return false })
 	calls.Wait()
 
@@ -88,18 +89,8 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
 	if _, err := h.deps.Clock.Awake(); err != nil {
 		return // what it knows ends first
 	}
-	var wanted map[netip.Addr]struct{}
-	h.wantedMu.Lock()
-	if len(h.wanted) > 0 {
-		wanted, h.wanted = h.wanted, map[netip.Addr]struct{}{}
-	}
-	h.wantedMu.Unlock()
-
 	h.mu.Lock()
 	now := time.Now()
-	for addr := range wanted {
-		h.book.want(addr, now)
-	}
 	if look || h.look {
 		h.look = false
 		h.notify() // the frontier must know before it is asked
@@ -152,6 +143,23 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 	h.wake()
 }
 
+// follow hears what the frontier wants until the context ends, or the frontier does.
+func (h *Holder) follow(ctx context.Context) {
+	for {
+		addrs, err := h.deps.Frontier.Wanted(ctx)
+		if err != nil {
+			return
+		}
+		h.mu.Lock()
+		for _, addr := range addrs {
+			h.book.want(addr, time.Now())
+		}
+		h.notify()
+		h.mu.Unlock()
+		h.wake()
+	}
+}
+
 // notify tells the frontier what it may dial. The caller holds mu, so that it hears all in order.
 func (h *Holder) notify() {
 	for _, x := range h.book.notices {
@@ -169,6 +177,9 @@ func (h *Holder) notify() {
 		h.deps.Frontier.Grant(x.addr, until, x.wait)
 	}
 	h.book.notices = h.book.notices[:0]
+	for addr, factor := range h.pace.changes() {
+		h.deps.Frontier.SetSpacing(addr, factor)
+	}
 }
 
 // unlockAndTell unlocks mu and calls bach.

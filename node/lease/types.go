@@ -43,12 +43,15 @@ type Server struct {
 	Level        uint8         // of its backoff
 }
 
-// Frontier is told what it may dial. It must not call the Holder from within these calls, nor hold a lock that they take
-// while it calls anything but Wanted and Slowed.
+// Frontier is told what it may ask, and how often. It must not call the Holder from within these calls.
 type Frontier interface {
 	// Grant allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
 	// that is past withdraws at once: requests that are out are cancelled.
 	Grant(addr netip.Addr, until time.Time, wait time.Duration)
+	// Wanted waits for servers that are wanted without a lease.
+	Wanted(ctx context.Context) ([]netip.Addr, error)
+	// SetSpacing sets the factor by which the spacing of requests to a server grows, because it is overloaded.
+	SetSpacing(addr netip.Addr, factor float64)
 	// Servers are those that are wanted or leased.
 	Servers() []Server
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"proxima/assign"
-	"proxima/node/wire"
 )
 
 // world is a set of nodes with grantors, a network between them that loses, delays and repeats messages, and a ledger of
@@ -62,6 +58,8 @@ type fakeNode struct {
 	helds  map[netip.Addr]string
 	sent   []int
 	remote []Remote
+	feed   chan netip.Addr // what Wanted says
+	spaced map[netip.Addr]float64
 	jumped time.Duration // of the wall clock
 	frozen chan struct{} // open while the node is frozen, nil: it is not
 }
@@ -81,7 +79,8 @@ func (w *world) start(id string) *fakeNode {
 		w.shelf[id] = newShelf()
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
-		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{}}
+		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
+		feed: make(chan netip.Addr, 1000), spaced: map[netip.Addr]float64{}}
 	n.clock = NewClock(n.jump)
 	var err error
 	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
@@ -243,6 +242,30 @@ func (n *fakeNode) Servers() []Server {
 	return out
 }
 
+// Wanted implements Frontier.
+func (n *fakeNode) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	select {
+	case addr := <-n.feed:
+		return []netip.Addr{addr}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// SetSpacing implements Frontier.
+func (n *fakeNode) SetSpacing(addr netip.Addr, factor float64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.spaced[addr] = factor
+}
+
+// spacing is the factor that the frontier was told.
+func (n *fakeNode) spacing(addr netip.Addr) float64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return max(1, n.spaced[addr])
+}
+
 func (n *fakeNode) onHeld(addr netip.Addr, holder string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -312,7 +335,7 @@ func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 		}
 		n.mu.Unlock()
 		if on {
-			n.holder.Wanted(addr)
+			n.feed <- addr
 		}
 	}
 }
@@ -352,99 +375,6 @@ func (w *world) holder(addr netip.Addr) string {
 		}
 	}
 	return ""
-}
-
-var errLost = errors.New("lost")
-
-// Lease implements Peers.
-func (n *fakeNode) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	req = proto.Clone(req).(*wire.LeaseRequest)
-	req.Header = n.header()
-	return send(ctx, n, to, func(ctx context.Context, callee *fakeNode) (*wire.LeaseResponse, error) {
-		return callee.grantor.Lease(ctx, n.id, req)
-	})
-}
-
-// Rights implements Peers.
-func (n *fakeNode) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
-	req = proto.Clone(req).(*wire.RightsRequest)
-	req.Header = n.header()
-	return send(ctx, n, to, func(ctx context.Context, callee *fakeNode) (*wire.RightsResponse, error) {
-		return callee.holder.Rights(ctx, n.id, req)
-	})
-}
-
-// remotes are what a test says that the node downloads for others.
-func (n *fakeNode) remotes() []Remote {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.remote)
-}
-
-func (n *fakeNode) header() *wire.Header {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.msgs++
-	return &wire.Header{Version: 1, Sender: n.id, Boot: n.boot, Id: n.msgs}
-}
-
-// send carries a call to a node.
-func send[T any](ctx context.Context, n *fakeNode, to string, handle func(context.Context, *fakeNode) (T, error)) (none T, _ error) {
-	w := n.w
-	if n.isDead() {
-		return none, errLost
-	}
-	if to == n.id {
-		return handle(ctx, n)
-	}
-	times := 1
-	if w.misfortune(w.repeat) {
-		times = 2
-	}
-	answer := make(chan T, times)
-	for range times {
-		d := w.oneWay()
-		if w.misfortune(w.late) {
-			d = time.Duration(w.random() * float64(30*time.Second))
-		}
-		if w.misfortune(w.loss) {
-			continue
-		}
-		w.wg.Go(func() {
-			time.Sleep(d)
-			callee := w.reach(n.id, to)
-			if callee == nil {
-				return
-			}
-			callee.thawed()
-			resp, err := handle(context.Background(), callee)
-			if err != nil || w.misfortune(w.loss) {
-				return
-			}
-			time.Sleep(w.oneWay())
-			answer <- resp
-		})
-	}
-	select {
-	case resp := <-answer:
-		n.thawed()
-		if n.isDead() || w.reach(to, n.id) == nil {
-			return none, errLost
-		}
-		return resp, nil
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
-}
-
-// reach is the node that a message arrives at, nil if none does.
-func (w *world) reach(from, to string) *fakeNode {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cut[[2]string{from, to}] || w.cut[[2]string{to, from}] {
-		return nil
-	}
-	return w.nodes[to]
 }
 
 func (w *world) random() float64 {
