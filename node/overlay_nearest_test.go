@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -111,7 +110,7 @@ func (b *bed) lie(place int) {
 	coord := wild.AppendBinary(nil)
 	says := part(part([]byte{1}, coord), assign.Factors{}.AppendBinary(nil)) // revision, coordinate, factors
 	var l liar
-	l.meta = append([]byte{1, 1 << 3, 1}, binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))...) // placed; boot; capacity
+	l.meta = append([]byte{3, 1 << 3, 1}, make([]byte, 8)...) // version; placed; boot; stamp
 	l.meta = part(append(l.meta, says...), []byte("nowhere:7947"))
 	l.ack = append(part([]byte{1, 1}, coord), says...)
 	secret, err := peer.Load(b.secret)

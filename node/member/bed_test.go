@@ -65,7 +65,7 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 	}
 	deps := member.Deps{
 		ID: membertest.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.net.Transport(place), Run: "test",
-		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: membertest.Addr(place), Capacity: 1, Coords: ncoord.Default(),
+		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: membertest.Addr(place), Coords: ncoord.Default(),
 		Event: func(e member.Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Versions of what is sent. A reader refuses versions that it does not know.
 const (
-	metaVersion  = 2
+	metaVersion  = 3
 	ackVersion   = 1
 	stateVersion = 2
 )
@@ -37,7 +37,6 @@ type meta struct {
 	over     bool
 	addr     string
 	location *ncoord.Location
-	capacity float64
 	placed   bool
 	place    place
 	// stamp is which voters it holds.
@@ -62,7 +61,7 @@ const (
 	metaFlags = 1<<iota - 1
 )
 
-// appendMeta encodes: version, flags, boot, stamp, capacity, location?, place?, address. At most memberlist.MetaMaxSize bytes
+// appendMeta encodes: version, flags, boot, stamp, location?, place?, address. At most memberlist.MetaMaxSize bytes
 // if the address is at most maxAddr long.
 func appendMeta(b []byte, m meta) []byte {
 	var flags byte
@@ -78,7 +77,6 @@ func appendMeta(b []byte, m meta) []byte {
 	b = append(b, metaVersion, flags)
 	b = binary.AppendUvarint(b, m.boot)
 	b = binary.LittleEndian.AppendUint64(b, m.stamp)
-	b = appendFloat(b, m.capacity)
 	if m.location != nil {
 		b = appendFloat(b, m.location.Lat)
 		b = appendFloat(b, m.location.Lon)
@@ -113,10 +111,6 @@ func readMeta(b []byte) (m meta, err error) {
 	m.settled, m.leaving, m.over = flags&flagSettled != 0, flags&flagLeaving != 0, flags&flagOver != 0
 	m.boot = r.uvarint()
 	m.stamp = r.fixed()
-	m.capacity = r.float()
-	if r.err == nil && !(m.capacity > 0 && m.capacity <= maxCapacity) {
-		return m, fmt.Errorf("capacity is %v, not above 0 and at most %v", m.capacity, maxCapacity)
-	}
 	if flags&flagLocation != 0 {
 		at := ncoord.Location{Lat: r.float(), Lon: r.float()}
 		if r.err == nil && !onEarth(at) {

@@ -20,7 +20,7 @@ func examplePlace() place {
 }
 
 func exampleMeta() meta {
-	return meta{boot: 1 << 40, settled: true, leaving: true, over: true, addr: "node.example.org:7947", capacity: 2.5,
+	return meta{boot: 1 << 40, settled: true, leaving: true, over: true, addr: "node.example.org:7947",
 		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64}
 }
 
@@ -36,7 +36,7 @@ func exampleState() state {
 var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, voters{}, origin{}, ballot{}, proposal{}, letter{}, kept{})
 
 func TestMetaRoundTrip(t *testing.T) {
-	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1", capacity: 1}} {
+	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1"}} {
 		got, err := decodeMeta(appendMeta(nil, m))
 		if err != nil {
 			t.Fatal(err)
@@ -150,8 +150,6 @@ func TestDecodersRefuse(t *testing.T) {
 		"zero bytes":       with(func(m *meta) { m.addr = "a\x00b:1" }),
 		"a path":           with(func(m *meta) { m.addr = "a/b:1" }),
 		"long addr":        with(func(m *meta) { m.addr = strings.Repeat("a", 300) + ":1" }),
-		"no capacity":      with(func(m *meta) { m.capacity = 0 }),
-		"NaN capacity":     with(func(m *meta) { m.capacity = math.NaN() }),
 		"off Earth":        with(func(m *meta) { m.location.Lat = 91 }),
 		"NaN on Earth":     with(func(m *meta) { m.location.Lon = math.NaN() }),
 		"wild coordinate":  with(func(m *meta) { m.place.coord.Vec[0] = math.Inf(1) }),
@@ -187,13 +185,13 @@ func TestDecodersRefuse(t *testing.T) {
 
 func FuzzMeta(f *testing.F) {
 	f.Add(appendMeta(nil, exampleMeta()))
-	f.Add(appendMeta(nil, meta{addr: "a:1", capacity: 1}))
+	f.Add(appendMeta(nil, meta{addr: "a:1"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)
 		if err != nil {
 			return
 		}
-		if m.placed && m.place.coord.Check() != nil || checkAddr(m.addr, true) != nil || !(m.capacity > 0) {
+		if m.placed && m.place.coord.Check() != nil || checkAddr(m.addr, true) != nil {
 			t.Errorf("read %+v", m)
 		}
 		if again := appendMeta(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {

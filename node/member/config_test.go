@@ -29,7 +29,7 @@ func TestConfigReportsAll(t *testing.T) {
 }
 
 func goodDeps() Deps {
-	return Deps{ID: strings.Repeat("0a", 16), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1, Coords: ncoord.Default()}
+	return Deps{ID: strings.Repeat("0a", 16), Boot: 1, PeerAddr: "127.0.0.1:1", Coords: ncoord.Default()}
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -43,7 +43,6 @@ func TestNewRefuses(t *testing.T) {
 		"not loopback":     func(c *Config, _ *Deps) { c.Bind = "0.0.0.0:7946" },
 		"by name":          func(c *Config, _ *Deps) { c.Bind = "localhost.example:7946" },
 		"peer address":     func(_ *Config, d *Deps) { d.PeerAddr = "127.0.0.1" },
-		"capacity":         func(_ *Config, d *Deps) { d.Capacity = 0 },
 		"location":         func(_ *Config, d *Deps) { d.Location = &ncoord.Location{Lat: 100} },
 		"coordinates":      func(_ *Config, d *Deps) { d.Coords.Dims = 99 },
 		"settle_after":     func(c *Config, _ *Deps) { c.SettleAfter = 0 },

@@ -30,7 +30,7 @@ func (d delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, leaving: m.leaving, over: m.over, addr: m.deps.PeerAddr,
-		location: m.deps.Location, capacity: m.deps.Capacity, placed: true, place: p, stamp: m.publishedStampLocked()})
+		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked()})
 }
 
 // NotifyMsg takes a letter of a voter.

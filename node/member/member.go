@@ -50,8 +50,6 @@ type Deps struct {
 	PeerAddr string
 	// Location is where the node is; nil if that is not known.
 	Location *ncoord.Location
-	// Capacity is how much the node can take, relative to an ordinary one (1).
-	Capacity float64
 	// Coords is how coordinates move.
 	Coords ncoord.Config
 }
@@ -72,8 +70,6 @@ type Peer struct {
 	Factors assign.Factors
 	// Location is where it is; nil if that is not known.
 	Location *ncoord.Location
-	// Capacity is how much it can take, relative to an ordinary node (1).
-	Capacity float64
 	// RTT is the median of the latest round trips to it in ms; 0 if there was none, or for the node itself.
 	RTT float64
 }

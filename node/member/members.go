@@ -23,8 +23,7 @@ import (
 )
 
 const (
-	maxCapacity = 1e6
-	maxClaims   = 16
+	maxClaims = 16
 	// maxEvents bounds the events that wait for Deps.Event; samples are dropped above half of it.
 	maxEvents = 8192
 	// tick is how often the time alone is looked at.

@@ -90,7 +90,7 @@ func (m *model) connected(a, b *modelNode) bool {
 
 func (n *modelNode) meta(leaving bool) meta {
 	c := &n.table.council
-	return meta{boot: n.boot, settled: n.table.self.declared, leaving: leaving, addr: "a:1", capacity: 1,
+	return meta{boot: n.boot, settled: n.table.self.declared, leaving: leaving, addr: "a:1",
 		stamp: marked(c.plain(), c.accepted, c.renounced && !leaving)}
 }
 

@@ -64,7 +64,6 @@ type record struct {
 
 	addr     string
 	location *ncoord.Location
-	capacity float64
 	placed   bool
 	place    place
 	bad      bool // its meta cannot be read
@@ -114,7 +113,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		if !r.bad {
 			t.event(EventBadMeta, r, now, err.Error(), 0)
 		}
-		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, capacity: r.capacity, settled: r.declared,
+		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, settled: r.declared,
 			stamp: r.stamp}
 	} else {
 		r.bad = false
@@ -126,16 +125,13 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.placed = false
 	}
 	first := !known || m.boot != boot || before != alive
-	r.boot, r.addr, r.location, r.capacity, r.declared = m.boot, m.addr, m.location, m.capacity, m.settled
+	r.boot, r.addr, r.location, r.declared = m.boot, m.addr, m.location, m.settled
 	if m.boot != boot {
 		r.over = false
 	}
 	r.stamp, r.over = m.stamp, r.over || m.over
 	if (m.leaving || m.over) && m.stamp == t.council.plain() {
 		r.gave = m.stamp
-	}
-	if r.capacity == 0 {
-		r.capacity = 1
 	}
 	if m.placed {
 		r.put(m.place)

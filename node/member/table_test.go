@@ -34,7 +34,7 @@ func (c *clock) pass(d time.Duration) {
 }
 
 func (c *clock) meet(i int, boot uint64, settled bool) {
-	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", capacity: 1, stamp: c.council.plain()},
+	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", stamp: c.council.plain()},
 		nil, c.now)
 	c.update(c.now)
 }
@@ -162,7 +162,7 @@ func TestLeftStaysLeft(t *testing.T) {
 	c.meet(2, 1, true)
 	c.meet(3, 1, true)
 	c.vote(1, 2, 3)
-	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1", capacity: 1,
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1",
 		stamp: c.council.plain()}, nil, c.now)
 	c.update(c.now)
 	c.expect("left", true, 3)
@@ -239,7 +239,7 @@ func TestHalves(t *testing.T) {
 func TestAnEchoOfAnEarlierLife(t *testing.T) {
 	c := newClock(t)
 	c.meet(2, 7, true)
-	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, leaving: true, addr: "b:1", capacity: 1}, nil, c.now)
+	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, leaving: true, addr: "b:1"}, nil, c.now)
 	c.update(c.now)
 	c.expect("echo", true, 2)
 	if r := c.members[nodeID(2)]; r.boot != 7 || r.addr != "a:1" {

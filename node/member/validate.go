@@ -30,9 +30,6 @@ func validate(cfg Config, deps Deps) error {
 	if err := checkAddr(deps.PeerAddr, true); err != nil {
 		report("peer address: it cannot be dialled: %w", err)
 	}
-	if !(deps.Capacity > 0 && deps.Capacity <= maxCapacity) {
-		report("capacity: %v is not above 0 and at most %v", deps.Capacity, maxCapacity)
-	}
 	if deps.Location != nil && !onEarth(*deps.Location) {
 		report("location: %v, %v is not on Earth", deps.Location.Lat, deps.Location.Lon)
 	}

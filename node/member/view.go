@@ -68,10 +68,10 @@ func (m *Members) View() View {
 		switch {
 		case r == t.self:
 			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: m.deps.PeerAddr, Alive: true, Placed: true, Coord: own.coord,
-				Factors: own.factors, Location: m.deps.Location, Capacity: m.deps.Capacity})
+				Factors: own.factors, Location: m.deps.Location})
 		case r.phase == alive:
 			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: r.addr, Alive: true, Placed: r.placed, Coord: r.place.coord,
-				Factors: r.place.factors, Location: r.location, Capacity: r.capacity, RTT: r.trips.median()})
+				Factors: r.place.factors, Location: r.location, RTT: r.trips.median()})
 		}
 	}
 	slices.Sort(v.Over)

@@ -71,7 +71,7 @@ func check(rate int, last time.Duration) (err error) {
 	join := func(id int, known ...string) (*member.Members, error) {
 		cfg := member.Default()
 		cfg.Bind, cfg.Preset, cfg.Join, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, append([]string{}, known...), time.Second
-		m, err := member.New(cfg, member.Deps{ID: fmt.Sprintf("%032x", id), Boot: 1, PeerAddr: "127.0.0.1:1", Capacity: 1,
+		m, err := member.New(cfg, member.Deps{ID: fmt.Sprintf("%032x", id), Boot: 1, PeerAddr: "127.0.0.1:1",
 			Secrets: keys, Coords: ncoord.Default()})
 		if err == nil {
 			g.Go(func() error { return m.Run(ctx) })
