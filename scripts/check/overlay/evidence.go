@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,8 @@ func readRequests(path string) ([]request, error) {
 			list = append(list, r)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b request) int { return a.start.Compare(b.start) })
+	// Times are in ms: of two that begin in the same one, that which has ended came first.
+	slices.SortStableFunc(list, func(a, b request) int { return cmp.Or(a.start.Compare(b.start), a.end.Compare(b.end)) })
 	return list, lines.Err()
 }
 

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +132,23 @@ func TestParseRequest(t *testing.T) {
 	}
 	if _, err := parseRequest([]byte(`{"time":`)); err == nil {
 		t.Error("a torn line has no error")
+	}
+}
+
+// TestReadRequests: a request that begins in the ms in which the one before it ended does not meet it.
+func TestReadRequests(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	line := `{"time":%s,"took":%s,"server":"127.0.3.11","host":"a.test:80","uri":"%s","status":200,"agent":"Proxima/0.0"}` + "\n"
+	text := fmt.Sprintf(line, "10.754", "0.038", "/2") + fmt.Sprintf(line, "10.716", "0.000", "/1")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list, err := readRequests(path)
+	if err != nil || len(list) != 2 || list[0].uri != "/1" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if traffic := readTraffic(settings{}, &evidence{requests: list}); len(traffic.meetings) > 0 {
+		t.Errorf("%v", traffic.meetings)
 	}
 }
 
