@@ -166,7 +166,13 @@ func (f *Frontier) activate(hosts []*host) error {
 		} else if err := f.read(h, r.rec.partial); err != nil {
 			return err
 		}
-		f.admitHost(h, r.rec)
+		f.mu.Lock()
+		now := time.Now()
+		f.checkInLocked(h)
+		f.useful = f.useful || r.rec.notBefore.Sub(now) <= longSleep
+		f.bench.loadedHost(h, r.rec, now)
+		f.dispatch(now)
+		f.mu.Unlock()
 	}
 	return nil
 }

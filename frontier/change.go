@@ -2,32 +2,115 @@ package frontier
 
 import (
 	"strings"
+	"sync"
 	"time"
 )
 
-// change is what the batch does to a host held as Own.
-func (b *batch) change(host string) *Change {
-	c := b.changeOf[host]
-	if c == nil {
-		c = &Change{Host: host}
-		if b.changeOf == nil {
-			b.changeOf = make(map[string]*Change)
-		}
-		b.changeOf[host] = c
-		b.changes = append(b.changes, c)
-	}
-	return c
+// Change is what happened to a host held as Own since Changes was called before.
+type Change struct {
+	// Added are the URLs accepted, and pending URLs that were found less deep than before.
+	Added []PendingURL
+	// Done are the hashes of URLs that ended. A URL in both is done.
+	Done []uint64
+	// State says that politeness or robots.txt changed by more than the time of the last request: StateOf reads them.
+	State bool
+	// Dropped says that the host was given up: what was pending before Added is forgotten.
+	Dropped bool
+	// Digest is that of the host after the change; without Tracked only its Drops are known.
+	Digest  Digest
+	Tracked bool
+	// Lost says that too much happened to be kept in memory: the host has to be compared as a whole.
+	Lost bool
 }
 
-// told is what the batch did, for others to keep: it holds on to no page.
-func (b *batch) told() []Change {
-	out := make([]Change, len(b.changes))
-	for i, c := range b.changes {
-		for k := range c.Added {
-			c.Added[k].Path = strings.Clone(c.Added[k].Path)
-		}
-		out[i] = *c
+func (c *Change) drop() { c.Added, c.Dropped = nil, true }
+
+// Follow adds what happened later.
+func (c *Change) Follow(later *Change) {
+	if later.Dropped {
+		c.drop()
 	}
+	c.Digest, c.Tracked, c.Lost = later.Digest, later.Tracked, c.Lost || later.Lost
+	c.Added = append(c.Added, later.Added...)
+	c.Done = append(c.Done, later.Done...)
+	c.State = c.State || later.State
+}
+
+// Memory is about how much it takes, in bytes.
+func (c *Change) Memory() int {
+	n := 64 + 8*len(c.Done)
+	for i := range c.Added {
+		n += len(c.Added[i].Path) + pendingCost
+	}
+	return n
+}
+
+// changed notes what the batch does to a host held as Own.
+func (b *batch) changed(host string, note func(*Change)) {
+	if b.changes == nil {
+		return
+	}
+	c := b.changes[host]
+	if c == nil {
+		c = &Change{}
+		b.changes[host] = c
+	}
+	note(c)
+}
+
+// feed gathers what was committed until somebody reads it. Its memory is bounded.
+type feed struct {
+	// mu guards what follows.
+	mu    sync.Mutex
+	hosts map[string]*Change
+	bytes int
+}
+
+// maxFeedBytes bounds what the feed keeps: 200,000 URLs as a rule, fewer where they are long.
+const maxFeedBytes = 20 << 20
+
+func newFeed() *feed { return &feed{hosts: make(map[string]*Change)} }
+
+// add takes note of a committed batch.
+func (f *feed) add(changes map[string]*Change) {
+	if len(changes) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for host, c := range changes {
+		n := c.Memory()
+		old := f.hosts[host]
+		if old == nil {
+			old = &Change{}
+			f.hosts[host] = old
+		}
+		switch {
+		case old.Lost:
+		case f.bytes+n > maxFeedBytes:
+			f.bytes -= old.Memory()
+			*old = Change{Lost: true}
+		default:
+			for k := range c.Added { // else a URL keeps the page alive that it was found in
+				c.Added[k].Path = strings.Clone(c.Added[k].Path)
+			}
+			old.Follow(c)
+			f.bytes += n
+		}
+	}
+}
+
+// Changes returns what happened to the hosts held as Own since the last call, by host. It is for one reader; where
+// Config.Leases is off there is nothing to read.
+func (f *Frontier) Changes() map[string]*Change {
+	d := f.ledger.feed
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.hosts
+	d.hosts, d.bytes = make(map[string]*Change), 0
 	return out
 }
 

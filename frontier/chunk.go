@@ -1,6 +1,11 @@
 package frontier
 
-import "time"
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+)
 
 // HostState is what goes with a host besides its URLs. It holds ages and remaining times, never points in time: no two
 // nodes' clocks are compared.
@@ -38,6 +43,8 @@ type Chunk struct {
 	Pending []PendingURL
 	// Done are the hashes (identity.URL.Hash) of URLs that are done, have failed or were dropped.
 	Done []uint64
+	// Drops says how often the host was given up before: Pending is what was found since.
+	Drops uint64
 }
 
 // Cursor is a position in the export of a host. The zero value is its beginning.
@@ -58,6 +65,8 @@ type Digest struct {
 	Accepted, Done uint64
 	// AcceptedXor and DoneXor are the hashes of the same, combined by exclusive or.
 	AcceptedXor, DoneXor uint64
+	// Drops counts how often the host was given up. Of two copies the one with more of them is right about what is pending.
+	Drops uint64
 }
 
 // Pending is the number of URLs that are not done.
@@ -75,17 +84,31 @@ func (d *Digest) end(hash uint64) {
 }
 
 // drop forgets what is pending.
-func (d *Digest) drop() { d.Accepted, d.AcceptedXor = d.Done, d.DoneXor }
+func (d *Digest) drop() { d.Accepted, d.AcceptedXor, d.Drops = d.Done, d.DoneXor, d.Drops+1 }
 
-// Change is what a commit changed at a host.
-type Change struct {
-	Host string
-	// Added are the URLs accepted, and pending URLs that were found less deep than before.
-	Added []PendingURL
-	// Done are the hashes of URLs that ended. A URL in both is done.
-	Done []uint64
-	// State says that politeness or robots.txt changed by more than the time of the last request: StateOf reads them.
-	State bool
-	// Dropped says that all pending URLs up to this change were given up and forgotten.
-	Dropped bool
+// Append writes a position for another node, which gives it back with the next question: version (1 byte, 1), then the
+// fields as uvarints.
+func (c Cursor) Append(b []byte) []byte {
+	seen := uint64(0)
+	if c.seen {
+		seen = 1
+	}
+	b = append(b, 1)
+	for _, v := range []uint64{seen, uint64(c.origin), c.seq, uint64(c.index), uint64(c.of), uint64(c.fresh)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b
+}
+
+// ParseCursor reads what Append wrote; nothing is the beginning.
+func ParseCursor(b []byte) (Cursor, error) {
+	if len(b) == 0 {
+		return Cursor{}, nil
+	}
+	f := fields{b: b[1:], broken: b[0] != 1}
+	seen, origin, seq, index, of, fresh := f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint()
+	if f.broken || len(f.b) > 0 || seen > 1 || origin >= uint64(origins) || max(index, of, fresh) > math.MaxInt32 {
+		return Cursor{}, errors.New("read position in a host: malformed")
+	}
+	return Cursor{seen: seen == 1, origin: Origin(origin), seq: seq, index: int(index), of: int(of), fresh: int(fresh)}, nil
 }

@@ -188,15 +188,16 @@ func TestDamagedRecords(t *testing.T) {
 	want := testRecord()
 	want.hold, want.loose, want.tracked, want.digest, want.failures = Own, false, false, Digest{}, 0
 	b := want.append(nil)
-	b = b[:len(b)-3] // hold, flags and failures
+	b = b[:len(b)-4] // hold, flags, failures and drops
 	for name, b := range map[string][]byte{
 		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0)...),
 		"no hold":            append([]byte{recordVersion}, b[1:]...),
-		"a hold to come":     append(append([]byte{recordVersion}, b[1:]...), byte(holds), 0, 0),
-		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0),
-		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0),
-		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0),
+		"a hold to come":     append(append([]byte{recordVersion}, b[1:]...), byte(holds), 0, 0, 0),
+		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0, 0),
+		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0, 0),
+		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 0),
 		"no failures":        append(append([]byte{recordVersion}, b[1:]...), 0, 0),
+		"no drops":           append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0),
 	} {
 		if _, err := decodeRecord("h", b); err == nil {
 			t.Errorf("%s was read", name)

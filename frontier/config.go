@@ -38,6 +38,9 @@ type Config struct {
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`
+	// Shared says that other nodes own hosts, too: a host is crawled when Suspend has said that it may, and what happens to
+	// hosts is kept for Changes.
+	Shared bool `toml:"-"`
 	// Errands is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
 	Errands int `toml:"-"`
 	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.

@@ -164,9 +164,8 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 		b.order = append(b.order, bl)
 	}
 	bl.entries = append(bl.entries, a.entry)
-	if l.changed != nil && own {
-		c := b.change(a.host)
-		c.Added = append(c.Added, a.entry.pendingURL())
+	if own {
+		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
 	}
 }
 
@@ -185,15 +184,12 @@ func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
 		return fmt.Errorf("write depth at %s: %w", a.host, err)
 	}
 	b.offers = append(b.offers, offered{host: a.host, lowered: true, hash: a.entry.hash, depth: a.entry.depth})
-	if l.changed != nil {
-		h, err := l.entry(b, a.host)
-		if err != nil {
-			return err
-		}
-		if h.rec.hold == Own {
-			c := b.change(a.host)
-			c.Added = append(c.Added, a.entry.pendingURL())
-		}
+	h, err := l.entry(b, a.host)
+	if err != nil {
+		return err
+	}
+	if h.rec.hold == Own {
+		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
 	}
 	return nil
 }
@@ -275,8 +271,8 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 	b.bytes += 3*cost(r.host, "") + 8*maxFresh // block, depth and run
 	f := r.finish
 	rec := &h.rec
-	if l.changed != nil && (r.robots != nil || !f.state.alike(rec)) {
-		b.change(r.host).State = true
+	if r.robots != nil || !f.state.alike(rec) {
+		b.changed(r.host, func(c *Change) { c.State = true })
 	}
 	rec.lastRequest, rec.notBefore = f.state.lastRequest, f.state.notBefore
 	rec.crawlDelay, rec.level, rec.robotsUntil = f.state.crawlDelay, f.state.level, f.state.robotsUntil
@@ -297,10 +293,7 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 	if rec.tracked {
 		rec.digest.end(p.hash)
 	}
-	if l.changed != nil {
-		c := b.change(r.host)
-		c.Done = append(c.Done, p.hash)
-	}
+	b.changed(r.host, func(c *Change) { c.Done = append(c.Done, p.hash) })
 	if p.lowered {
 		if err := b.txn.Delete(depthKey(r.host, p.hash)); err != nil {
 			return fmt.Errorf("delete depth at %s: %w", r.host, err)

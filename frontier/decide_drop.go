@@ -11,46 +11,49 @@ import (
 // them does not make wrong.
 const maxAtomicKeys = 1000
 
-// decideDrop deletes the pending URLs of a host. They are forgotten, not seen: if the host comes back, so do they.
+// decideDrop gives a host up: its pending URLs are forgotten, not seen, so that links to them count as new later.
 func (l *ledger) decideDrop(b *batch, r *request) error {
-	l.settle()
 	h, err := l.entry(b, r.host)
 	if err != nil {
 		return err
 	}
-	keys, n, err := l.pendingKeys(r.host, &h.rec)
+	r.dropN, err = l.dropPending(b, h, r.drop)
+	return err
+}
+
+// dropPending deletes the pending URLs of a host and says how many they were. Everything before it has to be on disk.
+func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err error) {
+	l.settle()
+	keys, n, err := l.pendingKeys(h.host, &h.rec)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := l.unremember(b, r.host, n); err != nil {
-		return err
+	if err := l.unremember(b, h.host, n); err != nil {
+		return 0, err
 	}
-	if err := l.deleteKeys(b, r.host, h, keys); err != nil {
-		return fmt.Errorf("drop pending URLs of %s: %w", r.host, err)
+	if err := l.deleteKeys(b, h.host, h, keys); err != nil {
+		return 0, fmt.Errorf("drop pending URLs of %s: %w", h.host, err)
 	}
 	// The done URLs of half-done blocks are in fresh and in runs already.
 	h.rec.partial, h.rec.loose = nil, false
 	h.rec.failures = 0
 	h.rec.digest.drop()
-	h.rec.endedUntil, h.rec.endReason = r.drop.until, strings.ToValidUTF8(r.drop.reason, "")
+	h.rec.endedUntil, h.rec.endReason = d.until, strings.ToValidUTF8(d.reason, "")
 	if len(h.rec.endReason) > maxEndReason {
 		h.rec.endReason = h.rec.endReason[:maxEndReason]
 	}
-	l.sets.forget(r.host)
+	l.sets.forget(h.host)
 	h.droppedAt = l.seq
-	b.touched[r.host] = h
-	r.dropN = n
+	b.touched[h.host] = h
 	if h.rec.hold != Own {
 		l.count.removed(h.rec.hold, uint64(n))
-		return nil
+		return n, nil
 	}
 	h.rec.dropped += uint64(n)
-	b.offers = append(b.offers, offered{host: r.host, droppedAt: l.seq})
-	l.count.ended(Dropped, r.drop.reason, n)
-	if l.changed != nil {
-		b.change(r.host).Dropped = true
-	}
-	return nil
+	b.offers = append(b.offers, offered{host: h.host, droppedAt: l.seq})
+	l.count.ended(Dropped, d.reason, n)
+	b.changed(h.host, (*Change).drop)
+	return n, nil
 }
 
 // pendingKeys lists the keys of a host's pending URLs on disk, and says how many URLs they are.
@@ -167,9 +170,6 @@ func (l *ledger) decideRemove(b *batch, host string) error {
 	}
 	if err := b.txn.Delete(hostKey(kindHost, host)); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
-	}
-	if l.changed != nil && h.rec.hold == Own {
-		b.change(host).Dropped = true
 	}
 	l.count.removed(h.rec.hold, uint64(pending))
 	l.sets.forget(host)

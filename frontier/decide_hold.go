@@ -1,14 +1,10 @@
 package frontier
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
 )
-
-// ErrUnknownHost says that nothing is known of a host.
-var ErrUnknownHost = errors.New("the host is not known")
 
 // decideHold changes what a host is held for.
 func (l *ledger) decideHold(b *batch, host string, hold Hold) error {
@@ -33,6 +29,7 @@ func (l *ledger) track(b *batch, host string, h *hostEntry) error {
 	if h.rec.tracked {
 		return nil
 	}
+	drops := h.rec.digest.Drops
 	if !h.stored && l.seen.count(host, 0) == 0 {
 		h.rec.digest = Digest{} // it has none: the count is never too low
 	} else {
@@ -45,6 +42,7 @@ func (l *ledger) track(b *batch, host string, h *hostEntry) error {
 		}
 		h.rec.digest = set.digest()
 	}
+	h.rec.digest.Drops = drops
 	h.rec.tracked = true
 	l.marked.add(host)
 	b.touched[host] = h

@@ -7,11 +7,11 @@
 //     transaction and answers them after the commit. Nothing is acknowledged before.
 //   - the workbench is what can be crawled now: hosts with a window of their URLs, grouped by server, servers ordered
 //     by the time of their next request. Taking the next URL is a matter of heads of queues, never of a scan.
-//   - both know what a host is held for: Own hosts are crawled; those on their way here or away (Arriving, Leaving) and
-//     second copies (Backup) are only kept. Export and Import carry a host from node to node in chunks, Changed streams what
-//     becomes of it, and a Digest says whether two copies are one.
-//   - the workbench obeys what the node is told by others: a server is asked while it is leased (Grant), a host unless it is
-//     fenced (Review), the servers of a batch by the batch alone (Reserve, TakeFrom). Pages for other nodes (Enqueue) are
+//   - both know what a host is held for: Own hosts are crawled; those on their way away (Leaving) and replicas (Backup) are
+//     only kept. Export and Import carry a host from node to node in chunks, Changes tells what becomes of it, and a Digest
+//     says whether two copies are one.
+//   - the workbench obeys what the node is told by others: a server is asked while it is leased (Grant), a host unless
+//     it is suspended (Suspend), the servers of a batch by the batch alone (Reserve, TakeFrom). Pages for other nodes (Enqueue) are
 //     drawn with one's own. All that is in memory only.
 //   - a Shelf keeps what other rooms must remember in the same store.
 //   - package identity says when two URLs are one, and which URLs are in scope.

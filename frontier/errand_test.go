@@ -19,8 +19,8 @@ func errandAt(addr netip.Addr, i int, o Origin) Errand {
 func TestErrands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
-		cfg.Leases, cfg.Errands = true, 3
-		l := begin(t, "", cfg, polite, Deps{Wait: func(string) string { return "fenced" }})
+		cfg.Leases, cfg.Shared, cfg.Errands = true, true, 3
+		l := begin(t, "", cfg, polite, Deps{})
 		l.hold("http://far.test", Backup)
 		addr2 := netip.MustParseAddr("192.0.2.2")
 		for i, want := range []bool{true, true, true, false} {

@@ -86,6 +86,7 @@ func (x *export) read(txn *badger.Txn) (err error) {
 	if x.rec, _, err = readRecord(txn, x.host); err != nil {
 		return err
 	}
+	x.chunk.Drops = x.rec.digest.Drops
 	if x.at == (Cursor{}) {
 		if x.chunk.State, err = readState(txn, x.host, &x.rec, time.Now()); err != nil {
 			return err
@@ -107,6 +108,7 @@ func (x *export) read(txn *badger.Txn) (err error) {
 	if x.at.seq != before { // what stood in the record is in a run now
 		x.at.fresh = 0
 	}
+	x.at.fresh = min(x.at.fresh, len(x.rec.fresh))
 	n := x.take(len(x.rec.fresh) - x.at.fresh)
 	x.chunk.Done = append(x.chunk.Done, x.rec.fresh[x.at.fresh:][:n]...)
 	x.at.fresh += n

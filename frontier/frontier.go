@@ -22,12 +22,6 @@ type Deps struct {
 	Rand *rand.Rand
 	// Event tells of what the frontier did by itself. It must not block.
 	Event func(Event)
-	// Changed, if set, is told of what each commit changed at hosts held as Own, in the order of the commits and before
-	// those who asked for the changes are answered. It must not block, nor call the frontier.
-	Changed func([]Change)
-	// Wait, if set, says why a host must not be crawled now, or "": asked when a host enters the workbench and by Review.
-	// It must not block, nor call the frontier.
-	Wait func(host string) string
 }
 
 // Event is something that the frontier did by itself.
@@ -65,8 +59,7 @@ type Frontier struct {
 	wanted    chan struct{}
 	hungry    chan struct{}
 	dry       chan struct{}
-	// reviewing is held by Review. It stands above mu.
-	reviewing sync.Mutex
+	arrived   chan struct{}
 
 	// mu guards what follows. It is never held across I/O.
 	mu         sync.Mutex
@@ -85,7 +78,7 @@ type Frontier struct {
 	ending     int                 // calls whose changes the bench knows and the disk does not yet
 	full       string              // why nothing is taken for want of room on the disk, "" when something is
 	outage     outage
-	reviews    uint64 // counts calls of Review
+	entered    []string // hosts that came onto the bench and are not checked yet
 	takers     []*taker
 	away       marks                // hosts not held as Own
 	frozen     map[string]*freezing // hosts that must not enter the bench
@@ -139,9 +132,13 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		wanted:    make(chan struct{}, 1),
 		hungry:    make(chan struct{}, 1),
 		dry:       make(chan struct{}, 1),
+		arrived:   make(chan struct{}, 1),
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
-	f.ledger.changed, f.ledger.longest = deps.Changed, f.bench.rules.longest()
+	f.ledger.longest = f.bench.rules.longest()
+	if cfg.Shared {
+		f.ledger.feed = newFeed()
+	}
 	if f.away, err = f.ledger.recover(); err != nil {
 		if !errors.Is(err, ErrOldLayout) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -403,7 +400,6 @@ func (f *Frontier) offered(offers []offered) {
 	if len(offers) == 0 {
 		return
 	}
-	fences, review := f.askFences(offers)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -425,10 +421,10 @@ func (f *Frontier) offered(offers []offered) {
 		case f.bench.offer(o, now):
 		case o.away:
 		case o.first && f.frozen[o.host] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 &&
-			(f.deps.Wait == nil || review == f.reviews) && f.deps.Blocked(o.host) == "":
+			f.deps.Blocked(o.host) == "":
 			// A host that nobody knows needs no look at the disk.
 			h := f.bench.enter(o.host)
-			h.fence = fences[o.host]
+			f.checkInLocked(h)
 			h.take(o.ref, cloned(o.entries))
 			f.bench.loadedHost(h, record{}, now)
 		default:

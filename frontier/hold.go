@@ -15,9 +15,8 @@ type Hold uint8
 const (
 	// Own: crawled here. Hosts never heard of become this by their first URL.
 	Own Hold = iota
-	// Arriving: a hand-off to here is under way. Chunks are imported; nothing is crawled, and what is added is NotOwn.
-	Arriving
-	// Backup: the second copy of another node's host. It takes Import and Apply and is never crawled.
+	// Backup: a replica of another node's host, or what has come of a host on its way here. It takes Import and is never
+	// crawled.
 	Backup
 	// Leaving: frozen, for a hand-off from here is under way. It is not crawled, and what is added is NotOwn.
 	Leaving
@@ -29,8 +28,6 @@ func (h Hold) String() string {
 	switch h {
 	case Own:
 		return "own"
-	case Arriving:
-		return "arriving"
 	case Backup:
 		return "backup"
 	case Leaving:

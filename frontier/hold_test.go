@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 func TestHostsNotOwnAreNotCrawled(t *testing.T) {
-	for _, hold := range []Hold{Arriving, Backup, Leaving} {
+	for _, hold := range []Hold{Backup, Leaving} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
 			dir := t.TempDir()
@@ -192,9 +193,8 @@ func TestHostStaysUntilAllIsWritten(t *testing.T) {
 
 func TestChangesAreTold(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
-	cfg.TrackDepth = true
-	var stream changes
-	l := begin(t, "", cfg, polite, Deps{Changed: stream.add})
+	cfg.TrackDepth, cfg.Shared = true, true
+	l := begin(t, "", cfg, polite, Deps{})
 	l.placing(addr1)
 	deep := page("http://h1.test", 1)
 	deep.Depth, deep.Hops, deep.Sitemap = 9, 2, true
@@ -202,22 +202,44 @@ func TestChangesAreTold(t *testing.T) {
 	less := deep
 	less.Depth = 4
 	l.add(less)
-	want := []Change{
-		{Host: "http://h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"}}},
-		{Host: "http://h1.test", Added: []PendingURL{{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}},
-	}
-	if d := cmp.Diff(want, stream.take()); d != "" {
+	want := map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: "/page/1.html", Depth: 9, Hops: 2, Sitemap: true}, {Path: "/page/2.html"},
+		{Path: "/page/1.html", Depth: 4, Hops: 2, Sitemap: true}}}}
+	if d := cmp.Diff(want, l.Changes()); d != "" {
 		t.Error(d)
 	}
+	digest := l.digest("http://h1.test") // from now on it is told
+	go l.letAll()
 	l.finish(l.taking(time.Minute), Outcome{}) // robots.txt
 	l.finish(l.taking(time.Minute), Outcome{})
+	digest.end(deep.URL.Hash())
+	want = map[string]*Change{"http://h1.test": {State: true, Done: []uint64{deep.URL.Hash()}, Digest: digest, Tracked: true}}
+	if d := cmp.Diff(want, l.Changes()); d != "" {
+		t.Error(d)
+	}
+	l.add(page("http://h1.test", 3))
 	l.hold("http://h2.test", Backup)
 	l.add(page("http://h2.test", 1))
 	if _, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	want = []Change{{Host: "http://h1.test", State: true}, {Host: "http://h1.test", Done: []uint64{deep.URL.Hash()}}, {Host: "http://h1.test", Dropped: true}}
-	if d := cmp.Diff(want, stream.take()); d != "" {
-		t.Error(d)
+	l.add(page("http://h1.test", 4))
+	digest.drop()
+	digest.accept(page("http://h1.test", 4).URL.Hash())
+	want = map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: "/page/4.html"}}, Dropped: true, Digest: digest, Tracked: true}}
+	if d := cmp.Diff(want, l.Changes()); d != "" || digest != l.digest("http://h1.test") {
+		t.Errorf("%s%+v", d, digest)
+	}
+}
+
+// What waits to be read is bounded: a host of which too much changed has to be compared as a whole.
+func TestChangesAreBounded(t *testing.T) {
+	f := newFeed()
+	long := strings.Repeat("x", 1<<20)
+	for range 3 * maxFeedBytes >> 20 {
+		f.add(map[string]*Change{"http://h1.test": {Added: []PendingURL{{Path: long}}}})
+	}
+	f.add(map[string]*Change{"http://h2.test": {Done: []uint64{1}}})
+	if f.bytes > maxFeedBytes+1<<21 || !f.hosts["http://h1.test"].Lost || f.hosts["http://h2.test"].Lost {
+		t.Errorf("%d bytes kept", f.bytes)
 	}
 }

@@ -39,15 +39,15 @@ type host struct {
 	// leftover says which URLs of blocks from an earlier life are done.
 	leftover []partialBlock
 	// delayed are URLs that wait for another try, in order of time.
-	delayed  []pending
-	inFlight int
-	ending   int           // calls that write what became of it: until then the disk is behind
-	fence    string        // why it must not be crawled now, "" when it may
-	frozen   bool          // it leaves as soon as nothing of it is under way
-	foreign  bool          // the disk has it held for something else than Own
-	gone     chan struct{} // if set, closed when it leaves
-	queued   [origins]bool // stands in its server's queue
-	sleeping bool          // stands in its server's heap, or in that of the unplaced
+	delayed   []pending
+	inFlight  int
+	ending    int           // calls that write what became of it: until then the disk is behind
+	suspended string        // why it must not be crawled now, "" when it may
+	frozen    bool          // it leaves as soon as nothing of it is under way
+	foreign   bool          // the disk has it held for something else than Own
+	gone      chan struct{} // if set, closed when it leaves
+	queued    [origins]bool // stands in its server's queue
+	sleeping  bool          // stands in its server's heap, or in that of the unplaced
 
 	server      *server
 	placedName  string // what was resolved for it

@@ -2,15 +2,16 @@ package frontier
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
 
 // Import unites a chunk with what is here of its host, and says how many pending URLs were new; it is on disk on return.
-// Unknown pending URLs become pending; hashes that are done become done, also where they are pending here, and stay done
+// Unknown pending URLs become pending, unless the host was given up here since; where it was given up there since, those
+// pending here are forgotten first. Hashes that are done become done, also where they are pending here, and stay done
 // whatever comes later; of the two states the stricter politeness and the younger robots.txt win. Importing twice changes
-// nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not apply. A host that nothing is known of needs a SetHold first: ErrUnknownHost.
+// nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not
+// apply. A host that nothing is known of is held as a Backup from then on.
 //
 // For a host held as Own, what is done elsewhere and the state are taken over while none of its tasks is out; those that
 // are out are waited for, bounded by the context.
@@ -24,16 +25,21 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 	if full && len(c.Pending)+len(c.Done) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
-	if c.State != nil || len(c.Done) > 0 {
+	if c.State != nil || len(c.Done) > 0 || c.Drops > 0 {
 		if err := f.freeze(ctx, host); err != nil {
 			return 0, fmt.Errorf("import %s: %w", host, err)
 		}
 		defer f.thaw(host)
 	}
 	state := c.State
+	if c.Drops > 0 { // what is forgotten has to be so on disk before the same URLs can come again
+		if err := f.unite(ctx, &union{host: host, origin: origin, drops: c.Drops}); err != nil {
+			return 0, err
+		}
+	}
 	for first := true; first || len(c.Pending) > 0 || len(c.Done) > 0; first = false {
 		// What is done comes first: a URL that is in both is done.
-		u := &union{host: host, origin: origin, state: state}
+		u := &union{host: host, origin: origin, state: state, drops: c.Drops}
 		size := 0
 		if state != nil && state.Robots != nil {
 			size = len(state.Robots.Body)
@@ -55,31 +61,12 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 }
 
 func (f *Frontier) unite(ctx context.Context, u *union) error {
-	r := &request{host: u.host, alone: u.state != nil}
+	r := &request{host: u.host, alone: u.state != nil || u.drops > 0 && u.entries == nil && u.done == nil}
 	r.op = func(l *ledger, b *batch) error { return l.decideUnion(b, u) }
 	if err := f.ledger.do(ctx, r); err != nil {
 		return fmt.Errorf("import %s: %w", u.host, err)
 	}
 	return nil
-}
-
-// Apply makes changes of another node's hosts (Deps.Changed there) to the copies here, in order: pending URLs come as
-// discovered. A change of state is for the caller, who asks the other node for it (StateOf) and imports it. An error of
-// one host does not keep the others from their changes.
-func (f *Frontier) Apply(ctx context.Context, changes []Change) error {
-	var errs error
-	for _, c := range changes {
-		if c.Dropped {
-			if _, err := f.DropHost(ctx, c.Host, "given up by its owner"); err != nil {
-				errs = errors.Join(errs, err)
-				continue
-			}
-		}
-		if _, err := f.Import(ctx, c.Host, Chunk{Pending: c.Added, Done: c.Done}, Discovered); err != nil {
-			errs = errors.Join(errs, err)
-		}
-	}
-	return errs
 }
 
 // Remove forgets everything about a host, be it held for what it may: URLs that come later are new, and the host is Own
@@ -127,6 +114,7 @@ type union struct {
 	entries []entry
 	done    []uint64
 	state   *HostState
+	drops   uint64
 	added   int // answer
 }
 
@@ -139,13 +127,28 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	if err != nil {
 		return err
 	}
-	if known, err := l.known(b, u.host, h); err != nil || !known {
-		return errors.Join(err, ErrUnknownHost)
+	known, err := l.known(b, u.host, h)
+	if err != nil {
+		return err
+	}
+	if !known {
+		if err := l.decideHold(b, u.host, Backup); err != nil {
+			return err
+		}
 	}
 	if err := l.track(b, u.host, h); err != nil {
 		return err
 	}
 	b.touched[u.host] = h
+	switch drops := &h.rec.digest.Drops; {
+	case u.drops > *drops:
+		if _, err := l.dropPending(b, h, &dropped{reason: "given up by its owner"}); err != nil {
+			return err
+		}
+		*drops = u.drops
+	case u.drops < *drops:
+		u.entries = nil // they were given up
+	}
 	if u.state != nil {
 		if err := l.unite(b, h, u.state, time.Now()); err != nil {
 			return err
@@ -224,9 +227,8 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, er
 	if set != nil {
 		l.sets.add(set, hash, isDone)
 	}
-	if l.changed != nil && rec.hold == Own {
-		c := b.change(h.host)
-		c.Done = append(c.Done, hash)
+	if rec.hold == Own {
+		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
 	}
 	return known, nil
 }
@@ -250,8 +252,8 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) erro
 			}
 		}
 	}
-	if l.changed != nil && rec.hold == Own {
-		b.change(h.host).State = true
+	if rec.hold == Own {
+		b.changed(h.host, func(c *Change) { c.State = true })
 	}
 	return nil
 }

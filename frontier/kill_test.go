@@ -80,7 +80,7 @@ func toBeKilled(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		l.add(pages(host, 0, 30)...)
-		l.hold(host, Arriving)
+		l.hold(host, Backup)
 		var c Chunk
 		for k := range 10 {
 			c.Done = append(c.Done, page(host, 2*k).URL.Hash())

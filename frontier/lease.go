@@ -257,7 +257,7 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 		}
 		st.Level = max(st.Level, h.level)
 		due, work := h.due()
-		st.Wanted = st.Wanted || work && !due.After(now) && h.fence == "" && !h.frozen
+		st.Wanted = st.Wanted || work && !due.After(now) && h.suspended == "" && !h.frozen
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -319,21 +320,12 @@ func TestServerWithoutLeaseIsForgotten(t *testing.T) {
 	}
 }
 
-func TestFence(t *testing.T) {
+// A host is crawled when somebody has said that it may, and only as long as nobody says otherwise.
+func TestSuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
-		var mu sync.Mutex
-		reasons := map[string]string{"http://h2.test": "its home is silent"}
-		set := func(host, reason string) {
-			mu.Lock()
-			defer mu.Unlock()
-			reasons[host] = reason
-		}
-		l := begin(t, "", cfg, polite, Deps{Wait: func(host string) string {
-			mu.Lock()
-			defer mu.Unlock()
-			return reasons[host]
-		}})
+		cfg.Shared = true
+		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
 		l.add(append(pages("http://h1.test", 0, 30), pages("http://h2.test", 0, 30)...)...)
 		crawled := func(n int) map[string]int {
@@ -348,80 +340,45 @@ func TestFence(t *testing.T) {
 			}
 			return got
 		}
+		if got := crawled(1); len(got) != 0 {
+			t.Errorf("crawled %v before anybody was asked", got)
+		}
+		var asked []string
+		for len(asked) < 2 {
+			names, err := l.Unchecked(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked = append(asked, names...)
+		}
+		if slices.Sort(asked); !slices.Equal(asked, []string{"http://h1.test", "http://h2.test"}) || len(l.Active()) != 2 {
+			t.Errorf("asked about %v, active are %v", asked, l.Active())
+		}
+		l.Suspend(map[string]string{"http://h1.test": "", "http://h2.test": "its home is silent", "http://h3.test": ""})
 		if got := crawled(5); got["http://h1.test"] != 5 {
 			t.Errorf("crawled %v", got)
 		}
-		if e := l.Explain("http://h2.test"); e.Wait != "fenced" || e.Sentence != "its home is silent" {
+		if e := l.Explain("http://h2.test"); e.Wait != "suspended" || e.Sentence != "its home is silent" {
 			t.Errorf("h2.test: %+v", e)
 		}
-		set("http://h1.test", "no majority")
-		l.Review()
+		l.Suspend(map[string]string{"http://h1.test": "no majority"})
 		if got := crawled(5); len(got) != 0 {
 			t.Errorf("crawled %v", got)
 		}
 		if idle, _ := l.Idle(time.Minute); idle {
 			t.Error("idle with suspended hosts")
 		}
-		if s := l.Status(); s.Hosts["fenced"] != 2 {
+		if s := l.Status(); s.Hosts["suspended"] != 2 {
 			t.Errorf("%+v", s.Hosts)
 		}
-		set("http://h1.test", "")
-		set("http://h2.test", "")
-		if got := crawled(1); len(got) != 0 {
-			t.Errorf("crawled %v before the review", got)
-		}
-		l.Review()
+		l.Suspend(map[string]string{"http://h1.test": "", "http://h2.test": ""})
 		if got := crawled(100); got["http://h1.test"] != 26 || got["http://h2.test"] != 31 {
-			t.Errorf("crawled %v after the review", got)
+			t.Errorf("crawled %v after they were let go", got)
 		}
 		if idle, _ := l.Idle(0); !idle {
 			t.Error("not idle at the end")
 		}
 	})
-}
-
-// A review that falls between the question about a host and its entry is not lost.
-func TestFenceFallsWhileAHostEnters(t *testing.T) {
-	for _, way := range []struct {
-		name  string
-		enter func(t *testing.T, l *life)
-	}{
-		{"without a look at the disk", func(t *testing.T, l *life) {
-			go l.Take(t.Context())
-			synctest.Wait()
-			l.add(page("http://h1.test", 1))
-		}},
-		{"from disk", func(t *testing.T, l *life) {
-			l.hold("http://h1.test", Own)
-			l.add(page("http://h1.test", 1))
-			if err := l.Activate(t.Context(), "http://h1.test"); err != nil {
-				t.Fatal(err)
-			}
-		}},
-	} {
-		t.Run(way.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fenceFalls(t, way.enter) }) })
-	}
-}
-
-func fenceFalls(t *testing.T, enter func(t *testing.T, l *life)) {
-	cfg, polite := testConfig()
-	var l *life
-	asked := 0
-	l = begin(t, "", cfg, polite, Deps{Wait: func(string) string {
-		if asked++; asked == 1 {
-			l.mu.Lock() // what Review does first
-			l.reviews++
-			l.mu.Unlock()
-			return ""
-		}
-		return "fenced since"
-	}})
-	l.placing(addr1)
-	enter(t, l)
-	synctest.Wait()
-	if e := l.Explain("http://h1.test"); e.Wait != "fenced" {
-		t.Errorf("after %d questions: %+v", asked, e)
-	}
 }
 
 // A lease that is extended ends in its new turn: the next to end is another.

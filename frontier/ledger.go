@@ -31,9 +31,8 @@ type ledger struct {
 	closed   chan struct{}
 	// offer tells the workbench of committed blocks, in order.
 	offer func([]offered)
-	// changed, if not nil, is told of committed changes of hosts held as Own, in order.
-	changed func([]Change)
-	count   counters
+	feed  *feed // nil where nobody reads it
+	count counters
 	// longest is the longest that a host may have to wait, whatever another node says.
 	longest time.Duration
 	// failure is the first commit that went wrong: from then on nothing is accepted.
@@ -101,11 +100,11 @@ type batch struct {
 	touched  map[string]*hostEntry
 	requests []*request
 	offers   []offered
-	changes  []*Change
-	changeOf map[string]*Change
-	urls     int
-	bytes    int // as the store counts them, without the records of touched
-	settled  chan struct{}
+	// changes are what it does to hosts held as Own, nil where nobody wants to know.
+	changes map[string]*Change
+	urls    int
+	bytes   int // as the store counts them, without the records of touched
+	settled chan struct{}
 }
 
 type builderKey struct {
@@ -224,11 +223,15 @@ func (l *ledger) batchFrom(r *request) {
 }
 
 func (l *ledger) newBatch() *batch {
-	return &batch{
+	b := &batch{
 		txn:      l.store.db.NewTransaction(true),
 		builders: make(map[builderKey]*builder),
 		touched:  make(map[string]*hostEntry),
 	}
+	if l.feed != nil {
+		b.changes = make(map[string]*Change)
+	}
+	return b
 }
 
 // size is what the batch counts to the store.
@@ -265,9 +268,7 @@ func (l *ledger) commit() {
 				l.fail(fmt.Errorf("write to store: %w", err))
 				failure = l.failure.Load()
 			} else {
-				if len(b.changes) > 0 {
-					l.changed(b.told())
-				}
+				l.feed.add(b.changes)
 				l.offer(b.offers)
 			}
 		} else {
@@ -309,6 +310,13 @@ func (l *ledger) seal(b *batch) error {
 		if err := l.write(b, host, h); err != nil {
 			return err
 		}
+	}
+	for host, c := range b.changes {
+		h, err := l.entry(b, host)
+		if err != nil {
+			return err
+		}
+		c.Digest, c.Tracked = h.rec.digest, h.rec.tracked
 	}
 	return nil
 }

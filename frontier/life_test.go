@@ -18,10 +18,17 @@ type life struct {
 // begin opens a frontier and runs it until the test ends or stop is called.
 func begin(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps) *life {
 	t.Helper()
+	return beginWith(t, dir, cfg, polite, deps, func(*Frontier) {})
+}
+
+// beginWith is begin with a change of what is inside.
+func beginWith(t testing.TB, dir string, cfg Config, polite Politeness, deps Deps, change func(*Frontier)) *life {
+	t.Helper()
 	f, err := Open(dir, cfg, polite, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(f)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{Frontier: f, t: t, end: cancel, over: make(chan error, 1)}
 	go func() { l.over <- f.Run(ctx) }()
@@ -182,13 +189,31 @@ func (l *life) scanned(host string) (d Digest) {
 		l.settle()
 		l.sets.forget(host)
 		set, err := l.loadSet(b, host)
-		if err == nil {
-			d = set.digest()
+		if err != nil {
+			return err
 		}
+		d = set.digest()
+		h, err := l.entry(b, host)
+		d.Drops = h.rec.digest.Drops
 		return err
 	}
 	if err := l.ledger.do(context.Background(), r); err != nil {
 		l.t.Fatal(err)
 	}
 	return d
+}
+
+// letAll lets every host be crawled, until the frontier ends.
+func (l *life) letAll() {
+	for {
+		names, err := l.Unchecked(context.Background())
+		if err != nil {
+			return
+		}
+		reasons := make(map[string]string)
+		for _, name := range names {
+			reasons[name] = ""
+		}
+		l.Suspend(reasons)
+	}
 }

@@ -47,7 +47,7 @@ func BenchmarkMove(b *testing.B) {
 				if err := src.SetHold(ctx, host, Leaving); err != nil {
 					b.Fatal(err)
 				}
-				if err := dst.SetHold(ctx, host, Arriving); err != nil {
+				if err := dst.SetHold(ctx, host, Backup); err != nil {
 					b.Fatal(err)
 				}
 				for at, end := (Cursor{}), false; !end; {

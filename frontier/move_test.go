@@ -18,36 +18,17 @@ import (
 	"proxima/frontier/identity"
 )
 
-// changes gathers what Deps.Changed tells.
-type changes struct {
-	mu   sync.Mutex
-	list []Change
-}
-
-func (c *changes) add(list []Change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.list = append(c.list, list...)
-}
-
-func (c *changes) take() []Change {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.list
-	c.list = nil
-	return list
-}
-
 // However a host changes while it is exported, what was exported and the changes since make the same host elsewhere; it
 // goes on there where it was, and nothing that is done is downloaded again.
 func TestMoveWhileItChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg, polite := ownServers(testConfig())
 		cfg.WindowURLs = rapid.IntRange(1, 64).Draw(rt, "window")
-		var stream changes
-		src := begin(t, "", cfg, polite, Deps{Changed: stream.add})
+		cfg.Shared = true
+		src := begin(t, "", cfg, polite, Deps{})
 		defer src.stop()
 		src.resolving()
+		go src.letAll()
 		const host = "http://h1.test"
 		n := rapid.IntRange(1, 300).Draw(rt, "before")
 		src.add(pages(host, 0, n)...)
@@ -55,7 +36,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		if rapid.Bool().Draw(rt, "tracked") {
 			src.digest(host)
 		}
-		stream.take()
+		src.Changes()
 
 		size, drop := rapid.IntRange(1, 200).Draw(rt, "chunk"), rapid.Bool().Draw(rt, "drop")
 		adds, works := rapid.IntRange(0, 200).Draw(rt, "added"), rapid.IntRange(0, 100).Draw(rt, "done")
@@ -79,19 +60,15 @@ func TestMoveWhileItChanges(t *testing.T) {
 			rt.Fatalf("the digest kept is %+v, that of the URLs %+v", want, d)
 		}
 
-		var onwards changes
-		dst := begin(t, "", cfg, polite, Deps{Changed: onwards.add})
+		dst := begin(t, "", cfg, polite, Deps{})
 		defer dst.stop()
 		dst.resolving()
-		dst.hold(host, Arriving)
-		list := stream.take()
-		for round := range 2 { // the second time changes nothing, but for a drop
-			if round == 1 && slices.ContainsFunc(list, func(c Change) bool { return c.Dropped }) {
-				break
-			}
+		go dst.letAll()
+		changed := src.Changes()[host]
+		for round := range 2 { // the second time changes nothing
 			dst.imported(host, chunks...)
-			if err := dst.Apply(context.Background(), list); err != nil {
-				rt.Fatal(err)
+			if changed != nil {
+				dst.imported(host, Chunk{Pending: changed.Added, Done: changed.Done, Drops: changed.Digest.Drops})
 			}
 			if got := dst.digest(host); got != want {
 				rt.Fatalf("round %d: arrived with %+v of %+v", round, got, want)
@@ -103,7 +80,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		if s := dst.Status(); s.Held != int64(want.Pending()) || s.Pending != 0 {
 			rt.Errorf("%d held, %d pending of %+v", s.Held, s.Pending, want)
 		}
-		if len(onwards.take()) > 0 {
+		if len(dst.Changes()) > 0 {
 			rt.Error("changes of a host that is not Own were told")
 		}
 		dst.hold(host, Own)
@@ -212,7 +189,7 @@ func TestExportIsBoundedInBytes(t *testing.T) {
 	}
 	l.add(links...)
 	other := begin(t, "", cfg, polite, Deps{})
-	other.hold(host, Arriving)
+	other.hold(host, Backup)
 	chunks, at, end := 0, Cursor{}, false
 	for !end {
 		var c Chunk
@@ -376,9 +353,6 @@ func count(verdicts []Verdict, want Verdict) (n int) {
 func TestImportIntoOwn(t *testing.T) {
 	cfg, polite := ownServers(testConfig())
 	l := begin(t, "", cfg, polite, Deps{})
-	if _, err := l.Import(t.Context(), "http://h1.test", Chunk{Done: []uint64{1}}, Assigned); !errors.Is(err, ErrUnknownHost) {
-		t.Errorf("import of a host nobody knows: %v", err)
-	}
 	links := pages("http://h1.test", 0, 200)
 	l.add(links...)
 	l.resolving()
@@ -398,6 +372,43 @@ func TestImportIntoOwn(t *testing.T) {
 	s := l.Status().Totals
 	if s.Pending != 0 || s.Accepted+s.Arrived != s.Done+s.Left {
 		t.Errorf("books do not balance: %+v", s)
+	}
+}
+
+// What is given of a host that nobody knows is kept, and never crawled.
+func TestImportOfUnknownHost(t *testing.T) {
+	cfg, polite := testConfig()
+	l := begin(t, "", cfg, polite, Deps{})
+	l.imported("http://h1.test", Chunk{Pending: []PendingURL{{Path: "/1"}, {Path: "/2"}}, Done: []uint64{1}})
+	l.holdIs("http://h1.test", Backup, true)
+	if d := l.digest("http://h1.test"); d.Accepted != 3 || d.Done != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A host that was given up does not come back from a copy that has not heard of it, in either direction; what was found
+// since does.
+func TestUnionOfAHostThatWasGivenUp(t *testing.T) {
+	const host = "http://h1.test"
+	cfg, polite := ownServers(testConfig())
+	here, there := begin(t, "", cfg, polite, Deps{}), begin(t, "", cfg, polite, Deps{})
+	here.add(pages(host, 0, 20)...)
+	there.imported(host, here.export(host, 100)...)
+	if _, err := here.DropHost(t.Context(), host, "test"); err != nil {
+		t.Fatal(err)
+	}
+	here.add(pages(host, 20, 1)...)
+	want := here.digest(host)
+	here.imported(host, there.export(host, 100)...)
+	if d := here.digest(host); d != want || d.Pending() != 1 || d != here.scanned(host) {
+		t.Errorf("the copy brought it back: %+v, want %+v", d, want)
+	}
+	there.imported(host, here.export(host, 100)...)
+	if d := there.digest(host); d != want || d != there.scanned(host) {
+		t.Errorf("the copy has %+v, want %+v", d, want)
+	}
+	if s := there.Status(); s.Held != 1 {
+		t.Errorf("books: %+v", s.Totals)
 	}
 }
 

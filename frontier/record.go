@@ -10,7 +10,7 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 5), the time of writing (Unix milliseconds), then
+// of the seen set, and its politeness. On disk: version (1 byte, 6), the time of writing (Unix milliseconds), then
 // the fields in order as uvarints. Points in time are milliseconds before or after the writing, zigzag plus 1, 0 for
 // never: what was written by a clock that was ahead or behind means the same waits to a clock that is right.
 type record struct {
@@ -38,7 +38,7 @@ type record struct {
 	hold Hold
 	// loose says that hashes in the seen set may be pending in blocks, too: they came from another node. They are done.
 	loose bool
-	// tracked says that digest is kept.
+	// tracked says that digest is kept. Its drops are always.
 	tracked bool
 	digest  Digest
 	// failures counts failed connections and names in a row.
@@ -65,7 +65,7 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 5
+	recordVersion = 6
 	// Flags of a record.
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
@@ -184,7 +184,8 @@ func (r *record) appendAt(b []byte, now time.Time) []byte {
 		b = binary.LittleEndian.AppendUint64(b, r.digest.AcceptedXor)
 		b = binary.LittleEndian.AppendUint64(b, r.digest.DoneXor)
 	}
-	return append(b, r.failures)
+	b = append(b, r.failures)
+	return binary.AppendUvarint(b, r.digest.Drops)
 }
 
 // fields reads the numbers of a record one after the other; the first thing missing spoils the rest.
@@ -299,6 +300,7 @@ func decodeRecordAt(host string, b []byte, now time.Time) (record, error) {
 	if failures := f.bytes(1); failures != nil {
 		r.failures = failures[0]
 	}
+	r.digest.Drops = f.uvarint()
 	if f.broken || len(f.b) > 0 {
 		return record{}, fmt.Errorf("read record of %s: damaged", host)
 	}

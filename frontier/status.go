@@ -55,8 +55,8 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "robots", "its robots.txt is being asked for"
 	case h.inFlight > 0:
 		return "fetching", fmt.Sprintf("%d requests to it are under way", h.inFlight)
-	case h.fence != "":
-		return "fenced", h.fence
+	case h.suspended != "":
+		return "suspended", h.suspended
 	case h.place == resolving:
 		return "resolving", fmt.Sprintf("the name %s is being resolved", h.dialName())
 	case !work:

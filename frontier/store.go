@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,7 +36,11 @@ type store struct {
 	mu      sync.Mutex
 	users   int
 	closing bool
-	idle    sync.Cond // of mu: users may have become 0
+	// syncs are the calls that wait for the next sync of the store.
+	syncs []chan error
+	idle  sync.Cond // of mu: users may have become 0
+
+	syncing chan struct{} // somebody waits in syncs
 }
 
 // enter registers a user of the database; false when it is closing. Users may be nested.
@@ -109,7 +114,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s = &store{db: db, codec: c, gate: newGate()}
+	s = &store{db: db, codec: c, gate: newGate(), syncing: make(chan struct{}, 1)}
 	s.idle.L = &s.mu
 	return s, nil
 }
@@ -135,16 +140,21 @@ func (s *store) tend(stop <-chan struct{}) error {
 	defer sync.Stop()
 	collect := time.NewTicker(time.Minute)
 	defer collect.Stop()
+	defer s.synced(ErrClosed)
 	for {
 		select {
 		case <-stop:
 			return nil
+		case <-s.syncing:
+			if err := s.sync(); err != nil {
+				return err
+			}
 		case <-sync.C:
+			if err := s.sync(); err != nil {
+				return err
+			}
 			if s.db.Opts().InMemory {
 				continue
-			}
-			if err := s.db.Sync(); err != nil {
-				return fmt.Errorf("sync store: %w", err)
 			}
 			if err := s.trim(); err != nil {
 				return err
@@ -160,6 +170,53 @@ func (s *store) tend(stop <-chan struct{}) error {
 				}
 			}
 		}
+	}
+}
+
+// sync brings what is written to the medium, and tells those who wait for it.
+func (s *store) sync() error {
+	s.mu.Lock()
+	waiting := s.syncs
+	s.syncs = nil
+	s.mu.Unlock()
+	var err error
+	if !s.db.Opts().InMemory {
+		err = s.db.Sync()
+	}
+	for _, w := range waiting {
+		w <- err
+	}
+	if err != nil {
+		return fmt.Errorf("sync store: %w", err)
+	}
+	return nil
+}
+
+// synced tells all who wait that there is no further sync.
+func (s *store) synced(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.syncs {
+		w <- err
+	}
+	s.syncs = nil
+}
+
+// Sync returns when everything that was answered before the call survives the death of the machine. Calls that come
+// together share the work.
+func (f *Frontier) Sync(ctx context.Context) error {
+	done := make(chan error, 1)
+	f.store.mu.Lock()
+	f.store.syncs = append(f.store.syncs, done)
+	f.store.mu.Unlock()
+	signal(f.store.syncing)
+	select {
+	case err := <-done:
+		return err
+	case <-f.ledger.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -110,7 +110,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	w.rouse(h)
-	if h.frozen || h.fence != "" {
+	if h.frozen || h.suspended != "" {
 		h.queued = [origins]bool{} // entries in queues are stale now
 		_, work := h.due()
 		if (h.frozen || !work && !h.onDisk()) && w.still(h) {
@@ -165,7 +165,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 // eligible says that nothing but time keeps the host from a request: a host of a server that takes one request at a
 // time has none under way, no page is asked for while its robots.txt is, and its server is that of the next URL.
 func (w *workbench) eligible(h *host) bool {
-	return h.place == placed && !h.frozen && h.fence == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
+	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
 func (w *workbench) sleep(q *timeHeap[*host], h *host, until time.Time) {

@@ -182,7 +182,7 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 		}
 	}
 	var adding sync.WaitGroup
-	l = begin(t, "", cfg, polite, Deps{
+	deps := Deps{
 		Blocked: func(string) string { // between the record of the host and its URLs
 			if isArmed() {
 				asked.Do(func() {
@@ -196,14 +196,18 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 			}
 			return ""
 		},
-		Changed: func([]Change) { // between the commit and the offer
-			if isArmed() {
+	}
+	l = beginWith(t, "", cfg, polite, deps, func(f *Frontier) {
+		offer := f.ledger.offer
+		f.ledger.offer = func(offers []offered) { // after the commit
+			if isArmed() && len(offers) > 0 {
 				told.Do(func() {
 					close(committed)
 					<-activated
 				})
 			}
-		},
+			offer(offers)
+		}
 	})
 	l.add(page("http://h1.test", 0))
 	close(armed)

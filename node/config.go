@@ -14,9 +14,9 @@ import (
 	"proxima/frontier/identity"
 	"proxima/ncoord"
 	"proxima/node/crawl"
-	"proxima/node/home"
 	"proxima/node/lease"
 	"proxima/node/member"
+	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/termination"
@@ -38,7 +38,7 @@ type Config struct {
 	Member      member.Config          `toml:"member"`
 	Coordinate  ncoord.Config          `toml:"coordinate"`
 	Geo         Geo                    `toml:"geo"`
-	Home        home.Config            `toml:"home"`
+	Ownership   ownership.Config       `toml:"ownership"`
 	Lease       lease.Config           `toml:"lease"`
 	Batch       placement.Config       `toml:"batch"`
 	Assign      assign.Config          `toml:"assign"`
@@ -95,7 +95,7 @@ func Default() Config {
 		Peer:        peer.Default(),
 		Member:      member.Default(),
 		Coordinate:  ncoord.Default(),
-		Home:        home.Default(),
+		Ownership:   ownership.Default(),
 		Lease:       lease.Default(),
 		Batch:       defaultBatch(),
 		Assign:      assign.Default(),
@@ -127,7 +127,7 @@ func (c Config) Validate() []error {
 		{"member", c.Member.Validate()},
 		{"coordinate", c.Coordinate.Validate()},
 		{"geo", c.Geo.Validate()},
-		{"home", c.Home.Validate()},
+		{"ownership", c.Ownership.Validate()},
 		{"lease", c.Lease.Validate()},
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},

@@ -104,7 +104,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	cfg.Frontier.Leases = cfg.Peer.Secret != ""
-	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps(cfg.Frontier.Leases))
+	cfg.Frontier.Shared = cfg.Frontier.Leases
+	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps())
 	if err != nil {
 		return nil, err
 	}
@@ -159,15 +160,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	return n, nil
 }
 
-// frontierDeps connects the frontier with the node, and with the overlay if there is one. The overlay is made later; the
-// frontier asks for nothing before it runs.
-func (n *Node) frontierDeps(shared bool) frontier.Deps {
-	deps := frontier.Deps{Blocked: n.blockedHost, Event: n.frontierEvent, FreeBytes: n.freeBytes}
-	if shared {
-		deps.Changed = func(c []frontier.Change) { n.overlay.home.Changed(c) }
-		deps.Wait = func(host string) string { return n.overlay.home.Wait(host) }
-	}
-	return deps
+// frontierDeps connects the frontier with the node, which is made later: the frontier asks for nothing before it runs.
+func (n *Node) frontierDeps() frontier.Deps {
+	return frontier.Deps{Blocked: n.blockedHost, Event: n.frontierEvent, FreeBytes: n.freeBytes}
 }
 
 // writable is an error where a directory exists and must not be written to: the store would call that damage.

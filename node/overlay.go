@@ -19,10 +19,10 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/node/home"
 	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
+	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/termination"
@@ -49,7 +49,7 @@ type overlay struct {
 	server    *peer.Server
 	client    *peer.Client
 	outbox    *peer.Outbox
-	home      *home.Home
+	owners    *ownership.Ownership
 	clock     *lease.Clock
 	grantor   *lease.Grantor
 	holder    *lease.Holder
@@ -146,9 +146,9 @@ func (o *overlay) newRooms() (err error) {
 	n, f := o.node, o.node.frontier
 	if o.outbox, err = peer.NewOutbox(n.cfg.Peer, peer.OutboxDeps{
 		Shelf: f.Shelf(tableOutbox), Deliver: o.client.Deliver,
-		Route: func(l *wire.Link) string { return o.home.Destination(l) },
+		Route: func(l *wire.Link) string { return o.owners.Destination(l) },
 		Moved: func(r *wire.Record) {
-			if err := o.home.Moved(r); err != nil {
+			if err := o.owners.Moved(r); err != nil {
 				n.warn(err)
 			}
 		},
@@ -160,8 +160,8 @@ func (o *overlay) newRooms() (err error) {
 	}); err != nil {
 		return err
 	}
-	if o.home, err = home.New(n.cfg.Home, home.Deps{
-		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: o.admit, Event: o.homeEvent, Warn: n.warn,
+	if o.owners, err = ownership.New(n.cfg.Ownership, ownership.Deps{
+		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: o.admit, Event: o.ownerEvent, Warn: n.warn,
 	}); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		}
 		last, cancel := context.WithTimeout(ctx, lastWords)
 		defer cancel()
-		o.home.Flush(last)
+		o.owners.Flush(last)
 		return nil
 	})
 	first := make(chan struct{})
@@ -249,7 +249,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.home.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish,
+			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}
@@ -332,9 +332,7 @@ func (o *overlay) setView(v member.View) error {
 	}
 	o.grantor.SetView(leases)
 	o.holder.SetView(leases)
-	if err := o.home.SetView(home.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority}); err != nil {
-		return err
-	}
+	o.owners.SetView(ownership.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority})
 	o.remote.SetAlive(alive)
 	for _, p := range gone {
 		if !slices.Contains(alive, p.ID) {
@@ -396,7 +394,7 @@ func (l leased) Servers() []lease.Server {
 type handler overlay
 
 func (h *handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return h.home.Deliver(ctx, from, req)
+	return h.owners.Deliver(ctx, from, req)
 }
 func (h *handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	return h.grantor.Lease(ctx, from, req)
@@ -405,16 +403,19 @@ func (h *handler) Rights(ctx context.Context, from string, req *wire.RightsReque
 	return h.holder.Rights(ctx, from, req)
 }
 func (h *handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return h.home.Renew(ctx, from, req)
+	return h.owners.Renew(ctx, from, req)
 }
 func (h *handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return h.home.Claim(ctx, from, req)
+	return h.owners.Claim(ctx, from, req)
 }
-func (h *handler) Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
-	return h.home.Transfer(ctx, from, req)
+func (h *handler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return h.owners.Store(ctx, from, req)
 }
-func (h *handler) Backup(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
-	return h.home.Backup(ctx, from, req)
+func (h *handler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return h.owners.Load(ctx, from, req)
+}
+func (h *handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return h.owners.Commit(ctx, from, req)
 }
 func (h *handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
 	var resp *wire.AskResponse

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"proxima/frontier"
-	"proxima/node/home"
 	"proxima/node/journal"
+	"proxima/node/ownership"
 	"proxima/node/placement"
 )
 
@@ -13,8 +13,8 @@ import (
 func (o *overlay) placementDeps() placement.Deps {
 	n := o.node
 	return placement.Deps{
-		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: owners{o.home},
-		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Home.RenewEvery,
+		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: owners{o.owners},
+		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		Assigned: n.journal.Assign,
 		LeftOut: func(host, reason string, urls int) {
 			n.journal.Events().Warn(journal.EventHostLeftOut, journal.KeyHost, host, journal.KeyReason, reason, journal.KeyCount, urls)
@@ -24,18 +24,16 @@ func (o *overlay) placementDeps() placement.Deps {
 }
 
 // owners is ownership as placement sees it.
-type owners struct{ *home.Home }
+type owners struct{ *ownership.Ownership }
 
 func (o owners) Record(host string) (epoch uint64, assigned bool, err error) {
-	r, _, err := o.Home.Record(host)
+	r, _, err := o.Ownership.Record(host)
 	return r.Epoch, r.Assigned, err
 }
 
 func (o owners) HandOff(ctx context.Context, host, to, reason string) error {
-	return o.Home.HandOff(ctx, host, to, true, reason)
+	return o.Ownership.HandOff(ctx, host, to, true, reason)
 }
-
-func (o owners) Wish(host, to, reason string) { o.WishMove(host, to, reason) }
 
 // crawler is the loop, which is made later.
 type crawler struct{ *Node }

@@ -19,8 +19,13 @@ import (
 // The overlay as the crawl loop sees it.
 
 // Route sorts links by the owners of their hosts.
-func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, func(), error) {
-	return o.home.Route(ctx, links)
+func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, error) {
+	return o.owners.Route(ctx, links)
+}
+
+// PassOn keeps links in the outbox whose hosts are on their way from or to this node.
+func (o *overlay) PassOn(ctx context.Context, links []frontier.Link) error {
+	return o.owners.PassOn(ctx, links)
 }
 
 // Begin says how a task is carried out.
@@ -33,11 +38,11 @@ func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 		return crawl.Visit{Fresh: work.Fresh, Quiet: work.Quiet, Until: work.Until, MayAsk: work.MayAsk, Label: strings.Join(work.Labels, ","),
 			Batch: work.Batch, Home: work.From, Epoch: work.Epoch}, true
 	}
-	r, _, err := o.home.Record(task.Host)
+	r, _, err := o.owners.Record(task.Host)
 	if err != nil {
 		o.node.warn(err)
 	}
-	v := crawl.Visit{Home: o.home.HomeOf(task.Host), Epoch: r.Epoch}
+	v := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch}
 	if r.Assigned {
 		v.Label = o.cfg.Batch.Assigners[0]
 	}

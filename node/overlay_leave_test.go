@@ -13,7 +13,7 @@ import (
 func TestOverlayOwnerLeaves(t *testing.T) {
 	inBed(t, square(), func(b *bed) {
 		// Much is not told yet at any moment.
-		b.cfg = func(_ int, c *node.Config) { c.Home.BackupEvery = 10 * time.Second }
+		b.cfg = func(_ int, c *node.Config) { c.Ownership.ReplicateEvery = 10 * time.Second }
 		for home := range b.nodes {
 			b.site(b.homed(home), address(home), beside(b.nodes[2].at), 150, 5000)
 		}

@@ -8,9 +8,9 @@ import (
 
 	"proxima/assign"
 	"proxima/node/crawl"
-	"proxima/node/home"
 	"proxima/node/journal"
 	"proxima/node/member"
+	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/termination"
@@ -86,12 +86,12 @@ func (o *overlay) terminationState() termination.State {
 		s.Why = "a batch is under way"
 	case o.remote.Busy():
 		s.Why = "pages are downloaded for other nodes"
-	case o.home.Busy():
+	case o.owners.Busy():
 		s.Why = "hosts change their owners"
 	default:
 		s.Idle = true
 	}
-	f, h, out := o.node.frontier.Status(), o.home.Counts(), o.outbox.Stats()
+	f, h, out := o.node.frontier.Status(), o.owners.Counts(), o.outbox.Stats()
 	s.Counters = f.Accepted + f.Done + f.Failed + h.HandedOff + h.Received + h.Taken + h.Obeyed + h.LinksRouted + h.LinksDelivered +
 		out.Accepted + out.Duplicate + out.Refused
 	return s
@@ -140,18 +140,18 @@ func (o *overlay) complain(now time.Time) bool {
 	return true
 }
 
-func (o *overlay) homeEvent(e home.Event) {
+func (o *overlay) ownerEvent(e ownership.Event) {
 	j := o.node.journal
 	j.Member(journal.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
-	if e.Kind == home.Received && e.Record.Assigned {
+	if e.Kind == ownership.Received && e.Record.Assigned {
 		// The lease follows when its former owner has let it go: until then the host does not go back for it.
 		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter+2*o.cfg.Lease.HeldRetry)
 	}
 	switch e.Kind {
-	case home.HandedOff:
+	case ownership.HandedOff:
 		j.Assign(journal.Assign{Host: e.Record.Host, Owner: e.Record.Owner, Epoch: e.Record.Epoch, Reason: e.Reason})
 		o.node.loop.Forget(e.Record.Host)
-	case home.Obeyed, home.Took, home.NoCopy, home.Received:
+	case ownership.Obeyed, ownership.Took, ownership.NoCopy, ownership.Received:
 		o.node.loop.Forget(e.Record.Host)
 	}
 }

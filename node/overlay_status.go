@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"proxima/node/home"
 	"proxima/node/lease"
+	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
 )
@@ -34,7 +34,7 @@ type OverlayStatus struct {
 	// End says what keeps the crawl from ending, where this node is the one that asks.
 	End string `json:"end,omitempty"`
 
-	Hosts  home.Counts      `json:"hosts"`
+	Hosts  ownership.Counts `json:"hosts"`
 	Leases lease.Status     `json:"leases"`
 	Batch  placement.Status `json:"batch"`
 	Calls  peer.Counts      `json:"calls"`
@@ -65,7 +65,7 @@ func (o *overlay) status() *OverlayStatus {
 	m, v := o.members.Status(), o.members.View()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
 		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
-		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.home.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
+		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
 	s.Voters = v.Voters
 	for _, w := range v.Missing {

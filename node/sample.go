@@ -27,7 +27,7 @@ func (n *Node) sample() {
 	n.journal.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
 	load := journal.SampleLoad(n.cfg.Node.Data)
 	if n.overlay != nil {
-		load.LinksSent = int64(n.overlay.home.Counts().LinksRouted)
+		load.LinksSent = int64(n.overlay.owners.Counts().LinksRouted)
 		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
 	}
 	n.journal.Load(load)

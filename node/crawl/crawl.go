@@ -268,16 +268,15 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	case out.Ending == frontier.Done:
 		found = l.readPage(task, &res, &out, page)
 	}
-	mine, routed, err := l.deps.Overlay.Route(keep, out.Links)
-	if err != nil {
+	var err error
+	if out.Links, err = l.deps.Overlay.Route(keep, out.Links); err != nil {
 		return err
 	}
-	out.Links = mine
+	out.Elsewhere = l.deps.Overlay.PassOn
 	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
 		l.archive(task, &res) // before it counts as done: what a kill cuts short is downloaded and archived again
 	}
 	fin, err := l.deps.Frontier.Finish(keep, task, out)
-	routed()
 	if err != nil {
 		return err
 	}
@@ -382,18 +381,27 @@ func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (refused map[stri
 			links = append(links, frontier.Link{URL: u})
 		}
 	}
-	mine, routed, err := l.deps.Overlay.Route(ctx, links)
+	mine, err := l.deps.Overlay.Route(ctx, links)
 	if err != nil {
 		return nil, fmt.Errorf("add seeds: %w", err)
 	}
 	verdicts, err := l.deps.Frontier.Add(ctx, mine)
-	routed()
 	if err != nil {
 		return nil, fmt.Errorf("add seeds: %w", err)
 	}
-	for _, v := range verdicts {
-		if v != frontier.Accepted && v != frontier.Duplicate {
+	var away []frontier.Link
+	for i, v := range verdicts {
+		switch v {
+		case frontier.Accepted, frontier.Duplicate:
+		case frontier.NotOwn:
+			away = append(away, mine[i])
+		default:
 			refused[v.String()]++
+		}
+	}
+	if len(away) > 0 {
+		if err := l.deps.Overlay.PassOn(ctx, away); err != nil {
+			return nil, fmt.Errorf("add seeds: %w", err)
 		}
 	}
 	return refused, nil

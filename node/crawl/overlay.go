@@ -13,8 +13,10 @@ import (
 // Overlay is the rest of the crawl as the loop sees it: other nodes own hosts too, and ask for pages.
 type Overlay interface {
 	// Route sorts links by the owners of their hosts. Those for this node are returned; the others are on disk, to be
-	// sent. done must be called when the links returned are on disk.
-	Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, done func(), err error)
+	// sent.
+	Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error)
+	// PassOn keeps links on disk, to be sent, that the frontier does not take: their hosts are on their way.
+	PassOn(ctx context.Context, links []frontier.Link) error
 	// Begin says how a task is to be carried out; false: it is no longer wanted.
 	Begin(task *frontier.Task) (Visit, bool)
 	// Ended is told of every download, after its end is on disk.
@@ -48,11 +50,12 @@ type Download struct {
 // alone is a node without others.
 type alone struct{ home string }
 
-func (alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, func(), error) {
-	return links, func() {}, nil
+func (alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, error) {
+	return links, nil
 }
-func (a alone) Begin(*frontier.Task) (Visit, bool) { return Visit{Home: a.home}, true }
-func (alone) Ended(*frontier.Task, Download)       {}
+func (alone) PassOn(context.Context, []frontier.Link) error { return nil }
+func (a alone) Begin(*frontier.Task) (Visit, bool)          { return Visit{Home: a.home}, true }
+func (alone) Ended(*frontier.Task, Download)                {}
 
 func isHTML(res *fetch.Result) bool {
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")

@@ -145,14 +145,19 @@ func (a adapter) Claim(ctx context.Context, r *connect.Request[wire.ClaimRequest
 	return carry(ctx, a.h, r, Handler.Claim)
 }
 
-func (a adapter) Transfer(ctx context.Context, r *connect.Request[wire.TransferRequest]) (
-	*connect.Response[wire.TransferResponse], error) {
-	return carry(ctx, a.h, r, Handler.Transfer)
+func (a adapter) Store(ctx context.Context, r *connect.Request[wire.StoreRequest]) (
+	*connect.Response[wire.StoreResponse], error) {
+	return carry(ctx, a.h, r, Handler.Store)
 }
 
-func (a adapter) Backup(ctx context.Context, r *connect.Request[wire.BackupRequest]) (
-	*connect.Response[wire.BackupResponse], error) {
-	return carry(ctx, a.h, r, Handler.Backup)
+func (a adapter) Load(ctx context.Context, r *connect.Request[wire.LoadRequest]) (
+	*connect.Response[wire.LoadResponse], error) {
+	return carry(ctx, a.h, r, Handler.Load)
+}
+
+func (a adapter) Commit(ctx context.Context, r *connect.Request[wire.CommitRequest]) (
+	*connect.Response[wire.CommitResponse], error) {
+	return carry(ctx, a.h, r, Handler.Commit)
 }
 
 func (a adapter) Ask(ctx context.Context, r *connect.Request[wire.AskRequest]) (

@@ -31,14 +31,9 @@ func (h reachable) Deliver(_ context.Context, _ string, r *wire.DeliverRequest) 
 	return &wire.DeliverResponse{}, nil
 }
 
-func (h reachable) Transfer(_ context.Context, _ string, r *wire.TransferRequest) (*wire.TransferResponse, error) {
+func (h reachable) Store(_ context.Context, _ string, r *wire.StoreRequest) (*wire.StoreResponse, error) {
 	h.reached(r.Header)
-	return &wire.TransferResponse{}, nil
-}
-
-func (h reachable) Backup(_ context.Context, _ string, r *wire.BackupRequest) (*wire.BackupResponse, error) {
-	h.reached(r.Header)
-	return &wire.BackupResponse{}, nil
+	return &wire.StoreResponse{}, nil
 }
 
 // direct is a server without a network, called as if by a node with a certificate for a.
@@ -278,8 +273,8 @@ func FuzzServer(f *testing.F) {
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "", good)
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", good)
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", compressed(f, good))
-	f.Add(wireconnect.OverlayTransferProcedure, "application/proto", "gzip", []byte{0x1f, 0x8b})
-	f.Add(wireconnect.OverlayTransferProcedure, "application/grpc", "", make([]byte, 30))
+	f.Add(wireconnect.OverlayStoreProcedure, "application/proto", "gzip", []byte{0x1f, 0x8b})
+	f.Add(wireconnect.OverlayStoreProcedure, "application/grpc", "", make([]byte, 30))
 	f.Add("/proxima.v1.Overlay/Nothing", "application/json", "", []byte("{}"))
 	d := newDirect(f)
 	f.Fuzz(func(t *testing.T, path, kind, encoding string, body []byte) {

@@ -107,14 +107,19 @@ func (c *Client) Claim(ctx context.Context, to string, req *wire.ClaimRequest) (
 	return send(ctx, c, to, "Claim", req, &req.Header, wireconnect.OverlayClient.Claim, Handler.Claim)
 }
 
-// Transfer ships a chunk of a host to its next owner.
-func (c *Client) Transfer(ctx context.Context, to string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
-	return send(ctx, c, to, "Transfer", req, &req.Header, wireconnect.OverlayClient.Transfer, Handler.Transfer)
+// Store gives a peer what this node has of hosts.
+func (c *Client) Store(ctx context.Context, to string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return send(ctx, c, to, "Store", req, &req.Header, wireconnect.OverlayClient.Store, Handler.Store)
 }
 
-// Backup streams changes of hosts to the holder of their second copies.
-func (c *Client) Backup(ctx context.Context, to string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
-	return send(ctx, c, to, "Backup", req, &req.Header, wireconnect.OverlayClient.Backup, Handler.Backup)
+// Load asks a peer for a part of what it has of a host.
+func (c *Client) Load(ctx context.Context, to string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return send(ctx, c, to, "Load", req, &req.Header, wireconnect.OverlayClient.Load, Handler.Load)
+}
+
+// Commit makes a peer the owner of a host.
+func (c *Client) Commit(ctx context.Context, to string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return send(ctx, c, to, "Commit", req, &req.Header, wireconnect.OverlayClient.Commit, Handler.Commit)
 }
 
 // Ask sends pages to be downloaded by a peer.

@@ -84,7 +84,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 func FuzzCodecCounts(f *testing.F) {
 	for _, m := range []proto.Message{
 		&wire.DeliverResponse{Answers: []*wire.Delivered{{Reason: "later", Record: &wire.Record{Host: "a.example"}}}},
-		&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{Body: []byte("x")}}, Done: make([]byte, 8)}},
+		&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{Body: []byte("x")}}, Done: make([]byte, 8)}},
 		&wire.AskResponse{Refused: []uint64{1, 1 << 60}, Reasons: []string{"busy", ""}},
 	} {
 		b, err := proto.Marshal(m)
@@ -94,7 +94,7 @@ func FuzzCodecCounts(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []proto.Message{&wire.DeliverResponse{}, &wire.TransferRequest{}, &wire.AskResponse{}} {
+		for _, m := range []proto.Message{&wire.DeliverResponse{}, &wire.LoadResponse{}, &wire.AskResponse{}} {
 			left := len(b)
 			if err := count(m.ProtoReflect().Descriptor(), b, &left); err != nil && proto.Unmarshal(b, m) == nil {
 				t.Errorf("%x is a %T, but %v", b, m, err)

@@ -103,6 +103,15 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	return o.narrow(q, m, err)
 }
 
+// oldest is when the first links of some blocks were added.
+func oldest(blocks []block) time.Duration {
+	born := blocks[0].born
+	for _, b := range blocks {
+		born = min(born, b.born)
+	}
+	return born
+}
+
 // read takes the links of blocks from disk. A block that cannot be read is set aside; the others go on.
 func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 	m := message{blocks: make([]block, 0, len(blocks))}
@@ -163,7 +172,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 		half := len(m.links) / 2
 		var set []stored
 		for _, part := range [][]*wire.Link{m.links[:half], m.links[half:]} {
-			blocks, err := o.pack(q.peer, part)
+			blocks, err := o.pack(q.peer, part, oldest(m.blocks))
 			if err != nil {
 				return err
 			}
@@ -177,7 +186,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.answered(q, len(m.links))
+		o.answered(q, len(m.links), m.blocks)
 		return nil
 	}
 	o.mu.Lock()
@@ -202,7 +211,7 @@ func (o *Outbox) setAside(q *queue, b block, value []byte, cause error) error {
 	}
 	o.mu.Lock()
 	o.stats.SetAside += uint64(b.links)
-	o.answered(q, int(b.links))
+	o.answered(q, int(b.links), []block{b})
 	o.mu.Unlock()
 	if o.deps.Aside != nil {
 		o.deps.Aside(q.peer, int(b.links), cause)
@@ -235,7 +244,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	}
 	var set []stored
 	for to, links := range f.move {
-		blocks, err := o.pack(to, links)
+		blocks, err := o.pack(to, links, oldest(m.blocks))
 		if err != nil {
 			return err
 		}
@@ -255,7 +264,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		del = append(del, encodeKey(kindQueued, q.peer, b.seq))
 	}
 	if len(f.stay) > 0 {
-		blocks, err := o.pack(q.peer, f.stay)
+		blocks, err := o.pack(q.peer, f.stay, oldest(m.blocks))
 		if err != nil {
 			return err
 		}
@@ -269,7 +278,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		return err
 	}
 	o.mu.Lock()
-	o.answered(q, len(m.links))
+	o.answered(q, len(m.links), m.blocks)
 	o.stats.add(f.stats)
 	o.mu.Unlock()
 	if o.deps.Refused != nil {

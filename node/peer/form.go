@@ -130,7 +130,7 @@ func formOf(fd protoreflect.FieldDescriptor) check {
 		switch name {
 		case "host", "later", "contested":
 			return func(v protoreflect.Value) error { return identity.CheckHost(v.String()) }
-		case "home", "owner", "to", "holder", "successor", "sender":
+		case "home", "owner", "holder", "successor", "sender":
 			return func(v protoreflect.Value) error { return checkIDOrNone(v.String()) }
 		case "path":
 			return func(v protoreflect.Value) error { return checkPath(v.String()) }
@@ -143,7 +143,7 @@ func formOf(fd protoreflect.FieldDescriptor) check {
 		switch name {
 		case "epoch":
 			return atMost(maxEpoch)
-		case "count", "accepted", "done", "failed", "dropped":
+		case "count", "accepted", "done", "failed", "dropped", "drops":
 			return atMost(maxTally)
 		}
 	case protoreflect.Uint32Kind:

@@ -11,9 +11,9 @@ import (
 	"proxima/node/wire/wireconnect"
 )
 
-// backup is a request that carries one host to its second copy.
-func backup(h *wire.Header, host string, epoch uint64, path string) *wire.BackupRequest {
-	return &wire.BackupRequest{Header: h, Items: []*wire.BackupItem{
+// replicate is a request that carries one host to its replica.
+func replicate(h *wire.Header, host string, epoch uint64, path string) *wire.StoreRequest {
+	return &wire.StoreRequest{Header: h, Items: []*wire.StoreItem{
 		{Record: &wire.Record{Host: "http://example.org", Epoch: 1, Owner: "a"}},
 		{Record: &wire.Record{Host: host, Epoch: epoch, Owner: "a"}, Chunk: &wire.Chunk{
 			State: &wire.HostState{SinceRequestMs: -1}, Pending: []*wire.Pending{{Path: path}}}}}}
@@ -39,11 +39,11 @@ func TestMalformedHostsAndEpochsReachNobody(t *testing.T) {
 		{"no path", "http://victim.example", "", 1, "items[1].chunk.pending[0].path: "},
 	} {
 		d := newDirect(t)
-		body, err := proto.Marshal(backup(header, c.host, c.epoch, c.path))
+		body, err := proto.Marshal(replicate(header, c.host, c.epoch, c.path))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := d.call("POST", wireconnect.OverlayBackupProcedure, "application/proto", "", body)
+		w := d.call("POST", wireconnect.OverlayStoreProcedure, "application/proto", "", body)
 		reached := d.reached != nil
 		switch {
 		case c.want == "" && (!reached || w.Code != 200):
@@ -75,20 +75,18 @@ func TestFormsOfFields(t *testing.T) {
 		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{Holder: strings.Repeat("a", 64)}}}, "answers[0].holder"},
 		{&wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{ForMs: math.MinInt64}}}, "answers[0].for_ms"},
 		{&wire.RenewRequest{Count: 1 << 60}, "count"},
-		{&wire.RenewRequest{Moves: []*wire.Move{{Host: "http://a", Epoch: 1, To: id}}}, ""},
-		{&wire.RenewResponse{Moves: []*wire.Move{{Host: "https://a:443", Epoch: 1, To: id}}}, "moves[0].host"},
-		{&wire.RenewResponse{Moves: []*wire.Move{{Host: "http://a", Epoch: maxEpoch + 1}}}, "moves[0].epoch"},
 		{&wire.ClaimRequest{Records: []*wire.Record{{Host: "http://A"}}}, "records[0].host"},
 		{&wire.ClaimResponse{Later: []string{"http://a", "a"}}, "later[1]: "},
 		{&wire.ClaimResponse{Contested: []string{"\x00"}}, "contested[0]: "},
-		{&wire.TransferRequest{Record: &wire.Record{Host: "http://a"}, Chunk: &wire.Chunk{Done: make([]byte, 80)}}, ""},
-		{&wire.TransferRequest{Digest: &wire.Digest{Accepted: math.MaxUint64}}, "digest.accepted"},
-		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{CrawlDelayMs: 1 << 62}}}, "chunk.state.crawl_delay_ms"},
-		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Failed: 1 << 62}}}, "chunk.state.failed"},
-		{&wire.TransferRequest{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{ValidMs: math.MaxInt64}}}},
+		{&wire.CommitRequest{Record: &wire.Record{Host: "http://a"}}, ""},
+		{&wire.LoadRequest{Host: "http://a\x00b"}, "host: "},
+		{&wire.CommitRequest{Digest: &wire.Digest{Accepted: math.MaxUint64}}, "digest.accepted"},
+		{&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{CrawlDelayMs: 1 << 62}}}, "chunk.state.crawl_delay_ms"},
+		{&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{Failed: 1 << 62}}}, "chunk.state.failed"},
+		{&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{ValidMs: math.MaxInt64}}}},
 			"chunk.state.robots.valid_ms"},
-		{&wire.TransferResponse{Newer: &wire.Record{}}, "newer.host"},
-		{&wire.BackupResponse{Answers: []*wire.BackupAnswer{{Newer: &wire.Record{Host: "x"}}}}, "answers[0].newer.host"},
+		{&wire.CommitResponse{Newer: &wire.Record{}}, "newer.host"},
+		{&wire.StoreResponse{Answers: []*wire.StoreAnswer{{Newer: &wire.Record{Host: "x"}}}}, "answers[0].newer.host"},
 		{&wire.AskRequest{Errands: []*wire.Errand{{Url: "http://a/", Server: []byte{}}}}, "errands[0].server"},
 		{&wire.AnswerRequest{Results: []*wire.ErrandResult{{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}}, "results[0].timing.total_us"},
 		{&wire.IdleRequest{}, ""},
@@ -103,7 +101,7 @@ func TestFormsOfFields(t *testing.T) {
 // Whatever bytes come: they are decoded and checked, or refused, and what is taken has hosts and epochs that can be kept.
 func FuzzForms(f *testing.F) {
 	for _, m := range []proto.Message{
-		backup(nil, "http://victim.example", 3, "/a?b"), backup(nil, "victim.example\x00\x00y", math.MaxUint64, "x"),
+		replicate(nil, "http://victim.example", 3, "/a?b"), replicate(nil, "victim.example\x00\x00y", math.MaxUint64, "x"),
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -113,7 +111,7 @@ func FuzzForms(f *testing.F) {
 	}
 	forms := newForms()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var m wire.BackupRequest
+		var m wire.StoreRequest
 		if (codec{}).Unmarshal(b, &m) != nil || forms.check(&m) != nil {
 			return
 		}

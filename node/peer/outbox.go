@@ -53,6 +53,8 @@ type Outbox struct {
 	seq    uint64 // of the block that was added last
 	queues map[string]*queue
 	links  int
+	// born counts blocks by when their links were added first, in steps of bornStep.
+	born map[time.Duration]int
 	// writes are blocks to be written; while writing, who adds some leaves them to who writes.
 	writes  []*write
 	writing bool
@@ -92,7 +94,7 @@ type Parcel struct {
 
 // NewOutbox finds what earlier lives have left. Nothing is sent before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
-	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{},
+	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
 		coming: map[uint64]struct{}{}}
 	err := deps.Shelf.Scan([]byte{keyVersion}, func(key, value []byte) error {
 		k, err := decodeKey(key)
@@ -106,7 +108,7 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 			o.stats.SetAside += uint64(n)
 			return nil
 		}
-		o.push(stored{peer: k.peer, block: block{seq: k.seq, links: int32(n), bytes: int32(len(value))}})
+		o.push(stored{peer: k.peer, block: block{seq: k.seq, links: int32(n), bytes: int32(len(value)), born: -bornStep}})
 		return nil
 	})
 	if err != nil {
@@ -131,7 +133,7 @@ func (o *Outbox) AddAll(ctx context.Context, parcels []Parcel) error {
 		if err := checkID(p.To); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
 		}
-		blocks, err := o.pack(p.To, o.sendable(p.To, p.Links))
+		blocks, err := o.pack(p.To, o.sendable(p.To, p.Links), o.now().Truncate(bornStep))
 		if err != nil {
 			return err
 		}
@@ -181,8 +183,8 @@ type stored struct {
 	value []byte
 }
 
-// pack makes blocks of links, each small enough for a message.
-func (o *Outbox) pack(to string, links []*wire.Link) ([]stored, error) {
+// pack makes blocks of links, each small enough for a message, that were added first at a time.
+func (o *Outbox) pack(to string, links []*wire.Link, born time.Duration) ([]stored, error) {
 	var set []stored
 	for len(links) > 0 {
 		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
@@ -190,7 +192,7 @@ func (o *Outbox) pack(to string, links []*wire.Link) ([]stored, error) {
 		if err != nil {
 			return nil, fmt.Errorf("add to outbox of %s: %w", to, err)
 		}
-		set = append(set, stored{to, block{links: int32(n), bytes: int32(len(value)), at: o.now()}, value})
+		set = append(set, stored{to, block{links: int32(n), bytes: int32(len(value)), at: o.now(), born: born}, value})
 		links = links[n:]
 	}
 	o.mu.Lock()
@@ -287,7 +289,10 @@ func (o *Outbox) push(s stored) {
 	}
 	o.links += int(s.block.links)
 	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.block.seq > q.top {
-		q.spilled++
+		if q.spilled++; q.spilled == 1 {
+			q.born = s.block.born // all that are on disk only count as old as the first of them
+		}
+		o.born[q.born]++
 		q.beyond += int(s.block.links)
 		return // its sender comes to it after the others
 	}
@@ -296,6 +301,7 @@ func (o *Outbox) push(s stored) {
 		s.block.value = s.value
 	}
 	q.push(s.block)
+	o.born[s.block.born]++
 	switch {
 	case !q.running:
 		poke(o.kick)
@@ -304,8 +310,16 @@ func (o *Outbox) push(s stored) {
 	}
 }
 
+// bornStep keeps the ages of links few.
+const bornStep = 100 * time.Millisecond
+
 // answered takes links that are no longer in a queue out of its count. It is called under the lock.
-func (o *Outbox) answered(q *queue, links int) {
+func (o *Outbox) answered(q *queue, links int, blocks []block) {
+	for _, b := range blocks {
+		if o.born[b.born]--; o.born[b.born] <= 0 {
+			delete(o.born, b.born)
+		}
+	}
 	q.links -= links
 	o.links -= links
 }
@@ -325,6 +339,18 @@ func (o *Outbox) PendingOf(id string) int {
 		return q.links + q.beyond
 	}
 	return 0
+}
+
+// Settled says that all links that were added before a time have been answered, those of earlier lives among them.
+func (o *Outbox) Settled(before time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for born := range o.born {
+		if born < before.Sub(o.start) {
+			return false
+		}
+	}
+	return true
 }
 
 // Stats counts what became of links.

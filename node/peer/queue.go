@@ -9,6 +9,7 @@ import (
 type block struct {
 	seq   uint64
 	at    time.Duration // when it was added; zero for an earlier life
+	born  time.Duration // when its links were added first, in any block; below zero for an earlier life
 	due   time.Duration // not sent before
 	links int32
 	bytes int32
@@ -27,6 +28,7 @@ type queue struct {
 	wake    chan struct{} // tells that goroutine of changes
 	links   int           // with those in flight
 	top     uint64        // the last block that was taken into memory
+	born    time.Duration // of all spilled
 	spilled int           // blocks after that, which are on disk only
 	beyond  int           // the links in those
 

@@ -41,6 +41,7 @@ func (o *Outbox) refill(q *queue) error {
 			q.top = max(q.top, b.seq) // it was written meanwhile: who wrote it puts it into the queue
 			continue
 		}
+		b.born = q.born
 		q.spilled--
 		q.beyond -= int(b.links)
 		q.push(b)

@@ -175,8 +175,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) known(path string) bool {
 	switch path {
 	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRightsProcedure,
-		wireconnect.OverlayRenewProcedure,
-		wireconnect.OverlayClaimProcedure, wireconnect.OverlayTransferProcedure, wireconnect.OverlayBackupProcedure,
+		wireconnect.OverlayRenewProcedure, wireconnect.OverlayClaimProcedure, wireconnect.OverlayStoreProcedure,
+		wireconnect.OverlayLoadProcedure, wireconnect.OverlayCommitProcedure,
 		wireconnect.OverlayAskProcedure, wireconnect.OverlayAnswerProcedure, wireconnect.OverlayIdleProcedure:
 		return true
 	}

@@ -60,13 +60,17 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 			seen["Claim"]++
 			return &wire.ClaimResponse{}, nil
 		}
-		h.OnTransfer = func(context.Context, string, *wire.TransferRequest) (*wire.TransferResponse, error) {
-			seen["Transfer"]++
-			return &wire.TransferResponse{}, nil
+		h.OnStore = func(context.Context, string, *wire.StoreRequest) (*wire.StoreResponse, error) {
+			seen["Store"]++
+			return &wire.StoreResponse{}, nil
 		}
-		h.OnBackup = func(context.Context, string, *wire.BackupRequest) (*wire.BackupResponse, error) {
-			seen["Backup"]++
-			return &wire.BackupResponse{}, nil
+		h.OnLoad = func(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
+			seen["Load"]++
+			return &wire.LoadResponse{}, nil
+		}
+		h.OnCommit = func(context.Context, string, *wire.CommitRequest) (*wire.CommitResponse, error) {
+			seen["Commit"]++
+			return &wire.CommitResponse{}, nil
 		}
 		h.OnAsk = func(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
 			seen["Ask"]++
@@ -89,15 +93,16 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 		_, e2 := c.Lease(ctx, "b", &wire.LeaseRequest{})
 		_, e3 := c.Renew(ctx, "b", &wire.RenewRequest{})
 		_, e4 := c.Claim(ctx, "b", &wire.ClaimRequest{})
-		_, e5 := c.Transfer(ctx, "b", &wire.TransferRequest{})
-		_, e6 := c.Backup(ctx, "b", &wire.BackupRequest{})
+		_, e5 := c.Store(ctx, "b", &wire.StoreRequest{})
+		_, e6 := c.Load(ctx, "b", &wire.LoadRequest{Host: "http://example.org"})
+		_, e10 := c.Commit(ctx, "b", &wire.CommitRequest{Record: &wire.Record{Host: "http://example.org"}})
 		_, e7 := c.Ask(ctx, "b", &wire.AskRequest{})
 		_, e8 := c.Answer(ctx, "b", &wire.AnswerRequest{})
 		_, e9 := c.Idle(ctx, "b", &wire.IdleRequest{})
-		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9); err != nil {
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Transfer": 1, "Backup": 1, "Ask": 1,
+		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Store": 1, "Load": 1, "Commit": 1, "Ask": 1,
 			"Answer": 1, "Idle": 1}
 		if !maps.Equal(seen, want) {
 			t.Errorf("handlers saw %v, want %v", seen, want)

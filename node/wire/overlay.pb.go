@@ -200,11 +200,16 @@ type Step int32
 
 const (
 	Step_STEP_UNSPECIFIED Step = 0
-	Step_STEP_STORED      Step = 1
-	Step_STEP_COMMITTED   Step = 2
-	// STEP_AGAIN: chunks are missing; begin at 0.
-	Step_STEP_AGAIN   Step = 3
+	// STEP_STORED: it is on disk, and where a digest was given the two have the same.
+	Step_STEP_STORED    Step = 1
+	Step_STEP_COMMITTED Step = 2
+	// STEP_DIFFERS: what was sent is on disk; as a whole the two have not the same.
+	Step_STEP_DIFFERS Step = 3
 	Step_STEP_REFUSED Step = 4
+	// STEP_FULL: the disk of the callee is full. Nothing was stored.
+	Step_STEP_FULL Step = 5
+	// STEP_LATER: the callee is busy with the host. Nothing was stored.
+	Step_STEP_LATER Step = 6
 )
 
 // Enum value maps for Step.
@@ -213,15 +218,19 @@ var (
 		0: "STEP_UNSPECIFIED",
 		1: "STEP_STORED",
 		2: "STEP_COMMITTED",
-		3: "STEP_AGAIN",
+		3: "STEP_DIFFERS",
 		4: "STEP_REFUSED",
+		5: "STEP_FULL",
+		6: "STEP_LATER",
 	}
 	Step_value = map[string]int32{
 		"STEP_UNSPECIFIED": 0,
 		"STEP_STORED":      1,
 		"STEP_COMMITTED":   2,
-		"STEP_AGAIN":       3,
+		"STEP_DIFFERS":     3,
 		"STEP_REFUSED":     4,
+		"STEP_FULL":        5,
+		"STEP_LATER":       6,
 	}
 )
 
@@ -1230,12 +1239,10 @@ func (x *Right) GetHolder() string {
 // RenewRequest says how many hosts of the callee's the caller owns, and a digest over them: where the callee counts the
 // same, nothing else has to be said.
 type RenewRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Count  uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Digest uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	// moves asks leave to hand hosts to better peers.
-	Moves         []*Move `protobuf:"bytes,4,rep,name=moves,proto3" json:"moves,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,94 +1298,17 @@ func (x *RenewRequest) GetDigest() uint64 {
 	return 0
 }
 
-func (x *RenewRequest) GetMoves() []*Move {
-	if x != nil {
-		return x.Moves
-	}
-	return nil
-}
-
-type Move struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Move) Reset() {
-	*x = Move{}
-	mi := &file_overlay_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Move) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Move) ProtoMessage() {}
-
-func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Move.ProtoReflect.Descriptor instead.
-func (*Move) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *Move) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *Move) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *Move) GetTo() string {
-	if x != nil {
-		return x.To
-	}
-	return ""
-}
-
-func (x *Move) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 type RenewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agreed: the digests are equal. Else the caller claims its hosts one by one before it goes on.
-	Agreed bool `protobuf:"varint,1,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	// moves are hosts that the caller must hand over.
-	Moves         []*Move `protobuf:"bytes,2,rep,name=moves,proto3" json:"moves,omitempty"`
+	Agreed        bool `protobuf:"varint,1,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1320,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1333,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{16}
+	return file_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RenewResponse) GetAgreed() bool {
@@ -1411,13 +1341,6 @@ func (x *RenewResponse) GetAgreed() bool {
 		return x.Agreed
 	}
 	return false
-}
-
-func (x *RenewResponse) GetMoves() []*Move {
-	if x != nil {
-		return x.Moves
-	}
-	return nil
 }
 
 type ClaimRequest struct {
@@ -1430,16 +1353,15 @@ type ClaimRequest struct {
 	// members digests the settled members that the caller sees: where the callee sees others, a host that is not in the
 	// list may have another home for the caller.
 	Members uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
-	// rescue: the caller has second copies of the hosts, whose owners are gone, and offers to own them. A home that has
-	// copies itself answers with its own records: it takes the hosts over, and what the caller has comes to it then.
-	Rescue        bool `protobuf:"varint,6,opt,name=rescue,proto3" json:"rescue,omitempty"`
+	// handed says of each record whether the former owner gave the host: then the home need not wait for that one.
+	Handed        []bool `protobuf:"varint,6,rep,packed,name=handed,proto3" json:"handed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1373,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1386,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{17}
+	return file_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClaimRequest) GetHeader() *Header {
@@ -1502,11 +1424,11 @@ func (x *ClaimRequest) GetMembers() uint64 {
 	return 0
 }
 
-func (x *ClaimRequest) GetRescue() bool {
+func (x *ClaimRequest) GetHanded() []bool {
 	if x != nil {
-		return x.Rescue
+		return x.Handed
 	}
-	return false
+	return nil
 }
 
 type ClaimResponse struct {
@@ -1523,7 +1445,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1457,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1470,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{18}
+	return file_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClaimResponse) GetNewer() []*Record {
@@ -1592,7 +1514,7 @@ type HostState struct {
 
 func (x *HostState) Reset() {
 	*x = HostState{}
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1526,7 @@ func (x *HostState) String() string {
 func (*HostState) ProtoMessage() {}
 
 func (x *HostState) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1539,7 @@ func (x *HostState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostState.ProtoReflect.Descriptor instead.
 func (*HostState) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{19}
+	return file_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HostState) GetSinceRequestMs() int64 {
@@ -1686,7 +1608,7 @@ type RobotsFile struct {
 
 func (x *RobotsFile) Reset() {
 	*x = RobotsFile{}
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1620,7 @@ func (x *RobotsFile) String() string {
 func (*RobotsFile) ProtoMessage() {}
 
 func (x *RobotsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1633,7 @@ func (x *RobotsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RobotsFile.ProtoReflect.Descriptor instead.
 func (*RobotsFile) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{20}
+	return file_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RobotsFile) GetBody() []byte {
@@ -1740,7 +1662,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1674,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1687,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{21}
+	return file_overlay_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Pending) GetPath() string {
@@ -1798,17 +1720,19 @@ func (x *Pending) GetHops() uint32 {
 
 // Chunk is a part of a host: pending URLs, and hashes (8 bytes each, little-endian) of those that are done.
 type Chunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         *HostState             `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	Pending       []*Pending             `protobuf:"bytes,2,rep,name=pending,proto3" json:"pending,omitempty"`
-	Done          []byte                 `protobuf:"bytes,3,opt,name=done,proto3" json:"done,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	State   *HostState             `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Pending []*Pending             `protobuf:"bytes,2,rep,name=pending,proto3" json:"pending,omitempty"`
+	Done    []byte                 `protobuf:"bytes,3,opt,name=done,proto3" json:"done,omitempty"`
+	// drops is how often the host was given up before: pending is what was found since.
+	Drops         uint64 `protobuf:"varint,4,opt,name=drops,proto3" json:"drops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1744,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1757,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{22}
+	return file_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Chunk) GetState() *HostState {
@@ -1857,19 +1781,27 @@ func (x *Chunk) GetDone() []byte {
 	return nil
 }
 
+func (x *Chunk) GetDrops() uint64 {
+	if x != nil {
+		return x.Drops
+	}
+	return 0
+}
+
 type Digest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accepted      uint64                 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	Done          uint64                 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
 	AcceptedXor   uint64                 `protobuf:"fixed64,3,opt,name=accepted_xor,json=acceptedXor,proto3" json:"accepted_xor,omitempty"`
 	DoneXor       uint64                 `protobuf:"fixed64,4,opt,name=done_xor,json=doneXor,proto3" json:"done_xor,omitempty"`
+	Drops         uint64                 `protobuf:"varint,5,opt,name=drops,proto3" json:"drops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Digest) Reset() {
 	*x = Digest{}
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +1813,7 @@ func (x *Digest) String() string {
 func (*Digest) ProtoMessage() {}
 
 func (x *Digest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +1826,7 @@ func (x *Digest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digest.ProtoReflect.Descriptor instead.
 func (*Digest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{23}
+	return file_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Digest) GetAccepted() uint64 {
@@ -1925,37 +1857,91 @@ func (x *Digest) GetDoneXor() uint64 {
 	return 0
 }
 
-type TransferRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	// record is as it will be: the epoch raised, the callee the owner. With merge it is as it is.
-	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
-	// number counts chunks from 0; 0 begins anew.
-	Number uint32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	Chunk  *Chunk `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	// commit is set on the last chunk, with the digest of the whole.
-	Commit bool    `protobuf:"varint,5,opt,name=commit,proto3" json:"commit,omitempty"`
-	Digest *Digest `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
-	// merge: the callee owns the host already, and gets what a former owner has left.
-	Merge         bool `protobuf:"varint,7,opt,name=merge,proto3" json:"merge,omitempty"`
+func (x *Digest) GetDrops() uint64 {
+	if x != nil {
+		return x.Drops
+	}
+	return 0
+}
+
+type StoreRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Items         []*StoreItem           `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TransferRequest) Reset() {
-	*x = TransferRequest{}
+func (x *StoreRequest) Reset() {
+	*x = StoreRequest{}
+	mi := &file_overlay_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreRequest) ProtoMessage() {}
+
+func (x *StoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreRequest.ProtoReflect.Descriptor instead.
+func (*StoreRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *StoreRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *StoreRequest) GetItems() []*StoreItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+type StoreItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// record is the one that the caller believes.
+	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// chunk is what the callee is to store; none only compares.
+	Chunk *Chunk `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// digest, if set, is that of all that the caller has of the host.
+	Digest        *Digest `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreItem) Reset() {
+	*x = StoreItem{}
 	mi := &file_overlay_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TransferRequest) String() string {
+func (x *StoreItem) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TransferRequest) ProtoMessage() {}
+func (*StoreItem) ProtoMessage() {}
 
-func (x *TransferRequest) ProtoReflect() protoreflect.Message {
+func (x *StoreItem) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1967,61 +1953,323 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
-func (*TransferRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
+func (*StoreItem) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *TransferRequest) GetHeader() *Header {
-	if x != nil {
-		return x.Header
-	}
-	return nil
-}
-
-func (x *TransferRequest) GetRecord() *Record {
+func (x *StoreItem) GetRecord() *Record {
 	if x != nil {
 		return x.Record
 	}
 	return nil
 }
 
-func (x *TransferRequest) GetNumber() uint32 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *TransferRequest) GetChunk() *Chunk {
+func (x *StoreItem) GetChunk() *Chunk {
 	if x != nil {
 		return x.Chunk
 	}
 	return nil
 }
 
-func (x *TransferRequest) GetCommit() bool {
-	if x != nil {
-		return x.Commit
-	}
-	return false
-}
-
-func (x *TransferRequest) GetDigest() *Digest {
+func (x *StoreItem) GetDigest() *Digest {
 	if x != nil {
 		return x.Digest
 	}
 	return nil
 }
 
-func (x *TransferRequest) GetMerge() bool {
+type StoreResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// answers, one per item.
+	Answers       []*StoreAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreResponse) Reset() {
+	*x = StoreResponse{}
+	mi := &file_overlay_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreResponse) ProtoMessage() {}
+
+func (x *StoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[25]
 	if x != nil {
-		return x.Merge
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreResponse.ProtoReflect.Descriptor instead.
+func (*StoreResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *StoreResponse) GetAnswers() []*StoreAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+type StoreAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Step  Step                   `protobuf:"varint,1,opt,name=step,proto3,enum=proxima.v1.Step" json:"step,omitempty"`
+	// newer is the record of the callee, where it is newer than the caller's.
+	Newer *Record `protobuf:"bytes,2,opt,name=newer,proto3" json:"newer,omitempty"`
+	// keeps: the callee owns the host or keeps its replica, by what it knows.
+	Keeps         bool `protobuf:"varint,3,opt,name=keeps,proto3" json:"keeps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreAnswer) Reset() {
+	*x = StoreAnswer{}
+	mi := &file_overlay_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreAnswer) ProtoMessage() {}
+
+func (x *StoreAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreAnswer.ProtoReflect.Descriptor instead.
+func (*StoreAnswer) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StoreAnswer) GetStep() Step {
+	if x != nil {
+		return x.Step
+	}
+	return Step_STEP_UNSPECIFIED
+}
+
+func (x *StoreAnswer) GetNewer() *Record {
+	if x != nil {
+		return x.Newer
+	}
+	return nil
+}
+
+func (x *StoreAnswer) GetKeeps() bool {
+	if x != nil {
+		return x.Keeps
 	}
 	return false
 }
 
-type TransferResponse struct {
+type LoadRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Host   string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	// cursor is the next of the last answer, empty for the beginning.
+	Cursor        []byte `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadRequest) Reset() {
+	*x = LoadRequest{}
+	mi := &file_overlay_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadRequest) ProtoMessage() {}
+
+func (x *LoadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
+func (*LoadRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *LoadRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *LoadRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *LoadRequest) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+type LoadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chunk         *Chunk                 `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Next          []byte                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	End           bool                   `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadResponse) Reset() {
+	*x = LoadResponse{}
+	mi := &file_overlay_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadResponse) ProtoMessage() {}
+
+func (x *LoadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
+func (*LoadResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *LoadResponse) GetChunk() *Chunk {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *LoadResponse) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *LoadResponse) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+type CommitRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// record is as it will be: the epoch raised, the callee the owner.
+	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// digest is that of all that the caller has of the host.
+	Digest        *Digest `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommitRequest) Reset() {
+	*x = CommitRequest{}
+	mi := &file_overlay_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommitRequest) ProtoMessage() {}
+
+func (x *CommitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
+func (*CommitRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CommitRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *CommitRequest) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *CommitRequest) GetDigest() *Digest {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+type CommitResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          Step                   `protobuf:"varint,1,opt,name=step,proto3,enum=proxima.v1.Step" json:"step,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2030,21 +2278,21 @@ type TransferResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TransferResponse) Reset() {
-	*x = TransferResponse{}
-	mi := &file_overlay_proto_msgTypes[25]
+func (x *CommitResponse) Reset() {
+	*x = CommitResponse{}
+	mi := &file_overlay_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TransferResponse) String() string {
+func (x *CommitResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TransferResponse) ProtoMessage() {}
+func (*CommitResponse) ProtoMessage() {}
 
-func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[25]
+func (x *CommitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,246 +2303,26 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
-func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{25}
+// Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
+func (*CommitResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{30}
 }
 
-func (x *TransferResponse) GetStep() Step {
+func (x *CommitResponse) GetStep() Step {
 	if x != nil {
 		return x.Step
 	}
 	return Step_STEP_UNSPECIFIED
 }
 
-func (x *TransferResponse) GetReason() string {
+func (x *CommitResponse) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *TransferResponse) GetNewer() *Record {
-	if x != nil {
-		return x.Newer
-	}
-	return nil
-}
-
-// BackupRequest brings changes of hosts to the holder of their second copies.
-type BackupRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Items         []*BackupItem          `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupRequest) Reset() {
-	*x = BackupRequest{}
-	mi := &file_overlay_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupRequest) ProtoMessage() {}
-
-func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
-func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *BackupRequest) GetHeader() *Header {
-	if x != nil {
-		return x.Header
-	}
-	return nil
-}
-
-func (x *BackupRequest) GetItems() []*BackupItem {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-type BackupItem struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Record *Record                `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	// number counts chunks of a whole copy from 1, and is 0 for changes; 1 begins the copy anew.
-	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Chunk  *Chunk `protobuf:"bytes,3,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	// digest, if set, is that of the host after the item.
-	Digest        *Digest `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupItem) Reset() {
-	*x = BackupItem{}
-	mi := &file_overlay_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupItem) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupItem) ProtoMessage() {}
-
-func (x *BackupItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupItem.ProtoReflect.Descriptor instead.
-func (*BackupItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *BackupItem) GetRecord() *Record {
-	if x != nil {
-		return x.Record
-	}
-	return nil
-}
-
-func (x *BackupItem) GetNumber() uint32 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *BackupItem) GetChunk() *Chunk {
-	if x != nil {
-		return x.Chunk
-	}
-	return nil
-}
-
-func (x *BackupItem) GetDigest() *Digest {
-	if x != nil {
-		return x.Digest
-	}
-	return nil
-}
-
-type BackupResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// answers, one per item.
-	Answers       []*BackupAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupResponse) Reset() {
-	*x = BackupResponse{}
-	mi := &file_overlay_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupResponse) ProtoMessage() {}
-
-func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
-func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *BackupResponse) GetAnswers() []*BackupAnswer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-type BackupAnswer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          Step                   `protobuf:"varint,1,opt,name=step,proto3,enum=proxima.v1.Step" json:"step,omitempty"`
-	Newer         *Record                `protobuf:"bytes,2,opt,name=newer,proto3" json:"newer,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BackupAnswer) Reset() {
-	*x = BackupAnswer{}
-	mi := &file_overlay_proto_msgTypes[29]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BackupAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BackupAnswer) ProtoMessage() {}
-
-func (x *BackupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[29]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BackupAnswer.ProtoReflect.Descriptor instead.
-func (*BackupAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *BackupAnswer) GetStep() Step {
-	if x != nil {
-		return x.Step
-	}
-	return Step_STEP_UNSPECIFIED
-}
-
-func (x *BackupAnswer) GetNewer() *Record {
+func (x *CommitResponse) GetNewer() *Record {
 	if x != nil {
 		return x.Newer
 	}
@@ -2330,7 +2358,7 @@ type Errand struct {
 
 func (x *Errand) Reset() {
 	*x = Errand{}
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2370,7 @@ func (x *Errand) String() string {
 func (*Errand) ProtoMessage() {}
 
 func (x *Errand) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2383,7 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Errand.ProtoReflect.Descriptor instead.
 func (*Errand) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{30}
+	return file_overlay_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Errand) GetId() uint64 {
@@ -2459,7 +2487,7 @@ type AskRequest struct {
 
 func (x *AskRequest) Reset() {
 	*x = AskRequest{}
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2499,7 @@ func (x *AskRequest) String() string {
 func (*AskRequest) ProtoMessage() {}
 
 func (x *AskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2512,7 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
 func (*AskRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{31}
+	return file_overlay_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AskRequest) GetHeader() *Header {
@@ -2512,7 +2540,7 @@ type AskResponse struct {
 
 func (x *AskResponse) Reset() {
 	*x = AskResponse{}
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2552,7 @@ func (x *AskResponse) String() string {
 func (*AskResponse) ProtoMessage() {}
 
 func (x *AskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2565,7 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
 func (*AskResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{32}
+	return file_overlay_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AskResponse) GetRefused() []uint64 {
@@ -2567,7 +2595,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2607,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2620,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{33}
+	return file_overlay_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Timing) GetConnectUs() int64 {
@@ -2652,7 +2680,7 @@ type ErrandResult struct {
 
 func (x *ErrandResult) Reset() {
 	*x = ErrandResult{}
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2692,7 @@ func (x *ErrandResult) String() string {
 func (*ErrandResult) ProtoMessage() {}
 
 func (x *ErrandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2705,7 @@ func (x *ErrandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrandResult.ProtoReflect.Descriptor instead.
 func (*ErrandResult) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{34}
+	return file_overlay_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ErrandResult) GetId() uint64 {
@@ -2769,7 +2797,7 @@ type AnswerRequest struct {
 
 func (x *AnswerRequest) Reset() {
 	*x = AnswerRequest{}
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2809,7 @@ func (x *AnswerRequest) String() string {
 func (*AnswerRequest) ProtoMessage() {}
 
 func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2822,7 @@ func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{35}
+	return file_overlay_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AnswerRequest) GetHeader() *Header {
@@ -2826,7 +2854,7 @@ type AnswerResponse struct {
 
 func (x *AnswerResponse) Reset() {
 	*x = AnswerResponse{}
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2866,7 @@ func (x *AnswerResponse) String() string {
 func (*AnswerResponse) ProtoMessage() {}
 
 func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2879,7 @@ func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
 func (*AnswerResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{36}
+	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 type IdleRequest struct {
@@ -2865,7 +2893,7 @@ type IdleRequest struct {
 
 func (x *IdleRequest) Reset() {
 	*x = IdleRequest{}
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +2905,7 @@ func (x *IdleRequest) String() string {
 func (*IdleRequest) ProtoMessage() {}
 
 func (x *IdleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +2918,7 @@ func (x *IdleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleRequest.ProtoReflect.Descriptor instead.
 func (*IdleRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{37}
+	return file_overlay_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IdleRequest) GetHeader() *Header {
@@ -2926,7 +2954,7 @@ type IdleResponse struct {
 
 func (x *IdleResponse) Reset() {
 	*x = IdleResponse{}
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +2966,7 @@ func (x *IdleResponse) String() string {
 func (*IdleResponse) ProtoMessage() {}
 
 func (x *IdleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +2979,7 @@ func (x *IdleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleResponse.ProtoReflect.Descriptor instead.
 func (*IdleResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{38}
+	return file_overlay_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *IdleResponse) GetIdle() bool {
@@ -3071,27 +3099,20 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05Right\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\fR\x06server\x12\x15\n" +
 	"\x06for_ms\x18\x02 \x01(\x03R\x05forMs\x12\x16\n" +
-	"\x06holder\x18\x03 \x01(\tR\x06holder\"\x90\x01\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"h\n" +
 	"\fRenewRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\x06R\x06digest\x12&\n" +
-	"\x05moves\x18\x04 \x03(\v2\x10.proxima.v1.MoveR\x05moves\"X\n" +
-	"\x04Move\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"O\n" +
+	"\x06digest\x18\x03 \x01(\x06R\x06digest\"'\n" +
 	"\rRenewResponse\x12\x16\n" +
-	"\x06agreed\x18\x01 \x01(\bR\x06agreed\x12&\n" +
-	"\x05moves\x18\x02 \x03(\v2\x10.proxima.v1.MoveR\x05moves\"\xc4\x01\n" +
+	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"\xc4\x01\n" +
 	"\fClaimRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12,\n" +
 	"\arecords\x18\x02 \x03(\v2\x12.proxima.v1.RecordR\arecords\x12\x14\n" +
 	"\x05first\x18\x03 \x01(\bR\x05first\x12\x12\n" +
 	"\x04last\x18\x04 \x01(\bR\x04last\x12\x18\n" +
 	"\amembers\x18\x05 \x01(\x06R\amembers\x12\x16\n" +
-	"\x06rescue\x18\x06 \x01(\bR\x06rescue\"m\n" +
+	"\x06handed\x18\x06 \x03(\bR\x06handed\"m\n" +
 	"\rClaimResponse\x12(\n" +
 	"\x05newer\x18\x01 \x03(\v2\x12.proxima.v1.RecordR\x05newer\x12\x14\n" +
 	"\x05later\x18\x02 \x03(\tR\x05later\x12\x1c\n" +
@@ -3113,42 +3134,47 @@ const file_overlay_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\asitemap\x18\x02 \x01(\bR\asitemap\x12\x14\n" +
 	"\x05depth\x18\x03 \x01(\rR\x05depth\x12\x12\n" +
-	"\x04hops\x18\x04 \x01(\rR\x04hops\"w\n" +
+	"\x04hops\x18\x04 \x01(\rR\x04hops\"\x8d\x01\n" +
 	"\x05Chunk\x12+\n" +
 	"\x05state\x18\x01 \x01(\v2\x15.proxima.v1.HostStateR\x05state\x12-\n" +
 	"\apending\x18\x02 \x03(\v2\x13.proxima.v1.PendingR\apending\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\fR\x04done\"v\n" +
+	"\x04done\x18\x03 \x01(\fR\x04done\x12\x14\n" +
+	"\x05drops\x18\x04 \x01(\x04R\x05drops\"\x8c\x01\n" +
 	"\x06Digest\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x04R\baccepted\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12!\n" +
 	"\faccepted_xor\x18\x03 \x01(\x06R\vacceptedXor\x12\x19\n" +
-	"\bdone_xor\x18\x04 \x01(\x06R\adoneXor\"\x84\x02\n" +
-	"\x0fTransferRequest\x12*\n" +
+	"\bdone_xor\x18\x04 \x01(\x06R\adoneXor\x12\x14\n" +
+	"\x05drops\x18\x05 \x01(\x04R\x05drops\"g\n" +
+	"\fStoreRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12+\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.StoreItemR\x05items\"\x8c\x01\n" +
+	"\tStoreItem\x12*\n" +
+	"\x06record\x18\x01 \x01(\v2\x12.proxima.v1.RecordR\x06record\x12'\n" +
+	"\x05chunk\x18\x02 \x01(\v2\x11.proxima.v1.ChunkR\x05chunk\x12*\n" +
+	"\x06digest\x18\x03 \x01(\v2\x12.proxima.v1.DigestR\x06digest\"B\n" +
+	"\rStoreResponse\x121\n" +
+	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.StoreAnswerR\aanswers\"s\n" +
+	"\vStoreAnswer\x12$\n" +
+	"\x04step\x18\x01 \x01(\x0e2\x10.proxima.v1.StepR\x04step\x12(\n" +
+	"\x05newer\x18\x02 \x01(\v2\x12.proxima.v1.RecordR\x05newer\x12\x14\n" +
+	"\x05keeps\x18\x03 \x01(\bR\x05keeps\"e\n" +
+	"\vLoadRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\fR\x06cursor\"]\n" +
+	"\fLoadResponse\x12'\n" +
+	"\x05chunk\x18\x01 \x01(\v2\x11.proxima.v1.ChunkR\x05chunk\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\fR\x04next\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\"\x93\x01\n" +
+	"\rCommitRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12*\n" +
-	"\x06record\x18\x02 \x01(\v2\x12.proxima.v1.RecordR\x06record\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\rR\x06number\x12'\n" +
-	"\x05chunk\x18\x04 \x01(\v2\x11.proxima.v1.ChunkR\x05chunk\x12\x16\n" +
-	"\x06commit\x18\x05 \x01(\bR\x06commit\x12*\n" +
-	"\x06digest\x18\x06 \x01(\v2\x12.proxima.v1.DigestR\x06digest\x12\x14\n" +
-	"\x05merge\x18\a \x01(\bR\x05merge\"z\n" +
-	"\x10TransferResponse\x12$\n" +
+	"\x06record\x18\x02 \x01(\v2\x12.proxima.v1.RecordR\x06record\x12*\n" +
+	"\x06digest\x18\x03 \x01(\v2\x12.proxima.v1.DigestR\x06digest\"x\n" +
+	"\x0eCommitResponse\x12$\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x10.proxima.v1.StepR\x04step\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12(\n" +
-	"\x05newer\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x05newer\"i\n" +
-	"\rBackupRequest\x12*\n" +
-	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12,\n" +
-	"\x05items\x18\x02 \x03(\v2\x16.proxima.v1.BackupItemR\x05items\"\xab\x01\n" +
-	"\n" +
-	"BackupItem\x12*\n" +
-	"\x06record\x18\x01 \x01(\v2\x12.proxima.v1.RecordR\x06record\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\rR\x06number\x12'\n" +
-	"\x05chunk\x18\x03 \x01(\v2\x11.proxima.v1.ChunkR\x05chunk\x12*\n" +
-	"\x06digest\x18\x04 \x01(\v2\x12.proxima.v1.DigestR\x06digestJ\x04\b\x05\x10\x06\"D\n" +
-	"\x0eBackupResponse\x122\n" +
-	"\aanswers\x18\x01 \x03(\v2\x18.proxima.v1.BackupAnswerR\aanswers\"^\n" +
-	"\fBackupAnswer\x12$\n" +
-	"\x04step\x18\x01 \x01(\x0e2\x10.proxima.v1.StepR\x04step\x12(\n" +
-	"\x05newer\x18\x02 \x01(\v2\x12.proxima.v1.RecordR\x05newer\"\xaf\x02\n" +
+	"\x05newer\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x05newer\"\xaf\x02\n" +
 	"\x06Errand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
@@ -3227,22 +3253,25 @@ const file_overlay_proto_rawDesc = "" +
 	"\n" +
 	"GRANT_HELD\x10\x02\x12\x13\n" +
 	"\x0fGRANT_ELSEWHERE\x10\x03\x12\x0f\n" +
-	"\vGRANT_LATER\x10\x04*c\n" +
+	"\vGRANT_LATER\x10\x04*\x84\x01\n" +
 	"\x04Step\x12\x14\n" +
 	"\x10STEP_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSTEP_STORED\x10\x01\x12\x12\n" +
-	"\x0eSTEP_COMMITTED\x10\x02\x12\x0e\n" +
+	"\x0eSTEP_COMMITTED\x10\x02\x12\x10\n" +
+	"\fSTEP_DIFFERS\x10\x03\x12\x10\n" +
+	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
+	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_AGAIN\x10\x03\x12\x10\n" +
-	"\fSTEP_REFUSED\x10\x042\x84\x05\n" +
+	"STEP_LATER\x10\x062\xb6\x05\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
 	"\x06Rights\x12\x19.proxima.v1.RightsRequest\x1a\x1a.proxima.v1.RightsResponse\x12<\n" +
 	"\x05Renew\x12\x18.proxima.v1.RenewRequest\x1a\x19.proxima.v1.RenewResponse\x12<\n" +
-	"\x05Claim\x12\x18.proxima.v1.ClaimRequest\x1a\x19.proxima.v1.ClaimResponse\x12E\n" +
-	"\bTransfer\x12\x1b.proxima.v1.TransferRequest\x1a\x1c.proxima.v1.TransferResponse\x12?\n" +
-	"\x06Backup\x12\x19.proxima.v1.BackupRequest\x1a\x1a.proxima.v1.BackupResponse\x126\n" +
+	"\x05Claim\x12\x18.proxima.v1.ClaimRequest\x1a\x19.proxima.v1.ClaimResponse\x12<\n" +
+	"\x05Store\x12\x18.proxima.v1.StoreRequest\x1a\x19.proxima.v1.StoreResponse\x129\n" +
+	"\x04Load\x12\x17.proxima.v1.LoadRequest\x1a\x18.proxima.v1.LoadResponse\x12?\n" +
+	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x126\n" +
 	"\x03Ask\x12\x16.proxima.v1.AskRequest\x1a\x17.proxima.v1.AskResponse\x12?\n" +
 	"\x06Answer\x12\x19.proxima.v1.AnswerRequest\x1a\x1a.proxima.v1.AnswerResponse\x129\n" +
 	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponseB\x13Z\x11proxima/node/wireb\x06proto3"
@@ -3260,51 +3289,52 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_overlay_proto_goTypes = []any{
-	(Verdict)(0),             // 0: proxima.v1.Verdict
-	(Wish)(0),                // 1: proxima.v1.Wish
-	(Grant)(0),               // 2: proxima.v1.Grant
-	(Step)(0),                // 3: proxima.v1.Step
-	(*Header)(nil),           // 4: proxima.v1.Header
-	(*Record)(nil),           // 5: proxima.v1.Record
-	(*Link)(nil),             // 6: proxima.v1.Link
-	(*DeliverRequest)(nil),   // 7: proxima.v1.DeliverRequest
-	(*Delivered)(nil),        // 8: proxima.v1.Delivered
-	(*DeliverResponse)(nil),  // 9: proxima.v1.DeliverResponse
-	(*LeaseItem)(nil),        // 10: proxima.v1.LeaseItem
-	(*LeaseRequest)(nil),     // 11: proxima.v1.LeaseRequest
-	(*LeaseAnswer)(nil),      // 12: proxima.v1.LeaseAnswer
-	(*LeaseResponse)(nil),    // 13: proxima.v1.LeaseResponse
-	(*RightsRequest)(nil),    // 14: proxima.v1.RightsRequest
-	(*Life)(nil),             // 15: proxima.v1.Life
-	(*RightsResponse)(nil),   // 16: proxima.v1.RightsResponse
-	(*Right)(nil),            // 17: proxima.v1.Right
-	(*RenewRequest)(nil),     // 18: proxima.v1.RenewRequest
-	(*Move)(nil),             // 19: proxima.v1.Move
-	(*RenewResponse)(nil),    // 20: proxima.v1.RenewResponse
-	(*ClaimRequest)(nil),     // 21: proxima.v1.ClaimRequest
-	(*ClaimResponse)(nil),    // 22: proxima.v1.ClaimResponse
-	(*HostState)(nil),        // 23: proxima.v1.HostState
-	(*RobotsFile)(nil),       // 24: proxima.v1.RobotsFile
-	(*Pending)(nil),          // 25: proxima.v1.Pending
-	(*Chunk)(nil),            // 26: proxima.v1.Chunk
-	(*Digest)(nil),           // 27: proxima.v1.Digest
-	(*TransferRequest)(nil),  // 28: proxima.v1.TransferRequest
-	(*TransferResponse)(nil), // 29: proxima.v1.TransferResponse
-	(*BackupRequest)(nil),    // 30: proxima.v1.BackupRequest
-	(*BackupItem)(nil),       // 31: proxima.v1.BackupItem
-	(*BackupResponse)(nil),   // 32: proxima.v1.BackupResponse
-	(*BackupAnswer)(nil),     // 33: proxima.v1.BackupAnswer
-	(*Errand)(nil),           // 34: proxima.v1.Errand
-	(*AskRequest)(nil),       // 35: proxima.v1.AskRequest
-	(*AskResponse)(nil),      // 36: proxima.v1.AskResponse
-	(*Timing)(nil),           // 37: proxima.v1.Timing
-	(*ErrandResult)(nil),     // 38: proxima.v1.ErrandResult
-	(*AnswerRequest)(nil),    // 39: proxima.v1.AnswerRequest
-	(*AnswerResponse)(nil),   // 40: proxima.v1.AnswerResponse
-	(*IdleRequest)(nil),      // 41: proxima.v1.IdleRequest
-	(*IdleResponse)(nil),     // 42: proxima.v1.IdleResponse
+	(Verdict)(0),            // 0: proxima.v1.Verdict
+	(Wish)(0),               // 1: proxima.v1.Wish
+	(Grant)(0),              // 2: proxima.v1.Grant
+	(Step)(0),               // 3: proxima.v1.Step
+	(*Header)(nil),          // 4: proxima.v1.Header
+	(*Record)(nil),          // 5: proxima.v1.Record
+	(*Link)(nil),            // 6: proxima.v1.Link
+	(*DeliverRequest)(nil),  // 7: proxima.v1.DeliverRequest
+	(*Delivered)(nil),       // 8: proxima.v1.Delivered
+	(*DeliverResponse)(nil), // 9: proxima.v1.DeliverResponse
+	(*LeaseItem)(nil),       // 10: proxima.v1.LeaseItem
+	(*LeaseRequest)(nil),    // 11: proxima.v1.LeaseRequest
+	(*LeaseAnswer)(nil),     // 12: proxima.v1.LeaseAnswer
+	(*LeaseResponse)(nil),   // 13: proxima.v1.LeaseResponse
+	(*RightsRequest)(nil),   // 14: proxima.v1.RightsRequest
+	(*Life)(nil),            // 15: proxima.v1.Life
+	(*RightsResponse)(nil),  // 16: proxima.v1.RightsResponse
+	(*Right)(nil),           // 17: proxima.v1.Right
+	(*RenewRequest)(nil),    // 18: proxima.v1.RenewRequest
+	(*RenewResponse)(nil),   // 19: proxima.v1.RenewResponse
+	(*ClaimRequest)(nil),    // 20: proxima.v1.ClaimRequest
+	(*ClaimResponse)(nil),   // 21: proxima.v1.ClaimResponse
+	(*HostState)(nil),       // 22: proxima.v1.HostState
+	(*RobotsFile)(nil),      // 23: proxima.v1.RobotsFile
+	(*Pending)(nil),         // 24: proxima.v1.Pending
+	(*Chunk)(nil),           // 25: proxima.v1.Chunk
+	(*Digest)(nil),          // 26: proxima.v1.Digest
+	(*StoreRequest)(nil),    // 27: proxima.v1.StoreRequest
+	(*StoreItem)(nil),       // 28: proxima.v1.StoreItem
+	(*StoreResponse)(nil),   // 29: proxima.v1.StoreResponse
+	(*StoreAnswer)(nil),     // 30: proxima.v1.StoreAnswer
+	(*LoadRequest)(nil),     // 31: proxima.v1.LoadRequest
+	(*LoadResponse)(nil),    // 32: proxima.v1.LoadResponse
+	(*CommitRequest)(nil),   // 33: proxima.v1.CommitRequest
+	(*CommitResponse)(nil),  // 34: proxima.v1.CommitResponse
+	(*Errand)(nil),          // 35: proxima.v1.Errand
+	(*AskRequest)(nil),      // 36: proxima.v1.AskRequest
+	(*AskResponse)(nil),     // 37: proxima.v1.AskResponse
+	(*Timing)(nil),          // 38: proxima.v1.Timing
+	(*ErrandResult)(nil),    // 39: proxima.v1.ErrandResult
+	(*AnswerRequest)(nil),   // 40: proxima.v1.AnswerRequest
+	(*AnswerResponse)(nil),  // 41: proxima.v1.AnswerResponse
+	(*IdleRequest)(nil),     // 42: proxima.v1.IdleRequest
+	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
@@ -3321,59 +3351,60 @@ var file_overlay_proto_depIdxs = []int32{
 	15, // 11: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
 	17, // 12: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
 	4,  // 13: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
-	19, // 14: proxima.v1.RenewRequest.moves:type_name -> proxima.v1.Move
-	19, // 15: proxima.v1.RenewResponse.moves:type_name -> proxima.v1.Move
-	4,  // 16: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
-	5,  // 17: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
-	5,  // 18: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
-	24, // 19: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
-	23, // 20: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
-	25, // 21: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
-	4,  // 22: proxima.v1.TransferRequest.header:type_name -> proxima.v1.Header
-	5,  // 23: proxima.v1.TransferRequest.record:type_name -> proxima.v1.Record
-	26, // 24: proxima.v1.TransferRequest.chunk:type_name -> proxima.v1.Chunk
-	27, // 25: proxima.v1.TransferRequest.digest:type_name -> proxima.v1.Digest
-	3,  // 26: proxima.v1.TransferResponse.step:type_name -> proxima.v1.Step
-	5,  // 27: proxima.v1.TransferResponse.newer:type_name -> proxima.v1.Record
-	4,  // 28: proxima.v1.BackupRequest.header:type_name -> proxima.v1.Header
-	31, // 29: proxima.v1.BackupRequest.items:type_name -> proxima.v1.BackupItem
-	5,  // 30: proxima.v1.BackupItem.record:type_name -> proxima.v1.Record
-	26, // 31: proxima.v1.BackupItem.chunk:type_name -> proxima.v1.Chunk
-	27, // 32: proxima.v1.BackupItem.digest:type_name -> proxima.v1.Digest
-	33, // 33: proxima.v1.BackupResponse.answers:type_name -> proxima.v1.BackupAnswer
-	3,  // 34: proxima.v1.BackupAnswer.step:type_name -> proxima.v1.Step
-	5,  // 35: proxima.v1.BackupAnswer.newer:type_name -> proxima.v1.Record
-	4,  // 36: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
-	34, // 37: proxima.v1.AskRequest.errands:type_name -> proxima.v1.Errand
-	37, // 38: proxima.v1.ErrandResult.timing:type_name -> proxima.v1.Timing
-	4,  // 39: proxima.v1.AnswerRequest.header:type_name -> proxima.v1.Header
-	38, // 40: proxima.v1.AnswerRequest.results:type_name -> proxima.v1.ErrandResult
-	4,  // 41: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	7,  // 42: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	11, // 43: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	14, // 44: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	18, // 45: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	21, // 46: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	28, // 47: proxima.v1.Overlay.Transfer:input_type -> proxima.v1.TransferRequest
-	30, // 48: proxima.v1.Overlay.Backup:input_type -> proxima.v1.BackupRequest
-	35, // 49: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
-	39, // 50: proxima.v1.Overlay.Answer:input_type -> proxima.v1.AnswerRequest
-	41, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	4,  // 14: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
+	5,  // 15: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
+	5,  // 16: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
+	23, // 17: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
+	22, // 18: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
+	24, // 19: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
+	4,  // 20: proxima.v1.StoreRequest.header:type_name -> proxima.v1.Header
+	28, // 21: proxima.v1.StoreRequest.items:type_name -> proxima.v1.StoreItem
+	5,  // 22: proxima.v1.StoreItem.record:type_name -> proxima.v1.Record
+	25, // 23: proxima.v1.StoreItem.chunk:type_name -> proxima.v1.Chunk
+	26, // 24: proxima.v1.StoreItem.digest:type_name -> proxima.v1.Digest
+	30, // 25: proxima.v1.StoreResponse.answers:type_name -> proxima.v1.StoreAnswer
+	3,  // 26: proxima.v1.StoreAnswer.step:type_name -> proxima.v1.Step
+	5,  // 27: proxima.v1.StoreAnswer.newer:type_name -> proxima.v1.Record
+	4,  // 28: proxima.v1.LoadRequest.header:type_name -> proxima.v1.Header
+	25, // 29: proxima.v1.LoadResponse.chunk:type_name -> proxima.v1.Chunk
+	4,  // 30: proxima.v1.CommitRequest.header:type_name -> proxima.v1.Header
+	5,  // 31: proxima.v1.CommitRequest.record:type_name -> proxima.v1.Record
+	26, // 32: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
+	3,  // 33: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
+	5,  // 34: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
+	4,  // 35: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
+	35, // 36: proxima.v1.AskRequest.errands:type_name -> proxima.v1.Errand
+	38, // 37: proxima.v1.ErrandResult.timing:type_name -> proxima.v1.Timing
+	4,  // 38: proxima.v1.AnswerRequest.header:type_name -> proxima.v1.Header
+	39, // 39: proxima.v1.AnswerRequest.results:type_name -> proxima.v1.ErrandResult
+	4,  // 40: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	7,  // 41: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	11, // 42: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	14, // 43: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	18, // 44: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	20, // 45: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	27, // 46: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	31, // 47: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	33, // 48: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	36, // 49: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
+	40, // 50: proxima.v1.Overlay.Answer:input_type -> proxima.v1.AnswerRequest
+	42, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
 	9,  // 52: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
 	13, // 53: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
 	16, // 54: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	20, // 55: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	22, // 56: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	29, // 57: proxima.v1.Overlay.Transfer:output_type -> proxima.v1.TransferResponse
-	32, // 58: proxima.v1.Overlay.Backup:output_type -> proxima.v1.BackupResponse
-	36, // 59: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
-	40, // 60: proxima.v1.Overlay.Answer:output_type -> proxima.v1.AnswerResponse
-	42, // 61: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	52, // [52:62] is the sub-list for method output_type
-	42, // [42:52] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	19, // 55: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	21, // 56: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	29, // 57: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	32, // 58: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	34, // 59: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	37, // 60: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
+	41, // 61: proxima.v1.Overlay.Answer:output_type -> proxima.v1.AnswerResponse
+	43, // 62: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	52, // [52:63] is the sub-list for method output_type
+	41, // [41:52] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3387,7 +3418,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

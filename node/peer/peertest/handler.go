@@ -10,16 +10,17 @@ import (
 
 // Handler carries out the calls that a test gives functions for, and refuses the others.
 type Handler struct {
-	OnDeliver  func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
-	OnLease    func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
-	OnRights   func(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
-	OnRenew    func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
-	OnClaim    func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
-	OnTransfer func(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error)
-	OnBackup   func(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error)
-	OnAsk      func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
-	OnAnswer   func(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
-	OnIdle     func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	OnDeliver func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+	OnLease   func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	OnRights  func(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
+	OnRenew   func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
+	OnClaim   func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
+	OnStore   func(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
+	OnLoad    func(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
+	OnCommit  func(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
+	OnAsk     func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
+	OnAnswer  func(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 }
 
 var _ peer.Handler = (*Handler)(nil)
@@ -57,14 +58,19 @@ func (h *Handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest
 	return do(ctx, h.OnClaim, from, req)
 }
 
-// Transfer calls OnTransfer.
-func (h *Handler) Transfer(ctx context.Context, from string, req *wire.TransferRequest) (*wire.TransferResponse, error) {
-	return do(ctx, h.OnTransfer, from, req)
+// Store calls OnStore.
+func (h *Handler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return do(ctx, h.OnStore, from, req)
 }
 
-// Backup calls OnBackup.
-func (h *Handler) Backup(ctx context.Context, from string, req *wire.BackupRequest) (*wire.BackupResponse, error) {
-	return do(ctx, h.OnBackup, from, req)
+// Load calls OnLoad.
+func (h *Handler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return do(ctx, h.OnLoad, from, req)
+}
+
+// Commit calls OnCommit.
+func (h *Handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return do(ctx, h.OnCommit, from, req)
 }
 
 // Ask calls OnAsk.

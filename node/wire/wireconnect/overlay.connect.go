@@ -47,10 +47,12 @@ const (
 	OverlayRenewProcedure = "/proxima.v1.Overlay/Renew"
 	// OverlayClaimProcedure is the fully-qualified name of the Overlay's Claim RPC.
 	OverlayClaimProcedure = "/proxima.v1.Overlay/Claim"
-	// OverlayTransferProcedure is the fully-qualified name of the Overlay's Transfer RPC.
-	OverlayTransferProcedure = "/proxima.v1.Overlay/Transfer"
-	// OverlayBackupProcedure is the fully-qualified name of the Overlay's Backup RPC.
-	OverlayBackupProcedure = "/proxima.v1.Overlay/Backup"
+	// OverlayStoreProcedure is the fully-qualified name of the Overlay's Store RPC.
+	OverlayStoreProcedure = "/proxima.v1.Overlay/Store"
+	// OverlayLoadProcedure is the fully-qualified name of the Overlay's Load RPC.
+	OverlayLoadProcedure = "/proxima.v1.Overlay/Load"
+	// OverlayCommitProcedure is the fully-qualified name of the Overlay's Commit RPC.
+	OverlayCommitProcedure = "/proxima.v1.Overlay/Commit"
 	// OverlayAskProcedure is the fully-qualified name of the Overlay's Ask RPC.
 	OverlayAskProcedure = "/proxima.v1.Overlay/Ask"
 	// OverlayAnswerProcedure is the fully-qualified name of the Overlay's Answer RPC.
@@ -71,10 +73,12 @@ type OverlayClient interface {
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)
 	// Claim tells a home which hosts the caller owns, where the two disagree.
 	Claim(context.Context, *connect.Request[wire.ClaimRequest]) (*connect.Response[wire.ClaimResponse], error)
-	// Transfer ships a host to its next owner, in numbered chunks, and commits it.
-	Transfer(context.Context, *connect.Request[wire.TransferRequest]) (*connect.Response[wire.TransferResponse], error)
-	// Backup streams what an owner accepted and finished to the node that keeps the second copy.
-	Backup(context.Context, *connect.Request[wire.BackupRequest]) (*connect.Response[wire.BackupResponse], error)
+	// Store gives the callee what the caller has of hosts, in part or for comparison; the callee unites it with what it has.
+	Store(context.Context, *connect.Request[wire.StoreRequest]) (*connect.Response[wire.StoreResponse], error)
+	// Load returns a part of what the callee has of a host.
+	Load(context.Context, *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error)
+	// Commit makes the callee the owner of a host of which it has all.
+	Commit(context.Context, *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error)
 	// Ask sends pages to be downloaded by the callee, for their timings.
 	Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error)
 	// Answer brings back what became of them.
@@ -124,16 +128,22 @@ func NewOverlayClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithSchema(overlayMethods.ByName("Claim")),
 			connect.WithClientOptions(opts...),
 		),
-		transfer: connect.NewClient[wire.TransferRequest, wire.TransferResponse](
+		store: connect.NewClient[wire.StoreRequest, wire.StoreResponse](
 			httpClient,
-			baseURL+OverlayTransferProcedure,
-			connect.WithSchema(overlayMethods.ByName("Transfer")),
+			baseURL+OverlayStoreProcedure,
+			connect.WithSchema(overlayMethods.ByName("Store")),
 			connect.WithClientOptions(opts...),
 		),
-		backup: connect.NewClient[wire.BackupRequest, wire.BackupResponse](
+		load: connect.NewClient[wire.LoadRequest, wire.LoadResponse](
 			httpClient,
-			baseURL+OverlayBackupProcedure,
-			connect.WithSchema(overlayMethods.ByName("Backup")),
+			baseURL+OverlayLoadProcedure,
+			connect.WithSchema(overlayMethods.ByName("Load")),
+			connect.WithClientOptions(opts...),
+		),
+		commit: connect.NewClient[wire.CommitRequest, wire.CommitResponse](
+			httpClient,
+			baseURL+OverlayCommitProcedure,
+			connect.WithSchema(overlayMethods.ByName("Commit")),
 			connect.WithClientOptions(opts...),
 		),
 		ask: connect.NewClient[wire.AskRequest, wire.AskResponse](
@@ -159,16 +169,17 @@ func NewOverlayClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 
 // overlayClient implements OverlayClient.
 type overlayClient struct {
-	deliver  *connect.Client[wire.DeliverRequest, wire.DeliverResponse]
-	lease    *connect.Client[wire.LeaseRequest, wire.LeaseResponse]
-	rights   *connect.Client[wire.RightsRequest, wire.RightsResponse]
-	renew    *connect.Client[wire.RenewRequest, wire.RenewResponse]
-	claim    *connect.Client[wire.ClaimRequest, wire.ClaimResponse]
-	transfer *connect.Client[wire.TransferRequest, wire.TransferResponse]
-	backup   *connect.Client[wire.BackupRequest, wire.BackupResponse]
-	ask      *connect.Client[wire.AskRequest, wire.AskResponse]
-	answer   *connect.Client[wire.AnswerRequest, wire.AnswerResponse]
-	idle     *connect.Client[wire.IdleRequest, wire.IdleResponse]
+	deliver *connect.Client[wire.DeliverRequest, wire.DeliverResponse]
+	lease   *connect.Client[wire.LeaseRequest, wire.LeaseResponse]
+	rights  *connect.Client[wire.RightsRequest, wire.RightsResponse]
+	renew   *connect.Client[wire.RenewRequest, wire.RenewResponse]
+	claim   *connect.Client[wire.ClaimRequest, wire.ClaimResponse]
+	store   *connect.Client[wire.StoreRequest, wire.StoreResponse]
+	load    *connect.Client[wire.LoadRequest, wire.LoadResponse]
+	commit  *connect.Client[wire.CommitRequest, wire.CommitResponse]
+	ask     *connect.Client[wire.AskRequest, wire.AskResponse]
+	answer  *connect.Client[wire.AnswerRequest, wire.AnswerResponse]
+	idle    *connect.Client[wire.IdleRequest, wire.IdleResponse]
 }
 
 // Deliver calls proxima.v1.Overlay.Deliver.
@@ -196,14 +207,19 @@ func (c *overlayClient) Claim(ctx context.Context, req *connect.Request[wire.Cla
 	return c.claim.CallUnary(ctx, req)
 }
 
-// Transfer calls proxima.v1.Overlay.Transfer.
-func (c *overlayClient) Transfer(ctx context.Context, req *connect.Request[wire.TransferRequest]) (*connect.Response[wire.TransferResponse], error) {
-	return c.transfer.CallUnary(ctx, req)
+// Store calls proxima.v1.Overlay.Store.
+func (c *overlayClient) Store(ctx context.Context, req *connect.Request[wire.StoreRequest]) (*connect.Response[wire.StoreResponse], error) {
+	return c.store.CallUnary(ctx, req)
 }
 
-// Backup calls proxima.v1.Overlay.Backup.
-func (c *overlayClient) Backup(ctx context.Context, req *connect.Request[wire.BackupRequest]) (*connect.Response[wire.BackupResponse], error) {
-	return c.backup.CallUnary(ctx, req)
+// Load calls proxima.v1.Overlay.Load.
+func (c *overlayClient) Load(ctx context.Context, req *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error) {
+	return c.load.CallUnary(ctx, req)
+}
+
+// Commit calls proxima.v1.Overlay.Commit.
+func (c *overlayClient) Commit(ctx context.Context, req *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error) {
+	return c.commit.CallUnary(ctx, req)
 }
 
 // Ask calls proxima.v1.Overlay.Ask.
@@ -233,10 +249,12 @@ type OverlayHandler interface {
 	Renew(context.Context, *connect.Request[wire.RenewRequest]) (*connect.Response[wire.RenewResponse], error)
 	// Claim tells a home which hosts the caller owns, where the two disagree.
 	Claim(context.Context, *connect.Request[wire.ClaimRequest]) (*connect.Response[wire.ClaimResponse], error)
-	// Transfer ships a host to its next owner, in numbered chunks, and commits it.
-	Transfer(context.Context, *connect.Request[wire.TransferRequest]) (*connect.Response[wire.TransferResponse], error)
-	// Backup streams what an owner accepted and finished to the node that keeps the second copy.
-	Backup(context.Context, *connect.Request[wire.BackupRequest]) (*connect.Response[wire.BackupResponse], error)
+	// Store gives the callee what the caller has of hosts, in part or for comparison; the callee unites it with what it has.
+	Store(context.Context, *connect.Request[wire.StoreRequest]) (*connect.Response[wire.StoreResponse], error)
+	// Load returns a part of what the callee has of a host.
+	Load(context.Context, *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error)
+	// Commit makes the callee the owner of a host of which it has all.
+	Commit(context.Context, *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error)
 	// Ask sends pages to be downloaded by the callee, for their timings.
 	Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error)
 	// Answer brings back what became of them.
@@ -282,16 +300,22 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 		connect.WithSchema(overlayMethods.ByName("Claim")),
 		connect.WithHandlerOptions(opts...),
 	)
-	overlayTransferHandler := connect.NewUnaryHandler(
-		OverlayTransferProcedure,
-		svc.Transfer,
-		connect.WithSchema(overlayMethods.ByName("Transfer")),
+	overlayStoreHandler := connect.NewUnaryHandler(
+		OverlayStoreProcedure,
+		svc.Store,
+		connect.WithSchema(overlayMethods.ByName("Store")),
 		connect.WithHandlerOptions(opts...),
 	)
-	overlayBackupHandler := connect.NewUnaryHandler(
-		OverlayBackupProcedure,
-		svc.Backup,
-		connect.WithSchema(overlayMethods.ByName("Backup")),
+	overlayLoadHandler := connect.NewUnaryHandler(
+		OverlayLoadProcedure,
+		svc.Load,
+		connect.WithSchema(overlayMethods.ByName("Load")),
+		connect.WithHandlerOptions(opts...),
+	)
+	overlayCommitHandler := connect.NewUnaryHandler(
+		OverlayCommitProcedure,
+		svc.Commit,
+		connect.WithSchema(overlayMethods.ByName("Commit")),
 		connect.WithHandlerOptions(opts...),
 	)
 	overlayAskHandler := connect.NewUnaryHandler(
@@ -324,10 +348,12 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 			overlayRenewHandler.ServeHTTP(w, r)
 		case OverlayClaimProcedure:
 			overlayClaimHandler.ServeHTTP(w, r)
-		case OverlayTransferProcedure:
-			overlayTransferHandler.ServeHTTP(w, r)
-		case OverlayBackupProcedure:
-			overlayBackupHandler.ServeHTTP(w, r)
+		case OverlayStoreProcedure:
+			overlayStoreHandler.ServeHTTP(w, r)
+		case OverlayLoadProcedure:
+			overlayLoadHandler.ServeHTTP(w, r)
+		case OverlayCommitProcedure:
+			overlayCommitHandler.ServeHTTP(w, r)
 		case OverlayAskProcedure:
 			overlayAskHandler.ServeHTTP(w, r)
 		case OverlayAnswerProcedure:
@@ -363,12 +389,16 @@ func (UnimplementedOverlayHandler) Claim(context.Context, *connect.Request[wire.
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Claim is not implemented"))
 }
 
-func (UnimplementedOverlayHandler) Transfer(context.Context, *connect.Request[wire.TransferRequest]) (*connect.Response[wire.TransferResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Transfer is not implemented"))
+func (UnimplementedOverlayHandler) Store(context.Context, *connect.Request[wire.StoreRequest]) (*connect.Response[wire.StoreResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Store is not implemented"))
 }
 
-func (UnimplementedOverlayHandler) Backup(context.Context, *connect.Request[wire.BackupRequest]) (*connect.Response[wire.BackupResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Backup is not implemented"))
+func (UnimplementedOverlayHandler) Load(context.Context, *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Load is not implemented"))
+}
+
+func (UnimplementedOverlayHandler) Commit(context.Context, *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Commit is not implemented"))
 }
 
 func (UnimplementedOverlayHandler) Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error) {

@@ -30,12 +30,12 @@ func configure(s settings, l *layout, index, life int) node.Config {
 			*t = max(least, time.Duration(float64(*t)/s.faster).Round(time.Millisecond))
 		}
 	}
-	m, h, k, b, e := &c.Member, &c.Home, &c.Lease, &c.Batch, &c.Remote
+	m, h, k, b, e := &c.Member, &c.Ownership, &c.Lease, &c.Batch, &c.Remote
 	m.Preset = member.PresetLAN
 	b.Mode, b.URLs, b.Hosts = placement.ModeCycle, 20, 5
 	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax, &c.Crawl.Patience)
 	shorter(100*time.Millisecond, &h.RenewEvery, &h.FenceAfter, &h.TakeAfter, &h.Collect)
-	shorter(50*time.Millisecond, &h.BackupEvery)
+	shorter(50*time.Millisecond, &h.ReplicateEvery)
 	shorter(100*time.Millisecond, &k.Time, &k.Skew, &k.Founding, &k.ReleaseAfter, &k.Check, &k.Timeout, &k.HeldRetry, &k.RetryMax, &k.MemoryEvery)
 	shorter(100*time.Millisecond, &b.Check, &b.LongestWait, &b.Resolve, &b.Lease, &b.Take, &b.Rest)
 	shorter(100*time.Millisecond, &e.Wait, &e.Queue)

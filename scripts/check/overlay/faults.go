@@ -99,7 +99,7 @@ func plans(s settings) []plan {
 	}
 	slices.SortFunc(list, func(a, b plan) int { return a.after - b.after })
 	times := configure(s, &layout{}, 0, 0)
-	takenOver := 8*time.Second + times.Home.TakeAfter + times.Member.ForgetAfter // found dead, and taken over by a new home
+	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // found dead, and taken over by a new home
 	seen := counts{}
 	for i := range list {
 		p := &list[i]
@@ -132,12 +132,12 @@ func plans(s settings) []plan {
 // mended is how long after the end of a long fault all hosts have two copies again.
 func (p plan) mended(s settings) time.Duration {
 	times := configure(s, &layout{}, 0, 0)
-	d := 3*time.Second + times.Home.FenceAfter // copies are tried again that often at least
+	d := 3*time.Second + times.Ownership.FenceAfter // copies are tried again that often at least
 	if p.long {
 		d += times.Member.SettleAfter
 	}
 	if p.kind == erase {
-		d += 8*time.Second + times.Home.TakeAfter + times.Member.ForgetAfter
+		d += 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter
 	}
 	return d
 }

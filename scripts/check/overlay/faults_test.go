@@ -44,7 +44,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("fault %d after %d requests", i, p.after)
 		}
 		seen[p.kind]++
-		if p.lasts > configure(s, &layout{}, 0, 0).Home.TakeAfter {
+		if p.lasts > configure(s, &layout{}, 0, 0).Ownership.TakeAfter {
 			taken[p.kind]++
 		}
 		if p.kind == freeze && (p.lasts < s.shortest || p.lasts > s.longest) {

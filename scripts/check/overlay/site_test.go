@@ -104,7 +104,7 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%+v", c.Fetch)
 		}
 	}
-	if got, want := configure(settings{faster: 7.5}, &l, 0, 0).Home.TakeAfter, 12*time.Second; got != want {
+	if got, want := configure(settings{faster: 7.5}, &l, 0, 0).Ownership.TakeAfter, 12*time.Second; got != want {
 		t.Errorf("taken over after %v, want %v", got, want)
 	}
 }

@@ -161,7 +161,7 @@ preset = "lan"
 forget_after = "6s"
 majority_window = "20s"
 
-[home]
+[ownership]
 renew_every = "2s"
 fence_after = "8s"
 take_after = "12s"

@@ -1,0 +1,67 @@
+package frontier
+
+import (
+	"context"
+	"time"
+)
+
+// unchecked is why a host waits that has come onto the workbench: nobody has said yet that it may be crawled here.
+const unchecked = "its ownership has not been checked yet"
+
+// Unchecked waits until hosts have come onto the workbench that Suspend has not been told about, and returns them. With
+// Config.Shared they are not crawled before. It is for one reader.
+func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
+	for {
+		f.mu.Lock()
+		names := f.entered
+		f.entered = nil
+		f.mu.Unlock()
+		if len(names) > 0 {
+			return names, nil
+		}
+		select {
+		case <-f.arrived:
+		case <-f.ledger.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Active returns the hosts on the workbench: those that Suspend can say something about.
+func (f *Frontier) Active() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := make([]string, 0, len(f.bench.hosts))
+	for name := range f.bench.hosts {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Suspend says of hosts why they must not be crawled here now, with "" that they may. A suspended host stays on the
+// workbench and its status gives the reason. Tasks that are out are not recalled. Hosts that are not on the workbench are
+// passed over: Unchecked names them when they come.
+func (f *Frontier) Suspend(reasons map[string]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for name, reason := range reasons {
+		if h := f.bench.hosts[name]; h != nil && h.place != loading && h.suspended != reason {
+			h.suspended = reason
+			f.bench.settle(h, now)
+		}
+	}
+	f.dispatch(now)
+}
+
+// checkInLocked lets a host wait until Suspend says that it may be crawled. It needs mu held.
+func (f *Frontier) checkInLocked(h *host) {
+	if !f.cfg.Shared {
+		return
+	}
+	h.suspended = unchecked
+	f.entered = append(f.entered, h.name)
+	signal(f.arrived)
+}

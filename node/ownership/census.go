@@ -1,0 +1,339 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"proxima/node/wire"
+)
+
+// census is what this node, as a home, knows of the owners of its hosts. It is used under the lock of Ownership.
+type census struct {
+	heard     map[string]time.Time // by owner: when it renewed last, or was first expected to
+	dead      map[string]time.Time // since when a member does not answer
+	left      map[string]bool      // members that have left in order: their owners have stopped
+	contested map[string]time.Time // hosts with a new owner whose former owner may go on until then
+	recent    map[string]time.Time // when a record of this home was written: a list sent before cannot have it
+	missing   map[string]int       // how many lists in a row of its owner lacked a host
+	// lists are, by owner, hashes of the hosts in the list that it is sending.
+	lists map[string]map[uint64]struct{}
+}
+
+func newCensus() census {
+	return census{heard: make(map[string]time.Time), dead: make(map[string]time.Time), left: make(map[string]bool),
+		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
+		lists: make(map[string]map[uint64]struct{})}
+}
+
+// changed notes when a record was written.
+func (c *census) changed(r Record, now time.Time) {
+	c.recent[r.Host] = now
+	delete(c.missing, r.Host)
+	if _, ok := c.heard[r.Owner]; !ok {
+		c.heard[r.Owner] = now // from now on it is expected to renew here
+	}
+}
+
+// expect begins to expect the owners that have hosts of this home.
+func (c *census) expect(lent map[string]tally) {
+	now := time.Now()
+	for owner := range lent {
+		if _, ok := c.heard[owner]; !ok {
+			c.heard[owner] = now // it has not had a chance to renew here
+		}
+	}
+}
+
+// seen notes who answers in a new view.
+func (c *census) seen(old, v View, now time.Time) {
+	for _, id := range old.Settled {
+		if _, dead := c.dead[id]; !dead && !slices.Contains(v.Settled, id) {
+			c.left[id] = true // the dead stay settled for a while
+		}
+	}
+	for _, id := range v.Settled {
+		if !v.alive(id) {
+			if _, ok := c.dead[id]; !ok {
+				c.dead[id] = now
+			}
+		}
+	}
+	for _, id := range v.Alive {
+		delete(c.dead, id)
+		delete(c.left, id)
+	}
+}
+
+var errCounting = errors.New("this node counts its hosts anew")
+
+// Renew answers an owner's sign of life.
+func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tallies.counting {
+		return nil, errCounting
+	}
+	now := time.Now()
+	o.census.heard[from] = now
+	t := o.tallies.lent[from]
+	agreed := t.count == req.GetCount() && t.digest == req.GetDigest() && !o.returningLocked(now)
+	return &wire.RenewResponse{Agreed: agreed}, nil
+}
+
+// returningLocked says that this node, as a home, may lack what others did in the meantime: it sees no majority or did
+// not lately, or it has just started.
+func (o *Ownership) returningLocked(now time.Time) bool {
+	z := &o.horizon
+	if !z.now.Majority || (len(z.now.Settled) > 1 && now.Sub(z.born) < o.cfg.Collect) {
+		return true
+	}
+	for _, p := range z.past {
+		if !p.view.Majority && now.Sub(p.until) < o.cfg.Collect {
+			return true
+		}
+	}
+	return false
+}
+
+// collectingLocked says that this node, the home of a host, may not know its record yet.
+func (o *Ownership) collectingLocked(host string, now time.Time) bool {
+	return !o.horizon.now.Majority || o.horizon.collecting(host, now, o.cfg.Collect)
+}
+
+// Claim answers an owner that says what it owns.
+func (o *Ownership) Claim(_ context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	o.mu.Lock()
+	o.census.heard[from] = now
+	if req.GetFirst() {
+		o.census.lists[from] = make(map[uint64]struct{})
+	}
+	o.mu.Unlock()
+	res := &wire.ClaimResponse{}
+	for i, w := range req.GetRecords() {
+		if r, ok := fromWire(w); ok && r.Owner == from {
+			handed := i < len(req.GetHanded()) && req.GetHanded()[i]
+			if err := o.hear(r, handed, now, res); err != nil {
+				return nil, err
+			}
+		}
+	}
+	// What is confirmed here must not be forgotten by a crash.
+	if err := o.records.flush(); err != nil {
+		return nil, err
+	}
+	if req.GetLast() {
+		o.mu.Lock()
+		list := o.census.lists[from]
+		delete(o.census.lists, from)
+		v := o.horizon.now
+		o.mu.Unlock()
+		if list != nil && v.Majority && req.GetMembers() == v.digest() {
+			return res, o.missed(from, list, v, now)
+		}
+	}
+	return res, nil
+}
+
+// hear weighs a claim against what this home has, and adds to the answer.
+func (o *Ownership) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
+	obey := false
+	_, _, err := o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		v, c := &o.horizon.now, &o.census
+		c.list(r.Owner, r.Host)
+		if p, leaving := o.proposals[r.Host]; v.homeOf(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
+			res.Later = append(res.Later, r.Host)
+			return mine, false
+		}
+		if o.collectingLocked(r.Host, now) {
+			res.Later = append(res.Later, r.Host) // somebody may have a newer record; what this one says is heard
+		}
+		switch {
+		case ok && mine.Newer(r):
+			res.Newer = append(res.Newer, mine.wire())
+			return mine, false
+		case !ok || mine == r:
+		case mine.Owner == v.Self && r.Owner != v.Self:
+			if p, leaving := o.proposals[r.Host]; leaving && p.next == r {
+				break // the hand-off that is under way here has been committed there
+			}
+			obey = true
+			return mine, false
+		case r.Owner != mine.Owner && !handed:
+			// Its former owner did not give it, and may go on until it suspends it: this home has answered that one.
+			if until := c.heard[mine.Owner].Add(o.cfg.FenceAfter); until.After(now) {
+				c.contested[r.Host] = until
+			}
+		case handed:
+			delete(c.contested, r.Host)
+		}
+		if until, ok := c.contested[r.Host]; ok && now.Before(until) {
+			res.Contested = append(res.Contested, r.Host)
+		} else {
+			delete(c.contested, r.Host)
+		}
+		return r, true
+	})
+	if err == nil && obey {
+		err = o.obey(r)
+	}
+	return err
+}
+
+// maxListed bounds the hosts in the lists of all owners that are under way, some 20 bytes each.
+const maxListed = 1 << 20
+
+// list notes a host in the list that an owner is sending. A list for which there is no room is given up: nobody is said
+// to have lost a host by what is not known to be whole.
+func (c *census) list(from, host string) {
+	seen, all := c.lists[from], 0
+	if seen == nil {
+		return
+	}
+	for _, hosts := range c.lists {
+		all += len(hosts)
+	}
+	if all >= maxListed {
+		delete(c.lists, from)
+		return
+	}
+	seen[xxhash.Sum64String(host)] = struct{}{}
+}
+
+// missed takes over the hosts that an owner did not name in two whole lists in a row: it has lost its disk.
+func (o *Ownership) missed(from string, list map[uint64]struct{}, v View, now time.Time) error {
+	return o.records.visit(func(r Record) error {
+		if r.Owner != from || v.homeOf(r.Host) != v.Self {
+			return nil
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		c := &o.census
+		if _, listed := list[xxhash.Sum64String(r.Host)]; listed {
+			delete(c.missing, r.Host)
+			return nil
+		}
+		if mine, ok, loaded := o.records.peek(r.Host); loaded && (!ok || mine != r) {
+			return nil // it has changed since it was read
+		}
+		if now.Sub(c.recent[r.Host]) < 2*o.cfg.RenewEvery {
+			return nil
+		}
+		if c.missing[r.Host]++; c.missing[r.Host] >= 2 {
+			o.queue.add(r.Host, true)
+		}
+		return nil
+	})
+}
+
+// runCensus looks for owners that are gone, and has their hosts taken over.
+func (o *Ownership) runCensus(ctx context.Context) error {
+	tick := time.NewTicker(max(o.cfg.RenewEvery/3, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		o.missReplicas(time.Now())
+		gone, v := o.goneOwners(time.Now())
+		if len(gone) == 0 {
+			continue
+		}
+		err := o.records.visit(func(r Record) error {
+			if gone[r.Owner] && v.homeOf(r.Host) == v.Self {
+				o.queue.add(r.Host, true)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// missReplicas gives up waiting for the replicas of hosts that were taken over without one, and says so.
+func (o *Ownership) missReplicas(now time.Time) {
+	o.mu.Lock()
+	var lost []string
+	for host, since := range o.awaited {
+		if now.Sub(since) > 2*o.cfg.TakeAfter {
+			lost = append(lost, host)
+			delete(o.awaited, host)
+		}
+	}
+	o.mu.Unlock()
+	for _, host := range lost {
+		if r, ok, err := o.records.get(host); err == nil && ok {
+			o.deps.Event(Event{Kind: Lost, Record: r, Reason: "its owner is gone, and no other node has given a copy of it"})
+		}
+	}
+}
+
+// found notes that something of a host has come here.
+func (o *Ownership) found(host string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.awaited[host]; ok {
+		delete(o.awaited, host)
+		signal(o.check)
+	}
+}
+
+// goneOwners are those of hosts whose home this node is, in a view.
+func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v View) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := &o.census
+	v = o.horizon.now
+	for host, at := range c.recent {
+		if now.Sub(at) > 2*o.cfg.RenewEvery {
+			delete(c.recent, host)
+		}
+	}
+	for host, until := range c.contested {
+		if now.After(until) {
+			delete(c.contested, host)
+			signal(o.check)
+		}
+	}
+	if !v.Majority || o.tallies.counting {
+		return nil, v
+	}
+	gone = make(map[string]bool)
+	for owner := range o.tallies.lent {
+		if o.goneLocked(owner, now) {
+			gone[owner] = true
+		}
+	}
+	for owner := range c.heard {
+		if _, ok := o.tallies.lent[owner]; !ok && !v.alive(owner) {
+			delete(c.heard, owner)
+			delete(c.lists, owner)
+		}
+	}
+	return gone, v
+}
+
+// goneLocked says that an owner has left, or has been silent for so long that it has suspended its hosts. An owner that
+// still renews is there, whatever the gossip says.
+func (o *Ownership) goneLocked(owner string, now time.Time) bool {
+	c := &o.census
+	heard, ok := c.heard[owner]
+	if !ok {
+		c.heard[owner] = now
+		return false
+	}
+	return c.left[owner] && !o.horizon.now.alive(owner) || now.Sub(heard) > o.cfg.TakeAfter
+}

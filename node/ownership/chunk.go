@@ -1,0 +1,109 @@
+package ownership
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+// chunkBytes bounds a chunk besides its number of URLs: of a host with very long URLs it would take much memory, and be
+// larger than the largest message.
+const chunkBytes = 512 << 10
+
+func chunkToWire(c frontier.Chunk) *wire.Chunk {
+	w := &wire.Chunk{Drops: c.Drops}
+	if s := c.State; s != nil {
+		w.State = &wire.HostState{
+			SinceRequestMs: milliseconds(s.SinceRequest), WaitMs: s.Wait.Milliseconds(), CrawlDelayMs: s.CrawlDelay.Milliseconds(),
+			Level: uint32(s.Level), Done: s.Done, Failed: s.Failed, Dropped: s.Dropped,
+		}
+		if r := s.Robots; r != nil {
+			w.State.Robots = &wire.RobotsFile{Body: r.Body, ValidMs: r.Valid.Milliseconds()}
+		}
+	}
+	w.Pending = make([]*wire.Pending, len(c.Pending))
+	all := make([]wire.Pending, len(c.Pending)) // one piece of memory instead of thousands
+	for i, p := range c.Pending {
+		w.Pending[i] = &all[i]
+		w.Pending[i].Path, w.Pending[i].Sitemap = p.Path, p.Sitemap
+		w.Pending[i].Depth, w.Pending[i].Hops = uint32(p.Depth), uint32(p.Hops)
+	}
+	w.Done = make([]byte, 0, 8*len(c.Done))
+	for _, hash := range c.Done {
+		w.Done = binary.LittleEndian.AppendUint64(w.Done, hash)
+	}
+	return w
+}
+
+// milliseconds keeps "never", below 0, below 0.
+func milliseconds(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// maxWait bounds what another node may make this one wait or believe: a week.
+const maxWait = 7 * 24 * time.Hour
+
+func duration(ms int64) time.Duration {
+	if ms < 0 {
+		return -1
+	}
+	return time.Duration(min(ms, maxWait.Milliseconds())) * time.Millisecond
+}
+
+var errMalformed = errors.New("malformed chunk")
+
+// maxDrops is beyond how often any host is given up.
+const maxDrops = 1 << 32
+
+// maxPath is far above what identity lets through; maxRobots is the cap of the fetcher and some.
+const (
+	maxPath   = 64 << 10
+	maxRobots = 1 << 20
+)
+
+func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
+	c := frontier.Chunk{Drops: min(w.GetDrops(), maxDrops)}
+	if s := w.GetState(); s != nil {
+		c.State = &frontier.HostState{
+			SinceRequest: duration(s.GetSinceRequestMs()), Wait: max(0, duration(s.GetWaitMs())), CrawlDelay: max(0, duration(s.GetCrawlDelayMs())),
+			Level: uint8(min(s.GetLevel(), 60)), Done: s.GetDone(), Failed: s.GetFailed(), Dropped: s.GetDropped(),
+		}
+		if r := s.GetRobots(); r != nil {
+			if len(r.GetBody()) > maxRobots {
+				return c, errMalformed
+			}
+			c.State.Robots = &frontier.RobotsFile{Body: r.GetBody(), Valid: max(0, duration(r.GetValidMs()))}
+		}
+	}
+	c.Pending = make([]frontier.PendingURL, 0, len(w.GetPending()))
+	for _, p := range w.GetPending() {
+		if p.GetPath() == "" || p.GetPath()[0] != '/' || len(p.GetPath()) > maxPath || p.GetDepth() > 255 || p.GetHops() > 255 {
+			return c, errMalformed
+		}
+		c.Pending = append(c.Pending, frontier.PendingURL{Path: p.GetPath(), Sitemap: p.GetSitemap(),
+			Depth: uint8(p.GetDepth()), Hops: uint8(p.GetHops())})
+	}
+	b := w.GetDone()
+	if len(b)%8 != 0 {
+		return c, errMalformed
+	}
+	c.Done = make([]uint64, 0, len(b)/8)
+	for ; len(b) > 0; b = b[8:] {
+		c.Done = append(c.Done, binary.LittleEndian.Uint64(b))
+	}
+	return c, nil
+}
+
+func digestToWire(d frontier.Digest) *wire.Digest {
+	return &wire.Digest{Accepted: d.Accepted, Done: d.Done, AcceptedXor: d.AcceptedXor, DoneXor: d.DoneXor, Drops: d.Drops}
+}
+
+func digestFromWire(w *wire.Digest) frontier.Digest {
+	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(), Drops: w.GetDrops()}
+}

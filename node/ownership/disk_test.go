@@ -1,0 +1,448 @@
+package ownership
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+// disk is a frontier, a shelf and an outbox in memory that can be lost, be full, or lose what was not synced.
+type disk struct {
+	mu      sync.Mutex
+	now     state
+	synced  state
+	full    bool
+	dead    bool // the process that used it is gone
+	changes map[string]*frontier.Change
+	allowed map[string]bool // hosts that may be crawled
+	asked   map[string]bool // hosts that were given to Unchecked
+	wake    chan struct{}
+	names   *names
+}
+
+// state is what lies on a disk.
+type state struct {
+	hosts  map[string]*hostCopy
+	shelf  map[string]string
+	outbox map[string]*parcel // by URL
+}
+
+// hostCopy is a host on a disk.
+type hostCopy struct {
+	hold    frontier.Hold
+	drops   uint64
+	pending map[string]bool // by path
+	done    map[string]bool
+}
+
+// parcel is a link that waits for another node.
+type parcel struct {
+	to   string
+	born time.Time // zero in an earlier life
+}
+
+func newDisk(n *names) *disk {
+	return &disk{names: n, now: newState(), synced: newState(), changes: map[string]*frontier.Change{}, allowed: map[string]bool{},
+		asked: map[string]bool{}, wake: make(chan struct{}, 1)}
+}
+
+func newState() state {
+	return state{hosts: map[string]*hostCopy{}, shelf: map[string]string{}, outbox: map[string]*parcel{}}
+}
+
+func (s state) clone() state {
+	c := state{hosts: map[string]*hostCopy{}, shelf: maps.Clone(s.shelf), outbox: map[string]*parcel{}}
+	for name, h := range s.hosts {
+		c.hosts[name] = &hostCopy{h.hold, h.drops, maps.Clone(h.pending), maps.Clone(h.done)}
+	}
+	for url, p := range s.outbox {
+		q := parcel{to: p.to}
+		c.outbox[url] = &q
+	}
+	return c
+}
+
+// next is the disk as a new process finds it: as it was, or after a power cut as it was synced last.
+func (d *disk) next(powerCut bool) *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+	n := newDisk(d.names)
+	n.now = d.now.clone()
+	if powerCut {
+		n.now = d.synced.clone()
+	}
+	n.synced = n.now.clone()
+	return n
+}
+
+func (d *disk) lock() error {
+	d.mu.Lock()
+	if d.dead {
+		d.mu.Unlock()
+		return frontier.ErrClosed
+	}
+	return nil
+}
+
+func (d *disk) host(name string) *hostCopy {
+	h := d.now.hosts[name]
+	if h == nil {
+		h = &hostCopy{pending: map[string]bool{}, done: map[string]bool{}}
+		d.now.hosts[name] = h
+	}
+	return h
+}
+
+func hashOf(host, path string) uint64 { return identity.URL{Host: host, Path: path}.Hash() }
+
+func (d *disk) Sync(context.Context) error {
+	if err := d.lock(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.synced = d.now.clone()
+	return nil
+}
+
+func (d *disk) Add(_ context.Context, links []frontier.Link) ([]frontier.Verdict, error) {
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if d.full {
+		return nil, frontier.ErrDiskFull
+	}
+	return d.add(links), nil
+}
+
+func (d *disk) add(links []frontier.Link) (verdicts []frontier.Verdict) {
+	for _, l := range links {
+		h := d.host(l.URL.Host)
+		switch {
+		case h.hold != frontier.Own:
+			verdicts = append(verdicts, frontier.NotOwn)
+		case h.pending[l.URL.Path] || h.done[l.URL.Path]:
+			verdicts = append(verdicts, frontier.Duplicate)
+		default:
+			h.pending[l.URL.Path] = true
+			c := d.change(l.URL.Host)
+			c.Added = append(c.Added, frontier.PendingURL{Path: l.URL.Path})
+			d.changed(l.URL.Host)
+			verdicts = append(verdicts, frontier.Accepted)
+		}
+	}
+	return verdicts
+}
+
+func (d *disk) change(host string) *frontier.Change {
+	if d.changes[host] == nil {
+		d.changes[host] = &frontier.Change{}
+	}
+	return d.changes[host]
+}
+
+// changed notes the digest after a change of a host.
+func (d *disk) changed(host string) {
+	c := d.change(host)
+	c.Digest, c.Tracked = d.digest(host), true
+	if !d.asked[host] {
+		signal(d.wake)
+	}
+}
+
+// finish marks a page as done, with the links found on it that belong here. With links of hosts that do not, nothing is
+// done, and they are returned.
+func (d *disk) finish(host, path string, links []frontier.Link) (away []frontier.Link, ok bool) {
+	if d.lock() != nil {
+		return nil, false
+	}
+	defer d.mu.Unlock()
+	h := d.now.hosts[host]
+	if h == nil || h.hold != frontier.Own || !h.pending[path] {
+		return nil, false
+	}
+	for i, v := range d.add(links) {
+		if v == frontier.NotOwn {
+			away = append(away, links[i])
+		}
+	}
+	if len(away) > 0 {
+		return away, false
+	}
+	d.end(host, path)
+	return nil, true
+}
+
+func (d *disk) end(host, path string) {
+	h := d.host(host)
+	delete(h.pending, path)
+	h.done[path] = true
+	c := d.change(host)
+	c.Done = append(c.Done, hashOf(host, path))
+	d.changed(host)
+}
+
+// drop gives a host up.
+func (d *disk) drop(host string) {
+	if d.lock() != nil {
+		return
+	}
+	defer d.mu.Unlock()
+	h := d.host(host)
+	clear(h.pending)
+	h.drops++
+	c := d.change(host)
+	c.Added, c.Dropped = nil, true
+	d.changed(host)
+}
+
+func (d *disk) SetHold(_ context.Context, host string, hold frontier.Hold) error {
+	if err := d.lock(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.host(host).hold = hold
+	delete(d.allowed, host)
+	delete(d.asked, host)
+	signal(d.wake)
+	return nil
+}
+
+func (d *disk) HoldOf(_ context.Context, host string) (frontier.Hold, bool, error) {
+	if err := d.lock(); err != nil {
+		return 0, false, err
+	}
+	defer d.mu.Unlock()
+	h := d.now.hosts[host]
+	if h == nil {
+		return frontier.Own, false, nil
+	}
+	return h.hold, true, nil
+}
+
+// names are the paths of all hashes that the model knows, for what peers tell as hashes only.
+type names struct {
+	mu    sync.Mutex
+	paths map[uint64]string
+}
+
+func (n *names) path(hash uint64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.paths[hash]
+}
+
+func (n *names) learn(host, path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paths[hashOf(host, path)] = path
+}
+
+// at reads a position as a number of URLs.
+func at(c frontier.Cursor) int { return int(c.Append(nil)[3]) }
+
+func cursor(n int) frontier.Cursor {
+	c, err := frontier.ParseCursor([]byte{1, 0, 0, byte(n), 0, 0, 0})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxURLs, _ int) (frontier.Chunk, frontier.Cursor, bool, error) {
+	if err := d.lock(); err != nil {
+		return frontier.Chunk{}, from, false, err
+	}
+	defer d.mu.Unlock()
+	h := d.now.hosts[host]
+	if h == nil {
+		return frontier.Chunk{}, from, true, nil
+	}
+	all := append(slices.Sorted(maps.Keys(h.pending)), slices.Sorted(maps.Keys(h.done))...)
+	slices.Sort(all) // a URL stays at its place when it ends
+	c := frontier.Chunk{Drops: h.drops}
+	n := at(from)
+	end := min(n+maxURLs, len(all))
+	for _, path := range all[min(n, len(all)):end] {
+		if h.done[path] {
+			c.Done = append(c.Done, hashOf(host, path))
+		} else {
+			c.Pending = append(c.Pending, frontier.PendingURL{Path: path})
+		}
+	}
+	return c, cursor(end), end == len(all), nil
+}
+
+func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, _ frontier.Origin) (int, error) {
+	if err := d.lock(); err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	if d.full {
+		return 0, frontier.ErrDiskFull
+	}
+	if d.now.hosts[host] == nil {
+		d.host(host).hold = frontier.Backup
+	}
+	h := d.host(host)
+	if c.Drops > h.drops {
+		clear(h.pending)
+		h.drops = c.Drops
+	}
+	own := h.hold == frontier.Own
+	for _, hash := range c.Done {
+		path := d.names.path(hash)
+		if h.done[path] {
+			continue
+		}
+		delete(h.pending, path)
+		h.done[path] = true
+		if own {
+			c := d.change(host)
+			c.Done = append(c.Done, hash)
+		}
+	}
+	for _, p := range c.Pending {
+		if c.Drops < h.drops || h.done[p.Path] || h.pending[p.Path] {
+			continue
+		}
+		h.pending[p.Path] = true
+		if own {
+			c := d.change(host)
+			c.Added = append(c.Added, p)
+		}
+	}
+	if own {
+		d.changed(host)
+	}
+	return 0, nil
+}
+
+func (d *disk) Remove(_ context.Context, host string) error {
+	if err := d.lock(); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	delete(d.now.hosts, host)
+	return nil
+}
+
+func (d *disk) digest(host string) frontier.Digest {
+	h := d.now.hosts[host]
+	if h == nil {
+		return frontier.Digest{}
+	}
+	out := frontier.Digest{Drops: h.drops}
+	for path := range h.done {
+		out.Accepted++
+		out.Done++
+		out.AcceptedXor ^= hashOf(host, path)
+		out.DoneXor ^= hashOf(host, path)
+	}
+	for path := range h.pending {
+		out.Accepted++
+		out.AcceptedXor ^= hashOf(host, path)
+	}
+	return out
+}
+
+func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error) {
+	if err := d.lock(); err != nil {
+		return frontier.Digest{}, err
+	}
+	defer d.mu.Unlock()
+	return d.digest(host), nil
+}
+
+func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) { return nil, nil }
+
+func (d *disk) Changes() map[string]*frontier.Change {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.changes
+	d.changes = map[string]*frontier.Change{}
+	for host := range out { // a host that is no longer owned tells nothing
+		if h := d.now.hosts[host]; h == nil || h.hold == frontier.Backup {
+			delete(out, host)
+		}
+	}
+	return out
+}
+
+func (d *disk) Unchecked(ctx context.Context) ([]string, error) {
+	for {
+		d.mu.Lock()
+		var out []string
+		for name, h := range d.now.hosts {
+			if h.hold == frontier.Own && !d.asked[name] {
+				d.asked[name] = true
+				out = append(out, name)
+			}
+		}
+		d.mu.Unlock()
+		if len(out) > 0 {
+			return out, nil
+		}
+		select {
+		case <-d.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (d *disk) Active() (out []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, h := range d.now.hosts {
+		if h.hold == frontier.Own {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (d *disk) Suspend(reasons map[string]string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for host, reason := range reasons {
+		d.allowed[host] = reason == ""
+	}
+}
+
+// task is a page that may be crawled now.
+func (d *disk) task(n int) (host, path string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for name, h := range d.now.hosts {
+		if h.hold == frontier.Own && d.allowed[name] && !d.dead && !d.full {
+			for path := range h.pending {
+				all = append(all, name+" "+path)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "", "", false
+	}
+	slices.Sort(all)
+	host, path, _ = strings.Cut(all[n%len(all)], " ")
+	return host, path, true
+}
+
+// has says whether a URL is on the disk: pending or done, or on its way to another node.
+func (d *disk) has(host, path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.now.hosts[host]; h != nil && (h.pending[path] || h.done[path]) {
+		return true
+	}
+	return d.now.outbox[host+path] != nil
+}

@@ -1,0 +1,231 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+// ErrNotOwner is returned by HandOff where this node does not own the host, or is handing it over already.
+var ErrNotOwner = errors.New("this node does not own the host")
+
+// errRefused says that the other node will not have the host.
+var errRefused = errors.New("refused")
+
+// HandOff makes another node the owner of a host, or this node its assigned owner. The host is frozen, what differs is
+// shipped, and the other node commits it. nil means that the record is written. After an error the host is crawled here as
+// before, or, where the other node may have committed it, it stays frozen until that is known.
+func (o *Ownership) HandOff(ctx context.Context, host, to string, assigned bool, reason string) error {
+	defer o.locks.lock(host)()
+	r, ok, err := o.records.get(host)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	_, leaving := o.proposals[host]
+	o.mu.Unlock()
+	if !ok || r.Owner != o.self() || leaving {
+		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
+	}
+	if hold, _, err := o.deps.Frontier.HoldOf(ctx, host); err != nil || hold == frontier.Leaving {
+		return errors.Join(err, ErrNotOwner) // an earlier hand-off is not settled
+	}
+	return o.handOff(ctx, r, to, assigned, reason)
+}
+
+// handOff is HandOff of a host that is owned here. Its lock is held.
+func (o *Ownership) handOff(ctx context.Context, r Record, to string, assigned bool, reason string) error {
+	next := Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: to, Assigned: assigned}
+	switch v := o.view(); {
+	case !v.Majority:
+		return fmt.Errorf("hand over %s: this node does not see a majority of the nodes", r.Host)
+	case r.Epoch >= maxEpoch-2:
+		return fmt.Errorf("hand over %s: it has had too many owners", r.Host)
+	case to == v.Self && r.Assigned == assigned:
+		return nil
+	case to == v.Self:
+		_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+			if !ok || now != r {
+				return now, false
+			}
+			o.claimLocked(next, true)
+			return next, true
+		})
+		return err
+	}
+	o.mu.Lock()
+	o.proposals[r.Host] = proposal{next, reason}
+	o.mu.Unlock()
+	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Leaving); err != nil {
+		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), o.thaw(ctx, r.Host))
+	}
+	return o.complete(ctx, r, proposal{next, reason})
+}
+
+// complete ships a frozen host and has it committed.
+func (o *Ownership) complete(ctx context.Context, r Record, p proposal) error {
+	asked, err := o.ship(ctx, r, p.next)
+	if err == nil {
+		return o.handedOver(ctx, r, p)
+	}
+	o.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
+	err = fmt.Errorf("hand over %s: %w", r.Host, err)
+	now, _, e := o.records.get(r.Host)
+	if e != nil || now != r || asked && !errors.Is(err, errRefused) {
+		o.queue.add(r.Host, true) // it may be another node's by now
+		return errors.Join(err, e)
+	}
+	return errors.Join(err, o.thaw(ctx, r.Host))
+}
+
+// transferTries is how often a host is brought to the other node anew when the two differ at the end.
+const transferTries = 3
+
+// ship makes the other node have all of a host, and own it. asked says that the commit was sent: from then on an error
+// leaves it open whether the other node has it.
+func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err error) {
+	if err := o.flushHost(ctx, r); err != nil && ctx.Err() != nil {
+		return false, err // else it is shipped as a whole
+	}
+	for range transferTries {
+		a, err := o.push(ctx, next.Owner, r)
+		if err != nil {
+			return asked, err
+		}
+		if !a.equal { // the other node has something that is not here
+			if err := o.pull(ctx, next.Owner, r); err != nil {
+				return asked, err
+			}
+			continue
+		}
+		d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+		if err != nil {
+			return asked, fmt.Errorf("digest: %w", err)
+		}
+		asked = true
+		res, err := o.deps.Peers.Commit(ctx, next.Owner, &wire.CommitRequest{Record: next.wire(), Digest: digestToWire(d)})
+		if err != nil {
+			return asked, fmt.Errorf("commit at %s: %w", next.Owner, err)
+		}
+		switch res.GetStep() {
+		case wire.Step_STEP_COMMITTED:
+			return asked, nil
+		case wire.Step_STEP_DIFFERS:
+			asked = false // it said no
+			continue
+		}
+		asked = false
+		if newer, ok := fromWire(res.GetNewer()); ok && newer.Host == r.Host {
+			if err := o.obey(newer); err != nil {
+				return asked, err
+			}
+		}
+		return asked, fmt.Errorf("%w by %s: %s", errRefused, next.Owner, res.GetReason())
+	}
+	return asked, fmt.Errorf("%w by %s: what arrives differs from what is sent", errRefused, next.Owner)
+}
+
+// thaw lets a host go on here. It is done even if the node is being stopped: on disk it would stay frozen.
+func (o *Ownership) thaw(ctx context.Context, host string) error {
+	err := o.deps.Frontier.SetHold(context.WithoutCancel(ctx), host, frontier.Own)
+	o.mu.Lock()
+	delete(o.proposals, host)
+	o.mu.Unlock()
+	signal(o.check)
+	return err
+}
+
+// handedOver notes that a host has its next owner. What is here is a replica now; it goes at once where the next owner and
+// the node that keeps the replica have the same.
+func (o *Ownership) handedOver(ctx context.Context, r Record, p proposal) error {
+	ctx = context.WithoutCancel(ctx)
+	_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+		delete(o.proposals, r.Host)
+		o.counts.HandedOff++
+		return p.next, !ok || p.next.Newer(now)
+	})
+	if err != nil {
+		return err
+	}
+	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Backup); err != nil {
+		return fmt.Errorf("release %s: %w", r.Host, err)
+	}
+	o.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})
+	o.queue.add(r.Host, false)
+	v := o.view()
+	replica := v.replicaOf(r.Host, p.next.Owner)
+	if now, _, err := o.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.alive(replica) {
+		return err
+	}
+	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	if err != nil {
+		return err
+	}
+	a, err := o.storeOne(ctx, replica, &wire.StoreItem{Record: p.next.wire(), Digest: digestToWire(d)})
+	if err != nil || !a.equal || !a.keeps {
+		return nil // the queue sees to it
+	}
+	return o.deps.Frontier.Remove(ctx, r.Host)
+}
+
+// maxCommits is how often a commit that was not answered is sent again before this node takes the host back.
+const maxCommits = 3
+
+// settle ends a hand-off of which it is open whether the other node has committed it. It asks again; where that leads
+// nowhere this node takes the host back, with an epoch beyond what was proposed, if the home agrees. Whoever owns it by the
+// epoch before obeys then.
+func (o *Ownership) settle(ctx context.Context, r Record, v View) error {
+	o.mu.Lock()
+	p, known := o.proposals[r.Host]
+	tries := o.settling[r.Host]
+	o.settling[r.Host]++
+	o.mu.Unlock()
+	if known && v.alive(p.next.Owner) && tries < maxCommits {
+		return o.complete(ctx, r, p)
+	}
+	switch {
+	case !v.Majority || len(v.Settled) == 0:
+		return fmt.Errorf("%w: it is open whether its hand-off was committed", errLater)
+	case r.Epoch >= maxEpoch-2:
+		return errors.New("it has had too many owners")
+	}
+	back := Record{Host: r.Host, Epoch: r.Epoch + 2, Owner: v.Self, Assigned: r.Assigned}
+	contested := false
+	if home := v.homeOf(r.Host); home != v.Self {
+		res, err := o.deps.Peers.Claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
+		if err != nil {
+			return fmt.Errorf("ask %s who owns it: %w", home, err)
+		}
+		if len(res.GetLater()) > 0 {
+			return fmt.Errorf("%w: %s does not know yet who owns it", errLater, home)
+		}
+		for _, w := range res.GetNewer() {
+			newer, ok := fromWire(w)
+			if !ok || newer.Host != r.Host {
+				continue
+			}
+			if err := o.obey(newer); err != nil || newer.Owner != v.Self {
+				return err
+			}
+			return o.thaw(ctx, r.Host) // this node is the owner, by a record that it did not have
+		}
+		contested = len(res.GetContested()) > 0
+	}
+	_, changed, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+		if !ok || now != r {
+			return now, false
+		}
+		delete(o.settling, r.Host)
+		if contested { // the other node had been confirmed, and may not know yet
+			o.claimLocked(back, false)
+		}
+		return back, true
+	})
+	if err != nil || !changed {
+		return errors.Join(err, fmt.Errorf("%w: its record has changed meanwhile", errLater))
+	}
+	return o.thaw(ctx, r.Host)
+}

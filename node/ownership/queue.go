@@ -1,0 +1,145 @@
+package ownership
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// queue holds the hosts that have to be looked at, each once. A host that is being looked at and is added again is looked
+// at again afterwards.
+type queue struct {
+	wake chan struct{} // something may be due earlier
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	items map[string]*item
+	due   dueHeap
+	hurry int // items that are urgent
+}
+
+// item is a host in the queue.
+type item struct {
+	host  string
+	after time.Time
+	tries int
+	// urgent: the crawl must not end before it is done.
+	urgent bool
+	// wish asks for a hand-off.
+	wish *wish
+	busy bool // it is being looked at
+	anew bool // it was added meanwhile
+	at   int  // place in the heap, -1 while busy
+}
+
+// wish is a hand-off that placement asks for.
+type wish struct {
+	to, reason string
+}
+
+func newQueue() *queue {
+	return &queue{wake: make(chan struct{}, 1), items: make(map[string]*item)}
+}
+
+// add has a host looked at, now.
+func (q *queue) add(host string, urgent bool) { q.put(host, urgent, nil, time.Time{}) }
+
+// addLater has a host looked at some time, unless that is so already.
+func (q *queue) addLater(host string, at time.Time) { q.put(host, false, nil, at) }
+
+// wish has a host handed over.
+func (q *queue) wish(host, to, reason string) { q.put(host, false, &wish{to, reason}, time.Time{}) }
+
+func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := q.items[host]
+	switch {
+	case it == nil:
+		it = &item{host: host, at: -1, after: at}
+		q.items[host] = it
+	case !at.IsZero():
+		return
+	}
+	if urgent && !it.urgent {
+		it.urgent = true
+		q.hurry++
+	}
+	if w != nil {
+		it.wish = w
+	}
+	switch {
+	case it.busy:
+		it.anew = true
+		return
+	case it.at < 0:
+		heap.Push(&q.due, it)
+	case it.tries == 0 || urgent: // else it waits after a failure
+		it.after = time.Time{}
+		heap.Fix(&q.due, it.at)
+	}
+	signal(q.wake)
+}
+
+// next takes a host that is due, or says how long there is none; below 0 says that there is none at all.
+func (q *queue) next(now time.Time) (it *item, wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.due) == 0 {
+		return nil, -1
+	}
+	if wait := q.due[0].after.Sub(now); wait > 0 {
+		return nil, wait
+	}
+	it = heap.Pop(&q.due).(*item)
+	it.busy, it.anew = true, false
+	return it, 0
+}
+
+// finish ends the look at a host. It comes again at a time if that is set, at once if it was added meanwhile.
+func (q *queue) finish(it *item, again time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it.busy = false
+	if again.IsZero() && !it.anew {
+		if it.urgent {
+			q.hurry--
+		}
+		delete(q.items, it.host)
+		return
+	}
+	if it.after = again; again.IsZero() {
+		it.tries = 0
+	}
+	heap.Push(&q.due, it)
+	signal(q.wake)
+}
+
+// urgent says that a host must be looked at before the crawl may end.
+func (q *queue) urgent() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hurry > 0
+}
+
+// dueHeap orders items by when they are due.
+type dueHeap []*item
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].after.Before(h[j].after) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+func (h *dueHeap) Push(x any) {
+	it := x.(*item)
+	it.at = len(*h)
+	*h = append(*h, it)
+}
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	it := (*h)[last]
+	*h = (*h)[:last]
+	it.at = -1
+	return it
+}

@@ -1,0 +1,315 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/frontier"
+)
+
+// atOnce bounds how many hosts are looked at at the same time, and so the memory for chunks.
+const atOnce = 8
+
+// runQueue looks at the hosts of the queue. A host whose step fails comes again, later and later.
+func (o *Ownership) runQueue(ctx context.Context) error {
+	var g errgroup.Group
+	defer g.Wait() //nolint:errcheck // steps return none
+	free := make(chan struct{}, atOnce)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		it, wait := o.queue.next(time.Now())
+		if it == nil {
+			<-free
+			if wait < 0 {
+				wait = time.Hour
+			}
+			timer.Reset(wait)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-o.queue.wake:
+			case <-timer.C:
+			}
+			continue
+		}
+		g.Go(func() error {
+			defer func() { <-free }()
+			o.look(ctx, it)
+			return nil
+		})
+	}
+}
+
+// errLater says that a step has to wait for something that is under way and not wrong.
+var errLater = errors.New("later")
+
+// look takes one step for a host of the queue.
+func (o *Ownership) look(ctx context.Context, it *item) {
+	err := o.step(ctx, it)
+	if err == nil {
+		o.queue.finish(it, time.Time{})
+		return
+	}
+	it.tries++
+	// Views differ for a moment whenever a node comes or goes, and a first try or two then fail.
+	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
+		o.warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
+	}
+	pause := min(time.Duration(it.tries)*o.cfg.RenewEvery/4, o.cfg.FenceAfter)
+	o.queue.finish(it, time.Now().Add(pause/2+rand.N(pause+1))) // two nodes that were in each other's way do not come back together
+}
+
+// step compares what a host should be here, by its record and the members, with what it is, and brings the two closer.
+// nil says that they agree.
+func (o *Ownership) step(ctx context.Context, it *item) error {
+	defer o.locks.lock(it.host)()
+	r, ok, err := o.records.get(it.host)
+	if err != nil || !ok {
+		return err
+	}
+	hold, known, err := o.deps.Frontier.HoldOf(ctx, it.host)
+	if err != nil {
+		return err
+	}
+	v := o.view()
+	switch {
+	case r.Owner == v.Self:
+		return o.stepOwner(ctx, it, r, v, hold, known)
+	case known && hold != frontier.Backup:
+		// Another node owns it now: what is here is a replica, and more than that until its owner has it.
+		if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Backup); err != nil {
+			return fmt.Errorf("stop: %w", err)
+		}
+		return o.give(ctx, r, v, true)
+	case v.homeOf(r.Host) == v.Self && !v.alive(r.Owner), v.homeOf(r.Host) == v.Self && o.isMissing(r.Host):
+		return o.takeOver(ctx, r, known)
+	case known:
+		return o.give(ctx, r, v, it.urgent)
+	}
+	return nil
+}
+
+// stepOwner is step for a host that is owned here.
+func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, hold frontier.Hold, known bool) error {
+	if known && hold == frontier.Leaving {
+		return o.settle(ctx, r, v)
+	}
+	if known && hold != frontier.Own {
+		if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil { // a crash came in between
+			return err
+		}
+	}
+	home := v.homeOf(r.Host)
+	switch w := it.wish; {
+	case w != nil:
+		it.wish = nil // it is no duty: who wished may wish again
+		if err := o.handOff(ctx, r, w.to, true, w.reason); err != nil {
+			o.warn(err)
+		}
+		return nil
+	case !r.Assigned && home != v.Self && v.alive(home):
+		return o.handOff(ctx, r, home, false, "it follows its home")
+	}
+	return o.mendReplica(ctx, r, v)
+}
+
+// isMissing says that a host's owner lives and has lost it.
+func (o *Ownership) isMissing(host string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.census.missing[host] >= 2
+}
+
+// takeOver makes this node, the home, the owner of a host whose owner is gone.
+func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error {
+	waits := false
+	reason := "its owner is gone"
+	next, taken, err := o.edit(was.Host, func(r Record, ok bool) (Record, bool) {
+		v := &o.horizon.now
+		missing := o.census.missing[was.Host] >= 2
+		if missing {
+			reason = "its owner has lost it"
+		}
+		if !ok || r != was || v.homeOf(r.Host) != v.Self || r.Epoch >= maxEpoch {
+			return r, false // things have changed: what is still needed comes again
+		}
+		if waits = !v.Majority || !missing && !o.goneLocked(r.Owner, time.Now()); waits {
+			return r, false
+		}
+		o.counts.Taken++
+		if !known {
+			o.awaited[r.Host] = time.Now()
+		}
+		return Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: v.Self}, true
+	})
+	if err != nil || !taken {
+		if waits {
+			err = fmt.Errorf("%w: its owner does not answer", errLater)
+		}
+		return err
+	}
+	kind := NoCopy
+	if known {
+		kind = Took
+		if err := o.deps.Frontier.SetHold(ctx, next.Host, frontier.Own); err != nil {
+			return fmt.Errorf("take over: %w", err)
+		}
+	}
+	o.deps.Event(Event{Kind: kind, Record: next, Peer: was.Owner, Reason: reason})
+	signal(o.check)
+	o.queue.add(next.Host, true) // whoever has a replica is to be asked for it
+	return nil
+}
+
+// give brings what this node has of a host to its owner, and removes it here if this node is not to keep it. The owner
+// looks after the replica; in any other case this node goes on until another has said that it stored everything.
+func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error {
+	replica := v.replicaOf(r.Host, r.Owner)
+	home := v.homeOf(r.Host)
+	switch {
+	case !v.Majority:
+		return fmt.Errorf("%w: no majority", errLater)
+	case !v.alive(r.Owner):
+		if home == v.Self || home == "" || !v.alive(home) {
+			return fmt.Errorf("%w: its owner does not answer", errLater) // it comes back, or its home takes the host
+		}
+		// A home that knows nothing of the host hears of it by this.
+		if _, err := o.push(ctx, home, r); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: its home waits for the owner", errLater)
+	case replica == v.Self && !all:
+		return nil
+	}
+	a, err := o.push(ctx, r.Owner, r)
+	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {
+		_, err = o.push(ctx, home, r) // it says who owns the host, or finds out
+		return errors.Join(err, errLater)
+	}
+	if err != nil {
+		return err
+	}
+	if replica == v.Self {
+		return nil
+	}
+	if !a.keeps {
+		return fmt.Errorf("%w: %s does not own it yet", errLater, r.Owner)
+	}
+	if replica != "" {
+		if !v.alive(replica) {
+			return fmt.Errorf("%w: the node that keeps its replica does not answer", errLater)
+		}
+		if a, err = o.push(ctx, replica, r); err != nil {
+			return err
+		}
+		if !a.keeps {
+			return fmt.Errorf("%w: %s does not keep its replica yet", errLater, replica)
+		}
+	}
+	if now, _, err := o.records.get(r.Host); err != nil || now != r {
+		return errors.Join(err, errLater)
+	}
+	if err := o.deps.Frontier.Remove(ctx, r.Host); err != nil {
+		return fmt.Errorf("remove: %w", err)
+	}
+	return o.forget(r)
+}
+
+// recover brings the records and what the frontier holds the hosts for together, and asks for a look at those that an
+// earlier life has left on their way.
+func (o *Ownership) recover(ctx context.Context) error {
+	self := o.self()
+	return o.records.visit(func(r Record) error {
+		hold, known, err := o.deps.Frontier.HoldOf(ctx, r.Host)
+		if err != nil || !known {
+			return err
+		}
+		switch mine := r.Owner == self; {
+		case mine && hold == frontier.Backup: // it had arrived whole, or was taken over
+			if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil {
+				return err
+			}
+			o.mu.Lock()
+			o.claimLocked(r, false)
+			o.mu.Unlock()
+		case hold == frontier.Leaving, hold == frontier.Own && !mine:
+			o.queue.add(r.Host, true)
+		}
+		return nil
+	})
+}
+
+// runSweeps looks at all records after the members have changed, and now and then: hosts that must follow their home,
+// replicas that must be made, copies that nobody needs any more.
+func (o *Ownership) runSweeps(ctx context.Context) error {
+	tick := time.NewTicker(o.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.sweep:
+		case <-tick.C:
+			all = true
+		}
+		if err := o.sweepAll(ctx, all); err != nil {
+			return fmt.Errorf("look at all hosts: %w", err)
+		}
+	}
+}
+
+// sweepAll puts hosts into the queue whose record and role may not agree, and compares the others with their replicas at
+// the nodes with which that is due, or with all.
+func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
+	o.mu.Lock()
+	v := o.horizon.now
+	if len(v.Settled) < 2 || !v.Majority {
+		o.mu.Unlock()
+		return nil
+	}
+	compare := o.compare
+	all = all || compare == nil
+	o.compare = make(map[string]bool)
+	o.mu.Unlock()
+	replicas := make(comparison)
+	err := o.records.visit(func(r Record) error {
+		home, replica := v.homeOf(r.Host), v.replicaOf(r.Host, r.Owner)
+		switch {
+		case r.Owner == v.Self && !r.Assigned && home != v.Self:
+			o.queue.add(r.Host, true)
+		case r.Owner == v.Self && replica != "" && v.alive(replica) && (all || compare[replica]):
+			return o.compareLater(ctx, replicas, replica, r)
+		case r.Owner != v.Self && replica == v.Self && v.alive(r.Owner) && (all || compare[r.Owner]):
+			// The owner may have lost what this node has, by a power cut, and not know of it.
+			if _, known, err := o.deps.Frontier.HoldOf(ctx, r.Host); err != nil || !known {
+				return err
+			}
+			return o.compareLater(ctx, replicas, r.Owner, r)
+		case r.Owner != v.Self && (!v.alive(r.Owner) || replica != v.Self):
+			if _, known, err := o.deps.Frontier.HoldOf(ctx, r.Host); err != nil || !known {
+				return err
+			}
+			o.queue.add(r.Host, !v.alive(r.Owner))
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	for to := range replicas {
+		o.compareNow(ctx, replicas, to)
+	}
+	return nil
+}

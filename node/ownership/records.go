@@ -1,0 +1,214 @@
+package ownership
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Shelf is a table of keys and values that survives a crash.
+type Shelf interface {
+	Get(key []byte) ([]byte, error) // nil, nil for none
+	// ScanAfter visits the keys that come after one in their order, nil for all. An error of visit ends it and is returned.
+	ScanAfter(after []byte, visit func(key, value []byte) error) error
+	// Batch makes all changes that fill asks for, or none.
+	Batch(fill func(put func(key, value []byte), remove func(key []byte))) error
+}
+
+// records are the records that this node has. Changes are in memory at once and on disk with the next flush, so that no
+// caller of put waits for the disk; a bounded number of records is in memory besides. It is safe for concurrent use.
+type records struct {
+	shelf Shelf
+	limit int
+
+	// flushing is held over a flush: changes reach the disk in their order. It stands above mu.
+	flushing sync.Mutex
+	// mu guards what follows. It is never held across I/O.
+	mu    sync.Mutex
+	cache map[string]cached
+	dirty map[string]cached // not on disk yet
+}
+
+// cached is what is known of a host: its record, or with an empty Owner that there is none.
+type cached struct {
+	Record
+	// rumour: no record of this node's. It is what a peer said who answered a link: good to route by, and no more.
+	rumour bool
+}
+
+func newRecords(shelf Shelf, limit int) *records {
+	return &records{shelf: shelf, limit: limit, cache: make(map[string]cached), dirty: make(map[string]cached)}
+}
+
+// get returns the record of a host.
+func (t *records) get(host string) (Record, bool, error) {
+	for {
+		r, ok, loaded := t.peek(host)
+		if loaded {
+			return r, ok, nil
+		}
+		if err := t.load(host); err != nil {
+			return Record{}, false, err
+		}
+	}
+}
+
+// peek is get without the disk; loaded says that the answer is known.
+func (t *records) peek(host string) (r Record, ok, loaded bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, loaded := t.dirty[host]
+	if !loaded {
+		c, loaded = t.cache[host]
+	}
+	if c.rumour {
+		return Record{}, false, true
+	}
+	return c.Record, c.Owner != "", loaded
+}
+
+// load brings what the disk says of a host into memory.
+func (t *records) load(host string) error {
+	b, err := t.shelf.Get([]byte(host))
+	if err != nil {
+		return fmt.Errorf("read record of %s: %w", host, err)
+	}
+	var r Record
+	if b != nil {
+		if r, err = decodeRecord(host, b); err != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.cache[host]; !ok { // else it changed meanwhile
+		t.rememberLocked(host, cached{Record: r})
+	}
+	return nil
+}
+
+func (t *records) rememberLocked(host string, c cached) {
+	if len(t.cache) >= t.limit {
+		n := t.limit / 8
+		for k := range t.cache { // whichever come: what is asked for often is soon back
+			if _, dirty := t.dirty[k]; dirty {
+				continue
+			}
+			delete(t.cache, k)
+			if n--; n <= 0 {
+				break
+			}
+		}
+	}
+	t.cache[host] = c
+}
+
+// put changes a record in memory; an empty Owner removes it.
+func (t *records) put(host string, r Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := cached{Record: r}
+	t.rememberLocked(host, c)
+	t.dirty[host] = c
+}
+
+// rumour is who is said to own a host of which there is no record.
+func (t *records) rumour(host string) (Record, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.cache[host]
+	return c.Record, c.rumour
+}
+
+// setRumour notes who is said to own a host; an empty Owner forgets it. A record stays.
+func (t *records) setRumour(host string, r Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c, ok := t.cache[host]; ok && !c.rumour && c.Owner != "" {
+		return
+	}
+	if _, dirty := t.dirty[host]; !dirty {
+		t.rememberLocked(host, cached{Record: r, rumour: r.Owner != ""})
+	}
+}
+
+// flush writes what has changed; it is with the store when it returns.
+func (t *records) flush() error {
+	t.flushing.Lock()
+	defer t.flushing.Unlock()
+	t.mu.Lock()
+	changes := maps.Clone(t.dirty)
+	t.mu.Unlock()
+	hosts := slices.Collect(maps.Keys(changes))
+	for part := range slices.Chunk(hosts, maxFlush) {
+		err := t.shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
+			for _, host := range part {
+				if r := changes[host].Record; r.Owner == "" {
+					remove([]byte(host))
+				} else {
+					put([]byte(host), r.append(nil))
+				}
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("write %d records: %w", len(part), err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for host, c := range changes {
+		if t.dirty[host] == c {
+			delete(t.dirty, host)
+		}
+	}
+	return nil
+}
+
+// maxFlush records fit into one transaction of the store.
+const maxFlush = 500
+
+// pageRecords is how many records are read at once where all are visited.
+const pageRecords = 1000
+
+// visit calls f for all records. What changes meanwhile may be seen or not.
+func (t *records) visit(f func(Record) error) error {
+	return t.pages(func(page []Record) error {
+		for _, r := range page {
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pages calls f for all records, in the order of their hosts, some at a time.
+func (t *records) pages(f func([]Record) error) error {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	enough := errors.New("enough")
+	var after []byte
+	for {
+		var page []Record
+		err := t.shelf.ScanAfter(after, func(key, value []byte) error {
+			r, err := decodeRecord(string(key), value)
+			if err != nil {
+				return err
+			}
+			if page = append(page, r); len(page) == pageRecords {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			return fmt.Errorf("read records: %w", err)
+		}
+		if ferr := f(page); ferr != nil || err == nil {
+			return ferr
+		}
+		after = []byte(page[len(page)-1].Host)
+	}
+}

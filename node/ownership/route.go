@@ -1,0 +1,274 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/wire"
+)
+
+// Route sorts links by the owners of their hosts: those for this node are returned, the others are in the outbox, on
+// disk, when it returns. A host may go elsewhere meanwhile: the frontier then says NotOwn of its links, and PassOn takes
+// them.
+func (o *Ownership) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
+	select {
+	case <-o.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return o.route(ctx, links, false)
+}
+
+// PassOn keeps links in the outbox whose hosts are on their way from or to this node.
+func (o *Ownership) PassOn(ctx context.Context, links []frontier.Link) error {
+	_, err := o.route(ctx, links, true)
+	return err
+}
+
+func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
+	mine = links[:0:0]
+	var out map[string][]*wire.Link
+	var last place
+	var lastHost string
+	found := false
+	for _, l := range links {
+		if l.URL.Host != lastHost { // most links of a page stay at home
+			if last, err = o.whereTo(l.URL.Host); err != nil {
+				return nil, err
+			}
+			lastHost = l.URL.Host
+			found = found || last.found
+		}
+		if last.here && !all {
+			l.Origin = last.origin
+			mine = append(mine, l)
+			continue
+		}
+		if out == nil {
+			out = make(map[string][]*wire.Link)
+		}
+		out[last.to] = append(out[last.to], toWire(l))
+	}
+	if found { // the record of a host is on disk before its URLs
+		if err := o.records.flush(); err != nil {
+			return nil, err
+		}
+	}
+	for to, links := range out {
+		if err := o.deps.Outbox.Add(ctx, to, links); err != nil {
+			return nil, err
+		}
+		o.mu.Lock()
+		o.counts.LinksRouted += uint64(len(links))
+		o.mu.Unlock()
+	}
+	return mine, nil
+}
+
+// place is where links of a host belong.
+type place struct {
+	here   bool
+	found  bool // it begins here, by this
+	origin frontier.Origin
+	// to is a node that knows better; this node itself, where it owns the host or cannot tell yet.
+	to    string
+	epoch uint64
+}
+
+// whereTo finds the place of a host. A host that nobody knows begins here if this is its home.
+func (o *Ownership) whereTo(host string) (p place, err error) {
+	rumour, _ := o.records.rumour(host)
+	_, _, err = o.edit(host, func(r Record, ok bool) (Record, bool) {
+		v := &o.horizon.now
+		home := v.homeOf(host)
+		_, leaving := o.proposals[host]
+		if !ok && home != v.Self && rumour.Owner != "" { // a home hears it from the owners themselves
+			r, ok = rumour, true
+			if v.alive(r.Owner) {
+				p = place{to: r.Owner, epoch: r.Epoch}
+			} else {
+				p = place{to: home}
+			}
+			return r, false
+		}
+		switch {
+		case leaving:
+			p = place{to: v.Self}
+		case ok && r.Owner == v.Self:
+			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
+		case ok && v.alive(r.Owner):
+			p = place{to: r.Owner, epoch: r.Epoch}
+		case home != v.Self || ok:
+			p = place{to: home}
+		case !o.horizon.known || o.collectingLocked(host, time.Now()):
+			p = place{to: v.Self}
+		default:
+			p = place{here: true, found: true, to: v.Self, epoch: 1}
+			return Record{Host: host, Epoch: 1, Owner: v.Self}, true
+		}
+		return r, false
+	})
+	return p, err
+}
+
+// Destination is where a link of the outbox goes by what is known now; this node itself, while it cannot tell.
+func (o *Ownership) Destination(l *wire.Link) string {
+	u, err := identity.Parse(l.GetUrl())
+	if err != nil {
+		return o.self()
+	}
+	p, err := o.whereTo(u.Host)
+	if err != nil || p.to == "" {
+		return o.self()
+	}
+	return p.to
+}
+
+// Moved takes note of a record that another node answered a link with.
+func (o *Ownership) Moved(w *wire.Record) error {
+	if w.GetEpoch() == 0 && identity.CheckHost(w.GetHost()) == nil {
+		return o.unlearn(w.GetHost(), w.GetHome())
+	}
+	said, ok := fromWire(w)
+	if !ok {
+		return nil
+	}
+	known := false
+	_, _, err := o.edit(said.Host, func(r Record, ok bool) (Record, bool) {
+		v := &o.horizon.now
+		switch known = true; {
+		case said.Owner == v.Self || ok && r.Owner == v.Self:
+			// What concerns this node itself is told by the home, not by who answers a link.
+		case ok:
+			return said, said.Newer(r)
+		case v.homeOf(said.Host) == v.Self:
+			// The owner will claim it.
+		default:
+			known = false
+		}
+		return r, false
+	})
+	if err != nil || known {
+		return err
+	}
+	if before, ok := o.records.rumour(said.Host); !ok || said.Newer(before) {
+		o.records.setRumour(said.Host, said)
+	}
+	return nil
+}
+
+// unlearn forgets a record that names an owner who says that it knows nothing of the host. The home, and who keeps the
+// replica, keep it: they have their own ways to find out.
+func (o *Ownership) unlearn(host, who string) error {
+	if said, ok := o.records.rumour(host); ok && said.Owner == who {
+		o.records.setRumour(host, Record{})
+	}
+	if _, known, err := o.deps.Frontier.HoldOf(context.Background(), host); err != nil || known {
+		return err // what is here must find its owner
+	}
+	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
+		v := &o.horizon.now
+		return Record{}, ok && r.Owner == who && who != v.Self && v.homeOf(host) != v.Self && v.replicaOf(host, who) != v.Self
+	})
+	return err
+}
+
+// Deliver answers links that another node, or this node's own outbox, holds for the hosts of this one. What is
+// acknowledged survives the death of the machine.
+func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(req.GetLinks()))}
+	var links []frontier.Link
+	var at []int
+	for i, w := range req.GetLinks() {
+		res.Answers[i] = &wire.Delivered{}
+		l, answer, err := o.judge(w)
+		if err != nil {
+			return nil, err
+		}
+		if answer != nil {
+			res.Answers[i] = answer
+			continue
+		}
+		links, at = append(links, l), append(at, i)
+	}
+	if len(links) == 0 {
+		return res, nil
+	}
+	if err := o.records.flush(); err != nil {
+		return nil, err
+	}
+	verdicts, err := o.deps.Frontier.Add(ctx, links)
+	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
+		return nil, err
+	}
+	kept := false
+	for j, i := range at {
+		if j >= len(verdicts) {
+			res.Answers[i] = later("the disk is full")
+			continue
+		}
+		switch verdicts[j] {
+		case frontier.Accepted:
+			kept = true
+			res.Answers[i].Verdict = wire.Verdict_VERDICT_ACCEPTED
+		case frontier.Duplicate:
+			kept = true // another link to it may just have been accepted
+			res.Answers[i].Verdict = wire.Verdict_VERDICT_DUPLICATE
+		case frontier.NotOwn:
+			res.Answers[i] = later("the host is on its way")
+		default:
+			res.Answers[i] = refused(verdicts[j].String())
+		}
+	}
+	o.mu.Lock()
+	o.counts.LinksDelivered += uint64(len(links))
+	o.mu.Unlock()
+	if kept {
+		return res, o.deps.Frontier.Sync(ctx)
+	}
+	return res, nil
+}
+
+// judge says what a link is, or answers it.
+func (o *Ownership) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) {
+	u, err := identity.Parse(w.GetUrl())
+	if err != nil || w.GetDepth() > 255 || w.GetHops() > 255 {
+		return frontier.Link{}, refused("not a URL"), nil
+	}
+	l := frontier.Link{URL: u, Depth: uint8(w.GetDepth()), Hops: uint8(w.GetHops()), Sitemap: w.GetSitemap()}
+	// First this: a host of which nothing is wanted gets no record.
+	if reason := o.deps.Admit(l); reason != "" {
+		return l, refused(reason), nil
+	}
+	p, err := o.whereTo(u.Host)
+	self := o.self()
+	switch {
+	case err != nil:
+		return l, nil, err
+	case p.here:
+		l.Origin = p.origin
+		return l, nil, nil
+	case p.to == self:
+		return l, later("its owner is not known yet"), nil
+	}
+	record := &wire.Record{Host: u.Host, Epoch: p.epoch, Owner: p.to, Home: self}
+	return l, &wire.Delivered{Verdict: wire.Verdict_VERDICT_MOVED, Record: record}, nil
+}
+
+func refused(reason string) *wire.Delivered {
+	return &wire.Delivered{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: reason}
+}
+
+func later(reason string) *wire.Delivered {
+	return &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER, Reason: reason}
+}
+
+func toWire(l frontier.Link) *wire.Link {
+	return &wire.Link{Url: l.URL.String(), Depth: uint32(l.Depth), Hops: uint32(l.Hops), Sitemap: l.Sitemap}
+}

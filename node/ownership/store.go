@@ -1,0 +1,208 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/wire"
+)
+
+// Store unites what a peer has of hosts with what this node has. The answers are given when it is on disk.
+func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	res := &wire.StoreResponse{}
+	wrote := false
+	for _, item := range req.GetItems() {
+		a, err := o.store(ctx, item)
+		if err != nil {
+			return nil, err
+		}
+		wrote = wrote || item.GetChunk() != nil
+		res.Answers = append(res.Answers, a)
+	}
+	if !wrote {
+		return res, nil
+	}
+	if err := o.records.flush(); err != nil {
+		return nil, err
+	}
+	return res, o.deps.Frontier.Sync(ctx)
+}
+
+func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {
+	r, ok := fromWire(item.GetRecord())
+	chunk, err := chunkFromWire(item.GetChunk())
+	if err != nil || !ok {
+		return &wire.StoreAnswer{Step: wire.Step_STEP_REFUSED}, nil
+	}
+	unlock := o.locks.wait(ctx, r.Host)
+	if unlock == nil {
+		return &wire.StoreAnswer{Step: wire.Step_STEP_LATER}, nil
+	}
+	defer unlock()
+	answer, leaving, err := o.weigh(r)
+	if err != nil || answer.GetStep() == wire.Step_STEP_REFUSED {
+		return answer, err
+	}
+	if leaving { // what is being compared must not change
+		answer.Step = wire.Step_STEP_LATER
+		return answer, nil
+	}
+	if item.GetChunk() != nil {
+		_, err := o.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
+		switch {
+		case errors.Is(err, frontier.ErrDiskFull):
+			answer.Step = wire.Step_STEP_FULL
+			return answer, nil
+		case err != nil:
+			return nil, fmt.Errorf("store %s: %w", r.Host, err)
+		}
+		if now, _, err := o.records.get(r.Host); err != nil {
+			return nil, err
+		} else if now.Owner == o.self() {
+			if err := o.own(ctx, now); err != nil {
+				return nil, err
+			}
+			o.found(r.Host)
+		} else if !answer.Keeps {
+			// It is on its way here, or here for a while only. Whoever gives it is to finish first.
+			o.queue.addLater(r.Host, time.Now().Add(o.cfg.TakeAfter))
+		}
+	}
+	answer.Step = wire.Step_STEP_STORED
+	if item.GetDigest() == nil {
+		return answer, nil
+	}
+	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	if err != nil {
+		return nil, err
+	}
+	if d == digestFromWire(item.GetDigest()) {
+		return answer, nil
+	}
+	answer.Step = wire.Step_STEP_DIFFERS
+	if now, _, err := o.records.get(r.Host); err != nil {
+		return nil, err
+	} else if item.GetChunk() == nil && now.Owner == o.self() && !o.stream.busy(r.Host) {
+		o.queue.add(r.Host, false) // who keeps its replica says so
+	}
+	return answer, nil
+}
+
+// weigh compares the record of a peer with that of this node: the newer one stays, unless this node owns the host. Then
+// the home has to say who is right.
+func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err error) {
+	answer = &wire.StoreAnswer{}
+	_, _, err = o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		v := &o.horizon.now
+		_, leaving = o.proposals[r.Host]
+		switch {
+		case ok && mine.Newer(r):
+			answer.Newer = mine.wire()
+		case ok && mine.Owner == v.Self && r.Owner != v.Self:
+			o.claimLocked(mine, false)
+		case r.Owner == v.Self && (!ok || mine != r):
+			// Its home says that this node owns a host, nobody else. A home that has forgotten it, by a power cut, remembers.
+			if ok || v.homeOf(r.Host) != v.Self || !v.Majority || r.Epoch >= maxEpoch || o.collectingLocked(r.Host, time.Now()) {
+				if !ok { // it is another node's by now: the home knows whose
+					answer.Step = wire.Step_STEP_REFUSED
+				}
+				break
+			}
+			answer.Keeps = true
+			o.queue.add(r.Host, true)
+			return Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: v.Self}, true
+		case !ok || r.Newer(mine):
+			mine, ok = r, true
+			answer.Keeps = v.replicaOf(r.Host, r.Owner) == v.Self
+			return r, true
+		}
+		answer.Keeps = ok && (mine.Owner == v.Self || v.replicaOf(r.Host, mine.Owner) == v.Self)
+		return mine, false
+	})
+	return answer, leaving, err
+}
+
+// Load returns a part of what this node has of a host.
+func (o *Ownership) Load(ctx context.Context, _ string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	at, err := frontier.ParseCursor(req.GetCursor())
+	if err == nil && identity.CheckHost(req.GetHost()) != nil {
+		err = errors.New("malformed host")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
+	}
+	chunk, next, end, err := o.deps.Frontier.Export(ctx, req.GetHost(), at, o.cfg.ChunkURLs, chunkBytes)
+	if err != nil {
+		return nil, err
+	}
+	o.stream.withhold(req.GetHost(), &chunk)
+	return &wire.LoadResponse{Chunk: chunkToWire(chunk), Next: next.Append(nil), End: end}, nil
+}
+
+// Commit makes this node the owner of a host, if it has exactly what the former owner has.
+func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	if err := o.begun(); err != nil {
+		return nil, err
+	}
+	r, ok := fromWire(req.GetRecord())
+	if !ok || r.Owner != o.self() {
+		return &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "malformed"}, nil
+	}
+	unlock := o.locks.wait(ctx, r.Host)
+	if unlock == nil {
+		return &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is busy with the host"}, nil
+	}
+	defer unlock()
+	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	if err != nil {
+		return nil, err
+	}
+	var res *wire.CommitResponse
+	_, committed, err := o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		_, leaving := o.proposals[r.Host]
+		switch {
+		case ok && mine == r:
+			res = &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED} // its answer was lost
+		case ok && !r.Newer(mine):
+			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it has a newer record", Newer: mine.wire()}
+		case !o.horizon.now.Majority:
+			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it does not see a majority of the nodes"}
+		case leaving:
+			res = &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is handing the host over"}
+		case d != digestFromWire(req.GetDigest()):
+			res = &wire.CommitResponse{Step: wire.Step_STEP_DIFFERS}
+		default:
+			o.claimLocked(r, true)
+			o.counts.Received++
+			return r, true
+		}
+		return mine, false
+	})
+	if err != nil || !committed {
+		return res, err
+	}
+	// From here on this node is the owner, and knows it after a crash.
+	ctx = context.WithoutCancel(ctx)
+	if err := o.records.flush(); err != nil {
+		return nil, err
+	}
+	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil {
+		return nil, err
+	}
+	if err := o.deps.Frontier.Sync(ctx); err != nil {
+		return nil, err
+	}
+	o.deps.Event(Event{Kind: Received, Record: r, Peer: from})
+	o.queue.add(r.Host, false)
+	return &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED}, nil
+}
