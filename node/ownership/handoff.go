@@ -227,5 +227,8 @@ func (o *Ownership) settle(ctx context.Context, r Record, v View) error {
 	if err != nil || !changed {
 		return errors.Join(err, fmt.Errorf("%w: its record has changed meanwhile", errLater))
 	}
+	if err := o.persist(ctx); err != nil {
+		return err
+	}
 	return o.thaw(ctx, r.Host)
 }

@@ -52,6 +52,9 @@ func turmoil(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 	}
+	if err := first.disk.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
 	w.loss = 0.02
 	for range 25 {
 		w.act()

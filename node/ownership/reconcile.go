@@ -159,6 +159,9 @@ func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error 
 		}
 		return err
 	}
+	if err := o.persist(ctx); err != nil {
+		return err
+	}
 	kind := NoCopy
 	if known {
 		kind = Took
@@ -170,6 +173,14 @@ func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error 
 	signal(o.check)
 	o.queue.add(next.Host, true) // whoever has a replica is to be asked for it
 	return nil
+}
+
+// persist makes records survive the death of the machine: others are told of them afterwards.
+func (o *Ownership) persist(ctx context.Context) error {
+	if err := o.records.flush(); err != nil {
+		return err
+	}
+	return o.deps.Frontier.Sync(ctx)
 }
 
 // give brings what this node has of a host to its owner, and removes it here if this node is not to keep it. The owner

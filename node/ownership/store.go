@@ -105,19 +105,34 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 		switch {
 		case ok && mine.Newer(r):
 			answer.Newer = mine.wire()
-		case ok && mine.Owner == v.Self && r.Owner != v.Self:
-			o.claimLocked(mine, false)
-		case r.Owner == v.Self && (!ok || mine != r):
-			// Its home says that this node owns a host, nobody else. A home that has forgotten it, by a power cut, remembers.
-			if ok || v.homeOf(r.Host) != v.Self || !v.Majority || r.Epoch >= maxEpoch || o.collectingLocked(r.Host, time.Now()) {
-				if !ok { // it is another node's by now: the home knows whose
-					answer.Step = wire.Step_STEP_REFUSED
-				}
-				break
+		case ok && mine.Owner == v.Self && r.Owner != v.Self && v.homeOf(r.Host) == v.Self && v.Majority && !v.alive(r.Owner):
+			// An owner of which this home did not know, and that is gone: it goes on with an epoch beyond that one's.
+			if r.Newer(mine) && r.Epoch < maxEpoch {
+				mine.Epoch = r.Epoch + 1
+				o.census.contested[r.Host] = time.Now().Add(o.cfg.FenceAfter)
+				answer.Newer = mine.wire()
 			}
 			answer.Keeps = true
+			return mine, true
+		case ok && mine.Owner == v.Self && r.Owner != v.Self:
+			o.claimLocked(mine, false)
+		case r.Owner == v.Self && (!ok || r.Newer(mine)):
+			// This node has forgotten it by a power cut, or it is another node's by now.
+			if v.homeOf(r.Host) != v.Self {
+				answer.Step = wire.Step_STEP_REFUSED // the home knows whose
+				break
+			}
+			if !v.Majority || r.Epoch >= maxEpoch || o.collectingLocked(r.Host, time.Now()) {
+				leaving = true
+				break
+			}
+			if !ok {
+				mine = Record{Host: r.Host, Owner: v.Self}
+			}
+			mine.Epoch = r.Epoch + 1
+			answer.Newer, answer.Keeps = mine.wire(), mine.Owner == v.Self
 			o.queue.add(r.Host, true)
-			return Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: v.Self}, true
+			return mine, true
 		case !ok || r.Newer(mine):
 			mine, ok = r, true
 			answer.Keeps = v.replicaOf(r.Host, r.Owner) == v.Self

@@ -180,7 +180,12 @@ func (o *Ownership) compareNow(ctx context.Context, c comparison, to string) {
 	}
 	for i, item := range items {
 		if err == nil && i < len(res.GetAnswers()) {
-			if a, err := o.readAnswer(to, item, res.GetAnswers()[i]); err == nil && a.equal {
+			a, err := o.readAnswer(to, item, res.GetAnswers()[i])
+			if err == nil && a.equal {
+				continue
+			}
+			if errors.Is(err, errNotTheirs) {
+				o.queue.add(item.GetRecord().GetHost(), true)
 				continue
 			}
 		}
