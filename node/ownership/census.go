@@ -19,6 +19,8 @@ type census struct {
 	contested map[string]time.Time // hosts with a new owner whose former owner may go on until then
 	recent    map[string]time.Time // when a record of this home was written: a list sent before cannot have it
 	missing   map[string]int       // how many lists in a row of its owner lacked a host
+	// told are the members that have told this home of all their hosts since the settled members changed last.
+	told map[string]bool
 	// lists are, by owner, hashes of the hosts in the list that it is sending.
 	lists map[string]map[uint64]struct{}
 }
@@ -26,7 +28,7 @@ type census struct {
 func newCensus() census {
 	return census{heard: make(map[string]time.Time), dead: make(map[string]time.Time), left: make(map[string]bool),
 		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
-		lists: make(map[string]map[uint64]struct{})}
+		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
 
 // changed notes when a record was written.
@@ -83,7 +85,11 @@ func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest
 	now := time.Now()
 	o.census.heard[from] = now
 	t := o.tallies.lent[from]
-	agreed := t.count == req.GetCount() && t.digest == req.GetDigest() && !o.returningLocked(now)
+	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
+	if equal && req.GetMembers() == o.horizon.now.digest() {
+		o.toldLocked(from)
+	}
+	agreed := equal && !o.returningLocked(now)
 	return &wire.RenewResponse{Agreed: agreed}, nil
 }
 
@@ -91,6 +97,9 @@ func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest
 // not lately, or it has just started.
 func (o *Ownership) returningLocked(now time.Time) bool {
 	z := &o.horizon
+	if z.now.Majority && o.toldAllLocked() {
+		return false
+	}
 	if !z.now.Majority || (len(z.now.Settled) > 1 && now.Sub(z.born) < o.cfg.Collect) {
 		return true
 	}
@@ -104,7 +113,25 @@ func (o *Ownership) returningLocked(now time.Time) bool {
 
 // collectingLocked says that this node, the home of a host, may not know its record yet.
 func (o *Ownership) collectingLocked(host string, now time.Time) bool {
-	return !o.horizon.now.Majority || o.horizon.collecting(host, now, o.cfg.Collect)
+	return !o.horizon.now.Majority || !o.toldAllLocked() && o.horizon.collecting(host, now, o.cfg.Collect)
+}
+
+// toldLocked notes that a member has told this home of all its hosts.
+func (o *Ownership) toldLocked(from string) {
+	if !o.census.told[from] {
+		o.census.told[from] = true
+		signal(o.check)
+	}
+}
+
+// toldAllLocked says that all settled members have: then there is nothing to wait for, as nobody else can own a host.
+func (o *Ownership) toldAllLocked() bool {
+	for _, id := range o.horizon.now.Settled {
+		if id != o.horizon.now.Self && !o.census.told[id] {
+			return false
+		}
+	}
+	return o.horizon.known
 }
 
 // Claim answers an owner that says what it owns.
@@ -138,6 +165,11 @@ func (o *Ownership) Claim(_ context.Context, from string, req *wire.ClaimRequest
 		delete(o.census.lists, from)
 		v := o.horizon.now
 		o.mu.Unlock()
+		if list != nil && req.GetMembers() == v.digest() {
+			o.mu.Lock()
+			o.toldLocked(from)
+			o.mu.Unlock()
+		}
 		if list != nil && v.Majority && req.GetMembers() == v.digest() {
 			return res, o.missed(from, list, v, now)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,8 @@ type rights struct {
 	answered map[string][]time.Time
 	// unconfirmed are hosts owned here that their home has not confirmed yet.
 	unconfirmed map[string]claimed
+	// greeted says that all settled members have heard what this node owns, if it is only that it owns nothing.
+	greeted bool
 }
 
 // claimed is a host that this node claims.
@@ -167,6 +170,12 @@ func (o *Ownership) renewAll(ctx context.Context) {
 	for host := range o.rights.unconfirmed {
 		homes[v.homeOf(host)] = true
 	}
+	greeted := o.rights.greeted
+	if !greeted { // a new home begins when it has heard of all
+		for _, id := range v.Settled {
+			homes[id] = true
+		}
+	}
 	delete(homes, v.Self)
 	delete(homes, "")
 	counting := o.tallies.counting
@@ -176,15 +185,24 @@ func (o *Ownership) renewAll(ctx context.Context) {
 	}
 	var g errgroup.Group
 	g.SetLimit(16)
+	var failed atomic.Bool
 	for home := range homes {
 		g.Go(func() error {
 			if err := o.renewAt(ctx, home); err != nil && ctx.Err() == nil {
+				failed.Store(true)
 				o.warn(fmt.Errorf("renew at %s: %w", home, err))
 			}
 			return nil
 		})
 	}
 	_ = g.Wait()
+	if !greeted {
+		o.mu.Lock()
+		if o.rights.greeted = !failed.Load() && o.horizon.now.digest() == v.digest(); !o.rights.greeted {
+			time.AfterFunc(time.Second, func() { signal(o.renew) })
+		}
+		o.mu.Unlock()
+	}
 	signal(o.check)
 }
 
@@ -196,9 +214,10 @@ func (o *Ownership) renewAt(ctx context.Context, home string) error {
 	}
 	o.mu.Lock()
 	t := o.tallies.owned[home]
+	members := o.horizon.now.digest()
 	o.mu.Unlock()
 	sent := time.Now()
-	res, err := o.deps.Peers.Renew(ctx, home, &wire.RenewRequest{Count: t.count, Digest: t.digest})
+	res, err := o.deps.Peers.Renew(ctx, home, &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: members})
 	if err != nil {
 		return err
 	}

@@ -17,22 +17,15 @@ func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest)
 		return nil, err
 	}
 	res := &wire.StoreResponse{}
-	wrote := false
 	for _, item := range req.GetItems() {
 		a, err := o.store(ctx, item)
 		if err != nil {
 			return nil, err
 		}
-		wrote = wrote || item.GetChunk() != nil
 		res.Answers = append(res.Answers, a)
 	}
-	if !wrote {
-		return res, nil
-	}
-	if err := o.records.flush(); err != nil {
-		return nil, err
-	}
-	return res, o.deps.Frontier.Sync(ctx)
+	// Whoever only compares may remove what it has by this answer: what this node has must be safe, too.
+	return res, o.persist(ctx)
 }
 
 func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {

@@ -55,12 +55,15 @@ func (o *Ownership) readAnswer(to string, item *wire.StoreItem, a *wire.StoreAns
 	}
 }
 
+// unequal is the digest of nothing that there can be: more done than accepted.
+func unequal() *wire.Digest { return &wire.Digest{Done: 1} }
+
 // push gives a peer everything that this node has of a host, unless that has the same already. When it returns without an
 // error the peer has stored all of it.
 func (o *Ownership) push(ctx context.Context, to string, r Record) (verdict, error) {
 	compare := func() (verdict, error) {
 		if o.stream.holdsBack(r.Host) { // the peer cannot have the same: it is not told yet of all that is done
-			return o.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: &wire.Digest{}})
+			return o.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: unequal()})
 		}
 		d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
 		if err != nil {

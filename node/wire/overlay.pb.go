@@ -1239,10 +1239,12 @@ func (x *Right) GetHolder() string {
 // RenewRequest says how many hosts of the callee's the caller owns, and a digest over them: where the callee counts the
 // same, nothing else has to be said.
 type RenewRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Count  uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Digest uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// members digests the settled members that the caller sees.
+	Members       uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,6 +1296,13 @@ func (x *RenewRequest) GetCount() uint64 {
 func (x *RenewRequest) GetDigest() uint64 {
 	if x != nil {
 		return x.Digest
+	}
+	return 0
+}
+
+func (x *RenewRequest) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
 	}
 	return 0
 }
@@ -3099,11 +3108,12 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05Right\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\fR\x06server\x12\x15\n" +
 	"\x06for_ms\x18\x02 \x01(\x03R\x05forMs\x12\x16\n" +
-	"\x06holder\x18\x03 \x01(\tR\x06holder\"h\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"\x82\x01\n" +
 	"\fRenewRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\x06R\x06digest\"'\n" +
+	"\x06digest\x18\x03 \x01(\x06R\x06digest\x12\x18\n" +
+	"\amembers\x18\x05 \x01(\x06R\amembers\"'\n" +
 	"\rRenewResponse\x12\x16\n" +
 	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"\xc4\x01\n" +
 	"\fClaimRequest\x12*\n" +
