@@ -14,7 +14,7 @@ import (
 	"proxima/frontier/identity"
 )
 
-var runs = flag.Int("runs", 30, "how many seeded runs of the model are made")
+var runs = flag.Int("runs", 10, "how many seeded runs of the model are made")
 var firstSeed = flag.Uint64("seed", 1, "the first seed of the model")
 
 // TestNothingIsLost crawls a web with an overlay to which everything happens: nodes that are killed, with and without
