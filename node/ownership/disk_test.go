@@ -189,20 +189,6 @@ func (d *disk) end(host, path string) {
 	d.changed(host)
 }
 
-// drop gives a host up.
-func (d *disk) drop(host string) {
-	if d.lock() != nil {
-		return
-	}
-	defer d.mu.Unlock()
-	h := d.host(host)
-	clear(h.pending)
-	h.drops++
-	c := d.change(host)
-	c.Added, c.Dropped = nil, true
-	d.changed(host)
-}
-
 func (d *disk) SetHold(_ context.Context, host string, hold frontier.Hold) error {
 	if err := d.lock(); err != nil {
 		return err

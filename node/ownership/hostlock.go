@@ -12,8 +12,8 @@ import (
 type hostLocks struct {
 	// mu guards what follows.
 	mu sync.Mutex
-	// held are channels of one place, which who has the lock has filled: a wait for another node, as long as it may be, is
-	// one for a channel, on which a fake clock goes on.
+	// held are channels of one place. Who has the lock has filled it. Channels, because a fake clock goes on while a
+	// goroutine waits for one.
 	held  map[string]chan struct{}
 	users map[string]int
 }
@@ -58,19 +58,6 @@ func (l *hostLocks) wait(ctx context.Context, host string) (unlock func()) {
 	}
 	l.leave(host)
 	return nil
-}
-
-// try returns nil where the host is busy.
-func (l *hostLocks) try(host string) (unlock func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.users[host] > 0 {
-		return nil
-	}
-	m := make(chan struct{}, 1)
-	m <- struct{}{}
-	l.held[host], l.users[host] = m, 1
-	return func() { l.unlock(host, m) }
 }
 
 func (l *hostLocks) unlock(host string, m chan struct{}) {
