@@ -16,7 +16,8 @@ import (
 // digest tells whether a replica is whole, and one that is not is mended.
 //
 // URLs that were found go out at once. That a page is done is held back until the links found on it are safe: those for
-// other nodes have been answered by then. Else both the page and its links would be gone with this node's disk.
+// other nodes have been answered by then, and those for hosts of this node are at the replicas of these. Else both the page
+// and its links would be gone with this node's disk.
 type stream struct {
 	flush chan chan struct{}
 
@@ -26,6 +27,7 @@ type stream struct {
 	held    []heldBack                  // in the order of time
 	count   map[string]int              // by host: entries in held
 	paused  map[string]int              // hosts that are being mended: their changes wait
+	found   map[string]time.Time        // since when URLs of a host are not at its replica yet
 	cleared bool                        // links of an earlier life are answered
 	bytes   int                         // of all that waits
 }
@@ -41,7 +43,7 @@ const maxStream = 32 << 20
 
 func newStream() *stream {
 	return &stream{flush: make(chan chan struct{}), ready: make(map[string]*frontier.Change), count: make(map[string]int),
-		paused: make(map[string]int)}
+		paused: make(map[string]int), found: make(map[string]time.Time)}
 }
 
 // take adds what the frontier tells, at a time.
@@ -62,6 +64,9 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 			s.count[host]++
 			s.bytes += done.Memory()
 			c.Done = nil
+		}
+		if _, ok := s.found[host]; !ok && len(c.Added) > 0 {
+			s.found[host] = now
 		}
 		s.addLocked(host, c)
 	}
@@ -88,13 +93,33 @@ func (s *stream) mature(settled func(before time.Time) bool, startup, now time.T
 	if !s.cleared && (settled(startup) || now.Sub(startup) > patience) {
 		s.cleared, cleared = true, true
 	}
-	for len(s.held) > 0 && (s.bytes > maxStream || settled(s.held[0].at)) {
+	for len(s.held) > 0 && (s.bytes > maxStream || s.storedLocked(s.held[0].at) && settled(s.held[0].at)) {
 		for host, c := range s.held[0].hosts {
 			s.letGoLocked(host, c)
 		}
 		s.held = s.held[1:]
 	}
 	return cleared
+}
+
+// storedLocked says that all URLs found up to a time are at the replicas of their hosts.
+func (s *stream) storedLocked(until time.Time) bool {
+	for _, at := range s.found {
+		if !at.After(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// stored notes that what was sent of a host is at its replica, or that there is none that answers.
+func (s *stream) stored(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.found, host)
+	if r := s.ready[host]; r != nil && len(r.Added) > 0 {
+		s.found[host] = time.Now()
+	}
 }
 
 func (s *stream) letGoLocked(host string, c *frontier.Change) {
@@ -123,6 +148,7 @@ func (s *stream) forget(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removeLocked(host)
+	delete(s.found, host)
 }
 
 func (s *stream) removeLocked(host string) *frontier.Change {
@@ -228,7 +254,9 @@ func (o *Ownership) runStream(ctx context.Context) error {
 	defer calls.Wait()
 	busy, over := make(map[string]bool), make(chan string)
 	round := func() error {
-		o.gather()
+		if err := o.gather(ctx); err != nil {
+			return err
+		}
 		parcels, err := o.parcels(ctx, busy)
 		for to, parcel := range parcels {
 			busy[to] = true
@@ -254,7 +282,9 @@ func (o *Ownership) runStream(ctx context.Context) error {
 			}
 		case done := <-o.stream.flush:
 			for range 2 { // the second is for peers that are being spoken to
-				o.gather()
+				if err := o.gather(ctx); err != nil {
+					return err
+				}
 				o.stream.mature(func(time.Time) bool { return true }, o.startup, time.Now(), 0)
 				if err := round(); err != nil {
 					return err
@@ -274,8 +304,13 @@ func (o *Ownership) runStream(ctx context.Context) error {
 }
 
 // gather takes what the frontier tells, and lets go what is safe now.
-func (o *Ownership) gather() {
+func (o *Ownership) gather(ctx context.Context) error {
 	changes := o.deps.Frontier.Changes()
+	if len(changes) > 0 { // others are told that pages are done: a power cut must not undo the links found on them
+		if err := o.deps.Frontier.Sync(ctx); err != nil {
+			return err
+		}
+	}
 	now := time.Now() // the links of these pages were added to the outbox before
 	o.stream.take(changes, now)
 	if o.stream.mature(o.deps.Outbox.Settled, o.startup, now, 2*o.cfg.TakeAfter) {
@@ -284,6 +319,7 @@ func (o *Ownership) gather() {
 		o.mu.Unlock()
 		signal(o.sweep)
 	}
+	return nil
 }
 
 // Flush sends what has changed up to now to the replicas, each change once, and returns when that is over or the context
@@ -319,8 +355,10 @@ func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[stri
 			o.stream.forget(host)
 			continue
 		case to == "" || !v.alive(to):
+			o.stream.stored(host)
 			continue // it is compared when there is one
 		case c.Lost:
+			o.stream.stored(host)
 			o.queue.add(host, false)
 			continue
 		case busy[to]:
@@ -382,9 +420,11 @@ func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
 			}
 			switch a := res.GetAnswers()[i]; a.GetStep() {
 			case wire.Step_STEP_STORED:
+				o.stream.stored(p.host)
 			case wire.Step_STEP_LATER:
 				o.stream.putBack(p.host, p.change)
 			default:
+				o.stream.stored(p.host)
 				if _, err := o.readAnswer(to, p.item, a); err != nil {
 					o.warn(err)
 				}
@@ -397,13 +437,16 @@ func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
 // flushHost sends everything that waits of a frozen host to the node that keeps its replica.
 func (o *Ownership) flushHost(ctx context.Context, r Record) error {
 	defer o.stream.pause(r.Host)()
-	o.gather()
+	if err := o.gather(ctx); err != nil {
+		return err
+	}
 	o.stream.release(r.Host)
 	o.stream.mu.Lock()
 	c := o.stream.removeLocked(r.Host)
 	o.stream.mu.Unlock()
 	v := o.view()
 	to := v.replicaOf(r.Host, r.Owner)
+	o.stream.stored(r.Host) // else it is shipped as a whole
 	if c == nil || c.Lost || to == "" || !v.alive(to) {
 		return nil
 	}
