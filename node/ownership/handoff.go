@@ -91,7 +91,7 @@ func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err e
 		return false, err // else it is shipped as a whole
 	}
 	for range transferTries {
-		a, err := o.push(ctx, next.Owner, r)
+		a, err := o.push(ctx, next.Owner, r, true)
 		if err != nil {
 			return asked, err
 		}

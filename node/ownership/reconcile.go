@@ -243,16 +243,16 @@ func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error 
 			return fmt.Errorf("%w: its owner does not answer", errLater) // it comes back, or its home takes the host
 		}
 		// A home that knows nothing of the host hears of it by this.
-		if _, err := o.push(ctx, home, r); err != nil {
+		if _, err := o.push(ctx, home, r, true); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: its home waits for the owner", errLater)
 	case replica == v.Self && !all:
 		return nil
 	}
-	a, err := o.push(ctx, r.Owner, r)
+	a, err := o.push(ctx, r.Owner, r, true)
 	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {
-		_, err = o.push(ctx, home, r) // it says who owns the host, or finds out
+		_, err = o.push(ctx, home, r, true) // it says who owns the host, or finds out
 		return errors.Join(err, errLater)
 	}
 	if err != nil {
@@ -268,7 +268,7 @@ func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error 
 		if !v.alive(replica) {
 			return fmt.Errorf("%w: the node that keeps its replica does not answer", errLater)
 		}
-		if a, err = o.push(ctx, replica, r); err != nil {
+		if a, err = o.push(ctx, replica, r, true); err != nil {
 			return err
 		}
 		if !a.keeps {

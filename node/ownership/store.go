@@ -153,7 +153,6 @@ func (o *Ownership) Load(ctx context.Context, _ string, req *wire.LoadRequest) (
 	if err != nil {
 		return nil, err
 	}
-	o.stream.withhold(req.GetHost(), &chunk)
 	return &wire.LoadResponse{Chunk: chunkToWire(chunk), Next: next.Append(nil), End: end}, nil
 }
 

@@ -59,10 +59,11 @@ func (o *Ownership) readAnswer(to string, item *wire.StoreItem, a *wire.StoreAns
 func unequal() *wire.Digest { return &wire.Digest{Done: 1} }
 
 // push gives a peer everything that this node has of a host, unless that has the same already. When it returns without an
-// error the peer has stored all of it.
-func (o *Ownership) push(ctx context.Context, to string, r Record) (verdict, error) {
+// error the peer has stored all of it. An owner that mends a replica holds back what is not to be told yet; whoever may
+// remove the host afterwards gives the whole.
+func (o *Ownership) push(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
 	compare := func() (verdict, error) {
-		if o.stream.holdsBack(r.Host) { // the peer cannot have the same: it is not told yet of all that is done
+		if !whole && o.stream.holdsBack(r.Host) { // the peer cannot have the same: it is not told yet of all that is done
 			return o.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: unequal()})
 		}
 		d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
@@ -81,7 +82,9 @@ func (o *Ownership) push(ctx context.Context, to string, r Record) (verdict, err
 		if err != nil {
 			return verdict{}, fmt.Errorf("read: %w", err)
 		}
-		o.stream.withhold(r.Host, &chunk)
+		if !whole {
+			o.stream.withhold(r.Host, &chunk)
+		}
 		if _, err := o.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}); err != nil {
 			return verdict{}, err
 		}
@@ -124,7 +127,7 @@ func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
 		return nil // replicas at a node that comes back are compared then
 	}
 	defer o.stream.pause(r.Host)()
-	a, err := o.push(ctx, to, r)
+	a, err := o.push(ctx, to, r, false)
 	if err != nil || a.equal {
 		return err
 	}
