@@ -87,12 +87,14 @@ func TestDeafAtTheEnd(t *testing.T) {
 		c.set(func() { c.mates[3].state.Counters++ }) // something came in
 		c.set(func() { c.mates[3].state.Idle = false })
 		time.Sleep(lonelyFor + 10*every)
-		if c.mates[2].over.IsZero() || !strings.Contains(c.mates[2].why, "nobody was there") {
-			t.Errorf("node 2 has not ended: %q", c.mates[2].why)
-		}
-		if !c.mates[3].over.IsZero() {
-			t.Errorf("node 3 has ended with work left: %q", c.mates[3].why)
-		}
+		c.set(func() {
+			if c.mates[2].over.IsZero() || !strings.Contains(c.mates[2].why, "nobody was there") {
+				t.Errorf("node 2 has not ended: %q", c.mates[2].why)
+			}
+			if !c.mates[3].over.IsZero() {
+				t.Errorf("node 3 has ended with work left: %q", c.mates[3].why)
+			}
+		})
 	})
 }
 
