@@ -113,7 +113,6 @@ type Ownership struct {
 	// mu guards what follows. It is never held across I/O, nor for work that grows with the number of hosts.
 	mu        sync.Mutex
 	horizon   horizon
-	changed   time.Time // when the settled members changed last
 	tallies   tallies
 	rights    rights
 	census    census
@@ -236,7 +235,7 @@ func (o *Ownership) SetView(v View) {
 		}
 	}
 	if moved {
-		o.changed, o.compare = now, nil
+		o.compare = nil
 		clear(o.census.told)
 		o.rights.greeted = false
 		o.tallies.begin()
