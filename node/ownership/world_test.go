@@ -95,8 +95,8 @@ func (w *world) add() *actor {
 // start begins a life of a node.
 func (a *actor) start() {
 	w := a.w
-	var err error
-	a.owner, err = New(w.cfg, Deps{Frontier: a.disk, Peers: a, Outbox: outbox{a}, Records: a.disk,
+	disk := a.disk
+	owner, err := New(w.cfg, Deps{Frontier: disk, Peers: a, Outbox: outbox{disk}, Records: disk,
 		Admit: func(frontier.Link) string { return "" },
 		Event: func(e Event) {
 			w.mu.Lock()
@@ -110,9 +110,9 @@ func (a *actor) start() {
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.mu.Lock()
-	a.stop, a.over, a.left, a.heard = cancel, make(chan struct{}), false, map[int]time.Time{}
+	over := make(chan struct{})
+	a.owner, a.stop, a.over, a.left, a.heard = owner, cancel, over, false, map[int]time.Time{}
 	w.mu.Unlock()
-	owner, disk, over := a.owner, a.disk, a.over
 	var all sync.WaitGroup
 	all.Go(func() {
 		if err := owner.Run(ctx); err != nil && !errors.Is(err, frontier.ErrClosed) {
@@ -130,8 +130,7 @@ func (a *actor) kill(powerCut bool) {
 	if a.stop == nil {
 		return
 	}
-	old := a.disk
-	a.disk = old.next(powerCut)
+	a.disk = a.disk.next(powerCut)
 	a.stop()
 	<-a.over
 	a.w.mu.Lock()
@@ -275,23 +274,23 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // outbox is where links for other nodes wait on the disk.
-type outbox struct{ a *actor }
+type outbox struct{ disk *disk }
 
 func (o outbox) Add(_ context.Context, to string, links []*wire.Link) error {
-	if err := o.a.disk.lock(); err != nil {
+	if err := o.disk.lock(); err != nil {
 		return err
 	}
-	defer o.a.disk.mu.Unlock()
+	defer o.disk.mu.Unlock()
 	for _, l := range links {
-		o.a.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
+		o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
 	}
 	return nil
 }
 
 func (o outbox) Settled(before time.Time) bool {
-	o.a.disk.mu.Lock()
-	defer o.a.disk.mu.Unlock()
-	for _, p := range o.a.disk.now.outbox {
+	o.disk.mu.Lock()
+	defer o.disk.mu.Unlock()
+	for _, p := range o.disk.now.outbox {
 		if p.born.Before(before) {
 			return false
 		}
@@ -336,6 +335,12 @@ func call[Q, R any](a *actor, to string, req *Q, handle func(*Ownership, context
 	if i < 0 {
 		return nil, errors.New("nobody has that id")
 	}
+	// peer is the life that the other node leads when the message arrives.
+	peer := func() *Ownership {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.nodes[i].owner
+	}
 	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
 	defer cancel()
 	if i != a.at {
@@ -345,10 +350,10 @@ func call[Q, R any](a *actor, to string, req *Q, handle func(*Ownership, context
 			return nil, errors.New("no answer")
 		}
 	}
-	res, err := handle(w.nodes[i].owner, ctx, a.id, req)
+	res, err := handle(peer(), ctx, a.id, req)
 	if i != a.at {
 		if w.draw(50) == 0 && w.connected(a.at, i) { // it arrives twice
-			_, _ = handle(w.nodes[i].owner, ctx, a.id, req)
+			_, _ = handle(peer(), ctx, a.id, req)
 		}
 		sleep(ctx, time.Duration(5+w.draw(100))*time.Millisecond)
 		if !w.connected(i, a.at) || !w.lucky() {
