@@ -41,8 +41,8 @@ type Config struct {
 	// Shared says that other nodes own hosts, too: a host is crawled when Suspend has said that it may, and what happens to
 	// hosts is kept for Changes.
 	Shared bool `toml:"-"`
-	// Errands is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
-	Errands int `toml:"-"`
+	// RemoteFetches is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
+	RemoteFetches int `toml:"-"`
 	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
 	AssignedShare float64 `toml:"assigned_share"`
 	// EstimateShare is the probability that the next URL is an estimate for a peer, where there is one.
@@ -64,7 +64,7 @@ func Default() Config {
 		HostBudget:    1_000,
 		MaxHostURLs:   200_000,
 		MinFreeMiB:    512,
-		Errands:       1_000,
+		RemoteFetches: 1_000,
 		AssignedShare: 0.8,
 		EstimateShare: 0.1,
 		WaitShare:     0,
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 		{"host_budget", c.HostBudget, 1, 1 << 30},
 		{"max_host_urls", c.MaxHostURLs, 0, 1 << 30},
 		{"min_free_mib", c.MinFreeMiB, 0, 1 << 30},
-		{"errands", c.Errands, 0, 1 << 20},
+		{"remote_fetches", c.RemoteFetches, 0, 1 << 20},
 	} {
 		if v.got < v.low || v.got > v.top {
 			return fmt.Errorf("%s: %d is not between %d and %d", v.key, v.got, v.low, v.top)

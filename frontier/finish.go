@@ -14,8 +14,8 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	if task.try {
 		f.tried()
 	}
-	if task.errand {
-		return f.finishErrand(ctx, task, out)
+	if task.remote {
+		return f.finishRemote(ctx, task, out)
 	}
 	var res Finished
 	f.mu.Lock()

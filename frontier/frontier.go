@@ -65,7 +65,7 @@ type Frontier struct {
 	mu         sync.Mutex
 	bench      *workbench
 	waiters    fifo[*waiter]
-	craving    bool // a fetcher got an errand where no host was ready
+	craving    bool // a fetcher got a remote fetch where no host was ready
 	resolvers  fifo[*resolver]
 	candidates fifo[string]        // hosts with URLs on disk that could enter the bench
 	candidate  map[string]struct{} // the same as a set
@@ -301,7 +301,7 @@ func (f *Frontier) take(now time.Time) *Task {
 	if task != nil {
 		task.try = f.outage.try(true, now)
 	}
-	if task != nil && task.errand && !f.bench.anyReady() {
+	if task != nil && task.remote && !f.bench.anyReady() {
 		// Whoever works for others only, because no host here is ready, starves as well.
 		f.craving = true
 		signal(f.hungry)
@@ -352,7 +352,7 @@ func (f *Frontier) dispatch(now time.Time) {
 	if len(f.bench.expired) > 0 {
 		signal(f.kick)
 	}
-	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.errands.out == 0 {
+	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.remote.out == 0 {
 		signal(f.quiet)
 	}
 }

@@ -104,7 +104,7 @@ type expiry struct {
 }
 
 // OnExpire has cancel called once if the lease of the task's server ends, or is withdrawn, before Finish is called: at
-// once, if it has ended already. cancel must not block. Without Config.Leases, and for errands, it is never called.
+// once, if it has ended already. cancel must not block. Without Config.Leases, and for remote fetches, it is never called.
 func (t *Task) OnExpire(cancel func()) {
 	l := t.expiry
 	if l == nil {

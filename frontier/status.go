@@ -14,8 +14,8 @@ type Status struct {
 	Servers  int `json:"servers"`
 	Ready    int `json:"ready"`
 	InFlight int `json:"in_flight"`
-	// Errands are the pages for other nodes that wait here or are under way.
-	Errands int `json:"errands"`
+	// RemoteFetches are the pages for other nodes that wait here or are under way.
+	RemoteFetches int `json:"remote_fetches"`
 	// Waiting is true while hosts wait on disk for a place on the workbench.
 	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
@@ -37,7 +37,7 @@ func (f *Frontier) Status() Status {
 	for o := range f.bench.ready {
 		s.Ready += f.bench.ready[o].len()
 	}
-	s.Servers, s.InFlight, s.Errands = len(f.bench.servers), f.bench.inFlight+f.bench.errands.out, f.bench.errands.count
+	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
 	if due, ok := f.bench.nextDue(); ok {
 		s.NextDue = max(0, due.Sub(now))
@@ -122,7 +122,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.errands.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}
 	limit := time.Now().Add(patience)

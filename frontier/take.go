@@ -15,8 +15,8 @@ func (w *workbench) take(now time.Time) *Task {
 	for i := range origins {
 		// The drawn queue first; if nothing is ready there, the others, so that no fetcher is idle for a draw.
 		o := (first + i) % origins
-		if w.errands.turn = !w.errands.turn; w.errands.turn {
-			if task := w.errands.take(o, now); task != nil {
+		if w.remote.turn = !w.remote.turn; w.remote.turn {
+			if task := w.remote.take(o, now); task != nil {
 				return task
 			}
 		}
@@ -27,7 +27,7 @@ func (w *workbench) take(now time.Time) *Task {
 				return task
 			}
 		}
-		if task := w.errands.take(o, now); task != nil {
+		if task := w.remote.take(o, now); task != nil {
 			return task
 		}
 	}
@@ -46,7 +46,7 @@ func (w *workbench) anyReady() bool {
 
 // waiting says that the queue of an origin is not empty.
 func (w *workbench) waiting(o Origin) bool {
-	return w.ready[o].len() > 0 || w.errands.ready[o].len() > 0
+	return w.ready[o].len() > 0 || w.remote.ready[o].len() > 0
 }
 
 // draw chooses a queue: assigned with its probability if it is not empty, estimates with theirs, else discovered.

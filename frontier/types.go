@@ -105,13 +105,13 @@ type Task struct {
 	Waited time.Duration
 	// DNS is how long resolving the name took, for the first task after it; else 0.
 	DNS time.Duration
-	// Tag is that of the errand, nil for the tasks of this node's own.
+	// Tag is that of the remote fetch, nil for the tasks of this node's own.
 	Tag any
 
 	host    *host
 	server  *server
 	pending *pending
-	errand  bool
+	remote  bool
 	try     bool    // by its answer the node sees that its outage is over
 	expiry  *expiry // nil without leases
 }

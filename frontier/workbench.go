@@ -35,13 +35,13 @@ type workbench struct {
 	// wants are servers to be leased, and expired those who are to be told that a lease ended.
 	wants   []netip.Addr
 	expired []*expiry
-	errands errands
+	remote  remoteFetches
 }
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
 	return &workbench{cfg: cfg, rules: r, rnd: rnd,
-		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), errands: errands{limit: cfg.Errands}}
+		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remoteFetches{limit: cfg.RemoteFetches}}
 }
 
 // enter puts a host on the workbench that is being read from disk.

@@ -30,7 +30,7 @@ func (o *overlay) PassOn(ctx context.Context, links []frontier.Link) error {
 
 // Begin says how a task is carried out.
 func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
-	if task.IsErrand() {
+	if task.IsRemoteFetch() {
 		work, ok := o.remote.Start(task.Tag)
 		if !ok {
 			return crawl.Visit{}, false
@@ -59,7 +59,7 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 		o.mean += (t.Total - o.mean) / 16
 		o.mu.Unlock()
 	}
-	if task.IsErrand() {
+	if task.IsRemoteFetch() {
 		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
 			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML})
 		if d.HTML {
@@ -105,7 +105,7 @@ func (o *overlay) enqueue(work *placement.Work) bool {
 	if work.Assigned {
 		origin = frontier.Assigned
 	}
-	return o.node.frontier.Enqueue(frontier.Errand{URL: work.URL, Server: work.Server, Origin: origin, Depth: work.Depth,
+	return o.node.frontier.Enqueue(frontier.RemoteFetch{URL: work.URL, Server: work.Server, Origin: origin, Depth: work.Depth,
 		Hops: work.Hops, Attempt: work.Attempt, Tag: work})
 }
 

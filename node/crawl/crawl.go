@@ -305,7 +305,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil, Until: visit.Until}
 	if visit.MayAsk != nil {
 		req.Gate = visit.MayAsk
-	} else if l.deps.MayAsk != nil && !task.IsErrand() {
+	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
 	switch task.Kind {
@@ -344,8 +344,8 @@ func (l *Loop) Refuse(task *frontier.Task) (string, error) {
 	if rule, blocked := l.deps.Blocklist.Addr(task.Server); blocked {
 		return "blocked: " + rule, nil
 	}
-	if task.Kind == frontier.Robots || task.IsErrand() {
-		return "", nil // of an errand, who asks for it has read the robots.txt
+	if task.Kind == frontier.Robots || task.IsRemoteFetch() {
+		return "", nil // of a remote fetch, who asks for it has read the robots.txt
 	}
 	rules, err := l.robotsOf(task.URL)
 	if err != nil {

@@ -155,7 +155,7 @@ type under struct {
 }
 
 func (u *under) Begin(task *frontier.Task) (Visit, bool) {
-	if !task.IsErrand() {
+	if !task.IsRemoteFetch() {
 		return Visit{}, true
 	}
 	return Visit{MayAsk: func() error {
@@ -168,7 +168,7 @@ func (u *under) Begin(task *frontier.Task) (Visit, bool) {
 func (u *under) Ended(task *frontier.Task, d Download) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if task.IsErrand() {
+	if task.IsRemoteFetch() {
 		u.ended = append(u.ended, d.Outcome)
 	}
 }
@@ -189,7 +189,7 @@ func TestNoRightOfAnother(t *testing.T) {
 		})
 		for _, path := range []string{"/late", "/now"} {
 			u, err := identity.Parse("http://b.example" + path)
-			if err != nil || !l.deps.Frontier.Enqueue(frontier.Errand{URL: u, Server: netip.MustParseAddr("10.0.0.2"), Origin: frontier.Estimate}) {
+			if err != nil || !l.deps.Frontier.Enqueue(frontier.RemoteFetch{URL: u, Server: netip.MustParseAddr("10.0.0.2"), Origin: frontier.Estimate}) {
 				t.Fatalf("%s was not taken: %v", path, err)
 			}
 			time.Sleep(10 * time.Second)

@@ -11,15 +11,15 @@ import (
 	"proxima/frontier/identity"
 )
 
-func errandAt(addr netip.Addr, i int, o Origin) Errand {
-	return Errand{URL: identity.URL{Host: "http://far.test", Path: fmt.Sprintf("/%d", i)}, Server: addr, Origin: o,
+func fetchAt(addr netip.Addr, i int, o Origin) RemoteFetch {
+	return RemoteFetch{URL: identity.URL{Host: "http://far.test", Path: fmt.Sprintf("/%d", i)}, Server: addr, Origin: o,
 		Depth: 3, Hops: 1, Attempt: 2, Tag: i}
 }
 
-func TestErrands(t *testing.T) {
+func TestRemoteFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
-		cfg.Leases, cfg.Shared, cfg.Errands = true, true, 3
+		cfg.Leases, cfg.Shared, cfg.RemoteFetches = true, true, 3
 		l := begin(t, "", cfg, polite, Deps{})
 		l.hold("http://far.test", Backup)
 		addr2 := netip.MustParseAddr("192.0.2.2")
@@ -28,23 +28,23 @@ func TestErrands(t *testing.T) {
 			if i == 2 {
 				addr = addr2
 			}
-			if got := l.Enqueue(errandAt(addr, i, Estimate)); got != want {
-				t.Errorf("errand %d of 3: %v", i, got)
+			if got := l.Enqueue(fetchAt(addr, i, Estimate)); got != want {
+				t.Errorf("remote fetch %d of 3: %v", i, got)
 			}
 		}
 		if idle, _ := l.Idle(time.Minute); idle {
-			t.Error("idle with errands")
+			t.Error("idle with remote fetches")
 		}
 		time.Sleep(time.Second)
 		// One at a time for each server, in order, and without robots.txt.
 		a, b := l.taking(time.Second), l.taking(time.Second)
-		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsErrand() || a.Kind != Page {
+		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsRemoteFetch() || a.Kind != Page {
 			t.Errorf("took %+v and %+v", a, b)
 		}
 		if a.Waited != time.Second || a.Depth != 3 || a.Hops != 1 || a.Attempt != 2 || a.URL.Path != "/0" || a.Host != "http://far.test" {
 			t.Errorf("took %+v", a)
 		}
-		a.OnExpire(func() { t.Error("an errand has no lease") })
+		a.OnExpire(func() { t.Error("a remote fetch has no lease") })
 		if c := l.taking(time.Second); c != nil {
 			t.Errorf("%s while one to its server is out", c.URL)
 		}
@@ -54,7 +54,7 @@ func TestErrands(t *testing.T) {
 		if res.Accepted != 1 || len(res.NotOwn) != 1 || len(passed) != 1 || res.Ending != Failed {
 			t.Errorf("%+v, passed on %v", res, passed)
 		}
-		if !l.Enqueue(errandAt(addr2, 3, Estimate)) {
+		if !l.Enqueue(fetchAt(addr2, 3, Estimate)) {
 			t.Error("no room after one has ended")
 		}
 		if c := l.taking(time.Second); c == nil || c.Tag != 1 {
@@ -68,20 +68,20 @@ func TestErrands(t *testing.T) {
 		} else {
 			l.finish(c, Outcome{})
 		}
-		if s := l.Status(); s.Done+s.Failed != 0 || s.Accepted != 1 || s.Errands != 0 {
+		if s := l.Status(); s.Done+s.Failed != 0 || s.Accepted != 1 || s.RemoteFetches != 0 {
 			t.Errorf("books: %+v", s)
 		}
-		if n := len(l.bench.errands.behind); n != 0 {
+		if n := len(l.bench.remote.behind); n != 0 {
 			t.Errorf("%d servers are remembered for nothing", n)
 		}
 	})
 }
 
-// Errands take their origin's share of the draws, beside the hosts of the same queue, and starve nobody.
-func TestErrandsTakeTheirShare(t *testing.T) {
+// Remote fetches take their origin's share of the draws, beside the hosts of the same queue, and starve nobody.
+func TestRemoteFetchesTakeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := ownServers(testConfig())
-		cfg.Errands, cfg.AssignedShare, cfg.EstimateShare = 2000, 0.5, 0.25
+		cfg.RemoteFetches, cfg.AssignedShare, cfg.EstimateShare = 2000, 0.5, 0.25
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
 		links := pages("http://h1.test", 0, 1500)
@@ -97,7 +97,7 @@ func TestErrandsTakeTheirShare(t *testing.T) {
 			if i%2 == 0 {
 				o = Assigned
 			}
-			l.Enqueue(errandAt(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), i, o))
+			l.Enqueue(fetchAt(netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), i, o))
 		}
 		l.finish(l.taking(time.Minute), Outcome{})
 		got := map[string]int{}
@@ -107,7 +107,7 @@ func TestErrandsTakeTheirShare(t *testing.T) {
 				l.finish(task, Outcome{})
 				continue
 			}
-			got[fmt.Sprintf("%v%v", task.Origin, task.IsErrand())]++
+			got[fmt.Sprintf("%v%v", task.Origin, task.IsRemoteFetch())]++
 			l.finish(task, Outcome{})
 			synctest.Wait() // windows are filled
 		}
