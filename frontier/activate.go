@@ -121,7 +121,7 @@ func (f *Frontier) kept(host string) bool {
 		return here
 	}
 	rec, _, err := f.store.record(host)
-	return err == nil && rec.hold != Own
+	return err == nil && rec.role != Owned
 }
 
 // evictSleepers makes room on a full bench: hosts that have long to wait can do so on disk. Those whose pages wait, not
@@ -147,7 +147,7 @@ func (f *Frontier) activate(hosts []*host) error {
 		if err != nil {
 			return err
 		}
-		if r.rec.hold != Own { // it leaves as it came
+		if r.rec.role != Owned { // it leaves as it came
 			f.mu.Lock()
 			h.frozen, h.foreign = true, true
 			f.bench.loadedHost(h, r.rec, now)
@@ -184,7 +184,7 @@ func (f *Frontier) load(h *host) (*request, error) {
 		if err := f.ledger.do(context.Background(), r); err != nil {
 			return nil, fmt.Errorf("load host %s: %w", h.name, err)
 		}
-		if r.rec.hold != Own || !r.rec.loose {
+		if r.rec.role != Owned || !r.rec.loose {
 			return r, nil
 		}
 		r = &request{host: h.name, alone: true}

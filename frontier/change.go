@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Change is what happened to a host held as Own since Changes was called before.
+// Change is what happened to a host owned since Changes was called before.
 type Change struct {
 	// Added are the URLs accepted, and pending URLs that were found less deep than before.
 	Added []PendingURL
@@ -45,7 +45,7 @@ func (c *Change) Memory() int {
 	return n
 }
 
-// changed notes what the batch does to a host held as Own.
+// changed notes what the batch does to a host owned.
 func (b *batch) changed(host string, note func(*Change)) {
 	if b.changes == nil {
 		return
@@ -100,7 +100,7 @@ func (f *feed) add(changes map[string]*Change) {
 	}
 }
 
-// Changes returns what happened to the hosts held as Own since the last call, by host. It is for one reader; where
+// Changes returns what happened to the hosts owned since the last call, by host. It is for one reader; where
 // Config.Leases is off there is nothing to read.
 func (f *Frontier) Changes() map[string]*Change {
 	d := f.ledger.feed

@@ -88,7 +88,7 @@ func testRecord() record {
 	r.mark(9, 3, 10)
 	r.mark(9, 4, 10)
 	r.mark(1<<50, 127, 128)
-	r.hold, r.loose, r.tracked = Leaving, true, true
+	r.role, r.loose, r.tracked = Leaving, true, true
 	r.digest = Digest{Accepted: 400, Done: 307, AcceptedXor: 1<<64 - 1, DoneXor: 5}
 	r.failures = 4
 	return r
@@ -174,7 +174,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()
 		l := begin(t, "", cfg, polite, Deps{})
-		l.hold("http://h.test", Backup)
+		l.role("http://h.test", Replica)
 		l.imported("http://h.test", Chunk{State: &HostState{SinceRequest: time.Hour, Wait: long, Robots: &RobotsFile{Valid: long}}})
 		s, err := l.StateOf(t.Context(), "http://h.test")
 		if longest := (&rules{Politeness: polite}).longest(); err != nil || s.Wait > longest || s.Robots == nil || s.Robots.Valid > maxRobotsAge {
@@ -186,13 +186,13 @@ func TestWaitsAreBounded(t *testing.T) {
 // What is no record is refused, and nothing of it is believed.
 func TestDamagedRecords(t *testing.T) {
 	want := testRecord()
-	want.hold, want.loose, want.tracked, want.digest, want.failures = Own, false, false, Digest{}, 0
+	want.role, want.loose, want.tracked, want.digest, want.failures = Owned, false, false, Digest{}, 0
 	b := want.append(nil)
 	b = b[:len(b)-4] // hold, flags, failures and drops
 	for name, b := range map[string][]byte{
 		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0)...),
-		"no hold":            append([]byte{recordVersion}, b[1:]...),
-		"a hold to come":     append(append([]byte{recordVersion}, b[1:]...), byte(holds), 0, 0, 0),
+		"no role":            append([]byte{recordVersion}, b[1:]...),
+		"a role to come":     append(append([]byte{recordVersion}, b[1:]...), byte(roles), 0, 0, 0),
 		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0, 0),
 		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0, 0),
 		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 0),

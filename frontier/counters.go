@@ -14,7 +14,7 @@ type counters struct {
 }
 
 // Totals are the frontier's books: accepted + what was pending at start + arrived = done + failed + dropped + left +
-// pending. What is held for others is apart.
+// pending. What other nodes own is apart.
 type Totals struct {
 	Accepted  uint64 `json:"accepted"`
 	Duplicate uint64 `json:"duplicate"`
@@ -24,9 +24,9 @@ type Totals struct {
 	// Arrived and Left are the pending URLs that came and went with their hosts.
 	Arrived uint64 `json:"arrived"`
 	Left    uint64 `json:"left"`
-	// Held is the number of pending URLs of hosts that are not held as Own.
+	// Held is the number of pending URLs of hosts that are not owned.
 	Held int64 `json:"held"`
-	// Pending is the number of URLs on disk that are not done, of hosts held as Own.
+	// Pending is the number of URLs on disk that are not done, of hosts owned.
 	Pending int64 `json:"pending"`
 	// AtStart is how many of them were there when the process started.
 	AtStart int64 `json:"at_start"`
@@ -99,16 +99,16 @@ func (c *counters) start(pending, held int64) {
 	c.t.Pending, c.t.AtStart, c.t.Held = pending, pending, held
 }
 
-// hold counts n pending URLs of a host whose hold changes.
-func (c *counters) hold(from, to Hold, n uint64) {
+// role counts n pending URLs of a host whose role changes.
+func (c *counters) role(from, to Role, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case from == Own && to != Own:
+	case from == Owned && to != Owned:
 		c.t.Left += n
 		c.t.Pending -= int64(n)
 		c.t.Held += int64(n)
-	case from != Own && to == Own:
+	case from != Owned && to == Owned:
 		c.t.Arrived += n
 		c.t.Pending += int64(n)
 		c.t.Held -= int64(n)
@@ -116,10 +116,10 @@ func (c *counters) hold(from, to Hold, n uint64) {
 }
 
 // imported counts URLs that came pending, and some pending here that are done elsewhere.
-func (c *counters) imported(h Hold, added, ended int) {
+func (c *counters) imported(h Role, added, ended int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h != Own {
+	if h != Owned {
 		c.t.Held += int64(added) - int64(ended)
 		return
 	}
@@ -129,10 +129,10 @@ func (c *counters) imported(h Hold, added, ended int) {
 }
 
 // removed counts pending URLs that went with their host.
-func (c *counters) removed(h Hold, n uint64) {
+func (c *counters) removed(h Role, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h != Own {
+	if h != Owned {
 		c.t.Held -= int64(n)
 		return
 	}

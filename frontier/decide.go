@@ -58,7 +58,7 @@ func (l *ledger) decide(b *batch, r *request) error {
 	if err := l.decideAdds(b, r); err != nil {
 		return err
 	}
-	if r.holdBack && slices.Contains(r.verdict, NotOwn) {
+	if r.holdBack && slices.Contains(r.verdict, NotOwned) {
 		r.heldBack = true
 		return nil
 	}
@@ -100,8 +100,8 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 		if h, err = l.entry(b, a.host); err != nil {
 			return 0, err
 		}
-		if h.rec.hold != Own {
-			return NotOwn, nil
+		if h.rec.role != Owned {
+			return NotOwned, nil
 		}
 	}
 	if !l.cfg.TrackDepth && l.seen.recent(hash) {
@@ -150,7 +150,7 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 	}
 	own := true
 	if h != nil {
-		own = h.rec.hold == Own
+		own = h.rec.role == Owned
 		if h.rec.tracked {
 			h.rec.digest.accept(hash)
 			b.touched[a.host] = h
@@ -188,7 +188,7 @@ func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
 	if err != nil {
 		return err
 	}
-	if h.rec.hold == Own {
+	if h.rec.role == Owned {
 		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
 	}
 	return nil

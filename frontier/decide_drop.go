@@ -45,8 +45,8 @@ func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err err
 	l.sets.forget(h.host)
 	h.droppedAt = l.seq
 	b.touched[h.host] = h
-	if h.rec.hold != Own {
-		l.count.removed(h.rec.hold, uint64(n))
+	if h.rec.role != Owned {
+		l.count.removed(h.rec.role, uint64(n))
 		return n, nil
 	}
 	h.rec.dropped += uint64(n)
@@ -138,7 +138,7 @@ func (l *ledger) unremember(b *batch, host string, urls int) error {
 	return nil
 }
 
-// decideRemove deletes everything about a host. The record goes last: until then the host is held for what it was.
+// decideRemove deletes everything about a host. The record goes last: until then the host keeps its role.
 func (l *ledger) decideRemove(b *batch, host string) error {
 	l.settle()
 	h, err := l.entry(b, host)
@@ -171,12 +171,12 @@ func (l *ledger) decideRemove(b *batch, host string) error {
 	if err := b.txn.Delete(hostKey(kindHost, host)); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
-	l.count.removed(h.rec.hold, uint64(pending))
+	l.count.removed(h.rec.role, uint64(pending))
 	l.sets.forget(host)
 	// The entry stays in the cache: the disk still says otherwise until the batch is there.
 	h.rec, h.stored = record{}, false
 	l.marked.remove(host)
-	own := Own
-	b.offers = append(b.offers, offered{host: host, hold: &own})
+	own := Owned
+	b.offers = append(b.offers, offered{host: host, role: &own})
 	return nil
 }

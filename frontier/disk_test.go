@@ -17,7 +17,7 @@ func TestImportWithAFullDisk(t *testing.T) {
 		var free atomic.Uint64
 		free.Store(1 << 40)
 		l := begin(t, "", cfg, polite, Deps{FreeBytes: func() (uint64, error) { return free.Load(), nil }})
-		l.hold("http://h1.test", Backup)
+		l.role("http://h1.test", Replica)
 		free.Store(99 << 20)
 		time.Sleep(time.Second)
 		for what, c := range map[string]Chunk{
@@ -56,7 +56,7 @@ func TestDiskAllButFull(t *testing.T) {
 				answers <- err
 			}()
 			go func() { answers <- l.Shelf('t').Put([]byte("k"), []byte("v")) }()
-			go func() { answers <- l.SetHold(context.Background(), "http://h2.test", Backup) }()
+			go func() { answers <- l.SetRole(context.Background(), "http://h2.test", Replica) }()
 			time.Sleep(time.Hour)
 			if len(answers) > 0 {
 				t.Fatalf("written to a full disk: %v", <-answers)

@@ -7,7 +7,7 @@
 //     transaction and answers them after the commit. Nothing is acknowledged before.
 //   - the workbench is what can be crawled now: hosts with a window of their URLs, grouped by server, servers ordered
 //     by the time of their next request. Taking the next URL is a matter of heads of queues, never of a scan.
-//   - both know what a host is held for: Own hosts are crawled; those on their way away (Leaving) and replicas (Backup) are
+//   - both know the role of a host: owned ones are crawled; those on their way away and replicas are
 //     only kept. Export and Import carry a host from node to node in chunks, Changes tells what becomes of it, and a Digest
 //     says whether two copies are one.
 //   - the workbench obeys what the node is told by others: a server is asked while it is leased (Grant), a host unless

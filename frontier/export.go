@@ -11,7 +11,7 @@ import (
 )
 
 // Export reads a part of a host, of maxURLs pending and done URLs together at most, and the position of the next part;
-// end says that there is none. A part ends with the URL by which it takes maxBytes of memory or more. It reads what is on disk, whatever the host is held for. Of a host that changes meanwhile
+// end says that there is none. A part ends with the URL by which it takes maxBytes of memory or more. It reads what is on disk, whatever the role of the host. Of a host that changes meanwhile
 // the parts together may miss or repeat what changed: with the changes since before the first (Deps.Changed) they are
 // whole, where done wins over pending. The state of the host is in the part that begins at the zero Cursor.
 func (f *Frontier) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {

@@ -97,9 +97,9 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *
 		if err := f.ledger.do(ctx, r); err != nil {
 			return err
 		}
-		before := len(res.NotOwn)
+		before := len(res.NotOwned)
 		res.count(offered, r.verdict)
-		if away := res.NotOwn[before:]; len(away) > 0 && out.Elsewhere != nil {
+		if away := res.NotOwned[before:]; len(away) > 0 && out.Elsewhere != nil {
 			if err := out.Elsewhere(ctx, away); err != nil {
 				return fmt.Errorf("%w: %w", errNotPassedOn, err)
 			}
@@ -124,8 +124,8 @@ func (r *Finished) count(links []Link, verdicts []Verdict) {
 			r.Accepted++
 		case Duplicate:
 			r.Duplicate++
-		case NotOwn:
-			r.NotOwn = append(r.NotOwn, links[i])
+		case NotOwned:
+			r.NotOwned = append(r.NotOwned, links[i])
 			r.Refused++
 		default:
 			r.Refused++

@@ -80,7 +80,7 @@ type Frontier struct {
 	outage     outage
 	entered    []string // hosts that came onto the bench and are not checked yet
 	takers     []*taker
-	away       marks                // hosts not held as Own
+	away       marks                // hosts not owned
 	frozen     map[string]*freezing // hosts that must not enter the bench
 }
 
@@ -405,8 +405,8 @@ func (f *Frontier) offered(offers []offered) {
 	now := time.Now()
 	for _, o := range offers {
 		switch {
-		case o.hold != nil:
-			f.held(o.host, *o.hold, now)
+		case o.role != nil:
+			f.changedRole(o.host, *o.role, now)
 		case o.lowered:
 			if h := f.bench.hosts[o.host]; h != nil {
 				h.lower(o.hash, o.depth)

@@ -328,7 +328,7 @@ func TestManyLongHostsAtOnce(t *testing.T) {
 					link.URL.Path += strings.Repeat("y", 180)
 					links = append(links, link)
 					if tracked {
-						if err := l.SetHold(t.Context(), link.URL.Host, Own); err != nil {
+						if err := l.SetRole(t.Context(), link.URL.Host, Owned); err != nil {
 							t.Error(err)
 							return
 						}

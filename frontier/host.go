@@ -44,7 +44,7 @@ type host struct {
 	ending    int           // calls that write what became of it: until then the disk is behind
 	suspended string        // why it must not be crawled now, "" when it may
 	frozen    bool          // it leaves as soon as nothing of it is under way
-	foreign   bool          // the disk has it held for something else than Own
+	foreign   bool          // on disk it is not owned
 	gone      chan struct{} // if set, closed when it leaves
 	queued    [origins]bool // stands in its server's queue
 	sleeping  bool          // stands in its server's heap, or in that of the unplaced

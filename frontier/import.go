@@ -11,9 +11,9 @@ import (
 // pending here are forgotten first. Hashes that are done become done, also where they are pending here, and stay done
 // whatever comes later; of the two states the stricter politeness and the younger robots.txt win. Importing twice changes
 // nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not
-// apply. A host that nothing is known of is held as a Backup from then on.
+// apply. A host that nothing is known of is a replica from then on.
 //
-// For a host held as Own, what is done elsewhere and the state are taken over while none of its tasks is out; those that
+// For a host owned, what is done elsewhere and the state are taken over while none of its tasks is out; those that
 // are out are waited for, bounded by the context.
 func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
@@ -69,9 +69,9 @@ func (f *Frontier) unite(ctx context.Context, u *union) error {
 	return nil
 }
 
-// Remove forgets everything about a host, be it held for what it may: URLs that come later are new, and the host is Own
+// Remove forgets everything about a host, whatever its role: URLs that come later are new, and the host is Owned
 // again by the first. It waits until no task of the host is out, bounded by the context. After a crash in between the host
-// is held for what it was, and Remove can be called again.
+// keeps its role, and Remove can be called again.
 func (f *Frontier) Remove(ctx context.Context, host string) error {
 	if err := f.freeze(ctx, host); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
@@ -132,7 +132,7 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 		return err
 	}
 	if !known {
-		if err := l.decideHold(b, u.host, Backup); err != nil {
+		if err := l.decideRole(b, u.host, Replica); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	}
 	b.bytes += 8 * len(u.done)
 	b.urls += len(u.entries)
-	l.count.imported(h.rec.hold, u.added, ended)
+	l.count.imported(h.rec.role, u.added, ended)
 	return nil
 }
 
@@ -227,7 +227,7 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, er
 	if set != nil {
 		l.sets.add(set, hash, isDone)
 	}
-	if rec.hold == Own {
+	if rec.role == Owned {
 		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
 	}
 	return known, nil
@@ -252,7 +252,7 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) erro
 			}
 		}
 	}
-	if rec.hold == Own {
+	if rec.role == Owned {
 		b.changed(h.host, func(c *Change) { c.State = true })
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestKill9(t *testing.T) {
 		shelf := l.Shelf('t')
 		for i := 1; i <= said; i++ {
 			host := fmt.Sprintf("http://h%d.test", i)
-			l.holdIs(host, Hold(i%int(holds)), true)
+			l.roleIs(host, Role(i%int(roles)), true)
 			d := l.digest(host)
 			if d.Accepted != 31 || d.Done != 11 || d != l.scanned(host) {
 				t.Errorf("%s after the kill: %+v", host, d)
@@ -80,13 +80,13 @@ func toBeKilled(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		l.add(pages(host, 0, 30)...)
-		l.hold(host, Backup)
+		l.role(host, Replica)
 		var c Chunk
 		for k := range 10 {
 			c.Done = append(c.Done, page(host, 2*k).URL.Hash())
 		}
 		l.imported(host, Chunk{Done: append(c.Done, 5), State: &HostState{SinceRequest: -1}})
-		l.hold(host, Hold(i%int(holds)))
+		l.role(host, Role(i%int(roles)))
 		if err := shelf.Put([]byte(host), []byte(host)); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type ledger struct {
 	seen     *seen
 	sets     *sets
 	hosts    *hostCache
-	marked   marks // hosts not held as Own, and those whose digest is kept
+	marked   marks // hosts not owned, and those whose digest is kept
 	seq      uint64
 	requests chan *request
 	commits  chan *batch
@@ -47,7 +47,7 @@ type request struct {
 	load   bool
 	drop   *dropped
 	robots *robotsRecord
-	// holdBack keeps the finish back when a link gets NotOwn.
+	// holdBack keeps the finish back when a link gets NotOwned.
 	holdBack bool
 	// op is a change of another kind; alone says that everything before it has to be on disk.
 	op       func(l *ledger, b *batch) error
@@ -82,10 +82,10 @@ type offered struct {
 	ref       *blockRef
 	entries   []entry
 	first     bool // the host had no URL before, and has no record
-	away      bool // the host is not held as Own
+	away      bool // the host is not owned
 	droppedAt uint64
-	// hold, if set, is what the host is held for from now on.
-	hold *Hold
+	// role, if set, is that of the host from now on.
+	role *Role
 	// lowered says that a pending URL of the host was found less deep.
 	lowered bool
 	hash    uint64
@@ -100,7 +100,7 @@ type batch struct {
 	touched  map[string]*hostEntry
 	requests []*request
 	offers   []offered
-	// changes are what it does to hosts held as Own, nil where nobody wants to know.
+	// changes are what it does to hosts owned, nil where nobody wants to know.
 	changes map[string]*Change
 	urls    int
 	bytes   int // as the store counts them, without the records of touched

@@ -56,16 +56,16 @@ func (l *life) add(links ...Link) []Verdict {
 	return verdicts
 }
 
-func (l *life) hold(host string, h Hold) {
+func (l *life) role(host string, h Role) {
 	l.t.Helper()
-	if err := l.SetHold(l.t.Context(), host, h); err != nil {
+	if err := l.SetRole(l.t.Context(), host, h); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-func (l *life) holdIs(host string, want Hold, known bool) {
+func (l *life) roleIs(host string, want Role, known bool) {
 	l.t.Helper()
-	if h, k, err := l.HoldOf(l.t.Context(), host); err != nil || h != want || k != known {
+	if h, k, err := l.RoleOf(l.t.Context(), host); err != nil || h != want || k != known {
 		l.t.Errorf("%s is held as %v, known %v, %v; want %v, %v", host, h, k, err, want, known)
 	}
 }

@@ -44,10 +44,10 @@ func BenchmarkMove(b *testing.B) {
 			b.ResetTimer()
 			moved := 0
 			for _, host := range hosts {
-				if err := src.SetHold(ctx, host, Leaving); err != nil {
+				if err := src.SetRole(ctx, host, Leaving); err != nil {
 					b.Fatal(err)
 				}
-				if err := dst.SetHold(ctx, host, Backup); err != nil {
+				if err := dst.SetRole(ctx, host, Replica); err != nil {
 					b.Fatal(err)
 				}
 				for at, end := (Cursor{}), false; !end; {
@@ -65,7 +65,7 @@ func BenchmarkMove(b *testing.B) {
 				if src.digest(host) != dst.digest(host) {
 					b.Fatal("the digests differ")
 				}
-				if err := dst.SetHold(ctx, host, Own); err != nil {
+				if err := dst.SetRole(ctx, host, Owned); err != nil {
 					b.Fatal(err)
 				}
 				if err := src.Remove(ctx, host); err != nil {

@@ -54,7 +54,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		})
 		all.Go(func() { fetched = append(fetched, src.work(works)...) })
 		all.Wait()
-		src.hold(host, Leaving)
+		src.role(host, Leaving)
 		want := src.digest(host)
 		if d := src.scanned(host); d != want {
 			rt.Fatalf("the digest kept is %+v, that of the URLs %+v", want, d)
@@ -81,9 +81,9 @@ func TestMoveWhileItChanges(t *testing.T) {
 			rt.Errorf("%d held, %d pending of %+v", s.Held, s.Pending, want)
 		}
 		if len(dst.Changes()) > 0 {
-			rt.Error("changes of a host that is not Own were told")
+			rt.Error("changes of a host that is not Owned were told")
 		}
-		dst.hold(host, Own)
+		dst.role(host, Owned)
 		again := dst.work(1000)
 		if len(again) != int(want.Pending()) {
 			rt.Errorf("%d pages downloaded of %d pending", len(again), want.Pending())
@@ -189,7 +189,7 @@ func TestExportIsBoundedInBytes(t *testing.T) {
 	}
 	l.add(links...)
 	other := begin(t, "", cfg, polite, Deps{})
-	other.hold(host, Backup)
+	other.role(host, Replica)
 	chunks, at, end := 0, Cursor{}, false
 	for !end {
 		var c Chunk
@@ -228,7 +228,7 @@ func TestStateMoves(t *testing.T) {
 		cfg, polite := testConfig()
 		dir := t.TempDir()
 		l := begin(t, dir, cfg, polite, Deps{})
-		l.hold("http://h1.test", Backup)
+		l.role("http://h1.test", Replica)
 		state := &HostState{SinceRequest: 3 * time.Second, Wait: time.Minute, CrawlDelay: 7 * time.Second, Level: 2,
 			Robots: &RobotsFile{Body: []byte("a"), Valid: time.Hour}, Done: 5, Failed: 6, Dropped: 7}
 		l.imported("http://h1.test", Chunk{State: state})
@@ -294,23 +294,23 @@ func TestForgottenURLsAreNew(t *testing.T) {
 			if k := count(v, Accepted); k != int(before.Pending()) {
 				t.Errorf("%d of %d dropped URLs are new", k, before.Pending())
 			}
-			for _, hold := range []Hold{Own, Backup} {
-				l.hold("http://h1.test", hold)
+			for _, role := range []Role{Owned, Replica} {
+				l.role("http://h1.test", role)
 				if err := l.Remove(t.Context(), "http://h1.test"); err != nil {
 					t.Fatal(err)
 				}
-				l.holdIs("http://h1.test", Own, false)
+				l.roleIs("http://h1.test", Owned, false)
 				if d := l.digest("http://h1.test"); d != (Digest{}) {
 					t.Errorf("after the end: %+v", d)
 				}
-				l.holdIs("http://h1.test", Own, false)
+				l.roleIs("http://h1.test", Owned, false)
 				if body, err := l.RobotsBody("http://h1.test"); body != nil || err != nil {
 					t.Errorf("robots.txt of a removed host: %q, %v", body, err)
 				}
-				if hold == Backup { // also when the caches are new
+				if role == Replica { // also when the caches are new
 					l.stop()
 					l = begin(t, dir, cfg, polite, Deps{})
-					l.holdIs("http://h1.test", Own, false)
+					l.roleIs("http://h1.test", Owned, false)
 				}
 				if k := count(l.add(links...), Accepted); k != n {
 					t.Errorf("%d of %d removed URLs are new", k, n)
@@ -380,7 +380,7 @@ func TestImportOfUnknownHost(t *testing.T) {
 	cfg, polite := testConfig()
 	l := begin(t, "", cfg, polite, Deps{})
 	l.imported("http://h1.test", Chunk{Pending: []PendingURL{{Path: "/1"}, {Path: "/2"}}, Done: []uint64{1}})
-	l.holdIs("http://h1.test", Backup, true)
+	l.roleIs("http://h1.test", Replica, true)
 	if d := l.digest("http://h1.test"); d.Accepted != 3 || d.Done != 1 {
 		t.Errorf("%+v", d)
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// ReadyHost is a host held as Own, with the number of its pending URLs on disk.
+// ReadyHost is a host owned, with the number of its pending URLs on disk.
 type ReadyHost struct {
 	Host    string
 	Pending int
 }
 
 // Ready looks at up to most hosts with pending URLs on disk, in the order of their keys after the host named, and returns
-// those held as Own that have minURLs at least. next is where to go on, "" at the end of the round. Keys are read, and a
+// those owned that have minURLs at least. next is where to go on, "" at the end of the round. Keys are read, and a
 // record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	if !f.store.enter() {
@@ -41,7 +41,7 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 			if err != nil {
 				return err
 			}
-			if rec.hold != Own {
+			if rec.role != Owned {
 				continue
 			}
 			n := int(rec.digest.Pending())

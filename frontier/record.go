@@ -34,8 +34,8 @@ type record struct {
 	partial []partialBlock
 	// fresh are hashes of done URLs that are not in a run of the seen set yet.
 	fresh []uint64
-	// hold is what the host is here for.
-	hold Hold
+	// role is what the host is to this node.
+	role Role
 	// loose says that hashes in the seen set may be pending in blocks, too: they came from another node. They are done.
 	loose bool
 	// tracked says that digest is kept. Its drops are always.
@@ -177,7 +177,7 @@ func (r *record) appendAt(b []byte, now time.Time) []byte {
 	if r.tracked {
 		flags |= recordTracked
 	}
-	b = append(b, byte(r.hold), flags)
+	b = append(b, byte(r.role), flags)
 	if r.tracked {
 		b = binary.AppendUvarint(b, r.digest.Accepted)
 		b = binary.AppendUvarint(b, r.digest.Done)
@@ -247,14 +247,14 @@ func (f *fields) since(now time.Time) time.Duration {
 	return max(0, min(now.Sub(time.UnixMilli(int64(v))), maxAge))
 }
 
-// overlay reads what the host is held for.
+// overlay reads the role of the host.
 func (f *fields) overlay(r *record) {
 	head := f.bytes(2)
-	if head == nil || head[0] >= byte(holds) || head[1]&^(recordLoose|recordTracked) != 0 {
+	if head == nil || head[0] >= byte(roles) || head[1]&^(recordLoose|recordTracked) != 0 {
 		f.broken = true
 		return
 	}
-	r.hold, r.loose, r.tracked = Hold(head[0]), head[1]&recordLoose != 0, head[1]&recordTracked != 0
+	r.role, r.loose, r.tracked = Role(head[0]), head[1]&recordLoose != 0, head[1]&recordTracked != 0
 	if r.tracked {
 		r.digest = Digest{Accepted: f.uvarint(), Done: f.uvarint(), AcceptedXor: f.word(), DoneXor: f.word()}
 	}

@@ -13,7 +13,7 @@ const trimEvery = 1 << 15
 
 // recover reads what is on disk: it fills the seen filter and the counts of hosts, finds the last sequence number, and
 // counts the pending URLs. It reads each URL once, in order.
-// The hosts not held as Own are returned.
+// The hosts not owned are returned.
 func (l *ledger) recover() (away marks, err error) {
 	if err := l.checkVersion(); err != nil {
 		return nil, err
@@ -45,18 +45,18 @@ func (l *ledger) recover() (away marks, err error) {
 			for _, hash := range rec.fresh {
 				add(host, hash)
 			}
-			if rec.tracked || rec.hold != Own {
+			if rec.tracked || rec.role != Owned {
 				l.marked.add(host)
 			}
 			switch {
-			case rec.hold != Own:
+			case rec.role != Owned:
 				away.add(host)
 				held += int64(rec.digest.Pending())
 			case rec.tracked:
 				counted.add(host)
 				pending += int64(rec.digest.Pending())
 			}
-			if rec.hold == Own && !rec.tracked {
+			if rec.role == Owned && !rec.tracked {
 				for _, p := range rec.partial {
 					pending -= int64(p.done.count())
 				}

@@ -21,7 +21,7 @@ func TestRemoteFetches(t *testing.T) {
 		cfg, polite := testConfig()
 		cfg.Leases, cfg.Shared, cfg.RemoteFetches = true, true, 3
 		l := begin(t, "", cfg, polite, Deps{})
-		l.hold("http://far.test", Backup)
+		l.role("http://far.test", Replica)
 		addr2 := netip.MustParseAddr("192.0.2.2")
 		for i, want := range []bool{true, true, true, false} {
 			addr := addr1
@@ -51,7 +51,7 @@ func TestRemoteFetches(t *testing.T) {
 		var passed []Link
 		res := l.finish(a, Outcome{Ending: Failed, Links: []Link{page("http://h1.test", 1), page("http://far.test", 2)},
 			Elsewhere: func(_ context.Context, links []Link) error { passed = links; return nil }})
-		if res.Accepted != 1 || len(res.NotOwn) != 1 || len(passed) != 1 || res.Ending != Failed {
+		if res.Accepted != 1 || len(res.NotOwned) != 1 || len(passed) != 1 || res.Ending != Failed {
 			t.Errorf("%+v, passed on %v", res, passed)
 		}
 		if !l.Enqueue(fetchAt(addr2, 3, Estimate)) {

@@ -14,7 +14,7 @@ var (
 	ErrNotReserved = errors.New("the server is not reserved")
 	// ErrElsewhere says that the host is at another server.
 	ErrElsewhere = errors.New("the host is at another server")
-	// ErrNoURL says that the host has nothing to ask for, or is not held as Own.
+	// ErrNoURL says that the host has nothing to ask for, or is not owned.
 	ErrNoURL = errors.New("the host has no pending URL")
 )
 
@@ -158,7 +158,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 }
 
 // Activate brings a host to the workbench, so that it is resolved; it is there on return, unless it has no pending URL, is
-// not held as Own or was given up. It may push the workbench over Config.FrontHosts.
+// not owned or was given up. It may push the workbench over Config.FrontHosts.
 func (f *Frontier) Activate(ctx context.Context, host string) error {
 	_, err := f.enterHost(ctx, host)
 	return err

@@ -245,7 +245,7 @@ func TestReady(t *testing.T) {
 	for h := range 9 {
 		l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 100*h)...)
 	}
-	l.hold("http://h5.test", Backup)
+	l.role("http://h5.test", Replica)
 	l.digest("http://h6.test")
 	l.work(250)
 	want := map[string]int{}

@@ -40,7 +40,7 @@ const (
 	Accepted  Verdict = iota // on disk now
 	Duplicate                // known already
 	HostFull                 // refused: the host has as many URLs as one host may have
-	NotOwn                   // refused: the host is known and not held as Own
+	NotOwned                 // refused: the host is known and not owned
 )
 
 // String is the word for the verdict in logs.
@@ -52,7 +52,7 @@ func (v Verdict) String() string {
 		return "duplicate"
 	case HostFull:
 		return "host full"
-	case NotOwn:
+	case NotOwned:
 		return "not own"
 	}
 	return "unknown"
@@ -160,7 +160,7 @@ type Outcome struct {
 	Lingers time.Duration
 	// Links are the URLs found; they are on disk before the task is.
 	Links []Link
-	// Elsewhere, if set, is given the links that got NotOwn, before the end of the URL is written: what it returns in time
+	// Elsewhere, if set, is given the links that got NotOwned, before the end of the URL is written: what it returns in time
 	// without an error is as safe as what is on disk. With an error the URL is not ended: Finish returns it,
 	// and the URL comes again after a while.
 	Elsewhere func(context.Context, []Link) error
@@ -182,8 +182,8 @@ type RobotsOutcome struct {
 // Finished counts the answers to the links of an outcome.
 type Finished struct {
 	Accepted, Duplicate, Refused int
-	// NotOwn are the links that were not stored because their hosts are not held as Own; they are counted in Refused.
-	NotOwn []Link
+	// NotOwned are the links that were not stored because their hosts are not owned; they are counted in Refused.
+	NotOwned []Link
 	// Ending is how the task ended at last: Failed instead of Again where no attempt is left.
 	Ending Ending
 	// NextAttempt is when a URL that comes again is tried; zero when it does not.

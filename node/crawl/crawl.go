@@ -393,7 +393,7 @@ func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (refused map[stri
 	for i, v := range verdicts {
 		switch v {
 		case frontier.Accepted, frontier.Duplicate:
-		case frontier.NotOwn:
+		case frontier.NotOwned:
 			away = append(away, mine[i])
 		default:
 			refused[v.String()]++

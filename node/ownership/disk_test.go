@@ -35,7 +35,7 @@ type state struct {
 
 // hostCopy is a host on a disk.
 type hostCopy struct {
-	hold    frontier.Hold
+	role    frontier.Role
 	drops   uint64
 	pending map[string]bool // by path
 	done    map[string]bool
@@ -59,7 +59,7 @@ func newState() state {
 func (s state) clone() state {
 	c := state{hosts: map[string]*hostCopy{}, shelf: maps.Clone(s.shelf), outbox: map[string]*parcel{}}
 	for name, h := range s.hosts {
-		c.hosts[name] = &hostCopy{h.hold, h.drops, maps.Clone(h.pending), maps.Clone(h.done)}
+		c.hosts[name] = &hostCopy{h.role, h.drops, maps.Clone(h.pending), maps.Clone(h.done)}
 	}
 	for url, p := range s.outbox {
 		q := parcel{to: p.to}
@@ -126,8 +126,8 @@ func (d *disk) add(links []frontier.Link) (verdicts []frontier.Verdict) {
 	for _, l := range links {
 		h := d.host(l.URL.Host)
 		switch {
-		case h.hold != frontier.Own:
-			verdicts = append(verdicts, frontier.NotOwn)
+		case h.role != frontier.Owned:
+			verdicts = append(verdicts, frontier.NotOwned)
 		case h.pending[l.URL.Path] || h.done[l.URL.Path]:
 			verdicts = append(verdicts, frontier.Duplicate)
 		default:
@@ -165,11 +165,11 @@ func (d *disk) finish(host, path string, links []frontier.Link) (away []frontier
 	}
 	defer d.mu.Unlock()
 	h := d.now.hosts[host]
-	if h == nil || h.hold != frontier.Own || !h.pending[path] {
+	if h == nil || h.role != frontier.Owned || !h.pending[path] {
 		return nil, false
 	}
 	for i, v := range d.add(links) {
-		if v == frontier.NotOwn {
+		if v == frontier.NotOwned {
 			away = append(away, links[i])
 		}
 	}
@@ -189,28 +189,28 @@ func (d *disk) end(host, path string) {
 	d.changed(host)
 }
 
-func (d *disk) SetHold(_ context.Context, host string, hold frontier.Hold) error {
+func (d *disk) SetRole(_ context.Context, host string, role frontier.Role) error {
 	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host(host).hold = hold
+	d.host(host).role = role
 	delete(d.allowed, host)
 	delete(d.asked, host)
 	signal(d.wake)
 	return nil
 }
 
-func (d *disk) HoldOf(_ context.Context, host string) (frontier.Hold, bool, error) {
+func (d *disk) RoleOf(_ context.Context, host string) (frontier.Role, bool, error) {
 	if err := d.lock(); err != nil {
 		return 0, false, err
 	}
 	defer d.mu.Unlock()
 	h := d.now.hosts[host]
 	if h == nil {
-		return frontier.Own, false, nil
+		return frontier.Owned, false, nil
 	}
-	return h.hold, true, nil
+	return h.role, true, nil
 }
 
 // names are the paths of all hashes that the model knows, for what peers tell as hashes only.
@@ -275,14 +275,14 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, _ fronti
 		return 0, frontier.ErrDiskFull
 	}
 	if d.now.hosts[host] == nil {
-		d.host(host).hold = frontier.Backup
+		d.host(host).role = frontier.Replica
 	}
 	h := d.host(host)
 	if c.Drops > h.drops {
 		clear(h.pending)
 		h.drops = c.Drops
 	}
-	own := h.hold == frontier.Own
+	own := h.role == frontier.Owned
 	for _, hash := range c.Done {
 		path := d.names.path(hash)
 		if h.done[path] {
@@ -355,7 +355,7 @@ func (d *disk) Changes() map[string]*frontier.Change {
 	out := d.changes
 	d.changes = map[string]*frontier.Change{}
 	for host := range out { // a host that is no longer owned tells nothing
-		if h := d.now.hosts[host]; h == nil || h.hold == frontier.Backup {
+		if h := d.now.hosts[host]; h == nil || h.role == frontier.Replica {
 			delete(out, host)
 		}
 	}
@@ -367,7 +367,7 @@ func (d *disk) Unchecked(ctx context.Context) ([]string, error) {
 		d.mu.Lock()
 		var out []string
 		for name, h := range d.now.hosts {
-			if h.hold == frontier.Own && !d.asked[name] {
+			if h.role == frontier.Owned && !d.asked[name] {
 				d.asked[name] = true
 				out = append(out, name)
 			}
@@ -388,7 +388,7 @@ func (d *disk) Active() (out []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, h := range d.now.hosts {
-		if h.hold == frontier.Own {
+		if h.role == frontier.Owned {
 			out = append(out, name)
 		}
 	}
@@ -409,7 +409,7 @@ func (d *disk) task(n int) (host, path string, ok bool) {
 	defer d.mu.Unlock()
 	var all []string
 	for name, h := range d.now.hosts {
-		if h.hold == frontier.Own && d.allowed[name] && !d.dead && !d.full {
+		if h.role == frontier.Owned && d.allowed[name] && !d.dead && !d.full {
 			for path := range h.pending {
 				all = append(all, name+" "+path)
 			}

@@ -25,7 +25,7 @@
 //
 // # Roles
 //
-// What a host is to a node is kept in the frontier (frontier.Hold):
+// What a host is to a node is kept in the frontier (frontier.Role):
 //
 //	             first link, take-over, commit of a hand-off to here
 //	(nothing) ─────────────────────────────────────────────► owned ◄───────────┐

@@ -30,7 +30,7 @@ func (o *Ownership) HandOff(ctx context.Context, host, to string, assigned bool,
 	if !ok || r.Owner != o.self() || leaving {
 		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
 	}
-	if hold, _, err := o.deps.Frontier.HoldOf(ctx, host); err != nil || hold == frontier.Leaving {
+	if role, _, err := o.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
 		return errors.Join(err, ErrNotOwner) // an earlier hand-off is not settled
 	}
 	return o.handOff(ctx, r, to, assigned, reason)
@@ -59,7 +59,7 @@ func (o *Ownership) handOff(ctx context.Context, r Record, to string, assigned b
 	o.mu.Lock()
 	o.proposals[r.Host] = proposal{next, reason}
 	o.mu.Unlock()
-	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Leaving); err != nil {
+	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
 		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), o.thaw(ctx, r.Host))
 	}
 	return o.complete(ctx, r, proposal{next, reason})
@@ -130,7 +130,7 @@ func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err e
 
 // thaw lets a host go on here. It is done even if the node is being stopped: on disk it would stay frozen.
 func (o *Ownership) thaw(ctx context.Context, host string) error {
-	err := o.deps.Frontier.SetHold(context.WithoutCancel(ctx), host, frontier.Own)
+	err := o.deps.Frontier.SetRole(context.WithoutCancel(ctx), host, frontier.Owned)
 	o.mu.Lock()
 	delete(o.proposals, host)
 	o.mu.Unlock()
@@ -150,7 +150,7 @@ func (o *Ownership) handedOver(ctx context.Context, r Record, p proposal) error 
 	if err != nil {
 		return err
 	}
-	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Backup); err != nil {
+	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
 		return fmt.Errorf("release %s: %w", r.Host, err)
 	}
 	o.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})

@@ -17,8 +17,8 @@ import (
 // Frontier is where the URLs are.
 type Frontier interface {
 	Add(ctx context.Context, links []frontier.Link) ([]frontier.Verdict, error)
-	SetHold(ctx context.Context, host string, h frontier.Hold) error
-	HoldOf(ctx context.Context, host string) (h frontier.Hold, known bool, err error)
+	SetRole(ctx context.Context, host string, h frontier.Role) error
+	RoleOf(ctx context.Context, host string) (h frontier.Role, known bool, err error)
 	Export(ctx context.Context, host string, at frontier.Cursor, maxURLs, maxBytes int) (c frontier.Chunk, next frontier.Cursor, end bool, err error)
 	Import(ctx context.Context, host string, c frontier.Chunk, origin frontier.Origin) (added int, err error)
 	Remove(ctx context.Context, host string) error

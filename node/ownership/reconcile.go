@@ -80,17 +80,17 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 	if err != nil || !ok {
 		return err
 	}
-	hold, known, err := o.deps.Frontier.HoldOf(ctx, it.host)
+	role, known, err := o.deps.Frontier.RoleOf(ctx, it.host)
 	if err != nil {
 		return err
 	}
 	v := o.view()
 	switch {
 	case r.Owner == v.Self:
-		return o.stepOwner(ctx, it, r, v, hold, known)
-	case known && hold != frontier.Backup:
+		return o.stepOwner(ctx, it, r, v, role, known)
+	case known && role != frontier.Replica:
 		// Another node owns it now: what is here is a replica, and more than that until its owner has it.
-		if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Backup); err != nil {
+		if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
 		return o.give(ctx, r, v, true)
@@ -103,12 +103,12 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 }
 
 // stepOwner is step for a host that is owned here.
-func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, hold frontier.Hold, known bool) error {
-	if known && hold == frontier.Leaving {
+func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, role frontier.Role, known bool) error {
+	if known && role == frontier.Leaving {
 		return o.settle(ctx, r, v)
 	}
-	if known && hold != frontier.Own {
-		if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil { // a crash came in between
+	if known && role != frontier.Owned {
+		if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil { // a crash came in between
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error 
 	kind := NoCopy
 	if known {
 		kind = Took
-		if err := o.deps.Frontier.SetHold(ctx, next.Host, frontier.Own); err != nil {
+		if err := o.deps.Frontier.SetRole(ctx, next.Host, frontier.Owned); err != nil {
 			return fmt.Errorf("take over: %w", err)
 		}
 	}
@@ -284,24 +284,24 @@ func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error 
 	return o.forget(r)
 }
 
-// recover brings the records and what the frontier holds the hosts for together, and asks for a look at those that an
+// recover brings the records and the roles of the hosts together, and asks for a look at those that an
 // earlier life has left on their way.
 func (o *Ownership) recover(ctx context.Context) error {
 	self := o.self()
 	return o.records.visit(func(r Record) error {
-		hold, known, err := o.deps.Frontier.HoldOf(ctx, r.Host)
+		role, known, err := o.deps.Frontier.RoleOf(ctx, r.Host)
 		if err != nil || !known {
 			return err
 		}
 		switch mine := r.Owner == self; {
-		case mine && hold == frontier.Backup: // it had arrived whole, or was taken over
-			if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil {
+		case mine && role == frontier.Replica: // it had arrived whole, or was taken over
+			if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
 				return err
 			}
 			o.mu.Lock()
 			o.claimLocked(r, false)
 			o.mu.Unlock()
-		case hold == frontier.Leaving, hold == frontier.Own && !mine:
+		case role == frontier.Leaving, role == frontier.Owned && !mine:
 			o.queue.add(r.Host, true)
 		}
 		return nil
@@ -351,12 +351,12 @@ func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
 			return o.compareLater(ctx, replicas, replica, r)
 		case r.Owner != v.Self && replica == v.Self && v.alive(r.Owner) && (all || compare[r.Owner]):
 			// The owner may have lost what this node has, by a power cut, and not know of it.
-			if _, known, err := o.deps.Frontier.HoldOf(ctx, r.Host); err != nil || !known {
+			if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
 				return err
 			}
 			return o.compareLater(ctx, replicas, r.Owner, r)
 		case r.Owner != v.Self && (!v.alive(r.Owner) || replica != v.Self):
-			if _, known, err := o.deps.Frontier.HoldOf(ctx, r.Host); err != nil || !known {
+			if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
 				return err
 			}
 			o.queue.add(r.Host, !v.alive(r.Owner))

@@ -11,7 +11,7 @@ import (
 )
 
 // Route sorts links by the owners of their hosts: those for this node are returned, the others are in the outbox, on
-// disk, when it returns. A host may go elsewhere meanwhile: the frontier then says NotOwn of its links, and PassOn takes
+// disk, when it returns. A host may go elsewhere meanwhile: the frontier then says NotOwned of its links, and PassOn takes
 // them.
 func (o *Ownership) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
 	select {
@@ -166,7 +166,7 @@ func (o *Ownership) unlearn(host, who string) error {
 	if said, ok := o.records.rumour(host); ok && said.Owner == who {
 		o.records.setRumour(host, Record{})
 	}
-	if _, known, err := o.deps.Frontier.HoldOf(context.Background(), host); err != nil || known {
+	if _, known, err := o.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
 		return err // what is here must find its owner
 	}
 	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
@@ -220,7 +220,7 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 		case frontier.Duplicate:
 			kept = true // another link to it may just have been accepted
 			res.Answers[i].Verdict = wire.Verdict_VERDICT_DUPLICATE
-		case frontier.NotOwn:
+		case frontier.NotOwned:
 			res.Answers[i] = later("the host is on its way")
 		default:
 			res.Answers[i] = refused(verdicts[j].String())

@@ -203,7 +203,7 @@ func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitReq
 	if err := o.records.flush(); err != nil {
 		return nil, err
 	}
-	if err := o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own); err != nil {
+	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
 		return nil, err
 	}
 	if err := o.deps.Frontier.Sync(ctx); err != nil {

@@ -140,7 +140,7 @@ func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
 	if err := o.own(ctx, r); err != nil { // what was loaded may be the first of the host here
 		return err
 	}
-	if _, known, err := o.deps.Frontier.HoldOf(ctx, r.Host); err != nil || !known {
+	if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
 		return err
 	}
 	o.found(r.Host)
@@ -149,11 +149,11 @@ func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
 
 // own makes sure that the frontier crawls a host that this node owns.
 func (o *Ownership) own(ctx context.Context, r Record) error {
-	hold, known, err := o.deps.Frontier.HoldOf(ctx, r.Host)
-	if err != nil || !known || hold == frontier.Own {
+	role, known, err := o.deps.Frontier.RoleOf(ctx, r.Host)
+	if err != nil || !known || role == frontier.Owned {
 		return err
 	}
-	return o.deps.Frontier.SetHold(ctx, r.Host, frontier.Own)
+	return o.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned)
 }
 
 // comparison gathers hosts to be compared, by peer.

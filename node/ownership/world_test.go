@@ -423,19 +423,19 @@ func (w *world) sound() (faults []string) {
 			if !a.running() {
 				continue
 			}
-			hold, known, err := a.disk.HoldOf(w.ctx, host)
+			role, known, err := a.disk.RoleOf(w.ctx, host)
 			if err != nil || !known {
 				continue
 			}
 			d, _ := a.disk.DigestOf(w.ctx, host) //nolint:errcheck // it is a map
 			digests = append(digests, d)
-			if hold == frontier.Own {
+			if role == frontier.Owned {
 				owners = append(owners, fmt.Sprint(a.at))
 				if d.Done != uint64(w.pages) || d.Accepted != d.Done {
 					faults = append(faults, fmt.Sprintf("%s: %d of %d pages done at %d", host, d.Done, w.pages, a.at))
 				}
 			} else {
-				copies = append(copies, fmt.Sprintf("%d (%v)", a.at, hold))
+				copies = append(copies, fmt.Sprintf("%d (%v)", a.at, role))
 			}
 		}
 		if len(owners) != 1 || len(copies) != 1 || len(digests) == 2 && digests[0] != digests[1] {

@@ -37,7 +37,7 @@ type books struct {
 
 // holding is what a node's disk says of a host after the end.
 type holding struct {
-	hold           frontier.Hold
+	role           frontier.Role
 	accepted, done uint64
 }
 
@@ -177,7 +177,7 @@ func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
 	for h := range l.hosts {
 		host := l.authority(h)
 		name := "http://" + host // as the frontier calls it
-		hold, known, err := f.HoldOf(ctx, name)
+		role, known, err := f.RoleOf(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
 		if e.disks[host] == nil {
 			e.disks[host] = map[int]holding{}
 		}
-		e.disks[host][node] = holding{hold, d.Accepted, d.Done}
+		e.disks[host][node] = holding{role, d.Accepted, d.Done}
 	}
 	return nil
 }

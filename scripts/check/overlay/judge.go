@@ -166,16 +166,16 @@ func judgeDisks(e *evidence) verdict {
 		for _, n := range slices.Sorted(maps.Keys(e.disks[h])) {
 			d := e.disks[h][n]
 			about := fmt.Sprintf("node %d (%d accepted, %d done)", n, d.accepted, d.done)
-			switch d.hold {
-			case frontier.Own:
+			switch d.role {
+			case frontier.Owned:
 				owners = append(owners, about)
 				if d.done != d.accepted || d.accepted < uint64(hosts[h]) {
 					v.faults = append(v.faults, fmt.Sprintf("%s with %d pages at %s", h, hosts[h], about))
 				}
-			case frontier.Backup:
+			case frontier.Replica:
 				replicas++
 			default:
-				v.faults = append(v.faults, fmt.Sprintf("%s is %v at %s", h, d.hold, about))
+				v.faults = append(v.faults, fmt.Sprintf("%s is %v at %s", h, d.role, about))
 			}
 		}
 		if len(owners) != 1 {

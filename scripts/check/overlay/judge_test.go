@@ -35,7 +35,7 @@ func sound() (settings, *evidence) {
 			{node: 0, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 2}, AtStart: 2, Left: 2}},
 			{node: 1, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Arrived: 2, Done: 2}},
 		},
-		disks: map[string]map[int]holding{site0: {0: {frontier.Backup, 3, 3}, 1: {frontier.Own, 3, 3}}},
+		disks: map[string]map[int]holding{site0: {0: {frontier.Replica, 3, 3}, 1: {frontier.Owned, 3, 3}}},
 	}
 	return s, e
 }
@@ -81,11 +81,11 @@ func TestJudge(t *testing.T) {
 		{"books that do not balance", func(_ *settings, e *evidence) { e.books[0].Pending = 1 }, []string{"books of the nodes"}},
 		{"pending at the end", func(_ *settings, e *evidence) { e.books[1].Left, e.books[1].Pending = 1, 1 }, []string{"books of the nodes"}},
 		{"no last line", func(_ *settings, e *evidence) { e.books = e.books[:2] }, []string{"books of the nodes"}},
-		{"two owners", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Own, 3, 3} }, []string{"hosts on the disks"}},
-		{"no owner", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Backup, 3, 3} }, []string{"hosts on the disks"}},
+		{"two owners", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Owned, 3, 3} }, []string{"hosts on the disks"}},
+		{"no owner", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Replica, 3, 3} }, []string{"hosts on the disks"}},
 		{"stuck on its way", func(_ *settings, e *evidence) { e.disks[site0][0] = holding{frontier.Leaving, 3, 3} }, []string{"hosts on the disks"}},
-		{"not done", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 3, 2} }, []string{"hosts on the disks"}},
-		{"forgotten", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Own, 2, 2} }, []string{"hosts on the disks"}},
+		{"not done", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Owned, 3, 2} }, []string{"hosts on the disks"}},
+		{"forgotten", func(_ *settings, e *evidence) { e.disks[site0][1] = holding{frontier.Owned, 2, 2} }, []string{"hosts on the disks"}},
 	} {
 		s, e := sound()
 		c.spoil(&s, e)

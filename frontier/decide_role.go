@@ -6,8 +6,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// decideHold changes what a host is held for.
-func (l *ledger) decideHold(b *batch, host string, hold Hold) error {
+// decideRole changes the role of a host.
+func (l *ledger) decideRole(b *batch, host string, role Role) error {
 	h, err := l.entry(b, host)
 	if err != nil {
 		return err
@@ -15,12 +15,12 @@ func (l *ledger) decideHold(b *batch, host string, hold Hold) error {
 	if err := l.track(b, host, h); err != nil {
 		return err
 	}
-	if h.rec.hold != hold {
-		l.count.hold(h.rec.hold, hold, h.rec.digest.Pending())
+	if h.rec.role != role {
+		l.count.role(h.rec.role, role, h.rec.digest.Pending())
 	}
-	h.rec.hold = hold
+	h.rec.role = role
 	b.touched[host] = h
-	b.offers = append(b.offers, offered{host: host, hold: &hold})
+	b.offers = append(b.offers, offered{host: host, role: &role})
 	return nil
 }
 

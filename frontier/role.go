@@ -8,62 +8,62 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Hold says what this node has a host for. It is kept on disk.
-type Hold uint8
+// Role is what a host is to this node. It is kept on disk.
+type Role uint8
 
-// What a host can be held for.
+// The roles of a host.
 const (
-	// Own: crawled here. Hosts never heard of become this by their first URL.
-	Own Hold = iota
-	// Backup: a replica of another node's host, or what has come of a host on its way here. It takes Import and is never
+	// Owned: crawled here. Hosts never heard of become this by their first URL.
+	Owned Role = iota
+	// Replica: a replica of another node's host, or what has come of a host on its way here. It takes Import and is never
 	// crawled.
-	Backup
-	// Leaving: frozen, for a hand-off from here is under way. It is not crawled, and what is added is NotOwn.
+	Replica
+	// Leaving: frozen, for a hand-off from here is under way. It is not crawled, and what is added is NotOwned.
 	Leaving
-	holds
+	roles
 )
 
-// String is the word for the hold in logs.
-func (h Hold) String() string {
+// String is the word for the role in logs.
+func (h Role) String() string {
 	switch h {
-	case Own:
-		return "own"
-	case Backup:
-		return "backup"
+	case Owned:
+		return "owned"
+	case Replica:
+		return "replica"
 	case Leaving:
 		return "leaving"
 	}
 	return "unknown"
 }
 
-// SetHold says what this node has a host for; it is on disk on return. To anything but Own it first waits until no task of
-// the host is out and the host has left the workbench: if the context ends before, nothing has changed. Held as Own, the
-// pending URLs of the host can be taken.
-func (f *Frontier) SetHold(ctx context.Context, host string, h Hold) error {
-	if h >= holds {
-		return fmt.Errorf("hold %s: no hold %d", host, h)
+// SetRole says what a host is to this node; it is on disk on return. To anything but Owned it first waits until no task of
+// the host is out and the host has left the workbench: if the context ends before, nothing has changed. Of an owned host, the
+// pending URLs can be taken.
+func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
+	if h >= roles {
+		return fmt.Errorf("make %s: no role %d", host, h)
 	}
-	if h != Own {
+	if h != Owned {
 		if err := f.freeze(ctx, host); err != nil {
-			return fmt.Errorf("hold %s as %v: %w", host, h, err)
+			return fmt.Errorf("make %s %v: %w", host, h, err)
 		}
 		defer f.thaw(host)
 	}
 	r := &request{host: host}
-	r.op = func(l *ledger, b *batch) error { return l.decideHold(b, host, h) }
+	r.op = func(l *ledger, b *batch) error { return l.decideRole(b, host, h) }
 	if err := f.ledger.do(ctx, r); err != nil {
-		return fmt.Errorf("hold %s as %v: %w", host, h, err)
+		return fmt.Errorf("make %s %v: %w", host, h, err)
 	}
 	return nil
 }
 
-// HoldOf reads what a host is held for. It is known when anything about it is on disk; if not, it is Own.
-func (f *Frontier) HoldOf(ctx context.Context, host string) (h Hold, known bool, err error) {
+// RoleOf reads the role of a host. It is known when anything about it is on disk; if not, it is Owned.
+func (f *Frontier) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return Own, false, err
+		return Owned, false, err
 	}
 	if !f.store.enter() {
-		return Own, false, ErrClosed
+		return Owned, false, ErrClosed
 	}
 	defer f.store.exit()
 	rec, known, err := f.store.record(host)
@@ -71,9 +71,9 @@ func (f *Frontier) HoldOf(ctx context.Context, host string) (h Hold, known bool,
 		known, err = f.store.hasPending(host)
 	}
 	if err != nil {
-		return Own, false, fmt.Errorf("look up %s: %w", host, err)
+		return Owned, false, fmt.Errorf("look up %s: %w", host, err)
 	}
-	return rec.hold, known, nil
+	return rec.role, known, nil
 }
 
 // hasPending says whether blocks of a host are on disk.
@@ -145,19 +145,19 @@ func (f *Frontier) thaw(name string) {
 	f.dispatch(now)
 }
 
-// held is told of a hold that is on disk. It needs mu held.
-func (f *Frontier) held(name string, h Hold, now time.Time) {
+// changedRole is told of a role that is on disk. It needs mu held.
+func (f *Frontier) changedRole(name string, h Role, now time.Time) {
 	b := f.bench.hosts[name]
 	switch {
-	case h == Own:
+	case h == Owned:
 		f.away.remove(name)
 		switch {
 		case b == nil && f.frozen[name] == nil:
 			f.nominate(name)
 		case b != nil && (b.frozen || b.place == loading):
-			f.rescan() // it may be leaving for what it was held as before
+			f.rescan() // it may be leaving because of the role that it had before
 		}
-	case b != nil: // it came in after all: whoever asked for the hold went away before it was written
+	case b != nil: // it came in after all: whoever asked for the role went away before it was written
 		b.frozen = true
 		f.bench.settle(b, now)
 		fallthrough

@@ -14,55 +14,55 @@ import (
 )
 
 func TestHostsNotOwnAreNotCrawled(t *testing.T) {
-	for _, hold := range []Hold{Backup, Leaving} {
+	for _, role := range []Role{Replica, Leaving} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg, polite := testConfig()
 			dir := t.TempDir()
 			l := begin(t, dir, cfg, polite, Deps{})
-			l.holdIs("http://h1.test", Own, false)
+			l.roleIs("http://h1.test", Owned, false)
 			if !allAre(l.add(pages("http://h1.test", 0, 200)...), Accepted) {
-				t.Error("a new host is not Own")
+				t.Error("a new host is not Owned")
 			}
-			l.holdIs("http://h1.test", Own, true)
-			l.hold("http://h1.test", hold)
+			l.roleIs("http://h1.test", Owned, true)
+			l.role("http://h1.test", role)
 			for range 2 { // before and after a restart
-				l.holdIs("http://h1.test", hold, true)
+				l.roleIs("http://h1.test", role, true)
 				// A URL that is known, and one that is not, so far and in the quick cache.
-				if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000), page("http://h1.test", 5000)); !allAre(v, NotOwn) {
-					t.Errorf("%v: added with %v", hold, v)
+				if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000), page("http://h1.test", 5000)); !allAre(v, NotOwned) {
+					t.Errorf("%v: added with %v", role, v)
 				}
 				if s := l.Status(); s.Pending != 0 || s.Held != 200 {
-					t.Errorf("%v: %d pending, %d held", hold, s.Pending, s.Held)
+					t.Errorf("%v: %d pending, %d held", role, s.Pending, s.Held)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				go func() {
 					if u, err := l.Resolve(ctx); err == nil {
-						t.Errorf("%v: %s is to be resolved", hold, u.Host)
+						t.Errorf("%v: %s is to be resolved", role, u.Host)
 					}
 				}()
 				if task, err := l.Take(ctx); err == nil {
-					t.Errorf("%v: %s is to be crawled", hold, task.URL)
+					t.Errorf("%v: %s is to be crawled", role, task.URL)
 				}
 				cancel()
 				if idle, left := l.Idle(time.Minute); !idle || left != 0 {
-					t.Errorf("%v: idle %v, %d left", hold, idle, left)
+					t.Errorf("%v: idle %v, %d left", role, idle, left)
 				}
 				l.stop()
 				l = begin(t, dir, cfg, polite, Deps{})
 			}
-			l.hold("http://h1.test", Own)
+			l.role("http://h1.test", Owned)
 			if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
-				t.Errorf("%v and back: added with %v", hold, v)
+				t.Errorf("%v and back: added with %v", role, v)
 			}
 			l.stop()
 			w := &web{t: t, took: time.Millisecond, address: shared}
 			w.crawl(dir, cfg, polite, 3, nil, nil)
 			if len(w.fetched) != 201 {
-				t.Errorf("%v and back: %d of 201 pages fetched", hold, len(w.fetched))
+				t.Errorf("%v and back: %d of 201 pages fetched", role, len(w.fetched))
 			}
 			s := w.f.Status().Totals
 			if s.Pending != 0 || s.Held != 0 || s.AtStart != 201 || s.Done != 201 {
-				t.Errorf("%v and back: books do not balance: %+v", hold, s)
+				t.Errorf("%v and back: books do not balance: %+v", role, s)
 			}
 		})
 	}
@@ -92,20 +92,20 @@ func TestSetHoldWaitsForTasks(t *testing.T) {
 		}
 		task = next()
 		short, cancel := context.WithTimeout(ctx, time.Second)
-		if err := l.SetHold(short, "http://h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("hold with a task out: %v", err)
+		if err := l.SetRole(short, "http://h1.test", Leaving); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("role with a task out: %v", err)
 		}
 		cancel()
-		l.holdIs("http://h1.test", Own, true)
+		l.roleIs("http://h1.test", Owned, true)
 		done := make(chan error)
-		go func() { done <- l.SetHold(ctx, "http://h1.test", Leaving) }()
+		go func() { done <- l.SetRole(ctx, "http://h1.test", Leaving) }()
 		synctest.Wait()
 		select {
 		case err := <-done:
-			t.Fatalf("the hold came with a task out: %v", err)
+			t.Fatalf("the role came with a task out: %v", err)
 		default:
 		}
-		// Links of a page that ends on its host still come in; the host is Own until the last task is over.
+		// Links of a page that ends on its host still come in; the host is Owned until the last task is over.
 		fin, err := l.Finish(ctx, task, Outcome{Asked: true, Links: []Link{page("http://h1.test", 77)}})
 		if err != nil || fin.Accepted != 1 {
 			t.Errorf("finish: %+v, %v", fin, err)
@@ -128,7 +128,7 @@ func TestElsewhere(t *testing.T) {
 		cfg, polite := testConfig()
 		l := begin(t, "", cfg, polite, Deps{})
 		l.add(page("http://h1.test", 0))
-		l.hold("http://away.test", Leaving)
+		l.role("http://away.test", Leaving)
 		ctx := t.Context()
 		go func() {
 			u, _ := l.Resolve(ctx)
@@ -154,7 +154,7 @@ func TestElsewhere(t *testing.T) {
 				return result
 			}
 			fin, err := l.Finish(ctx, task, out)
-			if !errors.Is(err, result) || len(got) != 1 || got[0] != out.Links[1] || len(fin.NotOwn) != 1 {
+			if !errors.Is(err, result) || len(got) != 1 || got[0] != out.Links[1] || len(fin.NotOwned) != 1 {
 				t.Errorf("finish: %+v, %v, passed on %v", fin, err, got)
 			}
 			if result == nil {
@@ -217,7 +217,7 @@ func TestChangesAreTold(t *testing.T) {
 		t.Error(d)
 	}
 	l.add(page("http://h1.test", 3))
-	l.hold("http://h2.test", Backup)
+	l.role("http://h2.test", Replica)
 	l.add(page("http://h2.test", 1))
 	if _, err := l.DropHost(t.Context(), "http://h1.test", "test"); err != nil {
 		t.Fatal(err)
