@@ -84,6 +84,10 @@ func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest
 	}
 	now := time.Now()
 	o.census.heard[from] = now
+	if req.GetTell() {
+		o.rights.due[from] = true
+		signal(o.renew)
+	}
 	t := o.tallies.lent[from]
 	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
 	if equal && req.GetMembers() == o.horizon.now.digest() {

@@ -231,13 +231,18 @@ func (o *Ownership) SetView(v View) {
 			if o.compare != nil {
 				o.compare[id] = true
 			}
+			o.rights.due[id] = true
+			signal(o.renew)
 			signal(o.sweep)
 		}
 	}
 	if moved {
 		o.compare = nil
 		clear(o.census.told)
-		o.rights.greeted = false
+		clear(o.rights.due)
+		for _, id := range v.Settled {
+			o.rights.due[id] = true
+		}
 		o.tallies.begin()
 		for host := range o.rights.unconfirmed {
 			if v.homeOf(host) == v.Self {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
-	"proxima/node/wire"
 )
 
 // atOnce bounds how many hosts are looked at at the same time, and so the memory for chunks.
@@ -205,10 +204,7 @@ func (o *Ownership) proveMajority(ctx context.Context) error {
 			continue
 		}
 		g.Go(func() error {
-			o.mu.Lock()
-			t := o.tallies.owned[id]
-			o.mu.Unlock()
-			if _, err := o.deps.Peers.Renew(ctx, id, &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: v.digest()}); err == nil {
+			if _, err := o.renewOnce(ctx, id); err == nil {
 				answers.Add(1)
 			}
 			return nil

@@ -3,8 +3,8 @@ package ownership
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +19,8 @@ type rights struct {
 	answered map[string][]time.Time
 	// unconfirmed are hosts owned here that their home has not confirmed yet.
 	unconfirmed map[string]claimed
-	// greeted says that all settled members have heard what this node owns, if it is only that it owns nothing.
-	greeted bool
+	// due are the homes that must hear soon what this node owns, if it is only that it owns nothing.
+	due map[string]bool
 }
 
 // claimed is a host that this node claims.
@@ -31,7 +31,7 @@ type claimed struct {
 }
 
 func newRights() rights {
-	return rights{answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed)}
+	return rights{answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed), due: make(map[string]bool)}
 }
 
 // agreed notes that a home has answered a renewal sent then.
@@ -144,93 +144,127 @@ func (o *Ownership) checkHosts(hosts func() []string) error {
 	return nil
 }
 
-// runRenewals keeps the homes of this node's hosts informed.
+// retryRenewal is the pause after the first renewal that a home did not agree to; it doubles.
+const retryRenewal = 500 * time.Millisecond
+
+// runRenewals keeps the homes of this node's hosts informed: all of them now and then, and some at once.
 func (o *Ownership) runRenewals(ctx context.Context) error {
 	tick := time.NewTicker(o.cfg.RenewEvery)
 	defer tick.Stop()
-	for {
-		o.renewAll(ctx)
+	retry := time.NewTimer(o.cfg.RenewEvery)
+	defer retry.Stop()
+	pause := retryRenewal
+	for all := true; ; {
+		if o.renewAll(ctx, all) {
+			retry.Stop()
+		} else {
+			retry.Reset(pause)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-o.renew:
+			all, pause = false, retryRenewal
+		case <-retry.C:
+			all, pause = false, min(2*pause, o.cfg.RenewEvery)
 		case <-tick.C:
+			all = true
 		}
 	}
 }
 
-// renewAll shows every home that this node lives.
-func (o *Ownership) renewAll(ctx context.Context) {
+// renewAll shows homes that this node lives: all, or those that have to hear of it soon. It says whether there is
+// nothing to be repeated soon.
+func (o *Ownership) renewAll(ctx context.Context, all bool) bool {
 	o.mu.Lock()
+	if o.tallies.counting {
+		o.mu.Unlock()
+		return true // who has counted renews
+	}
 	v := o.horizon.now
-	homes := make(map[string]bool, len(o.tallies.owned))
-	for home := range o.tallies.owned {
-		homes[home] = true
-	}
-	for host := range o.rights.unconfirmed {
-		homes[v.homeOf(host)] = true
-	}
-	greeted := o.rights.greeted
-	if !greeted { // a new home begins when it has heard of all
-		for _, id := range v.Settled {
-			homes[id] = true
+	homes := o.dueLocked()
+	if all {
+		for home := range o.tallies.owned {
+			homes[home] = true
 		}
 	}
-	delete(homes, v.Self)
-	delete(homes, "")
-	counting := o.tallies.counting
 	o.mu.Unlock()
-	if counting {
-		return // who has counted renews
-	}
 	var g errgroup.Group
 	g.SetLimit(16)
-	var failed atomic.Bool
 	for home := range homes {
 		g.Go(func() error {
-			if err := o.renewAt(ctx, home); err != nil && ctx.Err() == nil {
-				failed.Store(true)
+			agreed, err := o.renewAt(ctx, home)
+			o.mu.Lock()
+			if o.rights.due[home] = !agreed; agreed {
+				delete(o.rights.due, home)
+			}
+			o.mu.Unlock()
+			if err != nil && ctx.Err() == nil && v.alive(home) {
 				o.warn(fmt.Errorf("renew at %s: %w", home, err))
 			}
 			return nil
 		})
 	}
 	_ = g.Wait()
-	if !greeted {
-		o.mu.Lock()
-		if o.rights.greeted = !failed.Load() && o.horizon.now.digest() == v.digest(); !o.rights.greeted {
-			time.AfterFunc(time.Second, func() { signal(o.renew) })
-		}
-		o.mu.Unlock()
-	}
 	signal(o.check)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.dueLocked()) == 0
+}
+
+// dueLocked are the homes to renew with soon: those that have not heard from this node in this view, and those of hosts
+// that they have not confirmed; and members of which this node, as a home, has not heard yet, so that they tell it.
+func (o *Ownership) dueLocked() map[string]bool {
+	v := &o.horizon.now
+	due := make(map[string]bool)
+	for home := range o.rights.due {
+		due[home] = true
+	}
+	for host := range o.rights.unconfirmed {
+		due[v.homeOf(host)] = true
+	}
+	for _, id := range v.Settled {
+		if !o.census.told[id] {
+			due[id] = true
+		}
+	}
+	maps.DeleteFunc(due, func(id string, _ bool) bool {
+		return id == v.Self || !v.alive(id) || !slices.Contains(v.Settled, id)
+	})
+	return due
 }
 
 // renewAt renews with one home: unconfirmed hosts are claimed one by one, then the tallies compared, and where they differ
-// all hosts are claimed.
-func (o *Ownership) renewAt(ctx context.Context, home string) error {
+// all hosts are claimed. It says whether the home agreed.
+func (o *Ownership) renewAt(ctx context.Context, home string) (agreed bool, err error) {
 	if err := o.confirm(ctx, home); err != nil {
-		return err
+		return false, err
 	}
-	o.mu.Lock()
-	t := o.tallies.owned[home]
-	members := o.horizon.now.digest()
-	o.mu.Unlock()
 	sent := time.Now()
-	res, err := o.deps.Peers.Renew(ctx, home, &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: members})
+	agreed, err = o.renewOnce(ctx, home)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !res.GetAgreed() {
+	if !agreed {
 		sent = time.Now()
 		if all, err := o.claimAll(ctx, home); err != nil || !all {
-			return err
+			return false, err
 		}
 	}
 	o.mu.Lock()
 	o.rights.agreed(home, sent, o.cfg.FenceAfter)
 	o.mu.Unlock()
-	return nil
+	return true, nil
+}
+
+// renewOnce sends one message to a home.
+func (o *Ownership) renewOnce(ctx context.Context, home string) (agreed bool, err error) {
+	o.mu.Lock()
+	t := o.tallies.owned[home]
+	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: o.horizon.now.digest(), Tell: !o.census.told[home]}
+	o.mu.Unlock()
+	res, err := o.deps.Peers.Renew(ctx, home, req)
+	return res.GetAgreed(), err
 }
 
 // claimsPerMessage bounds one message of claims.

@@ -1244,7 +1244,9 @@ type RenewRequest struct {
 	Count  uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	Digest uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"`
 	// members digests the settled members that the caller sees.
-	Members       uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
+	Members uint64 `protobuf:"fixed64,5,opt,name=members,proto3" json:"members,omitempty"`
+	// tell: the caller, a home too, has not heard yet what the callee owns of its hosts. The callee tells it soon.
+	Tell          bool `protobuf:"varint,6,opt,name=tell,proto3" json:"tell,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1305,6 +1307,13 @@ func (x *RenewRequest) GetMembers() uint64 {
 		return x.Members
 	}
 	return 0
+}
+
+func (x *RenewRequest) GetTell() bool {
+	if x != nil {
+		return x.Tell
+	}
+	return false
 }
 
 type RenewResponse struct {
@@ -3108,12 +3117,13 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05Right\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\fR\x06server\x12\x15\n" +
 	"\x06for_ms\x18\x02 \x01(\x03R\x05forMs\x12\x16\n" +
-	"\x06holder\x18\x03 \x01(\tR\x06holder\"\x82\x01\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"\x96\x01\n" +
 	"\fRenewRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\x06R\x06digest\x12\x18\n" +
-	"\amembers\x18\x05 \x01(\x06R\amembers\"'\n" +
+	"\amembers\x18\x05 \x01(\x06R\amembers\x12\x12\n" +
+	"\x04tell\x18\x06 \x01(\bR\x04tell\"'\n" +
 	"\rRenewResponse\x12\x16\n" +
 	"\x06agreed\x18\x01 \x01(\bR\x06agreed\"\xc4\x01\n" +
 	"\fClaimRequest\x12*\n" +
