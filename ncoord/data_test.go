@@ -6,45 +6,34 @@ import (
 	"encoding/csv"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"proxima/internal/measured"
 	"proxima/ncoord"
 )
 
 // matrix holds round trips in ms; 0 where none was measured.
 type matrix [][]float64
 
-// open opens a file of the shared data, which lies beside the module; without it the test is skipped, and says so.
+// open opens a file of measured data.
 func open(t testing.TB, name string) io.Reader {
 	t.Helper()
-	dir, err := os.Getwd()
+	f, err := os.Open(measured.File(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		path := filepath.Join(dir, "shared", "data", filepath.FromSlash(name))
-		f, err := os.Open(path)
-		if err == nil {
-			t.Cleanup(func() { f.Close() })
-			if !strings.HasSuffix(name, ".gz") {
-				return f
-			}
-			z, err := gzip.NewReader(f)
-			if err != nil {
-				t.Fatalf("open %s: %v", name, err)
-			}
-			return z
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Skipf("shared/data/%s lies beside no folder above this one: nothing measured to test with", name)
-		}
-		dir = up
+	t.Cleanup(func() { f.Close() })
+	if !strings.HasSuffix(name, ".gz") {
+		return f
 	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatalf("open %s: %v", name, err)
+	}
+	return z
 }
 
 // numbers reads a square of numbers in text, or several one after the other, and scales them.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	plot := flags.String("plot", "", "`file` for a drawing of the sweep (.svg, .png, .pdf)")
 	goals := flags.Bool("goals", false, "measure nearest against its goals")
 	ablation := flags.Bool("ablation", false, "measure nearest with each of its ingredients left out")
-	data := flags.String("data", filepath.Join("..", "shared", "data"), "`folder` with wondernetwork and seattle, for -goals and -ablation")
+	data := flags.String("data", "data", "`folder` that scripts/data.sh filled, for -goals and -ablation")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := parse(flags, args); err != nil {
 		return err
@@ -78,6 +79,9 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	}
 	if *goals || *ablation {
 		noisy, err := world.Read("", filepath.Join(*data, "seattle", "first200.txt.gz"), time.Second)
+		if errors.Is(err, fs.ErrNotExist) {
+			return usage(fmt.Errorf("%w (scripts/data.sh fetches what was measured; -data names its folder)", err))
+		}
 		if err != nil {
 			return usage(err)
 		}

@@ -9,17 +9,16 @@ import (
 	"testing"
 
 	"proxima/fetch/robots"
+	"proxima/internal/measured"
 )
 
-const corpusDir = "../../../shared/data/robots"
-
 func TestCorpus(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(corpusDir, "*.textproto"))
+	files, err := filepath.Glob(filepath.Join(measured.File(t, "robots"), "*.textproto"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skipf("no compliance corpus: no *.textproto in %s", corpusDir)
+		t.Fatal("the folder of measured data has no *.textproto in robots")
 	}
 	met := 0
 	for _, name := range files {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
+	"proxima/internal/measured"
 )
 
 // small is a world that is simulated in a moment.
@@ -41,26 +40,9 @@ func (r *Report) of(t testing.TB, name string) Assigner {
 	return r.Assigners[i]
 }
 
-// shared is a file of measured data beside the project.
-func shared(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		file := filepath.Join(dir, "shared", "data", filepath.FromSlash(name))
-		if _, err := os.Stat(file); err == nil {
-			return file
-		}
-	}
-	t.Skipf("there is no shared/data/%s beside the project: the simulator is not compared with the reference", name)
-	return ""
-}
-
 func cities(t testing.TB) []*world.Matrix {
 	t.Helper()
-	m, err := world.Read(shared(t, "wondernetwork/cities.csv"), shared(t, "wondernetwork/rtt.csv.gz"), time.Millisecond)
+	m, err := world.Read(measured.File(t, "wondernetwork/cities.csv"), measured.File(t, "wondernetwork/rtt.csv.gz"), time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

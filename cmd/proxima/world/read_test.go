@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/world"
+	"proxima/internal/measured"
 )
 
 func write(t *testing.T, text string, zip bool) string {
@@ -142,7 +143,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Real data, where it lies beside the project.
+// Real data, where it was fetched.
 func TestReadMeasured(t *testing.T) {
 	for _, c := range []struct {
 		cities, rtt string
@@ -154,12 +155,11 @@ func TestReadMeasured(t *testing.T) {
 		{"", "planetlab/PlanetLabData_1.gz", time.Millisecond, 490, 1, 0.17, 0.18},
 		{"", "seattle/first200.txt.gz", time.Second, 99, 200, 0.45, 0.52},
 	} {
-		data := shared(t)
 		cities := ""
 		if c.cities != "" {
-			cities = filepath.Join(data, c.cities)
+			cities = measured.File(t, c.cities)
 		}
-		all, err := world.Read(cities, filepath.Join(data, c.rtt), c.unit)
+		all, err := world.Read(cities, measured.File(t, c.rtt), c.unit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,20 +168,4 @@ func TestReadMeasured(t *testing.T) {
 				c.many, c.side, c.least, c.most)
 		}
 	}
-}
-
-// shared is the folder of measured data.
-func shared(t *testing.T) string {
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		data := filepath.Join(dir, "shared", "data")
-		if _, err := os.Stat(data); err == nil {
-			return data
-		}
-	}
-	t.Skip("there is no shared/data beside the project: files of measured round trips are not read")
-	return ""
 }
