@@ -1,12 +1,17 @@
 package robots_test
 
 import (
-	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"proxima/fetch/robots"
 	"proxima/internal/measured"
@@ -26,34 +31,27 @@ func TestCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := parseTextproto(string(text))
-		if err != nil {
+		corpus := newCorpus(t)
+		if err := (prototext.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, corpus); err != nil {
 			t.Fatalf("parse %s: %v", name, err)
 		}
-		if len(root.all("tests")) == 0 {
-			t.Errorf("%s holds no tests", name)
-		}
-		for i, test := range root.all("tests") {
-			body := test.one("robotstxt")
-			if len(test.all("test_expectations")) == 0 {
-				t.Errorf("%s: test %d holds no expectations", name, i+1)
-			}
-			for k, want := range test.all("test_expectations") {
-				key := fmt.Sprintf("%s/%d/%d", filepath.Base(name), i+1, k+1)
-				outcome := want.one("expected_outcome")
-				if outcome != "ALLOWED" && outcome != "DISALLOWED" {
-					t.Fatalf("%s: outcome %q", key, outcome)
-				}
-				url, agent := want.one("testurl"), want.one("useragent")
-				if got := robots.Parse([]byte(body), agent).Allowed(pathOf(url)); got != (outcome == "ALLOWED") {
-					t.Errorf("%s: Allowed(%q) for %q = %v\n%s\n%s", key, url, agent, got, body, want.one("additional_explanation"))
+		for i, test := range all(corpus, "tests") {
+			body := field(test, "robotstxt").Bytes()
+			for k, want := range all(test, "test_expectations") {
+				url, agent := string(field(want, "testurl").Bytes()), string(field(want, "useragent").Bytes())
+				allowed := field(want, "expected_outcome").Enum() == 1
+				if got := robots.Parse(body, agent).Allowed(pathOf(url)); got != allowed {
+					t.Errorf("%s/%d/%d: Allowed(%q) for %q = %v\n%s\n%s", filepath.Base(name), i+1, k+1, url, agent, got, body,
+						field(want, "additional_explanation").Bytes())
 					continue
 				}
 				met++
 			}
 		}
 	}
-	t.Logf("%d files: %d expectations met", len(files), met)
+	if t.Logf("%d files: %d expectations met", len(files), met); met == 0 {
+		t.Error("no expectations in the corpus")
+	}
 }
 
 // pathOf cuts scheme and authority off a URL and changes nothing else.
@@ -67,126 +65,44 @@ func pathOf(url string) string {
 	return url
 }
 
-// message is a parsed message of the protocol buffers text format: scalars are strings, messages are *message.
-type message map[string][]any
+// corpusDescriptor describes the messages of the corpus.
+const corpusDescriptor = `name: "corpus.proto"
+message_type { name: "Corpus" field { name: "tests" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".Test" } }
+message_type { name: "Test"
+  field { name: "robotstxt" number: 1 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "test_expectations" number: 2 label: LABEL_REPEATED type: TYPE_MESSAGE type_name: ".Expectation" } }
+message_type { name: "Expectation"
+  field { name: "testurl" number: 1 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "useragent" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "expected_outcome" number: 3 label: LABEL_OPTIONAL type: TYPE_ENUM type_name: ".Outcome" }
+  field { name: "additional_explanation" number: 4 label: LABEL_OPTIONAL type: TYPE_BYTES } }
+enum_type { name: "Outcome" value { name: "UNKNOWN" number: 0 } value { name: "ALLOWED" number: 1 } value { name: "DISALLOWED" number: 2 } }`
 
-func (m message) all(field string) (out []message) {
-	for _, v := range m[field] {
-		if sub, ok := v.(message); ok {
-			out = append(out, sub)
-		}
+// newCorpus returns an empty message that a file of the corpus can be read into.
+func newCorpus(t *testing.T) *dynamicpb.Message {
+	t.Helper()
+	var file descriptorpb.FileDescriptorProto
+	if err := prototext.Unmarshal([]byte(corpusDescriptor), &file); err != nil {
+		t.Fatal(err)
 	}
-	return out
+	described, err := protodesc.NewFile(&file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dynamicpb.NewMessage(described.Messages().ByName("Corpus"))
 }
 
-func (m message) one(field string) string {
-	for _, v := range m[field] {
-		if s, ok := v.(string); ok {
-			return s
-		}
-	}
-	return ""
+func field(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(name))
 }
 
-// parseTextproto reads as much of the text format as the corpus uses: fields, lists, messages, identifiers, adjacent strings.
-func parseTextproto(text string) (message, error) {
-	p := &textproto{rest: text}
-	m, err := p.fields("")
-	if err == nil && p.next() != "" {
-		err = fmt.Errorf("text after the message: %.40q", p.rest)
-	}
-	return m, err
-}
-
-type textproto struct{ rest string }
-
-// next returns the next token without taking it, "" at the end.
-func (p *textproto) next() string {
-	for {
-		p.rest = strings.TrimLeft(p.rest, " \t\r\n,")
-		if !strings.HasPrefix(p.rest, "#") {
-			break
-		}
-		_, p.rest, _ = strings.Cut(p.rest, "\n")
-	}
-	if p.rest == "" {
-		return ""
-	}
-	end := 1
-	switch c := p.rest[0]; {
-	case c == '"':
-		for end < len(p.rest) && p.rest[end] != '"' {
-			if p.rest[end] == '\\' {
-				end++
+func all(m protoreflect.Message, name protoreflect.Name) iter.Seq2[int, protoreflect.Message] {
+	return func(yield func(int, protoreflect.Message) bool) {
+		list := field(m, name).List()
+		for i := range list.Len() {
+			if !yield(i, list.Get(i).Message()) {
+				return
 			}
-			end++
 		}
-		end = min(end+1, len(p.rest))
-	case strings.IndexByte("{}[]:", c) < 0:
-		if i := strings.IndexAny(p.rest, " \t\r\n,:{}[]\"#"); i > 0 {
-			end = i
-		} else {
-			end = len(p.rest)
-		}
-	}
-	return p.rest[:end]
-}
-
-func (p *textproto) take() string {
-	token := p.next()
-	p.rest = p.rest[len(token):]
-	return token
-}
-
-func (p *textproto) fields(end string) (message, error) {
-	m := message{}
-	for p.next() != end {
-		name := p.take()
-		if name == "" {
-			return nil, fmt.Errorf("message without end")
-		}
-		if p.next() == ":" {
-			p.take()
-		}
-		if p.next() != "[" {
-			v, err := p.value()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			m[name] = append(m[name], v)
-			continue
-		}
-		for p.take(); p.next() != "]"; {
-			v, err := p.value()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			m[name] = append(m[name], v)
-		}
-		p.take()
-	}
-	p.take()
-	return m, nil
-}
-
-func (p *textproto) value() (any, error) {
-	switch token := p.next(); {
-	case token == "{":
-		p.take()
-		return p.fields("}")
-	case strings.HasPrefix(token, `"`):
-		var s string
-		for strings.HasPrefix(p.next(), `"`) {
-			part, err := strconv.Unquote(p.take())
-			if err != nil {
-				return nil, err
-			}
-			s += part
-		}
-		return s, nil
-	case token == "" || strings.Contains("}[]:", token):
-		return nil, fmt.Errorf("value wanted, got %q", token)
-	default:
-		return p.take(), nil
 	}
 }

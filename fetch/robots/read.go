@@ -3,6 +3,7 @@ package robots
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,88 +11,83 @@ import (
 
 // file is what a robots.txt says to one agent.
 type file struct {
-	named    merged // the groups that name the agent
-	others   merged // the groups for `*`
-	sitemaps []string
+	named     said // by the groups that name the agent
+	everybody said // by the groups for `*`
+	sitemaps  []string
 }
 
-// merged collects the groups for one agent (RFC 9309 section 2.2.1: several groups are one).
-type merged struct {
+// said is what the groups for one agent say together (RFC 9309 section 2.2.1: several groups are one).
+type said struct {
 	seen  bool
 	rules []rule
 	delay time.Duration
 }
 
-// open is the group that the lines read now belong to: a run of User-agent lines and the rules after it.
-type open struct {
-	named, others bool
-	sealed        bool // a rule was read: the next User-agent line opens a new group
-	delay         time.Duration
-}
-
-// read takes the file apart. Lines that are neither User-agent, Allow nor Disallow never end a group (section 2.2.4).
+// read takes the file apart. Lines that are neither User-agent, Allow nor Disallow never end a group (section 2.2.4): the
+// rules after them are for all agents of the run of User-agent lines. A Crawl-delay is for those just above it alone.
 func read(body []byte, agent string) file {
 	var f file
-	var g open
-	body = head(body)
-	for len(body) > 0 {
+	var group, above []*said // whom the next rule, and the next Crawl-delay, concerns
+	var ruled, delayed bool  // a rule, or a Crawl-delay, was read since the last User-agent line
+	for body = head(body); len(body) > 0; {
 		var line []byte
 		line, body = cutLine(body)
 		key, value := cutField(line)
 		switch directiveOf(key) {
 		case agentLine:
-			if g.sealed {
-				f.close(g)
-				g = open{}
+			switch {
+			case ruled:
+				group, above = nil, nil
+			case delayed:
+				above = nil
 			}
+			ruled, delayed = false, false
+			var to *said
 			if isEverybody(value) {
-				g.others, f.others.seen = true, true
+				to = &f.everybody
 			} else if names(value, agent) {
-				g.named, f.named.seen = true, true
+				to = &f.named
+			} else {
+				continue
 			}
-		case allowLine:
-			g.sealed = true
-			f.addRule(g, value, true)
-		case disallowLine:
-			g.sealed = true
-			f.addRule(g, value, false)
+			to.seen = true
+			group, above = with(group, to), with(above, to)
+		case allowLine, disallowLine:
+			ruled = true
+			for _, to := range group {
+				to.addRule(value, directiveOf(key) == allowLine)
+			}
 		case delayLine:
-			g.delay = max(g.delay, parseDelay(string(value)))
+			delayed = true
+			for _, to := range above {
+				to.delay = max(to.delay, parseDelay(string(value)))
+			}
 		case sitemapLine:
 			if len(value) > 0 && len(f.sitemaps) < MaxSitemaps {
 				f.sitemaps = append(f.sitemaps, string(value))
 			}
 		}
 	}
-	f.close(g)
 	return f
 }
 
-// close hands the delay of a finished group to the agents it names: it may stand above some of the User-agent lines.
-func (f *file) close(g open) {
-	if g.named {
-		f.named.delay = max(f.named.delay, g.delay)
+// with returns the list with one more, unless it is there.
+func with(list []*said, to *said) []*said {
+	if slices.Contains(list, to) {
+		return list
 	}
-	if g.others {
-		f.others.delay = max(f.others.delay, g.delay)
-	}
+	return append(list, to)
 }
 
-// addRule adds a rule to the groups that g is part of. An empty path is no rule. An Allow of an index.html allows the
-// directory too, as Google's parser has it.
-func (f *file) addRule(g open, path []byte, allow bool) {
-	if len(path) == 0 || !g.named && !g.others {
+// addRule adds a rule, and the one that it implies. An empty path is no rule.
+func (s *said) addRule(path []byte, allow bool) {
+	if len(path) == 0 {
 		return
 	}
-	added := []rule{newRule(string(path), allow)}
-	if dir, ok := added[0].directory(); ok {
-		added = append(added, dir)
-	}
-	if g.named {
-		f.named.rules = append(f.named.rules, added...)
-	}
-	if g.others {
-		f.others.rules = append(f.others.rules, added...)
+	l := newRule(string(path), allow)
+	s.rules = append(s.rules, l)
+	if dir, ok := l.directory(); ok {
+		s.rules = append(s.rules, dir)
 	}
 }
 
@@ -153,8 +149,7 @@ const (
 
 // directiveOf knows the keys in any case, and the misspellings that webmasters are known for.
 func directiveOf(key []byte) directive {
-	const longest = len("crawl-delay")
-	if len(key) > longest {
+	if len(key) > len("crawl-delay") {
 		return unknownLine
 	}
 	switch strings.ToLower(string(key)) {
@@ -189,7 +184,7 @@ func names(value []byte, agent string) bool {
 }
 
 func isTokenOctet(c byte) bool {
-	return isAlphanumeric(c) || c == '-' || c == '_' || c == '.'
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
 // parseDelay reads seconds, fractions included. What is no number, negative or without end is no delay.

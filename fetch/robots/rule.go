@@ -6,12 +6,18 @@ import (
 	"strings"
 )
 
-// rule is one Allow or Disallow line.
+// rule is one Allow or Disallow line in normal form, in which `*` is any run of octets and end the end of the path.
 type rule struct {
-	pattern string // decoded
-	written string // as written, where that is an Allow with escapes of unreserved octets; else ""
+	pattern string
+	written string // with the escapes as written, where that is an Allow with escapes of unreserved octets; else ""
 	allow   bool
 }
+
+// end stands at the end of every path in normal form, and of the patterns that are tied to it.
+const end = "$"
+
+// robotsPath is /robots.txt in normal form.
+const robotsPath = "/robots.txt" + end
 
 func newRule(path string, allow bool) rule {
 	l := rule{pattern: normalPattern(path, false), allow: allow}
@@ -23,33 +29,26 @@ func newRule(path string, allow bool) rule {
 	return l
 }
 
-// directory returns the Allow of a directory that an Allow of its index.html implies. An escape within the name of the page
-// implies nothing.
-func (l rule) directory() (rule, bool) {
-	const page = "/index\x0ehtml"
-	dir, ok := strings.CutSuffix(strings.TrimSuffix(l.pattern, endMark), page)
-	if !ok || !l.allow {
-		return rule{}, false
+// plain reports whether the rule covers what begins with its pattern, and no more need be known of it.
+func (l rule) plain() bool { return l.written == "" && !strings.ContainsAny(l.pattern, "*"+end) }
+
+// directory returns the Allow of a directory that an Allow of its index.html implies, as Google's parser has it. An escape
+// within the name of the page implies nothing.
+func (l rule) directory() (implied rule, ok bool) {
+	dirOf := func(pattern string) (string, bool) {
+		dir, ok := strings.CutSuffix(strings.TrimSuffix(pattern, end), "/index.html")
+		return dir + "/" + end, ok
 	}
-	implied := rule{pattern: dir + "/" + endMark, allow: true}
-	if l.written != "" {
-		if dir, ok = strings.CutSuffix(strings.TrimSuffix(l.written, endMark), page); !ok {
-			return rule{}, false
-		}
-		implied.written = dir + "/" + endMark
+	implied.allow = true
+	if implied.pattern, ok = dirOf(l.pattern); ok && l.written != "" {
+		implied.written, ok = dirOf(l.written)
 	}
-	return implied, true
+	return implied, ok && l.allow
 }
 
-// speltRules returns the distinct rules, the strongest first, if there is an Allow with needless escapes among them. Hardly
-// any file has one. Its Allow is no part of the answer unless the path spells it the same way, and then what it overrules
-// does count: that depends on the path, so one group built beforehand cannot tell.
-func speltRules(rules []rule) []rule {
-	if !slices.ContainsFunc(rules, func(l rule) bool { return l.written != "" }) {
-		return nil
-	}
-	spelt := slices.Clone(rules)
-	slices.SortFunc(spelt, func(a, b rule) int {
+// ranked returns the distinct rules, the strongest first: that of the most octets, and Allow among equals.
+func ranked(rules []rule) []rule {
+	slices.SortFunc(rules, func(a, b rule) int {
 		if a.allow != b.allow && len(a.pattern) == len(b.pattern) {
 			if a.allow {
 				return -1
@@ -58,12 +57,12 @@ func speltRules(rules []rule) []rule {
 		}
 		return cmp.Or(len(b.pattern)-len(a.pattern), strings.Compare(a.pattern, b.pattern), strings.Compare(a.written, b.written))
 	})
-	return slices.Compact(spelt)
+	return slices.Compact(rules)
 }
 
-// speltAllows decides by the first of the rules that covers the path, given in both forms without its lead. An Allow with
-// needless escapes must cover both.
-func speltAllows(rules []rule, path, written string) bool {
+// verdict reports what the strongest rule that covers the path says. An Allow with needless escapes must cover the path as
+// written, too.
+func verdict(rules []rule, path, written string) bool {
 	for _, l := range rules {
 		if covers(l.pattern, path) && (l.written == "" || covers(l.written, written)) {
 			return l.allow
@@ -72,12 +71,8 @@ func speltAllows(rules []rule, path, written string) bool {
 	return true
 }
 
-// anyCovers reports whether one of the encoded patterns matches the encoded path. The time is linear in the patterns and
-// in the path: taking the leftmost place of every literal is never worse than a later one, so nothing is tried twice.
-func anyCovers(patterns []string, path string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, path) })
-}
-
+// covers reports whether a pattern matches a path from its start. The time is linear: taking the leftmost place of every
+// literal is never worse than a later one, so nothing is tried twice.
 func covers(pattern, path string) bool {
 	literal, pattern, more := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(path, literal)
@@ -86,4 +81,83 @@ func covers(pattern, path string) bool {
 		_, rest, ok = strings.Cut(rest, literal)
 	}
 	return ok
+}
+
+// normalPath returns the normal form of a path. What RFC 9309 compares has octets beyond ASCII encoded and unreserved ones
+// decoded. As written, escapes of unreserved octets stay, and raw octets beyond ASCII do, too, which no rule holds.
+func normalPath(path string, written bool) string {
+	var buffer [512]byte
+	dst := buffer[:0]
+	if !strings.HasPrefix(path, "/") {
+		dst = append(dst, '/')
+	}
+	return string(append(appendNormal(dst, path, written, written), end...))
+}
+
+// normalPattern returns the normal form of the path of a rule, which is not empty. A `$` is the end only where it comes
+// last. Runs of `*` are one, and a trailing one is dropped, since every rule covers what begins like it.
+func normalPattern(path string, written bool) string {
+	path, tied := strings.CutSuffix(path, end)
+	dst := make([]byte, 0, len(path)+8)
+	if path == "" || path[0] != '/' && path[0] != '*' {
+		dst = append(dst, '/')
+	}
+	for i, literal := range strings.Split(path, "*") {
+		if i > 0 && (len(dst) == 0 || dst[len(dst)-1] != '*') {
+			dst = append(dst, '*')
+		}
+		dst = appendNormal(dst, literal, written, false)
+	}
+	switch p := string(dst); {
+	case tied:
+		return p + end
+	case p == "*":
+		return "/" // everything
+	default:
+		return strings.TrimSuffix(p, "*")
+	}
+}
+
+// appendNormal appends s octet by octet, each as itself or as an escape in upper case. A % that opens no escape stays, so
+// that `Disallow: /*%` matches what it seems to.
+func appendNormal(dst []byte, s string, keepEscapes, keepRaw bool) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := 0; i < len(s); i++ {
+		c, escaped := s[i], false
+		if c == '%' && i+2 < len(s) {
+			if hi, lo := unhex(s[i+1]), unhex(s[i+2]); hi >= 0 && lo >= 0 {
+				c, i, escaped = byte(hi<<4|lo), i+2, true
+			}
+		}
+		switch {
+		case escaped && (keepEscapes || !isUnreserved(c)), !escaped && mustEscape[c] && !(keepRaw && c >= 0x80):
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// mustEscape are the octets that have no place in a path or query: those that RFC 3986 does not allow there, also where only
+// one of RFC 3986 and the WHATWG URL standard wants them encoded ({ } | ^ '). Literal `*` and `$` are among them, which lets
+// %2A and %24 name them (RFC 9309 section 2.2.3), and both keep their meaning in patterns.
+var mustEscape = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c <= ' ' || c >= 0x7f || strings.IndexByte("\"#$'*<>\\^`{|}", byte(c)) >= 0
+	}
+	return t
+}()
+
+// isUnreserved is RFC 3986 section 2.3: an escape of these octets means no more than the octet.
+func isUnreserved(c byte) bool { return isTokenOctet(c) || c == '~' }
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
 }
