@@ -43,8 +43,8 @@ type Peers interface {
 // Outbox keeps links for other nodes until they are answered.
 type Outbox interface {
 	Add(ctx context.Context, to string, links []*wire.Link) error
-	// Settled says that all links that were added before a time have been answered.
-	Settled(before time.Time) bool
+	// Settled says that all links that were added up to a time have been answered.
+	Settled(until time.Time) bool
 }
 
 // EventKind says what happened to a host.

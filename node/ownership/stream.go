@@ -87,7 +87,7 @@ func (s *stream) addLocked(host string, c *frontier.Change) {
 }
 
 // mature lets go what was held back and is safe now. cleared says that links of an earlier life have just been answered.
-func (s *stream) mature(settled func(before time.Time) bool, startup, now time.Time, patience time.Duration) (cleared bool) {
+func (s *stream) mature(settled func(until time.Time) bool, startup, now time.Time, patience time.Duration) (cleared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.cleared && (settled(startup) || now.Sub(startup) > patience) {

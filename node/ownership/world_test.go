@@ -287,11 +287,11 @@ func (o outbox) Add(_ context.Context, to string, links []*wire.Link) error {
 	return nil
 }
 
-func (o outbox) Settled(before time.Time) bool {
+func (o outbox) Settled(until time.Time) bool {
 	o.disk.mu.Lock()
 	defer o.disk.mu.Unlock()
 	for _, p := range o.disk.now.outbox {
-		if p.born.Before(before) {
+		if !p.born.After(until) {
 			return false
 		}
 	}

@@ -341,12 +341,12 @@ func (o *Outbox) PendingOf(id string) int {
 	return 0
 }
 
-// Settled says that all links that were added before a time have been answered, those of earlier lives among them.
-func (o *Outbox) Settled(before time.Time) bool {
+// Settled says that all links that were added up to a time have been answered, those of earlier lives among them.
+func (o *Outbox) Settled(until time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for born := range o.born {
-		if born < before.Sub(o.start) {
+		if born <= until.Sub(o.start) {
 			return false
 		}
 	}

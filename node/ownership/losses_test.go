@@ -1,0 +1,331 @@
+package ownership
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+// What must hold when a disk is lost, a message, or a second of what was written.
+
+// A node joins, and becomes the home of hosts. Their owner tells it of them and dies for good before it has sent one URL.
+// The second copies are all that is left; every host ends at the newcomer, whole, and its replica where it was.
+func TestJoinAndDeathLoseNoHost(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		hosts := s.hostsOf(30, 3, 1, 2) // 1 owns them, and their home is 3 once it is there
+		for _, host := range hosts {
+			s.node(1).find(links(host, 0, 10)...)
+			s.node(1).crawl(host, 0)
+		}
+		time.Sleep(2 * time.Second)
+		s.lose(func(l letter) bool { // what would bring URLs to the newcomer is slow
+			_, store := l.req.(*wire.StoreRequest)
+			_, load := l.req.(*wire.LoadRequest)
+			return l.from+l.to == 1+3 && (store || load)
+		})
+		s.join(3)
+		time.Sleep(s.cfg.RenewEvery + time.Second)
+		if _, known, err := s.node(3).own.Record(hosts[0]); err != nil || !known {
+			t.Fatal("the newcomer has not heard of the hosts", err)
+		}
+		s.node(1).die()
+		time.Sleep(s.cfg.TakeAfter + s.cfg.RenewEvery)
+		s.forget(1)
+		time.Sleep(s.cfg.SweepEvery)
+		for _, host := range hosts {
+			s.mustHave(host, 10, 3, 2)
+		}
+	})
+}
+
+// A host is handed to the node that has its replica, and the owner dies for good on the way: the replica is what it was.
+func TestHandOffToReplicaLosesNothing(t *testing.T) {
+	for name, lost := range map[string]func(letter) bool{
+		"before the first chunk":  func(l letter) bool { _, ok := l.req.(*wire.StoreRequest); return ok },
+		"before the second chunk": afterChunks(1),
+		"before the commit":       func(l letter) bool { _, ok := l.req.(*wire.CommitRequest); return ok },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host := s.hostOf(1, 2, 3)
+				s.node(1).find(links(host, 0, 90)...)
+				time.Sleep(2 * time.Second)
+				s.mustHave(host, 90, 1, 2)
+				// The replica is behind by three done pages, so that there is something to ship.
+				s.lose(func(l letter) bool { return l.from == 1 && l.to == 2 && !isCommit(l) && !isRenew(l) })
+				for k := range 3 {
+					s.node(1).crawl(host, k)
+				}
+				time.Sleep(time.Second)
+				s.lose(lost)
+				handed := make(chan error, 1)
+				own := s.node(1).own
+				go func() { handed <- own.HandOff(t.Context(), host, idOf(2), true, "test") }()
+				time.Sleep(3 * time.Second)
+				s.node(1).die()
+				if err := <-handed; err == nil {
+					t.Fatal("it was handed over")
+				}
+				if all, _ := s.node(2).has(host); all != 90 {
+					t.Errorf("the replica has %d URLs", all)
+				}
+				s.lose(nil)
+				time.Sleep(s.cfg.TakeAfter + s.cfg.RenewEvery)
+				s.forget(1)
+				time.Sleep(s.cfg.TakeAfter + time.Minute)
+				s.mustHave(host, 90, 2, 3)
+			})
+		})
+	}
+}
+
+func isCommit(l letter) bool { _, ok := l.req.(*wire.CommitRequest); return ok }
+func isRenew(l letter) bool  { _, ok := l.req.(*wire.RenewRequest); return ok }
+
+// afterChunks loses all chunks but the first n.
+func afterChunks(n int) func(letter) bool {
+	return func(l letter) bool {
+		req, ok := l.req.(*wire.StoreRequest)
+		if !ok || l.res != nil || req.GetItems()[0].GetChunk() == nil {
+			return false
+		}
+		n--
+		return n < 0
+	}
+}
+
+// A hand-off that is refused leaves the replica as it is: at no time is there one copy only.
+func TestAbortedHandOffLeavesReplica(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 90)...)
+		time.Sleep(2 * time.Second)
+		least := 90
+		s.watch(func(letter) {
+			all, _ := s.node(2).has(host)
+			least = min(least, all)
+		})
+		s.lose(func(l letter) bool { return isCommit(l) && l.res == nil })
+		s.node(1).crawl(host, 0) // something is to be shipped
+		err := s.node(1).own.HandOff(t.Context(), host, idOf(2), true, "test")
+		if err == nil {
+			t.Fatal("it was handed over")
+		}
+		s.lose(nil)
+		time.Sleep(time.Minute)
+		s.watch(nil)
+		if least != 90 {
+			t.Errorf("the replica had %d of 90 URLs", least)
+		}
+		for at := range 2 {
+			if all, _ := s.node(at + 1).has(host); all != 90 {
+				t.Errorf("node %d has %d of 90 URLs", at+1, all)
+			}
+		}
+	})
+}
+
+// A message of the stream is lost, or its answer. The replica never has less than it had, and within seconds it has all.
+func TestLostMessageLeavesReplicaWhole(t *testing.T) {
+	for name, answered := range map[string]bool{"request": false, "answer": true} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host := s.hostOf(1, 2, 3)
+				s.node(1).find(links(host, 0, 80)...)
+				time.Sleep(2 * time.Second)
+				had := 80
+				s.watch(func(letter) {
+					all, _ := s.node(2).has(host)
+					if all < had {
+						t.Errorf("the replica had %d URLs, then %d", had, all)
+					}
+					had = all
+				})
+				lost := 0
+				s.lose(func(l letter) bool {
+					_, store := l.req.(*wire.StoreRequest)
+					if store && lost == 0 && (l.res != nil) == answered {
+						lost++
+						return true
+					}
+					return false
+				})
+				s.node(1).find(links(host, 80, 90)...)
+				time.Sleep(8 * time.Second)
+				s.lose(nil)
+				s.watch(nil)
+				if lost != 1 || had != 90 {
+					t.Errorf("%d messages were lost; the replica has %d of 90 URLs", lost, had)
+				}
+				s.node(1).die()
+				time.Sleep(s.cfg.TakeAfter + s.cfg.RenewEvery)
+				s.forget(1)
+				time.Sleep(s.cfg.TakeAfter + time.Minute)
+				s.mustHave(host, 90, 2, 3)
+			})
+		})
+	}
+}
+
+// The power of an owner fails, and it is back with the disk as it was before half of the URLs came. It gets the rest from
+// the replica, and the replica loses nothing.
+func TestOlderDiskGetsTheRestBack(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 30)...)
+		time.Sleep(2 * time.Second)
+		snapshot := s.node(1).disk.copy()
+		s.node(1).find(links(host, 30, 60)...)
+		s.node(1).crawl(host, 0)
+		time.Sleep(2 * time.Second)
+		if all, done := s.node(2).has(host); all != 60 || done != 1 {
+			t.Fatalf("the replica has %d URLs, %d done", all, done)
+		}
+		s.watch(func(letter) {
+			if all, _ := s.node(2).has(host); all != 60 {
+				t.Errorf("the replica has %d URLs", all)
+			}
+		})
+		s.node(1).kill(true)
+		s.node(1).insert(snapshot)
+		s.node(1).start()
+		time.Sleep(s.cfg.Collect + time.Minute)
+		s.mustHave(host, 60, 1, 2)
+		if _, done := s.node(1).has(host); done != 1 {
+			t.Errorf("%d pages are done at the owner", done)
+		}
+	})
+}
+
+// Whatever a node has answered for survives the failure of its power in the same instant: links that it took, a host that
+// it committed, data that it stored.
+func TestAnswersSurviveAPowerCut(t *testing.T) {
+	answers := map[string]struct {
+		is   func(l letter) bool
+		node int // whose power fails
+	}{
+		"delivered": {func(l letter) bool { _, ok := l.req.(*wire.DeliverRequest); return ok && l.to == 1 }, 1},
+		"stored":    {func(l letter) bool { _, ok := l.req.(*wire.StoreRequest); return ok && l.to == 2 }, 2},
+		"committed": {isCommit, 3},
+	}
+	for name, c := range answers {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host := s.hostOf(1, 2, 3)
+				s.node(1).find(links(host, 0, 5)...)
+				time.Sleep(2 * time.Second)
+				cut := make(chan struct{}, 1)
+				var whole bool
+				s.watch(func(l letter) { // the answer has been given
+					if c.is(l) && len(cut) == 0 {
+						cut <- struct{}{}
+						d := s.node(c.node).disk
+						d.mu.Lock()
+						defer d.mu.Unlock()
+						h := d.synced.hosts[host]
+						whole = h != nil && len(h.pending) == len(d.now.hosts[host].pending)
+						if name == "committed" {
+							whole = whole && h.role == frontier.Owned && d.synced.shelf[host] == d.now.shelf[host] && d.now.shelf[host] != ""
+						}
+					}
+				})
+				s.node(3).find(links(host, 5, 9)...)
+				time.Sleep(2 * time.Second)
+				if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err != nil {
+					t.Fatal(err)
+				}
+				s.watch(nil)
+				if len(cut) == 0 || !whole {
+					t.Errorf("an answer was given %d times, and what it says was on disk: %v", len(cut), whole)
+				}
+			})
+		})
+	}
+}
+
+// slowDisk is a frontier whose SetRole waits: between the record of a host and its role links are found.
+type slowDisk struct {
+	*disk
+	gate chan struct{}
+}
+
+func (d slowDisk) SetRole(ctx context.Context, host string, role frontier.Role) error {
+	<-d.gate
+	return d.disk.SetRole(ctx, host, role)
+}
+
+// Links that are found for a host while it comes here or goes away are not lost: what the frontier does not take yet waits
+// in the outbox.
+func TestLinksFoundWhileAHostMovesAreKept(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 5)...)
+		time.Sleep(2 * time.Second)
+		for at := 1; at <= 3; at++ { // from now on disks are slow
+			p := s.node(at)
+			p.kill(false)
+			p.front = slowDisk{p.disk, make(chan struct{})}
+			p.start()
+		}
+		time.Sleep(s.cfg.Collect + time.Second)
+		handed := make(chan error, 1)
+		go func() { handed <- s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test") }()
+		k := 5
+		for range 3 { // the three steps: leaving at 1, owned at 3, replica at 1
+			time.Sleep(time.Second)
+			for at := 1; at <= 3; at++ {
+				s.node(at).find(links(host, k, k+2)...)
+				k += 2
+			}
+			time.Sleep(time.Second)
+			for at := 1; at <= 3; at++ {
+				select {
+				case s.node(at).front.(slowDisk).gate <- struct{}{}:
+				default:
+				}
+			}
+		}
+		for at := 1; at <= 3; at++ {
+			close(s.node(at).front.(slowDisk).gate)
+		}
+		if err := <-handed; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(s.cfg.SweepEvery + time.Minute) // node 2 has a copy that nobody needs, and asks
+		s.mustHave(host, k, 3, 1)
+	})
+}
+
+// A page is done at the replica only when the links found on it are safe, at the nodes that they belong to and at the
+// replicas of their hosts. So when the owner dies for good the page is downloaded again, and its links are found again.
+func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
+	for name, to := range map[string][]int{"of another node": {3, 2, 1}, "of its own": {1, 3, 2}} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, []int{1, 2, 3}, func(s *stage) {
+				host, other := s.hostOf(1, 2, 3), s.hostOf(to...)
+				s.node(1).find(links(host, 0, 5)...)
+				time.Sleep(2 * time.Second)
+				s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 && !isRenew(l) }) // 3 is slow
+				s.node(1).crawl(host, 0, link(other, 7))
+				time.Sleep(time.Minute)
+				if all, _ := s.node(3).has(other); all != 0 {
+					t.Fatal("the link has come")
+				}
+				if all, done := s.node(2).has(host); all != 5 || done != 0 {
+					t.Errorf("the replica has %d URLs, %d done, and the link is nowhere else", all, done)
+				}
+				s.lose(nil)
+				time.Sleep(10 * time.Second)
+				if all, done := s.node(2).has(host); all != 5 || done != 1 {
+					t.Errorf("the replica has %d URLs, %d done, when the link has come", all, done)
+				}
+				if all, _ := s.node(3).has(other); all != 1 {
+					t.Errorf("node 3 has %d links", all)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,446 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/assign"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/wire"
+)
+
+// stage is a small overlay on a fake clock where nothing happens by chance: a test says who sees whom, what is found and
+// done, and which message is lost.
+type stage struct {
+	t     testing.TB
+	cfg   Config
+	names *names
+
+	mu      sync.Mutex
+	players map[int]*player
+	members []int           // the settled ones
+	cut     map[[2]int]bool // one-way links that are down
+
+	// hooks lets one goroutine at a time into what follows. Each may be nil.
+	hooks sync.Mutex
+	// fate says that a message is lost: asked before it arrives, and again with its answer.
+	fate func(letter) (lost bool)
+	// seen hears of every message that arrived, with its answer, and told of every event.
+	seen func(letter)
+	told func(at int, e Event)
+}
+
+// lose has messages lost from now on, or with nil no longer.
+func (s *stage) lose(fate func(letter) bool) {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	s.fate = fate
+}
+
+// watch has a test see messages from now on, or with nil no longer.
+func (s *stage) watch(seen func(letter)) {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	s.seen = seen
+}
+
+// isLost says whether a message or its answer is.
+func (s *stage) isLost(l letter) bool {
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	return s.fate != nil && s.fate(l)
+}
+
+// player is a node on a stage.
+type player struct {
+	*stage
+	at    int
+	disk  *disk
+	front Frontier // the disk, or what a test puts before it
+	own   *Ownership
+	stop  context.CancelFunc // nil: it does not run
+	over  chan struct{}
+}
+
+// letter is a message. Without an answer it has not arrived yet.
+type letter struct {
+	from, to int
+	req, res proto.Message
+}
+
+// idOf is the id of a node.
+func idOf(at int) string { return fmt.Sprintf("%032d", at) }
+
+// numberOf is the node with an id, 0 for none.
+func numberOf(id string) int {
+	n, _ := strconv.Atoi(strings.TrimLeft(id, "0")) //nolint:errcheck // 0 is none
+	return n
+}
+
+// onStage runs a test on a stage with nodes that have heard of each other.
+func onStage(t *testing.T, nodes []int, test func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, cfg: Default(), names: &names{paths: map[uint64]string{}}, players: map[int]*player{}, cut: map[[2]int]bool{}}
+		s.cfg.ChunkURLs = 10
+		s.join(nodes...)
+		time.Sleep(s.cfg.Collect + time.Second)
+		test(s)
+		for _, p := range s.all() {
+			p.kill(false)
+		}
+	})
+}
+
+// hostOf is a host that belongs to nodes in this order: the first is its home, the second when that one is gone, and so on.
+func (s *stage) hostOf(order ...int) string { return s.hostsOf(1, order...)[0] }
+
+func (s *stage) hostsOf(n int, order ...int) (hosts []string) {
+	var want []string
+	for _, at := range order {
+		want = append(want, idOf(at))
+	}
+	sorted := slices.Sorted(slices.Values(want))
+	for i := 0; len(hosts) < n; i++ {
+		host := fmt.Sprintf("http://h%d.test", i)
+		if slices.Equal(assign.RendezvousOrder(domainOf(host), sorted, len(want)), want) {
+			hosts = append(hosts, host)
+			for k := range 200 {
+				s.names.learn(host, path(k))
+			}
+		}
+	}
+	return hosts
+}
+
+// all are the nodes in order.
+func (s *stage) all() (all []*player) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range slices.Sorted(maps.Keys(s.players)) {
+		all = append(all, s.players[at])
+	}
+	return all
+}
+
+func (s *stage) node(at int) *player {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.players[at]
+}
+
+// join makes members of nodes with empty disks.
+func (s *stage) join(nodes ...int) {
+	s.mu.Lock()
+	for _, at := range nodes {
+		p := &player{stage: s, at: at, disk: newDisk(s.names)}
+		p.front = p.disk
+		s.players[at] = p
+		s.members = append(s.members, at)
+	}
+	slices.Sort(s.members)
+	s.mu.Unlock()
+	for _, at := range nodes {
+		s.node(at).start()
+	}
+	s.see()
+}
+
+// forget has the others no longer count a node among them.
+func (s *stage) forget(at int) {
+	s.mu.Lock()
+	s.members = slices.DeleteFunc(s.members, func(m int) bool { return m == at })
+	s.mu.Unlock()
+	s.see()
+}
+
+// see gives every node its view: of the members those are alive that run and that it can reach both ways.
+func (s *stage) see() {
+	for _, p := range s.all() {
+		s.mu.Lock()
+		v := View{Self: idOf(p.at)}
+		for _, m := range s.members {
+			v.Settled = append(v.Settled, idOf(m))
+			if s.players[m].stop != nil && !s.cut[[2]int{p.at, m}] && !s.cut[[2]int{m, p.at}] {
+				v.Alive = append(v.Alive, idOf(m))
+			}
+		}
+		half := 2*len(v.Alive) == len(v.Settled) && v.Alive[0] == v.Settled[0]
+		v.Majority = 2*len(v.Alive) > len(v.Settled) || half
+		running := p.stop != nil
+		s.mu.Unlock()
+		if running {
+			p.own.SetView(v)
+		}
+	}
+}
+
+// start begins a life of a node. The others see it with the next view.
+func (p *player) start() {
+	own, err := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
+		Admit: func(frontier.Link) string { return "" }, Warn: func(error) {},
+		Event: func(e Event) {
+			p.hooks.Lock()
+			defer p.hooks.Unlock()
+			if p.told != nil {
+				p.told(p.at, e)
+			}
+		},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(p.t.Context())
+	over := make(chan struct{})
+	p.mu.Lock()
+	p.own, p.stop, p.over = own, cancel, over
+	p.mu.Unlock()
+	own.SetView(View{Self: idOf(p.at)})
+	p.see()
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := own.Run(ctx); err != nil && !errors.Is(err, frontier.ErrClosed) {
+			p.t.Errorf("node %d: %v", p.at, err)
+		}
+	})
+	disk := p.disk
+	all.Go(func() { p.deliver(ctx, own, disk) })
+	go func() { all.Wait(); close(over) }()
+}
+
+// kill ends a life at once; after a power cut the disk is as it was synced last.
+func (p *player) kill(powerCut bool) {
+	p.mu.Lock()
+	stop, over := p.stop, p.over
+	if p.stop = nil; stop != nil {
+		p.disk = p.disk.next(powerCut)
+		p.front = p.disk
+	}
+	p.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	stop()
+	<-over
+	p.see()
+}
+
+// die ends a node for good, with its disk.
+func (p *player) die() {
+	p.kill(false)
+	p.insert(newDisk(p.names))
+}
+
+// copy is a copy of a disk, as of a machine's snapshot.
+func (d *disk) copy() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := newDisk(d.names)
+	c.now, c.synced = d.now.clone(), d.now.clone()
+	return c
+}
+
+// insert gives a node that does not run a disk.
+func (p *player) insert(d *disk) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.disk, p.front = d, d
+}
+
+// deliver sends what is in the outbox, as package node does.
+func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
+	for ctx.Err() == nil {
+		sleep(ctx, 500*time.Millisecond)
+		for to, links := range disk.linksTo() {
+			res, err := carry(p, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
+			for i, l := range links {
+				answer := &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER}
+				if err == nil {
+					answer = res.GetAnswers()[i]
+				}
+				switch answer.GetVerdict() {
+				case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_DUPLICATE:
+					disk.moveLink(l.GetUrl(), "")
+				case wire.Verdict_VERDICT_MOVED:
+					if own.Moved(answer.GetRecord()) == nil {
+						disk.moveLink(l.GetUrl(), own.Destination(l))
+					}
+				default:
+					if v := own.view(); err != nil && !v.alive(to) {
+						disk.moveLink(l.GetUrl(), own.Destination(l))
+					}
+				}
+			}
+		}
+	}
+}
+
+// carry brings a message to another node and its answer back, in 20 ms.
+func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownership, context.Context, string, Q) (R, error)) (none R, _ error) {
+	l := letter{from: p.at, to: numberOf(to), req: proto.Clone(req)}
+	gone := func() (*Ownership, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		q := p.players[l.to]
+		if q == nil || q.stop == nil || p.stop == nil || p.cut[[2]int{l.from, l.to}] {
+			return nil, true
+		}
+		return q.own, false
+	}
+	time.Sleep(10 * time.Millisecond)
+	own, lost := gone()
+	if lost || p.isLost(l) {
+		time.Sleep(5 * time.Second)
+		return none, errors.New("no answer")
+	}
+	res, err := handle(own, context.Background(), idOf(p.at), req)
+	if err != nil {
+		return none, err
+	}
+	l.res = res
+	p.hooks.Lock()
+	if p.seen != nil {
+		p.seen(l)
+	}
+	p.hooks.Unlock()
+	time.Sleep(10 * time.Millisecond)
+	p.mu.Lock()
+	lost = p.cut[[2]int{l.to, l.from}]
+	p.mu.Unlock()
+	if lost || p.isLost(l) {
+		time.Sleep(5 * time.Second)
+		return none, errors.New("no answer")
+	}
+	return res, nil
+}
+
+func (p *player) Renew(_ context.Context, to string, q *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return carry(p, to, q, (*Ownership).Renew)
+}
+
+func (p *player) Claim(_ context.Context, to string, q *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return carry(p, to, q, (*Ownership).Claim)
+}
+
+func (p *player) Store(_ context.Context, to string, q *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return carry(p, to, q, (*Ownership).Store)
+}
+
+func (p *player) Load(_ context.Context, to string, q *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return carry(p, to, q, (*Ownership).Load)
+}
+
+func (p *player) Commit(_ context.Context, to string, q *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return carry(p, to, q, (*Ownership).Commit)
+}
+
+// link is a link to page k of a host.
+func link(host string, k int) frontier.Link {
+	return frontier.Link{URL: identity.URL{Host: host, Path: path(k)}}
+}
+
+// links are links to pages from k up to n.
+func links(host string, k, n int) (all []frontier.Link) {
+	for ; k < n; k++ {
+		all = append(all, link(host, k))
+	}
+	return all
+}
+
+// find lets a node find links, as seeds are found.
+func (p *player) find(links ...frontier.Link) {
+	p.t.Helper()
+	mine, err := p.own.Route(p.t.Context(), links)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	verdicts, err := p.front.Add(p.t.Context(), mine)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i, v := range verdicts {
+		if v == frontier.NotOwned {
+			if err := p.own.PassOn(p.t.Context(), mine[i:i+1]); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// crawl lets an owner do page k of a host, with the links on it.
+func (p *player) crawl(host string, k int, found ...frontier.Link) {
+	p.t.Helper()
+	mine, err := p.own.Route(p.t.Context(), found)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if away, ok := p.disk.finish(host, path(k), mine); !ok || len(away) > 0 {
+		p.t.Fatalf("node %d cannot do page %d of %s; links for elsewhere: %v", p.at, k, host, away)
+	}
+}
+
+// has counts the URLs of a host on a node's disk: all, and those that are done.
+func (p *player) has(host string) (all, done int) {
+	p.mu.Lock()
+	disk := p.disk
+	p.mu.Unlock()
+	d, err := disk.DigestOf(p.t.Context(), host)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return int(d.Accepted), int(d.Done)
+}
+
+// owners are the nodes that run and own a host, by their own disks.
+func (s *stage) owners(host string) (at []int) {
+	for _, p := range s.all() {
+		role, known, err := p.disk.RoleOf(s.t.Context(), host)
+		if s.running(p) && err == nil && known && role == frontier.Owned {
+			at = append(at, p.at)
+		}
+	}
+	return at
+}
+
+// running says whether a node is.
+func (s *stage) running(p *player) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.stop != nil
+}
+
+// mustHave demands that exactly those nodes have a host with that many URLs, all the same, and that the first owns it.
+func (s *stage) mustHave(host string, urls int, nodes ...int) {
+	s.t.Helper()
+	for _, p := range s.all() {
+		if !s.running(p) {
+			continue
+		}
+		want := 0
+		if slices.Contains(nodes, p.at) {
+			want = urls
+		}
+		if all, _ := p.has(host); all != want {
+			s.t.Errorf("node %d has %d URLs of %s, not %d", p.at, all, host, want)
+		}
+	}
+	if owners := s.owners(host); !slices.Equal(owners, nodes[:1]) {
+		s.t.Errorf("%s is owned by %v, not by %d", host, owners, nodes[0])
+	}
+	a, _ := s.node(nodes[0]).disk.DigestOf(s.t.Context(), host)            //nolint:errcheck // it is a map
+	b, _ := s.node(nodes[len(nodes)-1]).disk.DigestOf(s.t.Context(), host) //nolint:errcheck // it is a map
+	if a != b {
+		s.t.Errorf("%s differs: %+v, %+v", host, a, b)
+	}
+}
