@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,16 +32,21 @@ func IsHTML(contentType string, body []byte) bool {
 	return media == "text/html" || media == "text/xml" && bytes.Contains(head, []byte("<html"))
 }
 
-// isBinary reports whether the first 1,024 bytes of a text hold too many control characters that text does not have:
-// more than one in 32. Random bytes have one in ten.
+// isBinary reports whether the first 1,024 bytes of a text hold too many control characters that text does not have (the
+// binary data bytes of WHATWG MIME Sniffing, section 3): more than one in 32. Random bytes have one in ten.
 func isBinary(text []byte) bool {
 	head := text[:min(len(text), sniffLen)]
-	return controls(head)*32 > len(head)
+	controls := 0
+	for _, c := range head {
+		if c < ' ' && c != '\t' && c != '\n' && c != '\f' && c != '\r' && c != 0x1b {
+			controls++
+		}
+	}
+	return controls*32 > len(head)
 }
 
-// labels remembers the encoding that the last header named: most servers send one Content-Type with all their pages, and
-// parsing it costs as much as reading the links of a small page.
-type labels struct {
+// label is the encoding that a header named.
+type label struct {
 	contentType string
 	enc         encoding.Encoding
 	name        string
@@ -49,15 +55,17 @@ type labels struct {
 // maxLabel is the longest header remembered, in bytes.
 const maxLabel = 128
 
-// determine is charset.DetermineEncoding. A header that names an encoding is overruled by a byte order mark alone.
-func (l *labels) determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
+// determine is charset.DetermineEncoding. A header that names an encoding is overruled by a byte order mark alone, so what
+// the last one named is remembered: most servers send one Content-Type with all their pages, and parsing it costs as much
+// as reading the links of a small page.
+func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
 	marked := len(body) > 0 && body[0] >= 0xef // the first byte of any byte order mark, and hardly of anything else
-	if !marked && l.enc != nil && contentType == l.contentType {
-		return l.enc, l.name, true
+	if last := ps.label.Load(); !marked && last != nil && contentType == last.contentType {
+		return last.enc, last.name, true
 	}
 	enc, name, certain = charset.DetermineEncoding(body, contentType)
 	if certain && !marked && len(contentType) <= maxLabel {
-		*l = labels{strings.Clone(contentType), enc, name}
+		ps.label.Store(&label{strings.Clone(contentType), enc, name})
 	}
 	return enc, name, certain
 }
@@ -65,8 +73,8 @@ func (l *labels) determine(body []byte, contentType string) (enc encoding.Encodi
 // decode returns body in UTF-8 with the name of the encoding found: byte order mark, header, meta element, and UTF-8 or
 // windows-1252, whichever it can be. Bytes that are ASCII or UTF-8 are returned as they are, invalid ones included:
 // toValid sees to the few that leave this package.
-func (l *labels) decode(body []byte, contentType string) (text []byte, name string) {
-	enc, name, certain := l.determine(body, contentType)
+func (ps *Parser) decode(body []byte, contentType string) (text []byte, name string) {
+	enc, name, certain := ps.determine(body, contentType)
 	// Only the first 1,024 bytes were looked at, and a label windows-1252 or iso-8859-1 is the default of many editors
 	// and servers: text that is valid UTF-8 all through was not written in windows-1252.
 	if !certain && name == "windows-1252" && utf8.Valid(body) {
@@ -77,7 +85,7 @@ func (l *labels) decode(body []byte, contentType string) (text []byte, name stri
 		return body, name
 	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
 	default: // all others are ASCII where the high bit is not set
-		if isASCII(body) {
+		if !slices.ContainsFunc(body, func(c byte) bool { return c >= utf8.RuneSelf }) {
 			return body, name
 		}
 	}

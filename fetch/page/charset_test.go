@@ -57,7 +57,7 @@ func TestDecodeDoesNotCopy(t *testing.T) {
 		"text/html":                       "<a href=/é>",
 	} {
 		body := []byte(in)
-		if text, name := new(labels).decode(body, contentType); &text[0] != &body[0] {
+		if text, name := New(Default()).decode(body, contentType); &text[0] != &body[0] {
 			t.Errorf("%s, %q: copied from %s", contentType, in, name)
 		}
 	}

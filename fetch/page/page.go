@@ -2,10 +2,10 @@
 // indexed or followed. It owns reading the bytes of one page. It does not resolve links against a base, judge their
 // scope or fetch anything.
 //
-// It is the hot path of a crawl. A sieve passes once over the bytes and lets only the few elements that matter through.
-// Of a and area, nearly all of them, the link is taken on the spot: it needs no more than their attributes. The others
-// become a sparse html.Node tree, one level deep whatever the nesting of the page, and goquery selects over that. A full
-// parse would build a node for each element and text first; the tests hold that it finds the same links.
+// Reading pages is the hot path of a crawl, so links are found by a scanner of its own, which passes once over the bytes and
+// stops only at the few elements that matter. Its contract is plain: it finds the tags that html.Tokenizer finds, and the
+// links that goquery selects from the full tree of the page. Both are its tests. It is ten times as fast as the first and
+// twenty times as fast as the second.
 //
 // Links are found where a reader without scripts finds them: noscript is read as markup; comments, script, style,
 // title, textarea, template and the text inside of iframe, noembed and noframes are not.
@@ -13,11 +13,9 @@ package page
 
 import (
 	"bytes"
-	"strings"
-	"sync"
+	"sync/atomic"
 
-	"github.com/andybalholm/cascadia"
-	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
 // Kind says which element a link comes from.
@@ -34,17 +32,8 @@ const (
 
 // String returns the word for the kind that logs use.
 func (k Kind) String() string {
-	switch k {
-	case Anchor:
-		return "anchor"
-	case Frame:
-		return "frame"
-	case Canonical:
-		return "canonical"
-	case Next:
-		return "next"
-	case Refresh:
-		return "refresh"
+	if words := [...]string{Anchor: "anchor", Frame: "frame", Canonical: "canonical", Next: "next", Refresh: "refresh"}; k > 0 && int(k) < len(words) {
+		return words[k]
 	}
 	return "unknown"
 }
@@ -82,13 +71,10 @@ type Page struct {
 	NoIndex, NoFollow bool
 }
 
-// selector finds the elements of the sparse tree, in the order of the document.
-var selector = cascadia.MustCompile("iframe[src], frame[src], link[href], meta[content], base[href]")
-
 // Parser reads pages. It is safe for concurrent use.
 type Parser struct {
-	limits   Config
-	readings sync.Pool // of *reading: what one page needed, the next needs too
+	limits Config
+	label  atomic.Pointer[label] // of the page before
 }
 
 // New makes a parser. Limits are taken as Config.Validate passes them.
@@ -100,49 +86,126 @@ func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	if !IsHTML(contentType, body) {
 		return Page{NotHTML: NotHTMLType}
 	}
-	r, ok := ps.readings.Get().(*reading)
-	if !ok {
-		r = newReading(ps.limits)
-	}
-	text, charset := r.labels.decode(body, contentType)
+	text, charset := ps.decode(body, contentType)
 	if isBinary(text) {
-		ps.readings.Put(r)
 		return Page{NotHTML: NotHTMLData}
 	}
-	p := r.read(text, memory[:0])
-	p.Charset = charset
-	if r.clear() {
-		ps.readings.Put(r)
+	r := reading{limits: &ps.limits, tags: scanner{b: text}, page: Page{Charset: charset, Links: memory[:0]}}
+	for {
+		name := r.tags.next()
+		if name == 0 {
+			return r.page
+		}
+		r.element(name)
 	}
-	return p
 }
 
-// add appends a link unless the page has enough.
-func (p *Page) add(limits Config, l Link) {
-	if len(p.Links) >= limits.MaxLinks {
-		p.LinksDropped++
-		return
+// reading is one page while it is read.
+type reading struct {
+	limits *Config
+	tags   scanner
+	page   Page
+	based  bool // a base element with an href was seen
+}
+
+// element takes what the current tag says into the page.
+func (r *reading) element(name atom.Atom) {
+	switch name {
+	case atom.A, atom.Area:
+		if href, ok := r.tags.value(atom.Href); ok {
+			r.add(r.trimmed(href), Anchor)
+		}
+	case atom.Iframe, atom.Frame:
+		r.add(r.value(atom.Src), Frame)
+	case atom.Link:
+		if rel := r.value(atom.Rel); hasToken(rel, "canonical") {
+			r.add(r.value(atom.Href), Canonical)
+		} else if hasToken(rel, "next") {
+			r.add(r.value(atom.Href), Next)
+		}
+	case atom.Meta:
+		r.meta()
+	case atom.Base:
+		href, ok := r.tags.value(atom.Href)
+		if !ok || r.based {
+			return
+		}
+		r.based = true
+		if base := r.trimmed(href); len(base) <= r.limits.MaxRefBytes {
+			r.page.Base = string(base)
+		} else {
+			r.page.RefsDropped++
+		}
 	}
-	p.Links = append(p.Links, l)
 }
 
 // meta reads a meta element, which can be a refresh and a robots rule at once.
-func (p *Page) meta(limits Config, n *html.Node) {
-	content := attrOf(n, "content")
-	if strings.EqualFold(attrOf(n, "http-equiv"), "refresh") {
-		if ref := []byte(refreshRef(content)); crawlable(ref) {
-			if len(ref) > limits.MaxRefBytes {
-				p.RefsDropped++
-			} else {
-				p.add(limits, Link{Ref: ref, Kind: Refresh})
-			}
+func (r *reading) meta() {
+	refresh := bytes.EqualFold(r.value(atom.HttpEquiv), []byte("refresh"))
+	name := r.value(atom.Name)
+	robots := bytes.EqualFold(name, []byte("robots")) || bytes.EqualFold(name, []byte(r.limits.Agent))
+	if !refresh && !robots {
+		return
+	}
+	content := string(r.value(atom.Content))
+	if refresh {
+		r.add([]byte(refreshRef(content)), Refresh)
+	}
+	if robots {
+		noindex, nofollow := directives(content)
+		r.page.NoIndex = r.page.NoIndex || noindex
+		r.page.NoFollow = r.page.NoFollow || nofollow
+	}
+}
+
+// add appends a link of the current tag, unless it leads nowhere, is too long, or the page has enough.
+func (r *reading) add(ref []byte, kind Kind) {
+	switch {
+	case !crawlable(ref):
+	case len(ref) > r.limits.MaxRefBytes:
+		r.page.RefsDropped++
+	case len(r.page.Links) >= r.limits.MaxLinks:
+		r.page.LinksDropped++
+	default:
+		nofollow := false
+		if rel, ok := r.tags.value(atom.Rel); ok && kind != Frame && kind != Refresh {
+			nofollow = hasToken(r.trimmed(rel), "nofollow")
+		}
+		r.page.Links = append(r.page.Links, Link{Ref: ref, Kind: kind, NoFollow: nofollow})
+	}
+}
+
+// value returns an attribute of the current tag as text, empty where there is none.
+func (r *reading) value(key atom.Atom) []byte {
+	raw, _ := r.tags.value(key)
+	return r.trimmed(raw)
+}
+
+const asciiSpace = " \t\n\f\r"
+
+// maxEscape is how much longer than its text a value may be in the page, because of entities and white space.
+const maxEscape = 16
+
+// trimmed returns the text of a value in valid UTF-8 without ASCII white space at either end. Of a value far too long for
+// a link it returns the bytes as they stand: decoding them would be for nothing.
+func (r *reading) trimmed(raw []byte) []byte {
+	if isPlain(raw) {
+		return raw
+	}
+	if len(raw) <= maxEscape*r.limits.MaxRefBytes {
+		raw = toValid(unescape(raw))
+	}
+	return bytes.Trim(raw, asciiSpace)
+}
+
+// isPlain reports that a value means what it says: visible ASCII without a character reference. Most values do.
+func isPlain(raw []byte) bool {
+	for _, c := range raw {
+		if c <= ' ' || c == '&' || c >= 0x7f {
+			return false
 		}
 	}
-	if name := attrOf(n, "name"); strings.EqualFold(name, "robots") || strings.EqualFold(name, limits.Agent) {
-		noindex, nofollow := directives(content)
-		p.NoIndex = p.NoIndex || noindex
-		p.NoFollow = p.NoFollow || nofollow
-	}
+	return true
 }
 
 // crawlable reports whether a reference can lead to another page: it is not empty, not a fragment of this page, and
@@ -155,23 +218,33 @@ func crawlable(ref []byte) bool {
 	if ref[0] == '/' || ref[0] == '.' || bytes.HasPrefix(ref, []byte("http://")) || bytes.HasPrefix(ref, []byte("https://")) {
 		return true
 	}
-	var scheme [6]byte
-	n := 0
+	var scheme []byte
 	for _, c := range ref {
 		switch c = lower(c); {
 		case c == '\t' || c == '\n' || c == '\r':
-			continue
 		case c == ':':
-			s := scheme[:min(n, len(scheme))]
-			return n == 0 || bytes.Equal(s, []byte("http")) || bytes.Equal(s, []byte("https"))
-		case c >= 'a' && c <= 'z', n > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
-			if n < len(scheme) {
-				scheme[n] = c
-			}
-			n++
+			return len(scheme) == 0 || string(scheme) == "http" || string(scheme) == "https"
+		case isLetter(c), len(scheme) > 0 && (c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'):
+			scheme = append(scheme, c)
 		default:
 			return true
 		}
 	}
-	return n > 0
+	return len(scheme) > 0
+}
+
+// hasToken reports whether a list of words separated by ASCII white space holds the word, which is in ASCII, without
+// regard to case.
+func hasToken(list []byte, word string) bool {
+	for len(list) > 0 {
+		n := bytes.IndexAny(list, asciiSpace)
+		if n < 0 {
+			n = len(list)
+		}
+		if n == len(word) && bytes.EqualFold(list[:n], []byte(word)) {
+			return true
+		}
+		list = list[min(n+1, len(list)):]
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,89 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d links, %d dropped, want %d, %d", len(p.Links), p.LinksDropped, tt.links, tt.dropped)
 			}
 		})
+	}
+}
+
+func TestHasToken(t *testing.T) {
+	for list, want := range map[string]bool{
+		"next": true, "NeXt": true, " \tprev\nnext ": true, "next\fx": true, "x next": true,
+		"": false, " ": false, "nex": false, "nextx": false, "xnext": false, "ne xt": false, "n\u00a0next": false,
+	} {
+		if hasToken([]byte(list), "next") != want {
+			t.Errorf("hasToken(%q, next) is not %v", list, want)
+		}
+	}
+}
+
+// TestOrder mixes links of all kinds: they come in the order of the document, and the limit cuts them there.
+func TestOrder(t *testing.T) {
+	const in = `<a href=/1><link rel=next href=/2><meta http-equiv=refresh content="1;url=/3"><meta name=robots content=noindex>` +
+		`<meta http-equiv=refresh content=60><area href=/4><a href=/5><iframe src=/6></iframe><base href=/b><frame src=/7>` +
+		`<link rel=canonical href=/8><a href=/9><meta http-equiv=refresh content="1;url=mailto:x"><a href=/10>`
+	var want []string
+	for i := range 10 {
+		want = append(want, fmt.Sprintf("/%d", i+1))
+	}
+	for limit := 1; limit <= len(want)+1; limit++ {
+		cfg := Default()
+		cfg.MaxLinks = limit
+		p := New(cfg).Parse([]byte(in), htmlUTF8, nil)
+		var got []string
+		for _, l := range p.Links {
+			got = append(got, string(l.Ref))
+		}
+		kept := min(limit, len(want))
+		if !slices.Equal(got, want[:kept]) || p.LinksDropped != len(want)-kept {
+			t.Errorf("at most %d links: %v and %d dropped, want %v and %d", limit, got, p.LinksDropped, want[:kept], len(want)-kept)
+		}
+		if p.Base != "/b" || !p.NoIndex {
+			t.Errorf("at most %d links: base %q, noindex %v", limit, p.Base, p.NoIndex)
+		}
+	}
+}
+
+// TestPagesAreApart reads many pages with one parser: none leaves anything to the next, or touches what was given out.
+func TestPagesAreApart(t *testing.T) {
+	type reading struct {
+		in, contentType string
+		page            Page
+	}
+	var readings []reading
+	parser := New(Default())
+	for i := range 400 {
+		in := fmt.Sprintf("<a href=/p%d><a href=http://h%d.example/><a href='?q=%d&amp;\xe9'>", i, i, i) + strings.Repeat("<a href=sub/x>", i%7*20)
+		switch i % 5 {
+		case 1:
+			in = "<base href=/base><link rel=next href=next>" + in
+		case 2:
+			in = "<p>none"
+		case 3:
+			in = "\xef\xbb\xbf<meta name=robots content=none>" + in // overrules the header
+		}
+		contentType := []string{"text/html; charset=iso-8859-1", htmlUTF8, "text/html", ""}[i/2%4]
+		readings = append(readings, reading{in, contentType, parser.Parse([]byte(in), contentType, nil)})
+	}
+	for i, r := range readings {
+		if d := cmp.Diff(New(Default()).Parse([]byte(r.in), r.contentType, nil), r.page); d != "" {
+			t.Fatalf("page %d, %s: (-alone +among others)\n%s", i, r.contentType, d)
+		}
+	}
+}
+
+// TestMemoryIsTaken reads pages into the memory of those before: their links are as if it were new.
+func TestMemoryIsTaken(t *testing.T) {
+	parser := New(Default())
+	var memory []Link
+	for i := range 40 {
+		in := []byte(strings.Repeat(fmt.Sprintf("<a href=/p%d>", i), i*7%20) + strings.Repeat("<iframe src=x>", i%3))
+		p := parser.Parse(in, htmlUTF8, memory)
+		if d := cmp.Diff(show(parser.Parse(in, htmlUTF8, nil)), show(p)); d != "" {
+			t.Fatalf("page %d: %s", i, d)
+		}
+		if cap(memory) >= len(p.Links) && len(p.Links) > 0 && &memory[:1][0] != &p.Links[0] {
+			t.Fatalf("page %d did not take the memory", i)
+		}
+		memory = p.Links
 	}
 }
 

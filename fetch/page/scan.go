@@ -1,0 +1,310 @@
+package page
+
+import (
+	"bytes"
+
+	"golang.org/x/net/html/atom"
+)
+
+// scanner passes over a page and stops at the start tags that matter. It divides bytes into tags, comments and raw text
+// exactly as html.Tokenizer does (the tests compare them), but allocates nothing, spends little time on other elements
+// and is not slowed down by tags with a million attributes.
+type scanner struct {
+	b   []byte
+	pos int
+	// templates counts the template elements and foreign the svg and math elements that are open.
+	templates, foreign int
+	// attrs are the first n attributes of the current tag that matter, first of each name, in the order of the tag.
+	attrs [6]attr // as many as attribute knows
+	n     int
+}
+
+// attr is one attribute as it stands in the page. A place costs the garbage collector nothing, where a slice does.
+type attr struct {
+	key      atom.Atom
+	from, to int // the value, without quotation marks
+}
+
+// next returns the next start tag that matters, 0 at the end of the page. Its attributes are valid until the next call.
+func (s *scanner) next() atom.Atom {
+	b := s.b
+	for {
+		if s.pos < len(b) && b[s.pos] != '<' { // tags often follow each other
+			s.pos = after(b, s.pos, '<') - 1
+		}
+		if s.pos++; s.pos >= len(b) {
+			s.pos = len(b)
+			return 0
+		}
+		switch c := b[s.pos]; {
+		case letter[c]:
+			name := s.name()
+			if !telling[c] {
+				s.attributes(false)
+			} else if matters := element(name); matters == 0 {
+				s.attributes(false)
+			} else if s.start(matters) {
+				return matters
+			}
+		case c == '/' && s.pos+1 < len(b) && letter[b[s.pos+1]]:
+			s.pos++
+			s.end(s.name())
+		case c == '/' && s.pos+1 < len(b): // an end tag without a name is a comment
+			s.pos = after(b, s.pos+1, '>')
+		case c == '!' && bytes.HasPrefix(b[s.pos:], []byte("!--")):
+			s.pos = endOfComment(b, s.pos+len("!--"))
+		case c == '!', c == '?':
+			s.pos = after(b, s.pos, '>')
+		}
+	}
+}
+
+// name reads the name of a tag.
+func (s *scanner) name() []byte {
+	b, p := s.b, s.pos+1
+	for p < len(b) && !endsName[b[p]] {
+		p++
+	}
+	name := b[s.pos:p]
+	s.pos = p
+	return name
+}
+
+// start reads a start tag from behind its name on. It reports whether the element matters here.
+func (s *scanner) start(name atom.Atom) bool {
+	wanted := false
+	switch name {
+	case atom.A, atom.Area, atom.Base, atom.Frame, atom.Iframe, atom.Link, atom.Meta:
+		wanted = s.templates == 0
+	}
+	closed, ok := s.attributes(wanted)
+	if !ok {
+		return false
+	}
+	switch name {
+	case atom.Template:
+		s.templates++
+	case atom.Svg, atom.Math:
+		if !closed {
+			s.foreign++
+		}
+	case atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Xmp, atom.Iframe, atom.Noembed, atom.Noframes, atom.Plaintext:
+		// In SVG and MathML an element can close itself; in HTML it cannot, and what follows is its text.
+		if !closed || s.foreign == 0 {
+			s.pos = endOfRawText(s.b, s.pos, name)
+		}
+	}
+	return wanted
+}
+
+// end reads an end tag from behind its name on. It matters only where a template, svg or math element is open.
+func (s *scanner) end(name []byte) {
+	if _, ok := s.attributes(false); !ok || s.templates == 0 && s.foreign == 0 {
+		return
+	}
+	switch element(name) {
+	case atom.Template:
+		s.templates = max(0, s.templates-1)
+	case atom.Svg, atom.Math:
+		s.foreign = max(0, s.foreign-1)
+	}
+}
+
+// attributes reads from behind the name of a tag to behind its ">" and keeps the attributes that matter, if wanted.
+// closed says that the tag ends in "/>", ok that it ended at all.
+func (s *scanner) attributes(wanted bool) (closed, ok bool) {
+	s.n = 0
+	b, p := s.b, s.pos
+	if p < len(b) && b[p] == '>' { // most tags
+		s.pos = p + 1
+		return false, true
+	}
+	valueEnd := -1 // of a value without quotation marks, whose last "/" closes nothing
+	for {
+		for p < len(b) && space[b[p]] {
+			p++
+		}
+		if p >= len(b) {
+			break
+		}
+		if b[p] == '>' {
+			s.pos = p + 1
+			return b[p-1] == '/' && p != valueEnd, true
+		}
+		// A name may begin with "=", and is empty before a "/".
+		from := p
+		if b[p] == '=' {
+			p++
+		}
+		for p < len(b) && !endsKey[b[p]] {
+			p++
+		}
+		key := b[from:p]
+		for p < len(b) && space[b[p]] {
+			p++
+		}
+		value, end := 0, 0
+		switch {
+		case p >= len(b):
+		case b[p] == '/':
+			p++
+		case b[p] == '=':
+			p++
+			for p < len(b) && space[b[p]] {
+				p++
+			}
+			switch {
+			case p >= len(b), b[p] == '>':
+			case b[p] == '"', b[p] == '\'':
+				value, end = p+1, len(b)
+				if n := bytes.IndexByte(b[value:], b[p]); n >= 0 {
+					end = value + n
+				}
+				p = end + 1
+			default:
+				value = p
+				for p < len(b) && !endsValue[b[p]] {
+					p++
+				}
+				end, valueEnd = p, p
+			}
+		}
+		if wanted {
+			if key := attribute(key); key != 0 && !s.has(key) {
+				s.attrs[s.n] = attr{key, value, end}
+				s.n++
+			}
+		}
+	}
+	s.pos = len(b)
+	return false, false
+}
+
+// has reports whether the current tag has an attribute.
+func (s *scanner) has(key atom.Atom) bool {
+	_, ok := s.value(key)
+	return ok
+}
+
+// value returns the value of an attribute of the current tag as it stands in the page; ok is false if the tag has none
+// of this name.
+func (s *scanner) value(key atom.Atom) (raw []byte, ok bool) {
+	for i := range s.attrs[:s.n] {
+		if a := &s.attrs[i]; a.key == key {
+			return s.b[a.from:a.to], true
+		}
+	}
+	return nil, false
+}
+
+// after returns the place behind the next c from pos on, the end if there is none.
+func after(b []byte, pos int, c byte) int {
+	if i := bytes.IndexByte(b[pos:], c); i >= 0 {
+		return pos + i + 1
+	}
+	return len(b)
+}
+
+// Classes of bytes. A table answers at once what a chain of comparisons answers slowly, in the loops that see every byte
+// of a tag.
+var (
+	space     = class(asciiSpace)
+	endsName  = class(asciiSpace + "/>")        // behind the name of a tag
+	endsKey   = class(asciiSpace + "/>=")       // behind the name of an attribute
+	endsValue = class(asciiSpace + ">")         // behind a value without quotation marks
+	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in element; most tags have another
+	letter    = class("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+)
+
+func class(chars string) (t [256]bool) {
+	for i := range len(chars) {
+		t[chars[i]] = true
+	}
+	return t
+}
+
+// element finds the name of an element that matters, without regard to case; it returns 0 for any other.
+func element(name []byte) atom.Atom {
+	var low [len("plaintext")]byte
+	switch string(fold(low[:0], name)) {
+	case "a":
+		return atom.A
+	case "area":
+		return atom.Area
+	case "base":
+		return atom.Base
+	case "frame":
+		return atom.Frame
+	case "iframe":
+		return atom.Iframe
+	case "link":
+		return atom.Link
+	case "math":
+		return atom.Math
+	case "meta":
+		return atom.Meta
+	case "noembed":
+		return atom.Noembed
+	case "noframes":
+		return atom.Noframes
+	case "plaintext":
+		return atom.Plaintext
+	case "script":
+		return atom.Script
+	case "style":
+		return atom.Style
+	case "svg":
+		return atom.Svg
+	case "template":
+		return atom.Template
+	case "textarea":
+		return atom.Textarea
+	case "title":
+		return atom.Title
+	case "xmp":
+		return atom.Xmp
+	}
+	return 0
+}
+
+// attribute is element for the names of attributes.
+func attribute(name []byte) atom.Atom {
+	var low [len("http-equiv")]byte
+	switch string(fold(low[:0], name)) {
+	case "href":
+		return atom.Href
+	case "src":
+		return atom.Src
+	case "rel":
+		return atom.Rel
+	case "name":
+		return atom.Name
+	case "content":
+		return atom.Content
+	case "http-equiv":
+		return atom.HttpEquiv
+	}
+	return 0
+}
+
+// fold appends a name in lower case to low, unless it is longer than all that matter.
+func fold(low, name []byte) []byte {
+	if len(name) > cap(low) {
+		return nil
+	}
+	for _, c := range name {
+		low = append(low, lower(c))
+	}
+	return low
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+func isLetter(c byte) bool { return letter[c] }
+
+func isSpace(c byte) bool { return space[c] }
