@@ -18,10 +18,11 @@ func conventionFaults(s source) []string {
 	report := func(at, format string, args ...any) {
 		faults = append(faults, at+": "+fmt.Sprintf(format, args...))
 	}
-	for i, line := range bytes.Split(s.text, []byte("\n")) {
-		if machinePath.Match(line) {
-			report(fmt.Sprintf("%s:%d", s.path, i+1), "a path of one machine")
+	for _, at := range machinePath.FindAllIndex(s.text, -1) {
+		if at[0] > 0 && !bytes.ContainsAny(s.text[at[0]-1:at[0]], "\n\t \"'=(:`") {
+			continue // it goes on to the left: a path below another
 		}
+		report(fmt.Sprintf("%s:%d", s.path, 1+bytes.Count(s.text[:at[1]], []byte("\n"))), "a path of one machine")
 	}
 	if s.tree == nil {
 		return faults
@@ -66,7 +67,7 @@ func conventionFaults(s source) []string {
 }
 
 // machinePath finds paths of the machine that somebody worked on.
-var machinePath = regexp.MustCompile(`(^|[\s"'=(:` + "`" + `])/(work|root|home/\w+)/`)
+var machinePath = regexp.MustCompile(`/(work|root|home/\w+)/`)
 
 var clock = map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true,
 	"Tick": true, "NewTicker": true, "NewTimer": true}
@@ -145,6 +146,8 @@ func TestConventionFaultsAreFound(t *testing.T) {
 	}{
 		{"init", "fetch/made.go", "package made\nfunc init() {}", true},
 		{"method init", "fetch/made.go", "package made\nfunc (t T) init() {}\ntype T int", false},
+		{"path of a machine", "fetch/made.go", "package made\nvar p = \"/" + "root/x\"", true},
+		{"path below another", "fetch/made.go", "package made\nvar p = \"a/" + "root/x\"", false},
 		{"map", "fetch/made.go", "package made\nvar m = map[string]int{}", true},
 		{"make", "fetch/made.go", "package made\nvar (\n\tm = make(chan int)\n)", true},
 		{"new", "fetch/made.go", "package made\nvar n = new(int)", true},

@@ -35,7 +35,8 @@ func TestPageRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *trial) {
 				a := w.Site("a.test", server1).Pages(30).Handle("/1", c.answer)
-				w.cfg.Crawl.Patience = time.Hour
+				w.cfg.Crawl.Patience = 15 * time.Minute
+				w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute}
 				// Each request has a connection of its own: on one that was idle, net/http would repeat it by itself.
 				w.cfg.Fetch.IdleTimeout = time.Second
 				end, logs := w.run("http://a.test/")
@@ -50,7 +51,7 @@ func TestPageRetries(t *testing.T) {
 					}
 				}
 				slack := 25 * time.Second // behind a page of the same host, or its own slow answer
-				spans := []span{jittered(20 * time.Second), jittered(2 * time.Minute), jittered(15 * time.Minute)}
+				spans := []span{jittered(20 * time.Second), jittered(time.Minute), jittered(5 * time.Minute)}
 				for i := range spans {
 					spans[i].high += slack
 				}
@@ -95,7 +96,8 @@ func TestServerDown(t *testing.T) {
 				down := w.Site("down.test", addrs...)
 				w.Down(server2, true)
 				w.Down(server3, true)
-				w.cfg.Crawl.Patience = 3 * time.Hour
+				w.cfg.Crawl.Patience = 15 * time.Minute
+				w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
 				end, logs := w.run("http://a.test/")
 				w.same("requests", a.Paths(), "/robots.txt", "/", "/1")
 				if len(down.Visits()) != 0 || end.Frontier.Dropped != 3 {
@@ -111,7 +113,7 @@ func TestServerDown(t *testing.T) {
 				if got := len(w.Refused()); got != 5*n {
 					t.Errorf("%d tries, want %d", got, 5*n)
 				}
-				spans := []span{jittered(30 * s), jittered(5 * 60 * s), jittered(30 * 60 * s), jittered(7200 * s)}
+				spans := []span{jittered(30 * s), jittered(60 * s), jittered(120 * s), jittered(300 * s)}
 				for i := range spans {
 					spans[i].high += 5 * s
 				}
@@ -139,7 +141,8 @@ func TestHTTPSNowhere(t *testing.T) {
 			}
 			return w.Dial(ctx, network, address)
 		}
-		w.cfg.Crawl.Patience = 3 * time.Hour
+		w.cfg.Crawl.Patience = 15 * time.Minute
+		w.cfg.Politeness.RetryConnect = []time.Duration{30 * time.Second, 5 * time.Minute}
 		end, logs := w.run("http://a.test/begin")
 		if n := len(pages(a.Visits())); n != 32 {
 			t.Errorf("%d pages by http, want 32", n)
