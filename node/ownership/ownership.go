@@ -42,7 +42,8 @@ type Peers interface {
 
 // Outbox keeps links for other nodes until they are answered.
 type Outbox interface {
-	Add(ctx context.Context, to string, links []*wire.Link) error
+	// Add keeps links, by the nodes that they are for.
+	Add(ctx context.Context, links map[string][]*wire.Link) error
 	// Settled says that all links that were added up to a time have been answered.
 	Settled(until time.Time) bool
 }
@@ -324,14 +325,14 @@ func (o *Ownership) self() string { return o.view().Self }
 // whether there is a change; it is called under mu.
 func (o *Ownership) edit(host string, next func(r Record, ok bool) (Record, bool)) (r Record, changed bool, err error) {
 	for {
-		if _, _, err := o.records.get(host); err != nil {
-			return Record{}, false, err
-		}
 		o.mu.Lock()
 		old, ok, loaded := o.records.peek(host)
-		if !loaded { // it has just fallen out of the cache
+		if !loaded {
 			o.mu.Unlock()
-			continue
+			if _, _, err := o.records.get(host); err != nil {
+				return Record{}, false, err
+			}
+			continue // it may have fallen out of the cache again
 		}
 		r, changed = next(old, ok)
 		if changed = changed && (!ok || old != r); changed {

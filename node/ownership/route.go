@@ -57,13 +57,16 @@ func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) 
 			return nil, err
 		}
 	}
-	for to, links := range out {
-		if err := o.deps.Outbox.Add(ctx, to, links); err != nil {
-			return nil, err
-		}
-		o.mu.Lock()
+	if len(out) == 0 {
+		return mine, nil
+	}
+	if err := o.deps.Outbox.Add(ctx, out); err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, links := range out {
 		o.counts.LinksRouted += uint64(len(links))
-		o.mu.Unlock()
 	}
 	return mine, nil
 }
@@ -80,27 +83,25 @@ type place struct {
 
 // whereTo finds the place of a host. A host that nobody knows begins here if this is its home.
 func (o *Ownership) whereTo(host string) (p place, err error) {
-	rumour, _ := o.records.rumour(host)
 	_, _, err = o.edit(host, func(r Record, ok bool) (Record, bool) {
 		v := &o.horizon.now
-		home := v.homeOf(host)
 		_, leaving := o.proposals[host]
-		if !ok && home != v.Self && rumour.Owner != "" { // a home hears it from the owners themselves
-			r, ok = rumour, true
-			if v.alive(r.Owner) {
-				p = place{to: r.Owner, epoch: r.Epoch}
-			} else {
-				p = place{to: home}
-			}
-			return r, false
-		}
 		switch {
 		case leaving:
 			p = place{to: v.Self}
+			return r, false
 		case ok && r.Owner == v.Self:
 			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
-		case ok && v.alive(r.Owner):
+			return r, false
+		case ok && v.alive(r.Owner): // most links end here: nothing else need be looked at
 			p = place{to: r.Owner, epoch: r.Epoch}
+			return r, false
+		}
+		home := v.homeOf(host)
+		said, rumoured := o.records.rumour(host)
+		switch {
+		case !ok && rumoured && home != v.Self && v.alive(said.Owner): // a home hears it from the owners themselves
+			p = place{to: said.Owner, epoch: said.Epoch}
 		case home != v.Self || ok:
 			p = place{to: home}
 		case !o.horizon.known || o.collectingLocked(host, time.Now()):

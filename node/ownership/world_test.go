@@ -276,13 +276,15 @@ func sleep(ctx context.Context, d time.Duration) {
 // outbox is where links for other nodes wait on the disk.
 type outbox struct{ disk *disk }
 
-func (o outbox) Add(_ context.Context, to string, links []*wire.Link) error {
+func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
 	if err := o.disk.lock(); err != nil {
 		return err
 	}
 	defer o.disk.mu.Unlock()
-	for _, l := range links {
-		o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
+	for to, links := range links {
+		for _, l := range links {
+			o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
+		}
 	}
 	return nil
 }

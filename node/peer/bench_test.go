@@ -90,7 +90,7 @@ func BenchmarkOutbox(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		for range 20 {
-			if err := o.Add(ctx, "b", links); err != nil {
+			if err := o.Add(ctx, map[string][]*wire.Link{"b": links}); err != nil {
 				b.Fatal(err)
 			}
 		}

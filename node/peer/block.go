@@ -100,11 +100,18 @@ func decodeBlock(value []byte) ([]*wire.Link, error) {
 func fit(links []*wire.Link, maxLinks, maxBytes int) int {
 	n, bytes := 0, 0
 	for n < len(links) && n < maxLinks {
-		// Each link has a tag and its length, 1 and up to 3 bytes.
-		if bytes += proto.Size(links[n]) + 4; n > 0 && bytes > maxBytes {
+		if bytes += sizeOf(links[n : n+1]); n > 0 && bytes > maxBytes {
 			break
 		}
 		n++
 	}
 	return n
+}
+
+// sizeOf is how many bytes links take at most. Each has a tag and its length, 1 and up to 3 bytes.
+func sizeOf(links []*wire.Link) (bytes int) {
+	for _, l := range links {
+		bytes += proto.Size(l) + 4
+	}
+	return bytes
 }

@@ -181,7 +181,7 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 			}
 			set = append(set, blocks...)
 		}
-		if err := o.write(set, [][]byte{key}); err != nil {
+		if err := o.write(change(set, [][]byte{key})); err != nil {
 			return err
 		}
 		o.mu.Lock()
@@ -274,7 +274,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		}
 		set = append(set, blocks...)
 	}
-	if err := o.write(set, del); err != nil {
+	if err := o.write(change(set, del)); err != nil {
 		return err
 	}
 	o.mu.Lock()

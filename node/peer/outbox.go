@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sort"
 	"sync"
 	"time"
@@ -86,12 +87,6 @@ type OutboxPeer struct {
 	Error    string
 }
 
-// Parcel is links for one peer.
-type Parcel struct {
-	To    string
-	Links []*wire.Link
-}
-
 // NewOutbox finds what earlier lives have left. Nothing is sent before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
@@ -117,40 +112,35 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	return o, nil
 }
 
-// Add keeps links for a peer: they are on disk when it returns. It never refuses for lack of room. Links that could not
-// be sent in any message (not UTF-8) go to Refused.
-func (o *Outbox) Add(ctx context.Context, to string, links []*wire.Link) error {
-	return o.AddAll(ctx, []Parcel{{To: to, Links: links}})
-}
-
-// AddAll adds links for several peers, with as few writes as possible. After an error some may have been added.
-func (o *Outbox) AddAll(ctx context.Context, parcels []Parcel) error {
+// Add keeps links, by the peers that they are for: they are on disk when it returns. It never refuses for lack of room. Links
+// that could not be sent in any message (not UTF-8) go to Refused. After an error some may have been added.
+func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("add to outbox: %w", err)
 	}
-	var set []stored
-	for _, p := range parcels {
-		if err := checkID(p.To); err != nil {
+	w := &write{born: o.now().Truncate(bornStep)}
+	for to, links := range links {
+		if err := checkID(to); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
 		}
-		blocks, err := o.pack(p.To, o.sendable(p.To, p.Links), o.now().Truncate(bornStep))
-		if err != nil {
-			return err
+		for links = o.sendable(to, links); len(links) > 0; {
+			n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
+			size := sizeOf(links[:n])
+			if w.keys > 0 && (w.keys >= maxBatch || w.bytes+size > maxBatchBytes) {
+				if err := o.write(w); err != nil {
+					return err
+				}
+				w = &write{born: w.born}
+			}
+			w.adds = append(w.adds, addition{to, links[:n]})
+			w.keys, w.bytes = w.keys+1, w.bytes+size
+			links = links[n:]
 		}
-		set = append(set, blocks...)
 	}
-	for len(set) > 0 {
-		n, bytes := 0, 0
-		for n < len(set) && (n == 0 || n < maxBatch && bytes+len(set[n].value) <= maxBatchBytes) {
-			bytes += len(set[n].value)
-			n++
-		}
-		if err := o.write(set[:n], nil); err != nil {
-			return err
-		}
-		set = set[n:]
+	if w.keys == 0 {
+		return nil
 	}
-	return nil
+	return o.write(w)
 }
 
 // What is written at once, at most.
@@ -207,19 +197,31 @@ func (o *Outbox) pack(to string, links []*wire.Link, born time.Duration) ([]stor
 	return set, nil
 }
 
-// write is blocks that become durable, and keys that are removed, in one step.
+// write is links and blocks that become durable, and keys that are removed, in one step.
 type write struct {
-	set []stored
-	del [][]byte
+	// adds are links that are not in blocks yet, of a time.
+	adds []addition
+	born time.Duration
+	set  []stored
+	del  [][]byte
+	// keys and bytes are about what it is for the shelf.
+	keys, bytes int
 	// done says true if its caller has to write what waits, false when it is written, or has failed.
 	done chan bool
 	err  error
 }
 
-// write makes blocks durable, and removes keys, in one step; then the blocks are in their queues. What several callers
-// write at the same time is one step for the store: a commit costs more than the few links of a page.
-func (o *Outbox) write(set []stored, del [][]byte) error {
-	w := &write{set: set, del: del, done: make(chan bool, 1)}
+// addition is links for one peer.
+type addition struct {
+	to    string
+	links []*wire.Link
+}
+
+// write makes links and blocks durable, and removes keys, in one step; then the blocks are in their queues. What several
+// callers write at the same time is one step for the store, and their links for one peer share blocks: a commit, and a
+// key, cost more than the few links of a page.
+func (o *Outbox) write(w *write) error {
+	w.done = make(chan bool, 1)
 	o.mu.Lock()
 	o.writes = append(o.writes, w)
 	lead := !o.writing
@@ -228,13 +230,11 @@ func (o *Outbox) write(set []stored, del [][]byte) error {
 	if !lead && !<-w.done {
 		return w.err
 	}
+	runtime.Gosched() // who is about to add links comes along
 	o.mu.Lock()
 	n, bytes, keys := 0, 0, 0
 	for _, next := range o.writes {
-		keys += len(next.set) + len(next.del)
-		for _, s := range next.set {
-			bytes += len(s.value)
-		}
+		keys, bytes = keys+next.keys, bytes+next.bytes
 		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
 			break
 		}
@@ -244,28 +244,31 @@ func (o *Outbox) write(set []stored, del [][]byte) error {
 	o.writes = o.writes[n:]
 	o.mu.Unlock()
 
-	err := o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
-		for _, w := range group {
-			for _, key := range w.del {
-				remove(key)
+	set, err := o.gather(group)
+	if err == nil {
+		err = o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
+			for _, w := range group {
+				for _, key := range w.del {
+					remove(key)
+				}
 			}
-			for _, s := range w.set {
+			for _, s := range set {
 				put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
 			}
-		}
-	})
+		})
+	}
 	if err != nil {
 		err = fmt.Errorf("write outbox: %w", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, other := range group {
-		for _, s := range other.set {
-			delete(o.coming, s.block.seq)
-			if err == nil {
-				o.push(s)
-			}
+	for _, s := range set {
+		delete(o.coming, s.block.seq)
+		if err == nil {
+			o.push(s)
 		}
+	}
+	for _, other := range group {
 		if other != w {
 			other.err = err
 			other.done <- false
@@ -275,6 +278,36 @@ func (o *Outbox) write(set []stored, del [][]byte) error {
 		o.writes[0].done <- true
 	}
 	return err
+}
+
+// gather makes blocks of all that some writes add.
+func (o *Outbox) gather(group []*write) (set []stored, err error) {
+	adds := make(map[string][]*wire.Link)
+	born := o.now()
+	for _, w := range group {
+		set = append(set, w.set...)
+		for _, a := range w.adds {
+			adds[a.to] = append(adds[a.to], a.links...)
+			born = min(born, w.born)
+		}
+	}
+	for to, links := range adds {
+		blocks, err := o.pack(to, links, born)
+		if err != nil {
+			return set, err
+		}
+		set = append(set, blocks...)
+	}
+	return set, nil
+}
+
+// change is a write of blocks and keys.
+func change(set []stored, del [][]byte) *write {
+	w := &write{set: set, del: del, keys: len(set) + len(del)}
+	for _, s := range set {
+		w.bytes += len(s.value)
+	}
+	return w
 }
 
 // maxKept bounds the bytes of blocks that are kept in memory until they are sent, so that most need not be read again.

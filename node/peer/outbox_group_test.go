@@ -10,6 +10,7 @@ import (
 
 	"proxima/node/peer"
 	"proxima/node/peer/peertest"
+	"proxima/node/wire"
 )
 
 // slowShelf takes its time for each step, counts them, and fails when told so.
@@ -55,7 +56,7 @@ func TestAddsShareSteps(t *testing.T) {
 		var adders sync.WaitGroup
 		for i := range 64 {
 			adders.Go(func() {
-				if err := o.Add(t.Context(), fmt.Sprintf("peer%d", i%3), linksOf(fmt.Sprint(i), 4)); err != nil {
+				if err := o.Add(t.Context(), map[string][]*wire.Link{fmt.Sprintf("peer%d", i%3): linksOf(fmt.Sprint(i), 4)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -87,7 +88,7 @@ func TestAddsShareErrors(t *testing.T) {
 			var adders sync.WaitGroup
 			for i := range 8 {
 				adders.Go(func() {
-					if err := o.Add(t.Context(), "peer", linksOf(fmt.Sprint(i), 4)); !errors.Is(err, want) {
+					if err := o.Add(t.Context(), map[string][]*wire.Link{"peer": linksOf(fmt.Sprint(i), 4)}); !errors.Is(err, want) {
 						t.Errorf("error %v, want %v", err, want)
 					}
 				})

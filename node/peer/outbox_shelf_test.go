@@ -47,7 +47,7 @@ func TestOutboxTellsABrokenShelf(t *testing.T) {
 		}
 		add(t, o, "b", linksOf("b", 10))
 		shelf.BreakAfter(0)
-		if err := o.Add(context.Background(), "b", linksOf("c", 1)); !errors.Is(err, peertest.ErrBroken) {
+		if err := o.Add(context.Background(), map[string][]*wire.Link{"b": linksOf("c", 1)}); !errors.Is(err, peertest.ErrBroken) {
 			t.Error(err)
 		}
 		if err := o.Run(context.Background()); !errors.Is(err, peertest.ErrBroken) {

@@ -99,7 +99,7 @@ func running(t *testing.T, cfg peer.Config, deps peer.OutboxDeps) (o *peer.Outbo
 
 func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 	t.Helper()
-	if err := o.Add(context.Background(), to, links); err != nil {
+	if err := o.Add(context.Background(), map[string][]*wire.Link{to: links}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -282,7 +282,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 					}
 					res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
 				}
-				return res, o.Add(ctx, from, found)
+				return res, o.Add(ctx, map[string][]*wire.Link{from: found})
 			}
 		}
 		add(t, boxes["a"], "b", linksOf("x", 5000))
@@ -428,7 +428,7 @@ func TestOutboxTakesNoIDThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"", "A", "a.b", "-a", "a/b", string(make([]byte, 64))} {
-		if err := o.Add(context.Background(), id, linksOf("b", 1)); err == nil {
+		if err := o.Add(context.Background(), map[string][]*wire.Link{id: linksOf("b", 1)}); err == nil {
 			t.Errorf("links for %q", id)
 		}
 	}
