@@ -139,6 +139,9 @@ func (c Config) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
 		}
 	}
+	if c.Lease.Skew <= c.Member.HearWithin {
+		errs = append(errs, fmt.Errorf("lease.skew: %v is not longer than member.hear_within, %v", c.Lease.Skew, c.Member.HearWithin))
+	}
 	return errs
 }
 

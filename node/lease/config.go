@@ -10,8 +10,9 @@ import (
 type Config struct {
 	// Time is how long a lease lasts. Longer costs fewer messages; a server whose holder or grantor died waits longer.
 	Time time.Duration `toml:"time"`
-	// Skew is by how much the nodes' views of the members may lag behind one another. A grantor waits that much longer
-	// than a lease before it grants a server again that was not given back.
+	// Skew is by how much the nodes' views of the members may lag behind one another, those of nodes that are cut off
+	// included (member.hear_within). A grantor waits that much longer than a lease before it grants a server again that
+	// was not given back.
 	Skew time.Duration `toml:"skew"`
 	// Founding is how long the first life of a node that nobody told of peers waits before it grants, time and skew at most:
 	// it founds an overlay, in which nothing can be granted yet. Shorter begins sooner. Where it only has lost its disk, and is
@@ -58,7 +59,7 @@ type PaceConfig struct {
 // Default suits an overlay over the Internet.
 func Default() Config {
 	return Config{
-		Time: time.Minute, Skew: 15 * time.Second, Founding: 10 * time.Second, ReleaseAfter: 10 * time.Second, Check: time.Second,
+		Time: time.Minute, Skew: 30 * time.Second, Founding: 10 * time.Second, ReleaseAfter: 10 * time.Second, Check: time.Second,
 		Timeout: 5 * time.Second, HeldRetry: 5 * time.Second, RetryMin: 500 * time.Millisecond, RetryMax: 8 * time.Second,
 		Farewell: 2 * time.Second, Batch: 500, MaxServers: 200_000,
 		MemoryEvery: 10 * time.Second, MemoryKeep: 30 * 24 * time.Hour, MaxMemories: 200_000,

@@ -39,6 +39,9 @@ type Config struct {
 	// MajorityWindow is how long a dead node counts for the majority: then the majority decides to go on without it. A
 	// minority never does: it waits until it sees enough nodes again, or is told to go on (proxima go-alone).
 	MajorityWindow time.Duration `toml:"majority_window"`
+	// HearWithin is how lately a voter must have answered to count for the majority: a node that is cut off stops that
+	// much later. It must be shorter than lease.skew. Longer bears slower machines.
+	HearWithin time.Duration `toml:"hear_within"`
 	// GoAloneAfter is when a node in a minority goes on with those that it sees, as if it had been told to: "0s" is
 	// never. Two sides of a partition that both do so crawl the same hosts, and ask the same servers at once.
 	GoAloneAfter time.Duration `toml:"go_alone_after"`
@@ -64,6 +67,7 @@ func Default() Config {
 		SettleAfter:    time.Minute,
 		ForgetAfter:    time.Minute,
 		MajorityWindow: 10 * time.Minute,
+		HearWithin:     20 * time.Second,
 		Redial:         15 * time.Second,
 		RedialMax:      5 * time.Minute,
 		RedialFor:      12 * time.Hour,
@@ -116,6 +120,7 @@ func (c Config) Validate() error {
 		{"settle_after", c.SettleAfter, time.Second, time.Hour},
 		{"forget_after", c.ForgetAfter, time.Second, time.Hour},
 		{"majority_window", c.MajorityWindow, time.Second, 24 * time.Hour},
+		{"hear_within", c.HearWithin, time.Second, time.Hour},
 		{"redial", c.Redial, 100 * time.Millisecond, time.Hour},
 		{"redial_max", c.RedialMax, c.Redial, 24 * time.Hour},
 		{"redial_for", c.RedialFor, 0, 30 * 24 * time.Hour},

@@ -161,6 +161,7 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	if err == nil {
 		r.put(a.place)
 		r.trips.add(rtt)
+		m.table.answered(n.Name, now.Add(-rtt))
 	}
 	at := r.location
 	m.mu.Unlock()

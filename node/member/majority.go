@@ -81,7 +81,7 @@ func (t *table) absent(id string) bool {
 }
 
 // there are the voters that count as present, and whether they gave their vote up. A voter that holds another set, or
-// has accepted the next one, may be part of another majority.
+// has accepted the next one, may be part of another majority; so may one that has not answered lately.
 func (t *table) there(now time.Time) map[string]bool {
 	c := &t.council
 	t.match(now)
@@ -89,7 +89,7 @@ func (t *table) there(now time.Time) map[string]bool {
 	there := make(map[string]bool, len(c.set.ids))
 	for _, id := range c.set.ids {
 		r := t.members[id]
-		if r != nil && r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor {
+		if r != nil && r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor && t.hears(r, t.cfg.HearWithin, now) {
 			there[id] = r.stamp == renounced
 		}
 	}
@@ -303,8 +303,10 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 		if r := t.members[id]; r != nil {
 			m.Addr = r.gossip
 			switch {
-			case r.phase == alive:
+			case r.phase == alive && t.hears(r, t.cfg.HearWithin, now):
 				m.Seen = now
+			case r.phase == alive:
+				m.Seen = r.heard
 			case !r.unseen:
 				m.Seen = r.since
 			}

@@ -237,3 +237,24 @@ func TestOver(t *testing.T) {
 		o.close()
 	})
 }
+
+// A node that is cut off knows within Config.HearWithin, however many members it has yet to find dead.
+func TestCutOffNodeKnowsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(24)
+		time.Sleep(2 * time.Minute)
+		o.net.Partition([]int{3})
+		time.Sleep(member.Default().HearWithin + time.Second)
+		if o.nodes[3].View().Majority {
+			t.Error("a node that is cut off believes that it sees a majority")
+		}
+		if v := o.nodes[0].View(); !v.Majority || len(v.Missing) != 1 {
+			t.Errorf("the others: majority %v, missing %v", v.Majority, v.Missing)
+		}
+		o.net.Heal()
+		time.Sleep(20 * time.Second)
+		o.expect("healed", []int{0, 3}, upTo(24), upTo(24), true)
+		o.close()
+	})
+}

@@ -185,6 +185,7 @@ func (m *Members) Run(ctx context.Context) error {
 	g.Go(func() error { return m.announce(running) })
 	g.Go(func() error { return m.redial(running) })
 	g.Go(func() error { return m.deliberate(running) })
+	g.Go(func() error { return m.listen(running) })
 	err = g.Wait()
 	// A duplicate goes without a word: its farewell would be taken for the other's.
 	if err == nil {

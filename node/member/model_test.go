@@ -46,9 +46,8 @@ type modelMail struct {
 
 const modelStep = time.Second
 
-// modelLag is for how long two sides may both believe that they are the majority: until those that are gone are missed,
-// and news have been told.
-const modelLag = 30 * time.Second
+// modelLag is for how long two sides may both believe that they are the majority: Config.HearWithin, and some steps.
+const modelLag = 22 * time.Second
 
 func (m *model) add() *modelNode {
 	n := &modelNode{}
@@ -133,6 +132,9 @@ func (m *model) hear(a, b *modelNode) {
 		if news != nil {
 			news.silent = time.Time{}
 		}
+		if m.rnd.IntN(2) == 0 {
+			a.table.answered(b.id, m.now)
+		}
 		return
 	}
 	news := a.known[b]
@@ -140,7 +142,8 @@ func (m *model) hear(a, b *modelNode) {
 		return
 	}
 	if news.silent.IsZero() {
-		news.silent, news.limit = m.now, time.Duration(5+m.rnd.IntN(10))*time.Second
+		// A node that misses many finds them dead slowly.
+		news.silent, news.limit = m.now, time.Duration(5+m.rnd.IntN(10)+m.rnd.IntN(2)*m.rnd.IntN(120))*time.Second
 	}
 	if m.now.Sub(news.silent) >= news.limit {
 		a.table.lost(b.id, m.now)
@@ -235,7 +238,7 @@ func (m *model) check() {
 				m.parted[pair] = m.now
 			}
 			if m.now.Sub(m.parted[pair]) >= modelLag && a.table.majority && b.table.majority &&
-				m.now.Sub(a.table.lacked) >= modelLag && m.now.Sub(b.table.lacked) >= modelLag {
+				m.now.Sub(a.table.held) >= modelLag && m.now.Sub(b.table.held) >= modelLag {
 				m.t.Fatalf("%s and %s do not see each other and both have the majority: of %v and %v", a.id[28:], b.id[28:],
 					short(a.table.council.set), short(b.table.council.set))
 			}

@@ -59,8 +59,10 @@ type record struct {
 	// gave its vote up, asked when it was asked for what it holds.
 	stamp, gave    uint64
 	matched, asked time.Time
-	unseen         bool // not in this life of this node
-	over           bool // it said in this life that the crawl is
+	// heard is when it was asked what it answered last, pinged when it was asked for a sign of life beside the gossip.
+	heard, pinged time.Time
+	unseen        bool // not in this life of this node
+	over          bool // it said in this life that the crawl is
 
 	addr     string
 	location *ncoord.Location
@@ -225,6 +227,7 @@ func (t *table) merge(s state, now time.Time) {
 		}
 	}
 	t.adopt(voters{s.set.origin, s.set.version, ids}, now)
+	t.answered(s.sender, now) // by a stream: both ways work
 	same := s.set.version > 0 && s.set.compare(t.council.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,19 +17,25 @@ func nodeID(i int) string { return fmt.Sprintf("%032x", i) }
 // clock is a table and its time.
 type clock struct {
 	*table
-	t   *testing.T
-	now time.Time
+	t    *testing.T
+	now  time.Time
+	deaf bool // nobody answers
 }
 
 // newClock is a table of node 1.
 func newClock(t *testing.T) *clock {
 	now := time.Unix(1_000_000, 0)
-	return &clock{newTable(Default(), nodeID(1), 1, false, now), t, now}
+	return &clock{table: newTable(Default(), nodeID(1), 1, false, now), t: t, now: now}
 }
 
 func (c *clock) pass(d time.Duration) {
 	for end := c.now.Add(d); c.now.Before(end); {
 		c.now = c.now.Add(min(time.Second, end.Sub(c.now)))
+		for id, r := range c.members {
+			if r.phase == alive && !c.deaf {
+				c.answered(id, c.now)
+			}
+		}
 		c.update(c.now)
 	}
 }
@@ -36,6 +43,7 @@ func (c *clock) pass(d time.Duration) {
 func (c *clock) meet(i int, boot uint64, settled bool) {
 	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", stamp: c.council.plain()},
 		nil, c.now)
+	c.answered(nodeID(i), c.now)
 	c.update(c.now)
 }
 
@@ -311,5 +319,39 @@ func TestMembersByHearsayAreBounded(t *testing.T) {
 	c.update(c.now.Add(11 * time.Minute))
 	if err := d.NotifyAlive(node(3)); err != nil {
 		t.Errorf("later: %v", err)
+	}
+}
+
+// A node that nobody answers is in a minority before it has found anybody dead, and in none as soon as they answer again.
+func TestMajorityIsHeard(t *testing.T) {
+	c := newClock(t)
+	for i := 2; i <= 9; i++ {
+		c.meet(i, 1, true)
+	}
+	c.vote(1, 2, 3, 4, 5, 6, 7, 8, 9)
+	c.pass(time.Minute)
+	if !c.majority {
+		t.Fatal("no majority while all answer")
+	}
+	c.deaf = true
+	c.pass(c.cfg.HearWithin + time.Second)
+	if c.majority {
+		t.Error("the majority although nobody answers")
+	}
+	if text := c.waiting(c.now); !strings.Contains(text, "waiting for 8 of 9 nodes") || !strings.Contains(text, "last seen 21s ago") {
+		t.Error(text)
+	}
+	if n := len(c.quiet(c.now)); n != 4 {
+		t.Errorf("%d voters are asked, where 4 more make a majority", n)
+	}
+	for i := 2; i <= 5; i++ {
+		c.answered(nodeID(i), c.now)
+	}
+	c.update(c.now)
+	if !c.majority {
+		t.Error("no majority although four of eight others answer")
+	}
+	if n := len(c.quiet(c.now)); n != 0 {
+		t.Errorf("%d voters are asked, although a majority has answered", n)
 	}
 }

@@ -107,10 +107,6 @@ type Ownership struct {
 	// checking lets one goroutine at a time tell the frontier who may be crawled: what is told last is what was found last.
 	checking sync.Mutex
 
-	// proving lets one goroutine at a time ask whether a majority is there; proved is when one was.
-	proving chan struct{}
-	proved  time.Time
-
 	// mu guards what follows. It is never held across I/O, nor for work that grows with the number of hosts.
 	mu        sync.Mutex
 	horizon   horizon
@@ -160,7 +156,6 @@ func New(cfg Config, deps Deps) (*Ownership, error) {
 		sweep:     make(chan struct{}, 1),
 		recount:   make(chan struct{}, 1),
 		check:     make(chan struct{}, 1),
-		proving:   make(chan struct{}, 1),
 	}
 	if deps.Event == nil {
 		o.deps.Event = func(Event) {}

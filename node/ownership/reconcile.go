@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -134,9 +133,6 @@ func (o *Ownership) isMissing(host string) bool {
 
 // takeOver makes this node, the home, the owner of a host whose owner is gone.
 func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error {
-	if err := o.proveMajority(ctx); err != nil {
-		return err
-	}
 	waits := false
 	reason := "its owner is gone"
 	next, taken, err := o.edit(was.Host, func(r Record, ok bool) (Record, bool) {
@@ -176,45 +172,6 @@ func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error 
 	o.deps.Event(Event{Kind: kind, Record: next, Peer: was.Owner, Reason: reason})
 	signal(o.check)
 	o.queue.add(next.Host, true) // whoever has a replica is to be asked for it
-	return nil
-}
-
-// proofLasts is for how long the answers of a majority are good for take-overs.
-const proofLasts = 2 * time.Second
-
-// proveMajority is an error unless a majority of the settled members answers now. A node that has just been cut off does
-// not know it yet, and silence is all that it hears of owners that live.
-func (o *Ownership) proveMajority(ctx context.Context) error {
-	select { // no lock: whoever waits for it waits for other nodes
-	case o.proving <- struct{}{}:
-		defer func() { <-o.proving }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	v := o.view()
-	if time.Since(o.proved) < proofLasts {
-		return nil
-	}
-	var answers atomic.Int32
-	var g errgroup.Group
-	g.SetLimit(32)
-	for _, id := range v.Settled {
-		if id == v.Self {
-			answers.Add(1)
-			continue
-		}
-		g.Go(func() error {
-			if _, err := o.renewOnce(ctx, id); err == nil {
-				answers.Add(1)
-			}
-			return nil
-		})
-	}
-	_ = g.Wait()
-	if 2*int(answers.Load()) < len(v.Settled) || 2*int(answers.Load()) == len(v.Settled) && !v.Majority {
-		return fmt.Errorf("%w: %d of %d members answer", errLater, answers.Load(), len(v.Settled))
-	}
-	o.proved = time.Now()
 	return nil
 }
 

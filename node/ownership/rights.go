@@ -240,12 +240,16 @@ func (o *Ownership) renewAt(ctx context.Context, home string) (agreed bool, err 
 	if err := o.confirm(ctx, home); err != nil {
 		return false, err
 	}
+	o.mu.Lock()
+	t := o.tallies.owned[home]
+	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: o.horizon.now.digest(), Tell: !o.census.told[home]}
+	o.mu.Unlock()
 	sent := time.Now()
-	agreed, err = o.renewOnce(ctx, home)
+	res, err := o.deps.Peers.Renew(ctx, home, req)
 	if err != nil {
 		return false, err
 	}
-	if !agreed {
+	if !res.GetAgreed() {
 		sent = time.Now()
 		if all, err := o.claimAll(ctx, home); err != nil || !all {
 			return false, err
@@ -255,16 +259,6 @@ func (o *Ownership) renewAt(ctx context.Context, home string) (agreed bool, err 
 	o.rights.agreed(home, sent, o.cfg.FenceAfter)
 	o.mu.Unlock()
 	return true, nil
-}
-
-// renewOnce sends one message to a home.
-func (o *Ownership) renewOnce(ctx context.Context, home string) (agreed bool, err error) {
-	o.mu.Lock()
-	t := o.tallies.owned[home]
-	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: o.horizon.now.digest(), Tell: !o.census.told[home]}
-	o.mu.Unlock()
-	res, err := o.deps.Peers.Renew(ctx, home, req)
-	return res.GetAgreed(), err
 }
 
 // claimsPerMessage bounds one message of claims.

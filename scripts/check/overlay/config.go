@@ -36,7 +36,9 @@ func configure(s settings, l *layout, index, life int) node.Config {
 	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax, &c.Crawl.Patience)
 	shorter(100*time.Millisecond, &h.RenewEvery, &h.FenceAfter, &h.TakeAfter, &h.Collect)
 	shorter(50*time.Millisecond, &h.ReplicateEvery)
-	shorter(100*time.Millisecond, &k.Time, &k.Skew, &k.Founding, &k.ReleaseAfter, &k.Check, &k.Timeout, &k.HeldRetry, &k.RetryMax, &k.MemoryEvery)
+	shorter(3*time.Second, &m.HearWithin) // probes are as seldom as ever
+	shorter(m.HearWithin+time.Second, &k.Skew)
+	shorter(100*time.Millisecond, &k.Time, &k.Founding, &k.ReleaseAfter, &k.Check, &k.Timeout, &k.HeldRetry, &k.RetryMax, &k.MemoryEvery)
 	shorter(100*time.Millisecond, &b.Check, &b.LongestWait, &b.Resolve, &b.Lease, &b.Take, &b.Rest)
 	shorter(100*time.Millisecond, &e.Wait, &e.Queue)
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait) // replicas take a page for done when its links are answered

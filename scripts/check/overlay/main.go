@@ -94,7 +94,7 @@ func main() {
 		os.Exit(2)
 	}
 	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
-		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 20 {
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 15 {
 		flag.Usage()
 		os.Exit(2)
 	}

@@ -160,6 +160,7 @@ preset = "lan"
 "settle_after" = "2s"
 forget_after = "6s"
 majority_window = "20s"
+hear_within = "3s"
 
 [ownership]
 renew_every = "2s"
@@ -169,7 +170,7 @@ collect = "3s"
 
 [lease]
 time = "5s"
-skew = "2s"
+skew = "4s"
 check = "100ms"
 timeout = "600ms"
 held_retry = "500ms"

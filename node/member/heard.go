@@ -1,0 +1,82 @@
+package member
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A node that is cut off finds its peers dead one by one, and the more of them there are, the longer that takes. So the
+// majority rests on what was heard of, not on who was found dead: a voter counts only while it has answered a question of
+// this node, asked no longer than Config.HearWithin ago. Both ways must work for that. The probes of the gossip are such
+// questions; where they are too few for a majority, this node asks more voters.
+
+// maxQuestions is how many voters are asked at a tick, at most.
+const maxQuestions = 32
+
+// answered notes that a member has answered what it was asked at a time.
+func (t *table) answered(id string, asked time.Time) {
+	if r := t.members[id]; r != nil && asked.After(r.heard) {
+		r.heard = asked
+	}
+}
+
+// hears says whether a member has answered within a time.
+func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
+	return r == t.self || !r.heard.IsZero() && now.Sub(r.heard) < within
+}
+
+// quiet are voters to be asked, so that a majority has answered lately: those first that were asked longest ago.
+func (t *table) quiet(now time.Time) (quiet []*record) {
+	heard := 0
+	for _, id := range t.council.set.ids {
+		switch r := t.members[id]; {
+		case t.hears(r, t.cfg.HearWithin/2, now):
+			heard++
+		case r.phase == alive && !r.bad:
+			quiet = append(quiet, r)
+		}
+	}
+	lack := len(t.council.set.ids)/2 + 1 - heard
+	slices.SortFunc(quiet, func(a, b *record) int { return cmp.Or(a.pinged.Compare(b.pinged), cmp.Compare(a.id, b.id)) })
+	return quiet[:max(0, min(len(quiet), lack, maxQuestions))]
+}
+
+// listen asks voters for signs of life, as long as the gossip's own probes bring too few.
+func (m *Members) listen(ctx context.Context) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		var g errgroup.Group
+		now := m.now()
+		m.mu.Lock()
+		for _, r := range m.table.quiet(now) {
+			r.pinged = now
+			id, gossip, list := r.id, r.gossip, m.list
+			g.Go(func() error {
+				host, port, err := hostPort(gossip)
+				if err != nil {
+					return nil // it is not dialled either
+				}
+				if _, err := list.Ping(id, &net.UDPAddr{IP: net.ParseIP(host), Port: port}); err == nil {
+					m.mu.Lock()
+					m.table.answered(id, now)
+					m.mu.Unlock()
+					m.wake()
+				}
+				return nil
+			})
+		}
+		m.mu.Unlock()
+		_ = g.Wait() // a lost answer is asked for again
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
