@@ -201,7 +201,7 @@ type End struct {
 
 // Run crawls until the context ends or the crawl ends by itself, and leaves everything closed and on disk.
 func (n *Node) Run(ctx context.Context) (End, error) {
-	n.journal.Events().Info(journal.EventStart, journal.KeyConfig, n.cfg.Public())
+	n.journal.Events().Info(journal.EventStart, journal.KeyVersion, Version(), journal.KeyConfig, n.cfg.Public())
 	if err := exposed(n.cfg.Node.Data, n.LogDir()); err != nil {
 		n.warn(err)
 	}

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/compare/report"
+	"proxima/node"
 )
 
 func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -21,7 +24,8 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
 	page := flags.String("html", "", "write a page with plots to this `file` as well")
-	temp := flags.String("temp", "", "`folder` for temporary files, a tenth of the logs; the system's where empty")
+	by := flags.String("by", compare.ByAssigner, "what a row is: "+strings.Join(compare.Bys(), ", "))
+	against := flags.String("against", "", "`row` or assigner that the others are compared to; random where empty")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
 	dirs, err := parseMixed(flags, args)
 	if err != nil {
@@ -31,10 +35,11 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 		flags.Usage()
 		return exit{exitUsage, errors.New("compare needs a folder with logs")}
 	}
-	r, err := compare.Read(ctx, dirs, compare.Options{Temp: *temp, Seed: *seed})
+	r, err := compare.Read(ctx, dirs, compare.Options{Seed: *seed, By: *by, Against: *against})
 	if err != nil {
 		return err
 	}
+	r.Command = "proxima compare " + strings.Join(args, " ")
 	// The figures first: where the page cannot be written, hours of reading are not lost.
 	write := r.Text
 	if *asJSON {
@@ -53,5 +58,5 @@ func writePage(path string, r *compare.Result) error {
 	if err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
-	return errors.Join(r.HTML(f), f.Close())
+	return errors.Join(report.Write(f, r, node.Version()), f.Close())
 }

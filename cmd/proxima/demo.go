@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"proxima/cmd/proxima/compare"
 )
@@ -33,6 +34,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
+	r.Command = "proxima demo " + strings.Join(args, " ")
 	fmt.Fprintln(out)
 	if err := r.Text(out); err != nil {
 		return fmt.Errorf("compare: %w", err)

@@ -90,7 +90,7 @@ func TestAScenarioInNamespaces(t *testing.T) {
 		got.CalibrationP50 == 0 {
 		t.Errorf("testbed: %+v", got)
 	}
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/singleflight"
 )
 
 // alive is what is known of the name servers as a whole: a name whose own servers are dead may meet silence, too, and says
@@ -16,7 +15,7 @@ type alive struct {
 	heard time.Time // when any server answered anything last
 	deaf  time.Time // when a question to all of them was begun last that none answered
 
-	probe singleflight.Group
+	asking chan struct{} // holds one while all are asked
 }
 
 // hear notes an answer.
@@ -34,24 +33,20 @@ func (a *alive) since(t time.Time) (heard, deaf bool) {
 }
 
 // silent reports whether no server answers at all. It is asked by a lookup that began at start and heard nothing. If none
-// of the others did, all servers are asked for what each of them knows: the servers of the root. Lookups share that probe,
-// unless it was begun before they were.
+// of the others did, all servers are asked for what each of them knows: the servers of the root.
 func (r *Resolver) silent(start time.Time) bool {
-	for r.ctx.Err() == nil {
-		if heard, deaf := r.alive.since(start); heard || deaf {
-			return !heard
-		}
-		r.alive.probe.Do("", func() (any, error) { r.probe(); return nil, nil })
+	if heard, deaf := r.alive.since(start); heard || deaf {
+		return !heard
 	}
-	return false
-}
-
-// probe asks all servers at once, and notes where none answers.
-func (r *Resolver) probe() {
+	r.alive.asking <- struct{}{}
+	defer func() { <-r.alive.asking }()
+	if heard, deaf := r.alive.since(start); heard || deaf {
+		return !heard
+	}
 	begun := time.Now()
+	var g sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
-	var g sync.WaitGroup
 	for _, server := range r.servers {
 		g.Go(func() {
 			_, _ = r.try(ctx, server, "", dns.TypeNS, 0)
@@ -61,9 +56,11 @@ func (r *Resolver) probe() {
 		})
 	}
 	g.Wait()
+	if heard, _ := r.alive.since(begun); heard || r.ctx.Err() != nil {
+		return false
+	}
 	r.alive.mu.Lock()
 	defer r.alive.mu.Unlock()
-	if r.alive.heard.Before(begun) && r.ctx.Err() == nil {
-		r.alive.deaf = begun
-	}
+	r.alive.deaf = begun
+	return true
 }

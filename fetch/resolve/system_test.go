@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/miekg/dns"
 )
 
@@ -219,11 +218,11 @@ func BenchmarkCacheEntry(b *testing.B) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	var c *lru.Cache[string, *entry]
+	var c *cache
 	for b.Loop() {
-		c, _ = lru.New[string, *entry](n)
+		c = newCache(n)
 		for i := range n {
-			c.Add(fmt.Sprintf("www.host-%07d.example.org", i), &entry{addrs: addrs("192.0.2.1"), expires: time.Now()})
+			c.put(&entry{name: fmt.Sprintf("www.host-%07d.example.org", i), addrs: addrs("192.0.2.1"), expires: time.Now()})
 		}
 	}
 	b.ReportMetric(float64(heap()-before)/n, "B/entry")

@@ -137,15 +137,16 @@ const (
 	KeyEvent = "event" // one of the events below
 	KeyLevel = "level" // INFO, WARN, ERROR
 
-	KeyConfig = "config" // effective configuration as text, without the passwords in URLs
-	KeyCount  = "count"  // how many of what the event is about
-	KeyForMs  = "for_ms" // how long it lasts or lasted
-	KeyText   = "text"   // beginning of a line too long to be kept
+	KeyConfig  = "config"  // effective configuration as text, without the passwords in URLs
+	KeyVersion = "version" // of the program: its release, or the commit it was built from
+	KeyCount   = "count"   // how many of what the event is about
+	KeyForMs   = "for_ms"  // how long it lasts or lasted
+	KeyText    = "text"    // beginning of a line too long to be kept
 )
 
 // Events of the node log.
 const (
-	EventStart          = "start"            // the process runs; with KeyConfig
+	EventStart          = "start"            // the process runs; with KeyVersion, KeyConfig
 	EventOver           = "over"             // the crawl is over everywhere; with KeyReason: how this node knows
 	EventStop           = "stop"             // it ends in order; with KeyReason
 	EventBlocklist      = "blocklist"        // the list was (re)loaded or could not be; with KeyCount, KeyReason

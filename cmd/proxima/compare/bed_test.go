@@ -107,7 +107,7 @@ func (b *bed) write() string {
 
 func read(t testing.TB, dirs ...string) *Result {
 	t.Helper()
-	r, err := Read(context.Background(), dirs, Options{Temp: t.TempDir()})
+	r, err := Read(context.Background(), dirs, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -20,17 +21,9 @@ type crawlCounts struct {
 	repeats     int64 // further downloads of these
 	html        int64 // URLs that were pages
 	waiting     int64 // URLs whose last try may be repeated
-	assigned    int64 // hosts, for the first time
 	reassigned  int64 // hosts, after that
 	unbalanced  int64 // lines of queue logs whose books do not balance
 	unbalancedN string
-}
-
-func (k *crawlCounts) row(f *journal.Fetch) {
-	if k.statuses == nil {
-		k.statuses = map[int]int64{}
-	}
-	k.statuses[f.Status]++
 }
 
 // page takes in all downloads of one URL in this run. Pages downloaded by several nodes for a comparison are one download; rounds of
@@ -87,8 +80,11 @@ func (r *run) queue(n int, q *journal.Queue) {
 func (r *run) used(n int, l *journal.Load) {
 	life := r.nodes[n].life(l.Boot)
 	life.rss = max(life.rss, l.RSSBytes)
-	life.load = *l
-	r.nodes[n].load.at(r.seconds(l.Time)).add(l.Load1)
+	second := r.seconds(l.Time)
+	if since := second - life.loadAt; life.loadAt > 0 && since > 0 {
+		r.nodes[n].cpu.at(second).add((l.CPUSeconds - life.load.CPUSeconds) / since)
+	}
+	life.load, life.loadAt = *l, second
 }
 
 // event takes in a line of the node log.
@@ -99,11 +95,53 @@ func (r *run) event(n int, e *journal.Event) {
 	switch e.Event {
 	case journal.EventStart:
 		r.nodes[n].life(e.Boot)
+		r.configured(e)
 	case journal.EventStop:
 		r.nodes[n].life(e.Boot).stopped = true
 	case journal.EventDNS:
 		r.crawl.dnsErrors++
 	}
+}
+
+// configured takes in what a node says of itself when it starts.
+func (r *run) configured(e *journal.Event) {
+	r.name = cmp.Or(r.name, strings.Clone(e.Run))
+	if v, ok := e.Attrs[journal.KeyVersion].(string); ok {
+		r.version = v
+	}
+	text, ok := e.Attrs[journal.KeyConfig].(string)
+	if !ok || text == "" {
+		return
+	}
+	s := settings(text)
+	if r.settings == nil {
+		r.settings, r.config = s, text
+	}
+	for k, v := range r.settings {
+		if s[k] != v {
+			r.disagree[k] = true
+		}
+	}
+}
+
+// pending are the URLs that waited at the end. What a killed node said last does not count where others ended in order: they have
+// taken its hosts over.
+func (r *run) pending() int64 {
+	var all, orderly int64
+	ended := false
+	for _, node := range r.nodes {
+		if l := node.lastLife(); l != nil {
+			all += l.queue.Pending
+			if l.stopped {
+				orderly += l.queue.Pending
+				ended = true
+			}
+		}
+	}
+	if ended {
+		return orderly
+	}
+	return all
 }
 
 // crawlFigures are the figures of a run's crawl.
@@ -198,4 +236,64 @@ func statuses(runs []*run) []Status {
 		}
 	}
 	return rows
+}
+
+// distrust says why coverage and losses of a run cannot be known from its logs, "" if they can.
+func (c *comparer) distrust(r *run) string {
+	var why []string
+	for k, n := range c.lines.gaps {
+		if k.run == r.index && (k.log == journal.LogFetch || k.log == journal.LogQueue || k.log == journal.LogNode) {
+			why = append(why, fmt.Sprintf("%d lines are missing in the %s log of %s (boot %d)", n, k.log, r.nameOf(k.node), k.boot))
+		}
+	}
+	slices.Sort(why)
+	if c.lines.cut > 0 {
+		why = append(why, fmt.Sprintf("%d packed files break off", c.lines.cut))
+	}
+	if c.lines.newer != "" {
+		why = append(why, c.lines.newer+" is of a newer version")
+	}
+	there := map[string]bool{}
+	for _, n := range r.nodes {
+		if there[n.name] = true; n.name == "" {
+			why = append(why, fmt.Sprintf("there are no logs of node %.8s", n.id))
+		}
+	}
+	if r.world != nil {
+		for _, n := range r.world.Nodes {
+			if !there[n.Name] {
+				why = append(why, "there are no logs of "+n.Name)
+			}
+		}
+	}
+	if len(why) > 3 {
+		why = append(why[:3], fmt.Sprintf("%d more reasons", len(why)-3))
+	}
+	return strings.Join(why, "; ")
+}
+
+// crawl adds up the runs' crawls.
+func (c *comparer) crawl(runs []*run) Crawl {
+	var f crawlFigures
+	for _, r := range runs {
+		g := r.figures(c.distrust(r))
+		for _, n := range [...]struct{ to, of *int64 }{{&f.attempted, &g.attempted}, {&f.assigned, &g.assigned}, {&f.found, &g.found},
+			{&f.listed, &g.listed}, {&f.repeats, &g.repeats}, {&f.downloaded, &g.downloaded}, {&f.answers, &g.answers},
+			{&f.messages, &g.messages}, {&f.bytes, &g.bytes}, {&f.links, &g.links}, {&f.reassigned, &g.reassigned}, {&f.lost, &g.lost}} {
+			*n.to += *n.of
+		}
+		f.withheld, f.unsure = cmp.Or(f.withheld, g.withheld), cmp.Or(f.unsure, g.unsure)
+	}
+	a := float64(f.answers)
+	k := Crawl{Reassigned: f.reassigned, Found: f.found, Listed: f.listed, Attempted: f.attempted, Answers: f.answers,
+		Withheld: f.withheld, LostWhy: f.unsure, Overlap: ratio(float64(f.repeats), float64(f.downloaded)),
+		URLsExchangedPerPage: ratio(float64(f.links), a), MessagesPerPage: ratio(float64(f.messages), a), BytesPerPage: ratio(float64(f.bytes), a)}
+	if f.withheld == "" {
+		k.Coverage = ratio(float64(f.attempted), float64(f.assigned))
+		k.CoverageGenerated = ratio(float64(f.found), float64(f.listed))
+		if f.unsure == "" && len(runs) > 0 {
+			k.Lost = &f.lost
+		}
+	}
+	return k
 }

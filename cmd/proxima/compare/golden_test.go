@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxima/assign"
-	"proxima/cmd/proxima/rundir"
 	"proxima/node/journal"
 )
 
@@ -202,24 +201,6 @@ func TestTextFits(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), words) {
 			t.Errorf("%q is not in:\n%s", words, b.String())
 		}
-	}
-}
-
-// TestHTML is only that the page can be written: what it shows is the report's.
-func TestHTML(t *testing.T) {
-	b := small(t)
-	b.world.Events = []rundir.Event{{AtS: 5, Kind: rundir.EventBandwidth, Node: "tokyo", Factor: .2}, {AtS: 15, Kind: rundir.EventBandwidth,
-		Node: "tokyo", Factor: 1}}
-	d := read(t, b.write()).data()
-	if len(d.CDF) != 2 || len(d.Events) != 1 || d.Events[0].UntilS != 15 || d.Events[0].Label != "bandwidth ÷ 5" || len(d.Affected) != 1 {
-		t.Errorf("CDF %d, events %+v, affected %+v", len(d.CDF), d.Events, d.Affected)
-	}
-	if a := d.Affected[0]; a.Name != "tokyo" || len(a.URLs) != 2 || len(a.Rate) != 2 {
-		t.Errorf("affected: %+v", a)
-	}
-	var page bytes.Buffer
-	if err := read(t, b.dir).HTML(&page); err != nil || !strings.Contains(page.String(), "tokyo") {
-		t.Errorf("%v, %d bytes", err, page.Len())
 	}
 }
 

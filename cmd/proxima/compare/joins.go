@@ -1,21 +1,144 @@
 package compare
 
 import (
-	"math/bits"
+	"cmp"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"proxima/fetch"
+	"proxima/node/journal"
 )
 
-// each calls a function with the index of every bit.
-func each(mask uint16, do func(label int)) {
-	for ; mask != 0; mask &= mask - 1 {
-		do(bits.TrailingZeros16(mask))
+// mostMs bounds a download: a line that says more was not written by a node.
+const mostMs = 1e9
+
+// download takes in a line of the fetch log.
+func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
+	f.TotalMs = min(max(f.TotalMs, 0), mostMs)
+	begin := f.Time.Add(-time.Duration(f.TotalMs * float64(time.Millisecond)))
+	ok := f.Error == "" && f.Status > 0 && f.Status < 400
+	cut := fetch.Class(f.Error) == fetch.Canceled
+	at := r.nodes[n]
+	at.busyMs += f.TotalMs
+	second := r.seconds(f.Time)
+	r.requested(f.Server, second)
+	if f.Kind != journal.KindPage {
+		return nil
 	}
+	compared := f.Origin == journal.OriginAssigned && f.Batch != ""
+	if !cut {
+		r.crawl.statuses[f.Status]++
+		if r.first.IsZero() || begin.Before(r.first) {
+			r.first = begin
+		}
+		if f.Time.After(r.last) {
+			r.last = f.Time
+		}
+	}
+	if f.Status > 0 && !cut {
+		at.pages++
+		at.bytes += f.Bytes
+	}
+	server := c.server(f.Server)
+	mask := c.rowBits(r, f.Label)
+	if ok {
+		at.spedAt(second, float64(f.Bytes)/f.TotalMs)
+		r.sizes.add(server, float64(f.Bytes))
+	}
+	// In a comparison, what the owner downloads beyond it belongs to nobody.
+	if ok && f.Origin != journal.OriginEstimate && (compared || !r.compared) {
+		r.downloaded(n, f.Server, mask, second)
+	}
+	rec := record{class: classPage, key: c.hash(f.URL), batch: c.batch(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
+		bytes: uint32(min(max(f.Bytes, 0), math.MaxUint32)), server: server, run: uint16(r.index), node: uint16(n),
+		rows: mask, status: uint16(f.Status)}
+	set := func(on bool, flag uint8) {
+		if on {
+			rec.flags |= flag
+		}
+	}
+	set(ok, flagOK)
+	set(cut, flagCut)
+	set(ok && f.Status == http.StatusOK && isHTML(f.Type), flagHTML)
+	set(compared, flagCompared)
+	set(f.Origin == journal.OriginEstimate, flagEstimate)
+	set(strings.Contains(f.Batch, "."), flagRound) // the batch's name, a point, the number of the round
+	set(!ok && (f.Error != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests), flagAgain)
+	if rec.flags&flagEstimate != 0 && !cut {
+		token := rec
+		token.class, token.key = classDecision, c.decisionKey(r, f.Batch, f.Server)
+		if err := c.records.add(token); err != nil {
+			return err
+		}
+	}
+	return c.records.add(rec)
 }
 
-func timeOf(r record) time.Time { return time.UnixMilli(r.time) }
+// isHTML says that a content type is that of a page.
+func isHTML(kind string) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "text/html" || kind == "application/xhtml+xml"
+}
+
+// Words in the reasons of decisions that had to be made before the assigner was content.
+const (
+	reasonLastTick = "median error not below"
+	reasonOverdue  = "undecided after"
+)
+
+// lastDecision tells the lines about one server's hosts, which follow one another, from the next decision.
+type lastDecision struct{ batch, label, server string }
+
+// decision takes in a line of the assign log.
+func (c *comparer) decision(r *run, a *journal.Assign, last *lastDecision) error {
+	second := r.seconds(a.Time)
+	if !a.Decided {
+		c.moved(r, a, second)
+		return c.records.add(record{class: classMove, key: c.hash(a.Host) ^ uint64(r.index), time: a.Time.UnixMilli(), run: uint16(r.index),
+			node: c.nodeIndex(r, a.Owner)})
+	}
+	bit := c.rowBits(r, a.Label)
+	if bit == 0 || strings.Contains(a.Label, ",") { // without a label nobody was asked: another node has the lease
+		return nil
+	}
+	row, batch := c.rowOf(r, a.Label), c.batch(a.Batch)
+	r.rows |= bit
+	r.batches[batch] |= bit
+	r.given(row, a.Owner, second)
+	if last.batch != a.Batch || last.label != a.Label {
+		r.tally(row).seconds.add(a.Seconds)
+	} else if last.server == a.Server {
+		return nil // another host of the server
+	}
+	*last = lastDecision{strings.Clone(a.Batch), strings.Clone(a.Label), strings.Clone(a.Server)}
+	if a.Estimates > 0 {
+		r.tally(row).accuracy.add(a.Accuracy)
+	}
+	rec := record{class: classDecision, key: c.decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
+		bytes: uint32(max(a.Estimates, 0)), server: c.server(a.Server), run: uint16(r.index), node: c.nodeIndex(r, a.Owner), rows: bit}
+	if strings.Contains(a.Reason, reasonLastTick) || strings.HasPrefix(a.Reason, reasonOverdue) {
+		rec.flags |= flagTruncated
+	}
+	return c.records.add(rec)
+}
+
+// changeTook is the word of the member log for a host whose owner died.
+const changeTook = "took"
+
+func (c *comparer) member(r *run, m *journal.Member) error {
+	if m.Change != changeTook || m.Host == "" {
+		return nil
+	}
+	return c.records.add(record{class: classMove, key: c.hash(m.Host) ^ uint64(r.index), time: m.Time.UnixMilli(), run: uint16(r.index),
+		node: noNode, flags: flagCut})
+}
 
 // join is called with all records of a key.
-func (c *comparer) join(g []record) error {
+func (c *comparer) join(g []record) {
 	switch g[0].class {
 	case classDecision:
 		c.joinDecisions(g)
@@ -24,33 +147,81 @@ func (c *comparer) join(g []record) error {
 	default:
 		c.joinPage(g)
 	}
-	return nil
+}
+
+// joinMoves counts the changes of a host's owner after the first hand-off.
+func (c *comparer) joinMoves(g []record) {
+	first := true
+	for _, m := range g {
+		if taken := m.flags&flagCut != 0; taken || !first {
+			c.runs[m.run].crawl.reassigned++
+		} else {
+			first = false
+		}
+	}
+}
+
+// joinDecisions brings what was decided about a server in a batch together with the estimates that were made for it.
+func (c *comparer) joinDecisions(g []record) {
+	r := c.runs[g[0].run]
+	var made [maxRows]int
+	for _, e := range g {
+		if e.flags&flagEstimate != 0 {
+			each(e.rows, func(row int) { made[row]++ })
+		}
+	}
+	for _, d := range g {
+		if d.flags&flagEstimate != 0 {
+			continue
+		}
+		each(d.rows, func(row int) {
+			t := r.tally(row)
+			t.decisions++
+			t.asked.add(float64(made[row]))
+			if int(d.bytes) > made[row]+1 { // one may be under way when the decision is made
+				t.short++
+			}
+			if d.flags&flagTruncated != 0 {
+				t.forced++
+			}
+			c.judge(r, row, d)
+		})
+	}
+}
+
+// judge compares the node that was chosen for a server with the one that was best for the server's mean page.
+func (c *comparer) judge(r *run, row int, d record) {
+	k := choice{node: d.node, at: d.time}
+	if size, ok := r.sizes.mean(d.server); ok {
+		if k.here, k.best, k.bestNode, ok = r.expected(d.node, c.names[d.server], size, timeOf(d)); ok {
+			t := r.tally(row)
+			t.judged++
+			if k.here <= k.best*(1+1e-9) {
+				t.best++
+			}
+		}
+	}
+	of := r.choices[d.server]
+	if of == nil {
+		of = map[int]choice{}
+		r.choices[d.server] = of
+	}
+	if old, ok := of[row]; !ok || k.at >= old.at {
+		of[row] = k
+	}
 }
 
 // joinPage is join for the downloads of one URL, in all runs.
 func (c *comparer) joinPage(g []record) {
-	c.separate = c.separate[:0]
-	for len(g) > 0 {
-		n := span(g, func(a, b record) bool { return a.run == b.run })
-		r := c.runs[g[0].run]
-		r.crawl.page(g[:n])
-		for rest := g[:n]; len(rest) > 0; {
-			m := span(rest, func(a, b record) bool { return a.batch == b.batch })
-			c.joinBatch(r, rest[:m])
-			rest = rest[m:]
+	c.samples = c.samples[:0]
+	for ofRun := range chunks(g, func(a, b record) bool { return a.run == b.run }) {
+		r := c.runs[ofRun[0].run]
+		r.crawl.page(ofRun)
+		for ofBatch := range chunks(ofRun, func(a, b record) bool { return a.batch == b.batch }) {
+			c.joinBatch(r, ofBatch)
 		}
-		g = g[n:]
 	}
-	c.pairSeparate()
-}
-
-// span is how many records at the beginning are alike.
-func span(g []record, same func(a, b record) bool) int {
-	n := 1
-	for n < len(g) && same(g[0], g[n]) {
-		n++
-	}
-	return n
+	c.pair()
 }
 
 // joinBatch is joinPage for the downloads of one run in one batch, or outside of all.
@@ -61,21 +232,16 @@ func (c *comparer) joinBatch(r *run, g []record) {
 		case d.flags&flagEstimate != 0:
 			c.estimate(r, d)
 		case d.flags&flagCompared != 0 && r.compared:
-			if wanted = r.batches[d.batch]; wanted == 0 {
-				wanted = r.labels
-			}
+			wanted = cmp.Or(r.batches[d.batch], r.rows)
 		case !r.compared:
-			wanted |= d.labels
+			wanted |= d.rows
 		}
 	}
-	if wanted == 0 {
-		return
-	}
-	var chosen [maxLabels]*record
+	var chosen [maxRows]*record
 	whole := true
-	each(wanted, func(label int) {
-		d := pick(g, label, r.compared)
-		t := r.tally(label)
+	each(wanted, func(row int) {
+		d := pick(g, row, r.compared)
+		t := r.tally(row)
 		t.urls++
 		switch {
 		case d == nil:
@@ -85,33 +251,30 @@ func (c *comparer) joinBatch(r *run, g []record) {
 		default:
 			t.downloaded++
 			t.bytes += int64(d.bytes)
-			chosen[label] = d
+			chosen[row] = d
 		}
-		whole = whole && chosen[label] != nil
+		whole = whole && chosen[row] != nil
 	})
 	if !whole {
 		return // what one assigner's node did not get says nothing about time, for none of them
 	}
-	each(wanted, func(label int) {
-		d, t := chosen[label], r.tally(label)
+	each(wanted, func(row int) {
+		d, t := chosen[row], r.tally(row)
 		t.times.add(float64(d.ms))
 		if here, best, _, ok := r.expected(d.node, c.names[d.server], int64(d.bytes), timeOf(*d)); ok {
 			t.sums.add(float64(d.ms), here, best)
 		}
-		switch {
-		case !r.compared:
-			c.separate = append(c.separate, separatePage{r, label, d.server, float64(d.ms)})
-		case c.reference >= 0 && chosen[c.reference] != nil && label != c.reference:
-			t.pair(r.index, d.server, float64(d.ms), float64(chosen[c.reference].ms))
+		if r.compared || c.separate {
+			c.samples = append(c.samples, sample{r.seed(), row, d.server, float64(d.ms)})
 		}
 	})
 }
 
-// pick is the download that counts for an assigner: the first that was answered, else one that failed, else none.
-func pick(g []record, label int, compared bool) (best *record) {
+// pick is the download that counts for a row: the first that was answered, else one that failed, else none.
+func pick(g []record, row int, compared bool) (best *record) {
 	for i := range g {
 		d := &g[i]
-		if d.labels&(1<<label) == 0 || d.flags&(flagEstimate|flagCut) != 0 || compared && d.flags&flagCompared == 0 {
+		if d.rows&(1<<row) == 0 || d.flags&(flagEstimate|flagCut) != 0 || compared && d.flags&flagCompared == 0 {
 			continue
 		}
 		if d.flags&flagOK != 0 {
@@ -127,8 +290,8 @@ func (c *comparer) estimate(r *run, d record) {
 	if d.flags&flagCut != 0 {
 		return
 	}
-	each(d.labels, func(label int) {
-		t := r.tally(label)
+	each(d.rows, func(row int) {
+		t := r.tally(row)
 		if d.flags&flagOK == 0 {
 			t.askedFailed++
 			return
@@ -139,43 +302,43 @@ func (c *comparer) estimate(r *run, d record) {
 	})
 }
 
-// separatePage is a download of a URL in a run of its own for an assigner.
-type separatePage struct {
-	run    *run
-	label  int
+// sample is a download of the URL that is joined.
+type sample struct {
+	seed   uint64
+	row    int
 	server uint32
 	ms     float64
 }
 
-// pairSeparate pairs the downloads of one URL in runs of one seed, where runs have one assigner each.
-func (c *comparer) pairSeparate() {
-	for i, p := range c.separate {
-		if p.label == c.reference || p.run == nil {
-			continue
-		}
-		own, base := cell{}, cell{}
-		for j := i; j < len(c.separate); j++ {
-			if q := &c.separate[j]; q.run == p.run && q.label == p.label {
-				own.add(q.ms)
-				q.run = nil // counted
-			}
-		}
-		for _, q := range c.reserve(p) {
-			base.add(q.ms)
-		}
-		if base.n > 0 {
-			p.run.tally(p.label).pair(p.run.index, p.server, own.sum/float64(own.n), base.sum/float64(base.n))
-		}
-	}
+// clusterKey is a server in the runs of one seed, and which rows got the pages that are summed up.
+type clusterKey struct {
+	seed   uint64
+	server uint32
+	rows   uint16
 }
 
-// reserve lists the reference's downloads of the same URL with the same seed.
-func (c *comparer) reserve(p separatePage) []separatePage {
-	var list []separatePage
-	for _, q := range c.separate {
-		if q.run != nil && q.label == c.reference && q.run.seed() == p.run.seed() {
-			list = append(list, q)
+// cluster sums up pages of one server: they are no independent samples.
+type cluster struct {
+	n  int64
+	ms [maxRows]float64
+}
+
+// pair adds the URL to the sums of its server: once for the runs of each seed, with the mean of each row's downloads.
+func (c *comparer) pair() {
+	slices.SortStableFunc(c.samples, func(a, b sample) int { return cmp.Compare(a.seed, b.seed) })
+	for of := range chunks(c.samples, func(a, b sample) bool { return a.seed == b.seed }) {
+		var sums [maxRows]cell
+		k := clusterKey{seed: of[0].seed, server: of[0].server}
+		for _, s := range of {
+			sums[s.row].add(s.ms)
+			k.rows |= 1 << s.row
 		}
+		to := c.clusters[k]
+		if to == nil {
+			to = &cluster{}
+			c.clusters[k] = to
+		}
+		to.n++
+		each(k.rows, func(row int) { to.ms[row] += sums[row].sum / float64(sums[row].n) })
 	}
-	return list
 }

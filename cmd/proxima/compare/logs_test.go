@@ -328,13 +328,13 @@ func TestSeveralRunsSayWhatIsOfOne(t *testing.T) {
 	if got := [4]float64{b.CalibrationP10, b.CalibrationP50, b.CalibrationP90, float64(b.Calibrations)}; got != [4]float64{.7, .8, .9, 20} {
 		t.Errorf("calibration %v", got)
 	}
-	notes := strings.Join(r.notes(), "\n")
+	notes := strings.Join(r.Notes(), "\n")
 	for _, want := range []string{"portable emulation", "of one run alone: " + dirs[0] + "."} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in:\n%s", want, notes)
 		}
 	}
-	if notes := strings.Join(read(t, dirs[0]).notes(), "\n"); strings.Contains(notes, "alone") {
+	if notes := strings.Join(read(t, dirs[0]).Notes(), "\n"); strings.Contains(notes, "alone") {
 		t.Error(notes)
 	}
 }

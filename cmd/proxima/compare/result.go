@@ -14,19 +14,34 @@ type Result struct {
 	Crawl     Crawl      `json:"crawl"`
 	Testbed   Testbed    `json:"testbed"`
 
-	Dirs      []string    `json:"-"`
-	Runs      []RunInfo   `json:"-"`
-	Statuses  []Status    `json:"-"`
-	Nodes     []NodeUse   `json:"-"`
-	Reading   Reading     `json:"-"`
-	Accuracy  []TimeError `json:"-"` // of the nodes' coordinates
-	Reference string      `json:"-"` // the assigner that others are compared to, "" if it was not there
+	Dirs      []string   `json:"-"`
+	Command   string     `json:"-"` // that read the logs; "" if it is not known
+	By        string     `json:"-"` // what a row is
+	Runs      []RunInfo  `json:"-"`
+	Statuses  []Status   `json:"-"`
+	Nodes     []NodeUse  `json:"-"` // of the first run that is compared, like all below
+	NodesOf   string     `json:"-"` // its folder where there are several runs
+	Reading   Reading    `json:"-"`
+	Servers   []Server   `json:"-"` // the worst loss of the leading row first
+	Events    []Event    `json:"-"` // of the scenario
+	Affected  []Affected `json:"-"`
+	Reference string     `json:"-"` // what rows are compared to, "" if it was not there
 
-	runs    []*run
-	labels  []string
-	report  []*tally // by label
-	nodesOf string   // the run whose nodes are shown where there are several, else ""
+	// Timelines: x is s since the start of the run.
+	Progress   []Series `json:"-"` // URLs downloaded, by row
+	Speed      []Series `json:"-"` // kB/s, median of the 120 latest pages, by node
+	CPU        []Series `json:"-"` // processors that a node uses
+	CoordError []Series `json:"-"` // relative, of the nodes' coordinates: p50 and p90
 }
+
+// Series is one line of a plot.
+type Series struct {
+	Label  string
+	Points []Point
+}
+
+// Point is x and y.
+type Point [2]float64
 
 // Assigner is what is known of one assigner. Times are of single downloads, answered with a status below 400, of pages that the nodes of
 // all assigners got.
@@ -52,6 +67,8 @@ type Assigner struct {
 
 	Unanswered               int64       `json:"-"` // URLs for which the chosen node made no download
 	Difference               *Difference `json:"-"` // to the reference
+	Lead                     *Difference `json:"-"` // of the leading row to this one
+	Times                    []Point     `json:"-"` // distribution of download times: ms and share
 	ChoiceRatioWithEstimates *float64    `json:"-"`
 	EstimatesFailed          int64       `json:"-"`
 	SecondsP50               *float64    `json:"-"` // from the beginning of a batch to the decision
@@ -119,16 +136,52 @@ type Testbed struct {
 	Calibrations                                   int     `json:"-"`
 }
 
-// RunInfo names a run.
+// RunInfo names a run, and what it was made of.
 type RunInfo struct {
-	Dir, Scenario string
-	Seed          uint64
-	Emulated      bool
-	Started       time.Time
-	Seconds       float64
-	Nodes         int
-	Servers       int
-	Assigners     []string
+	Dir, Name, Scenario string
+	Seed                uint64
+	Emulated            bool
+	Started             time.Time
+	Seconds             float64
+	Nodes               int
+	Servers             int
+	Cores               int // of the machine; 0 if it is not known
+	Assigners           []string
+	Version             string // of the nodes' program, "" if they did not say
+	Config              string // of the first node
+	Differs             string // settings that other runs have otherwise
+}
+
+// Server is a web server, and which nodes were chosen for it last.
+type Server struct {
+	Addr, Host, City string
+	Best             string // node; "" without truth
+	BestMs           float64
+	Choices          []Choice // by row, of those that decided
+	Geo              *Point   // longitude and latitude, nil if they are not known
+	Space            []float64
+}
+
+// Choice is the node that a row chose for a server, and how much longer it takes for the server's mean page than the best node.
+type Choice struct {
+	Row, Node string
+	LossMs    *float64
+}
+
+// Event is something that the scenario did.
+type Event struct {
+	AtS, UntilS   float64 // UntilS is AtS for what has no length
+	Label, Target string
+}
+
+// Affected is what happened to a node or a server that events hit.
+type Affected struct {
+	Kind, Name string
+	Rate       []Series // by row: hosts given to the node a minute, or URLs downloaded from the server
+	URLs       []Series // by row: URLs downloaded there, cumulative
+	Distance   []Series // ms, in the coordinate space
+	Error      []Series // relative, of the servers' places
+	Spacing    []Series // s between two requests to a server
 }
 
 // NodeUse is what a node used.
@@ -140,10 +193,9 @@ type NodeUse struct {
 	RSSBytes     int64
 	CoordError   *float64
 	Boots        int
+	Geo          *Point
+	Space        []float64
 }
-
-// TimeError is the relative error of coordinates at a moment, in s since the start.
-type TimeError struct{ AtS, P50, P90 float64 }
 
 // Reading says how the logs were.
 type Reading struct {

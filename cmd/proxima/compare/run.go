@@ -1,13 +1,17 @@
 package compare
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 	"proxima/node/journal"
 )
 
@@ -19,19 +23,37 @@ type run struct {
 	started time.Time
 	nodes   []*node
 	byID    map[string]int
-	servers map[string]int // of the world, by address
+	places  map[string]int // servers of the world, by address
 
-	// compared says that several assigners decided the same batches; label is the one of a separate run.
-	compared bool
-	labels   uint16            // all that decided
-	batches  map[uint64]uint16 // by the hash of their names, the assigners that decided them
-	tallies  [maxLabels]*tally
+	name     string            // as its lines say
+	version  string            // of the nodes' program
+	config   string            // of the first node
+	settings map[string]string // of the configuration
+	disagree map[string]bool   // settings that differ between the nodes
+	tuned    []setting         // that other runs have otherwise
+
+	compared bool              // several assigners decided the same batches
+	rows     uint16            // all that decided
+	batches  map[uint64]uint16 // by the hash of their names, the rows that decided them
+	tallies  [maxRows]*tally
+	choices  map[uint32]map[int]choice // by server and row, the last
 	sizes    sizes
 	crawl    crawlCounts
 	first    time.Time // begin of the first page
 	last     time.Time // end of the last
-	space    *space
-	plots    *plots
+
+	servers  map[string]*serverPlace
+	progress [maxRows]*timeline[cell] // URLs downloaded
+	affected []*affected
+}
+
+// choice is the node that a row gave a server to, the one that was best, and what the server's mean page takes at both, in ms; 0
+// without truth.
+type choice struct {
+	node       uint16
+	at         int64 // ms since 1970
+	here, best float64
+	bestNode   int // in the world
 }
 
 // node is one node of a run.
@@ -43,9 +65,9 @@ type node struct {
 
 	pages, bytes int64 // answered
 	busyMs       float64
-	recent       recent
+	recent       []float64 // latest download speeds, kB/s
 	path         *timeline[placed]
-	speed, load  *timeline[cell]
+	speed, cpu   *timeline[cell]
 }
 
 // lifeLogs are the last counts of a boot.
@@ -54,6 +76,7 @@ type lifeLogs struct {
 	queue   journal.Queue
 	load    journal.Load
 	rss     int64 // most
+	loadAt  float64
 }
 
 // placed is where a node was.
@@ -70,14 +93,16 @@ func laterPlace(earlier, later placed) placed {
 }
 
 func newRun(index int, s source) *run {
-	r := &run{source: s, index: index, byID: map[string]int{}, servers: map[string]int{}, batches: map[uint64]uint16{}, sizes: sizes{}}
+	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{}, sizes: sizes{},
+		disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{}}
+	r.crawl.statuses = map[int]int64{}
 	if s.world != nil {
 		r.truth, r.started = rundir.NewTruth(*s.world), s.world.Started
 		for i, server := range s.world.Servers {
-			r.servers[server.Addr.String()] = i
+			r.places[server.Addr.String()] = i
 		}
+		r.affected = whoIsHit(s.world)
 	}
-	r.space, r.plots = newSpace(), newPlots(s.world)
 	return r
 }
 
@@ -88,7 +113,7 @@ func (r *run) node(id string) int {
 	}
 	r.byID[id] = len(r.nodes)
 	r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}, path: newTimeline(laterPlace), speed: newSums(),
-		load: newSums()})
+		cpu: newSums()})
 	return len(r.nodes) - 1
 }
 
@@ -139,7 +164,7 @@ func (r *run) expected(node uint16, server string, bytes int64, at time.Time) (h
 	if r.truth == nil || int(node) >= len(r.nodes) || r.nodes[node].world < 0 {
 		return 0, 0, 0, false
 	}
-	k, known := r.servers[server]
+	k, known := r.places[server]
 	if !known {
 		return 0, 0, 0, false
 	}
@@ -148,12 +173,12 @@ func (r *run) expected(node uint16, server string, bytes int64, at time.Time) (h
 	return here, best, bestNode, bestNode >= 0 && best > 0 && !math.IsInf(here, 0)
 }
 
-// tally is the tally of an assigner, made when first needed.
-func (r *run) tally(label int) *tally {
-	if r.tallies[label] == nil {
-		r.tallies[label] = newTally()
+// tally is the tally of a row, made when first needed.
+func (r *run) tally(row int) *tally {
+	if r.tallies[row] == nil {
+		r.tallies[row] = &tally{}
 	}
-	return r.tallies[label]
+	return r.tallies[row]
 }
 
 // seed is that of the world; runs of logs without one go together.
@@ -162,4 +187,98 @@ func (r *run) seed() uint64 {
 		return 0
 	}
 	return r.world.Seed
+}
+
+// recentPages is over how many pages the download speed is a median.
+const recentPages = 120
+
+// spedAt notes the speed of a download, in kB/s.
+func (n *node) spedAt(second, speed float64) {
+	if math.IsNaN(speed) || math.IsInf(speed, 0) {
+		return
+	}
+	if len(n.recent) == recentPages {
+		n.recent = slices.Delete(n.recent, 0, 1)
+	}
+	n.recent = append(n.recent, speed)
+	if s := n.speed.at(second); s.n == 0 {
+		s.add(quantile.Median(n.recent))
+	}
+}
+
+// sizes are the mean sizes of the pages of servers, in bytes.
+type sizes map[uint32]*cell
+
+func (s sizes) add(server uint32, bytes float64) {
+	c := s[server]
+	if c == nil {
+		c = &cell{}
+		s[server] = c
+	}
+	c.add(bytes)
+}
+
+func (s sizes) mean(server uint32) (bytes int64, ok bool) {
+	c := s[server]
+	if c == nil {
+		return 0, false
+	}
+	return int64(c.mean()), true
+}
+
+// balance is the work of the run's nodes, those that did nothing too.
+func (r *run) balance() Balance {
+	b := Balance{MinURLs: math.MaxInt64, MinBusyS: math.Inf(1)}
+	var urls, busy []float64
+	for _, n := range r.nodes {
+		if n.name == "" {
+			continue
+		}
+		s := n.busyMs / 1000
+		b.Nodes = append(b.Nodes, NodeShare{n.name, n.pages, s})
+		urls, busy = append(urls, float64(n.pages)), append(busy, s)
+		b.MinURLs, b.MaxURLs = min(b.MinURLs, n.pages), max(b.MaxURLs, n.pages)
+		b.MinBusyS, b.MaxBusyS = min(b.MinBusyS, s), max(b.MaxBusyS, s)
+	}
+	b.CVURLs, b.CVBusy = variation(urls), variation(busy)
+	return b
+}
+
+// variation is the standard deviation divided by the mean, NaN without either.
+func variation(v []float64) float64 {
+	mean, sd := stat.PopMeanStdDev(v, nil)
+	return sd / mean
+}
+
+// uses is what the nodes of a run used.
+func (r *run) uses() []NodeUse {
+	var list []NodeUse
+	for _, n := range r.nodes {
+		if n.name == "" {
+			continue
+		}
+		u := NodeUse{Name: n.name, Pages: n.pages, Bytes: n.bytes, BusyS: n.busyMs / 1000, Boots: len(n.lives)}
+		if n.world >= 0 {
+			w := r.world.Nodes[n.world]
+			u.City, u.Geo = w.City, &Point{w.Lon, w.Lat}
+		}
+		for _, l := range n.lives {
+			u.CPUSeconds += l.load.CPUSeconds
+			u.RSSBytes = max(u.RSSBytes, l.rss)
+		}
+		if k, ok := n.whereWas(math.MaxInt32); ok {
+			u.CoordError, u.Space = &k.Error, k.Vec[:]
+		}
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b NodeUse) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// nameOf is the name of a node by its id.
+func (r *run) nameOf(id string) string {
+	if i, ok := r.byID[id]; ok && r.nodes[i].name != "" {
+		return r.nodes[i].name
+	}
+	return id
 }

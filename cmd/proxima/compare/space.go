@@ -3,27 +3,17 @@ package compare
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 	"proxima/node/journal"
 )
 
-// space is what a run's logs say about coordinates.
-type space struct {
-	servers map[string]*proxyPlace // as they were last
-	// far and wrong are, for each node and server that events hit, distances between the node and the servers' places, and the
-	// error of these places.
-	far, wrong map[string]*timeline[cell]
-}
-
-// proxyPlace is where a server was said to be last.
-type proxyPlace struct {
+// serverPlace is where a server was said to be last.
+type serverPlace struct {
 	ms int64 // since 1970
 	at ncoord.Coordinate
-}
-
-func newSpace() *space {
-	return &space{servers: map[string]*proxyPlace{}, far: map[string]*timeline[cell]{}, wrong: map[string]*timeline[cell]{}}
 }
 
 func coordinate(vector []float64, height, accuracy float64) ncoord.Coordinate {
@@ -55,65 +45,51 @@ func (r *run) proxy(p *journal.Proxy) {
 	if at.Check() != nil {
 		return
 	}
-	have := r.space.servers[p.Server]
+	have := r.servers[p.Server]
 	if have == nil {
-		have = &proxyPlace{}
-		r.space.servers[p.Server] = have
+		have = &serverPlace{}
+		r.servers[strings.Clone(p.Server)] = have
 	}
 	if ms := p.Time.UnixMilli(); ms >= have.ms {
 		have.ms, have.at = ms, at
 	}
 	second := r.seconds(p.Time)
-	for _, a := range r.plots.affected {
+	for _, a := range r.affected {
 		hit := a.kind == kindServer && a.name == p.Server
 		for _, n := range r.nodes {
-			if !hit && (a.kind != kindNode || n.name != a.name) {
-				continue
-			}
-			if place, ok := n.whereWas(second); ok {
-				key := a.name
-				if hit {
-					key += " " + n.name
+			if place, ok := n.whereWas(second); ok && (hit || a.kind == kindNode && n.name == a.name) {
+				label := n.name
+				if !hit {
+					label = "mean of servers"
 				}
-				series(r.space.far, key).at(second).add(ncoord.Distance(place, at))
+				if a.far[label] == nil {
+					a.far[label] = newSums()
+				}
+				a.far[label].at(second).add(ncoord.Distance(place, at))
 			}
 		}
 		if hit || a.kind == kindNode {
-			series(r.space.wrong, a.name).at(second).add(p.Accuracy)
+			a.wrong.at(second).add(p.Accuracy)
 		}
 	}
 }
 
-// series is the timeline with a name, made when first needed.
-func series(of map[string]*timeline[cell], name string) *timeline[cell] {
-	t := of[name]
-	if t == nil {
-		t = newSums()
-		of[name] = t
-	}
-	return t
-}
-
-// accuracyPoint is the error of the nodes' coordinates at a moment.
-type accuracyPoint struct{ second, p50, p90 float64 }
-
-// accuracy is the error of coordinates over time: against the world's round trips where they are known, else what the nodes believe.
-func (r *run) accuracy() []accuracyPoint {
-	width, cells := 1.0, 0
+// coordError is the error of coordinates over time, median and p90: against the world's round trips where they are known, else what the
+// nodes believe.
+func (r *run) coordError() []Series {
+	width, end := 1.0, 0.0
 	for _, n := range r.nodes {
 		width = max(width, n.path.width)
-	}
-	for _, n := range r.nodes {
-		cells = max(cells, int(math.Ceil(float64(len(n.path.cells))*n.path.width/width)))
+		end = max(end, float64(len(n.path.cells))*n.path.width)
 	}
 	const points = 150
-	step := max(1, cells/points)
-	var list []accuracyPoint
-	for i := 0; i < cells; i += step {
-		second := (float64(i) + 0.5) * width
+	step := width * max(1, math.Floor(end/width/points))
+	list := []Series{{Label: "p50"}, {Label: "p90"}}
+	for second := width / 2; second < end; second += step {
 		if errs := r.errorsAt(second); len(errs) > 0 {
 			slices.Sort(errs)
-			list = append(list, accuracyPoint{second, errs[(len(errs)-1)/2], errs[(len(errs)-1)*9/10]})
+			list[0].Points = append(list[0].Points, Point{second, quantile.Of(errs, .5)})
+			list[1].Points = append(list[1].Points, Point{second, quantile.Of(errs, .9)})
 		}
 	}
 	return list

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/rundir"
 	"proxima/node/journal"
 )
@@ -41,13 +40,12 @@ func TestSpaceByHand(t *testing.T) {
 			Origin: journal.OriginAssigned, Label: "nearest", Batch: "b"})
 	}
 	r := read(t, b.write())
-	first, last := r.Accuracy[0], r.Accuracy[len(r.Accuracy)-1]
-	near(t, "error at first", &first.P50, .5)
-	near(t, "error at last", &last.P50, 0)
-	d := r.data()
-	var node, slow *report.Affected
-	for i := range d.Affected {
-		switch a := &d.Affected[i]; a.Name {
+	median := r.CoordError[0].Points
+	near(t, "error at first", &median[0][1], .5)
+	near(t, "error at last", &median[len(median)-1][1], 0)
+	var node, slow *Affected
+	for i := range r.Affected {
+		switch a := &r.Affected[i]; a.Name {
 		case "tokyo":
 			node = a
 		case server.String():
@@ -55,9 +53,9 @@ func TestSpaceByHand(t *testing.T) {
 		}
 	}
 	if node == nil || slow == nil {
-		t.Fatalf("affected: %+v", d.Affected)
+		t.Fatalf("affected: %+v", r.Affected)
 	}
-	points := func(what string, list []report.Series, want ...report.Point) {
+	points := func(what string, list []Series, want ...Point) {
 		t.Helper()
 		if len(list) == 0 {
 			t.Errorf("%s: nothing", what)
@@ -68,32 +66,33 @@ func TestSpaceByHand(t *testing.T) {
 			return
 		}
 		for i, p := range list[0].Points {
-			near(t, what, &p.X, want[i].X)
-			near(t, what, &p.Y, want[i].Y)
+			near(t, what, &p[0], want[i][0])
+			near(t, what, &p[1], want[i][1])
 		}
 	}
-	points("distance to tokyo", node.Distance, report.Point{X: 20.5, Y: 20 + 12}, report.Point{X: 50.5, Y: 60 + 12})
-	points("error of the servers' places", node.Error, report.Point{X: 20.5, Y: .2}, report.Point{X: 50.5, Y: .5})
-	points("distance from berlin", slow.Distance, report.Point{X: 20.5, Y: 220 + 12}, report.Point{X: 50.5, Y: 260 + 12})
+	points("distance to tokyo", node.Distance, Point{20.5, 20 + 12}, Point{50.5, 60 + 12})
+	points("error of the servers' places", node.Error, Point{20.5, .2}, Point{50.5, .5})
+	points("distance from berlin", slow.Distance, Point{20.5, 220 + 12}, Point{50.5, 260 + 12})
 	if len(slow.Distance) != 2 || slow.Distance[0].Label != "berlin" || slow.Distance[1].Label != "tokyo" {
 		t.Errorf("distances of the server: %+v", slow.Distance)
 	}
 	// One decision for tokyo at 21 s: 6 a minute in a cell of 10 s.
-	if n := len(node.Rate); n == 0 || node.Rate[0].Points[2] != (report.Point{X: 25, Y: 6}) {
+	if n := len(node.Rate); n == 0 || node.Rate[0].Points[2] != (Point{25, 6}) {
 		t.Errorf("rate: %+v", node.Rate)
 	}
-	if p := node.URLs[0].Points; p[len(p)-1].Y != 4 {
+	if p := node.URLs[0].Points; p[len(p)-1][1] != 4 {
 		t.Errorf("URLs: %+v", node.URLs)
 	}
-	if p := slow.Spacing[0].Points; p[2].Y != 5 || p[3].Y != 5 {
+	if p := slow.Spacing[0].Points; len(p) != 2 || p[0] != (Point{25, 5}) || p[1] != (Point{35, 5}) {
 		t.Errorf("spacing: %+v", slow.Spacing)
 	}
 	// Speeds are 10, 20, 30, 40 kB/s; each point is the median of all so far.
-	points("speed", d.Speed, report.Point{X: 22.5, Y: 10}, report.Point{X: 27.5, Y: 15}, report.Point{X: 32.5, Y: 20}, report.Point{X: 37.5,
-		Y: 25})
-	if m := d.Map; len(m.Nodes) != 2 || len(m.Servers) != 1 || m.Servers[0].Vector[0] != 260 || m.Servers[0].City != "Seoul" ||
-		len(m.Servers[0].Owners) != 1 || m.Servers[0].Owners[0] != (report.Owner{Assigner: "nearest", Node: "berlin"}) {
-		t.Errorf("map: %+v", m)
+	points("speed", r.Speed, Point{22.5, 10}, Point{27.5, 15}, Point{32.5, 20}, Point{37.5, 25})
+	if m := r.Servers; len(m) != 1 || m[0].Space[0] != 260 || m[0].City != "Seoul" || m[0].Best != "tokyo" ||
+		len(m[0].Choices) != 1 || m[0].Choices[0].Row != "nearest" || m[0].Choices[0].Node != "berlin" {
+		t.Errorf("servers: %+v", m)
+	} else {
+		near(t, "loss", m[0].Choices[0].LossMs, 5000-5000+2*(200-40)) // the server is slow for both
 	}
 }
 
@@ -118,31 +117,31 @@ func TestTimelinesOfAComparison(t *testing.T) {
 		f.URL, f.Server, f.TotalMs = "http://a.test/"+string(rune('a'+i)), server.String(), 40
 		berlin.fetch(10+float64(i), f)
 	}
-	d := read(t, b.write()).data()
-	if len(d.Progress) != 2 || len(d.Affected) != 1 || len(d.Affected[0].Spacing) != 1 {
-		t.Fatalf("progress %+v, affected %+v", d.Progress, d.Affected)
+	r := read(t, b.write())
+	if len(r.Progress) != 2 || len(r.Affected) != 1 || len(r.Affected[0].Spacing) != 1 {
+		t.Fatalf("progress %+v, affected %+v", r.Progress, r.Affected)
 	}
-	for i, s := range [][]report.Series{d.Progress, d.Affected[0].URLs} {
+	for i, s := range [][]Series{r.Progress, r.Affected[0].URLs} {
 		for _, of := range s {
-			if last := of.Points[len(of.Points)-1]; last.Y != 1 {
-				t.Errorf("plot %d: %v URLs of %s, want that of the comparison", i, last.Y, of.Label)
+			if last := of.Points[len(of.Points)-1]; last[1] != 1 {
+				t.Errorf("plot %d: %v URLs of %s, want that of the comparison", i, last[1], of.Label)
 			}
 		}
 	}
-	if p := d.Affected[0].Spacing[0].Points; p[len(p)-1].Y != 2 {
+	if p := r.Affected[0].Spacing[0].Points; p[len(p)-1][1] != 2 {
 		t.Errorf("five requests in ten seconds: %+v", p)
 	}
 }
 
 func TestEventsInWords(t *testing.T) {
 	server := twoNodes().Servers[0].Addr
-	got := pageEvents(&rundir.World{Events: []rundir.Event{
+	got := inWords([]rundir.Event{
 		{AtS: 1, Kind: rundir.EventCPU, Node: "n"}, {AtS: 2, Kind: rundir.EventSlow, Server: server, AddMs: 5000},
 		{AtS: 3, Kind: rundir.EventKill, Node: "m"}, {AtS: 4, Kind: rundir.EventPartition, Nodes: []string{"n", "m"}},
 		{AtS: 5, Kind: rundir.EventCPU, Node: "n"}, {AtS: 6, Kind: rundir.EventSlow, Server: server},
 		{AtS: 7, Kind: rundir.EventRestart, Node: "m"}, {AtS: 8, Kind: rundir.EventHeal},
-	}})
-	want := []report.Event{{AtS: 1, UntilS: 5, Label: "CPU burnt", Target: "n"}, {AtS: 2, UntilS: 6, Label: "+5 s", Target: server.String()},
+	})
+	want := []Event{{AtS: 1, UntilS: 5, Label: "CPU burnt", Target: "n"}, {AtS: 2, UntilS: 6, Label: "+5 s", Target: server.String()},
 		{AtS: 3, UntilS: 7, Label: "kill -9", Target: "m"}, {AtS: 4, UntilS: 8, Label: "partition", Target: "n, m"},
 		{AtS: 7, UntilS: 7, Label: "restart", Target: "m"}, {AtS: 8, UntilS: 8, Label: "heal"}}
 	if len(got) != len(want) {

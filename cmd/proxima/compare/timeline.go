@@ -36,26 +36,81 @@ func (t *timeline[T]) at(s float64) *T {
 	return &t.cells[i]
 }
 
-// middle is the moment in the middle of a cell.
-func (t *timeline[T]) middle(i int) float64 { return (float64(i) + 0.5) * t.width }
-
 // cell sums up numbers.
 type cell struct {
-	n         int64
-	sum, last float64
+	n   int64
+	sum float64
 }
 
 func (c *cell) add(v float64) {
 	c.n++
 	c.sum += v
-	c.last = v
 }
 
+func (c *cell) mean() float64 { return c.sum / float64(c.n) }
+
 func mergeCells(earlier, later cell) cell {
-	if later.n == 0 {
-		return earlier
-	}
-	return cell{earlier.n + later.n, earlier.sum + later.sum, later.last}
+	return cell{earlier.n + later.n, earlier.sum + later.sum}
 }
 
 func newSums() *timeline[cell] { return newTimeline(mergeCells) }
+
+// upTo makes a timeline reach to the end of its run: nothing is a figure, too.
+func upTo(t *timeline[cell], end float64) *timeline[cell] {
+	if t == nil {
+		t = newSums()
+	}
+	t.at(end)
+	return t
+}
+
+// means are the means of the cells, without those that are empty.
+func means(label string, t *timeline[cell]) Series {
+	s := Series{Label: label}
+	for i, c := range t.cells {
+		if c.n > 0 {
+			s.Points = append(s.Points, Point{(float64(i) + .5) * t.width, c.mean()})
+		}
+	}
+	return s
+}
+
+// cumulative counts up.
+func cumulative(label string, t *timeline[cell]) Series {
+	s, sum := Series{Label: label}, 0.0
+	for i, c := range t.cells {
+		sum += c.sum
+		s.Points = append(s.Points, Point{float64(i+1) * t.width, sum})
+	}
+	return s
+}
+
+// rateCells is how many cells become one in a plot of a rate: counts of single seconds are noise.
+const rateCells = 10
+
+// rates are what a function makes of the sums of ten cells and their length in s; false leaves a gap.
+func rates(label string, t *timeline[cell], of func(sum, seconds float64) (float64, bool)) Series {
+	s := Series{Label: label}
+	for i := 0; i < len(t.cells); i += rateCells {
+		sum := 0.0
+		for _, c := range t.cells[i:min(i+rateCells, len(t.cells))] {
+			sum += c.sum
+		}
+		if y, ok := of(sum, rateCells*t.width); ok {
+			s.Points = append(s.Points, Point{(float64(i) + rateCells/2) * t.width, y})
+		}
+	}
+	return s
+}
+
+// perMinute is a rate; spacing is the mean time between two.
+func perMinute(sum, seconds float64) (float64, bool) { return sum * 60 / seconds, true }
+func spacing(sum, seconds float64) (float64, bool)   { return seconds / sum, sum > 0 }
+
+// drawn leaves out series without points.
+func drawn(list []Series, s Series) []Series {
+	if len(s.Points) == 0 {
+		return list
+	}
+	return append(list, s)
+}

@@ -1,79 +1,90 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 )
 
-// Headline says in one sentence who won, by how much, and why.
+// Headline says in one sentence who was faster, by how much, and how sure that is.
 func (r *Result) Headline() string {
-	order := r.order()
+	order := r.Order()
 	if len(order) == 0 {
 		return "No assigner has decided anything: there is nothing to compare."
 	}
 	first := order[0]
 	if len(order) == 1 {
-		return fmt.Sprintf("%s alone was run%s.", first.Name, r.ratios(first))
+		return fmt.Sprintf("%s alone was run%s.", first.Name, ratios(first))
 	}
-	if r.Reference == "" || first.Difference == nil && first.Name != r.Reference {
-		return fmt.Sprintf("%s needed least time per page%s; without paired downloads by random nothing is said about chance.", first.Name,
-			r.ratios(first))
+	second := order[1]
+	if second.Lead == nil {
+		return fmt.Sprintf("%s has the least mean time per page, %.0f ms, and %s %.0f ms; with fewer than two servers of which both got "+
+			"the same pages nothing is said about chance.", first.Name, *first.MeanMs, second.Name, *second.MeanMs)
 	}
-	if first.Name == r.Reference {
-		return fmt.Sprintf("No assigner beat %s%s.", r.Reference, r.ratios(first))
+	var level []string // that the leader is not told apart from
+	for _, a := range order[1:] {
+		if !a.Lead.Clear() {
+			level = append(level, a.Name)
+		}
 	}
-	d := first.Difference
-	if d.High >= 0 {
-		return fmt.Sprintf("%s needed %s, which may be chance: the 95 %% interval is %s.", first.Name, r.versus(d.Rel), span95(d))
+	over := "" // what is sure nevertheless
+	if d := first.Difference; d.Clear() {
+		over = fmt.Sprintf("; %s needed %s (95 %% interval %s)", first.Name, versus(d), span95(d))
 	}
-	return fmt.Sprintf("%s won: it needed %s (95 %% interval %s)%s.", first.Name, r.versus(d.Rel), span95(d), r.ratios(first))
+	switch d := second.Lead; {
+	case len(level) == 0 && first.Difference != nil && first.Difference.To != second.Name && first.Difference.Clear():
+		return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s) and %s (%s)%s.", first.Name,
+			versus(first.Difference), span95(first.Difference), versus(d), span95(d), ratios(first))
+	case len(level) == 0:
+		return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s)%s.", first.Name, versus(d), span95(d), ratios(first))
+	case d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0:
+		return fmt.Sprintf("%s and %s are equal%s.", first.Name, listed(level), over)
+	default:
+		return fmt.Sprintf("%s is not told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(level),
+			versus(d), span95(d), over)
+	}
 }
 
-// order lists the assigners with figures, the best first: by the paired difference to the reference, else by the mean.
-func (r *Result) order() []Assigner {
-	var list []Assigner
-	for _, a := range r.Assigners {
-		if a.MeanMs != nil {
-			list = append(list, a)
-		}
+// listed joins words as a sentence does.
+func listed(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " and " + words[n]
 	}
-	better := func(a Assigner) float64 {
-		switch {
-		case a.Name == r.Reference:
-			return 0
-		case a.Difference != nil:
-			return a.Difference.Rel
-		}
-		return 1
-	}
+	return strings.Join(words, "")
+}
+
+// Order lists the rows with figures, the fastest first: by the paired difference to the reference, else by the mean.
+func (r *Result) Order() []Assigner {
+	list := slices.DeleteFunc(slices.Clone(r.Assigners), func(a Assigner) bool { return a.MeanMs == nil })
 	paired := slices.ContainsFunc(list, func(a Assigner) bool { return a.Difference != nil })
 	slices.SortStableFunc(list, func(a, b Assigner) int {
-		x, y := *a.MeanMs, *b.MeanMs
 		if paired {
-			x, y = better(a), better(b)
+			return cmp.Compare(a.rel(), b.rel())
 		}
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(*a.MeanMs, *b.MeanMs)
 	})
 	return list
 }
 
-// versus puts a relative difference to the reference into words.
-func (r *Result) versus(rel float64) string {
-	switch {
-	case math.Abs(rel) < .005:
-		return "the same time per page as " + r.Reference
-	case rel < 0:
-		return fmt.Sprintf("%.0f %% less time per page than %s", -100*rel, r.Reference)
+// rel is the difference to the reference, 0 of the reference itself.
+func (a Assigner) rel() float64 {
+	if a.Difference == nil {
+		return 0
 	}
-	return fmt.Sprintf("%.0f %% more time per page than %s", 100*rel, r.Reference)
+	return a.Difference.Rel
+}
+
+// versus puts a difference into words.
+func versus(d *Difference) string {
+	switch {
+	case math.Abs(d.Rel) < .005:
+		return "the same time per page as " + d.To
+	case d.Rel < 0:
+		return fmt.Sprintf("%.0f %% less time per page than %s", -100*d.Rel, d.To)
+	}
+	return fmt.Sprintf("%.0f %% more time per page than %s", 100*d.Rel, d.To)
 }
 
 func span95(d *Difference) string {
@@ -81,7 +92,7 @@ func span95(d *Difference) string {
 }
 
 // ratios says how far an assigner was from the best.
-func (r *Result) ratios(a Assigner) string {
+func ratios(a Assigner) string {
 	if a.ChoiceRatio == nil || a.TotalRatio == nil {
 		return ""
 	}
@@ -92,14 +103,14 @@ func (r *Result) ratios(a Assigner) string {
 	return s
 }
 
-// explain has a sentence on each assigner but the reference, the best first.
-func (r *Result) explain() []string {
+// Explain has a sentence on each row, the fastest first.
+func (r *Result) Explain() []string {
 	var list []string
-	for _, a := range r.order() {
+	for _, a := range r.Order() {
 		var parts []string
 		if d := a.Difference; d != nil {
-			s := fmt.Sprintf("%s (%s; %d pages, %d servers)", r.versus(d.Rel), span95(d), d.Pairs, d.Servers)
-			if d.Low < 0 && d.High > 0 && math.Abs(d.Rel) >= .005 {
+			s := fmt.Sprintf("%s (%s; %d pages, %d servers)", versus(d), span95(d), d.Pairs, d.Servers)
+			if !d.Clear() && math.Abs(d.Rel) >= .005 {
 				s += ", not certain"
 			}
 			parts = append(parts, s)
@@ -139,18 +150,18 @@ func (a Assigner) truncation() string {
 	return "truncated: " + strings.Join(parts, ", ")
 }
 
-// notes are what a reader must know before the figures.
-func (r *Result) notes() []string {
+// Notes are what a reader must know before the figures.
+func (r *Result) Notes() []string {
 	var list []string
 	t := r.Testbed
 	if t.Trusted != nil && !*t.Trusted {
-		list = append(list, "NOT TO BE TRUSTED: "+orElse(strings.Join(t.Why, "; "), "the testbed says so")+".")
+		list = append(list, "NOT TO BE TRUSTED: "+cmp.Or(strings.Join(t.Why, "; "), "the testbed says so")+".")
 	}
 	if t.Emulation == portable {
 		list = append(list, "The network was the portable emulation in one process: it has no loss, and nodes share processors and memory.")
 	}
-	if r.nodesOf != "" {
-		list = append(list, "Nodes and coordinates, their plots and the map are of one run alone: "+r.nodesOf+".")
+	if r.NodesOf != "" {
+		list = append(list, "Nodes and coordinates, their plots and the map are of one run alone: "+r.NodesOf+".")
 	}
 	g := r.Reading
 	if g.Missing > 0 {
@@ -181,11 +192,4 @@ func (r *Result) notes() []string {
 		list = append(list, fmt.Sprintf("%d URLs WERE LOST.", *r.Crawl.Lost))
 	}
 	return list
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

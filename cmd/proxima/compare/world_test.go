@@ -138,7 +138,7 @@ func TestPlayedWorld(t *testing.T) {
 	if d := r.of(t, "geographic").Difference; d.Low > 0 || d.High < 0 {
 		t.Errorf("another draw is certainly different from random: %+v", d)
 	}
-	if !strings.HasPrefix(r.Headline(), "nearest won: it needed ") {
+	if !strings.HasPrefix(r.Headline(), "nearest was faster than all others: it needed ") {
 		t.Errorf("headline %q", r.Headline())
 	}
 	near(t, "overlap", r.Crawl.Overlap, 0)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/compare/report"
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 )
@@ -55,7 +56,7 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	if again, err := Load(filepath.Join(dir, rundir.ScenarioFile)); err != nil || again.Seed != 5 {
 		t.Errorf("the effective scenario: seed %d, %v", again.Seed, err)
 	}
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 			t.Errorf("%q is not in the comparison:\n%s", text, &table)
 		}
 	}
-	if err := r.HTML(io.Discard); err != nil {
+	if err := report.Write(io.Discard, r, ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -149,7 +150,7 @@ func TestSeparateRuns(t *testing.T) {
 	if diff := cmp.Diff(rtts[0], rtts[1]); diff != "" {
 		t.Errorf("the worlds differ:\n%s", diff)
 	}
-	if _, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()}); err != nil {
+	if _, err := compare.Read(t.Context(), []string{dir}, compare.Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -190,7 +191,7 @@ func TestAllEventsOnThePortableEmulation(t *testing.T) {
 	if err != nil || len(w.Events) != len(s.Events) {
 		t.Errorf("%d events in the world: %v", len(w.Events), err)
 	}
-	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{Temp: t.TempDir()})
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

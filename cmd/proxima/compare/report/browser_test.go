@@ -16,34 +16,12 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the pages, as the browser shows them")
-
-// pages are the reports that a browser must show well.
-func pages() map[string]Data {
-	one := sample(6, 24, 120)
-	one.Assigners, one.CDF, one.Progress = one.Assigners[:1], one.CDF[:1], one.Progress[:1]
-	one.Events, one.Affected, one.Balance, one.Testbed = nil, nil, nil, Testbed{}
-	for i := range one.Assigners {
-		a := &one.Assigners[i]
-		a.ChoiceRatio, a.ChoiceRatioWithEstimates, a.TotalRatio, a.TotalRatioWithEstimates, a.Repeats = 0, 0, 0, 0, nil
-	}
-	bad := sample(6, 24, 120)
-	bad.Testbed.Trusted, bad.Testbed.DelayErrorP99MS, bad.Testbed.Dropped = false, 3.4, 181
-	bad.Testbed.Reasons = []string{"The error of delays reached 3.40 ms at p99; 1 ms is allowed.", "181 packets were dropped unplanned."}
-	bad.Notes = []string{"The fetch log of n3 has gaps: 12 lines are missing.", "Portable emulation: no loss, no kernel TCP."}
-	bad.Crawl.Lost, bad.Crawl.Coverage, bad.Crawl.Withheld = -1, Unknown(), "sequence numbers of n3 have gaps"
-	bad.Events = nil
-	for i := range 20 {
-		bad.Events = append(bad.Events, Event{float64(i * 29), 0, "kill -9", "n3"}, Event{float64(i*29 + 9), 0, "restart", "n3"})
-	}
-	return map[string]Data{"usual": sample(10, 80, 240), "demo": sample(6, 24, 120), "one": one, "bad": bad,
-		"many": sample(200, 300, 10_000), "hostile": hostile(), "empty": {}}
-}
 
 // faults asks the page itself what is wrong with its layout: what is wider than the window, text that leaves its picture, text
 // that lies on other text.
@@ -52,44 +30,42 @@ const faults = `(() => {
 	if (root.scrollWidth > root.clientWidth) { out.push("page " + root.scrollWidth + " wide in a window of " + root.clientWidth); }
 	for (const e of document.body.querySelectorAll("*")) {
 		const r = e.getBoundingClientRect();
-		if (r.width > 0 && r.right > root.clientWidth + 1 && !e.closest(".scroll, .forms, .facets") && !e.closest("svg *")) {
+		if (r.width > 0 && r.right > root.clientWidth + 1 && !e.closest(".scroll, pre, .u-wrap, svg *")) {
 			out.push(e.tagName + "." + e.className + " ends at " + r.right);
 		}
 	}
-	for (const svg of document.querySelectorAll("svg.plot")) {
-		const box = svg.getBoundingClientRect();
-		if (box.width === 0) { continue; }
-		const name = svg.querySelector("title").textContent, 
-			texts = [...svg.querySelectorAll("text")].map(t => [t.textContent, t.getBoundingClientRect()]);
+	for (const figure of document.querySelectorAll("figure:has(.data)")) {
+		const canvas = figure.querySelector("canvas");
+		if (!canvas || canvas.getBoundingClientRect().width < 200) { out.push("no plot: " + figure.textContent.slice(0, 60)); }
+	}
+	for (const svg of document.querySelectorAll("svg.map")) {
+		const box = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll("text")].map(t => [t.textContent, t.getBoundingClientRect()]);
 		texts.forEach(([words, r], i) => {
-			if (r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 1 || r.bottom > box.bottom + 1) {
-				out.push(name + ": clipped: " + words);
-			}
+			if (r.left < box.left - 1 || r.right > box.right + 1) { out.push("clipped: " + words); }
 			for (const [other, o] of texts.slice(i + 1)) {
 				const w = Math.min(r.right, o.right) - Math.max(r.left, o.left), h = Math.min(r.bottom, o.bottom) - Math.max(r.top, o.top);
-				if (w > 1 && h > 3) { out.push(name + ": " + words + " lies on " + other); }
+				if (w > 2 && h > 4) { out.push(words + " lies on " + other); }
 			}
 		});
 	}
 	return out;
 })()`
 
-// tooltips moves a pointer over every picture and returns how many said something.
-const tooltips = `(() => {
-	let said = 0;
-	for (const svg of document.querySelectorAll("svg.plot")) {
-		const box = svg.getBoundingClientRect();
-		if (box.width === 0) { continue; }
-		for (const at of [svg, ...svg.querySelectorAll("[data-t]")].slice(0, 9)) {
-			const r = at.getBoundingClientRect();
-			const clientX = r.left + r.width / 2, clientY = r.top + r.height / 2;
-			at.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX, clientY}));
-			if (!document.getElementById("tip").hidden && document.getElementById("tip").textContent) { said++; }
-		}
-	}
-	document.body.dispatchEvent(new PointerEvent("pointermove", {bubbles: true}));
-	return said;
+// zoom drags over a part of the first plot over time; zoomed says whether that plot and the next have changed.
+const (
+	zoom = `(() => {
+	const over = [...document.querySelectorAll("#course .u-over")];
+	if (over.length < 2) { return "nothing"; }
+	const r = over[0].getBoundingClientRect(), at = x => ({bubbles: true, clientX: r.left + x * r.width, clientY: r.top + 20, button: 0, movementX: 9});
+	window.before = [...document.querySelectorAll("#course canvas")].map(c => c.toDataURL());
+	over[0].dispatchEvent(new MouseEvent("mousedown", at(.3)));
+	document.dispatchEvent(new MouseEvent("mousemove", at(.6)));
+	over[0].dispatchEvent(new MouseEvent("mousemove", at(.6)));
+	document.dispatchEvent(new MouseEvent("mouseup", at(.6)));
+	return "dragged";
 })()`
+	zoomed = `[...document.querySelectorAll("#course canvas")].slice(0, 2).map((c, i) => c.toDataURL() !== before[i]).join(" ")`
+)
 
 // browser is a headless browser without a network, and what went wrong in it.
 type browser struct {
@@ -193,8 +169,8 @@ func (b *browser) shoot(t *testing.T, name string, width int64) {
 	height, beyond := evaluate[float64](t, b, "document.documentElement.scrollHeight"), true
 	for i := 0; float64(i)*piece < height; i++ {
 		y := float64(i) * piece
-		shot, err := chromedp.Call(b.ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
-			Clip: &page.Viewport{Y: y, Width: float64(width), Height: min(piece, height-y), Scale: 1}})
+		shot, err := chromedp.Call(b.ctx, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
+			Clip: &cdppage.Viewport{Y: y, Width: float64(width), Height: min(piece, height-y), Scale: 1}})
 		if err != nil {
 			t.Fatalf("picture of %s: %v", name, err)
 		}
@@ -217,38 +193,31 @@ func TestBrowserShowsThePage(t *testing.T) {
 				t.Fatal(err)
 			}
 			address := (&url.URL{Scheme: "file", Path: file}).String()
-			for _, width := range []int64{1280, 768, 360} {
-				for _, scheme := range []string{"light", "dark"} {
-					b.window(t, width, "screen", scheme)
-					if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
-						t.Fatalf("open the page: %v", err)
-					}
-					at := fmt.Sprintf("%s-%d-%s", name, width, scheme)
-					for _, f := range evaluate[[]string](t, b, faults) {
-						t.Errorf("%s: %s", at, f)
-					}
-					if said := evaluate[int](t, b, tooltips); said == 0 && name != "empty" {
-						t.Errorf("%s: no tooltip shows", at)
-					}
-					checkAppearance(t, b, at, scheme)
-					for _, wrong := range b.take() {
-						t.Errorf("%s: %s", at, wrong)
-					}
-					if *shots != "" {
-						b.shoot(t, at, width)
-					}
+			for width, scheme := range map[int64]string{1280: "light", 360: "dark"} {
+				b.window(t, width, "screen", scheme)
+				if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
+					t.Fatalf("open the page: %v", err)
+				}
+				at := fmt.Sprintf("%s-%d-%s", name, width, scheme)
+				for _, f := range evaluate[[]string](t, b, faults) {
+					t.Errorf("%s: %s", at, f)
+				}
+				checkAppearance(t, b, at, scheme)
+				for _, wrong := range b.take() {
+					t.Errorf("%s: %s", at, wrong)
+				}
+				if *shots != "" {
+					b.shoot(t, at, width)
 				}
 			}
-			const paper = 718 // A4 with margins, at 96 pixels an inch
-			b.window(t, paper, "print", "dark")
-			for _, f := range evaluate[[]string](t, b, faults) {
-				t.Errorf("%s, printed: %s", name, f)
+			if name != "usual" {
+				return
 			}
-			if got := evaluate[string](t, b, "getComputedStyle(document.body).color"); got != rgbOf(light().text) {
-				t.Errorf("%s: text is printed in %s", name, got)
-			}
-			if *shots != "" {
-				b.shoot(t, name+"-print", paper)
+			b.window(t, 1280, "screen", "light")
+			if did := evaluate[string](t, b, zoom); did != "dragged" {
+				t.Error("there are not two plots over time")
+			} else if got := evaluate[string](t, b, zoomed); got != "true true" {
+				t.Errorf("zooming into one plot over time has changed it and the next: %s", got)
 			}
 		})
 	}
@@ -258,7 +227,7 @@ func TestBrowserShowsThePage(t *testing.T) {
 func checkAppearance(t *testing.T, b *browser, at, scheme string) {
 	t.Helper()
 	const colour = "getComputedStyle(document.body).backgroundColor"
-	of := map[string]string{"light": rgbOf(light().page), "dark": rgbOf(dark().page)}
+	of := map[string]string{"light": "rgb(246, 246, 243)", "dark": "rgb(18, 21, 25)"}
 	other := map[string]string{"light": "dark", "dark": "light"}[scheme]
 	if got := evaluate[string](t, b, colour); got != of[scheme] {
 		t.Errorf("%s: page is %s, want %s", at, got, of[scheme])
@@ -270,13 +239,4 @@ func checkAppearance(t *testing.T, b *browser, at, scheme string) {
 	if title := evaluate[string](t, b, "document.title"); title == "owned" {
 		t.Errorf("%s: foreign script ran", at)
 	}
-}
-
-// rgbOf writes a colour as browsers do.
-func rgbOf(hex string) string {
-	var r, g, b int
-	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &r, &g, &b); err != nil {
-		panic(err)
-	}
-	return fmt.Sprintf("rgb(%d, %d, %d)", r, g, b)
 }

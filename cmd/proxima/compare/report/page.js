@@ -1,81 +1,105 @@
-(function () {
 "use strict";
-var root = document.documentElement, tip = document.getElementById("tip"), button = document.getElementById("theme");
-if (!tip || !button || !window.matchMedia) { return; }
+// Draws each plot with uPlot. All plots over time share one axis: what is zoomed in one is zoomed in all.
+(() => {
+	const root = document.documentElement, plots = [];
+	const colour = name => getComputedStyle(root).getPropertyValue("--" + name).trim();
+	const clock = s => {
+		const n = Math.round(Math.abs(s)), two = v => String(v).padStart(2, "0");
+		return (s < 0 ? "−" : "") + (n >= 3600 ? Math.floor(n / 3600) + ":" + two(Math.floor(n / 60) % 60) : Math.floor(n / 60)) + ":" + two(n % 60);
+	};
+	const millis = v => v == null ? "" : v >= 1000 ? +(v / 1000).toPrecision(3) + " s" : +v.toPrecision(3) + " ms";
+	const figure = v => v == null ? "–" : v.toLocaleString("en", {maximumSignificantDigits: 4});
+	const fonts = "12px system-ui, sans-serif";
 
-button.hidden = false;
-button.addEventListener("click", function () {
-	var now = root.getAttribute("data-theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-	root.setAttribute("data-theme", now === "dark" ? "light" : "dark");
-});
+	// events shades when the scenario's events lasted, and names them at the top.
+	const events = list => u => {
+		const c = u.ctx, {left, top, width, height} = u.bbox, ratio = devicePixelRatio;
+		c.save();
+		c.beginPath();
+		c.rect(left, top, width, height);
+		c.clip();
+		c.font = 11 * ratio + "px system-ui, sans-serif";
+		let free = [-1e9, -1e9, -1e9];
+		for (const e of list) {
+			const x = u.valToPos(e.AtS, "x", true), to = Math.max(u.valToPos(e.UntilS, "x", true), x + ratio);
+			c.fillStyle = colour("event");
+			c.globalAlpha = e.UntilS > e.AtS ? .12 : .8;
+			c.fillRect(x, top, to - x, height);
+			const words = e.Label + " " + e.Target, row = free.findIndex(f => f < x);
+			if (row >= 0 && x + c.measureText(words).width < left + width) {
+				c.globalAlpha = 1;
+				c.fillText(words, x + 3 * ratio, top + (12 + 13 * row) * ratio);
+				free[row] = x + c.measureText(words).width + 8 * ratio;
+			}
+		}
+		c.restore();
+	};
 
-function axis(words) {
-	var p = words.split("|");
-	return { log: p[0] === "log", lo: +p[1], hi: +p[2], from: +p[3], to: +p[4], kind: p[5], unit: p[6] || "" };
-}
-function value(a, px) {
-	var t = (px - a.from) / (a.to - a.from);
-	return a.log ? Math.exp(Math.log(a.lo) + t * (Math.log(a.hi) - Math.log(a.lo))) : a.lo + t * (a.hi - a.lo);
-}
-function round(v) { return v === 0 ? "0" : Math.abs(v) >= 100 ? Math.round(v).toLocaleString("en") : String(+v.toPrecision(3)); }
-function write(a, v) {
-	if (a.kind === "clock") {
-		var s = Math.round(v), m = Math.floor(s / 60), h = Math.floor(m / 60), two = function (n) { return (n < 10 ? "0" : "") + n; };
-		return h > 0 ? h + ":" + two(m % 60) + ":" + two(s % 60) : m + ":" + two(s % 60);
+	let whole = null, busy = false; // whole is the time from the first point of all plots to the last
+	const together = u => {
+		if (busy || u.status !== 1) { return; }
+		const {min, max} = u.scales.x;
+		busy = true;
+		for (const p of plots) { if (p.time && p.u !== u) { p.u.setScale("x", {min, max}); } }
+		busy = false;
+	};
+	// A plot that shows all it has shows the whole time.
+	const timeRange = (u, min, max) => min == null || min === u.data[0][0] && max === u.data[0].at(-1) ? whole : [min, max];
+	const decades = (u, i, min, max) => {
+		const list = [];
+		for (let d = 10 ** Math.floor(Math.log10(min)); d <= max; d *= 10) { list.push(...[d, 2 * d, 5 * d].filter(v => v >= min && v <= max)); }
+		return list;
+	};
+
+	const draw = p => {
+		const d = p.data, axis = {stroke: colour("muted"), grid: {stroke: colour("grid"), width: 1}, ticks: {stroke: colour("rule"), width: 1}, font: fonts,
+			labelFont: fonts, labelSize: 20};
+		const series = [{label: p.time ? "at" : "time", value: (u, v) => v == null ? "–" : p.time ? clock(v) : millis(v)}];
+		const tables = d.Lines.map(l => {
+			series.push({label: l.label, stroke: colour("s" + l.slot % 6), width: 2, spanGaps: true, points: {show: l.points.length < 3},
+				dash: [[], [8, 4], [2, 3]][Math.floor(l.slot / 6) % 3], value: (u, v) => p.time ? figure(v) : v == null ? "–" : (100 * v).toFixed(1) + " %",
+				paths: p.time ? undefined : uPlot.paths.stepped({align: 1})});
+			const points = p.time ? l.points : l.points.filter(v => v[0] > 0);
+			const steps = p.time ? points : points.filter((v, i) => i + 1 === points.length || points[i + 1][0] !== v[0]);
+			return [steps.map(v => v[0]), steps.map(v => v[1])];
+		});
+		p.u = new uPlot({
+			width: p.at.clientWidth, height: 280, series, cursor: {sync: p.time ? {key: "time"} : undefined, drag: {x: true, y: false}},
+			scales: {x: p.time ? {time: false, range: timeRange} :
+				{time: false, distr: 3, range: (u, min, max) => [min * .95, max * 1.05]},
+				y: {range: (u, min, max) => p.time ? uPlot.rangeNum(Math.min(0, min ?? 0), max ?? 1, .08, true) : [0, 1]}},
+			axes: [{...axis, label: p.time ? "time since the start, min:s" : "download time, logarithmic", values: (u, list) => list.map(p.time ? clock : millis),
+				...(p.time ? {incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400]} :
+					{splits: decades, filter: (u, list) => list})},
+				{...axis, label: d.unit, size: 56, values: (u, list) => list.map(v => p.time ? figure(v) : Math.round(100 * v) + " %")}],
+			hooks: {drawClear: p.time ? [events(d.events || [])] : [], setScale: p.time ? [(u, key) => key === "x" && together(u)] : []},
+		}, uPlot.join(tables), p.at);
+	};
+
+	for (const figure of document.querySelectorAll("figure:has(.data)")) {
+		const data = JSON.parse(figure.querySelector(".data").textContent);
+		plots.push({data, time: data.kind === "time", at: figure.querySelector(".plot")});
 	}
-	if (a.kind === "ms") { return v >= 1000 ? round(v / 1000) + " s" : round(v) + " ms"; }
-	if (a.kind === "share") { return round(100 * v) + " %"; }
-	return round(v) + (a.unit ? " " + a.unit : "");
-}
-function corners(line) {
-	if (!line.corners) {
-		line.corners = line.getAttribute("points").split(" ").map(function (p) { return p.split(",").map(Number); });
+	for (const p of plots) {
+		for (const l of p.time ? p.data.Lines : []) {
+			const first = l.points[0][0], last = l.points[l.points.length - 1][0];
+			whole = whole ? [Math.min(whole[0], first), Math.max(whole[1], last)] : [Math.min(0, first), last];
+		}
 	}
-	return line.corners;
-}
-// at reads a line at a pixel; null outside of it.
-function at(points, px) {
-	var lo = 0, hi = points.length - 1;
-	if (px < points[0][0] - 2 || px > points[hi][0] + 2) { return null; }
-	while (hi - lo > 1) {
-		var mid = (lo + hi) >> 1;
-		if (points[mid][0] <= px) { lo = mid; } else { hi = mid; }
-	}
-	var a = points[lo], b = points[hi], t = b[0] > a[0] ? Math.min(Math.max((px - a[0]) / (b[0] - a[0]), 0), 1) : 0;
-	return a[1] + (b[1] - a[1]) * t;
-}
-var cross = document.createElementNS("http://www.w3.org/2000/svg", "line");
-cross.setAttribute("class", "cross");
-function hide() { tip.hidden = true; if (cross.parentNode) { cross.parentNode.removeChild(cross); } }
-function show(e, words) {
-	tip.textContent = words;
-	tip.hidden = false;
-	var x = e.clientX + 14, y = e.clientY + 14;
-	if (x + tip.offsetWidth > root.clientWidth - 4) { x = Math.max(4, e.clientX - 14 - tip.offsetWidth); }
-	if (y + tip.offsetHeight > root.clientHeight - 4) { y = Math.max(4, e.clientY - 14 - tip.offsetHeight); }
-	tip.style.left = x + "px";
-	tip.style.top = y + "px";
-}
-function lines(e, svg) {
-	var box = svg.getBoundingClientRect(), x = axis(svg.getAttribute("data-x")), y = axis(svg.getAttribute("data-y"));
-	var px = (e.clientX - box.left) / box.width * svg.viewBox.baseVal.width, words = [];
-	if (!(px >= x.from && px <= x.to)) { hide(); return; }
-	svg.querySelectorAll("polyline[data-n]").forEach(function (line) {
-		var py = at(corners(line), px);
-		if (py !== null) { words.push(line.getAttribute("data-n") + ": " + write(y, value(y, py))); }
+	const all = () => plots.forEach(p => {
+		if (p.u) { p.u.destroy(); }
+		draw(p);
 	});
-	if (words.length === 0) { hide(); return; }
-	cross.setAttribute("x1", px); cross.setAttribute("x2", px);
-	cross.setAttribute("y1", y.from); cross.setAttribute("y2", y.to);
-	svg.appendChild(cross);
-	show(e, write(x, value(x, px)) + "\n" + words.join("\n"));
-}
-document.addEventListener("pointermove", function (e) {
-	var t = e.target;
-	if (!t || !t.closest) { hide(); return; }
-	var mark = t.closest("[data-t]"), svg = t.closest("svg[data-x]");
-	if (mark) { show(e, mark.getAttribute("data-t")); } else if (svg) { lines(e, svg); } else { hide(); }
-});
-document.addEventListener("pointerleave", hide);
-addEventListener("scroll", hide, { passive: true });
+	all();
+	let wait;
+	addEventListener("resize", () => {
+		clearTimeout(wait);
+		wait = setTimeout(() => plots.forEach(p => p.u.setSize({width: p.at.clientWidth, height: 280})), 100);
+	});
+	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+	document.getElementById("theme").addEventListener("click", () => {
+		const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+		root.dataset.theme = dark ? "light" : "dark";
+		all();
+	});
 })();

@@ -1,14 +1,22 @@
-// Package report turns the figures of a comparison into one HTML page that needs nothing else: no network, no fonts, no files.
-// It owns how figures are shown: words, tables, plots, colours. It does not own the figures: whoever reads the logs fills Data.
+// Package report shows a comparison as one HTML page that needs nothing else: no network, no fonts, no files.
+//
+// It owns how figures are shown, not the figures: those are a compare.Result. Tables and maps are written here; lines over time and
+// distributions are drawn by uPlot (uplot/, MIT licence) in the reader's browser, where they zoom.
 package report
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
+
+	"proxima/cmd/proxima/compare"
 )
 
 //go:embed page.html
@@ -20,18 +28,169 @@ var styleText string
 //go:embed page.js
 var scriptText string
 
-// Write writes the page. It may be called concurrently. Errors are those of w.
-func Write(w io.Writer, d Data) error {
-	t, err := template.New("page").Parse(pageText)
+//go:embed uplot/uPlot.iife.min.js
+var plotScript string
+
+//go:embed uplot/uPlot.min.css
+var plotStyle string
+
+// page is what the template shows.
+type page struct {
+	*compare.Result
+	Version   string // of this program
+	Style     template.CSS
+	Script    template.JS
+	Policy    string
+	Facts     []pair
+	Trust     *trust
+	Intervals []interval
+	Columns   []column
+	Groups    []group
+	Worst     [][]string // servers
+	More      int64      // servers that are not shown
+	Maps      []worldMap
+	Sections  []section
+	Crawled   []pair
+	Used      [][]string // by nodes
+	Made      []pair
+}
+
+type pair struct{ Name, Value string }
+
+type trust struct {
+	Bad   bool
+	Title string
+	Pairs []pair
+}
+
+// Write writes the page; version is that of this program. Errors are those of w.
+func Write(w io.Writer, r *compare.Result, version string) error {
+	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("parse the page of the report: %w", err)
 	}
+	colours := coloursOf(r)
+	p := page{Result: r, Version: version, Style: template.CSS(plotStyle + styleText), Script: template.JS(plotScript + "\n" + scriptText),
+		Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
+		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Used: used(r.Nodes), Made: made(r)}
+	p.Worst, p.More = worst(r)
+	// Even if foreign text got into the page, it would neither run nor send anything anywhere.
+	sum := sha256.Sum256([]byte(p.Script))
+	p.Policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	var b bytes.Buffer
-	if err := t.Execute(&b, newPage(d, styleText, strings.TrimSpace(scriptText))); err != nil {
+	if err := t.Execute(&b, p); err != nil {
 		return fmt.Errorf("fill the page of the report: %w", err)
 	}
 	if _, err := io.WriteString(w, harmless(b.String())); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
+}
+
+// facts are the figures of the whole run, at the top.
+func facts(r *compare.Result) (list []pair) {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	first := r.Runs[0]
+	if first.Scenario != "" {
+		list = append(list, pair{"scenario", first.Scenario})
+	}
+	if first.Emulated {
+		list = append(list, pair{"seed", strings.Join(seeds(r), ", ")})
+	}
+	if len(r.Runs) > 1 {
+		list = append(list, pair{"runs", fmt.Sprint(len(r.Runs))})
+	}
+	list = append(list, pair{"length", clock(first.Seconds)}, pair{"nodes", count(int64(first.Nodes))},
+		pair{"servers", count(int64(first.Servers))})
+	if !first.Started.IsZero() {
+		list = append(list, pair{"begun", first.Started.UTC().Format("2006-01-02 15:04 UTC")})
+	}
+	return list
+}
+
+func seeds(r *compare.Result) (list []string) {
+	for _, run := range r.Runs {
+		if s := fmt.Sprint(run.Seed); run.Emulated && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// trusted says whether the run may be believed; nil for real machines.
+func trusted(t compare.Testbed) *trust {
+	if t.Trusted == nil {
+		return nil
+	}
+	v := &trust{Title: "Testbed: to be trusted"}
+	if !*t.Trusted {
+		v.Bad, v.Title = true, "Testbed: not to be trusted"
+	}
+	if t.DelayErrorP99Ms != nil {
+		v.Pairs = []pair{{"emulation", t.Emulation}, {"delay error p50", millis(t.DelayErrorP50Ms)}, {"delay error p99", millis(t.DelayErrorP99Ms)},
+			{"packets dropped unplanned", count(t.Dropped)}, {"processors busy", percent(&t.Busy)}, {"wait for a core p99", millis(&t.WaitP99Ms)}}
+	}
+	if t.Calibrations > 0 {
+		v.Pairs = append(v.Pairs, pair{"measured / truth", fmt.Sprintf("%.2f (%.2f to %.2f)", t.CalibrationP50, t.CalibrationP10, t.CalibrationP90)})
+	}
+	return v
+}
+
+// made says where the figures come from.
+func made(r *compare.Result) (list []pair) {
+	if r.Command != "" {
+		list = append(list, pair{"command", r.Command})
+	}
+	for _, run := range r.Runs {
+		machine := "machines of one's own"
+		if run.Emulated {
+			machine = fmt.Sprintf("emulated on a machine of %d processors", run.Cores)
+		}
+		text := fmt.Sprintf("%s, seed %d, %s, nodes of version %s", cmp.Or(run.Scenario, "no scenario"), run.Seed, machine, cmp.Or(run.Version,
+			"unknown"))
+		if run.Differs != "" {
+			text += "; " + run.Differs
+		}
+		list = append(list, pair{run.Dir, text})
+	}
+	g := r.Reading
+	return append(list, pair{"logs", fmt.Sprintf("%s lines, %s", count(g.Lines), size(g.Bytes))})
+}
+
+func crawled(k compare.Crawl) (list []pair) {
+	add := func(name, value string) {
+		if value != dash {
+			list = append(list, pair{name, value})
+		}
+	}
+	add("URLs attempted", count(k.Attempted))
+	add("coverage", percent(k.Coverage))
+	add("of the generator's pages", percent(k.CoverageGenerated))
+	add("downloaded again", percent(k.Overlap))
+	if k.Lost != nil {
+		add("lost", count(*k.Lost))
+	}
+	add("hosts re-assigned", count(k.Reassigned))
+	add("URLs between nodes a page", figure(k.URLsExchangedPerPage))
+	add("messages a page", figure(k.MessagesPerPage))
+	add("bytes between nodes a page", figure(k.BytesPerPage))
+	return list
+}
+
+// shown bounds the tables of servers and nodes.
+const shown = 100
+
+func used(nodes []compare.NodeUse) (rows [][]string) {
+	for _, n := range nodes[:min(len(nodes), shown)] {
+		perPage := dash
+		if n.Pages > 0 {
+			perPage = fmt.Sprintf("%.1f", 1000*n.CPUSeconds/float64(n.Pages))
+		}
+		rows = append(rows, []string{n.Name, n.City, count(n.Pages), size(n.Bytes), fmt.Sprintf("%.0f", n.BusyS),
+			fmt.Sprintf("%.1f", n.CPUSeconds), perPage, size(n.RSSBytes), figure(n.CoordError)})
+	}
+	return rows
 }

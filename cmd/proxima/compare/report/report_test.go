@@ -1,208 +1,188 @@
 package report
 
 import (
-	"bytes"
-	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
+
+	"proxima/cmd/proxima/compare"
 )
 
-func written(t *testing.T, d Data) string {
+// sample is a comparison with every part: four assigners, nodes and servers on the globe, an event, and what it did to a node.
+func sample(nodes, servers int) *compare.Result {
+	names := []string{"nearest", "vivaldi", "random", "geographic"}
+	line := func(label string, scale float64) compare.Series {
+		s := compare.Series{Label: label}
+		for i := range 300 {
+			s.Points = append(s.Points, compare.Point{float64(i) + .5, scale * (1 + math.Sin(float64(i)/20))})
+		}
+		return s
+	}
+	r := &compare.Result{By: compare.ByAssigner, Reference: "random", Command: "proxima compare x", Dirs: []string{"x"},
+		Runs: []compare.RunInfo{{Dir: "x", Scenario: "bandwidth", Seed: 7, Emulated: true, Started: time.Unix(1.8e9, 0), Seconds: 300, Nodes: nodes,
+			Servers: servers, Cores: 2, Assigners: names, Version: "v1", Config: "[crawl]\nfetchers = 3\n"}},
+		Crawl:    compare.Crawl{Coverage: new(1.), Lost: new(int64(0)), Attempted: 900},
+		Statuses: []compare.Status{{Label: "200 OK", Count: 900}, {Label: "DNS error"}},
+		Testbed:  compare.Testbed{Trusted: new(true), DelayErrorP50Ms: new(.1), DelayErrorP99Ms: new(.4), Emulation: "tun", Calibrations: 3},
+		Events:   []compare.Event{{AtS: 60, UntilS: 120, Label: "bandwidth ÷ 5", Target: "n1"}, {AtS: 200, UntilS: 200, Label: "heal"}},
+		Affected: []compare.Affected{{Kind: "node", Name: "n1"}}, CoordError: []compare.Series{line("p50", .1), line("p90", .3)}}
+	for i, name := range names {
+		ms := 100 * float64(i+1)
+		a := compare.Assigner{Name: name, URLs: 900, Downloaded: 900, Bytes: 1e7, P50Ms: &ms, P90Ms: new(2 * ms), P99Ms: new(4 * ms),
+			MeanMs: new(1.2 * ms), ChoiceRatio: new(1 + .1*float64(i)), TotalRatio: new(1 + .2*float64(i)), Truncated: i == 1, Decisions: 20,
+			Forced: int64(i)}
+		for k := range 201 {
+			a.Times = append(a.Times, compare.Point{ms * math.Exp(float64(k)/60), float64(k) / 200})
+		}
+		if name != "random" {
+			a.Difference = &compare.Difference{To: "random", Ms: ms - 300, LowMs: ms - 350, HighMs: ms - 250, Rel: (ms - 300) / 300,
+				Low: (ms - 350) / 300, High: (ms - 250) / 300, Pairs: 900, Servers: servers}
+		}
+		r.Assigners = append(r.Assigners, a)
+		r.Affected[0].URLs = append(r.Affected[0].URLs, line(name, ms))
+	}
+	r.Assigners[1].Lead, r.Assigners[2].Lead, r.Assigners[3].Lead = r.Assigners[0].Difference, r.Assigners[0].Difference,
+		r.Assigners[0].Difference
+	for i := range nodes {
+		n := compare.NodeUse{Name: fmt.Sprintf("n%d", i), City: "Rome", Pages: 100, Geo: &compare.Point{float64(i*37%360 - 180), float64(i*13%120 - 60)}}
+		r.Nodes, r.Speed = append(r.Nodes, n), append(r.Speed, line(n.Name, float64(100+i)))
+	}
+	for i := range servers {
+		s := compare.Server{Addr: fmt.Sprintf("192.0.2.%d", i), Host: "http://a.test", City: "Oslo", Best: "n0", BestMs: 80,
+			Geo: &compare.Point{float64(i*53%360 - 180), float64(i*17%120 - 60)}}
+		for k, name := range names {
+			s.Choices = append(s.Choices, compare.Choice{Row: name, Node: fmt.Sprintf("n%d", (i+k)%nodes), LossMs: new(float64(10 * k))})
+		}
+		r.Servers = append(r.Servers, s)
+	}
+	return r
+}
+
+// hostile has words from the web that would like to be more than words.
+func hostile() *compare.Result {
+	const evil = `"><script>document.title='owned'</script><img src=x onerror=alert(1)>'` + "]]>--><!--</svg></style>\x00\x1b\u202egnp.\xff{{.}}"
+	r := sample(4, 12)
+	r.Command, r.Testbed.Emulation, r.Testbed.Why, r.Crawl.Withheld = evil, evil, []string{evil}, evil
+	r.Runs[0].Scenario, r.Runs[0].Config, r.Runs[0].Differs, r.Runs[0].Dir = evil, evil, evil, evil
+	r.Affected[0].Name, r.Events[0].Label, r.Events[0].Target, r.Statuses[0].Label = evil, evil, evil, evil
+	r.Assigners[0].Name, r.Nodes[0].Name, r.Nodes[0].City, r.Speed[0].Label = evil, evil, evil, evil
+	r.Speed[1].Points[7][1] = math.Inf(1)
+	for i := range r.Servers {
+		r.Servers[i].Host, r.Servers[i].City, r.Servers[i].Best = evil, evil, evil
+		r.Servers[i].Choices[0].Node, r.Servers[i].Choices[0].Row = evil, evil
+	}
+	return r
+}
+
+// pages are the reports that must be right.
+func pages() map[string]*compare.Result {
+	one := sample(3, 1)
+	one.Assigners, one.Events, one.Affected, one.Servers, one.Testbed = one.Assigners[2:3], nil, nil, nil, compare.Testbed{}
+	bad := sample(6, 24)
+	bad.Testbed.Trusted, bad.Testbed.Why = new(false), []string{"The error of delays reached 3.40 ms at p99; 1 ms is allowed."}
+	return map[string]*compare.Result{"usual": sample(10, 80), "one": one, "bad": bad, "many": sample(200, 300), "hostile": hostile(), "empty": {}}
+}
+
+func written(t *testing.T, r *compare.Result) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, d); err != nil {
+	if err := Write(&b, r, "v9"); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
-var (
-	svgs     = regexp.MustCompile(`(?s)<svg .*?</svg>`)
-	cssURL   = regexp.MustCompile(`(?i)url\(|@import|expression\(`)
-	controls = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x{202a}-\x{202e}]`)
-)
+var controls = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x{202a}-\x{202e}]`)
 
-// elements calls f for every element of a page.
-func elements(t *testing.T, page string, f func(*html.Node)) {
-	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range root.Descendants() {
-		if n.Type == html.ElementNode {
-			f(n)
-		}
-	}
-}
-
-func TestPagesAreSelfContainedAndValid(t *testing.T) {
-	for name, d := range pages() {
+// TestPagesAreSelfContained: nothing in a page leads out of it, and words from the web stay words.
+func TestPagesAreSelfContained(t *testing.T) {
+	for name, r := range pages() {
 		t.Run(name, func(t *testing.T) {
-			page := written(t, d)
-			for _, svg := range svgs.FindAllString(page, -1) {
-				if err := wellFormed(svg); err != nil {
-					t.Fatalf("%v in %.300s", err, svg)
-				}
-			}
+			page := written(t, r)
 			if controls.MatchString(page) {
 				t.Error("control characters in the page")
 			}
-			ids, labels, scripts := map[string]int{}, []string{}, 0
-			elements(t, page, func(n *html.Node) {
-				switch n.Data {
-				case "script":
-					scripts++
-				case "iframe", "object", "embed", "img", "image", "use", "base", "form", "foreignObject", "audio", "video":
-					t.Errorf("a page of figures has no <%s>", n.Data)
-				case "style":
-					if bad := cssURL.FindString(n.FirstChild.Data); bad != "" {
-						t.Errorf("style has %q", bad)
-					}
+			root, err := html.Parse(strings.NewReader(page))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, scripts := map[string]int{}, 0
+			for n := range root.Descendants() {
+				if n.Type != html.ElementNode {
+					continue
 				}
+				kind := ""
 				for _, a := range n.Attr {
 					switch key := strings.ToLower(a.Key); {
 					case key == "id":
-						ids[a.Val]++
-					case key == "aria-labelledby":
-						labels = append(labels, strings.Fields(a.Val)...)
-					case key == "href" && !strings.HasPrefix(a.Val, "#") && a.Val != "data:,", key == "src", key == "srcset",
-						key == "action":
-						t.Errorf("<%s %s=%q> leaves the page", n.Data, a.Key, a.Val)
-					case strings.HasPrefix(key, "on"):
-						t.Errorf("<%s> has %s", n.Data, key)
-					case (key == "style" || key == "fill" || key == "stroke" || key == "class") && cssURL.MatchString(a.Val):
+						if ids[a.Val]++; ids[a.Val] > 1 {
+							t.Errorf("id %q stands twice", a.Val)
+						}
+					case key == "type":
+						kind = a.Val
+					case key == "href" && a.Val != "data:,", key == "src", key == "srcset", key == "action", strings.HasPrefix(key, "on"):
 						t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
 					}
 				}
-			})
+				switch n.Data {
+				case "iframe", "object", "embed", "img", "image", "use", "base", "form", "foreignObject":
+					t.Errorf("a page of figures has no <%s>", n.Data)
+				case "script":
+					if kind != "application/json" {
+						scripts++
+					}
+				case "style":
+					if strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import") {
+						t.Error("the style loads something")
+					}
+				}
+			}
 			if scripts != 1 {
 				t.Errorf("%d scripts, want the page's own", scripts)
 			}
-			for id, n := range ids {
-				if n > 1 {
-					t.Errorf("id %q stands %d times", id, n)
+			for _, none := range []string{"NaN", "Inf", "<nil>"} {
+				if strings.Contains(strings.ReplaceAll(page, plotScript, ""), none) && name != "hostile" {
+					if body := page[strings.Index(page, "<body>"):strings.LastIndex(page, "<script>")]; strings.Contains(body, none) {
+						t.Errorf("the page has %s", none)
+					}
 				}
 			}
-			for _, id := range labels {
-				if ids[id] != 1 {
-					t.Errorf("a picture is labelled by %q, which is not there", id)
-				}
+			if len(page) > 4<<20 {
+				t.Errorf("%d bytes", len(page))
 			}
 		})
 	}
 }
 
-// wellFormed reads text as XML to its end.
-func wellFormed(text string) error {
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
+// TestNoCardIsEmpty: what was not measured has no heading, no table and no plot.
+func TestNoCardIsEmpty(t *testing.T) {
+	page := written(t, &compare.Result{})
+	for _, part := range []string{"differences", "figures", "times", "course", "servers", "maps", "nodes"} {
+		if strings.Contains(page, `<section id="`+part+`"`) {
+			t.Errorf("an empty report has %s", part)
 		}
 	}
-}
-
-func TestAnchorsOfTheListOfPartsExist(t *testing.T) {
-	ids, wanted := map[string]bool{}, []string{}
-	elements(t, written(t, sample(6, 24, 60)), func(n *html.Node) {
-		for _, a := range n.Attr {
-			if a.Key == "id" {
-				ids[a.Val] = true
-			}
-			if a.Key == "href" && strings.HasPrefix(a.Val, "#") {
-				wanted = append(wanted, a.Val[1:])
-			}
-		}
-	})
-	if len(wanted) < 8 {
-		t.Errorf("only %d parts are listed", len(wanted))
-	}
-	for _, id := range wanted {
-		if !ids[id] {
-			t.Errorf("#%s leads nowhere", id)
+	page = written(t, sample(6, 24))
+	for _, part := range []string{"differences", "figures", "times", "at-n1", "course", "servers", "maps", "crawl", "nodes", "made"} {
+		if !strings.Contains(page, `<section id="`+part+`"`) {
+			t.Errorf("the report has no %s", part)
 		}
 	}
-}
-
-func TestEveryPlotNamesScenarioSeedAndUnits(t *testing.T) {
-	page := written(t, sample(10, 80, 60))
-	plots := 0
-	for _, svg := range svgs.FindAllString(page, -1) {
-		if !strings.Contains(svg, `class="plot`) {
-			continue
-		}
-		plots++
-		if !strings.Contains(svg, "scenario bandwidth, seed 7") {
-			t.Errorf("no scenario and seed in %.200s", svg)
-		}
-		if !strings.Contains(svg, `class="plot facet"`) && !strings.Contains(svg, `class="origin">scenario bandwidth, seed 7<`) {
-			t.Errorf("scenario and seed are not to be seen in %.200s", svg) // facets have them in the head that they share
-		}
-		if !strings.Contains(svg, "<title ") || !strings.Contains(svg, "<desc ") {
-			t.Errorf("no title or desc in %.200s", svg)
-		}
+	// All rows of a comparison download the same pages at the same time: that plot would say nothing.
+	if strings.Contains(page, "a steeper line") {
+		t.Error("the course of a comparison is shown by row")
 	}
-	if plots != 2*10+4*3 { // ten line and ratio plots in two forms, three kinds of panels for four assigners
-		t.Errorf("%d plots", plots)
+	if i, k := strings.Index(page, `id="differences"`), strings.Index(page, `id="figures"`); i > k {
+		t.Error("differences are not first")
 	}
-	for _, want := range []string{"URLs/min", "ms of round trip", "relative error", "kB/s", "download time (log scale)",
-		"time since the start (min:s)", "ms, both directions", "s in downloads"} {
-		if !strings.Contains(page, ">"+want+"<") {
-			t.Errorf("no axis says %q", want)
-		}
-	}
-	if got := strings.Count(page, "<summary>"); got != 10+3 {
-		t.Errorf("%d tables behind the plots", got)
-	}
-}
-
-func TestWordsFromTheWebStayWords(t *testing.T) {
-	page := written(t, hostile())
-	for _, bad := range []string{"<script>document", "<img", "</style>\ufffd", "onerror=alert(1)>"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("the page has %q", bad)
-		}
-	}
-	if !strings.Contains(page, "&lt;script&gt;document.title") {
-		t.Error("the hostile words are not shown either")
-	}
-}
-
-func TestMissingFiguresAreNotShownAsFigures(t *testing.T) {
-	page := written(t, Data{})
-	for _, want := range []string{"Nothing was downloaded", "No emulation", "The logs name no assigner", "The scenario has no events",
-		"no coordinates to draw", "The logs name no nodes"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("an empty report does not say %q", want)
-		}
-	}
-	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-		t.Error("an empty report has figures that are none")
-	}
-	unknown := sample(3, 3, 3)
-	for i := range unknown.Assigners {
-		a := &unknown.Assigners[i]
-		a.P50MS, a.MeanMS, a.ChoiceRatio, a.TotalRatio, a.BestShare = Unknown(), Unknown(), Unknown(), Unknown(), Unknown()
-		a.TotalRatioWithEstimates, a.Repeats = Unknown(), nil
-	}
-	for i := range unknown.Progress {
-		for k := range unknown.Progress[i].Points {
-			unknown.Progress[i].Points[k].Y = Unknown()
-		}
-	}
-	page = written(t, unknown)
-	if strings.Contains(page, "NaN") {
-		t.Error("unknown figures are written as NaN")
-	}
-	for _, want := range []string{"There is no truth to compare with", "The logs have nothing to draw here"} {
+	for _, want := range []string{"proxima v9", "proxima compare x", "bandwidth, seed 7", "nodes of version v1", "2 processors", "fetchers = 3"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -210,20 +190,20 @@ func TestMissingFiguresAreNotShownAsFigures(t *testing.T) {
 }
 
 func TestTrustIsPlain(t *testing.T) {
-	d := sample(3, 3, 3)
-	if page := written(t, d); !strings.Contains(page, "Testbed: to be trusted") || strings.Contains(page, "not to be trusted") {
+	if page := written(t, sample(3, 3)); !strings.Contains(page, "Testbed: to be trusted") || strings.Contains(page, "ot to be trusted") {
 		t.Error("a good run is not said to be good")
 	}
-	d.Testbed.Trusted = false
-	if page := written(t, d); !strings.Contains(page, `class="trust bad"`) || strings.Count(strings.ToLower(page), "not to be trusted") < 2 {
-		t.Error("a bad run is not said to be bad in headline and badge")
+	if page := written(t, pages()["bad"]); strings.Count(page, "ot to be trusted") != 2 {
+		t.Error("a bad run is not said to be bad in headline and card")
 	}
 }
 
-func TestManyPointsMakeASmallPage(t *testing.T) {
-	page := written(t, sample(200, 300, 10_000))
-	if len(page) > 2<<20 {
-		t.Errorf("%d bytes", len(page))
+// TestNamesCoverNothing: a name that would lie on another, or on a node, is left out.
+func TestNamesCoverNothing(t *testing.T) {
+	nodes := []mark{{X: 100, Y: 90, Name: "a"}, {X: 108, Y: 90, Name: "b"}, {X: 108, Y: 90, Name: "the same place"}, {X: 358, Y: 5, Name: "edge"}}
+	name(nodes)
+	if nodes[0].Name != "a" || nodes[0].Anchor != "end" || nodes[1].Anchor != "start" || nodes[2].Name != "" || nodes[3].Anchor != "end" {
+		t.Errorf("%+v", nodes)
 	}
 }
 
@@ -233,12 +213,59 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestWriteHandsOnErrors(t *testing.T) {
-	if err := Write(broken{}, Data{}); !errors.Is(err, io.ErrShortWrite) {
+	if err := Write(broken{}, &compare.Result{}, ""); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("got %v", err)
 	}
-	var a, b bytes.Buffer
-	d := sample(4, 8, 30)
-	if Write(&a, d) != nil || Write(&b, d) != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
+	if written(t, sample(4, 8)) != written(t, sample(4, 8)) {
 		t.Error("the same figures make two different pages")
+	}
+}
+
+// TestColoursCanBeRead: text and lines keep a contrast of at least 4.5 (text) and 3 (lines) to page and panel, in light and dark (WCAG).
+func TestColoursCanBeRead(t *testing.T) {
+	var luminance func(hex string) float64
+	luminance = func(hex string) float64 {
+		if len(hex) == 4 {
+			return luminance("#" + strings.Repeat(hex[1:2], 2) + strings.Repeat(hex[2:3], 2) + strings.Repeat(hex[3:4], 2))
+		}
+		var c [3]uint8
+		if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
+			t.Fatalf("%s: %v", hex, err)
+		}
+		sum := 0.0
+		for i, v := range c {
+			x := float64(v) / 255
+			if x = math.Pow((x+.055)/1.055, 2.4); v < 11 {
+				x = float64(v) / 255 / 12.92
+			}
+			sum += x * []float64{.2126, .7152, .0722}[i]
+		}
+		return sum
+	}
+	blocks := regexp.MustCompile(`color-scheme:(light|dark);([^}]*)`).FindAllStringSubmatch(styleText, -1)
+	if len(blocks) != 3 || blocks[1][2] != blocks[2][2] {
+		t.Fatalf("%d sets of colours, of which the dark ones differ", len(blocks))
+	}
+	for _, b := range blocks[:2] {
+		of := map[string]float64{}
+		for v := range strings.SplitSeq(b[2], ";") {
+			if name, hex, ok := strings.Cut(v, ":"); ok {
+				of[name] = luminance(hex)
+			}
+		}
+		for name, l := range of {
+			least := 3.0
+			switch {
+			case name == "text" || name == "muted" || name == "good" || name == "bad":
+				least = 4.5
+			case len(name) != 2:
+				continue
+			}
+			for _, ground := range []string{"page", "panel"} {
+				if c := (max(l, of[ground]) + .05) / (min(l, of[ground]) + .05); c < least {
+					t.Errorf("%s: %s on %s has a contrast of %.2f", b[1], name, ground, c)
+				}
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -40,7 +41,7 @@ func (r *Result) head(b *bytes.Buffer) {
 		} else {
 			fmt.Fprintf(b, "%s: ", run.Dir)
 		}
-		fmt.Fprintf(b, "%d nodes, %d servers, %.0f s, %s\n", run.Nodes, run.Servers, run.Seconds, orElse(strings.Join(run.Assigners, ", "),
+		fmt.Fprintf(b, "%d nodes, %d servers, %.0f s, %s\n", run.Nodes, run.Servers, run.Seconds, cmp.Or(strings.Join(run.Assigners, ", "),
 			"no assigner"))
 	}
 	if t := r.Testbed; t.Trusted != nil {
@@ -61,10 +62,10 @@ func (r *Result) head(b *bytes.Buffer) {
 	}
 	fmt.Fprintln(b)
 	wrap(b, r.Headline(), "")
-	for _, s := range r.explain() {
+	for _, s := range r.Explain() {
 		wrap(b, s, "  ")
 	}
-	for _, s := range r.notes() {
+	for _, s := range r.Notes() {
 		wrap(b, "! "+s, "  ")
 	}
 	fmt.Fprintln(b)
@@ -92,7 +93,7 @@ func (r *Result) assignersText(b *bytes.Buffer) {
 	if len(r.Assigners) == 0 {
 		return
 	}
-	rows := [][]string{{"assigner", "URLs", "downloaded", "failed", "MB", "p50 ms", "p90", "p99", "mean", "vs " + orElse(r.Reference,
+	rows := [][]string{{"assigner", "URLs", "downloaded", "failed", "MB", "p50 ms", "p90", "p99", "mean", "vs " + cmp.Or(r.Reference,
 		"random") + ", 95 %"}}
 	for _, a := range r.Assigners {
 		diff := dash
@@ -166,17 +167,15 @@ func (r *Result) crawlText(b *bytes.Buffer) {
 	if k.Lost != nil {
 		lost = fmt.Sprint(*k.Lost)
 	}
-	fmt.Fprintf(b, "crawl: %d URLs attempted, coverage %s%s\n", k.Attempted, orElse(strings.ReplaceAll(number(k.Coverage, 4), dash, ""),
+	fmt.Fprintf(b, "crawl: %d URLs attempted, coverage %s%s\n", k.Attempted, cmp.Or(strings.ReplaceAll(number(k.Coverage, 4), dash, ""),
 		"withheld"), generated)
 	fmt.Fprintf(b, "  lost %s, overlap %s, %d re-assignments of hosts\n", lost, percent2(k.Overlap), k.Reassigned)
 	fmt.Fprintf(b, "  between nodes a page: %s URLs, %s messages, %s bytes\n", number(k.URLsExchangedPerPage, 2), number(k.MessagesPerPage,
 		2),
 		number(k.BytesPerPage, 0))
-	if n := len(r.Accuracy); n > 0 {
-		at := func(i int) string {
-			return fmt.Sprintf("%.2f after %.0f s", r.Accuracy[i].P50, r.Accuracy[i].AtS)
-		}
-		fmt.Fprintf(b, "  coordinate error (median): %s, %s, %s\n", at(0), at(n/2), at(n-1))
+	if p := r.CoordError[0].Points; len(p) > 0 {
+		at := func(i int) string { return fmt.Sprintf("%.2f after %.0f s", p[i][1], p[i][0]) }
+		fmt.Fprintf(b, "  coordinate error (median): %s, %s, %s\n", at(0), at(len(p)/2), at(len(p)-1))
 	}
 	rows := [][]string{{"answer", "pages"}}
 	for _, s := range r.Statuses {

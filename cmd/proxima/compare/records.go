@@ -1,0 +1,111 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// class says what a record is about, and so with which others it is joined.
+type class uint8
+
+const (
+	classPage     class = iota // a download of a page; key is the URL
+	classDecision              // what an assigner decided about a server in a batch, and the estimates that it asked for
+	classMove                  // a host has a new owner; key is the host
+)
+
+// record is what is kept of a line until it meets the others with its key. Of a decision, bytes is the number of estimates that were
+// asked for and node the one that was chosen.
+type record struct {
+	key    uint64 // hash
+	batch  uint64 // hash, 0 for none
+	time   int64  // ms since 1970
+	ms     float32
+	bytes  uint32
+	server uint32 // index in names
+	run    uint16
+	node   uint16 // index in the run, noNode for none
+	rows   uint16 // a bit for each
+	status uint16
+	class  class
+	flags  uint8
+}
+
+// Flags of a record.
+const (
+	flagCompared  = 1 << iota // downloaded for a comparison
+	flagEstimate              // downloaded for an estimate; of a decision's class: the token of one
+	flagRound                 // in a round of mode persistent
+	flagOK                    // answered with a status below 400
+	flagHTML                  // and it was a page
+	flagCut                   // broken off by this side: says nothing
+	flagAgain                 // another try may succeed
+	flagTruncated             // the assigner decided because it had to
+)
+
+const noNode = math.MaxUint16
+
+// mostRecords of 48 bytes are a gigabyte.
+const mostRecords = 20_000_000
+
+// shards keep the slices that grow and are sorted small.
+const shards = 64
+
+// records wait in memory until all logs have been read.
+type records struct {
+	shards  [shards][]record
+	n, most int
+}
+
+func (s *records) add(r record) error {
+	if s.n++; s.n > s.most {
+		return fmt.Errorf("compare: more than %d downloads and decisions: read fewer runs at once", s.most)
+	}
+	to := &s.shards[(r.key>>32^uint64(r.class))%shards]
+	*to = append(*to, r)
+	return nil
+}
+
+// groups calls a function with all records of each key and class, sorted by run, batch and time, and forgets them.
+func (s *records) groups(do func([]record)) {
+	for i, list := range s.shards {
+		slices.SortStableFunc(list, func(a, b record) int {
+			return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.key, b.key), cmp.Compare(a.run, b.run), cmp.Compare(a.batch, b.batch),
+				cmp.Compare(a.time, b.time), cmp.Compare(a.node, b.node))
+		})
+		for g := range chunks(list, func(a, b record) bool { return a.key == b.key && a.class == b.class }) {
+			do(g)
+		}
+		s.shards[i] = nil
+	}
+}
+
+// chunks are the longest stretches of neighbours that are alike.
+func chunks[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(list) > 0 {
+			n := 1
+			for n < len(list) && same(list[0], list[n]) {
+				n++
+			}
+			if !yield(list[:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
+}
+
+// each calls a function with the index of every bit.
+func each(mask uint16, do func(row int)) {
+	for ; mask != 0; mask &= mask - 1 {
+		do(bits.TrailingZeros16(mask))
+	}
+}
+
+func timeOf(r record) time.Time { return time.UnixMilli(r.time) }

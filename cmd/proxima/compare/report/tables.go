@@ -1,0 +1,189 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"proxima/cmd/proxima/compare"
+)
+
+// interval is a row's difference to the reference, drawn from Left to Right around Mid, all in percent of the drawing's width.
+type interval struct {
+	Name                   string
+	Slot                   int
+	Left, Mid, Right, Zero float64
+	Rel, Span, Ms, Of      string
+	Clear                  bool
+}
+
+// intervals are the differences, the fastest first.
+func intervals(r *compare.Result, colours map[string]int) (list []interval) {
+	low, high := 0.0, 0.0
+	for _, a := range r.Assigners {
+		if d := a.Difference; d != nil {
+			low, high = math.Min(low, d.Low), math.Max(high, d.High)
+		}
+	}
+	at := func(v float64) float64 { return 3 + 94*(v-low)/math.Max(high-low, 1e-9) }
+	for _, a := range r.Order() {
+		if d := a.Difference; d != nil {
+			list = append(list, interval{Name: a.Name, Slot: colours[a.Name], Left: at(d.Low), Mid: at(d.Rel), Right: at(d.High), Zero: at(0),
+				Rel: signed(100*d.Rel) + "%", Span: signed(100*d.Low) + "to " + signed(100*d.High) + "%", Ms: signed(d.Ms) + "ms",
+				Of: fmt.Sprintf("%s pages of %s servers, against %s", count(d.Pairs), count(int64(d.Servers)), d.To), Clear: d.Clear()})
+		}
+	}
+	return list
+}
+
+// column is a row of the comparison: the table has them side by side.
+type column struct {
+	Name string
+	Slot int
+}
+
+func columns(r *compare.Result, colours map[string]int) (list []column) {
+	for _, a := range r.Assigners {
+		list = append(list, column{a.Name, colours[a.Name]})
+	}
+	return list
+}
+
+// group is a part of the table of figures, line one figure of all.
+type group struct {
+	Name  string
+	Lines []line
+}
+
+type line struct {
+	Name, Note string
+	Cells      []string
+}
+
+// groups are the figures of each row of the comparison. Figures that nobody has are left out.
+func groups(r *compare.Result) []group {
+	if len(r.Assigners) == 0 {
+		return nil
+	}
+	var list []group
+	begin := func(name string) { list = append(list, group{Name: name}) }
+	add := func(name, note string, of func(a compare.Assigner) string) {
+		l, any := line{Name: name, Note: note}, false
+		for _, a := range r.Assigners {
+			l.Cells = append(l.Cells, of(a))
+			any = any || of(a) != dash
+		}
+		if g := &list[len(list)-1]; any {
+			g.Lines = append(g.Lines, l)
+		}
+	}
+	type of = func(a compare.Assigner) *float64
+	times := func(f of) func(compare.Assigner) string {
+		return func(a compare.Assigner) string { return millis(f(a)) }
+	}
+	plain := func(f of) func(compare.Assigner) string {
+		return func(a compare.Assigner) string { return figure(f(a)) }
+	}
+	begin("Against the truth")
+	add("choice ratio", "expected time at the chosen nodes / at the best", plain(func(a compare.Assigner) *float64 { return a.ChoiceRatio }))
+	add("… with estimates", "", plain(func(a compare.Assigner) *float64 { return a.ChoiceRatioWithEstimates }))
+	add("total ratio", "measured time / expected at the best", plain(func(a compare.Assigner) *float64 { return a.TotalRatio }))
+	add("… with estimates", "", plain(func(a compare.Assigner) *float64 { return a.TotalRatioWithEstimates }))
+	add("servers at the best node", "", func(a compare.Assigner) string { return percent(a.BestShare) })
+	begin("Download time")
+	add("median", "", times(func(a compare.Assigner) *float64 { return a.P50Ms }))
+	add("p90", "", times(func(a compare.Assigner) *float64 { return a.P90Ms }))
+	add("p99", "", times(func(a compare.Assigner) *float64 { return a.P99Ms }))
+	add("mean", "", times(func(a compare.Assigner) *float64 { return a.MeanMs }))
+	begin("Deciding")
+	asks := func(a compare.Assigner) bool { return a.EstimatesP90 != nil && *a.EstimatesP90 > 0 }
+	add("estimates a server", "median, p90", func(a compare.Assigner) string {
+		if !asks(a) {
+			return dash
+		}
+		return fmt.Sprintf("%.0f, %.0f", *a.EstimatesP50, *a.EstimatesP90)
+	})
+	add("time to the decision", "median", func(a compare.Assigner) string {
+		if a.SecondsP50 == nil || !asks(a) {
+			return dash
+		}
+		return fmt.Sprintf("%.1f s", *a.SecondsP50)
+	})
+	add("error when decided", "relative, median", plain(func(a compare.Assigner) *float64 { return a.AccuracyP50 }))
+	add("truncated", "servers with too few URLs or too little time", func(a compare.Assigner) string {
+		if !a.Truncated {
+			return dash
+		}
+		return fmt.Sprintf("%d of %d", max(a.Short, a.Forced), a.Decisions)
+	})
+	begin("Work")
+	add("URLs", "", func(a compare.Assigner) string { return count(a.URLs) })
+	add("downloaded", "", func(a compare.Assigner) string { return count(a.Downloaded) })
+	add("failed", "", func(a compare.Assigner) string { return count(a.Failed) })
+	add("bytes", "", func(a compare.Assigner) string { return size(a.Bytes) })
+	begin("Alone")
+	add("makespan", "first page to last", func(a compare.Assigner) string {
+		if a.MakespanS == nil {
+			return dash
+		}
+		return clock(*a.MakespanS)
+	})
+	add("URLs a node", "least to most", func(a compare.Assigner) string {
+		if a.Balance == nil {
+			return dash
+		}
+		return fmt.Sprintf("%d to %d", a.Balance.MinURLs, a.Balance.MaxURLs)
+	})
+	add("variation of URLs", "standard deviation / mean", plain(func(a compare.Assigner) *float64 { return a.BalanceCV }))
+	begin("By seed")
+	for i := range mostSeeds(r) {
+		add("choice, total", "seed "+fmt.Sprint(mostSeeds(r)[i].Seed), func(a compare.Assigner) string {
+			if i >= len(a.Seeds) {
+				return dash
+			}
+			return figure(a.Seeds[i].Choice) + ", " + figure(a.Seeds[i].Total)
+		})
+	}
+	filled := list[:0]
+	for _, g := range list {
+		if len(g.Lines) > 0 {
+			filled = append(filled, g)
+		}
+	}
+	return filled
+}
+
+func mostSeeds(r *compare.Result) (most []compare.SeedShare) {
+	for _, a := range r.Assigners {
+		if len(a.Seeds) > len(most) {
+			most = a.Seeds
+		}
+	}
+	return most
+}
+
+// worst are the servers of which truth is known, with the worst choice first: server, city, best node, and what each row chose.
+func worst(r *compare.Result) (rows [][]string, more int64) {
+	for _, s := range r.Servers {
+		if s.Best == "" {
+			continue
+		}
+		if len(rows) == shown {
+			more++
+			continue
+		}
+		cells := []string{s.Addr, s.Host, s.City, s.Best + fmt.Sprintf(", %.0f ms", s.BestMs)}
+		for _, a := range r.Assigners {
+			text := dash
+			for _, k := range s.Choices {
+				if k.Row == a.Name && k.LossMs != nil {
+					if text = "best"; *k.LossMs > 1e-6 {
+						text = k.Node + " " + signed(*k.LossMs) + "ms"
+					}
+				}
+			}
+			cells = append(cells, text)
+		}
+		rows = append(rows, cells)
+	}
+	return rows, more
+}

@@ -1,0 +1,121 @@
+package compare
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"proxima/assign"
+	"proxima/node/journal"
+)
+
+// tuned writes a run of vivaldi and random with a configuration, in which every page takes vivaldi's node so many ms, and random's 100.
+func tuned(t *testing.T, dir, run, theta string, seed uint64, servers int, ms float64) string {
+	w := twoNodes()
+	w.Assigners, w.Seed, w.Servers, w.RTTMs = []string{"vivaldi", "random"}, seed, w.Servers[:servers],
+		[][]float64{w.RTTMs[0][:servers], w.RTTMs[1][:servers]}
+	b := newBed(t, dir, w)
+	for i, n := range b.nodes {
+		n.Events().Info(journal.EventStart, journal.KeyVersion, "v1", journal.KeyConfig, fmt.Sprintf("[node]\ndata = %q\nrun = %q\n"+
+			"[assign]\nmargin = 0.1\n[assign.vivaldi]\ntheta = %s\n[politeness]\nlist = [\"%d\"]\n", dir, run, theta, i))
+	}
+	for _, s := range w.Servers {
+		for i, label := range w.Assigners {
+			b.nodes[0].decide(5, journal.Assign{Batch: batchOne, Label: label, Host: s.Hosts[0], Server: s.Addr.String(), Owner: b.nodes[i].id})
+			for page := range 4 {
+				b.nodes[i].fetch(10+float64(page), journal.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0],
+					Server: s.Addr.String(), TotalMs: []float64{ms, 100}[i], Bytes: 1000, Origin: journal.OriginAssigned, Label: label, Batch: batchOne})
+			}
+		}
+	}
+	return b.write()
+}
+
+func readBy(t *testing.T, by, against string, dirs ...string) *Result {
+	t.Helper()
+	r, err := Read(t.Context(), dirs, Options{By: by, Against: against})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func names(r *Result) string {
+	var list []string
+	for _, a := range r.Assigners {
+		list = append(list, a.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestRowsBy: two tunings of one assigner are one row by assigner, and two by run and by configuration, which names what differs and
+// pairs them page by page.
+func TestRowsBy(t *testing.T) {
+	top := t.TempDir()
+	a, b := tuned(t, filepath.Join(top, "a"), "a", "0.15", 1, 2, 50), tuned(t, filepath.Join(top, "b"), "b", "0.25", 1, 2, 80)
+	r := readBy(t, ByAssigner, "", a, b)
+	if n := names(r); n != "vivaldi, random" {
+		t.Errorf("by assigner: %s", n)
+	}
+	near(t, "mean of both", r.of(t, "vivaldi").MeanMs, 65)
+	r = readBy(t, ByConfig, "vivaldi theta=0.25", a, b)
+	if n := names(r); n != "vivaldi theta=0.15, random, vivaldi theta=0.25" {
+		t.Errorf("by configuration: %s", n)
+	}
+	near(t, "mean", r.of(t, "vivaldi theta=0.15").MeanMs, 50)
+	near(t, "difference", &r.of(t, "vivaldi theta=0.15").Difference.Ms, -30)
+	near(t, "random's", &r.of(t, "random").Difference.Ms, 20)
+	if i := r.Runs[1]; i.Differs != "assign.vivaldi.theta = 0.25" || i.Version != "v1" {
+		t.Errorf("%+v", i)
+	}
+	// Two runs have the name test in their lines: their folders tell them apart.
+	r = readBy(t, ByRun, "", a, b)
+	if n := names(r); n != fmt.Sprintf("vivaldi in %s, random in %[1]s, vivaldi in %s, random in %[2]s", a, b) {
+		t.Errorf("by run: %s", n)
+	}
+	for i, want := range map[int]float64{0: -50, 2: -20} {
+		if d := r.Assigners[i].Difference; d == nil || d.To != r.Assigners[i+1].Name {
+			t.Errorf("%s is compared with another run's random: %+v", r.Assigners[i].Name, d)
+		} else {
+			near(t, "difference", &d.Ms, want)
+		}
+	}
+	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "there are vivaldi, random") {
+		t.Errorf("against what is not there: %v", err)
+	}
+	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, run, config") {
+		t.Errorf("by what there is not: %v", err)
+	}
+}
+
+// TestHeadlineClaimsNothingThatTheFiguresDoNot: no winner in a tie, or with one server.
+func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
+	for _, c := range []struct {
+		servers   int
+		ms        float64
+		want, not string
+	}{
+		{2, 100, "vivaldi and random are equal", "faster"},
+		{1, 50, "nothing is said about chance", "faster"},
+		{2, 50, "vivaldi was faster than all others: it needed 50 % less time per page than random (95 % interval -50 to -50 %)", "chance"},
+		{2, 150, "random was faster than all others", "vivaldi was"},
+	} {
+		h := read(t, tuned(t, t.TempDir(), "r", "1", 1, c.servers, c.ms)).Headline()
+		if !strings.Contains(h, c.want) || strings.Contains(h, c.not) {
+			t.Errorf("%d servers, %v ms: %s", c.servers, c.ms, h)
+		}
+	}
+	// Of three, one is slow and two are not told apart.
+	even := &Difference{To: "b", Ms: -1, LowMs: -9, HighMs: 3, Rel: -.01, Low: -.09, High: .03}
+	mean := 5.
+	r := Result{Reference: assign.Random, Assigners: []Assigner{
+		{Name: "random", MeanMs: &mean, Lead: &Difference{To: "random", HighMs: -3, Rel: -.5}},
+		{Name: "a", MeanMs: &mean, Difference: &Difference{To: "random", HighMs: -3, Rel: -.5, Low: -.6, High: -.4}},
+		{Name: "b", MeanMs: &mean, Lead: even, Difference: &Difference{To: "random", HighMs: -3, Rel: -.49}}}}
+	const want = "a is not told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
+		"a needed 50 % less time per page than random (95 % interval -60 to -40 %)."
+	if h := r.Headline(); h != want {
+		t.Errorf("%s", h)
+	}
+}

@@ -1,0 +1,28 @@
+// Package quantile has the two quantiles of the project, so that two figures of one name are the same figure.
+package quantile
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Of is the p-quantile of sorted values by the nearest rank: the least of them that a share p of all does not pass. p is from 0 to 1;
+// without values it is zero.
+func Of[T cmp.Ordered](sorted []T, p float64) T {
+	if len(sorted) == 0 {
+		var none T
+		return none
+	}
+	rank := int(math.Ceil(p*float64(len(sorted)) - 1e-9)) // .1 × 10 is not more than 1
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// Median is the middle of values in any order, the mean of two where they are even in number, and NaN without any.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(values))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}

@@ -1,0 +1,34 @@
+package quantile
+
+import (
+	"math"
+	"testing"
+)
+
+func TestOf(t *testing.T) {
+	ten := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for _, c := range []struct {
+		of      []float64
+		p, want float64
+	}{
+		{ten, 0, 1}, {ten, .1, 1}, {ten, .11, 2}, {ten, .5, 5}, {ten, .9, 9}, {ten, .91, 10}, {ten, 1, 10}, {ten, -1, 1}, {ten, 2, 10},
+		{ten[:1], .5, 1}, {ten[:3], .5, 2}, {nil, .5, 0},
+	} {
+		if got := Of(c.of, c.p); got != c.want {
+			t.Errorf("%v of %v: %v, want %v", c.p, c.of, got, c.want)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	values := []float64{9, 1, 4, 3}
+	if m := Median(values); m != 3.5 || values[0] != 9 {
+		t.Errorf("%v, and %v left", m, values)
+	}
+	if m := Median([]float64{7, 1, 4}); m != 4 {
+		t.Errorf("%v", m)
+	}
+	if !math.IsNaN(Median(nil)) {
+		t.Error("a median of nothing")
+	}
+}
