@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/singleflight"
 )
 
 // alive is what is known of the name servers as a whole: a name whose own servers are dead may meet silence, too, and says
@@ -15,7 +16,7 @@ type alive struct {
 	heard time.Time // when any server answered anything last
 	deaf  time.Time // when a question to all of them was begun last that none answered
 
-	asking chan struct{} // holds one while all are asked
+	probe singleflight.Group
 }
 
 // hear notes an answer.
@@ -33,20 +34,24 @@ func (a *alive) since(t time.Time) (heard, deaf bool) {
 }
 
 // silent reports whether no server answers at all. It is asked by a lookup that began at start and heard nothing. If none
-// of the others did, all servers are asked for what each of them knows: the servers of the root.
+// of the others did, all servers are asked for what each of them knows: the servers of the root. Lookups share that probe,
+// unless it was begun before they were.
 func (r *Resolver) silent(start time.Time) bool {
-	if heard, deaf := r.alive.since(start); heard || deaf {
-		return !heard
+	for r.ctx.Err() == nil {
+		if heard, deaf := r.alive.since(start); heard || deaf {
+			return !heard
+		}
+		r.alive.probe.Do("", func() (any, error) { r.probe(); return nil, nil })
 	}
-	r.alive.asking <- struct{}{}
-	defer func() { <-r.alive.asking }()
-	if heard, deaf := r.alive.since(start); heard || deaf {
-		return !heard
-	}
+	return false
+}
+
+// probe asks all servers at once, and notes where none answers.
+func (r *Resolver) probe() {
 	begun := time.Now()
-	var g sync.WaitGroup
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
+	var g sync.WaitGroup
 	for _, server := range r.servers {
 		g.Go(func() {
 			_, _ = r.try(ctx, server, "", dns.TypeNS, 0)
@@ -56,11 +61,9 @@ func (r *Resolver) silent(start time.Time) bool {
 		})
 	}
 	g.Wait()
-	if heard, _ := r.alive.since(begun); heard || r.ctx.Err() != nil {
-		return false
-	}
 	r.alive.mu.Lock()
 	defer r.alive.mu.Unlock()
-	r.alive.deaf = begun
-	return true
+	if r.alive.heard.Before(begun) && r.ctx.Err() == nil {
+		r.alive.deaf = begun
+	}
 }

@@ -35,7 +35,7 @@ type Config struct {
 	// TemporaryTTL is the time for which a failure of the servers is repeated without asking again, 1 s to 5 min (RFC
 	// 9520, section 3.2). Longer avoids storms of queries; shorter recovers sooner.
 	TemporaryTTL time.Duration `toml:"temporary_ttl"`
-	// CacheEntries is the number of names kept, good and bad; the one unused for longest gives way. Some 220 bytes each
+	// CacheEntries is the number of names kept, good and bad; the one unused for longest gives way. Some 240 bytes each
 	// with one address.
 	CacheEntries int `toml:"cache_entries"`
 	// IPv6 also asks for IPv6 addresses: it doubles the queries, and hosts get addresses in two families.

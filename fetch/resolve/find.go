@@ -96,7 +96,7 @@ func merge(v4, v6 finding, most int, temporary time.Duration) finding {
 
 // conclude turns a finding into what is kept.
 func (r *Resolver) conclude(name string, f finding) *entry {
-	e := &entry{name: name, addrs: f.addrs}
+	e := &entry{addrs: f.addrs}
 	var ttl time.Duration
 	switch f.kind {
 	case nil:

@@ -15,6 +15,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 )
 
 // Resolver looks up names. It is safe for concurrent use. Close it.
@@ -25,22 +28,31 @@ type Resolver struct {
 	static  map[string][]netip.Addr // by canonical name
 	hosts   map[string][]netip.Addr // by canonical name
 	good    atomic.Int32            // index of the server that answered last
-	slots   chan struct{}           // one element for each lookup under way
-	ctx     context.Context         // ends with Close
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
 	alive   alive
+	cache   *lru.Cache[string, *entry] // by canonical name
+	flights singleflight.Group         // lookups under way or waiting for a slot, by canonical name
+	slots   chan struct{}              // one element for each lookup under way
 
-	mu      sync.Mutex
-	cache   *cache
-	flights map[string]*flight // lookups under way or waiting for a slot
-	closed  bool
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of the flights
+	mu     sync.Mutex     // held while ctx ends and while wg grows
 }
 
-// flight is one lookup that any number of callers wait for.
-type flight struct {
-	done  chan struct{}
-	entry *entry // set before done is closed
+// entry is what is known of a name: addresses, or why there are none. It is never changed.
+type entry struct {
+	addrs   []netip.Addr
+	err     *Error
+	expires time.Time
+}
+
+// answer returns the entry as a caller sees it at now.
+func (e *entry) answer(now time.Time, cached bool, elapsed time.Duration) (Answer, error) {
+	a := Answer{Addrs: slices.Clone(e.addrs), TTL: max(e.expires.Sub(now), 0), Cached: cached, Elapsed: elapsed}
+	if e.err != nil {
+		return a, e.err
+	}
+	return a, nil
 }
 
 // Answer is what a lookup found.
@@ -67,13 +79,13 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	r := &Resolver{
-		cfg:     cfg,
-		dial:    deps.Dial,
-		static:  static,
-		slots:   make(chan struct{}, cfg.MaxLookups),
-		cache:   newCache(cfg.CacheEntries),
-		flights: map[string]*flight{},
-		alive:   alive{asking: make(chan struct{}, 1)},
+		cfg:    cfg,
+		dial:   deps.Dial,
+		static: static,
+		slots:  make(chan struct{}, cfg.MaxLookups),
+	}
+	if r.cache, err = lru.New[string, *entry](cfg.CacheEntries); err != nil {
+		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	if r.dial == nil {
 		r.dial = new(net.Dialer).DialContext
@@ -107,9 +119,8 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 // Close ends all lookups and waits for their goroutines. Later lookups of names fail with ErrClosed.
 func (r *Resolver) Close() {
 	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
 	r.cancel()
+	r.mu.Unlock()
 	r.wg.Wait()
 }
 
@@ -137,47 +148,48 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	}
 
 	start := time.Now()
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return Answer{}, &Error{Host: host, Kind: ErrTemporary, Err: ErrClosed}
-	}
-	if e := r.cache.get(name, start); e != nil {
-		r.mu.Unlock()
+	if e := r.cached(name, start); e != nil {
 		return e.answer(start, true, 0)
 	}
-	f := r.flights[name]
-	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		r.flights[name] = f
-		r.wg.Go(func() { r.fly(name, f) })
-	}
-	r.mu.Unlock()
-
 	select {
-	case <-f.done:
+	case flight := <-r.flights.DoChan(name, func() (any, error) { return r.fly(name), nil }):
 		now := time.Now()
-		return f.entry.answer(now, false, now.Sub(start))
+		return flight.Val.(*entry).answer(now, false, now.Sub(start))
 	case <-ctx.Done():
 		return Answer{Elapsed: time.Since(start)}, fmt.Errorf("look up %s: %w", host, context.Cause(ctx))
 	}
 }
 
-// fly carries a lookup out, keeps what it found and tells those who wait.
-func (r *Resolver) fly(name string, f *flight) {
+// cached returns what is known of a canonical name at now, or nil.
+func (r *Resolver) cached(name string, now time.Time) *entry {
+	e, ok := r.cache.Get(name)
+	if !ok || !now.Before(e.expires) || r.ctx.Err() != nil {
+		return nil
+	}
+	return e
+}
+
+// fly carries a lookup out and keeps what it found.
+func (r *Resolver) fly(name string) *entry {
+	r.mu.Lock()
+	if r.ctx.Err() == nil {
+		r.wg.Add(1) // not once Close waits
+		defer r.wg.Done()
+	}
+	r.mu.Unlock()
+	if e := r.cached(name, time.Now()); e != nil {
+		return e // another flight has just ended
+	}
 	select {
 	case r.slots <- struct{}{}:
-		f.entry = r.lookup(name)
-		<-r.slots
+		defer func() { <-r.slots }()
 	case <-r.ctx.Done():
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		f.entry = &entry{name: name, err: &Error{Host: name, Kind: ErrTemporary, Err: ErrClosed}}
-	} else {
-		r.cache.put(f.entry)
+	if r.ctx.Err() == nil {
+		if e := r.lookup(name); r.ctx.Err() == nil {
+			r.cache.Add(name, e)
+			return e
+		}
 	}
-	delete(r.flights, name)
-	close(f.done)
+	return &entry{err: &Error{Host: name, Kind: ErrTemporary, Err: ErrClosed}}
 }

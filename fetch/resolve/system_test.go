@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/miekg/dns"
 )
 
@@ -218,11 +219,11 @@ func BenchmarkCacheEntry(b *testing.B) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	var c *cache
+	var c *lru.Cache[string, *entry]
 	for b.Loop() {
-		c = newCache(n)
+		c, _ = lru.New[string, *entry](n)
 		for i := range n {
-			c.put(&entry{name: fmt.Sprintf("www.host-%07d.example.org", i), addrs: addrs("192.0.2.1"), expires: time.Now()})
+			c.Add(fmt.Sprintf("www.host-%07d.example.org", i), &entry{addrs: addrs("192.0.2.1"), expires: time.Now()})
 		}
 	}
 	b.ReportMetric(float64(heap()-before)/n, "B/entry")

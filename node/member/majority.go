@@ -88,12 +88,16 @@ func (t *table) there(now time.Time) map[string]bool {
 	renounced := marked(c.plain(), proposal{}, true)
 	there := make(map[string]bool, len(c.set.ids))
 	for _, id := range c.set.ids {
-		r := t.members[id]
-		if r != nil && r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor && t.hears(r, t.cfg.HearWithin, now) {
+		if r := t.members[id]; r != nil && r.votes(now) && t.hears(r, t.cfg.HearWithin, now) {
 			there[id] = r.stamp == renounced
 		}
 	}
 	return there
+}
+
+// votes says whether a member is alive and holds what this node holds, or did lately.
+func (r *record) votes(now time.Time) bool {
+	return r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor
 }
 
 // match notes who holds what this node holds.
@@ -288,7 +292,8 @@ func (t *table) depart(now time.Time) {
 	c.quit = true
 }
 
-// missing are the voters that do not count as present.
+// missing are the voters that do not count as present. Where there is a majority, those that were not asked lately are not
+// among them.
 func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	there := t.there(now)
 	for _, id := range t.council.set.ids {
@@ -296,11 +301,12 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 			continue
 		}
 		voters++
-		if renounced, ok := there[id]; ok && !renounced || id == t.self.id {
+		r := t.members[id]
+		if renounced, ok := there[id]; ok && !renounced || !ok && t.majority && r != nil && r.votes(now) || id == t.self.id {
 			continue
 		}
 		m := Missing{ID: id}
-		if r := t.members[id]; r != nil {
+		if r != nil {
 			m.Addr = r.gossip
 			switch {
 			case r.phase == alive && t.hears(r, t.cfg.HearWithin, now):

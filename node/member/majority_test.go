@@ -242,7 +242,7 @@ func TestOver(t *testing.T) {
 func TestCutOffNodeKnowsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverlay(t, flat(30))
-		o.startAll(24)
+		o.startAll(12)
 		time.Sleep(2 * time.Minute)
 		o.net.Partition([]int{3})
 		time.Sleep(member.Default().HearWithin + time.Second)
@@ -254,7 +254,7 @@ func TestCutOffNodeKnowsSoon(t *testing.T) {
 		}
 		o.net.Heal()
 		time.Sleep(20 * time.Second)
-		o.expect("healed", []int{0, 3}, upTo(24), upTo(24), true)
+		o.expect("healed", []int{0, 3}, upTo(12), upTo(12), true)
 		o.close()
 	})
 }

@@ -24,6 +24,7 @@ type disk struct {
 	asked   map[string]bool // hosts that were given to Unchecked
 	wake    chan struct{}
 	names   *names
+	gate    func() // waits while the process that uses it is frozen
 }
 
 // state is what lies on a disk.
@@ -49,7 +50,7 @@ type parcel struct {
 
 func newDisk(n *names) *disk {
 	return &disk{names: n, now: newState(), synced: newState(), changes: map[string]*frontier.Change{}, allowed: map[string]bool{},
-		asked: map[string]bool{}, wake: make(chan struct{}, 1)}
+		asked: map[string]bool{}, wake: make(chan struct{}, 1), gate: func() {}}
 }
 
 func newState() state {
@@ -103,6 +104,7 @@ func (d *disk) host(name string) *hostCopy {
 func hashOf(host, path string) uint64 { return identity.URL{Host: host, Path: path}.Hash() }
 
 func (d *disk) Sync(context.Context) error {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -112,6 +114,7 @@ func (d *disk) Sync(context.Context) error {
 }
 
 func (d *disk) Add(_ context.Context, links []frontier.Link) ([]frontier.Verdict, error) {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return nil, err
 	}
@@ -190,6 +193,7 @@ func (d *disk) end(host, path string) {
 }
 
 func (d *disk) SetRole(_ context.Context, host string, role frontier.Role) error {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -202,6 +206,7 @@ func (d *disk) SetRole(_ context.Context, host string, role frontier.Role) error
 }
 
 func (d *disk) RoleOf(_ context.Context, host string) (frontier.Role, bool, error) {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return 0, false, err
 	}
@@ -243,6 +248,7 @@ func cursor(n int) frontier.Cursor {
 }
 
 func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxURLs, _ int) (frontier.Chunk, frontier.Cursor, bool, error) {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return frontier.Chunk{}, from, false, err
 	}
@@ -267,6 +273,7 @@ func (d *disk) Export(_ context.Context, host string, from frontier.Cursor, maxU
 }
 
 func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, _ frontier.Origin) (int, error) {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return 0, err
 	}
@@ -312,6 +319,7 @@ func (d *disk) Import(_ context.Context, host string, c frontier.Chunk, _ fronti
 }
 
 func (d *disk) Remove(_ context.Context, host string) error {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return err
 	}
@@ -340,6 +348,7 @@ func (d *disk) digest(host string) frontier.Digest {
 }
 
 func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error) {
+	d.gate()
 	if err := d.lock(); err != nil {
 		return frontier.Digest{}, err
 	}
@@ -350,6 +359,7 @@ func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error)
 func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) { return nil, nil }
 
 func (d *disk) Changes() map[string]*frontier.Change {
+	d.gate()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := d.changes
@@ -403,32 +413,48 @@ func (d *disk) Suspend(reasons map[string]string) {
 	}
 }
 
-// task is a page that may be crawled now.
-func (d *disk) task(n int) (host, path string, ok bool) {
+// tasks are the pages that may be crawled now: host and path.
+func (d *disk) tasks() (all [][2]string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []string
 	for name, h := range d.now.hosts {
 		if h.role == frontier.Owned && d.allowed[name] && !d.dead && !d.full {
 			for path := range h.pending {
-				all = append(all, name+" "+path)
+				all = append(all, [2]string{name, path})
 			}
 		}
 	}
+	return all
+}
+
+// task is one of them.
+func (d *disk) task(n int) (host, path string, ok bool) {
+	all := d.tasks()
 	if len(all) == 0 {
 		return "", "", false
 	}
-	slices.Sort(all)
-	host, path, _ = strings.Cut(all[n%len(all)], " ")
-	return host, path, true
+	slices.SortFunc(all, func(a, b [2]string) int { return strings.Compare(a[0]+a[1], b[0]+b[1]) })
+	task := all[n%len(all)]
+	return task[0], task[1], true
 }
 
 // has says whether a URL is on the disk: pending or done, or on its way to another node.
 func (d *disk) has(host, path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.now.hosts[host]; h != nil && (h.pending[path] || h.done[path]) {
+	return d.now.has(host, path)
+}
+
+// keeps says whether a URL is on the disk whatever happens to the machine.
+func (d *disk) keeps(host, path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.synced.has(host, path)
+}
+
+func (s state) has(host, path string) bool {
+	if h := s.hosts[host]; h != nil && (h.pending[path] || h.done[path]) {
 		return true
 	}
-	return d.now.outbox[host+path] != nil
+	return s.outbox[host+path] != nil
 }

@@ -2,11 +2,8 @@ package resolve
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	"github.com/miekg/dns"
@@ -22,35 +19,26 @@ const (
 // query asks the servers in turn, beginning with the one that answered last, until one gives an answer, the tries are
 // used up, or each has answered that it cannot.
 func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {
-	n := len(r.servers)
-	first := int(r.good.Load())
-	order := make([]int, n)
-	for i := range order {
-		order[i] = (first + i) % n
+	left := make([]int, len(r.servers)) // those to be asked, the next first
+	for i := range left {
+		left[i] = (int(r.good.Load()) + i) % len(left)
 	}
 	var lastErr error
-	at := 0
-	for range r.cfg.Attempts {
-		server := order[at%len(order)]
+	for try := 0; try < r.cfg.Attempts && len(left) > 0; try++ {
+		server := left[0]
 		rep, err := r.try(ctx, r.servers[server], name, qtype, aliases)
 		if err == nil {
 			r.good.Store(int32(server))
 			return rep, nil
 		}
-		if ctx.Err() != nil && lastErr != nil {
-			break // the reason of the try before says more than the end of the time
+		if ctx.Err() == nil || lastErr == nil { // else the reason of the try before says more than the end of the time
+			lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
 		}
-		lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
 		if ctx.Err() != nil {
 			break
 		}
-		if !errors.Is(err, errServer) {
-			at++
-			continue
-		}
-		at %= len(order)
-		if order = append(order[:at], order[at+1:]...); len(order) == 0 {
-			break
+		if left = left[1:]; !errors.Is(err, errServer) {
+			left = append(left, server)
 		}
 	}
 	return reply{}, lastErr
@@ -69,11 +57,15 @@ func (r *Resolver) try(ctx context.Context, server, name string, qtype uint16, a
 	}
 	if errors.Is(err, errTruncated) {
 		rep, err = r.exchange(ctx, "tcp", server, q, aliases)
+		if errors.Is(err, errTruncated) || errors.Is(err, errNoEDNS) {
+			err = fmt.Errorf("%w: %w over TCP", errServer, err)
+		}
 	}
 	return rep, err
 }
 
-// exchange sends a question over a connection of its own, hence from a random port, and waits for the answer to it.
+// exchange sends a question over a connection of its own, hence from a random port, and waits for the answer to it. What may
+// be a forgery does not end the wait, as it would with dns.Client.
 func (r *Resolver) exchange(ctx context.Context, network, server string, q question, aliases int) (reply, error) {
 	conn, err := r.dial(ctx, network, server)
 	if err != nil {
@@ -87,61 +79,34 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 
+	size := ednsSize + 1
+	if network == "tcp" {
+		conn, size = &dns.Conn{Conn: conn}, dns.MaxMsgSize // which puts the length before each message
+	}
 	q.id = dns.Id()
 	msg, err := q.pack()
 	if err != nil {
 		return reply{}, err
 	}
-	if network == "tcp" {
-		return r.exchangeTCP(conn, msg, q, aliases)
-	}
-	return r.exchangeUDP(conn, msg, q, aliases)
-}
-
-func (r *Resolver) exchangeUDP(conn net.Conn, msg []byte, q question, aliases int) (reply, error) {
 	if _, err := conn.Write(msg); err != nil {
 		return reply{}, err
 	}
-	buf := make([]byte, ednsSize+1)
+	buf := make([]byte, size)
 	for range maxStrays {
 		n, err := conn.Read(buf)
 		if err != nil {
 			return reply{}, err
 		}
-		if n > ednsSize {
+		if network == "udp" && n > ednsSize {
 			buf[2] |= flagTC // larger than asked for, so the end is missing
 		}
 		rep, err := interpret(buf[:n], q, aliases, r.cfg.MaxAddresses)
-		// What may be a forgery does not end the wait for the real answer.
 		if !errors.Is(err, errStray) {
 			r.alive.hear()
 			return rep, err
 		}
 	}
 	return reply{}, fmt.Errorf("%d messages: %w", maxStrays, errStray)
-}
-
-func (r *Resolver) exchangeTCP(conn net.Conn, msg []byte, q question, aliases int) (reply, error) {
-	framed := binary.BigEndian.AppendUint16(nil, uint16(len(msg)))
-	if _, err := conn.Write(append(framed, msg...)); err != nil {
-		return reply{}, err
-	}
-	var size [2]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return reply{}, err
-	}
-	buf := make([]byte, binary.BigEndian.Uint16(size[:]))
-	if _, err := io.ReadFull(conn, buf); err != nil {
-		return reply{}, err
-	}
-	rep, err := interpret(buf, q, aliases, r.cfg.MaxAddresses)
-	if !errors.Is(err, errStray) {
-		r.alive.hear()
-	}
-	if errors.Is(err, errTruncated) || errors.Is(err, errNoEDNS) {
-		err = fmt.Errorf("%w: %w over TCP", errServer, err)
-	}
-	return rep, err
 }
 
 // pack returns the message that asks q of a recursive server.

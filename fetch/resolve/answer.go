@@ -68,7 +68,7 @@ func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
 	case q.edns && refused:
 		return reply{}, errNoEDNS
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
-		return reply{}, fmt.Errorf("%w: %s", errServer, rcodeName(m.Rcode))
+		return reply{}, fmt.Errorf("%w: RCODE %d (%s)", errServer, m.Rcode, dns.RcodeToString[m.Rcode])
 	}
 	return follow(&m, q, aliases, maxAddrs)
 }
@@ -179,11 +179,4 @@ func seconds(ttl uint32) time.Duration {
 		return 0
 	}
 	return time.Duration(ttl) * time.Second
-}
-
-func rcodeName(rcode int) string {
-	if s, ok := dns.RcodeToString[rcode]; ok {
-		return s
-	}
-	return fmt.Sprintf("RCODE%d", rcode)
 }

@@ -1,0 +1,218 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/lease"
+	"proxima/node/wire"
+)
+
+// life is one life of a node: from a start to a kill.
+type life struct {
+	*actor
+	disk    *disk
+	owner   *Ownership
+	clock   *lease.Clock
+	grantor *lease.Grantor
+	holder  *lease.Holder
+	boot    uint64
+	feed    chan netip.Addr // servers that are wanted
+	visits  sync.WaitGroup  // requests that are out
+
+	// The lock of the world guards what follows.
+	dead     bool // killed: it says nothing any more
+	messages uint64
+	frozen   chan struct{} // open while the process stands still, nil: it does not
+	since    time.Time     // of frozen
+	jumped   time.Duration // of the wall clock
+	servers  map[netip.Addr]*server
+}
+
+// start begins a life of a node.
+func (a *actor) start() {
+	w := a.w
+	a.boot++
+	l := &life{actor: a, disk: a.disk, boot: a.boot, feed: make(chan netip.Addr, 100), servers: map[netip.Addr]*server{}}
+	l.clock = lease.NewClock(l.jump)
+	a.disk.gate = l.gate
+	var err error
+	if l.owner, err = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: outbox{l.disk}, Records: l.disk,
+		Admit: func(frontier.Link) string { return "" },
+		Event: func(e Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.events = append(w.events, e)
+		},
+		Warn: func(error) {},
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	if l.grantor, err = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Peers: l, Shelf: memories{}}); err != nil {
+		w.t.Fatal(err)
+	}
+	if l.holder, err = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Peers: l, Frontier: leased{l},
+		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))}); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	over := make(chan struct{})
+	w.mu.Lock()
+	a.owner, a.now, a.stop, a.over, a.left = l.owner, l, cancel, over, false
+	a.sit(time.Now())
+	w.mu.Unlock()
+	w.see(a)
+	var all sync.WaitGroup
+	for _, part := range []func(context.Context) error{l.owner.Run, l.clock.Run, l.grantor.Run, l.holder.Run, l.crawl, l.deliver} {
+		all.Go(func() {
+			if err := part(ctx); err != nil && !errors.Is(err, frontier.ErrClosed) {
+				w.t.Errorf("node %d: %v", a.at, err)
+			}
+		})
+	}
+	go func() { all.Wait(); l.visits.Wait(); close(over) }()
+}
+
+// kill ends a life; after a power cut the disk is as it was synced last.
+func (a *actor) kill(powerCut bool) {
+	if !a.running() {
+		return
+	}
+	a.w.mu.Lock()
+	a.now.dead = true
+	a.w.mu.Unlock()
+	a.disk = a.disk.next(powerCut)
+	a.end()
+}
+
+// end stops what runs, and waits for it.
+func (a *actor) end() {
+	a.stop()
+	a.thaw()
+	<-a.over
+	a.w.mu.Lock()
+	a.now.dead, a.stop, a.down = true, nil, time.Now()
+	a.w.mu.Unlock()
+}
+
+// gate stands before all that a node does beyond its own memory: it waits there while the process is frozen.
+func (l *life) gate() {
+	for {
+		l.w.mu.Lock()
+		frozen := l.frozen
+		l.w.mu.Unlock()
+		if frozen == nil {
+			return
+		}
+		<-frozen
+	}
+}
+
+// jump is by how much the wall clock was set. Leases look at their clock before all that they do.
+func (l *life) jump() time.Duration {
+	l.gate()
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.jumped
+}
+
+// freeze stops the process until thaw; what it is sent waits.
+func (a *actor) freeze() {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	if a.stop != nil && a.now.frozen == nil {
+		a.now.frozen, a.now.since = make(chan struct{}), time.Now()
+	}
+}
+
+func (a *actor) thaw() {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	if a.now == nil || a.now.frozen == nil {
+		return
+	}
+	close(a.now.frozen)
+	a.slept(time.Since(a.now.since))
+	a.now.frozen = nil
+}
+
+func (a *actor) isFrozen() bool {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	return a.now != nil && a.now.frozen != nil
+}
+
+// setClock moves the wall clock.
+func (a *actor) setClock(by time.Duration) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.now.jumped += by
+}
+
+func (l *life) isDead() bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.dead
+}
+
+// outbox is where links for other nodes wait on the disk.
+type outbox struct{ disk *disk }
+
+func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
+	o.disk.gate()
+	if err := o.disk.lock(); err != nil {
+		return err
+	}
+	defer o.disk.mu.Unlock()
+	for to, links := range links {
+		for _, l := range links {
+			o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
+		}
+	}
+	return nil
+}
+
+func (o outbox) Settled(until time.Time) bool {
+	o.disk.mu.Lock()
+	defer o.disk.mu.Unlock()
+	for _, p := range o.disk.now.outbox {
+		if !p.born.After(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// deliver sends what is in the outbox.
+func (l *life) deliver(ctx context.Context) error {
+	for ctx.Err() == nil {
+		sleep(ctx, 500*time.Millisecond)
+		l.gate()
+		for to, links := range l.disk.linksTo() {
+			res, err := call(l, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
+			if err != nil {
+				for _, link := range links { // a peer that is gone gets nothing
+					if v := l.owner.view(); !v.alive(to) {
+						l.disk.moveLink(link.GetUrl(), l.owner.Destination(link))
+					}
+				}
+				continue
+			}
+			for i, answer := range res.GetAnswers() {
+				switch answer.GetVerdict() {
+				case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_DUPLICATE:
+					l.disk.moveLink(links[i].GetUrl(), "")
+				case wire.Verdict_VERDICT_MOVED:
+					if l.owner.Moved(answer.GetRecord()) == nil {
+						l.disk.moveLink(links[i].GetUrl(), l.owner.Destination(links[i]))
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

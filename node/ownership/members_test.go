@@ -1,0 +1,260 @@
+package ownership
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"proxima/node/lease"
+)
+
+// The members of the world follow the rules of package member, without gossip and Paxos: who is settled says so itself and
+// is believed, the dead count for a while, and the voters are decided on by a majority of those before them.
+
+const (
+	deadAfter      = 5 * time.Second
+	deathsSpread   = 7 * time.Second // by how much some notice a death later than others
+	settleAfter    = time.Minute
+	forgetAfter    = time.Minute
+	majorityWindow = 10 * time.Minute
+	// behindFor is how long a voter counts after it last held the same set.
+	behindFor = 10 * time.Second
+)
+
+// seat is what a node knows of the members. The lock of the world guards it.
+type seat struct {
+	// voters is which of the decided sets it holds, renounced in which it gave its vote up. Both are on disk.
+	voters, renounced int
+	declared          bool      // it has said that it is settled
+	down              time.Time // when it last stopped
+	held              time.Time // since when it has seen a majority
+	heard             map[int]time.Time
+	matched           map[int]time.Time // when another held the same voters last
+	counts            map[int]bool      // who is settled
+	departed          map[int]int       // who left in order, and which voters it held
+	slow              map[int]time.Duration
+}
+
+// sit begins a life.
+func (a *actor) sit(now time.Time) {
+	a.heard, a.matched, a.counts, a.departed, a.slow = map[int]time.Time{}, map[int]time.Time{}, map[int]bool{}, map[int]int{}, map[int]time.Duration{}
+	a.held = now
+	if !a.down.IsZero() && now.Sub(a.down) > forgetAfter {
+		a.declared = false
+	}
+}
+
+// slept has everything seem as it was before the process stood still.
+func (a *actor) slept(d time.Duration) {
+	for _, times := range []map[int]time.Time{a.heard, a.matched} {
+		for at := range times {
+			times[at] = times[at].Add(d)
+		}
+	}
+}
+
+// up says that a process runs and stands not still.
+func (a *actor) up() bool { return a.stop != nil && !a.now.dead && a.now.frozen == nil }
+
+// aliveLocked says whether another node counts as alive.
+func (a *actor) aliveLocked(at int, now time.Time) bool {
+	heard, ever := a.heard[at]
+	_, left := a.departed[at]
+	return ever && !left && now.Sub(heard) < deadAfter+a.slow[at]
+}
+
+// near are the nodes whose gossip reaches a node.
+func (w *world) nearLocked(a *actor) (near []*actor) {
+	talk := func(i, j int) bool {
+		return w.nodes[i].up() && w.nodes[j].up() && !w.cut[[2]int{i, j}] && !w.cut[[2]int{j, i}]
+	}
+	seen := map[int]bool{a.at: true}
+	queue := []int{a.at}
+	for len(queue) > 0 {
+		i := queue[0]
+		queue = queue[1:]
+		near = append(near, w.nodes[i])
+		for j := range w.nodes {
+			if !seen[j] && talk(i, j) && (w.relays || i == a.at) {
+				seen[j] = true
+				queue = append(queue, j)
+			}
+		}
+	}
+	return near
+}
+
+// watch makes the views of all nodes, once a second.
+func (w *world) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, a := range w.all() {
+			w.see(a)
+		}
+	}
+}
+
+// see makes the view of a node.
+func (w *world) see(a *actor) {
+	now := time.Now()
+	w.mu.Lock()
+	if !a.up() {
+		w.mu.Unlock()
+		return
+	}
+	w.hearLocked(a, now)
+	majority := w.majorityLocked(a, now)
+	if !majority {
+		a.held = now
+	}
+	if majority && now.Sub(a.held) >= settleAfter {
+		a.declared, a.counts[a.at] = true, true
+	}
+	if majority {
+		w.decideLocked(a, now)
+	}
+	v := View{Self: a.id, Majority: majority}
+	lv := lease.View{Self: a.id, Majority: majority, Version: uint64(now.UnixNano())}
+	for at, b := range w.nodes {
+		alive := a.aliveLocked(at, now)
+		if alive {
+			v.Alive = append(v.Alive, b.id)
+		} else if a.counts[at] || w.sets[a.voters][at] {
+			lv.Missing = append(lv.Missing, b.id)
+		}
+		if !alive && now.Sub(a.heard[at]) > deadAfter+a.slow[at]+forgetAfter {
+			delete(a.counts, at)
+		}
+		if a.counts[at] {
+			v.Settled = append(v.Settled, b.id)
+		}
+	}
+	slices.Sort(v.Settled)
+	lv.Settled, lv.Alive = v.Settled, v.Alive
+	l := a.now
+	w.mu.Unlock()
+	l.grantor.SetView(lv)
+	l.holder.SetView(lv)
+	l.owner.SetView(v)
+}
+
+// hearLocked takes in what the gossip of the others says.
+func (w *world) hearLocked(a *actor, now time.Time) {
+	near := w.nearLocked(a)
+	for _, b := range near {
+		delete(a.departed, b.at)
+		if _, ever := a.heard[b.at]; !ever {
+			a.slow[b.at] = time.Duration(w.rng.IntN(int(deathsSpread)))
+		}
+		a.heard[b.at] = now
+		if b.declared {
+			a.counts[b.at] = true
+		}
+		a.voters = max(a.voters, b.voters)
+	}
+	for _, b := range near {
+		if b.voters == a.voters {
+			a.matched[b.at] = now
+		}
+		for at, of := range b.departed {
+			if !w.nodes[at].up() {
+				a.departed[at] = of
+				delete(a.counts, at)
+			}
+		}
+		for at := range b.counts { // newcomers hear of the dead that still count
+			if _, ever := a.heard[at]; !ever && !b.aliveLocked(at, now) {
+				a.heard[at], a.slow[at], a.counts[at] = b.heard[at], b.slow[at], true
+			}
+		}
+	}
+}
+
+// majorityLocked says whether a node sees a majority of its voters; of two halves it is that of the lowest id.
+func (w *world) majorityLocked(a *actor, now time.Time) bool {
+	set := w.sets[a.voters]
+	all, count, present := len(set) > 0, 0, 0
+	lowest, has := "", false
+	for at := range set {
+		here := a.aliveLocked(at, now) && now.Sub(a.matched[at]) < behindFor
+		all = all && here
+		if of, gone := a.departed[at]; gone && of == a.voters {
+			continue
+		}
+		here = here && w.nodes[at].renounced != a.voters
+		count++
+		if here {
+			present++
+		}
+		if id := w.nodes[at].id; lowest == "" || id < lowest {
+			lowest, has = id, here
+		}
+	}
+	return all || 2*present > count || 2*present == count && has
+}
+
+// decideLocked has the voters that there are now decide on those that there should be: all at once, where a node sees
+// enough of them that hold the latest set.
+func (w *world) decideLocked(a *actor, now time.Time) {
+	set, next := w.sets[a.voters], map[int]bool{}
+	for at, b := range w.nodes {
+		of, gone := a.departed[at]
+		switch alive := a.aliveLocked(at, now); {
+		case gone && of == a.voters:
+		case alive && (set[at] || a.counts[at]), !alive && set[at] && now.Sub(a.heard[at]) < majorityWindow:
+			next[b.at] = true
+		}
+	}
+	if a.voters != len(w.sets)-1 || len(next) == 0 || maps.Equal(set, next) {
+		return
+	}
+	near, agree := w.nearLocked(a), 0
+	for _, b := range near {
+		if set[b.at] && b.voters == a.voters && b.renounced != a.voters {
+			agree++
+		}
+	}
+	if 2*agree <= len(set) {
+		return
+	}
+	w.sets = append(w.sets, next)
+	for _, b := range near {
+		b.voters = len(w.sets) - 1
+	}
+}
+
+// goAlone is what an operator does: the voters are the nodes that run.
+func (w *world) goAlone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	set := map[int]bool{}
+	for _, a := range w.nodes {
+		if a.stop != nil {
+			set[a.at] = true
+		}
+	}
+	w.sets = append(w.sets, set)
+	for at := range set {
+		w.nodes[at].voters = len(w.sets) - 1
+	}
+}
+
+// farewell is said by a node that leaves in order: it gives its vote up.
+func (w *world) farewell(a *actor) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a.renounced = a.voters
+	for _, b := range w.nearLocked(a) {
+		if b != a {
+			b.departed[a.at] = a.voters
+			delete(b.counts, a.at)
+		}
+	}
+}

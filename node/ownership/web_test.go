@@ -1,0 +1,208 @@
+package ownership
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/lease"
+)
+
+// server is what a node knows of a web server: the frontier's side of its lease.
+type server struct {
+	until  time.Time // end of the lease
+	next   time.Time // when it may be asked again
+	busy   bool      // a request is out
+	cancel context.CancelFunc
+}
+
+// serverOf is the web server of a host; some hosts share one.
+func (w *world) serverOf(host string) netip.Addr {
+	h, _ := numbers(host, "")
+	return netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + h*3/4)})
+}
+
+// ask begins a request at a web server. Two at a time are what must never be.
+func (w *world) ask(addr netip.Addr, who int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	if other := w.asking[addr]; other != 0 {
+		w.t.Errorf("%s: node %d asks %v, and node %d does so already", time.Now().Format("04:05.000"), who, addr, other-1)
+	}
+	w.asking[addr] = who + 1
+}
+
+func (w *world) answered(addr netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.asking, addr)
+}
+
+// crawl downloads pages: each under the lease of its server.
+func (l *life) crawl(ctx context.Context) error {
+	for ctx.Err() == nil {
+		sleep(ctx, 200*time.Millisecond)
+		l.gate()
+		l.w.mu.Lock()
+		paused := l.paused
+		l.w.mu.Unlock()
+		host, from, ok := l.disk.task(l.w.draw(1 << 30))
+		if !ok || paused {
+			continue
+		}
+		addr := l.w.serverOf(host)
+		visit, ok := l.reserve(ctx, addr)
+		if !ok {
+			continue
+		}
+		l.visits.Go(func() {
+			defer l.release(addr)
+			l.download(visit, addr, host, from)
+		})
+	}
+	return nil
+}
+
+// reserve takes a server for one request, if it is leased to this node and may be asked now; else it is wanted.
+func (l *life) reserve(ctx context.Context, addr netip.Addr) (visit context.Context, ok bool) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	s, now := l.server(addr), time.Now()
+	switch {
+	case !s.until.After(now):
+		select {
+		case l.feed <- addr:
+		default:
+		}
+		return nil, false
+	case s.busy || s.next.After(now):
+		return nil, false
+	}
+	s.busy = true
+	visit, s.cancel = context.WithCancel(ctx)
+	return visit, true
+}
+
+func (l *life) release(addr netip.Addr) {
+	pause := l.w.upTo(10 * time.Second)
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	s := l.server(addr)
+	s.cancel()
+	s.busy, s.next = false, time.Now().Add(pause)
+}
+
+func (l *life) server(addr netip.Addr) *server {
+	if l.servers[addr] == nil {
+		l.servers[addr] = &server{}
+	}
+	return l.servers[addr]
+}
+
+// download asks for a page and reads it. A web server is done with a request after ten seconds at most, or when the
+// connection breaks: what a frozen process does not read ends as well.
+func (l *life) download(ctx context.Context, addr netip.Addr, host, from string) {
+	w := l.w
+	sleep(ctx, w.upTo(300*time.Millisecond)) // the connection is made
+	l.gate()
+	if ctx.Err() != nil || l.holder.MayAsk(addr) != nil {
+		return
+	}
+	w.ask(addr, l.at)
+	sleep(ctx, w.upTo(10*time.Second))
+	w.answered(addr)
+	l.gate()
+	if ctx.Err() == nil {
+		l.read(host, from)
+	}
+}
+
+// read takes the links of a page, and marks it as done.
+func (l *life) read(host, from string) {
+	mine, err := l.owner.Route(l.w.ctx, l.w.links(host, from))
+	if err != nil {
+		return
+	}
+	l.gate()
+	away, ok := l.disk.finish(host, from, mine)
+	if len(away) > 0 {
+		if l.owner.PassOn(l.w.ctx, away) != nil {
+			return
+		}
+		left := slices.DeleteFunc(mine, func(link frontier.Link) bool {
+			return slices.ContainsFunc(away, func(o frontier.Link) bool { return o.URL == link.URL })
+		})
+		l.gate()
+		_, ok = l.disk.finish(host, from, left)
+	}
+	if ok {
+		l.w.mu.Lock()
+		defer l.w.mu.Unlock()
+		l.w.fetched[host+from] = append(l.w.fetched[host+from], l.at)
+	}
+}
+
+// heldBy has the hosts of a server follow to the node that has its lease.
+func (l *life) heldBy(addr netip.Addr, holder string) {
+	for _, host := range l.w.hosts {
+		if l.w.serverOf(host) == addr {
+			l.owner.Wish(host, holder, "its server is leased there")
+		}
+	}
+}
+
+// leased is the frontier of a life as its holder of leases sees it.
+type leased struct{ *life }
+
+// Grant implements lease.Frontier.
+func (l leased) Grant(addr netip.Addr, until time.Time, _ time.Duration) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	s := l.server(addr)
+	if s.until = until; !until.After(time.Now()) && s.busy {
+		s.cancel()
+	}
+}
+
+// Wanted implements lease.Frontier.
+func (l leased) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	select {
+	case addr := <-l.feed:
+		return []netip.Addr{addr}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// SetSpacing implements lease.Frontier.
+func (l leased) SetSpacing(netip.Addr, float64) {}
+
+// Servers implements lease.Frontier.
+func (l leased) Servers() []lease.Server {
+	wanted := map[netip.Addr]bool{}
+	for _, task := range l.disk.tasks() {
+		wanted[l.w.serverOf(task[0])] = true
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	var out []lease.Server
+	for addr, s := range l.servers {
+		state := lease.Server{Addr: addr, Wanted: wanted[addr], Until: s.until, SinceRequest: -1}
+		if s.busy {
+			state.InFlight = 1
+		}
+		out = append(out, state)
+	}
+	return out
+}
+
+// memories is a lease.Shelf that keeps nothing: what is known of servers does not matter here.
+type memories struct{}
+
+func (memories) Get([]byte) ([]byte, error)                       { return nil, nil }
+func (memories) Put(_, _ []byte) error                            { return nil }
+func (memories) Delete([]byte) error                              { return nil }
+func (memories) Scan([]byte, func(key, value []byte) error) error { return nil }
