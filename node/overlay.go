@@ -182,7 +182,7 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	if o.remote, err = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
-		Self: n.id.Node, Clock: o.clock, Peers: o.client, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
+		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
 		Coordinate: o.coordinate, Lent: o.holder.Until,
 	}); err != nil {
 		return err
@@ -417,14 +417,8 @@ func (h *handler) Load(ctx context.Context, from string, req *wire.LoadRequest) 
 func (h *handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
 	return h.owners.Commit(ctx, from, req)
 }
-func (h *handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	var resp *wire.AskResponse
-	err := fmt.Errorf("%w: a later life of %s is known", peer.ErrUnavailable, from)
-	h.holder.FromLife(from, req.GetHeader().GetBoot(), func() { resp, err = h.remote.Ask(ctx, from, req) })
-	return resp, err
-}
-func (h *handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-	return h.remote.Answer(ctx, from, req)
+func (h *handler) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return h.remote.Fetch(ctx, from, req)
 }
 func (h *handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	return h.rounds.Idle(ctx, from, req)

@@ -15,6 +15,7 @@ func (o *overlay) placementDeps() placement.Deps {
 	return placement.Deps{
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: owners{o.owners},
 		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
+		LeaseFor: n.cfg.Lease.Window(),
 		Assigned: n.journal.Assign,
 		LeftOut: func(host, reason string, urls int) {
 			n.journal.Events().Warn(journal.EventHostLeftOut, journal.KeyHost, host, journal.KeyReason, reason, journal.KeyCount, urls)

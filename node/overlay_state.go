@@ -145,7 +145,7 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 	j.Member(journal.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
 	if e.Kind == ownership.Received && e.Record.Assigned {
 		// The lease follows when its former owner has let it go: until then the host does not go back for it.
-		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter+2*o.cfg.Lease.HeldRetry)
+		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter()+2*o.cfg.Lease.HeldRetry())
 	}
 	switch e.Kind {
 	case ownership.HandedOff:

@@ -18,7 +18,7 @@ func TestFrozenGrantor(t *testing.T) {
 		for _, n := range all[:2] {
 			n.see(rest, true) // the frozen one is gone
 		}
-		time.Sleep(w.cfg.Time + w.cfg.Skew)
+		time.Sleep(w.cfg.Window())
 		all[0].want(true, addr)
 		for !all[0].has(addr) {
 			time.Sleep(100 * time.Millisecond)

@@ -77,7 +77,7 @@ func (g *Grantor) Run(ctx context.Context) error {
 	defer inquiries.Wait()
 	inquiries.Go(func() { g.inquireLoop(ctx) })
 	for {
-		g.trouble(g.memories.sweep(g.cfg.MemoryKeep, g.cfg.MaxMemories, time.Now()))
+		g.trouble(g.memories.sweep(memoryKeep, maxMemories, time.Now()))
 		select {
 		case <-ctx.Done():
 			return nil

@@ -14,6 +14,7 @@ type grants struct {
 	cfg     *Config
 	history history
 	entries map[netip.Addr]*grant
+	most    int    // entries
 	number  uint64 // of the last grant
 	counts  grantCounts
 	members *members
@@ -78,12 +79,12 @@ const (
 )
 
 func newGrants(cfg *Config, boot uint64) *grants {
-	window := cfg.Time + cfg.Skew
+	window := cfg.Window()
 	founding := window
 	if boot == 1 {
 		founding = min(cfg.Founding, window)
 	}
-	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, number: boot << 32,
+	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, most: maxServers, number: boot << 32,
 		members: newMembers(window), lives: lives{}, known: map[string]uint64{}}
 }
 
@@ -136,14 +137,14 @@ func (l *grants) granted(now time.Time) int {
 func (l *grants) answer(r request, now time.Time) reply {
 	view := l.history.current()
 	if view == nil || !view.Majority {
-		return l.later(l.cfg.RetryMin)
+		return l.later(l.cfg.retryMin())
 	}
 	if r.wish != wire.Wish_WISH_RELEASE && !slices.Contains(l.members.alive, r.from) {
-		return l.later(l.cfg.RetryMin) // the others would not ask it what it has
+		return l.later(l.cfg.retryMin()) // the others would not ask it what it has
 	}
 	if !l.lives.hear(r.from, r.boot, now, l.cfg.Time+l.cfg.Skew) {
 		l.counts.stale++
-		return l.later(l.cfg.RetryMin)
+		return l.later(l.cfg.retryMin())
 	}
 	if !view.isGrantor(r.addr.String()) {
 		l.counts.elsewhere++
@@ -157,7 +158,7 @@ func (l *grants) answer(r request, now time.Time) reply {
 	switch {
 	case n.last == r.from && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
 		l.counts.stale++
-		return l.later(l.cfg.RetryMin)
+		return l.later(l.cfg.retryMin())
 	case n.holder == r.from && r.boot > n.boot && l.known[r.from] < r.boot:
 		// It has restarted. What its former life asked its peers to download may be under way.
 		return l.inquire(n.until.Sub(now), now)
@@ -178,7 +179,7 @@ func (l *grants) answer(r request, now time.Time) reply {
 		}
 	} else if r.wish == wire.Wish_WISH_RENEW {
 		// The lease has run out, or the message was long under way: nobody can hold it by a grant of this grantor.
-		return l.later(l.cfg.RetryMin)
+		return l.later(l.cfg.retryMin())
 	}
 	if n.remote.After(now) {
 		return l.later(n.remote.Sub(now))
@@ -187,8 +188,8 @@ func (l *grants) answer(r request, now time.Time) reply {
 		return l.held(n.successor)
 	}
 	if l.entries[r.addr] == nil {
-		if len(l.entries) >= l.cfg.MaxServers {
-			return l.later(l.cfg.RetryMax)
+		if len(l.entries) >= l.most {
+			return l.later(l.cfg.retryMax())
 		}
 		l.entries[r.addr] = n
 	}
@@ -234,7 +235,7 @@ func (n *grant) report(r request, now time.Time) {
 }
 
 func (l *grants) give(n *grant, now time.Time) reply {
-	n.until = now.Add(l.cfg.Time + l.cfg.Skew)
+	n.until = now.Add(l.cfg.Window())
 	l.counts.given++
 	return reply{grant: wire.Grant_GRANT_GIVEN, number: n.number, until: l.cfg.Time, holder: n.holder,
 		wait: max(0, n.quiet.Sub(now)), level: n.level}
@@ -251,7 +252,7 @@ func (l *grants) inquire(wait time.Duration, now time.Time) reply {
 
 func (l *grants) held(holder string) reply {
 	l.counts.refused++
-	return reply{grant: wire.Grant_GRANT_HELD, holder: holder, retry: l.cfg.HeldRetry}
+	return reply{grant: wire.Grant_GRANT_HELD, holder: holder, retry: l.cfg.HeldRetry()}
 }
 
 func (l *grants) later(retry time.Duration) reply {

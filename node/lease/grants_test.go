@@ -36,7 +36,7 @@ func newDesk(t *testing.T, old bool) *desk {
 	d := &desk{grants: newGrants(&cfg, 2), t: t, now: time.Unix(1e9, 0), ids: map[string]uint64{}}
 	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k"}, Majority: true}, d.now)
 	if old {
-		d.pass(cfg.Time + cfg.Skew)
+		d.pass(cfg.Window())
 	}
 	return d
 }
@@ -72,7 +72,7 @@ func TestGrantsToOne(t *testing.T) {
 	if again := d.ask("a", renew, given, "a"); again.number != first.number {
 		t.Errorf("the renewal of grant %d is %d", first.number, again.number)
 	}
-	d.pass(d.cfg.Time + d.cfg.Skew - 1)
+	d.pass(d.cfg.Window() - 1)
 	d.ask("b", acquire, held, "a")
 	d.pass(1)
 	d.ask("a", renew, later, "") // it has run out: it must ask like everybody
@@ -91,7 +91,7 @@ func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 	d.ask("c", renew, held, "b")
 	d.ask("b", release, given, "")
 	d.ask("a", acquire, later, "") // still: what b says of itself says nothing of others
-	d.pass(d.cfg.Time + d.cfg.Skew - 1)
+	d.pass(d.cfg.Window() - 1)
 	d.ask("a", acquire, later, "")
 	d.pass(1)
 	d.ask("c", renew, later, "") // too late for a claim
@@ -121,7 +121,7 @@ func TestGrantorByAChangeOfMembers(t *testing.T) {
 	d.pass(time.Second)
 	d.setView(mine, d.now)
 	d.ask("c", acquire, later, "")
-	d.pass(d.cfg.Time + d.cfg.Skew)
+	d.pass(d.cfg.Window())
 	d.ask("c", acquire, given, "c")
 
 	// Of more views than it remembers it knows nothing.
@@ -169,7 +169,7 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	message(2, 1, acquire, later, "")  // its next life, which does not know what this one has asked others for
 	message(1, 9, renew, later, "")
 	d.ask("b", acquire, held, "a")
-	d.pass(d.cfg.Time + d.cfg.Skew)
+	d.pass(d.cfg.Window())
 	message(2, 2, acquire, given, "a")
 	if d.counts.stale != 4 {
 		t.Errorf("%d messages were out of order", d.counts.stale)
@@ -178,7 +178,7 @@ func TestMessagesOutOfOrder(t *testing.T) {
 
 func TestGrantorIsBounded(t *testing.T) {
 	d := newDesk(t, true)
-	d.cfg.MaxServers = 3
+	d.most = 3
 	for i := range 3 {
 		d.send(request{from: "a", addr: server(i), wish: acquire}, given, "a")
 	}

@@ -56,8 +56,8 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 	if deps.Clock == nil || deps.Peers == nil || deps.Frontier == nil {
 		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
 	}
-	h := &Holder{cfg: cfg, deps: deps, pace: newPace(cfg.Pace), kick: make(chan struct{}, 1), done: make(chan struct{}),
-		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Time + cfg.Skew), lives: lives{}}
+	h := &Holder{cfg: cfg, deps: deps, pace: newPace(), kick: make(chan struct{}, 1), done: make(chan struct{}),
+		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
 		return assign.Rendezvous(addr.String(), h.view.Settled)
 	})

@@ -149,7 +149,7 @@ func (g *Grantor) inquireLoop(ctx context.Context) {
 			g.mu.Unlock()
 			pause = shortest
 		default:
-			if pause = min(2*pause, g.cfg.RetryMax); q.view.Version != of {
+			if pause = min(2*pause, g.cfg.retryMax()); q.view.Version != of {
 				pause, of = 2*shortest, q.view.Version
 			}
 		}
@@ -165,7 +165,7 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.timeout())
 	defer cancel()
 	for len(q.to) > 0 {
 		now := q.to[:min(len(q.to), inquireAtOnce)]

@@ -27,7 +27,7 @@ func TestNewGrantorAsksTheMembers(t *testing.T) {
 		for _, n := range all {
 			n.see(two, true)
 		}
-		time.Sleep(2 * (w.cfg.Time + w.cfg.Skew))
+		time.Sleep(2 * (w.cfg.Window()))
 		free := grantedBy(t, ids[2], ids)
 		leased := free
 		for leased == free || assign.Rendezvous(leased.String(), ids) != ids[2] {
@@ -91,7 +91,7 @@ func TestInquiryNeedsAll(t *testing.T) {
 					}
 				}
 				all[0].want(true, addr)
-				if d := await(w, all[0], addr); d < window-time.Second || d > window+w.cfg.RetryMax+time.Second {
+				if d := await(w, all[0], addr); d < window-time.Second || d > window+w.cfg.retryMax()+time.Second {
 					t.Errorf("granted after %v", d)
 				}
 			})

@@ -21,7 +21,7 @@ func bubble(t *testing.T, nodes int, test func(t *testing.T, w *world, ids []str
 		ids := names(nodes)
 		all := w.startAll(ids...)
 		defer w.shutdown()
-		time.Sleep(w.cfg.Time + w.cfg.Skew)
+		time.Sleep(w.cfg.Window())
 		test(t, w, ids, all)
 	})
 }
@@ -47,7 +47,7 @@ func TestGetRenewGiveBack(t *testing.T) {
 			}
 			all[0].set(addr, func(s *Server) { s.Wait, s.SinceRequest = 40*time.Second, 3*time.Second })
 			all[0].want(false, addr)
-			time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
+			time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
 			if !all[1].has(addr) {
 				t.Fatalf("it is not leased on: %q", all[1].holder.Why(addr))
 			}
@@ -98,7 +98,7 @@ func TestHoldAndGive(t *testing.T) {
 			t.Errorf("%v, %v", got, ok)
 		}
 		next.holder.Give(addr, ids[1], nil) // for itself, but it does not want it
-		time.Sleep(w.cfg.ReleaseAfter + 2*w.cfg.HeldRetry)
+		time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
 		if h := w.holder(addr); h != ids[0] && h != ids[2] {
 			t.Errorf("%q has it", h)
 		}
@@ -114,7 +114,7 @@ func TestHoldAndGive(t *testing.T) {
 		if _, err := home.holder.Hold(ctx, other); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
-		time.Sleep(w.cfg.Check * 2)
+		time.Sleep(w.cfg.check() * 2)
 		if s := home.holder.Status(); s.Waiting > 1 { // addr
 			t.Errorf("%+v", s)
 		}
@@ -128,7 +128,7 @@ func TestDeadHolderAndDeadGrantor(t *testing.T) {
 		time.Sleep(time.Second)
 		all[1].want(true, addr)
 		all[0].kill()
-		time.Sleep(w.cfg.Time + w.cfg.Skew + 2*w.cfg.HeldRetry)
+		time.Sleep(w.cfg.Window() + 2*w.cfg.HeldRetry())
 		if !all[1].has(addr) {
 			t.Fatalf("a dead node has it still: %s", all[1].holder.Why(addr))
 		}
@@ -172,13 +172,13 @@ func TestStopGivesLeasesBack(t *testing.T) {
 		begin := time.Now()
 		all[0].stop()
 		<-all[0].ended
-		if d := time.Since(begin); d > w.cfg.Farewell {
+		if d := time.Since(begin); d > farewell {
 			t.Errorf("it took %v", d)
 		}
 		if all[0].has(addr) {
 			t.Error("a stopped node may dial")
 		}
-		time.Sleep(2 * w.cfg.HeldRetry)
+		time.Sleep(2 * w.cfg.HeldRetry())
 		if !all[1].has(addr) {
 			t.Error("its server was not leased on")
 		}
@@ -201,7 +201,7 @@ func TestPartition(t *testing.T) {
 		time.Sleep(time.Minute) // dead for long enough
 		all[1].see(ids[1:], true)
 		all[2].see(ids[1:], true)
-		time.Sleep(2 * (w.cfg.Time + w.cfg.Skew))
+		time.Sleep(2 * (w.cfg.Window()))
 		if !all[1].has(addr) {
 			t.Fatalf("%q has it: %s", w.holder(addr), all[1].holder.Why(addr))
 		}
@@ -243,7 +243,7 @@ func TestMemoryTravels(t *testing.T) {
 		all[1].kill()
 		n := w.start(ids[1])
 		n.see(ids, true)
-		time.Sleep(w.cfg.Time + w.cfg.Skew + time.Hour)
+		time.Sleep(w.cfg.Window() + time.Hour)
 		m, err := all[0].holder.Hold(t.Context(), addr)
 		if err != nil || m == nil || m.Downloads() != 120 {
 			t.Fatal(m, err)
@@ -313,7 +313,7 @@ func TestOverloadedServerIsSpared(t *testing.T) {
 		}
 		visit(200, func(int) time.Duration { return 0 })
 		visit(30, func(i int) time.Duration { return map[bool]time.Duration{true: 5 * time.Second}[i == 3] })
-		if f := n.spacing(addrs[3]); f < 4 || f > w.cfg.Pace.Max {
+		if f := n.spacing(addrs[3]); f < 4 || f > paceMax {
 			t.Errorf("a server that takes 5 s more is spared by %v", f)
 		}
 		if f := n.spacing(addrs[4]); f != 1 {
@@ -421,9 +421,9 @@ func TestConfig(t *testing.T) {
 	if err := Default().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{}.Validate()
+	err := Config{Skew: -1, Founding: -1}.Validate()
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) < 10 {
+	if !ok || len(joined.Unwrap()) != 3 {
 		t.Errorf("not all faults are reported: %v", err)
 	}
 	if _, err := NewGrantor(Default(), GrantorDeps{}); err == nil {

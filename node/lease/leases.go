@@ -150,7 +150,7 @@ func (h *leases) review(addr netip.Addr, l *lease, now time.Time) {
 		l.idle = time.Time{}
 	case l.idle.IsZero():
 		l.idle = now
-	case now.Sub(l.idle) >= h.cfg.ReleaseAfter && !l.busy:
+	case now.Sub(l.idle) >= h.cfg.ReleaseAfter() && !l.busy:
 		h.withdraw(addr, l, now)
 	}
 }
@@ -213,7 +213,7 @@ func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 			continue
 		}
 		grantor := h.grantor(addr)
-		if grantor == "" || busy[grantor] || len(due[grantor]) >= h.cfg.Batch {
+		if grantor == "" || busy[grantor] || len(due[grantor]) >= maxItems {
 			continue
 		}
 		l.busy = true
@@ -263,7 +263,7 @@ func (h *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIte
 	}
 	if l.memory != nil && !l.memory.Empty() {
 		elsewhere := grantor != l.grantor // it may know nothing
-		fresh := !l.changed.IsZero() && (it.wish == wire.Wish_WISH_RELEASE || now.Sub(l.sent) >= h.cfg.MemoryEvery)
+		fresh := !l.changed.IsZero() && (it.wish == wire.Wish_WISH_RELEASE || now.Sub(l.sent) >= h.cfg.memoryEvery())
 		if elsewhere || fresh {
 			m.Memory = l.memory.AppendBinary(nil, now)
 			l.sent, it.memory = now, l.changed
@@ -282,9 +282,9 @@ func (h *leases) failed(it item, grantor string, now time.Time) {
 
 // retry asks again after a pause that doubles.
 func (h *leases) retry(l *lease, now time.Time) {
-	pause := h.cfg.RetryMax
+	pause := h.cfg.retryMax()
 	if l.fails < 16 {
-		pause = min(pause, h.cfg.RetryMin<<l.fails)
+		pause = min(pause, h.cfg.retryMin()<<l.fails)
 	}
 	l.fails++
 	l.next = now.Add(h.jitter(pause))
@@ -317,11 +317,11 @@ func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent mom
 	case a.GetGrant() == wire.Grant_GRANT_LATER:
 		l.why = "grantor " + grantor + " waits until older leases have run out"
 		l.fails = 0
-		pause := max(h.cfg.RetryMin, min(time.Duration(a.GetRetryMs())*time.Millisecond, h.cfg.Time+h.cfg.Skew))
+		pause := max(h.cfg.retryMin(), min(time.Duration(a.GetRetryMs())*time.Millisecond, h.cfg.Time+h.cfg.Skew))
 		if l.live(now) {
-			pause = min(pause, h.cfg.RetryMax)
+			pause = min(pause, h.cfg.retryMax())
 		}
-		l.next = now.Add(pause + time.Duration(h.rnd.Float64()*float64(h.cfg.RetryMin)))
+		l.next = now.Add(pause + time.Duration(h.rnd.Float64()*float64(h.cfg.retryMin())))
 	case a.GetGrant() == wire.Grant_GRANT_ELSEWHERE:
 		l.why = "node " + grantor + " does not see itself as the grantor"
 		h.retry(l, now)
@@ -402,7 +402,7 @@ func (h *leases) held(addr netip.Addr, l *lease, by string, now time.Time) {
 	}
 	l.why = "leased to " + by
 	l.fails, l.hold = 0, false
-	l.next = now.Add(h.jitter(h.cfg.HeldRetry))
+	l.next = now.Add(h.jitter(h.cfg.HeldRetry()))
 	err := HeldError{Addr: addr, Holder: by}
 	h.helds = append(h.helds, err)
 	l.tell(&err)

@@ -121,7 +121,7 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	b := newBench(t)
 	l := b.obtain()
 	b.look(false, 0)
-	b.pass(b.cfg.ReleaseAfter)
+	b.pass(b.cfg.ReleaseAfter())
 	b.look(false, 0)
 	if d, ok := b.told(); !ok || d != 0 {
 		t.Fatal("it was not withdrawn before it goes back")
@@ -152,7 +152,7 @@ func TestWithdrawalIsTakenBack(t *testing.T) {
 	b := newBench(t)
 	b.obtain()
 	b.look(false, 0)
-	b.pass(b.cfg.ReleaseAfter)
+	b.pass(b.cfg.ReleaseAfter())
 	b.look(false, 0)
 	b.told()
 	b.look(true, 1) // a request had just begun
@@ -212,7 +212,7 @@ func TestHeldIsReportedAndRetried(t *testing.T) {
 		it, _ := b.sends(acquire)
 		b.answered(it, b.grantedBy, &wire.LeaseAnswer{Grant: held, Holder: "x"}, at(b.now), b.now)
 		b.silent()
-		b.pass(b.cfg.HeldRetry * 5 / 4)
+		b.pass(b.cfg.HeldRetry() * 5 / 4)
 	}
 	if len(b.helds) != 3 || b.helds[0].Holder != "x" {
 		t.Errorf("%v", b.helds)
@@ -248,11 +248,10 @@ func TestRetriesUntilTheLeaseEnds(t *testing.T) {
 
 func TestItemsOfAMessageAreBounded(t *testing.T) {
 	b := newBench(t)
-	b.cfg.Batch = 10
-	for i := range 25 {
+	for i := range 1250 {
 		b.want(server(i), b.now)
 	}
-	for _, want := range []int{10, 10, 5} {
+	for _, want := range []int{500, 500, 250} {
 		if got := len(b.due(b.now, nil)["k"]); got != want {
 			t.Errorf("%d items, want %d", got, want)
 		}

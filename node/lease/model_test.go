@@ -159,7 +159,7 @@ func oneHolder(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	time.Sleep(2*(cfg.Time+cfg.Skew) + 30*time.Second)
+	time.Sleep(2*(cfg.Window()) + 30*time.Second)
 	leased := 0
 	for _, addr := range addrs {
 		wanted := map[string]bool{}

@@ -9,8 +9,6 @@ import (
 // (assign.Memory.Slowed), while the other servers that this node asks do not. What rises for all of them is this node's
 // own load, and no server's fault. Not safe for concurrent use.
 type pace struct {
-	cfg PaceConfig
-
 	// median of what all servers of this node are slowed by, 1 or more.
 	median float64
 	// spared are the servers that count as overloaded, with their factors.
@@ -19,12 +17,18 @@ type pace struct {
 	changed map[netip.Addr]float64
 }
 
-func newPace(cfg PaceConfig) *pace {
-	return &pace{cfg: cfg, median: 1, spared: map[netip.Addr]float64{}}
+func newPace() *pace {
+	return &pace{median: 1, spared: map[netip.Addr]float64{}}
 }
 
-// paceServers is how many servers it takes to tell this node's slowness from a server's.
-const paceServers = 5
+const (
+	// paceFrom is how many times its usual time a server must take to be spared; smaller reacts to noise.
+	paceFrom = 2.0
+	// paceMax bounds the factor on the spacing of requests.
+	paceMax = 8.0
+	// paceServers is how many servers it takes to tell this node's slowness from a server's.
+	paceServers = 5
+)
 
 // level learns by how much all the servers of this node are slowed, and forgets those that are not among them.
 func (p *pace) level(slowed map[netip.Addr]float64) {
@@ -48,10 +52,10 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 // observe takes by how much a server is slowed now. A server that is spared stays so until it has come back halfway:
 // else it would be asked at full speed each time that the spacing has helped a little.
 func (p *pace) observe(addr netip.Addr, slowed float64) {
-	factor := min(slowed/p.median, p.cfg.Max)
+	factor := min(slowed/p.median, paceMax)
 	was, spared := p.spared[addr]
 	switch {
-	case factor >= p.cfg.From || spared && factor >= (1+p.cfg.From)/2:
+	case factor >= paceFrom || spared && factor >= (1+paceFrom)/2:
 		if p.spared[addr] = factor; factor != was {
 			p.change(addr, factor)
 		}

@@ -21,19 +21,19 @@ func (h *Holder) wake() {
 }
 
 // Run gets leases for what the frontier wants until the context ends; then it withdraws all leases from the frontier and gives
-// them back, for no longer than Config.Farewell. It can run once.
+// them back, for no longer than farewell. It can run once.
 func (h *Holder) Run(ctx context.Context) error {
 	defer close(h.done)
 	var calls sync.WaitGroup
 	calls.Go(func() { h.follow(ctx) })
-	h.loop(ctx, &calls, h.cfg.Check, func() bool { return false })
+	h.loop(ctx, &calls, h.cfg.check(), func() bool { return false })
 	calls.Wait()
 
 	h.mu.Lock()
 	h.book.leave(time.Now())
 	h.notify()
 	h.mu.Unlock()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Farewell)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	h.loop(last, &calls, gather, h.nothingLeft)
 	calls.Wait()
@@ -114,7 +114,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
 
 // call asks one grantor, and takes its answers.
 func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseRequest, items []item) {
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.timeout())
 	defer cancel()
 	sent := h.deps.Clock.now()
 	gaps, err := h.deps.Clock.Awake()

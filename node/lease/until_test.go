@@ -38,7 +38,7 @@ func TestUntilIsKept(t *testing.T) {
 			all[0].want(false, addr)
 			all[1].want(false, addr)
 			w.heal()
-			time.Sleep(2 * w.cfg.ReleaseAfter)
+			time.Sleep(2 * w.cfg.ReleaseAfter())
 		}
 	})
 }
@@ -47,7 +47,7 @@ func TestUntilIsKept(t *testing.T) {
 // life, and beside others, what was granted before must have run out first.
 func TestFounderBeginsSoon(t *testing.T) {
 	cfg := Default()
-	window := cfg.Time + cfg.Skew
+	window := cfg.Window()
 	for name, test := range map[string]struct {
 		lives    int
 		settled  int
@@ -80,7 +80,7 @@ func TestFounderBeginsSoon(t *testing.T) {
 				for !n.has(addr) && time.Since(begin) < 2*window {
 					time.Sleep(100 * time.Millisecond)
 				}
-				if took := time.Since(begin); took < test.want || took > test.want+cfg.RetryMax+cfg.Check+time.Second {
+				if took := time.Since(begin); took < test.want || took > test.want+cfg.retryMax()+cfg.check()+time.Second {
 					t.Errorf("the first server was granted after %v, want %v", took, test.want)
 				}
 			})

@@ -160,14 +160,9 @@ func (a adapter) Commit(ctx context.Context, r *connect.Request[wire.CommitReque
 	return carry(ctx, a.h, r, Handler.Commit)
 }
 
-func (a adapter) Ask(ctx context.Context, r *connect.Request[wire.AskRequest]) (
-	*connect.Response[wire.AskResponse], error) {
-	return carry(ctx, a.h, r, Handler.Ask)
-}
-
-func (a adapter) Answer(ctx context.Context, r *connect.Request[wire.AnswerRequest]) (
-	*connect.Response[wire.AnswerResponse], error) {
-	return carry(ctx, a.h, r, Handler.Answer)
+func (a adapter) Fetch(ctx context.Context, r *connect.Request[wire.FetchRequest]) (
+	*connect.Response[wire.FetchResponse], error) {
+	return carry(ctx, a.h, r, Handler.Fetch)
 }
 
 func (a adapter) Idle(ctx context.Context, r *connect.Request[wire.IdleRequest]) (

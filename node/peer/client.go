@@ -122,14 +122,9 @@ func (c *Client) Commit(ctx context.Context, to string, req *wire.CommitRequest)
 	return send(ctx, c, to, "Commit", req, &req.Header, wireconnect.OverlayClient.Commit, Handler.Commit)
 }
 
-// Ask sends pages to be downloaded by a peer.
-func (c *Client) Ask(ctx context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return send(ctx, c, to, "Ask", req, &req.Header, wireconnect.OverlayClient.Ask, Handler.Ask)
-}
-
-// Answer brings back what became of them.
-func (c *Client) Answer(ctx context.Context, to string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-	return send(ctx, c, to, "Answer", req, &req.Header, wireconnect.OverlayClient.Answer, Handler.Answer)
+// Fetch has a peer download a page, and says what became of it.
+func (c *Client) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return send(ctx, c, to, "Fetch", req, &req.Header, wireconnect.OverlayClient.Fetch, Handler.Fetch)
 }
 
 // Idle asks whether a peer has anything left to do.

@@ -40,7 +40,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 	for i := range links {
 		links[i] = &wire.Link{Url: "http://a.example/", Depth: 1}
 	}
-	numbers := make([]uint64, maxParts+1)
+	numbers := make([]bool, maxParts+1)
 	texts := make([]string, maxParts+1)
 	answers := make([]*wire.Delivered, maxParts/2+1)
 	for i := range answers {
@@ -54,10 +54,10 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 		{"as many links as may be", &wire.DeliverRequest{Links: links}, true},
 		{"a header more", &wire.DeliverRequest{Header: &wire.Header{Version: 1}, Links: links}, false},
 		{"messages in messages", &wire.DeliverResponse{Answers: answers}, false},
-		{"numbers", &wire.AskResponse{Refused: numbers}, true}, // of a byte each: too few bytes to matter
-		{"more numbers", &wire.AskResponse{Refused: make([]uint64, 3*maxParts)}, false},
-		{"texts", &wire.AskResponse{Reasons: texts}, false},
-		{"a large field", &wire.AnswerRequest{Coordinate: make([]byte, 1<<20)}, true},
+		{"numbers", &wire.ClaimRequest{Handed: numbers}, true}, // of a byte each: too few bytes to matter
+		{"more numbers", &wire.ClaimRequest{Handed: make([]bool, 3*maxParts)}, false},
+		{"texts", &wire.ClaimResponse{Later: texts}, false},
+		{"a large field", &wire.LoadRequest{Cursor: make([]byte, 1<<20)}, true},
 	} {
 		b, err := codec{}.Marshal(c.in)
 		if err != nil {
@@ -85,7 +85,7 @@ func FuzzCodecCounts(f *testing.F) {
 	for _, m := range []proto.Message{
 		&wire.DeliverResponse{Answers: []*wire.Delivered{{Reason: "later", Record: &wire.Record{Host: "a.example"}}}},
 		&wire.LoadResponse{Chunk: &wire.Chunk{State: &wire.HostState{Robots: &wire.RobotsFile{Body: []byte("x")}}, Done: make([]byte, 8)}},
-		&wire.AskResponse{Refused: []uint64{1, 1 << 60}, Reasons: []string{"busy", ""}},
+		&wire.ClaimRequest{Handed: []bool{true, false}, Members: 1 << 60}, &wire.ClaimResponse{Later: []string{"busy", ""}},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -94,7 +94,7 @@ func FuzzCodecCounts(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range []proto.Message{&wire.DeliverResponse{}, &wire.LoadResponse{}, &wire.AskResponse{}} {
+		for _, m := range []proto.Message{&wire.DeliverResponse{}, &wire.LoadResponse{}, &wire.ClaimRequest{}, &wire.ClaimResponse{}} {
 			left := len(b)
 			if err := count(m.ProtoReflect().Descriptor(), b, &left); err != nil && proto.Unmarshal(b, m) == nil {
 				t.Errorf("%x is a %T, but %v", b, m, err)

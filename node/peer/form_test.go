@@ -87,8 +87,8 @@ func TestFormsOfFields(t *testing.T) {
 			"chunk.state.robots.valid_ms"},
 		{&wire.CommitResponse{Newer: &wire.Record{}}, "newer.host"},
 		{&wire.StoreResponse{Answers: []*wire.StoreAnswer{{Newer: &wire.Record{Host: "x"}}}}, "answers[0].newer.host"},
-		{&wire.AskRequest{Errands: []*wire.Errand{{Url: "http://a/", Server: []byte{}}}}, "errands[0].server"},
-		{&wire.AnswerRequest{Results: []*wire.ErrandResult{{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}}, "results[0].timing.total_us"},
+		{&wire.FetchRequest{Page: &wire.RemoteFetch{Url: "http://a/", Server: []byte{}}}, "page.server"},
+		{&wire.FetchResponse{Result: &wire.FetchResult{Timing: &wire.Timing{TotalUs: math.MaxInt64}}}, "result.timing.total_us"},
 		{&wire.IdleRequest{}, ""},
 	} {
 		err := f.check(c.in)

@@ -14,7 +14,8 @@ const Version = 1
 //
 // Messages come at least once: a client repeats one whose answer was lost, with the same (sender, boot, id) in its
 // header. Handlers are idempotent; none needs a list of what it has seen. They are called concurrently, and must not
-// wait for calls to other peers: accepting never waits for sending. The request is the handler's own.
+// wait for calls to other peers: accepting never waits for sending. Fetch alone waits for long, and bounds how many calls
+// do. The request is the handler's own.
 //
 // An error that is ErrMalformed tells the caller that the message will never be understood, ErrUnavailable that it may
 // be sent again soon; any other is a fault of this node. All change nothing at the caller.
@@ -27,8 +28,7 @@ type Handler interface {
 	Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
 	Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
 	Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
-	Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
-	Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 }
 

@@ -177,7 +177,7 @@ func (s *Server) known(path string) bool {
 	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRightsProcedure,
 		wireconnect.OverlayRenewProcedure, wireconnect.OverlayClaimProcedure, wireconnect.OverlayStoreProcedure,
 		wireconnect.OverlayLoadProcedure, wireconnect.OverlayCommitProcedure,
-		wireconnect.OverlayAskProcedure, wireconnect.OverlayAnswerProcedure, wireconnect.OverlayIdleProcedure:
+		wireconnect.OverlayFetchProcedure, wireconnect.OverlayIdleProcedure:
 		return true
 	}
 	return false

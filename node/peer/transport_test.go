@@ -72,13 +72,9 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 			seen["Commit"]++
 			return &wire.CommitResponse{}, nil
 		}
-		h.OnAsk = func(context.Context, string, *wire.AskRequest) (*wire.AskResponse, error) {
-			seen["Ask"]++
-			return &wire.AskResponse{}, nil
-		}
-		h.OnAnswer = func(context.Context, string, *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-			seen["Answer"]++
-			return &wire.AnswerResponse{}, nil
+		h.OnFetch = func(context.Context, string, *wire.FetchRequest) (*wire.FetchResponse, error) {
+			seen["Fetch"]++
+			return &wire.FetchResponse{}, nil
 		}
 		h.OnIdle = func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
 			seen["Idle"]++
@@ -95,15 +91,14 @@ func TestEveryProcedureHasItsHandler(t *testing.T) {
 		_, e4 := c.Claim(ctx, "b", &wire.ClaimRequest{})
 		_, e5 := c.Store(ctx, "b", &wire.StoreRequest{})
 		_, e6 := c.Load(ctx, "b", &wire.LoadRequest{Host: "http://example.org"})
-		_, e10 := c.Commit(ctx, "b", &wire.CommitRequest{Record: &wire.Record{Host: "http://example.org"}})
-		_, e7 := c.Ask(ctx, "b", &wire.AskRequest{})
-		_, e8 := c.Answer(ctx, "b", &wire.AnswerRequest{})
-		_, e9 := c.Idle(ctx, "b", &wire.IdleRequest{})
-		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10); err != nil {
+		_, e9 := c.Commit(ctx, "b", &wire.CommitRequest{Record: &wire.Record{Host: "http://example.org"}})
+		_, e7 := c.Fetch(ctx, "b", &wire.FetchRequest{})
+		_, e8 := c.Idle(ctx, "b", &wire.IdleRequest{})
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Store": 1, "Load": 1, "Commit": 1, "Ask": 1,
-			"Answer": 1, "Idle": 1}
+		want := map[string]int{"Deliver": 1000, "Lease": 1, "Renew": 1, "Claim": 1, "Store": 1, "Load": 1, "Commit": 1, "Fetch": 1,
+			"Idle": 1}
 		if !maps.Equal(seen, want) {
 			t.Errorf("handlers saw %v, want %v", seen, want)
 		}
@@ -198,11 +193,11 @@ func TestOversizedMessagesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		small := func(c *peer.Config) { c.MessageMiB = 1 }
 		a, b := w.node("a", who{cfg: func(c *peer.Config) { c.MessageMiB = 64 }}), w.node("b", who{cfg: small})
-		b.handler.OnAnswer = func(context.Context, string, *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-			return &wire.AnswerResponse{}, nil
+		b.handler.OnLoad = func(context.Context, string, *wire.LoadRequest) (*wire.LoadResponse, error) {
+			return &wire.LoadResponse{}, nil
 		}
 		send := func(from *testNode, to string, n int) error {
-			_, err := from.client.Answer(context.Background(), to, &wire.AnswerRequest{Coordinate: make([]byte, n)})
+			_, err := from.client.Load(context.Background(), to, &wire.LoadRequest{Host: "http://a.example", Cursor: make([]byte, n)})
 			return err
 		}
 		if err := send(a, "b", 1<<20-100); err != nil {

@@ -116,15 +116,15 @@ func (t *batch) each(ctx context.Context, do func(context.Context, *server) erro
 
 // end notes what became of the hosts.
 func (t *batch) end() {
-	until := time.Now().Add(t.cfg.Rest)
+	until := time.Now().Add(t.cfg.rest())
 	for _, h := range t.hosts {
 		switch h.fate {
 		case kept:
 			t.count(func(s *Status) { s.Kept++ })
-			t.walk.rest(h.name, until)
+			t.walk.resting[h.name] = until
 		case unresolved:
 			t.count(func(s *Status) { s.Unresolved++ })
-			t.walk.rest(h.name, until)
+			t.walk.resting[h.name] = until
 		case handedOff:
 			t.count(func(s *Status) { s.HandedOff++ })
 		case joined:
@@ -157,7 +157,7 @@ func (t *batch) resolve(ctx context.Context) error {
 	for _, h := range t.hosts {
 		if len(h.addrs) == 0 && ctx.Err() == nil {
 			h.fate = unresolved
-			t.deps.LeftOut(h.name, fmt.Sprintf("its name did not resolve within %v of a batch", t.cfg.Resolve), h.pending)
+			t.deps.LeftOut(h.name, fmt.Sprintf("its name did not resolve within %v of a batch", t.cfg.resolveFor()), h.pending)
 		}
 	}
 	return ctx.Err()
@@ -165,7 +165,7 @@ func (t *batch) resolve(ctx context.Context) error {
 
 // locate waits until the frontier knows where a host is.
 func (t *batch) locate(ctx context.Context, h *host) error {
-	ctx, cancel := context.WithTimeout(ctx, t.cfg.Resolve)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.resolveFor())
 	defer cancel()
 	if err := t.deps.Frontier.Activate(ctx, h.name); err != nil {
 		if ctx.Err() != nil {
@@ -254,7 +254,7 @@ func (t *batch) group() {
 
 // hold takes the lease of a server, and reports whether it is here.
 func (t *batch) hold(ctx context.Context, s *server) bool {
-	wait, cancel := context.WithTimeout(ctx, t.cfg.Lease)
+	wait, cancel := context.WithTimeout(ctx, t.deps.LeaseFor)
 	defer cancel()
 	m, err := t.deps.Leases.Hold(wait, s.addr)
 	if err == nil {

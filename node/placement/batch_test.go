@@ -21,9 +21,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 		for i := range 30 {
 			w.addHost(fmt.Sprintf("http://h%02d.example", i), addrOf(1+i%25), 60)
 		}
-		cfg := cycle()
-		cfg.Trickle = 0.25
-		b, stop := w.start(cfg)
+		b, stop := w.start(cycle())
 		time.Sleep(15 * time.Minute)
 		stop()
 		for _, h := range w.hosts {
@@ -63,9 +61,6 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 			if r.Assigned || !r.Fresh || r.Quiet || fmt.Sprint(r.Labels) != "[nearest]" {
 				t.Errorf("estimate %+v", r)
 			}
-		}
-		if len(w.trickle)%2 != 0 || w.trickle[0] != 0.25 || w.trickle[1] != 1 {
-			t.Errorf("trickle %v", w.trickle)
 		}
 		// robots.txt first, here; what it disallows is never asked for.
 		if w.crawled != 30 {
@@ -441,9 +436,9 @@ func TestConfig(t *testing.T) {
 	if err := cycle().Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Trickle: 2, Check: -1}
+	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Check: -1}
 	err := bad.Validate()
-	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "scan", "assigners", "deadline", "rest", "compare_urls", "round_urls", "trickle"} {
+	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "assigners", "deadline", "compare_urls", "round_urls"} {
 		if err == nil || !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s is not reported: %v", key, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/ncoord"
 	"proxima/node/wire"
 )
 
@@ -23,23 +24,17 @@ const (
 	maxRetryAfter = 365 * 24 * time.Hour
 )
 
-// encodeFetch makes the message of a remote fetch. Within is how long its download may go on, 0 for as long as they may.
-func encodeFetch(id uint64, e RemoteFetch, within time.Duration) *wire.Errand {
-	return &wire.Errand{
-		Id: id, Url: e.URL.String(), Server: e.Server.AsSlice(), Epoch: e.Epoch, Batch: e.Batch, Labels: e.Labels,
-		Assigned: e.Assigned, Fresh: e.Fresh, Quiet: e.Quiet,
-		Depth: uint32(e.Depth), Hops: uint32(e.Hops), Attempt: uint32(e.Attempt),
-		WithinMs: within.Milliseconds(),
+// encodeFetch makes the message of a remote fetch.
+func encodeFetch(f RemoteFetch) *wire.RemoteFetch {
+	return &wire.RemoteFetch{
+		Url: f.URL.String(), Server: f.Server.AsSlice(), Epoch: f.Epoch, Batch: f.Batch, Labels: f.Labels,
+		Assigned: f.Assigned, Fresh: f.Fresh, Quiet: f.Quiet,
+		Depth: uint32(f.Depth), Hops: uint32(f.Hops), Attempt: uint32(f.Attempt),
 	}
 }
 
-// within is how long the download of a remote fetch may go on by what its message says.
-func within(m *wire.Errand) time.Duration {
-	return time.Duration(min(m.GetWithinMs(), maxStage.Milliseconds())) * time.Millisecond
-}
-
 // decodeFetch reads the message of a remote fetch and says what is wrong with it.
-func decodeFetch(m *wire.Errand) (RemoteFetch, error) {
+func decodeFetch(m *wire.RemoteFetch) (RemoteFetch, error) {
 	if m == nil {
 		return RemoteFetch{}, errors.New("no remote fetch")
 	}
@@ -68,9 +63,6 @@ func decodeFetch(m *wire.Errand) (RemoteFetch, error) {
 	if m.GetDepth() > math.MaxUint8 || m.GetHops() > math.MaxUint8 || m.GetAttempt() > math.MaxUint8 {
 		return RemoteFetch{}, errors.New("depth, hops or attempt above 255")
 	}
-	if m.GetWithinMs() < 0 {
-		return RemoteFetch{}, errors.New("a download within less than no time")
-	}
 	return RemoteFetch{
 		URL: u, Server: addr, Epoch: m.GetEpoch(), Batch: m.GetBatch(), Labels: m.GetLabels(),
 		Assigned: m.GetAssigned(), Fresh: m.GetFresh(), Quiet: m.GetQuiet(),
@@ -78,10 +70,10 @@ func decodeFetch(m *wire.Errand) (RemoteFetch, error) {
 	}, nil
 }
 
-// encodeResult makes the message of a result, without the coordinate: that is one for all results of a message.
-func encodeResult(id uint64, r Result) *wire.ErrandResult {
-	return &wire.ErrandResult{
-		Id: id, Ending: uint32(r.Ending), Trouble: uint32(r.Trouble), Reason: cut(r.Reason), Asked: r.Asked,
+// encodeResult makes the message of a result, without the coordinate.
+func encodeResult(r Result) *wire.FetchResult {
+	return &wire.FetchResult{
+		Ending: uint32(r.Ending), Trouble: uint32(r.Trouble), Reason: cut(r.Reason), Asked: r.Asked,
 		RetryAfterMs: r.RetryAfter.Milliseconds(), Status: uint32(max(0, r.Status)), Bytes: r.Timing.Bytes,
 		Timing: &wire.Timing{
 			ConnectUs: r.Timing.Connect.Microseconds(), TlsUs: r.Timing.TLS.Microseconds(),
@@ -91,8 +83,17 @@ func encodeResult(id uint64, r Result) *wire.ErrandResult {
 	}
 }
 
+// decodeResponse reads the result of a response, with the coordinate of who sent it.
+func decodeResponse(m *wire.FetchResponse) (Result, error) {
+	r, err := decodeResult(m.GetResult())
+	if c, unplaced := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil && unplaced == nil {
+		r.Coord, r.Placed = c, true
+	}
+	return r, err
+}
+
 // decodeResult reads the message of a result and says what is wrong with it.
-func decodeResult(m *wire.ErrandResult) (Result, error) {
+func decodeResult(m *wire.FetchResult) (Result, error) {
 	switch {
 	case m == nil:
 		return Result{}, errors.New("no result")

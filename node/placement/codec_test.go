@@ -32,31 +32,29 @@ func TestResultRoundTrip(t *testing.T) {
 		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
 		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
 		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")
-		m := encodeResult(5, r)
-		got, err := decodeResult(m)
-		if err != nil || got != r || m.GetId() != 5 {
+		got, err := decodeResult(encodeResult(r))
+		if err != nil || got != r {
 			t.Fatalf("%+v became %+v: %v", r, got, err)
 		}
 	})
 }
 
-func TestErrandsThatMakeNoSense(t *testing.T) {
-	good := func() *wire.Errand { return encodeFetch(1, estimateOf(t, "x"), time.Second) }
+func TestRemoteFetchesThatMakeNoSense(t *testing.T) {
+	good := func() *wire.RemoteFetch { return encodeFetch(estimateOf(t, "x")) }
 	if _, err := decodeFetch(good()); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*wire.Errand){
-		"URL":          func(e *wire.Errand) { e.Url = "ftp://example.org/" },
-		"no URL":       func(e *wire.Errand) { e.Url = "" },
-		"server":       func(e *wire.Errand) { e.Server = []byte{1, 2, 3} },
-		"unspecified":  func(e *wire.Errand) { e.Server = make([]byte, 4) },
-		"multicast":    func(e *wire.Errand) { e.Server = []byte{224, 0, 0, 1} },
-		"other server": func(e *wire.Errand) { e.Url = "http://[2001:db8::1]/" },
-		"batch":        func(e *wire.Errand) { e.Batch = strings.Repeat("x", maxName+1) },
-		"labels":       func(e *wire.Errand) { e.Labels = make([]string, maxLabels+1) },
-		"label":        func(e *wire.Errand) { e.Labels = []string{strings.Repeat("x", maxName+1)} },
-		"depth":        func(e *wire.Errand) { e.Depth = 256 },
-		"within":       func(e *wire.Errand) { e.WithinMs = -1 },
+	for name, change := range map[string]func(*wire.RemoteFetch){
+		"URL":          func(e *wire.RemoteFetch) { e.Url = "ftp://example.org/" },
+		"no URL":       func(e *wire.RemoteFetch) { e.Url = "" },
+		"server":       func(e *wire.RemoteFetch) { e.Server = []byte{1, 2, 3} },
+		"unspecified":  func(e *wire.RemoteFetch) { e.Server = make([]byte, 4) },
+		"multicast":    func(e *wire.RemoteFetch) { e.Server = []byte{224, 0, 0, 1} },
+		"other server": func(e *wire.RemoteFetch) { e.Url = "http://[2001:db8::1]/" },
+		"batch":        func(e *wire.RemoteFetch) { e.Batch = strings.Repeat("x", maxName+1) },
+		"labels":       func(e *wire.RemoteFetch) { e.Labels = make([]string, maxLabels+1) },
+		"label":        func(e *wire.RemoteFetch) { e.Labels = []string{strings.Repeat("x", maxName+1)} },
+		"depth":        func(e *wire.RemoteFetch) { e.Depth = 256 },
 	} {
 		e := good()
 		change(e)
@@ -70,20 +68,20 @@ func TestErrandsThatMakeNoSense(t *testing.T) {
 }
 
 func TestResultsThatMakeNoSense(t *testing.T) {
-	for name, change := range map[string]func(*wire.ErrandResult){
-		"ending":      func(r *wire.ErrandResult) { r.Ending = 4 },
-		"trouble":     func(r *wire.ErrandResult) { r.Trouble = 6 },
-		"status":      func(r *wire.ErrandResult) { r.Status = 1000 },
-		"bytes":       func(r *wire.ErrandResult) { r.Bytes = -1 },
-		"retry":       func(r *wire.ErrandResult) { r.RetryAfterMs = -1 },
-		"negative":    func(r *wire.ErrandResult) { r.Timing.ConnectUs = -1 },
-		"endless":     func(r *wire.ErrandResult) { r.Timing.TotalUs = 1 << 62 },
-		"longer":      func(r *wire.ErrandResult) { r.Timing.FirstByteUs = 5_000_000 },
-		"unmade page": func(r *wire.ErrandResult) { r.Unmade = true },
-		"not asked":   func(r *wire.ErrandResult) { r.Asked = false },
-		"no time":     func(r *wire.ErrandResult) { r.Timing = nil },
+	for name, change := range map[string]func(*wire.FetchResult){
+		"ending":      func(r *wire.FetchResult) { r.Ending = 4 },
+		"trouble":     func(r *wire.FetchResult) { r.Trouble = 6 },
+		"status":      func(r *wire.FetchResult) { r.Status = 1000 },
+		"bytes":       func(r *wire.FetchResult) { r.Bytes = -1 },
+		"retry":       func(r *wire.FetchResult) { r.RetryAfterMs = -1 },
+		"negative":    func(r *wire.FetchResult) { r.Timing.ConnectUs = -1 },
+		"endless":     func(r *wire.FetchResult) { r.Timing.TotalUs = 1 << 62 },
+		"longer":      func(r *wire.FetchResult) { r.Timing.FirstByteUs = 5_000_000 },
+		"unmade page": func(r *wire.FetchResult) { r.Unmade = true },
+		"not asked":   func(r *wire.FetchResult) { r.Asked = false },
+		"no time":     func(r *wire.FetchResult) { r.Timing = nil },
 	} {
-		r := encodeResult(1, page200(time.Second))
+		r := encodeResult(page200(time.Second))
 		if _, err := decodeResult(r); err != nil {
 			t.Fatal(err)
 		}
@@ -95,41 +93,32 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	ask, err := proto.Marshal(&wire.AskRequest{Errands: []*wire.Errand{encodeFetch(1, estimateOf(f, "x"), time.Second)}})
+	request, err := proto.Marshal(&wire.FetchRequest{Page: encodeFetch(estimateOf(f, "x"))})
 	if err != nil {
 		f.Fatal(err)
 	}
-	answer, err := proto.Marshal(&wire.AnswerRequest{Results: []*wire.ErrandResult{encodeResult(1, page200(time.Second))}})
+	response, err := proto.Marshal(&wire.FetchResponse{Result: encodeResult(page200(time.Second)), Coordinate: []byte{9}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(ask)
-	f.Add(answer)
+	f.Add(request)
+	f.Add(response)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if m := new(wire.AskRequest); proto.Unmarshal(b, m) == nil {
-			for _, x := range m.Errands {
-				e, err := decodeFetch(x)
-				if err != nil {
-					continue
-				}
+		if m := new(wire.FetchRequest); proto.Unmarshal(b, m) == nil {
+			if e, err := decodeFetch(m.Page); err == nil {
 				if !e.Server.IsValid() || e.Server.Is4In6() || e.URL.Host == "" {
 					t.Fatalf("accepted %+v", e)
 				}
-				again, err := decodeFetch(encodeFetch(x.Id, e, within(x)))
+				again, err := decodeFetch(encodeFetch(e))
 				if err != nil || !reflect.DeepEqual(again, e) {
 					t.Fatalf("%+v became %+v: %v", e, again, err)
 				}
 			}
 		}
-		if m := new(wire.AnswerRequest); proto.Unmarshal(b, m) == nil {
-			for _, x := range m.Results {
-				r, err := decodeResult(x)
-				if err != nil {
-					continue
-				}
-				if r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason) {
-					t.Fatalf("accepted %+v", r)
-				}
+		if m := new(wire.FetchResponse); proto.Unmarshal(b, m) == nil {
+			r, err := decodeResponse(m)
+			if err == nil && (r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason)) {
+				t.Fatalf("accepted %+v", r)
 			}
 		}
 	})
@@ -139,13 +128,7 @@ func TestRemoteConfig(t *testing.T) {
 	if err := DefaultRemote().Validate(); err != nil {
 		t.Error(err)
 	}
-	_, err := NewRemote(RemoteConfig{Wait: time.Millisecond, Queue: time.Second}, RemoteDeps{})
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	for _, key := range []string{"wait", "queue", "jobs"} {
-		if !strings.Contains(err.Error(), key+":") {
-			t.Errorf("%s is not reported: %v", key, err)
-		}
+	if _, err := NewRemote(RemoteConfig{Wait: time.Millisecond}, RemoteDeps{}); err == nil || !strings.Contains(err.Error(), "wait:") {
+		t.Error(err)
 	}
 }

@@ -29,6 +29,9 @@ func TestComparisonIsPaired(t *testing.T) {
 		if s := b.Status(); s.HandedOff != 8 || s.Busy() {
 			t.Fatalf("status %+v, troubles %v", s, w.troubles)
 		}
+		if fmt.Sprint(w.pace) != "[0 1]" {
+			t.Errorf("pace %v", w.pace)
+		}
 		// What each assigner chose for each server, and so who should have downloaded each page, with which labels.
 		chose := make(map[string]map[string][]string) // server -> node -> labels
 		owner := make(map[string]string)

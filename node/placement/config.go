@@ -31,42 +31,40 @@ type Config struct {
 	Hosts int `toml:"hosts"`
 	// URLs is how many pending URLs make a host ready. Estimates use them up: it should exceed the estimates of a server.
 	URLs int `toml:"urls"`
-	// LongestWait is how long a host with fewer URLs waits. Shorter assigns small hosts that are nearly done.
+	// LongestWait is how long a host with fewer URLs waits. Shorter assigns small hosts that are nearly done. A host that could
+	// not be assigned is left out of batches for half of it.
 	LongestWait time.Duration `toml:"longest_wait"`
-	// Check is how often hosts are looked at.
+	// Check is how often hosts are looked at. A batch gives a name one and a half times that to resolve, 15s at most, and an
+	// estimate three times that to wait for the politeness of its server, 30s at most.
 	Check time.Duration `toml:"check"`
-	// Scan is how many hosts are looked at in one check. More finds ready hosts sooner where there are many, and reads more.
-	Scan int `toml:"scan"`
-	// Assigners decide. The first owns the hosts; with more than one every URL is downloaded once by each node that one of
-	// them chose: for comparisons.
-	Assigners []string `toml:"assigners"`
-	// Resolve is how long a host's name may take; then the batch goes on without the host.
-	Resolve time.Duration `toml:"resolve"`
-	// Lease is how long a server's lease may take; then the batch goes on without the server. More than a lease lasts
-	// outwaits one that nobody gave back.
-	Lease time.Duration `toml:"lease"`
-	// Take is how long an estimate waits for the politeness of its server; then the assigner goes on without it.
-	Take time.Duration `toml:"take"`
 	// Deadline bounds the deciding; what is undecided then is decided by what is known, or drawn.
 	Deadline time.Duration `toml:"deadline"`
-	// Rest is how long a host that could not be assigned is left out of batches.
-	Rest time.Duration `toml:"rest"`
+	// Assigners decide. The first owns the hosts; with more than one every URL is downloaded once by each node that one of
+	// them chose: for comparisons. The home crawls nothing else while those estimate, so that round trips are clean.
+	Assigners []string `toml:"assigners"`
 	// CompareURLs is the largest number of URLs of a host that are downloaded for a comparison.
 	CompareURLs int `toml:"compare_urls"`
 	// RoundURLs is the largest number of URLs of a host in a round of mode persistent.
 	RoundURLs int `toml:"round_urls"`
-	// Trickle is the share of its usual speed at which the home crawls other hosts while estimates run, 0 to 1. Less keeps
-	// round trips clean, and finds less.
-	Trickle float64 `toml:"trickle"`
 }
 
 // Default makes no batches; the values are those for mode cycle.
 func Default() Config {
 	return Config{
-		Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Scan: 5_000,
-		Assigners: []string{assign.Nearest}, Resolve: 15 * time.Second, Lease: 75 * time.Second, Take: 30 * time.Second,
-		Deadline: time.Hour, Rest: 5 * time.Minute, CompareURLs: 100, RoundURLs: 20, Trickle: 1,
+		Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Deadline: time.Hour,
+		Assigners: []string{assign.Nearest}, CompareURLs: 100, RoundURLs: 20,
 	}
+}
+
+func (c Config) resolveFor() time.Duration { return min(c.Check*3/2, 15*time.Second) }
+
+func (c Config) takeFor() time.Duration { return min(3*c.Check, 30*time.Second) }
+
+func (c Config) rest() time.Duration { return c.LongestWait / 2 }
+
+// moves says whether servers move later: assigners other than nearest have no way back.
+func (c Config) moves() bool {
+	return (c.Mode == ModeCycle || c.Mode == ModeSingle) && len(c.Assigners) == 1 && c.Assigners[0] == assign.Nearest
 }
 
 // maxHosts bounds a batch, and with it the goroutines that carry it out.
@@ -82,30 +80,24 @@ func (c Config) Validate() error {
 	}
 	modes := []string{ModeCrawl, ModeCycle, ModeSingle, ModePersistent}
 	check(slices.Contains(modes, c.Mode), "mode: %q is none of %q", c.Mode, modes)
-	for _, n := range []struct {
-		name             string
-		value, min, most int
-	}{
-		{"hosts", c.Hosts, 1, maxHosts}, {"urls", c.URLs, 1, 1_000_000}, {"scan", c.Scan, 1, 1_000_000},
-		{"compare_urls", c.CompareURLs, 1, 100_000}, {"round_urls", c.RoundURLs, 1, 20},
-	} {
-		check(n.value >= n.min && n.value <= n.most, "%s: %d is not between %d and %d", n.name, n.value, n.min, n.most)
+	number := func(name string, n, most int) {
+		check(n >= 1 && n <= most, "%s: %d is not between 1 and %d", name, n, most)
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"longest_wait", c.LongestWait}, {"check", c.Check}, {"resolve", c.Resolve}, {"lease", c.Lease}, {"take", c.Take},
-		{"deadline", c.Deadline}, {"rest", c.Rest},
-	} {
-		check(d.value >= 10*time.Millisecond && d.value <= 7*24*time.Hour, "%s: %v is not between 10ms and 168h", d.name, d.value)
+	number("hosts", c.Hosts, maxHosts)
+	number("urls", c.URLs, 1_000_000)
+	number("compare_urls", c.CompareURLs, 100_000)
+	number("round_urls", c.RoundURLs, 20)
+	duration := func(name string, d time.Duration) {
+		check(d >= 10*time.Millisecond && d <= 7*24*time.Hour, "%s: %v is not between 10ms and 168h", name, d)
 	}
+	duration("longest_wait", c.LongestWait)
+	duration("check", c.Check)
+	duration("deadline", c.Deadline)
 	check(len(c.Assigners) >= 1 && len(c.Assigners) <= 8, "assigners: %d are not 1 to 8", len(c.Assigners))
 	for i, name := range c.Assigners {
 		check(slices.Contains(assign.Names(), name), "assigners: %q is none of %q", name, assign.Names())
 		check(!slices.Contains(c.Assigners[:i], name), "assigners: %q stands there twice", name)
 	}
-	check(c.Trickle >= 0 && c.Trickle <= 1, "trickle: %v is not between 0 and 1", c.Trickle)
 	return errors.Join(errs...)
 }
 
@@ -122,4 +114,29 @@ func (c Config) Warnings(a assign.Config) []string {
 		}
 	}
 	return warnings
+}
+
+// RemoteConfig is how pages are downloaded for other nodes. Every node has the same value.
+type RemoteConfig struct {
+	// Wait is how long a remote fetch waits for its answer. Longer lets slow peers answer; a server whose estimator has died
+	// or is cut off is left alone for five sixths of it. A page waits for a fetcher for a third of it, then it is given back.
+	Wait time.Duration `toml:"wait"`
+}
+
+// DefaultRemote gives the times of the 2009 method.
+func DefaultRemote() RemoteConfig { return RemoteConfig{Wait: time.Minute} }
+
+// queue is how long a page for a peer may wait for a fetcher here.
+func (c RemoteConfig) queue() time.Duration { return c.Wait / 3 }
+
+// call bounds one call to a peer, and what is kept free at the end of Wait: a download for a peer is broken off that long
+// before the peer stops waiting.
+func (c RemoteConfig) call() time.Duration { return c.Wait / 6 }
+
+// Validate reports every value that cannot be.
+func (c RemoteConfig) Validate() error {
+	if c.Wait < time.Second || c.Wait > time.Hour {
+		return fmt.Errorf("wait: %v is not between 1s and 1h", c.Wait)
+	}
+	return nil
 }

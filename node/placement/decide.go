@@ -41,8 +41,10 @@ type answer struct {
 // knows already about the servers, by label; nil: what their grantors knew. Before are the plans of the round before, if any.
 func (t *batch) decide(ctx context.Context, id string, learnt map[string]map[netip.Addr]assign.Memory, before []*plan) ([]*plan, error) {
 	t.phase(PhaseDecide)
-	t.deps.Frontier.SetPace(t.cfg.Trickle)
-	defer t.deps.Frontier.SetPace(1)
+	if len(t.cfg.Assigners) > 1 && t.cfg.Mode != ModePersistent {
+		t.deps.Frontier.SetPace(0)
+		defer t.deps.Frontier.SetPace(1)
+	}
 	d := &driver{batch: t, id: id, begun: time.Now(), servers: make(map[netip.Addr]*server, len(t.servers)), answers: make(chan answer)}
 	for _, s := range t.servers {
 		d.servers[s.addr] = s

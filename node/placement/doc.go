@@ -10,10 +10,13 @@
 // Servers that this node has are looked at again (later.go): one that another node would be faster for moves there, and a small
 // share of the downloads is made by others, so that one that has recovered is noticed.
 //
-// A remote fetch (remote.go) is one page that a node downloads for another: an estimate is a page of the crawl whose timing
-// shows how far a node is from a server. Who wants it sends an ask until the peer acknowledges it, and waits for the answer for
-// a bounded time. Work that has waited too long for a fetcher is given back unmade; what has begun must end before the asker
-// stops waiting, so that the asker may then send the next request to the same server without meeting the last. The answer is
-// sent until it arrives, for as long. The download is the crawl loop's, with what it finds in the Work; the queue is the
-// frontier's.
+// A remote fetch is one page that a node downloads for another: an estimate is a page of the crawl whose timing shows how far a
+// node is from a server. It is one call (remote.go), repeated under the same number until it is answered or its time is over; who
+// carries it out (work.go) answers when the page is there:
+//
+//	asked ── queued ──► begun ──► ended: kept until nobody can ask for it any more
+//	           └──── given back: waited too long, asker gone, node stops ────┘
+//
+// What has begun must end before the asker stops waiting, and before it may lose the server, so that the next request to the
+// server does not meet the last. The download is the crawl loop's, with what it finds in the Work; the queue is the frontier's.
 package placement

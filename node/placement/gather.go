@@ -2,47 +2,42 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
 // walk is what the search for ready hosts remembers from check to check.
 type walk struct {
 	after string // the last host looked at
-	round int    // how often the walk has begun at the front
-	// noticed are hosts with too few URLs: since when, and in which round they were seen last.
-	noticed map[string]notice
-	// resting are hosts that are left out until then.
-	resting map[string]time.Time
+	scan  int    // hosts to look at in a check
+	most  int    // noticed
+	// noticed are hosts with too few URLs, and since when. resting are hosts that are left out until then.
+	noticed, resting map[string]time.Time
 }
 
-type notice struct {
-	since time.Time
-	round int
-}
-
-// maxNoticed bounds the hosts whose waits are measured; others wait until some of these are assigned or done.
-const maxNoticed = 100_000
-
-// stride is how many hosts are looked at in one call.
-const stride = 500
+const (
+	// maxNoticed bounds the hosts whose waits are measured; others wait until some of these are assigned or done.
+	maxNoticed = 100_000
+	// maxScan is how many hosts are looked at in one check, stride in one call.
+	maxScan, stride = 5_000, 500
+)
 
 func newWalk() walk {
-	return walk{noticed: make(map[string]notice), resting: make(map[string]time.Time)}
+	return walk{scan: maxScan, most: maxNoticed, noticed: make(map[string]time.Time), resting: make(map[string]time.Time)}
 }
 
 // gather goes on with the walk and returns the hosts that are ready, at most as many as a batch may have.
 func (p *Placement) gather(now time.Time) ([]*host, error) {
 	w := &p.walk
-	for name, until := range w.resting {
-		if !until.After(now) {
-			delete(w.resting, name)
-		}
+	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })
+	if len(w.noticed) >= w.most { // who waits no more for long is gone, or will be noticed anew
+		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return now.Sub(since) > 2*p.cfg.LongestWait })
 	}
 	var hosts []*host
 	start, wrapped := w.after, false
 	chosen := make(map[string]bool)
-	for looked := 0; looked < p.cfg.Scan; looked += stride {
-		found, next, err := p.deps.Frontier.Ready(w.after, 1, min(stride, p.cfg.Scan-looked))
+	for looked := 0; looked < w.scan; looked += stride {
+		found, next, err := p.deps.Frontier.Ready(w.after, 1, min(stride, w.scan-looked))
 		if err != nil {
 			return nil, fmt.Errorf("look for ready hosts: %w", err)
 		}
@@ -57,55 +52,29 @@ func (p *Placement) gather(now time.Time) ([]*host, error) {
 				return hosts, nil
 			}
 		}
-		w.after = next
-		if next == "" {
-			w.endRound()
-			if wrapped || start == "" {
-				break
-			}
+		switch w.after = next; {
+		case next == "" && (wrapped || start == ""), next != "" && wrapped && next >= start:
+			return hosts, nil // all have been looked at
+		case next == "":
 			wrapped = true
-		} else if wrapped && next >= start { // all have been looked at
-			break
 		}
 	}
 	return hosts, nil
 }
 
-// ready says that a host belongs into a batch now.
+// ready says that a host belongs into a batch now: it has enough URLs, or has waited for more of them for long.
 func (p *Placement) ready(name string, pending int, now time.Time) bool {
 	w := &p.walk
 	if _, rests := w.resting[name]; rests || !p.deps.Owners.Mine(name) {
 		return false
 	}
-	if pending >= p.cfg.URLs {
+	since, noticed := w.noticed[name]
+	if pending >= p.cfg.URLs || noticed && now.Sub(since) >= p.cfg.LongestWait {
 		delete(w.noticed, name)
 		return true
 	}
-	n, ok := w.noticed[name]
-	if !ok {
-		if len(w.noticed) >= maxNoticed {
-			return false
-		}
-		n.since = now
+	if !noticed && len(w.noticed) < w.most {
+		w.noticed[name] = now
 	}
-	if ok && now.Sub(n.since) >= p.cfg.LongestWait {
-		delete(w.noticed, name)
-		return true
-	}
-	n.round = w.round
-	w.noticed[name] = n
 	return false
 }
-
-// endRound forgets the hosts that the round that ends did not meet, and begins the next.
-func (w *walk) endRound() {
-	for name, n := range w.noticed {
-		if n.round < w.round {
-			delete(w.noticed, name)
-		}
-	}
-	w.round++
-}
-
-// rest leaves a host out of batches for a while.
-func (w *walk) rest(name string, until time.Time) { w.resting[name] = until }

@@ -27,8 +27,9 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
 	}
 	cfg := cycle()
-	cfg.Scan, cfg.Hosts = 700, 20
+	cfg.Hosts = 20
 	b := gatherer(t, w, cfg)
+	b.walk.scan = 700
 	now := time.Now()
 	met := make(map[string]int)
 	for range 60 {
@@ -55,14 +56,13 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	if len(b.walk.noticed) != 2250 {
 		t.Errorf("noticed %d hosts", len(b.walk.noticed))
 	}
-	// Those that are gone are forgotten after a round.
+	// Those that are gone are forgotten when there is no more room.
 	for _, h := range w.hosts {
 		h.urls = nil
 	}
-	for range 10 {
-		if _, err := b.gather(now); err != nil {
-			t.Fatal(err)
-		}
+	b.walk.most = 2250
+	if _, err := b.gather(now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
 	}
 	if len(b.walk.noticed) != 0 {
 		t.Errorf("%d hosts are still noticed", len(b.walk.noticed))
@@ -78,6 +78,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	cfg := cycle()
 	cfg.Hosts = 12
 	b := gatherer(t, w, cfg)
+	b.walk.scan = 700
 	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
 		hosts, err := b.gather(time.Now())
 		if err != nil || len(hosts) != 12 || hosts[0].name != want {
@@ -101,7 +102,7 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 		}
 	}
 	// Whoever rests is left out, and then waits anew.
-	b.walk.rest("http://small.example", now.Add(30*time.Minute))
+	b.walk.resting["http://small.example"] = now.Add(30 * time.Minute)
 	for _, step := range []struct {
 		after time.Duration
 		want  int

@@ -102,11 +102,6 @@ func (p *Placement) reconsider(ctx context.Context) {
 	}
 }
 
-// moves says whether servers move later: assigners other than nearest have no way back.
-func (c Config) moves() bool {
-	return c.Mode != ModeCrawl && c.Mode != ModePersistent && len(c.Assigners) == 1 && c.Assigners[0] == assign.Nearest
-}
-
 // reconsiderServer has the hosts of a server moved if another node has been the better one for long enough.
 func (p *Placement) reconsiderServer(addr netip.Addr, now time.Time) {
 	m, ok := p.deps.Leases.Memory(addr)

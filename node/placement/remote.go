@@ -88,8 +88,7 @@ func (e *RefusedError) Error() string {
 
 // Peers sends messages to other nodes, and to this one. It fills in the header.
 type Peers interface {
-	Ask(ctx context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error)
-	Answer(ctx context.Context, to string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 }
 
 // RemoteDeps are what remote fetches need from the other rooms. None of the functions may block or call back.
@@ -100,6 +99,8 @@ type RemoteDeps struct {
 	Clock *lease.Clock
 	// Peers sends messages.
 	Peers Peers
+	// FromLife has something taken for a life of a peer, unless a later one was heard of: lease.Holder.FromLife.
+	FromLife func(id string, boot uint64, take func()) bool
 	// Enqueue puts work into the frontier's queue, with the work as its tag; false: the queue is full.
 	Enqueue func(*Work) bool
 	// Check says why an address must never be dialled, nil if it may.
@@ -113,27 +114,29 @@ type RemoteDeps struct {
 	Coordinate func() (ncoord.Coordinate, bool)
 }
 
-// Remote is both sides of remote fetches: what this node asks of others (asker.go), and what it does for them (worker.go). All
-// of it is in memory, and bounded. All methods are safe for concurrent use.
+// Remote is both sides of remote fetches: what this node asks of others (here), and what it does for them (work.go). All of it
+// is in memory, and bounded. All methods are safe for concurrent use.
 type Remote struct {
-	cfg  RemoteConfig
-	deps RemoteDeps
-	// life ends a moment after Run: then nothing is sent any more.
-	life context.Context
-	end  context.CancelFunc
-	// answers are the goroutines that bring answers.
-	answers sync.WaitGroup
+	cfg     RemoteConfig
+	deps    RemoteDeps
+	stopped chan struct{} // closed when the node stops
 
 	// mu guards what follows, and the states of work.
 	mu     sync.Mutex
 	closed bool
 	alive  map[string]bool // nil: everybody is
-	next   uint64
-	asks   map[uint64]*ask
-	work   map[workKey]*Work // until its answer is acknowledged
-	// recent is work that ended, in order, so that an ask that comes twice is not carried out twice.
-	recent      map[workKey]struct{}
-	recentOrder []endedWork
+	number uint64          // of the last fetch that was asked for
+	asks   map[*ask]bool   // that wait
+	work   map[workKey]*Work
+	open   int            // work that has not ended
+	held   map[string]int // calls that wait for work to end, by peer
+	holds  int            // the sum
+}
+
+// ask is a remote fetch that waits for its answer.
+type ask struct {
+	to     string
+	cancel context.CancelCauseFunc
 }
 
 // NewRemote makes both sides; Run starts them.
@@ -141,28 +144,22 @@ func NewRemote(cfg RemoteConfig, deps RemoteDeps) (*Remote, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("make remote fetches: %w", err)
 	}
-	// Ids of two lives of a node must not meet: an answer names no life.
-	r := &Remote{cfg: cfg, deps: deps, next: rand.Uint64(), asks: make(map[uint64]*ask), work: make(map[workKey]*Work),
-		recent: make(map[workKey]struct{})}
-	r.life, r.end = context.WithCancel(context.Background())
-	return r, nil
+	// Numbers of two lives of a node must not meet.
+	return &Remote{cfg: cfg, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
+		work: make(map[workKey]*Work), held: make(map[string]int)}, nil
 }
 
-// farewell is how long a node that stops waits for peers to take the last answers.
-const farewell = 2 * time.Second
-
-// Run returns a moment after the context has ended. Then all who wait in Do get ErrClosed, work that has not begun is given
-// back, and the last answers are sent once.
+// Run waits for the end of the context. Then all who wait in Do get ErrClosed, and work that has not begun is given back.
 func (r *Remote) Run(ctx context.Context) error {
 	<-ctx.Done()
-	r.close()
-	defer time.AfterFunc(farewell, r.end).Stop()
-	r.giveUp()
-	r.answers.Wait()
 	r.mu.Lock()
-	r.end() // under mu: what is finished now brings no answer any more
-	r.mu.Unlock()
-	r.answers.Wait()
+	defer r.mu.Unlock()
+	r.closed = true
+	for k := range r.asks {
+		k.cancel(ErrClosed)
+	}
+	r.giveBackLocked("the node stops", func(*Work) bool { return true })
+	close(r.stopped)
 	return nil
 }
 
@@ -176,31 +173,120 @@ func (r *Remote) SetAlive(ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.alive = alive
-	for _, k := range r.asks {
+	for k := range r.asks {
 		if !alive[k.to] {
 			k.cancel(ErrGone)
 		}
 	}
-	for _, w := range r.work {
-		if w.state == queued && !alive[w.From] {
-			r.forgetLocked(w)
-		}
-	}
+	r.giveBackLocked("who asked is gone", func(w *Work) bool { return !alive[w.From] })
 }
 
 // Busy says that remote fetches are under way, asked for here or carried out here: the crawl is not at its end.
 func (r *Remote) Busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.asks)+len(r.work) > 0
+	return len(r.asks)+r.open > 0
 }
 
-// Bounds of the wait between two tries of a message.
-const minPause, maxPause = 250 * time.Millisecond, 8 * time.Second
+// Do lets a peer (or this node itself) carry out a remote fetch and returns what became of it. Besides that of the context
+// its errors are ErrUnanswered, ErrGone, ErrClosed and RefusedError; of the result counts Lingers then.
+func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
+	begun := time.Now()
+	end := begun.Add(r.cfg.Wait)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	number, leave, err := r.enter(to, cancel)
+	if err != nil {
+		return Result{}, fmt.Errorf("ask %s for %s: %w", to, f.URL, err)
+	}
+	defer leave()
+	ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
+	defer stop()
+	res, err = r.ask(ctx, to, number, f, end)
+	var refused *RefusedError
+	switch {
+	case err == nil:
+		return res, nil
+	case !errors.As(err, &refused): // it may have been taken
+		res = Result{Lingers: max(0, time.Until(r.overAt(end)))}
+	}
+	return res, fmt.Errorf("ask %s for %s: %w", to, f.URL, err)
+}
 
-// pause is the wait after the n-th failure in a row, drawn from half of it to the whole so that peers that failed
-// together do not come back together.
-func pause(n int) time.Duration {
-	wait := min(minPause<<min(n-1, 10), maxPause)
+// overAt is when a download must be over for which somebody waits until end.
+func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.cfg.call()) }
+
+// enter gives a fetch its number, if it may be asked for. It can be cancelled until leave is called.
+func (r *Remote) enter(to string, cancel context.CancelCauseFunc) (number uint64, leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return 0, nil, ErrClosed
+	case r.alive != nil && !r.alive[to]:
+		return 0, nil, ErrGone
+	}
+	r.number++
+	k := &ask{to, cancel}
+	r.asks[k] = true
+	return r.number, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.asks, k)
+	}, nil
+}
+
+// notLent is why a remote fetch is not even sent.
+const notLent = "the lease of its server is about to end"
+
+// ask asks the peer until it says what became of the page.
+func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetch, end time.Time) (Result, error) {
+	for try := 0; ; try++ {
+		// For how long the download may go on, should the message take as long as it may.
+		within := time.Until(earlier(r.overAt(end), r.deps.Lent(f.Server)))
+		if to != r.deps.Self {
+			within -= r.cfg.call()
+		}
+		if try == 0 && within < time.Millisecond {
+			return Result{}, &RefusedError{Peer: r.deps.Self, Reason: notLent}
+		}
+		sent := time.Now()
+		call, cancel := context.WithTimeout(ctx, r.cfg.call())
+		resp, err := r.deps.Peers.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds())})
+		cancel()
+		switch {
+		case err != nil:
+		case resp.GetRefused() != "":
+			return Result{}, &RefusedError{Peer: to, Reason: cut(resp.GetRefused())}
+		case resp.GetResult() != nil:
+			if res, err := decodeResponse(resp); err == nil {
+				return res, nil
+			}
+		}
+		// It failed, or the page is not downloaded yet. Who was let wait for it asks again at once.
+		if err == nil && time.Since(sent) >= r.cfg.call()/4 {
+			continue
+		}
+		rest := time.NewTimer(pause(try))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+// pause is the wait before a fetch is asked for again, up to a second, drawn from half of it to the whole so that those that
+// failed together do not come back together.
+func pause(try int) time.Duration {
+	wait := min(250*time.Millisecond<<min(try, 2), time.Second)
 	return wait/2 + rand.N(wait/2+1)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -66,8 +66,10 @@ func newNetwork() *network {
 
 var errLost = errors.New("lost")
 
-func pass[T proto.Message](n *network, kind, from, to string, m, into T) (*node, bool, error) {
-	time.Sleep(n.delay)
+func pass[T proto.Message](ctx context.Context, n *network, kind, from, to string, m, into T) (*node, bool, error) {
+	if err := travel(ctx, n.delay); err != nil {
+		return nil, false, err
+	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		return nil, false, err
@@ -91,30 +93,32 @@ type sender struct {
 	from string
 }
 
-func (s sender) Ask(_ context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	got := new(wire.AskRequest)
-	n, lost, err := pass(s.net, "ask", s.from, to, req, got)
-	if err != nil {
-		return nil, err
+func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	got := new(wire.FetchRequest)
+	n, lost, err := pass(ctx, s.net, "fetch", s.from, to, req, got)
+	if err == nil {
+		var res *wire.FetchResponse
+		if res, err = n.Fetch(ctx, s.from, got); err == nil && !lost {
+			return res, travel(ctx, s.net.delay)
+		}
+		err = errors.Join(err, errLost)
 	}
-	res, err := n.Ask(context.Background(), s.from, got)
-	if lost {
-		return nil, errLost
-	}
-	return res, err
+	return nil, err
 }
 
-func (s sender) Answer(_ context.Context, to string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-	got := new(wire.AnswerRequest)
-	n, lost, err := pass(s.net, "answer", s.from, to, req, got)
-	if err != nil {
-		return nil, err
+// travel takes a while, unless the context ends before.
+func travel(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	res, err := n.Answer(context.Background(), s.from, got)
-	if lost {
-		return nil, errLost
-	}
-	return res, err
+}
+
+func anyLife(_ string, _ uint64, take func()) bool {
+	take()
+	return true
 }
 
 func page200(total time.Duration) Result {
@@ -133,7 +137,7 @@ func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, c
 	x.work = func(*Work) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
 	x.clock = lease.NewClock(func() time.Duration { return time.Duration(x.jump.Load()) })
 	deps := RemoteDeps{
-		Self: id, Clock: x.clock, Peers: sender{n, id},
+		Self: id, Clock: x.clock, Peers: sender{n, id}, FromLife: anyLife,
 		Enqueue: func(j *Work) bool {
 			select {
 			case x.jobs <- j:

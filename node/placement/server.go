@@ -100,7 +100,7 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 }
 
 func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) {
-	ctx, cancel := context.WithTimeout(cut, s.cfg.Take)
+	ctx, cancel := context.WithTimeout(cut, s.cfg.takeFor())
 	defer cancel()
 	task, err := s.deps.Frontier.TakeFrom(ctx, h.name, s.addr)
 	switch {

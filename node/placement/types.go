@@ -71,6 +71,8 @@ type Deps struct {
 	Fetch func(ctx context.Context, to string, f RemoteFetch) (Result, error)
 	// Locate says where a database says that an address is; nil if it does not.
 	Locate func(netip.Addr) *ncoord.Location
+	// LeaseFor is how long a batch waits for the lease of a server: longer than one lasts that nobody gave back.
+	LeaseFor time.Duration
 	// JoinEvery is how soon a host is told again to join the node that its server is leased to.
 	JoinEvery time.Duration
 

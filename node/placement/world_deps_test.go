@@ -68,7 +68,7 @@ func (w *world) Refuse(task *frontier.Task) (string, error) {
 func (w *world) deps() Deps {
 	return Deps{
 		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Leases: w, Owners: w, Crawler: w, Fetch: w.request,
-		Locate: func(netip.Addr) *ncoord.Location { return nil }, JoinEvery: time.Minute,
+		Locate: func(netip.Addr) *ncoord.Location { return nil }, JoinEvery: time.Minute, LeaseFor: 75 * time.Second,
 		Assigned: func(d journal.Assign) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -37,7 +37,7 @@ type world struct {
 	decided  []journal.Assign
 	dropped  []string
 	troubles []error
-	trickle  []float64
+	pace     []float64
 	crawled  int
 	out      map[*frontier.Task]bool
 	memories map[netip.Addr]*assign.Memory
@@ -408,7 +408,7 @@ func (w *world) OwnServer(addr netip.Addr) bool { return addr.As4()[3] < 200 }
 func (w *world) SetPace(share float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trickle = append(w.trickle, share)
+	w.pace = append(w.pace, share)
 }
 
 // start runs the batches of the world's home until stop is called, which also checks what must always hold at the end.

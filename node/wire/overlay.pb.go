@@ -2347,47 +2347,43 @@ func (x *CommitResponse) GetNewer() *Record {
 	return nil
 }
 
-// Errand is one page that the callee downloads for the caller.
-type Errand struct {
+// RemoteFetch is one page that the callee downloads for the caller.
+type RemoteFetch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// server is the address to dial: exactly that.
-	Server []byte `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
-	Epoch  uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Batch  string `protobuf:"bytes,5,opt,name=batch,proto3" json:"batch,omitempty"`
+	Server []byte `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	Epoch  uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Batch  string `protobuf:"bytes,4,opt,name=batch,proto3" json:"batch,omitempty"`
 	// labels are the assigners for which it is downloaded.
-	Labels []string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty"`
+	Labels []string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty"`
 	// assigned: it is a download of a comparison, not an estimate.
-	Assigned bool `protobuf:"varint,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Assigned bool `protobuf:"varint,6,opt,name=assigned,proto3" json:"assigned,omitempty"`
 	// fresh: on a connection of its own.
-	Fresh   bool   `protobuf:"varint,8,opt,name=fresh,proto3" json:"fresh,omitempty"`
-	Depth   uint32 `protobuf:"varint,9,opt,name=depth,proto3" json:"depth,omitempty"`
-	Hops    uint32 `protobuf:"varint,10,opt,name=hops,proto3" json:"hops,omitempty"`
-	Attempt uint32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Fresh bool `protobuf:"varint,7,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// quiet: its links are read by someone else.
-	Quiet bool `protobuf:"varint,12,opt,name=quiet,proto3" json:"quiet,omitempty"`
-	// within_ms is how long the download may go on from now, 0 for no such bound: after that another node may have the
-	// server, if the caller cannot renew its lease.
-	WithinMs      int64 `protobuf:"varint,13,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	Quiet         bool   `protobuf:"varint,8,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	Depth         uint32 `protobuf:"varint,9,opt,name=depth,proto3" json:"depth,omitempty"`
+	Hops          uint32 `protobuf:"varint,10,opt,name=hops,proto3" json:"hops,omitempty"`
+	Attempt       uint32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Errand) Reset() {
-	*x = Errand{}
+func (x *RemoteFetch) Reset() {
+	*x = RemoteFetch{}
 	mi := &file_overlay_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Errand) String() string {
+func (x *RemoteFetch) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Errand) ProtoMessage() {}
+func (*RemoteFetch) ProtoMessage() {}
 
-func (x *Errand) ProtoReflect() protoreflect.Message {
+func (x *RemoteFetch) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2399,124 +2395,115 @@ func (x *Errand) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Errand.ProtoReflect.Descriptor instead.
-func (*Errand) Descriptor() ([]byte, []int) {
+// Deprecated: Use RemoteFetch.ProtoReflect.Descriptor instead.
+func (*RemoteFetch) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{31}
 }
 
-func (x *Errand) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Errand) GetUrl() string {
+func (x *RemoteFetch) GetUrl() string {
 	if x != nil {
 		return x.Url
 	}
 	return ""
 }
 
-func (x *Errand) GetServer() []byte {
+func (x *RemoteFetch) GetServer() []byte {
 	if x != nil {
 		return x.Server
 	}
 	return nil
 }
 
-func (x *Errand) GetEpoch() uint64 {
+func (x *RemoteFetch) GetEpoch() uint64 {
 	if x != nil {
 		return x.Epoch
 	}
 	return 0
 }
 
-func (x *Errand) GetBatch() string {
+func (x *RemoteFetch) GetBatch() string {
 	if x != nil {
 		return x.Batch
 	}
 	return ""
 }
 
-func (x *Errand) GetLabels() []string {
+func (x *RemoteFetch) GetLabels() []string {
 	if x != nil {
 		return x.Labels
 	}
 	return nil
 }
 
-func (x *Errand) GetAssigned() bool {
+func (x *RemoteFetch) GetAssigned() bool {
 	if x != nil {
 		return x.Assigned
 	}
 	return false
 }
 
-func (x *Errand) GetFresh() bool {
+func (x *RemoteFetch) GetFresh() bool {
 	if x != nil {
 		return x.Fresh
 	}
 	return false
 }
 
-func (x *Errand) GetDepth() uint32 {
-	if x != nil {
-		return x.Depth
-	}
-	return 0
-}
-
-func (x *Errand) GetHops() uint32 {
-	if x != nil {
-		return x.Hops
-	}
-	return 0
-}
-
-func (x *Errand) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
-func (x *Errand) GetQuiet() bool {
+func (x *RemoteFetch) GetQuiet() bool {
 	if x != nil {
 		return x.Quiet
 	}
 	return false
 }
 
-func (x *Errand) GetWithinMs() int64 {
+func (x *RemoteFetch) GetDepth() uint32 {
 	if x != nil {
-		return x.WithinMs
+		return x.Depth
 	}
 	return 0
 }
 
-type AskRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Errands       []*Errand              `protobuf:"bytes,2,rep,name=errands,proto3" json:"errands,omitempty"`
+func (x *RemoteFetch) GetHops() uint32 {
+	if x != nil {
+		return x.Hops
+	}
+	return 0
+}
+
+func (x *RemoteFetch) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+type FetchRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// number is the caller's for this page: with the same number it is downloaded once.
+	Number uint64       `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Page   *RemoteFetch `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	// within_ms is how long the download may go on from now: after that another node may have the server, or the caller has
+	// stopped waiting. 0: it must not begin any more.
+	WithinMs      int64 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AskRequest) Reset() {
-	*x = AskRequest{}
+func (x *FetchRequest) Reset() {
+	*x = FetchRequest{}
 	mi := &file_overlay_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AskRequest) String() string {
+func (x *FetchRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AskRequest) ProtoMessage() {}
+func (*FetchRequest) ProtoMessage() {}
 
-func (x *AskRequest) ProtoReflect() protoreflect.Message {
+func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2528,48 +2515,65 @@ func (x *AskRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
-func (*AskRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
+func (*FetchRequest) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{32}
 }
 
-func (x *AskRequest) GetHeader() *Header {
+func (x *FetchRequest) GetHeader() *Header {
 	if x != nil {
 		return x.Header
 	}
 	return nil
 }
 
-func (x *AskRequest) GetErrands() []*Errand {
+func (x *FetchRequest) GetNumber() uint64 {
 	if x != nil {
-		return x.Errands
+		return x.Number
+	}
+	return 0
+}
+
+func (x *FetchRequest) GetPage() *RemoteFetch {
+	if x != nil {
+		return x.Page
 	}
 	return nil
 }
 
-type AskResponse struct {
+func (x *FetchRequest) GetWithinMs() int64 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
+}
+
+// FetchResponse without refusal and result says that the page is not downloaded yet: the caller asks again.
+type FetchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// refused are the ids that the callee does not take, with reasons in the same order.
-	Refused       []uint64 `protobuf:"varint,1,rep,packed,name=refused,proto3" json:"refused,omitempty"`
-	Reasons       []string `protobuf:"bytes,2,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// refused says why the page is not downloaded.
+	Refused string       `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
+	Result  *FetchResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// coordinate is the callee's, as ncoord writes it.
+	Coordinate    []byte `protobuf:"bytes,3,opt,name=coordinate,proto3" json:"coordinate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AskResponse) Reset() {
-	*x = AskResponse{}
+func (x *FetchResponse) Reset() {
+	*x = FetchResponse{}
 	mi := &file_overlay_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AskResponse) String() string {
+func (x *FetchResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AskResponse) ProtoMessage() {}
+func (*FetchResponse) ProtoMessage() {}
 
-func (x *AskResponse) ProtoReflect() protoreflect.Message {
+func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2581,21 +2585,28 @@ func (x *AskResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
-func (*AskResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
+func (*FetchResponse) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{33}
 }
 
-func (x *AskResponse) GetRefused() []uint64 {
+func (x *FetchResponse) GetRefused() string {
 	if x != nil {
 		return x.Refused
+	}
+	return ""
+}
+
+func (x *FetchResponse) GetResult() *FetchResult {
+	if x != nil {
+		return x.Result
 	}
 	return nil
 }
 
-func (x *AskResponse) GetReasons() []string {
+func (x *FetchResponse) GetCoordinate() []byte {
 	if x != nil {
-		return x.Reasons
+		return x.Coordinate
 	}
 	return nil
 }
@@ -2676,40 +2687,39 @@ func (x *Timing) GetFresh() bool {
 	return false
 }
 
-type ErrandResult struct {
+type FetchResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// ending, trouble are those of the frontier's outcome.
-	Ending       uint32  `protobuf:"varint,2,opt,name=ending,proto3" json:"ending,omitempty"`
-	Trouble      uint32  `protobuf:"varint,3,opt,name=trouble,proto3" json:"trouble,omitempty"`
-	Reason       string  `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	Asked        bool    `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"`
-	RetryAfterMs int64   `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
-	Status       uint32  `protobuf:"varint,7,opt,name=status,proto3" json:"status,omitempty"`
-	Bytes        int64   `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Timing       *Timing `protobuf:"bytes,9,opt,name=timing,proto3" json:"timing,omitempty"`
+	Ending       uint32  `protobuf:"varint,1,opt,name=ending,proto3" json:"ending,omitempty"`
+	Trouble      uint32  `protobuf:"varint,2,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Reason       string  `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Asked        bool    `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	RetryAfterMs int64   `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	Status       uint32  `protobuf:"varint,6,opt,name=status,proto3" json:"status,omitempty"`
+	Bytes        int64   `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Timing       *Timing `protobuf:"bytes,8,opt,name=timing,proto3" json:"timing,omitempty"`
 	// unmade: never requested (given back, or too late).
-	Unmade bool `protobuf:"varint,10,opt,name=unmade,proto3" json:"unmade,omitempty"`
+	Unmade bool `protobuf:"varint,9,opt,name=unmade,proto3" json:"unmade,omitempty"`
 	// html: status 200 and a page.
-	Html          bool `protobuf:"varint,11,opt,name=html,proto3" json:"html,omitempty"`
+	Html          bool `protobuf:"varint,10,opt,name=html,proto3" json:"html,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ErrandResult) Reset() {
-	*x = ErrandResult{}
+func (x *FetchResult) Reset() {
+	*x = FetchResult{}
 	mi := &file_overlay_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ErrandResult) String() string {
+func (x *FetchResult) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ErrandResult) ProtoMessage() {}
+func (*FetchResult) ProtoMessage() {}
 
-func (x *ErrandResult) ProtoReflect() protoreflect.Message {
+func (x *FetchResult) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2721,183 +2731,79 @@ func (x *ErrandResult) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ErrandResult.ProtoReflect.Descriptor instead.
-func (*ErrandResult) Descriptor() ([]byte, []int) {
+// Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
+func (*FetchResult) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{35}
 }
 
-func (x *ErrandResult) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *ErrandResult) GetEnding() uint32 {
+func (x *FetchResult) GetEnding() uint32 {
 	if x != nil {
 		return x.Ending
 	}
 	return 0
 }
 
-func (x *ErrandResult) GetTrouble() uint32 {
+func (x *FetchResult) GetTrouble() uint32 {
 	if x != nil {
 		return x.Trouble
 	}
 	return 0
 }
 
-func (x *ErrandResult) GetReason() string {
+func (x *FetchResult) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *ErrandResult) GetAsked() bool {
+func (x *FetchResult) GetAsked() bool {
 	if x != nil {
 		return x.Asked
 	}
 	return false
 }
 
-func (x *ErrandResult) GetRetryAfterMs() int64 {
+func (x *FetchResult) GetRetryAfterMs() int64 {
 	if x != nil {
 		return x.RetryAfterMs
 	}
 	return 0
 }
 
-func (x *ErrandResult) GetStatus() uint32 {
+func (x *FetchResult) GetStatus() uint32 {
 	if x != nil {
 		return x.Status
 	}
 	return 0
 }
 
-func (x *ErrandResult) GetBytes() int64 {
+func (x *FetchResult) GetBytes() int64 {
 	if x != nil {
 		return x.Bytes
 	}
 	return 0
 }
 
-func (x *ErrandResult) GetTiming() *Timing {
+func (x *FetchResult) GetTiming() *Timing {
 	if x != nil {
 		return x.Timing
 	}
 	return nil
 }
 
-func (x *ErrandResult) GetUnmade() bool {
+func (x *FetchResult) GetUnmade() bool {
 	if x != nil {
 		return x.Unmade
 	}
 	return false
 }
 
-func (x *ErrandResult) GetHtml() bool {
+func (x *FetchResult) GetHtml() bool {
 	if x != nil {
 		return x.Html
 	}
 	return false
-}
-
-type AnswerRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Header  *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Results []*ErrandResult        `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
-	// coordinate is the callee's, as ncoord writes it.
-	Coordinate    []byte `protobuf:"bytes,3,opt,name=coordinate,proto3" json:"coordinate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AnswerRequest) Reset() {
-	*x = AnswerRequest{}
-	mi := &file_overlay_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AnswerRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AnswerRequest) ProtoMessage() {}
-
-func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
-func (*AnswerRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *AnswerRequest) GetHeader() *Header {
-	if x != nil {
-		return x.Header
-	}
-	return nil
-}
-
-func (x *AnswerRequest) GetResults() []*ErrandResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
-}
-
-func (x *AnswerRequest) GetCoordinate() []byte {
-	if x != nil {
-		return x.Coordinate
-	}
-	return nil
-}
-
-type AnswerResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AnswerResponse) Reset() {
-	*x = AnswerResponse{}
-	mi := &file_overlay_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AnswerResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AnswerResponse) ProtoMessage() {}
-
-func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
-func (*AnswerResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 type IdleRequest struct {
@@ -2911,7 +2817,7 @@ type IdleRequest struct {
 
 func (x *IdleRequest) Reset() {
 	*x = IdleRequest{}
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2829,7 @@ func (x *IdleRequest) String() string {
 func (*IdleRequest) ProtoMessage() {}
 
 func (x *IdleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2842,7 @@ func (x *IdleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleRequest.ProtoReflect.Descriptor instead.
 func (*IdleRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{38}
+	return file_overlay_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *IdleRequest) GetHeader() *Header {
@@ -2972,7 +2878,7 @@ type IdleResponse struct {
 
 func (x *IdleResponse) Reset() {
 	*x = IdleResponse{}
-	mi := &file_overlay_proto_msgTypes[39]
+	mi := &file_overlay_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +2890,7 @@ func (x *IdleResponse) String() string {
 func (*IdleResponse) ProtoMessage() {}
 
 func (x *IdleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[39]
+	mi := &file_overlay_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +2903,7 @@ func (x *IdleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleResponse.ProtoReflect.Descriptor instead.
 func (*IdleResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{39}
+	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *IdleResponse) GetIdle() bool {
@@ -3194,56 +3100,50 @@ const file_overlay_proto_rawDesc = "" +
 	"\x0eCommitResponse\x12$\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x10.proxima.v1.StepR\x04step\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12(\n" +
-	"\x05newer\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x05newer\"\xaf\x02\n" +
-	"\x06Errand\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
-	"\x06server\x18\x03 \x01(\fR\x06server\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05batch\x18\x05 \x01(\tR\x05batch\x12\x16\n" +
-	"\x06labels\x18\x06 \x03(\tR\x06labels\x12\x1a\n" +
-	"\bassigned\x18\a \x01(\bR\bassigned\x12\x14\n" +
-	"\x05fresh\x18\b \x01(\bR\x05fresh\x12\x14\n" +
+	"\x05newer\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x05newer\"\x87\x02\n" +
+	"\vRemoteFetch\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\fR\x06server\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05batch\x18\x04 \x01(\tR\x05batch\x12\x16\n" +
+	"\x06labels\x18\x05 \x03(\tR\x06labels\x12\x1a\n" +
+	"\bassigned\x18\x06 \x01(\bR\bassigned\x12\x14\n" +
+	"\x05fresh\x18\a \x01(\bR\x05fresh\x12\x14\n" +
+	"\x05quiet\x18\b \x01(\bR\x05quiet\x12\x14\n" +
 	"\x05depth\x18\t \x01(\rR\x05depth\x12\x12\n" +
 	"\x04hops\x18\n" +
 	" \x01(\rR\x04hops\x12\x18\n" +
-	"\aattempt\x18\v \x01(\rR\aattempt\x12\x14\n" +
-	"\x05quiet\x18\f \x01(\bR\x05quiet\x12\x1b\n" +
-	"\twithin_ms\x18\r \x01(\x03R\bwithinMs\"f\n" +
+	"\aattempt\x18\v \x01(\rR\aattempt\"\x9c\x01\n" +
+	"\fFetchRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12+\n" +
+	"\x04page\x18\x03 \x01(\v2\x17.proxima.v1.RemoteFetchR\x04page\x12\x1b\n" +
+	"\twithin_ms\x18\x04 \x01(\x03R\bwithinMs\"z\n" +
+	"\rFetchResponse\x12\x18\n" +
+	"\arefused\x18\x01 \x01(\tR\arefused\x12/\n" +
+	"\x06result\x18\x02 \x01(\v2\x17.proxima.v1.FetchResultR\x06result\x12\x1e\n" +
 	"\n" +
-	"AskRequest\x12*\n" +
-	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12,\n" +
-	"\aerrands\x18\x02 \x03(\v2\x12.proxima.v1.ErrandR\aerrands\"A\n" +
-	"\vAskResponse\x12\x18\n" +
-	"\arefused\x18\x01 \x03(\x04R\arefused\x12\x18\n" +
-	"\areasons\x18\x02 \x03(\tR\areasons\"\x93\x01\n" +
+	"coordinate\x18\x03 \x01(\fR\n" +
+	"coordinate\"\x93\x01\n" +
 	"\x06Timing\x12\x1d\n" +
 	"\n" +
 	"connect_us\x18\x01 \x01(\x03R\tconnectUs\x12\x15\n" +
 	"\x06tls_us\x18\x02 \x01(\x03R\x05tlsUs\x12\"\n" +
 	"\rfirst_byte_us\x18\x03 \x01(\x03R\vfirstByteUs\x12\x19\n" +
 	"\btotal_us\x18\x04 \x01(\x03R\atotalUs\x12\x14\n" +
-	"\x05fresh\x18\x05 \x01(\bR\x05fresh\"\xaa\x02\n" +
-	"\fErrandResult\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
-	"\x06ending\x18\x02 \x01(\rR\x06ending\x12\x18\n" +
-	"\atrouble\x18\x03 \x01(\rR\atrouble\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05asked\x18\x05 \x01(\bR\x05asked\x12$\n" +
-	"\x0eretry_after_ms\x18\x06 \x01(\x03R\fretryAfterMs\x12\x16\n" +
-	"\x06status\x18\a \x01(\rR\x06status\x12\x14\n" +
-	"\x05bytes\x18\b \x01(\x03R\x05bytes\x12*\n" +
-	"\x06timing\x18\t \x01(\v2\x12.proxima.v1.TimingR\x06timing\x12\x16\n" +
-	"\x06unmade\x18\n" +
-	" \x01(\bR\x06unmade\x12\x12\n" +
-	"\x04html\x18\v \x01(\bR\x04html\"\x8f\x01\n" +
-	"\rAnswerRequest\x12*\n" +
-	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x122\n" +
-	"\aresults\x18\x02 \x03(\v2\x18.proxima.v1.ErrandResultR\aresults\x12\x1e\n" +
-	"\n" +
-	"coordinate\x18\x03 \x01(\fR\n" +
-	"coordinate\"\x10\n" +
-	"\x0eAnswerResponse\"Q\n" +
+	"\x05fresh\x18\x05 \x01(\bR\x05fresh\"\x99\x02\n" +
+	"\vFetchResult\x12\x16\n" +
+	"\x06ending\x18\x01 \x01(\rR\x06ending\x12\x18\n" +
+	"\atrouble\x18\x02 \x01(\rR\atrouble\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05asked\x18\x04 \x01(\bR\x05asked\x12$\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\x03R\fretryAfterMs\x12\x16\n" +
+	"\x06status\x18\x06 \x01(\rR\x06status\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12*\n" +
+	"\x06timing\x18\b \x01(\v2\x12.proxima.v1.TimingR\x06timing\x12\x16\n" +
+	"\x06unmade\x18\t \x01(\bR\x06unmade\x12\x12\n" +
+	"\x04html\x18\n" +
+	" \x01(\bR\x04html\"Q\n" +
 	"\vIdleRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\bR\x03endJ\x04\b\x02\x10\x03\"\x94\x01\n" +
@@ -3282,7 +3182,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
 	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_LATER\x10\x062\xb6\x05\n" +
+	"STEP_LATER\x10\x062\xfb\x04\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
@@ -3291,9 +3191,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05Claim\x12\x18.proxima.v1.ClaimRequest\x1a\x19.proxima.v1.ClaimResponse\x12<\n" +
 	"\x05Store\x12\x18.proxima.v1.StoreRequest\x1a\x19.proxima.v1.StoreResponse\x129\n" +
 	"\x04Load\x12\x17.proxima.v1.LoadRequest\x1a\x18.proxima.v1.LoadResponse\x12?\n" +
-	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x126\n" +
-	"\x03Ask\x12\x16.proxima.v1.AskRequest\x1a\x17.proxima.v1.AskResponse\x12?\n" +
-	"\x06Answer\x12\x19.proxima.v1.AnswerRequest\x1a\x1a.proxima.v1.AnswerResponse\x129\n" +
+	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x12<\n" +
+	"\x05Fetch\x12\x18.proxima.v1.FetchRequest\x1a\x19.proxima.v1.FetchResponse\x129\n" +
 	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponseB\x13Z\x11proxima/node/wireb\x06proto3"
 
 var (
@@ -3309,7 +3208,7 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),            // 0: proxima.v1.Verdict
 	(Wish)(0),               // 1: proxima.v1.Wish
@@ -3346,15 +3245,13 @@ var file_overlay_proto_goTypes = []any{
 	(*LoadResponse)(nil),    // 32: proxima.v1.LoadResponse
 	(*CommitRequest)(nil),   // 33: proxima.v1.CommitRequest
 	(*CommitResponse)(nil),  // 34: proxima.v1.CommitResponse
-	(*Errand)(nil),          // 35: proxima.v1.Errand
-	(*AskRequest)(nil),      // 36: proxima.v1.AskRequest
-	(*AskResponse)(nil),     // 37: proxima.v1.AskResponse
+	(*RemoteFetch)(nil),     // 35: proxima.v1.RemoteFetch
+	(*FetchRequest)(nil),    // 36: proxima.v1.FetchRequest
+	(*FetchResponse)(nil),   // 37: proxima.v1.FetchResponse
 	(*Timing)(nil),          // 38: proxima.v1.Timing
-	(*ErrandResult)(nil),    // 39: proxima.v1.ErrandResult
-	(*AnswerRequest)(nil),   // 40: proxima.v1.AnswerRequest
-	(*AnswerResponse)(nil),  // 41: proxima.v1.AnswerResponse
-	(*IdleRequest)(nil),     // 42: proxima.v1.IdleRequest
-	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
+	(*FetchResult)(nil),     // 39: proxima.v1.FetchResult
+	(*IdleRequest)(nil),     // 40: proxima.v1.IdleRequest
+	(*IdleResponse)(nil),    // 41: proxima.v1.IdleResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
@@ -3392,39 +3289,36 @@ var file_overlay_proto_depIdxs = []int32{
 	26, // 32: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
 	3,  // 33: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
 	5,  // 34: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
-	4,  // 35: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
-	35, // 36: proxima.v1.AskRequest.errands:type_name -> proxima.v1.Errand
-	38, // 37: proxima.v1.ErrandResult.timing:type_name -> proxima.v1.Timing
-	4,  // 38: proxima.v1.AnswerRequest.header:type_name -> proxima.v1.Header
-	39, // 39: proxima.v1.AnswerRequest.results:type_name -> proxima.v1.ErrandResult
-	4,  // 40: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	7,  // 41: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	11, // 42: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	14, // 43: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	18, // 44: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	20, // 45: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	27, // 46: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	31, // 47: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	33, // 48: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	36, // 49: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
-	40, // 50: proxima.v1.Overlay.Answer:input_type -> proxima.v1.AnswerRequest
-	42, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	9,  // 52: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	13, // 53: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	16, // 54: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	19, // 55: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	21, // 56: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	29, // 57: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	32, // 58: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	34, // 59: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	37, // 60: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
-	41, // 61: proxima.v1.Overlay.Answer:output_type -> proxima.v1.AnswerResponse
-	43, // 62: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	52, // [52:63] is the sub-list for method output_type
-	41, // [41:52] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	4,  // 35: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
+	35, // 36: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
+	39, // 37: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
+	38, // 38: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
+	4,  // 39: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	7,  // 40: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	11, // 41: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	14, // 42: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	18, // 43: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	20, // 44: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	27, // 45: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	31, // 46: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	33, // 47: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	36, // 48: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	40, // 49: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	9,  // 50: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	13, // 51: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	16, // 52: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	19, // 53: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	21, // 54: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	29, // 55: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	32, // 56: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	34, // 57: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	37, // 58: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	41, // 59: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	50, // [50:60] is the sub-list for method output_type
+	40, // [40:50] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3438,7 +3332,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

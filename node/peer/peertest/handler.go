@@ -18,8 +18,7 @@ type Handler struct {
 	OnStore   func(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
 	OnLoad    func(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
 	OnCommit  func(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
-	OnAsk     func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
-	OnAnswer  func(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error)
+	OnFetch   func(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 }
 
@@ -73,14 +72,9 @@ func (h *Handler) Commit(ctx context.Context, from string, req *wire.CommitReque
 	return do(ctx, h.OnCommit, from, req)
 }
 
-// Ask calls OnAsk.
-func (h *Handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
-	return do(ctx, h.OnAsk, from, req)
-}
-
-// Answer calls OnAnswer.
-func (h *Handler) Answer(ctx context.Context, from string, req *wire.AnswerRequest) (*wire.AnswerResponse, error) {
-	return do(ctx, h.OnAnswer, from, req)
+// Fetch calls OnFetch.
+func (h *Handler) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return do(ctx, h.OnFetch, from, req)
 }
 
 // Idle calls OnIdle.

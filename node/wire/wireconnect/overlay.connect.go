@@ -53,10 +53,8 @@ const (
 	OverlayLoadProcedure = "/proxima.v1.Overlay/Load"
 	// OverlayCommitProcedure is the fully-qualified name of the Overlay's Commit RPC.
 	OverlayCommitProcedure = "/proxima.v1.Overlay/Commit"
-	// OverlayAskProcedure is the fully-qualified name of the Overlay's Ask RPC.
-	OverlayAskProcedure = "/proxima.v1.Overlay/Ask"
-	// OverlayAnswerProcedure is the fully-qualified name of the Overlay's Answer RPC.
-	OverlayAnswerProcedure = "/proxima.v1.Overlay/Answer"
+	// OverlayFetchProcedure is the fully-qualified name of the Overlay's Fetch RPC.
+	OverlayFetchProcedure = "/proxima.v1.Overlay/Fetch"
 	// OverlayIdleProcedure is the fully-qualified name of the Overlay's Idle RPC.
 	OverlayIdleProcedure = "/proxima.v1.Overlay/Idle"
 )
@@ -79,10 +77,8 @@ type OverlayClient interface {
 	Load(context.Context, *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error)
 	// Commit makes the callee the owner of a host of which it has all.
 	Commit(context.Context, *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error)
-	// Ask sends pages to be downloaded by the callee, for their timings.
-	Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error)
-	// Answer brings back what became of them.
-	Answer(context.Context, *connect.Request[wire.AnswerRequest]) (*connect.Response[wire.AnswerResponse], error)
+	// Fetch has the callee download a page, and brings back what became of it. It is asked again until it says so.
+	Fetch(context.Context, *connect.Request[wire.FetchRequest]) (*connect.Response[wire.FetchResponse], error)
 	// Idle is the round by which a finite crawl ends.
 	Idle(context.Context, *connect.Request[wire.IdleRequest]) (*connect.Response[wire.IdleResponse], error)
 }
@@ -146,16 +142,10 @@ func NewOverlayClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithSchema(overlayMethods.ByName("Commit")),
 			connect.WithClientOptions(opts...),
 		),
-		ask: connect.NewClient[wire.AskRequest, wire.AskResponse](
+		fetch: connect.NewClient[wire.FetchRequest, wire.FetchResponse](
 			httpClient,
-			baseURL+OverlayAskProcedure,
-			connect.WithSchema(overlayMethods.ByName("Ask")),
-			connect.WithClientOptions(opts...),
-		),
-		answer: connect.NewClient[wire.AnswerRequest, wire.AnswerResponse](
-			httpClient,
-			baseURL+OverlayAnswerProcedure,
-			connect.WithSchema(overlayMethods.ByName("Answer")),
+			baseURL+OverlayFetchProcedure,
+			connect.WithSchema(overlayMethods.ByName("Fetch")),
 			connect.WithClientOptions(opts...),
 		),
 		idle: connect.NewClient[wire.IdleRequest, wire.IdleResponse](
@@ -177,8 +167,7 @@ type overlayClient struct {
 	store   *connect.Client[wire.StoreRequest, wire.StoreResponse]
 	load    *connect.Client[wire.LoadRequest, wire.LoadResponse]
 	commit  *connect.Client[wire.CommitRequest, wire.CommitResponse]
-	ask     *connect.Client[wire.AskRequest, wire.AskResponse]
-	answer  *connect.Client[wire.AnswerRequest, wire.AnswerResponse]
+	fetch   *connect.Client[wire.FetchRequest, wire.FetchResponse]
 	idle    *connect.Client[wire.IdleRequest, wire.IdleResponse]
 }
 
@@ -222,14 +211,9 @@ func (c *overlayClient) Commit(ctx context.Context, req *connect.Request[wire.Co
 	return c.commit.CallUnary(ctx, req)
 }
 
-// Ask calls proxima.v1.Overlay.Ask.
-func (c *overlayClient) Ask(ctx context.Context, req *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error) {
-	return c.ask.CallUnary(ctx, req)
-}
-
-// Answer calls proxima.v1.Overlay.Answer.
-func (c *overlayClient) Answer(ctx context.Context, req *connect.Request[wire.AnswerRequest]) (*connect.Response[wire.AnswerResponse], error) {
-	return c.answer.CallUnary(ctx, req)
+// Fetch calls proxima.v1.Overlay.Fetch.
+func (c *overlayClient) Fetch(ctx context.Context, req *connect.Request[wire.FetchRequest]) (*connect.Response[wire.FetchResponse], error) {
+	return c.fetch.CallUnary(ctx, req)
 }
 
 // Idle calls proxima.v1.Overlay.Idle.
@@ -255,10 +239,8 @@ type OverlayHandler interface {
 	Load(context.Context, *connect.Request[wire.LoadRequest]) (*connect.Response[wire.LoadResponse], error)
 	// Commit makes the callee the owner of a host of which it has all.
 	Commit(context.Context, *connect.Request[wire.CommitRequest]) (*connect.Response[wire.CommitResponse], error)
-	// Ask sends pages to be downloaded by the callee, for their timings.
-	Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error)
-	// Answer brings back what became of them.
-	Answer(context.Context, *connect.Request[wire.AnswerRequest]) (*connect.Response[wire.AnswerResponse], error)
+	// Fetch has the callee download a page, and brings back what became of it. It is asked again until it says so.
+	Fetch(context.Context, *connect.Request[wire.FetchRequest]) (*connect.Response[wire.FetchResponse], error)
 	// Idle is the round by which a finite crawl ends.
 	Idle(context.Context, *connect.Request[wire.IdleRequest]) (*connect.Response[wire.IdleResponse], error)
 }
@@ -318,16 +300,10 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 		connect.WithSchema(overlayMethods.ByName("Commit")),
 		connect.WithHandlerOptions(opts...),
 	)
-	overlayAskHandler := connect.NewUnaryHandler(
-		OverlayAskProcedure,
-		svc.Ask,
-		connect.WithSchema(overlayMethods.ByName("Ask")),
-		connect.WithHandlerOptions(opts...),
-	)
-	overlayAnswerHandler := connect.NewUnaryHandler(
-		OverlayAnswerProcedure,
-		svc.Answer,
-		connect.WithSchema(overlayMethods.ByName("Answer")),
+	overlayFetchHandler := connect.NewUnaryHandler(
+		OverlayFetchProcedure,
+		svc.Fetch,
+		connect.WithSchema(overlayMethods.ByName("Fetch")),
 		connect.WithHandlerOptions(opts...),
 	)
 	overlayIdleHandler := connect.NewUnaryHandler(
@@ -354,10 +330,8 @@ func NewOverlayHandler(svc OverlayHandler, opts ...connect.HandlerOption) (strin
 			overlayLoadHandler.ServeHTTP(w, r)
 		case OverlayCommitProcedure:
 			overlayCommitHandler.ServeHTTP(w, r)
-		case OverlayAskProcedure:
-			overlayAskHandler.ServeHTTP(w, r)
-		case OverlayAnswerProcedure:
-			overlayAnswerHandler.ServeHTTP(w, r)
+		case OverlayFetchProcedure:
+			overlayFetchHandler.ServeHTTP(w, r)
 		case OverlayIdleProcedure:
 			overlayIdleHandler.ServeHTTP(w, r)
 		default:
@@ -401,12 +375,8 @@ func (UnimplementedOverlayHandler) Commit(context.Context, *connect.Request[wire
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Commit is not implemented"))
 }
 
-func (UnimplementedOverlayHandler) Ask(context.Context, *connect.Request[wire.AskRequest]) (*connect.Response[wire.AskResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Ask is not implemented"))
-}
-
-func (UnimplementedOverlayHandler) Answer(context.Context, *connect.Request[wire.AnswerRequest]) (*connect.Response[wire.AnswerResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Answer is not implemented"))
+func (UnimplementedOverlayHandler) Fetch(context.Context, *connect.Request[wire.FetchRequest]) (*connect.Response[wire.FetchResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("proxima.v1.Overlay.Fetch is not implemented"))
 }
 
 func (UnimplementedOverlayHandler) Idle(context.Context, *connect.Request[wire.IdleRequest]) (*connect.Response[wire.IdleResponse], error) {

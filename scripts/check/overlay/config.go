@@ -38,11 +38,8 @@ func configure(s settings, l *layout, index, life int) node.Config {
 	shorter(50*time.Millisecond, &h.ReplicateEvery)
 	shorter(3*time.Second, &m.HearWithin) // probes are as seldom as ever
 	shorter(m.HearWithin+time.Second, &k.Skew)
-	shorter(100*time.Millisecond, &k.Time, &k.Founding, &k.ReleaseAfter, &k.Check, &k.Timeout, &k.HeldRetry, &k.RetryMax, &k.MemoryEvery)
-	shorter(100*time.Millisecond, &b.Check, &b.LongestWait, &b.Resolve, &b.Lease, &b.Take, &b.Rest)
-	shorter(100*time.Millisecond, &e.Wait, &e.Queue)
+	shorter(100*time.Millisecond, &k.Time, &k.Founding, &b.Check, &b.LongestWait, &e.Wait)
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait) // replicas take a page for done when its links are answered
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
-	k.RetryMin = min(k.RetryMin, k.RetryMax)
 	return c
 }

@@ -171,9 +171,6 @@ collect = "3s"
 [lease]
 time = "5s"
 skew = "4s"
-check = "100ms"
-timeout = "600ms"
-held_retry = "500ms"
 
 [batch]
 mode = "crawl"
