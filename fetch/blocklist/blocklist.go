@@ -62,6 +62,32 @@ type SourceReport struct {
 	Err error
 }
 
+// Entries is the number of entries in use.
+func (r Report) Entries() int {
+	n := 0
+	for _, s := range r.Sources {
+		n += s.Hosts + s.Prefixes + s.Patterns
+	}
+	return n
+}
+
+// Summary says in a line what is wrong with the sources, or that nothing is.
+func (r Report) Summary() string {
+	text := ""
+	for _, s := range r.Sources {
+		if s.Err != nil {
+			text += fmt.Sprintf("%s: %v; ", s.Source, s.Err)
+		}
+		if s.Wrong > 0 {
+			text += fmt.Sprintf("%s: %d wrong lines, the first: %v; ", s.Source, s.Wrong, s.WrongLines[0])
+		}
+	}
+	if text == "" {
+		return "loaded"
+	}
+	return text[:len(text)-2]
+}
+
 // New returns an empty List. Load fills it.
 func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
@@ -151,7 +177,7 @@ func (l *List) left(s *source) limits {
 func (s *source) report(changed bool) SourceReport {
 	r := SourceReport{Source: s.name, Changed: changed, Err: s.err}
 	if t := s.table; t != nil {
-		r.Hosts, r.Prefixes, r.Patterns = t.hosts.n, t.prefixes.n, t.patterns()
+		r.Hosts, r.Prefixes, r.Patterns = len(t.hosts), len(t.prefixes), t.patterns()
 		r.Wrong, r.WrongLines = t.wrong, t.errs
 	}
 	return r
@@ -199,6 +225,16 @@ func (l *List) URL(u string) (rule string, blocked bool) {
 		}
 	}
 	return "", false
+}
+
+// HasPatterns says whether URL can match anything now: where it cannot, nobody needs to write URLs out to ask.
+func (l *List) HasPatterns() bool {
+	for _, t := range *l.tables.Load() {
+		if t.patterns() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // splitHost returns the canonical name or the address in a host with or without scheme and port.

@@ -22,7 +22,7 @@ type Config struct {
 	// middle would look like a list that allows the rest.
 	MaxBytes int64 `toml:"max_bytes"`
 	// MaxEntries is the number of entries of all sources together; a source that does not fit fails as a whole. It bounds
-	// memory: 11 bytes a host or prefix once read, and some 20 more while its source is read anew.
+	// memory: 8 bytes a host or prefix once read, and some 20 more while its source is read anew.
 	MaxEntries int `toml:"max_entries"`
 	// MaxPatterns is the number of patterns and regular expressions among the entries. It bounds time: each is tried on
 	// every URL. On one of 2,000 bytes a pattern takes up to 3 µs; a regular expression 1 to 100 µs, and a perverse one

@@ -21,7 +21,7 @@ func listOf(t testing.TB, text string) *List {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := readTable(strings.NewReader(text), "list", l.seed, l.cfg.MaxBytes, l.cfg.MaxEntries, l.cfg.MaxPatterns)
+	content, err := readTable(strings.NewReader(text), "list", l.seed, limits{l.cfg.MaxBytes, l.cfg.MaxEntries, l.cfg.MaxPatterns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,27 +153,6 @@ func TestAddrAgainstScan(t *testing.T) {
 	}
 }
 
-func TestSet(t *testing.T) {
-	const n = 500
-	var hashes []uint64
-	for i := range uint64(n) {
-		hashes = append(hashes, ^i, ^i) // all at the end of the range: they run over it
-	}
-	hashes = append(hashes, 0)
-	s := newSet(hashes)
-	if s.n != n+1 {
-		t.Fatalf("%d entries, want %d", s.n, n+1)
-	}
-	for i := range uint64(n) {
-		if !s.has(^i) || s.has(i+2) {
-			t.Fatalf("%d: %v, %v", i, s.has(^i), s.has(i+2))
-		}
-	}
-	if !s.has(0) || (&set{}).has(1) {
-		t.Error("zero or empty")
-	}
-}
-
 // FuzzParseLine checks that whatever is taken does what it says, and survives being written and read again.
 func FuzzParseLine(f *testing.F) {
 	for _, s := range []string{"example.org", "0.0.0.0 ads.example b.example", "192.0.2.7/24", "::ffff:1.2.3.4/100", "2001:db8::1", "*://*.a.b/*x*",
@@ -271,11 +250,11 @@ func FuzzReadTable(f *testing.F) {
 	f.Add([]byte(strings.Repeat("a", maxLine+5) + "\nexample.org"))
 	seed := maphash.MakeSeed()
 	f.Fuzz(func(t *testing.T, text []byte) {
-		table, err := readTable(strings.NewReader(string(text)), "list", seed, 8192, 20, 5)
+		table, err := readTable(strings.NewReader(string(text)), "list", seed, limits{8192, 20, 5})
 		if err != nil {
 			return
 		}
-		if len(text) > 8192 || table.lines > 20 || table.patterns() > 5 || table.hosts.n+table.prefixes.n+table.patterns() > table.lines {
+		if len(text) > 8192 || table.lines > 20 || table.patterns() > 5 || len(table.hosts)+len(table.prefixes)+table.patterns() > table.lines {
 			t.Fatalf("bounds broken by %d bytes: %+v", len(text), table)
 		}
 		if table.wrong > strings.Count(string(text), "\n")+1 || len(table.errs) != min(table.wrong, keptWrong) {

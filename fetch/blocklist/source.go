@@ -72,7 +72,7 @@ func (l *List) open(s *source, most limits) (bool, error) {
 	if s.table != nil && info.ModTime().Equal(s.modified) && info.Size() == s.size {
 		return false, nil
 	}
-	t, err := readTable(f, s.name, l.seed, most.bytes, most.entries, most.patterns)
+	t, err := readTable(f, s.name, l.seed, most)
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +102,7 @@ func (l *List) fetch(ctx context.Context, s *source, most limits) (bool, error) 
 	case resp.StatusCode != http.StatusOK:
 		return false, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	t, err := readTable(resp.Body, s.name, l.seed, most.bytes, most.entries, most.patterns)
+	t, err := readTable(resp.Body, s.name, l.seed, most)
 	if err != nil {
 		return false, err
 	}

@@ -20,6 +20,10 @@ const (
 )
 
 // table is the content of one source. It is never changed.
+//
+// Hosts and prefixes are kept as sorted hashes: 8 bytes each, where a map of texts takes 56 and work of the garbage collector.
+// What matched is its own text. A name is taken for one of a million listed ones with a probability of 5·10⁻¹⁴, and nobody
+// can search for such names, as the hashes are seeded at random.
 type table struct {
 	seed     maphash.Seed
 	hosts    set
@@ -32,20 +36,30 @@ type table struct {
 	errs     []error
 }
 
+// set holds hashes in order, each once.
+type set []uint64
+
+func newSet(hashes []uint64) set {
+	slices.Sort(hashes)
+	return slices.Clone(slices.Compact(hashes)) // without the room to grow
+}
+
+func (s set) has(hash uint64) bool {
+	_, ok := slices.BinarySearch(s, hash)
+	return ok
+}
+
 func (t *table) patterns() int { return len(t.globs) + len(t.regexes) }
 
-// readTable reads a list of at most maxEntries entries, maxPatterns of them patterns, from maxBytes bytes. Errors of
-// lines name the source.
-func readTable(r io.Reader, source string, seed maphash.Seed, maxBytes int64, maxEntries, maxPatterns int) (*table, error) {
+// readTable reads a list within limits. Errors of lines name the source.
+func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*table, error) {
 	t := &table{seed: seed}
-	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
+	limited := &io.LimitedReader{R: r, N: most.bytes + 1}
 	in := bufio.NewReaderSize(limited, maxLine)
-	var hosts, prefixes []uint64
-	var present [2][129]bool
 	for number := 1; ; number++ {
 		line, long, readErr := readLine(in)
 		if limited.N <= 0 {
-			return nil, fmt.Errorf("more than %d bytes", maxBytes)
+			return nil, fmt.Errorf("more than %d bytes", most.bytes)
 		}
 		if readErr != nil && readErr != io.EOF {
 			return nil, readErr
@@ -53,41 +67,21 @@ func readTable(r io.Reader, source string, seed maphash.Seed, maxBytes int64, ma
 		if number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		parsed, err := rule{}, error(nil)
+		parsed, err := parseLine(string(line))
 		if long {
-			err = fmt.Errorf("more than %d bytes", maxLine)
-		} else {
-			parsed, err = parseLine(string(line))
+			parsed, err = rule{}, fmt.Errorf("more than %d bytes", maxLine)
 		}
 		if err != nil {
-			t.wrong++
-			if len(t.errs) < keptWrong {
+			if t.wrong++; len(t.errs) < keptWrong {
 				t.errs = append(t.errs, fmt.Errorf("%s:%d: %w", source, number, err))
 			}
 		}
-		switch {
-		case parsed.prefix.IsValid():
-			t.lines++
-			p := parsed.prefix
-			prefixes = append(prefixes, hashPrefix(seed, p))
-			present[family(p.Addr())][p.Bits()] = true
-		case parsed.glob != nil:
-			t.lines++
-			t.globs = append(t.globs, parsed.glob)
-		case parsed.regex != nil:
-			t.lines++
-			t.regexes = append(t.regexes, parsed.regex)
-		default:
-			t.lines += len(parsed.hosts)
-			for _, name := range parsed.hosts {
-				hosts = append(hosts, maphash.String(seed, name))
-			}
+		t.add(parsed)
+		if t.lines > most.entries {
+			return nil, fmt.Errorf("more than %d entries left by other sources", most.entries)
 		}
-		if t.lines > maxEntries {
-			return nil, fmt.Errorf("more than %d entries left by other sources", maxEntries)
-		}
-		if t.patterns() > maxPatterns {
-			return nil, fmt.Errorf("more than %d patterns left by other sources", maxPatterns)
+		if t.patterns() > most.patterns {
+			return nil, fmt.Errorf("more than %d patterns left by other sources", most.patterns)
 		}
 		if readErr == io.EOF {
 			break
@@ -96,15 +90,33 @@ func readTable(r io.Reader, source string, seed maphash.Seed, maxBytes int64, ma
 	if t.lines == 0 && t.wrong > 0 {
 		return nil, fmt.Errorf("no entry in it, but %d wrong lines: %w", t.wrong, t.errs[0])
 	}
-	t.hosts, t.prefixes = newSet(hosts), newSet(prefixes)
-	for f := range present {
-		for bits := 128; bits >= 0; bits-- {
-			if present[f][bits] {
-				t.bits[f] = append(t.bits[f], bits)
-			}
-		}
+	t.hosts, t.prefixes = newSet(t.hosts), newSet(t.prefixes)
+	for _, lengths := range t.bits {
+		slices.Sort(lengths)
+		slices.Reverse(lengths)
 	}
 	return t, nil
+}
+
+// add adds what one line says.
+func (t *table) add(r rule) {
+	t.lines++
+	switch {
+	case r.prefix.IsValid():
+		t.prefixes = append(t.prefixes, maphash.Comparable(t.seed, r.prefix))
+		if lengths := &t.bits[family(r.prefix.Addr())]; !slices.Contains(*lengths, r.prefix.Bits()) {
+			*lengths = append(*lengths, r.prefix.Bits())
+		}
+	case r.glob != nil:
+		t.globs = append(t.globs, r.glob)
+	case r.regex != nil:
+		t.regexes = append(t.regexes, r.regex)
+	default:
+		t.lines += len(r.hosts) - 1
+		for _, name := range r.hosts {
+			t.hosts = append(t.hosts, maphash.String(t.seed, name))
+		}
+	}
 }
 
 // readLine returns the next line, valid until the next call, or long where it is longer than the buffer of in.
@@ -119,26 +131,20 @@ func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 
 // host returns the longest suffix of labels of a canonical name that is listed.
 func (t *table) host(name string) (string, bool) {
-	if t.hosts.n == 0 {
-		return "", false
-	}
-	for {
+	for more := len(t.hosts) > 0; more; {
 		if t.hosts.has(maphash.String(t.seed, name)) {
 			return name, true
 		}
-		i := strings.IndexByte(name, '.')
-		if i < 0 {
-			return "", false
-		}
-		name = name[i+1:]
+		_, name, more = strings.Cut(name, ".")
 	}
+	return "", false
 }
 
 // addr returns the longest prefix listed that contains a. There is one look for each length that occurs.
 func (t *table) addr(a netip.Addr) (netip.Prefix, bool) {
 	for _, bits := range t.bits[family(a)] {
 		p, err := a.Prefix(bits)
-		if err == nil && t.prefixes.has(hashPrefix(t.seed, p)) {
+		if err == nil && t.prefixes.has(maphash.Comparable(t.seed, p)) {
 			return p, true
 		}
 	}
@@ -162,13 +168,4 @@ func family(a netip.Addr) int {
 		return 0
 	}
 	return 1
-}
-
-// hashPrefix hashes a masked prefix with its length and family.
-func hashPrefix(seed maphash.Seed, p netip.Prefix) uint64 {
-	var key [18]byte
-	a := p.Addr().As16()
-	copy(key[:], a[:])
-	key[16], key[17] = byte(p.Bits()), byte(family(p.Addr()))
-	return maphash.Bytes(seed, key[:])
 }
