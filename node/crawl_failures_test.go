@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"proxima/node/journal"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // TestPageRetries: a page that fails on the server's side is tried again by the schedule, and then has failed. Its host
@@ -21,9 +21,9 @@ func TestPageRetries(t *testing.T) {
 		status int
 		class  string
 	}{
-		"500":        {nodetest.Status(500), 500, ""},
-		"502":        {nodetest.Status(502), 502, ""},
-		"broken off": {nodetest.Broken, 200, "eof"},
+		"500":        {netsim.Status(500), 500, ""},
+		"502":        {netsim.Status(502), 502, ""},
+		"broken off": {netsim.Broken, 200, "eof"},
 		"no answer":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, "eof"},
 		"too late": {func(w http.ResponseWriter, r *http.Request) {
 			select {
@@ -44,7 +44,7 @@ func TestPageRetries(t *testing.T) {
 					t.Errorf("%d failed, %d done, requests %q; want 1 and 30", end.Frontier.Failed, end.Frontier.Done, a.Paths())
 				}
 				lines := logs.of("http://a.test/1")
-				var tries []nodetest.Visit
+				var tries []netsim.Visit
 				for _, v := range a.Visits() {
 					if v.Path == "/1" {
 						tries = append(tries, v)
@@ -77,7 +77,7 @@ func TestPageRetries(t *testing.T) {
 func TestPageRecovers(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		a := w.Site("a.test", server1).Page("/", "/1").
-			Handle("/1", nodetest.Turns(nodetest.Broken, nodetest.Status(500), nodetest.Text("text/html", "<a href=/2>"))).Page("/2")
+			Handle("/1", netsim.Turns(netsim.Broken, netsim.Status(500), netsim.Text("text/html", "<a href=/2>"))).Page("/2")
 		w.cfg.Crawl.Patience = time.Hour
 		end, _ := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/1", "/1", "/1", "/2")
@@ -104,7 +104,7 @@ func TestServerDown(t *testing.T) {
 					t.Errorf("%d visits, %d dropped, want 0 and 3", len(down.Visits()), end.Frontier.Dropped)
 				}
 				s, n := time.Second, len(addrs)
-				var rounds []nodetest.Visit // the first try of each
+				var rounds []netsim.Visit // the first try of each
 				for i, v := range w.Refused() {
 					if i%n == 0 {
 						rounds = append(rounds, v)

@@ -11,7 +11,7 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node/journal"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // TestRedirects: a redirect is a link with one hop more. It obeys robots.txt, scope and politeness of where it leads.
@@ -55,7 +55,7 @@ func TestLinks(t *testing.T) {
 			if header != "" {
 				w.Header().Set(header, value)
 			}
-			nodetest.Text("text/html", body)(w, r)
+			netsim.Text("text/html", body)(w, r)
 		}
 	}
 	for _, c := range []struct {
@@ -122,13 +122,13 @@ func TestSitemaps(t *testing.T) {
 			}
 			a := w.Site("a.test", server1).
 				Robots("User-agent: *", "Disallow: /no", "Sitemap: http://a.test/index.xml", "Sitemap: /missing.xml").
-				Handle("/index.xml", nodetest.Text("application/xml", `<?xml version="1.0"?><sitemapindex `+ns+`>
+				Handle("/index.xml", netsim.Text("application/xml", `<?xml version="1.0"?><sitemapindex `+ns+`>
 					<sitemap><loc>http://a.test/one.xml.gz</loc></sitemap><sitemap><loc>http://a.test/two.xml</loc></sitemap>
 					<sitemap><loc>http://a.test/index.xml</loc></sitemap></sitemapindex>`)).
-				Handle("/one.xml.gz", nodetest.Text("application/gzip", gz(`<urlset `+ns+`><url><loc>http://a.test/one</loc></url>
+				Handle("/one.xml.gz", netsim.Text("application/gzip", gz(`<urlset `+ns+`><url><loc>http://a.test/one</loc></url>
 					<url><loc>http://a.test/no</loc></url></urlset>`))).
 				Redirect("/two.xml", "/two.txt").
-				Handle("/two.txt", nodetest.Text("text/plain", "http://a.test/two\nhttp://a.test/one\n")).
+				Handle("/two.txt", netsim.Text("text/plain", "http://a.test/two\nhttp://a.test/one\n")).
 				Page("/").Page("/one").Page("/two").Page("/no")
 			w.cfg.Crawl.Sitemaps = follow
 			end, logs := w.run("http://a.test/")
@@ -201,7 +201,7 @@ func TestMaxPages(t *testing.T) {
 	})
 	// Of many servers those are asked that fetchers were at, and no others.
 	inBubble(t, func(w *trial) {
-		var all []*nodetest.Site
+		var all []*netsim.Site
 		var seeds []string
 		for i := range 40 {
 			name := fmt.Sprintf("h%d.test", i)

@@ -14,7 +14,7 @@ import (
 
 	"proxima/node"
 	"proxima/node/journal"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // jsonLines reads a log as anybody would.
@@ -71,9 +71,9 @@ func (w *trial) keysOf(log string, lines []map[string]any, entry reflect.Type) {
 func TestLogs(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Robots("User-agent: *", "Disallow: /1$").Pages(20).Took(1500*time.Millisecond).
-			Handle("/19", nodetest.Broken)
-		w.Site("b.test", server2).Handle("/", nodetest.Turns(nodetest.Status(503, "Retry-After", "60"), nodetest.Status(404)))
-		w.Site("c.test", server3).Handle("/robots.txt", nodetest.Status(503))
+			Handle("/19", netsim.Broken)
+		w.Site("b.test", server2).Handle("/", netsim.Turns(netsim.Status(503, "Retry-After", "60"), netsim.Status(404)))
+		w.Site("c.test", server3).Handle("/robots.txt", netsim.Status(503))
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
 		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
 
@@ -148,7 +148,7 @@ func TestLogs(t *testing.T) {
 // TestPatience: what waits for longer than the patience is reported as unfinished, and the crawl ends.
 func TestPatience(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.Site("a.test", server1).Pages(5).Handle("/0", nodetest.Status(503, "Retry-After", "3600"))
+		w.Site("a.test", server1).Pages(5).Handle("/0", netsim.Status(503, "Retry-After", "3600"))
 		w.Site("b.test", server2).Pages(30)
 		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/")
 		if end.Reason != "idle" || end.Unfinished != 5 || end.Frontier.Hosts["backoff"] != 1 {
@@ -163,7 +163,7 @@ func TestPatience(t *testing.T) {
 // TestNeverEnds: a crawl that ends only when stopped waits for what is due later, and then for nothing.
 func TestNeverEnds(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		a := w.Site("a.test", server1).Page("/").Handle("/", nodetest.Turns(nodetest.Status(503), nodetest.Status(200)))
+		a := w.Site("a.test", server1).Page("/").Handle("/", netsim.Turns(netsim.Status(503), netsim.Status(200)))
 		w.cfg.Crawl.End, w.cfg.Crawl.Patience = "never", 0
 		ctx, stop := context.WithTimeout(w.t.Context(), 10*time.Minute)
 		defer stop()
@@ -180,7 +180,7 @@ func TestStopAndResume(t *testing.T) {
 	for _, took := range []time.Duration{0, 3 * time.Second, 15 * time.Second} {
 		t.Run(took.String(), func(t *testing.T) {
 			inBubble(t, func(w *trial) {
-				sites := []*nodetest.Site{
+				sites := []*netsim.Site{
 					w.Site("a.test", server1).Pages(40).Took(took),
 					w.Site("b.test", server2).Pages(40).Took(took),
 					w.Site("c.test", server2).Robots("User-agent: *", "Disallow: /7").Pages(40).Took(took),
@@ -239,7 +239,7 @@ func TestBlocklistChanges(t *testing.T) {
 		poll := w.cfg.Blocklist.Poll
 		end, logs := w.run("http://a.test/", "http://b.test/", "http://c.test/")
 		for _, server := range []string{server2, server3} {
-			v := w.Visits(nodetest.On(server))
+			v := w.Visits(netsim.On(server))
 			if last := w.at(v[len(v)-1].Start); last > poll+time.Second || last < 5*time.Minute {
 				t.Errorf("the last request to %s came at %v, the list changed before the poll at %v", server, last, poll)
 			}

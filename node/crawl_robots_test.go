@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // TestRobotsOfEachOrigin: http and https, and each port, have a robots.txt of their own, asked for once.
@@ -14,9 +14,9 @@ func TestRobotsOfEachOrigin(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		byScheme := func(rw http.ResponseWriter, r *http.Request) {
 			if r.TLS != nil {
-				nodetest.Text("text/plain", "User-agent: *\nDisallow: /secret")(rw, r)
+				netsim.Text("text/plain", "User-agent: *\nDisallow: /secret")(rw, r)
 			} else {
-				nodetest.Text("text/plain", "User-agent: *\nDisallow: /private")(rw, r)
+				netsim.Text("text/plain", "User-agent: *\nDisallow: /private")(rw, r)
 			}
 		}
 		a := w.Site("a.test", server1).Handle("/robots.txt", byScheme).Page("/open").Page("/private").Page("/secret").
@@ -41,7 +41,7 @@ func TestRobotsOfEachOrigin(t *testing.T) {
 func TestRobotsStatus(t *testing.T) {
 	for _, status := range []int{200, 204, 400, 401, 403, 404, 410} {
 		inBubble(t, func(w *trial) {
-			a := w.Site("a.test", server1).Handle("/robots.txt", nodetest.Status(status)).Pages(2)
+			a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Status(status)).Pages(2)
 			w.run("http://a.test/")
 			w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
 		})
@@ -51,12 +51,12 @@ func TestRobotsStatus(t *testing.T) {
 // TestRobotsUnreachable: while a robots.txt cannot be had the host waits, longer each time, and then goes on.
 func TestRobotsUnreachable(t *testing.T) {
 	for name, failure := range map[string]http.HandlerFunc{
-		"503": nodetest.Status(503), "500": nodetest.Status(500), "429": nodetest.Status(429), "broken off": nodetest.Broken,
+		"503": netsim.Status(503), "500": netsim.Status(500), "429": netsim.Status(429), "broken off": netsim.Broken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *trial) {
-				a := w.Site("a.test", server1).Handle("/robots.txt", nodetest.Turns(failure, failure,
-					nodetest.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
+				a := w.Site("a.test", server1).Handle("/robots.txt", netsim.Turns(failure, failure,
+					netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))).Pages(3)
 				w.cfg.Crawl.Patience = 5 * time.Minute
 				end, _ := w.run("http://a.test/")
 				w.same("requests", a.Paths(), "/robots.txt", "/robots.txt", "/robots.txt", "/", "/0", "/2")
@@ -73,12 +73,12 @@ func TestRobotsRedirected(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules.txt").Pages(3)
 		b := w.Site("b.test", server2).Pages(20).Took(time.Second).
-			Handle("/rules.txt", nodetest.Text("text/plain", "User-agent: *\nDisallow: /1"))
+			Handle("/rules.txt", netsim.Text("text/plain", "User-agent: *\nDisallow: /1"))
 		end, _ := w.run("http://b.test/", "http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/2")
 		w.same("requests there", b.Paths(), append(numbered(20), "/robots.txt", "/rules.txt", "/")...)
 		w.dropped(end, "robots.txt disallows", 1)
-		rules := slices.IndexFunc(b.Visits(), func(v nodetest.Visit) bool { return v.Path == "/rules.txt" })
+		rules := slices.IndexFunc(b.Visits(), func(v netsim.Visit) bool { return v.Path == "/rules.txt" })
 		if first := pages(a.Visits())[0]; !first.Start.After(b.Visits()[rules].End) {
 			t.Error("a page was asked for before the robots.txt was read")
 		}
@@ -118,7 +118,7 @@ func TestRobotsRedirectLoop(t *testing.T) {
 func TestRobotsAtBlockedHost(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		a := w.Site("a.test", server1).Redirect("/robots.txt", "http://b.test/rules").Pages(1)
-		b := w.Site("b.test", server2).Handle("/rules", nodetest.Status(200))
+		b := w.Site("b.test", server2).Handle("/rules", netsim.Status(200))
 		w.blocklist("b.test\n")
 		end, logs := w.run("http://a.test/")
 		w.same("requests", a.Paths(), "/robots.txt")

@@ -24,7 +24,7 @@ var rooms = [][]string{
 	{"ownership"},
 	{"placement", "termination"},
 	{"crawl"},
-	{"nodetest"},
+	{"netsim"},
 }
 
 // below says whether a room of node may import another: its own parts, or a room before it.
@@ -134,7 +134,7 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/ownership/made_up.go", "proxima/node/lease", false},
 		{"node/lease/made_up.go", "proxima/node/ownership", true},
 		{"node/placement/made_up.go", "proxima/node/termination", true},
-		{"node/crawl/made_up.go", "proxima/node/nodetest", true},
+		{"node/crawl/made_up.go", "proxima/node/netsim", true},
 		{"node/ownership/made_up.go", "proxima/node", true},
 		{"node/peer/made_up.go", "proxima/node/peer/peertest", false},
 		{"node/wire/made_up.go", "proxima/node/peer", true},

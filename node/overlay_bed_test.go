@@ -13,16 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"proxima/node"
 	"proxima/node/journal"
-	"proxima/node/member/membertest"
-	"proxima/node/nodetest"
-	"proxima/node/peer/peertest"
+	"proxima/node/netsim"
 )
 
 // point is a place on a plane whose distances are round trips in ms; access comes on top at both ends, in ms.
@@ -35,15 +32,14 @@ func (p point) trip(q point) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// bed is an overlay of whole nodes in a bubble: real stores, and three networks in memory. Gossip and the peer protocol
+// bed is an overlay of whole nodes in a bubble: real stores, and two networks in memory. Gossip and the peer protocol
 // take half a round trip one way; the web is reached over each node's own paths.
 type bed struct {
-	*nodetest.Web
+	*netsim.Web
 	t       *testing.T
 	cfg     func(i int, c *node.Config) // changes a node's configuration before it starts
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
-	gossip  *membertest.Network
-	peers   *peertest.Network
+	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
 	early   func()   // called before the last node starts
 	guests  []func() // end those that are no nodes
@@ -64,6 +60,7 @@ type bedNode struct {
 	end  node.End
 	err  error
 	node *node.Node
+	here *netsim.Endpoint
 }
 
 func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
@@ -72,20 +69,20 @@ func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
 func inBed(t *testing.T, at []point, test func(b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		web, err := nodetest.New()
+		web, err := netsim.NewWeb()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer web.Close()
-		b := &bed{Web: web, t: t, peers: peertest.NewNetwork(), servers: map[netip.Addr]point{}, dir: t.TempDir(), began: time.Now()}
+		b := &bed{Web: web, t: t, servers: map[netip.Addr]point{}, dir: t.TempDir(), began: time.Now()}
 		places := append(slices.Clone(at), point{100, 60, 1}) // one more than nodes: somebody may come uninvited
-		b.gossip = membertest.New(func(from, to int) time.Duration { return places[from].trip(places[to]) / 2 })
+		b.net = netsim.New(func(from, to netip.Addr) time.Duration {
+			return places[netsim.PlaceOf(from)].trip(places[netsim.PlaceOf(to)]) / 2
+		})
+		defer b.net.Close() //nolint:errcheck // it has none
 		for i, p := range at {
 			b.nodes = append(b.nodes, &bedNode{at: p})
 			b.nodes[i].rate.Store(2e6)
-			for j := range i {
-				b.peers.SetLatency(b.name(i), b.name(j), p.trip(at[j])/2)
-			}
 		}
 		b.secret = filepath.Join(b.dir, "secret")
 		if err := node.Keygen(b.secret); err != nil {
@@ -109,10 +106,10 @@ func (b *bed) site(name, addr string, at point, n, weight int) {
 	b.sites = append(b.sites, name)
 }
 
-func (b *bed) path(i int) func(netip.Addr) nodetest.Path {
-	return func(server netip.Addr) nodetest.Path {
+func (b *bed) path(i int) func(netip.Addr) netsim.Path {
+	return func(server netip.Addr) netsim.Path {
 		n := b.nodes[i]
-		return nodetest.Path{RTT: n.at.trip(b.servers[server]), Rate: float64(n.rate.Load())}
+		return netsim.Path{RTT: n.at.trip(b.servers[server]), Rate: float64(n.rate.Load())}
 	}
 }
 
@@ -127,12 +124,12 @@ func (b *bed) config(i int) node.Config {
 	c.Fetch.TLSVerify = false
 	c.Fetch.DNS.Servers = []string{"127.0.0.1"}
 	c.Fetch.DNS.Hosts = b.Names()
-	c.Peer.Secret, c.Peer.Listen = b.secret, b.name(i)+":7947"
-	c.Member.Bind = membertest.Addr(i)
+	c.Peer.Secret, c.Peer.Listen = b.secret, netip.AddrPortFrom(netsim.Place(i), 7947).String()
+	c.Member.Bind = netsim.GossipAt(i)
 	if i > 0 {
-		c.Member.Join = []string{membertest.Addr(0)}
+		c.Member.Join = []string{netsim.GossipAt(0)}
 	} else if len(b.nodes) > 1 && b.nodes[1].node != nil {
-		c.Member.Join = []string{membertest.Addr(1)}
+		c.Member.Join = []string{netsim.GossipAt(1)}
 	}
 	c.Termination.ExpectedNodes = len(b.nodes)
 	if b.cfg != nil {
@@ -144,6 +141,23 @@ func (b *bed) config(i int) node.Config {
 	return c
 }
 
+// enter begins a life at a place of the network.
+func (b *bed) enter(i int) *netsim.Gossip {
+	b.t.Helper()
+	here, err := b.net.Enter(netsim.Place(i))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	gossip, err := here.Gossip(netsim.GossipPort)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if i < len(b.nodes) {
+		b.nodes[i].here = here
+	}
+	return gossip
+}
+
 // start begins a life of a node.
 func (b *bed) start(i int) {
 	b.t.Helper()
@@ -153,25 +167,20 @@ func (b *bed) start(i int) {
 		if err := os.MkdirAll(c.Node.Data, 0o700); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := os.WriteFile(id, fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, membertest.ID(i)), 0o600); err != nil {
+		if err := os.WriteFile(id, fmt.Appendf(nil, `{"v":1,"node":%q,"boot":0}`, netsim.ID(i)), 0o600); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 	n.dead.Store(false)
 	b.Cut(name, false)
-	dial := b.peers.Dialer(name)
+	gossip := b.enter(i)
 	deps := node.Deps{
 		Dial:      b.From(name, b.path(i)),
 		DialDNS:   func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no DNS in this test") },
 		FreeBytes: func() (uint64, error) { return 1 << 40, nil },
-		Listen:    func(_, address string) (net.Listener, error) { return b.peers.Listen(address) },
-		DialPeer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if n.dead.Load() {
-				return nil, syscall.ENETUNREACH
-			}
-			return dial(ctx, network, address)
-		},
-		Gossip: b.gossip.Transport(i),
+		Listen:    n.here.Listen,
+		DialPeer:  n.here.DialContext,
+		Gossip:    gossip,
 	}
 	var urls []string
 	switch {
@@ -219,8 +228,7 @@ func (b *bed) startAll(settle time.Duration) {
 func (b *bed) kill(i int) {
 	n := b.nodes[i]
 	n.dead.Store(true)
-	b.gossip.Kill(i)
-	b.peers.Kill(b.name(i))
+	n.here.Close() //nolint:errcheck // it has none
 	b.Cut(b.name(i), true)
 	n.stop()
 	<-n.done

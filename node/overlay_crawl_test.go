@@ -13,8 +13,7 @@ import (
 	"proxima/node"
 	"proxima/node/journal"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // scattered are n points drawn on a plane of 200 by 120 ms.
@@ -32,7 +31,8 @@ func address(i int) string { return fmt.Sprintf("198.51.100.%d", i+1) }
 // expected is what a page of a site costs a node over a fresh connection, without the server's think time.
 func (b *bed) expected(i int, at point, bytes int) time.Duration {
 	n := b.nodes[i]
-	return nodetest.Path{RTT: n.at.trip(at), Rate: float64(n.rate.Load())}.Takes(bytes)
+	ms := netsim.DownloadMs(float64(n.at.trip(at))/float64(time.Millisecond), float64(n.rate.Load())/1000, 0, 0, int64(bytes))
+	return time.Duration(ms * float64(time.Millisecond))
 }
 
 // TestOverlayEndsEverywhere is a finite crawl by nodes with the default configuration: it ends by itself at all of them,
@@ -53,7 +53,7 @@ func TestOverlayEndsEverywhere(t *testing.T) {
 
 // TestOverlayOfThirty: all find all others and their places, and what they crawl together ends at all of them.
 func TestOverlayOfThirty(t *testing.T) {
-	nodetest.Heavy(t)
+	netsim.Heavy(t)
 	at := scattered(1, 30)
 	inBed(t, at, func(b *bed) {
 		for i := range 30 {
@@ -111,7 +111,7 @@ func TestOverlayOfThirty(t *testing.T) {
 func (b *bed) homeOf(host string) int {
 	var ids []string
 	for i := range b.nodes {
-		ids = append(ids, membertest.ID(i))
+		ids = append(ids, netsim.ID(i))
 	}
 	return slices.Index(ids, assign.Rendezvous(identity.RegistrableDomain(host), ids))
 }

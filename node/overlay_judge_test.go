@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // since is a time since the bed was made.
@@ -16,7 +16,7 @@ func (b *bed) since(t time.Time) time.Duration { return t.Sub(b.began).Round(tim
 func (b *bed) judge() {
 	b.t.Helper()
 	known := map[string]bool{}
-	last := map[netip.Addr]nodetest.Visit{}
+	last := map[netip.Addr]netsim.Visit{}
 	for _, v := range b.Visits(nil) {
 		if v.Path == "/robots.txt" {
 			known[v.Site] = true
@@ -65,7 +65,7 @@ func (b *bed) complete(pages int, repeats bool) {
 // by counts the pages of a site by the node that asked, from a time on.
 func (b *bed) by(site string, from time.Time) map[string]int {
 	n := map[string]int{}
-	for _, v := range pages(b.Visits(nodetest.At(site))) {
+	for _, v := range pages(b.Visits(netsim.At(site))) {
 		if !v.Start.Before(from) {
 			n[v.From]++
 		}
@@ -73,7 +73,7 @@ func (b *bed) by(site string, from time.Time) map[string]int {
 	return n
 }
 
-type visit = nodetest.Visit
+type visit = netsim.Visit
 
 // pagesOf are the visits of a site's pages.
-func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(nodetest.At(site))) }
+func (b *bed) pagesOf(site string) []visit { return pages(b.Visits(netsim.At(site))) }

@@ -14,19 +14,18 @@ import (
 	"proxima/ncoord"
 	"proxima/node/journal"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 	"proxima/node/peer"
 )
 
 // TestOverlayNearest: hosts go where they are fastest, by distance and by bandwidth.
-func TestOverlayNearest(t *testing.T) { nodetest.Heavy(t); nearest(t, 8, 32, 80, 1.1, false) }
+func TestOverlayNearest(t *testing.T) { netsim.Heavy(t); nearest(t, 8, 32, 80, 1.1, false) }
 
 // TestOverlayLiar: a member that says it is far away from everything, and sure of it, changes nobody's choices. It is asked
 // for estimates that it never makes, so homes decide later, some of them while the newest member becomes a home: a host or
 // two stay where they were when the crawl is as short as here.
 func TestOverlayLiar(t *testing.T) {
-	nodetest.Heavy(t)
+	netsim.Heavy(t)
 	nearest(t, 6, 18, 75, 1.25, true)
 }
 
@@ -54,10 +53,10 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 		b.complete(pages, false)
 		for i := range b.nodes {
 			met := slices.ContainsFunc(logged[journal.Member](b, i, journal.LogMember), func(m journal.Member) bool {
-				return m.Peer == membertest.ID(len(at)) && m.Change == member.EventJoin
+				return m.Peer == netsim.ID(len(at)) && m.Change == member.EventJoin
 			})
 			samples := slices.ContainsFunc(logged[journal.Coord](b, i, journal.LogCoord), func(c journal.Coord) bool {
-				return c.Peer == membertest.ID(len(at))
+				return c.Peer == netsim.ID(len(at))
 			})
 			if met != lied || samples != lied {
 				t.Errorf("%s has met a liar: %v, and has heard its lies: %v", b.name(i), met, samples)
@@ -119,7 +118,7 @@ func (b *bed) lie(place int) {
 		return
 	}
 	c := memberlist.DefaultLANConfig()
-	c.Name, c.Transport, c.Label = membertest.ID(place), b.gossip.Transport(place), b.config(0).Node.Run
+	c.Name, c.Transport, c.Label = netsim.ID(place), b.enter(place), b.config(0).Node.Run
 	keys, err := secret.GossipKeys()
 	if err != nil {
 		b.t.Error(err)
@@ -132,7 +131,7 @@ func (b *bed) lie(place int) {
 		b.t.Error(err)
 		return
 	}
-	if n, err := list.Join([]string{membertest.Addr(0)}); n == 0 {
+	if n, err := list.Join([]string{netsim.GossipAt(0)}); n == 0 {
 		b.t.Errorf("the liar met nobody: %v", err)
 	}
 	b.guests = append(b.guests, func() {

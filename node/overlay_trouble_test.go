@@ -2,42 +2,34 @@ package node_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"proxima/node"
 	"proxima/node/crawl"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 	"proxima/node/placement"
 )
 
 // part cuts the overlay in two, or makes it whole; the web stays reachable from both sides.
 func (b *bed) part(side []int, cut bool) {
-	here := map[int]bool{}
+	if !cut {
+		b.net.Heal()
+		return
+	}
+	var some []netip.Addr
 	for _, i := range side {
-		here[i] = true
+		some = append(some, netsim.Place(i))
 	}
-	if b.gossip.Heal(); cut {
-		b.gossip.Partition(side)
-	}
-	for i := range b.nodes {
-		for j := range b.nodes {
-			switch {
-			case here[i] == here[j]:
-			case cut:
-				b.peers.Cut(b.name(i), b.name(j))
-			default:
-				b.peers.Heal(b.name(i), b.name(j))
-			}
-		}
-	}
+	b.net.Partition(some)
 }
 
 // TestOverlayPartition: each side of a partition asks only servers that the other does not ask (the judge sees to it), and
 // within a minute after it has healed every host has one owner again.
 func TestOverlayPartition(t *testing.T) {
-	nodetest.Heavy(t)
+	netsim.Heavy(t)
 	at := append(square(), point{50, 50, 1})
 	inBed(t, at, func(b *bed) {
 		for i := range 10 { // homes and owners on both sides, in all four ways
@@ -100,7 +92,7 @@ func (b *bed) owners(lately time.Duration) map[string]map[string]int {
 // TestOverlaySlowNode: a node whose access becomes five times slower loses its hosts within a minute and a half, and gets
 // some again when it has recovered.
 func TestOverlaySlowNode(t *testing.T) {
-	nodetest.Heavy(t)
+	netsim.Heavy(t)
 	at := []point{{0, 0, 1}, {25, 0, 1}, {0, 25, 1}}
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap, c.Politeness.Factor = 500*time.Millisecond, 0.5 }

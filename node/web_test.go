@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/nodetest"
+	"proxima/node/netsim"
 )
 
 // Addresses of servers of the small web: a documentation range, which the guard lets pass by configuration alone.
@@ -25,7 +25,7 @@ const (
 
 // trial is a node and a small web in a bubble: its clock is fake, its files are real.
 type trial struct {
-	*nodetest.Web
+	*netsim.Web
 	t     *testing.T
 	cfg   node.Config
 	deps  node.Deps
@@ -40,7 +40,7 @@ type trial struct {
 func inBubble(t *testing.T, test func(w *trial)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		web, err := nodetest.New()
+		web, err := netsim.NewWeb()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func (w *trial) run(urls ...string) (node.End, hostileLogs) {
 func (w *trial) judge() {
 	w.t.Helper()
 	known := map[string]bool{}
-	last := map[string]nodetest.Visit{}
+	last := map[string]netsim.Visit{}
 	for _, v := range w.Visits(nil) {
 		origin := v.Scheme + "://" + v.Site
 		if v.Path == "/robots.txt" {
@@ -124,12 +124,12 @@ func (w *trial) judge() {
 func (w *trial) at(t time.Time) time.Duration { return t.Sub(w.began) }
 
 // pages are the visits without those of robots.txt.
-func pages(visits []nodetest.Visit) []nodetest.Visit {
-	return slices.DeleteFunc(slices.Clone(visits), func(v nodetest.Visit) bool { return v.Path == "/robots.txt" })
+func pages(visits []netsim.Visit) []netsim.Visit {
+	return slices.DeleteFunc(slices.Clone(visits), func(v netsim.Visit) bool { return v.Path == "/robots.txt" })
 }
 
 // gaps are the times from the end of each visit to the start of the next.
-func gaps(visits []nodetest.Visit) []time.Duration {
+func gaps(visits []netsim.Visit) []time.Duration {
 	var out []time.Duration
 	for i := 1; i < len(visits); i++ {
 		out = append(out, visits[i].Start.Sub(visits[i-1].End))

@@ -12,6 +12,8 @@ command -v go >/dev/null || { missing "go (see go.mod for the version)"; exit 1;
 # sources DIR lists the Go files below a folder, generated and downloaded ones left out.
 sources() { find "$1" \( -name '.?*' -o -name node_modules \) -prune -o -name '*.go' -print; }
 
+[ -e "${PROXIMA_DATA:-data}" ] || missing "measured data (scripts/data.sh fetches it): tests that compare with it are left out"
+
 say gofmt
 unformatted=$(sources . | xargs "$(go env GOROOT)/bin/gofmt" -l)
 [ -z "$unformatted" ] || { printf 'not formatted:\n%s\n' "$unformatted" >&2; exit 1; }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -11,13 +12,14 @@ import (
 
 	"proxima/ncoord"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 // overlay is a set of nodes in a bubble.
 type overlay struct {
 	t     *testing.T
-	net   *membertest.Network
+	net   *netsim.Network
+	ends  map[int]*netsim.Endpoint
 	rtt   func(a, b int) float64 // ms
 	nodes map[int]*node
 
@@ -42,11 +44,44 @@ type node struct {
 type setup func(*member.Config, *member.Deps)
 
 func newOverlay(t *testing.T, rtt func(a, b int) float64) *overlay {
-	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}, disks: map[string][]byte{}}
-	o.net = membertest.New(func(a, b int) time.Duration {
-		return time.Duration(rtt(a, b) / 2 * float64(time.Millisecond))
+	o := &overlay{t: t, rtt: rtt, nodes: map[int]*node{}, ends: map[int]*netsim.Endpoint{}, disks: map[string][]byte{}}
+	o.net = netsim.New(func(a, b netip.Addr) time.Duration {
+		return time.Duration(rtt(netsim.PlaceOf(a), netsim.PlaceOf(b)) / 2 * float64(time.Millisecond))
 	})
 	return o
+}
+
+// transport begins a life at a place; the one before it is over.
+func (o *overlay) transport(place int) *netsim.Gossip {
+	o.t.Helper()
+	if e := o.ends[place]; e != nil {
+		_ = e.Close()
+	}
+	e, err := o.net.Enter(netsim.Place(place))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.ends[place] = e
+	g, err := e.Gossip(netsim.GossipPort)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return g
+}
+
+// part puts these places on a side of their own.
+func (o *overlay) part(places []int) {
+	var side []netip.Addr
+	for _, i := range places {
+		side = append(side, netsim.Place(i))
+	}
+	o.net.Partition(side)
+}
+
+// sent is how many packets a place has sent.
+func (o *overlay) sent(place int) int64 {
+	n, _ := o.net.Sent(netsim.Place(place))
+	return n
 }
 
 // flat is the same round trip between all.
@@ -61,11 +96,11 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 	cfg := member.Default()
 	cfg.Preset = member.PresetTestbed
 	if place != 0 {
-		cfg.Join = []string{membertest.Addr(0)}
+		cfg.Join = []string{netsim.GossipAt(0)}
 	}
 	deps := member.Deps{
-		ID: membertest.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.net.Transport(place), Run: "test",
-		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: membertest.Addr(place), Coords: ncoord.Default(),
+		ID: netsim.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.transport(place), Run: "test",
+		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: netsim.GossipAt(place), Coords: ncoord.Default(),
 		Event: func(e member.Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -107,7 +142,7 @@ func (o *overlay) startAll(count int, change ...setup) {
 // kill ends a node without a word.
 func (o *overlay) kill(place int) {
 	o.t.Helper()
-	o.net.Kill(place)
+	_ = o.ends[place].Close()
 	n := o.nodes[place]
 	delete(o.nodes, place)
 	o.mu.Lock()
@@ -144,7 +179,7 @@ func (o *overlay) close() {
 
 func ids(places ...int) (ids []string) {
 	for _, p := range places {
-		ids = append(ids, membertest.ID(p))
+		ids = append(ids, netsim.ID(p))
 	}
 	return ids
 }
@@ -232,7 +267,7 @@ func median(v []float64) float64 {
 
 func peer(v member.View, place int) member.Peer {
 	for _, p := range v.Peers {
-		if p.ID == membertest.ID(place) {
+		if p.ID == netsim.ID(place) {
 			return p
 		}
 	}

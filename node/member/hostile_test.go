@@ -14,7 +14,7 @@ import (
 	"proxima/assign"
 	"proxima/ncoord"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 // rogue speaks memberlist's protocol and knows the secret, but publishes what it likes.
@@ -32,13 +32,13 @@ func (r rogue) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
 func (r rogue) run(t *testing.T, o *overlay, place int, name string) func() {
 	t.Helper()
 	c := memberlist.DefaultLANConfig()
-	c.Name, c.Transport, c.SecretKey, c.Label = name, o.net.Transport(place), secret, "test"
+	c.Name, c.Transport, c.SecretKey, c.Label = name, o.transport(place), secret, "test"
 	c.Delegate, c.Ping, c.LogOutput, c.EnableCompression = r, r, io.Discard, false
 	list, err := memberlist.Create(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = list.Join([]string{membertest.Addr(0)}) // it may be refused
+	_, _ = list.Join([]string{netsim.GossipAt(0)}) // it may be refused
 	return func() {
 		if err := list.Shutdown(); err != nil {
 			t.Error(err)
@@ -56,7 +56,7 @@ func TestGarbageIsBorne(t *testing.T) {
 		for i := range garbage {
 			garbage[i] = byte(rand.New(rand.NewPCG(1, uint64(i))).Uint32())
 		}
-		stop := rogue{garbage, garbage, garbage}.run(t, o, 4, membertest.ID(4))
+		stop := rogue{garbage, garbage, garbage}.run(t, o, 4, netsim.ID(4))
 		time.Sleep(30 * time.Second)
 		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
 		for i := range 4 {
@@ -64,7 +64,7 @@ func TestGarbageIsBorne(t *testing.T) {
 			if p := peer(n.View(), 4); p.Placed || p.Addr != "" || !p.Alive {
 				t.Errorf("node %d sees the garbage as %+v", i, p)
 			}
-			if k := n.count(member.EventBadMeta, membertest.ID(4)); k != 1 {
+			if k := n.count(member.EventBadMeta, netsim.ID(4)); k != 1 {
 				t.Errorf("node %d told of the garbage %d times", i, k)
 			}
 			if n.Status().Unread == 0 {
@@ -85,7 +85,7 @@ func TestLiar(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000, 0, 0}, Error: 0.001}
 		liar := rogue{meta: member.EncodeMeta(1, "10.0.0.99:1", wild), ack: member.EncodeAck(1, 2, wild)}
-		stop := liar.run(t, o, n, membertest.ID(n))
+		stop := liar.run(t, o, n, netsim.ID(n))
 		time.Sleep(3 * time.Minute)
 		var errs []float64
 		for i := range n {
@@ -133,7 +133,7 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 		for i := range n {
 			still = append(still, o.nodes[i].Coordinate())
 		}
-		sent := o.net.Counts(5).Packets
+		sent := o.sent(5)
 		o.nodes[5].SetFactors(f)
 		o.nodes[5].SetLoad(150)
 		o.nodes[5].SetFactors(assign.Factors{LoadMs: -1}) // is ignored
@@ -149,13 +149,13 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 		}
 		// What is set again and again is not announced again and again.
 		time.Sleep(20 * time.Second)
-		quiet := o.net.Counts(5).Packets
+		quiet := o.sent(5)
 		for range 200 {
 			o.nodes[5].SetFactors(f)
 			o.nodes[5].SetLoad(150)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if k := o.net.Counts(5).Packets - quiet; k > 2*(quiet-sent) {
+		if k := o.sent(5) - quiet; k > 2*(quiet-sent) {
 			t.Errorf("%d packets in 20 s of nothing new, %d in 28 s before", k, quiet-sent)
 		}
 		// Load is no distance: it moves nobody.
@@ -182,7 +182,7 @@ func TestChurn(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 99))
 			o := newOverlay(t, world(n, seed))
 			join := func(c *member.Config, _ *member.Deps) {
-				c.Join = []string{membertest.Addr(0), membertest.Addr(1), membertest.Addr(2)}
+				c.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1), netsim.GossipAt(2)}
 			}
 			boots := make([]uint64, n)
 			start := func(i int) {

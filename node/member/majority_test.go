@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 // Nodes die one after the other: the rest goes on as long as each time a majority was left.
@@ -45,8 +45,8 @@ func TestRestartedMinorityIsNoFounder(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		o.expect("a day alone", []int{0}, []int{0}, []int{0}, false)
 		reason := o.nodes[0].View().Reason
-		for _, part := range []string{"waiting for 3 of 4 nodes", membertest.ID(2)[:8], "not seen since this node started at " +
-			membertest.Addr(2), "proxima go-alone"} {
+		for _, part := range []string{"waiting for 3 of 4 nodes", netsim.ID(2)[:8], "not seen since this node started at " +
+			netsim.GossipAt(2), "proxima go-alone"} {
 			if !strings.Contains(reason, part) {
 				t.Errorf("%q does not say %q", reason, part)
 			}
@@ -104,7 +104,7 @@ func TestOthersLeave(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				o.expect("alone", []int{3}, []int{3}, []int{3}, true)
 				// Who comes back finds it, and has a vote again.
-				o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(3)} })
+				o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(3)} })
 				time.Sleep(2 * time.Minute)
 				o.expect("two", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
 				if v := o.nodes[3].View(); v.Voters != 2 {
@@ -142,7 +142,7 @@ func TestBackAfterLong(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		o.kill(0)
 		time.Sleep(6 * time.Hour)
-		o.net.Partition([]int{0})
+		o.part([]int{0})
 		o.start(0, 2)
 		time.Sleep(12 * time.Hour)
 		o.expect("cut off", []int{0}, []int{0}, []int{0}, false)
@@ -160,7 +160,7 @@ func TestGoAlone(t *testing.T) {
 		o := newOverlay(t, flat(30))
 		o.startAll(5)
 		time.Sleep(2 * time.Minute)
-		o.net.Partition([]int{3, 4})
+		o.part([]int{3, 4})
 		time.Sleep(time.Hour)
 		o.expect("cut off", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
 		dropped, err := o.nodes[4].GoAlone("told")
@@ -190,7 +190,7 @@ func TestGoAloneAfter(t *testing.T) {
 		o := newOverlay(t, flat(30))
 		o.startAll(5, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = time.Hour })
 		time.Sleep(2 * time.Minute)
-		o.net.Partition([]int{3, 4})
+		o.part([]int{3, 4})
 		time.Sleep(59 * time.Minute)
 		o.expect("not yet", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
 		time.Sleep(2 * time.Minute)
@@ -221,7 +221,7 @@ func TestOver(t *testing.T) {
 		}
 		time.Sleep(30 * time.Minute)
 		o.expect("all others are gone", []int{4}, []int{4}, []int{4}, true)
-		o.start(5, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(4)} })
+		o.start(5, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(4)} })
 		time.Sleep(10 * time.Second)
 		for _, i := range []int{4, 5} {
 			if v := o.nodes[i].View(); !slices.Equal(v.Over, ids(0, 1, 2, 3)) {
@@ -229,7 +229,7 @@ func TestOver(t *testing.T) {
 			}
 		}
 		// In a new life it has not said so.
-		o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(4)} })
+		o.start(0, 2, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(4)} })
 		time.Sleep(10 * time.Second)
 		if v := o.nodes[4].View(); !slices.Equal(v.Over, ids(1, 2, 3)) {
 			t.Errorf("over at %v", v.Over)
@@ -244,7 +244,7 @@ func TestCutOffNodeKnowsSoon(t *testing.T) {
 		o := newOverlay(t, flat(30))
 		o.startAll(12)
 		time.Sleep(2 * time.Minute)
-		o.net.Partition([]int{3})
+		o.part([]int{3})
 		time.Sleep(member.Default().HearWithin + time.Second)
 		if o.nodes[3].View().Majority {
 			t.Error("a node that is cut off believes that it sees a majority")

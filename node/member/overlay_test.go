@@ -9,7 +9,7 @@ import (
 
 	"proxima/ncoord"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 func TestThirtyNodesConverge(t *testing.T) {
@@ -28,7 +28,7 @@ func TestThirtyNodesConverge(t *testing.T) {
 				if i == j {
 					continue
 				}
-				if !p.Placed || p.RTT == 0 || p.Addr != membertest.Addr(j) || p.Boot != 1 {
+				if !p.Placed || p.RTT == 0 || p.Addr != netsim.GossipAt(j) || p.Boot != 1 {
 					t.Fatalf("node %d sees node %d as %+v", i, j, p)
 				}
 				if math.Abs(p.RTT-o.rtt(i, j)) > 1 {
@@ -59,8 +59,8 @@ func TestThirtyNodesConverge(t *testing.T) {
 			t.Errorf("%.2f samples a second, below 1", m)
 		}
 		for i := range n {
-			if c := o.net.Counts(i); c.Packets > 250*40 {
-				t.Errorf("node %d sent %d packets in 250 s", i, c.Packets)
+			if c := o.sent(i); c > 250*40 {
+				t.Errorf("node %d sent %d packets in 250 s", i, c)
 			}
 		}
 		o.close()
@@ -87,13 +87,13 @@ func TestDeath(t *testing.T) {
 		if o.nodes[3].View().Version == before {
 			t.Error("Version did not grow")
 		}
-		if _, ok := o.nodes[3].Addr(membertest.ID(5)); ok {
+		if _, ok := o.nodes[3].Addr(netsim.ID(5)); ok {
 			t.Error("a dead peer has an address")
 		}
 		time.Sleep(70 * time.Second)
 		o.expect("100 s after a death", rest, rest, rest, true)
-		if o.nodes[0].count(member.EventDeath, membertest.ID(5)) != 1 ||
-			o.nodes[0].count(member.EventForgotten, membertest.ID(5)) != 1 {
+		if o.nodes[0].count(member.EventDeath, netsim.ID(5)) != 1 ||
+			o.nodes[0].count(member.EventForgotten, netsim.ID(5)) != 1 {
 			t.Error("the death was not told once")
 		}
 		o.close()
@@ -114,7 +114,7 @@ func TestLeave(t *testing.T) {
 		rest := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
 		time.Sleep(time.Second)
 		o.expect("after a farewell", rest, rest, rest, true)
-		if o.nodes[4].count(member.EventLeave, membertest.ID(0)) != 1 || o.nodes[4].count(member.EventDeath, "") != 0 {
+		if o.nodes[4].count(member.EventLeave, netsim.ID(0)) != 1 || o.nodes[4].count(member.EventDeath, "") != 0 {
 			t.Error("the farewell was not told as one")
 		}
 		o.close()
@@ -171,7 +171,7 @@ func TestTwoLoneNodesMeet(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		o.expect("alone", []int{1}, []int{1}, []int{1}, true)
 		// Node 2 knows both: the older overlay is the one that counts.
-		o.start(2, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(0), membertest.Addr(1)} })
+		o.start(2, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1)} })
 		time.Sleep(5 * time.Second)
 		o.expect("met", upTo(3), upTo(3), []int{0}, true)
 		time.Sleep(time.Minute)

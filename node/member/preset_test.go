@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 // With every preset all notice a death in time, and nobody takes the living for dead.
@@ -22,16 +22,16 @@ func TestPresets(t *testing.T) {
 				o := newOverlay(t, world(n, 12))
 				o.startAll(n, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
 				time.Sleep(70 * time.Second)
-				before := o.net.Counts(1)
+				packets, bytes := o.net.Sent(netsim.Place(1))
 				time.Sleep(20 * time.Second)
-				after := o.net.Counts(1)
-				t.Logf("a node sends %d packets and %d bytes a second", (after.Packets-before.Packets)/20,
-					(after.PacketBytes-before.PacketBytes)/20)
+				allPackets, allBytes := o.net.Sent(netsim.Place(1))
+				t.Logf("a node sends %d packets and %d bytes a second", (allPackets-packets)/20,
+					(allBytes-bytes)/20)
 				o.kill(7)
 				noticed := map[int]time.Duration{}
 				for begin := time.Now(); len(noticed) < n-1 && time.Since(begin) < limit; time.Sleep(100 * time.Millisecond) {
 					for i, m := range o.nodes {
-						if _, ok := m.Addr(membertest.ID(7)); !ok && noticed[i] == 0 {
+						if _, ok := m.Addr(netsim.ID(7)); !ok && noticed[i] == 0 {
 							noticed[i] = time.Since(begin)
 						}
 					}
@@ -67,7 +67,7 @@ func TestSlowProcessKeepsItsVote(t *testing.T) {
 			o.startAll(5, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
 			time.Sleep(2 * time.Minute)
 			for _, stopped := range []time.Duration{3 * time.Second, 40 * time.Second} {
-				o.net.Partition([]int{3})
+				o.part([]int{3})
 				time.Sleep(stopped)
 				if v := o.nodes[0].View(); len(v.Missing) > 0 != (stopped > 30*time.Second) {
 					t.Errorf("%s: stopped for %v: it misses %v", preset, stopped, v.Missing)

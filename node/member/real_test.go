@@ -11,7 +11,7 @@ import (
 
 	"proxima/ncoord"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +37,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		cfg := member.Default()
 		cfg.Bind, cfg.Preset, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, time.Second
 		cfg.Join = append(join, mute.Addr().String())
-		m, err := member.New(cfg, member.Deps{ID: membertest.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1",
+		m, err := member.New(cfg, member.Deps{ID: netsim.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1",
 			Secrets: [][]byte{secret}, Coords: ncoord.Default()})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAddressInUse(t *testing.T) {
 	defer l.Close()
 	cfg := member.Default()
 	cfg.Bind = l.Addr().String()
-	m, err := member.New(cfg, member.Deps{ID: membertest.ID(1), PeerAddr: "127.0.0.1:1",
+	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1",
 		Coords: ncoord.Default()})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 func TestPartition(t *testing.T) {
@@ -20,7 +20,7 @@ func TestPartition(t *testing.T) {
 		o.startAll(n)
 		time.Sleep(2 * time.Minute)
 		small, large := []int{0, 1, 2, 3}, []int{4, 5, 6, 7, 8, 9, 10}
-		o.net.Partition(small)
+		o.part(small)
 		time.Sleep(2 * time.Minute)
 		o.expect("parted, the few", small, small, small, false)
 		o.expect("parted, the many", large, large, large, true)
@@ -29,9 +29,9 @@ func TestPartition(t *testing.T) {
 		}
 		// Newcomers do not make the minority a majority.
 		for i := n; i < n+6; i++ {
-			o.start(i, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{membertest.Addr(0)} })
+			o.start(i, 1, func(c *member.Config, _ *member.Deps) { c.Join = []string{netsim.GossipAt(0)} })
 		}
-		o.net.Partition([]int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16})
+		o.part([]int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16})
 		time.Sleep(3 * time.Minute)
 		o.expect("parted, newcomers", []int{0, 3, 12, 16}, []int{0, 1, 2, 3, 11, 12, 13, 14, 15, 16}, small, false)
 		for i := n; i < n+6; i++ {
@@ -53,7 +53,7 @@ func TestMinorityDoesNotAge(t *testing.T) {
 		o.startAll(4)
 		time.Sleep(2 * time.Minute)
 		// Two halves: the side of the lowest id goes on at once.
-		o.net.Partition([]int{0, 3})
+		o.part([]int{0, 3})
 		time.Sleep(2 * time.Minute)
 		o.expect("lowest", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
 		o.expect("other", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
@@ -75,7 +75,7 @@ func TestDeadAreRedialled(t *testing.T) {
 		o.startAll(7)
 		time.Sleep(2 * time.Minute)
 		o.leave(0) // whom all have configured
-		o.net.Partition([]int{1, 2})
+		o.part([]int{1, 2})
 		time.Sleep(2 * time.Hour)
 		o.expect("parted", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
 		o.net.Heal()
@@ -151,11 +151,11 @@ func TestRestartedSeedIsNoMajority(t *testing.T) {
 		o.startAll(5)
 		time.Sleep(2 * time.Minute)
 		known := o.nodes[0].Known()
-		if !slices.Equal(known, []string{membertest.Addr(1), membertest.Addr(2), membertest.Addr(3), membertest.Addr(4)}) {
+		if !slices.Equal(known, []string{netsim.GossipAt(1), netsim.GossipAt(2), netsim.GossipAt(3), netsim.GossipAt(4)}) {
 			t.Fatalf("known: %v", known)
 		}
 		o.kill(0)
-		o.net.Partition([]int{0})
+		o.part([]int{0})
 		o.start(0, 2, func(_ *member.Config, d *member.Deps) { d.Known = known })
 		time.Sleep(2 * time.Minute)
 		o.expect("isolated", []int{0}, []int{0}, []int{0}, false)
@@ -172,10 +172,10 @@ func TestMovedAddress(t *testing.T) {
 		o.startAll(5)
 		time.Sleep(2 * time.Minute)
 		o.kill(3)
-		o.start(9, 2, func(_ *member.Config, d *member.Deps) { d.ID = membertest.ID(3) })
+		o.start(9, 2, func(_ *member.Config, d *member.Deps) { d.ID = netsim.ID(3) })
 		time.Sleep(20 * time.Second)
 		o.expect("moved", []int{0, 1, 2, 4, 9}, upTo(5), upTo(5), true)
-		if a, _ := o.nodes[1].Addr(membertest.ID(3)); a != membertest.Addr(9) {
+		if a, _ := o.nodes[1].Addr(netsim.ID(3)); a != netsim.GossipAt(9) {
 			t.Errorf("node 1 dials %q", a)
 		}
 		o.close()
@@ -194,7 +194,7 @@ func TestDuplicate(t *testing.T) {
 				o.startAll(5)
 				time.Sleep(90 * time.Second)
 				twin := o.start(9, c.boot, func(cfg *member.Config, d *member.Deps) {
-					d.ID, cfg.Join = membertest.ID(3), []string{membertest.Addr(c.join)}
+					d.ID, cfg.Join = netsim.ID(3), []string{netsim.GossipAt(c.join)}
 				})
 				select {
 				case err := <-twin.done:
@@ -209,7 +209,7 @@ func TestDuplicate(t *testing.T) {
 				delete(o.nodes, 9)
 				time.Sleep(20 * time.Second)
 				o.expect("without the twin", upTo(5), upTo(5), upTo(5), true)
-				if a, _ := o.nodes[1].Addr(membertest.ID(3)); a != membertest.Addr(3) {
+				if a, _ := o.nodes[1].Addr(netsim.ID(3)); a != netsim.GossipAt(3) {
 					t.Errorf("node 1 dials %q", a)
 				}
 				o.close()

@@ -11,7 +11,7 @@ import (
 
 	"proxima/ncoord"
 	"proxima/node/member"
-	"proxima/node/member/membertest"
+	"proxima/node/netsim"
 )
 
 // gossiping is a node on the machine's sockets, which ends with the test.
@@ -19,7 +19,7 @@ func gossiping(t *testing.T, place int, join ...string) *member.Members {
 	t.Helper()
 	cfg := member.Default()
 	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
-	m, err := member.New(cfg, member.Deps{ID: membertest.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1",
+	m, err := member.New(cfg, member.Deps{ID: netsim.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1",
 		Secrets: [][]byte{secret}, Coords: ncoord.Default()})
 	if err != nil {
 		t.Fatal(err)

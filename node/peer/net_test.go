@@ -3,11 +3,13 @@ package peer_test
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/peer/peertest"
 	"proxima/node/wire"
@@ -50,19 +52,33 @@ type who struct {
 // world is the nodes of one test. All of them end with the test's bubble.
 type world struct {
 	t     *testing.T
-	net   *peertest.Network
+	net   *netsim.Network
+	trips map[[2]netip.Addr]time.Duration // one way, where it is not every
+	every time.Duration
 	addrs map[string]string
 	ctx   context.Context
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 	all   []*testNode
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	names map[string]netip.Addr
+	ends  map[string]*netsim.Endpoint
 }
 
 // inBubble runs a test in a bubble with a network, and sees to it that no goroutine is left.
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, net: peertest.NewNetwork(), addrs: map[string]string{}}
+		w := &world{t: t, addrs: map[string]string{}, trips: map[[2]netip.Addr]time.Duration{}, names: map[string]netip.Addr{},
+			ends: map[string]*netsim.Endpoint{}}
+		w.net = netsim.New(func(a, b netip.Addr) time.Duration {
+			if d, ok := w.trips[[2]netip.Addr{a, b}]; ok {
+				return d
+			}
+			return w.every
+		})
 		w.ctx, w.stop = context.WithCancel(context.Background())
 		f(t, w)
 		w.stop()
@@ -70,7 +86,42 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 			n.client.Close()
 		}
 		w.ended.Wait()
+		w.net.Close() //nolint:errcheck // it has none
 	})
+}
+
+// addr is the address of a name.
+func (w *world) addr(name string) netip.Addr {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.names[name]; !ok {
+		w.names[name] = netsim.Place(len(w.names) + 1)
+	}
+	return w.names[name]
+}
+
+// at is where a node listens.
+func (w *world) at(id string) string { return netip.AddrPortFrom(w.addr(id), 7947).String() }
+
+// place is where a name dials from and listens.
+func (w *world) place(name string) *netsim.Endpoint {
+	w.t.Helper()
+	addr := w.addr(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ends[name] == nil {
+		e, err := w.net.Enter(addr)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.ends[name] = e
+	}
+	return w.ends[name]
+}
+
+// far sets how long a byte travels between two names, one way.
+func (w *world) far(a, b string, d time.Duration) {
+	w.trips[[2]netip.Addr{w.addr(a), w.addr(b)}], w.trips[[2]netip.Addr{w.addr(b), w.addr(a)}] = d, d
 }
 
 func (w *world) node(id string, as who) *testNode {
@@ -89,8 +140,8 @@ func (w *world) node(id string, as who) *testNode {
 		as.listens = id
 	}
 	n := &testNode{id: id, handler: &peertest.Handler{}}
-	addr := id + ":7947"
-	l, err := w.net.Listen(addr)
+	addr := w.at(id)
+	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -101,7 +152,7 @@ func (w *world) node(id string, as who) *testNode {
 		w.t.Fatal(err)
 	}
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
-		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.net.Dialer(id),
+		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
 		Local: n.handler})
 	if err != nil {
 		w.t.Fatal(err)
@@ -130,7 +181,7 @@ func (n *testNode) ask(to string) (*wire.IdleResponse, error) {
 // dialRaw opens a plain connection to a node.
 func (w *world) dialRaw(to string) net.Conn {
 	w.t.Helper()
-	c, err := w.net.Dialer("stranger")(context.Background(), "tcp", to+":7947")
+	c, err := w.place("stranger").DialContext(context.Background(), "tcp", w.at(to))
 	if err != nil {
 		w.t.Fatal(err)
 	}

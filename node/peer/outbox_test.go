@@ -264,7 +264,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		cfg := peer.Default()
 		cfg.OutboxLinks = 2000
-		w.net.SetEveryLatency(50 * time.Millisecond)
+		w.every = 50 * time.Millisecond
 		ids := []string{"a", "b"}
 		boxes := map[string]*peer.Outbox{}
 		for _, id := range ids {

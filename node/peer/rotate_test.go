@@ -117,7 +117,7 @@ func TestFollow(t *testing.T) {
 func TestCallsGoOnWhileTheSecretChanges(t *testing.T) {
 	s := steps(t)
 	inBubble(t, func(t *testing.T, w *world) {
-		w.net.SetEveryLatency(10 * time.Millisecond)
+		w.every = 10 * time.Millisecond
 		var all []*testNode
 		for _, id := range []string{"a", "b", "c", "old"} {
 			n := w.node(id, who{secret: s[0]})

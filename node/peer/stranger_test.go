@@ -24,7 +24,7 @@ func (w *world) strangers(to string, rate, places int) (ended func()) {
 			}
 		}()
 		for i := 0; ctx.Err() == nil; i++ {
-			c, err := w.net.Dialer(fmt.Sprintf("stranger%d", i%places))(ctx, "tcp", to+":7947")
+			c, err := w.place(fmt.Sprintf("stranger%d", i%places)).DialContext(ctx, "tcp", w.at(to))
 			if err != nil {
 				continue
 			}
@@ -51,9 +51,9 @@ func TestSilentStrangersKeepNoPeerOut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
-				w.net.SetLatency("a", "b", 40*time.Millisecond)
+				w.far("a", "b", 40*time.Millisecond)
 				a := w.node("a", who{})
-				b := w.node("b", who{known: func(host string) bool { return c.known && host == "a" }})
+				b := w.node("b", who{known: func(host string) bool { return c.known && host == w.addr("a").String() }})
 				b.answersIdle()
 				end := w.strangers("b", c.rate, c.places)
 				time.Sleep(6 * time.Second)
@@ -88,13 +88,13 @@ func TestProvenConnectionsStay(t *testing.T) {
 		}
 		end := w.strangers("b", 1000, 100)
 		time.Sleep(3 * time.Second)
-		sent := w.net.Bytes()
+		sent := w.net.Stats().Bytes
 		for _, n := range []*testNode{a, c} {
 			if _, err := n.ask("b"); err != nil {
 				t.Error(err)
 			}
 		}
-		if n := w.net.Bytes() - sent; n > 1500 {
+		if n := w.net.Stats().Bytes - sent; n > 1500 {
 			t.Errorf("two calls took %d bytes: they needed a handshake", n)
 		}
 		if _, err := d.ask("b"); err == nil {

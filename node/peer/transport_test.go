@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,7 @@ import (
 
 func TestCallReachesThePeerUnderItsName(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.net.SetEveryLatency(20 * time.Millisecond)
+		w.every = 20 * time.Millisecond
 		a, b := w.node("a", who{}), w.node("b", who{})
 		b.handler.OnLease = func(_ context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 			h := req.Header
@@ -148,8 +149,12 @@ func TestStrangersAreRefused(t *testing.T) {
 					t.Errorf("the caller counts %v", a.client.Counts().Failures)
 				}
 				synctest.Wait()
+				caller := "a"
+				if c.told == peer.KindHandshake { // nobody knows its name yet
+					caller = w.addr("a").String()
+				}
 				told := b.refused()
-				if len(told) != 1 || told[0].Kind != c.told || told[0].Reason == "" || told[0].Peer != "a" {
+				if len(told) != 1 || told[0].Kind != c.told || told[0].Reason == "" || told[0].Peer != caller {
 					t.Errorf("told %+v, want one of kind %s", told, c.told)
 				}
 				if n := b.server.Counts().Failures[c.told]; n != 1 {
@@ -212,8 +217,8 @@ func TestOversizedMessagesAreRefused(t *testing.T) {
 		if n := b.server.Counts().Failures[peer.KindOversized]; n != 2 || len(b.refused()) != 1 {
 			t.Errorf("counted %v, told %+v", b.server.Counts().Failures, b.refused())
 		}
-		if err := send(b, "a", 2<<20); err == nil && w.net.Bytes() > 1<<20 {
-			t.Errorf("%d bytes were sent", w.net.Bytes())
+		if err := send(b, "a", 2<<20); err == nil && w.net.Stats().Bytes > 1<<20 {
+			t.Errorf("%d bytes were sent", w.net.Stats().Bytes)
 		}
 		if err := send(a, "b", 10); err != nil {
 			t.Errorf("and afterwards: %v", err)
@@ -303,18 +308,18 @@ func TestTriesWhileThePeerRestarts(t *testing.T) {
 		if _, err := a.ask("b"); err != nil {
 			t.Fatal(err)
 		}
-		w.net.Reset("a", "b")
+		w.net.Reset(w.addr("a"), w.addr("b"))
 		if _, err := a.ask("b"); err != nil {
 			t.Errorf("after a reset: %v", err)
 		}
 		delete(w.addrs, "b")
-		w.net.Reset("a", "b")
+		w.net.Reset(w.addr("a"), w.addr("b"))
 		begin := time.Now()
 		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("without an address: %v", err)
 		}
 		within(t, "three tries", time.Since(begin), 150*time.Millisecond, 450*time.Millisecond)
-		w.addrs["b"] = "b:1"
+		w.addrs["b"] = netip.AddrPortFrom(w.addr("b"), 1).String()
 		if _, err := a.ask("b"); !errors.Is(err, peer.ErrUnavailable) {
 			t.Errorf("nobody listens: %v", err)
 		}
@@ -333,17 +338,17 @@ func TestNoCallLastsLongerThanItsTimeout(t *testing.T) {
 			}
 			within(t, "the call", time.Since(begin), low, high)
 		}
-		w.net.Cut("a", "b")
+		w.net.Cut(w.addr("a"), w.addr("b"))
 		call(9*time.Second, 10*time.Second)
-		w.net.Heal("a", "b")
+		w.net.Heal()
 		if _, err := a.ask("b"); err != nil {
 			t.Fatal(err)
 		}
-		w.net.Cut("a", "b")
+		w.net.Cut(w.addr("a"), w.addr("b"))
 		call(9*time.Second, 10*time.Second)
 		// The connection was given up; a new one works as soon as the network does.
 		time.Sleep(30 * time.Second)
-		w.net.Heal("a", "b")
+		w.net.Heal()
 		begin := time.Now()
 		if _, err := a.ask("b"); err != nil {
 			t.Error(err)

@@ -5,37 +5,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"proxima/node/netsim"
 )
-
-// initialWindow is what a fresh connection may send before the first acknowledgement: ten segments (RFC 6928).
-const initialWindow = 10 * segment
-
-// A segment carries so many bytes of the page, and is a packet of so many: the difference are headers of IP and TCP.
-const segment, packet = 1_448.0, 1_500.0
-
-// TransferMs is how long a fresh connection takes over a path of that round trip from the first byte of the answer to the last, in
-// ms, without loss: slow start from the initial window, doubling each round trip, until the bandwidth carries what remains.
-// bytesPerMs 0 is unlimited.
-func TransferMs(rttMs, bytesPerMs float64, bytes int64) float64 {
-	left, window, t, perByte := float64(bytes), initialWindow, 0.0, 0.0
-	if bytesPerMs > 0 {
-		perByte = packet / segment / bytesPerMs
-	}
-	round := rttMs + segment*perByte // the first segment is acknowledged when its last byte is there
-	for left > window && window*perByte < round {
-		left -= window
-		window *= 2
-		t += round
-	}
-	// From here on the pipe is full, or the rest is under way: the bandwidth decides.
-	return t + left*perByte
-}
-
-// DownloadMs is the time that an unloaded node is expected to need for a page on a fresh connection, in ms: connecting, asking, the
-// server's thought, slow start.
-func DownloadMs(rttMs, bytesPerMs, thinkMs, loadMs float64, bytes int64) float64 {
-	return 2*rttMs + thinkMs + loadMs + TransferMs(rttMs, bytesPerMs, bytes)
-}
 
 // Truth computes expected download times from a World, piecewise between its events.
 type Truth struct {
@@ -71,7 +43,7 @@ func (t *Truth) DownloadMs(node, server int, bytes int64, at time.Time) float64 
 	if s.Up > 0 && (bandwidth == 0 || s.Up < bandwidth) {
 		bandwidth = s.Up
 	}
-	return DownloadMs(t.w.RTTMs[node][server], bandwidth, think, load, bytes)
+	return netsim.DownloadMs(t.w.RTTMs[node][server], bandwidth, think, load, bytes)
 }
 
 // Best is the node that is expected to be fastest, among those for which alive says true, with its time; -1 if none.

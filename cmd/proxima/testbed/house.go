@@ -18,18 +18,18 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
-	"proxima/cmd/proxima/testbed/portable"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/netsim"
 )
 
 // house is the bed of one process: all nodes and servers live in it, over the portable emulation.
 type house struct {
 	*internet
 	run   *run
-	net   *portable.Network
-	place *portable.Endpoint // of the servers
+	net   *netsim.Network
+	place *netsim.Endpoint // of the servers
 	group errgroup.Group
 	exact sync.WaitGroup // what keeps the network's times, until rough
 	rough context.CancelFunc
@@ -42,7 +42,7 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 	p := r.plan
 	b := &house{run: r, alive: make([]*lodger, len(p.Nodes)), began: time.Now()}
 	at := map[netip.Addr]int{}
-	b.net = portable.New(func(from, to netip.Addr) time.Duration { return ms(p.rtt(at[from], at[to]) / 2) })
+	b.net = netsim.New(func(from, to netip.Addr) time.Duration { return ms(p.rtt(at[from], at[to]) / 2) })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.net.Close())
@@ -89,7 +89,7 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 // lodger is a life of a node in this process.
 type lodger struct {
 	node   *node.Node
-	place  *portable.Endpoint
+	place  *netsim.Endpoint
 	cancel context.CancelFunc
 	over   chan struct{}
 	err    error // once over is closed
@@ -190,7 +190,7 @@ func (b *house) partition(cut func(int) bool) error {
 		b.net.Heal()
 		return nil
 	}
-	b.net.Partition(some...)
+	b.net.Partition(some)
 	return nil
 }
 

@@ -1,3 +1,5 @@
+// Package peertest is what tests of peers need beside a network: a shelf that survives its user, and a handler that refuses what a test
+// does not expect.
 package peertest
 
 import (

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"proxima/cmd/proxima/rundir"
+	"proxima/node/netsim"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -164,7 +164,7 @@ func TestSlowStart(t *testing.T) {
 		for range 3 {
 			took = append(took, download(t, n, "a", addr(2), size))
 		}
-		model := rundir.DownloadMs(ms(2*oneWay), rate, 0, 0, int64(size))
+		model := netsim.DownloadMs(ms(2*oneWay), rate, 0, 0, int64(size))
 		half := ms(median(took))
 		least := ms(took[0])
 		t.Logf("%d bytes: least %.1f ms, median %.1f ms, model %.1f ms", size, least, half, model)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"proxima/cmd/proxima/testbed/portable"
 	"proxima/fetch/resolve"
+	"proxima/node/netsim"
 )
 
 // named runs a test with a name server on loopback.
@@ -136,9 +136,9 @@ func TestNameServerAtAnyPort(t *testing.T) {
 // The nodes' own resolver asks it over the portable emulation: one round trip, for unknown names, too.
 func TestResolverOverThePortableEmulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := portable.New(func(a, b netip.Addr) time.Duration { return 10 * time.Millisecond })
+		network := netsim.New(func(a, b netip.Addr) time.Duration { return 10 * time.Millisecond })
 		defer network.Close()
-		var ends []*portable.Endpoint
+		var ends []*netsim.Endpoint
 		for _, a := range []netip.Addr{address(53), address(60)} {
 			if err := network.Add(a, 0, 0); err != nil {
 				t.Fatal(err)

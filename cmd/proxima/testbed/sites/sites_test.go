@@ -19,7 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"proxima/cmd/proxima/testbed/portable"
+	"proxima/node/netsim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,7 +50,7 @@ type world struct {
 func inWorld(t *testing.T, cfg Config, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		network := portable.New(func(a, b netip.Addr) time.Duration { return 5 * time.Millisecond })
+		network := netsim.New(func(a, b netip.Addr) time.Duration { return 5 * time.Millisecond })
 		defer network.Close()
 		w := &world{t: t, hosts: map[string]netip.Addr{}}
 		var servers []netip.Addr

@@ -1,4 +1,4 @@
-package portable
+package netsim
 
 import (
 	"fmt"
@@ -176,7 +176,7 @@ func TestPackets(t *testing.T) {
 		if k, err := c.Read(buf); string(buf[:k]) != "re hello" || time.Since(begin) != 30*time.Millisecond {
 			t.Errorf("got %q after %v: %v", buf[:k], time.Since(begin), err)
 		}
-		n.Partition(addr(2))
+		n.Partition([]netip.Addr{addr(2)})
 		_, _ = c.Write([]byte("lost"))
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err := c.Read(buf); err == nil || !err.(net.Error).Timeout() {

@@ -1,4 +1,4 @@
-package portable
+package netsim
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"proxima/cmd/proxima/rundir"
 )
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}) }
@@ -139,7 +137,7 @@ func TestDownloadsTakeWhatTheModelSays(t *testing.T) {
 			const think = 30 * time.Millisecond
 			server, node := n.end(t, 1, c.up, 0), n.end(t, 2, 0, c.down)
 			pages(t, server, c.bytes, think)
-			got, want := download(t, node, 1, c.bytes), rundir.DownloadMs(ms(c.rtt), c.bandwidth, ms(think), 0, c.bytes)
+			got, want := download(t, node, 1, c.bytes), DownloadMs(ms(c.rtt), c.bandwidth, ms(think), 0, c.bytes)
 			t.Logf("%v, up %v, down %v, %d bytes: %.1f ms, the model says %.1f", c.rtt, c.up, c.down, c.bytes, got, want)
 			if math.Abs(got/want-1) > 0.015 {
 				t.Errorf("that is %.1f %% off", 100*(got/want-1))

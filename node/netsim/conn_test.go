@@ -1,10 +1,11 @@
-package portable
+package netsim
 
 import (
 	"context"
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"testing"
@@ -98,7 +99,7 @@ func TestNobodyAnswers(t *testing.T) {
 	bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
 		a, b := n.end(t, 1, 0, 0), n.end(t, 2, 0, 0)
 		pages(t, b, 1, 0)
-		n.Partition(addr(2))
+		n.Partition([]netip.Addr{addr(2)})
 		for _, to := range []string{"198.18.0.2:80", "198.18.0.9:80"} {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			begin := time.Now()
@@ -194,25 +195,49 @@ func TestAReaderThatDoesNotReadStopsTheWriter(t *testing.T) {
 	})
 }
 
-func TestPartitionsReset(t *testing.T) {
+// What is sent into a cut comes when it ends, in order; what the application waits for meanwhile ends by its deadline.
+func TestConnectionsOutliveCuts(t *testing.T) {
+	for name, cut := range map[string]func(n *Network){
+		"cut":       func(n *Network) { n.Cut(addr(2), addr(1)) },
+		"partition": func(n *Network) { n.Partition([]netip.Addr{addr(1)}, []netip.Addr{addr(3)}) },
+	} {
+		bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
+			near, far := pair(t, n)
+			if _, err := near.Write([]byte("under way, ")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+			cut(n)
+			if _, err := near.Write([]byte("and later")); err != nil {
+				t.Error(err)
+			}
+			_ = far.SetReadDeadline(time.Now().Add(time.Second))
+			if k, err := far.Read(make([]byte, 1)); k != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: %d bytes came: %v", name, k, err)
+			}
+			_ = far.SetReadDeadline(time.Time{})
+			near.Close()
+			time.AfterFunc(time.Hour, n.Heal)
+			begin := time.Now()
+			if got, err := io.ReadAll(far); string(got) != "under way, and later" || err != nil || time.Since(begin).Round(time.Second) != time.Hour {
+				t.Errorf("%s: read %q after %v: %v", name, got, time.Since(begin), err)
+			}
+		})
+	}
+}
+
+func TestReset(t *testing.T) {
 	bubble(t, delays(40*time.Millisecond), func(t *testing.T, n *Network) {
 		near, far := pair(t, n)
-		_, _ = near.Write([]byte("last words"))
-		time.AfterFunc(time.Second, func() { n.Partition(addr(1)) })
-		begin := time.Now()
-		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || time.Since(begin) != time.Second {
-			t.Errorf("near: after %v: %v", time.Since(begin), err)
+		n.Reset(addr(3), addr(1))
+		n.Reset(addr(2), addr(1))
+		for _, c := range []net.Conn{near, far} {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Error(err)
+			}
 		}
-		if _, err := far.Write(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("far: %v", err)
-		}
-		if got, err := io.ReadAll(far); string(got) != "last words" || !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("far read %q: %v", got, err)
-		}
-		n.Heal()
-		again := n.end(t, 3, 0, 0)
-		if _, err := again.DialContext(t.Context(), "tcp", "198.18.0.2:80"); err != nil {
-			t.Errorf("after it healed: %v", err)
+		if n.Ends() != 0 {
+			t.Errorf("%d ends are left", n.Ends())
 		}
 	})
 }

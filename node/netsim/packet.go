@@ -1,4 +1,4 @@
-package portable
+package netsim
 
 import (
 	"fmt"
@@ -99,20 +99,22 @@ func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 	case len(b) > maxPacket:
 		return syscall.EMSGSIZE
 	}
+	s.hosts[0].packets++
+	s.hosts[0].bytes += int64(len(b))
 	far := n.hosts[to.Addr()]
 	if far == nil {
 		n.counts.cut++
 		return nil
 	}
 	d := datagram{append([]byte(nil), b...), netip.AddrPortFrom(s.hosts[0].addr, s.at.Port())}
-	n.send(s.hosts[0], far, len(b), nil, func() {
+	n.send(parcel{from: s.hosts[0], to: far, bytes: len(b), arrive: func() {
 		switch r := far.sockets[to.Port()]; {
 		case r == nil || r.remote.IsValid() && r.remote != d.from:
 			n.counts.cut++
 		case !r.taken(d):
 			n.counts.overflowed++
 		}
-	})
+	}})
 	return nil
 }
 

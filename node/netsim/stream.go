@@ -1,4 +1,4 @@
-package portable
+package netsim
 
 import (
 	"net"
@@ -95,7 +95,21 @@ func (c *conn) broke(err error) {
 func (c *conn) abort(err error) {
 	if c.err == nil {
 		c.broke(err)
-		c.net.send(c.near, c.far, 0, nil, func() { c.peer.broke(errReset) })
+		c.send(0, nil, func() { c.peer.broke(errReset) })
+	}
+}
+
+// send sends something to the other end.
+func (c *conn) send(bytes int, order *time.Duration, arrive func()) {
+	c.net.send(parcel{from: c.near, to: c.far, bytes: bytes, order: order, stream: true, arrive: arrive})
+}
+
+// drained returns when all that was written has left, or never will.
+func (c *conn) drained() {
+	c.net.lock()
+	defer c.net.unlock()
+	for len(c.unsent) > 0 && c.err == nil {
+		c.wait(time.Time{})
 	}
 }
 
@@ -115,11 +129,11 @@ func (c *conn) transmit() {
 		c.flight += size
 		c.peak = max(c.peak, c.flight)
 		c.sent = now
-		c.net.send(c.near, c.far, size+header, &c.order, func() { c.peer.receive(data, now) })
+		c.send(size+header, &c.order, func() { c.peer.receive(data, now) })
 	}
 	if c.ended && !c.finished && c.err == nil {
 		c.finished = true
-		c.net.send(c.near, c.far, 0, &c.order, c.peer.receiveEnd)
+		c.send(0, &c.order, c.peer.receiveEnd)
 	}
 }
 
@@ -135,7 +149,7 @@ func (c *conn) receive(data []byte, left time.Duration) {
 	c.arrived = append(c.arrived, data)
 	c.waiting += len(data)
 	c.tell()
-	c.net.send(c.near, c.far, header, nil, func() { c.peer.acknowledged(len(data), left) })
+	c.send(header, nil, func() { c.peer.acknowledged(len(data), left) })
 }
 
 // acknowledged hears of a segment that left at a time.
@@ -183,7 +197,7 @@ func (c *conn) take(b []byte) (n int) {
 	}
 	c.waiting -= n
 	if before > buffer/2 && c.waiting <= buffer/2 {
-		c.net.send(c.near, c.far, 0, nil, c.peer.transmit)
+		c.send(0, nil, c.peer.transmit)
 	}
 	return n
 }

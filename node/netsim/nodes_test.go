@@ -1,4 +1,4 @@
-package portable_test
+package netsim_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"proxima/cmd/proxima/testbed/portable"
 	"proxima/cmd/proxima/testbed/sites"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/netsim"
 )
 
 // Whole nodes crawl a web over the emulation, with names asked by DNS, gossip and the peer protocol on the same links: every page
@@ -23,10 +23,10 @@ func TestNodesCrawlOverIt(t *testing.T) {
 	const nodes, hosts, pages = 3, 4, 12
 	synctest.Test(t, func(t *testing.T) {
 		at := func(kind, i int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(kind), byte(i + 1)}) }
-		network := portable.New(func(a, b netip.Addr) time.Duration {
+		network := netsim.New(func(a, b netip.Addr) time.Duration {
 			return time.Duration(10+(int(a.As4()[3])*7+int(b.As4()[3])*7)%20) * time.Millisecond
 		})
-		open := func(up, down float64, addrs ...netip.Addr) *portable.Endpoint {
+		open := func(up, down float64, addrs ...netip.Addr) *netsim.Endpoint {
 			for _, a := range addrs {
 				if err := network.Add(a, up, down); err != nil {
 					t.Fatal(err)

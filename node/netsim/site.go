@@ -1,4 +1,4 @@
-package nodetest
+package netsim
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-//go:build race
+//go:build !race
 
-package nodetest
+package netsim
 
 // raceDetector says whether the tests run many times slower than they could.
-const raceDetector = true
+const raceDetector = false

@@ -1,4 +1,4 @@
-package portable
+package netsim
 
 import (
 	"context"
@@ -162,9 +162,9 @@ func (a *attempt) request(wait time.Duration) {
 		n.counts.cut++
 		return
 	}
-	n.send(near, far, 0, nil, func() {
+	n.send(parcel{from: near, to: far, arrive: func() {
 		l := far.listeners[a.to.Port()]
-		n.send(far, near, 0, nil, func() {
+		n.send(parcel{from: far, to: near, arrive: func() {
 			switch {
 			case a.finished: // given up, or answered before
 			case l == nil:
@@ -172,10 +172,10 @@ func (a *attempt) request(wait time.Duration) {
 			default:
 				c := a.establish(l, far)
 				a.finish(c, nil)
-				n.send(near, far, 0, &c.order, func() { l.offer(c.peer) })
+				c.send(0, &c.order, func() { l.offer(c.peer) })
 			}
-		})
-	})
+		}})
+	}})
 }
 
 // establish makes both ends of the connection. mu is held.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package portable
+package netsim
 
 import (
 	"errors"

@@ -1,0 +1,360 @@
+package netsim
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Visit is one request that a site got.
+type Visit struct {
+	// Site is the authority asked for, Scheme and Path what of it, the query included.
+	Scheme, Site, Path string
+	Server             netip.Addr
+	// From is the node that asked, where it dials by Web.From.
+	From string
+	// Start is when the handler began, End when the last byte left; it is zero before.
+	Start, End time.Time
+}
+
+// URL is what was asked for.
+func (v Visit) URL() string { return v.Scheme + "://" + v.Site + v.Path }
+
+// Path is what lies between a node and a server.
+type Path struct {
+	// RTT is the round trip.
+	RTT time.Duration
+	// Rate is how many bytes a second the node can take from all servers together; 0 is no bound.
+	Rate float64
+}
+
+// Web is a small web for tests: sites with names, addresses and pages on a network of their own. It notes every request with its times,
+// and judges nothing: what a crawler may do is asserted by the tests. Safe for concurrent use.
+type Web struct {
+	net    *Network
+	server *http.Server
+	tls    *tls.Config
+
+	// pathsMu guards paths, which the network asks for delays.
+	pathsMu sync.Mutex
+	paths   map[netip.Addr]func(server netip.Addr) Path // by the node's address
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	sites   map[string]*Site // by authority
+	servers map[netip.Addr]*webServer
+	nodes   map[string]netip.Addr
+	names   map[netip.Addr]string
+	cut     map[string]bool // nodes that are off the web
+	at      map[*conn]int   // one more than the index of the visit under way
+	visits  []Visit
+	failed  []Visit
+}
+
+// webServer is an address of the web with the ports at which it listens, nil while it is down.
+type webServer struct {
+	place *Endpoint
+	ports map[uint16]net.Listener
+	down  bool
+}
+
+// NewWeb makes an empty web. In a bubble it must be closed before the bubble ends.
+func NewWeb() (*Web, error) {
+	cert, err := certificate()
+	if err != nil {
+		return nil, err
+	}
+	w := &Web{
+		tls:   &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}},
+		paths: map[netip.Addr]func(netip.Addr) Path{}, sites: map[string]*Site{}, servers: map[netip.Addr]*webServer{},
+		nodes: map[string]netip.Addr{}, names: map[netip.Addr]string{}, cut: map[string]bool{}, at: map[*conn]int{},
+	}
+	w.net = New(w.delay)
+	w.server = &http.Server{Handler: w, ConnContext: remember, ConnState: w.watch, ErrorLog: log.New(io.Discard, "", 0)}
+	return w, nil
+}
+
+// delay is half of a node's round trip to a server.
+func (w *Web) delay(from, to netip.Addr) time.Duration {
+	w.pathsMu.Lock()
+	path, server := w.paths[from], to
+	if path == nil {
+		path, server = w.paths[to], from
+	}
+	w.pathsMu.Unlock()
+	if path == nil {
+		return 0
+	}
+	return path(server).RTT / 2
+}
+
+// certificate is for connections whose client verifies nothing.
+func certificate() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(1000 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, public, private)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
+}
+
+// Close ends all connections.
+func (w *Web) Close() {
+	_ = w.server.Close()
+	_ = w.net.Close()
+}
+
+// Site adds a site at an authority ("a.test", "a.test:8080") and the addresses of its name.
+func (w *Web) Site(authority string, addrs ...string) *Site {
+	s := &Site{web: w, name: authority, addrs: addrs, handlers: map[string]http.HandlerFunc{}}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sites[authority] = s
+	at := netip.MustParseAddrPort("0.0.0.0:80")
+	if _, port, ok := strings.Cut(authority, ":"); ok {
+		at = netip.MustParseAddrPort("0.0.0.0:" + port)
+	}
+	for _, text := range addrs {
+		server := w.serverAt(text)
+		server.ports[at.Port()] = server.ports[at.Port()]
+		w.up(server)
+	}
+	return s
+}
+
+// serverAt is the server at an address, a new one where there is none. mu is held.
+func (w *Web) serverAt(addr string) *webServer {
+	a := netip.MustParseAddr(addr)
+	if w.servers[a] == nil {
+		place, err := w.net.Enter(a)
+		if err != nil {
+			panic(fmt.Errorf("add server %s: %w", addr, err))
+		}
+		w.servers[a] = &webServer{place: place, ports: map[uint16]net.Listener{80: nil, 443: nil}}
+	}
+	return w.servers[a]
+}
+
+// up makes a server listen at those of its ports at which it does not. mu is held.
+func (w *Web) up(s *webServer) {
+	for port, l := range s.ports {
+		if l != nil || s.down {
+			continue
+		}
+		l, err := s.place.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			panic(fmt.Errorf("listen at port %d: %w", port, err))
+		}
+		s.ports[port] = l
+		if port == 443 {
+			l = tls.NewListener(l, w.tls)
+		}
+		go w.server.Serve(l) //nolint:errcheck // it ends with Close
+	}
+}
+
+// Names are the addresses of all sites by name.
+func (w *Web) Names() map[string][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := map[string][]string{}
+	for authority, s := range w.sites {
+		name, _, _ := strings.Cut(authority, ":")
+		names[name] = s.addrs
+	}
+	return names
+}
+
+// Down makes a server refuse connections, or take them again. Those that it has stay.
+func (w *Web) Down(addr string, down bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.serverAt(addr)
+	if s.down = down; !down {
+		w.up(s)
+		return
+	}
+	for port, l := range s.ports {
+		if l != nil {
+			_ = l.Close()
+		}
+		s.ports[port] = nil
+	}
+}
+
+// Visits are the requests so far that keep wants (nil: all), by their starts.
+func (w *Web) Visits(keep func(Visit) bool) []Visit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []Visit
+	for _, v := range w.visits {
+		if keep == nil || keep(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Refused are the connections that were refused; they have a Server, a Start and an End.
+func (w *Web) Refused() []Visit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]Visit(nil), w.failed...)
+}
+
+// At keeps the visits of a site.
+func At(authority string) func(Visit) bool {
+	return func(v Visit) bool { return v.Site == authority }
+}
+
+// On keeps the visits of a server.
+func On(addr string) func(Visit) bool {
+	a := netip.MustParseAddr(addr)
+	return func(v Visit) bool { return v.Server == a }
+}
+
+// Dial connects to a server of the web without delay: at port 443 by TLS.
+func (w *Web) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return w.From("", func(netip.Addr) Path { return Path{} })(ctx, network, address)
+}
+
+// From is how a node dials the servers of the web. path is asked again and again: what it says may change at any time. The node's name
+// stands in its visits.
+func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx context.Context, network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	here, known := w.nodes[name]
+	if !known {
+		here = Place(len(w.nodes))
+		w.nodes[name], w.names[here] = here, name
+	}
+	w.mu.Unlock()
+	w.pathsMu.Lock()
+	w.paths[here] = path
+	w.pathsMu.Unlock()
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := w.dial(ctx, here, network, address)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch at, _ := netip.ParseAddrPort(address); {
+		case w.cut[name]:
+			if c != nil {
+				_ = c.Close()
+			}
+			return nil, &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(at), Err: syscall.ENETUNREACH}
+		case errors.Is(err, syscall.ECONNREFUSED):
+			w.failed = append(w.failed, Visit{From: name, Server: at.Addr(), Start: time.Now(), End: time.Now()})
+		}
+		return c, err
+	}
+}
+
+func (w *Web) dial(ctx context.Context, from netip.Addr, network, address string) (net.Conn, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	// Hosts that have no site refuse connections; without a host nobody would answer.
+	if _, err := w.net.Enter(at.Addr()); err != nil {
+		return nil, err
+	}
+	place, err := w.net.Enter(from)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.paced(from, at.Addr()); err != nil {
+		return nil, err
+	}
+	return place.DialContext(ctx, network, address)
+}
+
+// paced gives a node the bandwidth that it has now.
+func (w *Web) paced(node, server netip.Addr) error {
+	w.pathsMu.Lock()
+	path := w.paths[node]
+	w.pathsMu.Unlock()
+	return w.net.SetBandwidth(node, 0, path(server).Rate/1000)
+}
+
+// Cut takes a node that dials by From off the web, or lets it back on. Its connections break at once.
+func (w *Web) Cut(name string, cut bool) {
+	w.mu.Lock()
+	w.cut[name] = cut
+	here := w.nodes[name]
+	w.mu.Unlock()
+	if cut {
+		w.net.Reset(here, netip.Addr{})
+	}
+}
+
+// connKey is where the server's end of a connection stands in the context of a request.
+type connKey struct{}
+
+// remember puts it there.
+func remember(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, ofNetwork(c))
+}
+
+// ofNetwork is what carries a connection.
+func ofNetwork(c net.Conn) *conn {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	return c.(*conn)
+}
+
+// watch notes the end of a visit when the last byte of the answer has left.
+func (w *Web) watch(c net.Conn, s http.ConnState) {
+	if s == http.StateNew || s == http.StateActive {
+		return
+	}
+	line := ofNetwork(c)
+	line.drained()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := w.at[line]; at > 0 {
+		w.visits[at-1].End = time.Now()
+		delete(w.at, line)
+	}
+}
+
+// ServeHTTP answers for the site that is asked, and notes the visit.
+func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	line := r.Context().Value(connKey{}).(*conn)
+	v := Visit{Scheme: "http", Site: r.Host, Path: r.URL.RequestURI(), Server: line.local.Addr(), Start: time.Now()}
+	if r.TLS != nil {
+		v.Scheme = "https"
+	}
+	w.mu.Lock()
+	v.From = w.names[line.remote.Addr()]
+	site := w.sites[r.Host]
+	w.visits = append(w.visits, v)
+	w.at[line] = len(w.visits)
+	w.mu.Unlock()
+	if err := w.paced(line.remote.Addr(), v.Server); err != nil {
+		http.Error(rw, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if site == nil {
+		http.Error(rw, "no such site", http.StatusMisdirectedRequest)
+		return
+	}
+	site.serve(rw, r)
+}
