@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +13,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // accept is the Accept header of pages.
@@ -46,10 +47,9 @@ type Client struct {
 	ctx      context.Context // ends at Close
 	cancel   context.CancelFunc
 
-	mu      sync.Mutex
-	servers map[netip.Addr]*list.Element // of *server
-	recent  *list.List                   // most recently used first
-	conns   map[*conn]struct{}           // open
+	mu    sync.Mutex
+	pools *simplelru.LRU[netip.Addr, *http.Transport] // of the servers used last
+	conns map[*conn]struct{}                          // open
 }
 
 // New makes a client; the error names the field of cfg that cannot work.
@@ -76,15 +76,16 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		deps.HasRoute = hasRoute
 	}
 	c := &Client{
-		cfg:     cfg,
-		deps:    deps,
-		guard:   g,
-		tls:     &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
-		header:  http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
-		large:   newPot(cfg.LargeBodies),
-		servers: map[netip.Addr]*list.Element{},
-		recent:  list.New(),
-		conns:   map[*conn]struct{}{},
+		cfg:    cfg,
+		deps:   deps,
+		guard:  g,
+		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
+		header: http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
+		large:  newPot(cfg.LargeBodies),
+		conns:  map[*conn]struct{}{},
+	}
+	if c.pools, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
+		return nil, fmt.Errorf("fetch config: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if cfg.From != "" {
@@ -107,20 +108,15 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	c.cancel()
 	var conns []*conn
-	var transports []*http.Transport
 	for cn := range c.conns {
 		conns = append(conns, cn)
 	}
-	for e := c.recent.Front(); e != nil; e = e.Next() {
-		transports = append(transports, e.Value.(*server).transport)
-	}
-	clear(c.servers)
-	c.recent.Init()
+	pools := c.pools.Values()
 	c.mu.Unlock()
 	for _, cn := range conns {
 		cn.Close()
 	}
-	for _, t := range transports {
+	for _, t := range pools {
 		t.CloseIdleConnections()
 	}
 }

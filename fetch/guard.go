@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -152,4 +153,14 @@ func (g guard) check(addr netip.Addr) error {
 		}
 	}
 	return &failure{ForbiddenAddress, fmt.Errorf("dial %v: %s", addr, reason)}
+}
+
+// Check says whether an address may be dialled, before anything is: the class is ForbiddenAddress, NoIdentity or OK.
+// Get checks again, on the address dialled.
+func (c *Client) Check(addr netip.Addr) (Class, error) {
+	err := c.guard.check(addr)
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.class, err
+	}
+	return OK, nil
 }

@@ -37,12 +37,6 @@ func (c *Client) transport(addr netip.Addr) *http.Transport {
 	return t
 }
 
-// server is one entry of the list of pools.
-type server struct {
-	addr      netip.Addr
-	transport *http.Transport
-}
-
 // pool returns the pool of addr. A pool beyond MaxServers loses its idle connections; requests under way on it finish.
 func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 	c.mu.Lock()
@@ -50,12 +44,11 @@ func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 	if c.ctx.Err() != nil {
 		return nil, errClosed
 	}
-	if e, ok := c.servers[addr]; ok {
-		c.recent.MoveToFront(e)
-		return e.Value.(*server).transport, nil
+	t, ok := c.pools.Get(addr)
+	if !ok {
+		t = c.transport(addr)
+		c.pools.Add(addr, t)
 	}
-	t := c.transport(addr)
-	c.put(addr, t)
 	return t, nil
 }
 
@@ -63,25 +56,9 @@ func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 func (c *Client) adopt(addr netip.Addr, t *http.Transport) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.servers[addr]; ok {
-		s := e.Value.(*server)
-		c.retire(s.transport)
-		s.transport = t
-		c.recent.MoveToFront(e)
-		return
-	}
-	c.put(addr, t)
+	c.pools.Remove(addr)
+	c.pools.Add(addr, t)
 }
 
-// put adds a pool under mu.
-func (c *Client) put(addr netip.Addr, t *http.Transport) {
-	c.servers[addr] = c.recent.PushFront(&server{addr, t})
-	if c.recent.Len() > c.cfg.MaxServers {
-		s := c.recent.Remove(c.recent.Back()).(*server)
-		delete(c.servers, s.addr)
-		c.retire(s.transport)
-	}
-}
-
-// retire closes the idle connections of a pool outside mu, which closing them takes.
-func (c *Client) retire(t *http.Transport) { go t.CloseIdleConnections() }
+// retire closes the idle connections of a pool outside Client.mu, which closing them takes.
+func retire(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() }

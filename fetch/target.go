@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,4 +61,34 @@ func target(raw string) (*url.URL, error) {
 		}
 	}
 	return u, nil
+}
+
+// badPorts are the ports that browsers block, since what listens there may take a request for commands of its own protocol:
+// the table under "Port blocking" in the Fetch standard (https://fetch.spec.whatwg.org/#port-blocking), read in 2026.
+var badPorts = []uint16{
+	0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+	110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
+	532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060,
+	5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+}
+
+// BadPort reports whether a port must not be asked on behalf of a page, at any address.
+func BadPort(port uint16) bool {
+	_, bad := slices.BinarySearch(badPorts, port)
+	return bad
+}
+
+// checkPort returns a failure of class ForbiddenPort, or nil where the port of u may be asked.
+func checkPort(u *url.URL) error {
+	if u.Port() == "" {
+		return nil // that of the scheme
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		return &failure{Other, fmt.Errorf("parse port of URL: %w", err)}
+	}
+	if BadPort(uint16(port)) {
+		return &failure{ForbiddenPort, fmt.Errorf("port %d is blocked (Fetch standard)", port)}
+	}
+	return nil
 }

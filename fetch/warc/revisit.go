@@ -1,9 +1,9 @@
 package warc
 
 import (
-	"container/list"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // maxRememberedURL (bytes) bounds an entry: a payload first seen under a longer URL is archived in full again.
@@ -11,50 +11,33 @@ const maxRememberedURL = 1024
 
 // original is where a payload was archived in full.
 type original struct {
-	digest string
-	id     uuid
-	uri    string
-	date   time.Time
+	id   uuid
+	uri  string
+	date time.Time
 }
 
-// memory remembers the payloads archived last, least recently used out first.
+// memory remembers the payloads archived last, by their digest, least recently used out first.
 type memory struct {
-	limit int
-
-	mu      sync.Mutex
-	entries map[string]*list.Element // digest -> element of recent
-	recent  list.List                // of original, most recently used first
+	originals *lru.Cache[string, original] // nil remembers nothing
 }
 
-func newMemory(limit int) *memory {
-	return &memory{limit: limit, entries: make(map[string]*list.Element)}
+func newMemory(limit int) (m memory, err error) {
+	if limit > 0 {
+		m.originals, err = lru.New[string, original](limit)
+	}
+	return m, err
 }
 
-func (m *memory) find(digest string) (original, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.entries[digest]
-	if !ok {
+func (m memory) find(digest string) (original, bool) {
+	if m.originals == nil {
 		return original{}, false
 	}
-	m.recent.MoveToFront(e)
-	return e.Value.(original), true
+	return m.originals.Get(digest)
 }
 
 // add remembers o unless its payload is known already, which happens when two goroutines archive it at once.
-func (m *memory) add(o original) {
-	if m.limit == 0 || len(o.uri) > maxRememberedURL {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.entries[o.digest]; ok {
-		return
-	}
-	m.entries[o.digest] = m.recent.PushFront(o)
-	if len(m.entries) > m.limit {
-		last := m.recent.Back()
-		delete(m.entries, last.Value.(original).digest)
-		m.recent.Remove(last)
+func (m memory) add(digest string, o original) {
+	if m.originals != nil && len(o.uri) <= maxRememberedURL {
+		m.originals.ContainsOrAdd(digest, o)
 	}
 }

@@ -23,7 +23,7 @@ type Writer struct {
 	cfg     Config
 	now     func() time.Time
 	members *members
-	seen    *memory
+	seen    memory
 
 	randLock sync.Mutex
 	rand     io.Reader
@@ -61,8 +61,11 @@ func Open(cfg Config, deps Deps) (*Writer, error) {
 	if err := completeAll(cfg.Dir, cfg.Prefix); err != nil {
 		return nil, err
 	}
-	return &Writer{cfg: cfg, now: deps.Now, members: newMembers(cfg.Level, cfg.Digest), seen: newMemory(cfg.RevisitEntries),
-		rand: deps.Rand}, nil
+	seen, err := newMemory(cfg.RevisitEntries)
+	if err != nil {
+		return nil, fmt.Errorf("open archive: %w", err)
+	}
+	return &Writer{cfg: cfg, now: deps.Now, members: newMembers(cfg.Level, cfg.Digest), seen: seen, rand: deps.Rand}, nil
 }
 
 // Write archives one exchange: a response record, or a revisit record with the head alone where the same payload is
@@ -104,7 +107,7 @@ func (w *Writer) Write(ex Exchange) error {
 		return fmt.Errorf("archive %s: %w", uri, err)
 	}
 	if whole && !again {
-		w.seen.add(original{digest: payload, id: responseID, uri: strings.Clone(uri), date: ex.Time})
+		w.seen.add(payload, original{id: responseID, uri: strings.Clone(uri), date: ex.Time})
 	}
 	return nil
 }

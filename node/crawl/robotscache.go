@@ -1,8 +1,10 @@
 package crawl
 
 import (
-	"container/list"
+	"math"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"proxima/fetch/robots"
 )
@@ -13,14 +15,12 @@ type robotsCache struct {
 	limit int
 
 	// mu guards what follows.
-	mu     sync.Mutex
-	bytes  int
-	byHost map[string]*list.Element
-	lru    list.List // of *cachedRobots, latest first
+	mu    sync.Mutex
+	bytes int
+	lru   *simplelru.LRU[string, cachedRobots]
 }
 
 type cachedRobots struct {
-	host  string
 	rules *robots.Rules
 	size  int
 }
@@ -29,30 +29,26 @@ type cachedRobots struct {
 const robotsOverhead = 512
 
 func newRobotsCache(limit int) *robotsCache {
-	return &robotsCache{limit: limit, byHost: make(map[string]*list.Element)}
+	c := &robotsCache{limit: limit}
+	// The bound is in bytes, not in entries; a size above zero is no error.
+	c.lru, _ = simplelru.NewLRU(math.MaxInt, func(_ string, r cachedRobots) { c.bytes -= r.size })
+	return c
 }
 
 func (c *robotsCache) get(host string) *robots.Rules {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	el := c.byHost[host]
-	if el == nil {
-		return nil
-	}
-	c.lru.MoveToFront(el)
-	return el.Value.(*cachedRobots).rules
+	r, _ := c.lru.Get(host)
+	return r.rules
 }
 
 func (c *robotsCache) put(host string, rules *robots.Rules, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el := c.byHost[host]; el != nil {
-		c.remove(el)
-	}
-	c.byHost[host] = c.lru.PushFront(&cachedRobots{host, rules, size + robotsOverhead})
-	c.bytes += size + robotsOverhead
-	for c.bytes > c.limit && c.lru.Len() > 1 {
-		c.remove(c.lru.Back())
+	c.lru.Remove(host)
+	c.lru.Add(host, cachedRobots{rules, size + robotsOverhead})
+	for c.bytes += size + robotsOverhead; c.bytes > c.limit && c.lru.Len() > 1; {
+		c.lru.RemoveOldest()
 	}
 }
 
@@ -60,14 +56,5 @@ func (c *robotsCache) put(host string, rules *robots.Rules, size int) {
 func (c *robotsCache) drop(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el := c.byHost[host]; el != nil {
-		c.remove(el)
-	}
-}
-
-// remove needs mu held.
-func (c *robotsCache) remove(el *list.Element) {
-	r := c.lru.Remove(el).(*cachedRobots)
-	delete(c.byHost, r.host)
-	c.bytes -= r.size
+	c.lru.Remove(host)
 }
