@@ -14,7 +14,8 @@ import (
 func ExampleClient_Get() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/old" {
-			http.Redirect(w, r, "/new", http.StatusMovedPermanently)
+			w.Header().Set("Location", "/new")
+			w.WriteHeader(http.StatusMovedPermanently)
 			return
 		}
 		_, _ = io.WriteString(w, "hello")
