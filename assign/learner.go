@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 )
 
 // learner fits the model to all that is remembered about some servers at once, so that what one server shows about a
@@ -239,7 +240,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		if len(logs) > 0 {
 			// What made some of them slow may be over: when they are no longer fresh, the least speaks for the way.
 			least := slices.Min(logs) + math.Log(connectExcess/leastExcess(len(logs)))
-			middle := medianOf(logs)
+			middle := quantile.Median(logs)
 			m.y, m.noise = least+fresh*(middle-least), connectSD*connectSD*1.3/float64(len(logs))+extra
 		} else {
 			for _, x := range e.samples {
@@ -249,7 +250,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 			if len(logs) == 0 {
 				continue
 			}
-			m.y, m.noise = medianOf(logs), 0.3/float64(len(logs))+extra
+			m.y, m.noise = quantile.Median(logs), 0.3/float64(len(logs))+extra
 		}
 		seen = append(seen, m)
 		for _, x := range e.samples {
@@ -322,16 +323,6 @@ func (l *learner) rho(a, b int) float64 {
 
 func sq(x float64) float64 { return x * x }
 
-func medianOf(v []float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	n := len(v)
-	if n%2 == 1 {
-		return v[n/2]
-	}
-	return (v[n/2-1] + v[n/2]) / 2
-}
-
 // prediction is what is expected of a typical page at one node.
 type prediction struct {
 	node int
@@ -352,7 +343,7 @@ func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 		k := float64(len(p.residuals))
 		noise := downloadSD * downloadSD * 1.3 / k
 		// A residual far outside of the noise is of a time when the server or the node was another: the farther the less it says.
-		r := medianOf(p.residuals)
+		r := quantile.Median(p.residuals)
 		if far := 2 * downloadSD; math.Abs(r) > far {
 			r = math.Copysign(far*far/math.Abs(r), r)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 )
 
 const (
@@ -242,7 +243,7 @@ func (m *Memory) Slowed() float64 {
 	}
 	rest := float64(leastMs)
 	if n > 0 {
-		rest += rounds(m.PageBytes) * medianOf(connects[:n])
+		rest += rounds(m.PageBytes) * quantile.Median(connects[:n])
 	}
 	return max(1, (rest+m.recentThink)/(rest+m.usualThink))
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"proxima/ncoord/quantile"
 )
 
 const (
@@ -305,5 +307,5 @@ func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
 	}
 	const one = 0.7 // of one download, in the log domain: noise, and the load of the node that made it
 	share := thinkPriorSD * thinkPriorSD / (thinkPriorSD*thinkPriorSD + one*one/n)
-	return math.Exp(share*medianOf(thinks) + (1-share)*math.Log(thinkPriorMs)), thinkPriorSD * math.Sqrt(1-share)
+	return math.Exp(share*quantile.Median(thinks) + (1-share)*math.Log(thinkPriorMs)), thinkPriorSD * math.Sqrt(1-share)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 )
 
 // vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London,
@@ -149,7 +150,7 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 		window = window[1:]
 	}
 	s.windows[node] = window
-	t = percentile(window, cfg.Percentile)
+	t = quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile)
 	if s.updates == 0 {
 		s.at.Vec, s.at.Height = from.Vec, 0
 	}
@@ -189,20 +190,14 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 	s.at.Error = max(0.001, min(s.at.Error, ncoord.MaxError))
 }
 
-// percentile of values, p from 0 to 1; the nearest rank.
-func percentile(v []float64, p float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return v[max(0, min(int(math.Ceil(p*float64(len(v))))-1, len(v)-1))]
-}
-
 // medianError is the median of the batch.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
 		v[i] = s.at.Error
 	}
-	return percentile(v, 0.5)
+	slices.Sort(v)
+	return quantile.Of(v, 0.5)
 }
 
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"proxima/ncoord/quantile"
 )
 
 // noLoad is the load, in ms, that is no more worth a word.
@@ -66,5 +68,5 @@ func (d *delays) median() float64 {
 	}
 	sorted := d.ring
 	slices.Sort(sorted[:d.n])
-	return sorted[d.n/2]
+	return quantile.Of(sorted[:d.n], .5)
 }

@@ -3,6 +3,8 @@ package member
 import (
 	"slices"
 	"time"
+
+	"proxima/ncoord/quantile"
 )
 
 // trips are the latest round trips to a peer, in ms.
@@ -24,5 +26,5 @@ func (t *trips) median() float64 {
 		return 0
 	}
 	slices.Sort(kept[:n])
-	return kept[(n-1)/2]
+	return quantile.Of(kept[:n], .5)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"proxima/ncoord/quantile"
 )
 
 // Spread is a quantity over the worlds.
@@ -120,7 +122,7 @@ func eachSeed(ctx context.Context, cfg Config, do func(ctx context.Context, i in
 // spreadOf is the spread of values, which it sorts.
 func spreadOf(v []float64) Spread {
 	slices.Sort(v)
-	return Spread{Median: quantile(v, 0.5), P10: quantile(v, 0.1), P90: quantile(v, 0.9)}
+	return Spread{Median: quantile.Median(v), P10: quantile.Of(v, 0.1), P90: quantile.Of(v, 0.9)}
 }
 
 func summarize(name string, all []score) Assigner {

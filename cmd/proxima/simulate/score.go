@@ -3,6 +3,8 @@ package simulate
 import (
 	"math"
 	"slices"
+
+	"proxima/ncoord/quantile"
 )
 
 // times are the expected download times by node and server, in ms.
@@ -133,19 +135,6 @@ func (t *truth) download(w *World, d *decision, s *score) {
 		with += ms
 	}
 	slices.Sort(all)
-	s.p50, s.p90 = quantile(all, 0.5), quantile(all, 0.9)
+	s.p50, s.p90 = quantile.Of(all, 0.5), quantile.Of(all, 0.9)
 	s.total, s.totalWith = sum/t.pagesSum, with/t.pagesSum
-}
-
-// quantile of sorted values, between neighbours in proportion; not a number if there are none.
-func quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }

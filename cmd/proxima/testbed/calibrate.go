@@ -82,11 +82,3 @@ func (r *run) download(ctx context.Context, i, k int, page string) (took time.Du
 	took = time.Since(begun)
 	return took, bytes, errors.Join(err, res.Body.Close())
 }
-
-// quantile is that of sorted values, 0 of none.
-func quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[int(q*float64(len(sorted)-1)+0.5)]
-}

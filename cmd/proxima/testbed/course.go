@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/ncoord/quantile"
 )
 
 // run is one run under way.
@@ -192,7 +193,7 @@ func (r *run) finish(ratios []float64) error {
 		return err
 	}
 	t.Calibrations = len(ratios)
-	at := func(q float64) float64 { return micro(quantile(ratios, q)) }
+	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
 	t.CalibrationP10, t.CalibrationP50, t.CalibrationP90 = at(0.1), at(0.5), at(0.9)
 	r.verdict(t)
 	return errors.Join(rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))

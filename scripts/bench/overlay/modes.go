@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"proxima/ncoord/quantile"
 	"proxima/scripts/bench/origin/client"
 )
 
@@ -72,8 +73,8 @@ func cost(ctx context.Context, b *bench) error {
 		ratios, late = append(ratios, ratio), append(late, (all.wall-one.wall).Seconds())
 	}
 	table.Flush()
-	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", median(alone), b.s.nodes, median(together),
-		spread(ratios, "%.2f"), median(late))
+	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", quantile.Median(alone), b.s.nodes, quantile.Median(together),
+		spread(ratios, "%.2f"), quantile.Median(late))
 	if !whole {
 		return errors.New("a crawl was not whole")
 	}
@@ -187,12 +188,7 @@ func (b *bench) once(ctx context.Context, measure func(*crew) ([]float64, error)
 	return took, errors.Join(err, c.remove())
 }
 
-func median(list []float64) float64 {
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
 // spread is the median with the extremes.
 func spread(list []float64, format string) string {
-	return fmt.Sprintf(format+" ["+format+"–"+format+"]", median(list), slices.Min(list), slices.Max(list))
+	return fmt.Sprintf(format+" ["+format+"–"+format+"]", quantile.Median(list), slices.Min(list), slices.Max(list))
 }

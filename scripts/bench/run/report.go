@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/ncoord/quantile"
 	"proxima/scripts/bench/origin/client"
 )
 
@@ -67,12 +68,7 @@ func newSpread(v []float64) spread {
 	if len(v) == 0 {
 		return spread{}
 	}
-	s := slices.Sorted(slices.Values(v))
-	mid := s[len(s)/2]
-	if len(s)%2 == 0 {
-		mid = (s[len(s)/2-1] + s[len(s)/2]) / 2
-	}
-	return spread{mid, s[0], s[len(s)-1]}
+	return spread{quantile.Median(v), slices.Min(v), slices.Max(v)}
 }
 
 func (s spread) format(verb string) string {
