@@ -190,7 +190,7 @@ func (o *Ownership) compareNow(ctx context.Context, c comparison, to string) {
 			if err == nil && a.equal {
 				continue
 			}
-			if errors.Is(err, errNotTheirs) {
+			if errors.Is(err, errNotTheirs) || errors.Is(err, errLater) { // perhaps it has forgotten it, and does not know yet
 				o.queue.add(item.GetRecord().GetHost(), true)
 				continue
 			}
