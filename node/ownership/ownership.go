@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -101,6 +102,8 @@ type Ownership struct {
 	records *records
 	queue   *queue
 	stream  *stream
+	// jitter draws a time below a bound, for retries.
+	jitter func(time.Duration) time.Duration
 	// startup is when this life began: the outbox may hold links of earlier ones.
 	startup time.Time
 
@@ -143,7 +146,7 @@ type Counts struct {
 // New makes an Ownership. The first view comes by SetView.
 func New(cfg Config, deps Deps) (*Ownership, error) {
 	o := &Ownership{
-		cfg: cfg, deps: deps, locks: newHostLocks(), queue: newQueue(), stream: newStream(), startup: time.Now(),
+		cfg: cfg, deps: deps, locks: newHostLocks(), queue: newQueue(), stream: newStream(), startup: time.Now(), jitter: rand.N[time.Duration],
 		records:   newRecords(deps.Records, cfg.CachedRecords),
 		tallies:   newTallies(),
 		rights:    newRights(),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,7 +66,7 @@ func (o *Ownership) look(ctx context.Context, it *item) {
 		o.warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
 	pause := min(time.Duration(it.tries)*o.cfg.RenewEvery/4, o.cfg.FenceAfter)
-	o.queue.finish(it, time.Now().Add(pause/2+rand.N(pause+1))) // two nodes that were in each other's way do not come back together
+	o.queue.finish(it, time.Now().Add(pause/2+o.jitter(pause+1))) // two nodes that were in each other's way do not come back together
 }
 
 // step compares what a host should be here, by its record and the members, with what it is, and brings the two closer.

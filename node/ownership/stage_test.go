@@ -66,12 +66,14 @@ func (s *stage) isLost(l letter) bool {
 // player is a node on a stage.
 type player struct {
 	*stage
-	at    int
-	disk  *disk
-	front Frontier // the disk, or what a test puts before it
-	own   *Ownership
-	stop  context.CancelFunc // nil: it does not run
-	over  chan struct{}
+	at   int
+	disk *disk
+	// members are the settled ones as it sees them.
+	members []int
+	front   Frontier // the disk, or what a test puts before it
+	own     *Ownership
+	stop    context.CancelFunc // nil: it does not run
+	over    chan struct{}
 }
 
 // letter is a message. Without an answer it has not arrived yet.
@@ -153,6 +155,7 @@ func (s *stage) join(nodes ...int) {
 	s.mu.Unlock()
 	for _, at := range nodes {
 		s.node(at).start()
+		time.Sleep(37 * time.Millisecond) // their clocks do not tick together
 	}
 	s.see()
 }
@@ -165,18 +168,31 @@ func (s *stage) forget(at int) {
 	s.see()
 }
 
-// see gives every node its view: of the members those are alive that run and that it can reach both ways.
+// welcome counts a node among the members again.
+func (s *stage) welcome(at int) {
+	s.mu.Lock()
+	s.members = append(s.members, at)
+	slices.Sort(s.members)
+	s.mu.Unlock()
+	s.see()
+}
+
+// see gives every node its view: of the members those are alive that run and that it can reach both ways. Who is forgotten
+// by the others sees the members as before.
 func (s *stage) see() {
 	for _, p := range s.all() {
 		s.mu.Lock()
 		v := View{Self: idOf(p.at)}
-		for _, m := range s.members {
+		if slices.Contains(s.members, p.at) {
+			p.members = slices.Clone(s.members)
+		}
+		for _, m := range p.members {
 			v.Settled = append(v.Settled, idOf(m))
 			if s.players[m].stop != nil && !s.cut[[2]int{p.at, m}] && !s.cut[[2]int{m, p.at}] {
 				v.Alive = append(v.Alive, idOf(m))
 			}
 		}
-		half := 2*len(v.Alive) == len(v.Settled) && v.Alive[0] == v.Settled[0]
+		half := len(v.Alive) > 0 && 2*len(v.Alive) == len(v.Settled) && v.Alive[0] == v.Settled[0]
 		v.Majority = 2*len(v.Alive) > len(v.Settled) || half
 		running := p.stop != nil
 		s.mu.Unlock()
@@ -201,6 +217,7 @@ func (p *player) start() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	own.jitter = func(d time.Duration) time.Duration { return d * time.Duration(p.at%7) / 7 }
 	ctx, cancel := context.WithCancel(p.t.Context())
 	over := make(chan struct{})
 	p.mu.Lock()
@@ -286,7 +303,8 @@ func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	}
 }
 
-// carry brings a message to another node and its answer back, in 20 ms.
+// carry brings a message to another node and its answer back, in 20 ms and some: each pair of nodes has its own time, so that
+// what happens at the same time has one order.
 func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownership, context.Context, string, Q) (R, error)) (none R, _ error) {
 	l := letter{from: p.at, to: numberOf(to), req: proto.Clone(req)}
 	gone := func() (*Ownership, bool) {
@@ -298,7 +316,11 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 		}
 		return q.own, false
 	}
-	time.Sleep(10 * time.Millisecond)
+	way := 10*time.Millisecond + time.Duration(l.from*10+l.to)*100*time.Microsecond
+	if _, ok := l.req.(*wire.StoreRequest); ok {
+		way += 10 * time.Microsecond
+	}
+	time.Sleep(way)
 	own, lost := gone()
 	if lost || p.isLost(l) {
 		time.Sleep(5 * time.Second)
@@ -314,7 +336,7 @@ func carry[Q, R proto.Message](p *player, to string, req Q, handle func(*Ownersh
 		p.seen(l)
 	}
 	p.hooks.Unlock()
-	time.Sleep(10 * time.Millisecond)
+	time.Sleep(way)
 	p.mu.Lock()
 	lost = p.cut[[2]int{l.to, l.from}]
 	p.mu.Unlock()
