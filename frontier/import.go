@@ -149,6 +149,9 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	case u.drops < *drops:
 		u.entries = nil // they were given up
 	}
+	if len(u.entries) > 0 { // accepted after the last giving up: the host lives again
+		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
+	}
 	if u.state != nil {
 		if err := l.unite(b, h, u.state, time.Now()); err != nil {
 			return err

@@ -412,6 +412,33 @@ func TestUnionOfAHostThatWasGivenUp(t *testing.T) {
 	}
 }
 
+// A node that gave a host up, and has its replica since, crawls it when it becomes the owner again: the owner in between
+// found that it lives.
+func TestUnionWithALiveOwnerEndsTheGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h1.test"
+		cfg, polite := testConfig()
+		dir := t.TempDir()
+		here, there := begin(t, dir, cfg, polite, Deps{}), begin(t, "", cfg, polite, Deps{})
+		here.add(pages(host, 0, 20)...)
+		if _, err := here.giveUp(t.Context(), host, "it does not answer", time.Now().Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		here.role(host, Replica)
+		there.imported(host, here.export(host, 100)...)
+		there.role(host, Owned)
+		there.add(pages(host, 20, 5)...)
+		here.imported(host, there.export(host, 100)...)
+		here.role(host, Owned)
+		here.stop()
+		w := &web{t: t, took: time.Millisecond, address: shared}
+		w.crawl(dir, cfg, polite, 3, nil, nil)
+		if len(w.fetched) != 5 {
+			t.Errorf("%d of 5 pages are crawled", len(w.fetched))
+		}
+	})
+}
+
 func TestExportOfUnknownHost(t *testing.T) {
 	cfg, polite := testConfig()
 	l := begin(t, "", cfg, polite, Deps{})
