@@ -165,6 +165,9 @@ func (o *overlay) newRooms() (err error) {
 	}); err != nil {
 		return err
 	}
+	// After a gap in time the views end before the leases: what is granted from then on is by what is heard from then on.
+	o.clock.OnGap(o.members.Stopped)
+	o.clock.OnGap(o.owners.Stopped)
 	var seed [8]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		return fmt.Errorf("seed the holder of leases: %w", err)

@@ -20,9 +20,25 @@ const maxQuestions = 32
 
 // answered notes that a member has answered what it was asked at a time.
 func (t *table) answered(id string, asked time.Time) {
-	if r := t.members[id]; r != nil && asked.After(r.heard) {
+	if r := t.members[id]; r != nil && asked.After(r.heard) && !asked.Before(t.stopped) {
 		r.heard = asked
 	}
+}
+
+// forget ends what was heard, now and by answers to what was asked before.
+func (t *table) forget(now time.Time) {
+	t.stopped = now
+	for _, r := range t.members {
+		r.heard = time.Time{}
+	}
+}
+
+// Stopped says that this node stood still, or that its clock jumped: it is in no majority until one has answered it anew.
+func (m *Members) Stopped() {
+	m.mu.Lock()
+	m.table.forget(m.now())
+	m.mu.Unlock()
+	m.wake()
 }
 
 // hears says whether a member has answered within a time.

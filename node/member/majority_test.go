@@ -258,3 +258,25 @@ func TestCutOffNodeKnowsSoon(t *testing.T) {
 		o.close()
 	})
 }
+
+// A node that stood still may have been replaced meanwhile: it sees a majority when that has answered anew.
+func TestStoppedNodeAsksAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(5)
+		time.Sleep(2 * time.Minute)
+		o.net.Partition([]int{3})
+		o.nodes[3].Stopped()
+		time.Sleep(100 * time.Millisecond)
+		if o.nodes[3].View().Majority {
+			t.Error("it believes that it sees a majority, which it saw before")
+		}
+		o.net.Heal()
+		o.nodes[3].Stopped()
+		time.Sleep(5 * time.Second)
+		if v := o.nodes[3].View(); !v.Majority {
+			t.Errorf("it sees no majority: %s", v.Reason)
+		}
+		o.close()
+	})
+}

@@ -32,6 +32,8 @@ type table struct {
 	started, met time.Time
 	// held is since when this side has had the majority, lacked since when it has not, without a break.
 	held, lacked time.Time
+	// stopped is when this node last forgot whom it had heard, as it had stood still.
+	stopped time.Time
 	// wished is since when there has been something to decide about the voters; tried is when it was tried last.
 	wished, tried time.Time
 	// grown is when the first member was seen settled; zero while nobody is.

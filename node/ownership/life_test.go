@@ -59,6 +59,7 @@ func (a *actor) start() {
 		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))}); err != nil {
 		w.t.Fatal(err)
 	}
+	l.clock.OnGap(l.owner.Stopped)
 	ctx, cancel := context.WithCancel(w.ctx)
 	over := make(chan struct{})
 	w.mu.Lock()

@@ -14,12 +14,12 @@ import (
 
 const (
 	deadAfter      = 5 * time.Second
-	deathsSpread   = 7 * time.Second // by how much some notice a death later than others
+	deathsSpread   = 15 * time.Second // by how much some notice a death later than others
 	settleAfter    = time.Minute
 	forgetAfter    = time.Minute
 	majorityWindow = 10 * time.Minute
-	// behindFor is how long a voter counts after it last held the same set.
-	behindFor = 10 * time.Second
+	// hearWithin is how long a voter counts after it was last heard, with the same set.
+	hearWithin = 20 * time.Second
 )
 
 // seat is what a node knows of the members. The lock of the world guards it.
@@ -45,12 +45,11 @@ func (a *actor) sit(now time.Time) {
 	}
 }
 
-// slept has everything seem as it was before the process stood still.
+// slept has the others seem as alive as they were before the process stood still. Their votes count when they are heard anew.
 func (a *actor) slept(d time.Duration) {
-	for _, times := range []map[int]time.Time{a.heard, a.matched} {
-		for at := range times {
-			times[at] = times[at].Add(d)
-		}
+	clear(a.matched)
+	for at := range a.heard {
+		a.heard[at] = a.heard[at].Add(d)
 	}
 }
 
@@ -183,7 +182,7 @@ func (w *world) majorityLocked(a *actor, now time.Time) bool {
 	all, count, present := len(set) > 0, 0, 0
 	lowest, has := "", false
 	for at := range set {
-		here := a.aliveLocked(at, now) && now.Sub(a.matched[at]) < behindFor
+		here := a.aliveLocked(at, now) && now.Sub(a.matched[at]) < hearWithin
 		all = all && here
 		if of, gone := a.departed[at]; gone && of == a.voters {
 			continue

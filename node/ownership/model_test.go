@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,7 +229,8 @@ func (w *world) rest(known map[string]bool) {
 	before := w.accepted(map[string]bool{})
 	time.Sleep(10 * time.Second)
 	if thin := w.thin(before, 2); len(thin) > 0 {
-		w.t.Errorf("not on two disks: %v", thin)
+		host, _, _ := strings.Cut(strings.TrimPrefix(thin[0], "http://"), "/")
+		w.t.Errorf("not on two disks: %v%s", thin, w.describe("http://"+host))
 	}
 	up := slices.DeleteFunc(w.all(), func(a *actor) bool { return !a.running() })
 	if w.draw(2) == 0 && len(up) > 3 {

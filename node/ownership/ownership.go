@@ -257,6 +257,22 @@ func (o *Ownership) SetView(v View) {
 	signal(o.check)
 }
 
+// Stopped says that this node stood still, or that its clock jumped: others may have decided about its hosts since, as
+// owners and as homes. It crawls nothing, and decides nothing as a home, until it has heard of them.
+func (o *Ownership) Stopped() {
+	now := time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rights.forget(now)
+	o.horizon.born = now
+	clear(o.census.told)
+	for _, id := range o.horizon.now.Settled {
+		o.rights.due[id] = true
+	}
+	signal(o.renew)
+	signal(o.check)
+}
+
 // Busy says that hosts are changing their owners, or must.
 func (o *Ownership) Busy() bool {
 	if o.queue.urgent() {

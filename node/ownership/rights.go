@@ -17,6 +17,8 @@ import (
 type rights struct {
 	// answered is, by home, when the latest renewals were sent that it agreed to.
 	answered map[string][]time.Time
+	// since is when this node forgot what the homes had agreed to.
+	since time.Time
 	// unconfirmed are hosts owned here that their home has not confirmed yet.
 	unconfirmed map[string]claimed
 	// due are the homes that must hear soon what this node owns, if it is only that it owns nothing.
@@ -34,8 +36,17 @@ func newRights() rights {
 	return rights{answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed), due: make(map[string]bool)}
 }
 
+// forget ends what the homes have agreed to, now and by answers to what was sent before.
+func (g *rights) forget(now time.Time) {
+	clear(g.answered)
+	g.since = now
+}
+
 // agreed notes that a home has answered a renewal sent then.
 func (g *rights) agreed(home string, sent time.Time, keep time.Duration) {
+	if sent.Before(g.since) {
+		return
+	}
 	times := slices.DeleteFunc(g.answered[home], func(at time.Time) bool { return sent.Sub(at) > keep })
 	g.answered[home] = append(times, sent)
 }

@@ -215,12 +215,37 @@ func (w *world) sound() (faults []string) {
 					faults = append(faults, fmt.Sprintf("%s: %d of %d pages done at %d", host, d.Done, w.pages, a.at))
 				}
 			} else {
-				copies = append(copies, fmt.Sprintf("%d (%v)", a.at, role))
+				copies = append(copies, fmt.Sprint(a.at))
 			}
 		}
 		if len(owners) != 1 || len(copies) != 1 || len(digests) == 2 && digests[0] != digests[1] {
-			faults = append(faults, fmt.Sprintf("%s: owners %s, copies %s, %+v", host, strings.Join(owners, " "), strings.Join(copies, " "), digests))
+			faults = append(faults, host+w.describe(host))
 		}
 	}
 	return faults
+}
+
+// describe says what every node has of a host, and believes of it.
+func (w *world) describe(host string) string {
+	var b strings.Builder
+	for _, a := range w.all() {
+		if a.disk == nil {
+			continue
+		}
+		role, known, _ := a.disk.RoleOf(w.ctx, host) //nolint:errcheck // it is a map
+		d, _ := a.disk.DigestOf(w.ctx, host)         //nolint:errcheck // it is a map
+		fmt.Fprintf(&b, "\n  node %d (%s)", a.at, a.id[:4])
+		if known {
+			fmt.Fprintf(&b, " %v, %d of %d done", role, d.Done, d.Accepted)
+		}
+		if !a.running() {
+			b.WriteString(", down")
+			continue
+		}
+		v := a.owner.view()
+		r, _, _ := a.owner.Record(host) //nolint:errcheck // for people
+		fmt.Fprintf(&b, ": epoch %d of %.4s, home %.4s, replica %.4s, majority %v, %d settled, %d alive, suspended %q", r.Epoch, r.Owner,
+			v.homeOf(host), v.replicaOf(host, r.Owner), v.Majority, len(v.Settled), len(v.Alive), a.owner.suspended(host, r, r.Owner != "", time.Now()))
+	}
+	return b.String()
 }

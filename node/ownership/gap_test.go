@@ -1,0 +1,61 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+)
+
+// A node that stood still does not know what became of its hosts: it crawls none until their homes have answered again.
+func TestStoppedOwnerCrawlsNothingUnasked(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.hostOf(1, 2, 3), s.node(2).own
+		s.node(1).find(link(host, 0))
+		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		why := func() string {
+			r, ok, err := own.Record(host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return own.suspended(host, r, ok, time.Now())
+		}
+		if reason := why(); reason != "" {
+			t.Fatalf("before: %s", reason)
+		}
+		own.Stopped()
+		if why() == "" {
+			t.Error("it may crawl the host by what it was told before")
+		}
+		time.Sleep(time.Second)
+		if reason := why(); reason != "" {
+			t.Errorf("its home has answered: %s", reason)
+		}
+	})
+}
+
+// A home that stood still may have been replaced meanwhile: it begins no host until the others have told it what they own.
+func TestStoppedHomeHearsTheOthersFirst(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		hosts, own := s.hostsOf(2, 1, 2, 3), s.node(1).own
+		begins := func(host string) bool {
+			mine, err := own.Route(s.t.Context(), links(host, 0, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(mine) > 0
+		}
+		if !begins(hosts[0]) {
+			t.Fatal("it does not begin a host of its own")
+		}
+		own.Stopped()
+		if begins(hosts[1]) {
+			t.Error("it begins a host that another node may own by now")
+		}
+		time.Sleep(3 * time.Second)
+		if !begins(hosts[1]) {
+			t.Error("it does not hear of the others")
+		}
+	})
+}
