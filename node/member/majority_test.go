@@ -265,7 +265,7 @@ func TestStoppedNodeAsksAnew(t *testing.T) {
 		o := newOverlay(t, flat(30))
 		o.startAll(5)
 		time.Sleep(2 * time.Minute)
-		o.net.Partition([]int{3})
+		o.part([]int{3})
 		o.nodes[3].Stopped()
 		time.Sleep(100 * time.Millisecond)
 		if o.nodes[3].View().Majority {
