@@ -25,7 +25,7 @@ func TestRollingDeath(t *testing.T) {
 			o.expect("another death", rest, rest, rest, true)
 		}
 		o.kill(0)
-		time.Sleep(6 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		// Of two, the one with the higher id cannot know which of them is cut off.
 		o.expect("alone", []int{3}, []int{3}, []int{3}, false)
 		o.close()
@@ -42,8 +42,8 @@ func TestRestartedMinorityIsNoFounder(t *testing.T) {
 			o.kill(i)
 		}
 		o.start(0, 2) // it knows no address but those that it kept
-		time.Sleep(24 * time.Hour)
-		o.expect("a day alone", []int{0}, []int{0}, []int{0}, false)
+		time.Sleep(2 * time.Hour)
+		o.expect("hours alone", []int{0}, []int{0}, []int{0}, false)
 		reason := o.nodes[0].View().Reason
 		for _, part := range []string{"waiting for 3 of 4 nodes", netsim.ID(2)[:8], "not seen since this node started at " +
 			netsim.GossipAt(2), "proxima go-alone"} {
@@ -70,7 +70,7 @@ func TestErasedDiskIsANewcomer(t *testing.T) {
 		o.start(5, 1)
 		o.start(6, 1)
 		o.start(7, 1)
-		time.Sleep(time.Hour)
+		time.Sleep(30 * time.Minute)
 		o.expect("with newcomers", []int{0, 5, 6, 7}, []int{0, 5, 6, 7}, []int{0}, false)
 		o.start(2, 2)
 		time.Sleep(3 * time.Minute)
@@ -141,10 +141,10 @@ func TestBackAfterLong(t *testing.T) {
 		o.startAll(3)
 		time.Sleep(2 * time.Minute)
 		o.kill(0)
-		time.Sleep(6 * time.Hour)
+		time.Sleep(time.Hour)
 		o.part([]int{0})
 		o.start(0, 2)
-		time.Sleep(12 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		o.expect("cut off", []int{0}, []int{0}, []int{0}, false)
 		o.expect("the others", []int{1, 2}, []int{1, 2}, []int{1, 2}, true)
 		o.net.Heal()
@@ -188,10 +188,10 @@ func TestGoAlone(t *testing.T) {
 func TestGoAloneAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverlay(t, flat(30))
-		o.startAll(5, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = time.Hour })
+		o.startAll(5, func(c *member.Config, _ *member.Deps) { c.GoAloneAfter = 15 * time.Minute })
 		time.Sleep(2 * time.Minute)
 		o.part([]int{3, 4})
-		time.Sleep(59 * time.Minute)
+		time.Sleep(14 * time.Minute)
 		o.expect("not yet", []int{3, 4}, []int{3, 4}, []int{3, 4}, false)
 		time.Sleep(2 * time.Minute)
 		o.expect("by itself", []int{3, 4}, []int{3, 4}, []int{3, 4}, true)

@@ -1,11 +1,14 @@
 package member
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 )
+
+var long = flag.Bool("long", false, "run many more seeds of the models")
 
 // model is a world of tables: nodes that meet, part, die, leave, come back with their disks or without, and whose
 // letters are lost and late. Nothing in it sleeps.
@@ -295,9 +298,9 @@ func (m *model) fate(lostDisks bool) {
 
 // Whatever happens, at no time are there two majorities; and when all are back, there is one.
 func TestOneMajority(t *testing.T) {
-	seeds := uint64(24)
-	if testing.Short() {
-		seeds = 30
+	seeds := uint64(3)
+	if *long {
+		seeds = 100
 	}
 	var claims, steps int
 	for seed := range seeds {

@@ -18,10 +18,10 @@ func TestPresets(t *testing.T) {
 	} {
 		t.Run(preset, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const n = 30
+				const n = 16
 				o := newOverlay(t, world(n, 12))
 				o.startAll(n, func(c *member.Config, _ *member.Deps) { c.Preset = preset })
-				time.Sleep(70 * time.Second)
+				time.Sleep(30 * time.Second)
 				packets, bytes := o.net.Sent(netsim.Place(1))
 				time.Sleep(20 * time.Second)
 				allPackets, allBytes := o.net.Sent(netsim.Place(1))
