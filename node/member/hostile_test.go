@@ -79,14 +79,14 @@ func TestGarbageIsBorne(t *testing.T) {
 // A liar that knows the secret moves nobody far: honest nodes go on to predict each other's round trips.
 func TestLiar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 15
+		const n = 10
 		o := newOverlay(t, world(n+1, 11))
 		o.startAll(n)
-		time.Sleep(3 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		wild := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{50_000, -50_000, 0, 0}, Error: 0.001}
 		liar := rogue{meta: member.EncodeMeta(1, "10.0.0.99:1", wild), ack: member.EncodeAck(1, 2, wild)}
 		stop := liar.run(t, o, n, netsim.ID(n))
-		time.Sleep(3 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		var errs []float64
 		for i := range n {
 			if p := peer(o.nodes[i].View(), n); !p.Placed || p.Addr == "" {
@@ -176,7 +176,7 @@ func TestLoadAndFactorsReachAll(t *testing.T) {
 
 // Many come, go, die and come back; in the end all see the same, and on the way they seldom differ.
 func TestChurn(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range uint64(1) {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 16
 			rnd := rand.New(rand.NewPCG(seed, 99))

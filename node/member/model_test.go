@@ -298,7 +298,7 @@ func (m *model) fate(lostDisks bool) {
 
 // Whatever happens, at no time are there two majorities; and when all are back, there is one.
 func TestOneMajority(t *testing.T) {
-	seeds := uint64(3)
+	seeds := uint64(2)
 	if *long {
 		seeds = 100
 	}

@@ -57,7 +57,7 @@ func TestMinorityDoesNotAge(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		o.expect("lowest", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
 		o.expect("other", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
-		time.Sleep(time.Hour)
+		time.Sleep(30 * time.Minute)
 		o.expect("lowest, much later", []int{0, 3}, []int{0, 3}, []int{0, 3}, true)
 		o.expect("other, much later", []int{1, 2}, []int{1, 2}, []int{1, 2}, false)
 		o.net.Heal()
