@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 const config = `# Written by the crash check for one life of the node: the version in the User-Agent tells the lives apart.
@@ -27,7 +28,7 @@ own_gap = "0s"
 own_parallel = %d
 
 [fetch]
-user_agent = "Proxima/%d"
+user_agent = "Proxima/0.%d"
 allow_prefixes = ["127.0.3.0/24"]
 `
 
@@ -68,70 +69,60 @@ func plans(s settings, total int) []plan {
 }
 
 // runLives crawls, kills and resumes, and lets the last life come to its end.
-func runLives(ctx context.Context, s settings, o *origin) ([]kill, error) {
+func runLives(ctx context.Context, s settings, site *lab.Site) ([]kill, error) {
 	var kills []kill
-	for life, p := range plans(s, len(o.expected())) {
-		k, err := runLife(ctx, s, o, life, &p)
+	for life, p := range plans(s, len(expected(site))) {
+		k, err := runLife(ctx, s, site, life, &p)
 		if err != nil {
 			return kills, err
 		}
 		kills = append(kills, k)
 	}
-	_, err := runLife(ctx, s, o, s.kills, nil)
+	_, err := runLife(ctx, s, site, s.kills, nil)
 	return kills, err
 }
 
 // runLife starts the node and kills it as planned, or without plan waits for its end.
-func runLife(ctx context.Context, s settings, o *origin, life int, p *plan) (kill, error) {
+func runLife(ctx context.Context, s settings, site *lab.Site, life int, p *plan) (kill, error) {
 	file := filepath.Join(s.dir, "node.toml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, config, s.fetchers, s.fetchers, life), 0o644); err != nil {
 		return kill{}, fmt.Errorf("write config: %w", err)
 	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, s.proxima, "node", "-quiet", "-config", file, "-data", filepath.Join(s.dir, "data"), o.url)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		return kill{}, fmt.Errorf("start node: %w", err)
+	cmd := exec.CommandContext(ctx, s.proxima, "node", "-quiet", "-config", file, "-data", filepath.Join(s.dir, "data"), site.URL(0, 0))
+	node, err := lab.Start(cmd)
+	if err != nil {
+		return kill{}, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	if p == nil {
-		if err := <-ended; err != nil {
-			return kill{}, fmt.Errorf("life %d, which was not killed: %w\n%s", life, errors.Join(err, ctx.Err()), tail(out.Bytes()))
+		if err := node.Wait(); err != nil {
+			return kill{}, fmt.Errorf("life %d, which was not killed: %w\n%s", life, errors.Join(err, ctx.Err()), node.Tail())
 		}
 		return kill{}, nil
 	}
-	early := func(err error) (kill, error) {
+	early := func() (kill, error) {
 		return kill{}, fmt.Errorf("life %d ended before it was killed, with %d of %d answered: %v\n%s",
-			life, o.progress(), len(o.expected()), errors.Join(err, ctx.Err()), tail(out.Bytes()))
+			life, site.Finished(), len(expected(site)), errors.Join(node.Wait(), ctx.Err()), node.Tail())
 	}
-	for !p.starting && o.progress() < p.after {
+	for !p.starting && site.Finished() < p.after {
 		select {
-		case err := <-ended:
-			return early(err)
+		case <-node.Ended():
+			return early()
 		case <-time.After(time.Millisecond):
 		}
 	}
 	select {
-	case err := <-ended:
-		return early(err)
+	case <-node.Ended():
+		return early()
 	case <-time.After(p.delay):
 	}
 	k := kill{at: time.Now(), starting: p.starting}
-	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return kill{}, fmt.Errorf("kill node: %w", err)
+	if !node.Kill() { // it ended by itself, in the moment of the kill
+		return early()
 	}
-	<-ended
-	if cmd.ProcessState.Exited() { // by itself, in the moment of the kill
-		return early(nil)
-	}
-	for deadline := time.Now().Add(10 * time.Second); !o.drained(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); site.Active() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			return kill{}, fmt.Errorf("life %d: the site is still answering it", life)
 		}
 	}
 	return k, nil
 }
-
-// tail is the end of what a node printed.
-func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"proxima/scripts/lab"
 )
 
 // fetchLog is what the node's fetch log says, over all its lives.
@@ -67,10 +69,10 @@ func (l *fetchLog) read(path string) error {
 }
 
 // without lists answers in the log that the site never gave.
-func (l *fetchLog) without(requests []*request) []string {
+func (l *fetchLog) without(requests []lab.Request) []string {
 	given := map[string]int{}
 	for _, r := range requests {
-		given[r.path]++
+		given[r.Path]++
 	}
 	var list []string
 	for path, n := range l.answered {

@@ -13,14 +13,16 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
+
+	"proxima/scripts/lab"
 )
+
+// subnet is where the site is.
+const subnet = "127.0.3."
 
 // settings are the flags.
 type settings struct {
@@ -46,46 +48,43 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, *limit)
-	defer cancel()
-	ok, err := check(ctx, s)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crash:", err)
-	}
-	if err != nil || !ok {
-		os.Exit(1)
-	}
+	lab.Main("crash", *limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "proxima-crash-"); err != nil {
-			return false, fmt.Errorf("make directory: %w", err)
-		}
-		defer os.RemoveAll(s.dir)
-	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return false, fmt.Errorf("make directory: %w", err)
+	var remove func()
+	if s.dir, remove, err = lab.Folder(s.dir, "crash"); err != nil {
+		return false, err
 	}
+	defer remove()
 	if s.proxima == "" {
-		s.proxima = filepath.Join(s.dir, "proxima")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.proxima, "./cmd/proxima").CombinedOutput(); err != nil {
-			return false, fmt.Errorf("build proxima: %w\n%s", err, out)
+		if s.proxima, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
+			return false, err
 		}
 	}
-	o, err := newOrigin(s.pages, s.think)
+	l := lab.NewLayout(subnet, s.pages, 1, 1)
+	l.Redirects = 25
+	site, err := lab.Serve(l, s.think)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, o.close()) }()
+	defer func() { err = errors.Join(err, site.Close()) }()
 	began := time.Now()
-	kills, crawlErr := runLives(ctx, s, o)
+	kills, crawlErr := runLives(ctx, s, site)
 	// What is known is told even where the crawl broke off.
 	log, err := readLog(filepath.Join(s.dir, "data", "logs"))
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
 	}
-	ok = report(os.Stdout, s, time.Since(began), kills, o, log)
+	ok = report(os.Stdout, s, time.Since(began), kills, expected(site), site.Requests(), log)
 	return ok && crawlErr == nil, crawlErr
+}
+
+// expected lists every path that a crawl must ask for.
+func expected(site *lab.Site) []string {
+	list := []string{"/robots.txt"}
+	for _, page := range append(site.Pages(), site.Redirected()...) {
+		list = append(list, strings.TrimPrefix(page, site.Authority(0)))
+	}
+	return list
 }

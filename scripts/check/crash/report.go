@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // maxShown bounds how many failures of one kind are printed.
@@ -24,30 +26,31 @@ type account struct {
 
 // newAccount lays each request for a path that was asked for before at the door of the kill that ended the life of the
 // request before.
-func newAccount(requests []*request, kills []kill, slack time.Duration) account {
+func newAccount(requests []lab.Request, kills []kill, slack time.Duration) account {
 	a := account{inFlight: make([]int, len(kills)), repeats: make([]int, len(kills))}
-	last := map[string]*request{}
-	for _, r := range requests {
-		if r.life >= 0 && r.life < len(kills) && (!r.whole || r.end.After(kills[r.life].at)) {
-			a.inFlight[r.life]++
+	last := map[string]*lab.Request{}
+	for i := range requests {
+		r := &requests[i]
+		if r.Life >= 0 && r.Life < len(kills) && (!r.Whole() || r.End.After(kills[r.Life].at)) {
+			a.inFlight[r.Life]++
 		}
-		before := last[r.path]
-		last[r.path] = r
+		before := last[r.Path]
+		last[r.Path] = r
 		switch {
 		case before == nil:
 			continue
-		case before.life == r.life || before.life < 0 || before.life >= len(kills):
-			a.wrong = append(a.wrong, fmt.Sprintf("%s: twice in life %d", r.path, r.life))
+		case before.Life == r.Life || before.Life < 0 || before.Life >= len(kills):
+			a.wrong = append(a.wrong, fmt.Sprintf("%s: twice in life %d", r.Path, r.Life))
 			continue
 		}
-		k := before.life
+		k := before.Life
 		a.repeats[k]++
-		if lead := kills[k].at.Sub(before.end); !before.whole || lead <= 0 {
+		if lead := kills[k].at.Sub(before.End); !before.Whole() || lead <= 0 {
 			a.cut++
 		} else {
 			a.unwritten = append(a.unwritten, lead)
 			if lead > slack {
-				a.wrong = append(a.wrong, fmt.Sprintf("%s: again in life %d, though answered %v before kill %d", r.path, r.life, lead.Round(time.Millisecond), k))
+				a.wrong = append(a.wrong, fmt.Sprintf("%s: again in life %d, though answered %v before kill %d", r.Path, r.Life, lead.Round(time.Millisecond), k))
 			}
 		}
 	}
@@ -55,27 +58,23 @@ func newAccount(requests []*request, kills []kill, slack time.Duration) account 
 }
 
 // report prints the table and says whether all held.
-func report(out io.Writer, s settings, took time.Duration, kills []kill, o *origin, log fetchLog) bool {
-	o.mu.Lock()
-	requests := slices.Clone(o.requests)
-	o.mu.Unlock()
+func report(out io.Writer, s settings, took time.Duration, kills []kill, expected []string, requests []lab.Request, log fetchLog) bool {
 	// A request that a node has sent and the site has read after its death comes late.
-	slices.SortStableFunc(requests, func(a, b *request) int { return cmp.Or(cmp.Compare(a.life, b.life), a.start.Compare(b.start)) })
+	slices.SortStableFunc(requests, func(a, b lab.Request) int { return cmp.Or(cmp.Compare(a.Life, b.Life), a.Start.Compare(b.Start)) })
 	alive := map[int]bool{}
 	for _, r := range requests {
-		alive[r.life] = true
+		alive[r.Life] = true
 	}
 	a := newAccount(requests, kills, s.slack)
-	expected := o.expected()
 	want, whole := map[string]bool{}, map[string]bool{}
 	for _, path := range expected {
 		want[path] = true
 	}
 	var missing, strange, noLine []string
 	for _, r := range requests {
-		whole[r.path] = whole[r.path] || r.whole
-		if !want[r.path] {
-			strange = append(strange, r.path)
+		whole[r.Path] = whole[r.Path] || r.Whole()
+		if !want[r.Path] {
+			strange = append(strange, r.Path)
 		}
 	}
 	for _, path := range expected {

@@ -6,25 +6,36 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // at is a moment of a test, in ms.
 func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 
+// asked is a request of a life.
+func asked(path string, life, start, end int, whole bool) lab.Request {
+	r := lab.Request{Path: path, Life: life, Start: at(start), End: at(end)}
+	if whole {
+		r.Status = 200
+	}
+	return r
+}
+
 func TestAccount(t *testing.T) {
 	kills := []kill{{at: at(100)}, {at: at(5000)}}
 	for _, c := range []struct {
 		name                       string
-		requests                   []*request
+		requests                   []lab.Request
 		cut, unwritten, wrong, fly int
 	}{
-		{"once", []*request{{"/a", 0, at(10), at(20), true}}, 0, 0, 0, 0},
-		{"cut by a kill", []*request{{"/a", 0, at(90), at(101), false}, {"/a", 1, at(200), at(210), true}}, 1, 0, 0, 1},
-		{"answered after the kill", []*request{{"/a", 0, at(90), at(101), true}, {"/a", 1, at(200), at(210), true}}, 1, 0, 0, 1},
-		{"not recorded", []*request{{"/a", 0, at(90), at(99), true}, {"/a", 1, at(200), at(210), true}}, 0, 1, 0, 0},
-		{"long recorded", []*request{{"/a", 1, at(200), at(210), true}, {"/a", 2, at(6000), at(6001), true}}, 0, 1, 1, 0},
-		{"twice in a life", []*request{{"/a", 0, at(10), at(20), true}, {"/a", 0, at(30), at(40), true}}, 0, 0, 1, 0},
-		{"twice in the last life", []*request{{"/a", 2, at(6000), at(6001), true}, {"/a", 2, at(6002), at(6003), true}}, 0, 0, 1, 0},
+		{"once", []lab.Request{asked("/a", 0, 10, 20, true)}, 0, 0, 0, 0},
+		{"cut by a kill", []lab.Request{asked("/a", 0, 90, 101, false), asked("/a", 1, 200, 210, true)}, 1, 0, 0, 1},
+		{"answered after the kill", []lab.Request{asked("/a", 0, 90, 101, true), asked("/a", 1, 200, 210, true)}, 1, 0, 0, 1},
+		{"not recorded", []lab.Request{asked("/a", 0, 90, 99, true), asked("/a", 1, 200, 210, true)}, 0, 1, 0, 0},
+		{"long recorded", []lab.Request{asked("/a", 1, 200, 210, true), asked("/a", 2, 6000, 6001, true)}, 0, 1, 1, 0},
+		{"twice in a life", []lab.Request{asked("/a", 0, 10, 20, true), asked("/a", 0, 30, 40, true)}, 0, 0, 1, 0},
+		{"twice in the last life", []lab.Request{asked("/a", 2, 6000, 6001, true), asked("/a", 2, 6002, 6003, true)}, 0, 0, 1, 0},
 	} {
 		a := newAccount(c.requests, kills, time.Second)
 		fly := a.inFlight[0] + a.inFlight[1]
@@ -50,7 +61,7 @@ func TestReadLog(t *testing.T) {
 	if err != nil || l.lines != 4 || l.torn != 1 || len(l.boots) != 2 || len(l.gaps) != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	got := l.without([]*request{{path: "/a"}, {path: "/b"}})
+	got := l.without([]lab.Request{{Path: "/a"}, {Path: "/b"}})
 	if len(got) != 1 || got[0] != "/c: 1 lines, 0 requests" {
 		t.Errorf("lines without a request: %q", got)
 	}

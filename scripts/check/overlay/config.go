@@ -7,11 +7,15 @@ import (
 	"proxima/node"
 	"proxima/node/member"
 	"proxima/node/placement"
+	"proxima/scripts/lab"
 )
+
+// subnet is where the site is.
+const subnet = "127.0.3."
 
 // configure is the configuration of one life of one node: the version in the User-Agent tells nodes and lives apart. The
 // times of the overlay are those of the defaults, all divided by the same number.
-func configure(s settings, l *layout, index, life int) node.Config {
+func configure(s settings, l *lab.Layout, index, life int) node.Config {
 	c := node.Default()
 	c.Crawl.Fetchers = s.fetch
 	c.Scope.SeedScope = "any"
@@ -19,8 +23,8 @@ func configure(s settings, l *layout, index, life int) node.Config {
 	c.Fetch.UserAgent = fmt.Sprintf("Proxima/%d.%d", index, life)
 	c.Fetch.AllowPrefixes = []string{prefix}
 	c.Fetch.DNS.Hosts = map[string][]string{}
-	for _, h := range l.hosts {
-		c.Fetch.DNS.Hosts[h.name] = []string{h.addr}
+	for _, h := range l.Hosts {
+		c.Fetch.DNS.Hosts[h.Name] = []string{h.Addr}
 	}
 	// These servers are ours: no gap, but one request at a time.
 	c.Politeness.Own, c.Politeness.OwnGap, c.Politeness.OwnParallel = []string{prefix}, 0, 1
@@ -38,7 +42,8 @@ func configure(s settings, l *layout, index, life int) node.Config {
 	shorter(50*time.Millisecond, &h.ReplicateEvery)
 	shorter(3*time.Second, &m.HearWithin) // probes are as seldom as ever
 	shorter(m.HearWithin+time.Second, &k.Skew)
-	shorter(100*time.Millisecond, &k.Time, &k.Founding, &b.Check, &b.LongestWait, &e.Wait)
+	shorter(k.Skew+time.Second, &k.Time)
+	shorter(100*time.Millisecond, &k.Founding, &b.Check, &b.LongestWait, &e.Wait)
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait) // replicas take a page for done when its links are answered
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 	return c

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// slower is how much longer each request takes while the crawl waits for its faults.
+const slower = 600 * time.Millisecond
+
 // disturb carries out the plans. Less than half of the nodes are down at a time, and a host has two copies: no two nodes
 // are down for long at the same time, nor is one before those that came back have settled and have their copies. While
 // faults are late the site is slow, so that they do not meet a crawl that has ended.
@@ -20,14 +23,17 @@ func (c *crew) disturb(ctx context.Context) error {
 	var alone time.Time // until then nobody else may be down for long
 	for len(list) > 0 || down > 0 {
 		if len(c.alive()) < c.s.nodes-down-absent {
-			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.served.Load())
+			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.Asked())
 		}
 		after := c.s.pages * 3 / 4
 		if len(list) > 0 {
 			after = list[0].after
 		}
-		c.site.slowAfter.Store(int64(after))
-		if len(list) > 0 && c.site.served.Load() >= int64(after) && (list[0].kind == join || 2*(down+1) < c.s.nodes) &&
+		c.site.Slower.Store(0)
+		if c.site.Asked() >= after {
+			c.site.Slower.Store(int64(slower))
+		}
+		if len(list) > 0 && c.site.Asked() >= after && (list[0].kind == join || 2*(down+1) < c.s.nodes) &&
 			(!list[0].long || down == 0 && time.Now().After(alone)) {
 			p := list[0]
 			list = list[1:]
@@ -47,7 +53,7 @@ func (c *crew) disturb(ctx context.Context) error {
 			if len(alive) < c.s.nodes-down-absent {
 				continue
 			}
-			victim := choose(alive, c.site.takeBusy(), p.pick)
+			victim := choose(alive, c.busy(), p.pick)
 			if err := c.begin(victim, p.kind); err != nil {
 				return err
 			}

@@ -1,32 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"proxima/frontier"
 	"proxima/node/journal"
+	"proxima/scripts/lab"
 )
-
-// request is a line of nginx's log.
-type request struct {
-	node, life        int
-	server, host, uri string
-	status            int
-	start, end        time.Time
-}
-
-func (r request) page() string { return r.host + r.uri }
 
 // books is a line of a node's queue log.
 type books struct {
@@ -43,24 +28,17 @@ type holding struct {
 
 // evidence is all that is judged.
 type evidence struct {
-	pages    []string // by the list written with the site
-	requests []request
+	pages    []string
+	requests []lab.Request
 	faults   []fault
 	books    []books
 	disks    map[string]map[int]holding // by host and node
 	unread   []string                   // disks that could not be read
 }
 
-// gather reads everything. The nodes and the site have ended, or nearly so.
-func gather(s settings, w *site, c *crew) (evidence, error) {
-	e := evidence{faults: c.faults, disks: map[string]map[int]holding{}}
-	var err error
-	if e.pages, err = readList(filepath.Join(w.dir, "pages.txt")); err != nil {
-		return e, err
-	}
-	if e.requests, err = readRequests(filepath.Join(w.dir, "access.log")); err != nil {
-		return e, err
-	}
+// gather reads everything. The nodes have ended.
+func gather(w *lab.Site, c *crew) (evidence, error) {
+	e := evidence{pages: w.Pages(), requests: w.Requests(), faults: c.faults, disks: map[string]map[int]holding{}}
 	for _, p := range c.nodes {
 		lost, err := filepath.Glob(filepath.Join(p.dir, "lost*"))
 		if err != nil {
@@ -71,66 +49,11 @@ func gather(s settings, w *site, c *crew) (evidence, error) {
 				return e, fmt.Errorf("read logs of node %d: %w", p.index, err)
 			}
 		}
-		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.layout); err != nil {
+		if err := e.readDisk(p.index, filepath.Join(p.dir, "data", "frontier"), &w.Layout); err != nil {
 			e.unread = append(e.unread, fmt.Sprintf("node %d: %v", p.index, err))
 		}
 	}
 	return e, nil
-}
-
-func readList(path string) ([]string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read list of pages: %w", err)
-	}
-	defer f.Close()
-	var list []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		list = append(list, lines.Text())
-	}
-	return list, lines.Err()
-}
-
-// readRequests reads nginx's log, sorted by the begin of the requests.
-func readRequests(path string) ([]request, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read access log: %w", err)
-	}
-	defer f.Close()
-	var list []request
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		r, err := parseRequest(lines.Bytes())
-		if err != nil {
-			return nil, fmt.Errorf("read access log: %w in %q", err, lines.Text())
-		}
-		if r.host != "" { // a connection without a request
-			list = append(list, r)
-		}
-	}
-	// Times are in ms: of two that begin in the same one, that which has ended came first.
-	slices.SortStableFunc(list, func(a, b request) int { return cmp.Or(a.start.Compare(b.start), a.end.Compare(b.end)) })
-	return list, lines.Err()
-}
-
-func parseRequest(b []byte) (request, error) {
-	var line struct {
-		Time, Took               float64
-		Server, Host, URI, Agent string
-		Status                   int
-	}
-	if err := json.Unmarshal(b, &line); err != nil {
-		return request{}, err
-	}
-	r := request{node: -1, life: -1, server: line.Server, host: line.Host, uri: line.URI, status: line.Status}
-	// Who is unknown stays -1: then the request is strange.
-	_, _ = fmt.Sscanf(line.Agent, "Proxima/%d.%d", &r.node, &r.life)
-	r.end = time.UnixMilli(int64(math.Round(line.Time * 1000)))
-	r.start = r.end.Add(-time.Duration(math.Round(line.Took*1000)) * time.Millisecond)
-	return r, nil
 }
 
 // readBooks reads a node's queue log. The logs of one node come one after the other, that of its last life last.
@@ -162,7 +85,7 @@ func (e *evidence) readBooks(node int, dir string) error {
 }
 
 // readDisk opens what a node has left and looks up all hosts.
-func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
+func (e *evidence) readDisk(node int, dir string, l *lab.Layout) (err error) {
 	f, err := frontier.Open(dir, frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
 	if err != nil {
 		return err
@@ -174,8 +97,8 @@ func (e *evidence) readDisk(node int, dir string, l *layout) (err error) {
 		cancel()
 		err = errors.Join(err, <-ended)
 	}()
-	for h := range l.hosts {
-		host := l.authority(h)
+	for h := range l.Hosts {
+		host := l.Authority(h)
 		name := "http://" + host // as the frontier calls it
 		role, known, err := f.RoleOf(ctx, name)
 		if err != nil {

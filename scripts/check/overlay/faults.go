@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // kind is what is done to a node.
@@ -98,7 +100,7 @@ func plans(s settings) []plan {
 		list[i].after = s.pages/20 + random.IntN(max(1, s.pages*13/20))
 	}
 	slices.SortFunc(list, func(a, b plan) int { return a.after - b.after })
-	times := configure(s, &layout{}, 0, 0)
+	times := configure(s, &lab.Layout{}, 0, 0)
 	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // found dead, and taken over by a new home
 	seen := counts{}
 	for i := range list {
@@ -131,7 +133,7 @@ func plans(s settings) []plan {
 
 // mended is how long after the end of a long fault all hosts have two copies again.
 func (p plan) mended(s settings) time.Duration {
-	times := configure(s, &layout{}, 0, 0)
+	times := configure(s, &lab.Layout{}, 0, 0)
 	d := 3*time.Second + times.Ownership.FenceAfter // copies are tried again that often at least
 	if p.long {
 		d += times.Member.SettleAfter

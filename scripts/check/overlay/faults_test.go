@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 func TestParseFaults(t *testing.T) {
@@ -44,7 +46,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("fault %d after %d requests", i, p.after)
 		}
 		seen[p.kind]++
-		if p.lasts > configure(s, &layout{}, 0, 0).Ownership.TakeAfter {
+		if p.lasts > configure(s, &lab.Layout{}, 0, 0).Ownership.TakeAfter {
 			taken[p.kind]++
 		}
 		if p.kind == freeze && (p.lasts < s.shortest || p.lasts > s.longest) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/scripts/lab"
 )
 
 // verdict is a criterion and what came of it.
@@ -44,60 +45,60 @@ func readTraffic(s settings, e *evidence) traffic {
 			ends[[2]int{f.node, f.life}] = f.at
 		}
 	}
-	last := map[string]request{}
-	busy := map[string]request{} // by server, the request that ends last of those before
+	last := map[string]lab.Request{}
+	busy := map[string]lab.Request{} // by server, the request that ends last of those before
 	for _, r := range e.requests {
-		life := [2]int{r.node, r.life}
-		if died, killed := ends[life]; killed && r.end.After(died) {
-			r.end = died // the node was not there any more
+		life := [2]int{r.Node, r.Life}
+		if died, killed := ends[life]; killed && r.End.After(died) {
+			r.End = died // the node was not there any more
 		}
-		if b, ok := busy[r.server]; ok && r.start.Before(b.end) {
+		if b, ok := busy[r.Server]; ok && r.Start.Before(b.End) {
 			t.meetings = append(t.meetings, fmt.Sprintf("%s: node %d.%d asked for %s%s at %s, while node %d.%d was answered %s%s from %s to %s",
-				r.server, r.node, r.life, r.host, r.uri, clock(r.start), b.node, b.life, b.host, b.uri, clock(b.start), clock(b.end)))
+				r.Server, r.Node, r.Life, r.Host, r.Path, clock(r.Start), b.Node, b.Life, b.Host, b.Path, clock(b.Start), clock(b.End)))
 		}
-		if b, ok := busy[r.server]; !ok || r.end.After(b.end) {
-			busy[r.server] = r
+		if b, ok := busy[r.Server]; !ok || r.End.After(b.End) {
+			busy[r.Server] = r
 		}
-		if r.uri == "/robots.txt" {
-			robots[r.host] = true
+		if r.Path == "/robots.txt" {
+			robots[r.Host] = true
 			t.robots++
 			continue
 		}
-		if !want[r.page()] || r.node < 0 {
-			t.strange = append(t.strange, r.page())
+		if !want[r.Page()] || r.Node < 0 {
+			t.strange = append(t.strange, r.Page())
 			continue
 		}
-		if !robots[r.host] {
-			t.early = append(t.early, r.page())
+		if !robots[r.Host] {
+			t.early = append(t.early, r.Page())
 		}
-		if r.status != 200 {
-			t.failed[r.status]++
+		if r.Status != 200 {
+			t.failed[r.Status]++
 			continue
 		}
 		t.downloads++
-		t.byNode[r.node]++
-		t.given[r.page()]++
-		if before, again := last[r.page()]; again {
+		t.byNode[r.Node]++
+		t.given[r.Page()]++
+		if before, again := last[r.Page()]; again {
 			if e.explains(before, r, s.slack) {
 				t.explained++
 			} else {
-				t.loose = append(t.loose, fmt.Sprintf("%s: by node %d.%d at %s and by node %d.%d at %s", r.page(), before.node, before.life,
-					clock(before.end), r.node, r.life, clock(r.end)))
+				t.loose = append(t.loose, fmt.Sprintf("%s: by node %d.%d at %s and by node %d.%d at %s", r.Page(), before.Node, before.Life,
+					clock(before.End), r.Node, r.Life, clock(r.End)))
 			}
 		}
-		last[r.page()] = r
+		last[r.Page()] = r
 	}
 	return t
 }
 
 // explains says that a fault came within so long of the first download of a page, which may so be on no disk, or that one
 // of the two nodes was cut off or frozen meanwhile.
-func (e *evidence) explains(first, again request, slack time.Duration) bool {
+func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool {
 	return slices.ContainsFunc(e.faults, func(f fault) bool {
 		from, to := f.at.Add(-slack), f.until.Add(slack)
 		within := func(t time.Time) bool { return t.After(from) && t.Before(to) }
-		d := f.at.Sub(first.end)
-		return f.kind != join && (d > -slack && d < slack || first.node == f.node && within(first.end) || again.node == f.node && within(again.end))
+		d := f.at.Sub(first.End)
+		return f.kind != join && (d > -slack && d < slack || first.Node == f.node && within(first.End) || again.Node == f.node && within(again.End))
 	})
 }
 

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +8,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/journal"
+	"proxima/scripts/lab"
 )
 
 // at is a moment of a test, in ms.
@@ -19,8 +17,8 @@ func at(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 const site0 = "a.test:80"
 
 // get is a request for a page of site0 by a life of a node.
-func get(node, life int, uri string, from, to int) request {
-	return request{node: node, life: life, server: "127.0.3.11", host: site0, uri: uri, status: 200, start: at(from), end: at(to)}
+func get(node, life int, path string, from, to int) lab.Request {
+	return lab.Request{Node: node, Life: life, Server: "127.0.3.11", Host: site0, Path: path, Status: 200, Start: at(from), End: at(to)}
 }
 
 // sound is a crawl in which all holds: node 0 hands the host to node 1, is killed, and comes back.
@@ -28,7 +26,7 @@ func sound() (settings, *evidence) {
 	s := settings{nodes: 2, faults: counts{kill: 1}, fetch: 2, slack: time.Second}
 	e := &evidence{
 		pages:    []string{site0 + "/", site0 + "/1", site0 + "/2"},
-		requests: []request{get(0, 0, "/robots.txt", 0, 10), get(0, 0, "/", 20, 30), get(1, 0, "/1", 5000, 5010), get(1, 0, "/2", 5010, 5020)},
+		requests: []lab.Request{get(0, 0, "/robots.txt", 0, 10), get(0, 0, "/", 20, 30), get(1, 0, "/1", 5000, 5010), get(1, 0, "/2", 5010, 5020)},
 		faults:   []fault{{kind: kill, node: 0, life: 0, at: at(1000), until: at(2000)}},
 		books: []books{
 			{node: 0, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Accepted: 3, Done: 1, Pending: 2}},
@@ -59,7 +57,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"sound", func(*settings, *evidence) {}, nil},
 		{"a page is missing", func(_ *settings, e *evidence) { e.requests = e.requests[:3] }, []string{"coverage"}},
-		{"a page was refused", func(_ *settings, e *evidence) { e.requests[3].status = 499 }, []string{"coverage"}},
+		{"a page was refused", func(_ *settings, e *evidence) { e.requests[3].Status = 0 }, []string{"coverage"}},
 		{"a fault did not come", func(s *settings, _ *evidence) { s.faults[freeze] = 1 }, []string{"faults"}},
 		{"a page nobody has", func(_ *settings, e *evidence) { e.requests = append(e.requests, get(1, 0, "/forbidden/1", 6000, 6001)) },
 			[]string{"not of the site"}},
@@ -72,12 +70,12 @@ func TestJudge(t *testing.T) {
 			}
 		}, []string{"overlap"}},
 		{"two nodes at one server", func(_ *settings, e *evidence) {
-			e.requests[2].node, e.requests[2].life, e.requests[2].end = 0, 1, at(5011)
+			e.requests[2].Node, e.requests[2].Life, e.requests[2].End = 0, 1, at(5011)
 		},
 			[]string{"requests that meet at a server"}},
-		{"a long request over short ones", func(_ *settings, e *evidence) { e.requests[1].end = at(5015); e.faults[0].at = at(7000) },
+		{"a long request over short ones", func(_ *settings, e *evidence) { e.requests[1].End = at(5015); e.faults[0].at = at(7000) },
 			[]string{"requests that meet at a server"}},
-		{"a request that outlives its node", func(_ *settings, e *evidence) { e.requests[1].end = at(5015) }, nil},
+		{"a request that outlives its node", func(_ *settings, e *evidence) { e.requests[1].End = at(5015) }, nil},
 		{"books that do not balance", func(_ *settings, e *evidence) { e.books[0].Pending = 1 }, []string{"books of the nodes"}},
 		{"pending at the end", func(_ *settings, e *evidence) { e.books[1].Left, e.books[1].Pending = 1, 1 }, []string{"books of the nodes"}},
 		{"no last line", func(_ *settings, e *evidence) { e.books = e.books[:2] }, []string{"books of the nodes"}},
@@ -100,7 +98,7 @@ func TestExplains(t *testing.T) {
 	e := &evidence{faults: []fault{{kind: isolate, node: 1, at: at(10_000), until: at(20_000)}, {kind: join, node: 2, at: at(50_000), until: at(50_000)}}}
 	for _, c := range []struct {
 		name         string
-		first, again request
+		first, again lab.Request
 		want         bool
 	}{
 		{"just before the fault", get(0, 0, "/", 9000, 9500), get(2, 0, "/", 30_000, 30_001), true},
@@ -113,42 +111,6 @@ func TestExplains(t *testing.T) {
 		if got := e.explains(c.first, c.again, time.Second); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
-	}
-}
-
-func TestParseRequest(t *testing.T) {
-	line := `{"time":1795269267.269,"took":0.019,"connection":2,"request":1,"server":"127.0.3.11","host":"h00.test:40147","uri":"/p0/1.html","status":200,"bytes":177,"agent":"Proxima/7.12"}`
-	got, err := parseRequest([]byte(line))
-	want := request{node: 7, life: 12, server: "127.0.3.11", host: "h00.test:40147", uri: "/p0/1.html", status: 200,
-		start: time.UnixMilli(1795269267250), end: time.UnixMilli(1795269267269)}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got.page() != "h00.test:40147/p0/1.html" {
-		t.Errorf("page %s", got.page())
-	}
-	if other, err := parseRequest([]byte(`{"time":1,"took":0,"agent":"curl/8"}`)); err != nil || other.node != -1 {
-		t.Errorf("of another agent: %+v, %v", other, err)
-	}
-	if _, err := parseRequest([]byte(`{"time":`)); err == nil {
-		t.Error("a torn line has no error")
-	}
-}
-
-// TestReadRequests: a request that begins in the ms in which the one before it ended does not meet it.
-func TestReadRequests(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "access.log")
-	line := `{"time":%s,"took":%s,"server":"127.0.3.11","host":"a.test:80","uri":"%s","status":200,"agent":"Proxima/0.0"}` + "\n"
-	text := fmt.Sprintf(line, "10.754", "0.038", "/2") + fmt.Sprintf(line, "10.716", "0.000", "/1")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	list, err := readRequests(path)
-	if err != nil || len(list) != 2 || list[0].uri != "/1" {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	if traffic := readTraffic(settings{}, &evidence{requests: list}); len(traffic.meetings) > 0 {
-		t.Errorf("%v", traffic.meetings)
 	}
 }
 

@@ -1,11 +1,10 @@
 // Command overlay crawls a generated site with several nodes, disturbs them again and again, and judges the crawl.
 //
-// It writes a site of static pages over several hosts and addresses, serves it by nginx, and starts nodes of one overlay
-// as processes on loopback. At random moments it kills some and starts them again in the same data directories, freezes
-// some, erases the disks of some, starts some late, and cuts some off from the others. The crawl has to end by itself
-// everywhere. Then nginx's log, the nodes' books and what is left on their disks are compared with the list of pages that
-// was written with the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage, 3 something is not installed. Run
-// it from the root of the repository:
+// It serves a site over several hosts and addresses, which sees every request, and starts nodes of one overlay as processes on loopback. At
+// random moments it kills some and starts them again in the same data directories, freezes some, erases the disks of some, starts some late,
+// and cuts some off from the others. The crawl has to end by itself everywhere. Then what the site saw, the nodes' books and what is left on
+// their disks are compared with the pages that the site has. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
+// of the repository:
 //
 //	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: ten minutes
 //	go run ./scripts/check/overlay -faults freeze=3   one kind alone
@@ -18,16 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-)
 
-// missing is the error of something that is not installed: exit code 3.
-type missing struct{ error }
+	"proxima/scripts/lab"
+)
 
 // settings are the flags.
 type settings struct {
@@ -98,52 +92,29 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
-	defer cancel()
-	ok, err := check(ctx, s)
-	var m missing
-	switch {
-	case errors.As(err, &m):
-		fmt.Fprintln(os.Stderr, "overlay:", err)
-		os.Exit(3)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "overlay:", err)
-		os.Exit(1)
-	case !ok:
-		os.Exit(1)
-	}
+	lab.Main("overlay", s.limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "proxima-overlay-"); err != nil {
-			return false, fmt.Errorf("make directory: %w", err)
-		}
-		defer os.RemoveAll(s.dir)
-	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return false, fmt.Errorf("make directory: %w", err)
+	var remove func()
+	if s.dir, remove, err = lab.Folder(s.dir, "overlay"); err != nil {
+		return false, err
 	}
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
-		return false, fmt.Errorf("find directory: %w", err)
-	}
+	defer remove()
 	if s.proxima == "" {
-		// Not the common name: who ends all processes of that name ends these not.
-		s.proxima = filepath.Join(s.dir, "checked")
-		args := []string{"build", "-o", s.proxima}
+		var flags []string
 		if s.race {
-			args = append(args, "-race")
+			flags = append(flags, "-race")
 		}
-		if out, err := exec.CommandContext(ctx, "go", append(args, "./cmd/proxima")...).CombinedOutput(); err != nil {
-			return false, fmt.Errorf("build proxima: %w\n%s", err, out)
+		if s.proxima, err = lab.Build(ctx, s.dir, "./cmd/proxima", flags...); err != nil {
+			return false, err
 		}
 	}
-	w, err := startSite(ctx, s)
+	w, err := lab.Serve(lab.NewLayout(subnet, s.pages, s.hosts, s.addresses), s.think)
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, w.stop()) }()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	crew, err := newCrew(s, w)
 	if err != nil {
 		return false, err
@@ -152,7 +123,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	crawlErr := crew.run(ctx)
 	took := time.Since(began)
 	// What is known is told even where the crawl broke off.
-	e, err := gather(s, w, crew)
+	e, err := gather(w, crew)
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // process is one node and its present life.
@@ -23,36 +24,30 @@ type process struct {
 	behind         [2]string // where it listens for peers and gossip, if relays stand before it
 
 	// mu guards what follows.
-	mu    sync.Mutex
-	life  int
-	cmd   *exec.Cmd
-	out   *bytes.Buffer
-	ended chan struct{} // nil before the first life
-	down  bool          // by a fault
-	err   error         // of the life that ended
+	mu   sync.Mutex
+	life int
+	now  *lab.Process // the present life, or the last; nil before the first
+	down bool         // by a fault
 }
 
 // crew is all nodes of the overlay.
 type crew struct {
 	s      settings
-	site   *site
+	site   *lab.Site
 	nodes  []*process
 	relays *relays // nil where no node is cut off
 	seeds  string
 	faults []fault
+	looked time.Time // when busy was asked last
 }
 
-func newCrew(s settings, w *site) (*crew, error) {
+func newCrew(s settings, w *lab.Site) (*crew, error) {
 	c := &crew{s: s, site: w, seeds: filepath.Join(s.dir, "seeds.txt")}
-	var seeds strings.Builder
-	for h := range min(seedHosts, len(w.hosts)) {
-		fmt.Fprintln(&seeds, w.url(h, 0))
-	}
-	if err := os.WriteFile(c.seeds, []byte(seeds.String()), 0o644); err != nil {
+	if err := os.WriteFile(c.seeds, []byte(strings.Join(w.Seeds(), "\n")+"\n"), 0o644); err != nil {
 		return nil, fmt.Errorf("write seeds: %w", err)
 	}
-	if out, err := exec.Command(s.proxima, "keygen", filepath.Join(s.dir, "secret")).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("make secret: %w\n%s", err, out)
+	if err := lab.Keygen(s.proxima, filepath.Join(s.dir, "secret")); err != nil {
+		return nil, err
 	}
 	for i := range s.nodes {
 		p := &process{index: i, dir: filepath.Join(s.dir, fmt.Sprintf("n%d", i))}
@@ -66,23 +61,16 @@ func newCrew(s settings, w *site) (*crew, error) {
 
 // takePorts finds ports for all nodes, all at once so that no two are the same, and puts relays before them where needed.
 func (c *crew) takePorts() (err error) {
-	var held []net.Listener
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
+	free, err := lab.Addresses("127.0.0.1", 2*len(c.nodes))
+	if err != nil {
+		return err
+	}
 	if c.s.faults[isolate] > 0 {
 		c.relays = newRelays(len(c.nodes), func(node int) int { return c.nodes[node].pid() })
 	}
 	for _, p := range c.nodes {
 		for i, at := range []*string{&p.listen, &p.gossip} {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return fmt.Errorf("find free port: %w", err)
-			}
-			held = append(held, l)
-			*at = l.Addr().String()
+			*at = free[2*p.index+i]
 			if c.relays == nil {
 				continue
 			}
@@ -112,7 +100,7 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	file := filepath.Join(p.dir, fmt.Sprintf("life%d.toml", p.life))
-	cfg := configure(c.s, &c.site.layout, p.index, p.life)
+	cfg := configure(c.s, &c.site.Layout, p.index, p.life)
 	cfg.Peer.Listen, cfg.Member.Bind = p.listen, p.gossip
 	if c.relays != nil {
 		cfg.Peer.Listen, cfg.Peer.Advertise = p.behind[0], p.listen
@@ -132,21 +120,11 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	if p.index > 0 || p.life > 0 {
 		args = append(args, "-join", strings.Join(others, ","))
 	}
-	cmd := exec.CommandContext(ctx, c.s.proxima, args...)
-	p.out = new(bytes.Buffer)
-	cmd.Stdout, cmd.Stderr = p.out, p.out
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start node %d: %w", p.index, err)
+	now, err := lab.Start(exec.CommandContext(ctx, c.s.proxima, args...))
+	if err != nil {
+		return fmt.Errorf("node %d: %w", p.index, err)
 	}
-	ended := make(chan struct{})
-	p.cmd, p.ended, p.err = cmd, ended, nil
-	go func() {
-		err := cmd.Wait()
-		p.mu.Lock()
-		p.err = err
-		p.mu.Unlock()
-		close(ended)
-	}()
+	p.now = now
 	return nil
 }
 
@@ -164,35 +142,21 @@ func (c *crew) alive() []*process {
 func (p *process) runs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended == nil || p.down {
-		return false
-	}
-	select {
-	case <-p.ended:
-		return false
-	default:
-		return true
-	}
+	return p.now != nil && !p.down && p.now.Running()
 }
 
-// end is closed when the present life has ended.
-func (p *process) end() <-chan struct{} {
+// present is the present life; nil before the first.
+func (p *process) present() *lab.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended == nil {
-		p.ended = make(chan struct{})
-		close(p.ended)
-	}
-	return p.ended
+	return p.now
 }
 
 func (p *process) pid() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cmd == nil {
-		return -1
+	if now := p.present(); now != nil {
+		return now.Pid()
 	}
-	return p.cmd.Process.Pid
+	return -1
 }
 
 // begin does to a node what a plan says.
@@ -200,7 +164,7 @@ func (c *crew) begin(p *process, what kind) error {
 	p.mu.Lock()
 	f := fault{kind: what, node: p.index, life: p.life, at: time.Now()}
 	p.down = true
-	process := p.cmd.Process
+	now := p.now
 	p.mu.Unlock()
 	c.faults = append(c.faults, f)
 	switch what {
@@ -208,21 +172,18 @@ func (c *crew) begin(p *process, what kind) error {
 		c.relays.set(p.index, true)
 		return nil
 	case freeze:
-		if err := process.Signal(syscall.SIGSTOP); err != nil {
+		if err := now.Signal(syscall.SIGSTOP); err != nil {
 			return fmt.Errorf("freeze node %d: %w", p.index, err)
 		}
 		return nil
 	}
-	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill node %d: %w", p.index, err)
-	}
-	<-p.end()
+	killed := now.Kill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.keepOutput(p)
 	p.life++
-	if p.cmd.ProcessState.Exited() {
-		return fmt.Errorf("node %d ended by itself, with %d requests made", p.index, c.site.served.Load())
+	if !killed {
+		return fmt.Errorf("node %d ended by itself, with %d requests made", p.index, c.site.Asked())
 	}
 	if what == erase {
 		// Kept for the logs alone: the next life knows nothing of it.
@@ -237,14 +198,14 @@ func (c *crew) begin(p *process, what kind) error {
 func (c *crew) finish(ctx context.Context, p *process, what kind) error {
 	p.mu.Lock()
 	p.down = false
-	process := p.cmd
+	now := p.now
 	p.mu.Unlock()
 	var err error
 	switch what {
 	case isolate:
 		c.relays.set(p.index, false)
 	case freeze:
-		if err = process.Process.Signal(syscall.SIGCONT); err != nil {
+		if err = now.Signal(syscall.SIGCONT); err != nil {
 			err = fmt.Errorf("wake node %d: %w", p.index, err)
 		}
 	default:
@@ -261,7 +222,7 @@ func (c *crew) finish(ctx context.Context, p *process, what kind) error {
 // keepOutput writes what a life printed. It needs the process's mu held.
 func (c *crew) keepOutput(p *process) {
 	// It is only for people who look for the cause of a failure.
-	_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("life%d.out", p.life)), p.out.Bytes(), 0o644)
+	_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("life%d.out", p.life)), p.now.Output(), 0o644)
 }
 
 // run starts the nodes, disturbs them as planned, and waits until the crawl has ended at all of them.
@@ -274,7 +235,7 @@ func (c *crew) run(ctx context.Context) error {
 		}
 	}
 	err := c.disturb(ctx)
-	c.site.slowAfter.Store(0)
+	c.site.Slower.Store(0)
 	if err == nil {
 		err = c.await(ctx)
 	}
@@ -283,11 +244,15 @@ func (c *crew) run(ctx context.Context) error {
 	}
 	cancel()
 	for _, p := range c.nodes {
-		<-p.end()
+		now := p.present()
+		if now == nil {
+			continue
+		}
+		ended := now.Wait()
 		p.mu.Lock()
 		c.keepOutput(p)
-		if p.err != nil {
-			err = errors.Join(err, fmt.Errorf("node %d, life %d: %w\n%s", p.index, p.life, p.err, tail(p.out.Bytes())))
+		if ended != nil {
+			err = errors.Join(err, fmt.Errorf("node %d, life %d: %w\n%s", p.index, p.life, ended, now.Tail()))
 		}
 		p.mu.Unlock()
 	}
@@ -301,7 +266,7 @@ func (c *crew) run(ctx context.Context) error {
 func (c *crew) await(ctx context.Context) error {
 	for _, p := range c.nodes {
 		select {
-		case <-p.end():
+		case <-p.present().Ended():
 		case <-ctx.Done():
 			var late []string
 			for _, p := range c.alive() {
@@ -323,5 +288,14 @@ func (c *crew) explain() {
 	}
 }
 
-// tail is the end of what a node printed.
-func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
+// busy counts the requests of each node since the last call.
+func (c *crew) busy() map[int]int {
+	n := map[int]int{}
+	for _, r := range c.site.Requests() {
+		if r.Start.After(c.looked) {
+			n[r.Node]++
+		}
+	}
+	c.looked = time.Now()
+	return n
+}

@@ -1,0 +1,346 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Shape of a site: within a host a tree in which each page is named by its parent alone, so that nothing that is lost is found again by
+// another way. Every fourth page has its parent at another host, if there is one. Links to ancestors, to pages of the first levels elsewhere
+// and to a forbidden page are known or refused already.
+const (
+	arity     = 8
+	elsewhere = 4 // one page in so many is named at another host
+	seedHosts = 3 // so many hosts are seeds; the others are found by links
+	robotsTxt = "User-agent: *\nDisallow: /forbidden/\n"
+)
+
+// Layout is a site without its server: which pages there are, and which names which.
+type Layout struct {
+	Hosts []Host
+	Port  int
+	// Redirects is one child in how many that is linked through a redirect; 0 for none.
+	Redirects int
+}
+
+// Host is one host of a site.
+type Host struct {
+	Name, Addr string // without port
+	Pages      int
+}
+
+// NewLayout spreads pages over hosts of different sizes, and hosts over addresses of a /24 network such as "127.0.3.". A single host has
+// no name but its address.
+func NewLayout(network string, pages, hosts, addresses int) Layout {
+	var l Layout
+	weights := 0
+	for i := range hosts {
+		weights += 1 + i%4
+	}
+	left := pages
+	for i := range hosts {
+		n := max(1, pages*(1+i%4)/weights)
+		if i == hosts-1 {
+			n = max(1, left)
+		}
+		left -= n
+		h := Host{fmt.Sprintf("h%02d.test", i), network + strconv.Itoa(11+i%addresses), n}
+		if hosts == 1 {
+			h.Name = h.Addr
+		}
+		l.Hosts = append(l.Hosts, h)
+	}
+	return l
+}
+
+// Authority is the name and port of a host.
+func (l *Layout) Authority(h int) string { return fmt.Sprintf("%s:%d", l.Hosts[h].Name, l.Port) }
+
+// URL is that of a page.
+func (l *Layout) URL(h, page int) string { return "http://" + l.Authority(h) + target(page) }
+
+// Seeds are the pages from which all others can be reached.
+func (l *Layout) Seeds() []string {
+	var seeds []string
+	for h := range min(seedHosts, len(l.Hosts)) {
+		seeds = append(seeds, l.URL(h, 0))
+	}
+	return seeds
+}
+
+// target is the request target of a page.
+func target(page int) string {
+	if page == 0 {
+		return "/"
+	}
+	return fmt.Sprintf("/p%d/%d.html", page/200, page)
+}
+
+// redirected says whether a page is reached through a redirect.
+func (l *Layout) redirected(page int) bool {
+	return l.Redirects > 0 && page > 0 && page%l.Redirects == 0
+}
+
+// link is the target by which a page is named.
+func (l *Layout) link(page int) string {
+	if l.redirected(page) {
+		return fmt.Sprintf("/r/%d", page)
+	}
+	return target(page)
+}
+
+// parent is the one page that names another; ok is false for the seeds.
+func (l *Layout) parent(h, page int) (ph, pp int, ok bool) {
+	if page == 0 {
+		if h < seedHosts {
+			return 0, 0, false
+		}
+		return (h - seedHosts) / 2, 0, true
+	}
+	up := (page - 1) / arity
+	if page%elsewhere == elsewhere-1 {
+		if other := (h + 1 + page) % len(l.Hosts); up < l.Hosts[other].Pages {
+			return other, up, true
+		}
+	}
+	return h, up, true
+}
+
+// Pages lists all pages as authority and target, Redirected the redirects.
+func (l *Layout) Pages() (list []string) {
+	for h := range l.Hosts {
+		for p := range l.Hosts[h].Pages {
+			list = append(list, l.Authority(h)+target(p))
+		}
+	}
+	return list
+}
+
+// Redirected lists the redirects as authority and target.
+func (l *Layout) Redirected() (list []string) {
+	for h := range l.Hosts {
+		for p := range l.Hosts[h].Pages {
+			if l.redirected(p) {
+				list = append(list, l.Authority(h)+l.link(p))
+			}
+		}
+	}
+	return list
+}
+
+// Request is one that a site got.
+type Request struct {
+	Node, Life int    // by the User-Agent "Proxima/NODE.LIFE"; -1 where it is another
+	Server     string // the address
+	Host, Path string
+	Status     int // 0 while it is under way, and where the client went before the end
+	Start, End time.Time
+}
+
+// Page is the authority and target asked for.
+func (r Request) Page() string { return r.Host + r.Path }
+
+// Whole says whether it was answered to the end.
+func (r Request) Whole() bool { return r.Status != 0 }
+
+// Site is a running site. Safe for concurrent use.
+type Site struct {
+	Layout
+	// Slower is how much longer each request takes from now on.
+	Slower   atomic.Int64
+	think    time.Duration
+	children map[[2]int][][2]int
+	hosts    map[string]int
+	server   *http.Server
+
+	mu       sync.Mutex
+	requests []*Request
+	active   int
+	finished int
+	seen     map[string]bool // pages answered whole
+}
+
+// Serve serves a layout at its addresses and a free port. think is the mean time before an answer, up to twice as long: half of it passes
+// before the first byte and half in the middle of a page, so that kills meet downloads at every stage and requests that meet are seen.
+func Serve(l Layout, think time.Duration) (*Site, error) {
+	s := &Site{Layout: l, think: think, children: map[[2]int][][2]int{}, hosts: map[string]int{}, seen: map[string]bool{}}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	var addrs []string
+	for _, h := range l.Hosts {
+		if !slices.Contains(addrs, h.Addr) {
+			addrs = append(addrs, h.Addr)
+		}
+	}
+	for _, addr := range addrs {
+		listener, err := net.Listen("tcp4", net.JoinHostPort(addr, strconv.Itoa(s.Port)))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("serve site: %w", err), s.server.Close())
+		}
+		s.Port = listener.Addr().(*net.TCPAddr).Port // that of the first is free at the others, too, all but always
+		go s.server.Serve(listener)                  //nolint:errcheck // it ends with Close
+	}
+	for h := range s.Hosts {
+		s.hosts[s.Authority(h)] = h
+		for p := range s.Hosts[h].Pages {
+			if ph, pp, ok := s.parent(h, p); ok {
+				s.children[[2]int{ph, pp}] = append(s.children[[2]int{ph, pp}], [2]int{h, p})
+			}
+		}
+	}
+	return s, nil
+}
+
+// Close ends it.
+func (s *Site) Close() error { return s.server.Close() }
+
+// Requests are all until now, by their starts.
+func (s *Site) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Request, len(s.requests))
+	for i, r := range s.requests {
+		list[i] = *r
+	}
+	slices.SortStableFunc(list, func(a, b Request) int { return a.Start.Compare(b.Start) })
+	return list
+}
+
+// Asked is how many requests there were, Finished how many paths were answered whole, Active how many requests are being answered.
+func (s *Site) Asked() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) }
+
+// Finished is how many paths were answered to the end.
+func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return s.finished }
+
+// Active is how many requests are being answered.
+func (s *Site) Active() int { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
+
+// ServeHTTP answers, and notes the request.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req := &Request{Node: -1, Life: -1, Host: r.Host, Path: r.URL.RequestURI(), Start: time.Now()}
+	if _, err := fmt.Sscanf(r.UserAgent(), "Proxima/%d.%d", &req.Node, &req.Life); err != nil {
+		req.Node, req.Life = -1, -1
+	}
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		req.Server = at.IP.String()
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, req)
+	s.active++
+	s.mu.Unlock()
+	// The end is when the last bytes are handed over: who has them may let another ask before this goroutine runs again.
+	var end time.Time
+	status := s.answer(w, r, func() { end = time.Now() })
+	if status == 0 {
+		end = time.Now()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	req.End, req.Status = end, status
+	s.active--
+	if status != 0 && !s.seen[req.Page()] {
+		s.seen[req.Page()] = true
+		s.finished++
+	}
+}
+
+// answer returns the status, 0 where the client went before the end. ending is called before the last bytes are written.
+func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (status int) {
+	hash := fnv.New64a()
+	hash.Write([]byte(r.URL.Path)) // it does not fail
+	random := hash.Sum64()
+	pause := time.Duration(random%1000)*s.think/1000 + time.Duration(s.Slower.Load())/2
+	wait := func() bool {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return true
+		case <-r.Context().Done():
+			return false
+		}
+	}
+	if !wait() {
+		return 0
+	}
+	ending()
+	h, known := s.hosts[r.Host]
+	page, redirect, ok := s.find(h, r.URL.Path)
+	switch {
+	case known && r.URL.Path == "/robots.txt":
+		w.Header().Set("Content-Type", "text/plain")
+		if _, err := w.Write([]byte(robotsTxt)); err != nil {
+			return 0
+		}
+		return http.StatusOK
+	case !known || !ok || r.URL.RawQuery != "":
+		http.NotFound(w, r)
+		return http.StatusNotFound
+	case redirect:
+		http.Redirect(w, r, target(page), http.StatusMovedPermanently)
+		return http.StatusMovedPermanently
+	}
+	body := s.page(h, page, random)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if _, err := w.Write(body[:len(body)/2]); err != nil {
+		return 0
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil || !wait() {
+		return 0
+	}
+	ending()
+	if _, err := w.Write(body[len(body)/2:]); err != nil {
+		return 0
+	}
+	return http.StatusOK
+}
+
+// find says which page of a host a path is.
+func (s *Site) find(h int, path string) (page int, redirect, ok bool) {
+	if path == "/" {
+		return 0, false, true
+	}
+	name := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], ".html")
+	page, err := strconv.Atoi(name)
+	if err != nil || page < 1 || page >= s.Hosts[h].Pages {
+		return 0, false, false
+	}
+	redirect = s.redirected(page) && path == s.link(page)
+	return page, redirect, redirect || path == target(page)
+}
+
+func (s *Site) page(h, page int, random uint64) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<!DOCTYPE html><title>%s %d</title><a href=\"%s\">itself</a> <a href=\"/forbidden/%d\">no</a>\n", s.Hosts[h].Name, page,
+		target(page), page%7)
+	for up := page; up > 0; {
+		up = (up - 1) / arity
+		fmt.Fprintf(&b, "<a href=\"%s\">up</a>\n", target(up))
+	}
+	for i := range 3 {
+		other := (h + page + i) % len(s.Hosts)
+		if other != h {
+			fmt.Fprintf(&b, "<a href=\"%s\">first pages elsewhere</a>\n", s.URL(other, page%min(10, s.Hosts[other].Pages)))
+		}
+	}
+	for _, c := range s.children[[2]int{h, page}] {
+		link := s.link(c[1])
+		if c[0] != h {
+			link = "http://" + s.Authority(c[0]) + link
+		}
+		fmt.Fprintf(&b, "<a href=\"%s\">child</a>\n", link)
+	}
+	for range random % 100 {
+		b.WriteString("<p>Some words that make pages of different lengths, up to some kilobytes.</p>\n")
+	}
+	return []byte(b.String())
+}
