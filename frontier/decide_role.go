@@ -149,5 +149,5 @@ func (r *rewriting) flush() error {
 		return err
 	}
 	r.keys, r.kept = nil, nil
-	return txn.Commit()
+	return r.store.commit(txn)
 }

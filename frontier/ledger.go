@@ -264,7 +264,7 @@ func (l *ledger) commit() {
 		}
 		failure := l.failure.Load()
 		if failure == nil {
-			if err := b.txn.Commit(); err != nil {
+			if err := l.store.commit(b.txn); err != nil {
 				l.fail(fmt.Errorf("write to store: %w", err))
 				failure = l.failure.Load()
 			} else {

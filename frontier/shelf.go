@@ -62,7 +62,7 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 		}
 	})
 	if err == nil {
-		err = txn.Commit()
+		err = s.store.commit(txn)
 	}
 	if err != nil {
 		return fmt.Errorf("write table %q: %w", s.table, err)

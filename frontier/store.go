@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -41,6 +42,18 @@ type store struct {
 	idle  sync.Cond // of mu: users may have become 0
 
 	syncing chan struct{} // somebody waits in syncs
+	// written counts commits; flushed is what it was before the last sync, trimmed before the last trim. Both are of tend.
+	written          atomic.Uint64
+	flushed, trimmed uint64
+}
+
+// commit commits a transaction.
+func (s *store) commit(txn *badger.Txn) error {
+	if err := txn.Commit(); err != nil {
+		return err
+	}
+	s.written.Add(1)
+	return nil
 }
 
 // enter registers a user of the database; false when it is closing. Users may be nested.
@@ -116,6 +129,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	}
 	s = &store{db: db, codec: c, gate: newGate(), syncing: make(chan struct{}, 1)}
 	s.idle.L = &s.mu
+	s.written.Store(1) // what the last life wrote
 	return s, nil
 }
 
@@ -134,7 +148,8 @@ func (s *store) close() error {
 	return nil
 }
 
-// tend syncs and trims the store every second and takes back space in its value log every minute, until stop is closed.
+// tend syncs and trims the store every second in which something was written, and takes back space in its
+// value log every minute, until stop is closed.
 func (s *store) tend(stop <-chan struct{}) error {
 	sync := time.NewTicker(time.Second)
 	defer sync.Stop()
@@ -153,9 +168,11 @@ func (s *store) tend(stop <-chan struct{}) error {
 			if err := s.sync(); err != nil {
 				return err
 			}
-			if s.db.Opts().InMemory {
+			written := s.written.Load()
+			if s.db.Opts().InMemory || written == s.trimmed {
 				continue
 			}
+			s.trimmed = written
 			if err := s.trim(); err != nil {
 				return err
 			}
@@ -168,20 +185,23 @@ func (s *store) tend(stop <-chan struct{}) error {
 				if s.db.RunValueLogGC(0.5) != nil {
 					break
 				}
+				s.written.Add(1)
 			}
 		}
 	}
 }
 
-// sync brings what is written to the medium, and tells those who wait for it.
+// sync brings what is written to the medium, if anything was written since, and tells those who wait for it.
 func (s *store) sync() error {
 	s.mu.Lock()
 	waiting := s.syncs
 	s.syncs = nil
 	s.mu.Unlock()
 	var err error
-	if !s.db.Opts().InMemory {
-		err = s.db.Sync()
+	if written := s.written.Load(); written != s.flushed && !s.db.Opts().InMemory {
+		if err = s.db.Sync(); err == nil {
+			s.flushed = written
+		}
 	}
 	for _, w := range waiting {
 		w <- err

@@ -34,7 +34,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		RenewEvery: 15 * time.Second, FenceAfter: 60 * time.Second, TakeAfter: 90 * time.Second, Collect: 30 * time.Second,
-		ReplicateEvery: 500 * time.Millisecond, SweepEvery: 10 * time.Minute, ChunkURLs: 5000, CachedRecords: 65536,
+		ReplicateEvery: time.Second, SweepEvery: 10 * time.Minute, ChunkURLs: 5000, CachedRecords: 65536,
 	}
 }
 

@@ -95,6 +95,7 @@ func numberOf(id string) int {
 func onStage(t *testing.T, nodes []int, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, cfg: Default(), names: &names{paths: map[uint64]string{}}, players: map[int]*player{}, cut: map[[2]int]bool{}}
+		s.cfg.ReplicateEvery = 500 * time.Millisecond // the steps of the tests are timed by it
 		s.cfg.ChunkURLs = 10
 		s.join(nodes...)
 		time.Sleep(s.cfg.Collect + time.Second)
