@@ -53,12 +53,19 @@ func decodeKey(key []byte) (blockKey, error) {
 }
 
 func encodeBlock(links []*wire.Link) ([]byte, error) {
-	value := binary.AppendUvarint([]byte{blockVersion}, uint64(len(links)))
-	value, err := proto.MarshalOptions{}.MarshalAppend(value, &wire.DeliverRequest{Links: links})
+	return encodeLinks(blockHead(len(links)), links)
+}
+
+// blockHead is the beginning of a block.
+func blockHead(links int) []byte { return binary.AppendUvarint([]byte{blockVersion}, uint64(links)) }
+
+// encodeLinks appends links as a block has them: what is encoded by parts is one list.
+func encodeLinks(b []byte, links []*wire.Link) ([]byte, error) {
+	b, err := proto.MarshalOptions{}.MarshalAppend(b, &wire.DeliverRequest{Links: links})
 	if err != nil {
 		return nil, fmt.Errorf("encode links: %w", err)
 	}
-	return value, nil
+	return b, nil
 }
 
 // maxBlockLinks bounds the number of links that a block claims to have.
@@ -100,18 +107,11 @@ func decodeBlock(value []byte) ([]*wire.Link, error) {
 func fit(links []*wire.Link, maxLinks, maxBytes int) int {
 	n, bytes := 0, 0
 	for n < len(links) && n < maxLinks {
-		if bytes += sizeOf(links[n : n+1]); n > 0 && bytes > maxBytes {
+		// No less than it takes: the URL, and beside it the tags, lengths and numbers.
+		if bytes += len(links[n].GetUrl()) + 40; n > 0 && bytes > maxBytes {
 			break
 		}
 		n++
 	}
 	return n
-}
-
-// sizeOf is how many bytes links take at most. Each has a tag and its length, 1 and up to 3 bytes.
-func sizeOf(links []*wire.Link) (bytes int) {
-	for _, l := range links {
-		bytes += proto.Size(l) + 4
-	}
-	return bytes
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sort"
 	"sync"
 	"time"
@@ -125,15 +124,18 @@ func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
 		}
 		for links = o.sendable(to, links); len(links) > 0; {
 			n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
-			size := sizeOf(links[:n])
-			if w.keys > 0 && (w.keys >= maxBatch || w.bytes+size > maxBatchBytes) {
+			body, err := encodeLinks(nil, links[:n])
+			if err != nil {
+				return fmt.Errorf("add to outbox of %s: %w", to, err)
+			}
+			if w.keys > 0 && (w.keys >= maxBatch || w.bytes+len(body) > maxBatchBytes) {
 				if err := o.write(w); err != nil {
 					return err
 				}
 				w = &write{born: w.born}
 			}
-			w.adds = append(w.adds, addition{to, links[:n]})
-			w.keys, w.bytes = w.keys+1, w.bytes+size
+			w.adds = append(w.adds, addition{to, n, body})
+			w.keys, w.bytes = w.keys+1, w.bytes+len(body)
 			links = links[n:]
 		}
 	}
@@ -142,12 +144,6 @@ func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
 	}
 	return o.write(w)
 }
-
-// What is written at once, at most.
-const (
-	maxBatch      = 1000
-	maxBatchBytes = 512 << 10
-)
 
 // sendable leaves out links that protobuf does not carry.
 func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
@@ -185,129 +181,19 @@ func (o *Outbox) pack(to string, links []*wire.Link, born time.Duration) ([]stor
 		set = append(set, stored{to, block{links: int32(n), bytes: int32(len(value)), at: o.now(), born: born}, value})
 		links = links[n:]
 	}
+	return o.number(set), nil
+}
+
+// number gives blocks their numbers.
+func (o *Outbox) number(set []stored) []stored {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range set {
-		if set[i].block.seq == 0 {
-			o.seq++
-			set[i].block.seq = o.seq
-			o.coming[o.seq] = struct{}{}
-		}
+		o.seq++
+		set[i].block.seq = o.seq
+		o.coming[o.seq] = struct{}{}
 	}
-	return set, nil
-}
-
-// write is links and blocks that become durable, and keys that are removed, in one step.
-type write struct {
-	// adds are links that are not in blocks yet, of a time.
-	adds []addition
-	born time.Duration
-	set  []stored
-	del  [][]byte
-	// keys and bytes are about what it is for the shelf.
-	keys, bytes int
-	// done says true if its caller has to write what waits, false when it is written, or has failed.
-	done chan bool
-	err  error
-}
-
-// addition is links for one peer.
-type addition struct {
-	to    string
-	links []*wire.Link
-}
-
-// write makes links and blocks durable, and removes keys, in one step; then the blocks are in their queues. What several
-// callers write at the same time is one step for the store, and their links for one peer share blocks: a commit, and a
-// key, cost more than the few links of a page.
-func (o *Outbox) write(w *write) error {
-	w.done = make(chan bool, 1)
-	o.mu.Lock()
-	o.writes = append(o.writes, w)
-	lead := !o.writing
-	o.writing = true
-	o.mu.Unlock()
-	if !lead && !<-w.done {
-		return w.err
-	}
-	runtime.Gosched() // who is about to add links comes along
-	o.mu.Lock()
-	n, bytes, keys := 0, 0, 0
-	for _, next := range o.writes {
-		keys, bytes = keys+next.keys, bytes+next.bytes
-		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
-			break
-		}
-		n++
-	}
-	group := o.writes[:n:n]
-	o.writes = o.writes[n:]
-	o.mu.Unlock()
-
-	set, err := o.gather(group)
-	if err == nil {
-		err = o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
-			for _, w := range group {
-				for _, key := range w.del {
-					remove(key)
-				}
-			}
-			for _, s := range set {
-				put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
-			}
-		})
-	}
-	if err != nil {
-		err = fmt.Errorf("write outbox: %w", err)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range set {
-		delete(o.coming, s.block.seq)
-		if err == nil {
-			o.push(s)
-		}
-	}
-	for _, other := range group {
-		if other != w {
-			other.err = err
-			other.done <- false
-		}
-	}
-	if o.writing = len(o.writes) > 0; o.writing {
-		o.writes[0].done <- true
-	}
-	return err
-}
-
-// gather makes blocks of all that some writes add.
-func (o *Outbox) gather(group []*write) (set []stored, err error) {
-	adds := make(map[string][]*wire.Link)
-	born := o.now()
-	for _, w := range group {
-		set = append(set, w.set...)
-		for _, a := range w.adds {
-			adds[a.to] = append(adds[a.to], a.links...)
-			born = min(born, w.born)
-		}
-	}
-	for to, links := range adds {
-		blocks, err := o.pack(to, links, born)
-		if err != nil {
-			return set, err
-		}
-		set = append(set, blocks...)
-	}
-	return set, nil
-}
-
-// change is a write of blocks and keys.
-func change(set []stored, del [][]byte) *write {
-	w := &write{set: set, del: del, keys: len(set) + len(del)}
-	for _, s := range set {
-		w.bytes += len(s.value)
-	}
-	return w
+	return set
 }
 
 // maxKept bounds the bytes of blocks that are kept in memory until they are sent, so that most need not be read again.
