@@ -30,11 +30,20 @@ func TestCommandLines(t *testing.T) {
 		{"nothing", nil, exitUsage, []string{"Usage: proxima COMMAND", "node", "status", "config"}},
 		{"help", []string{"help"}, exitOK, []string{"Usage: proxima COMMAND"}},
 		{"-h", []string{"-h"}, exitOK, []string{"Usage: proxima COMMAND"}},
-		{"unknown command", []string{"crawl"}, exitUsage, []string{`unknown command "crawl"`, "Usage: proxima COMMAND"}},
-		{"unknown flag", []string{"node", "-fast"}, exitUsage, []string{"not defined: -fast", "Usage: proxima node", "Exit codes"}},
+		{"unknown command", []string{"crawl"}, exitUsage, []string{`proxima: unknown command "crawl" (proxima help)`}},
+		{"nearly a command", []string{"nodes"}, exitUsage, []string{`unknown command "nodes": did you mean proxima node?`}},
+		{"a URL for a command", []string{"http://a.test/"}, exitUsage, []string{"did you mean proxima node http://a.test/?"}},
+		{"version", []string{"--version"}, exitOK, []string{"proxima ", "go1"}},
+		{"help of a command", []string{"node", "-h"}, exitOK, []string{"Usage: proxima node", "-max-pages", "Exit codes"}},
+		{"unknown flag", []string{"node", "-fast"}, exitUsage, []string{"there is no flag -fast (proxima node -h lists the flags)"}},
+		{"nearly a flag", []string{"node", "--max-page", "5"}, exitUsage, []string{"there is no flag -max-page: did you mean -max-pages?"}},
+		{"flag behind a URL", []string{"node", "-config", valid, "-data", none, "http://a.test/", "-max-pages", "x"}, exitUsage, []string{`-max-pages: "x" is not a number`}},
+		{"dash that is no hyphen", []string{"node", "-data", none, "http://a.test/", "–max-pages", "5"}, exitUsage, []string{"–max-pages begins with a dash"}},
+		{"number for a URL", []string{"node", "-config", valid, "-data", none, "http://a.test/", "5"}, exitUsage, []string{`"5" is no URL: write http://5 if it is meant`}},
+		{"word for a URL", []string{"node", "-config", valid, "-data", none, "crawl"}, exitUsage, []string{`"crawl" is no URL`}},
 		{"flag without value", []string{"node", "-data"}, exitUsage, []string{"needs an argument: -data"}},
-		{"unknown flag of status", []string{"status", "-fast"}, exitUsage, []string{"not defined: -fast", "Usage: proxima status"}},
-		{"unknown flag of config", []string{"config", "-fast"}, exitUsage, []string{"not defined: -fast"}},
+		{"unknown flag of status", []string{"status", "-fast"}, exitUsage, []string{"there is no flag -fast (proxima status -h"}},
+		{"unknown flag of config", []string{"config", "-fast"}, exitUsage, []string{"there is no flag -fast"}},
 		{"arguments of config", []string{"config", "x"}, exitUsage, []string{`got "x"`}},
 		{"no number", []string{"node", "-config", valid, "-data", none, "-fetchers", "many", "a.test"}, exitUsage, []string{`-fetchers: "many" is not a number`}},
 		{"number with a rest", []string{"node", "-config", valid, "-data", none, "-max-pages", "10k", "a.test"}, exitUsage, []string{`-max-pages: "10k" is not a number`}},
@@ -52,11 +61,11 @@ func TestCommandLines(t *testing.T) {
 		{"seeds file of nothing", []string{"node", "-config", valid, "-data", none, "-seeds", empty}, exitUsage, []string{"no seeds"}},
 		{"seeds file of nonsense", []string{"node", "-config", valid, "-data", none, "-seeds", bad}, exitUsage,
 			[]string{bad + ": line 1: ", bad + ": line 2: ", "left out", "no seeds"}},
-		{"seed of nonsense", []string{"node", "-config", valid, "-data", none, "http://[::1"}, exitUsage, []string{"arguments: line 1", "no seeds"}},
+		{"seed of nonsense", []string{"node", "-config", valid, "-data", none, "http://[::1"}, exitUsage, []string{`"http://[::1" is no URL that can be crawled`}},
 		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
 		{"go-alone of nobody", []string{"go-alone", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
 		{"go-alone with both", []string{"go-alone", "-data", none, "-config", valid}, exitUsage, []string{"-data or -config"}},
-		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x"`, "Usage: proxima go-alone"}},
+		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h)`}},
 		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
 		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
 	} {
@@ -68,6 +77,9 @@ func TestCommandLines(t *testing.T) {
 			where := errs
 			if c.code == exitOK {
 				where = out
+			}
+			if c.code != exitOK && len(c.args) > 0 && strings.Contains(errs, "Usage:") {
+				t.Errorf("a mistake is told in many lines:\n%s", errs)
 			}
 			for _, text := range c.want {
 				if !strings.Contains(where, text) {
@@ -136,8 +148,40 @@ func TestPeersBringSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := configured(t, "-data", filepath.Join(t.TempDir(), "none"), "-secret", secret, "-join", "127.0.0.1:7945")
-	if seeds, err := readSeeds(cfg, nil, io.Discard); err != nil || len(seeds) != 0 {
+	if seeds, err := readSeeds(cfg, nil, strings.NewReader(""), io.Discard); err != nil || len(seeds) != 0 {
 		t.Errorf("%v, %v", seeds, err)
+	}
+}
+
+// TestSeedsOnInput: "-" stands for the standard input, among the arguments and for a file; what is no URL there is left out aloud.
+func TestSeedsOnInput(t *testing.T) {
+	cfg := configured(t, "-data", t.TempDir())
+	var said strings.Builder
+	seeds, err := readSeeds(cfg, []string{"http://a.test/", "-", "localhost:80"}, strings.NewReader("# comment\nb.test\nmailto:x\n"), &said)
+	if err != nil || len(seeds) != 3 || !strings.Contains(said.String(), "standard input: line 3") {
+		t.Errorf("%v, %v, %q", seeds, err, said.String())
+	}
+}
+
+// TestNothingCrawledSaysWhy: with the flag that allows what was refused.
+func TestNothingCrawledSaysWhy(t *testing.T) {
+	got, _, errs := call(t, "node", "-quiet", "-data", filepath.Join(t.TempDir(), "d"), "http://127.0.0.1:8080/")
+	if got != exitNothing || !strings.Contains(errs, "loopback") || !strings.Contains(errs, "-allow 127.0.0.0/8") {
+		t.Errorf("exit %d: %s", got, errs)
+	}
+	// A port that nothing may ask: not a page, and no success.
+	got, _, errs = call(t, "node", "-quiet", "-allow", "127.0.0.0/8", "http://127.0.0.1:1/", "-data", filepath.Join(t.TempDir(), "d"))
+	if got != exitNothing || !strings.Contains(errs, "forbidden port") {
+		t.Errorf("exit %d: %s", got, errs)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"max-pages", "data", "seeds", "seed"}
+	for of, want := range map[string]string{"max-page": "max-pages", "maxpages": "max-pages", "dta": "data", "seads": "seeds", "xyz": "", "q": ""} {
+		if got := nearest(of, words); got != want {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,25 +14,19 @@ import (
 )
 
 func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima compare", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima compare [FLAGS] DIR ...\n"+
-			"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n")
-		flags.PrintDefaults()
-	}
+	flags := newFlags("compare", out, "Usage: proxima compare [FLAGS] DIR ...\n"+
+		"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n", "")
 	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
 	page := flags.String("html", "", "write a page with plots to this `file` as well")
 	by := flags.String("by", compare.ByAssigner, "what a row is: "+strings.Join(compare.Bys(), ", "))
 	against := flags.String("against", "", "`row` or assigner that the others are compared to; random where empty")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
-	dirs, err := parseMixed(flags, args)
+	dirs, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
 	if len(dirs) == 0 {
-		flags.Usage()
-		return exit{exitUsage, errors.New("compare needs a folder with logs")}
+		return exit{exitUsage, errors.New("compare needs a folder with logs (proxima compare -h)")}
 	}
 	r, err := compare.Read(ctx, dirs, compare.Options{Seed: *seed, By: *by, Against: *against})
 	if err != nil {

@@ -50,8 +50,8 @@ func TestCompare(t *testing.T) {
 	if got != exitFailed || !strings.Contains(errs, "write report") || !strings.Contains(out, "nearest alone was run") {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
-	for args, want := range map[string]string{"compare": "Usage: proxima compare", "compare -fast": "not defined: -fast",
-		"compare " + dir + " -fast": "not defined: -fast"} {
+	for args, want := range map[string]string{"compare": "needs a folder with logs", "compare -fast": "there is no flag -fast",
+		"compare " + dir + " -fast": "there is no flag -fast"} {
 		if got, _, errs := call(t, strings.Fields(args)...); got != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d\n%s", args, got, errs)
 		}

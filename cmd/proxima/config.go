@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 
@@ -10,14 +10,11 @@ import (
 )
 
 func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima config", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	check := flags.String("check", "", "check this file instead of printing the defaults")
-	if err := parse(flags, args); err != nil {
+	flags := newFlags("config", out, "Usage: proxima config [-check FILE]\nPrints the complete default configuration.\n", "")
+	check := flags.String("check", "", "check this `file` instead of printing the defaults")
+	rest, err := parse(flags, args)
+	if err := cmp.Or(err, noArguments("config", rest)); err != nil {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return exit{exitUsage, fmt.Errorf("config takes no arguments, got %q", flags.Arg(0))}
 	}
 	if *check != "" {
 		if _, err := node.Load(*check); err != nil {
@@ -26,15 +23,6 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprintln(out, *check, "is valid")
 		return nil
 	}
-	_, err := io.WriteString(out, node.DefaultFile)
-	return err
-}
-
-// parse reads flags; what is wrong with them has been printed with the usage by then.
-func parse(flags *flag.FlagSet, args []string) error {
-	err := flags.Parse(args)
-	if err != nil && err != flag.ErrHelp {
-		return exit{code: exitUsage}
-	}
+	_, err = io.WriteString(out, node.DefaultFile)
 	return err
 }

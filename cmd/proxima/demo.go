@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,20 +12,13 @@ import (
 )
 
 func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima demo", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and compares all "+
-			"assigners. Two minutes.\n")
-		flags.PrintDefaults()
-	}
+	flags := newFlags("demo", out, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and "+
+		"compares all assigners. Two minutes.\n", "")
 	var f testbedFlags
-	f.set(flags)
-	if err := parse(flags, args); err != nil {
+	f.set(flags.FlagSet)
+	rest, err := parse(flags, args)
+	if err := cmp.Or(err, noArguments("demo", rest)); err != nil {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return exit{exitUsage, fmt.Errorf("demo takes no arguments, got %q", flags.Arg(0))}
 	}
 	if err := runScenario(ctx, "demo", &f, out); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -10,22 +11,14 @@ import (
 )
 
 func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima go-alone", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
-			"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
-			"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
-		flags.PrintDefaults()
-	}
+	flags := newFlags("go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
+		"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
+		"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n", "")
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
 	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
-	if err := parse(flags, args); err != nil {
+	rest, err := parse(flags, args)
+	if err := cmp.Or(err, noArguments("go-alone", rest)); err != nil {
 		return err
-	}
-	if flags.NArg() != 0 {
-		flags.Usage()
-		return exit{exitUsage, fmt.Errorf("go-alone takes no arguments, got %q", flags.Arg(0))}
 	}
 	if *config != "" {
 		set := map[string]bool{}

@@ -10,9 +10,12 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
 
 	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/node"
 )
 
 // Exit codes.
@@ -84,14 +87,27 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	case "help", "-h", "-help", "--help":
 		usage(out)
 		return nil
+	case "version", "-version", "--version":
+		fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return nil
 	}
+	var names []string
 	for _, c := range commands() {
 		if c.name == args[0] {
 			return c.run(ctx, args[1:], out, errs)
 		}
+		names = append(names, c.name)
 	}
-	usage(errs)
-	return exit{exitUsage, fmt.Errorf("unknown command %q", args[0])}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	switch near := nearest(args[0], names); {
+	case near != "":
+		text += ": did you mean proxima " + near + "?"
+	case strings.Contains(args[0], "://"):
+		text += ": did you mean proxima node " + args[0] + "?"
+	default:
+		text += " (proxima help)"
+	}
+	return exit{exitUsage, errors.New(text)}
 }
 
 func usage(w io.Writer) {
@@ -99,6 +115,7 @@ func usage(w io.Writer) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.does)
 	}
+	fmt.Fprintf(w, "  %-9s %s\n", "version", "say which version this is")
 	fmt.Fprintln(w, "proxima COMMAND -h lists the flags of a command.")
 }
 

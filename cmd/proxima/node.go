@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,13 +75,11 @@ func overrides() []*override {
 }
 
 func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima node", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima node [FLAGS] [URL ...]\nCrawls from the URLs and seed files, and goes on where the last run in the same data directory stopped.\n")
-		flags.PrintDefaults()
-		fmt.Fprint(errs, "Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n4 nothing could be crawled, 130 stopped by Ctrl-C.\n")
-	}
+	flags := newFlags("node", out, "Usage: proxima node [FLAGS] [URL ...]\n"+
+		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped. With - for a URL it\n"+
+		"reads seeds from its input.\n",
+		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n"+
+			"4 nothing could be crawled, 130 stopped by Ctrl-C.\n")
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
 	quiet := flags.Bool("quiet", false, "no progress line and no summary")
 	profile := flags.String("cpuprofile", "", "write a profile of the processor time to a `file` (for go tool pprof)")
@@ -88,14 +87,15 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	for _, o := range list {
 		flags.StringVar(&o.value, o.name, "", o.usage)
 	}
-	if err := parse(flags, args); err != nil {
+	urls, err := parse(flags, args)
+	if err != nil {
 		return err
 	}
-	cfg, err := configure(*file, flags, list)
+	cfg, err := configure(*file, flags.FlagSet, list)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
-	seeds, err := readSeeds(cfg, flags.Args(), errs)
+	seeds, err := readSeeds(cfg, urls, os.Stdin, errs)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
@@ -148,8 +148,8 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 		if !quiet {
 			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled it all")
 		}
-	case !peers && end.Requests == 0 && end.Frontier.Done == 0:
-		return exit{exitNothing, errors.New("nothing was crawled: no seed was in scope and reachable (proxima node -h)")}
+	case !peers && !answered(end):
+		return exit{exitNothing, errors.New("nothing was crawled: " + whyNothing(end))}
 	}
 	return nil
 }
@@ -179,8 +179,9 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 	return cfg, errors.Join(cfg.Validate()...)
 }
 
-// readSeeds reads the seeds of the command line and of the files.
-func readSeeds(cfg node.Config, args []string, errs io.Writer) ([]identity.URL, error) {
+// readSeeds reads the seeds of the command line, of the files, and of in where an argument or a file is named "-". What is wrong in a
+// file is left out and said, what is wrong in the command line is an error: it was meant otherwise.
+func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) ([]identity.URL, error) {
 	read := func(name string, r io.Reader) ([]identity.URL, error) {
 		s, err := identity.ReadSeeds(r)
 		for _, e := range s.Errors {
@@ -191,11 +192,28 @@ func readSeeds(cfg node.Config, args []string, errs io.Writer) ([]identity.URL, 
 		}
 		return s.URLs, nil
 	}
-	seeds, err := read("arguments", strings.NewReader(strings.Join(args, "\n")))
-	if err != nil {
-		return nil, err
+	var seeds []identity.URL
+	files := slices.Clone(cfg.Crawl.Seeds)
+	for _, arg := range args {
+		if arg == "-" {
+			files = append(files, arg)
+			continue
+		}
+		u, err := argument(arg)
+		if err != nil {
+			return nil, err
+		}
+		seeds = append(seeds, u)
 	}
-	for _, name := range cfg.Crawl.Seeds {
+	for _, name := range files {
+		if name == "-" {
+			more, err := read("standard input", in)
+			if err != nil {
+				return nil, err
+			}
+			seeds = append(seeds, more...)
+			continue
+		}
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("read seeds: %w", err)
@@ -213,6 +231,25 @@ func readSeeds(cfg node.Config, args []string, errs io.Writer) ([]identity.URL, 
 		}
 	}
 	return seeds, nil
+}
+
+// argument is a seed of the command line. A word without scheme must look like the name of a host: "5" or "crawl" was hardly meant.
+func argument(text string) (identity.URL, error) {
+	host, _, _ := strings.Cut(text, "/")
+	if !strings.Contains(text, "://") && !strings.ContainsAny(host, ".[") && !strings.HasPrefix(host, "localhost") {
+		return identity.URL{}, fmt.Errorf("%q is no URL: write http://%s if it is meant", text, text)
+	}
+	s, err := identity.ReadSeeds(strings.NewReader(text))
+	if err == nil && len(s.Errors) > 0 {
+		err = s.Errors[0]
+	}
+	if err != nil {
+		return identity.URL{}, fmt.Errorf("%q is no URL that can be crawled: %w", text, err)
+	}
+	if len(s.URLs) != 1 {
+		return identity.URL{}, fmt.Errorf("%q is not one URL", text)
+	}
+	return s.URLs[0], nil
 }
 
 // echo shows warnings and errors to a person; not the small ones that the web makes every minute.

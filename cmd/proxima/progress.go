@@ -128,11 +128,8 @@ func failures(s crawl.Stats) int64 {
 	return n
 }
 
-// summarise prints the table at the end of a crawl.
-func summarise(w io.Writer, e node.End) {
-	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
-		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
-	table(w, "answer", "pages", e.Rows)
+// notCrawled counts URLs that were not crawled, by reason.
+func notCrawled(e node.End) map[string]int64 {
 	drops := map[string]int64{}
 	for r, n := range e.Frontier.Reasons {
 		if !strings.HasPrefix(r, "status ") { // those are answers, and in the table of answers
@@ -145,6 +142,49 @@ func summarise(w io.Writer, e node.End) {
 	for r, n := range e.SeedsRefused {
 		drops["seed refused: "+r] += int64(n)
 	}
+	return drops
+}
+
+// answered says whether any server has answered with a page or a status.
+func answered(e node.End) bool {
+	for row := range e.Rows {
+		if _, err := strconv.Atoi(row); err == nil {
+			return true
+		}
+	}
+	return e.Pages > 0 || e.Frontier.Done > 0
+}
+
+// whyNothing says why nothing was crawled, and what may be done about it.
+func whyNothing(e node.End) string {
+	reasons := notCrawled(e)
+	for row, n := range e.Rows {
+		reasons[row] += n
+	}
+	switch {
+	case len(reasons) == 0 && e.Unfinished > 0:
+		return "no server of the seeds answered, and they are left alone for now; the same command tries again"
+	case len(reasons) == 0:
+		return "no seed was in scope and reachable (proxima node -h)"
+	}
+	var list []string
+	hint := ""
+	for r := range reasons {
+		list = append(list, r)
+		if strings.HasPrefix(r, "forbidden address") {
+			hint = "; addresses that are not public must be allowed: -allow 127.0.0.0/8, for instance"
+		}
+	}
+	sort.Strings(list)
+	return strings.Join(list[:min(3, len(list))], "; ") + hint
+}
+
+// summarise prints the table at the end of a crawl.
+func summarise(w io.Writer, e node.End) {
+	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
+		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
+	table(w, "answer", "pages", e.Rows)
+	drops := notCrawled(e)
 	if len(drops) > 0 {
 		table(w, "not crawled because", "URLs", drops)
 	}

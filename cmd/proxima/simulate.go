@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,15 +17,9 @@ import (
 )
 
 func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima simulate", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima simulate [FLAGS]\n"+
-			"Lets assigners decide in worlds without a network, drawn by seed, and judges their choices by the truth.\n")
-		flags.PrintDefaults()
-		fmt.Fprint(errs, "Example: proxima simulate -cities cities.csv -rtt rtt.csv.gz -sweep estimates=1,2,4,8,16 -assigners nearest,best "+
-			"-plot sweep.svg\n")
-	}
+	flags := newFlags("simulate", out, "Usage: proxima simulate [FLAGS]\n"+
+		"Lets assigners decide in worlds without a network, drawn by seed, and judges their choices by the truth.\n",
+		"Example: proxima simulate -cities cities.csv -rtt rtt.csv.gz -sweep estimates=1,2,4,8,16 -assigners nearest,best -plot sweep.svg\n")
 	cfg := simulate.Default()
 	cities := flags.String("cities", "", "`file` of cities (CSV: id, city, country, latitude, longitude)")
 	rtt := flags.String("rtt", "", "`file` of round trips, gzip or not (CSV: source, destination, avg_ms; or square matrices); "+
@@ -57,20 +51,18 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	ablation := flags.Bool("ablation", false, "measure nearest with each of its ingredients left out")
 	data := flags.String("data", "data", "`folder` that scripts/data.sh filled, for -goals and -ablation")
 	asJSON := flags.Bool("json", false, "print JSON")
-	if err := parse(flags, args); err != nil {
+	rest, err := parse(flags, args)
+	if err := cmp.Or(err, noArguments("simulate", rest)); err != nil {
 		return err
 	}
 	usage := func(err error) error { return exit{exitUsage, err} }
 	switch {
-	case flags.NArg() > 0:
-		return usage(fmt.Errorf("simulate takes no arguments, got %q", flags.Arg(0)))
 	case *plot != "" && sweep == nil:
 		return usage(errors.New("-plot draws a -sweep, and there is none"))
 	case (*goals || *ablation) && (sweep != nil || *cities != "" || *rtt != "") || *goals && *ablation:
 		return usage(errors.New("-goals and -ablation have settings of their own: give them without -sweep, -cities, -rtt and each other"))
 	}
 	cfg.Assigners = strings.Split(*assigners, ",")
-	var err error
 	if cfg.Matrices, err = matrices(*cities, *rtt, *unit); err != nil {
 		return usage(err)
 	}

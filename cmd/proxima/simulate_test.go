@@ -90,14 +90,14 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 		{[]string{"-goals", "-data", none}, "read round trips"},
 		{[]string{"-set", "nearest.balance=-1"}, "nearest.balance"},
 		{[]string{"server"}, "takes no arguments"},
-		{[]string{"-colour"}, "flag provided but not defined"},
+		{[]string{"-colour"}, "there is no flag -colour"},
 	} {
 		out, errs, code := simulated(t, c.args...)
 		if code != exitUsage || !strings.Contains(errs, c.want) || out != "" {
 			t.Errorf("%q: exit code %d, want %d and %q:\n%s%s", c.args, code, exitUsage, c.want, out, errs)
 		}
 	}
-	if _, errs, code := simulated(t, "-h"); code != 0 || !strings.Contains(errs, "-location-wrong share") {
-		t.Errorf("-h: exit code %d\n%s", code, errs)
+	if out, _, code := simulated(t, "-h"); code != 0 || !strings.Contains(out, "-location-wrong share") {
+		t.Errorf("-h: exit code %d\n%s", code, out)
 	}
 }

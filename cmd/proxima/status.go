@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"time"
@@ -14,19 +13,16 @@ import (
 )
 
 func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima status", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, "Usage: proxima status [FLAGS] [HOST ...]\nSays what the running node is doing; with hosts, why each of them is waiting.\n")
-		flags.PrintDefaults()
-	}
+	flags := newFlags("status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
+		"Says what the running node is doing; with hosts, why each of them is waiting.\n", "")
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
 	asJSON := flags.Bool("json", false, "print JSON")
-	if err := parse(flags, args); err != nil {
+	hosts, err := parse(flags, args)
+	if err != nil {
 		return err
 	}
 	var answers []any
-	if flags.NArg() == 0 {
+	if len(hosts) == 0 {
 		s, err := node.AskStatus(ctx, *data)
 		if err != nil {
 			return noAnswer(err)
@@ -37,12 +33,12 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		answers = append(answers, s)
 	}
-	for _, name := range flags.Args() {
-		hosts, err := node.AskHost(ctx, *data, name)
+	for _, name := range hosts {
+		known, err := node.AskHost(ctx, *data, name)
 		if err != nil {
 			return noAnswer(err)
 		}
-		for _, h := range hosts {
+		for _, h := range known {
 			if !*asJSON {
 				showHost(out, h)
 				continue

@@ -36,11 +36,14 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 	case "list":
 		return testbedList(out)
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(errs, testbedUsage)
+		fmt.Fprint(out, testbedUsage)
 		return nil
 	}
-	fmt.Fprint(errs, testbedUsage)
-	return exit{exitUsage, fmt.Errorf("testbed: unknown command %q", verb)}
+	if verb == "" {
+		fmt.Fprint(errs, testbedUsage)
+		return exit{code: exitUsage}
+	}
+	return exit{exitUsage, fmt.Errorf("testbed: there is no command %q, but run, shell and list (proxima testbed -h)", verb)}
 }
 
 func testbedList(out io.Writer) error {
@@ -71,13 +74,11 @@ func (f *testbedFlags) set(flags *flag.FlagSet) {
 }
 
 func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima testbed run", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() { fmt.Fprint(errs, testbedUsage); flags.PrintDefaults() }
+	flags := newFlags("testbed run", out, testbedUsage, "")
 	var f testbedFlags
-	f.set(flags)
+	f.set(flags.FlagSet)
 	flags.BoolVar(&f.separate, "separate", false, "one run for each assigner, instead of all deciding the same batches")
-	name, err := parseMixed(flags, args)
+	name, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
@@ -91,20 +92,6 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprintf(out, "logs and results are in %s; proxima compare %s shows what came of it\n", f.dir, f.dir)
 	}
 	return nil
-}
-
-// parseMixed reads flags before and after arguments.
-func parseMixed(flags *flag.FlagSet, args []string) (rest []string, err error) {
-	for {
-		if err := parse(flags, args); err != nil {
-			return nil, err
-		}
-		args = flags.Args()
-		if len(args) == 0 {
-			return rest, nil
-		}
-		rest, args = append(rest, args[0]), args[1:]
-	}
 }
 
 // runScenario runs a scenario in namespaces, for which the program starts itself again inside, or in this process where they are
@@ -167,11 +154,9 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 }
 
 func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := flag.NewFlagSet("proxima testbed shell", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() { fmt.Fprint(errs, testbedUsage); flags.PrintDefaults() }
+	flags := newFlags("testbed shell", out, testbedUsage, "")
 	dir := flags.String("out", "", "`directory` of the run; the one that was started last by default")
-	if err := parse(flags, args); err != nil {
+	if err := parseFirst(flags, args); err != nil { // what follows the node has flags of its own
 		return err
 	}
 	if flags.NArg() == 0 {

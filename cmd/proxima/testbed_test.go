@@ -30,7 +30,7 @@ func TestTestbedCommandLines(t *testing.T) {
 		want []string
 	}{
 		{"nothing", []string{"testbed"}, exitUsage, []string{"Usage: proxima testbed run"}},
-		{"unknown", []string{"testbed", "walk"}, exitUsage, []string{`unknown command "walk"`}},
+		{"unknown", []string{"testbed", "walk"}, exitUsage, []string{`there is no command "walk"`}},
 		{"list", []string{"testbed", "list"}, exitOK, []string{"comparison", "churn", "two minutes"}},
 		{"no scenario", []string{"testbed", "run"}, exitUsage, []string{"proxima testbed list"}},
 		{"unknown scenario", []string{"testbed", "run", "none"}, exitUsage, []string{`no scenario "none"`}},

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// flagSet are the flags of a subcommand, with what help says before and after their list. Package flag says what is wrong with the
+// whole help behind it; here it is one line.
+type flagSet struct {
+	*flag.FlagSet
+	out           io.Writer
+	before, after string
+}
+
+func newFlags(name string, out io.Writer, before, after string) *flagSet {
+	f := &flagSet{flag.NewFlagSet("proxima "+name, flag.ContinueOnError), out, before, after}
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+func (f *flagSet) help() {
+	fmt.Fprint(f.out, f.before)
+	f.SetOutput(f.out)
+	f.PrintDefaults()
+	fmt.Fprint(f.out, f.after)
+}
+
+// parse reads flags before, between and after arguments, which it returns. What follows "--" is no flag.
+func parse(flags *flagSet, args []string) (rest []string, err error) {
+	for {
+		if err := parseFirst(flags, args); err != nil {
+			return nil, err
+		}
+		read := args[:len(args)-flags.NArg()]
+		if args = flags.Args(); len(args) == 0 || len(read) > 0 && read[len(read)-1] == "--" {
+			return append(rest, args...), nil
+		}
+		if strings.HasPrefix(args[0], "–") || strings.HasPrefix(args[0], "—") {
+			return nil, exit{exitUsage, fmt.Errorf("%s begins with a dash that is no hyphen: flags begin with -", args[0])}
+		}
+		rest, args = append(rest, args[0]), args[1:]
+	}
+}
+
+// parseFirst reads the flags before the first argument.
+func parseFirst(flags *flagSet, args []string) error {
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		flags.help()
+	case err != nil:
+		return exit{exitUsage, fmt.Errorf("%s (%s -h lists the flags)", wrong(flags.FlagSet, err), flags.Name())}
+	}
+	return err
+}
+
+// noArguments is the error of a command that takes none and was given some.
+func noArguments(command string, rest []string) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	return exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (proxima %s -h)", command, rest[0], command)}
+}
+
+// wrong words an error of flag, with the nearest flag where there is none of that name.
+func wrong(flags *flag.FlagSet, err error) string {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err.Error()
+	}
+	var names []string
+	flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	text := "there is no flag -" + name
+	if near := nearest(strings.TrimLeft(name, "-"), names); near != "" {
+		text += ": did you mean -" + near + "?"
+	}
+	return text
+}
+
+// nearest is the word that is most like another, "" where none is: one that begins with it, or differs in a third of its letters.
+func nearest(to string, words []string) (best string) {
+	least := len(to)/3 + 1
+	for _, w := range words {
+		if len(to) > 2 && strings.HasPrefix(w, to) {
+			return w
+		}
+		if d := distance(to, w); d <= least {
+			best, least = w, d-1
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be added, removed or replaced to make one word the other (V. Levenshtein, 1966).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for k := range row {
+		row[k] = k
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			d := last
+			if a[i] != b[k] {
+				d++
+			}
+			last = row[k+1]
+			row[k+1] = min(d, row[k+1]+1, row[k]+1)
+		}
+	}
+	return row[len(b)]
+}
