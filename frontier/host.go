@@ -217,11 +217,10 @@ type server struct {
 	due      time.Time     // key in the timer
 	timed    bool
 	timerAt  int
-	last     time.Time // the end of the last request that is remembered
-	lease    *lease    // nil without one
-	told     bool      // that it is wanted, since the lease began or ended
-	out      []*Task   // with leases, the tasks that are out
-	reserved bool      // its tasks are for takeHost only
+	lease    *lease  // nil without one
+	told     bool    // that it is wanted, since the lease began or ended
+	out      []*Task // with leases, the tasks that are out
+	reserved bool    // its tasks are for takeHost only
 }
 
 func (s *server) queuedHosts() int {

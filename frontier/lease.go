@@ -211,8 +211,6 @@ type ServerState struct {
 	Wanted bool
 	// Until is when the lease ends; zero without one.
 	Until time.Time
-	// SinceRequest is the time since the last request to it ended; below 0 if none is remembered.
-	SinceRequest time.Duration
 	// Wait is how long it is not to be asked yet.
 	Wait time.Duration
 	// InFlight counts the requests that are out.
@@ -236,12 +234,9 @@ func (w *workbench) serverStates(now time.Time) []ServerState {
 	at := make(map[*server]int, len(w.servers))
 	out := make([]ServerState, 0, len(w.servers))
 	for addr, s := range w.servers {
-		st := ServerState{Addr: addr, SinceRequest: -1, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, Wanted: s.inFlight > 0}
+		st := ServerState{Addr: addr, Wait: max(0, s.next.Sub(now)), InFlight: s.inFlight, Wanted: s.inFlight > 0}
 		if s.lease != nil {
 			st.Until = s.lease.until
-		}
-		if !s.last.IsZero() {
-			st.SinceRequest = max(0, now.Sub(s.last))
 		}
 		at[s] = len(out)
 		out = append(out, st)

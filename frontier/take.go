@@ -160,7 +160,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		s.out = slices.DeleteFunc(s.out, func(t *Task) bool { return t == task })
 	}
 	if out.Asked {
-		h.lastRequest, s.last = now, now
+		h.lastRequest = now
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
 		}

@@ -266,7 +266,6 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 		s = w.newServer(addr)
 	}
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
-	s.last = later(s.last, h.lastRequest)
 	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
 	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until

@@ -387,7 +387,7 @@ func (l leased) Servers() []lease.Server {
 	states := l.Frontier.Servers()
 	out := make([]lease.Server, len(states))
 	for i, s := range states {
-		out[i] = lease.Server{Addr: s.Addr, Wanted: s.Wanted, Until: s.Until, SinceRequest: s.SinceRequest, Wait: s.Wait,
+		out[i] = lease.Server{Addr: s.Addr, Wanted: s.Wanted, Wait: s.Wait,
 			InFlight: s.InFlight, Level: s.Level}
 	}
 	return out

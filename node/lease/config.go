@@ -56,6 +56,9 @@ func (c Config) check() time.Duration { return c.Time / 60 }
 // timeout bounds one call to a grantor. With a retry it fits into the second half of a lease.
 func (c Config) timeout() time.Duration { return min(c.Time/4, 5*time.Second) }
 
+// early is how long before its time a lease is renewed where a message goes to its grantor anyway.
+func (c Config) early() time.Duration { return c.Time / 4 }
+
 // retryMin is the first pause after a call that failed or a grantor that disagreed; it doubles up to retryMax.
 func (c Config) retryMin() time.Duration { return min(500*time.Millisecond, c.retryMax()) }
 

@@ -120,7 +120,7 @@ func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest
 	}
 	g.mu.Unlock()
 	for i, r := range replies {
-		resp.Answers[i] = &wire.LeaseAnswer{Grant: r.grant, Number: r.number, ForMs: r.until.Milliseconds(), Holder: r.holder,
+		resp.Answers[i] = &wire.LeaseAnswer{Grant: r.grant, ForMs: r.until.Milliseconds(), Holder: r.holder,
 			WaitMs: r.wait.Milliseconds(), Level: r.level, RetryMs: r.retry.Milliseconds()}
 		if r.grant == wire.Grant_GRANT_GIVEN {
 			g.exchange(requests[i], items[i].GetMemory(), resp.Answers[i], now)

@@ -14,8 +14,7 @@ type grants struct {
 	cfg     *Config
 	history history
 	entries map[netip.Addr]*grant
-	most    int    // entries
-	number  uint64 // of the last grant
+	most    int // entries
 	counts  grantCounts
 	members *members
 	// lives are the holders' latest, known the lives of which all members have said what they left behind.
@@ -30,7 +29,6 @@ type grantCounts struct{ given, refused, elsewhere, later, bad, stale uint64 }
 // grant is what the grantor knows of one server. A grant without holder, reservation or wait is as good as none.
 type grant struct {
 	holder string // "": free
-	number uint64 // of the grant
 	until  time.Time
 	// claimed says that the holder has it by its own word, from a former grantor: a message that is late may say so, too.
 	claimed bool
@@ -61,7 +59,6 @@ type request struct {
 // reply answers a request.
 type reply struct {
 	grant  wire.Grant
-	number uint64
 	until  time.Duration // of the lease, from when the request was sent
 	holder string
 	wait   time.Duration
@@ -84,7 +81,7 @@ func newGrants(cfg *Config, boot uint64) *grants {
 	if boot == 1 {
 		founding = min(cfg.Founding, window)
 	}
-	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, most: maxServers, number: boot << 32,
+	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, most: maxServers,
 		members: newMembers(window), lives: lives{}, known: map[string]uint64{}}
 }
 
@@ -195,8 +192,6 @@ func (l *grants) answer(r request, now time.Time) reply {
 	}
 	n.holder, n.last, n.successor = r.from, r.from, ""
 	n.boot, n.id = r.boot, r.id
-	l.number++
-	n.number = l.number
 	n.claimed = r.wish == wire.Wish_WISH_RENEW
 	if n.claimed {
 		n.report(r, now)
@@ -237,7 +232,7 @@ func (n *grant) report(r request, now time.Time) {
 func (l *grants) give(n *grant, now time.Time) reply {
 	n.until = now.Add(l.cfg.Window())
 	l.counts.given++
-	return reply{grant: wire.Grant_GRANT_GIVEN, number: n.number, until: l.cfg.Time, holder: n.holder,
+	return reply{grant: wire.Grant_GRANT_GIVEN, until: l.cfg.Time, holder: n.holder,
 		wait: max(0, n.quiet.Sub(now)), level: n.level}
 }
 

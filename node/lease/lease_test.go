@@ -45,7 +45,7 @@ func TestGetRenewGiveBack(t *testing.T) {
 			if !all[0].has(addr) || all[1].heldBy(addr) != ids[0] || all[1].holder.Why(addr) != "leased to "+ids[0] {
 				t.Fatalf("after ten minutes %q has it; %q", w.holder(addr), all[1].holder.Why(addr))
 			}
-			all[0].set(addr, func(s *Server) { s.Wait, s.SinceRequest = 40*time.Second, 3*time.Second })
+			all[0].set(addr, func(s *Server) { s.Wait = 40 * time.Second })
 			all[0].want(false, addr)
 			time.Sleep(w.cfg.ReleaseAfter() + 2*w.cfg.HeldRetry())
 			if !all[1].has(addr) {
@@ -387,7 +387,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 func FuzzLease(f *testing.F) {
 	b, err := proto.Marshal(&wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: 2}, Items: []*wire.LeaseItem{
 		{Server: []byte{192, 0, 2, 1}, Wish: renew, WaitMs: 5, Memory: (&assign.Memory{}).AppendBinary(nil, time.Unix(1e9, 0))},
-		{Server: []byte{192, 0, 2, 2}, Wish: release, SinceRequestMs: -5, Successor: "y"}}})
+		{Server: []byte{192, 0, 2, 2}, Wish: release, Successor: "y"}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -38,7 +38,6 @@ type notice struct {
 type lease struct {
 	until   time.Time // end of the lease, zero: none
 	grantor string    // who granted it
-	number  uint64    // of the grant
 	right   Right     // the same, by both clocks
 
 	wanted bool // by the frontier
@@ -168,7 +167,7 @@ func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 	if !l.withdrawn {
 		h.notices = append(h.notices, notice{addr: addr})
 	}
-	l.until, l.right, l.grantor, l.number = time.Time{}, Right{}, "", 0
+	l.until, l.right, l.grantor = time.Time{}, Right{}, ""
 	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
 	l.why, l.next = why, now
 }
@@ -200,12 +199,15 @@ type item struct {
 	memory time.Time // changed, of the memory that was sent; zero: none was
 }
 
-// due is what to ask each grantor now, at most Batch items each, except of grantors that are busy. The items are marked as
-// being under way until answered or failed is told.
+// due is what to ask each grantor now, at most maxItems each, except of grantors that are busy. Renewals that would be due soon
+// go along: so the leases of one grantor come to be renewed by one message. The items are marked as being under way until
+// answered or failed is told.
 func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 	var due map[string][]item
+	var company []item // renewals that are not due yet
 	for addr, l := range h.all {
-		if l.busy || l.next.After(now) {
+		early := l.live(now) && !l.withdrawn && l.fails == 0 && !l.next.After(now.Add(h.cfg.early()))
+		if l.busy || l.next.After(now) && !early {
 			continue
 		}
 		wish := h.wish(l, addr, now)
@@ -216,11 +218,22 @@ func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 		if grantor == "" || busy[grantor] || len(due[grantor]) >= maxItems {
 			continue
 		}
+		it := item{addr: addr, lease: l, wish: wish}
+		if l.next.After(now) {
+			company = append(company, it)
+			continue
+		}
 		l.busy = true
 		if due == nil {
 			due = map[string][]item{}
 		}
-		due[grantor] = append(due[grantor], item{addr: addr, lease: l, wish: wish})
+		due[grantor] = append(due[grantor], it)
+	}
+	for _, it := range company {
+		if grantor := h.grantor(it.addr); len(due[grantor]) > 0 && len(due[grantor]) < maxItems {
+			it.lease.busy = true
+			due[grantor] = append(due[grantor], it)
+		}
 	}
 	return due
 }
@@ -245,7 +258,7 @@ func (h *leases) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
 func (h *leases) message(it *item, grantor string, now time.Time) *wire.LeaseItem {
 	l := it.lease
 	addr := it.addr.AsSlice()
-	m := &wire.LeaseItem{Server: addr, Wish: it.wish, Grant: l.number, SinceRequestMs: -1}
+	m := &wire.LeaseItem{Server: addr, Wish: it.wish}
 	if it.wish == wire.Wish_WISH_ACQUIRE {
 		return m
 	}
@@ -253,9 +266,6 @@ func (h *leases) message(it *item, grantor string, now time.Time) *wire.LeaseIte
 	if !l.reported.IsZero() {
 		m.WaitMs = max(0, l.report.Wait-passed).Milliseconds()
 		m.Level = uint32(l.report.Level)
-		if l.report.SinceRequest >= 0 {
-			m.SinceRequestMs = (l.report.SinceRequest + passed).Milliseconds()
-		}
 	}
 	if it.wish == wire.Wish_WISH_RELEASE {
 		l.released = true
@@ -344,7 +354,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment
 		h.retry(l, now)
 		return
 	}
-	l.grantor, l.number, l.fails, l.why = grantor, a.GetNumber(), 0, ""
+	l.grantor, l.fails, l.why = grantor, 0, ""
 	if until.mono.After(l.until) {
 		l.until, l.right = until.mono, Right{until}
 	}

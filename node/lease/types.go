@@ -34,13 +34,11 @@ type Peers interface {
 
 // Server is the frontier's state of a server.
 type Server struct {
-	Addr         netip.Addr
-	Wanted       bool          // something here has to ask it, or a request is out
-	Until        time.Time     // end of the lease that the frontier knows of
-	SinceRequest time.Duration // age of the end of the last request, negative: never
-	Wait         time.Duration // how long it must still be left alone
-	InFlight     int           // requests out
-	Level        uint8         // of its backoff
+	Addr     netip.Addr
+	Wanted   bool          // something here has to ask it, or a request is out
+	Wait     time.Duration // how long it must still be left alone
+	InFlight int           // requests out
+	Level    uint8         // of its backoff
 }
 
 // Frontier is told what it may ask, and how often. It must not call the Holder from within these calls.

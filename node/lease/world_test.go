@@ -53,6 +53,7 @@ type fakeNode struct {
 	dead   bool
 	wants  map[netip.Addr]bool
 	states map[netip.Addr]Server
+	until  map[netip.Addr]time.Time
 	waits  map[netip.Addr]time.Duration // of the last new lease
 	msgs   uint64
 	helds  map[netip.Addr]string
@@ -79,7 +80,7 @@ func (w *world) start(id string) *fakeNode {
 		w.shelf[id] = newShelf()
 	}
 	n := &fakeNode{w: w, id: id, boot: w.boots[id], ended: make(chan struct{}), wants: map[netip.Addr]bool{},
-		states: map[netip.Addr]Server{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
+		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
 		feed: make(chan netip.Addr, 1000), spaced: map[netip.Addr]float64{}}
 	n.clock = NewClock(n.jump)
 	var err error
@@ -213,10 +214,10 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.states[addr]
-	if !s.Until.After(now) && until.After(now) {
+	if !n.until[addr].After(now) && until.After(now) {
 		n.waits[addr] = wait
 	}
-	s.Addr, s.Until = addr, until
+	s.Addr, n.until[addr] = addr, until
 	n.states[addr] = s
 }
 
@@ -230,7 +231,7 @@ func (n *fakeNode) Servers() []Server {
 		all[addr] = n.states[addr]
 	}
 	for addr, s := range n.states {
-		if s.Until.After(now) || s.InFlight > 0 {
+		if n.until[addr].After(now) || s.InFlight > 0 {
 			all[addr] = s
 		}
 	}

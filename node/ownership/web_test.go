@@ -190,7 +190,7 @@ func (l leased) Servers() []lease.Server {
 	defer l.w.mu.Unlock()
 	var out []lease.Server
 	for addr, s := range l.servers {
-		state := lease.Server{Addr: addr, Wanted: wanted[addr], Until: s.until, SinceRequest: -1}
+		state := lease.Server{Addr: addr, Wanted: wanted[addr]}
 		if s.busy {
 			state.InFlight = 1
 		}

@@ -56,7 +56,7 @@ func benchLinks(n int) []*wire.Link {
 	links := make([]*wire.Link, n)
 	for i := range links {
 		links[i] = &wire.Link{Url: fmt.Sprintf("https://www.example-%d.org/articles/2009/%d/page-%x.html?id=%d",
-			i%20, i%12, i*2654435761, i), Depth: uint32(i % 7), Epoch: 3}
+			i%20, i%12, i*2654435761, i), Depth: uint32(i % 7)}
 	}
 	return links
 }

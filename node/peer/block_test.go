@@ -21,7 +21,7 @@ func TestBlocksAndKeysComeBack(t *testing.T) {
 		links := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *wire.Link {
 			return &wire.Link{Url: rapid.String().Draw(t, "url"), Depth: rapid.Uint32().Draw(t, "depth"),
 				Hops: rapid.Uint32().Draw(t, "hops"), Sitemap: rapid.Bool().Draw(t, "sitemap"),
-				Epoch: rapid.Uint64().Draw(t, "epoch"), Attempt: rapid.Uint32().Draw(t, "attempt")}
+				Attempt: rapid.Uint32().Draw(t, "attempt")}
 		}), 1, 20).Draw(t, "links")
 		value, err := encodeBlock(links)
 		if err != nil {

@@ -42,7 +42,7 @@ type ClientDeps struct {
 // (the peer will never understand it), ErrRefused, ErrNoSecret, ErrClosed, or those of the context. Others are faults of
 // the peer.
 //
-// A request is the client's until the call returns: its header is written, but for the label.
+// A request is the client's until the call returns: its header is written.
 type Client struct {
 	cfg     Config
 	deps    ClientDeps
@@ -215,8 +215,7 @@ func (c *Client) line(to string) (l *line, done func(), err error) {
 func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
 	remote func(wireconnect.OverlayClient, context.Context, *connect.Request[Q]) (*connect.Response[R], error),
 	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
-	*header = &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1),
-		Label: (*header).GetLabel()}
+	*header = &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
 	caller := ctx
 	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
 	defer cancel()

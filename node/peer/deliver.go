@@ -312,7 +312,6 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 	f := fate{move: map[string][]*wire.Link{}}
 	if answers == nil {
 		for _, l := range links {
-			l.Epoch = 0 // nobody vouches for the next
 			if !o.route(q, l, &f) {
 				continue
 			}
@@ -346,9 +345,6 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 			f.refused = append(f.refused, refusedLink{link, plain(a.GetReason())})
 		case wire.Verdict_VERDICT_MOVED:
 			f.stats.Moved++
-			if r := a.GetRecord(); r != nil {
-				link.Epoch = r.Epoch
-			}
 			o.route(q, link, &f)
 		default: // later, or a verdict of a later version
 			f.stats.Later++

@@ -62,12 +62,12 @@ func TestFormsOfFields(t *testing.T) {
 		in   proto.Message
 		want string // "" for well-formed
 	}{
-		{&wire.DeliverRequest{Links: []*wire.Link{{Url: "http://a/", Epoch: 7}}}, ""},
-		{&wire.DeliverRequest{Links: []*wire.Link{{}, {Epoch: math.MaxUint64}}}, "links[1].epoch"},
+		{&wire.DeliverRequest{Links: []*wire.Link{{Url: "http://a/"}}}, ""},
+		{&wire.ClaimRequest{Records: []*wire.Record{{Host: "http://a"}, {Host: "http://a", Epoch: math.MaxUint64}}}, "records[1].epoch"},
 		{&wire.DeliverResponse{Answers: []*wire.Delivered{{}, {Record: &wire.Record{Host: "http://a", Home: id, Owner: id}}}}, ""},
 		{&wire.DeliverResponse{Answers: []*wire.Delivered{{Record: &wire.Record{Host: "http://a", Home: "no id"}}}}, "answers[0].record.home"},
 		{&wire.DeliverResponse{Answers: []*wire.Delivered{{Record: &wire.Record{Host: "http://a", Owner: "x\n"}}}}, "answers[0].record.owner"},
-		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 4), SinceRequestMs: -1, Successor: id}}}, ""},
+		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 4), Successor: id}}}, ""},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 5)}}}, "items[0].server: an address of 5 bytes"},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), WaitMs: math.MaxInt64}}}, "items[0].wait_ms"},
 		{&wire.LeaseRequest{Items: []*wire.LeaseItem{{Server: make([]byte, 16), Level: 256}}}, "items[0].level"},
@@ -134,7 +134,7 @@ func BenchmarkFormsOfLinks(b *testing.B) {
 	f := newForms()
 	m := &wire.DeliverRequest{}
 	for range 1000 {
-		m.Links = append(m.Links, &wire.Link{Url: "http://a.example/", Epoch: 3})
+		m.Links = append(m.Links, &wire.Link{Url: "http://a.example/", Depth: 3})
 	}
 	for b.Loop() {
 		if err := f.check(m); err != nil {

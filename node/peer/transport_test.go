@@ -23,15 +23,15 @@ func TestCallReachesThePeerUnderItsName(t *testing.T) {
 		a, b := w.node("a", who{}), w.node("b", who{})
 		b.handler.OnLease = func(_ context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 			h := req.Header
-			if from != "a" || h.Version != 1 || h.Run != "test" || h.Sender != "a" || h.Boot != 7 || h.Label != "vivaldi" {
+			if from != "a" || h.Version != 1 || h.Run != "test" || h.Sender != "a" || h.Boot != 7 {
 				t.Errorf("from %s, header %v", from, h)
 			}
-			return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{Number: h.Id}}}, nil
+			return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{RetryMs: int64(h.Id)}}}, nil
 		}
 		begin := time.Now()
-		for want := uint64(1); want < 4; want++ {
-			res, err := a.client.Lease(context.Background(), "b", &wire.LeaseRequest{Header: &wire.Header{Label: "vivaldi"}})
-			if err != nil || len(res.Answers) != 1 || res.Answers[0].Number != want {
+		for want := int64(1); want < 4; want++ {
+			res, err := a.client.Lease(context.Background(), "b", &wire.LeaseRequest{})
+			if err != nil || len(res.Answers) != 1 || res.Answers[0].RetryMs != want {
 				t.Fatalf("%v, %v; want the id %d", res, err, want)
 			}
 		}

@@ -269,7 +269,6 @@ type Header struct {
 	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`
 	Boot          uint64                 `protobuf:"varint,4,opt,name=boot,proto3" json:"boot,omitempty"`
 	Id            uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`
-	Label         string                 `protobuf:"bytes,6,opt,name=label,proto3" json:"label,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,13 +336,6 @@ func (x *Header) GetId() uint64 {
 		return x.Id
 	}
 	return 0
-}
-
-func (x *Header) GetLabel() string {
-	if x != nil {
-		return x.Label
-	}
-	return ""
 }
 
 // Record says who owns a host. Higher epoch wins; tie to the lower owner.
@@ -431,8 +423,6 @@ type Link struct {
 	Depth   uint32                 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
 	Hops    uint32                 `protobuf:"varint,3,opt,name=hops,proto3" json:"hops,omitempty"`
 	Sitemap bool                   `protobuf:"varint,4,opt,name=sitemap,proto3" json:"sitemap,omitempty"`
-	// epoch of the record by which the sender chose the receiver, 0 for none.
-	Epoch uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// attempt counts earlier deliveries of this link.
 	Attempt       uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -495,13 +485,6 @@ func (x *Link) GetSitemap() bool {
 		return x.Sitemap
 	}
 	return false
-}
-
-func (x *Link) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
 }
 
 func (x *Link) GetAttempt() uint32 {
@@ -674,10 +657,6 @@ type LeaseItem struct {
 	// server is the address, 4 or 16 bytes.
 	Server []byte `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	Wish   Wish   `protobuf:"varint,2,opt,name=wish,proto3,enum=proxima.v1.Wish" json:"wish,omitempty"`
-	// grant is the number of the grant that is renewed or given back.
-	Grant uint64 `protobuf:"varint,3,opt,name=grant,proto3" json:"grant,omitempty"`
-	// since_request_ms is how long ago the holder's last request ended, -1 for never in this grant.
-	SinceRequestMs int64 `protobuf:"varint,4,opt,name=since_request_ms,json=sinceRequestMs,proto3" json:"since_request_ms,omitempty"`
 	// wait_ms is how long the server must still be left alone, level that of its backoff.
 	WaitMs int64  `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	Level  uint32 `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"`
@@ -731,20 +710,6 @@ func (x *LeaseItem) GetWish() Wish {
 		return x.Wish
 	}
 	return Wish_WISH_UNSPECIFIED
-}
-
-func (x *LeaseItem) GetGrant() uint64 {
-	if x != nil {
-		return x.Grant
-	}
-	return 0
-}
-
-func (x *LeaseItem) GetSinceRequestMs() int64 {
-	if x != nil {
-		return x.SinceRequestMs
-	}
-	return 0
 }
 
 func (x *LeaseItem) GetWaitMs() int64 {
@@ -828,9 +793,8 @@ func (x *LeaseRequest) GetItems() []*LeaseItem {
 }
 
 type LeaseAnswer struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Grant  Grant                  `protobuf:"varint,1,opt,name=grant,proto3,enum=proxima.v1.Grant" json:"grant,omitempty"`
-	Number uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Grant Grant                  `protobuf:"varint,1,opt,name=grant,proto3,enum=proxima.v1.Grant" json:"grant,omitempty"`
 	// for_ms is how long the lease lasts from when the request was sent.
 	ForMs         int64  `protobuf:"varint,3,opt,name=for_ms,json=forMs,proto3" json:"for_ms,omitempty"`
 	Holder        string `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
@@ -878,13 +842,6 @@ func (x *LeaseAnswer) GetGrant() Grant {
 		return x.Grant
 	}
 	return Grant_GRANT_UNSPECIFIED
-}
-
-func (x *LeaseAnswer) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
 }
 
 func (x *LeaseAnswer) GetForMs() int64 {
@@ -2953,27 +2910,25 @@ var File_overlay_proto protoreflect.FileDescriptor
 const file_overlay_proto_rawDesc = "" +
 	"\n" +
 	"\roverlay.proto\x12\n" +
-	"proxima.v1\"\x86\x01\n" +
+	"proxima.v1\"p\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x12\n" +
 	"\x04boot\x18\x04 \x01(\x04R\x04boot\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\x04R\x02id\x12\x14\n" +
-	"\x05label\x18\x06 \x01(\tR\x05label\"x\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02id\"x\n" +
 	"\x06Record\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04home\x18\x03 \x01(\tR\x04home\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bassigned\x18\x05 \x01(\bR\bassigned\"\x8c\x01\n" +
+	"\bassigned\x18\x05 \x01(\bR\bassigned\"|\n" +
 	"\x04Link\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04hops\x18\x03 \x01(\rR\x04hops\x12\x18\n" +
-	"\asitemap\x18\x04 \x01(\bR\asitemap\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\rR\aattempt\"d\n" +
+	"\asitemap\x18\x04 \x01(\bR\asitemap\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\rR\aattemptJ\x04\b\x05\x10\x06\"d\n" +
 	"\x0eDeliverRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12&\n" +
 	"\x05links\x18\x02 \x03(\v2\x10.proxima.v1.LinkR\x05links\"~\n" +
@@ -2982,29 +2937,26 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12*\n" +
 	"\x06record\x18\x03 \x01(\v2\x12.proxima.v1.RecordR\x06record\"B\n" +
 	"\x0fDeliverResponse\x12/\n" +
-	"\aanswers\x18\x01 \x03(\v2\x15.proxima.v1.DeliveredR\aanswers\"\xee\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2\x15.proxima.v1.DeliveredR\aanswers\"\xba\x01\n" +
 	"\tLeaseItem\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\fR\x06server\x12$\n" +
-	"\x04wish\x18\x02 \x01(\x0e2\x10.proxima.v1.WishR\x04wish\x12\x14\n" +
-	"\x05grant\x18\x03 \x01(\x04R\x05grant\x12(\n" +
-	"\x10since_request_ms\x18\x04 \x01(\x03R\x0esinceRequestMs\x12\x17\n" +
+	"\x04wish\x18\x02 \x01(\x0e2\x10.proxima.v1.WishR\x04wish\x12\x17\n" +
 	"\await_ms\x18\x05 \x01(\x03R\x06waitMs\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\rR\x05level\x12\x16\n" +
 	"\x06memory\x18\a \x01(\fR\x06memory\x12\x1c\n" +
-	"\tsuccessor\x18\b \x01(\tR\tsuccessor\"g\n" +
+	"\tsuccessor\x18\b \x01(\tR\tsuccessorJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05\"g\n" +
 	"\fLeaseRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.LeaseItemR\x05items\"\x83\x02\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.LeaseItemR\x05items\"\xf1\x01\n" +
 	"\vLeaseAnswer\x12'\n" +
-	"\x05grant\x18\x01 \x01(\x0e2\x11.proxima.v1.GrantR\x05grant\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x15\n" +
+	"\x05grant\x18\x01 \x01(\x0e2\x11.proxima.v1.GrantR\x05grant\x12\x15\n" +
 	"\x06for_ms\x18\x03 \x01(\x03R\x05forMs\x12\x16\n" +
 	"\x06holder\x18\x04 \x01(\tR\x06holder\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\fR\x06memory\x12\"\n" +
 	"\rmemory_age_ms\x18\x06 \x01(\x03R\vmemoryAgeMs\x12\x17\n" +
 	"\await_ms\x18\a \x01(\x03R\x06waitMs\x12\x14\n" +
 	"\x05level\x18\b \x01(\rR\x05level\x12\x19\n" +
-	"\bretry_ms\x18\t \x01(\x03R\aretryMs\"B\n" +
+	"\bretry_ms\x18\t \x01(\x03R\aretryMsJ\x04\b\x02\x10\x03\"B\n" +
 	"\rLeaseResponse\x121\n" +
 	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.LeaseAnswerR\aanswers\"\x91\x01\n" +
 	"\rRightsRequest\x12*\n" +
