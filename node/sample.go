@@ -49,7 +49,6 @@ func queueLine(s frontier.Status, links map[string]int64) journal.Queue {
 			q.HostsWaiting += int64(hosts)
 		}
 	}
-	q.HostsKnown = q.HostsActive
 	q.ServersBusy = int64(s.InFlight)
 	q.ServersWaiting = max(0, int64(s.Servers-s.InFlight-s.Ready))
 	for reason, count := range s.Reasons {

@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	if d := cmp.Diff(before, *f); d != "" {
 		t.Errorf("Fetch changed its argument: %s", d)
 	}
-	q := Queue{Pending: 1, HostsKnown: 2, HostsActive: 3, HostsWaiting: 4, ServersReady: 5, ServersBusy: 6, ServersWaiting: 7,
+	q := Queue{Pending: 1, HostsActive: 3, HostsWaiting: 4, ServersReady: 5, ServersBusy: 6, ServersWaiting: 7,
 		InFlight: 8, Accepted: 9, Duplicate: 10, Done: 11, Failed: 12, Dropped: 13, AtStart: 14, Arrived: 15, Left: 16, Held: 17, Drops: map[string]int64{"out of scope": 1 << 60},
 		Waits: map[string]int64{"crawl_delay": 3}}
 	j.Queue(q)

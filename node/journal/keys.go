@@ -64,7 +64,6 @@ const (
 // balance: accepted + at_start + arrived = done + failed + dropped + left + pending.
 const (
 	KeyPending        = "pending"         // URLs waiting
-	KeyHostsKnown     = "hosts_known"     // hosts with a record here
 	KeyHostsActive    = "hosts_active"    // hosts with URLs in memory
 	KeyHostsWaiting   = "hosts_waiting"   // active hosts that may not be asked now; KeyWaits says why
 	KeyServersReady   = "servers_ready"   // servers that could be asked now

@@ -52,7 +52,6 @@ type Fetch struct {
 type Queue struct {
 	Line
 	Pending        int64            `json:"pending"`
-	HostsKnown     int64            `json:"hosts_known"`
 	HostsActive    int64            `json:"hosts_active"`
 	HostsWaiting   int64            `json:"hosts_waiting"`
 	ServersReady   int64            `json:"servers_ready"`

@@ -244,8 +244,7 @@ func (c *comparer) joinBatch(r *run, g []record) {
 		t := r.tally(row)
 		t.urls++
 		switch {
-		case d == nil:
-			t.unanswered++
+		case d == nil: // the chosen node made no download
 		case d.flags&flagOK == 0:
 			t.failed++
 		default:
@@ -285,19 +284,14 @@ func pick(g []record, row int, compared bool) (best *record) {
 	return best
 }
 
-// estimate counts a page downloaded for an estimate.
+// estimate counts the time of a page downloaded for an estimate.
 func (c *comparer) estimate(r *run, d record) {
-	if d.flags&flagCut != 0 {
+	if d.flags&flagCut != 0 || d.flags&flagOK == 0 {
 		return
 	}
 	each(d.rows, func(row int) {
-		t := r.tally(row)
-		if d.flags&flagOK == 0 {
-			t.askedFailed++
-			return
-		}
 		if here, best, _, ok := r.expected(d.node, c.names[d.server], int64(d.bytes), timeOf(d)); ok {
-			t.estimates.add(float64(d.ms), here, best)
+			r.tally(row).estimates.add(float64(d.ms), here, best)
 		}
 	})
 }

@@ -65,12 +65,10 @@ type Assigner struct {
 	BestShare               *float64 `json:"best_share"`
 	Truncated               bool     `json:"truncated"`
 
-	Unanswered               int64       `json:"-"` // URLs for which the chosen node made no download
 	Difference               *Difference `json:"-"` // to the reference
 	Lead                     *Difference `json:"-"` // of the leading row to this one
 	Times                    []Point     `json:"-"` // distribution of download times: ms and share
 	ChoiceRatioWithEstimates *float64    `json:"-"`
-	EstimatesFailed          int64       `json:"-"`
 	SecondsP50               *float64    `json:"-"` // from the beginning of a batch to the decision
 	AccuracyP50              *float64    `json:"-"` // error of servers' places when decided
 	Decisions                int64       `json:"-"` // servers

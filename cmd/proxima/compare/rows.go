@@ -178,27 +178,26 @@ func (r *run) differs(assigner string) string {
 
 // tally is what one run says about one row.
 type tally struct {
-	urls, downloaded, failed, unanswered int64
-	bytes                                int64
-	times                                dist // ms, of the downloads that count
+	urls, downloaded, failed int64
+	bytes                    int64
+	times                    dist // ms, of the downloads that count
 	// The sums are over downloads of which truth knows what they should take, in ms.
 	sums, estimates sums
 
-	asked       dist // estimates made for a server
-	askedFailed int64
-	seconds     dist  // until a batch was decided
-	accuracy    dist  // error of servers when decided
-	decisions   int64 // servers assigned
-	judged      int64 // of these, where truth knows the best node
-	best        int64 // of these, given to it
-	short       int64 // servers for which fewer pages could be asked for than were wanted
-	forced      int64 // servers decided at the last tick or the deadline
+	asked     dist  // estimates made for a server
+	seconds   dist  // until a batch was decided
+	accuracy  dist  // error of servers when decided
+	decisions int64 // servers assigned
+	judged    int64 // of these, where truth knows the best node
+	best      int64 // of these, given to it
+	short     int64 // servers for which fewer pages could be asked for than were wanted
+	forced    int64 // servers decided at the last tick or the deadline
 }
 
 // merge adds the figures of another run.
 func (t *tally) merge(o *tally) {
 	for _, n := range [...]struct{ to, of *int64 }{{&t.urls, &o.urls}, {&t.downloaded, &o.downloaded}, {&t.failed, &o.failed},
-		{&t.unanswered, &o.unanswered}, {&t.bytes, &o.bytes}, {&t.askedFailed, &o.askedFailed}, {&t.decisions, &o.decisions},
+		{&t.bytes, &o.bytes}, {&t.decisions, &o.decisions},
 		{&t.judged, &o.judged}, {&t.best, &o.best}, {&t.short, &o.short}, {&t.forced, &o.forced}} {
 		*n.to += *n.of
 	}
@@ -261,9 +260,9 @@ func (d dist) cdf() []Point {
 
 // figures fills what one tally tells of a row.
 func figures(name string, t *tally) Assigner {
-	a := Assigner{Name: name, URLs: t.urls, Downloaded: t.downloaded, Failed: t.failed, Unanswered: t.unanswered, Bytes: t.bytes,
+	a := Assigner{Name: name, URLs: t.urls, Downloaded: t.downloaded, Failed: t.failed, Bytes: t.bytes,
 		P50Ms: t.times.quantile(.5), P90Ms: t.times.quantile(.9), P99Ms: t.times.quantile(.99), MeanMs: t.times.mean(), Times: t.times.cdf(),
-		EstimatesP50: t.asked.quantile(.5), EstimatesP90: t.asked.quantile(.9), EstimatesFailed: t.askedFailed,
+		EstimatesP50: t.asked.quantile(.5), EstimatesP90: t.asked.quantile(.9),
 		SecondsP50: t.seconds.quantile(.5), AccuracyP50: t.accuracy.quantile(.5),
 		Decisions: t.decisions, Short: t.short, Forced: t.forced, Truncated: t.short+t.forced > 0,
 		ChoiceRatio: ratio(t.sums.expected, t.sums.best), TotalRatio: ratio(t.sums.measured, t.sums.best)}
