@@ -226,7 +226,7 @@ func TestLinksAreThoseOfTheTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range files[:min(len(files), 60)] {
+		for _, path := range files[:min(len(files), 30)] {
 			body, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

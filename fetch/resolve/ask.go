@@ -100,7 +100,7 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 		if network == "udp" && n > ednsSize {
 			buf[2] |= flagTC // larger than asked for, so the end is missing
 		}
-		rep, err := interpret(buf[:n], q, aliases, r.cfg.MaxAddresses)
+		rep, err := interpret(buf[:n], q, aliases, r.bounds.addresses)
 		if !errors.Is(err, errStray) {
 			r.alive.hear()
 			return rep, err

@@ -34,7 +34,7 @@ func (r *Resolver) findAll(ctx context.Context, name string) finding {
 	wg.Go(func() { v6 = r.find(ctx, name, dns.TypeAAAA) })
 	v4 := r.find(ctx, name, dns.TypeA)
 	wg.Wait()
-	return merge(v4, v6, r.cfg.MaxAddresses, r.cfg.TemporaryTTL)
+	return merge(v4, v6, r.bounds.addresses, r.bounds.temporaryTTL)
 }
 
 // finding is what the servers say about the addresses of a name in one family, or in both.
@@ -47,7 +47,7 @@ type finding struct {
 
 // find asks for the addresses of one family, following aliases that the server did not.
 func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding {
-	ttl := r.cfg.MaxTTL
+	ttl := r.bounds.maxTTL
 	for aliases := maxAliases; ; {
 		rep, err := r.query(ctx, name, qtype, aliases)
 		if err != nil {
@@ -100,14 +100,14 @@ func (r *Resolver) conclude(name string, f finding) *entry {
 	var ttl time.Duration
 	switch f.kind {
 	case nil:
-		ttl = min(max(f.ttl, r.cfg.MinTTL), r.cfg.MaxTTL)
+		ttl = min(max(f.ttl, r.bounds.minTTL), r.bounds.maxTTL)
 	case ErrNotFound:
 		if ttl = f.ttl; ttl < 0 {
-			ttl = r.cfg.TemporaryTTL // RFC 2308, section 5: without SOA, not to be cached; a little avoids storms
+			ttl = r.bounds.temporaryTTL // RFC 2308, section 5: without SOA, not to be cached; a little avoids storms
 		}
-		ttl = min(max(ttl, r.cfg.MinTTL), r.cfg.NegativeTTL)
+		ttl = min(max(ttl, r.bounds.minTTL), r.bounds.negativeTTL)
 	case ErrTemporary:
-		ttl = r.cfg.TemporaryTTL
+		ttl = r.bounds.temporaryTTL
 		if errors.Is(f.err, ErrNoServer) {
 			ttl = 0 // it says nothing about the name, and ends when the first server answers
 		}

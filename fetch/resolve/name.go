@@ -91,7 +91,7 @@ func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	switch {
 	case under(name, "localhost"):
 		addrs := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-		if r.cfg.IPv6 && r.cfg.MaxAddresses > 1 {
+		if r.cfg.IPv6 && r.bounds.addresses > 1 {
 			addrs = append(addrs, netip.IPv6Loopback())
 		}
 		return addrs, nil

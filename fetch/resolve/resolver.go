@@ -23,6 +23,7 @@ import (
 // Resolver looks up names. It is safe for concurrent use. Close it.
 type Resolver struct {
 	cfg     Config
+	bounds  bounds
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
 	servers []string                // host:port
 	static  map[string][]netip.Addr // by canonical name
@@ -60,7 +61,7 @@ type Answer struct {
 	// Addrs are the addresses, without duplicates, in the order of the answer; with IPv6, the families alternate. The
 	// slice belongs to the caller.
 	Addrs []netip.Addr
-	// TTL is the time for which lookups will give the same; MaxTTL where no DNS is involved. It is set on failures, too.
+	// TTL is the time for which lookups will give the same; a day where no DNS is involved. It is set on failures, too.
 	TTL time.Duration
 	// Cached reports that no name server was asked and that nothing was waited for.
 	Cached bool
@@ -70,7 +71,9 @@ type Answer struct {
 
 // New returns a Resolver. It reads resolv.conf, unless servers are configured, and the hosts file; that they do not
 // exist is no error.
-func New(cfg Config, deps Deps) (*Resolver, error) {
+func New(cfg Config, deps Deps) (*Resolver, error) { return newResolver(cfg, deps, defaultBounds()) }
+
+func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
@@ -80,11 +83,12 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 	}
 	r := &Resolver{
 		cfg:    cfg,
+		bounds: most,
 		dial:   deps.Dial,
 		static: static,
-		slots:  make(chan struct{}, cfg.MaxLookups),
+		slots:  make(chan struct{}, most.lookups),
 	}
-	if r.cache, err = lru.New[string, *entry](cfg.CacheEntries); err != nil {
+	if r.cache, err = lru.New[string, *entry](most.names); err != nil {
 		return nil, fmt.Errorf("configure resolver: %w", err)
 	}
 	if r.dial == nil {
@@ -111,7 +115,7 @@ func New(cfg Config, deps Deps) (*Resolver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read hosts file: %w", err)
 	}
-	r.hosts = parseHosts(text, cfg.IPv6, cfg.MaxAddresses)
+	r.hosts = parseHosts(text, cfg.IPv6, most.addresses)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -133,7 +137,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	if err != nil {
 		return Answer{}, &Error{Host: host, Kind: ErrInvalid, Err: err}
 	}
-	static := Answer{TTL: r.cfg.MaxTTL, Cached: true}
+	static := Answer{TTL: r.bounds.maxTTL, Cached: true}
 	if addr.IsValid() {
 		static.Addrs = []netip.Addr{addr}
 		return static, nil

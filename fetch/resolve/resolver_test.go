@@ -111,9 +111,9 @@ func TestLookup(t *testing.T) {
 		t.Run(fmt.Sprintf("%.40s %v", tt.host, tt.ipv6), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fakeServers{handle: zone(records)}
-				r := start(t, f, func(c *Config) {
+				r := start(t, f, func(c *Config, b *bounds) {
 					c.IPv6 = tt.ipv6
-					c.MaxAddresses = 4
+					b.addresses = 4
 					c.Hosts = map[string][]string{"Private.test": {"10.0.0.1", "fd00::1"}}
 				})
 				got, err := r.Lookup(t.Context(), tt.host)
@@ -258,7 +258,7 @@ func TestRotation(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServers{handle: func(_, _ string, _ *dns.Msg) [][]byte { return nil }}
-		r := start(t, f, func(c *Config) { c.MaxLookups = 2; c.IPv6 = true })
+		r := start(t, f, func(c *Config, b *bounds) { b.lookups, c.IPv6 = 2, true })
 		begin := time.Now()
 		time.AfterFunc(time.Second, r.Close)
 		var wg sync.WaitGroup
@@ -292,7 +292,7 @@ func TestMaxLookups(t *testing.T) {
 			time.Sleep(time.Second)
 			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 120 A 192.0.2.1"))}
 		}}
-		r := start(t, f, func(c *Config) { c.MaxLookups = 2 })
+		r := start(t, f, func(_ *Config, b *bounds) { b.lookups = 2 })
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for i := range 10 {
@@ -314,7 +314,7 @@ func TestCacheBound(t *testing.T) {
 		f := &fakeServers{handle: func(_, _ string, q *dns.Msg) [][]byte {
 			return [][]byte{packed(answerTo(q, dns.RcodeSuccess, q.Question[0].Name+" 3600 A 192.0.2.1"))}
 		}}
-		r := start(t, f, func(c *Config) { c.CacheEntries = 3 })
+		r := start(t, f, func(_ *Config, b *bounds) { b.names = 3 })
 		for _, step := range []struct {
 			host   string
 			cached bool
