@@ -15,7 +15,9 @@ import (
 )
 
 // Missing is the error of something that is not installed: exit code 3.
-type Missing struct{ error }
+type Missing struct{ Err error }
+
+func (m Missing) Error() string { return m.Err.Error() }
 
 // Main runs a command until it is done, is interrupted or has taken too long (0 for no limit), and exits: 0 where all held, 1 where something
 // did not, 3 where something is not installed.

@@ -14,14 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
 
 // settings are the flags.
@@ -75,48 +73,34 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s, measure); err != nil {
-		fmt.Fprintln(os.Stderr, "overlay:", err)
-		os.Exit(1)
-	}
+	lab.Main("overlay", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, s, measure) })
 }
 
 // run prepares programs and sites and measures.
 func run(ctx context.Context, s settings, measure func(context.Context, *bench) error) (err error) {
-	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "bench-overlay-"); err != nil {
-			return fmt.Errorf("make directory: %w", err)
-		}
-		defer os.RemoveAll(s.dir)
-	} else if s.keep = true; os.Mkdir(s.dir, 0o755) != nil {
-		return fmt.Errorf("make directory %s: it must be new", s.dir)
+	s.keep = s.dir != ""
+	var remove func()
+	if s.dir, remove, err = lab.Folder(s.dir, "bench-overlay"); err != nil {
+		return err
 	}
+	defer remove()
 	if s.profile != "" {
 		if err := os.MkdirAll(s.profile, 0o755); err != nil {
 			return fmt.Errorf("make directory: %w", err)
 		}
 	}
-	build := func(name, from string) (string, error) {
-		path := filepath.Join(s.dir, name)
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, from).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", from, err, out)
-		}
-		return path, nil
-	}
 	if s.bin == "" {
-		if s.bin, err = build("measured", "./cmd/proxima"); err != nil {
+		if s.bin, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
 			return err
 		}
 	}
-	web, err := build("origin", "./scripts/bench/origin")
+	web, err := lab.Build(ctx, s.dir, "./scripts/bench/origin")
 	if err != nil {
 		return err
 	}
 	b := &bench{s: s, secret: filepath.Join(s.dir, "secret"), seeds: filepath.Join(s.dir, "seeds.txt")}
-	if out, err := exec.CommandContext(ctx, s.bin, "keygen", b.secret).CombinedOutput(); err != nil {
-		return fmt.Errorf("make secret: %w\n%s", err, out)
+	if err := lab.Keygen(s.bin, b.secret); err != nil {
+		return err
 	}
 	control := fmt.Sprintf("127.0.0.1:%d", s.port-1)
 	b.web, err = client.Start(ctx, control, web, "-brief", "-addresses", strconv.Itoa(s.hosts), "-pages", strconv.Itoa((s.pages+s.hosts-1)/s.hosts),

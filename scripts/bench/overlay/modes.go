@@ -112,7 +112,7 @@ func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) 
 		var took []float64
 		for _, p := range list {
 			if a, ok := stats.Agents[p.agent()]; ok {
-				took = append(took, a.First.Sub(p.started).Seconds())
+				took = append(took, a.First.Sub(p.now.Started).Seconds())
 			} else if time.Now().After(deadline) {
 				fmt.Fprintf(os.Stderr, "node %d has no page\n", p.index)
 				took = append(took, b.s.limit.Seconds())
@@ -154,10 +154,7 @@ func restart(ctx context.Context, b *bench) error {
 				return nil, err
 			}
 			p := c.nodes[i%len(c.nodes)]
-			if err := p.cmd.Process.Kill(); err != nil {
-				return nil, fmt.Errorf("kill node %d: %w", p.index, err)
-			}
-			<-p.ended
+			p.now.Kill()
 			p.life++
 			if err := c.start(p); err != nil {
 				return nil, err

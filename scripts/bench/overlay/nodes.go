@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
 
 // config is what differs from the defaults; it has only keys that older builds know, too.
@@ -58,11 +58,7 @@ type crew struct {
 type process struct {
 	index, life    int
 	listen, gossip string
-	cmd            *exec.Cmd
-	out            bytes.Buffer
-	started        time.Time
-	ended          chan struct{} // closed at the end of the life
-	err            error         // of its end
+	now            *lab.Process // the present life, or the last; nil before the first
 }
 
 // crew prepares a crawl by so many nodes.
@@ -72,22 +68,13 @@ func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 	if err := b.web.Reset(ctx); err != nil {
 		return nil, err
 	}
-	var held []net.Listener // all at once, so that no two ports are the same
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
+	free, err := lab.Addresses("127.0.0.1", 2*nodes)
+	if err != nil {
+		return nil, err
+	}
 	for i := range nodes {
 		p := &process{index: i, life: 100 * b.crawls} // requests of an earlier crawl may still be under way
-		for _, at := range []*string{&p.listen, &p.gossip} {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return nil, fmt.Errorf("find free port: %w", err)
-			}
-			held = append(held, l)
-			*at = l.Addr().String()
-		}
+		p.listen, p.gossip = free[2*i], free[2*i+1]
 		if err := os.MkdirAll(c.folder(p), 0o755); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
 		}
@@ -121,18 +108,13 @@ func (c *crew) start(p *process) error {
 		}
 		args = append(args, "-join", strings.Join(others, ","))
 	}
-	p.out.Reset()
-	p.cmd = exec.Command(c.b.s.bin, args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.started, p.ended = time.Now(), make(chan struct{})
-	if err := p.cmd.Start(); err != nil {
-		return fmt.Errorf("start node %d: %w", p.index, err)
+	cmd := exec.Command(c.b.s.bin, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	now, err := lab.Start(cmd)
+	if err != nil {
+		return fmt.Errorf("node %d: %w", p.index, err)
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
+	p.now = now
 	return nil
 }
 
@@ -153,11 +135,11 @@ func (c *crew) wait(ctx context.Context) int {
 	n := 0
 	for _, p := range c.nodes {
 		select {
-		case <-p.ended:
-			if p.err == nil {
+		case <-p.now.Ended():
+			if err := p.now.Wait(); err == nil {
 				n++
 			} else {
-				fmt.Fprintf(os.Stderr, "node %d: %v\n%s\n", p.index, p.err, tail(p.out.Bytes()))
+				fmt.Fprintf(os.Stderr, "node %d: %v\n%s\n", p.index, err, p.now.Tail())
 			}
 			continue
 		case <-ctx.Done():
@@ -175,9 +157,8 @@ func (c *crew) wait(ctx context.Context) int {
 // kill ends all lives.
 func (c *crew) kill() {
 	for _, p := range c.nodes {
-		if p.cmd != nil && p.cmd.Process != nil {
-			_ = p.cmd.Process.Kill() // it may have ended
-			<-p.ended
+		if p.now != nil {
+			p.now.Kill()
 		}
 	}
 }
@@ -194,9 +175,7 @@ func (c *crew) remove() error {
 func (c *crew) cpu() time.Duration {
 	var sum time.Duration
 	for _, p := range c.nodes {
-		sum += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+		sum += p.now.CPU()
 	}
 	return sum
 }
-
-func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }

@@ -14,14 +14,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
-)
 
-// missing is the error of something that is not installed: exit code 3.
-type missing struct{ error }
+	"proxima/scripts/lab"
+)
 
 func main() {
 	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima where empty")
@@ -34,28 +31,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, *limit)
-	defer cancel()
-	ok, err := check(ctx, *proxima, *site, *port, *dir)
-	var m missing
-	switch {
-	case errors.As(err, &m):
-		fmt.Fprintln(os.Stderr, "coverage:", err)
-		os.Exit(3)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "coverage:", err)
-		os.Exit(1)
-	case !ok:
-		os.Exit(1)
-	}
+	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, *proxima, *site, *port, *dir) })
 }
 
 // check makes the three readings and reports.
 func check(ctx context.Context, proxima, script string, port int, dir string) (ok bool, err error) {
 	if _, err := exec.LookPath("wget2"); err != nil {
-		return false, missing{errors.New("wget2 is missing: apt-get install wget2")}
+		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}
 	}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "proxima-coverage-"); err != nil {
@@ -69,9 +51,8 @@ func check(ctx context.Context, proxima, script string, port int, dir string) (o
 		return false, fmt.Errorf("find directory: %w", err)
 	}
 	if proxima == "" {
-		proxima = filepath.Join(dir, "proxima")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", proxima, "./cmd/proxima").CombinedOutput(); err != nil {
-			return false, fmt.Errorf("build proxima: %w\n%s", err, out)
+		if proxima, err = lab.Build(ctx, dir, "./cmd/proxima"); err != nil {
+			return false, err
 		}
 	}
 	s, err := startSite(ctx, script, filepath.Join(dir, "site"), port)

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // gate is the address under which scripts/site.sh serves every host: the HTTP proxy of programs without static names.
@@ -36,14 +38,11 @@ func (s *site) command(ctx context.Context, args ...string) *exec.Cmd {
 
 func startSite(ctx context.Context, script, dir string, port int) (*site, error) {
 	if port == 0 {
-		l, err := net.Listen("tcp", gate+":0")
+		free, err := lab.Addresses(gate, 1)
 		if err != nil {
-			return nil, fmt.Errorf("find free port: %w", err)
+			return nil, err
 		}
-		port = l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return nil, fmt.Errorf("find free port: %w", err)
-		}
+		port = int(netip.MustParseAddrPort(free[0]).Port())
 	}
 	s := &site{script: script, dir: dir, port: port}
 	cmd := s.command(ctx, "start", dir)
@@ -52,7 +51,7 @@ func startSite(ctx context.Context, script, dir string, port int) (*site, error)
 	if err := cmd.Run(); err != nil {
 		var e *exec.ExitError
 		if errors.As(err, &e) && e.ExitCode() == 3 {
-			return nil, missing{fmt.Errorf("start sites: %w", err)}
+			return nil, lab.Missing{Err: fmt.Errorf("start sites: %w", err)}
 		}
 		return nil, fmt.Errorf("start sites: %w", err)
 	}
