@@ -57,8 +57,14 @@ func (o *Ownership) handOff(ctx context.Context, r Record, to string, assigned b
 		return err
 	}
 	o.mu.Lock()
-	o.proposals[r.Host] = proposal{next, reason}
+	_, awaited := o.awaited[r.Host]
+	if !awaited {
+		o.proposals[r.Host] = proposal{next, reason}
+	}
 	o.mu.Unlock()
+	if awaited { // it must be known first whether anybody has it
+		return fmt.Errorf("hand over %s: %w: its replica has not come yet", r.Host, errLater)
+	}
 	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
 		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), o.thaw(ctx, r.Host))
 	}

@@ -227,7 +227,7 @@ func (w *world) rest(known map[string]bool) {
 		time.Sleep(settled)
 	}
 	before := w.accepted(map[string]bool{})
-	time.Sleep(10 * time.Second)
+	time.Sleep(30 * time.Second) // a message that is lost is sent again after patience
 	if thin := w.thin(before, 2); len(thin) > 0 {
 		host, _, _ := strings.Cut(strings.TrimPrefix(thin[0], "http://"), "/")
 		w.t.Errorf("not on two disks: %v%s", thin, w.describe("http://"+host))

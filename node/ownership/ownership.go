@@ -120,6 +120,8 @@ type Ownership struct {
 	settling  map[string]int       // how often that was tried
 	awaited   map[string]time.Time // hosts taken over whose replica has not come, and since when
 	counts    Counts
+	// unwitnessed are hosts owned here whose witness is to be told, and the epochs of their records.
+	unwitnessed map[string]uint64
 	// compare are the nodes whose replicas are to be compared: those that are back. Nil: all.
 	compare map[string]bool
 
@@ -147,18 +149,19 @@ type Counts struct {
 func New(cfg Config, deps Deps) (*Ownership, error) {
 	o := &Ownership{
 		cfg: cfg, deps: deps, locks: newHostLocks(), queue: newQueue(), stream: newStream(), startup: time.Now(), jitter: rand.N[time.Duration],
-		records:   newRecords(deps.Records, cfg.CachedRecords),
-		tallies:   newTallies(),
-		rights:    newRights(),
-		census:    newCensus(),
-		proposals: make(map[string]proposal),
-		settling:  make(map[string]int),
-		awaited:   make(map[string]time.Time),
-		ready:     make(chan struct{}),
-		renew:     make(chan struct{}, 1),
-		sweep:     make(chan struct{}, 1),
-		recount:   make(chan struct{}, 1),
-		check:     make(chan struct{}, 1),
+		records:     newRecords(deps.Records, cfg.CachedRecords),
+		tallies:     newTallies(),
+		rights:      newRights(),
+		census:      newCensus(),
+		proposals:   make(map[string]proposal),
+		settling:    make(map[string]int),
+		awaited:     make(map[string]time.Time),
+		unwitnessed: make(map[string]uint64),
+		ready:       make(chan struct{}),
+		renew:       make(chan struct{}, 1),
+		sweep:       make(chan struct{}, 1),
+		recount:     make(chan struct{}, 1),
+		check:       make(chan struct{}, 1),
 	}
 	if deps.Event == nil {
 		o.deps.Event = func(Event) {}
@@ -174,7 +177,7 @@ func (o *Ownership) Run(ctx context.Context) error {
 	close(o.ready)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{
-		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runQueue, o.runFlushes,
+		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runWitnesses, o.runQueue, o.runFlushes,
 	} {
 		g.Go(func() error { return ended(ctx, part(ctx)) })
 	}
@@ -364,6 +367,9 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 	now, v := time.Now(), &o.horizon.now
 	o.records.put(host, r)
 	o.tallies.replace(host, v, old, r)
+	if r.Owner == v.Self {
+		o.unwitnessed[host] = r.Epoch
+	}
 	if r.Owner != v.Self { // what this node was about as its owner is over
 		delete(o.proposals, host)
 		delete(o.settling, host)

@@ -296,6 +296,11 @@ func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
 	replicas := make(comparison)
 	err := o.records.visit(func(r Record) error {
 		home, replica := v.homeOf(r.Host), v.replicaOf(r.Host, r.Owner)
+		if compare == nil && r.Owner == v.Self {
+			o.mu.Lock()
+			o.unwitnessed[r.Host] = r.Epoch // its witness may be another one now
+			o.mu.Unlock()
+		}
 		switch {
 		case r.Owner == v.Self && !r.Assigned && home != v.Self:
 			o.queue.add(r.Host, true)

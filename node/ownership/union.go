@@ -131,6 +131,10 @@ func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
 	if err != nil || a.equal {
 		return err
 	}
+	before, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	if err != nil {
+		return err
+	}
 	if err := o.pull(ctx, to, r); err != nil {
 		return err
 	}
@@ -140,11 +144,11 @@ func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
 	if err := o.own(ctx, r); err != nil { // what was loaded may be the first of the host here
 		return err
 	}
-	if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
-		return err
+	after, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	if err == nil && after != before { // else there may only be what was found here since
+		o.found(r.Host)
 	}
-	o.found(r.Host)
-	return nil
+	return err
 }
 
 // own makes sure that the frontier crawls a host that this node owns.

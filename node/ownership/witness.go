@@ -1,0 +1,109 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"proxima/assign"
+	"proxima/node/wire"
+)
+
+// A host's record is on a third disk besides its owner's and its replica's, so that somebody knows of the host when both
+// are lost at once: this node, the witness, is the home then, finds no copy, and says so.
+
+// witnessOf is the node that keeps the record of a host only: the second in the order of its domain that is not the owner.
+func (v *View) witnessOf(host, owner string) string {
+	order := assign.RendezvousOrder(domainOf(host), v.Settled, 3)
+	order = slices.DeleteFunc(order, func(id string) bool { return id == owner })
+	if len(order) < 2 {
+		return ""
+	}
+	return order[1]
+}
+
+// witnessEvery is how long records gather before they go to their witnesses.
+const witnessEvery = 2 * time.Second
+
+// runWitnesses tells the witnesses of the hosts of this node when it became their owner.
+func (o *Ownership) runWitnesses(ctx context.Context) error {
+	tick := time.NewTicker(witnessEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := o.tellWitnesses(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (o *Ownership) tellWitnesses(ctx context.Context) error {
+	o.mu.Lock()
+	v := o.horizon.now
+	hosts := make([]string, 0, len(o.unwitnessed))
+	for host := range o.unwitnessed {
+		hosts = append(hosts, host)
+	}
+	o.mu.Unlock()
+	items := make(map[string][]*wire.StoreItem)
+	for _, host := range hosts {
+		r, ok, err := o.records.get(host)
+		if err != nil {
+			return err
+		}
+		to := v.witnessOf(host, r.Owner)
+		switch {
+		case !ok || r.Owner != v.Self || to == "":
+			o.mu.Lock()
+			delete(o.unwitnessed, host) // who becomes the owner, or a change of the members, enters it again
+			o.mu.Unlock()
+		case v.alive(to):
+			items[to] = append(items[to], &wire.StoreItem{Record: r.wire()})
+		}
+	}
+	for to, all := range items {
+		for part := range slices.Chunk(all, compared) {
+			if err := o.tellWitness(ctx, to, part); err != nil && ctx.Err() == nil {
+				o.warn(fmt.Errorf("tell %s who owns %d hosts: %w", to, len(part), err))
+				break // it is told later
+			}
+		}
+	}
+	return nil
+}
+
+// tellWitness sends records to one witness. Those that it has not stored are sent again.
+func (o *Ownership) tellWitness(ctx context.Context, to string, items []*wire.StoreItem) error {
+	res, err := o.deps.Peers.Store(ctx, to, &wire.StoreRequest{Items: items})
+	if err != nil {
+		return err
+	}
+	for i, a := range res.GetAnswers()[:min(len(items), len(res.GetAnswers()))] {
+		_, err := o.readAnswer(to, items[i], a)
+		switch {
+		case errors.Is(err, errLater):
+		case err == nil, errors.Is(err, errNotTheirs), errors.Is(err, errFull):
+			if r, ok := fromWire(items[i].GetRecord()); ok {
+				o.witnessed(r)
+			}
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// witnessed notes that nobody need be told of a record any more.
+func (o *Ownership) witnessed(r Record) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.unwitnessed[r.Host] == r.Epoch {
+		delete(o.unwitnessed, r.Host)
+	}
+}
