@@ -15,7 +15,7 @@ import (
 // this node, asked no longer than Config.HearWithin ago. Both ways must work for that. The probes of the gossip are such
 // questions; where they are too few for a majority, this node asks more voters.
 
-// maxQuestions is how many voters are asked at a tick, at most.
+// maxQuestions is how many members are asked at a tick, at most.
 const maxQuestions = 32
 
 // answered notes that a member has answered what it was asked at a time.
@@ -46,23 +46,37 @@ func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 	return r == t.self || !r.heard.IsZero() && now.Sub(r.heard) < within
 }
 
-// quiet are voters to be asked, so that a majority has answered lately: those first that were asked longest ago.
+// quiet are members to be asked, so that a majority of the voters has answered lately, and of all that are alive: they
+// are the next voters. Those come first that were asked longest ago.
 func (t *table) quiet(now time.Time) (quiet []*record) {
-	heard := 0
-	for _, id := range t.council.set.ids {
-		switch r := t.members[id]; {
-		case t.hears(r, t.cfg.HearWithin/2, now):
-			heard++
-		case r.phase == alive && !r.bad:
+	voters, all := len(t.council.set.ids)/2+1, 0
+	for id, r := range t.members {
+		if r.phase != alive || r.bad {
+			continue
+		}
+		all++
+		switch {
+		case !t.hears(r, t.cfg.HearWithin/2, now):
 			quiet = append(quiet, r)
+		case t.council.set.has(id):
+			voters--
 		}
 	}
-	lack := len(t.council.set.ids)/2 + 1 - heard
+	all = all/2 + 1 - (all - len(quiet))
 	slices.SortFunc(quiet, func(a, b *record) int { return cmp.Or(a.pinged.Compare(b.pinged), cmp.Compare(a.id, b.id)) })
-	return quiet[:max(0, min(len(quiet), lack, maxQuestions))]
+	quiet = slices.DeleteFunc(quiet, func(r *record) bool {
+		needed := all > 0
+		if t.council.set.has(r.id) {
+			needed = needed || voters > 0
+			voters--
+		}
+		all--
+		return !needed
+	})
+	return quiet[:min(len(quiet), maxQuestions)]
 }
 
-// listen asks voters for signs of life, as long as the gossip's own probes bring too few.
+// listen asks members for signs of life, as long as the gossip's own probes bring too few.
 func (m *Members) listen(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

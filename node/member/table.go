@@ -336,8 +336,9 @@ func (t *table) count(now time.Time) {
 
 // changed keeps what count found and tells what is new.
 func (t *table) changed(settled []string, majority bool, now time.Time) {
-	fresh := t.version == 0
-	if !fresh && majority != t.majority && !t.council.quit {
+	fresh, turned := t.version == 0, majority != t.majority
+	t.majority = majority
+	if !fresh && turned && !t.council.quit {
 		kind, reason := EventMajority, ""
 		if !majority {
 			kind, reason = EventMinority, t.waiting(now)
@@ -352,10 +353,10 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 			}
 		}
 	}
-	if fresh || !same || majority != t.majority || t.stirred {
+	if fresh || !same || turned || t.stirred {
 		t.version++
 	}
-	t.settled, t.majority, t.stirred = settled, majority, false
+	t.settled, t.stirred = settled, false
 }
 
 // put keeps a place if it is newer than what is known.

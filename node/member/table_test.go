@@ -333,10 +333,13 @@ func TestMajorityIsHeard(t *testing.T) {
 	if !c.majority {
 		t.Fatal("no majority while all answer")
 	}
-	c.deaf = true
+	c.deaf, c.events = true, nil
 	c.pass(c.cfg.HearWithin + time.Second)
 	if c.majority {
 		t.Error("the majority although nobody answers")
+	}
+	if len(c.events) == 0 || !strings.Contains(c.events[0].Reason, "waiting for 8 of 9 nodes") {
+		t.Errorf("told: %+v", c.events)
 	}
 	if text := c.waiting(c.now); !strings.Contains(text, "waiting for 8 of 9 nodes") || !strings.Contains(text, "last seen 21s ago") {
 		t.Error(text)
@@ -353,5 +356,17 @@ func TestMajorityIsHeard(t *testing.T) {
 	}
 	if n := len(c.quiet(c.now)); n != 0 {
 		t.Errorf("%d voters are asked, although a majority has answered", n)
+	}
+}
+
+// Who becomes a voter soon is asked before it is one: a new set of voters makes nobody a minority.
+func TestNextVotersAreAsked(t *testing.T) {
+	c := newClock(t)
+	for i := 2; i <= 9; i++ {
+		c.meet(i, 1, true)
+		c.members[nodeID(i)].heard = time.Time{}
+	}
+	if n := len(c.quiet(c.now)); n != 4 {
+		t.Errorf("%d are asked, where 4 more make a majority of all", n)
 	}
 }
