@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/wire"
 )
 
 // world is a set of nodes with grantors, a network between them that loses, delays and repeats messages, and a ledger of
@@ -24,6 +25,8 @@ type world struct {
 	repeat float64       // share of requests delivered twice
 	delay  time.Duration // usual longest one-way delay
 	late   float64       // share of requests that take up to half a minute
+	// seen hears of answers of grantors. It may be nil.
+	seen func(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse)
 
 	mu     sync.Mutex
 	rnd    *rand.Rand

@@ -1,0 +1,164 @@
+package lease
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+	"proxima/internal/golden"
+	"proxima/node/wire"
+)
+
+var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
+
+// TestGolden plays the scenarios of testdata/golden. The steps are those of scene.do; printed are the answers of grantors in
+// a block, each once, and then who may ask which server.
+//
+//	go test -run Golden ./node/lease -update
+func TestGolden(t *testing.T) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+		synctest.Test(t, func(t *testing.T) {
+			g := &scene{world: newWorld(t, Default(), 1), servers: map[string]netip.Addr{}, views: map[string][]string{}}
+			defer g.shutdown()
+			g.delay = 0
+			g.seen = g.message
+			for _, steps := range blocks {
+				for _, step := range steps {
+					g.do(strings.Fields(step))
+				}
+				time.Sleep(10 * time.Millisecond)
+				printed = append(printed, g.print())
+			}
+		})
+		return printed
+	})
+}
+
+// scene is a world in which nothing happens by chance, with servers that have short names.
+type scene struct {
+	*world
+	servers map[string]netip.Addr
+	ids     []string            // of all nodes
+	views   map[string][]string // whom a node sees as settled
+
+	lines sync.Mutex
+	said  []string // since the last print
+}
+
+// do takes a step:
+//
+//	nodes n1 n2 n3          they start together and see each other
+//	server s of n1 [n2]     a server: its grantor is n1, and n2 when n1 is gone
+//	want s at n2, drop s at n2
+//	see n1 n2 at n2         from now on node n2 sees these nodes, and a majority
+//	alone n1                node n1 sees that it is in a minority
+//	kill n1, start n1       a life ends at once; another begins
+//	stop n1                 a life ends in order
+//	freeze n1, thaw n1      its process stands still, and goes on
+//	cut n1 n2, heal         they do not reach each other, and do again
+//	wait 75s
+func (g *scene) do(w []string) {
+	node := func(id string) *fakeNode {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.nodes[id]
+	}
+	switch w[0] {
+	case "nodes":
+		g.ids = w[1:]
+		g.startAll(g.ids...)
+		for _, id := range g.ids {
+			g.views[id] = g.ids
+		}
+	case "server":
+		addr := grantedBy(g.t, w[3], g.ids)
+		for i := 0; len(w) > 4 && assign.Rendezvous(addr.String(), without(g.ids, w[3])) != w[4] || assign.Rendezvous(addr.String(), g.ids) != w[3]; i++ {
+			addr = server(i)
+		}
+		g.servers[w[1]] = addr
+	case "want":
+		node(w[3]).want(true, g.servers[w[1]])
+	case "drop":
+		node(w[3]).want(false, g.servers[w[1]])
+	case "see":
+		id := w[len(w)-1]
+		g.views[id] = w[1 : len(w)-2]
+		node(id).see(g.views[id], true)
+	case "alone":
+		node(w[1]).see(g.views[w[1]], false)
+	case "kill":
+		node(w[1]).kill()
+	case "stop":
+		node(w[1]).stop()
+	case "start":
+		g.start(w[1]).see(g.views[w[1]], true)
+	case "freeze":
+		node(w[1]).freeze()
+	case "thaw":
+		node(w[1]).thaw()
+	case "cut":
+		g.part(w[1], w[2])
+	case "heal":
+		g.world.heal()
+	case "wait":
+		d, err := time.ParseDuration(w[1])
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		time.Sleep(d)
+	default:
+		g.t.Fatalf("no step %q", w[0])
+	}
+}
+
+func without(ids []string, id string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(o string) bool { return o == id })
+}
+
+// message notes what a grantor answered.
+func (g *scene) message(from, to string, req *wire.LeaseRequest, res *wire.LeaseResponse) {
+	word := func(enum fmt.Stringer) string {
+		_, last, _ := strings.Cut(enum.String(), "_")
+		return strings.ToLower(last)
+	}
+	g.lines.Lock()
+	defer g.lines.Unlock()
+	for i, item := range req.GetItems() {
+		addr, _ := netip.AddrFromSlice(item.GetServer())
+		a := res.GetAnswers()[i]
+		answer := word(a.GetGrant())
+		if a.GetGrant() == wire.Grant_GRANT_HELD {
+			answer += " by " + a.GetHolder()
+		}
+		for name, s := range g.servers {
+			line := fmt.Sprintf("%s -> %s: %s %s -> %s", from, to, word(item.GetWish()), name, answer)
+			if s == addr && !slices.Contains(g.said, line) {
+				g.said = append(g.said, line)
+			}
+		}
+	}
+}
+
+// print returns what was answered, and who may ask what.
+func (g *scene) print() string {
+	g.lines.Lock()
+	lines := g.said
+	g.said = nil
+	g.lines.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(g.servers)) {
+		by := strings.Join(g.askers(g.servers[name]), ", ")
+		if by == "" {
+			by = "nobody"
+		}
+		lines = append(lines, fmt.Sprintf("%s may be asked by %s", name, by))
+	}
+	return strings.Join(lines, "\n")
+}
