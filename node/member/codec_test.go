@@ -110,6 +110,26 @@ func TestKeptRoundTrip(t *testing.T) {
 	}
 }
 
+// FuzzKept reads what a node kept of its votes from a disk that may be damaged. What is read is written as it was meant.
+func FuzzKept(f *testing.F) {
+	l := exampleLetter()
+	f.Add(appendKept(nil, kept{set: l.set, promised: l.ballot, accepted: l.accepted, renounced: true, addrs: make([]string, len(l.set.ids))}))
+	f.Add(appendKept(nil, kept{}))
+	f.Add([]byte{})
+	f.Add([]byte{keptVersion})
+	f.Add([]byte{keptVersion + 1, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := decodeKept(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeKept(appendKept(nil, k))
+		if d := cmp.Diff(k, again, unexported); d != "" || err != nil {
+			t.Error(d, err)
+		}
+	})
+}
+
 func FuzzLetter(f *testing.F) {
 	f.Add(appendLetter(nil, exampleLetter()))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -1,0 +1,134 @@
+package ownership
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/wire"
+)
+
+// FuzzChunk reads chunks as a peer may send them. What is taken keeps to the bounds, and says the same when it is sent on.
+func FuzzChunk(f *testing.F) {
+	for _, c := range []frontier.Chunk{
+		{},
+		{Drops: 3, Done: []uint64{1, math.MaxUint64}, Pending: []frontier.PendingURL{{Path: "/"}, {Path: "/a?b", Sitemap: true, Depth: 255, Hops: 7}}},
+		{State: &frontier.HostState{SinceRequest: -1, Wait: time.Hour, CrawlDelay: 3 * time.Second, Level: 9, Done: 1, Failed: 2, Dropped: 3,
+			Robots: &frontier.RobotsFile{Body: []byte("User-agent: *"), Valid: time.Minute}}},
+	} {
+		b, err := proto.Marshal(chunkToWire(c))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, w := range []*wire.Chunk{
+		{Done: []byte("1234567")},
+		{Pending: []*wire.Pending{{Path: "a"}}},
+		{Pending: []*wire.Pending{{}}},
+		{Pending: []*wire.Pending{{Path: "/", Depth: 256}}},
+		{Pending: []*wire.Pending{{Path: "/" + strings.Repeat("a", maxPath)}}},
+		{Drops: math.MaxUint64, State: &wire.HostState{SinceRequestMs: math.MaxInt64, WaitMs: math.MinInt64, CrawlDelayMs: -1, Level: math.MaxUint32,
+			Robots: &wire.RobotsFile{ValidMs: math.MaxInt64}}},
+	} {
+		b, err := proto.Marshal(w)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var w wire.Chunk
+		if proto.Unmarshal(b, &w) != nil {
+			return
+		}
+		c, err := chunkFromWire(&w)
+		if err != nil {
+			return
+		}
+		if c.Drops > maxDrops || len(c.Done) != len(w.GetDone())/8 || len(c.Pending) != len(w.GetPending()) {
+			t.Errorf("%d drops, %d done, %d pending", c.Drops, len(c.Done), len(c.Pending))
+		}
+		for _, p := range c.Pending {
+			if !strings.HasPrefix(p.Path, "/") || len(p.Path) > maxPath {
+				t.Errorf("path %q", p.Path)
+			}
+		}
+		if s := c.State; s != nil && (s.Wait < 0 || s.Wait > maxWait || s.CrawlDelay < 0 || s.CrawlDelay > maxWait || s.SinceRequest > maxWait || s.Level > 60 ||
+			s.Robots != nil && (s.Robots.Valid < 0 || s.Robots.Valid > maxWait || len(s.Robots.Body) > maxRobots)) {
+			t.Errorf("state %+v", *s)
+		}
+		again, err := chunkFromWire(chunkToWire(c))
+		if err != nil || !reflect.DeepEqual(rounded(c), rounded(again)) {
+			t.Errorf("%+v became %+v, %v", c, again, err)
+		}
+	})
+}
+
+// rounded is a chunk in which "never" has one form.
+func rounded(c frontier.Chunk) frontier.Chunk {
+	if c.State != nil {
+		s := *c.State
+		s.SinceRequest = max(s.SinceRequest, -1)
+		if s.Robots != nil && len(s.Robots.Body) == 0 {
+			s.Robots = &frontier.RobotsFile{Valid: s.Robots.Valid}
+		}
+		c.State = &s
+	}
+	return c
+}
+
+// FuzzWireRecord reads records as a peer may send them. One that is taken has a host, an owner and an epoch with room above.
+func FuzzWireRecord(f *testing.F) {
+	f.Add("http://a.test", uint64(1), idOf(1), true)
+	f.Add("http://a.test", uint64(math.MaxUint64), idOf(1), false)
+	f.Add("http://a.test", uint64(maxEpoch+1), idOf(1), false)
+	f.Add("http://a.test", uint64(0), idOf(1), false)
+	f.Add("victim.test\x00\x00y", uint64(1), idOf(1), false)
+	f.Add("", uint64(1), idOf(1), false)
+	f.Add("http://a.test", uint64(1), "short", false)
+	f.Fuzz(func(t *testing.T, host string, epoch uint64, owner string, assigned bool) {
+		r, ok := fromWire(&wire.Record{Host: host, Epoch: epoch, Owner: owner, Assigned: assigned})
+		if !ok {
+			return
+		}
+		if identity.CheckHost(r.Host) != nil || strings.ContainsRune(r.Host, 0) || len(r.Owner) != idLength || r.Epoch == 0 || r.Epoch > maxEpoch {
+			t.Errorf("%+v was taken", r)
+		}
+		if next := (Record{Host: r.Host, Epoch: r.Epoch + 2, Owner: r.Owner}); !next.Newer(r) {
+			t.Errorf("epoch %d has no successor", r.Epoch)
+		}
+		if again, ok := fromWire(r.wire()); !ok || again != r {
+			t.Errorf("%+v became %+v", r, again)
+		}
+		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r {
+			t.Errorf("%+v was read from disk as %+v, %v", r, again, err)
+		}
+	})
+}
+
+// FuzzDiskRecord reads records from a disk that has forgotten something. One that is read is written as it was.
+func FuzzDiskRecord(f *testing.F) {
+	good := Record{Host: "http://a.test", Epoch: 300, Owner: idOf(7), Assigned: true}.append(nil)
+	f.Add(good)
+	f.Add(Record{Owner: idOf(1)}.append(nil))
+	f.Add([]byte{})
+	f.Add(good[:len(good)-1])
+	f.Add(append([]byte{2}, good[1:]...))
+	f.Add([]byte{recordVersion, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRecord("http://a.test", b)
+		if err != nil {
+			return
+		}
+		if again, err := decodeRecord(r.Host, r.append(nil)); err != nil || again != r || len(r.Owner) != idLength {
+			t.Errorf("%x is %+v, then %+v, %v", b, r, again, err)
+		}
+	})
+}
