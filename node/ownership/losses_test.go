@@ -63,7 +63,7 @@ func TestHandOffToReplicaLosesNothing(t *testing.T) {
 				s.lose(lost)
 				handed := make(chan error, 1)
 				own := s.node(1).own
-				go func() { handed <- own.HandOff(t.Context(), host, idOf(2), true, "test") }()
+				go func() { handed <- own.HandOff(s.t.Context(), host, idOf(2), true, "test") }()
 				time.Sleep(3 * time.Second)
 				s.node(1).die()
 				if err := <-handed; err == nil {
@@ -110,7 +110,7 @@ func TestAbortedHandOffLeavesReplica(t *testing.T) {
 		})
 		s.lose(func(l letter) bool { return isCommit(l) && l.res == nil })
 		s.node(1).crawl(host, 0) // something is to be shipped
-		err := s.node(1).own.HandOff(t.Context(), host, idOf(2), true, "test")
+		err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test")
 		if err == nil {
 			t.Fatal("it was handed over")
 		}
@@ -234,7 +234,7 @@ func TestAnswersSurviveAPowerCut(t *testing.T) {
 				})
 				s.node(3).find(links(host, 5, 9)...)
 				time.Sleep(2 * time.Second)
-				if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err != nil {
+				if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
 					t.Fatal(err)
 				}
 				s.watch(nil)
@@ -272,7 +272,7 @@ func TestLinksFoundWhileAHostMovesAreKept(t *testing.T) {
 		}
 		time.Sleep(s.cfg.Collect + time.Second)
 		handed := make(chan error, 1)
-		go func() { handed <- s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test") }()
+		go func() { handed <- s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test") }()
 		k := 5
 		for range 3 { // the three steps: leaving at 1, owned at 3, replica at 1
 			time.Sleep(time.Second)

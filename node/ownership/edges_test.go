@@ -1,0 +1,207 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/wire"
+)
+
+// A record that comes with the answer to a link counts only where it is newer than what is known: it may be late.
+func TestAnswerToALinkBringsNewerRecordsOnly(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 2)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		own := s.node(1).own // the home, with epoch 2 of node 2
+		for _, c := range []struct {
+			said Record
+			want int
+		}{
+			{Record{Host: host, Epoch: 1, Owner: idOf(3)}, 2},
+			{Record{Host: host, Epoch: 2, Owner: idOf(3)}, 2},
+			{Record{Host: host, Epoch: 3, Owner: idOf(1)}, 2}, // what concerns the node itself its home says
+			{Record{Host: host, Epoch: 3, Owner: idOf(3)}, 3},
+		} {
+			if err := own.Moved(c.said.wire()); err != nil {
+				t.Fatal(err)
+			}
+			if r, ok, err := own.Record(host); err != nil || !ok || r.Owner != idOf(c.want) {
+				t.Errorf("told %+v, it believes %+v, %v", c.said, r, err)
+			}
+		}
+	})
+}
+
+// What a home agreed to counts for the time in which it was the home, and no longer than fence_after.
+func TestAnswerOfAFormerHomeCountsForItsTime(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		own := s.node(3).own
+		time.Sleep(2 * s.cfg.FenceAfter)
+		s.forget(1) // from now on node 2 is the home
+		changed := time.Now()
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		for _, c := range []struct {
+			home     int
+			at, now  time.Duration
+			answered bool
+		}{
+			{1, -time.Second, time.Second, true},
+			{1, -time.Second, s.cfg.FenceAfter - time.Second, true},
+			{1, -time.Second, s.cfg.FenceAfter, false},
+			{1, time.Second, 2 * time.Second, false},
+			{2, -time.Second, time.Second, false},
+			{2, time.Second, 2 * time.Second, true},
+		} {
+			own.rights.answered = map[string][]time.Time{idOf(c.home): {changed.Add(c.at)}}
+			if got := own.answeredLocked(host, changed.Add(c.now)); got != c.answered {
+				t.Errorf("node %d agreed %v after the change; %v after it that counts: %v", c.home, c.at, c.now, got)
+			}
+		}
+	})
+}
+
+// A copy that nobody needs is being given when this node becomes the owner: it is not removed.
+func TestCopyOfAHostThatComesBackIsNotRemoved(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 3)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		own, back := s.node(2).own, Record{Host: host, Epoch: 3, Owner: idOf(2)}
+		changed := false
+		s.watch(func(l letter) { // the last word before it would be removed
+			req, ok := l.req.(*wire.StoreRequest)
+			if ok && l.from == 2 && l.to == 1 && req.GetItems()[0].GetRecord().GetEpoch() == 2 && !changed {
+				changed = true
+				s.fate = func(l letter) bool { return l.res == nil } // nobody can give it anything from now on
+				if _, _, err := own.edit(host, func(Record, bool) (Record, bool) { return back, true }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		time.Sleep(s.cfg.SweepEvery + time.Minute)
+		s.watch(nil)
+		if all, _ := s.node(2).has(host); !changed || all != 3 {
+			t.Errorf("it became the owner: %v, and has %d URLs", changed, all)
+		}
+	})
+}
+
+// A node that is handing a host over commits nothing of it: it may be another node's already.
+func TestNoCommitDuringAHandOff(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 3)...)
+		time.Sleep(2 * time.Second)
+		own := s.node(1).own
+		own.mu.Lock()
+		own.proposals[host] = proposal{next: Record{Host: host, Epoch: 2, Owner: idOf(3)}}
+		own.mu.Unlock()
+		d, err := s.node(1).disk.DigestOf(s.t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &wire.CommitRequest{Record: Record{Host: host, Epoch: 5, Owner: idOf(1)}.wire(), Digest: digestToWire(d)}
+		if res, err := own.Commit(s.t.Context(), idOf(3), req); err != nil || res.GetStep() != wire.Step_STEP_LATER {
+			t.Errorf("%v, %v", res, err)
+		}
+		own.mu.Lock()
+		delete(own.proposals, host)
+		own.mu.Unlock()
+		if res, err := own.Commit(s.t.Context(), idOf(3), req); err != nil || res.GetStep() != wire.Step_STEP_COMMITTED {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
+}
+
+// A hand-off was committed, its answer lost, and the next owner is cut off: the former one takes the host back with an
+// epoch beyond that of the other, whichever of the two ids is lower; or the home takes it over.
+func TestHostTakenBackHasTheHigherEpoch(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(2, 3, 1)
+		s.node(2).find(links(host, 0, 3)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		s.lose(func(l letter) bool { return isCommit(l) && l.res != nil })
+		if s.node(3).own.HandOff(s.t.Context(), host, idOf(1), true, "test") == nil {
+			t.Fatal("it was handed over")
+		}
+		s.mu.Lock()
+		for _, at := range []int{2, 3} {
+			s.cut[[2]int{1, at}], s.cut[[2]int{at, 1}] = true, true
+		}
+		s.mu.Unlock()
+		s.see()
+		time.Sleep(5 * time.Minute)
+		back, _, err := s.node(3).own.Record(host)
+		committed, _, err2 := s.node(1).own.Record(host)
+		if err != nil || err2 != nil || back.Owner == idOf(1) || committed.Owner != idOf(1) || !back.Newer(committed) {
+			t.Errorf("taken back: %+v, committed: %+v; %v, %v", back, committed, err, err2)
+		}
+	})
+}
+
+// An owner is gone when it has been silent for take_after: before that it may go on, though it does not answer.
+func TestOwnerIsGoneAfterTakeAfter(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		own, now := s.node(1).own, time.Now()
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		own.census.heard[idOf(7)] = now
+		for silent, gone := range map[time.Duration]bool{s.cfg.FenceAfter + time.Second: false, s.cfg.TakeAfter: false, s.cfg.TakeAfter + 1: true} {
+			if got := own.goneLocked(idOf(7), now.Add(silent)); got != gone {
+				t.Errorf("silent for %v it is gone: %v", silent, got)
+			}
+		}
+		if own.goneLocked(idOf(8), now.Add(time.Hour)) {
+			t.Error("an owner that was not expected before is gone at once")
+		}
+	})
+}
+
+// URLs that are found while others of their host are under way are not at its replica when those have come.
+func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
+	s, now := newStream(), time.Now()
+	found := func(path string) map[string]*frontier.Change {
+		return map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: path}}}}
+	}
+	s.take(found("/1"), now)
+	s.next() // it is on its way
+	s.take(found("/2"), now)
+	s.stored("h")
+	if s.storedLocked(time.Now()) {
+		t.Error("what was found meanwhile counts as stored")
+	}
+	s.next()
+	s.stored("h")
+	if !s.storedLocked(time.Now()) {
+		t.Error("all was stored, and does not count")
+	}
+}
+
+// Until the links of an earlier life have been answered no replica is told of a page that is done.
+func TestEarlierLifesPagesAreWithheld(t *testing.T) {
+	s := newStream()
+	c := frontier.Chunk{Done: []uint64{1}}
+	if s.withhold("h", &c); len(c.Done) > 0 || !s.holdsBack("h") || !s.busy("h") {
+		t.Error("it is told")
+	}
+	s.mature(func(time.Time) bool { return true }, time.Now(), time.Now(), time.Hour)
+	c = frontier.Chunk{Done: []uint64{1}}
+	if s.withhold("h", &c); len(c.Done) == 0 || s.holdsBack("h") {
+		t.Error("it is withheld for ever")
+	}
+}
