@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"proxima/assign/assigntest"
-	"proxima/internal/measured"
+	"proxima/scripts/measured"
 )
 
 // cities are the real round trips among cities.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"proxima/internal/measured"
 	"proxima/ncoord"
+	"proxima/scripts/measured"
 )
 
 // matrix holds round trips in ms; 0 where none was measured.

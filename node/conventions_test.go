@@ -138,6 +138,24 @@ func TestConventions(t *testing.T) {
 	}
 }
 
+// TestTopLevel keeps the folders that a stranger meets first few, and where the project promises them.
+func TestTopLevel(t *testing.T) {
+	for _, s := range sources(t) {
+		top, _, below := strings.Cut(s.path, "/")
+		switch top {
+		case "cmd", "node", "ncoord", "frontier", "assign", "fetch", "scripts", "docs":
+			if !below {
+				t.Errorf("%s is no folder", top)
+			}
+		case "go.mod", "go.sum", "LICENSE", "README.md", "data": // data is fetched, not kept
+		default:
+			if !strings.HasPrefix(top, ".") {
+				t.Errorf("%s: %s does not belong at the top", s.path, top)
+			}
+		}
+	}
+}
+
 func TestConventionFaultsAreFound(t *testing.T) {
 	long := "package made\n" + strings.Repeat("\n", maxLines)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"proxima/fetch/robots"
-	"proxima/internal/measured"
+	"proxima/scripts/measured"
 )
 
 func TestCorpus(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"proxima/assign"
-	"proxima/internal/golden"
+	"proxima/node/golden"
 	"proxima/node/wire"
 )
 

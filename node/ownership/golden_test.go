@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"proxima/frontier"
-	"proxima/internal/golden"
+	"proxima/node/golden"
 	"proxima/node/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
-	"proxima/internal/measured"
+	"proxima/scripts/measured"
 )
 
 // small is a world that is simulated in a moment.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/world"
-	"proxima/internal/measured"
+	"proxima/scripts/measured"
 )
 
 func write(t *testing.T, text string, zip bool) string {
