@@ -141,12 +141,6 @@ func (a *actor) thaw() {
 	a.now.frozen = nil
 }
 
-func (a *actor) isFrozen() bool {
-	a.w.mu.Lock()
-	defer a.w.mu.Unlock()
-	return a.now != nil && a.now.frozen != nil
-}
-
 // setClock moves the wall clock.
 func (a *actor) setClock(by time.Duration) {
 	a.w.mu.Lock()
