@@ -65,7 +65,7 @@ func TestCommandLines(t *testing.T) {
 		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
 		{"go-alone of nobody", []string{"go-alone", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
 		{"go-alone with both", []string{"go-alone", "-data", none, "-config", valid}, exitUsage, []string{"-data or -config"}},
-		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h)`}},
+		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h lists the flags)`}},
 		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
 		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
 	} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,8 +11,7 @@ import (
 func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("config", out, "Usage: proxima config [-check FILE]\nPrints the complete default configuration.\n", "")
 	check := flags.String("check", "", "check this `file` instead of printing the defaults")
-	rest, err := parse(flags, args)
-	if err := cmp.Or(err, noArguments("config", rest)); err != nil {
+	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
 	if *check != "" {
@@ -23,6 +21,6 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprintln(out, *check, "is valid")
 		return nil
 	}
-	_, err = io.WriteString(out, node.DefaultFile)
+	_, err := io.WriteString(out, node.DefaultFile)
 	return err
 }

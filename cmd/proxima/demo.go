@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,8 +15,7 @@ func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
 		"compares all assigners. Two minutes.\n", "")
 	var f testbedFlags
 	f.set(flags.FlagSet)
-	rest, err := parse(flags, args)
-	if err := cmp.Or(err, noArguments("demo", rest)); err != nil {
+	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
 	if err := runScenario(ctx, "demo", &f, out); err != nil {

@@ -59,12 +59,13 @@ func parseFirst(flags *flagSet, args []string) error {
 	return err
 }
 
-// noArguments is the error of a command that takes none and was given some.
-func noArguments(command string, rest []string) error {
-	if len(rest) == 0 {
-		return nil
+// parseAlone is parse for a command that takes no arguments.
+func parseAlone(flags *flagSet, args []string) error {
+	rest, err := parse(flags, args)
+	if err == nil && len(rest) > 0 {
+		err = exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (%s -h lists the flags)", flags.Name(), rest[0], flags.Name())}
 	}
-	return exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (proxima %s -h)", command, rest[0], command)}
+	return err
 }
 
 // wrong words an error of flag, with the nearest flag where there is none of that name.

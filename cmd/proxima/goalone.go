@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -16,8 +15,7 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 		"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n", "")
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
 	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
-	rest, err := parse(flags, args)
-	if err := cmp.Or(err, noArguments("go-alone", rest)); err != nil {
+	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
 	if *config != "" {

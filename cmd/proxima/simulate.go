@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,8 +50,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	ablation := flags.Bool("ablation", false, "measure nearest with each of its ingredients left out")
 	data := flags.String("data", "data", "`folder` that scripts/data.sh filled, for -goals and -ablation")
 	asJSON := flags.Bool("json", false, "print JSON")
-	rest, err := parse(flags, args)
-	if err := cmp.Or(err, noArguments("simulate", rest)); err != nil {
+	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
 	usage := func(err error) error { return exit{exitUsage, err} }
@@ -63,6 +61,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		return usage(errors.New("-goals and -ablation have settings of their own: give them without -sweep, -cities, -rtt and each other"))
 	}
 	cfg.Assigners = strings.Split(*assigners, ",")
+	var err error
 	if cfg.Matrices, err = matrices(*cities, *rtt, *unit); err != nil {
 		return usage(err)
 	}

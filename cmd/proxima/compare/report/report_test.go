@@ -216,7 +216,8 @@ func TestWriteHandsOnErrors(t *testing.T) {
 	if err := Write(broken{}, &compare.Result{}, ""); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("got %v", err)
 	}
-	if written(t, sample(4, 8)) != written(t, sample(4, 8)) {
+	first, again := written(t, sample(4, 8)), written(t, sample(4, 8))
+	if first != again {
 		t.Error("the same figures make two different pages")
 	}
 }
