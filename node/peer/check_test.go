@@ -94,7 +94,7 @@ func encoded(t testing.TB, h *wire.Header) []byte {
 }
 
 func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
-	good := func() *wire.Header { return &wire.Header{Version: 1, Run: "test", Sender: "a", Boot: 1, Id: 1} }
+	good := func() *wire.Header { return &wire.Header{Version: Version, Run: "test", Sender: "a", Boot: 1, Id: 1} }
 	with := func(f func(*wire.Header)) []byte {
 		h := good()
 		f(h)
@@ -108,8 +108,8 @@ func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
 	}{
 		{"good", "POST", deliver, proto, "", encoded(t, good()), ""},
 		{"compressed", "POST", deliver, proto, "zstd", compressed(t, encoded(t, good())), ""},
-		{"version 0", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Version = 0 }), KindVersion},
-		{"version 2", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Version = 2 }), KindVersion},
+		{"a later version", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Version = Version + 1 }), KindVersion},
+		{"the version before", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Version = Version - 1 }), KindVersion},
 		{"another run", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Run = "tests" }), KindRun},
 		{"another sender", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Sender = "c" }), KindSender},
 		{"no sender", "POST", deliver, proto, "", with(func(h *wire.Header) { h.Sender = "" }), KindSender},
@@ -269,7 +269,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 }
 
 func FuzzServer(f *testing.F) {
-	good := encoded(f, &wire.Header{Version: 1, Run: "test", Sender: "a", Boot: 1, Id: 1})
+	good := encoded(f, &wire.Header{Version: Version, Run: "test", Sender: "a", Boot: 1, Id: 1})
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "", good)
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", good)
 	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", compressed(f, good))

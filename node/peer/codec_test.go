@@ -14,7 +14,7 @@ import (
 
 // Empty links take two bytes each on the wire, and a hundred in memory.
 func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
-	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: 1, Run: "test", Sender: "a"}})
+	header, err := proto.Marshal(&wire.DeliverRequest{Header: &wire.Header{Version: Version, Run: "test", Sender: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestCodecCountsWhatIsDecoded(t *testing.T) {
 		ok   bool
 	}{
 		{"as many links as may be", &wire.DeliverRequest{Links: links}, true},
-		{"a header more", &wire.DeliverRequest{Header: &wire.Header{Version: 1}, Links: links}, false},
+		{"a header more", &wire.DeliverRequest{Header: &wire.Header{Version: Version}, Links: links}, false},
 		{"messages in messages", &wire.DeliverResponse{Answers: answers}, false},
 		{"numbers", &wire.ClaimRequest{Handed: numbers}, true}, // of a byte each: too few bytes to matter
 		{"more numbers", &wire.ClaimRequest{Handed: make([]bool, 3*maxParts)}, false},

@@ -21,7 +21,7 @@ func replicate(h *wire.Header, host string, epoch uint64, path string) *wire.Sto
 
 // What a peer says about hosts reaches a room only in the form that hosts have.
 func TestMalformedHostsAndEpochsReachNobody(t *testing.T) {
-	header := &wire.Header{Version: 1, Run: "test", Sender: "a", Boot: 1, Id: 1}
+	header := &wire.Header{Version: Version, Run: "test", Sender: "a", Boot: 1, Id: 1}
 	for _, c := range []struct {
 		name, host, path string
 		epoch            uint64

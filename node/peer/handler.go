@@ -8,7 +8,7 @@ import (
 )
 
 // Version is the version of the peer protocol, in the header of every request.
-const Version = 1
+const Version = 2
 
 // Handler carries out the calls of peers. From is the id of the peer, proved by its certificate.
 //

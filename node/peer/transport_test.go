@@ -23,7 +23,7 @@ func TestCallReachesThePeerUnderItsName(t *testing.T) {
 		a, b := w.node("a", who{}), w.node("b", who{})
 		b.handler.OnLease = func(_ context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 			h := req.Header
-			if from != "a" || h.Version != 1 || h.Run != "test" || h.Sender != "a" || h.Boot != 7 {
+			if from != "a" || h.Version != peer.Version || h.Run != "test" || h.Sender != "a" || h.Boot != 7 {
 				t.Errorf("from %s, header %v", from, h)
 			}
 			return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{{RetryMs: int64(h.Id)}}}, nil
