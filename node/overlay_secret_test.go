@@ -29,8 +29,8 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 		for i := range b.nodes {
 			give(i)
 		}
-		b.site("one.example", "198.18.0.1", point{1, 1, 1}, 60, 5)
-		b.site("two.example", "198.18.0.2", point{39, 1, 1}, 60, 5)
+		b.site("one.example", address(0), point{1, 1, 1}, 60, 5)
+		b.site("two.example", address(1), point{39, 1, 1}, 60, 5)
 		b.startAll(2 * time.Second)
 		alive := func(i int) int { return b.nodes[i].node.Status().Overlay.Alive }
 		b.await("the overlay", time.Minute, func() bool { return alive(0) == 4 && alive(1) == 4 && alive(2) == 4 && alive(3) == 4 })
