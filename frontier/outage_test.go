@@ -1,0 +1,44 @@
+package frontier
+
+import (
+	"testing"
+	"time"
+)
+
+// TestOutageWaitsByTries: the wait between two tries doubles with each try that fails, not with each of the many downloads
+// that were under way when the network went.
+func TestOutageWaitsByTries(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var o outage
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		for range 10 {
+			o.fail("no network", false, now)
+		}
+		if got := o.next.Sub(now); got != want {
+			t.Errorf("ten failures at once: the next try is in %v, want %v", got, want)
+		}
+		now = now.Add(want - time.Millisecond)
+		o.fail("no network", false, now)
+		if now = now.Add(time.Millisecond); o.keepsTasks(now) {
+			t.Errorf("a failure just before the try, %v later, put it off", want)
+		}
+	}
+}
+
+// TestOutageEndsWithAnAnswer: the answer of a server ends what a download reported. What a lookup reported it does not end:
+// servers are within reach, names are not.
+func TestOutageEndsWithAnAnswer(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for _, c := range []struct{ byLookup, fromNameServer, over bool }{
+		{byLookup: false, fromNameServer: false, over: true},
+		{byLookup: false, fromNameServer: true, over: true},
+		{byLookup: true, fromNameServer: false, over: false},
+		{byLookup: true, fromNameServer: true, over: true},
+	} {
+		var o outage
+		o.fail("trouble", c.byLookup, now)
+		if over := o.answer(c.fromNameServer, now); over != c.over || o.keepsNames(now) == c.over || o.keepsTasks(now) {
+			t.Errorf("%+v: over %v, names are kept %v, tasks are kept %v", c, over, o.keepsNames(now), o.keepsTasks(now))
+		}
+	}
+}
