@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 )
 
 // opening is a gate that is open for so many looks, at first. net/http may look from several goroutines.
@@ -246,5 +247,54 @@ func TestUntil(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			})
 		})
+	}
+}
+
+// slept is an instant when the machine has slept for so long: the wall clock has gone on since now, the monotonic one has
+// not. Package time makes no such time out of another, hence the look at what is inside.
+func slept(t *testing.T, now time.Time, long time.Duration) time.Time {
+	t.Helper()
+	woken := now.Add(long)
+	inside := (*struct {
+		wall uint64
+		mono int64
+		loc  *time.Location
+	})(unsafe.Pointer(&woken))
+	inside.mono -= int64(long)
+	if woken.Sub(now) != 0 || woken.Round(0).Sub(now.Round(0)) != long {
+		t.Fatal("package time keeps its clocks otherwise")
+	}
+	return woken
+}
+
+// TestRightEndsByEitherClock: what is over by the wall clock is over, though the monotonic one stood still meanwhile.
+func TestRightEndsByEitherClock(t *testing.T) {
+	now := time.Now()
+	until := now.Add(time.Minute)
+	x := exchange{until: until}
+	for what, c := range map[string]struct {
+		now  time.Time
+		over bool
+	}{
+		"just before":                      {until.Add(-1), false},
+		"at the end":                       {until, true},
+		"after a short sleep":              {slept(t, now, time.Minute-1), false},
+		"after a sleep until the end":      {slept(t, now, time.Minute), true},
+		"by the monotonic clock, set back": {slept(t, until, -time.Hour), true},
+	} {
+		if x.expired(c.now) != c.over {
+			t.Errorf("%s: over is %v", what, !c.over)
+		}
+	}
+}
+
+// TestNothingIsWrittenOnceItIsOver: a download may end just before its connection writes. The request stays unsent then,
+// as nobody would answer for it, though the right to ask goes on.
+func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		x := &exchange{over: over, gate: func() error { return nil }}
+		if err := x.beforeWrite(); errors.Is(err, errOver) != over || x.sent == over {
+			t.Errorf("over %v: sent %v, %v", over, x.sent, err)
+		}
 	}
 }

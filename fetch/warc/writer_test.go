@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -264,6 +265,26 @@ func TestRevisit(t *testing.T) {
 		if got := revisit.get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// TestPayloadThatWasNotStored: what a write that failed would have archived is no original that a revisit could refer to.
+func TestPayloadThatWasNotStored(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "archive")
+	w := open(t, testConfig(dir))
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(exchange("http://a.example/", "same")); err == nil {
+		t.Fatal("written to nowhere")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w, exchange("http://b.example/", "same"))
+	closeWriter(t, w)
+	if r := readAll(t, dir)[0]; r.kind != "response" || r.get("WARC-Target-URI") != "http://b.example/" {
+		t.Errorf("the first record is a %s of %s, want the response of b", r.kind, r.get("WARC-Target-URI"))
 	}
 }
 
