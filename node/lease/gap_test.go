@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -92,6 +93,28 @@ func TestRightsAreReadByBothClocks(t *testing.T) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
+}
+
+// TestRightsEndWithTheEarlierClock: clocks that differ by less than a gap still end a right, whichever is ahead.
+func TestRightsEndWithTheEarlierClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, jump := range []time.Duration{drift, -drift} { // of the wall clock, just before the right ends
+			set := time.Duration(0)
+			c := NewClock(func() time.Duration { return set })
+			early := NewRight(time.Now().Add(drift / 2))
+			late := NewRight(time.Now().Add(2 * drift))
+			set = jump
+			if jump < 0 {
+				time.Sleep(drift / 2)
+			}
+			if err := c.Check(early); !errors.Is(err, ErrOver) {
+				t.Errorf("wall clock set by %v: %v, want %v", jump, err, ErrOver)
+			}
+			if err := c.Check(late); err != nil {
+				t.Errorf("wall clock set by %v, and the right goes on by both: %v", jump, err)
+			}
+		}
+	})
 }
 
 // jump is how far the wall clock was set. A frozen node waits here, as it looks at its clock before all that it does.

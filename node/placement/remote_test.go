@@ -249,6 +249,33 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// TestTimeOfAFetchIsBounded: a peer may allow a download less than Wait, never more, as the lease that it is made under may
+// not be renewed. With no time left it is not begun.
+func TestTimeOfAFetchIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		b := n.add(t, "b", DefaultRemote(), 0)
+		wait := b.cfg.Wait
+		for i, c := range []struct{ within, want time.Duration }{
+			{wait - time.Second, wait - time.Second}, {wait, wait}, {wait + time.Second, wait}, {time.Hour, wait},
+			{0, 0}, {-time.Second, 0},
+		} {
+			w, why := b.take("a", &wire.FetchRequest{Number: uint64(i), Page: encodeFetch(estimateOf(t, "")), WithinMs: c.within.Milliseconds()})
+			if c.want == 0 {
+				if w != nil || why != "it comes too late" {
+					t.Errorf("with %v left it is taken, %q", c.within, why)
+				}
+			} else if w == nil || time.Until(w.Until) != c.want {
+				t.Errorf("with %v left: %+v, %q, want %v", c.within, w, why, c.want)
+			}
+		}
+		if len(b.jobs) != 4 {
+			t.Errorf("%d are queued, want 4", len(b.jobs))
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestAnswersThatAreLostAreAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()

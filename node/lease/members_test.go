@@ -1,0 +1,31 @@
+package lease
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestDeadMemberStaysOver: a member that died has no rights left after a window, and gets none back for as long as grantors
+// are drawn over it still. If it were forgotten, the next view would take it for one that has just gone.
+func TestDeadMemberStaysOver(t *testing.T) {
+	const window = 30 * time.Second
+	for what, dead := range map[string]View{
+		"settled": {Alive: []string{"a"}, Settled: []string{"a", "b"}},
+		"missing": {Alive: []string{"a"}, Missing: []string{"b"}, Settled: []string{"a"}},
+	} {
+		now := time.Unix(1_000_000, 0)
+		m := newMembers(window)
+		m.set(View{Alive: []string{"a", "b"}, Settled: []string{"a", "b"}}, now)
+		for age := time.Duration(0); age < 3*window; age += window / 6 {
+			m.set(dead, now.Add(age))
+			want := []string{"a", "b"}
+			if age >= window {
+				want = want[:1]
+			}
+			if got := m.all(now.Add(age)); !slices.Equal(got, want) {
+				t.Errorf("%s, dead for %v: %q may have rights, want %q", what, age, got, want)
+			}
+		}
+	}
+}
