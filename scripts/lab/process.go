@@ -2,10 +2,13 @@ package lab
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -97,15 +100,29 @@ func (o *output) text() []byte {
 	return bytes.Clone(o.b.Bytes())
 }
 
-// Addresses finds free TCP ports of an IP address, all at once so that no two are the same.
+// Ports that no system hands out by itself: Linux begins at 32768, others at 49152 (RFC 6335). A free port of another kind may
+// be that of somebody's connection by the time it is listened on.
+const firstPort, ports = 15_000, 16_000
+
+// Addresses finds free TCP and UDP ports of an IP address, no two the same.
 func Addresses(ip string, n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
-		if err != nil {
-			return nil, fmt.Errorf("find free port: %w", err)
+	begin := rand.IntN(ports)
+	for i := 0; i < ports && len(addrs) < n; i++ {
+		addr := net.JoinHostPort(ip, strconv.Itoa(firstPort+(begin+i)%ports))
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err != nil {
+			continue
 		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
+		packets, e := net.ListenPacket("udp", addr)
+		if err = errors.Join(e, l.Close()); e == nil {
+			err = packets.Close()
+		}
+		if err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	if len(addrs) < n {
+		return nil, fmt.Errorf("find %d free ports of %s: %w", n, ip, err)
 	}
 	return addrs, nil
 }
