@@ -26,9 +26,11 @@ func TestOverlayEqualNodes(t *testing.T) {
 				}
 				t.Logf("pages by node: %v", by)
 				all := by[b.name(0)] + by[b.name(1)]
+				// Forty sites go to a node as a whole, and where the nodes' places differ by more than their doubt that decides: of
+				// forty runs two gave 27 and 30 %, the others 36 and more. A node without a share would have below 5 %.
 				for i := range b.nodes {
-					if n := by[b.name(i)]; n*10 < 3*all {
-						t.Errorf("%s downloaded %d of %d pages, less than 30 %%", b.name(i), n, all)
+					if n := by[b.name(i)]; n*5 < all {
+						t.Errorf("%s downloaded %d of %d pages, less than 20 %%", b.name(i), n, all)
 					}
 				}
 			})

@@ -329,7 +329,8 @@ func (c *course) again(ctx context.Context) error {
 			awaitEnd(ctx, p.pid)
 		}
 	}
-	r, err := c.all(ctx, "", "stop.sh", "-wait", "5")
+	// A node whose peers are dead or stand still says farewell to them until its calls end: some seconds.
+	r, err := c.all(ctx, "", "stop.sh", "-wait", "15")
 	if err != nil {
 		return err
 	}
