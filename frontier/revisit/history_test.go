@@ -1,0 +1,109 @@
+package revisit
+
+import (
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// looked is the history of a page that was visited once and then n times at an interval, of which it had changed at the first few.
+func looked(n, changed int, interval time.Duration) History {
+	h := History{}.With(Visit{})
+	for i := range n {
+		h = h.With(Visit{Gap: interval, Changed: i < changed})
+	}
+	return h
+}
+
+func TestHistoryCounts(t *testing.T) {
+	h := looked(10, 3, day)
+	if h.Visits() != 11 || h.Changes() != 3 {
+		t.Errorf("%d visits, %d changes; want 11, 3", h.Visits(), h.Changes())
+	}
+	if got, want := float64(h.same), (7 * day).Seconds(); math.Abs(got-want) > 1 {
+		t.Errorf("unchanged for %v s, want %v", got, want)
+	}
+	if got := math.Exp(fromGap(h.gap)); math.Abs(got/day.Seconds()-1) > 0.001 {
+		t.Errorf("mean gap %v s, want a day", got)
+	}
+	for range math.MaxUint16 + 10 {
+		h = h.With(Visit{Gap: day, Changed: true})
+	}
+	if h.Visits() != math.MaxUint16 || h.Changes() != math.MaxUint16 || h.weight > window || h.undated > window {
+		t.Errorf("after 65,545 visits: %+v", h)
+	}
+}
+
+func TestHistoryBelievesLastModified(t *testing.T) {
+	seen := History{}.With(Visit{Age: 40 * day})
+	for _, c := range []struct {
+		name           string
+		visit          Visit
+		dated, undated uint8
+	}{
+		{"between the visits", Visit{Gap: 10 * day, Changed: true, Age: 2 * day}, 1, 0},
+		{"made for the request", Visit{Gap: 10 * day, Changed: true, Age: time.Second}, 0, 1},
+		{"in the future", Visit{Gap: 10 * day, Changed: true, Age: -2 * day}, 0, 1},
+		{"before the visit that saw another page", Visit{Gap: 10 * day, Changed: true, Age: 11 * day}, 0, 1},
+		{"no change", Visit{Gap: 10 * day, Age: day}, 0, 0},
+		{"none", Visit{Gap: 10 * day, Changed: true}, 0, 1},
+	} {
+		if h := seen.With(c.visit); h.dated != c.dated || h.undated != c.undated {
+			t.Errorf("%s: dated %d, undated %d; want %d, %d", c.name, h.dated, h.undated, c.dated, c.undated)
+		}
+	}
+}
+
+func TestHistoryOfAClockSetBack(t *testing.T) {
+	h := looked(5, 1, day)
+	if got := h.With(Visit{Gap: -day}); got.same != h.same || got.weight != h.weight {
+		t.Errorf("a visit before the last counts: %+v after %+v", got, h)
+	}
+	if got := h.With(Visit{Gap: -day, Changed: true}); got.Changes() != 2 {
+		t.Errorf("a change seen before the last visit is none: %+v", got)
+	}
+}
+
+func TestHistoryOnDisk(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var h History
+		for range rnd.IntN(300) {
+			h = h.With(randomVisit(rnd))
+		}
+		b, _ := h.AppendBinary(nil)
+		var got History
+		if err := got.UnmarshalBinary(b); err != nil || len(b) != HistorySize || got != h {
+			t.Fatalf("%+v was written and read as %+v: %v", h, got, err)
+		}
+	}
+	for _, bad := range []string{"", "00", "0000010000000000000000000000", "00000100000000000000000000",
+		"ffff0000ff000000000000000000", "ffff0000400000000000c07f0000", "ffff00004000000000c0ff0000"} {
+		b, _ := hex.DecodeString(bad)
+		var h History
+		if err := h.UnmarshalBinary(b); err == nil {
+			t.Errorf("%s was read as %+v", bad, h)
+		}
+	}
+}
+
+// randomVisit is one as no server and no clock should make it.
+func randomVisit(rnd *rand.Rand) Visit {
+	odd := func() time.Duration {
+		switch rnd.IntN(6) {
+		case 0:
+			return 0
+		case 1:
+			return time.Duration(rnd.Int64())
+		case 2:
+			return -time.Duration(rnd.Int64())
+		default:
+			return time.Duration(math.Exp(rnd.Float64() * 40))
+		}
+	}
+	return Visit{Gap: odd(), Changed: rnd.IntN(2) == 0, Age: odd()}
+}

@@ -1,0 +1,173 @@
+package revisit
+
+import (
+	"math"
+	"time"
+)
+
+// The rates of change that a page can have, as changes a second: none at all, and a grid from one in 30 years to one in
+// half a minute, each 1.5 times the one before. An estimate is a distribution over them.
+const (
+	rateCount = 44
+	rateStep  = 1.5
+	slowest   = 1 / (30 * 365 * 86400.0)
+)
+
+// The times at which the gain of a visit is tabulated: from a minute to some 40 years, in steps of a factor.
+const (
+	timeCount = 56
+	timeStep  = 1.45
+	firstTime = 60.0
+)
+
+// bornRate is the rate at which pages that never change are taken to be made: once in three years.
+const bornRate = 1 / (3 * 365 * 86400.0)
+
+// distribution is a probability for each rate of the grid.
+type distribution [rateCount]float64
+
+// grid holds what depends on the grid alone.
+type grid struct {
+	rate, log [rateCount]float64
+	times     [timeCount]float64
+	gain      [timeCount][rateCount]float64
+}
+
+func newGrid() *grid {
+	g := &grid{}
+	for i := range g.rate {
+		if i > 0 {
+			g.rate[i] = slowest * math.Pow(rateStep, float64(i-1))
+		}
+		g.log[i] = math.Log(g.rate[i]) // of none it is -Inf
+	}
+	for j := range g.times {
+		g.times[j] = firstTime * math.Pow(timeStep, float64(j))
+		for i, rate := range g.rate {
+			g.gain[j][i] = gain(rate, g.times[j])
+		}
+	}
+	return g
+}
+
+// gain is what one visit more gains of a page that changes at a rate and is visited each t seconds: the derivative of
+// its mean freshness by the number of its visits a second. The unit is seconds of a fresh copy.
+func gain(rate, t float64) float64 {
+	x := rate * t
+	if x < 1e-4 {
+		return x * t / 2 // the closed form would cancel out
+	}
+	return (-math.Expm1(-x) - x*math.Exp(-x)) / rate
+}
+
+// general is what is believed of pages before any was visited twice: a third never change, the others do so once in a
+// month or so, give or take a factor of ten (Cho and Garcia-Molina, "The evolution of the web and implications for an
+// incremental crawler", 2000; Fetterly and others, "A large-scale study of the evolution of web pages", 2003).
+func (g *grid) general() distribution {
+	var d distribution
+	center, sum := math.Log(1/(30*86400.0)), 0.0
+	for i := 1; i < rateCount; i++ {
+		z := (g.log[i] - center) / math.Log(10)
+		d[i] = math.Exp(-z * z / 2)
+		sum += d[i]
+	}
+	for i := 1; i < rateCount; i++ {
+		d[i] *= 2 / (3 * sum)
+	}
+	d[0] = 1.0 / 3
+	return d
+}
+
+// likelihood is how well each rate explains a history: 1 for the one that does so best.
+func (g *grid) likelihood(h History) distribution {
+	var l distribution
+	dated, undated, same, gap := float64(h.dated), float64(h.undated), float64(h.same), 0.0
+	if h.undated > 0 {
+		gap = math.Exp(fromGap(h.gap))
+	}
+	best := math.Inf(-1)
+	for i, rate := range g.rate {
+		l[i] = -rate * same
+		if h.dated > 0 {
+			l[i] += dated * g.log[i]
+		}
+		if h.undated > 0 {
+			l[i] += undated * math.Log(-math.Expm1(-rate*gap))
+		}
+		if h.born {
+			l[i] += math.Log(rate + bornRate)
+		}
+		best = max(best, l[i])
+	}
+	for i := range l {
+		l[i] = math.Exp(l[i] - best)
+	}
+	return l
+}
+
+// posterior is what is believed of a page with a likelihood where pages are as prior says.
+func (prior *distribution) posterior(likelihood *distribution) distribution {
+	var d distribution
+	sum := 0.0
+	for i, l := range likelihood {
+		d[i] = prior[i] * l
+		sum += d[i]
+	}
+	if !(sum > 0) {
+		return *prior // no rate that occurs explains the history: the page is taken to be like the others
+	}
+	for i := range d {
+		d[i] /= sum
+	}
+	return d
+}
+
+// mean is the expected number of changes a second.
+func (g *grid) mean(d *distribution) float64 {
+	sum := 0.0
+	for i, p := range d {
+		sum += p * g.rate[i]
+	}
+	return sum
+}
+
+// gainAt is the expected gain of a visit at a time of the grid.
+func (g *grid) gainAt(d *distribution, j int) float64 {
+	sum := 0.0
+	for i, p := range d {
+		sum += p * g.gain[j][i]
+	}
+	return sum
+}
+
+// reach is the time in seconds at which the gain reaches a price, +Inf where it never does. The gain grows with time.
+func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64) float64 {
+	low, high := 0, timeCount // the first of the grid that has reached it
+	for low < high {
+		if mid := (low + high) / 2; gainAt(mid) < price {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	switch low {
+	case 0:
+		return times[0]
+	case timeCount:
+		return math.Inf(1)
+	}
+	// Between two times of the grid the gain is close to a power of time.
+	a, b := gainAt(low-1), gainAt(low)
+	if !(a > 0) || !(b > a) {
+		return times[low]
+	}
+	share := math.Log(price/a) / math.Log(b/a)
+	return times[low-1] * math.Pow(timeStep, min(max(share, 0), 1))
+}
+
+func seconds(s float64) time.Duration {
+	if !(s < longest.Seconds()) {
+		return longest
+	}
+	return time.Duration(s * float64(time.Second))
+}
