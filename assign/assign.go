@@ -15,6 +15,11 @@ const (
 	Geographic = "geographic"
 	Vivaldi    = "vivaldi"
 	Nearest    = "nearest"
+	Hash       = "hash"
+	Probe      = "probe"
+	HiMicra    = "himicra"
+	IPMicra    = "ipmicra"
+	CAN        = "can"
 )
 
 // Node is one node that may be chosen, as the deciding node knows it.
@@ -76,7 +81,7 @@ type Batch struct {
 	Seed    uint64
 	Servers []Server
 	// Before is the assigner that decided the same servers in the round before (mode persistent), nil if none. vivaldi keeps
-	// the places it gave them; what the others know is in the servers' memories.
+	// the places it gave them, ipmicra the subnets; what the others know is in the servers' memories.
 	Before Assigner
 }
 
@@ -156,7 +161,9 @@ type Assigner interface {
 }
 
 // Names are the assigners that New makes.
-func Names() []string { return []string{Random, Geographic, Vivaldi, Nearest} }
+func Names() []string {
+	return []string{Random, Geographic, Vivaldi, Nearest, Hash, Probe, HiMicra, IPMicra, CAN}
+}
 
 // New makes the assigner of that name for one batch. Servers with the same address are a fault of the caller.
 func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, error) {
@@ -179,6 +186,16 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:
 		return newNearest(cfg.Nearest, cfg.MarginMs, b, v), nil
+	case Hash:
+		return newHash(cfg.Hash, b, v), nil
+	case Probe:
+		return newProbe(cfg.Probe, b, v), nil
+	case HiMicra:
+		return newHiMicra(cfg.HiMicra, b, v), nil
+	case IPMicra:
+		return newIPMicra(cfg.IPMicra, b, v), nil
+	case CAN:
+		return newCAN(cfg.CAN, b, v), nil
 	}
 	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -28,6 +29,54 @@ type Config struct {
 	Vivaldi VivaldiConfig `toml:"vivaldi"`
 	// Nearest is the default.
 	Nearest NearestConfig `toml:"nearest"`
+	// Hash is UbiCrawler's consistent hashing.
+	Hash HashConfig `toml:"hash"`
+	// Probe is brute force: nodes probe, the fastest gets the server.
+	Probe ProbeConfig `toml:"probe"`
+	// HiMicra probes down a tree of nodes.
+	HiMicra HiMicraConfig `toml:"himicra"`
+	// IPMicra gives subnets to nodes.
+	IPMicra IPMicraConfig `toml:"ipmicra"`
+	// CAN gives zones of the coordinate space to nodes.
+	CAN CANConfig `toml:"can"`
+}
+
+// HashConfig has the parameters of hash.
+type HashConfig struct {
+	// Replicas is the number of points that each node has on the circle. More share more evenly.
+	Replicas int `toml:"replicas"`
+}
+
+// ProbeConfig has the parameters of probe.
+type ProbeConfig struct {
+	// ThresholdMs ends the probes of a server at the first that takes no longer, in ms; 0 lets all nodes probe.
+	ThresholdMs float64 `toml:"threshold_ms"`
+	// By is what counts of a probe: "connect", the connect time, as a ping shows it, or "total", the whole download.
+	By string `toml:"by"`
+}
+
+// HiMicraConfig has the parameters of himicra.
+type HiMicraConfig struct {
+	// ThresholdMs is the probe that is good enough, in ms. Higher needs fewer probes and finds the best node less often.
+	ThresholdMs float64 `toml:"threshold_ms"`
+	// Branches is how many children a node of the tree has.
+	Branches int `toml:"branches"`
+}
+
+// IPMicraConfig has the parameters of ipmicra.
+type IPMicraConfig struct {
+	// ThresholdMs is the probe that is good enough, in ms. Higher needs fewer probes and finds the best node less often.
+	ThresholdMs float64 `toml:"threshold_ms"`
+	// Check lets the node of an organisation have a further subnet of it only after a probe.
+	Check bool `toml:"check"`
+}
+
+// CANConfig has the parameters of can.
+type CANConfig struct {
+	// Policy is which zone a node that joins gets half of: "mp", "dl", "mpp", "nh", "gh", "mp_30_nh" or "dl_30_nh".
+	Policy string `toml:"policy"`
+	// Landmarks is how many nodes probe each server to find its place.
+	Landmarks int `toml:"landmarks"`
 }
 
 // VivaldiConfig has the parameters of the method of 2009, by their names there where they have one.
@@ -80,16 +129,24 @@ func Default() Config {
 			Unconverged: UnconvergedDistance,
 		},
 		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 1},
+		Hash:    HashConfig{Replicas: 200},
+		Probe:   ProbeConfig{By: ProbeConnect},
+		HiMicra: HiMicraConfig{ThresholdMs: 50, Branches: 2},
+		IPMicra: IPMicraConfig{ThresholdMs: 50},
+		CAN:     CANConfig{Policy: CANMP, Landmarks: 20},
 	}
 }
 
-// MaxEstimates is the largest number of estimates of one server that an assigner asks for.
+// MaxEstimates is the largest number of estimates of one server that an assigner asks for; 0 if it asks for none, or for up to one
+// of each node.
 func (c Config) MaxEstimates(name string) int {
 	switch name {
 	case Vivaldi:
 		return c.Vivaldi.MaxTicks
 	case Nearest:
 		return c.Nearest.Estimates
+	case CAN:
+		return c.CAN.Landmarks
 	}
 	return 0
 }
@@ -124,5 +181,17 @@ func (c Config) Validate() error {
 	in("nearest.explore", n.Explore, 0, 10)
 	in("nearest.stop_gain", n.StopGain, 0, 1)
 	in("nearest.balance", n.Balance, 0, 10)
+	in("hash.replicas", float64(c.Hash.Replicas), 1, 10_000)
+	in("probe.threshold_ms", c.Probe.ThresholdMs, 0, 60_000)
+	if c.Probe.By != ProbeConnect && c.Probe.By != ProbeTotal {
+		errs = append(errs, fmt.Errorf("probe.by: %q is not %q or %q", c.Probe.By, ProbeConnect, ProbeTotal))
+	}
+	in("himicra.threshold_ms", c.HiMicra.ThresholdMs, 0, 60_000)
+	in("himicra.branches", float64(c.HiMicra.Branches), 2, 100)
+	in("ipmicra.threshold_ms", c.IPMicra.ThresholdMs, 0, 60_000)
+	if !slices.Contains(CANPolicies(), c.CAN.Policy) {
+		errs = append(errs, fmt.Errorf("can.policy: %q is none of %q", c.CAN.Policy, CANPolicies()))
+	}
+	in("can.landmarks", float64(c.CAN.Landmarks), 2, 100)
 	return errors.Join(errs...)
 }

@@ -1,6 +1,6 @@
 // Package assign decides which node crawls which server.
 //
-// It owns the assigners (random, geographic, vivaldi, nearest) behind one interface, what is remembered about a server
+// It owns the assigners (nearest, and those of the literature: docs/assigners.md) behind one interface, what is remembered about a server
 // (Memory), what a node learns about its own downloads (Factors), the prediction of download times from both, and the
 // rendezvous draw by which homes and grantors are found. It does not download, keep, send, log or wait: it is pure. Time is
 // an argument, randomness comes from a seed, and nothing here is safe for concurrent use unless it says so.

@@ -83,6 +83,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("assigners: %q is none of %q, %q, %q and %q with a number from 1 to 1000", name, assign.Names(),
 				Best, TrueRTT, DirectPrefix))
 		}
+		if probers := []string{assign.Probe, assign.HiMicra, assign.IPMicra, assign.CAN}; c.Estimates >= 0 && slices.Contains(probers, name) {
+			errs = append(errs, fmt.Errorf("assigners: %q has no budget of estimates: leave that away", name))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,361 @@
+package assign
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"proxima/ncoord"
+)
+
+// The values of CANConfig.Policy: where a newcomer's zone comes from.
+const (
+	CANDL     = "dl"       // the zone at the newcomer, halved in the middle, in each dimension in turn
+	CANMPP    = "mpp"      // the same, halved at the median of its servers
+	CANNH     = "nh"       // the most loaded of that zone and its neighbours
+	CANGH     = "gh"       // the most loaded of all zones
+	CANMP     = "mp"       // the zone at the newcomer, between the newcomer and its owner
+	CANMPThen = "mp_30_nh" // mp for the first 30 % of the nodes, then nh
+	CANDLThen = "dl_30_nh" // dl for the first 30 %, then nh
+)
+
+// CANPolicies are all of them.
+func CANPolicies() []string {
+	return []string{CANDL, CANMPP, CANNH, CANGH, CANMP, CANMPThen, CANDLThen}
+}
+
+const (
+	canOutliers = 0.05 // the share of hosts that are moved to the border of the others
+	canSwitch   = 0.3  // the share of nodes before the policies that switch do
+	canStarts   = 5    // from how many landmarks the search for a server's place begins
+)
+
+// can gives each server to the node whose zone of the coordinate space it lies in (X. Xu, W. Zhang, H. Zhang, B. Fang: Exploiting
+// Location-aware Mechanism for Distributed Web Crawling over DHTs, 2010). Nodes join one after another; each takes over half of a
+// zone, by the policy. A server's place is found from the probes of a few nodes, the landmarks, by the least squared relative
+// error (T. S. E. Ng, H. Zhang: Predicting Internet Network Distance with Coordinates-Based Approaches, 2002).
+//
+// What was published leaves open, and is decided here: nodes join in an order drawn from their ids and have the coordinates
+// that they publish; all servers of the batch are there before the first join; the newcomer's half is the one with its own
+// place (mp) or drawn (the others).
+type can struct {
+	cfg       CANConfig
+	nodes     []Node
+	landmarks []string
+	servers   []*probed
+	zones     []*zone // once all servers have their places
+	places    map[*probed]spot
+}
+
+// spot is a place in the space, without height.
+type spot [ncoord.MaxDims]float64
+
+// zone is a half-open box with its owner and the servers in it.
+type zone struct {
+	least, most spot
+	node        string
+	at          spot // of the node, moved to the border if it is an outlier
+	servers     []spot
+	splits      int
+}
+
+func newCAN(cfg CANConfig, b Batch, v View) *prober {
+	return newProber(CAN, &can{cfg: cfg}, false, b, v)
+}
+
+func (c *can) join(nodes []Node, servers []*probed) {
+	c.nodes, c.servers, c.zones = nodes, servers, nil
+	c.landmarks = RendezvousOrder("landmark", ids(nodes), c.cfg.Landmarks)
+}
+
+func (c *can) step(s *probed) (string, *Choice) {
+	if missing := c.missing(s); missing != "" {
+		return missing, nil
+	}
+	if slices.ContainsFunc(c.servers, func(s *probed) bool { return c.missing(s) != "" }) {
+		return "", nil
+	}
+	if c.zones == nil {
+		c.divide()
+	}
+	at, ok := c.places[s]
+	if !ok {
+		choice := s.fastestOf(ids(c.nodes), "no place found, fastest landmark")
+		return "", &choice
+	}
+	z := zoneAt(c.zones, at)
+	return "", &Choice{Node: z.node, Reason: fmt.Sprintf("in its zone, by %s", c.cfg.Policy)}
+}
+
+// missing is a landmark that has not been asked about s.
+func (c *can) missing(s *probed) string {
+	for _, id := range c.landmarks {
+		if s.times[id] == 0 {
+			return id
+		}
+	}
+	return ""
+}
+
+// divide finds the places of the servers and lets the nodes join.
+func (c *can) divide() {
+	c.places = make(map[*probed]spot)
+	var all []spot
+	for _, n := range c.nodes {
+		all = append(all, spot(n.Coord.Vec))
+	}
+	for _, s := range c.servers {
+		if at, ok := c.locate(s); ok {
+			c.places[s] = at
+			all = append(all, at)
+		}
+	}
+	box := boxOf(all)
+	first := &zone{least: box.least, most: box.most}
+	for s, at := range c.places {
+		c.places[s] = first.clamp(at)
+		first.servers = append(first.servers, c.places[s])
+	}
+	slices.SortFunc(first.servers, compareSpots) // a map has no order
+	order := RendezvousOrder("join", ids(c.nodes), len(c.nodes))
+	for i, id := range order {
+		at := first.clamp(spot(c.node(id).Coord.Vec))
+		if i == 0 {
+			first.node, first.at = id, at
+			c.zones = []*zone{{least: first.least, most: first.most, node: id, at: at, servers: first.servers}}
+			continue
+		}
+		c.zones = append(c.zones, c.enter(id, at, float64(i) < canSwitch*float64(len(order))))
+	}
+}
+
+func (c *can) node(id string) Node {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n Node) bool { return n.ID == id })]
+}
+
+// locate is the place of the least squared relative error of the landmarks' probes, false if fewer than two were answered or
+// no coordinates are known.
+func (c *can) locate(s *probed) (spot, bool) {
+	type landmark struct {
+		coord ncoord.Coordinate
+		ms    float64
+	}
+	var marks []landmark
+	for _, id := range c.landmarks {
+		if n := c.node(id); known(n.Coord) && s.times[id] < unanswered {
+			marks = append(marks, landmark{n.Coord, s.times[id]})
+		}
+	}
+	if len(marks) < 2 {
+		return spot{}, false
+	}
+	slices.SortStableFunc(marks, func(a, b landmark) int { return cmp.Compare(a.ms, b.ms) })
+	// The last number is the height. Dimensions that no node uses stay at zero.
+	at := func(x []float64) (coord ncoord.Coordinate) {
+		copy(coord.Vec[:dims(c.nodes)], x)
+		coord.Height = math.Abs(x[len(x)-1])
+		return coord
+	}
+	cost := func(x []float64) (sum float64) {
+		for _, m := range marks {
+			e := (ncoord.Distance(m.coord, at(x)) - m.ms) / m.ms
+			sum += e * e
+		}
+		return sum
+	}
+	var best spot
+	least := math.Inf(1)
+	for _, m := range marks[:min(canStarts, len(marks))] {
+		x, f := descend(cost, append(slices.Clone(m.coord.Vec[:dims(c.nodes)]), 0))
+		if f < least {
+			best, least = spot(at(x).Vec), f
+		}
+	}
+	return best, true
+}
+
+// dims is how many dimensions nodes use.
+func dims(nodes []Node) (n int) {
+	for _, node := range nodes {
+		for d, x := range node.Coord.Vec {
+			if x != 0 {
+				n = max(n, d+1)
+			}
+		}
+	}
+	return n
+}
+
+// descend is a local minimum near x: it walks along the axes, by ever smaller steps, in ms.
+func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
+	least := cost(x)
+	for step := 64.0; step > 0.1; step /= 2 {
+		for moved, rounds := true, 0; moved && rounds < 50; rounds++ {
+			moved = false
+			for i := range x {
+				for _, by := range [2]float64{step, -step} {
+					was := x[i]
+					x[i] += by
+					if c := cost(x); c < least {
+						least, moved = c, true
+					} else {
+						x[i] = was
+					}
+				}
+			}
+		}
+	}
+	return x, least
+}
+
+// boxOf is the box of all spots but the share of outliers that are the farthest from the median in each dimension.
+func boxOf(all []spot) zone {
+	var middle spot
+	for d := range middle {
+		values := make([]float64, len(all))
+		for i, s := range all {
+			values[i] = s[d]
+		}
+		slices.Sort(values)
+		middle[d] = values[len(values)/2]
+	}
+	distance := func(s spot) (sum float64) {
+		for d := range s {
+			sum += (s[d] - middle[d]) * (s[d] - middle[d])
+		}
+		return sum
+	}
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b spot) int { return cmp.Or(cmp.Compare(distance(a), distance(b)), compareSpots(a, b)) })
+	all = all[:len(all)-int(canOutliers*float64(len(all)))]
+	box := zone{least: all[0], most: all[0]}
+	for _, s := range all {
+		for d := range s {
+			box.least[d], box.most[d] = min(box.least[d], s[d]), max(box.most[d], s[d])
+		}
+	}
+	for d := range box.most { // half-open: the last one is in it, too
+		box.most[d] = math.Nextafter(box.most[d], math.Inf(1))
+	}
+	return box
+}
+
+func compareSpots(a, b spot) int { return slices.Compare(a[:], b[:]) }
+
+// clamp moves a spot to the border of z where it is outside.
+func (z *zone) clamp(s spot) spot {
+	for d := range s {
+		s[d] = max(z.least[d], min(s[d], math.Nextafter(z.most[d], math.Inf(-1))))
+	}
+	return s
+}
+
+func (z *zone) contains(s spot) bool {
+	for d := range s {
+		if s[d] < z.least[d] || s[d] >= z.most[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// zoneAt is the zone that holds a spot of the box.
+func zoneAt(zones []*zone, s spot) *zone {
+	return zones[slices.IndexFunc(zones, func(z *zone) bool { return z.contains(s) })]
+}
+
+// neighbour says that two zones share a face.
+func (z *zone) neighbour(o *zone) bool {
+	touching := 0
+	for d := range z.least {
+		switch {
+		case z.most[d] < o.least[d] || o.most[d] < z.least[d]:
+			return false
+		case z.most[d] == o.least[d] || o.most[d] == z.least[d]:
+			touching++
+		}
+	}
+	return touching == 1
+}
+
+// enter splits a zone for a node that joins; early says that it is among the first, before the policies that switch do.
+func (c *can) enter(id string, at spot, early bool) *zone {
+	policy := c.cfg.Policy
+	switch {
+	case policy == CANMPThen && early:
+		policy = CANMP
+	case policy == CANDLThen && early:
+		policy = CANDL
+	case policy == CANMPThen || policy == CANDLThen:
+		policy = CANNH
+	}
+	own := zoneAt(c.zones, at)
+	z := own
+	for _, o := range c.zones {
+		if (policy == CANGH || policy == CANNH && own.neighbour(o)) && len(o.servers) > len(z.servers) {
+			z = o
+		}
+	}
+	d, cut, upper := z.cut(policy, at, id)
+	half := *z
+	half.node, half.at = id, at
+	if upper {
+		half.least[d], z.most[d] = cut, cut
+	} else {
+		half.most[d], z.least[d] = cut, cut
+	}
+	z.splits++
+	half.splits = z.splits
+	all := z.servers
+	z.servers, half.servers = nil, nil
+	for _, s := range all {
+		if half.contains(s) {
+			half.servers = append(half.servers, s)
+		} else {
+			z.servers = append(z.servers, s)
+		}
+	}
+	return &half
+}
+
+// cut is the dimension and the place at which z is split for a newcomer, and whether the newcomer gets the upper half. A zone
+// that cannot be split stays whole, and the newcomer gets nothing.
+func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper bool) {
+	if policy == CANMP {
+		for i := range at {
+			if math.Abs(at[i]-z.at[i]) > math.Abs(at[d]-z.at[d]) {
+				d = i
+			}
+		}
+		if least := min(at[d], z.at[d]); at[d] != z.at[d] {
+			cut = max(least+math.Abs(at[d]-z.at[d])/2, math.Nextafter(least, math.Inf(1)))
+			return d, cut, at[d] >= cut
+		}
+	}
+	upper = weight("half", id)%2 == 1
+	for i := range at {
+		d = (z.splits + i) % len(at)
+		cut = z.least[d] + (z.most[d]-z.least[d])/2
+		if cut > z.least[d] && cut < z.most[d] {
+			if m := z.median(d); policy == CANMPP && m > z.least[d] {
+				cut = m
+			}
+			return d, cut, upper
+		}
+	}
+	return 0, z.most[0], true
+}
+
+// median is that of the servers in one dimension, the border if there are none.
+func (z *zone) median(d int) float64 {
+	if len(z.servers) == 0 {
+		return z.least[d]
+	}
+	values := make([]float64, len(z.servers))
+	for i, s := range z.servers {
+		values[i] = s[d]
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}

@@ -1,0 +1,131 @@
+package assign
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"proxima/ncoord"
+)
+
+// himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6): the nodes
+// stand in a tree whose upper ones are far apart, and a server is searched for from the root down, so that few nodes probe it.
+// It goes to the first node whose probe is within the threshold, else to the fastest of those asked.
+//
+// What was published leaves open, and is decided here: the sample that the tree is built from is the nodes themselves, at the
+// distances of their coordinates, so that building it costs no probe; of the subsets of nodes that are far apart the best is
+// found by adding the farthest and swapping (the paper tries all). A node that does not answer has its children asked last.
+type himicra struct {
+	cfg      HiMicraConfig
+	children map[string][]string // by parent; the root is ""
+	ids      []string
+}
+
+func newHiMicra(cfg HiMicraConfig, b Batch, v View) *prober {
+	return newProber(HiMicra, &himicra{cfg: cfg}, false, b, v)
+}
+
+func (h *himicra) join(nodes []Node, _ []*probed) {
+	h.ids, h.children = ids(nodes), make(map[string][]string)
+	times := make([][]float64, len(nodes))
+	for i, n := range nodes {
+		times[i] = make([]float64, len(nodes))
+		for j, s := range nodes {
+			if i != j && known(n.Coord) && known(s.Coord) {
+				times[i][j] = ncoord.Distance(n.Coord, s.Coord)
+			}
+		}
+	}
+	all := make([]int, len(nodes))
+	for i := range all {
+		all[i] = i
+	}
+	h.build("", all, times)
+}
+
+// apart is how differently two nodes see the sample.
+func apart(times [][]float64, i, j int) (sum float64) {
+	for s := range times[i] {
+		sum += math.Abs(times[i][s] - times[j][s])
+	}
+	return sum
+}
+
+// build puts the nodes of below under parent.
+func (h *himicra) build(parent string, below []int, times [][]float64) {
+	top := below
+	if len(below) > h.cfg.Branches {
+		top = farthest(below, h.cfg.Branches, func(i, j int) float64 { return apart(times, i, j) })
+	}
+	joined := make(map[int][]int)
+	for _, u := range below {
+		if !slices.Contains(top, u) {
+			c := slices.MinFunc(top, func(a, b int) int { return cmp.Compare(apart(times, u, a), apart(times, u, b)) })
+			joined[c] = append(joined[c], u)
+		}
+	}
+	for _, c := range top {
+		h.children[parent] = append(h.children[parent], h.ids[c])
+		if len(joined[c]) > 0 {
+			h.build(h.ids[c], joined[c], times)
+		}
+	}
+}
+
+// farthest are n of all whose distances from each other have the largest sum that adding and swapping finds.
+func farthest(all []int, n int, distance func(i, j int) float64) []int {
+	sum := func(set []int) (s float64) {
+		for i := range set {
+			for j := range i {
+				s += distance(set[i], set[j])
+			}
+		}
+		return s
+	}
+	set := slices.Clone(all[:n])
+	for {
+		best, most := set, sum(set)
+		for i := range set {
+			for _, u := range all {
+				if other := slices.Clone(set); !slices.Contains(set, u) {
+					other[i] = u
+					if s := sum(other); s > most {
+						best, most = other, s
+					}
+				}
+			}
+		}
+		if &best[0] == &set[0] {
+			slices.Sort(set)
+			return set
+		}
+		set = best
+	}
+}
+
+func (h *himicra) step(s *probed) (string, *Choice) {
+	open := slices.Clone(h.children[""])
+	for len(open) > 0 {
+		// All that are open are probed before one of them is gone on with.
+		for _, id := range open {
+			if s.times[id] == 0 {
+				return id, nil
+			}
+		}
+		i := 0
+		for j, id := range open {
+			if s.times[id] < s.times[open[i]] {
+				i = j
+			}
+		}
+		id := open[i]
+		if s.times[id] <= h.cfg.ThresholdMs {
+			c := s.fastestOf([]string{id}, fmt.Sprintf("first in the tree within %v ms", h.cfg.ThresholdMs))
+			return "", &c
+		}
+		open = append(slices.Delete(open, i, i+1), h.children[id]...)
+	}
+	c := s.fastestOf(h.ids, "fastest in the tree")
+	return "", &c
+}

@@ -1,0 +1,344 @@
+package assign
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+)
+
+// bench is a batch whose probes take what a table says, in ms: by address, then by node. What is not there is unanswered.
+type bench map[string]map[string]float64
+
+// decide carries out an assigner's asks and gives its choices by address, and the nodes it asked, in order.
+func (times bench) decide(t *testing.T, a Assigner) (map[string]Choice, map[string][]string) {
+	t.Helper()
+	asked := map[string][]string{}
+	for range 1000 {
+		choices, done := a.Decide(time.Time{})
+		if done {
+			by := map[string]Choice{}
+			for _, c := range choices {
+				by[c.Server.String()] = c
+			}
+			return by, asked
+		}
+		for _, ask := range a.Asks(time.Time{}) {
+			server := ask.Server.String()
+			asked[server] = append(asked[server], ask.Node)
+			took, ok := times[server][ask.Node]
+			d := time.Duration(took * 1e6)
+			a.Observe(Result{Ask: ask, OK: ok, Timing: Timing{Connect: d, FirstByte: d, Total: 3 * d, Fresh: true}}, time.Time{})
+		}
+	}
+	t.Fatal("it does not decide")
+	return nil, nil
+}
+
+func batchOf(addrs ...string) (b Batch) {
+	for _, a := range addrs {
+		b.Servers = append(b.Servers, Server{Addr: netip.MustParseAddr(a)})
+	}
+	return b
+}
+
+func viewOf(ids ...string) (v View) {
+	for _, id := range ids {
+		v.Nodes = append(v.Nodes, Node{ID: id})
+	}
+	return v
+}
+
+func TestProbe(t *testing.T) {
+	times := bench{"198.18.0.1": {"a": 80, "b": 20, "c": 60}}
+	b, v := batchOf("198.18.0.1"), viewOf("a", "b", "c", "silent")
+	choices, asked := times.decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v))
+	if c := choices["198.18.0.1"]; c.Node != "b" || c.Estimates != 4 || c.PredictedMs != 20 {
+		t.Errorf("it chose %+v", c)
+	}
+	if got := slices.Sorted(slices.Values(asked["198.18.0.1"])); !slices.Equal(got, ids(v.sorted())) {
+		t.Errorf("it asked %v", got)
+	}
+	// One after another, until one is fast enough; none: the fastest.
+	choices, asked = times.decide(t, newProbe(ProbeConfig{ThresholdMs: 60, By: ProbeConnect}, b, v))
+	order := RendezvousOrder("198.18.0.1", ids(v.Nodes), 4)
+	first := slices.IndexFunc(order, func(id string) bool { return id == "b" || id == "c" })
+	if c := choices["198.18.0.1"]; c.Node != order[first] || !slices.Equal(asked["198.18.0.1"], order[:first+1]) {
+		t.Errorf("with a threshold it chose %+v, asked %v of %v", c, asked, order)
+	}
+	choices, _ = times.decide(t, newProbe(ProbeConfig{ThresholdMs: 10, By: ProbeConnect}, b, v))
+	if c := choices["198.18.0.1"]; c.Node != "b" || c.Estimates != 4 {
+		t.Errorf("with a threshold that none passes it chose %+v", c)
+	}
+	choices, _ = times.decide(t, newProbe(ProbeConfig{By: ProbeTotal}, b, v))
+	if c := choices["198.18.0.1"]; c.Node != "b" || c.PredictedMs != 60 {
+		t.Errorf("by whole times it chose %+v", c)
+	}
+	if c, _ := (bench{}).decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v)); !strings.Contains(c["198.18.0.1"].Reason, "no probe was answered") {
+		t.Errorf("without answers it chose %+v", c)
+	}
+}
+
+func TestProbeRemembers(t *testing.T) {
+	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
+	b, v := batchOf("198.18.0.1"), viewOf("a", "b")
+	first := newProbe(ProbeConfig{By: ProbeConnect}, b, v)
+	times.decide(t, first)
+	b.Servers[0].Memory = first.Memory(b.Servers[0].Addr).Clone()
+	choices, asked := times.decide(t, newProbe(ProbeConfig{By: ProbeConnect}, b, v))
+	if c := choices["198.18.0.1"]; c.Node != "b" || len(asked) > 0 {
+		t.Errorf("an address that is known was probed by %v and given to %+v", asked, c)
+	}
+}
+
+func TestHash(t *testing.T) {
+	var b Batch
+	for i := range 20_000 {
+		b.Servers = append(b.Servers, Server{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
+			Hosts: []Host{{Name: fmt.Sprintf("http://z%d.example", i)}, {Name: fmt.Sprintf("http://host%d.example", i)}}})
+	}
+	v := viewOf("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	h := newHash(Default().Hash, b, v)
+	before, _ := h.Decide(time.Time{})
+	count := map[string]int{}
+	for _, c := range before {
+		count[c.Node]++
+	}
+	// With k = 200 the deviation of shares is 4.5 % in the paper (section 6.2); ours of ten nodes is some 7 %.
+	for id, n := range count {
+		if n < 1700 || n > 2300 {
+			t.Errorf("%s has %d of 20,000 servers", id, n)
+		}
+	}
+	h.SetView(View{Nodes: append(v.Nodes, Node{ID: "k"})}, time.Time{})
+	after, _ := h.Decide(time.Time{})
+	moved := 0
+	for i := range after {
+		if after[i].Node != before[i].Node {
+			moved++
+			if after[i].Node != "k" {
+				t.Fatalf("a join moved a server from %s to %s", before[i].Node, after[i].Node)
+			}
+		}
+	}
+	if moved < 1500 || moved > 2150 {
+		t.Errorf("a join moved %d of 20,000 servers, want about 1,818", moved)
+	}
+	if !strings.Contains(before[0].Reason, "host0.example") {
+		t.Errorf("not the first host in the alphabet: %q", before[0].Reason)
+	}
+	// The circle is closed: a point before the first replica may be closest to the last.
+	ring := &hash{circle: []replica{{100, "low"}, {1 << 63, "middle"}, {1<<64 - 50, "high"}}}
+	for point, want := range map[uint64]string{0: "high", 90: "low", 1<<64 - 1: "high", 1 << 62: "low", 1<<63 - 1: "middle"} {
+		if got := ring.closest(point); got != want {
+			t.Errorf("%d belongs to %s, want %s", point, got, want)
+		}
+	}
+}
+
+// The example of section 6.6 of the thesis of 2003: six probes, and none faster than 49 ms.
+func TestHiMicraExample(t *testing.T) {
+	times := bench{"198.18.0.1": {"1": 85, "2": 80, "3": 55, "4": 49, "5": 90, "6": 86}}
+	h := &himicra{cfg: HiMicraConfig{ThresholdMs: 50, Branches: 2}}
+	a := newProber(HiMicra, h, false, batchOf("198.18.0.1"), viewOf("1", "2", "3", "4", "5", "6"))
+	h.children = map[string][]string{"": {"1", "2"}, "1": {"3", "4"}, "2": {"5", "6"}}
+	choices, asked := times.decide(t, a)
+	if c := choices["198.18.0.1"]; c.Node != "4" || !slices.Equal(asked["198.18.0.1"], []string{"1", "2", "5", "6", "3", "4"}) {
+		t.Errorf("it chose %+v, asked %v", c, asked)
+	}
+}
+
+func TestHiMicraTree(t *testing.T) {
+	// Two clusters far apart, five nodes each: the top has one of each, the others join the one beside them.
+	var v View
+	for i := range 10 {
+		n := Node{ID: fmt.Sprint(i), Coord: ncoord.Coordinate{Error: 0.1}}
+		n.Coord.Vec[0] = float64(i%2)*500 + float64(i)
+		v.Nodes = append(v.Nodes, n)
+	}
+	h := newHiMicra(HiMicraConfig{ThresholdMs: 50, Branches: 2}, Batch{}, v).method.(*himicra)
+	top := h.children[""]
+	if len(top) != 2 || (top[0][0]-'0')%2 == (top[1][0]-'0')%2 {
+		t.Fatalf("the top is %v", top)
+	}
+	found := 0
+	var walk func(id string, odd byte)
+	walk = func(id string, odd byte) {
+		found++
+		if (id[0]-'0')%2 != odd {
+			t.Errorf("%s is below a node of the other cluster: %v", id, h.children)
+		}
+		for _, c := range h.children[id] {
+			walk(c, odd)
+		}
+	}
+	for _, id := range top {
+		walk(id, (id[0]-'0')%2)
+	}
+	if found != 10 {
+		t.Errorf("the tree has %d of 10 nodes: %v", found, h.children)
+	}
+}
+
+func TestIPMicra(t *testing.T) {
+	times := bench{
+		"10.1.1.1": {"a": 90, "b": 20, "c": 30},
+		"10.2.1.1": {"a": 15, "b": 100, "c": 90},
+	}
+	v := viewOf("a", "b", "c")
+	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.1.1", "10.1.1.2", "10.1.9.1", "172.16.0.1"), v)
+	choices, asked := times.decide(t, m)
+	for addr, want := range map[string]string{"10.1.1.1": "b", "10.1.1.2": "b", "10.1.9.1": "b"} {
+		if choices[addr].Node != want {
+			t.Errorf("%s went to %+v, want %s", addr, choices[addr], want)
+		}
+	}
+	if len(asked["10.1.1.2"])+len(asked["10.1.9.1"]) > 0 {
+		t.Errorf("a subnet and an organisation that are known cost probes: %v", asked)
+	}
+	if got := asked["172.16.0.1"]; len(got) != 3 {
+		t.Errorf("an address that nobody answers for asked %v", got)
+	}
+	// The next round goes on with the subnets; one that checks probes.
+	next := batchOf("10.1.1.3", "10.1.77.1", "10.2.1.1")
+	next.Before = m
+	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, v))
+	if len(asked["10.1.1.3"])+len(asked["10.1.77.1"]) > 0 {
+		t.Errorf("the next round asked %v", asked)
+	}
+	// 10.2 is near 10.1 in number: the node of that is tried first, and fails.
+	if got := asked["10.2.1.1"]; len(got) < 2 || got[0] != "b" || choices["10.2.1.1"].Node != "a" {
+		t.Errorf("10.2.1.1 asked %v, want b first, and chose %+v", got, choices["10.2.1.1"])
+	}
+	times["10.1.77.1"] = map[string]float64{"b": 70, "a": 24}
+	choices, asked = times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25, Check: true}, next, v))
+	if got := asked["10.1.77.1"]; got[0] != "b" || choices["10.1.77.1"].Node != "a" {
+		t.Errorf("with check it asked %v and chose %+v", asked, choices)
+	}
+	// Subnets of a node that is gone are free again.
+	next.Before = m
+	if c, asked := times.decide(t, newIPMicra(IPMicraConfig{ThresholdMs: 25}, next, viewOf("a", "c"))); c["10.1.1.3"].Node == "b" || len(asked["10.1.1.3"]) == 0 {
+		t.Errorf("without b it chose %+v, asked %v", c, asked)
+	}
+}
+
+// Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are.
+func TestIPMicraOrganisation(t *testing.T) {
+	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}}
+	m := newIPMicra(IPMicraConfig{ThresholdMs: 25}, batchOf("10.1.3.1"), viewOf("a", "b", "c"))
+	m.method.(*ipmicra).delegated = []delegation{{netip.MustParsePrefix("10.1.1.0/24"), "b"}, {netip.MustParsePrefix("10.1.2.0/24"), "a"}}
+	choices, asked := times.decide(t, m)
+	if c := choices["10.1.3.1"]; c.Node != "a" || !slices.Equal(asked["10.1.3.1"], []string{"b", "a"}) {
+		t.Errorf("it chose %+v, asked %v", c, asked)
+	}
+}
+
+// canWorld is nodes and servers in clusters of a flat world, where probes are distances.
+func canWorld(seed uint64, nodes, servers int) (Batch, View, bench) {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	at := func() (c ncoord.Coordinate) {
+		c.Error = 0.1
+		for i := range 3 {
+			c.Vec[i] = float64(rnd.IntN(4))*60 + 10*rnd.NormFloat64()
+		}
+		return c
+	}
+	var b Batch
+	var v View
+	times := bench{}
+	for i := range nodes {
+		v.Nodes = append(v.Nodes, Node{ID: fmt.Sprintf("n%03d", i), Coord: at()})
+	}
+	for i := range servers {
+		addr, place := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), at()
+		b.Servers = append(b.Servers, Server{Addr: addr})
+		times[addr.String()] = map[string]float64{}
+		for _, n := range v.Nodes {
+			times[addr.String()][n.ID] = max(0.1, ncoord.Distance(n.Coord, place))
+		}
+	}
+	return b, v, times
+}
+
+func TestCANZones(t *testing.T) {
+	for _, policy := range CANPolicies() {
+		t.Run(policy, func(t *testing.T) {
+			inZone, nodes := 0, 0
+			for seed := range uint64(3) {
+				b, v, times := canWorld(seed, 60, 60)
+				a := newCAN(CANConfig{Policy: policy, Landmarks: 6}, b, v)
+				choices, _ := times.decide(t, a)
+				c := a.method.(*can)
+				if len(c.zones) != len(v.Nodes) {
+					t.Fatalf("%d zones for %d nodes", len(c.zones), len(v.Nodes))
+				}
+				box := *c.zones[0]
+				for _, z := range c.zones {
+					for d := range box.least {
+						box.least[d], box.most[d] = min(box.least[d], z.least[d]), max(box.most[d], z.most[d])
+					}
+				}
+				volume := 0.0
+				for _, z := range c.zones {
+					part := 1.0
+					for d := range 3 { // the fourth has no extent
+						part *= (z.most[d] - z.least[d]) / (box.most[d] - box.least[d])
+					}
+					volume += part
+				}
+				if volume < 0.999 || volume > 1.001 {
+					t.Errorf("the zones are %v of the box", volume)
+				}
+				for _, n := range v.Nodes {
+					nodes++
+					held := 0
+					for _, z := range c.zones {
+						if z.contains(box.clamp(spot(n.Coord.Vec))) {
+							held++
+							if z.node == n.ID {
+								inZone++
+							}
+						}
+					}
+					if held != 1 {
+						t.Fatalf("%s is in %d zones", n.ID, held)
+					}
+				}
+				for s, at := range c.places {
+					if got := zoneAt(c.zones, at).node; got != choices[s.Addr.String()].Node {
+						t.Errorf("%s is in the zone of %s and went to %s", s.Addr, got, choices[s.Addr.String()].Node)
+					}
+				}
+			}
+			share := float64(inZone) / float64(nodes)
+			if policy == CANMP && share != 1 || policy != CANMP && share > 0.9 {
+				t.Errorf("%.0f %% of the nodes are in their own zones", 100*share)
+			}
+			t.Logf("%.0f %% of the nodes are in their own zones", 100*share)
+		})
+	}
+}
+
+func TestCANPlacesServers(t *testing.T) {
+	b, v, times := canWorld(3, 30, 60)
+	a := newCAN(CANConfig{Policy: CANMP, Landmarks: 10}, b, v)
+	times.decide(t, a)
+	c := a.method.(*can)
+	for _, s := range a.servers {
+		at, ok := c.locate(s)
+		if !ok {
+			t.Fatal("no place")
+		}
+		for _, n := range v.Nodes {
+			d := ncoord.Distance(n.Coord, ncoord.Coordinate{Vec: [ncoord.MaxDims]float64(at)})
+			if want := times[s.Addr.String()][n.ID]; d < want-3 || d > want+3 {
+				t.Errorf("%s is %.1f ms from %s, want %.1f", s.Addr, d, n.ID, want)
+			}
+		}
+	}
+}
