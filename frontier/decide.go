@@ -62,6 +62,12 @@ func (l *ledger) decide(b *batch, r *request) error {
 		r.heldBack = true
 		return nil
 	}
+	if r.receipt != nil {
+		b.bytes += cost("", string(r.receipt.Key))
+		if err := b.txn.Set(shelfKey(r.receipt.Shelf.table, r.receipt.Key), nil); err != nil {
+			return fmt.Errorf("write receipt at %s: %w", r.host, err)
+		}
+	}
 	if r.robots != nil {
 		if err := b.txn.Set(robotsKey(r.host), r.robots.body); err != nil {
 			return fmt.Errorf("write robots.txt of %s: %w", r.host, err)

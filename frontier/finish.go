@@ -30,7 +30,8 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 			p.lowered = true
 		}
 	}
-	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()}}
+	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()},
+		receipt: out.Receipt}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = &robotsRecord{body: out.Robots.Body}
 	}
@@ -89,8 +90,8 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *
 		if links = links[n:]; len(links) > 0 {
 			r = &request{adds: adds}
 		} else {
-			r.adds, r.holdBack = adds, out.Elsewhere != nil && r.finish != nil
-			if len(r.adds) == 0 && (r.finish == nil || r.finish.pending == nil) && r.robots == nil && out.Trouble == NoTrouble {
+			r.adds, r.holdBack = adds, out.Elsewhere != nil && (r.finish != nil || r.receipt != nil)
+			if len(r.adds) == 0 && (r.finish == nil || r.finish.pending == nil) && r.robots == nil && r.receipt == nil && out.Trouble == NoTrouble {
 				return nil // nothing to remember
 			}
 		}

@@ -77,6 +77,7 @@ type Frontier struct {
 	clockAt    time.Time           // when the clock wakes next
 	ending     int                 // calls whose changes the bench knows and the disk does not yet
 	full       string              // why nothing is taken for want of room on the disk, "" when something is
+	held       string              // why Hold wants nothing to be taken, "" when something may be
 	outage     outage
 	entered    []string // hosts that came onto the bench and are not checked yet
 	takers     []*taker
@@ -294,7 +295,7 @@ func (f *Frontier) chance(ctx context.Context) error {
 
 // take needs mu held.
 func (f *Frontier) take(now time.Time) *Task {
-	if f.full != "" || f.outage.keepsTasks(now) {
+	if f.full != "" || f.held != "" || f.outage.keepsTasks(now) {
 		return nil
 	}
 	task := f.bench.take(now)

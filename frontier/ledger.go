@@ -47,6 +47,8 @@ type request struct {
 	load   bool
 	drop   *dropped
 	robots *robotsRecord
+	// receipt is written with finish, or by itself.
+	receipt *Receipt
 	// holdBack keeps the finish back when a link gets NotOwned.
 	holdBack bool
 	// op is a change of another kind; alone says that everything before it has to be on disk.

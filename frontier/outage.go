@@ -122,6 +122,8 @@ func (f *Frontier) pausedLocked() string {
 	switch {
 	case f.full != "":
 		return f.full
+	case f.held != "":
+		return f.held
 	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):
 		return f.outage.why + "; waiting"
 	}

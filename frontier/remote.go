@@ -104,7 +104,7 @@ func (f *Frontier) finishRemote(ctx context.Context, task *Task, out Outcome) (r
 	f.mu.Unlock()
 	f.ledger.count.known(out.Known)
 	res.Ending = out.Ending
-	if err := f.finish(ctx, out, &request{}, &res); err != nil {
+	if err := f.finish(ctx, out, &request{receipt: out.Receipt}, &res); err != nil {
 		return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
 	}
 	return res, nil

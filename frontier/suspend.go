@@ -56,6 +56,15 @@ func (f *Frontier) Suspend(reasons map[string]string) {
 	f.dispatch(now)
 }
 
+// Hold lets nothing be taken from now on and says why in words; with "" it lets tasks be taken again. Tasks that are out are
+// not recalled.
+func (f *Frontier) Hold(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = why
+	f.dispatch(time.Now())
+}
+
 // checkInLocked lets a host wait until Suspend says that it may be crawled. It needs mu held.
 func (f *Frontier) checkInLocked(h *host) {
 	if !f.cfg.Shared {

@@ -168,6 +168,15 @@ type Outcome struct {
 	Known int
 	// Robots is the answer of a task of that kind.
 	Robots *RobotsOutcome
+	// Receipt, if set, is put on its shelf in one transaction with the end of the task: whoever keeps what was downloaded
+	// learns from it after a crash whether the download counts.
+	Receipt *Receipt
+}
+
+// Receipt is a key of a shelf.
+type Receipt struct {
+	Shelf *Shelf
+	Key   []byte
 }
 
 // RobotsOutcome says what is known of a host's robots.txt now. Zero Lifetime means that it is still unknown: the host

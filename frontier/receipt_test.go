@@ -1,0 +1,85 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// receipts are the keys on a shelf.
+func (l *life) receipts() (keys []string) {
+	l.t.Helper()
+	if err := l.Shelf('r').Scan(nil, func(key, _ []byte) error { keys = append(keys, string(key)); return nil }); err != nil {
+		l.t.Fatal(err)
+	}
+	return keys
+}
+
+// A receipt is on disk exactly when the end of its task is, of whatever kind that is.
+func TestReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		dir := t.TempDir()
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.add(page("http://h1.test", 0))
+		l.role("http://away.test", Leaving)
+		receipt := func(key string) *Receipt { return &Receipt{Shelf: l.Shelf('r'), Key: []byte(key)} }
+		wanted := 0
+		want := func(what string, n int) {
+			t.Helper()
+			if wanted += n; len(l.receipts()) != wanted {
+				t.Errorf("%s: receipts %q, want %d", what, l.receipts(), wanted)
+			}
+		}
+		l.resolving()
+		l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}, Receipt: receipt("robots")})
+		want("robots.txt", 1)
+		l.finish(l.taking(time.Minute), Outcome{Ending: Again, Trouble: Busy, Asked: true, Receipt: receipt("busy")})
+		want("a page that comes again", 1)
+		lost := errors.New("nobody takes it")
+		out := Outcome{Asked: true, Links: []Link{page("http://away.test", 2)}, Receipt: receipt("page"),
+			Elsewhere: func(context.Context, []Link) error { return lost }}
+		if _, err := l.Finish(t.Context(), l.taking(time.Hour), out); !errors.Is(err, lost) {
+			t.Error(err)
+		}
+		want("a page whose links are nowhere", 0)
+		out.Elsewhere = func(context.Context, []Link) error { want("a page whose links are not passed on yet", 0); return nil }
+		l.finish(l.taking(time.Hour), out)
+		want("a page that is done", 1)
+		l.Enqueue(RemoteFetch{URL: page("http://far.test", 1).URL, Server: netip.MustParseAddr("192.0.2.9")})
+		l.finish(l.taking(time.Minute), Outcome{Asked: true, Receipt: receipt("remote")})
+		want("a page of another node", 1)
+		l.stop()
+		l = begin(t, dir, cfg, polite, Deps{})
+		want("the next life", 0)
+	})
+}
+
+// While the frontier is held nothing is taken, and the status says why; then it goes on.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.resolving()
+		l.add(page("http://h1.test", 1), page("http://h1.test", 2))
+		task := l.taking(time.Minute)
+		l.Hold("nobody takes the pages")
+		l.finish(task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
+		if task := l.taking(time.Hour); task != nil {
+			t.Errorf("%s was taken", task.URL)
+		}
+		if got := l.Status().Paused; got != "nobody takes the pages" {
+			t.Errorf("paused: %q", got)
+		}
+		if idle, _ := l.Idle(time.Minute); idle {
+			t.Error("idle with pages left")
+		}
+		l.Hold("")
+		if got := l.work(2); len(got) != 2 {
+			t.Errorf("downloaded %v", got)
+		}
+	})
+}
