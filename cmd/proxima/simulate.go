@@ -32,6 +32,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	flags.IntVar(&cfg.Estimates, "estimates", cfg.Estimates, "hard budget of estimates a server, a `number`; -1 for each assigner's own")
 	flags.Float64Var(&cfg.LocationWrong, "location-wrong", cfg.LocationWrong, "`share` of servers whose location is another city's, 0 to 1")
 	flags.Float64Var(&cfg.LocationMissing, "location-missing", cfg.LocationMissing, "`share` of servers and nodes without a location, 0 to 1")
+	flags.BoolVar(&cfg.Prefixed, "prefixed", cfg.Prefixed, "servers stand together in prefixes, mostly")
 	flags.Float64Var(&cfg.Noise, "noise", cfg.Noise, "`factor` of all noise; 1 is the default world's")
 	flags.IntVar(&cfg.Pages, "pages", cfg.Pages, "`number` of pages of each server")
 	assigners := flags.String("assigners", strings.Join(cfg.Assigners, ","), "comma-separated `names`; direct-k takes any k")
@@ -47,6 +48,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	})
 	plot := flags.String("plot", "", "`file` for a drawing of the sweep (.svg, .png, .pdf)")
 	goals := flags.Bool("goals", false, "measure nearest against its goals")
+	papers := flags.Bool("papers", false, "repeat the experiments of the literature")
 	ablation := flags.Bool("ablation", false, "measure nearest with each of its ingredients left out")
 	data := flags.String("data", "data", "`folder` that scripts/data.sh filled, for -goals and -ablation")
 	asJSON := flags.Bool("json", false, "print JSON")
@@ -84,6 +86,9 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 			return show(simulate.Ablate(ctx, cfg, noisy))(out, *asJSON)
 		}
 		return measureGoals(ctx, cfg, noisy, out, *asJSON)
+	}
+	if *papers {
+		return show(simulate.MeasurePapers(ctx, cfg))(out, *asJSON)
 	}
 	if sweep != nil {
 		if err := sweep.Check(cfg); err != nil {

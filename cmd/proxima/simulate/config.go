@@ -26,6 +26,9 @@ type Config struct {
 	// LocationWrong is the share of servers that the location database puts elsewhere, 0 to 1; LocationMissing the share of
 	// servers and nodes that it does not know.
 	LocationWrong, LocationMissing float64
+	// Prefixed says that servers stand together in prefixes.
+	Prefixed bool
+	sparse   bool // and few of them
 	// Noise scales what is random about a download, a connect time and a ping; 1 is the default world.
 	Noise float64
 	// Pages is how many pages of each server are downloaded once all is decided.

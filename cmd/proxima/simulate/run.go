@@ -58,6 +58,7 @@ type Described struct {
 	Estimates       *int    `json:"estimates"` // null: each assigner's own
 	LocationWrong   float64 `json:"location_wrong"`
 	LocationMissing float64 `json:"location_missing"`
+	Prefixed        bool    `json:"prefixed"`
 	Noise           float64 `json:"noise"`
 	Pages           int     `json:"pages"`
 }
@@ -155,7 +156,7 @@ func summarize(name string, all []score) Assigner {
 
 func describe(cfg Config) Described {
 	d := Described{Matrices: "synthetic", Nodes: cfg.Nodes, Servers: cfg.Servers, Homes: cfg.Homes, Seeds: cfg.Seeds, First: cfg.First,
-		LocationWrong: cfg.LocationWrong, LocationMissing: cfg.LocationMissing, Noise: cfg.Noise, Pages: cfg.Pages}
+		LocationWrong: cfg.LocationWrong, LocationMissing: cfg.LocationMissing, Prefixed: cfg.Prefixed, Noise: cfg.Noise, Pages: cfg.Pages}
 	if d.Homes == 0 {
 		d.Homes = cfg.Nodes
 	}

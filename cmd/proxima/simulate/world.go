@@ -102,12 +102,20 @@ func newWorld(cfg Config, seed uint64) *World {
 		w.nodes = append(w.nodes, n)
 	}
 	rnd = stream(seed, streamServers)
+	density := dense
+	if cfg.sparse {
+		density = sparse
+	}
+	prefixes := newPrefixes(seed, density, w.matrix.Cities)
 	for i := range cfg.Servers {
 		at := cfg.Nodes + i
 		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
 			pageBytes: logNormal(rnd, pageBytes, pageSD)}
 		s.rounds, s.bytes = meanRounds(s.pageBytes), s.pageBytes*math.Exp(sizeSD*sizeSD/2)
-		if access := logNormal(rnd, accessMs, accessSD); at >= cities {
+		if cfg.Prefixed {
+			s.addr, s.city = prefixes.next()
+		}
+		if access := logNormal(rnd, accessMs, accessSD); at >= cities || cfg.Prefixed {
 			s.accessMs = access
 		}
 		w.at[s.addr] = i

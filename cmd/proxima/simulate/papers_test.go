@@ -1,0 +1,92 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"proxima/assign"
+)
+
+// The experiments have the shapes that were published, in worlds that nothing was tuned on.
+func TestPapers(t *testing.T) {
+	cfg := Default()
+	cfg.Seeds, cfg.First = 2, 7001
+	p, err := MeasurePapers(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(method, setup string) PaperRow {
+		for _, r := range p.Rows {
+			if r.Method == method && strings.HasPrefix(r.Setup, setup) {
+				return r
+			}
+		}
+		t.Fatalf("there is no row %s, %s", method, setup)
+		return PaperRow{}
+	}
+	falling := func(what string, v ...float64) {
+		for i := 1; i < len(v); i++ {
+			if v[i] >= v[i-1] {
+				t.Errorf("%s do not fall: %.3v", what, v)
+			}
+		}
+	}
+	// A higher threshold needs fewer probes, finds the best node less often and loses more; and more nodes mean a lower share.
+	a, b, c := row(assign.HiMicra, "12 nodes, T 25"), row(assign.HiMicra, "12 nodes, T 50"), row(assign.HiMicra, "12 nodes, T 75")
+	falling("probes", a.Probes, b.Probes, c.Probes)
+	falling("right choices", a.Best, b.Best, c.Best)
+	falling("losses the other way round", -a.LossMs, -b.LossMs, -c.LossMs)
+	x, y, z := row(assign.HiMicra, "10 nodes"), row(assign.HiMicra, "25 nodes"), row(assign.HiMicra, "50 nodes")
+	falling("probes with nodes", x.Probes, y.Probes, z.Probes)
+	falling("right choices with nodes", x.Best, y.Best, z.Best)
+	d, e, f := row(assign.IPMicra, "12 nodes, T 25"), row(assign.IPMicra, "12 nodes, T 50 ms, 350"), row(assign.IPMicra, "12 nodes, T 100")
+	falling("probes of ipmicra", d.Probes, e.Probes, f.Probes)
+	falling("right choices of ipmicra", d.Best, e.Best, f.Best)
+	falling("probes from himicra to ipmicra", b.Probes, e.Probes)
+	for _, r := range p.Rows {
+		if r.Best <= 0 || r.Best > 1 || r.Probes <= 0 || r.Probes > 1 || r.LossMs <= 0 {
+			t.Errorf("a row makes no sense: %+v", r)
+		}
+	}
+	var out bytes.Buffer
+	if err := p.Print(&out); err != nil || !strings.Contains(out.String(), "% probes") {
+		t.Errorf("it prints %q, %v", out.String(), err)
+	}
+	if _, err := json.Marshal(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrefixedWorld(t *testing.T) {
+	cfg := Default()
+	cfg.Servers, cfg.Prefixed = 5000, true
+	w := newWorld(cfg, 7003)
+	cities := map[string]map[int]bool{}
+	count := map[string]int{}
+	for _, s := range w.servers {
+		p, _ := s.addr.Prefix(24)
+		if cities[p.String()] == nil {
+			cities[p.String()] = map[int]bool{}
+		}
+		cities[p.String()][s.city] = true
+		count[p.String()]++
+	}
+	if len(w.at) != cfg.Servers {
+		t.Errorf("%d addresses of %d servers", len(w.at), cfg.Servers)
+	}
+	one, few := 0, 0
+	for p := range cities {
+		if len(cities[p]) == 1 {
+			one++
+		}
+		if count[p] < 4 || count[p] > 8 {
+			few++
+		}
+	}
+	if share := float64(one) / float64(len(cities)); share < 0.85 || share > 0.95 || few > 1 {
+		t.Errorf("%.0f %% of %d prefixes are in one city, %d have fewer than 4 or more than 8 servers", 100*share, len(cities), few)
+	}
+}
