@@ -1,0 +1,104 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+)
+
+// primary returns the first part of a language tag in lower case, empty where it is none.
+func primary(tag string) string {
+	tag = strings.TrimSpace(tag)
+	if i := strings.IndexAny(tag, "-_, "); i >= 0 {
+		tag = tag[:i]
+	}
+	if len(tag) < 2 || len(tag) > 3 {
+		return ""
+	}
+	for i := range len(tag) {
+		if c := tag[i] | 0x20; c < 'a' || c > 'z' {
+			return ""
+		}
+	}
+	return strings.ToLower(tag)
+}
+
+// common are the words that are frequent in one language and rare in the others.
+var common = []struct{ language, words string }{
+	{"en", " the of and to is that for it was with are this be have from you not by which their has will "},
+	{"de", " der die und das ist nicht von den mit dem sich auf ein eine für auch werden wird oder aus einer "},
+	{"fr", " les des et est une dans que pour qui sur pas vous plus au avec sont ce nous cette mais ou "},
+	{"es", " el los las y del que una por con para su como más está pero sus este son también "},
+	{"it", " il di che è gli della una per con non sono del anche alla più nel dei questo delle "},
+	{"pt", " os do da em um uma para com não mais dos ao como foi também são das pelo pela você "},
+	{"nl", " het een van en dat niet zijn voor met op te er aan ook wordt naar deze bij maar "},
+	{"sv", " och att det som är av för inte med ett den till har var jag om kan från eller "},
+	{"pl", " w i na się nie jest z do to że jak są przez oraz dla od po był może "},
+	{"cs", " a je se na že v s do jsou byl pro jako nebo také které který podle jeho "},
+	{"tr", " ve bir bu için ile da de çok olarak daha olan gibi kadar ancak sonra ama "},
+}
+
+// Bounds on guessing: of how many words, and how sure.
+const (
+	guessWords = 400
+	guessLeast = 5
+)
+
+// guess says by its script or its most frequent words what language a text is in, and nothing where that is not clear.
+func guess(text string) string {
+	var counts [20]int
+	words, letters := 0, 0
+	var scripts [6]int
+	tables := [...]*unicode.RangeTable{unicode.Hiragana, unicode.Hangul, unicode.Greek, unicode.Thai, unicode.Hebrew, unicode.Han}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if words++; words > guessWords {
+			break
+		}
+		n := 0
+		for _, r := range word {
+			if n++; n > 64 {
+				break
+			}
+			letters++
+			if r < 0x370 {
+				continue
+			}
+			for i, table := range tables {
+				if unicode.Is(table, r) {
+					scripts[i]++
+				}
+			}
+		}
+		if len(word) > 16 {
+			continue
+		}
+		word = " " + strings.ToLower(word) + " "
+		for i, c := range common {
+			if strings.Contains(c.words, word) {
+				counts[i]++
+			}
+		}
+	}
+	for i, language := range [...]string{"ja", "ko", "el", "th", "he", "zh"} {
+		share := 2 // half of the letters
+		if language == "ja" {
+			share = 10 // among them Chinese characters
+		}
+		if scripts[i] >= guessLeast && scripts[i]*share > letters {
+			return language
+		}
+	}
+	best, second := 0, 0
+	language := ""
+	for i, c := range common {
+		switch n := counts[i]; {
+		case n > best:
+			best, second, language = n, best, c.language
+		case n > second:
+			second = n
+		}
+	}
+	if best < guessLeast || 2*best < 3*second || 20*best < min(words, guessWords) {
+		return ""
+	}
+	return language
+}

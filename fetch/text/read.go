@@ -1,0 +1,314 @@
+package text
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// block is text that no block element interrupts.
+type block struct {
+	start, end int // in reading.text
+	words      int
+	linked     int  // of them, those of short links
+	dropped    bool // below the label of an advertisement
+}
+
+// reading is one page while it is read.
+type reading struct {
+	byName bool // drop elements by their class or id
+
+	title, heading, ogTitle []byte
+	description             []byte
+	language                string
+
+	text   []byte // of all blocks, white space collapsed
+	blocks []block
+	start  int // of the current block
+	linked int
+	link   int // where the current link's text starts, -1 outside of links
+
+	skip      atom.Atom // the element that is being left out, 0 for none
+	skipDepth int
+	skipNamed bool
+	named     int // words left out by name
+	kept      int // words of the blocks
+
+	around     []int // of each element that holds blocks and is open: how many blocks stood before it
+	label      int   // the number of elements around an advertisement that is being left out, 0 for none
+	labelWords int   // words that may still be dropped for it
+}
+
+// shortLink is the most words a link has that leads to a place of the site rather than to a story of its own.
+const shortLink = 4
+
+// maxAround is how deep elements are followed for the sake of advertisements.
+const maxAround = 1000
+
+// A page that has few words once the elements of suspicious names, with many words, are out is read with them.
+const (
+	fewWords  = 50
+	manyWords = 200
+)
+
+func read(body []byte, byName bool) *reading {
+	r := &reading{byName: byName, link: -1}
+	z := html.NewTokenizer(bytes.NewReader(body))
+	for len(r.text) < maxText {
+		switch z.Next() {
+		case html.ErrorToken:
+			r.flush()
+			return r
+		case html.TextToken:
+			r.words(z)
+		case html.StartTagToken:
+			r.open(z, false)
+		case html.SelfClosingTagToken:
+			r.open(z, true)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			r.close(atom.Lookup(name))
+		}
+	}
+	r.flush()
+	return r
+}
+
+// words takes text in.
+func (r *reading) words(z *html.Tokenizer) {
+	switch {
+	case r.skip == atom.Title:
+		if r.title == nil {
+			r.title = bytes.Clone(z.Text())
+		}
+	case r.skip == 0:
+		r.text = appendCollapsed(r.text, z.Text(), r.start)
+	case r.skipNamed:
+		r.named += countWords(z.Text())
+	}
+}
+
+// appendCollapsed appends text with white space as single spaces, none at the start of the block.
+func appendCollapsed(to, text []byte, start int) []byte {
+	for _, c := range text {
+		if c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' {
+			if len(to) > start && to[len(to)-1] != ' ' {
+				to = append(to, ' ')
+			}
+			continue
+		}
+		to = append(to, c)
+	}
+	return to
+}
+
+// open handles a start tag.
+func (r *reading) open(z *html.Tokenizer, selfClosing bool) {
+	raw, more := z.TagName()
+	name := atom.Lookup(raw)
+	if r.skip != 0 {
+		if name == r.skip && !selfClosing {
+			r.skipDepth++
+		}
+		return
+	}
+	var attrs attributes
+	if more && name != atom.A {
+		attrs = readAttributes(z, name)
+	}
+	switch name {
+	case atom.Html, atom.Body:
+		if r.language == "" {
+			r.language = primary(attrs.lang)
+		}
+		return
+	case atom.Meta:
+		r.meta(attrs)
+		return
+	case atom.A:
+		r.endLink()
+		r.link = len(r.text)
+		return
+	case atom.Br, atom.Hr, atom.Img, atom.Input, atom.Wbr:
+		if name != atom.Wbr {
+			r.text = appendCollapsed(r.text, []byte{' '}, r.start)
+		}
+		if name == atom.Hr {
+			r.flush()
+		}
+		return
+	}
+	if left, named := r.leftOut(name, attrs); left {
+		if holdsBlocks(name) {
+			r.flush()
+		}
+		if selfClosing && name == atom.Svg {
+			return
+		}
+		r.skip, r.skipDepth, r.skipNamed = name, 1, named
+		return
+	}
+	if isBlock(name) {
+		r.flush()
+		if holdsBlocks(name) && len(r.around) < maxAround {
+			r.around = append(r.around, len(r.blocks))
+		}
+	}
+}
+
+// close handles an end tag.
+func (r *reading) close(name atom.Atom) {
+	if r.skip != 0 {
+		if name == r.skip {
+			if r.skipDepth--; r.skipDepth == 0 {
+				r.skip = 0
+			}
+		} else if name == atom.Body || name == atom.Head {
+			r.skip = 0 // it was never closed
+		}
+		return
+	}
+	switch {
+	case name == atom.A:
+		r.endLink()
+	case name == atom.H1 && r.heading == nil:
+		r.heading = bytes.Clone(r.text[r.start:])
+		r.flush()
+	case isBlock(name):
+		labelled := r.flush()
+		if n := len(r.around); holdsBlocks(name) && n > 0 {
+			r.around = r.around[:n-1]
+			if n <= r.label {
+				r.label = 0
+			}
+			if labelled {
+				r.follow()
+			}
+		}
+	}
+}
+
+// follow leaves out what comes after the label of an advertisement that was just read, up to the end of the element around it, if
+// the label is the first that stands there.
+func (r *reading) follow() {
+	if n := len(r.around); n > 0 && r.around[n-1] == len(r.blocks)-1 {
+		r.label, r.labelWords = n, maxLabelled
+	}
+}
+
+// endLink ends the current link, if there is one.
+func (r *reading) endLink() {
+	if r.link < 0 {
+		return
+	}
+	if n := countWords(r.text[min(r.link, len(r.text)):]); n <= shortLink {
+		r.linked += n
+	}
+	r.link = -1
+}
+
+// flush ends the current block, and says whether it was the label of an advertisement.
+func (r *reading) flush() (labelled bool) {
+	inLink := r.link >= 0
+	r.endLink()
+	text := bytes.TrimRight(r.text[r.start:], " ")
+	if words := countWords(text); words > 0 {
+		b := block{start: r.start, end: r.start + len(text), words: words, linked: r.linked}
+		labelled = words <= shortLink && isLabel(text)
+		switch {
+		case labelled:
+			b.dropped, r.label = true, 0
+		case r.label > 0 && words <= r.labelWords:
+			b.dropped = true
+			r.labelWords -= words
+		default:
+			r.label = 0
+		}
+		r.blocks = append(r.blocks, b)
+		if labelled {
+			r.follow()
+		}
+		r.kept += words
+		r.text = append(r.text[:b.end], '\n')
+	} else {
+		r.text = r.text[:r.start]
+	}
+	r.start, r.linked = len(r.text), 0
+	if inLink {
+		r.link = r.start // a link around several blocks
+	}
+	return labelled
+}
+
+// meta reads a meta element.
+func (r *reading) meta(a attributes) {
+	if len(a.content) == 0 {
+		return
+	}
+	switch strings.ToLower(a.name) {
+	case "description":
+		r.description = a.content
+	case "og:description":
+		if r.description == nil {
+			r.description = a.content
+		}
+	case "og:title":
+		r.ogTitle = a.content
+	case "content-language":
+		if r.language == "" {
+			r.language = primary(string(a.content))
+		}
+	}
+}
+
+// document makes the page of what was read.
+func (r *reading) document() Document {
+	d := Document{Language: r.language, Description: clean(r.description, maxDescription)}
+	for _, title := range [][]byte{r.title, r.ogTitle, r.heading} {
+		if d.Title = clean(title, maxTitle); d.Title != "" {
+			break
+		}
+	}
+	var text []byte
+	for _, b := range r.choose() {
+		if len(text) > 0 {
+			text = append(text, '\n')
+		}
+		text = append(text, r.text[b.start:b.end]...)
+		d.Words += b.words
+	}
+	d.Text = string(bytes.ToValidUTF8(text, []byte("\uFFFD")))
+	d.Fingerprint = fingerprint(d.Title, d.Text)
+	if d.Language == "" {
+		d.Language = guess(d.Text)
+	}
+	return d
+}
+
+// choose returns the blocks of the main text: those that are not mostly short links, or all where most of the page is in
+// such blocks, because then its links are what it says.
+func (r *reading) choose() []block {
+	text, links := 0, 0
+	for _, b := range r.blocks {
+		switch {
+		case b.dropped:
+		case b.linkDense():
+			links += b.words
+		default:
+			text += b.words
+		}
+	}
+	hub := links > 3*text
+	chosen := make([]block, 0, len(r.blocks))
+	for _, b := range r.blocks {
+		if !b.dropped && (hub || !b.linkDense()) {
+			chosen = append(chosen, b)
+		}
+	}
+	return chosen
+}
+
+// linkDense says whether more than a third of a block's words are links (Kohlschütter's threshold).
+func (b block) linkDense() bool { return 3*b.linked > b.words }
