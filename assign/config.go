@@ -83,7 +83,7 @@ type CANConfig struct {
 type VivaldiConfig struct {
 	// Theta is the median relative error below which the batch is decided. Lower takes more estimates.
 	Theta float64 `toml:"theta"`
-	// MaxTicks (pi) is the number of ticks after which the batch is decided in any case.
+	// MaxTicks (pi) is the number of ticks, each with an estimate of every server, after which the batch is decided in any case.
 	MaxTicks int `toml:"max_ticks"`
 	// Tick is the time from one round of estimates to the next.
 	Tick time.Duration `toml:"tick"`

@@ -14,7 +14,7 @@ import (
 
 // vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London,
 // 2009, chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads
-// one page of each server. Whole download times, filtered by a window for each node and server, move the server's place in
+// one page of each server; a tick counts for the servers that it asked. Whole download times, filtered by a window for each node and server, move the server's place in
 // the space of the nodes' coordinates (F. Dabek et al.: Vivaldi, 2004, with height vectors). When the median error falls
 // below theta, or after the last tick, all servers go to their nearest nodes at once.
 //
@@ -98,23 +98,30 @@ func (a *vivaldi) alive(id string) bool {
 }
 
 func (a *vivaldi) Asks(now time.Time) []Ask {
-	if a.choices != nil || len(a.nodes) == 0 || a.ticks >= a.cfg.MaxTicks || now.Before(a.next) {
+	if a.choices != nil || len(a.nodes) == 0 || now.Before(a.next) {
 		return nil
 	}
-	a.ticks++
 	if a.next = a.next.Add(a.cfg.Tick); !a.next.After(now) {
 		a.next = now.Add(a.cfg.Tick)
 	}
 	node := a.nodes[a.rnd.IntN(len(a.nodes))].ID
 	var asks []Ask
 	for _, s := range a.servers {
-		if s.asking == "" {
+		if s.asking == "" && s.asked < a.cfg.MaxTicks {
 			s.asking = node
 			s.asked++
 			asks = append(asks, Ask{Server: s.Addr, Node: node})
 		}
 	}
+	if len(asks) > 0 {
+		a.ticks++
+	}
 	return asks
+}
+
+// exhausted says that every server has been asked for as often as it may be.
+func (a *vivaldi) exhausted() bool {
+	return !slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asked < a.cfg.MaxTicks })
 }
 
 func (a *vivaldi) Observe(r Result, now time.Time) {
@@ -124,11 +131,8 @@ func (a *vivaldi) Observe(r Result, now time.Time) {
 	}
 	s.asking = ""
 	if t := ms(r.Timing.Total); r.OK && t > 0 && t <= maxDownloadMs {
-		from := r.Coord
-		if !known(from) || from.Check() != nil {
-			from = a.coordOf(r.Node)
-		}
-		s.update(a.cfg, r.Node, from, t, a.rnd)
+		// The published coordinate, which decides in the end: what the estimator says of itself now may hold its load or not.
+		s.update(a.cfg, r.Node, a.coordOf(r.Node), t, a.rnd)
 		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
 	}
 }
@@ -203,7 +207,7 @@ func (a *vivaldi) medianError() float64 {
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
 		// The last tick has its time to be answered, too.
-		over := a.ticks >= a.cfg.MaxTicks && (!now.Before(a.next) || !a.waiting())
+		over := a.exhausted() && (!now.Before(a.next) || !a.waiting())
 		// With the places of the round before it may be sure of itself at once; one tick tells whether it still should.
 		early := a.again && (a.ticks == 0 || a.waiting())
 		if len(a.servers) > 0 && len(a.nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {

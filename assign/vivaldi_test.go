@@ -97,3 +97,38 @@ func TestVivaldiGoesOn(t *testing.T) {
 		t.Errorf("choice ratio %.2f, and %.2f in the second round", one, two)
 	}
 }
+
+// A tick that finds a server still being asked does not count for it: slow answers cost time, not estimates.
+func TestVivaldiCountsWhatItAsked(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 3), assigntest.WorldConfig{Nodes: 5, Servers: 2, Seed: 3})
+	cfg := assign.Default()
+	cfg.Vivaldi.MaxTicks, cfg.Vivaldi.Theta = 4, 0.001
+	now := time.Unix(100, 0)
+	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := w.Servers[1].Addr
+	var out []assign.Ask // answered five ticks later
+	for tick := range 40 {
+		if _, done := a.Decide(now); done {
+			break
+		}
+		for _, ask := range a.Asks(now) {
+			if ask.Server == slow {
+				out = append(out, ask)
+			} else {
+				a.Observe(w.Answer(ask), now)
+			}
+		}
+		if tick%5 == 4 && len(out) > 0 {
+			a.Observe(w.Answer(out[0]), now)
+			out = nil
+		}
+		now = now.Add(cfg.Vivaldi.Tick)
+	}
+	p, done := a.Decide(now)
+	if !done || p[0].Estimates != 4 || p[1].Estimates != 4 {
+		t.Errorf("decided: %v, by %d and %d estimates; want 4 and 4", done, p[0].Estimates, p[1].Estimates)
+	}
+}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// MaxWindow is the most samples a link's filter keeps.
-	MaxWindow = 16
+	// MaxWindow is the most samples a link's filter keeps: the largest window of the experiments of 2009.
+	MaxWindow = 20
 	// MaxEnergyWindow is the most places each of the two windows behind the published coordinate keeps.
 	MaxEnergyWindow = 32
 )

@@ -95,7 +95,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("default: %v", err)
 	}
 	c := ncoord.Default()
-	c.Dims, c.Window, c.Percentile, c.StepMin, c.GravityMs = 5, 17, math.NaN(), 0.5, -1
+	c.Dims, c.Window, c.Percentile, c.StepMin, c.GravityMs = 5, 21, math.NaN(), 0.5, -1
 	err := c.Validate()
 	for _, key := range []string{"dims", "window", "percentile", "step_min", "gravity_ms"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
