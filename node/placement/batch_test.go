@@ -260,6 +260,33 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 	})
 }
 
+// TestMembersOfTheEndCount: an overdue batch waits for what it asked for; who dies meanwhile gets nothing.
+func TestMembersOfTheEndCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 8 {
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
+		}
+		w.do = func(context.Context, string, RemoteFetch) (Result, error, bool) {
+			time.Sleep(2 * time.Minute)
+			return Result{}, errors.New("unanswered"), true
+		}
+		cfg := cycle()
+		cfg.Deadline = 30 * time.Second
+		b, stop := w.start(cfg)
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.nodes = map[string]bool{"home": true, "n3": true}
+		w.mu.Unlock()
+		b.SetView(w.view(), "")
+		time.Sleep(3 * time.Minute)
+		stop()
+		if s := b.Status(); s.Overdue != 1 || s.HandedOff != 8 || s.Kept != 0 {
+			t.Errorf("status %+v, troubles %v", s, w.troubles)
+		}
+	})
+}
+
 func TestServersWithoutURLsAreDecidedAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -275,6 +275,9 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 				perRound[r.Batch+" "+r.URL.Host]++
 				nodes[r.URL.Host] = r.node
 			}
+			if r.Fresh == r.Assigned {
+				t.Errorf("fresh is for estimates: %+v", r)
+			}
 			if !r.Quiet {
 				t.Errorf("links of a repeated page are read: %+v", r)
 			}
@@ -332,6 +335,78 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 			if h.owner != "home" {
 				t.Errorf("%s is at %s", name, h.owner)
 			}
+		}
+	})
+}
+
+// TestRoundsKeepWhatTheyLearnt: where no estimate is answered any more, the servers stay with the nodes that were fast.
+func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 4 {
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+4*i), 60)
+		}
+		cfg := cycle()
+		cfg.Mode, cfg.RoundURLs = ModePersistent, 6
+		_, stop := w.start(cfg)
+		time.Sleep(10 * time.Minute)
+		w.mu.Lock()
+		w.do = func(_ context.Context, _ string, e RemoteFetch) (Result, error, bool) {
+			return Result{Unmade: true}, nil, !e.Assigned
+		}
+		asked := len(w.asked)
+		w.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		stop()
+		elsewhere, all := 0, 0
+		for _, r := range w.asked[asked:] {
+			if r.Assigned {
+				if all++; r.node != "n1" {
+					elsewhere++
+				}
+			}
+		}
+		if all < 100 || elsewhere > all/20 {
+			t.Errorf("%d of %d pages were downloaded by others than the nearest node of all servers", elsewhere, all)
+		}
+	})
+}
+
+// TestRoundsOfSeveralAssignersArePaired: as in a comparison, each page is downloaded by all that were chosen, on connections of their own.
+func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 4 {
+			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
+		}
+		cfg := cycle()
+		cfg.Mode, cfg.RoundURLs, cfg.Assigners = ModePersistent, 3, []string{assign.Nearest, assign.Random}
+		_, stop := w.start(cfg)
+		time.Sleep(20 * time.Minute)
+		stop()
+		times := make(map[string]int) // round, page and node
+		nodes := make(map[string]int) // round and page
+		paired := 0
+		for _, r := range w.asked {
+			if !r.Assigned {
+				continue
+			}
+			page := r.Batch + " " + r.URL.String()
+			times[page+" "+r.node]++
+			if nodes[page]++; nodes[page] > 1 {
+				paired++
+			}
+			if !r.Fresh || !r.Quiet {
+				t.Errorf("fresh %v, quiet %v: %+v", r.Fresh, r.Quiet, r)
+			}
+		}
+		for download, n := range times {
+			if n != 1 {
+				t.Errorf("%s: %d times", download, n)
+			}
+		}
+		if paired == 0 {
+			t.Error("the assigners agree everywhere: the test shows nothing")
 		}
 	})
 }

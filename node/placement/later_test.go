@@ -155,9 +155,9 @@ func TestHostsJoinTheHolder(t *testing.T) {
 		p, stop := w.start(Default())
 		p.Received("http://a.example", 10*time.Second)
 		for range 140 { // every second
-			p.LeasedTo(addr, "n2")
 			p.LeasedTo(addr, "home")
 			p.LeasedTo(addr, "nobody")
+			p.LeasedTo(addr, "n2")
 			time.Sleep(time.Second)
 		}
 		stop()
