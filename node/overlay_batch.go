@@ -5,7 +5,6 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/journal"
-	"proxima/node/ownership"
 	"proxima/node/placement"
 )
 
@@ -13,7 +12,7 @@ import (
 func (o *overlay) placementDeps() placement.Deps {
 	n := o.node
 	return placement.Deps{
-		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: owners{o.owners},
+		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
 		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
 		Assigned: n.journal.Assign,
@@ -22,18 +21,6 @@ func (o *overlay) placementDeps() placement.Deps {
 		},
 		Trouble: n.warn,
 	}
-}
-
-// owners is ownership as placement sees it.
-type owners struct{ *ownership.Ownership }
-
-func (o owners) Record(host string) (epoch uint64, assigned bool, err error) {
-	r, _, err := o.Ownership.Record(host)
-	return r.Epoch, r.Assigned, err
-}
-
-func (o owners) HandOff(ctx context.Context, host, to, reason string) error {
-	return o.Ownership.HandOff(ctx, host, to, true, reason)
 }
 
 // crawler is the loop, which is made later.

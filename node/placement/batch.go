@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,16 +15,14 @@ import (
 	"proxima/node/lease"
 )
 
-// fate is what becomes of a host of a batch.
-type fate uint8
-
-const (
-	undecided  fate = iota // back in the queue, at once
-	kept                   // back in the queue, after a rest
-	handedOff              // to the node that was chosen
-	joined                 // to the holder of its server's lease
-	unresolved             // dropped from the batch
-)
+// batch is one batch under way.
+type batch struct {
+	*Placement
+	id      string
+	hosts   []*host
+	servers []*server // of the hosts, those that are held
+	plans   []*plan   // as decided last, in the order of the assigners
+}
 
 // host is a host of a batch.
 type host struct {
@@ -40,179 +36,155 @@ type host struct {
 	away  bool // it is at another server now
 }
 
+// fate is what becomes of a host of a batch.
+type fate uint8
+
+const (
+	undecided  fate = iota // back in the queue, at once
+	kept                   // back in the queue, after a rest
+	handedOff              // to the node that was chosen
+	joined                 // to the holder of its server's lease
+	unresolved             // dropped from the batch
+)
+
 // left is how many URLs it has, as far as is known.
 func (h *host) left() int { return max(0, h.pending-h.taken) }
 
-// batch is one batch under way.
-type batch struct {
-	*Placement
-	id      string
-	hosts   []*host
-	servers []*server
-}
-
 func (p *Placement) newBatch(hosts []*host) *batch {
 	p.made++
-	self := p.deps.Self
-	if len(self) > 12 {
-		self = self[:12]
-	}
-	t := &batch{Placement: p, id: fmt.Sprintf("%s-%d-%d", self, p.deps.Boot, p.made), hosts: hosts}
+	b := &batch{Placement: p, id: fmt.Sprintf("%.12s-%d-%d", p.deps.Self, p.deps.Boot, p.made), hosts: hosts}
 	p.count(func(s *Status) {
-		s.Batch, s.Hosts, s.Why = t.id, len(hosts), ""
+		s.Batch, s.Hosts, s.Why = b.id, len(hosts), ""
 		s.Batches++
 	})
-	return t
-}
-
-// seed is the seed of the batch's decisions: that of its name.
-func seed(id string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(id))
-	return h.Sum64()
+	return b
 }
 
 // run carries a batch out. Assigned says whether a server got as far as being decided.
-func (t *batch) run(ctx context.Context) (assigned bool, err error) {
-	defer t.end()
-	t.phase(PhaseResolve)
-	if err := t.resolve(ctx); err != nil {
+func (b *batch) run(ctx context.Context) (assigned bool, err error) {
+	defer b.end()
+	if err := b.resolve(ctx); err != nil {
 		return false, err
 	}
-	t.phase(PhaseLease)
-	defer t.release()
-	if err := t.lease(ctx); err != nil {
+	if err := b.lease(ctx); err != nil || len(b.servers) == 0 {
 		return false, err
 	}
-	if len(t.servers) == 0 {
-		return false, ctx.Err()
+	if b.cfg.Mode == ModePersistent {
+		return true, b.persist(ctx)
 	}
-	t.count(func(s *Status) { s.Servers = len(t.servers) })
-	if t.cfg.Mode == ModePersistent {
-		return true, t.persist(ctx)
-	}
-	plans, err := t.decide(ctx, t.id, nil, nil)
-	if err != nil {
+	if err := b.decide(ctx, b.id); err != nil {
 		return true, err
 	}
-	if len(plans) > 1 {
-		t.phase(PhaseCompare)
-		if err := t.each(ctx, func(ctx context.Context, s *server) error { return t.compare(ctx, s, plans) }); err != nil {
+	if len(b.plans) > 1 {
+		b.phase(PhaseCompare)
+		if err := b.each(ctx, b.compare); err != nil {
 			return true, err
 		}
 	}
-	t.phase(PhaseHandOff)
-	return true, t.each(ctx, func(ctx context.Context, s *server) error { return t.handOff(ctx, s, plans[0]) })
+	b.phase(PhaseHandOff)
+	return true, b.each(ctx, b.handOff)
 }
 
 // each does something with all servers at once, and returns the first error.
-func (t *batch) each(ctx context.Context, do func(context.Context, *server) error) error {
+func (b *batch) each(ctx context.Context, do func(context.Context, *server) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, s := range t.servers {
+	for _, s := range b.servers {
 		g.Go(func() error { return do(ctx, s) })
 	}
 	return g.Wait()
 }
 
-// end notes what became of the hosts.
-func (t *batch) end() {
-	until := time.Now().Add(t.cfg.rest())
-	for _, h := range t.hosts {
-		switch h.fate {
-		case kept:
-			t.count(func(s *Status) { s.Kept++ })
-			t.walk.resting[h.name] = until
-		case unresolved:
-			t.count(func(s *Status) { s.Unresolved++ })
-			t.walk.resting[h.name] = until
-		case handedOff:
-			t.count(func(s *Status) { s.HandedOff++ })
-		case joined:
-			t.count(func(s *Status) { s.Joined++ })
+// end gives back what a batch that did not come to its end has left, and notes what became of the hosts.
+func (b *batch) end() {
+	for _, s := range b.servers {
+		if s.held {
+			s.give(b.deps.Self, nil)
 		}
 	}
-}
-
-// release gives back what a batch that did not come to its end has left.
-func (t *batch) release() {
-	for _, s := range t.servers {
-		if !s.given {
-			s.give(t.deps.Self, nil)
+	until := time.Now().Add(b.cfg.rest())
+	b.count(func(s *Status) {
+		for _, h := range b.hosts {
+			switch h.fate {
+			case kept:
+				s.Kept++
+				b.walk.resting[h.name] = until
+			case unresolved:
+				s.Unresolved++
+				b.walk.resting[h.name] = until
+			case handedOff:
+				s.HandedOff++
+			case joined:
+				s.Joined++
+			}
 		}
-	}
+	})
 }
 
-// poll is how often the frontier is asked where a host is.
+// poll is how often the frontier is asked where hosts are.
 const poll = 200 * time.Millisecond
 
 // resolve finds out where the hosts are, and goes on without those whose names do not resolve.
-func (t *batch) resolve(ctx context.Context) error {
+func (b *batch) resolve(ctx context.Context) error {
+	b.phase(PhaseResolve)
+	short, cancel := context.WithTimeout(ctx, b.cfg.resolveFor())
+	defer cancel()
 	var g errgroup.Group
-	for _, h := range t.hosts {
-		g.Go(func() error { return t.locate(ctx, h) })
+	for _, h := range b.hosts {
+		g.Go(func() error {
+			if err := b.deps.Frontier.Activate(short, h.name); err != nil && short.Err() == nil {
+				return fmt.Errorf("activate %s: %w", h.name, err)
+			}
+			return nil
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for _, h := range t.hosts {
-		if len(h.addrs) == 0 && ctx.Err() == nil {
-			h.fate = unresolved
-			t.deps.LeftOut(h.name, fmt.Sprintf("its name did not resolve within %v of a batch", t.cfg.resolveFor()), h.pending)
-		}
-	}
-	return ctx.Err()
-}
-
-// locate waits until the frontier knows where a host is.
-func (t *batch) locate(ctx context.Context, h *host) error {
-	ctx, cancel := context.WithTimeout(ctx, t.cfg.resolveFor())
-	defer cancel()
-	if err := t.deps.Frontier.Activate(ctx, h.name); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("activate %s: %w", h.name, err)
-	}
+	lost := slices.Clone(b.hosts)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		if addrs, ok := t.deps.Frontier.Placed(h.name); ok && len(addrs) > 0 {
-			h.addrs = addrs
-			return nil
+		lost = slices.DeleteFunc(lost, func(h *host) bool {
+			addrs, ok := b.deps.Frontier.Placed(h.name)
+			if ok {
+				h.addrs = addrs
+			}
+			return len(h.addrs) > 0
+		})
+		if len(lost) == 0 || short.Err() != nil {
+			break
 		}
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-short.Done():
 		case <-tick.C:
 		}
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, h := range lost {
+		h.fate = unresolved
+		b.deps.LeftOut(h.name, fmt.Sprintf("its name did not resolve within %v of a batch", b.cfg.resolveFor()), h.pending)
+	}
+	return nil
 }
 
 // lease takes the leases of the servers, and reserves them. Hosts whose server another node holds join that node.
-func (t *batch) lease(ctx context.Context) error {
-	t.group()
-	var g sync.WaitGroup
-	ok := make([]bool, len(t.servers))
-	for i, s := range t.servers {
-		g.Go(func() { ok[i] = t.hold(ctx, s) })
-	}
-	g.Wait()
-	var got []*server
-	for i, s := range t.servers {
-		if ok[i] {
-			got = append(got, s)
-		}
-	}
-	t.servers = got
-	return ctx.Err()
+func (b *batch) lease(ctx context.Context) error {
+	b.phase(PhaseLease)
+	b.group()
+	err := b.each(ctx, b.hold)
+	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool { return !s.held })
+	b.count(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
+	return errors.Join(err, ctx.Err())
 }
 
 // group makes the servers of the batch: each host belongs to the first of its addresses, and brings along the other hosts
 // of that server that the frontier names and that are this home's.
-func (t *batch) group() {
+func (b *batch) group() {
 	servers := make(map[netip.Addr]*server)
-	known := make(map[string]bool, len(t.hosts))
-	for _, h := range t.hosts {
+	known := make(map[string]bool, len(b.hosts))
+	for _, h := range b.hosts {
 		known[h.name] = true
 		if len(h.addrs) == 0 {
 			continue
@@ -220,104 +192,101 @@ func (t *batch) group() {
 		addr := h.addrs[0]
 		s := servers[addr]
 		if s == nil {
-			if t.cfg.Mode == ModePersistent && !t.deps.Frontier.OwnServer(addr) {
+			if b.cfg.Mode == ModePersistent && !b.deps.Frontier.OwnServer(addr) {
 				h.fate = kept
 				continue
 			}
-			s = &server{Placement: t.Placement, addr: addr, turns: make(chan struct{}, 1)}
+			s = &server{Placement: b.Placement, addr: addr, turns: make(chan struct{}, 1)}
 			servers[addr] = s
-			t.servers = append(t.servers, s)
+			b.servers = append(b.servers, s)
 		}
 		s.hosts = append(s.hosts, h)
 	}
-	slices.SortFunc(t.servers, func(a, b *server) int { return a.addr.Compare(b.addr) })
-	if t.cfg.Mode == ModePersistent {
+	slices.SortFunc(b.servers, func(a, b *server) int { return a.addr.Compare(b.addr) })
+	if b.cfg.Mode == ModePersistent {
 		return
 	}
-	for _, state := range t.deps.Frontier.Servers() {
+	for _, state := range b.deps.Frontier.Servers() {
 		s := servers[state.Addr]
 		if s == nil {
 			continue
 		}
 		for _, name := range state.Hosts {
-			if known[name] || !t.deps.Owners.Mine(name) {
+			if known[name] || !b.deps.Owners.Mine(name) {
 				continue
 			}
 			known[name] = true
 			h := &host{name: name, pending: 1, addrs: []netip.Addr{state.Addr}}
-			t.hosts = append(t.hosts, h)
-			s.hosts = append(s.hosts, h)
+			b.hosts, s.hosts = append(b.hosts, h), append(s.hosts, h)
 		}
 	}
-	t.count(func(s *Status) { s.Hosts = len(t.hosts) })
-}
-
-// hold takes the lease of a server, and reports whether it is here.
-func (t *batch) hold(ctx context.Context, s *server) bool {
-	wait, cancel := context.WithTimeout(ctx, t.deps.LeaseFor)
-	defer cancel()
-	m, err := t.deps.Leases.Hold(wait, s.addr)
-	if err == nil {
-		if m != nil {
-			s.memory = *m
-		}
-		t.reserve(s.addr, true)
-		return true
-	}
-	if ctx.Err() != nil {
-		return false
-	}
-	// A wait that was cut off may still bring the lease later.
-	t.deps.Leases.Give(s.addr, t.deps.Self, nil)
-	var held *lease.HeldError
-	if !errors.As(err, &held) || held.Holder == t.deps.Self || !t.alive(held.Holder) {
-		t.deps.Trouble(fmt.Errorf("take the lease of %s: %w", s.addr, err))
-		s.keep()
-		return false
-	}
-	for _, h := range s.hosts {
-		if err := t.deps.Owners.HandOff(ctx, h.name, held.Holder, reasonLeased); err != nil {
-			h.fate = kept
-			t.deps.Trouble(fmt.Errorf("hand %s off to %s, which holds its server %s: %w", h.name, held.Holder, s.addr, err))
-			continue
-		}
-		h.fate = joined
-		t.deps.Assigned(journal.Assign{Decided: true, Batch: t.id, Host: h.name, Server: s.addr.String(), Owner: held.Holder, URLs: h.pending, Reason: reasonLeased})
-	}
-	return false
 }
 
 const reasonLeased = "server is leased"
 
-// handOff gives a server to the node that was chosen, and its hosts with it.
-func (t *batch) handOff(ctx context.Context, s *server, p *plan) error {
-	c := p.choices[s.addr]
-	if c.Node == "" || !t.alive(c.Node) {
-		t.deps.Trouble(fmt.Errorf("hand off the hosts of %s: %q is no member", s.addr, c.Node))
+// hold takes the lease of a server. Where another node has it, the hosts join that node.
+func (b *batch) hold(ctx context.Context, s *server) error {
+	wait, cancel := context.WithTimeout(ctx, b.deps.LeaseFor)
+	defer cancel()
+	m, err := b.deps.Leases.Hold(wait, s.addr)
+	if err == nil {
+		if m != nil {
+			s.memory = *m
+		}
+		b.reserve(s.addr, true)
+		s.held = true
+		return nil
+	}
+	var held *lease.HeldError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.As(err, &held) || held.Holder == b.deps.Self || !b.alive(held.Holder):
+		b.deps.Trouble(fmt.Errorf("take the lease of %s: %w", s.addr, err))
 		s.keep()
-		return nil // release gives the server back
+		return nil
+	}
+	err = b.move(ctx, s, held.Holder, reasonLeased, joined)
+	for _, h := range s.hosts {
+		if h.fate == joined {
+			b.deps.Assigned(journal.Assign{Decided: true, Batch: b.id, Host: h.name, Server: s.addr.String(), Owner: held.Holder,
+				URLs: h.pending, Reason: reasonLeased})
+		}
+	}
+	return err
+}
+
+// handOff gives a server to the node that was chosen, and its hosts with it.
+func (b *batch) handOff(ctx context.Context, s *server) error {
+	p := b.plans[0]
+	c := p.choices[s.addr]
+	if c.Node == "" || !b.alive(c.Node) {
+		b.deps.Trouble(fmt.Errorf("hand off the hosts of %s: %q is no member", s.addr, c.Node))
+		s.keep()
+		return nil
 	}
 	// The lease goes first: from then on nothing of the server is asked for here.
 	s.give(c.Node, p.memory(s.addr))
+	return b.move(ctx, s, c.Node, fmt.Sprintf("%s: %s", p.label, c.Reason), handedOff)
+}
+
+// move hands the hosts of a server off. Those that cannot be, or have gone to another server, stay.
+func (b *batch) move(ctx context.Context, s *server, to, reason string, moved fate) error {
 	for _, h := range s.hosts {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if h.away {
-			h.fate = kept
+		if h.fate = kept; h.away {
 			continue
 		}
-		err := t.deps.Owners.HandOff(ctx, h.name, c.Node, fmt.Sprintf("%s: %s", p.label, c.Reason))
+		err := b.deps.Owners.HandOff(ctx, h.name, to, true, reason)
 		switch {
 		case err == nil:
-			h.fate = handedOff
+			h.fate = moved
 		case errors.Is(err, frontier.ErrClosed):
 			return err
-		default:
-			h.fate = kept
-			if ctx.Err() == nil {
-				t.deps.Trouble(fmt.Errorf("hand %s off to %s: %w", h.name, c.Node, err))
-			}
+		case ctx.Err() == nil:
+			b.deps.Trouble(fmt.Errorf("hand %s off to %s (%s): %w", h.name, to, reason, err))
 		}
 	}
 	return nil

@@ -211,8 +211,14 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 		delete(w.nodes, "n2")
 		w.mu.Unlock()
 		b.SetView(w.view(), "")
+		died := time.Now()
 		time.Sleep(10 * time.Minute)
 		stop()
+		for _, r := range w.asked {
+			if r.node == "n2" && r.at.After(died.Add(5*time.Second)) {
+				t.Errorf("n2 is asked for %s after its death", r.URL)
+			}
+		}
 		for _, h := range w.hosts {
 			if h.owner == "home" || h.owner == "assigned:n2" {
 				t.Errorf("%s is at %s", h.name, h.owner)

@@ -1,11 +1,18 @@
 // Package placement chooses nodes for hosts.
 //
-// A batch (batch.go) finds the hosts of this home that are ready, takes the leases of their servers, lets the assigners decide, and
-// hands the hosts off to the nodes that were chosen. Its phases follow one another: gather, resolve, lease, decide, compare (with
-// more than one assigner), hand off. From the lease to the hand-off its servers are reserved: their URLs are downloaded only as
-// remote fetches, one at a time for each server, spaced like any other request. Nothing here is on disk: a host that is not
+// A batch (batch.go) finds the hosts of this home that are ready and moves them:
+//
+//	gather ─► resolve ─► lease ─► decide ─► compare ─► hand off
+//	             │         │         ▲  │      (with more than one assigner)
+//	             │         │         └──┴─ round ◄─┐
+//	             │         │            └──────────┘ (mode persistent: again and again, instead)
+//	             ▼         ▼
+//	    left out: lost     joined: another node has the server
+//
+// From the lease to the hand-off its servers are reserved: their URLs are downloaded only as remote fetches, one at a time for
+// each server (server.go), spaced like any other request. Nothing here is on disk: a host that is not
 // handed off is with its home, as before, and a batch that a crash ends is gathered anew. How a server is chosen, package
-// assign knows.
+// assign knows; decide.go asks for the estimates that an assigner wants.
 //
 // Servers that this node has are looked at again (later.go): one that another node would be faster for moves there, and a small
 // share of the downloads is made by others, so that one that has recovered is noticed.

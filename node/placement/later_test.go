@@ -62,8 +62,8 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 			p, stop := newWorld(t).start(cfg)
 			p.Received("http://a.test", 0)
 			told := func() int {
-				p.later.mu.Lock()
-				defer p.later.mu.Unlock()
+				p.mu.Lock()
+				defer p.mu.Unlock()
 				return len(p.later.told)
 			}
 			time.Sleep(30 * time.Second)

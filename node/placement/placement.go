@@ -22,21 +22,17 @@ type Placement struct {
 	deps Deps
 	walk walk
 	made int // batches, to name them
-	// wake is told of every view.
-	wake  chan struct{}
-	later later
 
-	// mu guards what follows.
-	mu     sync.Mutex
-	view   assign.View
-	views  int    // how many there were
-	paused string // why nothing may be assigned now
-	status Status
-	since  time.Time // when the phase began
-
-	// reservedMu is held over the frontier's call: reservations arrive in the order in which they are counted.
-	reservedMu sync.Mutex
-	reserved   map[netip.Addr]int // how many have it
+	// mu guards what follows. It is held over calls of Frontier.Reserve: reservations arrive in the order in which they are
+	// counted.
+	mu       sync.Mutex
+	view     assign.View
+	changed  chan struct{} // closed by the next view
+	paused   string        // why nothing may be assigned now
+	status   Status
+	since    time.Time          // when the phase began
+	reserved map[netip.Addr]int // how many have it
+	later    later
 }
 
 // New makes the room; Run starts it.
@@ -44,29 +40,25 @@ func New(cfg Config, deps Deps) (*Placement, error) {
 	if err := errors.Join(cfg.Validate(), deps.Assign.Validate()); err != nil {
 		return nil, fmt.Errorf("make placement: %w", err)
 	}
-	p := &Placement{cfg: cfg, deps: deps, walk: newWalk(), later: newLater(), wake: make(chan struct{}, 1), since: time.Now(),
-		reserved: make(map[netip.Addr]int)}
-	p.status.Mode, p.status.Phase = cfg.Mode, PhaseIdle
-	return p, nil
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), later: newLater(), changed: make(chan struct{}), since: time.Now(),
+		reserved: make(map[netip.Addr]int), status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}, nil
 }
 
 // SetView tells who may be chosen, this node included, and why nothing may be assigned now ("" if it may). Members that are
 // not in the view are never chosen any more.
 func (p *Placement) SetView(v assign.View, paused string) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.view, p.paused = v, paused
-	p.views++
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
-func (p *Placement) currentView() (assign.View, int) {
+// currentView is the view, and a channel that is closed when there is another.
+func (p *Placement) currentView() (assign.View, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.view, p.views
+	return p.view, p.changed
 }
 
 func (p *Placement) alive(id string) bool {
@@ -77,8 +69,8 @@ func (p *Placement) alive(id string) bool {
 // reserve keeps the tasks of a server for this room. A batch and an exploration may have the same one: it is free when both
 // have let it go. Every call with true needs one with false.
 func (p *Placement) reserve(addr netip.Addr, on bool) {
-	p.reservedMu.Lock()
-	defer p.reservedMu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if on {
 		p.reserved[addr]++
 	} else if p.reserved[addr]--; p.reserved[addr] > 0 {
@@ -90,11 +82,7 @@ func (p *Placement) reserve(addr netip.Addr, on bool) {
 }
 
 // Busy says that a batch is under way: the crawl is not at its end.
-func (p *Placement) Busy() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.status.Phase != PhaseIdle
-}
+func (p *Placement) Busy() bool { return p.Status().Phase != PhaseIdle }
 
 // Status reports.
 func (p *Placement) Status() Status {
@@ -113,28 +101,31 @@ func (p *Placement) count(f func(*Status)) {
 }
 
 func (p *Placement) phase(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status.Phase, p.since = name, time.Now()
+	p.count(func(s *Status) { s.Phase, p.since = name, time.Now() })
 }
 
 // Run makes batches and looks at the servers that this node has until the context ends. Its errors are those of the frontier: nothing that servers and peers do is
 // one. Where it ends in the middle of a batch, the hosts stay with the home.
 func (p *Placement) Run(ctx context.Context) error {
-	var g errgroup.Group
-	g.Go(func() error { p.reconsider(ctx); return nil })
-	g.Go(func() error { return p.batches(ctx) })
-	return g.Wait()
-}
-
-// batches makes batch after batch.
-func (p *Placement) batches(ctx context.Context) error {
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return every(running, lookEvery, p.reconsider) })
 	if p.cfg.Mode == ModeCrawl {
 		p.count(func(s *Status) { s.Why = "mode crawl makes no batches" })
-		<-ctx.Done()
-		return nil
+	} else {
+		g.Go(func() error { return every(running, p.cfg.Check, p.check) })
 	}
-	tick := time.NewTicker(p.cfg.Check)
+	if err := g.Wait(); err != nil && ctx.Err() == nil && !errors.Is(err, frontier.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// errEnough ends what is done every so often, without being an error.
+var errEnough = errors.New("there is nothing more to do")
+
+// every does something again and again until the context ends.
+func every(ctx context.Context, d time.Duration, do func(context.Context) error) error {
+	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
 		select {
@@ -142,47 +133,40 @@ func (p *Placement) batches(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		more, err := p.check(ctx)
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, frontier.ErrClosed) {
-				return nil
-			}
-			return err
-		}
-		if !more {
-			p.count(func(s *Status) { s.Why = "mode single has made its batch" })
-			<-ctx.Done()
+		if err := do(ctx); errors.Is(err, errEnough) {
 			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 }
 
-// check looks for ready hosts and carries their batch out. More is false when there are to be no further batches.
-func (p *Placement) check(ctx context.Context) (more bool, err error) {
+// check looks for ready hosts and carries their batch out.
+func (p *Placement) check(ctx context.Context) error {
 	p.mu.Lock()
 	why := p.paused
 	if why == "" && len(p.view.Nodes) == 0 {
 		why = "no member is known yet"
 	}
 	p.mu.Unlock()
-	if why != "" {
-		p.count(func(s *Status) { s.Why = why })
-		return true, nil
+	var hosts []*host
+	if why == "" {
+		var err error
+		if hosts, err = p.gather(time.Now()); err != nil {
+			return err
+		}
+		why = "no host is ready"
 	}
-	hosts, err := p.gather(time.Now())
-	p.count(func(s *Status) { s.Waiting, s.Resting = len(p.walk.noticed), len(p.walk.resting) })
-	if err != nil {
-		return true, err
-	}
+	p.count(func(s *Status) { s.Why, s.Waiting, s.Resting = why, len(p.walk.noticed), len(p.walk.resting) })
 	if len(hosts) == 0 {
-		p.count(func(s *Status) { s.Why = "no host is ready" })
-		return true, nil
+		return nil
 	}
-	t := p.newBatch(hosts)
-	defer func() {
-		p.phase(PhaseIdle)
-		p.count(func(s *Status) { s.Batch, s.Hosts, s.Servers = "", 0, 0 })
-	}()
-	assigned, err := t.run(ctx)
-	return err != nil || p.cfg.Mode != ModeSingle || !assigned, err
+	assigned, err := p.newBatch(hosts).run(ctx)
+	p.phase(PhaseIdle)
+	p.count(func(s *Status) { s.Batch, s.Hosts, s.Servers = "", 0, 0 })
+	if err == nil && assigned && p.cfg.Mode == ModeSingle {
+		p.count(func(s *Status) { s.Why = "mode single has made its batch" })
+		return errEnough
+	}
+	return err
 }

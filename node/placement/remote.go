@@ -60,11 +60,6 @@ type Result struct {
 	Lingers time.Duration
 }
 
-// useful says that a result tells something about places.
-func useful(r Result, err error) bool {
-	return err == nil && r.HTML && !r.Unmade && r.Timing.Total > 0
-}
-
 // Errors of Remote.Do.
 var (
 	// ErrUnanswered says that no answer came in time. The page may have been asked for all the same.
@@ -123,7 +118,7 @@ type Remote struct {
 
 	// mu guards what follows, and the states of work.
 	mu     sync.Mutex
-	closed bool
+	closed bool            // stopped
 	alive  map[string]bool // nil: everybody is
 	number uint64          // of the last fetch that was asked for
 	asks   map[*ask]bool   // that wait
@@ -191,49 +186,49 @@ func (r *Remote) Busy() bool {
 // Do lets a peer (or this node itself) carry out a remote fetch and returns what became of it. Besides that of the context
 // its errors are ErrUnanswered, ErrGone, ErrClosed and RefusedError; of the result counts Lingers then.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
-	begun := time.Now()
-	end := begun.Add(r.cfg.Wait)
+	end := time.Now().Add(r.cfg.Wait)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	number, leave, err := r.enter(to, cancel)
+	k := &ask{to, cancel}
+	number, err := r.enter(k)
+	if err == nil {
+		ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
+		defer stop()
+		res, err = r.ask(ctx, to, number, f, end)
+		r.leave(k)
+		var refused *RefusedError
+		if err != nil && !errors.As(err, &refused) { // it may have been taken
+			res = Result{Lingers: max(0, time.Until(r.overAt(end)))}
+		}
+	}
 	if err != nil {
-		return Result{}, fmt.Errorf("ask %s for %s: %w", to, f.URL, err)
+		err = fmt.Errorf("ask %s for %s: %w", to, f.URL, err)
 	}
-	defer leave()
-	ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
-	defer stop()
-	res, err = r.ask(ctx, to, number, f, end)
-	var refused *RefusedError
-	switch {
-	case err == nil:
-		return res, nil
-	case !errors.As(err, &refused): // it may have been taken
-		res = Result{Lingers: max(0, time.Until(r.overAt(end)))}
-	}
-	return res, fmt.Errorf("ask %s for %s: %w", to, f.URL, err)
+	return res, err
 }
 
 // overAt is when a download must be over for which somebody waits until end.
 func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.cfg.call()) }
 
-// enter gives a fetch its number, if it may be asked for. It can be cancelled until leave is called.
-func (r *Remote) enter(to string, cancel context.CancelCauseFunc) (number uint64, leave func(), err error) {
+// enter gives a fetch its number, if it may be asked for. It can be cancelled until it leaves.
+func (r *Remote) enter(k *ask) (number uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return 0, nil, ErrClosed
-	case r.alive != nil && !r.alive[to]:
-		return 0, nil, ErrGone
+		return 0, ErrClosed
+	case r.alive != nil && !r.alive[k.to]:
+		return 0, ErrGone
 	}
 	r.number++
-	k := &ask{to, cancel}
 	r.asks[k] = true
-	return r.number, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.asks, k)
-	}, nil
+	return r.number, nil
+}
+
+func (r *Remote) leave(k *ask) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.asks, k)
 }
 
 // notLent is why a remote fetch is not even sent.
@@ -267,11 +262,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		if err == nil && time.Since(sent) >= r.cfg.call()/4 {
 			continue
 		}
-		rest := time.NewTimer(pause(try))
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
-			rest.Stop()
+		if sleep(ctx, pause(try)) != nil {
 			return Result{}, context.Cause(ctx)
 		}
 	}

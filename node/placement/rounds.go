@@ -2,221 +2,248 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"time"
 
 	"proxima/assign"
+	"proxima/frontier"
 )
 
-// persist hands the same batch out again every round until the context ends. What was learnt about a server is kept from
-// round to round, for each assigner its own. The hosts stay with their home: its pages are downloaded by remote fetches. Those of one
-// server wait for one another, and a round for all of the last: of a batch no queue ever holds more than a page a server.
-func (t *batch) persist(ctx context.Context) error {
-	if err := t.each(ctx, func(ctx context.Context, s *server) error { return s.collect(ctx) }); err != nil {
-		return err
-	}
-	t.servers = slices.DeleteFunc(t.servers, func(s *server) bool {
-		if len(s.pages) > 0 {
-			return false
-		}
-		s.keep()
-		s.give(t.deps.Self, nil)
-		return true
-	})
-	if len(t.servers) == 0 {
-		return nil
-	}
-	learnt := make(map[string]map[netip.Addr]assign.Memory)
-	for _, label := range t.cfg.Assigners {
-		learnt[label] = make(map[netip.Addr]assign.Memory)
-	}
-	rnd := rand.New(rand.NewPCG(seed(t.id), 0))
-	var plans []*plan
-	for round := 1; ; round++ {
-		var err error
-		if plans, err = t.decide(ctx, fmt.Sprintf("%s.%d", t.id, round), learnt, plans); err != nil {
-			return err
-		}
-		t.count(func(s *Status) { s.Rounds++ })
-		for _, p := range plans {
-			for _, s := range t.servers {
-				if m := p.memory(s.addr); m != nil {
-					learnt[p.label][s.addr] = *m
-				}
-			}
-		}
-		if err := t.await(ctx); err != nil {
-			return err
-		}
-		t.phase(PhaseRound)
-		// Each server's goroutine keeps what it learns to itself until all are back.
-		made, explorers := make([][]download, len(t.servers)), t.explorers(plans, learnt, rnd)
-		err = t.each(ctx, func(ctx context.Context, s *server) (err error) {
-			made[slices.Index(t.servers, s)], err = s.round(ctx, fmt.Sprintf("%s.%d", t.id, round), plans, explorers[s.addr])
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for i, s := range t.servers {
-			learn(learnt, s.addr, made[i])
-		}
-	}
+// Pages that several nodes download, so that their times can be compared: those of a batch with more than one assigner, once,
+// and those of mode persistent, in every round.
+
+// chosen is a node that assigners chose for a server.
+type chosen struct {
+	node   string
+	labels []string
 }
 
-// explorers are nodes that should download a page of a server besides the one that nearest chose: at few servers a round.
-func (t *batch) explorers(plans []*plan, learnt map[string]map[netip.Addr]assign.Memory, rnd *rand.Rand) map[netip.Addr]string {
-	view, _ := t.currentView()
-	explorers := make(map[netip.Addr]string)
-	for _, p := range plans {
-		if p.label != assign.Nearest {
+// chosenFor are the distinct nodes that were chosen for a server; the first is the choice of the first assigner.
+func (b *batch) chosenFor(s *server) []chosen {
+	var nodes []chosen
+	for _, p := range b.plans {
+		node := p.choices[s.addr].Node
+		if node == "" {
 			continue
 		}
-		for _, s := range t.servers {
-			if m, ok := learnt[p.label][s.addr]; ok && rnd.Float64() < exploreShare*float64(len(s.pages)) {
-				if node, ok := assign.Explorer(t.deps.Assign, &m, view, p.choices[s.addr].Node, rnd.Float64); ok {
-					explorers[s.addr] = node
-				}
-			}
+		i := slices.IndexFunc(nodes, func(c chosen) bool { return c.node == node })
+		if i < 0 {
+			i = len(nodes)
+			nodes = append(nodes, chosen{node: node})
 		}
+		nodes[i].labels = append(nodes[i].labels, p.label)
 	}
-	return explorers
+	return nodes
 }
 
-// await waits for the time of the next round: rounds are no closer than checks.
-func (t *batch) await(ctx context.Context) error {
-	t.phase(PhaseWait)
-	timer := time.NewTimer(t.cfg.Check)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+// download is what a node's download of a page showed.
+type download struct {
+	chosen
+	result Result
+	err    error
 }
 
-// collect takes the pages that the rounds repeat. Each is crawled here once, like any other.
-func (s *server) collect(ctx context.Context) error {
+// byAll has a page downloaded once by every node, one after the other, until the context ends. Each is first as often as the
+// others, so that what the first leaves warm at the server favours nobody. reader is the node that reads its links.
+func (s *server) byAll(ctx context.Context, p page, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
+	at := i % len(nodes)
+	for _, c := range slices.Concat(nodes[at:], nodes[:at]) {
+		if s.wait(ctx) != nil {
+			break
+		}
+		s.count(func(st *Status) { st.Compared++ })
+		f.Labels, f.Assigned, f.Quiet = c.labels, true, c.node != reader
+		r, err := s.ask(ctx, c.node, p, f)
+		made = append(made, download{c, r, err})
+	}
+	return made
+}
+
+// compare downloads the pending URLs of a server's hosts once by every node that some assigner chose for it. The node of
+// the first assigner reads the links, and its outcome is that of the page.
+func (b *batch) compare(ctx context.Context, s *server) error {
+	nodes := b.chosenFor(s)
+	if len(nodes) == 0 || b.plans[0].choices[s.addr].Node != nodes[0].node {
+		return nil // the owner to be is gone: nobody could read the links
+	}
+	return s.eachPage(ctx, b.cfg.CompareURLs, func(i int, task *frontier.Task) error { return b.comparePage(ctx, s, task, nodes, i) })
+}
+
+// eachPage does something with pages of every host, with each once, up to a number.
+func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *frontier.Task) error) error {
 	for _, h := range s.hosts {
 		met := make(map[uint64]bool)
-		for len(met) < s.cfg.RoundURLs {
+		for i := range most {
 			task, err := s.takeOf(ctx, ctx, h)
-			if errors.Is(err, errNothing) {
-				break
-			} else if err != nil {
+			if err != nil {
 				return err
 			}
-			p := pageOf(task)
-			if err := s.deps.Crawler.Do(ctx, task); err != nil {
-				return fmt.Errorf("crawl %s: %w", p.url, err)
-			}
-			s.next = time.Now().Add(s.deps.Frontier.Gap(p.host, s.addr, 0, 0))
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if met[p.url.Hash()] { // it came back
+			if task == nil {
 				break
 			}
-			met[p.url.Hash()] = true
-			s.pages = append(s.pages, p)
+			hash := task.URL.Hash()
+			if met[hash] { // it came back: the rest is the owner's
+				if err := s.finish(ctx, task, putBack(false)); err != nil {
+					return err
+				}
+				break
+			}
+			met[hash] = true
+			if err := do(i, task); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// again asks a node for the next of the pages that are repeated.
-func (s *server) again(ctx context.Context, node string, e RemoteFetch) (Result, error) {
-	if len(s.pages) == 0 {
-		return Result{Unmade: true}, nil
+func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	task.OnExpire(cancel)
+	out, first := putBack(true), nodes[0].node
+	var longest, after time.Duration
+	for _, d := range s.byAll(short, pageOf(task), nodes, i, first, RemoteFetch{Batch: b.id, Fresh: true}) {
+		longest, after = max(longest, d.result.Timing.Total), max(after, d.result.RetryAfter)
+		if d.node == first {
+			out = outcome(b.deps.Self, first, d.result, d.err)
+		}
 	}
-	if err := s.wait(ctx); err != nil {
-		return Result{}, err
+	// Whoever asked last: the server's clock starts now, and the slowest download sets the gap.
+	out.Asked, out.Elapsed, out.RetryAfter, out.Lingers = true, longest, after, max(0, time.Until(s.alone))
+	return s.finish(ctx, task, out)
+}
+
+// persist hands the same batch out again every round until the context ends. What was learnt about a server is kept from
+// round to round, for each assigner its own. The hosts stay with their home: its pages are downloaded by remote fetches. Those of one
+// server wait for one another, and a round for all of the last: of a batch no queue ever holds more than a page a server.
+func (b *batch) persist(ctx context.Context) error {
+	if err := b.each(ctx, b.collect); err != nil {
+		return err
+	}
+	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
+		if len(s.pages) > 0 {
+			return false
+		}
+		s.keep()
+		s.give(b.deps.Self, nil)
+		return true
+	})
+	for round := 1; len(b.servers) > 0; round++ {
+		id := fmt.Sprintf("%s.%d", b.id, round)
+		if err := b.decide(ctx, id); err != nil {
+			return err
+		}
+		b.count(func(s *Status) { s.Rounds++ })
+		b.phase(PhaseWait)
+		if err := sleep(ctx, b.cfg.Check); err != nil { // rounds are no closer than checks
+			return err
+		}
+		b.phase(PhaseRound)
+		if err := b.each(ctx, func(ctx context.Context, s *server) error { return b.round(ctx, s, id) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect takes the pages that the rounds repeat. Each is crawled here once, like any other.
+func (b *batch) collect(ctx context.Context, s *server) error {
+	return s.eachPage(ctx, b.cfg.RoundURLs, func(_ int, task *frontier.Task) error {
+		p := pageOf(task)
+		if err := b.deps.Crawler.Do(ctx, task); err != nil {
+			return fmt.Errorf("crawl %s: %w", p.url, err)
+		}
+		s.next = time.Now().Add(b.deps.Frontier.Gap(p.host, s.addr, 0, 0))
+		s.pages = append(s.pages, p)
+		return ctx.Err()
+	})
+}
+
+// again asks a node for the next of the pages that are repeated.
+func (s *server) again(ctx context.Context, node string, f RemoteFetch) (r Result, useful bool) {
+	if s.wait(ctx) != nil {
+		return Result{}, false
 	}
 	s.turn++
 	i := s.turn % len(s.pages)
 	s.count(func(st *Status) { st.Estimates++ })
-	e.Quiet = true
-	r, err := s.ask(ctx, node, s.pages[i], e)
-	s.weed(i, r, err)
-	return r, err
+	f.Quiet = true
+	r, err := s.ask(ctx, node, s.pages[i], f)
+	if missing(r, err) {
+		s.weed(i)
+	}
+	return r, tells(r, err)
 }
 
-// weed forgets a page that the server does not have, unless it is the last.
-func (s *server) weed(i int, r Result, err error) bool {
-	if err != nil || r.Status < 400 || r.Status >= 500 || r.Status == 429 || len(s.pages) == 1 {
+// missing says that the server does not have a page.
+func missing(r Result, err error) bool {
+	return err == nil && r.Status >= 400 && r.Status < 500 && r.Status != 429
+}
+
+// weed forgets a page, unless it is the last.
+func (s *server) weed(i int) bool {
+	if len(s.pages) == 1 {
 		return false
 	}
 	s.pages = slices.Delete(s.pages, i, i+1)
 	return true
 }
 
-// download is what a node's download in a round showed.
-type download struct {
-	chosen
-	result Result
-}
-
-// round downloads the pages of a server once by every node that was chosen for it, and one by the explorer, if there is one. A
+// round downloads the pages of a server once by every node that was chosen for it, and one by an explorer now and then. A
 // node that refuses a page, or gives it back, has too long a queue: the others of the round are not asked of it.
-func (s *server) round(ctx context.Context, id string, plans []*plan, explorer string) ([]download, error) {
-	nodes := choicesFor(s, plans)
-	if len(nodes) == 0 {
-		return nil, nil
+func (b *batch) round(ctx context.Context, s *server, id string) error {
+	if s.learnt == nil {
+		s.learnt = make(map[string]assign.Memory)
 	}
-	var made []download
-	if explorer != "" {
-		c := chosen{node: explorer, labels: []string{assign.Nearest}}
-		r, err := s.again(ctx, c.node, RemoteFetch{Batch: id, Labels: c.labels, Fresh: true})
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	for _, p := range b.plans {
+		if m := p.memory(s.addr); m != nil {
+			s.learnt[p.label] = *m
 		}
-		if useful(r, err) {
-			made = append(made, download{c, r})
+		if p.label == assign.Nearest {
+			b.exploreRound(ctx, s, id, p.choices[s.addr].Node)
 		}
 	}
-	full := make(map[string]bool)
-	for i := 0; i < len(s.pages); i++ {
-		weeded := false
-		for _, c := range rotated(nodes, i) {
-			if full[c.node] {
-				continue
-			}
-			if err := s.wait(ctx); err != nil {
-				return nil, err
-			}
-			s.count(func(st *Status) { st.Compared++ })
-			r, err := s.ask(ctx, c.node, s.pages[i], RemoteFetch{Batch: id, Labels: c.labels, Assigned: true, Fresh: len(nodes) > 1, Quiet: true})
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if useful(r, err) {
-				made = append(made, download{c, r})
-			}
-			full[c.node] = err != nil || r.Unmade
-			if weeded = s.weed(i, r, err); weeded {
-				break
+	nodes := b.chosenFor(s)
+	f := RemoteFetch{Batch: id, Fresh: len(nodes) > 1}
+	for i := 0; i < len(s.pages) && len(nodes) > 0 && ctx.Err() == nil; i++ {
+		gone := false
+		for _, d := range s.byAll(ctx, s.pages[i], nodes, i, "", f) {
+			s.learn(d.labels, d.node, d.result, tells(d.result, d.err))
+			gone = gone || missing(d.result, d.err)
+			if d.err != nil || d.result.Unmade {
+				nodes = slices.DeleteFunc(slices.Clone(nodes), func(c chosen) bool { return c.node == d.node })
 			}
 		}
-		if weeded {
+		if gone && s.weed(i) {
 			i--
 		}
 	}
-	return made, nil
+	return ctx.Err()
 }
 
-// learn adds downloads to what the assigners that chose their nodes know of a server.
-func learn(learnt map[string]map[netip.Addr]assign.Memory, addr netip.Addr, made []download) {
-	now := time.Now()
-	for _, d := range made {
-		for _, label := range d.labels {
-			m := learnt[label][addr]
-			m.Observe(d.node, d.result.Coord, d.result.Timing, now)
-			learnt[label][addr] = m
+// exploreRound has a node download a page besides the one that nearest chose, at few servers a round.
+func (b *batch) exploreRound(ctx context.Context, s *server, id, owner string) {
+	m, known := s.learnt[assign.Nearest]
+	if !known || rand.Float64() >= exploreShare*float64(len(s.pages)) {
+		return
+	}
+	view, _ := b.currentView()
+	if node, ok := assign.Explorer(b.deps.Assign, &m, view, owner, rand.Float64); ok {
+		labels := []string{assign.Nearest}
+		r, useful := s.again(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
+		s.learn(labels, node, r, useful)
+	}
+}
+
+// learn adds a download to what the assigners that chose its node know of the server.
+func (s *server) learn(labels []string, node string, r Result, useful bool) {
+	for _, label := range labels {
+		if m := s.learnt[label]; useful {
+			m.Observe(node, r.Coord, r.Timing, time.Now())
+			s.learnt[label] = m
 		}
 	}
 }

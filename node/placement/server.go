@@ -18,13 +18,14 @@ type server struct {
 	*Placement
 	addr   netip.Addr
 	hosts  []*host
-	memory assign.Memory // what its grantor knew
-	turns  chan struct{} // room for one: who asks has it
-	given  bool          // its lease went on
-	turn   int           // whose turn it is to give a URL
-	next   time.Time     // before that nothing is asked for but what the frontier hands out
-	alone  time.Time     // until then a node that cannot be heard may be at work on a page
-	pages  []page        // of mode persistent
+	held   bool                     // its lease, and the reservation
+	memory assign.Memory            // what its grantor knew
+	learnt map[string]assign.Memory // what the rounds of mode persistent have shown, by label
+	pages  []page                   // that they repeat
+	turns  chan struct{}            // room for one: who asks has it
+	turn   int                      // whose turn it is to give a URL
+	next   time.Time                // before that nothing is asked for but what the frontier hands out
+	alone  time.Time                // until then a node that cannot be heard may be at work on a page
 }
 
 // keep leaves the hosts that have no fate yet with their home.
@@ -36,41 +37,34 @@ func (s *server) keep() {
 	}
 }
 
-// give lets the lease and the reservation of the server go, once.
+// give lets the lease and the reservation of the server go.
 func (s *server) give(to string, m *assign.Memory) {
-	s.given = true
+	s.held = false
 	s.deps.Leases.Give(s.addr, to, m)
 	s.reserve(s.addr, false)
 }
 
-// errNothing says that a server has nothing to ask for now.
-var errNothing = errors.New("the server has no URL to ask for")
-
-// take returns the next page that may be asked for, of the hosts in turn. What comes before it (robots.txt) or is no page
-// is carried out here. It waits for the politeness of the server until cut ends.
-func (s *server) take(ctx, cut context.Context) (*frontier.Task, *host, error) {
+// take returns the next page that may be asked for, of the hosts in turn; nil is none.
+func (s *server) take(ctx, cut context.Context) (*frontier.Task, error) {
 	for range s.hosts {
 		h := s.hosts[s.turn%len(s.hosts)]
 		s.turn++
-		if h.spent {
-			continue
-		}
-		task, err := s.takeOf(ctx, cut, h)
-		if err == nil || !errors.Is(err, errNothing) {
-			return task, h, err
+		if task, err := s.takeOf(ctx, cut, h); task != nil || err != nil {
+			return task, err
 		}
 		if cut.Err() != nil {
 			break
 		}
 	}
-	return nil, nil, errNothing
+	return nil, nil
 }
 
-// takeOf is take for one host. Its error is errNothing, or one that ends the batch.
+// takeOf returns the next page of a host that may be asked for; nil is none. What comes before it (robots.txt) or is no page
+// is carried out here. It waits for the politeness of the server until cut ends. An error ends the batch.
 func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, error) {
 	for !h.spent {
 		task, err := s.takeTask(cut, h)
-		if err != nil {
+		if task == nil {
 			return nil, err
 		}
 		if task.Kind != frontier.Page {
@@ -84,21 +78,20 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 		}
 		h.taken++
 		reason, err := s.deps.Crawler.Refuse(task)
-		switch {
-		case err != nil:
-			err = fmt.Errorf("judge %s: %w", task.URL, err)
-			return nil, errors.Join(err, s.finish(ctx, task, putBack(false)))
-		case reason != "":
-			if err := s.finish(ctx, task, frontier.Outcome{Ending: frontier.Dropped, Reason: reason}); err != nil {
-				return nil, err
-			}
-		default:
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("judge %s: %w", task.URL, err), s.finish(ctx, task, putBack(false)))
+		}
+		if reason == "" {
 			return task, nil
 		}
+		if err := s.finish(ctx, task, frontier.Outcome{Ending: frontier.Dropped, Reason: reason}); err != nil {
+			return nil, err
+		}
 	}
-	return nil, errNothing
+	return nil, nil
 }
 
+// takeTask returns what the frontier hands out next of a host; nil is nothing, in time.
 func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) {
 	ctx, cancel := context.WithTimeout(cut, s.cfg.takeFor())
 	defer cancel()
@@ -106,16 +99,14 @@ func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) 
 	switch {
 	case err == nil:
 		return task, nil
-	case errors.Is(err, frontier.ErrNoURL):
-		h.spent = true
-		return nil, errNothing
 	case errors.Is(err, frontier.ErrElsewhere), errors.Is(err, frontier.ErrNotReserved):
 		h.spent, h.away = true, true
-		return nil, errNothing
-	case ctx.Err() != nil:
-		return nil, errNothing
+	case errors.Is(err, frontier.ErrNoURL):
+		h.spent = true
+	case ctx.Err() == nil:
+		return nil, fmt.Errorf("take a URL of %s: %w", h.name, err)
 	}
-	return nil, fmt.Errorf("take a URL of %s: %w", h.name, err)
+	return nil, nil
 }
 
 // finish ends a task, even when the batch is being stopped.
@@ -138,14 +129,14 @@ func pageOf(task *frontier.Task) page {
 }
 
 // ask lets a node download a page of the server, and notes when the server may be asked again.
-func (s *server) ask(ctx context.Context, node string, p page, e RemoteFetch) (Result, error) {
-	e.URL, e.Server, e.Depth, e.Hops, e.Attempt = p.url, s.addr, p.depth, p.hops, p.attempt
-	epoch, _, err := s.deps.Owners.Record(p.host)
+func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (Result, error) {
+	f.URL, f.Server, f.Depth, f.Hops, f.Attempt = p.url, s.addr, p.depth, p.hops, p.attempt
+	record, _, err := s.deps.Owners.Record(p.host)
 	if err != nil {
 		return Result{}, err
 	}
-	e.Epoch = epoch
-	r, err := s.deps.Fetch(ctx, node, e)
+	f.Epoch = record.Epoch
+	r, err := s.deps.Fetch(ctx, node, f)
 	if err != nil {
 		s.count(func(st *Status) { st.Unanswered++ })
 	}
@@ -157,20 +148,64 @@ func (s *server) ask(ctx context.Context, node string, p page, e RemoteFetch) (R
 }
 
 // wait waits until the server may be asked again.
-func (s *server) wait(ctx context.Context) error {
-	d := time.Until(s.next)
-	if d <= 0 {
-		return ctx.Err()
+func (s *server) wait(ctx context.Context) error { return sleep(ctx, time.Until(s.next)) }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }
+
+// askFor lets a node download the page of a task, and finishes that. useful says that the result tells something about
+// places. The wait ends with the lease of the server.
+func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, useful bool, err error) {
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	task.OnExpire(cancel)
+	r, failed := s.ask(short, node, pageOf(task), f)
+	return r, tells(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
+}
+
+// estimate lets a node download one page of the server for an assigner, when no other is under way there. It fails at once
+// where the batch is cut meanwhile, or a former estimator may still be at work: the batch is decided by what is known.
+func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign.Ask) (assign.Result, error) {
+	s.turns <- struct{}{}
+	defer func() { <-s.turns }()
+	res := assign.Result{Ask: ask}
+	if cut.Err() != nil || time.Now().Before(s.alone) {
+		return res, nil
+	}
+	var r Result
+	f := RemoteFetch{Batch: id, Labels: []string{label}, Fresh: true}
+	if s.pages != nil {
+		r, res.OK = s.again(ctx, ask.Node, f)
+	} else {
+		task, err := s.take(ctx, cut)
+		if task == nil {
+			return res, err
+		}
+		s.count(func(st *Status) { st.Estimates++ })
+		if r, res.OK, err = s.askFor(ctx, ask.Node, task, f); err != nil {
+			return assign.Result{Ask: ask}, err
+		}
+	}
+	if res.OK {
+		res.Timing = r.Timing
+		if r.Placed {
+			res.Coord = r.Coord
+		}
+	}
+	return res, ctx.Err()
+}
+
+// tells says that a result tells something about places.
+func tells(r Result, err error) bool { return err == nil && r.HTML && !r.Unmade && r.Timing.Total > 0 }
 
 // putBack is the outcome of a page that comes again as it was. Asked says that a request may have been made.
 func putBack(asked bool) frontier.Outcome {
@@ -187,58 +222,12 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 		return out
 	case r.Unmade:
 		return putBack(false)
-	case r.Ending == frontier.Again && node != self && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden),
-		r.Ending == frontier.Again && r.Trouble == frontier.NoTrouble:
-		out := putBack(r.Asked)
-		out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter
-		return out
 	}
-	return frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked, RetryAfter: r.RetryAfter,
-		Elapsed: r.Timing.Total}
-}
-
-// observed is a result as the assigners take it.
-func observed(ask assign.Ask, r Result, err error) assign.Result {
-	o := assign.Result{Ask: ask}
-	if useful(r, err) {
-		o.OK, o.Timing = true, r.Timing
-		if r.Placed {
-			o.Coord = r.Coord
-		}
+	out := frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked}
+	if r.Ending == frontier.Again && (r.Trouble == frontier.NoTrouble ||
+		node != self && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)) {
+		out = putBack(r.Asked)
 	}
-	return o
-}
-
-// estimate lets a node download one page of the server for an assigner. While a former estimator may still be at work it
-// fails at once: the batch is decided by what is known.
-func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign.Ask) (assign.Result, error) {
-	failed := assign.Result{Ask: ask}
-	if time.Now().Before(s.alone) {
-		return failed, nil
-	}
-	e := RemoteFetch{Batch: id, Labels: []string{label}, Fresh: true}
-	if s.pages != nil {
-		r, err := s.again(ctx, ask.Node, e)
-		return observed(ask, r, err), ctx.Err()
-	}
-	task, _, err := s.take(ctx, cut)
-	if errors.Is(err, errNothing) {
-		return failed, nil
-	} else if err != nil {
-		return failed, err
-	}
-	s.count(func(st *Status) { st.Estimates++ })
-	r, err := s.askFor(ctx, ask.Node, task, e)
-	if err := s.finish(ctx, task, outcome(s.deps.Self, ask.Node, r, err)); err != nil {
-		return failed, err
-	}
-	return observed(ask, r, err), nil
-}
-
-// askFor is ask for a task: the wait ends with the lease of the server.
-func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, e RemoteFetch) (Result, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	task.OnExpire(cancel)
-	return s.ask(ctx, node, pageOf(task), e)
+	out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter
+	return out
 }

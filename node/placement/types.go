@@ -9,6 +9,7 @@ import (
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/journal"
+	"proxima/node/ownership"
 )
 
 // Frontier is what placement needs of the frontier.
@@ -39,10 +40,10 @@ type Leases interface {
 type Owners interface {
 	// Mine says that this node is the home of a host and its first owner: it has not been assigned.
 	Mine(host string) bool
-	// Record is the epoch of a host, and whether it was assigned.
-	Record(host string) (epoch uint64, assigned bool, err error)
-	// HandOff moves a host of this home to a node, which may be this one. An error leaves it here.
-	HandOff(ctx context.Context, host, to, reason string) error
+	// Record is what is known of a host; a host that is not known has the zero Record.
+	Record(host string) (r ownership.Record, known bool, err error)
+	// HandOff moves a host of this home to a node, which may be this one, and says that it was assigned. An error leaves it here.
+	HandOff(ctx context.Context, host, to string, assigned bool, reason string) error
 	// Wish asks the home of a host to have it moved.
 	Wish(host, to, reason string)
 }

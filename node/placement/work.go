@@ -70,7 +70,16 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	if refused != "" {
 		return &wire.FetchResponse{Refused: cut(refused)}, nil
 	}
-	r.wait(ctx, w)
+	if r.hold(from, 1) {
+		short, cancel := context.WithTimeout(ctx, r.cfg.call()/2)
+		select {
+		case <-w.done:
+		case <-short.Done():
+		case <-r.stopped:
+		}
+		cancel()
+		r.hold(from, -1)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w.state != ended {
@@ -84,32 +93,18 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	return resp, nil
 }
 
-// wait lets a call wait for its work, if there is room for it.
-func (r *Remote) wait(ctx context.Context, w *Work) {
-	r.mu.Lock()
-	room := r.holds < maxHeld && r.held[w.From] < maxHeldPeer
-	if room {
-		r.holds++
-		r.held[w.From]++
-	}
-	r.mu.Unlock()
-	if !room {
-		return
-	}
-	long := time.NewTimer(r.cfg.call() / 2)
-	defer long.Stop()
-	select {
-	case <-w.done:
-	case <-long.C:
-	case <-ctx.Done():
-	case <-r.stopped:
-	}
+// hold counts a call of a peer that waits, or waits no more; false if there is no room for it.
+func (r *Remote) hold(peer string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds--
-	if r.held[w.From]--; r.held[w.From] == 0 {
-		delete(r.held, w.From)
+	if n > 0 && (r.holds >= maxHeld || r.held[peer] >= maxHeldPeer) {
+		return false
 	}
+	r.holds += n
+	if r.held[peer] += n; r.held[peer] == 0 {
+		delete(r.held, peer)
+	}
+	return true
 }
 
 // take finds or makes the work of a message, or says why there is none.
@@ -162,13 +157,10 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 // must be broken off at Work.Until. Where it was given back meanwhile, or the tag is none of this room, it returns false,
 // and the task ends without a request and without Finished.
 func (r *Remote) Start(tag any) (*Work, bool) {
-	w, ok := tag.(*Work)
-	if !ok || w == nil {
-		return nil, false
-	}
+	w, _ := tag.(*Work)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.state != queued || w.MayAsk() != nil {
+	if w == nil || w.state != queued || w.MayAsk() != nil {
 		return nil, false
 	}
 	w.state = begun
@@ -178,13 +170,10 @@ func (r *Remote) Start(tag any) (*Work, bool) {
 
 // Finished takes the result of work that Start had let go: who asked gets it, with this node's coordinate. Other tags are ignored.
 func (r *Remote) Finished(tag any, res Result) {
-	w, ok := tag.(*Work)
-	if !ok || w == nil {
-		return
-	}
+	w, _ := tag.(*Work)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.state == begun {
+	if w != nil && w.state == begun {
 		r.endLocked(w, res)
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/journal"
+	"proxima/node/ownership"
 )
 
 // Mine implements Owners.
 func (w *world) Mine(host string) bool { return w.ownerOf(host) == w.self }
 
 // Record implements Owners.
-func (w *world) Record(host string) (epoch uint64, assigned bool, err error) {
-	return 7, strings.HasPrefix(w.ownerOf(host), "assigned:"), nil
+func (w *world) Record(host string) (ownership.Record, bool, error) {
+	return ownership.Record{Epoch: 7, Assigned: strings.HasPrefix(w.ownerOf(host), "assigned:")}, true, nil
 }
 
 // Wish implements Owners.
@@ -29,7 +30,7 @@ func (w *world) Wish(host, to, reason string) {
 }
 
 // HandOff implements Owners.
-func (w *world) HandOff(_ context.Context, host, to, _ string) error {
+func (w *world) HandOff(_ context.Context, host, to string, _ bool, _ string) error {
 	time.Sleep(50 * time.Millisecond)
 	w.mu.Lock()
 	defer w.mu.Unlock()
