@@ -154,12 +154,11 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 		return
 	}
 	if known(coord) && !m.Spread {
-		cfg := ncoord.Default()
 		if m.Proxy.Updates == 0 {
 			m.Proxy = ncoord.NewProxy()
 		}
 		// A sample that the proxy refuses still counts as a download; randomness is for places that coincide only.
-		_ = m.Proxy.Observe(&cfg, coord, connect, rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
+		_ = m.Proxy.Observe(coord, connect, rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
 	}
 	if think := first - connect; think > 0 {
 		n := float64(m.downloads)

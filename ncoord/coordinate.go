@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// MaxDims is the number of components a coordinate has room for; Config.Dims says how many are used.
+	// MaxDims is the number of components of a coordinate: 4 choose the nearest more often than 3, which need fewer samples.
 	MaxDims = 4
 	// MaxComponent bounds each component and the height, in ms: a minute of round trip, as Vuze had it.
 	MaxComponent = 60_000
@@ -22,7 +22,7 @@ const (
 
 // Coordinate is a place. All lengths are milliseconds of round trip. It is a plain value: copy it freely.
 type Coordinate struct {
-	// Vec is the place in the core of the network, in ms. The components beyond Config.Dims are 0.
+	// Vec is the place in the core of the network, in ms.
 	Vec [MaxDims]float64
 	// Height is the way between the node and the core, in ms: the access link and, where published, the load.
 	Height float64

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -88,23 +87,6 @@ func TestDistance(t *testing.T) {
 			t.Fatal("not the same both ways")
 		}
 	})
-}
-
-func TestConfig(t *testing.T) {
-	if err := ncoord.Default().Validate(); err != nil {
-		t.Errorf("default: %v", err)
-	}
-	c := ncoord.Default()
-	c.Dims, c.Window, c.Percentile, c.StepMin, c.GravityMs = 5, 21, math.NaN(), 0.5, -1
-	err := c.Validate()
-	for _, key := range []string{"dims", "window", "percentile", "step_min", "gravity_ms"} {
-		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s is not reported in: %v", key, err)
-		}
-	}
-	if all := (ncoord.Config{}).Validate(); all == nil {
-		t.Error("the zero config is valid")
-	}
 }
 
 func TestLocations(t *testing.T) {

@@ -17,23 +17,23 @@ func (a *spot) to(b *spot) float64 {
 // last such time more than either differ among themselves (ENERGY of Ledlie, Gardner and Seltzer, NSDI 2007). Its
 // windows are arrays; it allocates nothing.
 type energy struct {
-	start  [MaxEnergyWindow]spot
-	recent [MaxEnergyWindow]spot
+	start  [energyWindow]spot
+	recent [energyWindow]spot
 	next   int
 	n      int
 }
 
-// add takes the place after a move; window is the length of both windows.
-func (e *energy) add(c *Coordinate, window int) {
+// add takes the place after a move.
+func (e *energy) add(c *Coordinate) {
 	e.recent[e.next] = spot{c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height}
-	if e.next++; e.next == window {
+	if e.next++; e.next == energyWindow {
 		e.next = 0
 	}
-	e.n = min(e.n+1, window)
+	e.n = min(e.n+1, energyWindow)
 }
 
 // full tells whether there is a window of places.
-func (e *energy) full(window int) bool { return e.n == window }
+func (e *energy) full() bool { return e.n == energyWindow }
 
 // restart makes the recent window the one to compare with.
 func (e *energy) restart() { e.start = e.recent }

@@ -11,9 +11,6 @@ import (
 // TestFilter compares the filter with the plain way to do the same.
 func TestFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Default()
-		cfg.Window = rapid.IntRange(1, MaxWindow).Draw(t, "window")
-		cfg.SampleTTL = time.Minute
 		p := rapid.Float64Range(0, 1).Draw(t, "percentile")
 		type sample struct {
 			ms float32
@@ -23,12 +20,12 @@ func TestFilter(t *testing.T) {
 		var kept []sample
 		now := int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "samples") {
-			now += int64(rapid.SampledFrom([]time.Duration{0, time.Second, 25 * time.Second, 2 * time.Minute}).Draw(t, "pause"))
+			now += int64(rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, time.Hour}).Draw(t, "pause"))
 			ms := float32(rapid.IntRange(1, 9).Draw(t, "ms"))
-			f.add(float64(ms), now, &cfg)
+			f.add(float64(ms), now)
 			kept = append(kept, sample{ms, now})
-			kept = kept[max(0, len(kept)-cfg.Window):]
-			kept = slices.DeleteFunc(kept, func(s sample) bool { return now-s.at > int64(time.Minute) })
+			kept = kept[max(0, len(kept)-window):]
+			kept = slices.DeleteFunc(kept, func(s sample) bool { return now-s.at > int64(sampleTTL) })
 			var values []float32
 			for _, s := range kept {
 				values = append(values, s.ms)
@@ -46,21 +43,24 @@ func TestFilter(t *testing.T) {
 func TestEnergy(t *testing.T) {
 	var e energy
 	place := func(x float64) *Coordinate { return &Coordinate{Vec: [MaxDims]float64{x}} }
-	for i := range 8 {
-		e.add(place(float64(i%2)), 8)
+	for i := range energyWindow {
+		if e.full() {
+			t.Fatalf("%d of %d are full", i, energyWindow)
+		}
+		e.add(place(float64(i % 2)))
 	}
-	if !e.full(8) {
-		t.Fatal("8 of 8 are not full")
+	if !e.full() {
+		t.Fatal("a window of places is not full")
 	}
 	e.restart()
 	if d := e.distance(); d != 0 {
 		t.Errorf("the same window is %v ms away", d)
 	}
-	for i := range 8 {
-		e.add(place(10+float64(i%2)), 8)
+	for i := range energyWindow {
+		e.add(place(10 + float64(i%2)))
 	}
-	if d := e.distance(); d < 70 || d > 90 { // 8 places, each 10 ms from where it was
-		t.Errorf("an energy of %v ms, not about 8 x (10 - what they differ among themselves)", d)
+	if d := e.distance(); d < 280 || d > 360 { // 32 places, each 10 ms from where it was
+		t.Errorf("an energy of %v ms, not about 32 x (10 - what they differ among themselves)", d)
 	}
 	var c Coordinate
 	if e.centre(&c); c.Vec[0] != 10.5 {

@@ -10,12 +10,11 @@ import (
 
 // TestGravityIsInMs holds the pull of gravity against its definition: (far/GravityMs)² ms a sample.
 func TestGravityIsInMs(t *testing.T) {
-	cfg := Default()
 	for _, c := range []struct{ far, samples, want float64 }{
 		{200, 1, 0.01}, {200, 16, 0.16}, {-2000, 1, 1}, {60_000, 1, 900}, {60_000, 1000, 30_000}, {0, 1, 0},
 	} {
 		at := Coordinate{Vec: [MaxDims]float64{0, c.far}}
-		cfg.gravity(&at, c.samples)
+		gravity(&at, c.samples)
 		if got := math.Abs(c.far) - math.Abs(at.Vec[1]); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%v ms from the origin, %v samples pull by %v ms, not %v", c.far, c.samples, got, c.want)
 		}
@@ -24,8 +23,7 @@ func TestGravityIsInMs(t *testing.T) {
 
 // TestStepFallsAndComesBack settles a node between fixed peers, then moves the node.
 func TestStepFallsAndComesBack(t *testing.T) {
-	cfg := Default()
-	n := NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+	n := NewNode(rand.New(rand.NewPCG(1, 1)))
 	peers := [8]Coordinate{}
 	for i := range peers {
 		peers[i] = Coordinate{Vec: [MaxDims]float64{float64(i%2)*100 - 50, float64(i/2%2)*100 - 50, float64(i/4) * 60}, Height: 2, Error: 0.1}
@@ -40,19 +38,19 @@ func TestStepFallsAndComesBack(t *testing.T) {
 			}
 		}
 	}
-	if got := cfg.step(n.samples); got != cfg.Step {
-		t.Errorf("a new node takes steps of %v, not %v", got, cfg.Step)
+	if got := step(n.samples); got != stepStart {
+		t.Errorf("a new node takes steps of %v, not %v", got, stepStart)
 	}
 	measure(Coordinate{Height: 3}, 6000)
-	if got := cfg.step(n.samples); got > cfg.StepMin+0.02 {
-		t.Errorf("a settled node takes steps of %v, not about %v", got, cfg.StepMin)
+	if got := step(n.samples); got > stepMin+0.02 {
+		t.Errorf("a settled node takes steps of %v, not about %v", got, stepMin)
 	}
 	if n.jumps != 0 {
 		t.Errorf("a node that stayed jumped %d times", n.jumps)
 	}
 	measure(Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}, 160)
-	if got := cfg.step(n.samples); got < 0.2 || n.jumps == 0 {
-		t.Errorf("after a jump steps are %v, not near %v again; %d jumps", got, cfg.Step, n.jumps)
+	if got := step(n.samples); got < 0.2 || n.jumps == 0 {
+		t.Errorf("after a jump steps are %v, not near %v again; %d jumps", got, stepStart, n.jumps)
 	}
 	measure(Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}, 1000)
 	there := Coordinate{Vec: [MaxDims]float64{150, 150}, Height: 3}
@@ -63,7 +61,6 @@ func TestStepFallsAndComesBack(t *testing.T) {
 
 // TestPullOfOneSample bounds what any one sample can do, whatever it says.
 func TestPullOfOneSample(t *testing.T) {
-	cfg := Default()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
 		to   Coordinate
@@ -77,7 +74,7 @@ func TestPullOfOneSample(t *testing.T) {
 		{Coordinate{Vec: [MaxDims]float64{100}, Height: 1}, 104, 1e-9},
 	} {
 		at := Coordinate{Height: 3, Error: 1}
-		cfg.pull(&at, &c.to, planar(&at, &c.to), c.ms, 1, rnd)
+		pull(&at, &c.to, planar(&at, &c.to), c.ms, 1, rnd)
 		moved := spot{at.Vec[0], at.Vec[1], at.Vec[2], at.Vec[3], at.Height}
 		if by := moved.to(&spot{4: 3}); !(by <= c.most) {
 			t.Errorf("%v ms to %v moves by %v ms, more than %v", c.ms, c.to, by, c.most)

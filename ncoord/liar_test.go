@@ -43,13 +43,10 @@ func TestRefusals(t *testing.T) {
 		{"far", "p", with(func(c *ncoord.Coordinate) { c.Vec[0] = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
 		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.BadCoordinate},
 		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
-		{"a fourth dimension", "p", with(func(c *ncoord.Coordinate) { c.Vec[3] = 1 }), nil, time.Second, ncoord.BadDims},
 		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.FasterThanLight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := ncoord.Default()
-			cfg.Dims = 3
-			n := ncoord.NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+			n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 			n.SetLocation(&newYork)
 			for range 3 { // the first meets no link of the peer, the others may
 				before := n.Coordinate()
@@ -83,9 +80,7 @@ func TestRefusals(t *testing.T) {
 
 // TestMemoryIsBounded meets far more peers, good and bad, than a node may remember.
 func TestMemoryIsBounded(t *testing.T) {
-	cfg := ncoord.Default()
-	cfg.MaxLinks = 20
-	n := ncoord.NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 	good := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{10, 20}, Height: 3, Error: 0.3}
 	for i := range 1000 {
 		now := start.Add(time.Duration(i) * time.Second)
@@ -94,11 +89,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		_ = n.Observe("bad"+strconv.Itoa(i), ncoord.Coordinate{}, nil, time.Second, now)
 	}
-	if n.Links() != 20 {
-		t.Errorf("%d links, not 20", n.Links())
+	if n.Links() != 512 {
+		t.Errorf("%d links, not 512", n.Links())
 	}
 	counts := n.Refused()
-	if len(counts) != 21 || counts[""][ncoord.BadCoordinate] != 980 || counts["bad3"][ncoord.BadCoordinate] != 1 {
+	if len(counts) != 513 || counts[""][ncoord.BadCoordinate] != 488 || counts["bad3"][ncoord.BadCoordinate] != 1 {
 		t.Errorf("refusals of %d peers, %v beyond the bound", len(counts), counts[""])
 	}
 }
@@ -134,7 +129,7 @@ func TestLiarsChangeNoChoices(t *testing.T) {
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(5, 9))
-			s := newOurs(ncoord.Default(), n, 5)
+			s := newOurs(n, 5)
 			peers := neighbours(m, 32, rnd)
 			run(m, s, peers, 1000, rnd)
 			honest := make(matrix, n-liars) // the choices among honest nodes

@@ -22,9 +22,9 @@ type lightBound struct {
 	ms       float64
 }
 
-func (l *lightBound) between(from, to Location, slackKm float64) float64 {
+func (l *lightBound) between(from, to Location) float64 {
 	if l.from != from || l.to != to {
-		*l = lightBound{from, to, lightMsWithin(from, to, slackKm)}
+		*l = lightBound{from, to, lightMsWithin(from, to)}
 	}
 	return l.ms
 }
@@ -44,8 +44,8 @@ func (s *links) find(peer string) *link {
 }
 
 // add makes a link for a peer that has none. If there are too many, the one longest unused of a few drawn goes.
-func (s *links) add(peer string, most int, rnd *rand.Rand) *link {
-	if len(s.all) >= most {
+func (s *links) add(peer string, rnd *rand.Rand) *link {
+	if len(s.all) >= maxLinks {
 		oldest := rnd.IntN(len(s.all))
 		for range evictionDraw - 1 {
 			if i := rnd.IntN(len(s.all)); s.all[i].used < s.all[oldest].used {

@@ -21,25 +21,25 @@ type load struct {
 }
 
 // set takes the present load.
-func (l *load) set(ms float64, now time.Time, half time.Duration) {
-	l.settle(now, half)
+func (l *load) set(ms float64, now time.Time) {
+	l.settle(now)
 	l.raw = ms
 	l.level = max(l.level, ms)
 }
 
 // settle lets the level fall towards the present load.
-func (l *load) settle(now time.Time, half time.Duration) {
+func (l *load) settle(now time.Time) {
 	if past := now.Sub(l.at); past > 0 && l.level > l.raw {
-		l.level = l.raw + (l.level-l.raw)*math.Exp2(-float64(past)/float64(half))
+		l.level = l.raw + (l.level-l.raw)*math.Exp2(-float64(past)/float64(loadHalf))
 	}
 	l.at = now
 }
 
 // show tells whether the level is worth publishing, and takes it over.
-func (l *load) show(least, share float64) bool {
+func (l *load) show() bool {
 	change := math.Abs(l.level - l.shown)
 	gone := l.shown > 0 && l.level < noLoad
-	if !gone && (change <= least || change <= share*max(l.level, l.shown)) {
+	if !gone && (change <= loadMs || change <= loadShare*max(l.level, l.shown)) {
 		return false
 	}
 	l.shown = l.level

@@ -33,7 +33,7 @@ func LightMs(a, b Location) float64 {
 	return 2 * GreatCircleKm(a, b) / vacuumKmPerMs
 }
 
-// lightMsWithin is LightMs for locations that may each be off by slackKm.
-func lightMsWithin(a, b Location, slackKm float64) float64 {
-	return 2 * math.Max(0, GreatCircleKm(a, b)-2*slackKm) / vacuumKmPerMs
+// lightMsWithin is LightMs for locations that may each be off by locationKm.
+func lightMsWithin(a, b Location) float64 {
+	return 2 * math.Max(0, GreatCircleKm(a, b)-2*locationKm) / vacuumKmPerMs
 }

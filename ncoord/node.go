@@ -22,9 +22,8 @@ const (
 )
 
 // Node is the state of one node: its place, and what it remembers of its peers. Not safe for concurrent use; time and
-// randomness are arguments. The memory it takes is bounded by Config.MaxLinks.
+// randomness are arguments. The memory it takes is bounded.
 type Node struct {
-	cfg   Config
 	rnd   *rand.Rand
 	coord Coordinate
 
@@ -46,11 +45,10 @@ type Node struct {
 	refused   map[string]*Refusals
 }
 
-// NewNode gives a node that knows nothing of its place yet. cfg must be one that Validate accepts; rnd belongs to the
-// node from now on.
-func NewNode(cfg Config, rnd *rand.Rand) *Node {
-	start := Coordinate{Height: cfg.HeightStart, Error: MaxError}
-	return &Node{cfg: cfg, rnd: rnd, coord: start, settled: start, published: start, calm: MaxError,
+// NewNode gives a node that knows nothing of its place yet. rnd belongs to the node from now on.
+func NewNode(rnd *rand.Rand) *Node {
+	start := Coordinate{Height: heightStart, Error: MaxError}
+	return &Node{rnd: rnd, coord: start, settled: start, published: start, calm: MaxError,
 		links: links{index: map[string]int{}}, refused: map[string]*Refusals{}}
 }
 
@@ -62,12 +60,10 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 	switch {
 	case peer == "":
 		return n.refuse(peer, BadPeer)
-	case rtt <= 0 || rtt > n.cfg.MaxRTT:
+	case rtt <= 0 || rtt > maxRTT:
 		return n.refuse(peer, BadRTT)
 	case !remote.valid():
 		return n.refuse(peer, BadCoordinate)
-	case remote.usesMore(n.cfg.Dims):
-		return n.refuse(peer, BadDims)
 	}
 	raw := float64(rtt) / float64(time.Millisecond)
 	l := n.links.find(peer)
@@ -75,15 +71,15 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 		return n.refuse(peer, FasterThanLight)
 	}
 	if l == nil {
-		l = n.links.add(peer, n.cfg.MaxLinks, n.rnd)
+		l = n.links.add(peer, n.rnd)
 	}
 	if n.base.IsZero() {
 		n.base = now
 	}
 	at := int64(now.Sub(n.base))
-	l.filter.add(raw, at, &n.cfg)
-	if ms := max(l.filter.percentile(n.cfg.Percentile), n.cfg.FloorMs); ms != l.ms {
-		l.ms, l.weight = ms, n.cfg.near(ms) // a root, and the percentile mostly stays
+	l.filter.add(raw, at)
+	if ms := max(l.filter.percentile(percentile), floorMs); ms != l.ms {
+		l.ms, l.weight = ms, near(ms) // a root, and the percentile mostly stays
 	}
 	l.remote, l.used = remote, at
 	if l.filter.n >= delaySamples {
@@ -96,50 +92,48 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 // leastMs is the shortest round trip believed to a location, in ms.
 func (n *Node) leastMs(l *link, to Location) float64 {
 	if l == nil {
-		return lightMsWithin(n.at, to, n.cfg.LocationKm)
+		return lightMsWithin(n.at, to)
 	}
-	return l.light.between(n.at, to, n.cfg.LocationKm)
+	return l.light.between(n.at, to)
 }
 
 // move lets a link just measured, and a few remembered, pull the node.
 func (n *Node) move(l *link, now int64) {
-	cfg := &n.cfg
 	core := planar(&n.coord, &l.remote)
 	off := surprise(core+n.coord.Height+l.remote.Height, l.ms)
-	step := cfg.step(n.samples)
-	trust := cfg.trust(n.coord.Error, l.remote.Error)
+	step := step(n.samples)
+	trust := trust(n.coord.Error, l.remote.Error)
 	n.coord.Error += step * trust * (off - n.coord.Error)
 	if n.coord.Error < minError {
 		n.coord.Error = minError
 	}
 	n.watch()
-	cfg.pull(&n.coord, &l.remote, core, l.ms, step*trust*l.weight, n.rnd)
+	pull(&n.coord, &l.remote, core, l.ms, step*trust*l.weight, n.rnd)
 	n.samples++
 	switch {
-	case n.samples <= cfg.StepSamples:
-		for range cfg.Neighbours {
+	case n.samples <= stepSamples:
+		for range neighbours {
 			n.recall(l, step, now)
 		}
-	case cfg.RecallEvery > 0 && n.samples%cfg.RecallEvery == 0:
+	case n.samples%recallEvery == 0:
 		n.recall(l, step, now)
 	}
 	if n.samples%gravityEvery == 0 {
-		cfg.gravity(&n.coord, gravityEvery)
+		gravity(&n.coord, gravityEvery)
 	}
-	n.energy.add(&n.coord, cfg.EnergyWindow)
+	n.energy.add(&n.coord)
 	n.fresh = true
 }
 
 // recall lets a neighbour drawn from memory pull, by less the longer ago it was measured; not the one just measured.
 func (n *Node) recall(but *link, step float64, now int64) {
-	cfg := &n.cfg
 	l := &n.links.all[n.rnd.IntN(len(n.links.all))]
-	fresh := 1 - float64(now-l.used)/float64(cfg.NeighbourTTL)
+	fresh := 1 - float64(now-l.used)/float64(neighbourTTL)
 	if l == but || fresh <= 0 {
 		return
 	}
-	gain := step * cfg.trust(n.coord.Error, l.remote.Error) * l.weight * min(fresh, 1)
-	cfg.pull(&n.coord, &l.remote, planar(&n.coord, &l.remote), l.ms, gain, n.rnd)
+	gain := step * trust(n.coord.Error, l.remote.Error) * l.weight * min(fresh, 1)
+	pull(&n.coord, &l.remote, planar(&n.coord, &l.remote), l.ms, gain, n.rnd)
 }
 
 // watch restores the timestep of a node whose predictions begin to fail: it has moved, or the network has.
@@ -178,7 +172,7 @@ func (n *Node) SetLoad(ms float64, now time.Time) {
 	if !(ms > 0) {
 		ms = 0
 	}
-	n.load.set(min(ms, MaxComponent), now, n.cfg.LoadHalf)
+	n.load.set(min(ms, MaxComponent), now)
 }
 
 // SetLocation sets where the node is; nil or a place not on Earth is unknown.
@@ -196,8 +190,8 @@ func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
 		n.fresh = false
 		changed = n.settle()
 	}
-	n.load.settle(now, n.cfg.LoadHalf)
-	if n.load.show(n.cfg.LoadMs, n.cfg.LoadShare) {
+	n.load.settle(now)
+	if n.load.show() {
 		changed = true
 	}
 	if changed {
@@ -210,16 +204,16 @@ func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
 // settle finds out whether the place without load is worth publishing, and takes it over.
 func (n *Node) settle() bool {
 	old := n.settled
-	if !n.energy.full(n.cfg.EnergyWindow) {
+	if !n.energy.full() {
 		// Too early to tell noise from moves: everything that would show in a choice is published.
 		step := planar(&old, &n.coord) + math.Abs(old.Height-n.coord.Height)
-		if step <= n.cfg.EnergyMs/4 && math.Abs(old.Error-n.coord.Error) <= 0.1 {
+		if step <= energyMs/4 && math.Abs(old.Error-n.coord.Error) <= 0.1 {
 			return false
 		}
 		n.settled = n.coord
 		return true
 	}
-	moved := n.energy.distance() > n.cfg.EnergyMs
+	moved := n.energy.distance() > energyMs
 	if moved {
 		n.energy.restart()
 		n.energy.centre(&n.settled)
@@ -243,7 +237,7 @@ func (n *Node) Forget(peer string) {
 // refuse counts a refused sample. Peers beyond the bound are counted together under the empty name.
 func (n *Node) refuse(peer string, why Refusal) error {
 	count, ok := n.refused[peer]
-	if !ok && len(n.refused) >= n.cfg.MaxLinks {
+	if !ok && len(n.refused) >= maxLinks {
 		peer = ""
 		count, ok = n.refused[peer]
 	}
@@ -256,7 +250,7 @@ func (n *Node) refuse(peer string, why Refusal) error {
 }
 
 // Refused counts the refused samples of each peer since it was last forgotten; the empty name stands for those beyond
-// Config.MaxLinks. The map is the caller's.
+// maxLinks. The map is the caller's.
 func (n *Node) Refused() map[string]Refusals {
 	all := make(map[string]Refusals, len(n.refused))
 	for peer, count := range n.refused {

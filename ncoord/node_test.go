@@ -15,7 +15,7 @@ func plane(n, rounds int) (*ours, matrix, [][]int, *rand.Rand) {
 		return 4 + 20*math.Hypot(float64(a%6-b%6), float64(a/6-b/6))
 	})
 	rnd := rand.New(rand.NewPCG(11, 9))
-	s := newOurs(ncoord.Default(), n, 11)
+	s := newOurs(n, 11)
 	peers := neighbours(m, 32, rnd)
 	run(m, s, peers, rounds, rnd)
 	return s, m, peers, rnd
@@ -100,7 +100,7 @@ func TestLoadCountsOnce(t *testing.T) {
 
 // TestLoadDoesNotFlutter changes the load a little, over and over.
 func TestLoadDoesNotFlutter(t *testing.T) {
-	n := ncoord.NewNode(ncoord.Default(), rand.New(rand.NewPCG(1, 1)))
+	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 	changes := 0
 	for i := range 100 {
 		n.SetLoad(50+float64(i%2)*5, start.Add(time.Duration(i)*time.Second))

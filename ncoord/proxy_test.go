@@ -11,7 +11,6 @@ import (
 // TestProxyFindsTheServer places servers from noisy samples of settled nodes and chooses the nearest node by it.
 func TestProxyFindsTheServer(t *testing.T) {
 	s, _, _, rnd := plane(36, 1500)
-	cfg := ncoord.Default()
 	var loss, off []float64
 	for server := range 40 {
 		x, y := rnd.Float64()*5, rnd.Float64()*5
@@ -19,7 +18,7 @@ func TestProxyFindsTheServer(t *testing.T) {
 		p := ncoord.NewProxy()
 		for i := range 60 {
 			k := (i*7 + server) % 36
-			if err := p.Observe(&cfg, s.nodes[k].Coordinate(), truth(k)*(1+0.1*rnd.ExpFloat64()), rnd); err != nil {
+			if err := p.Observe(s.nodes[k].Coordinate(), truth(k)*(1+0.1*rnd.ExpFloat64()), rnd); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,7 +44,6 @@ func TestProxyFindsTheServer(t *testing.T) {
 }
 
 func TestProxyRefuses(t *testing.T) {
-	cfg := ncoord.Default()
 	good := ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{10, 20}, Height: 3, Error: 0.3}
 	for _, c := range []struct {
 		from ncoord.Coordinate
@@ -60,7 +58,7 @@ func TestProxyRefuses(t *testing.T) {
 		{ncoord.Coordinate{}, 50, ncoord.BadCoordinate},
 	} {
 		p := ncoord.NewProxy()
-		if err := p.Observe(&cfg, c.from, c.ms, nil); err != c.want {
+		if err := p.Observe(c.from, c.ms, nil); err != c.want {
 			t.Errorf("%v, %v ms: %v, want %v", c.from, c.ms, err, c.want)
 		}
 		if moved := p != ncoord.NewProxy(); moved != (c.want == nil) {
@@ -69,14 +67,14 @@ func TestProxyRefuses(t *testing.T) {
 	}
 	// The zero value and one spoilt on its way begin anew.
 	for _, p := range []ncoord.Proxy{{}, {Coord: ncoord.Coordinate{Height: math.NaN()}, Updates: 7}} {
-		if err := p.Observe(&cfg, good, 50, nil); err != nil || p.Coord.Check() != nil || p.Updates != 1 {
+		if err := p.Observe(good, 50, nil); err != nil || p.Coord.Check() != nil || p.Updates != 1 {
 			t.Errorf("%v: %v, %v", p, err, p.Coord.Check())
 		}
 	}
 	// A node at the origin and no randomness: the proxy leaves it all the same.
 	p := ncoord.NewProxy()
 	for range 200 {
-		if err := p.Observe(&cfg, ncoord.Coordinate{Error: 0.1}, 80, nil); err != nil {
+		if err := p.Observe(ncoord.Coordinate{Error: 0.1}, 80, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,10 +9,9 @@ import (
 // TestRecall: a neighbour in memory pulls a node to where it was measured, less and less until its time is over, and then
 // neither pulls nor pushes. The one just measured has pulled already.
 func TestRecall(t *testing.T) {
-	cfg := Default()
 	pull := func(measured bool, age time.Duration) float64 {
-		n := NewNode(cfg, rand.New(rand.NewPCG(1, 2)))
-		l := n.links.add("peer", cfg.MaxLinks, n.rnd)
+		n := NewNode(rand.New(rand.NewPCG(1, 2)))
+		l := n.links.add("peer", n.rnd)
 		l.remote, l.ms, l.weight = Coordinate{Vec: [MaxDims]float64{100}, Height: 1, Error: 0.2}, 10, 1
 		var but *link
 		if measured {
@@ -26,14 +25,14 @@ func TestRecall(t *testing.T) {
 	if last <= 0 {
 		t.Fatalf("a neighbour at a tenth of the distance does not pull: %v ms", last)
 	}
-	for _, age := range []time.Duration{cfg.NeighbourTTL / 2, cfg.NeighbourTTL - time.Second} {
+	for _, age := range []time.Duration{neighbourTTL / 2, neighbourTTL - time.Second} {
 		if ms := pull(false, age); ms <= 0 || ms >= last {
 			t.Errorf("measured %v ago it pulls by %v ms, before that by %v", age, ms, last)
 		} else {
 			last = ms
 		}
 	}
-	for _, age := range []time.Duration{cfg.NeighbourTTL, cfg.NeighbourTTL + time.Second, 2 * cfg.NeighbourTTL} {
+	for _, age := range []time.Duration{neighbourTTL, neighbourTTL + time.Second, 2 * neighbourTTL} {
 		if ms := pull(false, age); ms != 0 {
 			t.Errorf("measured %v ago, it moves the node by %v ms", age, ms)
 		}

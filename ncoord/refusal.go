@@ -7,12 +7,10 @@ type Refusal uint8
 const (
 	// BadPeer: the peer has no name.
 	BadPeer Refusal = iota
-	// BadRTT: the round trip is not positive or above Config.MaxRTT.
+	// BadRTT: the round trip is not positive or above maxRTT.
 	BadRTT
 	// BadCoordinate: the remote coordinate cannot be (Coordinate.Check).
 	BadCoordinate
-	// BadDims: the remote coordinate uses more dimensions than this node.
-	BadDims
 	// FasterThanLight: the round trip is too short for the distance between the two locations.
 	FasterThanLight
 	refusals
@@ -27,8 +25,6 @@ func (r Refusal) Error() string {
 		return "round trip out of range"
 	case BadCoordinate:
 		return "coordinate out of range"
-	case BadDims:
-		return "coordinate of more dimensions"
 	case FasterThanLight:
 		return "round trip faster than light"
 	}

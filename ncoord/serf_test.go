@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"proxima/ncoord"
 )
 
 // figures are what a space is judged by: relative errors of pairs never measured at three percentiles, and the choice
@@ -66,7 +64,7 @@ func TestAgainstSerf(t *testing.T) {
 		t.Run(net.name, func(t *testing.T) {
 			m, seeds := net.load(t), net.seeds
 			serf := mean(m, seeds, func(uint64) space { return newSerfs(t, len(m)) })
-			ours := mean(m, seeds, func(seed uint64) space { return newOurs(ncoord.Default(), len(m), seed) })
+			ours := mean(m, seeds, func(seed uint64) space { return newOurs(len(m), seed) })
 			t.Logf("%s, %d nodes, %d seeds\n     %s\nserf %s\nours %s", net.name, len(m), seeds,
 				" p50   p90   p95  | nearest of 14    | nearest of 32", serf, ours)
 			for _, cell := range []struct {
@@ -121,7 +119,7 @@ func TestNoisyStream(t *testing.T) {
 		if seed > 0 && (testing.Short() || raceDetector) {
 			break
 		}
-		a, b := stream(snapshots, newSerfs(t, n), seed), stream(snapshots, newOurs(ncoord.Default(), n, seed), seed)
+		a, b := stream(snapshots, newSerfs(t, n), seed), stream(snapshots, newOurs(n, seed), seed)
 		serf, ours = append(serf, fmt.Sprintf("%.3f", a)), append(ours, fmt.Sprintf("%.3f", b))
 		if b >= 0.40 || b >= 0.8*a {
 			t.Errorf("seed %d: median error %.3f, serf %.3f; want below 0.40", seed, b, a)

@@ -26,10 +26,10 @@ type ours struct {
 	published bool // distances by what is published, as choices are made
 }
 
-func newOurs(cfg ncoord.Config, n int, seed uint64) *ours {
+func newOurs(n int, seed uint64) *ours {
 	s := &ours{}
 	for i := range n {
-		s.nodes = append(s.nodes, ncoord.NewNode(cfg, rand.New(rand.NewPCG(seed, uint64(i)))))
+		s.nodes = append(s.nodes, ncoord.NewNode(rand.New(rand.NewPCG(seed, uint64(i)))))
 		s.names = append(s.names, strconv.Itoa(i))
 	}
 	return s

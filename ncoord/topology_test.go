@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"proxima/ncoord"
 )
 
 // topology makes a matrix of a distance.
@@ -52,7 +50,7 @@ func TestTopologies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(5) {
 				rnd := rand.New(rand.NewPCG(seed, 9))
-				s := newOurs(ncoord.Default(), len(c.m), seed)
+				s := newOurs(len(c.m), seed)
 				peers := neighbours(c.m, 16, rnd)
 				run(c.m, s, peers, c.rounds, rnd)
 				errs := unmeasured(c.m, s, peers)
@@ -79,7 +77,7 @@ func TestHeightsAreFound(t *testing.T) {
 		return 30*math.Hypot(float64(a%7-b%7), float64(a/7-b/7)) + access(a) + access(b)
 	})
 	rnd := rand.New(rand.NewPCG(3, 9))
-	s := newOurs(ncoord.Default(), len(m), 3)
+	s := newOurs(len(m), 3)
 	run(m, s, neighbours(m, 32, rnd), 1000, rnd)
 	var low, high float64
 	for i, n := range s.nodes {
@@ -104,7 +102,7 @@ func TestNearNodesDoNotOvershoot(t *testing.T) {
 		return 20 + 10*math.Abs(float64(max(a, 1)-max(b, 1)))
 	})
 	rnd := rand.New(rand.NewPCG(4, 9))
-	s := newOurs(ncoord.Default(), len(m), 4)
+	s := newOurs(len(m), 4)
 	peers := neighbours(m, 19, rnd)
 	run(m, s, peers, 800, rnd)
 	for r := range 100 {

@@ -58,7 +58,7 @@ func BenchmarkUpdate(b *testing.B) {
 	x := newTraffic()
 	b.Run("ncoord", func(b *testing.B) {
 		b.ReportAllocs()
-		x.ours(newOurs(ncoord.Default(), 1, 1).nodes[0], b.N)
+		x.ours(newOurs(1, 1).nodes[0], b.N)
 	})
 	b.Run("serf", func(b *testing.B) {
 		b.ReportAllocs()
@@ -68,7 +68,7 @@ func BenchmarkUpdate(b *testing.B) {
 
 func BenchmarkPublish(b *testing.B) {
 	x := newTraffic()
-	n := newOurs(ncoord.Default(), 1, 1).nodes[0]
+	n := newOurs(1, 1).nodes[0]
 	x.ours(n, 100)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -79,8 +79,7 @@ func BenchmarkPublish(b *testing.B) {
 
 func TestUpdateDoesNotAllocate(t *testing.T) {
 	x := newTraffic()
-	cfg := ncoord.Default()
-	n := ncoord.NewNode(cfg, rand.New(rand.NewPCG(1, 1)))
+	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 	n.SetLocation(&ncoord.Location{Lat: 51.5})
 	x.ours(n, 64)
 	there := &ncoord.Location{Lat: 52}
@@ -98,7 +97,7 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	if got := testing.AllocsPerRun(1000, func() {
 		i++
-		_ = p.Observe(&cfg, x.at[i%32], 50, rnd)
+		_ = p.Observe(x.at[i%32], 50, rnd)
 	}); got != 0 {
 		t.Errorf("an update of a proxy allocates %v times", got)
 	}
@@ -112,7 +111,7 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 // is how many times faster an update is here. What serf's garbage costs is in it.
 func BenchmarkBesideSerf(b *testing.B) {
 	x := newTraffic()
-	n, c := newOurs(ncoord.Default(), 1, 1).nodes[0], newSerfs(b, 1).clients[0]
+	n, c := newOurs(1, 1).nodes[0], newSerfs(b, 1).clients[0]
 	x.ours(n, 1000) // no longer new
 	const times = 20_000
 	var ratios []float64

@@ -12,7 +12,6 @@ import (
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/ncoord"
 	"proxima/node/crawl"
 	"proxima/node/lease"
 	"proxima/node/member"
@@ -36,7 +35,6 @@ type Config struct {
 	Frontier    frontier.Config        `toml:"frontier"`
 	Peer        peer.Config            `toml:"peer"`
 	Member      member.Config          `toml:"member"`
-	Coordinate  ncoord.Config          `toml:"coordinate"`
 	Geo         Geo                    `toml:"geo"`
 	Ownership   ownership.Config       `toml:"ownership"`
 	Lease       lease.Config           `toml:"lease"`
@@ -94,7 +92,6 @@ func Default() Config {
 		Frontier:    frontier.Default(),
 		Peer:        peer.Default(),
 		Member:      member.Default(),
-		Coordinate:  ncoord.Default(),
 		Ownership:   ownership.Default(),
 		Lease:       lease.Default(),
 		Batch:       defaultBatch(),
@@ -125,7 +122,6 @@ func (c Config) Validate() []error {
 		{"frontier", c.Frontier.Validate()},
 		{"peer", c.Peer.Validate()},
 		{"member", c.Member.Validate()},
-		{"coordinate", c.Coordinate.Validate()},
 		{"geo", c.Geo.Validate()},
 		{"ownership", c.Ownership.Validate()},
 		{"lease", c.Lease.Validate()},

@@ -123,7 +123,7 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: keys, Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
-		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Coords: n.cfg.Coordinate,
+		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address),
 	}); err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func (w *World) embed(rounds int) {
 	now := time.Unix(0, 0)
 	nodes := make([]*ncoord.Node, len(w.Nodes))
 	for i := range nodes {
-		nodes[i] = ncoord.NewNode(ncoord.Default(), rand.New(rand.NewPCG(w.cfg.Seed, uint64(i))))
+		nodes[i] = ncoord.NewNode(rand.New(rand.NewPCG(w.cfg.Seed, uint64(i))))
 	}
 	for range rounds {
 		now = now.Add(5 * time.Second)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/netsim"
 )
@@ -100,7 +99,7 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 	}
 	deps := member.Deps{
 		ID: netsim.ID(place), Boot: boot, Secrets: [][]byte{secret}, Transport: o.transport(place), Run: "test",
-		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: netsim.GossipAt(place), Coords: ncoord.Default(),
+		Rand: rand.New(rand.NewPCG(uint64(place), boot)), PeerAddr: netsim.GossipAt(place),
 		Event: func(e member.Event) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

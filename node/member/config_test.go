@@ -29,7 +29,7 @@ func TestConfigReportsAll(t *testing.T) {
 }
 
 func goodDeps() Deps {
-	return Deps{ID: strings.Repeat("0a", 16), Boot: 1, PeerAddr: "127.0.0.1:1", Coords: ncoord.Default()}
+	return Deps{ID: strings.Repeat("0a", 16), Boot: 1, PeerAddr: "127.0.0.1:1"}
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -44,7 +44,6 @@ func TestNewRefuses(t *testing.T) {
 		"by name":          func(c *Config, _ *Deps) { c.Bind = "localhost.example:7946" },
 		"peer address":     func(_ *Config, d *Deps) { d.PeerAddr = "127.0.0.1" },
 		"location":         func(_ *Config, d *Deps) { d.Location = &ncoord.Location{Lat: 100} },
-		"coordinates":      func(_ *Config, d *Deps) { d.Coords.Dims = 99 },
 		"settle_after":     func(c *Config, _ *Deps) { c.SettleAfter = 0 },
 		"not loopback, v6": func(c *Config, _ *Deps) { c.Bind, c.Advertise = "[::]:7946", "[2001:db8::1]:1" },
 	} {

@@ -27,8 +27,8 @@ type locator struct {
 	unread    uint64 // answers to pings that could not be read
 }
 
-func newLocator(cfg ncoord.Config, boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
-	l := &locator{boot: boot, node: ncoord.NewNode(cfg, rnd)}
+func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
+	l := &locator{boot: boot, node: ncoord.NewNode(rnd)}
 	l.node.SetLocation(at)
 	l.place = place{rev: 1, coord: l.node.Published()}
 	l.store()

@@ -50,8 +50,6 @@ type Deps struct {
 	PeerAddr string
 	// Location is where the node is; nil if that is not known.
 	Location *ncoord.Location
-	// Coords is how coordinates move.
-	Coords ncoord.Config
 }
 
 // Peer is what is known of a member.

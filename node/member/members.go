@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 		nonce:    binary.LittleEndian.Uint64(raw[:]),
 		rnd:      dialRand,
 		jitter:   jitter,
-		locator:  newLocator(deps.Coords, deps.Boot, deps.Location, deps.Rand),
+		locator:  newLocator(deps.Boot, deps.Location, deps.Rand),
 		woken:    make(chan struct{}, 1),
 		pressed:  make(chan struct{}, 1),
 		lettered: make(chan struct{}, 1),

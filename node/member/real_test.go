@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/netsim"
 )
@@ -38,7 +37,7 @@ func TestSocketsOfTheMachine(t *testing.T) {
 		cfg.Bind, cfg.Preset, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, time.Second
 		cfg.Join = append(join, mute.Addr().String())
 		m, err := member.New(cfg, member.Deps{ID: netsim.ID(i), Boot: 1, PeerAddr: "127.0.0.1:1",
-			Secrets: [][]byte{secret}, Coords: ncoord.Default()})
+			Secrets: [][]byte{secret}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +78,7 @@ func TestAddressInUse(t *testing.T) {
 	defer l.Close()
 	cfg := member.Default()
 	cfg.Bind = l.Addr().String()
-	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1",
-		Coords: ncoord.Default()})
+	m, err := member.New(cfg, member.Deps{ID: netsim.ID(1), PeerAddr: "127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

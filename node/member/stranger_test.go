@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/netsim"
 )
@@ -20,7 +19,7 @@ func gossiping(t *testing.T, place int, join ...string) *member.Members {
 	cfg := member.Default()
 	cfg.Bind, cfg.Preset, cfg.LeaveTimeout, cfg.Join = "127.0.0.1:0", member.PresetLAN, time.Second, join
 	m, err := member.New(cfg, member.Deps{ID: netsim.ID(place), Boot: 1, PeerAddr: "127.0.0.1:1",
-		Secrets: [][]byte{secret}, Coords: ncoord.Default()})
+		Secrets: [][]byte{secret}})
 	if err != nil {
 		t.Fatal(err)
 	}

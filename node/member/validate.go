@@ -33,8 +33,5 @@ func validate(cfg Config, deps Deps) error {
 	if deps.Location != nil && !onEarth(*deps.Location) {
 		report("location: %v, %v is not on Earth", deps.Location.Lat, deps.Location.Lon)
 	}
-	if err := deps.Coords.Validate(); err != nil {
-		report("coordinates: %w", err)
-	}
 	return errors.Join(errs...)
 }

@@ -37,7 +37,7 @@ func newOverlay(w *World, heeded bool) *overlay {
 	o := &overlay{world: w, heeded: heeded, factors: make([]assign.Factors, len(w.nodes)), stale: make([]bool, len(w.nodes)),
 		rnd: stream(w.seed, streamPings), now: time.Unix(1_000_000_000, 0)}
 	for i, n := range w.nodes {
-		c := ncoord.NewNode(ncoord.Default(), stream(w.seed, streamPings+uint64(i+1)<<16))
+		c := ncoord.NewNode(stream(w.seed, streamPings+uint64(i+1)<<16))
 		c.SetLocation(n.location)
 		o.coords = append(o.coords, c)
 		o.own = append(o.own, assign.NewOwn(assign.Factors{}))

@@ -22,7 +22,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/peer/peertest"
@@ -72,7 +71,7 @@ func check(rate int, last time.Duration) (err error) {
 		cfg := member.Default()
 		cfg.Bind, cfg.Preset, cfg.Join, cfg.LeaveTimeout = "127.0.0.1:0", member.PresetLAN, append([]string{}, known...), time.Second
 		m, err := member.New(cfg, member.Deps{ID: fmt.Sprintf("%032x", id), Boot: 1, PeerAddr: "127.0.0.1:1",
-			Secrets: keys, Coords: ncoord.Default()})
+			Secrets: keys})
 		if err == nil {
 			g.Go(func() error { return m.Run(ctx) })
 		}
