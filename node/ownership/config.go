@@ -18,7 +18,8 @@ type Config struct {
 	// Collect is how long a new home, and one that has just started beside others, waits for what the owners tell it
 	// before it calls a host unknown. Longer than renew_every; links to unknown hosts wait that long.
 	Collect time.Duration `toml:"collect"`
-	// ReplicateEvery is how long changes of a host gather before they go to its replica: what a lost disk may lose.
+	// ReplicateEvery is how long changes of a host gather before they go to its replica: pages of that time are downloaded
+	// again when a disk is lost. Links that a peer delivered wait for a quarter of it at most.
 	ReplicateEvery time.Duration `toml:"replicate_every"`
 	// SweepEvery is how often all replicas are compared with the hosts they are copies of. 10 minutes cost one small
 	// message a few hundred hosts.

@@ -111,15 +111,16 @@ type Ownership struct {
 	checking sync.Mutex
 
 	// mu guards what follows. It is never held across I/O, nor for work that grows with the number of hosts.
-	mu        sync.Mutex
-	horizon   horizon
-	tallies   tallies
-	rights    rights
-	census    census
-	proposals map[string]proposal  // hand-offs from here that are not settled
-	settling  map[string]int       // how often that was tried
-	awaited   map[string]time.Time // hosts taken over whose replica has not come, and since when
-	counts    Counts
+	mu         sync.Mutex
+	horizon    horizon
+	tallies    tallies
+	rights     rights
+	census     census
+	proposals  map[string]proposal  // hand-offs from here that are not settled
+	settling   map[string]int       // how often that was tried
+	awaited    map[string]time.Time // hosts taken over whose replica has not come, and since when
+	counts     Counts
+	complained time.Time // when a person last heard of links without a second copy
 	// unwitnessed are hosts owned here whose witness is to be told, and the epochs of their records.
 	unwitnessed map[string]uint64
 	// compare are the nodes whose replicas are to be compared: those that are back. Nil: all.

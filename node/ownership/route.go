@@ -3,6 +3,8 @@ package ownership
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"proxima/frontier"
@@ -178,7 +180,7 @@ func (o *Ownership) unlearn(host, who string) error {
 }
 
 // Deliver answers links that another node, or this node's own outbox, holds for the hosts of this one. What is
-// acknowledged survives the death of the machine.
+// acknowledged survives the loss of this node's disk: the replicas have it, too.
 func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 	if err := o.begun(); err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
 		return nil, err
 	}
-	kept := false
+	var kept []string
 	for j, i := range at {
 		if j >= len(verdicts) {
 			res.Answers[i] = later("the disk is full")
@@ -216,10 +218,10 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 		}
 		switch verdicts[j] {
 		case frontier.Accepted:
-			kept = true
+			kept = append(kept, links[j].URL.Host)
 			res.Answers[i].Verdict = wire.Verdict_VERDICT_ACCEPTED
 		case frontier.Duplicate:
-			kept = true // another link to it may just have been accepted
+			kept = append(kept, links[j].URL.Host) // another link to it may just have been accepted
 			res.Answers[i].Verdict = wire.Verdict_VERDICT_DUPLICATE
 		case frontier.NotOwned:
 			res.Answers[i] = later("the host is on its way")
@@ -230,10 +232,62 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 	o.mu.Lock()
 	o.counts.LinksDelivered += uint64(len(links))
 	o.mu.Unlock()
-	if kept {
-		return res, o.deps.Frontier.Sync(ctx)
+	late, err := o.replicated(ctx, kept)
+	if err != nil || len(late) == 0 {
+		return res, err
+	}
+	for j, i := range at {
+		if j < len(verdicts) && late[links[j].URL.Host] {
+			res.Answers[i] = later("its replica does not have it yet")
+		}
 	}
 	return res, nil
+}
+
+// replicatedWithin is how long an answer to links waits for the replicas of their hosts.
+const replicatedWithin = 3 * time.Second
+
+// replicated waits until the links that were taken for hosts, one for each time that it is named, are safe: on the disks of
+// this node and of the replica. It returns the hosts where that is not so. Where there is no replica, or none that has
+// answered for long, this node's disk must do.
+func (o *Ownership) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	if err := o.gather(ctx); err != nil {
+		return nil, err
+	}
+	links := len(hosts)
+	slices.Sort(hosts)
+	hosts = slices.Compact(hosts)
+	missing, alone := o.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, o.cfg.FenceAfter)
+	if alone > 0 && o.complain() {
+		o.warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them", alone, o.cfg.FenceAfter))
+	}
+	late = make(map[string]bool)
+	for _, host := range missing {
+		late[host] = true
+	}
+	for _, host := range hosts {
+		if r, _, err := o.records.get(host); err != nil {
+			return nil, err
+		} else if r.Owner != o.self() { // it has gone, and nobody sends what was found meanwhile
+			late[host] = true
+		}
+	}
+	return late, nil
+}
+
+// complain says whether a person should hear again of what goes on for long: once a minute.
+func (o *Ownership) complain() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if now.Sub(o.complained) < time.Minute {
+		return false
+	}
+	o.complained = now
+	return true
 }
 
 // judge says what a link is, or answers it.

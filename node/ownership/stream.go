@@ -2,34 +2,42 @@ package ownership
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"proxima/frontier"
-	"proxima/node/wire"
 )
 
 // stream carries what changes at the hosts of this node to the nodes that keep their replicas. Nothing of it is on disk: a
 // digest tells whether a replica is whole, and one that is not is mended.
 //
-// URLs that were found go out at once. That a page is done is held back until the links found on it are safe: those for
-// other nodes have been answered by then, and those for hosts of this node are at the replicas of these. Else both the page
-// and its links would be gone with this node's disk.
+// URLs that were found go out soon, and who delivered them waits for that. That a page is done is held back until the links
+// found on it are safe: those for other nodes have been answered by then, and those for hosts of this node are at the replicas
+// of these. Else both the page and its links would be gone with this node's disk.
 type stream struct {
-	flush chan chan struct{}
+	flush     chan chan struct{}
+	wake      chan struct{} // somebody waits for what was found
+	gathering chan struct{} // filled by who gathers: what it has taken from the frontier is here before the next one looks
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	ready   map[string]*frontier.Change // to be sent
-	held    []heldBack                  // in the order of time
-	count   map[string]int              // by host: entries in held
-	paused  map[string]int              // hosts that are being mended: their changes wait
-	found   map[string]time.Time        // since when URLs of a host are not at its replica yet
-	cleared bool                        // links of an earlier life are answered
-	bytes   int                         // of all that waits
+	hosts   map[string]*waiting
+	held    []heldBack // in the order of time
+	cleared bool       // links of an earlier life are answered
+	bytes   int        // of all that waits
+	ended   bool
+	news    chan struct{} // closed when something has been stored; nil: nobody waits
+	waiters int
+	eager   int // links that they wait for
+}
+
+// waiting is what waits of one host.
+type waiting struct {
+	change *frontier.Change // to be sent, nil: nothing
+	found  time.Time        // when the first of its URLs were found; zero: it has none
+	sent   time.Time        // the same of what is on its way
+	held   int              // entries held back
+	paused int              // it is being mended: its changes wait
 }
 
 // heldBack is what was done until a time.
@@ -42,8 +50,25 @@ type heldBack struct {
 const maxStream = 32 << 20
 
 func newStream() *stream {
-	return &stream{flush: make(chan chan struct{}), ready: make(map[string]*frontier.Change), count: make(map[string]int),
-		paused: make(map[string]int), found: make(map[string]time.Time)}
+	return &stream{flush: make(chan chan struct{}), wake: make(chan struct{}, 1), gathering: make(chan struct{}, 1),
+		hosts: make(map[string]*waiting)}
+}
+
+// atLocked is what waits of a host, for a change of it.
+func (s *stream) atLocked(host string) *waiting {
+	w := s.hosts[host]
+	if w == nil {
+		w = &waiting{}
+		s.hosts[host] = w
+	}
+	return w
+}
+
+// tidyLocked forgets a host of which nothing waits.
+func (s *stream) tidyLocked(host string) {
+	if w := s.hosts[host]; w != nil && *w == (waiting{}) {
+		delete(s.hosts, host)
+	}
 }
 
 // take adds what the frontier tells, at a time.
@@ -61,29 +86,38 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 		if len(c.Done) > 0 {
 			done := &frontier.Change{Done: c.Done, Digest: c.Digest, Tracked: c.Tracked}
 			back.hosts[host] = done
-			s.count[host]++
+			s.atLocked(host).held++
 			s.bytes += done.Memory()
 			c.Done = nil
 		}
-		if _, ok := s.found[host]; !ok && len(c.Added) > 0 {
-			s.found[host] = now
-		}
-		s.addLocked(host, c)
+		s.addLocked(host, c, now)
 	}
 	if len(back.hosts) > 0 {
 		s.held = append(s.held, back)
 	}
 }
 
-func (s *stream) addLocked(host string, c *frontier.Change) {
-	s.bytes += c.Memory()
-	if r := s.ready[host]; r != nil {
-		s.bytes -= r.Memory() + c.Memory()
-		r.Follow(c)
-		s.bytes += r.Memory()
-		return
+// addLocked adds a change that was seen at a time.
+func (s *stream) addLocked(host string, c *frontier.Change, at time.Time) {
+	w := s.atLocked(host)
+	if len(c.Added) > 0 || c.Lost {
+		w.found = earlier(w.found, at)
 	}
-	s.ready[host] = c
+	if w.change == nil {
+		w.change = c
+	} else {
+		s.bytes -= w.change.Memory()
+		w.change.Follow(c)
+	}
+	s.bytes += w.change.Memory()
+}
+
+// earlier is the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // mature lets go what was held back and is safe now. cleared says that links of an earlier life have just been answered.
@@ -104,30 +138,108 @@ func (s *stream) mature(settled func(until time.Time) bool, startup, now time.Ti
 
 // storedLocked says that all URLs found up to a time are at the replicas of their hosts.
 func (s *stream) storedLocked(until time.Time) bool {
-	for _, at := range s.found {
-		if !at.After(until) {
+	for _, w := range s.hosts {
+		if w.lacks(until) {
 			return false
 		}
 	}
 	return true
 }
 
-// stored notes that what was sent of a host is at its replica, or that there is none that answers.
-func (s *stream) stored(host string) {
+// lacks says that URLs found up to a time are not at the replica.
+func (w *waiting) lacks(until time.Time) bool {
+	first := earlier(w.sent, w.found)
+	return !first.IsZero() && !first.After(until)
+}
+
+// stored notes that what was sent of hosts is at their replicas, or that there are none that answer.
+func (s *stream) stored(hosts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.found, host)
-	if r := s.ready[host]; r != nil && len(r.Added) > 0 {
-		s.found[host] = time.Now()
+	for _, host := range hosts {
+		if w := s.hosts[host]; w != nil {
+			w.sent = time.Time{}
+			s.tidyLocked(host)
+		}
 	}
+	s.tellLocked()
+}
+
+// tellLocked has those look again who wait.
+func (s *stream) tellLocked() {
+	if s.news != nil {
+		close(s.news)
+		s.news = nil
+	}
+}
+
+// maxWaiters bounds who waits for replicas: calls that do the work for them must find room beside them.
+const maxWaiters = 64
+
+// await waits until what was found of hosts up to a time is at their replicas, and returns those where that is not so when
+// its patience ends. It does not wait for replicas that have not answered for as long as old. links is how many links the
+// caller asks for.
+func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration) (late []string, given int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := s.waiters >= maxWaiters
+	s.waiters, s.eager = s.waiters+1, s.eager+links
+	defer func() { s.waiters, s.eager = s.waiters-1, s.eager-links }()
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for ended := full; ; {
+		late, given = late[:0], 0
+		for _, host := range hosts {
+			switch w := s.hosts[host]; {
+			case w == nil || !w.lacks(until):
+			case time.Since(earlier(w.sent, w.found)) > old:
+				given++
+			default:
+				late = append(late, host)
+			}
+		}
+		if len(late) == 0 || ended || s.ended {
+			return late, given
+		}
+		if s.news == nil {
+			s.news = make(chan struct{})
+		}
+		news := s.news
+		s.mu.Unlock()
+		signal(s.wake)
+		select {
+		case <-news:
+		case <-over.C:
+			ended = true
+		case <-ctx.Done():
+			ended = true
+		}
+		s.mu.Lock()
+	}
+}
+
+// manyLinks are so many that they are not made to wait for company.
+const manyLinks = 500
+
+// crowded says that those who wait have enough for a message.
+func (s *stream) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.eager >= manyLinks
+}
+
+// end lets those go who wait: nothing more is sent.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.tellLocked()
 }
 
 func (s *stream) letGoLocked(host string, c *frontier.Change) {
 	s.bytes -= c.Memory()
-	if s.count[host]--; s.count[host] == 0 {
-		delete(s.count, host)
-	}
-	s.addLocked(host, c)
+	s.atLocked(host).held--
+	s.addLocked(host, c, time.Time{})
 }
 
 // release lets go everything that is held back of a host.
@@ -147,16 +259,23 @@ func (s *stream) forget(host string) {
 	s.release(host)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removeLocked(host)
-	delete(s.found, host)
+	if w := s.hosts[host]; w != nil {
+		s.removeLocked(w)
+		w.sent = time.Time{}
+		s.tidyLocked(host)
+	}
+	s.tellLocked()
 }
 
-func (s *stream) removeLocked(host string) *frontier.Change {
-	c := s.ready[host]
-	if c != nil {
-		s.bytes -= c.Memory()
-		delete(s.ready, host)
+// removeLocked takes what waits of a host for sending.
+func (s *stream) removeLocked(w *waiting) *frontier.Change {
+	c := w.change
+	if c == nil {
+		return nil
 	}
+	s.bytes -= c.Memory()
+	w.sent = earlier(w.sent, w.found)
+	w.change, w.found = nil, time.Time{}
 	return c
 }
 
@@ -164,14 +283,16 @@ func (s *stream) removeLocked(host string) *frontier.Change {
 func (s *stream) holdsBack(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.cleared || s.count[host] > 0
+	w := s.hosts[host]
+	return !s.cleared || w != nil && w.held > 0
 }
 
 // busy says that something of a host is on its way.
 func (s *stream) busy(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.cleared || s.count[host] > 0 || s.ready[host] != nil
+	w := s.hosts[host]
+	return !s.cleared || w != nil && (w.held > 0 || w.change != nil)
 }
 
 // withhold takes out of a chunk what is held back of its host.
@@ -182,7 +303,7 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 		c.Done = nil
 		return
 	}
-	if s.count[host] == 0 || len(c.Done) == 0 {
+	if w := s.hosts[host]; w == nil || w.held == 0 || len(c.Done) == 0 {
 		return
 	}
 	back := make(map[uint64]bool)
@@ -206,13 +327,12 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 func (s *stream) pause(host string) (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused[host]++
+	s.atLocked(host).paused++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.paused[host]--; s.paused[host] == 0 {
-			delete(s.paused, host)
-		}
+		s.hosts[host].paused--
+		s.tidyLocked(host)
 	}
 }
 
@@ -220,240 +340,55 @@ func (s *stream) pause(host string) (resume func()) {
 func (s *stream) next() map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]*frontier.Change, len(s.ready))
-	for host := range s.ready {
-		if s.paused[host] == 0 {
-			out[host] = s.removeLocked(host)
+	out := make(map[string]*frontier.Change)
+	for host, w := range s.hosts {
+		if w.paused == 0 && w.change != nil {
+			out[host] = s.removeLocked(w)
+			s.tidyLocked(host)
 		}
 	}
 	return out
+}
+
+// only takes what waits of one host, nil for nothing.
+func (s *stream) only(host string) *frontier.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.hosts[host]; w != nil {
+		return s.removeLocked(w)
+	}
+	return nil
+}
+
+// mend begins to make a replica whole, if it has to be for what waits, and returns what ends that.
+func (s *stream) mend(host string) (over func(error)) {
+	resume := s.pause(host)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lost *frontier.Change
+	if w := s.hosts[host]; w.change != nil && w.change.Lost {
+		lost = s.removeLocked(w)
+	}
+	return func(err error) {
+		if err == nil {
+			s.stored(host)
+		} else if lost != nil {
+			s.putBack(host, lost)
+		}
+		resume()
+	}
 }
 
 // putBack returns what could not be sent, before what came since.
 func (s *stream) putBack(host string, c *frontier.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if since := s.removeLocked(host); since != nil {
+	w := s.atLocked(host)
+	at, since := earlier(w.sent, w.found), w.change
+	if since != nil {
+		s.removeLocked(w)
 		c.Follow(since)
 	}
-	s.addLocked(host, c)
-}
-
-// sending is a change on its way.
-type sending struct {
-	host   string
-	change *frontier.Change
-	item   *wire.StoreItem
-}
-
-// runStream sends changes to replicas: one message at a time to each peer, and none waits for another peer's.
-func (o *Ownership) runStream(ctx context.Context) error {
-	tick := time.NewTicker(o.cfg.ReplicateEvery)
-	defer tick.Stop()
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	busy, over := make(map[string]bool), make(chan string)
-	round := func() error {
-		if err := o.gather(ctx); err != nil {
-			return err
-		}
-		parcels, err := o.parcels(ctx, busy)
-		for to, parcel := range parcels {
-			busy[to] = true
-			calls.Go(func() {
-				o.send(ctx, to, parcel)
-				select {
-				case over <- to:
-				case <-ctx.Done():
-				}
-			})
-		}
-		return err
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case to := <-over:
-			delete(busy, to)
-		case <-tick.C:
-			if err := round(); err != nil {
-				return err
-			}
-		case done := <-o.stream.flush:
-			for range 2 { // the second is for peers that are being spoken to
-				if err := o.gather(ctx); err != nil {
-					return err
-				}
-				o.stream.mature(func(time.Time) bool { return true }, o.startup, time.Now(), 0)
-				if err := round(); err != nil {
-					return err
-				}
-				for len(busy) > 0 {
-					select {
-					case to := <-over:
-						delete(busy, to)
-					case <-ctx.Done():
-						return nil
-					}
-				}
-			}
-			close(done)
-		}
-	}
-}
-
-// gather takes what the frontier tells, and lets go what is safe now.
-func (o *Ownership) gather(ctx context.Context) error {
-	changes := o.deps.Frontier.Changes()
-	if len(changes) > 0 { // others are told that pages are done: a power cut must not undo the links found on them
-		if err := o.deps.Frontier.Sync(ctx); err != nil {
-			return err
-		}
-	}
-	now := time.Now() // the links of these pages were added to the outbox before
-	o.stream.take(changes, now)
-	if o.stream.mature(o.deps.Outbox.Settled, o.startup, now, 2*o.cfg.TakeAfter) {
-		o.mu.Lock()
-		o.compare = nil // up to now nobody could have the same
-		o.mu.Unlock()
-		signal(o.sweep)
-	}
-	return nil
-}
-
-// Flush sends what has changed up to now to the replicas, each change once, and returns when that is over or the context
-// ends.
-func (o *Ownership) Flush(ctx context.Context) {
-	if o.begun() != nil {
-		return
-	}
-	done := make(chan struct{})
-	select {
-	case o.stream.flush <- done:
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-// parcels takes the changes that can be sent now, by the peers that keep the replicas.
-func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[string][]sending, error) {
-	v := o.view()
-	out := make(map[string][]sending)
-	for host, c := range o.stream.next() {
-		r, ok, err := o.records.get(host)
-		if err != nil {
-			return nil, err
-		}
-		to := v.replicaOf(host, r.Owner)
-		switch {
-		case !ok || r.Owner != v.Self:
-			o.stream.forget(host)
-			continue
-		case to == "" || !v.alive(to):
-			o.stream.stored(host)
-			continue // it is compared when there is one
-		case c.Lost:
-			o.stream.stored(host)
-			o.queue.add(host, false)
-			continue
-		case busy[to]:
-			o.stream.putBack(host, c)
-			continue
-		}
-		item, err := o.storeItem(ctx, r, c)
-		if err != nil {
-			return nil, err
-		}
-		out[to] = append(out[to], sending{host, c, item})
-	}
-	return out, nil
-}
-
-// storeItem makes the message about the changes of one host.
-func (o *Ownership) storeItem(ctx context.Context, r Record, c *frontier.Change) (item *wire.StoreItem, err error) {
-	chunk := frontier.Chunk{Pending: c.Added, Done: c.Done, Drops: c.Digest.Drops}
-	if c.State {
-		if chunk.State, err = o.deps.Frontier.StateOf(ctx, r.Host); err != nil {
-			return nil, err
-		}
-	}
-	item = &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}
-	switch {
-	case !c.Tracked: // from now on the digest is kept
-		_, err = o.deps.Frontier.DigestOf(ctx, r.Host)
-	case !o.stream.holdsBack(r.Host):
-		item.Digest = digestToWire(c.Digest)
-	}
-	return item, err
-}
-
-// messageURLs and chunkBytes bound a message of the changes of several hosts.
-const messageURLs = 5000
-
-// send sends changes to one peer, in messages of bounded size. A replica that differs afterwards is mended.
-func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
-	for len(parcel) > 0 {
-		n, urls, size := 0, 0, 0
-		req := &wire.StoreRequest{}
-		for n < len(parcel) && (n == 0 || urls < messageURLs && size < chunkBytes) {
-			item := parcel[n].item
-			urls += len(item.GetChunk().GetPending()) + len(item.GetChunk().GetDone())/8 + 8
-			size += proto.Size(item)
-			req.Items = append(req.Items, item)
-			n++
-		}
-		part := parcel[:n]
-		parcel = parcel[n:]
-		res, err := o.deps.Peers.Store(ctx, to, req)
-		if err != nil && ctx.Err() == nil {
-			o.warn(fmt.Errorf("send changes of %d hosts to their replicas at %s: %w", len(part), to, err))
-		}
-		for i, p := range part {
-			if err != nil || i >= len(res.GetAnswers()) {
-				o.stream.putBack(p.host, p.change)
-				continue
-			}
-			switch a := res.GetAnswers()[i]; a.GetStep() {
-			case wire.Step_STEP_STORED:
-				o.stream.stored(p.host)
-			case wire.Step_STEP_LATER:
-				o.stream.putBack(p.host, p.change)
-			default:
-				o.stream.stored(p.host)
-				if _, err := o.readAnswer(to, p.item, a); err != nil {
-					o.warn(err)
-				}
-				o.queue.add(p.host, false)
-			}
-		}
-	}
-}
-
-// flushHost sends everything that waits of a frozen host to the node that keeps its replica.
-func (o *Ownership) flushHost(ctx context.Context, r Record) error {
-	defer o.stream.pause(r.Host)()
-	if err := o.gather(ctx); err != nil {
-		return err
-	}
-	o.stream.release(r.Host)
-	o.stream.mu.Lock()
-	c := o.stream.removeLocked(r.Host)
-	o.stream.mu.Unlock()
-	v := o.view()
-	to := v.replicaOf(r.Host, r.Owner)
-	o.stream.stored(r.Host) // else it is shipped as a whole
-	if c == nil || c.Lost || to == "" || !v.alive(to) {
-		return nil
-	}
-	item, err := o.storeItem(ctx, r, c)
-	if err != nil {
-		return err
-	}
-	_, err = o.storeOne(ctx, to, item)
-	return err
+	w.sent = time.Time{}
+	s.addLocked(host, c, at)
 }

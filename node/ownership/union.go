@@ -121,12 +121,13 @@ func (o *Ownership) pull(ctx context.Context, from string, r Record) error {
 
 // mendReplica makes this node, the owner, and the node that keeps the replica have the same of a host. What changes
 // meanwhile follows it in the stream.
-func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) error {
+func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) (err error) {
+	over := o.stream.mend(r.Host)
+	defer func() { over(err) }()
 	to := v.replicaOf(r.Host, r.Owner)
 	if to == "" || !v.alive(to) {
 		return nil // replicas at a node that comes back are compared then
 	}
-	defer o.stream.pause(r.Host)()
 	a, err := o.push(ctx, to, r, false)
 	if err != nil || a.equal {
 		return err

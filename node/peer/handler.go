@@ -14,8 +14,8 @@ const Version = 2
 //
 // Messages come at least once: a client repeats one whose answer was lost, with the same (sender, boot, id) in its
 // header. Handlers are idempotent; none needs a list of what it has seen. They are called concurrently, and must not
-// wait for calls to other peers: accepting never waits for sending. Fetch alone waits for long, and bounds how many calls
-// do. The request is the handler's own.
+// wait for calls to other peers: accepting never waits for sending. Fetch and Deliver alone wait, for a download and for a
+// replica, and bound how many calls do. The request is the handler's own.
 //
 // An error that is ErrMalformed tells the caller that the message will never be understood, ErrUnavailable that it may
 // be sent again soon; any other is a fault of this node. All change nothing at the caller.
