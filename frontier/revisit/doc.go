@@ -13,6 +13,10 @@
 // policies", 2003; Azar and others, "Tractable near-optimal policies for crawling", 2018). So pages that change at each look
 // get few visits: a copy of them is never fresh for long.
 //
+// Pages are visited in the order in which they are due. Two things keep the budget well spent between two plans: Next is asked again before a page is
+// visited, and the page put back if it can wait by now; and while the budget is scarce, what is left of it goes to the page that
+// is due next (Plan.Scarce).
+//
 // All of it is pure: no clock, no lock, no input or output. A Plan does not change and is safe for concurrent use; a
 // Sample belongs to one goroutine.
 package revisit

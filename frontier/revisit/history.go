@@ -24,8 +24,8 @@ const window = 64
 // few bytes: With returns the next one.
 //
 // What is kept is enough for the likelihood of a rate of change: the times between visits without a change count by their sum,
-// exactly; of those with a change the geometric mean is kept, which is exact where a page changes less often than it is
-// visited, and of no matter where it changes more often.
+// exactly. Of the logarithms of those with a change mean and deviation are kept, which is exact where a page changes less often than it is
+// visited, and close to it elsewhere.
 type History struct {
 	visits, changes uint16  // all, up to the largest number that fits
 	weight          uint8   // visits that the sums below hold
@@ -33,7 +33,8 @@ type History struct {
 	dated           uint8   // changes whose time Last-Modified told
 	born            bool    // the first visit told since when the page has been as it is
 	same            float32 // seconds without a change
-	gap             uint16  // geometric mean of the times between the visits around undated changes, as by toGap
+	gap             uint16  // mean logarithm of the seconds between the visits around undated changes, in gapUnits
+	spread          uint8   // its standard deviation, in spreadUnits
 }
 
 // Visit is what one look at a page has told.
@@ -81,12 +82,32 @@ func (h History) With(v Visit) History {
 		h.dated++
 		h.same += float32(age.Seconds())
 	default:
-		mean, n := fromGap(h.gap), float64(h.undated)
-		h.gap = toGap((mean*n + math.Log(gap.Seconds())) / (n + 1))
-		h.undated++
+		h = h.undatedChange(math.Log(gap.Seconds()))
 	}
 	return h
 }
+
+// undatedChange adds a change at some time between two visits, given the logarithm of the seconds between them.
+func (h History) undatedChange(x float64) History {
+	mean, deviation, n := h.gaps()
+	off := x - mean
+	variance := (deviation*deviation + off*off/(n+1)) * n / (n + 1)
+	h.gap = uint16(math.Round(min(max((mean+off/(n+1))/gapUnit, 0), math.MaxUint16)))
+	h.spread = uint8(math.Round(min(math.Sqrt(variance)/spreadUnit, math.MaxUint8)))
+	h.undated++
+	return h
+}
+
+// gaps returns mean and standard deviation of the logarithms of the gaps around the undated changes, and their number.
+func (h History) gaps() (mean, deviation, n float64) {
+	return float64(h.gap) * gapUnit, float64(h.spread) * spreadUnit, float64(h.undated)
+}
+
+// The finest differences between two logarithms of a gap, and between two deviations.
+const (
+	gapUnit    = 1.0 / 2048
+	spreadUnit = 1.0 / 32
+)
 
 // Visits is how many visits the page had, up to 65,535.
 func (h History) Visits() int { return int(h.visits) }
@@ -94,14 +115,8 @@ func (h History) Visits() int { return int(h.visits) }
 // Changes is how many of them found it changed, up to 65,535.
 func (h History) Changes() int { return int(h.changes) }
 
-// gapUnit is the finest difference between two logarithms of a gap.
-const gapUnit = 1.0 / 2048
-
-func toGap(log float64) uint16   { return uint16(math.Round(min(max(log/gapUnit, 0), math.MaxUint16))) }
-func fromGap(gap uint16) float64 { return float64(gap) * gapUnit }
-
 // HistorySize is the length of a history in bytes, as AppendBinary writes it.
-const HistorySize = 13
+const HistorySize = 14
 
 // bornBit marks a page with a known age in the byte of the dated changes, of which there are at most window.
 const bornBit = 1 << 7
@@ -116,7 +131,8 @@ func (h History) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint16(b, h.changes)
 	b = append(b, h.weight, h.undated, dated)
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(h.same))
-	return binary.LittleEndian.AppendUint16(b, h.gap), nil
+	b = binary.LittleEndian.AppendUint16(b, h.gap)
+	return append(b, h.spread), nil
 }
 
 // UnmarshalBinary reads what AppendBinary has written. What With cannot have made is refused.
@@ -127,7 +143,7 @@ func (h *History) UnmarshalBinary(b []byte) error {
 	got := History{
 		visits: binary.LittleEndian.Uint16(b), changes: binary.LittleEndian.Uint16(b[2:]),
 		weight: b[4], undated: b[5], dated: b[6] &^ bornBit, born: b[6]&bornBit != 0,
-		same: math.Float32frombits(binary.LittleEndian.Uint32(b[7:])), gap: binary.LittleEndian.Uint16(b[11:]),
+		same: math.Float32frombits(binary.LittleEndian.Uint32(b[7:])), gap: binary.LittleEndian.Uint16(b[11:]), spread: b[13],
 	}
 	most := float32((window + 1) * longest.Seconds())
 	if got.changes > got.visits || got.weight > window || got.undated > got.weight || got.dated > got.weight ||

@@ -27,8 +27,9 @@ func TestHistoryCounts(t *testing.T) {
 	if got, want := float64(h.same), (7 * day).Seconds(); math.Abs(got-want) > 1 {
 		t.Errorf("unchanged for %v s, want %v", got, want)
 	}
-	if got := math.Exp(fromGap(h.gap)); math.Abs(got/day.Seconds()-1) > 0.001 {
-		t.Errorf("mean gap %v s, want a day", got)
+	h = looked(1, 1, day).With(Visit{Gap: 4 * day, Changed: true}).With(Visit{Gap: 16 * day, Changed: true})
+	if mean, deviation, n := h.gaps(); math.Abs(math.Exp(mean)/(4*day).Seconds()-1) > 0.01 || math.Abs(deviation-1.132) > 0.03 || n != 3 {
+		t.Errorf("%v gaps with a change: mean %v s, deviation %v; want 4 days, 1.132", n, math.Exp(mean), deviation)
 	}
 	for range math.MaxUint16 + 10 {
 		h = h.With(Visit{Gap: day, Changed: true})
@@ -81,8 +82,8 @@ func TestHistoryOnDisk(t *testing.T) {
 			t.Fatalf("%+v was written and read as %+v: %v", h, got, err)
 		}
 	}
-	for _, bad := range []string{"", "00", "0000010000000000000000000000", "00000100000000000000000000",
-		"ffff0000ff000000000000000000", "ffff0000400000000000c07f0000", "ffff00004000000000c0ff0000"} {
+	for _, bad := range []string{"", "00", "0000010000000000000000000000", "000000000000000000000000000000",
+		"ffff0000ff000000000000000000", "ffff00004000000000c07f000000", "ffff00004000000000c0ff000000"} {
 		b, _ := hex.DecodeString(bad)
 		var h History
 		if err := h.UnmarshalBinary(b); err == nil {

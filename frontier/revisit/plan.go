@@ -11,11 +11,16 @@ type Plan struct {
 	grid   *grid
 	prior  distribution
 	price  float64
+	scarce bool
 }
 
 // maxFresh is the longest that Cache-Control keeps a page from being visited: servers say "a year" of pages that they
 // change tomorrow.
 const maxFresh = 24 * time.Hour
+
+// leastPrice is what a visit must gain, in seconds of a fresh copy, however large the budget: a page that changes once a day is
+// then looked at each three hours, and one that changes once a month once in 15 hours.
+const leastPrice = 600
 
 // Steps of the iterations below; both have come close to their end well before.
 const (
@@ -55,12 +60,12 @@ func (c Config) NewPlan(s *Sample, pages int) *Plan {
 			p.prior[i] = sum[i] / (generalPages + float64(len(s.pages)))
 		}
 	}
-	p.price = p.findPrice(posteriors, float64(max(pages, 1)))
+	p.findPrice(posteriors, float64(max(pages, 1)))
 	return p
 }
 
 // findPrice finds the price at which the pages ask for as many visits a second as the budget has.
-func (p *Plan) findPrice(sample []distribution, pages float64) float64 {
+func (p *Plan) findPrice(sample []distribution, pages float64) {
 	gains := make([][timeCount]float64, len(sample))
 	for k := range sample {
 		for j := range timeCount {
@@ -77,10 +82,11 @@ func (p *Plan) findPrice(sample []distribution, pages float64) float64 {
 		return sum / float64(len(gains)) * pages
 	}
 	budget := float64(p.config.Budget) / 86400
-	low, high := math.Log(1e-6), math.Log(1/slowest)
-	if demand(math.Exp(low)) <= budget {
-		return math.Exp(low) // there is enough for all
+	if p.price = leastPrice; demand(p.price) <= budget {
+		return // there is enough for all
 	}
+	p.scarce = true
+	low, high := math.Log(leastPrice), math.Log(1/slowest)
 	for range priceSteps {
 		if mid := (low + high) / 2; demand(math.Exp(mid)) > budget {
 			low = mid
@@ -88,7 +94,7 @@ func (p *Plan) findPrice(sample []distribution, pages float64) float64 {
 			high = mid
 		}
 	}
-	return math.Exp(high)
+	p.price = math.Exp(high)
 }
 
 // belief is the distribution of the rate of a page with a history.
@@ -97,14 +103,18 @@ func (p *Plan) belief(h History) distribution {
 	return p.prior.posterior(&l)
 }
 
-// Rate is the expected number of changes a day of a page with a history.
+// Rate is an estimate of the changes a day of a page with a history: the median of what is believed of it.
 func (p *Plan) Rate(h History) float64 {
 	d := p.belief(h)
-	return p.grid.mean(&d) * 86400
+	return p.grid.median(&d) * 86400
 }
 
 // Price is the gain, in seconds of a fresh copy, that one visit must have to be worth it.
 func (p *Plan) Price() float64 { return p.price }
+
+// Scarce says that the budget does not pay for all visits that would be worth it. Then none of it should be left over: when nothing is
+// due, the page that is due next is visited all the same, if Config.Min has passed since its last visit.
+func (p *Plan) Scarce() bool { return p.scarce }
 
 // Hints is what a server says about its page without being asked for it. All of them may be false.
 type Hints struct {

@@ -81,10 +81,10 @@ func (g *grid) general() distribution {
 // likelihood is how well each rate explains a history: 1 for the one that does so best.
 func (g *grid) likelihood(h History) distribution {
 	var l distribution
-	dated, undated, same, gap := float64(h.dated), float64(h.undated), float64(h.same), 0.0
-	if h.undated > 0 {
-		gap = math.Exp(fromGap(h.gap))
-	}
+	dated, same := float64(h.dated), float64(h.same)
+	gap, deviation, undated := h.gaps()
+	// Half of the gaps are taken to be longer than their mean by the deviation, half to be shorter.
+	long, short := math.Exp(gap+deviation), math.Exp(gap-deviation)
 	best := math.Inf(-1)
 	for i, rate := range g.rate {
 		l[i] = -rate * same
@@ -92,7 +92,7 @@ func (g *grid) likelihood(h History) distribution {
 			l[i] += dated * g.log[i]
 		}
 		if h.undated > 0 {
-			l[i] += undated * math.Log(-math.Expm1(-rate*gap))
+			l[i] += undated / 2 * (math.Log(-math.Expm1(-rate*long)) + math.Log(-math.Expm1(-rate*short)))
 		}
 		if h.born {
 			l[i] += math.Log(rate + bornRate)
@@ -122,13 +122,20 @@ func (prior *distribution) posterior(likelihood *distribution) distribution {
 	return d
 }
 
-// mean is the expected number of changes a second.
-func (g *grid) mean(d *distribution) float64 {
+// median is the number of changes a second than which the page is as likely to have more as less. (The mean is that of
+// the few rates that are far too high.)
+func (g *grid) median(d *distribution) float64 {
 	sum := 0.0
 	for i, p := range d {
-		sum += p * g.rate[i]
+		if sum+p >= 0.5 {
+			if i == 0 {
+				return 0
+			}
+			return g.rate[i] * math.Pow(rateStep, (0.5-sum)/p-0.5)
+		}
+		sum += p
 	}
-	return sum
+	return g.rate[rateCount-1]
 }
 
 // gainAt is the expected gain of a visit at a time of the grid.
