@@ -18,6 +18,7 @@ import (
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/sink"
 	"proxima/node/termination"
 )
 
@@ -43,6 +44,7 @@ type Config struct {
 	Remote      placement.RemoteConfig `toml:"remote"`
 	Termination termination.Config     `toml:"termination"`
 	Output      Output                 `toml:"output"`
+	Sink        sink.Config            `toml:"sink"`
 }
 
 // Identity is the node itself.
@@ -70,12 +72,6 @@ type Output struct {
 	LogFileBytes int64 `toml:"log_file_bytes"`
 	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
 	LogKeep int `toml:"log_keep"`
-	// WARC is a directory for WARC 1.1 files of everything downloaded; empty discards pages once their links are read.
-	WARC string `toml:"warc"`
-	// WARCFileBytes is the size in bytes at which a WARC file is rotated.
-	WARCFileBytes int64 `toml:"warc_file_bytes"`
-	// WARCRevisits is how many payloads are remembered to write identical ones as revisit records; some 350 bytes each.
-	WARCRevisits int `toml:"warc_revisits"`
 }
 
 // Default gives every value.
@@ -98,8 +94,8 @@ func Default() Config {
 		Assign:      assign.Default(),
 		Remote:      placement.DefaultRemote(),
 		Termination: termination.Default(),
-		Output: Output{LogFileBytes: 256 << 20, LogKeep: 20, WARCFileBytes: 1 << 30,
-			WARCRevisits: 100_000},
+		Output:      Output{LogFileBytes: 256 << 20, LogKeep: 20},
+		Sink:        sink.Default(),
 	}
 }
 
@@ -130,6 +126,7 @@ func (c Config) Validate() []error {
 		{"remote", c.Remote.Validate()},
 		{"termination", c.Termination.Validate()},
 		{"output", c.Output.Validate()},
+		{"sink", c.Sink.Validate()},
 	} {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
@@ -186,10 +183,6 @@ func (o Output) Validate() error {
 		return fmt.Errorf("log_file_bytes: %d is less than 65536", o.LogFileBytes)
 	case o.LogKeep < 0:
 		return fmt.Errorf("log_keep: %d is negative", o.LogKeep)
-	case o.WARCFileBytes < 1<<16:
-		return fmt.Errorf("warc_file_bytes: %d is less than 65536", o.WARCFileBytes)
-	case o.WARCRevisits < 0:
-		return fmt.Errorf("warc_revisits: %d is negative", o.WARCRevisits)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ func within(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg
 var rooms = [][]string{
 	{"wire"},
 	{"journal"},
+	{"sink"},
 	{"lobby"},
 	{"member"},
 	{"peer"},

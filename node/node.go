@@ -5,7 +5,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,11 +26,11 @@ import (
 	"proxima/fetch/blocklist"
 	"proxima/fetch/page"
 	"proxima/fetch/resolve"
-	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/crawl"
 	"proxima/node/journal"
+	"proxima/node/sink"
 )
 
 // Deps are what a node takes from the world: the one seam between it and the network.
@@ -62,7 +61,7 @@ type Node struct {
 	resolver  *resolve.Resolver
 	blocklist *blocklist.List
 	journal   *journal.Journal
-	warc      *warc.Writer
+	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	overlay   *overlay // nil where the node crawls alone
@@ -136,13 +135,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
-	if cfg.Output.WARC != "" {
-		w := warc.Default()
-		w.Dir, w.MaxFileBytes, w.RevisitEntries = cfg.Output.WARC, cfg.Output.WARCFileBytes, cfg.Output.WARCRevisits
-		w.Operator = cfg.Fetch.From
-		if n.warc, err = warc.Open(w, warc.Deps{Now: time.Now, Rand: rand.Reader}); err != nil {
-			return nil, err
-		}
+	if err = n.openSink(deps.Transport); err != nil {
+		return nil, err
 	}
 	var others crawl.Overlay // nil, not a nil *overlay
 	var mayAsk func(netip.Addr) error
@@ -155,7 +149,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Overlay: others,
-		MayAsk: mayAsk, TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, WARC: n.warc, Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+		MayAsk: mayAsk, TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
+		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
 }
@@ -194,6 +189,8 @@ type End struct {
 	Reason string
 	// Unfinished is the number of URLs that are pending still.
 	Unfinished int64
+	// Sink says what was delivered and what waits; nil where pages are discarded.
+	Sink *sink.Status
 	// SeedsRefused counts seeds that were refused, by reason.
 	SeedsRefused map[string]int
 	Elapsed      time.Duration
@@ -218,8 +215,12 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		defer stop() // without a frontier there is no crawl
 		return n.frontier.Run(disk)
 	})
+	if n.sink != nil {
+		below.Go(func() error { return n.sink.Run(disk) })
+	}
 	defer context.AfterFunc(work, n.frontier.Stopping)()
 	err := n.crawl(work, stop)
+	n.flush(ctx)
 	n.sample()
 	end := n.end(ctx, err)
 	closeDisk()
@@ -234,9 +235,6 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		n.warn(lost)
 	}
 	n.journal.Events().Info(journal.EventStop, journal.KeyReason, end.Reason)
-	if n.warc != nil {
-		err = errors.Join(err, n.warc.Close())
-	}
 	return end, errors.Join(err, n.journal.Close())
 }
 
@@ -303,8 +301,8 @@ func (n *Node) freeBytes() (uint64, error) {
 		return n.free()
 	}
 	dirs := []string{n.cfg.Node.Data, n.LogDir()}
-	if n.warc != nil {
-		dirs = append(dirs, n.cfg.Output.WARC)
+	if dir := n.cfg.Sink.Dir(); dir != "" {
+		dirs = append(dirs, dir)
 	}
 	return frontier.FreeBytes(dirs...)
 }
@@ -314,6 +312,7 @@ func (n *Node) end(ctx context.Context, err error) End {
 	defer n.mu.Unlock()
 	e := End{Stats: n.loop.Stats(), Frontier: n.frontier.Status(), Elapsed: time.Since(n.started), SeedsRefused: n.refused}
 	e.Unfinished = e.Frontier.Pending
+	e.Sink = n.sinkStatus()
 	switch {
 	case err != nil:
 		e.Reason = "failed"

@@ -132,7 +132,7 @@ func run(ctx context.Context, t *testing.T, c node.Config, w *world, seed string
 func TestRunLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
 	c := config(t)
-	c.Output.WARC = t.TempDir()
+	c.Sink.URL = "file://" + t.TempDir()
 	before := goleak.IgnoreCurrent()
 	end, err := run(t.Context(), t, c, w, "http://a.test/")
 	if err != nil || end.Reason != "idle" || end.Pages != pagesPerHost || end.Rows["200"] != pagesPerHost {
@@ -238,7 +238,7 @@ func TestNewUndoesWhatItOpened(t *testing.T) {
 		},
 		"data directory": func(c *node.Config) { c.Node.Data = file },
 		"logs":           func(c *node.Config) { c.Output.Logs = file },
-		"archive":        func(c *node.Config) { c.Output.WARC = file },
+		"archive":        func(c *node.Config) { c.Sink.URL = "file://" + file },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()

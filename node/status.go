@@ -16,6 +16,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/crawl"
+	"proxima/node/sink"
 )
 
 // Status is what a running node says of itself. Its JSON is what `proxima status -json` prints.
@@ -27,6 +28,8 @@ type Status struct {
 	Frontier frontier.Status `json:"frontier"`
 	Crawl    crawl.Stats     `json:"crawl"`
 	LogDir   string          `json:"log_dir"`
+	// Sink is missing where pages are discarded.
+	Sink *sink.Status `json:"sink,omitempty"`
 	// Overlay is missing where the node crawls alone.
 	Overlay *OverlayStatus `json:"overlay,omitempty"`
 }
@@ -34,7 +37,8 @@ type Status struct {
 // Status reports on a running node.
 func (n *Node) Status() Status {
 	s := Status{Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, UptimeS: time.Since(n.started).Seconds(),
-		Frontier: n.frontier.Status(), Crawl: n.loop.Stats(), LogDir: n.LogDir()}
+		Frontier: n.frontier.Status(), Crawl: n.loop.Stats(), LogDir: n.LogDir(),
+		Sink: n.sinkStatus()}
 	if n.overlay != nil {
 		s.Overlay = n.overlay.status()
 	}

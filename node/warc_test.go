@@ -76,7 +76,8 @@ func crawlToArchive(t *testing.T) (authority string, payloads map[string]string,
 	t.Cleanup(w.close)
 	authority, payloads = archiveSite(w, t)
 	c := hostileConfig(t)
-	c.Output.WARC, c.Fetch.From = t.TempDir(), "bot@example.org"
+	dir := t.TempDir()
+	c.Sink.URL, c.Fetch.From = "file://"+dir, "bot@example.org"
 	n, err := node.New(c, seeds(t, "http://"+authority+"/"), node.Deps{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func crawlToArchive(t *testing.T) (authority string, payloads map[string]string,
 	if err != nil || end.Reason != "idle" || end.Requests != int64(len(payloads)) || end.ArchiveFailures != 0 {
 		t.Fatalf("%+v, %v", end, err)
 	}
-	files, err = filepath.Glob(filepath.Join(c.Output.WARC, "*.warc.gz"))
+	files, err = filepath.Glob(filepath.Join(dir, "*.warc.gz"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files %q, %v; want one", files, err)
 	}

@@ -135,7 +135,12 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	want.Crawl.Fetchers, want.Crawl.Resolvers, want.Crawl.Seeds, want.Crawl.MaxPages = 2, 3, []string{"a.txt", "b.txt"}, 5
 	want.Fetch.AllowPrefixes = []string{"10.0.0.0/8", "127.0.0.0/8", "::1/128"}
 	want.Fetch.Contact, want.Fetch.From = "https://example.org/bot", "bot@example.org"
-	want.Scope.SeedScope, want.Node.Data, want.Node.Run, want.Output.WARC = "host", "d", "r", "w"
+	want.Scope.SeedScope, want.Node.Data, want.Node.Run = "host", "d", "r"
+	dir, err := filepath.Abs("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Sink.URL, want.Sink.Formats = "file://"+dir, []string{"warc"}
 	if d := cmp.Diff(want, cfg, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -308,7 +309,8 @@ func TestWARC(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", got, out, errs)
 	}
 	files, err := fs.Glob(os.DirFS(dir), "*")
-	if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], ".warc.gz") {
-		t.Errorf("%v, %v: want one complete file", files, err)
+	slices.Sort(files)
+	if err != nil || len(files) != 3 || !strings.HasSuffix(files[0], ".cdxj") || !strings.HasSuffix(files[1], ".warc.gz") || !strings.HasSuffix(files[2], ".warc.json") {
+		t.Errorf("%v, %v: want an archive with its index and its manifest", files, err)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/sink"
 )
 
 // override is a flag that replaces a key of the configuration.
@@ -70,7 +73,13 @@ func overrides() []*override {
 		{name: "nodes", usage: "end only after a `number` of nodes were there (termination.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Termination.ExpectedNodes = int(n) })},
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
 		{name: "max-pages", usage: "end after a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
-		{name: "warc", usage: "`directory` for WARC files (output.warc)", set: text(func(c *node.Config) *string { return &c.Output.WARC })},
+		{name: "sink", usage: "`URL` where downloads go, in packages: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
+			set: text(func(c *node.Config) *string { return &c.Sink.URL })},
+		{name: "warc", usage: "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", set: func(c *node.Config, v string) error {
+			dir, err := filepath.Abs(v)
+			c.Sink.URL, c.Sink.Formats = (&url.URL{Scheme: "file", Path: dir}).String(), []string{sink.WARC}
+			return err
+		}},
 	}
 }
 

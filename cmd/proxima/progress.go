@@ -79,6 +79,9 @@ func progressLine(s node.Status, rate float64) string {
 
 // why is the main reason for not crawling faster.
 func why(s node.Status) string {
+	if k := s.Sink; k != nil && k.Flushing && k.Waiting > 0 {
+		return strings.TrimSuffix(fmt.Sprintf("the crawl is over, %d packages wait to be delivered; %s", k.Waiting, k.Trouble), "; ")
+	}
 	if s.Frontier.Paused != "" {
 		return "paused: " + s.Frontier.Paused
 	}
@@ -187,6 +190,13 @@ func summarise(w io.Writer, e node.End) {
 	drops := notCrawled(e)
 	if len(drops) > 0 {
 		table(w, "not crawled because", "URLs", drops)
+	}
+	if k := e.Sink; k != nil {
+		fmt.Fprintf(w, "%d packages with %s pages (%s) delivered to %s", k.Packages, thousands(k.Pages), size(k.Bytes), k.To)
+		if k.Waiting > 0 {
+			fmt.Fprintf(w, "; %d wait for the next start: %s", k.Waiting, k.Trouble)
+		}
+		fmt.Fprintln(w)
 	}
 	if e.Unfinished > 0 {
 		fmt.Fprintf(w, "%s URLs are unfinished: run the same command again to go on\n", thousands(e.Unfinished))

@@ -75,6 +75,13 @@ func showStatus(w io.Writer, s node.Status) {
 		fmt.Fprint(w, "; more hosts wait on disk")
 	}
 	fmt.Fprintln(w)
+	if k := s.Sink; k != nil {
+		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they take %s of %s here\n", k.To, k.Packages, thousands(k.Pages),
+			k.Waiting, size(k.Used), size(k.Limit))
+		if k.Trouble != "" {
+			fmt.Fprintf(w, "  %s (%v ago, failure %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
+		}
+	}
 	rows := map[string]int64{}
 	for kind, n := range f.Hosts {
 		rows[kind] = int64(n)

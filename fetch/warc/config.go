@@ -1,21 +1,14 @@
-// Package warc archives HTTP exchanges as WARC 1.1 files (ISO 28500:2017), one gzip member a record.
+// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, one gzip member a record, and the lines of their
+// CDXJ index.
 //
-// It owns the form of the records, the digests, the memory that turns a payload seen before into a revisit record,
-// and the files: their names, their rotation and their repair after a crash. It does not download, does not decide
-// what is worth keeping, and never reads an archive but to repair its end. Names of files:
-//
-//	PREFIX-YYYYMMDDhhmmssmmm-SERIAL-RANDOM.warc.gz.open   being written
-//	PREFIX-YYYYMMDDhhmmssmmm-SERIAL-RANDOM.warc.gz        complete, never touched again
-//
-// A directory and prefix belong to one Writer at a time: the caller holds a lock on its data directory.
+// It owns the form of the records, the digests, and the memory that turns a payload seen before into a revisit record. It
+// does not download, does not decide what is worth keeping, and knows no file: who writes the records also begins each
+// file with its warcinfo record.
 package warc
 
 import (
 	"fmt"
-	"io"
-	"regexp"
 	"strings"
-	"time"
 )
 
 // Digests of Config.Digest, in the writing that the field expects: base32 for SHA-1, lowercase hex for SHA-256.
@@ -24,15 +17,8 @@ const (
 	SHA256 = "sha256"
 )
 
-// Config of a Writer.
+// Config of an Encoder.
 type Config struct {
-	// Dir of the files; made if missing.
-	Dir string `toml:"dir"`
-	// MaxFileBytes (bytes, compressed) is where the next file begins. Only a file with a single exchange may be larger.
-	// The standard recommends 1 GiB; after a crash, as much has to be read to repair the last file.
-	MaxFileBytes int64 `toml:"max_file_bytes"`
-	// Prefix of the names of files: letters, digits, `.`, `_` and `-`.
-	Prefix string `toml:"prefix"`
 	// Software, Operator and Robots describe the crawl in each file's warcinfo record: program and version, a contact,
 	// and the robots policy. Empty fields are left out.
 	Software string `toml:"software"`
@@ -47,11 +33,9 @@ type Config struct {
 	RevisitEntries int `toml:"revisit_entries"`
 }
 
-// Default gives every value but Dir.
+// Default gives every value.
 func Default() Config {
 	return Config{
-		MaxFileBytes:   1 << 30,
-		Prefix:         "proxima",
 		Software:       "proxima",
 		Robots:         "RFC 9309",
 		Level:          6,
@@ -60,19 +44,8 @@ func Default() Config {
 	}
 }
 
-var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
-
 // Validate names the first field that is wrong.
 func (c Config) Validate() error {
-	if c.Dir == "" {
-		return fmt.Errorf("warc config: dir: missing")
-	}
-	if c.MaxFileBytes <= 0 {
-		return fmt.Errorf("warc config: max_file_bytes: %d is not positive", c.MaxFileBytes)
-	}
-	if !prefixForm.MatchString(c.Prefix) {
-		return fmt.Errorf("warc config: prefix: %q is not 1 to 100 letters, digits, dots, underscores and hyphens", c.Prefix)
-	}
 	for _, f := range []struct{ name, value string }{
 		{"software", c.Software}, {"operator", c.Operator}, {"robots", c.Robots},
 	} {
@@ -90,12 +63,4 @@ func (c Config) Validate() error {
 		return fmt.Errorf("warc config: revisit_entries: %d is negative", c.RevisitEntries)
 	}
 	return nil
-}
-
-// Deps are what a Writer takes from the world.
-type Deps struct {
-	// Now is the clock for names and warcinfo records; safe for concurrent use.
-	Now func() time.Time
-	// Rand gives the random bits of record ids; read under a lock. crypto/rand.Reader, or something seeded in tests.
-	Rand io.Reader
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrInvalid is wrapped by the errors of Write about an exchange that cannot be archived truthfully. Nothing has been
-// written then, and the same exchange will fail again.
+// ErrInvalid is wrapped by the errors of Encode about an exchange that cannot be archived truthfully: the same
+// exchange will fail again.
 var ErrInvalid = errors.New("invalid exchange")
 
 // Reasons of Exchange.Truncated (ISO 28500, WARC-Truncated).
@@ -23,7 +23,7 @@ const (
 // maxURL (bytes) is far above what servers accept.
 const maxURL = 64 << 10
 
-// Exchange is one HTTP request and its answer. The Writer neither changes nor keeps the slices.
+// Exchange is one HTTP request and its answer. The Encoder neither changes nor keeps the slices.
 type Exchange struct {
 	// URL that was requested. Bytes that a header cannot carry are percent-encoded in the archive. At most 64 KiB.
 	URL string

@@ -10,12 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net/textproto"
-	"os"
-	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // record is what the independent parser reads: it shares no code with the writer.
@@ -97,41 +93,4 @@ func parseMember(member []byte) (record, error) {
 func sha1Label(b []byte) string {
 	sum := sha1.Sum(b)
 	return "sha1:" + base32.StdEncoding.EncodeToString(sum[:])
-}
-
-// archive returns the complete files of dir in order, and fails on any other file.
-func archive(t testing.TB, dir string) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".warc.gz") {
-			t.Fatalf("stray file %s", e.Name())
-		}
-		names = append(names, filepath.Join(dir, e.Name()))
-	}
-	sort.Strings(names)
-	return names
-}
-
-// readAll parses every file of dir and returns the records but warcinfo, which it checks to be the first of each file.
-func readAll(t testing.TB, dir string) (records []record) {
-	t.Helper()
-	for _, name := range archive(t, dir) {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rs, err := parse(b)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(rs) == 0 || rs[0].kind != "warcinfo" || rs[0].get("WARC-Filename") != filepath.Base(name) {
-			t.Fatalf("%s does not begin with its warcinfo: %+v", name, rs)
-		}
-		records = append(records, rs[1:]...)
-	}
-	return records
 }

@@ -6,9 +6,11 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +52,7 @@ func warcio(t *testing.T) (node, module string) {
 // TestReadByWarcio has a reader that is not ours read the archive.
 func TestReadByWarcio(t *testing.T) {
 	node, module := warcio(t)
-	dir := t.TempDir()
-	cfg := testConfig(dir)
-	cfg.MaxFileBytes = 4000
-	w := open(t, cfg)
+	f := begin(t, testConfig())
 	hostile := exchange("http://example.org/\r\nWARC-Type: warcinfo\r\n\r\nä", "a\r\n\r\nWARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n\x00\xff\x1f\x8b\x08")
 	hostile.ResponseHead = []byte("HTTP/1.1 404 \xffNot here\r\nX-A: \xe4\x00\x01\r\nTransfer-Encoding: chunked\r\n\r\n")
 	hostile.Truncated = TruncatedDisconnect
@@ -70,11 +69,9 @@ func TestReadByWarcio(t *testing.T) {
 		exchange("http://example.org/empty", ""),
 	}
 	for _, ex := range exchanges {
-		write(t, w, ex)
+		f.write(ex)
 	}
-	closeWriter(t, w)
-
-	names := archive(t, dir)
+	names := []string{f.save()}
 	read := exec.CommandContext(t.Context(), node, append([]string{"testdata/read.mjs", module}, names...)...)
 	var complaints bytes.Buffer // warcio warns of records whose length is wrong
 	read.Stderr = &complaints
@@ -105,7 +102,7 @@ func TestReadByWarcio(t *testing.T) {
 			pages = append(pages, l)
 		}
 	}
-	if kinds["warcinfo"] != len(names) || kinds["request"] != 5 || kinds["response"] != 5 || kinds["revisit"] != 1 || len(names) < 2 {
+	if kinds["warcinfo"] != len(names) || kinds["request"] != 5 || kinds["response"] != 5 || kinds["revisit"] != 1 {
 		t.Fatalf("%d files, records %v", len(names), kinds)
 	}
 	for i, ex := range exchanges {
@@ -134,5 +131,30 @@ func TestReadByWarcio(t *testing.T) {
 	}
 	if !strings.HasPrefix(pages[1].Status, "HTTP/1.1 404") {
 		t.Errorf("status %q", pages[1].Status)
+	}
+
+	indexed := exec.CommandContext(t.Context(), node, append([]string{"testdata/index.mjs", module}, names...)...)
+	if out, err = indexed.Output(); err != nil {
+		t.Fatalf("node: %v", err)
+	}
+	theirs := slices.Sorted(strings.Lines(string(out)))
+	ours := slices.Sorted(slices.Values(f.index))
+	if len(theirs) != len(ours) {
+		t.Fatalf("warcio indexes %d records, we %d", len(theirs), len(ours))
+	}
+	for i, line := range ours {
+		// JSON texts are compared by what they say: the writings of what is not UTF-8 differ.
+		for j, text := range []string{line, theirs[i]} {
+			key, fields, _ := strings.Cut(text, " {")
+			var l map[string]string
+			if err := json.Unmarshal([]byte("{"+fields), &l); err != nil {
+				t.Fatalf("%v: %q", err, text)
+			}
+			if delete(l, "mime"); j == 0 {
+				line = fmt.Sprint(key, l)
+			} else if got := fmt.Sprint(key, l); got != line {
+				t.Errorf("warcio: %s\nours:   %s", got, line)
+			}
+		}
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"proxima/fetch/resolve"
 	"proxima/fetch/robots"
 	"proxima/fetch/sitemap"
-	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/journal"
+	"proxima/node/sink"
 )
 
 // Deps are the rooms that the loop joins.
@@ -34,9 +34,11 @@ type Deps struct {
 	Blocklist *blocklist.List
 	Rules     *identity.Rules
 	Journal   *journal.Journal
-	WARC      *warc.Writer // nil: pages are discarded once their links are read
-	Page      *page.Parser
-	Sitemap   sitemap.Config
+	// Sink keeps what is downloaded, and Receipts is its shelf. Where it is nil, pages are discarded once their links are read.
+	Sink     *sink.Sink
+	Receipts *frontier.Shelf
+	Page     *page.Parser
+	Sitemap  sitemap.Config
 	// Agent is the product token that robots.txt files are read for.
 	Agent string
 	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
@@ -268,18 +270,20 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	case out.Ending == frontier.Done:
 		found = l.readPage(task, &res, &out, page)
 	}
+	written := false
+	if ticket := l.keep(keep, task, visit, &res, &out, page); ticket != nil {
+		defer func() { ticket.End(written) }()
+	}
 	var err error
 	if out.Links, err = l.deps.Overlay.Route(keep, out.Links); err != nil {
 		return err
 	}
 	out.Elsewhere = l.deps.Overlay.PassOn
-	if l.deps.WARC != nil && len(res.RawResponse) > 0 {
-		l.archive(task, &res) // before it counts as done: what a kill cuts short is downloaded and archived again
-	}
 	fin, err := l.deps.Frontier.Finish(keep, task, out)
 	if err != nil {
 		return err
 	}
+	written = true
 	if fin.Refused == 0 {
 		for i := range page.fresh { // only now: what is remembered is on disk
 			page.fresh[i].remember()
@@ -302,7 +306,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
 		}
 	}
-	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.WARC != nil, Until: visit.Until}
+	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.WantsExchanges(), Until: visit.Until}
 	if visit.MayAsk != nil {
 		req.Gate = visit.MayAsk
 	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {

@@ -20,8 +20,13 @@ type gather struct {
 	page  []page.Link // those of the page as they stand there
 	known int         // references that the frontier is known to have
 	fresh []reference // those of links, to be remembered once they are on disk
-	last  string      // host asked about last, and the blocklist's answer: most links of a page stay at home
-	rule  string
+	// What the sink wants of a page: whether it asks not to be kept, its encoding ("" where it is no HTML), and what its
+	// links are relative to.
+	noindex bool
+	charset string
+	base    identity.URL
+	last    string // host asked about last, and the blocklist's answer: most links of a page stay at home
+	rule    string
 }
 
 // drop counts links by the reason why they are left out. A page has few reasons.
@@ -128,24 +133,23 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 		return 0
 	}
 	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
-	if nofollow {
+	if nofollow && l.deps.Sink == nil {
 		return 0
 	}
 	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
-	g.page = p.Links
+	g.page, g.noindex, g.charset, g.base = p.Links, p.NoIndex, p.Charset, task.URL
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
 	}
-	if p.NoFollow {
-		return 0
-	}
-	base := task.URL
 	if p.Base != "" {
-		if u, reason := l.deps.Rules.Resolve(base, p.Base); reason == identity.Accepted {
-			base = u
+		if u, reason := l.deps.Rules.Resolve(g.base, p.Base); reason == identity.Accepted {
+			g.base = u
 		}
 	}
-	g.addLinks(base, p.Links, next(task.Depth))
+	if nofollow || p.NoFollow {
+		return 0
+	}
+	g.addLinks(g.base, p.Links, next(task.Depth))
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
 		l.DropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
 	}

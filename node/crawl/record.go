@@ -1,15 +1,9 @@
 package crawl
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-	"net/http/httputil"
-	"strings"
 	"time"
 
 	"proxima/fetch"
-	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/node/journal"
 )
@@ -55,44 +49,4 @@ func reasonFor(res *fetch.Result, out frontier.Outcome) string {
 		return "body cut: " + res.Truncated
 	}
 	return out.Reason
-}
-
-// archive writes an exchange into the WARC files. A failure of the disk is told and counted; the crawl goes on.
-func (l *Loop) archive(task *frontier.Task, res *fetch.Result) {
-	head, body, cut, err := splitResponse(res.RawResponse)
-	truncated, protocol := res.Truncated, strings.ToLower(res.Protocol)
-	if cut && truncated == "" {
-		truncated = warc.TruncatedLength // the page is whole, its capture is not: chunks have bytes of their own
-	}
-	if protocol == "http/2.0" {
-		protocol = "h2"
-	}
-	if err == nil {
-		err = l.deps.WARC.Write(warc.Exchange{
-			URL: task.URL.String(), Addr: task.Server, Time: res.Timing.Start, Request: res.RawRequest,
-			ResponseHead: head, Body: body, Truncated: truncated, Protocol: protocol,
-		})
-	}
-	if err != nil {
-		l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
-		l.deps.Journal.Events().Warn(journal.EventWarning, journal.KeyURL, task.URL.String(), journal.KeyReason, err.Error())
-	}
-}
-
-// splitResponse takes a response apart as an archive needs it: the head with its blank line, and the body without
-// transfer coding. A chunked body that breaks off is kept as far as it goes, and is cut.
-func splitResponse(raw []byte) (head, body []byte, cut bool, err error) {
-	i := bytes.Index(raw, []byte("\r\n\r\n"))
-	if i < 0 {
-		return nil, nil, false, fmt.Errorf("archive response: no end of the head in %d bytes", len(raw))
-	}
-	head, body = raw[:i+4], raw[i+4:]
-	for line := range bytes.Lines(head) {
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(name, []byte("Transfer-Encoding")) && bytes.Contains(bytes.ToLower(value), []byte("chunked")) {
-			body, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(body)))
-			return head, body, err != nil, nil
-		}
-	}
-	return head, body, false, nil
 }

@@ -140,28 +140,32 @@ const (
 	KeyVersion = "version" // of the program: its release, or the commit it was built from
 	KeyCount   = "count"   // how many of what the event is about
 	KeyForMs   = "for_ms"  // how long it lasts or lasted
+	KeyPackage = "package" // its name
 	KeyText    = "text"    // beginning of a line too long to be kept
 )
 
 // Events of the node log.
 const (
-	EventStart          = "start"            // the process runs; with KeyVersion, KeyConfig
-	EventOver           = "over"             // the crawl is over everywhere; with KeyReason: how this node knows
-	EventStop           = "stop"             // it ends in order; with KeyReason
-	EventBlocklist      = "blocklist"        // the list was (re)loaded or could not be; with KeyCount, KeyReason
-	EventDNS            = "dns"              // a name did not resolve; with KeyHost, KeyReason
-	EventHostBackoff    = "host_backoff"     // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
-	EventHostDropped    = "host_dropped"     // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
-	EventHostLeftOut    = "host_left_out"    // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
-	EventDiskFull       = "disk_full"        // free space fell below the watermark; with KeyDiskFreeBytes
-	EventDiskOK         = "disk_ok"          // and is above it again; with KeyDiskFreeBytes
-	EventOwnTrouble     = "own_trouble"      // this node itself cannot download: it waits, no host is blamed; with KeyReason
-	EventOwnTroubleOver = "own_trouble_over" // it can again; with KeyReason
-	EventWarning        = "warning"          // something is wrong, the node goes on; with KeyReason
-	EventError          = "error"            // something failed; with KeyReason
-	EventRefused        = "refused"          // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
-	EventSecret         = "secret"           // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
-	EventOversized      = "oversized"        // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
+	EventStart           = "start"             // the process runs; with KeyVersion, KeyConfig
+	EventOver            = "over"              // the crawl is over everywhere; with KeyReason: how this node knows
+	EventStop            = "stop"              // it ends in order; with KeyReason
+	EventBlocklist       = "blocklist"         // the list was (re)loaded or could not be; with KeyCount, KeyReason
+	EventDNS             = "dns"               // a name did not resolve; with KeyHost, KeyReason
+	EventHostBackoff     = "host_backoff"      // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
+	EventHostDropped     = "host_dropped"      // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
+	EventHostLeftOut     = "host_left_out"     // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
+	EventDiskFull        = "disk_full"         // free space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskOK          = "disk_ok"           // and is above it again; with KeyDiskFreeBytes
+	EventOwnTrouble      = "own_trouble"       // this node itself cannot download: it waits, no host is blamed; with KeyReason
+	EventOwnTroubleOver  = "own_trouble_over"  // it can again; with KeyReason
+	EventPackage         = "package"           // a package was acknowledged by its sink; with KeyPackage, KeyCount: pages, KeyBytes
+	EventSinkTrouble     = "sink_trouble"      // packages cannot be written or delivered; with KeyReason
+	EventSinkTroubleOver = "sink_trouble_over" // they can again; with KeyReason
+	EventWarning         = "warning"           // something is wrong, the node goes on; with KeyReason
+	EventError           = "error"             // something failed; with KeyReason
+	EventRefused         = "refused"           // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
+	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
+	EventOversized       = "oversized"         // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 
 // Kinds of a download.

@@ -120,7 +120,7 @@ check "pages served" "$(served .distinct)" "$((sites * pages))"
 check "pages served twice" "$(served .repeats)" 0
 zcat "$disk"/warc/*.warc.gz | grep -a -c '^WARC-Type: \(response\|revisit\)' >"$tmp/archived" || true
 check "answers in the archive" "$(cat "$tmp/archived")" "$(served '.pages + .robots')"
-check "files of the archive left open" "$(find "$disk/warc" -name '*.open' | wc -l)" 0
+check "files left in the sink" "$(find "$disk/data/sink" -type f | wc -l)" 0
 say "finished with $(free_mib) MiB free"
 if [ "$failed" != 0 ]; then
   cat "$tmp/node.err" "$tmp/node.out"

@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,25 +21,67 @@ import (
 
 var day = time.Date(2026, 5, 4, 3, 2, 1, 987654321, time.UTC)
 
-func testDeps() Deps {
-	return Deps{Now: func() time.Time { return day }, Rand: rand.NewChaCha8([32]byte{1})}
-}
-
-func testConfig(dir string) Config {
+func testConfig() Config {
 	c := Default()
-	c.Dir = dir
 	c.Operator = "an operator <mail@example.org>"
 	return c
 }
 
-func open(t testing.TB, cfg Config) *Writer {
+// file is a WARC file with its index, in memory.
+type file struct {
+	*Encoder
+	t     testing.TB
+	name  string
+	bytes []byte
+	index []string
+}
+
+func begin(t testing.TB, cfg Config) *file {
 	t.Helper()
-	w, err := Open(cfg, testDeps())
+	e, err := New(cfg, rand.NewChaCha8([32]byte{1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() })
-	return w
+	f := &file{Encoder: e, t: t, name: "test-1.warc.gz"}
+	if f.bytes, err = e.Info(f.name, day); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *file) write(ex Exchange) {
+	f.t.Helper()
+	r, err := f.Encode(ex)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.store(r)
+}
+
+func (f *file) store(r *Records) {
+	f.index = append(f.index, IndexLine(r.Index, int64(len(f.bytes)), f.name))
+	f.bytes = append(f.bytes, r.Bytes...)
+	r.Stored()
+}
+
+// save writes the file into a directory.
+func (f *file) save() (path string) {
+	f.t.Helper()
+	path = filepath.Join(f.t.TempDir(), f.name)
+	if err := os.WriteFile(path, f.bytes, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+// records parses the file, and checks that it begins with its warcinfo, which is left out.
+func (f *file) records() []record {
+	f.t.Helper()
+	rs, err := parse(f.bytes)
+	if err != nil || len(rs) == 0 || rs[0].kind != "warcinfo" || rs[0].get("WARC-Filename") != f.name {
+		f.t.Fatalf("the file does not begin with its warcinfo: %+v, %v", rs, err)
+	}
+	return rs[1:]
 }
 
 func exchange(url, body string) Exchange {
@@ -52,36 +96,11 @@ func exchange(url, body string) Exchange {
 	}
 }
 
-func write(t testing.TB, w *Writer, ex Exchange) {
-	t.Helper()
-	if err := w.Write(ex); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func closeWriter(t testing.TB, w *Writer) {
-	t.Helper()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestRecords(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, testConfig(dir))
+	f := begin(t, testConfig())
 	ex := exchange("http://example.org/", "<p>hello")
-	write(t, w, ex)
-	closeWriter(t, w)
-
-	names := archive(t, dir)
-	if len(names) != 1 || !strings.Contains(names[0], "/proxima-20260504030201987-00001-") {
-		t.Fatalf("files: %v", names)
-	}
-	b, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	rs, err := parse(b)
+	f.write(ex)
+	rs, err := parse(f.bytes)
 	if err != nil || len(rs) != 3 {
 		t.Fatalf("%d records, %v", len(rs), err)
 	}
@@ -121,7 +140,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.r.kind, c.name, got, c.want)
 		}
 	}
-	if out, err := exec.Command("gzip", "-t", names[0]).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+	if out, err := exec.Command("gzip", "-t", f.save()).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
 		t.Log("gzip is not installed: its check is left out")
 	} else if err != nil {
 		t.Errorf("gzip -t: %v\n%s", err, out)
@@ -149,13 +168,11 @@ func TestVariants(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			cfg, ex := testConfig(dir), exchange("http://example.org/", "hello")
+			cfg, ex := testConfig(), exchange("http://example.org/", "hello")
 			c.change(&cfg, &ex)
-			w := open(t, cfg)
-			write(t, w, ex)
-			closeWriter(t, w)
-			rs := readAll(t, dir)
+			f := begin(t, cfg)
+			f.write(ex)
+			rs := f.records()
 			if len(rs) != 2 {
 				t.Fatalf("%d records", len(rs))
 			}
@@ -191,48 +208,39 @@ func TestInvalid(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			w := open(t, testConfig(dir))
 			ex := exchange("http://example.org/", "hello")
 			change(&ex)
-			if err := w.Write(ex); !errors.Is(err, ErrInvalid) {
+			if _, err := begin(t, testConfig()).Encode(ex); !errors.Is(err, ErrInvalid) {
 				t.Errorf("error %v", err)
-			}
-			closeWriter(t, w)
-			if names := archive(t, dir); len(names) != 0 {
-				t.Errorf("files %v", names)
 			}
 		})
 	}
 }
 
 func TestRevisit(t *testing.T) {
-	dir := t.TempDir()
-	cfg := testConfig(dir)
+	cfg := testConfig()
 	cfg.RevisitEntries = 2
-	w := open(t, cfg)
+	f := begin(t, cfg)
 	first := exchange("http://a.example/?q=\"", "same")
 	first.Time = day.Add(-time.Hour)
-	write(t, w, first)
-	write(t, w, exchange("http://b.example/", "same")) // revisit
+	f.write(first)
+	f.write(exchange("http://b.example/", "same")) // revisit
 	empty := exchange("http://c.example/", "")
-	write(t, w, empty)
-	write(t, w, empty) // nothing to save
+	f.write(empty)
+	f.write(empty) // nothing to save
 	cut := exchange("http://d.example/", "same")
 	cut.Truncated = TruncatedLength
-	write(t, w, cut) // says nothing about the page
-	write(t, w, exchange("http://e.example/", "one"))
-	write(t, w, exchange("http://f.example/", "same")) // revisit, and used again
-	write(t, w, exchange("http://g.example/", "two"))  // pushes "one" out
-	write(t, w, exchange("http://h.example/", "one"))
+	f.write(cut) // says nothing about the page
+	f.write(exchange("http://e.example/", "one"))
+	f.write(exchange("http://f.example/", "same")) // revisit, and used again
+	f.write(exchange("http://g.example/", "two"))  // pushes "one" out
+	f.write(exchange("http://h.example/", "one"))
 	long := exchange("http://i.example/"+strings.Repeat("i", maxRememberedURL), "three")
-	write(t, w, long)
-	write(t, w, long) // not remembered
-	closeWriter(t, w)
-
+	f.write(long)
+	f.write(long) // not remembered
 	var got []string
 	var original, revisit record
-	for _, r := range readAll(t, dir) {
+	for _, r := range f.records() {
 		switch r.kind {
 		case "request":
 			continue
@@ -268,87 +276,42 @@ func TestRevisit(t *testing.T) {
 	}
 }
 
-// TestPayloadThatWasNotStored: what a write that failed would have archived is no original that a revisit could refer to.
+// TestPayloadThatWasNotStored: what was not stored is no original that a revisit could refer to.
 func TestPayloadThatWasNotStored(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "archive")
-	w := open(t, testConfig(dir))
-	if err := os.Remove(dir); err != nil {
+	f := begin(t, testConfig())
+	if _, err := f.Encode(exchange("http://a.example/", "same")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(exchange("http://a.example/", "same")); err == nil {
-		t.Fatal("written to nowhere")
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, w, exchange("http://b.example/", "same"))
-	closeWriter(t, w)
-	if r := readAll(t, dir)[0]; r.kind != "response" || r.get("WARC-Target-URI") != "http://b.example/" {
+	f.write(exchange("http://b.example/", "same"))
+	if r := f.records()[0]; r.kind != "response" || r.get("WARC-Target-URI") != "http://b.example/" {
 		t.Errorf("the first record is a %s of %s, want the response of b", r.kind, r.get("WARC-Target-URI"))
 	}
 }
 
-func TestRotation(t *testing.T) {
-	dir := t.TempDir()
-	cfg := testConfig(dir)
-	cfg.MaxFileBytes = 3000
-	w := open(t, cfg)
-	noise := rand.NewChaCha8([32]byte{2})
-	sizes := []int{100, 100, 2500, 10, 9000, 9000, 10}
-	for i, n := range sizes {
-		body := make([]byte, n)
-		noise.Read(body)
-		write(t, w, exchange(fmt.Sprintf("http://example.org/%d", i), string(body)))
-	}
-	closeWriter(t, w)
-	if err := w.Write(exchange("http://example.org/", "late")); !errors.Is(err, ErrClosed) {
-		t.Errorf("write after close: %v", err)
-	}
-	closeWriter(t, w)
-
-	var got []int // exchanges in each file
-	for _, name := range archive(t, dir) {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rs, err := parse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, len(rs)/2)
-		if int64(len(b)) > cfg.MaxFileBytes && len(rs) != 3 {
-			t.Errorf("%s: %d bytes, %d records", name, len(b), len(rs))
-		}
-	}
-	if d := cmp.Diff([]int{2, 1, 1, 1, 1, 1}, got); d != "" {
-		t.Error(d)
-	}
-	readAll(t, dir)
-}
-
 func TestConcurrent(t *testing.T) {
 	const writers, each = 8, 40
-	dir := t.TempDir()
-	cfg := testConfig(dir)
-	cfg.MaxFileBytes = 20_000
-	w := open(t, cfg)
+	f := begin(t, testConfig())
 	var wg sync.WaitGroup
+	var mu sync.Mutex
 	for g := range writers {
 		wg.Go(func() {
 			for i := range each {
 				body := strings.Repeat(fmt.Sprintf("%d.%d ", g, i%10), 50+i)
-				if err := w.Write(exchange(fmt.Sprintf("http://example.org/%d/%d", g, i), body)); err != nil {
+				r, err := f.Encode(exchange(fmt.Sprintf("http://example.org/%d/%d", g, i), body))
+				if err != nil {
 					t.Error(err)
+					return
 				}
+				mu.Lock()
+				f.store(r)
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	closeWriter(t, w)
 
 	seen := map[string]bool{}
-	rs := readAll(t, dir)
+	rs := f.records()
 	for i := 0; i+1 < len(rs); i += 2 {
 		page, request := rs[i], rs[i+1]
 		if request.get("WARC-Concurrent-To") != page.get("WARC-Record-ID") {
@@ -361,14 +324,68 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func BenchmarkWrite(b *testing.B) {
+func TestConfig(t *testing.T) {
+	if err := testConfig().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	for field, change := range map[string]func(*Config){
+		"software":        func(c *Config) { c.Software = "a\r\nb: c" },
+		"operator":        func(c *Config) { c.Operator = "a\nb" },
+		"robots":          func(c *Config) { c.Robots = "\x00" },
+		"level":           func(c *Config) { c.Level = 0 },
+		"digest":          func(c *Config) { c.Digest = "md5" },
+		"revisit_entries": func(c *Config) { c.RevisitEntries = -1 },
+	} {
+		c := testConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), " "+field+": ") {
+			t.Errorf("%s: error %v", field, err)
+		}
+		if _, err := New(c, nil); err == nil {
+			t.Errorf("%s: New accepted it", field)
+		}
+	}
+}
+
+// TestIndex: each line leads to its record, by a key under which one finds it.
+func TestIndex(t *testing.T) {
+	f := begin(t, testConfig())
+	for _, u := range []string{"http://www.Example.org/B?y=2&x=1", "https://example.org:8443/ä", "http://127.0.0.1:8080"} {
+		f.write(exchange(u, "body of "+u))
+	}
+	f.write(exchange("http://again.example/", "body of http://127.0.0.1:8080"))
+	keys := []string{"org,example)/b?x=1&y=2", "org,example:8443)/%c3%a4", "1,0,0,127:8080)/", "example,again)/"}
+	for i, line := range f.index {
+		var l struct{ URL, Mime, Status, Digest, Length, Offset, Filename string }
+		key, rest, _ := strings.Cut(line, " ")
+		at, text, _ := strings.Cut(rest, " ")
+		if err := json.Unmarshal([]byte(text), &l); err != nil || key != keys[i] || at != "20260504030201" || !strings.HasSuffix(line, "}\n") {
+			t.Fatalf("%v: %q, want the key %q", err, line, keys[i])
+		}
+		offset, _ := strconv.Atoi(l.Offset)
+		length, _ := strconv.Atoi(l.Length)
+		rs, err := parse(f.bytes[offset : offset+length])
+		if err != nil || len(rs) != 1 || rs[0].get("WARC-Target-URI") != l.URL || rs[0].get("WARC-Payload-Digest") != "sha1:"+l.Digest {
+			t.Errorf("%v: %q leads to %+v", err, line, rs)
+		}
+		mime := "text/html"
+		if i == 3 {
+			mime = "warc/revisit"
+		}
+		if l.Mime != mime || l.Status != "200" || l.Filename != f.name {
+			t.Errorf("%q", line)
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
 	for _, revisits := range []bool{false, true} {
 		b.Run(fmt.Sprintf("revisits=%v", revisits), func(b *testing.B) {
-			cfg := testConfig(b.TempDir())
+			cfg := testConfig()
 			if !revisits {
 				cfg.RevisitEntries = 0
 			}
-			w := open(b, cfg)
+			f := begin(b, cfg)
 			var page strings.Builder
 			noise := rand.New(rand.NewPCG(1, 2))
 			for page.Len() < 60_000 {
@@ -378,9 +395,11 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(int64(len(ex.Body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := w.Write(ex); err != nil {
+				r, err := f.Encode(ex)
+				if err != nil {
 					b.Fatal(err)
 				}
+				r.Stored()
 			}
 		})
 	}

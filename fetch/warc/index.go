@@ -1,0 +1,95 @@
+package warc
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entry are the fields of a line of a CDXJ index that are known before the records have a place in a file, in the order and
+// the writing of warcio.
+type entry struct {
+	URL    string `json:"url"`
+	Mime   string `json:"mime,omitempty"`
+	Status string `json:"status"`
+	Digest string `json:"digest"`
+	Length string `json:"length"`
+}
+
+// IndexLine completes a line of a CDXJ index, with its end: the records of an exchange lie at an offset of a file. An index is
+// sorted by the bytes of its lines.
+func IndexLine(index string, offset int64, file string) string {
+	return index + `,"offset":"` + strconv.FormatInt(offset, 10) + `","filename":` + quoted(file) + "}\n"
+}
+
+// indexOf is the line of an exchange without its end. length is that of the first record, in bytes.
+func indexOf(ex *Exchange, uri, digest string, length int, revisit bool) string {
+	e := entry{URL: uri, Mime: "warc/revisit", Length: strconv.Itoa(length)}
+	if !revisit {
+		e.Mime = contentType(ex.ResponseHead)
+	}
+	if words := strings.Fields(string(ex.ResponseHead[:bytes.IndexByte(ex.ResponseHead, '\r')])); len(words) > 1 {
+		e.Status = words[1]
+	}
+	_, e.Digest, _ = strings.Cut(digest, ":")
+	text := quoted(e)
+	return surt(uri) + " " + ex.Time.UTC().Format("20060102150405") + " " + text[:len(text)-1]
+}
+
+// quoted is a value as JSON, without escapes for HTML.
+func quoted(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // strings cannot fail
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// contentType is the value of that header without parameters.
+func contentType(head []byte) string {
+	for line := range bytes.Lines(head) {
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if ok && bytes.EqualFold(bytes.TrimSpace(name), []byte("content-type")) {
+			value, _, _ = bytes.Cut(value, []byte(";"))
+			return string(bytes.TrimSpace(value))
+		}
+	}
+	return ""
+}
+
+// surt is the key by which an index is sorted, of a URL: "http://www.example.org/b?y&x" is "org,example)/b?x&y". It is what
+// warcio makes of it, where the URL is one that a crawler asks for; others are their own key.
+func surt(uri string) string {
+	u, err := url.Parse(strings.ToLower(uri))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return strings.ReplaceAll(uri, " ", "%20")
+	}
+	host := u.Hostname()
+	if rest, ok := strings.CutPrefix(host, "www"); ok {
+		if rest, ok = strings.CutPrefix(strings.TrimLeft(rest, "0123456789"), "."); ok {
+			host = rest
+		}
+	}
+	labels := strings.Split(host, ".")
+	slices.Reverse(labels)
+	key := strings.Join(labels, ",")
+	if port := u.Port(); port != "" && (u.Scheme != "http" || port != "80") && (u.Scheme != "https" || port != "443") {
+		key += ":" + port
+	}
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	key += ")" + path
+	if u.RawQuery != "" {
+		words := strings.Split(u.RawQuery, "&")
+		slices.Sort(words)
+		key += "?" + strings.Join(words, "&")
+	}
+	return key
+}

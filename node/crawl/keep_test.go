@@ -1,0 +1,74 @@
+package crawl
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"proxima/fetch"
+	"proxima/fetch/page"
+	"proxima/frontier"
+	"proxima/node/sink"
+)
+
+// A capture has a bound, and chunks bring bytes of their own: a whole page may not be whole in the archive. And HTTP/2 has
+// another name there than in Go.
+func TestArchiveSaysWhatIsMissing(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for name, tc := range map[string]struct{ raw, protocol, truncated, want, body string }{
+		"cut chunk":   {head + "5\r\nhel", "HTTP/1.1", "length", "http/1.1", "hel"},
+		"cut behind":  {head + "5\r\nhello\r\n", "HTTP/1.1", "length", "http/1.1", "hello"},
+		"whole":       {head + "5\r\nhello\r\n0\r\n\r\n", "HTTP/1.1", "", "http/1.1", "hello"},
+		"over HTTP/2": {"HTTP/1.1 200 OK\r\n\r\nhello", "HTTP/2.0", "", "h2", "hello"},
+	} {
+		task := &frontier.Task{URL: mustParse(t, "http://a.test/"), Server: netip.MustParseAddr("192.0.2.1")}
+		ex, err := exchange(task, &fetch.Result{Status: 200, Protocol: tc.protocol, Timing: fetch.Timing{Start: time.Now()}, RawResponse: []byte(tc.raw)})
+		if err != nil || ex.Truncated != tc.truncated || ex.Protocol != tc.want || string(ex.Body) != tc.body {
+			t.Errorf("%s: %+v, %v", name, ex, err)
+		}
+	}
+}
+
+// What a line says of a page: its text, and its links, absolute and each once. A page that asks for it is not kept.
+func TestPageForTheSink(t *testing.T) {
+	l := newGathering(t)
+	l.deps.Page, l.deps.Agent = page.New(page.Default()), "proxima"
+	task := &frontier.Task{URL: mustParse(t, "http://a.test/dir/x")}
+	body := "<html lang=en><head><title>A page</title><base href=/b/></head><body><p>Some words that stand in the page, " +
+		"enough of them to be its text.</p><a href=1>1</a><a href=1#f>again</a><a href='mailto:x@a.test'>m</a>" +
+		"<a href=https://out.test/ rel=nofollow>2</a></body></html>"
+	res := &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(body),
+		Timing: fetch.Timing{Start: time.Unix(1, 0)}}
+	g := l.gather()
+	l.readPage(task, res, &frontier.Outcome{}, g)
+	got := l.pageOf(task, res, g)
+	if d := cmp.Diff([]string{"http://a.test/b/1", "https://out.test/"}, got.Links); d != "" {
+		t.Error(d)
+	}
+	if got.URL != "http://a.test/dir/x" || got.Title != "A page" || got.Language != "en" || got.Text == "" || got.Type != "text/html" ||
+		got.Status != 200 || !got.Time.Equal(time.Unix(1, 0)) || len(got.Digest) != len("sha256:")+64 {
+		t.Errorf("%+v", got)
+	}
+	for _, c := range []struct {
+		header, body string
+		want         bool
+	}{
+		{"", "", false},
+		{"noindex", "", true},
+		{"other: noindex", "", false},
+		{"", "<meta name=robots content=noindex>", true},
+		{"nofollow", "<meta name=robots content=none>", true},
+	} {
+		res.Header.Set("X-Robots-Tag", c.header)
+		res.Body = []byte(c.body + body)
+		l.deps.Sink = &sink.Sink{}
+		g := l.gather()
+		l.readPage(task, res, &frontier.Outcome{}, g)
+		if got := l.unindexed(res, g); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

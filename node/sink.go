@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"proxima/node/journal"
+	"proxima/node/sink"
+)
+
+// tableReceipts is the shelf of the sink.
+const tableReceipts = 's'
+
+// stopPatience is how long a node that is stopped waits for its sink. What is left is delivered by the next life.
+const stopPatience = 5 * time.Second
+
+// openSink opens the sink, if there is to be one.
+func (n *Node) openSink(transport http.RoundTripper) (err error) {
+	dir := filepath.Join(n.cfg.Node.Data, "sink")
+	if n.cfg.Sink.URL == "" {
+		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
+			n.warn(fmt.Errorf("%d files wait in %s to be delivered: start the node with -sink, as before", len(left), dir))
+		}
+		return nil
+	}
+	n.sink, err = sink.Open(dir, n.cfg.Sink, sink.Deps{
+		Receipts: n.frontier.Shelf(tableReceipts), Sync: n.frontier.Sync, Hold: n.frontier.Hold, Event: n.sinkEvent, Warn: n.warn,
+		Node: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Version: Version(), Operator: n.cfg.Fetch.From,
+		Transport: transport, Env: os.Getenv,
+	})
+	return err
+}
+
+// flush has the sink deliver what it has. A node that is stopped does not wait for long, one whose crawl has ended does.
+func (n *Node) flush(ctx context.Context) {
+	if n.sink == nil {
+		return
+	}
+	patience := n.cfg.Sink.Patience
+	if ctx.Err() != nil {
+		ctx, patience = context.WithoutCancel(ctx), min(patience, stopPatience)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if left := n.sink.Flush(ctx); left > 0 {
+		n.warn(fmt.Errorf("%d packages were not delivered: they are kept, and delivered when the node is started again", left))
+	}
+}
+
+func (n *Node) sinkStatus() *sink.Status {
+	if n.sink == nil {
+		return nil
+	}
+	s := n.sink.Status()
+	return &s
+}
+
+// sinkEvent logs what the sink did.
+func (n *Node) sinkEvent(e sink.Event) {
+	log := n.journal.Events()
+	switch e.Kind {
+	case sink.Delivered:
+		log.Info(journal.EventPackage, journal.KeyPackage, e.Name, journal.KeyCount, e.Pages, journal.KeyBytes, e.Bytes)
+	case sink.Trouble:
+		log.Warn(journal.EventSinkTrouble, journal.KeyReason, e.Reason)
+	case sink.TroubleOver:
+		log.Info(journal.EventSinkTroubleOver, journal.KeyReason, e.Reason)
+	}
+}

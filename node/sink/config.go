@@ -1,0 +1,132 @@
+package sink
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Formats of packages.
+const (
+	// WARC is WARC 1.1 with a CDXJ index: every exchange as it went over the wire.
+	WARC = "warc"
+	// Pages is pages.jsonl.zst: a line a page, with its text.
+	Pages = "pages"
+)
+
+// Config is what is kept of downloads, and where it goes.
+type Config struct {
+	// URL is where packages go: "file:///directory", "https://collector/prefix", or "s3://bucket/prefix?endpoint=https://host".
+	// Empty discards pages once their links are read. It must not hold a password: see secret.
+	URL string `toml:"url"`
+	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index) and "pages" (a line of JSON a page, with its
+	// text), or both. Each makes packages of its own.
+	Formats []string `toml:"formats"`
+	// Secret is a file with what the destination asks for: of a collector a token, which is sent as Bearer; of a store its
+	// access key and secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from
+	// the environment.
+	Secret string `toml:"secret"`
+	// SizeBytes is where a package is closed, in bytes before text is compressed. Large packages are few, small ones are there
+	// soon.
+	SizeBytes int64 `toml:"size_bytes"`
+	// Age is how long a package may stay open; 0 is until it is full or the crawl ends.
+	Age time.Duration `toml:"age"`
+	// DiskBytes bounds what waits here for the destination, in bytes. Before it is reached nothing is downloaded until packages
+	// are taken.
+	DiskBytes int64 `toml:"disk_bytes"`
+	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. What is left is delivered
+	// when the node is started again.
+	Patience time.Duration `toml:"patience"`
+	// Revisits is how many payloads are remembered to archive identical ones as revisit records; some 350 bytes each.
+	Revisits int `toml:"revisits"`
+}
+
+// Default discards pages.
+func Default() Config {
+	return Config{
+		Formats:   []string{WARC},
+		SizeBytes: 256 << 20,
+		Age:       time.Hour,
+		DiskBytes: 8 << 30,
+		Patience:  10 * time.Minute,
+		Revisits:  100_000,
+	}
+}
+
+// leastPackages is how many packages must fit within the bound: one is written, one is packed and takes twice its space
+// meanwhile, and some wait.
+const leastPackages = 8
+
+// Validate reports the first value that cannot be.
+func (c Config) Validate() error {
+	if c.URL != "" {
+		if _, err := parseTarget(c.URL); err != nil {
+			return fmt.Errorf("url: %w", err)
+		}
+	}
+	switch {
+	case len(c.Formats) == 0:
+		return fmt.Errorf("formats: none")
+	case c.SizeBytes < 1<<10 || c.SizeBytes > 4<<30:
+		return fmt.Errorf("size_bytes: %d is not between 1 KiB and 4 GiB", c.SizeBytes)
+	case c.Age < 0:
+		return fmt.Errorf("age: %v is negative", c.Age)
+	case c.DiskBytes < leastPackages*c.SizeBytes:
+		return fmt.Errorf("disk_bytes: %d is less than %d packages of size_bytes", c.DiskBytes, leastPackages)
+	case c.Patience < 0:
+		return fmt.Errorf("patience: %v is negative", c.Patience)
+	case c.Revisits < 0:
+		return fmt.Errorf("revisits: %d is negative", c.Revisits)
+	}
+	for i, f := range c.Formats {
+		if f != WARC && f != Pages {
+			return fmt.Errorf("formats: %q is neither %q nor %q", f, WARC, Pages)
+		}
+		if slices.Contains(c.Formats[:i], f) {
+			return fmt.Errorf("formats: %q twice", f)
+		}
+	}
+	return nil
+}
+
+// parseTarget reads the URL of a destination.
+func parseTarget(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no URL", text)
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("%q holds a name or a password: those belong into the file sink.secret, or into the environment", u.Redacted())
+	}
+	switch u.Scheme {
+	case "file":
+		if u.Host != "" || u.Path == "" {
+			return nil, fmt.Errorf("%q is no directory: write file:///directory", text)
+		}
+	case "http", "https":
+		if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("%q is no collector: write https://host/prefix", text)
+		}
+	case "s3":
+		endpoint, err := url.Parse(u.Query().Get("endpoint"))
+		known := 0
+		for _, key := range []string{"endpoint", "region"} {
+			known += len(u.Query()[key])
+		}
+		if u.Host == "" || err != nil || len(u.Query()) != known || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+			return nil, fmt.Errorf("%q is no store: write s3://bucket/prefix?endpoint=https://host", text)
+		}
+	default:
+		return nil, fmt.Errorf("%q: a sink is file:///directory, https://host/prefix or s3://bucket/prefix?endpoint=https://host", text)
+	}
+	return u, nil
+}
+
+// Dir is the directory of a destination that is one, else "".
+func (c Config) Dir() string {
+	if u, err := parseTarget(c.URL); err == nil && u.Scheme == "file" {
+		return u.Path
+	}
+	return ""
+}

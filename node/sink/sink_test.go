@@ -1,0 +1,315 @@
+package sink
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/fetch/warc"
+)
+
+// folders are that of a sink and that of its destination.
+func folders(t testing.TB) (dir, to, url string) {
+	dir, to = t.TempDir(), filepath.Join(t.TempDir(), "to")
+	return dir, to, "file://" + to
+}
+
+// Packages are closed by size, by age and at the end; what a package does not count is not in it.
+func TestPackages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to, url := folders(t)
+		m := newFrontier()
+		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 1))
+		lost, err := l.Put(t.Context(), testRecord(1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			l.downloaded(m, i)
+		}
+		synctest.Wait()
+		if st := l.Status(); st.Packages != 0 || st.Waiting == 0 {
+			t.Errorf("a package is made while a download in it goes on: %+v", st)
+		}
+		lost.End(false)
+		synctest.Wait()
+		if st := l.Status(); st.Packages < 4 || st.Waiting != 0 || st.Open == 0 {
+			t.Errorf("closed by size: %+v", st)
+		}
+		l.downloaded(m, 40)
+		time.Sleep(time.Hour + time.Second)
+		synctest.Wait()
+		if st := l.Status(); st.Waiting != 0 || st.Open != 0 || st.Pages != 2*41 {
+			t.Errorf("closed by age: %+v", st)
+		}
+		once(t, to, m)
+		l.downloaded(m, 41)
+		r := testRecord(42)
+		r.Page, r.IsPage = nil, false // a robots.txt, say
+		if _, err := l.Put(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if ctx := t.Context(); l.Status().Waiting != 0 || ctx.Err() != nil {
+			t.Error("closed too soon")
+		}
+		l.stop() // with a download under way
+		l = mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 2))
+		l.flush()
+		once(t, to, m)
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
+			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))
+		}
+	})
+}
+
+// Whatever step of the disk is the last of a life, and of the life after it, each page is delivered once.
+func TestCrashAtEveryStep(t *testing.T) {
+	steps := 0
+	for first := 1; first < 1000; first += 1 + first/40 {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(first), 1))
+			dir, to, url := folders(t)
+			m := newFrontier()
+			cfg := testConfig(url)
+			cfg.SizeBytes = 2 << 10
+			crashed := crashingLife(t, dir, cfg, m, 1, first)
+			crashingLife(t, dir, cfg, m, 2, 1+random.IntN(30))
+			if !crashingLife(t, dir, cfg, m, 3, 1<<30) {
+				once(t, to, m)
+			} else {
+				t.Error("the last life crashed")
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 || len(m.done) != pagesOfCrash {
+				t.Errorf("left: %v, %v, %d receipts; %d done", left, err, len(m.receipts), len(m.done))
+			}
+			if t.Failed() {
+				t.Logf("crash at step %d", first)
+			}
+			if !crashed {
+				steps = first
+			}
+		})
+		if steps > 0 || t.Failed() {
+			break
+		}
+	}
+	if steps < 50 {
+		t.Errorf("%d steps only", steps)
+	}
+	t.Logf("%d steps", steps)
+}
+
+const pagesOfCrash = 12
+
+var errCrash = errors.New("killed")
+
+// crashingLife downloads what is not done by three fetchers and flushes, until a number of steps is made: from then on nothing
+// works, as after a kill. It says whether it came to that.
+func crashingLife(t *testing.T, dir string, cfg Config, m *memory, boot uint64, steps int) (crashed bool) {
+	var mu sync.Mutex
+	var l *life
+	dead := make(chan struct{})
+	step := func(string, string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if steps--; steps == 0 {
+			close(dead)
+		}
+		if steps <= 0 {
+			return errCrash
+		}
+		return nil
+	}
+	l, err := begin(t, disk{fault: step, lazy: true}, dir, cfg, testDeps(m, boot))
+	if err != nil {
+		if errors.Is(err, errCrash) {
+			return true
+		}
+		t.Fatal(err)
+	}
+	defer l.stop()
+	work := make(chan int, pagesOfCrash)
+	for i := range pagesOfCrash {
+		work <- i
+	}
+	close(work)
+	var fetchers sync.WaitGroup
+	for range 3 {
+		fetchers.Go(func() {
+			for i := range work {
+				r := testRecord(i)
+				if m.isDone(r.Page.URL) {
+					continue
+				}
+				ticket, err := l.Put(t.Context(), r)
+				if err != nil {
+					return
+				}
+				if step("finish", "") != nil {
+					return // killed before the end of the download was written
+				}
+				m.end(r.Page.URL, ticket.Key())
+				if step("after", "") != nil {
+					return
+				}
+				ticket.End(true)
+			}
+		})
+	}
+	fetchers.Wait()
+	flushed := make(chan struct{})
+	go func() { defer close(flushed); l.Flush(t.Context()) }()
+	select {
+	case <-flushed:
+		return false
+	case <-dead:
+		l.stop()
+		<-flushed
+		return true
+	}
+}
+
+// A disk that is full holds downloads, says so, and loses nothing; with room all goes on.
+func TestDiskFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to, url := folders(t)
+		m := newFrontier()
+		var mu sync.Mutex
+		full := false
+		set := func(v bool) { mu.Lock(); defer mu.Unlock(); full = v }
+		l := mustBegin(t, disk{fault: func(step, path string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if full && (step == "create" || step == "write" || step == "sync" || step == "fill") {
+				return &os.PathError{Op: step, Path: path, Err: syscall.ENOSPC}
+			}
+			return nil
+		}}, dir, testConfig(url), testDeps(m, 1))
+		l.downloaded(m, 0, 1, 2)
+		set(true)
+		for i := range 5 {
+			if err := l.download(m, 3); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("try %d: %v", i, err)
+			}
+			if why := l.reason(); !strings.Contains(why, "no space left on device") || strings.Contains(why, dir) {
+				t.Errorf("held: %q", why)
+			}
+			time.Sleep(2 * time.Minute)
+			if why := l.reason(); why != "" {
+				t.Errorf("nobody may try: %q", why)
+			}
+		}
+		set(false)
+		l.downloaded(m, 3, 4)
+		if why := l.reason(); why != "" {
+			t.Errorf("held with room: %q", why)
+		}
+		set(true)
+		go func() { time.Sleep(time.Minute); set(false) }()
+		l.flush() // packing waits for room
+		once(t, to, m)
+		if len(l.events) == 0 || l.events[0].Kind != Trouble {
+			t.Errorf("events %+v", l.events)
+		}
+	})
+}
+
+// What cannot be archived, and what is larger than all that may wait, is refused for good; not what lacks room for now.
+func TestUnfit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, _, url := folders(t)
+		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(newFrontier(), 1))
+		r := testRecord(1)
+		r.Exchange.ResponseHead = []byte("ICY 200 OK\r\n\r\n")
+		if _, err := l.Put(t.Context(), r); !errors.Is(err, ErrUnfit) || !errors.Is(err, warc.ErrInvalid) {
+			t.Error(err)
+		}
+		r = testRecord(1)
+		r.Page.Text = strings.Repeat("x", 60<<10)
+		if _, err := l.Put(t.Context(), r); !errors.Is(err, ErrUnfit) {
+			t.Error(err)
+		}
+		l.stop()
+		if _, err := l.Put(t.Context(), testRecord(1)); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// An identical payload is archived once, and what refers to it refers to what is kept.
+func TestRevisitsReferToWhatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to, url := folders(t)
+		m := newFrontier()
+		l := mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 1))
+		body := []byte(strings.Repeat("same ", 100))
+		for i := range 4 {
+			r := testRecord(i)
+			r.Exchange.Body = body
+			ticket, err := l.Put(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 {
+				m.end(r.Page.URL, ticket.Key())
+			}
+			ticket.End(i > 0)
+		}
+		l.flush()
+		once(t, to, m)
+		files, err := filepath.Glob(filepath.Join(to, "*.cdxj"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		index, err := os.ReadFile(files[0])
+		if err != nil || strings.Count(string(index), "warc/revisit") != 2 || !strings.Contains(string(index), `/1","mime":"text/html"`) {
+			t.Errorf("%v: %s", err, index)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                                    "",
+		"file:///a/b":                         "",
+		"https://collector.example/a":         "",
+		"s3://b/p?endpoint=http://a:90":       "",
+		"/a":                                  "a sink is",
+		"file://a":                            "no directory",
+		"https://u:secret@a/":                 "belong into",
+		"https://a/?x":                        "no collector",
+		"s3://b/p?endpoint=http://a&secret=x": "no store",
+		"s3://b/p":                            "no store",
+		"ftp://a/":                            "a sink is",
+		"s3://b/?endpoint=ftp://a/":           "no store",
+	} {
+		c := Default()
+		c.URL = url
+		err := c.Validate()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@")) {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+	for key, change := range map[string]func(*Config){
+		"formats:":    func(c *Config) { c.Formats = []string{WARC, WARC} },
+		"formats: no": func(c *Config) { c.Formats = nil },
+		"size_bytes":  func(c *Config) { c.SizeBytes = 1 },
+		"age":         func(c *Config) { c.Age = -1 },
+		"disk_bytes":  func(c *Config) { c.DiskBytes = c.SizeBytes },
+		"patience":    func(c *Config) { c.Patience = -1 },
+		"revisits":    func(c *Config) { c.Revisits = -1 },
+	} {
+		c := Default()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package sink
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Suffixes of the files in the directory of a sink.
+const (
+	suffixSpool    = ".spool" // records of a package that is not made yet
+	suffixNew      = ".new"   // being written
+	suffixManifest = ".json"  // its package is whole
+)
+
+const spoolVersion = 1
+
+// spool is the file of the records of one package to be. It is a row of frames: the length of what follows the checksum (4
+// bytes), the checksum (4 bytes, CRC-32C), and the rest. The first holds the header, the others a record each. A record counts once its
+// receipt is in the frontier; which of them have one is asked when the package is made.
+type spool struct {
+	header
+	path    string
+	file    *os.File // nil where it is not written any more
+	size    int64    // bytes, all of them whole frames
+	torn    bool     // there are bytes behind size, of a write that failed
+	records uint32
+	// out are the records whose downloads have not ended. It is guarded by Sink.mu.
+	out int
+}
+
+// header is the first frame of a spool.
+type header struct {
+	V       int       `json:"v"`
+	Name    string    `json:"name"`
+	Boot    uint32    `json:"boot"`
+	Serial  uint32    `json:"serial"`
+	Formats []string  `json:"formats"`
+	Begun   time.Time `json:"begun"`
+}
+
+// receiptKey is the key of a receipt: package, and record within it. Without record it is the prefix of the package's receipts.
+func (h *header) receiptKey(record ...uint32) []byte {
+	key := binary.BigEndian.AppendUint32(nil, h.Boot)
+	key = binary.BigEndian.AppendUint32(key, h.Serial)
+	for _, n := range record {
+		key = binary.BigEndian.AppendUint32(key, n)
+	}
+	return key
+}
+
+// recordOf is the record whose receipt has this key.
+func recordOf(key []byte) (record uint32, ok bool) {
+	if len(key) != 12 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(key[8:]), true
+}
+
+// spooled is a record as it lies in a spool.
+type spooled struct {
+	n     uint32
+	page  bool
+	time  time.Time
+	parts [][]byte // one a format, empty where the format has none
+}
+
+const frameHead = 8
+
+// maxFrame (bytes) bounds what a damaged length may ask for.
+const maxFrame = 1<<31 - 1
+
+// appendFrame appends a frame to b.
+func appendFrame(b, payload []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
+	return append(b, payload...)
+}
+
+func (r *spooled) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(r.n))
+	page := byte(0)
+	if r.page {
+		page = 1
+	}
+	b = append(b, page)
+	b = binary.AppendVarint(b, r.time.UnixNano())
+	for _, p := range r.parts {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+	}
+	return b
+}
+
+var errDamaged = errors.New("a record of the spool is damaged")
+
+func (r *spooled) read(b []byte, formats int) error {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || len(b) == used {
+		return errDamaged
+	}
+	r.n, r.page = uint32(n), b[used] == 1
+	b = b[used+1:]
+	at, used := binary.Varint(b)
+	if used <= 0 {
+		return errDamaged
+	}
+	r.time = time.Unix(0, at).UTC()
+	b = b[used:]
+	r.parts = r.parts[:0]
+	for range formats {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return errDamaged
+		}
+		r.parts = append(r.parts, b[used:used+int(n)])
+		b = b[used+int(n):]
+	}
+	return nil
+}
+
+// beginSpool makes the file of a spool.
+func beginSpool(d disk, dir string, h header) (*spool, error) {
+	head, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	s := &spool{header: h, path: filepath.Join(dir, h.Name+suffixSpool)}
+	if s.file, err = d.create(s.path); err != nil {
+		return nil, err
+	}
+	if err = s.append(d, appendFrame(nil, head)); err == nil {
+		err = d.syncDir(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.file.Close(), os.Remove(s.path))
+	}
+	return s, nil
+}
+
+// append writes whole frames and takes them to the disk, or leaves nothing that counts.
+func (s *spool) append(d disk, b []byte) error {
+	if s.torn {
+		if err := s.file.Truncate(s.size); err != nil {
+			return fmt.Errorf("cut off half a record: %w", err)
+		}
+		s.torn = false
+	}
+	err := d.write(s.file, b, s.size)
+	if err == nil {
+		err = d.sync(s.file)
+	}
+	if err != nil {
+		s.torn = s.file.Truncate(s.size) != nil
+		return err
+	}
+	s.size += int64(len(b))
+	return nil
+}
+
+// openSpool reads the header of a spool that an earlier life left.
+func openSpool(path string) (*spool, error) {
+	s := &spool{path: path}
+	var err error
+	s.size, err = s.each(func(*spooled) error { s.records++; return nil })
+	return s, err
+}
+
+// each calls visit for every whole record, up to one that is torn, and returns how many bytes are whole. What visit gets
+// lasts until it returns.
+func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<20)
+	var payload []byte
+	var r spooled
+	for first := true; ; first = false {
+		payload, err = readFrame(in, payload)
+		if errors.Is(err, errDamaged) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return size, nil // the end, or what a crash tore
+		}
+		if err != nil {
+			return size, err
+		}
+		switch {
+		case !first:
+			if err = r.read(payload, len(s.Formats)); err == nil {
+				err = visit(&r)
+			}
+		case json.Unmarshal(payload, &s.header) != nil || s.V != spoolVersion:
+			err = fmt.Errorf("%s is from another version of the program", filepath.Base(s.path))
+		}
+		if err != nil {
+			return size, err
+		}
+		size += int64(frameHead + len(payload))
+	}
+}
+
+func readFrame(in io.Reader, memory []byte) ([]byte, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return memory, err
+	}
+	n := binary.LittleEndian.Uint32(head[:4])
+	if n > maxFrame {
+		return memory, errDamaged
+	}
+	if uint32(cap(memory)) < n {
+		memory = make([]byte, n)
+	}
+	memory = memory[:n]
+	if _, err := io.ReadFull(in, memory); err != nil {
+		return memory, err
+	}
+	if crc32.Checksum(memory, crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(head[4:]) {
+		return memory, errDamaged
+	}
+	return memory, nil
+}
