@@ -15,7 +15,7 @@ import (
 
 // Versions of what is sent. A reader refuses versions that it does not know.
 const (
-	metaVersion  = 3
+	metaVersion  = 4
 	ackVersion   = 1
 	stateVersion = 2
 )
@@ -32,7 +32,6 @@ type place struct {
 type meta struct {
 	boot    uint64
 	settled bool
-	leaving bool
 	// over says that the crawl is, as this node has found: it gives its vote up and will leave.
 	over     bool
 	addr     string
@@ -54,7 +53,6 @@ type ack struct {
 
 const (
 	flagSettled = 1 << iota
-	flagLeaving
 	flagLocation
 	flagPlaced
 	flagOver
@@ -68,7 +66,7 @@ func appendMeta(b []byte, m meta) []byte {
 	for _, f := range []struct {
 		on  bool
 		bit byte
-	}{{m.settled, flagSettled}, {m.leaving, flagLeaving}, {m.location != nil, flagLocation}, {m.placed, flagPlaced},
+	}{{m.settled, flagSettled}, {m.location != nil, flagLocation}, {m.placed, flagPlaced},
 		{m.over, flagOver}} {
 		if f.on {
 			flags |= f.bit
@@ -108,7 +106,7 @@ func readMeta(b []byte) (m meta, err error) {
 	if flags&^metaFlags != 0 {
 		return m, fmt.Errorf("unknown flags %#x", flags)
 	}
-	m.settled, m.leaving, m.over = flags&flagSettled != 0, flags&flagLeaving != 0, flags&flagOver != 0
+	m.settled, m.over = flags&flagSettled != 0, flags&flagOver != 0
 	m.boot = r.uvarint()
 	m.stamp = r.fixed()
 	if flags&flagLocation != 0 {

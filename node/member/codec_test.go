@@ -20,7 +20,7 @@ func examplePlace() place {
 }
 
 func exampleMeta() meta {
-	return meta{boot: 1 << 40, settled: true, leaving: true, over: true, addr: "node.example.org:7947",
+	return meta{boot: 1 << 40, settled: true, over: true, addr: "node.example.org:7947",
 		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64}
 }
 

@@ -29,7 +29,7 @@ func (d delegate) NodeMeta(int) []byte {
 	p := m.locator.announce()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, leaving: m.leaving, over: m.over, addr: m.deps.PeerAddr,
+	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
 		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked()})
 }
 

@@ -112,7 +112,7 @@ func (m *Members) send(list *memberlist.Memberlist, out []post) {
 			continue
 		}
 		r := m.table.members[p.to]
-		known := r != nil && r.phase == alive
+		known := r != nil && (r.phase == alive || p.kind == letterLeft)
 		if known {
 			host, port, err := hostPort(r.gossip)
 			known = err == nil
@@ -136,7 +136,7 @@ func (m *Members) send(list *memberlist.Memberlist, out []post) {
 // the ids of those that it has dropped.
 func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	m.mu.Lock()
-	if !m.running || m.leaving {
+	if !m.running || m.table.bidden != nil {
 		m.mu.Unlock()
 		return nil, fmt.Errorf("go alone: this node does not run")
 	}
@@ -150,9 +150,9 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	return dropped, nil
 }
 
-// publishedStampLocked is the stamp in this node's meta. Who leaves shows what it held when it gave its vote up. It needs
-// mu held.
+// publishedStampLocked is the stamp in this node's meta. Who has found that the crawl is over shows what it held when it gave
+// its vote up. It needs mu held.
 func (m *Members) publishedStampLocked() uint64 {
 	c := &m.table.council
-	return marked(c.plain(), c.accepted, c.renounced && !m.leaving && !m.over)
+	return marked(c.plain(), c.accepted, c.renounced && !m.over)
 }

@@ -19,10 +19,12 @@ const (
 	letterAccepted        // accepted it
 	letterRefuse          // has promised a higher ballot
 	letterOver            // tells that the crawl is over: the ballot's number is the sender's life
+	letterLeave           // tells that the sender leaves, with its life in the same place
+	letterLeft            // has heard that
 	letterKinds
 )
 
-// letter is what two voters tell each other to decide the next set.
+// letter is what nodes tell each other directly: to decide the next set of voters, and to take leave.
 type letter struct {
 	kind int
 	from string
@@ -34,7 +36,7 @@ type letter struct {
 	renounced bool
 }
 
-const letterVersion = 1
+const letterVersion = 2
 
 func appendLetter(b []byte, l letter) []byte {
 	if l.kind != letterDecided {

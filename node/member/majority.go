@@ -187,14 +187,34 @@ func (t *table) decide(now time.Time, jitter float64) []post {
 	return c.begin(wanted, now)
 }
 
+// part is told by a member that the crawl is over, or that it leaves. Who leaves hears that it was heard.
+func (t *table) part(l letter, now time.Time) (out []post) {
+	r := t.members[l.from]
+	if r == nil || r == t.self || r.boot > l.ballot.number {
+		return nil
+	}
+	if r.boot == l.ballot.number && l.renounced && l.set.compare(t.council.set) == 0 {
+		r.gave = t.council.plain()
+	}
+	switch {
+	case l.kind == letterLeave:
+		r.boot, r.bade = l.ballot.number, r.bade || r.phase == alive
+		t.gone(r, left, now)
+		return []post{t.council.write(l.from, letter{kind: letterLeft, ballot: l.ballot})}
+	case r.boot == l.ballot.number:
+		r.over = true
+	}
+	return nil
+}
+
 // read takes a letter and gives what is to be sent.
 func (t *table) read(l letter, now time.Time) []post {
-	if l.kind == letterOver {
-		if r := t.members[l.from]; r != nil && r != t.self && r.boot == l.ballot.number {
-			r.over = true
-			if l.renounced && l.set.compare(t.council.set) == 0 {
-				r.gave = t.council.plain()
-			}
+	switch l.kind {
+	case letterOver, letterLeave:
+		return t.part(l, now)
+	case letterLeft:
+		if t.bidden != nil && l.ballot.number == t.self.boot {
+			t.bidden[l.from] = true
 		}
 		return nil
 	}

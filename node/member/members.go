@@ -59,7 +59,6 @@ type Members struct {
 	carrier *carrier
 	gossip  string // own gossip address, once known
 	running bool
-	leaving bool
 	over    bool // the crawl is, and this node tells so
 	metSelf bool
 	letters []letter // for deliberate
@@ -240,57 +239,6 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 		return nil, nil, errors.Join(err, carrier.Shutdown())
 	}
 	return list, carrier, nil
-}
-
-// farewell tells all that this node leaves. What cannot be told in time, they find out.
-func (m *Members) farewell(list *memberlist.Memberlist) error {
-	if err := m.giveUp(); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	m.leaving = true
-	var news []post
-	for _, p := range m.table.others() {
-		news = append(news, m.table.council.decided(p))
-	}
-	m.mu.Unlock()
-	m.send(list, news)
-	// First in the meta: to those who hear of it only in the end, memberlist makes no difference between a farewell
-	// and a death.
-	_ = list.UpdateNode(max(m.cfg.LeaveTimeout/2, 1))
-	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
-	return nil
-}
-
-// giveUp gives this node's vote up. That is on disk before anybody counts on it.
-func (m *Members) giveUp() error {
-	m.mu.Lock()
-	if !m.table.council.quit {
-		m.table.depart(m.now())
-	}
-	m.mu.Unlock()
-	return m.store()
-}
-
-// Over tells all members that the crawl is over: this node has found that nobody has anything left to do, and will leave.
-// Those that miss the end see it there, also when this node is gone.
-func (m *Members) Over() error {
-	if err := m.giveUp(); err != nil {
-		return fmt.Errorf("tell that the crawl is over: %w", err)
-	}
-	m.mu.Lock()
-	m.over = true
-	c, list := &m.table.council, m.list
-	var out []post
-	for _, id := range m.table.others() {
-		out = append(out, c.write(id, letter{kind: letterOver, ballot: ballot{m.deps.Boot, m.deps.ID},
-			renounced: c.renounced && c.accepted.ids == nil}))
-	}
-	m.mu.Unlock()
-	// Twice: gossip tells the dead as often as the living, and may not reach all before this node is gone.
-	m.send(list, out)
-	poke(m.pressed)
-	return nil
 }
 
 // tend draws consequences, as things are told and as time passes.

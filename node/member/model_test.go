@@ -90,10 +90,16 @@ func (m *model) connected(a, b *modelNode) bool {
 	return a.table != nil && b.table != nil && a.side == b.side
 }
 
-func (n *modelNode) meta(leaving bool) meta {
+func (n *modelNode) meta() meta {
 	c := &n.table.council
-	return meta{boot: n.boot, settled: n.table.self.declared, leaving: leaving, addr: "a:1",
-		stamp: marked(c.plain(), c.accepted, c.renounced && !leaving)}
+	return meta{boot: n.boot, settled: n.table.self.declared, addr: "a:1",
+		stamp: marked(c.plain(), c.accepted, c.renounced)}
+}
+
+// farewell is what it says when it leaves.
+func (n *modelNode) farewell() letter {
+	c := &n.table.council
+	return c.write("", letter{kind: letterLeave, ballot: ballot{n.boot, n.id}, renounced: c.renounced && c.accepted.ids == nil}).letter
 }
 
 func (m *model) exchange(a, b *modelNode) {
@@ -107,7 +113,7 @@ func (m *model) leave(n *modelNode) {
 	m.store(n)
 	for _, o := range m.nodes {
 		if o != n && m.connected(o, n) && m.rnd.IntN(10) > 0 {
-			o.table.seen(n.id, "a:1", n.meta(true), nil, m.now)
+			o.table.read(n.farewell(), m.now)
 			if l := n.table.council.decided(o.id).letter; m.rnd.IntN(10) > 0 {
 				m.mail = append(m.mail, modelMail{n, o, m.now, l})
 			}
@@ -157,7 +163,7 @@ func (m *model) step() {
 	m.now = m.now.Add(modelStep)
 	for _, n := range m.nodes {
 		if n.table != nil {
-			n.says = n.meta(false)
+			n.says = n.meta()
 		}
 	}
 	for _, a := range m.nodes {

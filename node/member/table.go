@@ -43,7 +43,8 @@ type table struct {
 	version  uint64
 	settled  []string
 	majority bool
-	stirred  bool // somebody came or went since the last count
+	bidden   map[string]bool // who has heard this node's farewell; nil before
+	stirred  bool            // somebody came or went since the last count
 	events   []Event
 }
 
@@ -65,6 +66,7 @@ type record struct {
 	heard, pinged time.Time
 	unseen        bool // not in this life of this node
 	over          bool // it said in this life that the crawl is
+	bade          bool // it said farewell, and the gossip has not told its end yet
 
 	addr     string
 	location *ncoord.Location
@@ -122,27 +124,24 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	} else {
 		r.bad = false
 	}
-	if m.boot < boot && before == alive {
-		return // an echo of an earlier life
+	if m.boot < boot && before == alive || known && r.bade && m.boot <= boot {
+		return // an echo of an earlier life, or of before its farewell
 	}
 	if m.boot != boot {
 		r.placed = false
 	}
 	first := !known || m.boot != boot || before != alive
+	r.bade = false
 	r.boot, r.addr, r.location, r.declared = m.boot, m.addr, m.location, m.settled
 	if m.boot != boot {
 		r.over = false
 	}
 	r.stamp, r.over = m.stamp, r.over || m.over
-	if (m.leaving || m.over) && m.stamp == t.council.plain() {
+	if m.over && m.stamp == t.council.plain() {
 		r.gave = m.stamp
 	}
 	if m.placed {
 		r.put(m.place)
-	}
-	if m.leaving {
-		t.gone(r, left, now)
-		return
 	}
 	if first {
 		t.age(r, now) // what was dead for too long does not count again
@@ -176,7 +175,11 @@ func (t *table) disown() {
 
 // lost is told that a member does not answer or left.
 func (t *table) lost(id string, now time.Time) {
-	if r := t.members[id]; r != nil && r != t.self && r.phase == alive {
+	r := t.members[id]
+	if r == nil || r == t.self {
+		return
+	}
+	if r.bade = false; r.phase == alive {
 		t.gone(r, dead, now)
 	}
 }

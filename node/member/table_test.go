@@ -170,10 +170,17 @@ func TestLeftStaysLeft(t *testing.T) {
 	c.meet(2, 1, true)
 	c.meet(3, 1, true)
 	c.vote(1, 2, 3)
-	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, leaving: true, addr: "a:1",
-		stamp: c.council.plain()}, nil, c.now)
+	bye := letter{kind: letterLeave, from: nodeID(2), set: c.council.set, ballot: ballot{1, nodeID(2)}, renounced: true}
+	for range 2 { // the answer may be lost
+		if out := c.read(bye, c.now); len(out) != 1 || out[0].kind != letterLeft || out[0].to != nodeID(2) {
+			t.Errorf("the farewell was answered by %v", out)
+		}
+	}
 	c.update(c.now)
 	c.expect("left", true, 3)
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 1, settled: true, addr: "a:1"}, nil, c.now) // it was under way
+	c.update(c.now)
+	c.expect("its last news are older", true, 3)
 	c.lost(nodeID(2), c.now)
 	c.hear(entry{id: nodeID(2), boot: 1, phase: alive, settled: true, voter: true},
 		entry{id: nodeID(3), boot: 1, phase: alive, settled: true, voter: true})
@@ -244,10 +251,27 @@ func TestHalves(t *testing.T) {
 	}
 }
 
+// The gossip's word of an end may overtake the farewell: it counts all the same.
+func TestLateFarewell(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	c.meet(3, 1, true)
+	c.vote(1, 2, 3)
+	c.lost(nodeID(2), c.now)
+	c.update(c.now)
+	c.expect("it ended", true, 2, 3)
+	c.read(letter{kind: letterLeave, from: nodeID(2), set: c.council.set, ballot: ballot{1, nodeID(2)}, renounced: true}, c.now)
+	c.update(c.now)
+	c.expect("it had left", true, 3)
+	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 2, settled: true, addr: "a:1"}, nil, c.now)
+	c.update(c.now)
+	c.expect("it is back", true, 2, 3)
+}
+
 func TestAnEchoOfAnEarlierLife(t *testing.T) {
 	c := newClock(t)
 	c.meet(2, 7, true)
-	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, leaving: true, addr: "b:1"}, nil, c.now)
+	c.seen(nodeID(2), "10.0.0.9:1", meta{boot: 6, addr: "b:1"}, nil, c.now)
 	c.update(c.now)
 	c.expect("echo", true, 2)
 	if r := c.members[nodeID(2)]; r.boot != 7 || r.addr != "a:1" {
