@@ -25,42 +25,42 @@ type Config struct {
 	AcceptLanguage string `toml:"accept_language"`
 
 	// ConnectTimeout bounds the TCP connect. Less frees fetchers from dead servers sooner, more reaches far ones.
-	ConnectTimeout time.Duration `toml:"connect_timeout"`
+	ConnectTimeout time.Duration `toml:"-"`
 	// TLSTimeout bounds the TLS handshake that follows.
-	TLSTimeout time.Duration `toml:"tls_timeout"`
+	TLSTimeout time.Duration `toml:"-"`
 	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does
 	// not even read) to the first byte of the answer. More waits for slow programs, and holds a fetcher meanwhile.
-	HeaderTimeout time.Duration `toml:"header_timeout"`
+	HeaderTimeout time.Duration `toml:"-"`
 	// TotalTimeout bounds the whole request, connect and TLS included.
 	TotalTimeout time.Duration `toml:"total_timeout"`
 	// MinRate is the least body speed, in bytes a second on the wire, averaged over each GraceTime: the end of slow
 	// drips. 0 leaves them to TotalTimeout.
-	MinRate int64 `toml:"min_rate"`
+	MinRate int64 `toml:"-"`
 	// GraceTime is the window of MinRate, and the longest time from the first byte to the end of the response head.
 	// More forgives stalls.
-	GraceTime time.Duration `toml:"grace_time"`
+	GraceTime time.Duration `toml:"-"`
 
 	// MaxBodyBytes is the longest body on the wire, in bytes; a longer one is cut there, without an error, and its
 	// connection closed.
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
-	MaxDecodedBytes int64 `toml:"max_decoded_bytes"`
+	MaxDecodedBytes int64 `toml:"-"`
 	// LargeBodies is how many bodies beyond 1 MiB are in memory at a time, over all servers; the others wait in the middle. Each
 	// needs up to four times max_decoded_bytes, and windows of decoders beyond 1 MiB take up to 16 MiB for each. Fewer bear a
 	// web that is out to fill the memory, more read large pages sooner.
-	LargeBodies int `toml:"large_bodies"`
+	LargeBodies int `toml:"-"`
 	// MaxHeaderBytes is the largest response head, informational (1xx) heads included, in bytes.
-	MaxHeaderBytes int64 `toml:"max_header_bytes"`
+	MaxHeaderBytes int64 `toml:"-"`
 
 	// IdleConns is how many idle connections are kept for one server, over all its hosts. Over HTTP/2 each
 	// host keeps one, however many there are. Each costs a file descriptor and 20 KiB (40 with TLS) of memory; too
 	// few pay connect and TLS again.
-	IdleConns int `toml:"idle_conns"`
+	IdleConns int `toml:"-"`
 	// IdleTimeout is how long an idle connection is kept. It should exceed the gap between two requests to a server.
-	IdleTimeout time.Duration `toml:"idle_timeout"`
+	IdleTimeout time.Duration `toml:"-"`
 	// MaxServers is how many servers' pools are kept; the least recently used goes first. Each costs about 5 KiB
 	// besides its connections.
-	MaxServers int `toml:"max_servers"`
+	MaxServers int `toml:"-"`
 
 	// HTTP2 offers HTTP/2 to https servers. It saves bytes of headers; HTTP/1.1 captures are truer.
 	HTTP2 bool `toml:"http2"`

@@ -20,13 +20,13 @@ type Config struct {
 	MemtableMiB int `toml:"memtable_mib"`
 	// FrontHosts is how many hosts the workbench holds at once; the others wait on disk. The front grows only when
 	// fetchers starve. Each host costs about 1 KiB and its window.
-	FrontHosts int `toml:"front_hosts"`
+	FrontHosts int `toml:"-"`
 	// WindowURLs is how many URLs of a host and queue are held in memory; the others wait on disk. Less saves
 	// memory, more saves reads.
-	WindowURLs int `toml:"window_urls"`
+	WindowURLs int `toml:"-"`
 	// HostBudget is how many URLs a host may take while others wait on disk for its place, in URLs. Small is fair,
 	// large keeps connections warm.
-	HostBudget int `toml:"host_budget"`
+	HostBudget int `toml:"-"`
 	// MaxHostURLs is how many URLs of one host are accepted in all: the end of infinite calendars. 0 is no limit,
 	// and then memory grows with the largest host (16 bytes a URL).
 	MaxHostURLs int `toml:"max_host_urls"`
@@ -44,13 +44,13 @@ type Config struct {
 	// RemoteFetches is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
 	RemoteFetches int `toml:"-"`
 	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
-	AssignedShare float64 `toml:"assigned_share"`
+	AssignedShare float64 `toml:"-"`
 	// EstimateShare is the probability that the next URL is an estimate for a peer, where there is one.
-	EstimateShare float64 `toml:"estimate_share"`
+	EstimateShare float64 `toml:"-"`
 	// WaitShare is the probability that a fetcher waits WaitTime before it takes a URL: 0 never waits.
-	WaitShare float64 `toml:"wait_share"`
+	WaitShare float64 `toml:"-"`
 	// WaitTime is how long it waits.
-	WaitTime time.Duration `toml:"wait_time"`
+	WaitTime time.Duration `toml:"-"`
 }
 
 // Default gives the values that suit one node on a machine of its own.
@@ -119,11 +119,11 @@ type Politeness struct {
 	// MaxGap bounds what Factor asks for. Crawl-delay and Retry-After are not bounded by it.
 	MaxGap time.Duration `toml:"max_gap"`
 	// MaxRetryAfter bounds what a Retry-After is believed.
-	MaxRetryAfter time.Duration `toml:"max_retry_after"`
+	MaxRetryAfter time.Duration `toml:"-"`
 	// BackoffMin is the first wait of a host that answers 429 or 503; each further one doubles it, with jitter.
 	BackoffMin time.Duration `toml:"backoff_min"`
 	// BackoffMax bounds the doubling.
-	BackoffMax time.Duration `toml:"backoff_max"`
+	BackoffMax time.Duration `toml:"-"`
 	// RetryConnect are the waits of a host that cannot be reached, one after the other; after the last the host is
 	// given up and its URLs are dropped. More waits lose fewer hosts and hold their places longer.
 	RetryConnect []time.Duration `toml:"retry_connect"`
@@ -132,7 +132,7 @@ type Politeness struct {
 	// RetryPage are the waits of a page that broke off or answered 5xx; after the last the URL has failed.
 	RetryPage []time.Duration `toml:"retry_page"`
 	// EndedFor is how long a host that was given up is left alone: its URLs are dropped as they come.
-	EndedFor time.Duration `toml:"ended_for"`
+	EndedFor time.Duration `toml:"-"`
 	// Own are address prefixes of servers of one's own: for them OwnGap and OwnParallel hold instead of the rules
 	// above.
 	Own []string `toml:"own"`
@@ -175,7 +175,7 @@ func (p Politeness) Validate() error {
 		}
 	}
 	if p.BackoffMin == 0 || p.BackoffMax < p.BackoffMin {
-		return fmt.Errorf("backoff_max: %v is less than backoff_min, or that is 0", p.BackoffMax)
+		return fmt.Errorf("backoff_min: %v is not between 0 and %v", p.BackoffMin, p.BackoffMax)
 	}
 	if !(p.Factor >= 0 && p.Factor <= 1000) {
 		return fmt.Errorf("factor: %v is not between 0 and 1000", p.Factor)

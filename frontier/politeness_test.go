@@ -74,7 +74,7 @@ func TestValidateNamesTheKey(t *testing.T) {
 		"estimate_share": func(c *Config, _ *Politeness) { c.EstimateShare = 0.5 },
 		"wait_time":      func(c *Config, _ *Politeness) { c.WaitTime = -1 },
 		"min_gap":        func(_ *Config, p *Politeness) { p.MinGap = -1 },
-		"backoff_max":    func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
+		"backoff_min":    func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
 		"factor":         func(_ *Config, p *Politeness) { p.Factor = -1 },
 		"retry_page":     func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
 		"own":            func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },

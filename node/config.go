@@ -31,13 +31,13 @@ type Config struct {
 	Politeness  frontier.Politeness    `toml:"politeness"`
 	Fetch       Fetch                  `toml:"fetch"`
 	Page        page.Config            `toml:"page"`
-	Sitemap     sitemap.Config         `toml:"sitemap"`
+	Sitemap     sitemap.Config         `toml:"-"`
 	Blocklist   blocklist.Config       `toml:"blocklist"`
 	Frontier    frontier.Config        `toml:"frontier"`
 	Peer        peer.Config            `toml:"peer"`
 	Member      member.Config          `toml:"member"`
 	Geo         Geo                    `toml:"geo"`
-	Ownership   ownership.Config       `toml:"ownership"`
+	Ownership   ownership.Config       `toml:"-"`
 	Lease       lease.Config           `toml:"lease"`
 	Batch       placement.Config       `toml:"batch"`
 	Assign      assign.Config          `toml:"assign"`
@@ -113,13 +113,11 @@ func (c Config) Validate() []error {
 		{"fetch", c.Fetch.Config.Validate()},
 		{"fetch.dns", c.Fetch.DNS.Validate()},
 		{"page", c.Page.Validate()},
-		{"sitemap", c.Sitemap.Validate()},
 		{"blocklist", c.Blocklist.Validate()},
 		{"frontier", c.Frontier.Validate()},
 		{"peer", c.Peer.Validate()},
 		{"member", c.Member.Validate()},
 		{"geo", c.Geo.Validate()},
-		{"ownership", c.Ownership.Validate()},
 		{"lease", c.Lease.Validate()},
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},
@@ -131,9 +129,6 @@ func (c Config) Validate() []error {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
 		}
-	}
-	if c.Lease.Skew <= c.Member.HearWithin {
-		errs = append(errs, fmt.Errorf("lease.skew: %v is not longer than member.hear_within, %v", c.Lease.Skew, c.Member.HearWithin))
 	}
 	return errs
 }

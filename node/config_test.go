@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -66,7 +67,9 @@ func TestEverySectionIsValidated(t *testing.T) {
 	sections := []string{"fetch.dns"}
 	c := reflect.TypeFor[node.Config]()
 	for i := range c.NumField() {
-		sections = append(sections, c.Field(i).Tag.Get("toml"))
+		if section := c.Field(i).Tag.Get("toml"); section != "-" {
+			sections = append(sections, section)
+		}
 	}
 	for _, section := range sections {
 		name := section[strings.LastIndex(section, ".")+1:]
@@ -120,14 +123,52 @@ func TestTextRoundTrips(t *testing.T) {
 }
 
 func TestFileKeepsDefaults(t *testing.T) {
-	got, err := node.Parse("f", "[politeness]\nmin_gap = \"3s\"\nfactor = 1\n[fetch.dns]\nattempts = 2\n")
+	got, err := node.Parse("f", "[politeness]\nmin_gap = \"3s\"\nfactor = 1\n[fetch.dns]\nipv6 = true\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := node.Default()
-	want.Politeness.MinGap, want.Politeness.Factor, want.Fetch.DNS.Attempts = 3*time.Second, 1, 2
+	want.Politeness.MinGap, want.Politeness.Factor, want.Fetch.DNS.IPv6 = 3*time.Second, 1, true
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestHasten: the times of the overlay keep the proportions that they need, however fast; what a file says itself is left.
+func TestHasten(t *testing.T) {
+	same := node.Default()
+	same.Hasten(1)
+	if d := cmp.Diff(node.Default(), same, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("once as fast it differs (-want +got):\n%s", d)
+	}
+	for _, by := range []float64{1, 2.5, 6.5, 7.5, 15, 20} {
+		c, err := node.Parse("f", fmt.Sprintf("[member]\nfaster = %v\nsettle_after = \"2s\"\n", by))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, o, l := c.Member, c.Ownership, c.Lease
+		for what, holds := range map[string]bool{
+			"an owner that misses one message stops":           o.FenceAfter >= 2*o.RenewEvery,
+			"two nodes crawl one host":                         o.TakeAfter > o.FenceAfter,
+			"a new home knows too little":                      o.Collect > o.RenewEvery,
+			"a node that is cut off grants beside the others":  l.Skew > m.HearWithin,
+			"a lease ends before all know of its end":          l.Time > l.Skew,
+			"probes once a second are too seldom to be heard":  m.HearWithin >= 3*time.Second,
+			"a dead node is forgotten before it stops to vote": m.MajorityWindow > m.ForgetAfter,
+			"what the file says is lost":                       m.SettleAfter == 2*time.Second && m.Faster == by,
+		} {
+			if !holds {
+				t.Errorf("%v times as fast: %s: %+v %+v %+v", by, what, m, o, l)
+			}
+		}
+		again, err := node.Parse("f", c.Text())
+		if d := cmp.Diff(c, again, cmpopts.EquateEmpty()); err != nil || d != "" {
+			t.Errorf("%v, written and read (-want +got):\n%s", err, d)
+		}
+	}
+	c, err := node.Parse("f", "[member]\nfaster = 7.5\n")
+	if want := 12 * time.Second; err != nil || c.Ownership.TakeAfter != want || c.Lease.Time != 8*time.Second {
+		t.Errorf("hosts are taken over after %v, want %v; leases last %v; %v", c.Ownership.TakeAfter, want, c.Lease.Time, err)
 	}
 }
 

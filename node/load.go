@@ -48,6 +48,14 @@ func Parse(path, text string) (Config, error) {
 		faulty[place] = true
 		faults[line] = append(faults[line], fmt.Errorf("%s:%d: %s: %s", path, line, key, what))
 	}
+	if member, ok := raw["member"].(map[string]any); ok {
+		switch by := member["faster"].(type) {
+		case float64:
+			c.Hasten(by)
+		case int64:
+			c.Hasten(float64(by))
+		}
+	}
 	// The parser forgives what an operator would not want forgiven: a duration without a unit, which it takes for
 	// nanoseconds, and keys in another case.
 	checkTable("", raw, reflect.TypeFor[Config](), func(key, what string) { report(key, key, what) })
@@ -164,7 +172,7 @@ func tomlFields(t reflect.Type) map[string]reflect.Type {
 		switch f := t.Field(i); {
 		case f.Anonymous:
 			maps.Copy(fields, tomlFields(f.Type))
-		case f.Tag.Get("toml") != "":
+		case f.Tag.Get("toml") != "" && f.Tag.Get("toml") != "-":
 			fields[f.Tag.Get("toml")] = f.Type
 		}
 	}

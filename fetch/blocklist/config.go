@@ -17,17 +17,17 @@ type Config struct {
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"poll"`
 	// Timeout is the time one read of one source may take.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"-"`
 	// MaxBytes is the size of the largest source in bytes, decompressed. A larger one fails as a whole: a list cut in the
 	// middle would look like a list that allows the rest.
-	MaxBytes int64 `toml:"max_bytes"`
+	MaxBytes int64 `toml:"-"`
 	// MaxEntries is the number of entries of all sources together; a source that does not fit fails as a whole. It bounds
 	// memory: 8 bytes a host or prefix once read, and some 20 more while its source is read anew.
-	MaxEntries int `toml:"max_entries"`
+	MaxEntries int `toml:"-"`
 	// MaxPatterns is the number of patterns and regular expressions among the entries. It bounds time: each is tried on
 	// every URL. On one of 2,000 bytes a pattern takes up to 3 µs; a regular expression 1 to 100 µs, and a perverse one
 	// some ms: take them from sources that you trust.
-	MaxPatterns int `toml:"max_patterns"`
+	MaxPatterns int `toml:"-"`
 }
 
 // Default has no sources.

@@ -9,10 +9,10 @@ import (
 type Config struct {
 	// MaxLinks is the number of links kept of one page; later ones are only counted. More finds more on index pages,
 	// and costs memory: a link takes some 100 bytes beside its text while a page is read.
-	MaxLinks int `toml:"max_links"`
+	MaxLinks int `toml:"-"`
 	// MaxRefBytes is the length in bytes of the longest link kept; longer ones are dropped and counted. Servers refuse
 	// URLs beyond some 8,000 bytes; longer ones are mostly traps.
-	MaxRefBytes int `toml:"max_ref_bytes"`
+	MaxRefBytes int `toml:"-"`
 	// Agent is the product token that robots directives may name, without version ("proxima"), compared without
 	// regard to case.
 	Agent string `toml:"agent"`

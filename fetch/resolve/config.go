@@ -22,9 +22,9 @@ type Config struct {
 	Hosts map[string][]string `toml:"hosts"`
 	// Timeout is the time one try at one server may take, TCP included. Shorter finds the next server sooner; too short
 	// gives up on servers that first have to ask far away themselves.
-	Timeout time.Duration `toml:"timeout"`
+	Timeout time.Duration `toml:"-"`
 	// Attempts is the number of tries of one query. Attempts × Timeout bounds a whole lookup, aliases included.
-	Attempts int `toml:"attempts"`
+	Attempts int `toml:"-"`
 	// IPv6 also asks for IPv6 addresses: it doubles the queries, and hosts get addresses in two families.
 	IPv6 bool `toml:"ipv6"`
 }

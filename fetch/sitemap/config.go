@@ -6,11 +6,11 @@ import "fmt"
 type Config struct {
 	// MaxBytes is the number of bytes read of a sitemap once decompressed; what is beyond is ignored. It bounds time
 	// (XML is read at some 20 MB/s), not memory: a sitemap is read as a stream.
-	MaxBytes int64 `toml:"max_bytes"`
+	MaxBytes int64
 	// MaxURLs is the number of URLs kept of a sitemap, child sitemaps included; the rest is ignored. It bounds memory.
-	MaxURLs int `toml:"max_urls"`
+	MaxURLs int
 	// MaxRefBytes is the length in bytes of the longest URL kept; longer ones are dropped and counted.
-	MaxRefBytes int `toml:"max_ref_bytes"`
+	MaxRefBytes int
 }
 
 // Default returns the limits of the protocol (https://www.sitemaps.org/protocol.html): 50 MiB, 50,000 URLs. There a URL

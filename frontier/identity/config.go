@@ -27,11 +27,11 @@ type Config struct {
 	TrackingParams []string `toml:"tracking_params"`
 	// MaxURLBytes is the longest URL taken, in bytes as serialised, 16 to 8192. Long URLs cost memory and disk; few pages
 	// of worth have any above 2,000.
-	MaxURLBytes int `toml:"max_url_bytes"`
+	MaxURLBytes int `toml:"-"`
 	// MaxDepth is the largest distance from a seed in links, 1 to 254: seeds have 0. 0 means no limit.
 	MaxDepth int `toml:"max_depth"`
 	// MaxHops is the longest chain of redirects to a page.
-	MaxHops int `toml:"max_hops"`
+	MaxHops int `toml:"-"`
 	// Include is what is in scope besides the scope of the seeds. With nothing in it, and SeedScope "any", everything is.
 	Include Match `toml:"include"`
 	// Exclude is what is never in scope, whatever includes it.
@@ -39,7 +39,7 @@ type Config struct {
 	// SeedScope is what the seeds bring into scope: "any", "host", "domain" or "prefix". All but "any" need seeds.
 	SeedScope string `toml:"seed_scope"`
 	// Traps are the bounds that URLs out of endless sites break.
-	Traps Traps `toml:"traps"`
+	Traps Traps `toml:"-"`
 }
 
 // Match names a set of URLs: those that any of its entries matches.
@@ -58,19 +58,19 @@ type Match struct {
 type Traps struct {
 	// MaxLabels is the largest number of labels in a name, 4 (as many as an IPv4 address seems to have) to 127. Some name
 	// servers answer to any.
-	MaxLabels int `toml:"max_labels"`
+	MaxLabels int
 	// MaxPathSegments is the largest number of segments in a path, 1 to 64.
-	MaxPathSegments int `toml:"max_path_segments"`
+	MaxPathSegments int
 	// MaxRepeatedSegments is how often one segment may occur in a path, 2 to 64. A cycle of two or more segments may
 	// occur one time less in a row: with 3, /a/a/a and /a/b/a/b pass, /a/a/a/a and /a/b/a/b/a/b do not.
-	MaxRepeatedSegments int `toml:"max_repeated_segments"`
+	MaxRepeatedSegments int
 	// MaxQueryParams is the largest number of parameters in a query, at least 1.
-	MaxQueryParams int `toml:"max_query_params"`
+	MaxQueryParams int
 	// MaxRepeatedParam is how often one name of a parameter may occur in a query, at least 1.
-	MaxRepeatedParam int `toml:"max_repeated_param"`
+	MaxRepeatedParam int
 	// MaxEchoes is how often a URL may hold its own address in its query, 0 or more. One is common (/login?next=/login);
 	// pages that wrap their own address again and again have more.
-	MaxEchoes int `toml:"max_echoes"`
+	MaxEchoes int
 }
 
 // Default is a crawl of the whole web.

@@ -21,7 +21,7 @@ type Config struct {
 	// more use the network better, and distort each other's timings.
 	Fetchers int `toml:"fetchers"`
 	// Resolvers is the number of names resolved at once.
-	Resolvers int `toml:"resolvers"`
+	Resolvers int `toml:"-"`
 	// End is when the crawl ends: "idle" when nothing is left to do within patience, "never" only when stopped.
 	End string `toml:"end"`
 	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
@@ -32,9 +32,9 @@ type Config struct {
 	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
 	Sitemaps bool `toml:"sitemaps"`
 	// RobotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
-	RobotsTTL time.Duration `toml:"robots_ttl"`
+	RobotsTTL time.Duration `toml:"-"`
 	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
-	RobotsCacheMiB int `toml:"robots_cache_mib"`
+	RobotsCacheMiB int `toml:"-"`
 }
 
 // Default crawls alone until nothing is left to do.

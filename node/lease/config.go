@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -12,13 +11,13 @@ type Config struct {
 	// other times of leases scale with it.
 	Time time.Duration `toml:"time"`
 	// Skew is by how much the nodes' views of the members may lag behind one another, those of nodes that are cut off
-	// included (member.hear_within). A grantor waits that much longer than a lease before it grants a server again that
+	// included (member.Config.HearWithin). A grantor waits that much longer than a lease before it grants a server again that
 	// was not given back.
-	Skew time.Duration `toml:"skew"`
+	Skew time.Duration `toml:"-"`
 	// Founding is how long the first life of a node that nobody told of peers waits before it grants, time and skew at most:
 	// it founds an overlay, in which nothing can be granted yet. Shorter begins sooner. Where it only has lost its disk, and is
 	// the founder by name, longer lets its peers find it before it asks a server beside one of them.
-	Founding time.Duration `toml:"founding"`
+	Founding time.Duration `toml:"-"`
 }
 
 // Default suits an overlay over the Internet.
@@ -26,19 +25,12 @@ func Default() Config {
 	return Config{Time: time.Minute, Skew: 30 * time.Second, Founding: 10 * time.Second}
 }
 
-// Validate reports all values that cannot be.
+// Validate reports what cannot be.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Time < 100*time.Millisecond || c.Time > time.Hour {
-		faults = append(faults, fmt.Errorf("time: %v is not between 100ms and 1h", c.Time))
+	if c.Time < c.Skew || c.Time > time.Hour {
+		return fmt.Errorf("time: %v is not between the skew, %v, and 1h", c.Time, c.Skew)
 	}
-	if c.Skew < 0 || c.Skew > c.Time {
-		faults = append(faults, fmt.Errorf("skew: %v is not between 0 and the time (%v)", c.Skew, c.Time))
-	}
-	if c.Founding < 0 {
-		faults = append(faults, fmt.Errorf("founding: %v is negative", c.Founding))
-	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // Window is how long a grant may live on that nobody hears of.

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -421,10 +422,10 @@ func TestConfig(t *testing.T) {
 	if err := Default().Validate(); err != nil {
 		t.Error(err)
 	}
-	err := Config{Skew: -1, Founding: -1}.Validate()
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 3 {
-		t.Errorf("not all faults are reported: %v", err)
+	for _, c := range []Config{{Time: time.Second, Skew: 2 * time.Second}, {Time: 2 * time.Hour}} {
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "time: ") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 	if _, err := NewGrantor(Default(), GrantorDeps{}); err == nil {
 		t.Error("a grantor without deps")

@@ -15,10 +15,9 @@ func TestConfigReportsAll(t *testing.T) {
 	}
 	c := Default()
 	c.Bind, c.Advertise, c.Preset, c.Join = "nowhere", "0.0.0.0:1", "moon", []string{"a:1", "a", ":0"}
-	c.SettleAfter, c.ForgetAfter, c.MajorityWindow, c.RedialMax = 0, time.Hour, time.Minute, time.Second
+	c.SettleAfter, c.Faster, c.GoAloneAfter = 0, 0.5, time.Second
 	err := c.Validate()
-	for _, want := range []string{"bind", "advertise", "preset", "join[1]", "join[2]", "settle_after", "redial_max",
-		"majority_window: 1m0s is shorter"} {
+	for _, want := range []string{"bind", "advertise", "preset", "join[1]", "join[2]", "settle_after", "faster", "go_alone_after"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not reported: %v", want, err)
 		}

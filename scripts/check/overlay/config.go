@@ -34,17 +34,11 @@ func configure(s settings, l *lab.Layout, index, life int) node.Config {
 			*t = max(least, time.Duration(float64(*t)/s.faster).Round(time.Millisecond))
 		}
 	}
-	m, h, k, b, e := &c.Member, &c.Ownership, &c.Lease, &c.Batch, &c.Remote
-	m.Preset = member.PresetLAN
+	c.Hasten(s.faster)
+	c.Member.Preset = member.PresetLAN
+	b := &c.Batch
 	b.Mode, b.URLs, b.Hosts = placement.ModeCycle, 20, 5
-	shorter(time.Second, &m.SettleAfter, &m.ForgetAfter, &m.MajorityWindow, &m.Redial, &m.RedialMax, &c.Crawl.Patience)
-	shorter(100*time.Millisecond, &h.RenewEvery, &h.FenceAfter, &h.TakeAfter, &h.Collect)
-	shorter(50*time.Millisecond, &h.ReplicateEvery)
-	shorter(3*time.Second, &m.HearWithin) // probes are as seldom as ever
-	shorter(m.HearWithin+time.Second, &k.Skew)
-	shorter(k.Skew+time.Second, &k.Time)
-	shorter(100*time.Millisecond, &k.Founding, &b.Check, &b.LongestWait, &e.Wait)
-	shorter(50*time.Millisecond, &c.Peer.OutboxWait) // replicas take a page for done when its links are answered
-	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
+	shorter(time.Second, &c.Crawl.Patience)
+	shorter(100*time.Millisecond, &b.Check, &b.LongestWait)
 	return c
 }

@@ -153,24 +153,11 @@ filter_mib = 4
 
 [peer]
 listen = "127.0.0.1:1"
-timeout = "5s"
 
-[member] # the rest below is a fraction of the defaults
+[member]
 preset = "lan"
+faster = 7.5
 "settle_after" = "2s"
-forget_after = "6s"
-majority_window = "20s"
-hear_within = "3s"
-
-[ownership]
-renew_every = "2s"
-fence_after = "8s"
-take_after = "12s"
-collect = "3s"
-
-[lease]
-time = "5s"
-skew = "4s"
 
 [batch]
 mode = "crawl"
