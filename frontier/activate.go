@@ -31,6 +31,7 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 		case <-retry.C:
 			f.mu.Lock()
 			f.wrapped = false
+			f.bench.recrawl.again()
 			f.mu.Unlock()
 		}
 		for {
@@ -38,6 +39,11 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 			if err != nil {
 				return err
 			}
+			due, err := f.nextDueHosts()
+			if err != nil {
+				return err
+			}
+			hosts = append(hosts, due...)
 			if len(hosts) == 0 {
 				break
 			}
@@ -61,7 +67,7 @@ func (f *Frontier) nextHosts() ([]*host, error) {
 		f.mu.Unlock()
 		return nil, nil
 	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts && (f.candidates.len() > 0 || f.scan && !f.wrapped) {
+	if len(f.bench.hosts) >= f.cfg.FrontHosts && (f.candidates.len() > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done) {
 		f.evictSleepers(time.Now())
 	}
 	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
@@ -131,7 +137,7 @@ func (f *Frontier) evictSleepers(now time.Time) {
 	for _, h := range f.bench.hosts {
 		if _, ok := h.due(); ok && h.notBefore.Sub(now) > longSleep && f.bench.evictable(h) {
 			f.bench.leave(h, now)
-			f.scan, f.found = true, true // but not at once: it has long to wait
+			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On() // but not at once: it has long to wait
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -165,6 +171,10 @@ func (f *Frontier) activate(hosts []*host) error {
 			}
 		} else if err := f.read(h, r.rec.partial); err != nil {
 			return err
+		} else if h.next != 0 && h.lastDue == nil {
+			if err := f.noneDue(h); err != nil {
+				return err
+			}
 		}
 		f.mu.Lock()
 		now := time.Now()
@@ -208,7 +218,7 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 		}
 		f.mu.Unlock()
 	}
-	for o := range origins {
+	for o := range Revisit {
 		f.mu.Lock()
 		if h.leftover == nil {
 			h.leftover = leftover
@@ -226,7 +236,7 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 		f.bench.fill(h, o, blocks, more, known)
 		f.mu.Unlock()
 	}
-	return nil
+	return f.readDue(h)
 }
 
 // runRefills fills windows that run low.

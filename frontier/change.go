@@ -12,6 +12,8 @@ type Change struct {
 	Added []PendingURL
 	// Done are the hashes of URLs that ended. A URL in both is done.
 	Done []uint64
+	// Pages are those that were visited, as they are since then.
+	Pages []PageRecord
 	// State says that politeness or robots.txt changed by more than the time of the last request: StateOf reads them.
 	State bool
 	// Dropped says that the host was given up: what was pending before Added is forgotten.
@@ -33,6 +35,7 @@ func (c *Change) Follow(later *Change) {
 	c.Digest, c.Tracked, c.Lost = later.Digest, later.Tracked, c.Lost || later.Lost
 	c.Added = append(c.Added, later.Added...)
 	c.Done = append(c.Done, later.Done...)
+	c.Pages = append(c.Pages, later.Pages...)
 	c.State = c.State || later.State
 }
 
@@ -41,6 +44,9 @@ func (c *Change) Memory() int {
 	n := 64 + 8*len(c.Done)
 	for i := range c.Added {
 		n += len(c.Added[i].Path) + pendingCost
+	}
+	for i := range c.Pages {
+		n += c.Pages[i].memory()
 	}
 	return n
 }
@@ -93,6 +99,9 @@ func (f *feed) add(changes map[string]*Change) {
 		default:
 			for k := range c.Added { // else a URL keeps the page alive that it was found in
 				c.Added[k].Path = strings.Clone(c.Added[k].Path)
+			}
+			for k := range c.Pages {
+				c.Pages[k].Path = strings.Clone(c.Pages[k].Path)
 			}
 			old.Follow(c)
 			f.bytes += n

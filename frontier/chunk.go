@@ -45,13 +45,16 @@ type Chunk struct {
 	Done []uint64
 	// Drops says how often the host was given up before: Pending is what was found since.
 	Drops uint64
+	// Pages are those that are visited again. They are among Done of this chunk or of another.
+	Pages []PageRecord
 }
 
 // Cursor is a position in the export of a host. The zero value is its beginning.
 type Cursor struct {
 	seen   bool // the pending URLs are through
+	pages  bool // and the hashes of those that are done
 	origin Origin
-	// seq is the block or run to go on with, index the URL in it; of is how many it had, for blocks are written anew.
+	// seq is the block or run to go on with, or the hash of the last page, index the URL in it; of is how many it had, for blocks are written anew.
 	seq       uint64
 	index, of int
 	// fresh is how many of the hashes in the record are through, as long as no run is added.
@@ -67,6 +70,8 @@ type Digest struct {
 	AcceptedXor, DoneXor uint64
 	// Drops counts how often the host was given up. Of two copies the one with more of them is right about what is pending.
 	Drops uint64
+	// Pages counts the pages that are visited again, and PagesXor combines what is known of them.
+	Pages, PagesXor uint64
 }
 
 // Pending is the number of URLs that are not done.
@@ -86,14 +91,17 @@ func (d *Digest) end(hash uint64) {
 // drop forgets what is pending.
 func (d *Digest) drop() { d.Accepted, d.AcceptedXor, d.Drops = d.Done, d.DoneXor, d.Drops+1 }
 
-// Append writes a position for another node, which gives it back with the next question: version (1 byte, 1), then the
+// Append writes a position for another node, which gives it back with the next question: version (1 byte, 2), then the
 // fields as uvarints.
 func (c Cursor) Append(b []byte) []byte {
 	seen := uint64(0)
-	if c.seen {
+	switch {
+	case c.pages:
+		seen = 2
+	case c.seen:
 		seen = 1
 	}
-	b = append(b, 1)
+	b = append(b, 2)
 	for _, v := range []uint64{seen, uint64(c.origin), c.seq, uint64(c.index), uint64(c.of), uint64(c.fresh)} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -105,10 +113,10 @@ func ParseCursor(b []byte) (Cursor, error) {
 	if len(b) == 0 {
 		return Cursor{}, nil
 	}
-	f := fields{b: b[1:], broken: b[0] != 1}
+	f := fields{b: b[1:], broken: b[0] != 2}
 	seen, origin, seq, index, of, fresh := f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint(), f.uvarint()
-	if f.broken || len(f.b) > 0 || seen > 1 || origin >= uint64(origins) || max(index, of, fresh) > math.MaxInt32 {
+	if f.broken || len(f.b) > 0 || seen > 2 || origin >= uint64(origins) || max(index, of, fresh) > math.MaxInt32 {
 		return Cursor{}, errors.New("read position in a host: malformed")
 	}
-	return Cursor{seen: seen == 1, origin: Origin(origin), seq: seq, index: int(index), of: int(of), fresh: int(fresh)}, nil
+	return Cursor{seen: seen > 0, pages: seen == 2, origin: Origin(origin), seq: seq, index: int(index), of: int(of), fresh: int(fresh)}, nil
 }

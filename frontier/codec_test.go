@@ -188,16 +188,20 @@ func TestDamagedRecords(t *testing.T) {
 	want := testRecord()
 	want.role, want.loose, want.tracked, want.digest, want.failures = Owned, false, false, Digest{}, 0
 	b := want.append(nil)
-	b = b[:len(b)-4] // hold, flags, failures and drops
+	b = b[:len(b)-5] // hold, flags, failures, drops and pages
 	for name, b := range map[string][]byte{
-		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0)...),
+		"a version to come":  append([]byte{recordVersion + 1}, append(b[1:len(b):len(b)], 0, 0, 0, 0)...),
 		"no role":            append([]byte{recordVersion}, b[1:]...),
-		"a role to come":     append(append([]byte{recordVersion}, b[1:]...), byte(roles), 0, 0, 0),
-		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0, 0),
-		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0, 0),
-		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 0),
+		"a role to come":     append(append([]byte{recordVersion}, b[1:]...), byte(roles), 0, 0, 0, 0),
+		"a flag to come":     append(append([]byte{recordVersion}, b[1:]...), 0, 4, 0, 0, 0),
+		"no digest":          append(append([]byte{recordVersion}, b[1:]...), 0, recordTracked, 0, 0, 0),
+		"more than a record": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 0, 0),
 		"no failures":        append(append([]byte{recordVersion}, b[1:]...), 0, 0),
 		"no drops":           append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0),
+		"no pages":           append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0),
+		"no time of a page":  append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1),
+		"a time out of range": append(append([]byte{recordVersion}, b[1:]...), 0, 0, 0, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1,
+			0xff, 0xff, 0xff, 0xff, 0x1f),
 	} {
 		if _, err := decodeRecord("h", b); err == nil {
 			t.Errorf("%s was read", name)

@@ -41,6 +41,8 @@ type Config struct {
 	// Shared says that other nodes own hosts, too: a host is crawled when Suspend has said that it may, and what happens to
 	// hosts is kept for Changes.
 	Shared bool `toml:"-"`
+	// Recrawl says whether pages are visited again.
+	Recrawl Recrawl `toml:"-"`
 	// RemoteFetches is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
 	RemoteFetches int `toml:"-"`
 	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
@@ -65,6 +67,7 @@ func Default() Config {
 		MaxHostURLs:   200_000,
 		MinFreeMiB:    512,
 		RemoteFetches: 1_000,
+		Recrawl:       DefaultRecrawl(),
 		AssignedShare: 0.8,
 		EstimateShare: 0.1,
 		WaitShare:     0,
@@ -102,6 +105,9 @@ func (c Config) Validate() error {
 	}
 	if c.AssignedShare+c.EstimateShare > 1 {
 		return fmt.Errorf("estimate_share: with assigned_share it is more than 1")
+	}
+	if err := c.Recrawl.Validate(); c.Recrawl.On() && err != nil {
+		return err
 	}
 	if c.WaitTime < 0 || c.WaitTime > time.Hour {
 		return fmt.Errorf("wait_time: %v is not between 0 and 1h", c.WaitTime)

@@ -4,14 +4,19 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 )
 
 // counters count URLs since the process started; pending is carried over from the disk.
 type counters struct {
 	mu sync.Mutex
 	// guarded by mu
-	t Totals
+	t   Totals
+	due map[stamp]int64 // pages that are visited again, by the time at which they are due, in steps of dueStep
 }
+
+// dueStep is how exactly the pages that are due are counted, in seconds.
+const dueStep = 256
 
 // Totals are the frontier's books: accepted + what was pending at start + arrived = done + failed + dropped + left +
 // pending. What other nodes own is apart.
@@ -30,6 +35,11 @@ type Totals struct {
 	Pending int64 `json:"pending"`
 	// AtStart is how many of them were there when the process started.
 	AtStart int64 `json:"at_start"`
+	// Pages is the number of pages of hosts owned that are visited again, Due that of those that are due now, give or take
+	// some minutes, and Revisited that of the visits.
+	Pages     int64  `json:"pages"`
+	Due       int64  `json:"due"`
+	Revisited uint64 `json:"revisited"`
 	// Reasons counts failures, drops and refusals by reason.
 	Reasons map[string]uint64 `json:"reasons"`
 }
@@ -46,6 +56,28 @@ func (c *counters) verdict(v Verdict) {
 	default:
 		c.reason(v.String(), 1)
 	}
+}
+
+// page counts pages that are due at a time, more of them or fewer. Those of hosts not owned are not counted.
+func (c *counters) page(role Role, due stamp, n int) {
+	if role != Owned {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.due == nil {
+		c.due = make(map[stamp]int64)
+	}
+	c.t.Pages += int64(n)
+	if c.due[due/dueStep] += int64(n); c.due[due/dueStep] == 0 {
+		delete(c.due, due/dueStep)
+	}
+}
+
+func (c *counters) revisited() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t.Revisited++
 }
 
 func (c *counters) known(n int) {
@@ -90,6 +122,12 @@ func (c *counters) totals() Totals {
 	defer c.mu.Unlock()
 	t := c.t
 	t.Reasons = maps.Clone(t.Reasons)
+	now := stampOf(time.Now()) / dueStep
+	for due, n := range c.due {
+		if due < now {
+			t.Due += n
+		}
+	}
 	return t
 }
 

@@ -13,6 +13,8 @@ import (
 // leaves the URL where it is: only the politeness is written.
 type finished struct {
 	pending *pending
+	// visit, if set, is the page after the visit.
+	visit   *visited
 	verdict Ending
 	reason  string
 	state   hostState
@@ -284,8 +286,17 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 	rec.crawlDelay, rec.level, rec.robotsUntil = f.state.crawlDelay, f.state.level, f.state.robotsUntil
 	rec.failures = f.state.failures
 	p := f.pending
-	if p == nil || p.ref.seq <= h.droppedAt {
+	switch {
+	case p == nil || p.ref.seq <= h.droppedAt:
 		return nil
+	case f.visit != nil:
+		if err := l.decidePage(b, h, *f.visit); err != nil {
+			return err
+		}
+		if p.page != nil { // it was done before
+			l.count.revisited()
+			return nil
+		}
 	}
 	if rec.mark(p.ref.seq, p.index, p.ref.n) {
 		if err := b.txn.Delete(pendingKey(r.host, p.ref.origin, p.ref.seq)); err != nil {

@@ -3,6 +3,7 @@ package frontier
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -39,6 +40,9 @@ func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err err
 	h.rec.failures = 0
 	h.rec.digest.drop()
 	h.rec.endedUntil, h.rec.endReason = d.until, strings.ToValidUTF8(d.reason, "")
+	if h.rec.digest.Pages > 0 { // they stay, and wait as long as a host that was given up
+		h.rec.next = max(h.rec.next, stampOf(later(d.until, time.Now().Add(l.ended))))
+	}
 	if len(h.rec.endReason) > maxEndReason {
 		h.rec.endReason = h.rec.endReason[:maxEndReason]
 	}
@@ -145,12 +149,15 @@ func (l *ledger) decideRemove(b *batch, host string) error {
 	if err != nil {
 		return err
 	}
+	if err := l.countPages(host, h, Replica); err != nil {
+		return err
+	}
 	keys, pending, err := l.pendingKeys(host, &h.rec)
 	if err != nil {
 		return err
 	}
 	urls := pending + len(h.rec.fresh)
-	for _, kind := range []byte{kindSeen, kindRobots} {
+	for _, kind := range []byte{kindSeen, kindRobots, kindPage, kindDue} {
 		err := l.store.each(hostKey(kind, host), nil, false, func(item *badger.Item) (bool, error) {
 			keys = append(keys, item.KeyCopy(nil))
 			if kind == kindSeen {
@@ -169,6 +176,9 @@ func (l *ledger) decideRemove(b *batch, host string) error {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	if err := b.txn.Delete(hostKey(kindHost, host)); err != nil {
+		return fmt.Errorf("remove %s: %w", host, err)
+	}
+	if err := h.setNext(b, 0); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	l.count.removed(h.rec.role, uint64(pending))

@@ -17,6 +17,9 @@ func (l *ledger) decideRole(b *batch, host string, role Role) error {
 	}
 	if h.rec.role != role {
 		l.count.role(h.rec.role, role, h.rec.digest.Pending())
+		if err := l.countPages(host, h, role); err != nil {
+			return err
+		}
 	}
 	h.rec.role = role
 	b.touched[host] = h
@@ -29,7 +32,7 @@ func (l *ledger) track(b *batch, host string, h *hostEntry) error {
 	if h.rec.tracked {
 		return nil
 	}
-	drops := h.rec.digest.Drops
+	kept := h.rec.digest
 	if !h.stored && l.seen.count(host, 0) == 0 {
 		h.rec.digest = Digest{} // it has none: the count is never too low
 	} else {
@@ -42,7 +45,7 @@ func (l *ledger) track(b *batch, host string, h *hostEntry) error {
 		}
 		h.rec.digest = set.digest()
 	}
-	h.rec.digest.Drops = drops
+	h.rec.digest.Drops, h.rec.digest.Pages, h.rec.digest.PagesXor = kept.Drops, kept.Pages, kept.PagesXor
 	h.rec.tracked = true
 	l.marked.add(host)
 	b.touched[host] = h

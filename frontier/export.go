@@ -92,8 +92,11 @@ func (x *export) read(txn *badger.Txn) (err error) {
 			return err
 		}
 	}
+	if x.at.pages {
+		return x.pages(txn)
+	}
 	if !x.at.seen {
-		for ; x.at.origin < origins; x.at = (Cursor{origin: x.at.origin + 1}) {
+		for ; x.at.origin < Revisit; x.at = (Cursor{origin: x.at.origin + 1}) {
 			if more, err := x.blocks(txn); err != nil || more {
 				return err
 			}
@@ -112,8 +115,39 @@ func (x *export) read(txn *badger.Txn) (err error) {
 	n := x.take(len(x.rec.fresh) - x.at.fresh)
 	x.chunk.Done = append(x.chunk.Done, x.rec.fresh[x.at.fresh:][:n]...)
 	x.at.fresh += n
-	x.end = x.at.fresh == len(x.rec.fresh)
+	if x.at.fresh == len(x.rec.fresh) {
+		x.at = Cursor{seen: true, pages: true}
+		return x.pages(txn)
+	}
 	return nil
+}
+
+// pages reads the pages that are visited again, in the order of their hashes.
+func (x *export) pages(txn *badger.Txn) error {
+	prefix := hostKey(kindPage, x.host)
+	start := prefix
+	if x.at.index > 0 {
+		start = append(pageKey(x.host, x.at.seq), 0)
+	}
+	b := batch{txn: txn}
+	x.end = true
+	err := eachIn(txn, prefix, start, false, func(item *badger.Item) (bool, error) {
+		if x.full() {
+			x.end = false
+			return false, nil
+		}
+		hash := binary.BigEndian.Uint64(item.Key()[len(prefix):])
+		p, err := b.page(x.host, hash)
+		if err != nil || p == nil {
+			return false, errors.Join(err, errPage)
+		}
+		x.chunk.Pages = append(x.chunk.Pages, *p)
+		x.room--
+		x.bytes -= p.memory()
+		x.at.seq, x.at.index = hash, 1
+		return true, nil
+	})
+	return err
 }
 
 // blocks reads pending URLs of one origin; more says that the chunk is full.

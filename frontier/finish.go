@@ -37,6 +37,7 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 	}
 	if p := task.pending; e.ending != Again && p != nil && p.ref.seq > h.droppedAt {
 		last.finish.pending = p
+		last.finish.visit = f.visitLocked(task, out, time.Now())
 	}
 	f.mu.Unlock()
 	f.ledger.count.known(out.Known)
@@ -140,7 +141,7 @@ func (f *Frontier) resume(h *host) {
 	defer f.mu.Unlock()
 	now := time.Now()
 	h.ending--
-	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0) &&
+	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0 || !f.bench.recrawl.done) &&
 		f.bench.evictable(h) {
 		f.evict(h, now)
 	} else {
@@ -153,6 +154,7 @@ func (f *Frontier) resume(h *host) {
 func (f *Frontier) evict(h *host, now time.Time) {
 	f.bench.leave(h, now)
 	f.rescan()
+	f.bench.recrawl.again()
 }
 
 // DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.

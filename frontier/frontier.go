@@ -136,7 +136,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		arrived:   make(chan struct{}, 1),
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
-	f.ledger.longest = f.bench.rules.longest()
+	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	if cfg.Shared {
 		f.ledger.feed = newFeed()
 	}
@@ -144,6 +144,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		if !errors.Is(err, ErrOldLayout) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
+		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
+	}
+	if err := f.openRecrawl(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
 	if f.ledger.count.totals().Pending > 0 {
@@ -161,7 +164,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 	end := func() { once.Do(func() { close(stop); f.Stopping() }) }
 	defer context.AfterFunc(ctx, end)()
 	for _, part := range []func(<-chan struct{}) error{
-		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.watchDisk,
+		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan, f.watchDisk,
 	} {
 		g.Go(func() error {
 			err := part(stop)
@@ -299,10 +302,13 @@ func (f *Frontier) take(now time.Time) *Task {
 		return nil
 	}
 	task := f.bench.take(now)
+	if f.bench.recrawl.wanted {
+		signal(f.hungry)
+	}
 	if task != nil {
 		task.try = f.outage.try(true, now)
 	}
-	if task != nil && task.remote && !f.bench.anyReady() {
+	if task != nil && task.remote && !f.bench.anyReady(now) {
 		// Whoever works for others only, because no host here is ready, starves as well.
 		f.craving = true
 		signal(f.hungry)
@@ -338,8 +344,11 @@ func (f *Frontier) dispatch(now time.Time) {
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
+	if f.bench.recrawl.wanted {
+		signal(f.hungry)
+	}
 	f.serveTakers(now)
-	due, ok := f.bench.nextWake()
+	due, ok := f.bench.nextWake(now)
 	if o := &f.outage; o.why != "" && now.Before(o.next) && (!ok || o.next.Before(due)) {
 		due, ok = o.next, true
 	}

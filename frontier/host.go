@@ -13,7 +13,8 @@ type pending struct {
 	ref     *blockRef
 	index   int
 	retryAt time.Time
-	lowered bool // it has a smaller depth on disk
+	lowered bool     // it has a smaller depth on disk
+	page    *duePage // of a page that is visited again: as it is on disk
 }
 
 // place is where a host stands between the disk and a request.
@@ -72,6 +73,11 @@ type host struct {
 
 	// depths are smaller depths found for URLs that are pending.
 	depths map[uint64]uint8
+
+	// next is where it stood among the hosts with pages to visit again when it came in for them. lastDue is the last such
+	// page that was put into the window, and nextDue when the one after it is due; 0: there is none.
+	next, nextDue stamp
+	lastDue       *duePage
 
 	// droppedAt is the last sequence number when its URLs were dropped: blocks up to it are gone.
 	droppedAt uint64
@@ -187,6 +193,7 @@ func (h *host) forget(seq uint64) {
 		h.loaded[o], h.known[o] = max(h.loaded[o], seq), max(h.known[o], seq)
 	}
 	h.delayed = nil
+	h.nextDue, h.lastDue = 0, nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -9,7 +9,8 @@ import (
 // Import unites a chunk with what is here of its host, and says how many pending URLs were new; it is on disk on return.
 // Unknown pending URLs become pending, unless the host was given up here since; where it was given up there since, those
 // pending here are forgotten first. Hashes that are done become done, also where they are pending here, and stay done
-// whatever comes later; of the two states the stricter politeness and the younger robots.txt win. Importing twice changes
+// whatever comes later; of the two states the stricter politeness and the younger robots.txt win, and of two records of a page that of
+// the later visit. Importing twice changes
 // nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not
 // apply. A host that nothing is known of is a replica from then on.
 //
@@ -22,10 +23,10 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 	f.mu.Lock()
 	full := f.full != ""
 	f.mu.Unlock()
-	if full && len(c.Pending)+len(c.Done) > 0 {
+	if full && len(c.Pending)+len(c.Done)+len(c.Pages) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
-	if c.State != nil || len(c.Done) > 0 || c.Drops > 0 {
+	if c.State != nil || len(c.Done)+len(c.Pages) > 0 || c.Drops > 0 {
 		if err := f.freeze(ctx, host); err != nil {
 			return 0, fmt.Errorf("import %s: %w", host, err)
 		}
@@ -37,7 +38,7 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 			return 0, err
 		}
 	}
-	for first := true; first || len(c.Pending) > 0 || len(c.Done) > 0; first = false {
+	for first := true; first || len(c.Pending)+len(c.Done)+len(c.Pages) > 0; first = false {
 		// What is done comes first: a URL that is in both is done.
 		u := &union{host: host, origin: origin, state: state, drops: c.Drops}
 		size := 0
@@ -47,7 +48,12 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 		state = nil
 		n := min(len(c.Done), maxRequestHashes)
 		u.done, c.Done = c.Done[:n], c.Done[n:]
-		for n == 0 && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
+		for n == 0 && len(c.Pages) > 0 && len(u.pages) < maxRequestURLs && size < maxRequestBytes {
+			u.pages = append(u.pages, c.Pages[0])
+			size += 4*cost(host, "") + c.Pages[0].memory()
+			c.Pages = c.Pages[1:]
+		}
+		for n == 0 && u.pages == nil && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
 			u.entries = append(u.entries, c.Pending[0].entryOf(host))
 			size += len(c.Pending[0].Path)
 			c.Pending = c.Pending[1:]
@@ -61,7 +67,7 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 }
 
 func (f *Frontier) unite(ctx context.Context, u *union) error {
-	r := &request{host: u.host, alone: u.state != nil || u.drops > 0 && u.entries == nil && u.done == nil}
+	r := &request{host: u.host, alone: u.state != nil || u.pages != nil || u.drops > 0 && u.entries == nil && u.done == nil}
 	r.op = func(l *ledger, b *batch) error { return l.decideUnion(b, u) }
 	if err := f.ledger.do(ctx, r); err != nil {
 		return fmt.Errorf("import %s: %w", u.host, err)
@@ -115,6 +121,7 @@ type union struct {
 	done    []uint64
 	state   *HostState
 	drops   uint64
+	pages   []PageRecord
 	added   int // answer
 }
 
@@ -156,6 +163,9 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 		if err := l.unite(b, h, u.state, time.Now()); err != nil {
 			return err
 		}
+	}
+	if err := l.decidePages(b, h, u.pages); err != nil {
+		return err
 	}
 	ended := 0
 	for _, hash := range u.done {

@@ -20,15 +20,22 @@ import (
 //	                                                           → 8 bytes each, little-endian
 //	kind 'd'  + hash (8 bytes): a smaller depth found for a pending URL → 1 byte
 //	kind 'r'  robots.txt                                       → opaque to the frontier
+//	kind 'p'  + hash (8 bytes): a page that is visited again   → when it is due (4 bytes, big-endian)
+//	kind 't'  + due (4 bytes) + hash (8 bytes)                 → page (page.go)
+//
+// Due times are seconds since 1970. Hosts owned stand in the order in which their first page is due:
+//
+//	version | kind 'n' | due (4 bytes) | host                  → nothing
 //
 // Beside the hosts stands what other rooms of the node keep here (Shelf):
 //
 //	version | kind 'o' | table (1 byte) | key                  → opaque to the frontier
 //
-// One key stands alone: version | 'm' is the version of the whole layout and the name of the node that wrote it.
+// Two keys stand alone: version | 'm' is the version of the whole layout; version | 'a' is the sample of pages that the plan
+// of their visits is made from.
 //
-// In version 1 a host was an authority, for http and https alike.
-const keyVersion = 2
+// In version 1 a host was an authority, for http and https alike; version 2 knew no pages.
+const keyVersion = 3
 
 const (
 	kindHost    = 'h'
@@ -36,9 +43,15 @@ const (
 	kindSeen    = 's'
 	kindDepth   = 'd'
 	kindRobots  = 'r'
+	kindPage    = 'p'
+	kindDue     = 't'
+	kindNext    = 'n'
 	kindShelf   = 'o'
 	kindMeta    = 'm'
+	kindSample  = 'a'
 )
+
+func sampleKey() []byte { return []byte{keyVersion, kindSample} }
 
 func metaKey() []byte { return []byte{keyVersion, kindMeta} }
 
@@ -47,7 +60,7 @@ func kindPrefix(kind byte) []byte { return []byte{keyVersion, kind} }
 
 // hostKey is the key of a host's record, and with another kind the prefix of the host's range.
 func hostKey(kind byte, host string) []byte {
-	key := make([]byte, 0, len(host)+3+9)
+	key := make([]byte, 0, len(host)+3+12)
 	key = append(key, keyVersion, kind)
 	key = append(key, host...)
 	return append(key, 0)
@@ -63,6 +76,19 @@ func seenKey(host string, seq uint64) []byte {
 
 func depthKey(host string, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(hostKey(kindDepth, host), hash)
+}
+
+func pageKey(host string, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(hostKey(kindPage, host), hash)
+}
+
+func dueKey(host string, due stamp, hash uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(hostKey(kindDue, host), due), hash)
+}
+
+// nextKey is the key of a host among those with pages to visit again.
+func nextKey(due stamp, host string) []byte {
+	return append(binary.BigEndian.AppendUint32(kindPrefix(kindNext), due), host...)
 }
 
 func robotsKey(host string) []byte { return hostKey(kindRobots, host) }
@@ -90,4 +116,20 @@ func splitPending(rest []byte) (Origin, uint64, error) {
 		return 0, 0, fmt.Errorf("read key of a block: %d bytes after the host", len(rest))
 	}
 	return Origin(rest[0]), binary.BigEndian.Uint64(rest[1:]), nil
+}
+
+// splitDue reads what follows the host in a key of a due page.
+func splitDue(rest []byte) (stamp, uint64, error) {
+	if len(rest) != 12 {
+		return 0, 0, fmt.Errorf("read key of a page: %d bytes after the host", len(rest))
+	}
+	return binary.BigEndian.Uint32(rest), binary.BigEndian.Uint64(rest[4:]), nil
+}
+
+// splitNext reads a key that nextKey made.
+func splitNext(key []byte) (stamp, string, error) {
+	if len(key) < 7 || key[0] != keyVersion {
+		return 0, "", fmt.Errorf("read key %x: it names no host", key)
+	}
+	return binary.BigEndian.Uint32(key[2:]), string(key[6:]), nil
 }

@@ -87,8 +87,13 @@ func (w *workbench) purge(s *server) {
 }
 
 // nextWake is when advance has something to do, leases included.
-func (w *workbench) nextWake() (time.Time, bool) {
+func (w *workbench) nextWake(now time.Time) (time.Time, bool) {
 	due, ok := w.nextDue()
+	if w.ready[Revisit].len() > 0 {
+		if may, at := w.recrawl.mayVisit(now); !may && (!ok || at.Before(due)) {
+			due, ok = at, true
+		}
+	}
 	if len(w.expiries) > 0 && (!ok || w.expiries[0].until.Before(due)) {
 		return w.expiries[0].until, true
 	}

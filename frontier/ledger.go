@@ -33,8 +33,9 @@ type ledger struct {
 	offer func([]offered)
 	feed  *feed // nil where nobody reads it
 	count counters
-	// longest is the longest that a host may have to wait, whatever another node says.
-	longest time.Duration
+	// longest is the longest that a host may have to wait, whatever another node says, and ended how long one that was given
+	// up does.
+	longest, ended time.Duration
 	// failure is the first commit that went wrong: from then on nothing is accepted.
 	failure atomic.Pointer[error]
 }
@@ -335,5 +336,5 @@ func (l *ledger) write(b *batch, host string, h *hostEntry) error {
 		return fmt.Errorf("write record of %s: %w", host, err)
 	}
 	h.stored = true
-	return nil
+	return h.writeNext(b)
 }

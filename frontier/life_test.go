@@ -2,9 +2,12 @@ package frontier
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
 // life is a frontier that runs.
@@ -194,8 +197,26 @@ func (l *life) scanned(host string) (d Digest) {
 		}
 		d = set.digest()
 		h, err := l.entry(b, host)
+		if err != nil {
+			return err
+		}
 		d.Drops = h.rec.digest.Drops
-		return err
+		err = l.store.eachPage(hostKey(kindPage, host), func(string, stamp) { d.Pages++ })
+		return errors.Join(err, l.store.each(hostKey(kindDue, host), nil, true, func(item *badger.Item) (bool, error) {
+			_, rest, err := splitKey(item.Key())
+			if err != nil {
+				return false, err
+			}
+			due, hash, err := splitDue(rest)
+			if err != nil {
+				return false, err
+			}
+			return true, item.Value(func(v []byte) error {
+				p, err := decodePage(v, int64(due))
+				d.PagesXor ^= p.mark(hash)
+				return err
+			})
+		}))
 	}
 	if err := l.ledger.do(context.Background(), r); err != nil {
 		l.t.Fatal(err)

@@ -3,6 +3,7 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 6), the time of writing (Unix milliseconds), then
+// of the seen set, and its politeness. On disk: version (1 byte, 7), the time of writing (Unix milliseconds), then
 // the fields in order as uvarints. Points in time are milliseconds before or after the writing, zigzag plus 1, 0 for
 // never: what was written by a clock that was ahead or behind means the same waits to a clock that is right.
 type record struct {
@@ -38,9 +39,11 @@ type record struct {
 	role Role
 	// loose says that hashes in the seen set may be pending in blocks, too: they came from another node. They are done.
 	loose bool
-	// tracked says that digest is kept. Its drops are always.
+	// tracked says that digest is kept. Its drops and pages are always.
 	tracked bool
 	digest  Digest
+	// next is when the first page of the host is due, or earlier; 0 where it has none.
+	next stamp
 	// failures counts failed connections and names in a row.
 	failures uint8
 }
@@ -65,7 +68,7 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 6
+	recordVersion = 7
 	// Flags of a record.
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
@@ -185,7 +188,13 @@ func (r *record) appendAt(b []byte, now time.Time) []byte {
 		b = binary.LittleEndian.AppendUint64(b, r.digest.DoneXor)
 	}
 	b = append(b, r.failures)
-	return binary.AppendUvarint(b, r.digest.Drops)
+	b = binary.AppendUvarint(b, r.digest.Drops)
+	b = binary.AppendUvarint(b, r.digest.Pages)
+	if r.digest.Pages > 0 {
+		b = binary.LittleEndian.AppendUint64(b, r.digest.PagesXor)
+		b = binary.AppendUvarint(b, uint64(r.next))
+	}
+	return b
 }
 
 // fields reads the numbers of a record one after the other; the first thing missing spoils the rest.
@@ -247,6 +256,14 @@ func (f *fields) since(now time.Time) time.Duration {
 	return max(0, min(now.Sub(time.UnixMilli(int64(v))), maxAge))
 }
 
+// nextAt is when the host is to be taken up for its pages; 0: not at all.
+func (r *record) nextAt() stamp {
+	if r.role != Owned || r.digest.Pages == 0 {
+		return 0
+	}
+	return r.next
+}
+
 // overlay reads the role of the host.
 func (f *fields) overlay(r *record) {
 	head := f.bytes(2)
@@ -301,6 +318,12 @@ func decodeRecordAt(host string, b []byte, now time.Time) (record, error) {
 		r.failures = failures[0]
 	}
 	r.digest.Drops = f.uvarint()
+	if r.digest.Pages = f.uvarint(); r.digest.Pages > 0 {
+		r.digest.PagesXor = f.word()
+		next := f.uvarint()
+		f.broken = f.broken || next > math.MaxUint32
+		r.next = stamp(next)
+	}
 	if f.broken || len(f.b) > 0 {
 		return record{}, fmt.Errorf("read record of %s: damaged", host)
 	}

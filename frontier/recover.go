@@ -105,6 +105,14 @@ func (l *ledger) recover() (away marks, err error) {
 		return nil, fmt.Errorf("read seen sets: %w", err)
 	}
 	l.count.start(pending, held)
+	err = l.store.eachPage(kindPrefix(kindPage), func(host string, due stamp) {
+		if !away.has(host) {
+			l.count.page(Owned, due, 1)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	return away, nil
 }
 

@@ -54,7 +54,7 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 	if s.inFlight >= s.parallel || s.next.After(now) || !w.leased(s, now) || !w.eligible(h) || h.notBefore.After(now) {
 		return nil, nil
 	}
-	for _, o := range []Origin{Assigned, Discovered, Estimate} {
+	for _, o := range []Origin{Assigned, Discovered, Estimate, Revisit} {
 		if h.window[o].len() > 0 {
 			task := w.start(h, o, now)
 			w.started(task, now)

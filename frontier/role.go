@@ -141,6 +141,7 @@ func (f *Frontier) thaw(name string) {
 		f.bench.settle(h, now)
 	} else if !f.away.has(name) {
 		f.nominate(name) // what was offered meanwhile
+		f.bench.recrawl.again()
 	}
 	f.dispatch(now)
 }
@@ -151,6 +152,7 @@ func (f *Frontier) changedRole(name string, h Role, now time.Time) {
 	switch {
 	case h == Owned:
 		f.away.remove(name)
+		f.bench.recrawl.again()
 		switch {
 		case b == nil && f.frozen[name] == nil:
 			f.nominate(name)

@@ -128,6 +128,8 @@ type hostEntry struct {
 	droppedAt uint64
 	// stored says that the record is on disk, or on its way there.
 	stored bool
+	// next is where the host stands among those with pages to visit again, 0: nowhere.
+	next stamp
 }
 
 // newHostCache makes a cache of at least 10,240 records: more than three batches touch, see hostCache.
@@ -150,6 +152,7 @@ func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
 		if h.rec, err = decodeRecord(host, value); err != nil {
 			return nil, err
 		}
+		h.next = h.rec.nextAt()
 	}
 	c.byHost[host] = c.lru.PushFront(h)
 	for c.lru.Len() > c.limit {

@@ -122,6 +122,9 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
+	if r := &f.bench.recrawl; r.Continuous() || !r.over {
+		return false, 0
+	}
 	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}

@@ -260,6 +260,20 @@ func (s *store) get(key []byte) ([]byte, error) {
 	return out, nil
 }
 
+// set writes one value.
+func (s *store) set(key, value []byte) error {
+	txn := s.db.NewTransaction(true)
+	defer txn.Discard()
+	err := txn.Set(key, value)
+	if err == nil {
+		err = s.commit(txn)
+	}
+	if err != nil {
+		return fmt.Errorf("write store: %w", err)
+	}
+	return nil
+}
+
 // record reads the record of a host; false where there is none.
 func (s *store) record(host string) (record, bool, error) {
 	value, err := s.get(hostKey(kindHost, host))

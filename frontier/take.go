@@ -12,6 +12,7 @@ import (
 func (w *workbench) take(now time.Time) *Task {
 	w.advance(now)
 	first := w.draw()
+	may, _ := w.recrawl.mayVisit(now)
 	for i := range origins {
 		// The drawn queue first; if nothing is ready there, the others, so that no fetcher is idle for a draw.
 		o := (first + i) % origins
@@ -20,7 +21,7 @@ func (w *workbench) take(now time.Time) *Task {
 				return task
 			}
 		}
-		for w.ready[o].len() > 0 {
+		for w.ready[o].len() > 0 && (o != Revisit || may) {
 			s := w.ready[o].pop()
 			s.ready[o] = false
 			if task := w.takeFrom(s, o, now); task != nil {
@@ -35,9 +36,10 @@ func (w *workbench) take(now time.Time) *Task {
 }
 
 // anyReady says that a host may be asked for something now, or might be.
-func (w *workbench) anyReady() bool {
+func (w *workbench) anyReady(now time.Time) bool {
+	may, _ := w.recrawl.mayVisit(now)
 	for o := range w.ready {
-		if w.ready[o].len() > 0 {
+		if w.ready[o].len() > 0 && (Origin(o) != Revisit || may) {
 			return true
 		}
 	}
@@ -49,8 +51,14 @@ func (w *workbench) waiting(o Origin) bool {
 	return w.ready[o].len() > 0 || w.remote.ready[o].len() > 0
 }
 
-// draw chooses a queue: assigned with its probability if it is not empty, estimates with theirs, else discovered.
+// draw chooses a queue: pages that are visited again with their share, else assigned with its probability if it is not empty, estimates with theirs, else discovered.
 func (w *workbench) draw() Origin {
+	if r := &w.recrawl; r.On() && w.rnd.Float64() < r.Share {
+		if w.waiting(Revisit) {
+			return Revisit
+		}
+		r.wanted = !r.done
+	}
 	p := w.rnd.Float64()
 	if p < w.cfg.AssignedShare && w.waiting(Assigned) {
 		return Assigned
@@ -111,6 +119,12 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		h.robotsBusy = true
 	default:
 		p := h.window[o].pop()
+		if p.page != nil {
+			w.recrawl.spend()
+			if page, err := decodePage(p.page.value, int64(p.page.due)); err == nil { // it was read before
+				task.Page = &page
+			}
+		}
 		if p.flags&flagSitemap != 0 {
 			task.Kind = Sitemap
 		}

@@ -8,14 +8,15 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Origin says through which of the three queues a URL came.
+// Origin says through which of the queues a URL came.
 type Origin uint8
 
-// The three queues.
+// The queues.
 const (
 	Discovered Origin = iota // found by a host's first owner, its home
 	Estimate                 // asked for by a peer, to be timed here
 	Assigned                 // of a host that was handed to this node
+	Revisit                  // a page that is visited again; no origin of links
 	origins
 )
 
@@ -28,6 +29,8 @@ func (o Origin) String() string {
 		return "estimate"
 	case Assigned:
 		return "assigned"
+	case Revisit:
+		return "revisit"
 	}
 	return "unknown"
 }
@@ -105,6 +108,8 @@ type Task struct {
 	Waited time.Duration
 	// DNS is how long resolving the name took, for the first task after it; else 0.
 	DNS time.Duration
+	// Page is what is known of a page that is visited again; nil for all others. It is not to be changed.
+	Page *PageRecord
 	// Tag is that of the remote fetch, nil for the tasks of this node's own.
 	Tag any
 
@@ -166,6 +171,9 @@ type Outcome struct {
 	Elsewhere func(context.Context, []Link) error
 	// Known is the number of further links that the caller knew to be duplicates and left out.
 	Known int
+	// Visit is what was found of a page or a sitemap that was answered for. Without it a new page is not visited again, and
+	// a visit counts as one without an answer.
+	Visit *Visit
 	// Robots is the answer of a task of that kind.
 	Robots *RobotsOutcome
 	// Receipt, if set, is put on its shelf in one transaction with the end of the task: whoever keeps what was downloaded

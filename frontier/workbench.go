@@ -36,11 +36,12 @@ type workbench struct {
 	wants   []netip.Addr
 	expired []*expiry
 	remote  remoteFetches
+	recrawl recrawl
 }
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
-	return &workbench{cfg: cfg, rules: r, rnd: rnd,
+	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()),
 		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remoteFetches{limit: cfg.RemoteFetches}}
 }
 
@@ -121,7 +122,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	h.revive(now)
-	if h.onDisk() && !h.reading && h.windowed() <= w.cfg.WindowURLs/2 {
+	if !h.reading && (h.onDisk() && h.windowed() <= w.cfg.WindowURLs/2 || w.moreDue(h, now)) {
 		h.reading = true
 		w.reading++
 		w.refills = append(w.refills, h)
@@ -160,6 +161,11 @@ func (w *workbench) settle(h *host, now time.Time) {
 		}
 	}
 	w.settleServer(h.server, now)
+}
+
+// moreDue says that the window of pages to visit again has room for some that are due.
+func (w *workbench) moreDue(h *host, now time.Time) bool {
+	return h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
 }
 
 // eligible says that nothing but time keeps the host from a request: a host of a server that takes one request at a

@@ -1,0 +1,229 @@
+package frontier
+
+import (
+	"fmt"
+	"time"
+
+	"proxima/frontier/revisit"
+)
+
+// Recrawl says whether and how often pages are visited again.
+type Recrawl struct {
+	// Enabled keeps a record of every page on disk, some 100 bytes in all, and visits it again: then the crawl does not end
+	// by itself. Pages downloaded while this was off are not visited again.
+	Enabled bool `toml:"enabled"`
+	// Age, unless it is below 0, visits once all pages that were seen longer ago, and the crawl ends as it would without
+	// them. Neither min, max nor what is known of the pages' changes counts then.
+	Age time.Duration `toml:"age"`
+	// Min is the shortest time between two visits of a page, whatever it does.
+	Min time.Duration `toml:"min"`
+	// Max is the longest: so long is a page left alone that never changes. Where the budget cannot pay for it, it takes longer.
+	Max time.Duration `toml:"max"`
+	// Budget is how many pages a day are visited again, those first where most change is to be found; 0 is no bound but politeness.
+	Budget int `toml:"budget"`
+	// Share is the probability that the next URL is a page that is due again, where there is one. The others are new.
+	Share float64 `toml:"share"`
+}
+
+// DefaultRecrawl visits nothing again.
+func DefaultRecrawl() Recrawl {
+	r := revisit.Default()
+	return Recrawl{Age: -1, Min: r.Min, Max: r.Max, Budget: r.Budget, Share: 0.5}
+}
+
+// On says that pages are remembered and visited again.
+func (r Recrawl) On() bool { return r.Enabled || r.Once() }
+
+// Once says that the crawl ends when all pages that are old enough were visited.
+func (r Recrawl) Once() bool { return r.Age >= 0 }
+
+// Continuous says that the crawl does not end by itself.
+func (r Recrawl) Continuous() bool { return r.Enabled && !r.Once() }
+
+// plan is what package revisit has to know of it.
+func (r Recrawl) plan() revisit.Config {
+	c := revisit.Config{Budget: r.Budget, Min: r.Min, Max: r.Max}
+	if c.Budget == 0 {
+		c.Budget = 1e9
+	}
+	return c
+}
+
+// Validate reports the first value that cannot be.
+func (r Recrawl) Validate() error {
+	switch {
+	case r.Age > maxAge:
+		return fmt.Errorf("age: %v is more than %v", r.Age, maxAge)
+	case r.Budget < 0:
+		return fmt.Errorf("budget: %d is negative", r.Budget)
+	case r.Min < time.Minute:
+		return fmt.Errorf("min: %v is less than a minute", r.Min)
+	case !(r.Share >= 0 && r.Share <= 1):
+		return fmt.Errorf("share: %v is not a probability", r.Share)
+	}
+	return r.plan().Validate()
+}
+
+// Found is what a visit found of a page.
+type Found uint8
+
+// What a visit can find. A page that is visited for the first time has changed.
+const (
+	Unchanged Found = iota
+	Trivial         // another body, but the same text but for a counter, a date or the like
+	Altered         // another text
+	Gone            // no page, and the server says so
+	Moved           // another place for good, and this page is forgotten
+)
+
+// Visit is what a visit told of a page.
+type Visit struct {
+	Found    Found
+	ETag     string    // "" where the server gave none, or one too long
+	Modified time.Time // Last-Modified, zero where there is none
+	// Body is a checksum of the body, Digest and Simhash are those of its text. With a Digest of 0 those before hold.
+	Body            uint32
+	Digest, Simhash uint64
+	// FreshFor is the max-age of Cache-Control, 0 where there is none.
+	FreshFor time.Duration
+}
+
+// maxGone is after how many visits in a row that found it gone a page is forgotten.
+const maxGone = 3
+
+// after is the page after a visit at a time; a nil visit got no answer. What is forgotten is nil. The plan is nil where all pages are
+// visited at one age.
+func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Time) *PageRecord {
+	n := *p
+	now = now.Truncate(time.Second)
+	if v == nil {
+		n.Failures = min(n.Failures, 254) + 1
+		n.Due = now.Add(min(r.Min<<min(n.Failures-1, 16), r.Max))
+		if r.Once() {
+			n.Due = now.Add(max(r.Age, time.Minute))
+		}
+		return &n
+	}
+	first := p.Seen.IsZero()
+	look := revisit.Visit{Changed: !first && (v.Found == Altered || (v.Found == Gone) != (p.Gone > 0))}
+	if !first {
+		look.Gap = now.Sub(p.Seen)
+	}
+	n.Failures, n.Seen = 0, now
+	switch v.Found {
+	case Moved:
+		return nil
+	case Gone:
+		if n.Gone++; first || n.Gone >= maxGone {
+			return nil
+		}
+		n.ETag, n.Modified = "", time.Time{}
+	default:
+		n.Gone = 0
+		n.ETag, n.Modified = v.ETag, v.Modified
+		if len(n.ETag) > MaxETag {
+			n.ETag = ""
+		}
+		if v.Digest != 0 {
+			n.Body, n.Digest, n.Simhash = v.Body, v.Digest, v.Simhash
+		}
+		if !n.Modified.IsZero() && n.Modified.Before(now) {
+			look.Age = now.Sub(n.Modified)
+		}
+	}
+	if look.Changed {
+		n.Changed = now
+	}
+	n.History = p.History.With(look)
+	switch {
+	case r.Once():
+		n.Due = now.Add(max(r.Age, time.Second))
+	case n.Gone > 0:
+		n.Due = now.Add(r.Max)
+	default:
+		n.Due = plan.Next(n.History, now, now, revisit.Hints{FreshFor: v.FreshFor})
+	}
+	return &n
+}
+
+// openRecrawl takes up what an earlier life learnt of pages, and says which are due where all are visited at one age.
+func (f *Frontier) openRecrawl() error {
+	r := &f.bench.recrawl
+	switch {
+	case r.Once():
+		return f.ledger.reschedule(r.Age)
+	case !r.On():
+		return nil
+	}
+	value, err := f.store.get(sampleKey())
+	if err == nil && value != nil {
+		err = r.sample.UnmarshalBinary(value)
+	}
+	if err != nil {
+		return err
+	}
+	r.plan = r.Recrawl.plan().NewPlan(r.sample, int(f.ledger.count.totals().Pages))
+	return nil
+}
+
+// maxMoved is how many pages are moved in one transaction.
+const maxMoved = 500
+
+// reschedule makes all pages due at an age. It is used before anything else is; a crash in between leaves some pages due as they
+// were.
+func (l *ledger) reschedule(age time.Duration) error {
+	var hosts []string
+	last := ""
+	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ stamp) {
+		if host != last {
+			hosts, last = append(hosts, host), host
+		}
+	})
+	for _, host := range hosts {
+		if err == nil {
+			err = l.rescheduleHost(host, age)
+		}
+	}
+	return err
+}
+
+func (l *ledger) rescheduleHost(host string, age time.Duration) error {
+	for after := (*duePage)(nil); ; {
+		pages, next, err := l.store.duePages(host, after, 1<<32-1, maxMoved)
+		if err != nil || len(pages) == 0 {
+			return err
+		}
+		b := l.newBatch()
+		b.changes = nil
+		h, err := l.entry(b, host)
+		if err != nil {
+			return err
+		}
+		for i := range pages {
+			d := &pages[i]
+			old, err := decodePage(d.value, int64(d.due))
+			if err != nil {
+				return fmt.Errorf("read pages of %s: %w", host, err)
+			}
+			p := old
+			if p.Due = p.Seen.Add(age); !p.Due.Equal(old.Due) {
+				err = l.decidePage(b, h, visited{d.hash, &old, &p})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for host, h := range b.touched {
+			if err := l.write(b, host, h); err != nil {
+				return err
+			}
+		}
+		if err := l.store.commit(b.txn); err != nil {
+			return err
+		}
+		if next == 0 {
+			return nil
+		}
+		after = &pages[len(pages)-1]
+	}
+}

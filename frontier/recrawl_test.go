@@ -1,0 +1,478 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func recrawlConfig() (Config, Politeness) {
+	cfg, polite := ownServers(testConfig())
+	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Min, cfg.Recrawl.Max = true, 0, time.Minute, time.Hour
+	return cfg, polite
+}
+
+// asSeen ends a page well, as one that was never seen before or has changed.
+func asSeen(digest uint64) Outcome {
+	return Outcome{Ending: Done, Asked: true, Visit: &Visit{Found: Altered, Digest: digest, Simhash: digest}}
+}
+
+// visit takes n tasks that are pages and ends them as answer says; it returns their paths. It ends before when there has
+// been no task for a while.
+func (l *life) visit(n int, answer func(*Task) Outcome) (visited []string) {
+	l.t.Helper()
+	for len(visited) < n {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		task, err := l.Take(ctx)
+		cancel()
+		if err != nil {
+			break
+		}
+		out := Outcome{Ending: Done, Asked: true}
+		if task.Kind == Robots {
+			out.Robots = &RobotsOutcome{Lifetime: 24 * time.Hour}
+		} else {
+			visited = append(visited, task.URL.String())
+			out = answer(task)
+		}
+		if _, err := l.Finish(context.Background(), task, out); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	return visited
+}
+
+func (l *life) placed() {
+	go func() {
+		for {
+			u, err := l.Resolve(context.Background())
+			if err != nil {
+				return
+			}
+			l.Place(u, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, 0)
+		}
+	}()
+}
+
+// A page comes again when it is due and not before, with what was found of it, also in another life.
+func TestRevisit(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.placed()
+		l.add(pages("http://h1.test", 0, 40)...)
+		first := l.visit(40, func(task *Task) Outcome {
+			if task.Page != nil || task.Origin == Revisit {
+				t.Errorf("%s is new and comes as known", task.URL)
+			}
+			out := asSeen(task.URL.Hash())
+			out.Visit.ETag = `"` + task.URL.Path + `"`
+			return out
+		})
+		if len(first) != 40 {
+			t.Fatalf("%d of 40 pages came", len(first))
+		}
+		if again := l.visit(1, nil); len(again) > 0 {
+			t.Fatalf("%s came again at once", again)
+		}
+		if s := l.Status(); s.Pages != 40 || s.Due != 0 {
+			t.Errorf("%d pages, %d due", s.Pages, s.Due)
+		}
+		if idle, _ := l.Idle(time.Minute); idle {
+			t.Error("a crawl that goes on is idle")
+		}
+		l.stop()
+		time.Sleep(61 * time.Minute) // no page is left alone for longer
+		for life := range 2 {
+			l = begin(t, dir, cfg, polite, Deps{})
+			l.placed()
+			if s := l.Status(); s.Pages != 40 || s.Due != int64(40-20*life) {
+				t.Errorf("life %d: %d pages, %d due", life, s.Pages, s.Due)
+			}
+			again := l.visit(20, func(task *Task) Outcome {
+				p := task.Page
+				if p == nil || task.Origin != Revisit || p.ETag != `"`+task.URL.Path+`"` || p.Digest != task.URL.Hash() || p.History.Visits() != 1 {
+					t.Errorf("%s comes as %+v", task.URL, p)
+				}
+				return Outcome{Ending: Done, Asked: true, Visit: &Visit{Found: Unchanged}}
+			})
+			if len(again) != 20 {
+				t.Fatalf("life %d: %d of 20 pages came", life, len(again))
+			}
+			l.stop()
+		}
+	})
+}
+
+// Records are those of a simple map, whatever is found, and whenever the frontier is stopped short.
+func TestRecordsOfPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens some hundred frontiers")
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		bad := ""
+		synctest.Test(t, func(t *testing.T) { bad = modelPages(rt, t, dir) })
+		if bad != "" {
+			rt.Fatal(bad)
+		}
+	})
+}
+
+func modelPages(rt *rapid.T, t *testing.T, dir string) (bad string) {
+	cfg, polite := recrawlConfig()
+	cfg.Recrawl.Min, cfg.Recrawl.Max = 5*time.Minute, 30*time.Minute
+	polite.RetryPage = []time.Duration{time.Second}
+	const host = "http://h1.test"
+	n := rapid.IntRange(1, 30).Draw(rt, "pages")
+	model := make(map[string]*PageRecord)
+	known := 0
+	for life := range rapid.IntRange(1, 2).Draw(rt, "lives") {
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.placed()
+		if life == 0 {
+			l.add(pages(host, 0, n)...)
+		}
+		for range rapid.IntRange(0, 2).Draw(rt, "rounds") {
+			visits, want := map[string]int{}, map[string]int{}
+			for path, p := range model {
+				if p != nil && !p.Due.After(time.Now()) {
+					want[path]++
+				}
+			}
+			for i := known; i < n; i++ {
+				want[page(host, i).URL.Path]++
+			}
+			known = n
+			l.visit(10*n, func(task *Task) Outcome {
+				visits[task.URL.Path]++
+				before := model[task.URL.Path]
+				if (before == nil) != (task.Page == nil) || before != nil && (*before != *task.Page || before.Due.After(time.Now())) {
+					bad = fmt.Sprintf("%s comes as %+v, is %+v", task.URL, task.Page, before)
+				}
+				if before == nil {
+					before = &PageRecord{Path: task.URL.Path, Depth: task.Depth}
+				}
+				out := drawVisit(rt)
+				if out.Visit == nil && task.Page == nil {
+					out = asSeen(1) // else it is not remembered at all
+				}
+				model[task.URL.Path] = before.after(out.Visit, cfg.Recrawl, l.bench.recrawl.plan, time.Now())
+				return out
+			})
+			for path, n := range visits {
+				if n > 1 {
+					bad = fmt.Sprintf("%s came %d times", path, n)
+				}
+			}
+			for path := range want {
+				if visits[path] == 0 {
+					bad = fmt.Sprintf("%s did not come: visited %v, want %v", path, visits, want)
+				}
+			}
+			kept := 0
+			for _, p := range model {
+				if p != nil {
+					kept++
+				}
+			}
+			d := l.digest(host)
+			if d != l.scanned(host) || d.Pages != uint64(kept) || l.Status().Pages != int64(kept) {
+				bad = fmt.Sprintf("%d pages, digest %+v, on disk %+v, counted %d", kept, d, l.scanned(host), l.Status().Pages)
+			}
+			if bad != "" {
+				l.stop()
+				return bad
+			}
+			time.Sleep(time.Duration(rapid.SampledFrom([]int{0, 4, 31}).Draw(rt, "minutes")) * time.Minute)
+		}
+		if rapid.Bool().Draw(rt, "crash with a task out") {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			l.Take(ctx) // it is never ended, and so is due as before
+			cancel()
+		}
+		l.stop()
+	}
+	return ""
+}
+
+func drawVisit(rt *rapid.T) Outcome {
+	out := Outcome{Ending: Done, Asked: true}
+	found := rapid.SampledFrom([]int{-1, int(Unchanged), int(Trivial), int(Altered), int(Altered), int(Gone), int(Moved)}).Draw(rt, "found")
+	if found < 0 {
+		out.Ending = Failed
+		return out
+	}
+	out.Visit = &Visit{Found: Found(found), ETag: rapid.SampledFrom([]string{"", `"a"`, `"b"`}).Draw(rt, "etag")}
+	if out.Visit.Found == Altered {
+		out.Visit.Digest, out.Visit.Simhash = rapid.Uint64Min(1).Draw(rt, "digest"), 5
+	}
+	return out
+}
+
+// With an age all pages seen longer ago come once, and then the crawl is over.
+func TestRevisitOnce(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Recrawl.Share = 0 // new pages first
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.placed()
+		for h := range 3 {
+			l.add(pages(fmt.Sprintf("http://h%d.test", h), 0, 30)...)
+		}
+		fresh := func(task *Task) Outcome { return asSeen(1) }
+		l.visit(60, fresh)
+		time.Sleep(20 * time.Minute)
+		l.visit(30, fresh)
+		l.stop()
+		for _, c := range []struct {
+			age  time.Duration
+			want int
+		}{{time.Hour, 0}, {10 * time.Minute, 60}, {10 * time.Minute, 0}, {0, 90}, {1000 * time.Hour, 0}} {
+			cfg.Recrawl.Age = c.age
+			l := begin(t, dir, cfg, polite, Deps{})
+			l.placed()
+			got := make(map[string]int)
+			var work sync.WaitGroup
+			ctx, cancel := context.WithCancel(context.Background())
+			work.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(time.Second)
+					if idle, _ := l.Idle(time.Minute); idle {
+						cancel()
+					}
+				}
+			})
+			for {
+				task, err := l.Take(ctx)
+				if err != nil {
+					break
+				}
+				out := asSeen(1)
+				if task.Kind == Robots {
+					out = Outcome{Ending: Done, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour}}
+				} else {
+					got[task.URL.String()]++
+				}
+				if _, err := l.Finish(context.Background(), task, out); err != nil {
+					t.Fatal(err)
+				}
+			}
+			work.Wait()
+			if len(got) != c.want || len(got) > 0 && slices.Max(slices.Collect(maps.Values(got))) > 1 {
+				t.Errorf("age %v: %d pages came, want %d: %v", c.age, len(got), c.want, got)
+			}
+			l.stop()
+			if c.want > 0 {
+				time.Sleep(5 * time.Minute)
+			}
+		}
+	})
+}
+
+// The budget bounds the visits of a day, and new pages go on beside it.
+func TestRevisitBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Recrawl.Budget, cfg.Recrawl.Share, cfg.Recrawl.Max = 24*240, 1, 10*time.Minute
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placed()
+		l.add(pages("http://h1.test", 0, 1000)...)
+		fresh := func(task *Task) Outcome { return asSeen(1) }
+		l.visit(1000, fresh)
+		time.Sleep(61 * time.Minute)
+		l.add(pages("http://h1.test", 1000, 500)...)
+		revisits, others := 0, 0
+		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+			ctx, cancel := context.WithDeadline(context.Background(), end)
+			task, err := l.Take(ctx)
+			cancel()
+			if err != nil {
+				break
+			}
+			switch {
+			case task.Kind == Robots:
+			case task.Page != nil:
+				revisits++
+			default:
+				others++
+			}
+			out := asSeen(1)
+			if task.Kind == Robots {
+				out = Outcome{Ending: Done, Robots: &RobotsOutcome{Lifetime: 24 * time.Hour}}
+			}
+			if _, err := l.Finish(context.Background(), task, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if others != 500 {
+			t.Errorf("%d of 500 new pages came", others)
+		}
+		if revisits < 230 || revisits > 485 { // those of an hour may have been saved up
+			t.Errorf("%d pages were visited again in an hour, of 240", revisits)
+		}
+		l.stop()
+	})
+}
+
+// What is due keeps its share beside new pages.
+func TestRevisitShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Recrawl.Share = 0.25
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placed()
+		l.add(pages("http://h1.test", 0, 1000)...)
+		fresh := func(task *Task) Outcome { return asSeen(1) }
+		l.visit(1000, fresh)
+		time.Sleep(61 * time.Minute)
+		l.add(pages("http://h2.test", 0, 3000)...)
+		revisits := 0
+		l.visit(2000, func(task *Task) Outcome {
+			if task.Page != nil {
+				revisits++
+			}
+			time.Sleep(time.Millisecond)
+			return asSeen(1)
+		})
+		if revisits < 400 || revisits > 600 {
+			t.Errorf("%d of 2000 pages were visited again, want a quarter", revisits)
+		}
+		l.stop()
+	})
+}
+
+// A host that is given up keeps its pages, and they wait until it is asked again.
+func TestGivenUpHostKeepsPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		polite.EndedFor = time.Hour
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placed()
+		const host = "http://h1.test"
+		l.add(pages(host, 0, 40)...)
+		l.visit(40, func(task *Task) Outcome { return asSeen(1) })
+		time.Sleep(61 * time.Minute)
+		l.visit(10, func(task *Task) Outcome { return asSeen(2) })
+		if _, err := l.DropHost(context.Background(), host, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.visit(1, nil); len(got) > 0 {
+			t.Errorf("%s came from a host that was given up", got)
+		}
+		if s := l.Status(); s.Pages != 40 {
+			t.Errorf("%d pages are left of 40", s.Pages)
+		}
+		time.Sleep(61 * time.Minute)
+		if got := l.visit(31, func(task *Task) Outcome { return Outcome{Ending: Done, Visit: &Visit{}} }); len(got) < 30 {
+			t.Errorf("%d of 30 pages came later", len(got))
+		}
+		l.stop()
+	})
+}
+
+// Without recrawl nothing is kept.
+func TestNoRecrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Recrawl = DefaultRecrawl()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placed()
+		l.add(pages("http://h1.test", 0, 10)...)
+		l.visit(10, func(task *Task) Outcome { return asSeen(1) })
+		time.Sleep(time.Minute)
+		if idle, _ := l.Idle(time.Minute); !idle {
+			t.Error("the crawl is not over")
+		}
+		if d := l.scanned("http://h1.test"); d.Pages != 0 || l.Status().Pages != 0 {
+			t.Errorf("%d pages are kept", d.Pages)
+		}
+		l.stop()
+	})
+}
+
+// A host takes its pages along, whatever is done to them meanwhile; the record of the later visit wins, and the copies are one.
+func TestPagesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Shared = true
+		const host = "http://h1.test"
+		src := begin(t, "", cfg, polite, Deps{})
+		src.placed()
+		go src.letAll()
+		src.add(pages(host, 0, 50)...)
+		src.visit(50, func(task *Task) Outcome { return asSeen(1) })
+		time.Sleep(61 * time.Minute)
+		src.Changes()
+		chunks := src.export(host, 7)
+		src.visit(20, func(task *Task) Outcome {
+			out := asSeen(2)
+			if task.URL.Hash()%3 == 0 {
+				out.Visit.Found = Moved
+			}
+			return out
+		})
+		changed := src.Changes()[host]
+		src.role(host, Leaving)
+		want := src.digest(host)
+		if want.Pages == 50 || len(changed.Pages) != 20 || want != src.scanned(host) {
+			t.Fatalf("%+v, %d pages changed", want, len(changed.Pages))
+		}
+		dst := begin(t, "", cfg, polite, Deps{})
+		dst.placed()
+		go dst.letAll()
+		for range 2 {
+			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})
+			dst.imported(host, chunks...) // what is older comes later, and wins nothing but what was forgotten
+			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})
+			if got := dst.digest(host); got != want || got != dst.scanned(host) {
+				t.Fatalf("arrived with %+v, on disk %+v, want %+v", got, dst.scanned(host), want)
+			}
+		}
+		if s := dst.Status(); s.Pages != 0 {
+			t.Errorf("%d pages of a replica are counted", s.Pages)
+		}
+		if got := dst.visit(1, nil); len(got) > 0 {
+			t.Errorf("%s of a replica was visited", got)
+		}
+		dst.role(host, Owned)
+		if s := dst.Status(); s.Pages != int64(want.Pages) || s.Due < 25 {
+			t.Errorf("%d pages of %d, %d due", s.Pages, want.Pages, s.Due)
+		}
+		old := 0
+		dst.visit(int(want.Pages), func(task *Task) Outcome {
+			switch p := task.Page; {
+			case p == nil || p.Digest == 2 && p.History.Visits() != 2 || p.Digest == 1 && p.History.Visits() != 1:
+				t.Errorf("%s came as %+v", task.URL, p)
+			case p.Digest == 1:
+				old++
+			}
+			return Outcome{Ending: Done, Visit: &Visit{Found: Unchanged}}
+		})
+		if old != 30 {
+			t.Errorf("%d of 30 pages came after the move that were not visited before", old)
+		}
+		if err := dst.Remove(context.Background(), host); err != nil {
+			t.Fatal(err)
+		}
+		if d := dst.scanned(host); d != (Digest{}) || dst.Status().Pages != 0 {
+			t.Errorf("%+v is left of a host that was removed", d)
+		}
+		src.stop()
+		dst.stop()
+	})
+}
