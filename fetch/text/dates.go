@@ -15,9 +15,10 @@ func kindOf(word []byte) kind {
 		"stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca", "sierpnia", "września", "października", "listopada", "grudnia",
 		"ιανουαρίου", "φεβρουαρίου", "μαρτίου", "απριλίου", "μαΐου", "ιουνίου", "ιουλίου", "αυγούστου", "σεπτεμβρίου", "οκτωβρίου",
 		"νοεμβρίου", "δεκεμβρίου",
+		"mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri", "sat", "sun", // which is a word, too
 		"am", "pm", "uhr", "utc", "gmt", "cet", "cest", "bst", "est", "edt", "cst", "cdt", "mst", "mdt", "pst", "pdt", "eet", "eest":
 		return month
-	case "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri", "sat",
+	case "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
 		"montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonnabend", "sonntag",
 		"lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche",
 		"lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo",

@@ -1,0 +1,60 @@
+// Command recrawl measures how well a crawler keeps copies of a web that changes, without a network: package revisit against
+// the best schedule that there is, and package text against what is trivial.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+func main() {
+	s := defaults()
+	flag.IntVar(&s.Pages, "pages", s.Pages, "`number` of pages")
+	flag.IntVar(&s.Hosts, "hosts", s.Hosts, "`number` of hosts")
+	flag.IntVar(&s.Periods, "periods", s.Periods, "`number` of periods")
+	flag.DurationVar(&s.Period, "period", s.Period, "`time` in which the budget is a visit for each page")
+	flag.Float64Var(&s.Median, "median", s.Median, "`changes` a period of the median page that changes")
+	flag.Float64Var(&s.Decades, "decades", s.Decades, "`decades` over which 95 % of the rates of change spread")
+	flag.Float64Var(&s.Never, "never", s.Never, "`share` of pages that never change")
+	flag.Float64Var(&s.Trivial, "trivial", s.Trivial, "`share` of pages with something that differs at each look")
+	flag.Uint64Var(&s.Seed, "seed", s.Seed, "`seed` of the world")
+	flag.Parse()
+	w := newWorld(s)
+	newReport(w).print(os.Stdout, w)
+}
+
+// report is what a world came to.
+type report struct {
+	LongRun float64 // mean freshness of the best fixed intervals in the long run
+	Results []result
+	Looks   looks
+}
+
+func newReport(w *world) report {
+	crawler := newCrawler(w, newSite(w))
+	return report{
+		LongRun: optimum(w),
+		Results: []result{runBest(w), crawler.run("Proxima"), runUniform(w), runProportional(w)},
+		Looks:   crawler.looks,
+	}
+}
+
+// ratio is the freshness of Proxima's copies over that of the best schedule.
+func (r report) ratio() float64 { return r.Results[1].Freshness / r.Results[0].Freshness }
+
+func (r report) print(out io.Writer, w *world) {
+	fmt.Fprintf(out, "%d pages, %d periods of %v, seed %d\n\n", w.Pages, w.Periods, w.Period, w.Seed)
+	fmt.Fprintf(out, "| schedule | mean freshness | of the best | mean age, periods | visits |\n|---|---|---|---|---|\n")
+	for _, x := range r.Results {
+		fmt.Fprintf(out, "| %s | %.4f | %.3f | %.3f | %d |\n", x.Name, x.Freshness, x.Freshness/r.Results[0].Freshness, x.Age, x.Visits)
+	}
+	l := r.Looks
+	fmt.Fprintf(out, "\nBest fixed intervals in the long run, rates known: %.4f.\n", r.LongRun)
+	fmt.Fprintf(out, "Pages sent: %d of %d visits; %d were answered 304 (%.1f %%).\n", l.Sent, l.Visits, l.NotModified, 100*float64(l.NotModified)/float64(l.Visits))
+	fmt.Fprintf(out, "Sent and the same: %d, of which %d with a trivial change; %d were taken for changes.\n", l.Same, l.Differed, l.Reported)
+	fmt.Fprintf(out, "Really changed: %d; %d were missed (%.3f %%).\n", l.Real, l.Missed, 100*float64(l.Missed)/float64(max(l.Real, 1)))
+	fmt.Fprintf(out, "Reading: %v a page.\n", (l.Reading / time.Duration(max(l.Sent, 1))).Round(time.Microsecond))
+}

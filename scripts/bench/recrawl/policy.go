@@ -1,0 +1,163 @@
+package main
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// result is what a schedule came to.
+type result struct {
+	Name      string
+	Freshness float64 // mean share of fresh copies
+	Age       float64 // mean time that a copy has been old, in periods; 0 of fresh ones
+	Visits    int
+}
+
+// bestSteps is into how many parts a period is cut for the best schedule: in each it takes the best pages at once.
+const bestSteps = 100
+
+// gain is what a visit gains of a page with a known rate that was visited t seconds ago (see package revisit, which has
+// its own).
+func gain(rate, t float64) float64 {
+	x := rate * t
+	if x == 0 {
+		return 0
+	}
+	return (-math.Expm1(-x) - x*math.Exp(-x)) / rate
+}
+
+// runBest visits at each time the pages whose visit gains most, with their rates known. For many pages no schedule is better
+// (the gain is the Whittle index of a page).
+func runBest(w *world) result {
+	c := newCopies(w)
+	step := w.Period.Seconds() / bestSteps
+	type ranked struct {
+		gain float64
+		page int
+	}
+	order := make([]ranked, len(w.pages))
+	visits, owed := 0, 0.0
+	for k := 1; k <= bestSteps*w.Periods; k++ {
+		now := float64(k) * step
+		owed += w.budget() * step
+		for i := range w.pages {
+			order[i] = ranked{gain(w.pages[i].rate, now-c.last[i]), i}
+		}
+		n := int(owed)
+		owed -= float64(n)
+		slices.SortFunc(order, func(a, b ranked) int {
+			switch {
+			case a.gain > b.gain:
+				return -1
+			case a.gain < b.gain:
+				return 1
+			}
+			return a.page - b.page
+		})
+		for _, r := range order[:n] {
+			c.visit(r.page, now)
+		}
+		visits += n
+	}
+	fresh, age := c.end()
+	return result{"best, rates known", fresh, age, visits}
+}
+
+// optimum is the mean freshness of the best fixed intervals in the long run, with known rates: one price for all pages.
+func optimum(w *world) float64 {
+	solve := func(price float64) (demand, fresh float64) {
+		for i := range w.pages {
+			rate := w.pages[i].rate
+			switch {
+			case rate == 0:
+				fresh++
+			case rate*price < 1: // otherwise no visit is worth it
+				low, high := 0.0, 700.0
+				for range 60 {
+					if mid := (low + high) / 2; gain(1, mid) < rate*price {
+						low = mid
+					} else {
+						high = mid
+					}
+				}
+				demand += rate / high
+				fresh += -math.Expm1(-high) / high
+			}
+		}
+		return demand, fresh / float64(len(w.pages))
+	}
+	low, high := -30.0, 40.0
+	for range 60 {
+		if mid := (low + high) / 2; func() bool { d, _ := solve(math.Exp(mid)); return d > w.budget() }() {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	_, fresh := solve(math.Exp(high))
+	return fresh
+}
+
+// queue orders pages by the time when they are due.
+type queue struct {
+	due  []float64
+	page []int
+}
+
+func (q *queue) Len() int           { return len(q.page) }
+func (q *queue) Less(i, j int) bool { return q.due[i] < q.due[j] }
+func (q *queue) Swap(i, j int) {
+	q.due[i], q.due[j] = q.due[j], q.due[i]
+	q.page[i], q.page[j] = q.page[j], q.page[i]
+}
+func (q *queue) Push(x any) { p := x.(entry); q.due, q.page = append(q.due, p.due), append(q.page, p.page) }
+func (q *queue) Pop() any {
+	n := len(q.page) - 1
+	p := entry{q.due[n], q.page[n]}
+	q.due, q.page = q.due[:n], q.page[:n]
+	return p
+}
+
+type entry struct {
+	due  float64
+	page int
+}
+
+// runFixed visits each page at an interval of its own, in the order in which they are due.
+func runFixed(name string, w *world, interval func(p *page) float64) result {
+	c := newCopies(w)
+	q := &queue{}
+	for i := range w.pages {
+		if t := interval(&w.pages[i]); t < math.Inf(1) {
+			// Spread over the first interval, as pages are in the long run.
+			heap.Push(q, entry{t * float64(i%997+1) / 997, i})
+		}
+	}
+	visits := 0
+	for k := 1; k <= w.Pages*w.Periods; k++ {
+		now := float64(k) / w.budget()
+		if len(q.page) == 0 {
+			break
+		}
+		e := heap.Pop(q).(entry)
+		c.visit(e.page, now)
+		visits++
+		heap.Push(q, entry{max(e.due, now-w.Period.Seconds()) + interval(&w.pages[e.page]), e.page})
+	}
+	fresh, age := c.end()
+	return result{name, fresh, age, visits}
+}
+
+func runUniform(w *world) result {
+	return runFixed("uniform", w, func(*page) float64 { return w.Period.Seconds() })
+}
+
+func runProportional(w *world) result {
+	sum := 0.0
+	for i := range w.pages {
+		sum += w.pages[i].rate
+	}
+	return runFixed("proportional, rates known", w, func(p *page) float64 { return sum / (p.rate * w.budget()) })
+}
+
