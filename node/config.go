@@ -40,7 +40,7 @@ type Config struct {
 	Ownership   ownership.Config       `toml:"-"`
 	Lease       lease.Config           `toml:"lease"`
 	Batch       placement.Config       `toml:"batch"`
-	Assign      assign.Config          `toml:"assign"`
+	Assign      assign.Knobs           `toml:"assign"`
 	Remote      placement.RemoteConfig `toml:"remote"`
 	Termination termination.Config     `toml:"termination"`
 	Output      Output                 `toml:"output"`
@@ -91,7 +91,7 @@ func Default() Config {
 		Ownership:   ownership.Default(),
 		Lease:       lease.Default(),
 		Batch:       defaultBatch(),
-		Assign:      assign.Default(),
+		Assign:      assign.DefaultKnobs(),
 		Remote:      placement.DefaultRemote(),
 		Termination: termination.Default(),
 		Output:      Output{LogFileBytes: 256 << 20, LogKeep: 20},

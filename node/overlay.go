@@ -210,7 +210,7 @@ func (o *overlay) newRooms() (err error) {
 				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))
 			}
 		}})
-	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign) {
+	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.warn(errors.New(w))
 	}
 	return nil

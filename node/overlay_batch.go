@@ -12,7 +12,7 @@ import (
 func (o *overlay) placementDeps() placement.Deps {
 	n := o.node
 	return placement.Deps{
-		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign, Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
+		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
 		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
 		Assigned: n.journal.Assign,
