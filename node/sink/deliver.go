@@ -2,31 +2,10 @@ package sink
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 )
-
-// destination takes files.
-type destination interface {
-	// put sends a file of this directory and returns when the destination has shown, as well as it can be asked to, that it has all
-	// of it. A file that it has already is replaced.
-	put(ctx context.Context, dir string, f File) error
-}
-
-// newDestination makes the one that the configuration names.
-func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
-	u, err := parseTarget(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(u.Path, 0o755); err != nil {
-		return nil, err
-	}
-	return directory{disk: d, path: u.Path}, nil
-}
 
 // deliverAll sends packages one after the other. One that is refused goes to the end, so that it does not keep the others back.
 func (s *Sink) deliverAll(ctx context.Context) {
@@ -182,5 +161,3 @@ func bytesText(n int64) string {
 	}
 	return fmt.Sprintf("%d KiB", n>>10)
 }
-
-var errUnequal = errors.New("it has another size than what was sent")

@@ -1,0 +1,499 @@
+package sink
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// collecting is a collector that keeps files in memory, or behaves as it is told to.
+type collecting struct {
+	mu    sync.Mutex
+	files map[string][]byte
+	mode  string
+	asked int
+	token string
+}
+
+func (c *collecting) set(mode string) { c.mu.Lock(); defer c.mu.Unlock(); c.mode = mode }
+
+func (c *collecting) state() (mode string, asked int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mode, c.asked
+}
+
+func (c *collecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.asked++
+	mode := c.mode
+	c.mu.Unlock()
+	name := path.Base(r.URL.Path)
+	switch {
+	case r.Header.Get("Authorization") != "Bearer "+c.token && c.token != "":
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	case mode == "500":
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	case mode == "redirect":
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		return
+	case mode == "silent":
+		time.Sleep(5 * time.Minute)
+		return
+	}
+	if r.Method == http.MethodHead {
+		c.mu.Lock()
+		b, ok := c.files[name]
+		c.mu.Unlock()
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Repr-Digest", digestOf(b))
+		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		return
+	}
+	var in io.Reader = r.Body
+	switch mode {
+	case "half":
+		in = io.LimitReader(in, r.ContentLength/2)
+	case "slow":
+		in = bufio.NewReaderSize(&slow{in}, 32<<10)
+	}
+	b, err := io.ReadAll(in)
+	if err != nil {
+		return
+	}
+	switch mode {
+	case "swallow": // and says nothing of digests
+		return
+	case "echo": // what it is told, and keeps nothing
+		w.Header().Set("Repr-Digest", r.Header.Get("Content-Digest"))
+		return
+	}
+	c.mu.Lock()
+	c.files[name] = b
+	c.mu.Unlock()
+	if mode == "mute" { // the answer is lost
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Repr-Digest", digestOf(b))
+	w.WriteHeader(http.StatusCreated)
+}
+
+// slow reads once in half a minute.
+type slow struct{ io.Reader }
+
+func (s *slow) Read(p []byte) (int, error) {
+	time.Sleep(stall / 2)
+	return s.Reader.Read(p)
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+// save writes what the collector has into a directory.
+func (c *collecting) save(t *testing.T) (dir string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dir = t.TempDir()
+	for name, b := range c.files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// piped is a transport to handlers within a bubble.
+func piped(t *testing.T, h http.Handler) http.RoundTripper {
+	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: h}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close(); time.Sleep(10 * time.Minute) }) // what is silent ends
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		select {
+		case l.conns <- far:
+			return near, nil
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}, ExpectContinueTimeout: time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A collector that fails in whatever way, and then does not, has every page once in the end. While it takes nothing downloads
+// are held before the bound is reached, and go on by themselves afterwards.
+func TestCollectorsThatFail(t *testing.T) {
+	for mode, words := range map[string]string{
+		"500":      "500 Internal Server Error",
+		"redirect": "307 Temporary Redirect",
+		"silent":   "nothing went on for 1m0s",
+		"swallow":  "not with the digest of the file",
+		"echo":     "404 Not Found",
+		"half":     "not with the digest of the file",
+		"mute":     "EOF",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &collecting{files: map[string][]byte{}, mode: mode}
+				m, dir := newFrontier(), t.TempDir()
+				cfg, deps := testConfig("http://collector.test/prefix/"), testDeps(m, 1)
+				deps.Transport = piped(t, c)
+				l := mustBegin(t, disk{}, dir, cfg, deps)
+				n := 0
+				for ; l.reason() == "" && n < 10_000; n++ {
+					l.downloaded(m, n)
+					time.Sleep(10 * time.Millisecond)
+				}
+				st := l.Status()
+				if why := l.reason(); !strings.Contains(why, "the sink is full: ") || st.Used > cfg.DiskBytes || st.Used < cfg.DiskBytes/8*7 {
+					t.Errorf("held: %q, %d of %d", why, st.Used, cfg.DiskBytes)
+				}
+				for range 2000 { // those under way
+					if l.download(m, n) != nil {
+						break
+					}
+					n++
+				}
+				time.Sleep(time.Hour)
+				st = l.Status()
+				if why := l.reason(); !strings.Contains(why, words) || !strings.Contains(why, "the sink is full: ") || !strings.Contains(why, cfg.URL) {
+					t.Errorf("held: %q, want %q", why, words)
+				}
+				if used := usedBy(t, dir); st.Used > cfg.DiskBytes || used > cfg.DiskBytes || st.Packages != 0 || st.Failures < 20 || st.Failures > 200 {
+					t.Errorf("after an hour: %+v; %d bytes on disk", st, used)
+				}
+				c.set("")
+				time.Sleep(10 * time.Minute)
+				if why := l.reason(); why != "" {
+					t.Errorf("held after the collector came back: %q", why)
+				}
+				l.downloaded(m, n)
+				l.flush()
+				once(t, c.save(t), m)
+				if last := l.events[len(l.events)-1]; l.events[0].Kind != Trouble || last.Kind != Delivered {
+					t.Errorf("events %+v", l.events)
+				}
+				over := 0
+				for _, e := range l.events {
+					if e.Kind == TroubleOver {
+						over++
+					}
+				}
+				if over != 1 {
+					t.Errorf("trouble was over %d times", over)
+				}
+			})
+		})
+	}
+}
+
+// A collector that is slow, but goes on, is waited for.
+func TestSlowCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collecting{files: map[string][]byte{}, mode: "slow", token: "open sesame"}
+		m, dir := newFrontier(), t.TempDir()
+		cfg, deps := testConfig("http://collector.test"), testDeps(m, 1)
+		cfg.Secret, cfg.SizeBytes, cfg.DiskBytes = "", 200<<10, 4<<20
+		deps.Env = func(name string) string { return map[string]string{"PROXIMA_SINK_TOKEN": "open sesame"}[name] }
+		deps.Transport = piped(t, c)
+		l := mustBegin(t, disk{}, dir, cfg, deps)
+		noise := mathrand.NewChaCha8([32]byte{})
+		for i := range 30 {
+			r := testRecord(i)
+			r.Exchange.Body = make([]byte, 10_000)
+			noise.Read(r.Exchange.Body)
+			ticket, err := l.Put(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.end(r.Page.URL, ticket.Key())
+			ticket.End(true)
+		}
+		began := time.Now()
+		l.flush()
+		if took := time.Since(began); took < 5*time.Minute || l.Status().Failures != 0 {
+			t.Errorf("took %v, %+v", took, l.Status())
+		}
+		once(t, c.save(t), m)
+	})
+}
+
+func usedBy(t *testing.T, dir string) (n int64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += info.Size()
+	}
+	return n
+}
+
+// s3Server is enough of a store for one that is asked to put an object and to tell of it: what a real one refuses, it refuses.
+type s3Server struct {
+	mu    sync.Mutex
+	files map[string][]byte
+	fail  int // so many puts fail
+}
+
+func (s *s3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, code string) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+	}
+	bucket, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=key/"):
+		refuse(http.StatusForbidden, "AccessDenied")
+	case bucket != "bucket":
+		refuse(http.StatusNotFound, "NoSuchBucket")
+	case r.Method == http.MethodHead:
+		b, ok := s.files[name]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+	case r.Method == http.MethodPut:
+		b, err := s3Body(r)
+		sum := sha256.Sum256(b)
+		if s.fail > 0 {
+			s.fail--
+			refuse(http.StatusServiceUnavailable, "SlowDown")
+		} else if err != nil || r.Header.Get("X-Amz-Checksum-Sha256") != base64.StdEncoding.EncodeToString(sum[:]) {
+			refuse(http.StatusBadRequest, "BadDigest")
+		} else {
+			s.files[name] = b
+		}
+	default:
+		refuse(http.StatusMethodNotAllowed, "MethodNotAllowed")
+	}
+}
+
+// s3Body reads a body that may come in signed chunks.
+func s3Body(r *http.Request) ([]byte, error) {
+	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+		return io.ReadAll(r.Body)
+	}
+	var out bytes.Buffer
+	for in := bufio.NewReader(r.Body); ; {
+		line, err := in.ReadString('\n')
+		var n int64
+		if _, e := fmt.Sscanf(line, "%x;", &n); err != nil || e != nil || n == 0 {
+			return out.Bytes(), err
+		}
+		if _, err := io.CopyN(&out, in, n); err != nil {
+			return nil, err
+		}
+		if _, err := in.Discard(2); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// minioServer starts a real MinIO with a bucket, and returns its address.
+func minioServer(t *testing.T) string {
+	program, err := exec.LookPath("minio")
+	if err != nil {
+		t.Skip("minio is not installed (go install github.com/minio/minio@latest): the store of the tests alone is tried")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	server := exec.Command(program, "server", "--quiet", "--address", addr, t.TempDir())
+	server.Env = append(os.Environ(), "MINIO_ROOT_USER=key", "MINIO_ROOT_PASSWORD=secretsecret", "CI=true")
+	var out bytes.Buffer
+	server.Stdout, server.Stderr = &out, &out
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	c, err := minio.New(addr, &minio.Options{Creds: credentials.NewStaticV4("key", "secretsecret", ""), Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		if err := c.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{}); err == nil {
+			return addr
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+	}
+}
+
+// Every destination keeps the same word: what is put is there whole, what is put again replaces it, and what cannot be put is an
+// error that says why.
+func TestDestinations(t *testing.T) {
+	type target struct {
+		url   string
+		env   map[string]string
+		fetch func(t *testing.T) string // what it has, in a directory
+	}
+	keys := map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secretsecret", "PROXIMA_SINK_TOKEN": "token"}
+	for name, begin := range map[string]func(t *testing.T) target{
+		"directory": func(t *testing.T) target {
+			to := filepath.Join(t.TempDir(), "a", "b")
+			return target{url: "file://" + to, fetch: func(*testing.T) string { return to }}
+		},
+		"collector": func(t *testing.T) target {
+			c := &collecting{files: map[string][]byte{}, token: "token"}
+			s := httptest.NewServer(c)
+			t.Cleanup(s.Close)
+			return target{url: s.URL + "/some/where", fetch: c.save}
+		},
+		"store of the tests": func(t *testing.T) target {
+			c := &s3Server{files: map[string][]byte{}, fail: 1}
+			s := httptest.NewServer(c)
+			t.Cleanup(s.Close)
+			return target{url: "s3://bucket/some/where?endpoint=" + s.URL, fetch: func(t *testing.T) string {
+				flat := &collecting{files: map[string][]byte{}}
+				for name, b := range c.files {
+					flat.files[strings.TrimPrefix(name, "some/where/")] = b
+				}
+				return flat.save(t)
+			}}
+		},
+		"MinIO": func(t *testing.T) target {
+			addr := minioServer(t)
+			return target{url: "s3://bucket/some/where?endpoint=http://" + addr, fetch: func(t *testing.T) string { return fetchAll(t, addr) }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := begin(t)
+			m, dir := newFrontier(), t.TempDir()
+			deps := testDeps(m, 1)
+			deps.Env = func(name string) string { return keys[name] }
+			cfg := testConfig(to.url)
+			l := mustBegin(t, disk{}, dir, cfg, deps)
+			for i := range 40 {
+				l.downloaded(m, i)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if l.Flush(ctx); l.Status().Waiting > 0 {
+				t.Fatalf("%+v", l.Status())
+			}
+			once(t, to.fetch(t), m)
+			l.stop()
+
+			d, err := newDestination(cfg, disk{}, deps)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{"first", "the second", "the second"} { // the last as after a lost answer
+				f := File{Name: "again.json", Bytes: int64(len(text))}
+				sum := sha256.Sum256([]byte(text))
+				f.SHA256 = hex.EncodeToString(sum[:])
+				if err := os.WriteFile(filepath.Join(dir, f.Name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.put(t.Context(), dir, f); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := os.ReadFile(filepath.Join(to.fetch(t), f.Name)); err != nil || string(got) != text {
+					t.Errorf("%q, %v; want %q", got, err, text)
+				}
+				if name != "directory" { // a lie about the content is found out
+					sum[0]++
+					f.SHA256 = hex.EncodeToString(sum[:])
+					if err := d.put(t.Context(), dir, f); err == nil {
+						t.Error("a file with another digest was taken")
+					}
+				}
+				if err := os.Remove(filepath.Join(dir, f.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.HasPrefix(name, "dir") {
+				return
+			}
+			keys := deps.Env
+			deps.Env = func(name string) string { return "x" + keys(name) }
+			if d, err = newDestination(cfg, disk{}, deps); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "a.json"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			empty := sha256.Sum256(nil)
+			err = d.put(t.Context(), dir, File{Name: "a.json", SHA256: hex.EncodeToString(empty[:])})
+			if err == nil || strings.Contains(err.Error(), "xsecretsecret") || strings.Contains(err.Error(), "xtoken") {
+				t.Errorf("with a wrong secret: %v", err)
+			}
+		})
+	}
+}
+
+// fetchAll gets all objects of a bucket.
+func fetchAll(t *testing.T, addr string) (dir string) {
+	c, err := minio.New(addr, &minio.Options{Creds: credentials.NewStaticV4("key", "secretsecret", ""), Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for o := range c.ListObjects(t.Context(), "bucket", minio.ListObjectsOptions{Prefix: "some/where/", Recursive: true}) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if err := c.FGetObject(t.Context(), "bucket", o.Key, filepath.Join(dir, path.Base(o.Key)), minio.GetObjectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
