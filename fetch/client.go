@@ -80,7 +80,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		deps:   deps,
 		guard:  g,
 		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
-		header: http.Header{"User-Agent": {cfg.agent()}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
+		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
 		large:  newPot(cfg.LargeBodies),
 		conns:  map[*conn]struct{}{},
 	}

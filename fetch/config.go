@@ -70,6 +70,13 @@ type Config struct {
 	// AllowPrefixes are address ranges (CIDR) lifted from the guard, for networks of one's own. Anything that the
 	// crawled pages name there can then be fetched.
 	AllowPrefixes []string `toml:"allow_prefixes"`
+
+	// ContentTypes are the types of pages that are wanted, like "text/html" or "text/*"; of others only the head is read. Empty
+	// takes all. An answer without a type is taken.
+	ContentTypes []string `toml:"content_types"`
+	// MaxSize is the size of the largest page that is wanted, in bytes on the wire; 0 takes all. Of one whose Content-Length
+	// is larger only the head is read, and no more than this of one that does not say.
+	MaxSize int64 `toml:"max_size"`
 }
 
 // Default gives the values that suit the open web. Contact and From stay empty: they are the operator's to give.
@@ -91,17 +98,20 @@ func Default() Config {
 		MaxServers:      4096,
 		HTTP2:           true,
 		TLSVerify:       true,
+		ContentTypes:    []string{},
 	}
 }
 
 // Validate reports the first field that cannot work.
 func (c Config) Validate() error {
-	product, version, _ := strings.Cut(c.UserAgent, "/")
-	switch {
-	case !httpguts.ValidHeaderFieldName(product) || version != "" && !httpguts.ValidHeaderFieldName(version):
-		return fmt.Errorf("user_agent %q: want a product token, or product/version", c.UserAgent)
-	case !httpguts.ValidHeaderFieldValue(c.AcceptLanguage):
+	if err := CheckAgent(c.UserAgent); err != nil {
+		return fmt.Errorf("user_agent %w", err)
+	}
+	if !httpguts.ValidHeaderFieldValue(c.AcceptLanguage) {
 		return fmt.Errorf("accept_language %q: not a header value", c.AcceptLanguage)
+	}
+	if err := CheckTypes(c.ContentTypes); err != nil {
+		return fmt.Errorf("content_types: %w", err)
 	}
 	if c.Contact != "" {
 		u, err := url.Parse(c.Contact)
@@ -133,7 +143,7 @@ func (c Config) Validate() error {
 	}{
 		{"min_rate", c.MinRate, 0, 1 << 40}, {"max_body_bytes", c.MaxBodyBytes, 1, 1 << 31},
 		{"max_decoded_bytes", c.MaxDecodedBytes, 1, 1 << 31}, {"large_bodies", int64(c.LargeBodies), 1, 1 << 20}, {"max_header_bytes", c.MaxHeaderBytes, 1024, 1 << 30},
-		{"idle_conns", int64(c.IdleConns), 1, 1 << 20}, {"max_servers", int64(c.MaxServers), 1, 1 << 24},
+		{"idle_conns", int64(c.IdleConns), 1, 1 << 20}, {"max_servers", int64(c.MaxServers), 1, 1 << 24}, {"max_size", c.MaxSize, 0, 1 << 31},
 	} {
 		if n.value < n.least || n.value > n.top {
 			return fmt.Errorf("%s is %d: must be between %d and %d", n.name, n.value, n.least, n.top)
@@ -150,10 +160,10 @@ func (c Config) Validate() error {
 // identified reports whether webmasters can find out who asks.
 func (c Config) identified() bool { return c.Contact != "" && c.From != "" }
 
-// agent is the User-Agent header.
-func (c Config) agent() string {
+// agent is the User-Agent header of a product.
+func (c Config) agent(product string) string {
 	if c.Contact == "" {
-		return c.UserAgent
+		return product
 	}
-	return c.UserAgent + " (+" + c.Contact + ")"
+	return product + " (+" + c.Contact + ")"
 }

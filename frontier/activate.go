@@ -135,7 +135,7 @@ func (f *Frontier) kept(host string) bool {
 func (f *Frontier) evictSleepers(now time.Time) {
 	looked := 0
 	for _, h := range f.bench.hosts {
-		if _, ok := h.due(); ok && h.notBefore.Sub(now) > longSleep && f.bench.evictable(h) {
+		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && f.bench.evictable(h) {
 			f.bench.leave(h, now)
 			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On() // but not at once: it has long to wait
 		}
@@ -179,7 +179,7 @@ func (f *Frontier) activate(hosts []*host) error {
 		f.mu.Lock()
 		now := time.Now()
 		f.checkInLocked(h)
-		f.useful = f.useful || r.rec.notBefore.Sub(now) <= longSleep
+		f.useful = f.useful || later(r.rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
 		f.bench.loadedHost(h, r.rec, now)
 		f.dispatch(now)
 		f.mu.Unlock()

@@ -206,7 +206,11 @@ func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
 // the host is nil where it is not in memory; it is returned as it is then.
 func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
 	n := l.seen.count(host, 1)
-	if l.cfg.MaxHostURLs == 0 || n <= uint32(l.cfg.MaxHostURLs) {
+	most := l.cfg.MaxHostURLs
+	if s := l.site(host); s != nil && s.Budget != nil {
+		most = *s.Budget
+	}
+	if most == 0 || n <= uint32(most) {
 		return set, n == 1, false, nil
 	}
 	// The sketch may count too many; the set does not.
@@ -215,7 +219,7 @@ func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first,
 			return nil, false, false, err
 		}
 	}
-	return set, false, len(set.hashes) >= l.cfg.MaxHostURLs, nil
+	return set, false, len(set.hashes) >= most, nil
 }
 
 // loadSet reads the exact seen set of a host: from disk, and from the batch that is not there yet.

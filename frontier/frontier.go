@@ -16,6 +16,9 @@ import (
 type Deps struct {
 	// Blocked says why a host must not be crawled, or "": asked when the host comes off the disk.
 	Blocked func(host string) string
+	// Site says what is set for one host, nil for nothing; asked when the host comes off the disk, and for each of its new
+	// URLs. Nil sets nothing for any. It must not block.
+	Site func(host string) *Site
 	// FreeBytes is the free space where the store is; nil reads it from the file system.
 	FreeBytes func() (uint64, error)
 	// Rand drives the draws and the jitter; nil seeds one.
@@ -137,6 +140,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
+	f.bench.site, f.ledger.site = f.deps.siteOf, f.deps.siteOf
 	if cfg.Shared {
 		f.ledger.feed = newFeed()
 	}
@@ -390,7 +394,8 @@ func (f *Frontier) runClock(stop <-chan struct{}) error {
 		if f.clockAt.IsZero() {
 			timer.Reset(time.Hour)
 		} else {
-			timer.Reset(f.clockAt.Sub(now))
+			// Timers stand still while the machine sleeps, the hours of sites do not.
+			timer.Reset(min(f.clockAt.Sub(now), time.Minute))
 		}
 		f.mu.Unlock()
 		f.tell()

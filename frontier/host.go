@@ -15,6 +15,7 @@ type pending struct {
 	retryAt time.Time
 	lowered bool     // it has a smaller depth on disk
 	page    *duePage // of a page that is visited again: as it is on disk
+	rank    int32
 }
 
 // place is where a host stands between the disk and a request.
@@ -31,6 +32,8 @@ const (
 type host struct {
 	name  string
 	place place
+	site  *Site
+	opens time.Time // when its hours begin, as of the last settle; zero: it is within them, or has none
 	// window holds the next URLs of each queue; more of them wait on disk while loaded < known.
 	window [origins]fifo[pending]
 	loaded [origins]uint64 // the last block that was put into the window
@@ -123,13 +126,16 @@ func (h *host) onDisk() bool {
 // due is when the host has something to ask for; false when it has nothing.
 func (h *host) due() (time.Time, bool) {
 	if h.windowed() > 0 {
-		return h.notBefore, true
+		return h.rests(), true
 	}
 	if len(h.delayed) > 0 {
-		return later(h.notBefore, h.delayed[0].retryAt), true
+		return later(h.rests(), h.delayed[0].retryAt), true
 	}
 	return time.Time{}, false
 }
+
+// rests is until when the host as a whole waits.
+func (h *host) rests() time.Time { return later(h.notBefore, h.opens) }
 
 // displaced says of a host that has left that it did so for a while only, and not for want of work.
 func (h *host) displaced() bool {
@@ -170,7 +176,11 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	}
 	for i, e := range entries {
 		if done == nil || !done.has(i) {
-			h.window[ref.origin].push(pending{entry: e, ref: ref, index: i})
+			p := pending{entry: e, ref: ref, index: i}
+			if h.site != nil && h.site.Rank != nil {
+				p.rank = int32(h.site.Rank(e.url(h.name), e.depth))
+			}
+			h.window[ref.origin].push(p)
 		}
 	}
 	h.loaded[ref.origin] = max(h.loaded[ref.origin], ref.seq)

@@ -31,6 +31,7 @@ type ledger struct {
 	closed   chan struct{}
 	// offer tells the workbench of committed blocks, in order.
 	offer func([]offered)
+	site  func(host string) *Site
 	feed  *feed // nil where nobody reads it
 	count counters
 	// longest is the longest that a host may have to wait, whatever another node says, and ended how long one that was given

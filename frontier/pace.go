@@ -24,7 +24,7 @@ func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Du
 	if h := f.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return f.bench.rules.gap(addr, delay, retryAfter, elapsed)
+	return f.bench.rules.gap(f.deps.siteOf(host), addr, delay, retryAfter, elapsed)
 }
 
 // OwnServer says whether a server is named as one's own.

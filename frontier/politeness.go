@@ -30,14 +30,17 @@ func (r *rules) parallel(addr netip.Addr) int {
 	return 1
 }
 
-// gap is the time from the end of a request to the start of the next to the same server: the largest of the
+// gap is the time from the end of a request for a site to the start of the next to the same server: the largest of the
 // Crawl-delay, the Retry-After, the configured minimum and a multiple of the last download time.
-func (r *rules) gap(addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
-	if r.own(addr) {
+func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
+	least := r.MinGap
+	if site != nil && site.Gap != nil {
+		least = *site.Gap
+	} else if r.own(addr) {
 		return r.OwnGap
 	}
 	slow := min(time.Duration(r.Factor*float64(elapsed)), r.MaxGap)
-	gap := max(r.MinGap, slow, crawlDelay)
+	gap := max(least, slow, crawlDelay)
 	if f := r.spacing[addr]; f > 1 {
 		gap = max(gap, min(time.Duration(f*float64(gap)), r.MaxGap))
 	}

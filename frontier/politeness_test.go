@@ -33,7 +33,7 @@ func TestGapIsTheLargest(t *testing.T) {
 		{"retry-after is bounded", foreign, 0, 1000 * time.Hour, 0, 24 * time.Hour},
 		{"one's own", own, time.Hour, time.Hour, time.Hour, time.Millisecond},
 	} {
-		if got := r.gap(c.addr, c.crawlDelay, c.after, c.elapsed); got != c.want {
+		if got := r.gap(nil, c.addr, c.crawlDelay, c.after, c.elapsed); got != c.want {
 			t.Errorf("%s: gap %v, want %v", c.name, got, c.want)
 		}
 	}

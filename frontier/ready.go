@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -13,7 +14,7 @@ type ReadyHost struct {
 }
 
 // Ready looks at up to most hosts with pending URLs on disk, in the order of their keys after the host named, and returns
-// those owned that have minURLs at least. next is where to go on, "" at the end of the round. Keys are read, and a
+// those owned that have minURLs at least, may leave this node and are within their hours. next is where to go on, "" at the end of the round. Keys are read, and a
 // record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	if !f.store.enter() {
@@ -41,7 +42,7 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 			if err != nil {
 				return err
 			}
-			if rec.role != Owned {
+			if site := f.deps.siteOf(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
 				continue
 			}
 			n := int(rec.digest.Pending())

@@ -61,6 +61,8 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "resolving", fmt.Sprintf("the name %s is being resolved", h.dialName())
 	case !work:
 		return "idle", "it has no pending URLs"
+	case h.opens.After(now) && h.opens.After(h.notBefore):
+		return "hours", fmt.Sprintf("it is asked at its hours only, %s; the next begin at %s", h.site.Hours, h.opens.Format("2006-01-02 15:04:05 -0700"))
 	case due.After(now) && h.notBefore.After(now):
 		return "backoff", fmt.Sprintf("%s; it is asked again in %v", h.why, h.notBefore.Sub(now).Round(time.Millisecond))
 	case due.After(now):
@@ -115,9 +117,8 @@ func (f *Frontier) Explain(name string) HostStatus {
 // Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.
 func (f *Frontier) Quiet() <-chan struct{} { return f.quiet }
 
-// Idle says that nothing is to be done within the patience: no task is out, every URL left waits for longer, and that is not
-// for want of this node's own network. The
-// number of those is returned as unfinished.
+// Idle says that nothing is to be done within the patience: no task is out, every URL left waits for longer, and that is neither
+// for want of this node's own network nor for the hours of its site. The number of those is returned as unfinished.
 func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,9 +129,10 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
 		return false, 0
 	}
-	limit := time.Now().Add(patience)
+	now := time.Now()
+	limit := now.Add(patience)
 	for _, h := range b.hosts {
-		if due, ok := h.due(); ok && !due.After(limit) {
+		if due, ok := h.due(); ok && (!due.After(limit) || h.opens.After(now) && !h.notBefore.After(limit)) {
 			return false, 0
 		}
 	}

@@ -83,6 +83,10 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 		if !w.eligible(h) || h.notBefore.After(now) || h.window[o].len() == 0 {
 			continue
 		}
+		if h.site.closed(now) { // its hours ended while it stood in the queue
+			w.settle(h, now)
+			continue
+		}
 		task := w.start(h, o, now)
 		w.started(task, now)
 		return task
@@ -118,7 +122,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		task.URL = identity.URL{Host: h.name, Path: "/robots.txt"}
 		h.robotsBusy = true
 	default:
-		p := h.window[o].pop()
+		p := h.site.next(&h.window[o])
 		if p.page != nil {
 			w.recrawl.spend()
 			if page, err := decodePage(p.page.value, int64(p.page.due)); err == nil { // it was read before
@@ -146,7 +150,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	}
 	if s.parallel > 1 {
 		// Requests in parallel are spaced by their starts.
-		s.next = now.Add(w.rules.gap(s.addr, 0, 0, 0))
+		s.next = now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0))
 	}
 	return task
 }
@@ -178,7 +182,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
 			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
 		}
-		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
+		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
 	e := ended{ending: out.Ending}
 	switch out.Trouble {

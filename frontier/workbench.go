@@ -18,6 +18,7 @@ import (
 type workbench struct {
 	cfg        Config
 	rules      rules
+	site       func(host string) *Site
 	rnd        *rand.Rand
 	hosts      map[string]*host
 	servers    map[netip.Addr]*server
@@ -41,13 +42,13 @@ type workbench struct {
 
 func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 	r.spacing = make(map[netip.Addr]float64)
-	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()),
+	return &workbench{cfg: cfg, rules: r, rnd: rnd, recrawl: newRecrawl(cfg.Recrawl, time.Now()), site: func(string) *Site { return nil },
 		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remoteFetches{limit: cfg.RemoteFetches}}
 }
 
 // enter puts a host on the workbench that is being read from disk.
 func (w *workbench) enter(name string) *host {
-	h := &host{name: name, place: loading, reading: true}
+	h := &host{name: name, place: loading, reading: true, site: w.site(name)}
 	w.hosts[name] = h
 	w.reading++
 	return h
@@ -122,6 +123,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 		return
 	}
 	h.revive(now)
+	h.opens = h.site.opens(now)
 	if !h.reading && (h.onDisk() && h.windowed() <= w.cfg.WindowURLs/2 || w.moreDue(h, now)) {
 		h.reading = true
 		w.reading++
@@ -261,7 +263,7 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 func (w *workbench) newServer(addr netip.Addr) *server {
 	s := &server{addr: addr, parallel: w.rules.parallel(addr), hosts: make(map[*host]struct{})}
 	w.servers[addr] = s
-	s.next = w.resumed.Add(w.rules.gap(addr, 0, 0, 0))
+	s.next = w.resumed.Add(w.rules.gap(nil, addr, 0, 0, 0))
 	return s
 }
 
@@ -272,7 +274,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 		s = w.newServer(addr)
 	}
 	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
-	s.next = later(s.next, h.lastRequest.Add(w.rules.gap(addr, h.crawlDelay, 0, 0)))
+	s.next = later(s.next, later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0, 0)))
 	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until
 	w.settle(h, now)

@@ -19,6 +19,7 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/sink"
+	"proxima/node/site"
 	"proxima/node/termination"
 )
 
@@ -45,6 +46,10 @@ type Config struct {
 	Termination termination.Config     `toml:"termination"`
 	Output      Output                 `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
+	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
+	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
+	// holds for a URL.
+	Site []site.Entry `toml:"site"`
 }
 
 // Identity is the node itself.
@@ -129,6 +134,9 @@ func (c Config) Validate() []error {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
 		}
+	}
+	for _, err := range each(site.Check(c.Site)) {
+		errs = append(errs, fmt.Errorf("site%w", err))
 	}
 	return errs
 }

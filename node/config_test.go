@@ -46,7 +46,7 @@ func wanted(t *testing.T, file string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [A-Za-z0-9_.]+(\[\d+\])?: .+`)
+	form := regexp.MustCompile(`^FILE:[1-9][0-9]*: [A-Za-z0-9_.\[\]]+: .+`)
 	var want []string
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\uFEFF")) {
 		w, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "# want: ")
@@ -79,7 +79,7 @@ func TestEverySectionIsValidated(t *testing.T) {
 		}
 		for _, file := range files {
 			for _, want := range wanted(t, file) {
-				if _, rest, _ := strings.Cut(want, ": "); !strings.HasPrefix(rest, section+".") {
+				if _, rest, _ := strings.Cut(want, ": "); !strings.HasPrefix(rest, section+".") && !strings.HasPrefix(rest, section+"[") {
 					t.Errorf("%s: %q is not of section %s", file, want, section)
 				}
 			}

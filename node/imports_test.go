@@ -24,6 +24,7 @@ var rooms = [][]string{
 	{"lease"},
 	{"ownership"},
 	{"placement", "termination"},
+	{"site"},
 	{"crawl"},
 	{"netsim"},
 }
@@ -128,6 +129,8 @@ func TestImportFaultsAreFound(t *testing.T) {
 		want          bool
 	}{
 		{"node/made_up.go", "proxima/frontier/identity", false},
+		{"node/site/made_up.go", "proxima/node/crawl", true},
+		{"node/crawl/made_up.go", "proxima/node/site", false},
 		{"node/made_up.go", "proxima/cmd/proxima", true},
 		{"node/made_up.go", "proxima/scripts/generate/config", true},
 		{"node/crawl/made_up.go", "proxima/node/journal", false},

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"proxima/node/site"
 )
 
 // DefaultFile is the complete default configuration, every key with its unit, meaning and trade-off. It is written
@@ -64,8 +66,8 @@ func Parse(path, text string) (Config, error) {
 	}
 	for _, err := range c.Validate() {
 		key := leadingKey.FindString(err.Error())
-		if place, _, _ := strings.Cut(key, "["); !faulty[place] {
-			report(key, place, strings.TrimLeft(strings.TrimPrefix(err.Error(), key), ": "))
+		if !faulty[strings.TrimSuffix(key, lastIndex.FindString(key))] {
+			report(key, key, strings.TrimLeft(strings.TrimPrefix(err.Error(), key), ": "))
 		}
 	}
 	if len(faults) > 0 {
@@ -78,8 +80,12 @@ func Parse(path, text string) (Config, error) {
 	return c, nil
 }
 
-// leadingKey is the key that an error of a section begins with, an index included.
-var leadingKey = regexp.MustCompile(`^[a-z0-9_.]+(\[\d+\])?`)
+var (
+	// leadingKey is the key that an error of a section begins with, indexes included.
+	leadingKey = regexp.MustCompile(`^[a-z0-9_]+(\[\d+\])?(\.[a-z0-9_]+(\[\d+\])?)*`)
+	// lastIndex is the place in a list that a key ends with.
+	lastIndex = regexp.MustCompile(`\[\d+\]$`)
+)
 
 // checkTable reports what a table of the file holds that the struct does not, or in another type.
 func checkTable(name string, table map[string]any, t reflect.Type, report func(key, what string)) {
@@ -102,7 +108,23 @@ func checkTable(name string, table map[string]any, t reflect.Type, report func(k
 // checkValue reports a value that does not have the type of its field.
 func checkValue(key string, value any, t reflect.Type, report func(key, what string)) {
 	want, ok := "", false
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[toml.Unmarshaler]()):
+		err := reflect.New(t).Interface().(toml.Unmarshaler).UnmarshalTOML(value)
+		if ok = err == nil; !ok {
+			want = strings.TrimPrefix(err.Error(), "want ")
+		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		var tables []map[string]any
+		if tables, ok = value.([]map[string]any); ok {
+			for i, table := range tables {
+				checkTable(fmt.Sprintf("%s[%d]", key, i), table, t.Elem(), report)
+			}
+		}
+		want = "sections in two brackets: [[" + key + "]]"
 	case t == reflect.TypeFor[time.Duration]():
 		text, isText := value.(string)
 		_, err := time.ParseDuration(text)
@@ -200,12 +222,22 @@ type keyPlaces map[string]int
 func keyLines(text string) keyPlaces {
 	places := keyPlaces{}
 	section := ""
+	lists := map[string]int{} // sections in two brackets, by name
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			section = strings.Trim(strings.SplitN(line, "]", 2)[0], "[ ")
+			list, rest, _ := strings.Cut(section, ".")
+			if strings.HasPrefix(line, "[[") {
+				if lists[section]++; lists[section] == 1 {
+					places[section] = n
+				}
+			}
+			if count := lists[list]; count > 0 {
+				section = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", list, count-1, rest), ".")
+			}
 			if _, ok := places[section]; !ok {
 				places[section] = n
 			}
@@ -232,6 +264,10 @@ func (p keyPlaces) find(key string) int {
 		if line, ok := p[key]; ok {
 			return line
 		}
+		if at := lastIndex.FindString(key); at != "" {
+			key = strings.TrimSuffix(key, at)
+			continue
+		}
 		i := strings.LastIndex(key, ".")
 		if i < 0 {
 			break
@@ -249,6 +285,9 @@ func hint(name string) string {
 		if strings.HasSuffix("."+key, "."+last) {
 			known = append(known, key)
 		}
+	}
+	if _, ok := tomlFields(reflect.TypeFor[site.Entry]())[last]; ok {
+		known = append(known, "site."+last)
 	}
 	if len(known) == 0 {
 		return ""

@@ -31,6 +31,7 @@ import (
 	"proxima/node/crawl"
 	"proxima/node/journal"
 	"proxima/node/sink"
+	"proxima/node/site"
 )
 
 // Deps are what a node takes from the world: the one seam between it and the network.
@@ -64,6 +65,7 @@ type Node struct {
 	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
+	sites     *site.Table
 	overlay   *overlay // nil where the node crawls alone
 	seeds     []identity.URL
 	started   time.Time
@@ -98,7 +100,10 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0
+	if n.sites, err = cfg.sites(); err != nil {
+		return nil, err
+	}
+	cfg.Frontier.TrackDepth = cfg.Scope.MaxDepth > 0 || n.sites.Any(site.Depth) || n.sites.Any(site.PriorityPerLink)
 	if err := writable(cfg.Node.Data, filepath.Join(cfg.Node.Data, "frontier")); err != nil {
 		return nil, err
 	}
@@ -148,8 +153,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		cfg.Crawl.End = crawl.EndNever // all nodes end together
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
-		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Overlay: others,
-		MayAsk: mayAsk, TrackDepth: cfg.Scope.MaxDepth > 0, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
+		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Overlay: others,
+		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
 		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil
@@ -157,7 +162,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 
 // frontierDeps connects the frontier with the node, which is made later: the frontier asks for nothing before it runs.
 func (n *Node) frontierDeps() frontier.Deps {
-	return frontier.Deps{Blocked: n.blockedHost, Event: n.frontierEvent, FreeBytes: n.freeBytes}
+	return frontier.Deps{Blocked: n.blockedHost, Site: n.siteOf(), Event: n.frontierEvent, FreeBytes: n.freeBytes}
 }
 
 // writable is an error where a directory exists and must not be written to: the store would call that damage.

@@ -145,8 +145,8 @@ func (o *overlay) coordinate() (ncoord.Coordinate, bool) {
 
 // admit says why a link from elsewhere is not wanted here.
 func (o *overlay) admit(l frontier.Link) string {
-	if reason := o.node.rules.Admit(l.URL, int(l.Depth), int(l.Hops)); reason != identity.Accepted {
-		return reason.String()
+	if reason := o.node.loop.Admit(l); reason != "" {
+		return reason
 	}
 	if rule, blocked := o.node.blocklist.Host(l.URL.Host); blocked {
 		return "blocked: " + rule

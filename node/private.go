@@ -3,9 +3,11 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,8 +18,15 @@ var (
 	secretParam = regexp.MustCompile(`((?i)[?&][^=&"\s]*(?:token|key|secret|pass|auth|sig)[^=&"\s]*=)[^&#"\s]+`)
 )
 
-// Public is Text without what only the node should know, for logs: passwords in URLs.
+// Public is Text without what only the node should know, for logs: passwords in URLs, and the values of header fields.
 func (c Config) Public() string {
+	c.Site = slices.Clone(c.Site)
+	for i, s := range c.Site {
+		c.Site[i].Headers = maps.Clone(s.Headers)
+		for name := range s.Headers {
+			c.Site[i].Headers[name] = "xxxxx"
+		}
+	}
 	text := userInfo.ReplaceAllString(c.Text(), "${1}xxxxx@")
 	return secretParam.ReplaceAllString(text, "${1}xxxxx")
 }

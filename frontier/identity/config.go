@@ -40,6 +40,8 @@ type Config struct {
 	SeedScope string `toml:"seed_scope"`
 	// Traps are the bounds that URLs out of endless sites break.
 	Traps Traps `toml:"-"`
+	// SkipExtensions are extensions of file names in URLs that are not asked for: "zip". A page without one is taken.
+	SkipExtensions []string `toml:"skip_extensions"`
 }
 
 // Match names a set of URLs: those that any of its entries matches.
@@ -88,6 +90,8 @@ func Default() Config {
 		MaxDepth:    0,
 		MaxHops:     10,
 		SeedScope:   ScopeAny,
+
+		SkipExtensions: []string{},
 		Traps: Traps{
 			MaxLabels:           10,
 			MaxPathSegments:     32,
@@ -126,6 +130,9 @@ func (c Config) Validate() error {
 		if n.value < n.low || n.value > n.high {
 			return fmt.Errorf("%s: %d is not within %d and %d", n.field, n.value, n.low, n.high)
 		}
+	}
+	if err := CheckExtensions(c.SkipExtensions); err != nil {
+		return fmt.Errorf("skip_extensions: %w", err)
 	}
 	if err := newMatcher().addAll(c.Include); err != nil {
 		return fmt.Errorf("include.%w", err)

@@ -54,10 +54,15 @@ func (r *Rules) Resolve(base URL, ref string) (URL, Reason) {
 // on the way to it from the link. It allocates nothing but for long queries and, with domains
 // in scope, names not seen lately.
 func (r *Rules) Admit(u URL, depth, hops int) Reason {
+	return r.AdmitWithin(u, depth, hops, r.cfg.MaxDepth)
+}
+
+// AdmitWithin is Admit with another largest depth than Config.MaxDepth; 0 is none.
+func (r *Rules) AdmitWithin(u URL, depth, hops, most int) Reason {
 	switch {
 	case u.Len() > r.cfg.MaxURLBytes:
 		return TooLong
-	case r.cfg.MaxDepth > 0 && depth > r.cfg.MaxDepth:
+	case most > 0 && depth > most:
 		return TooDeep
 	case hops > r.cfg.MaxHops:
 		return TooManyHops

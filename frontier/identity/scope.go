@@ -15,8 +15,11 @@ type matcher struct {
 	below    map[string]struct{}
 	domains  map[string]struct{}
 	prefixes map[string][]prefix
-	recent   [256]atomic.Pointer[known]
+	recent   recent
 }
+
+// recent remembers the registrable domains of names.
+type recent [256]atomic.Pointer[known]
 
 // prefix is a beginning of paths on one host; scheme "" is both.
 type prefix struct{ scheme, path string }
@@ -47,33 +50,51 @@ func (m *matcher) addAll(match Match) error {
 		}
 	}
 	for i, entry := range match.Domains {
-		u, err := parseHost(entry)
+		domain, err := parseDomain(entry)
 		if err != nil {
 			return fmt.Errorf("domains[%d]: %w", i, err)
 		}
-		if u.Name() != u.Authority() {
-			return fmt.Errorf("domains[%d]: %q is no name", i, entry)
-		}
-		m.domains[RegistrableDomain(u.Host)] = struct{}{}
+		m.domains[domain] = struct{}{}
 	}
 	return nil
 }
 
 func (m *matcher) addHost(entry string) error {
+	at, wild, err := parseHosts(entry)
+	switch {
+	case err != nil:
+		return err
+	case wild:
+		m.below[at] = struct{}{}
+	default:
+		m.hosts[at] = struct{}{}
+	}
+	return nil
+}
+
+// parseHosts reads an authority, or with "*." before it a name that stands for itself and all names below.
+func parseHosts(entry string) (at string, wild bool, err error) {
 	name, wild := strings.CutPrefix(entry, "*.")
 	u, err := parseHost(name)
 	if err != nil {
-		return err
+		return "", false, err
 	}
-	if !wild {
-		m.hosts[u.Authority()] = struct{}{}
-		return nil
+	if wild && (u.Name() != u.Authority() || isAddress(u.Name())) {
+		return "", false, fmt.Errorf("%q: only a name without port has names below it", entry)
 	}
-	if u.Name() != u.Authority() || isAddress(u.Name()) {
-		return fmt.Errorf("%q: only a name without port has names below it", entry)
+	return u.Authority(), wild, nil
+}
+
+// parseDomain reads a name and gives its registrable domain.
+func parseDomain(entry string) (string, error) {
+	u, err := parseHost(entry)
+	if err != nil {
+		return "", err
 	}
-	m.below[u.Name()] = struct{}{}
-	return nil
+	if u.Name() != u.Authority() {
+		return "", fmt.Errorf("%q is no name", entry)
+	}
+	return RegistrableDomain(u.Host), nil
 }
 
 // parseHost brings an authority from a config into normal form. The default port of either scheme is dropped.
@@ -89,18 +110,26 @@ func parseHost(entry string) (URL, error) {
 }
 
 func (m *matcher) addPrefix(entry string) error {
-	raw := withScheme(entry)
-	u, err := Parse(raw)
+	at, p, err := parsePrefix(entry)
 	if err != nil {
 		return err
 	}
-	p := prefix{scheme: u.Scheme(), path: u.Path}
+	m.prefixes[at] = append(m.prefixes[at], p)
+	return nil
+}
+
+// parsePrefix reads a beginning of URLs, without a scheme for both.
+func parsePrefix(entry string) (at string, p prefix, err error) {
+	raw := withScheme(entry)
+	u, err := Parse(raw)
+	if err != nil {
+		return "", prefix{}, err
+	}
+	p = prefix{scheme: u.Scheme(), path: u.Path}
 	if raw != entry {
 		p.scheme = ""
 	}
-	at := u.Authority()
-	m.prefixes[at] = append(m.prefixes[at], p)
-	return nil
+	return u.Authority(), p, nil
 }
 
 // addSeed adds what a seed brings into scope, by http and https.
@@ -155,7 +184,7 @@ func (m *matcher) match(u URL) bool {
 		}
 		// The list of public suffixes is asked only where it can matter: amazonaws.com is a registrable domain, but not
 		// that of bucket.s3.amazonaws.com.
-		if _, ok := m.domains[rest]; ok && (rest == name || m.registrable(name) == rest) {
+		if _, ok := m.domains[rest]; ok && (rest == name || m.recent.registrable(name) == rest) {
 			return true
 		}
 	}
@@ -166,8 +195,8 @@ func (m *matcher) match(u URL) bool {
 type known struct{ name, domain string }
 
 // registrable is RegistrableDomain, which allocates and searches, behind a small cache: links of a page name few hosts.
-func (m *matcher) registrable(name string) string {
-	slot := &m.recent[xxhash.Sum64String(name)%uint64(len(m.recent))]
+func (r *recent) registrable(name string) string {
+	slot := &r[xxhash.Sum64String(name)%uint64(len(r))]
 	if k := slot.Load(); k != nil && k.name == name {
 		return k.domain
 	}

@@ -24,6 +24,7 @@ import (
 	"proxima/frontier/identity"
 	"proxima/node/journal"
 	"proxima/node/sink"
+	"proxima/node/site"
 )
 
 // Deps are the rooms that the loop joins.
@@ -33,6 +34,7 @@ type Deps struct {
 	Resolver  *resolve.Resolver
 	Blocklist *blocklist.List
 	Rules     *identity.Rules
+	Sites     *site.Table
 	Journal   *journal.Journal
 	// Sink keeps what is downloaded, and Receipts is its shelf. Where it is nil, pages are discarded once their links are read.
 	Sink     *sink.Sink
@@ -312,6 +314,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
+	l.customize(&req, l.deps.Sites.For(task.URL))
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1
@@ -340,13 +343,18 @@ func (l *Loop) unasked(ctx context.Context, task *frontier.Task, url string, res
 	return err
 }
 
-// Refuse says why a task must not be carried out: the blocklist, or the host's robots.txt.
+// Refuse says why a task must not be carried out: the blocklist, the settings of its site, or the host's robots.txt.
 func (l *Loop) Refuse(task *frontier.Task) (string, error) {
 	if rule, blocked := l.blocked(task.URL); blocked {
 		return "blocked: " + rule, nil
 	}
 	if rule, blocked := l.deps.Blocklist.Addr(task.Server); blocked {
 		return "blocked: " + rule, nil
+	}
+	if task.Kind == frontier.Page { // what the operator leaves out now may have been accepted before
+		if reason := l.deps.Sites.For(task.URL).Refuse(task.URL); reason != "" {
+			return reason, nil
+		}
 	}
 	if task.Kind == frontier.Robots || task.IsRemoteFetch() {
 		return "", nil // of a remote fetch, who asks for it has read the robots.txt
@@ -359,6 +367,19 @@ func (l *Loop) Refuse(task *frontier.Task) (string, error) {
 		return "robots.txt disallows", nil
 	}
 	return "", nil
+}
+
+// Admit says why a link does not belong to the crawl, "" where it does: the rules of the crawl, and those of its site. What a
+// site leaves out is pages: its sitemaps are read.
+func (l *Loop) Admit(link frontier.Link) string {
+	s := l.deps.Sites.For(link.URL)
+	if reason := l.deps.Rules.AdmitWithin(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
+		return reason.String()
+	}
+	if link.Sitemap {
+		return ""
+	}
+	return s.Refuse(link.URL)
 }
 
 // blocked asks the blocklist about a URL.
@@ -377,8 +398,8 @@ func (l *Loop) Seed(ctx context.Context, seeds []identity.URL) (refused map[stri
 	refused = make(map[string]int)
 	var links []frontier.Link
 	for _, u := range seeds {
-		if reason := l.deps.Rules.Admit(u, 0, 0); reason != identity.Accepted {
-			refused[reason.String()]++
+		if reason := l.Admit(frontier.Link{URL: u}); reason != "" {
+			refused[reason]++
 		} else if rule, blocked := l.blocked(u); blocked {
 			refused["blocked: "+rule]++
 		} else {

@@ -58,11 +58,13 @@ func (l *Loop) release(g *gather) {
 // add resolves a reference and keeps it if it belongs to the crawl.
 func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
 	u, reason := g.loop.deps.Rules.Resolve(base, ref)
-	if reason == identity.Accepted {
-		reason = g.loop.deps.Rules.Admit(u, int(depth), int(hops))
-	}
 	if reason != identity.Accepted {
 		g.drop(reason.String())
+		return
+	}
+	link := frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap}
+	if reason := g.loop.Admit(link); reason != "" {
+		g.drop(reason)
 		return
 	}
 	if u.Host != g.last || g.loop.deps.Blocklist.HasPatterns() {
@@ -73,7 +75,7 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 		g.drop("blocked: " + g.rule)
 		return
 	}
-	g.links = append(g.links, frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
+	g.links = append(g.links, link)
 }
 
 // addLinks is add for the links of a page, most of which stand on other pages too. First all are hashed, then all are

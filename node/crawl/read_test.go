@@ -12,6 +12,7 @@ import (
 	"proxima/fetch/robots"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/site"
 )
 
 // newGathering is a loop that can do no more than read links.
@@ -25,7 +26,17 @@ func newGathering(t *testing.T) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{}, Deps{Rules: rules, Blocklist: list})
+	return New(Config{}, Deps{Rules: rules, Sites: noSites(t), Blocklist: list})
+}
+
+// noSites has settings for no site.
+func noSites(t *testing.T) *site.Table {
+	t.Helper()
+	sites, err := site.New(nil, site.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sites
 }
 
 // Only links that were offered are remembered, each as what it is: all others are offered again.

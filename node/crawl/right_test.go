@@ -86,7 +86,7 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}}
 	resolver, err := resolve.New(names, resolve.Deps{})
 	must(err)
-	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, Blocklist: block, Rules: rules, Journal: log,
+	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, Blocklist: block, Rules: rules, Sites: noSites(t), Journal: log,
 		Page: page.New(page.Default()), Agent: "proxima", MayAsk: mayAsk})
 	ctx, stop := context.WithCancel(t.Context())
 	var g sync.WaitGroup

@@ -79,6 +79,9 @@ func (g *generator) section(name string, v reflect.Value) error {
 				return err
 			}
 		case key == "" || key == "-":
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+			tables = append(tables, table{full, v.Field(i)})
+			comments["table "+full] = reword(comments[f.Name], f.Name, key)
 		case f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Map:
 			tables = append(tables, table{full, v.Field(i)})
 			if f.Type.Kind() == reflect.Map || comments[f.Name] != "" {
@@ -95,6 +98,12 @@ func (g *generator) section(name string, v reflect.Value) error {
 	for _, t := range tables {
 		g.b.WriteString("\n")
 		g.comment(comments["table "+t.name])
+		if t.v.Kind() == reflect.Slice {
+			if err := g.list(t.name, t.v.Type().Elem()); err != nil {
+				return err
+			}
+			continue
+		}
 		fmt.Fprintf(&g.b, "[%s]\n", t.name)
 		if t.v.Kind() == reflect.Map {
 			for _, k := range t.v.MapKeys() {
@@ -105,6 +114,26 @@ func (g *generator) section(name string, v reflect.Value) error {
 		if err := g.section(t.name, t.v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// list writes the keys of a section that may stand many times, and stands nowhere by default: all as comments.
+func (g *generator) list(name string, t reflect.Type) error {
+	comments, err := g.fieldComments(t)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&g.b, "#\n# [[%s]]\n", name)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("toml")
+		if comments[f.Name] == "" {
+			return fmt.Errorf("%s.%s has no comment", t, f.Name)
+		}
+		g.b.WriteString("#\n")
+		g.comment(reword(comments[f.Name], f.Name, key))
+		fmt.Fprintf(&g.b, "# %s =\n", key)
 	}
 	return nil
 }

@@ -1,0 +1,211 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"proxima/fetch"
+	"proxima/frontier/identity"
+)
+
+// Names is a list of texts in a configuration; a single text stands for a list of one.
+type Names []string
+
+// UnmarshalTOML reads a text or a list of texts.
+func (n *Names) UnmarshalTOML(value any) error {
+	if text, ok := value.(string); ok {
+		*n = Names{text}
+		return nil
+	}
+	list, ok := value.([]any)
+	*n = make(Names, 0, len(list))
+	for _, v := range list {
+		text, isText := v.(string)
+		ok = ok && isText
+		*n = append(*n, text)
+	}
+	if !ok {
+		return fmt.Errorf("want a text in quotes, or a list of them in brackets")
+	}
+	return nil
+}
+
+// Entry is one [[site]] of a configuration: which URLs it is for, and what holds for them. What it leaves out is as it was.
+type Entry struct {
+	// Host is a name ("www.example.org", "example.org:8080"), by http and https, or "*.example.org" for that name and all
+	// below it, or "*" for every host.
+	Host Names `toml:"host"`
+	// Domain is a registrable domain ("example.co.uk"), with all names below it.
+	Domain Names `toml:"domain"`
+	// Prefix is the beginning of URLs ("https://example.org/docs/"), without a scheme for http and https. Each of the three
+	// may be a list; an entry needs one of them.
+	Prefix Names `toml:"prefix"`
+	// Path narrows the entry to URLs whose path and query are like one of these patterns: "/news/*", "*.pdf". A * is any text.
+	Path Names `toml:"path"`
+	// Gap stands in place of politeness.min_gap and politeness.own_gap. Crawl-delay, Retry-After and politeness.factor hold as well.
+	Gap *time.Duration `toml:"gap"`
+	// Budget is how many URLs of each host are accepted in all, in place of frontier.max_host_urls; 0 is no limit.
+	Budget *int `toml:"budget"`
+	// Depth is the largest distance from a seed in links, in place of scope.max_depth; 0 is no limit.
+	Depth *int `toml:"depth"`
+	// Hours are when the site is asked, by the clock on the wall: "09:00-17:00 Mon-Fri", with several ranges behind commas
+	// or in a list. A range that ends before it begins goes on past midnight. An empty list is at any time.
+	Hours Names `toml:"hours"`
+	// Zone is the time zone of hours, a name like "Europe/Nicosia"; empty is that of the machine.
+	Zone *string `toml:"zone"`
+	// UserAgent stands in place of fetch.user_agent, and its product reads robots.txt in place of page.agent. The contact is
+	// added as always.
+	UserAgent *string `toml:"user_agent"`
+	// Cookies says that cookies of the site are kept in memory and sent back.
+	Cookies *bool `toml:"cookies"`
+	// Headers are further header fields of requests, name by name; an empty text removes one.
+	Headers map[string]string `toml:"headers"`
+	// Include leaves out all URLs whose path and query are like none of these patterns. An empty list takes all.
+	Include Names `toml:"include"`
+	// Exclude leaves out the URLs whose path and query are like one of these patterns.
+	Exclude Names `toml:"exclude"`
+	// SkipExtensions stands in place of scope.skip_extensions.
+	SkipExtensions Names `toml:"skip_extensions"`
+	// ContentTypes stands in place of fetch.content_types.
+	ContentTypes Names `toml:"content_types"`
+	// MaxSize stands in place of fetch.max_size, in bytes.
+	MaxSize *int64 `toml:"max_size"`
+	// Priority says which URLs of a host come first: the higher, among the 64 that are in memory. It
+	// changes nothing between hosts.
+	Priority *int `toml:"priority"`
+	// PriorityPerLink is added to priority for each link of distance from a seed: below 0 what is near comes first.
+	PriorityPerLink *int `toml:"priority_per_link"`
+	// Files is a directory of this machine that the site is read from in place of HTTP. A node without it asks the site's server.
+	Files *string `toml:"files"`
+}
+
+// match is which URLs the entry is for, but for Path.
+func (e *Entry) match() identity.Match {
+	return identity.Match{Hosts: e.Host, Domains: e.Domain, Prefixes: e.Prefix}
+}
+
+// title names an entry for people.
+func (e *Entry) title() string {
+	for _, m := range []struct {
+		key   string
+		names Names
+	}{{"host", e.Host}, {"domain", e.Domain}, {"prefix", e.Prefix}} {
+		if len(m.names) > 0 {
+			return m.key + " " + strings.Join(m.names, ", ")
+		}
+	}
+	return ""
+}
+
+// maxPriority bounds both priorities: their sum over all depths fits.
+const maxPriority = 1_000_000
+
+// check reports the first value of an entry that cannot be, with its key.
+func (e *Entry) check() error {
+	for _, n := range []struct {
+		key       string
+		value     *int
+		low, high int
+	}{
+		{"budget", e.Budget, 0, 1 << 30}, {"depth", e.Depth, 0, 254},
+		{"priority", e.Priority, -maxPriority, maxPriority}, {"priority_per_link", e.PriorityPerLink, -maxPriority, maxPriority},
+	} {
+		if n.value != nil && (*n.value < n.low || *n.value > n.high) {
+			return fmt.Errorf(".%s: %d is not between %d and %d", n.key, *n.value, n.low, n.high)
+		}
+	}
+	switch {
+	case len(e.Host)+len(e.Domain)+len(e.Prefix) == 0:
+		return errors.New(": a site needs a host, a domain or a prefix")
+	case e.Gap != nil && (*e.Gap < 0 || *e.Gap > 1000*time.Hour):
+		return fmt.Errorf(".gap: %v is not between 0 and 1000h", *e.Gap)
+	case e.MaxSize != nil && (*e.MaxSize < 0 || *e.MaxSize > 1<<31):
+		return fmt.Errorf(".max_size: %d is not between 0 and %d", *e.MaxSize, 1<<31)
+	}
+	if e.UserAgent != nil {
+		if err := fetch.CheckAgent(*e.UserAgent); err != nil {
+			return fmt.Errorf(".user_agent: %w", err)
+		}
+	}
+	for _, p := range []struct {
+		key   string
+		texts Names
+	}{{"path", e.Path}, {"include", e.Include}, {"exclude", e.Exclude}} {
+		if _, err := parsePatterns(p.texts); err != nil {
+			return fmt.Errorf(".%s%w", p.key, err)
+		}
+	}
+	if err := identity.CheckExtensions(e.SkipExtensions); err != nil {
+		return fmt.Errorf(".skip_extensions: %w", err)
+	}
+	if err := fetch.CheckTypes(e.ContentTypes); err != nil {
+		return fmt.Errorf(".content_types: %w", err)
+	}
+	if err := e.checkHours(); err != nil {
+		return err
+	}
+	if err := checkHeaders(e.Headers); err != nil {
+		return fmt.Errorf(".headers: %w", err)
+	}
+	return e.checkHost()
+}
+
+// checkHours reads hours and zone, each with something that is right for the other.
+func (e *Entry) checkHours() error {
+	if e.Zone != nil {
+		if _, err := ParseHours([]string{"00:00-24:00"}, *e.Zone); err != nil {
+			return fmt.Errorf(".zone: %w", err)
+		}
+	}
+	if len(e.Hours) > 0 {
+		if _, err := ParseHours(e.Hours, ""); err != nil {
+			return fmt.Errorf(".hours: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkHost reports keys that hold for a host as a whole in an entry that is for a part of one.
+func (e *Entry) checkHost() error {
+	part := len(e.Path) > 0
+	for _, p := range e.Prefix {
+		u, err := identity.ParsePrefix(p)
+		part = part || err == nil && u.Path != "/"
+	}
+	if !part {
+		return nil
+	}
+	for _, k := range keys {
+		if k.host && k.set(e) {
+			return fmt.Errorf(".%s: it holds for a host as a whole: give the entry no path", k.name)
+		}
+	}
+	return nil
+}
+
+// ownHeaders are those that a request cannot do without, those that say how it is carried, and those that have keys or makers
+// of their own.
+var ownHeaders = []string{
+	"accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie", "cookie2", "expect", "from", "host",
+	"http2-settings", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",
+	"proxy-authorization", "proxy-connection", "range", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+}
+
+func checkHeaders(headers map[string]string) error {
+	for name, value := range headers {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return fmt.Errorf("%q is no name of a header field", name)
+		case slices.Contains(ownHeaders, strings.ToLower(name)):
+			return fmt.Errorf("%s is not for a site to set", name)
+		case !httpguts.ValidHeaderFieldValue(value) || len(value) > 8<<10:
+			return fmt.Errorf("the value of %s cannot be sent", name)
+		}
+	}
+	return nil
+}

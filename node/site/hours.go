@@ -1,0 +1,182 @@
+package site
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A week in minutes of the clock on the wall, from Sunday midnight.
+const (
+	dayMinutes  = 24 * 60
+	weekMinutes = 7 * dayMinutes
+)
+
+// Hours are the times of the week at which a site may be asked, by the clock on the wall of a place. They do not change.
+type Hours struct {
+	text string
+	zone *time.Location
+	open []span // in order, apart from each other
+}
+
+// span is a part of the week: from a minute to before another.
+type span struct{ from, to int }
+
+// ParseHours reads ranges like "09:00-17:00 Mon-Fri", several in one text behind commas. A range without days holds on each of
+// them, one that ends before it begins goes on past midnight. The zone is a name of the IANA database; "" is that of this machine.
+func ParseHours(texts []string, zone string) (*Hours, error) {
+	h := &Hours{zone: time.Local}
+	if zone != "" {
+		var err error
+		if h.zone, err = time.LoadLocation(zone); err != nil {
+			return nil, fmt.Errorf("%q is no time zone, like \"Europe/Nicosia\"", zone)
+		}
+	}
+	h.text = strings.Join(texts, ", ")
+	var spans []span
+	for text := range strings.SplitSeq(h.text, ",") {
+		if strings.TrimSpace(text) == "" {
+			return nil, fmt.Errorf("%q: nothing beside a comma", h.text)
+		}
+		more, err := parseRange(text)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, more...)
+	}
+	h.open = merge(spans)
+	return h, nil
+}
+
+// parseRange reads one range and its days.
+func parseRange(text string) ([]span, error) {
+	wrong := func(what string) error {
+		return fmt.Errorf("%q: %s; hours are like \"09:00-17:00 Mon-Fri\"", strings.TrimSpace(text), what)
+	}
+	words := strings.Fields(text)
+	first, second, ok := strings.Cut(words[0], "-")
+	from, fine1 := clock(first)
+	to, fine2 := clock(second)
+	if !ok || !fine1 || !fine2 || from == dayMinutes {
+		return nil, wrong("no range of times")
+	}
+	if from == to {
+		return nil, wrong("it ends when it begins")
+	}
+	if to < from {
+		to += dayMinutes
+	}
+	var days [7]bool
+	for _, word := range words[1:] {
+		a, b, ranged := strings.Cut(word, "-")
+		day, fine := weekday(a)
+		last := day
+		if ranged && fine {
+			last, fine = weekday(b)
+		}
+		if !fine {
+			return nil, wrong(fmt.Sprintf("%q is no day", word))
+		}
+		for ; ; day = (day + 1) % 7 {
+			days[day] = true
+			if day == last {
+				break
+			}
+		}
+	}
+	if len(words) == 1 {
+		days = [7]bool{true, true, true, true, true, true, true}
+	}
+	var spans []span
+	for day, on := range days {
+		s := span{day*dayMinutes + from, day*dayMinutes + to}
+		switch {
+		case !on:
+		case s.to > weekMinutes:
+			spans = append(spans, span{s.from, weekMinutes}, span{0, s.to - weekMinutes})
+		default:
+			spans = append(spans, s)
+		}
+	}
+	return spans, nil
+}
+
+// clock reads "09:30" as minutes; "24:00" is the end of a day.
+func clock(text string) (int, bool) {
+	hour, minute, ok := strings.Cut(text, ":")
+	h, err1 := strconv.ParseUint(hour, 10, 8)
+	m, err2 := strconv.ParseUint(minute, 10, 8)
+	n := int(h)*60 + int(m)
+	return n, ok && err1 == nil && err2 == nil && len(hour) <= 2 && len(minute) == 2 && m < 60 && n <= dayMinutes
+}
+
+func weekday(text string) (int, bool) {
+	for d := range 7 {
+		name := time.Weekday(d).String()
+		if strings.EqualFold(text, name) || strings.EqualFold(text, name[:3]) {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// merge puts spans in order and joins those that meet.
+func merge(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var out []span
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, s.to)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// String is what the hours were read from, and their zone.
+func (h *Hours) String() string { return h.text + " (" + h.zone.String() + ")" }
+
+// Open says whether a site may be asked at a time. What the clock on the wall shows decides: an hour that a change of summer
+// time leaves out never is, one that comes twice is twice.
+func (h *Hours) Open(t time.Time) bool {
+	minute := minuteOfWeek(t.In(h.zone))
+	i, _ := slices.BinarySearchFunc(h.open, minute, func(s span, m int) int {
+		if s.to <= m {
+			return -1
+		}
+		return 1
+	})
+	return i < len(h.open) && h.open[i].from <= minute
+}
+
+func minuteOfWeek(t time.Time) int {
+	hour, minute, _ := t.Clock()
+	return int(t.Weekday())*dayMinutes + hour*60 + minute
+}
+
+// Next is the first time from t on at which the site may be asked; false where there is none.
+func (h *Hours) Next(t time.Time) (time.Time, bool) {
+	t = t.Round(0).In(h.zone)
+	// Between two changes of its offset the clock on the wall runs evenly, so the next beginning of a span is a subtraction.
+	for range 100 {
+		if h.Open(t) {
+			return t, true
+		}
+		minute := minuteOfWeek(t)
+		wait := weekMinutes
+		for _, s := range h.open {
+			wait = min(wait, (s.from-minute+weekMinutes)%weekMinutes)
+		}
+		next := t.Add(time.Duration(wait)*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
+		_, change := t.ZoneBounds()
+		if change.IsZero() || next.Before(change) {
+			return next, true
+		}
+		t = change
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,58 @@
+package site
+
+import (
+	"fmt"
+	"strings"
+)
+
+// patterns are texts in which * stands for any run of bytes, the empty one included.
+type patterns [][]string // what stands between the asterisks
+
+// maxPattern bounds a pattern, in bytes: no URL is longer.
+const maxPattern = 8 << 10
+
+func parsePatterns(texts []string) (patterns, error) {
+	var out patterns
+	for i, text := range texts {
+		switch {
+		case text == "" || len(text) > maxPattern:
+			return nil, fmt.Errorf("[%d]: a pattern of %d bytes", i, len(text))
+		case text[0] != '/' && text[0] != '*':
+			return nil, fmt.Errorf("[%d]: %q begins with neither / nor *", i, text)
+		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+			return nil, fmt.Errorf("[%d]: %q holds what URLs hold as %%XX only", i, text)
+		}
+		out = append(out, strings.Split(text, "*"))
+	}
+	return out, nil
+}
+
+// match reports whether a pattern covers all of a path, in time linear in both.
+func (p patterns) match(path string) bool {
+	for _, parts := range p {
+		if matchParts(parts, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchParts takes each part between two asterisks where it first occurs: so nothing is ever tried again.
+func matchParts(parts []string, s string) bool {
+	last := len(parts) - 1
+	if last == 0 {
+		return s == parts[0]
+	}
+	if !strings.HasPrefix(s, parts[0]) {
+		return false
+	}
+	s = s[len(parts[0]):]
+	for _, part := range parts[1:last] {
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(part):]
+	}
+	return strings.HasSuffix(s, parts[last])
+}

@@ -1,0 +1,163 @@
+package site
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"proxima/frontier/identity"
+)
+
+// Table knows the settings of every URL. It is safe for concurrent use.
+type Table struct {
+	entries []Entry
+	index   *identity.Index
+	paths   []patterns // of the entries
+	base    *Settings
+
+	// made are settings by the entries that make them, as many as there are combinations: bytes of their numbers.
+	mu   sync.RWMutex
+	made map[string]*Settings
+}
+
+// maxMade bounds the combinations of entries that are kept ready. More are made anew each time.
+const maxMade = 1 << 16
+
+// New makes a table. The base holds where no entry says otherwise. The error begins with the number of the entry and its key.
+func New(entries []Entry, base Settings) (*Table, error) {
+	if err := Check(entries); err != nil {
+		return nil, err
+	}
+	t := &Table{entries: entries, base: &base, paths: make([]patterns, len(entries)), made: map[string]*Settings{}}
+	if err := base.ready(); err != nil {
+		return nil, err
+	}
+	sets := make([]identity.Match, len(entries))
+	for i := range entries {
+		sets[i] = entries[i].match()
+		t.paths[i], _ = parsePatterns(entries[i].Path) // checked above
+	}
+	var err error
+	t.index, err = identity.NewIndex(sets)
+	return t, err
+}
+
+// Check reports the first value of each entry that cannot be: "[2].gap: what is wrong".
+func Check(entries []Entry) error {
+	var errs []error
+	sets := make([]identity.Match, 1)
+	for i := range entries {
+		err := entries[i].check()
+		if err == nil {
+			sets[0] = entries[i].match()
+			if _, err := identity.NewIndex(sets); err != nil {
+				errs = append(errs, fmt.Errorf("[%d]%s", i, err.Error()[len("[0]"):]))
+			}
+			continue
+		}
+		errs = append(errs, fmt.Errorf("[%d]%w", i, err))
+	}
+	return errors.Join(errs...)
+}
+
+// For returns what holds for a URL.
+func (t *Table) For(u identity.URL) *Settings {
+	if len(t.entries) == 0 {
+		return t.base
+	}
+	var room [16]int
+	return t.of(t.find(u, room[:0]))
+}
+
+// ForHost returns what holds for a host as a whole.
+func (t *Table) ForHost(host string) *Settings { return t.For(identity.URL{Host: host, Path: "/"}) }
+
+// find lists the entries that a URL is in.
+func (t *Table) find(u identity.URL, to []int) []int {
+	found := t.index.Find(u, to)
+	kept := found[:0]
+	for _, n := range found {
+		if t.paths[n] == nil || t.paths[n].match(u.Path) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// of returns the settings that entries make together.
+func (t *Table) of(found []int) *Settings {
+	if len(found) == 0 {
+		return t.base
+	}
+	var room [64]byte
+	name := room[:0]
+	for _, n := range found {
+		name = binary.AppendUvarint(name, uint64(n))
+	}
+	t.mu.RLock()
+	s := t.made[string(name)]
+	t.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	made := *t.base
+	for _, n := range found {
+		made.over(&t.entries[n], n)
+	}
+	_ = made.ready() // all of it was checked
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.made[string(name)]; s != nil {
+		return s
+	}
+	if len(t.made) < maxMade {
+		t.made[string(name)] = &made
+	}
+	return &made
+}
+
+// Any says that some entry sets a key.
+func (t *Table) Any(k Key) bool {
+	for i := range t.entries {
+		if keys[k].set(&t.entries[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Origin says where a value comes from: from the entry of that number, or with -1 from Global, a key of the configuration
+// that may be "".
+type Origin struct {
+	Key, Value    string
+	Entry         int
+	Title, Global string
+}
+
+// Explain lists every setting of a URL with its origin.
+func (t *Table) Explain(u identity.URL) []Origin {
+	s := t.For(u)
+	out := make([]Origin, 0, nkeys)
+	for k := range keys {
+		o := t.origin(s.from[k])
+		o.Key, o.Value, o.Global = keys[k].name, keys[k].show(s), keys[k].global
+		if Key(k) != HeadersKey || len(s.headersFrom) == 0 {
+			out = append(out, o)
+			continue
+		}
+		for name, values := range s.Headers {
+			o := t.origin(s.headersFrom[name])
+			o.Key, o.Value = "headers."+name, fmt.Sprintf("%q", values[0])
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (t *Table) origin(from int) Origin {
+	if from == 0 {
+		return Origin{Entry: -1}
+	}
+	return Origin{Entry: from - 1, Title: t.entries[from-1].title()}
+}

@@ -1,0 +1,180 @@
+package node_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/frontier/identity"
+	"proxima/node"
+	"proxima/node/netsim"
+	"proxima/node/site"
+)
+
+// sites reads the [[site]] tables of a trial.
+func (w *trial) sites(text string) {
+	w.t.Helper()
+	c, err := node.Parse("test.toml", text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.cfg.Site = c.Site
+}
+
+func TestSiteGap(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.sites("[[site]]\nhost = \"a.test\"\ngap = \"7s\"\n[[site]]\nhost = \"c.test\"\ngap = \"1s\"\n")
+		w.cfg.Politeness.MinGap = time.Second // of which judge knows
+		a := w.Site("a.test", server1).Pages(3)
+		b := w.Site("b.test", server2).Pages(3)
+		w.run("http://a.test/", "http://b.test/")
+		for _, gap := range gaps(a.Visits()) {
+			if gap < 7*time.Second {
+				t.Errorf("a.test was asked again after %v", gap)
+			}
+		}
+		if all := gaps(b.Visits()); slices.Max(all) > 2*time.Second {
+			t.Errorf("b.test was asked again after %v", all)
+		}
+	})
+}
+
+func TestSiteBudget(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.sites("[[site]]\nhost = \"a.test\"\nbudget = 4\n")
+		a := w.Site("a.test", server1).Pages(20)
+		b := w.Site("b.test", server2).Pages(20)
+		w.run("http://a.test/", "http://b.test/")
+		if got, other := len(pages(a.Visits())), len(pages(b.Visits())); got != 4 || other <= 4 {
+			t.Errorf("%d pages of a.test with a budget of 4, %d of b.test", got, other)
+		}
+	})
+}
+
+func TestSiteDepth(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.Scope.MaxDepth = 2
+		w.sites("[[site]]\nhost = \"a.test\"\ndepth = 1\n[[site]]\nhost = \"b.test\"\ndepth = 0\n")
+		chain := func(s *netsim.Site) *netsim.Site {
+			return s.Page("/", "/1").Page("/1", "/2").Page("/2", "/3").Page("/3", "/4").Page("/4")
+		}
+		a, b, c := chain(w.Site("a.test", server1)), chain(w.Site("b.test", server2)), chain(w.Site("c.test", server3))
+		end, _ := w.run("http://a.test/", "http://b.test/", "http://c.test/")
+		w.same("a", a.Paths(), "/robots.txt", "/", "/1")
+		w.same("b", b.Paths(), "/robots.txt", "/", "/1", "/2", "/3", "/4")
+		w.same("c", c.Paths(), "/robots.txt", "/", "/1", "/2")
+		w.dropped(end, identity.TooDeep.String(), 2)
+	})
+}
+
+func TestSitePatternsAndExtensions(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.Scope.SkipExtensions = []string{"zip"}
+		w.sites(`
+[[site]]
+host = "a.test"
+include = ["/", "/docs/*", "*.zip"]
+exclude = ["*/private/*"]
+[[site]]
+host = "b.test"
+skip_extensions = ["PDF"]
+`)
+		links := []string{"/docs/a", "/docs/private/b", "/other", "/docs/c.zip", "/docs/d.pdf"}
+		a := w.Site("a.test", server1).Robots("Sitemap: /sitemap.xml").Page("/", links...).Page("/docs/a").Page("/docs/d.pdf").
+			Handle("/sitemap.xml", netsim.Text("text/plain", "http://a.test/docs/e\nhttp://a.test/f\n")).Page("/docs/e")
+		b := w.Site("b.test", server2).Page("/", links...).Page("/docs/a").Page("/docs/private/b").Page("/other").Page("/docs/c.zip")
+		end, _ := w.run("http://a.test/", "http://b.test/", "http://a.test/private/seed")
+		w.same("a", a.Paths(), "/robots.txt", "/sitemap.xml", "/", "/docs/a", "/docs/d.pdf", "/docs/e")
+		w.same("b", b.Paths(), "/robots.txt", "/", "/docs/a", "/docs/private/b", "/other", "/docs/c.zip")
+		w.dropped(end, site.Extension, 2)
+		w.dropped(end, site.Excluded, 1)
+		w.dropped(end, site.NotIncluded, 2)
+		if end.SeedsRefused[site.NotIncluded] != 1 {
+			t.Errorf("seeds refused: %v", end.SeedsRefused)
+		}
+	})
+}
+
+// TestSitePriority: what has the higher rank comes first, within what is in memory.
+func TestSitePriority(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.sites(`
+[[site]]
+host = "a.test"
+priority_per_link = -10
+[[site]]
+host = "a.test"
+path = "/news/*"
+priority = 25
+`)
+		a := w.Site("a.test", server1).Page("/", "/1", "/2", "/news/3", "/4").
+			Page("/1", "/1/1").Page("/2").Page("/news/3", "/news/3/1", "/news/3/2").Page("/4").Page("/1/1").Page("/news/3/1").Page("/news/3/2")
+		w.run("http://a.test/")
+		got := strings.Join(a.Paths(), " ")
+		want := "/robots.txt / /news/3 /news/3/1 /news/3/2 /1 /2 /4 /1/1"
+		if got != want {
+			t.Errorf("asked in the order %s, want %s", got, want)
+		}
+	})
+}
+
+// TestSiteHours: no request outside, the crawl goes on in the morning, and what it waits for is said.
+func TestSiteHours(t *testing.T) {
+	for _, c := range []struct {
+		name, hours, zone string
+		begin             time.Duration // after 2000-01-01, a Saturday, 00:00 UTC
+	}{
+		{"over midnight", "23:50-00:01, 00:20-00:22", "UTC", 24 * time.Hour},
+		{"in the morning", "09:00-09:01, 09:30-09:31 Sat", "UTC", 9*time.Hour + 30*time.Second},
+		{"at the weekend", "00:00-00:02 Mon", "UTC", 48*time.Hour - 20*time.Minute},
+		{"summer begins", "02:50-02:52, 03:10-03:12, 04:00-04:02", "Europe/Nicosia", 85*24*time.Hour + 51*time.Minute},    // 03-26 02:51 +0200
+		{"summer ends", "03:50-03:51, 03:10-03:11", "Europe/Nicosia", 302*24*time.Hour + 50*time.Minute + 30*time.Second}, // 10-29 03:50:30 +0300
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(w *trial) {
+				time.Sleep(c.begin)
+				w.sites("[[site]]\nhost = \"a.test\"\nhours = \"" + c.hours + "\"\nzone = \"" + c.zone + "\"\n")
+				a := w.Site("a.test", server1).Pages(14)
+				b := w.Site("b.test", server2).Pages(3)
+				w.watch = func(n *node.Node) {
+					time.Sleep(5 * time.Minute)
+					s := n.Status().Frontier
+					if s.Hosts["hours"] != 1 {
+						t.Errorf("after 5 minutes hosts wait like this: %v", s.Hosts)
+					}
+				}
+				w.cfg.Politeness.MinGap = 5 * time.Second
+				w.run("http://a.test/", "http://b.test/")
+				h, err := site.ParseHours([]string{c.hours}, c.zone)
+				if err != nil {
+					t.Fatal(err)
+				}
+				visits := a.Visits()
+				if len(pages(visits)) != 15 {
+					t.Errorf("%d pages", len(pages(visits)))
+				}
+				waits, before := 0, w.began.Add(c.begin)
+				for _, v := range visits {
+					if !h.Open(v.Start) {
+						t.Errorf("%s came at %v", v.Path, v.Start)
+					}
+					if v.Start.Sub(before) > 5*time.Minute {
+						waits++
+						next, _ := h.Next(before.Add(2 * time.Minute))
+						if late := v.Start.Sub(next); late > 10*time.Second {
+							t.Errorf("it went on %v after its hours began", late)
+						}
+					}
+					before = v.Start
+				}
+				if waits == 0 {
+					t.Error("it never waited")
+				}
+				if last := slices.MaxFunc(b.Visits(), func(x, y netsim.Visit) int { return x.Start.Compare(y.Start) }); w.at(last.Start) > c.begin+5*time.Minute {
+					t.Error("the other host waited, too")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+	"proxima/node/site"
+)
+
+// sites makes the table of what holds for each site.
+func (c Config) sites() (*site.Table, error) {
+	t, err := site.New(c.Site, site.Settings{
+		Gap: c.Politeness.MinGap, Budget: c.Frontier.MaxHostURLs, Depth: c.Scope.MaxDepth, UserAgent: c.Fetch.UserAgent,
+		SkipExtensions: c.Scope.SkipExtensions, ContentTypes: c.Fetch.ContentTypes, MaxSize: c.Fetch.MaxSize,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make table of sites: site%w", err)
+	}
+	return t, nil
+}
+
+// Explain says what holds for a URL, key by key, and where each value comes from: the default, or a line of the file. With
+// "" for a file it tells of the defaults.
+func Explain(path string, u identity.URL) (string, error) {
+	cfg, places := Default(), keyPlaces{}
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("read configuration: %w", err)
+		}
+		if cfg, err = Parse(path, string(text)); err != nil {
+			return "", err
+		}
+		places = keyLines(string(text))
+	}
+	table, err := cfg.sites()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, o := range table.Explain(u) {
+		from := "default"
+		line, set := places[o.Global]
+		switch {
+		case o.Entry >= 0:
+			from = fmt.Sprintf("%s:%d, [[site]] %d: %s", path, places.find(fmt.Sprintf("site[%d].%s", o.Entry, o.Key)), o.Entry+1, o.Title)
+		case set:
+			from = fmt.Sprintf("%s:%d, %s", path, line, o.Global)
+		case o.Global != "":
+			from = "default of " + o.Global
+		}
+		fmt.Fprintf(&b, "%s = %s  # %s\n", o.Key, o.Value, from)
+	}
+	return b.String(), nil
+}
+
+// siteOf tells the frontier what is set for a host; nil where nothing is set for any.
+func (n *Node) siteOf() func(host string) *frontier.Site {
+	if len(n.cfg.Site) == 0 {
+		return nil
+	}
+	ranked := n.sites.Any(site.Priority) || n.sites.Any(site.PriorityPerLink)
+	return func(host string) *frontier.Site {
+		s := n.sites.ForHost(host)
+		var out frontier.Site
+		if s.Chosen(site.Gap) {
+			out.Gap = &s.Gap
+		}
+		if s.Chosen(site.Budget) {
+			out.Budget = &s.Budget
+		}
+		if s.Hours != nil {
+			out.Hours = s.Hours
+		}
+		if ranked {
+			out.Rank = func(u identity.URL, depth uint8) int { return n.sites.For(u).Rank(depth) }
+		}
+		return &out
+	}
+}
