@@ -25,10 +25,11 @@ const (
 	withoutExplore
 	withoutStop
 	withoutBalance
+	withoutNeighbours
 )
 
 var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "heights", "anywhere", "factors", "batch", "pairs",
-	"expectation", "explore", "stop", "balance"}
+	"expectation", "explore", "stop", "balance", "neighbours"}
 
 // Ablations are the names of the ingredients that can be left out:
 //
@@ -44,6 +45,7 @@ var ablationNames = [...]string{"connect", "kernel", "stated", "beside", "height
 //	expectation  nodes are ranked by expected time: without, by the median
 //	explore      the next estimator is the lowest prediction less deviations: without, the lowest prediction
 //	stop         estimates end when one more is worth too little: without, all are used
+//	neighbours   servers of the same network are in the same place, mostly
 //	balance      nodes share a batch: without, each server goes to the least predicted time
 func Ablations() []string { return slices.Clone(ablationNames[:]) }
 

@@ -80,6 +80,9 @@ type Batch struct {
 	// Seed makes the decision reproducible.
 	Seed    uint64
 	Servers []Server
+	// Near are servers that are not assigned here, whose memories tell something of those that are: servers of the same networks
+	// (Network).
+	Near []Server
 	// Before is the assigner that decided the same servers in the round before (mode persistent), nil if none. vivaldi keeps
 	// the places it gave them, ipmicra the subnets; what the others know is in the servers' memories.
 	Before Assigner

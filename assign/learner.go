@@ -3,6 +3,7 @@ package assign
 import (
 	"cmp"
 	"math"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ type learner struct {
 	servers []*learntServer
 	without Ablation
 
+	networks map[netip.Prefix]*network
 	// Places where servers may be; see places.go.
 	byCoords                           bool // the kernel sees coordinates, not locations
 	beside, tall                       []*place
@@ -39,14 +41,18 @@ type learntNode struct {
 }
 
 type learntServer struct {
+	addr     netip.Addr // zero if it has no neighbours
 	memory   *Memory
 	location *ncoord.Location
+	stated   *place  // at location
 	page     float64 // typical, bytes
 	think    quantity
 	field    *field
 	obs      []observation
 	pairs    map[int]pair
 	spread   bool
+	// own is the field by what the server itself showed, for its neighbours; nil if it showed nothing.
+	own *field
 }
 
 // freshFor is the age at which a download says less, by e, of the server's think time and of what the pair has of its own, where the
@@ -58,6 +64,7 @@ type observation struct {
 	node         int
 	rtt          float64 // what is believed of it
 	connect      float64 // as measured, or rtt
+	timed        bool    // it was measured
 	first, tail  float64
 	bytes, extra float64 // extra is variance for age
 	fresh        float64 // how much it still says of node and server
@@ -85,6 +92,7 @@ func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	}
 	l.place()
 	l.places()
+	l.networks = networksOf(servers)
 	l.listed = make([]uint32, l.live)
 	return l
 }
@@ -150,6 +158,7 @@ func (l *learner) fit(now time.Time) {
 		for _, s := range l.servers {
 			l.fitField(s, now, round > 0)
 		}
+		l.fitNeighbours()
 		for range 4 {
 			l.sweep()
 		}
@@ -255,13 +264,13 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		seen = append(seen, m)
 		for _, x := range e.samples {
 			bytes := x.bytes.value()
-			s.obs = append(s.obs, observation{node: node, connect: x.connect.value(), first: x.first.value(), tail: x.tail.value(), bytes: bytes,
+			s.obs = append(s.obs, observation{node: node, connect: x.connect.value(), timed: x.connect > 0, first: x.first.value(), tail: x.tail.value(), bytes: bytes,
 				rounds: rounds(bytes) - 2, extra: extra, fresh: fresh})
 		}
 	}
 	s.spread = s.memory.Spread || l.inTwoPlaces(seen)
-	before := s.field
-	s.field = nil
+	before := s.own
+	s.field, s.own = nil, nil
 	if len(seen) == 0 {
 		return // nothing to keep: see posterior
 	}
@@ -270,6 +279,12 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 	} else {
 		s.field = newField(seen, l.rho, l.hypotheses(s))
 	}
+	s.own = s.field
+	l.observed(s)
+}
+
+// observed says what is believed of the round trips of a server's observations.
+func (l *learner) observed(s *learntServer) {
 	at := -1
 	var rtt float64
 	for i := range s.obs {
@@ -279,7 +294,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 			rtt = math.Exp(mean)
 		}
 		s.obs[i].rtt = rtt
-		if s.obs[i].connect <= 0 {
+		if !s.obs[i].timed {
 			s.obs[i].connect = rtt
 		}
 	}
@@ -290,7 +305,7 @@ func (l *learner) posterior(s *learntServer) *field {
 	if s.field != nil {
 		return s.field
 	}
-	return newField(nil, l.rho, l.hypotheses(s))
+	return newField(nil, l.rho, l.withNeighbours(s, l.hypotheses(s)))
 }
 
 // inTwoPlaces says whether nodes are too near to the server to be that far from each other, and not only because of one

@@ -17,6 +17,7 @@ type nearest struct {
 	batch    Batch
 	view     View
 	servers  []*nearestServer
+	near     []*learntServer
 	index    map[netip.Addr]*nearestServer
 	learner  *learner
 	stale    bool // the learner has not seen the last answers
@@ -56,8 +57,15 @@ func newNearest(cfg NearestConfig, marginMs float64, b Batch, v View) *nearest {
 			n.memory.PageBytes = page
 		}
 		n.learntServer = learnt(&n.memory)
+		n.learntServer.addr = s.Addr
 		a.servers = append(a.servers, n)
 		a.index[s.Addr] = n
+	}
+	for _, s := range b.Near {
+		m := s.Memory.Clone()
+		n := learnt(&m)
+		n.addr = s.Addr
+		a.near = append(a.near, &n)
 	}
 	a.SetView(v, time.Time{})
 	return a
@@ -108,7 +116,7 @@ func (a *nearest) SetView(v View, _ time.Time) {
 		}
 		list[i] = &s.learntServer
 	}
-	a.learner = newLearner(a.view, list, a.cfg.Without)
+	a.learner = newLearner(a.view, append(list, a.near...), a.cfg.Without)
 	a.stale = true
 	if a.choices != nil {
 		a.choices = revise(a.choices, a.decide(), func(id string) bool { return a.view.find(id) != nil })

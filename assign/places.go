@@ -167,7 +167,8 @@ func (l *learner) hypotheses(s *learntServer) []hypothesis {
 	}
 	rest := 1.0
 	hyps := make([]hypothesis, 0, len(l.beside)+len(l.tall)+4)
-	if p := l.statedPlace(s.location); p != nil {
+	if s.stated = l.statedPlace(s.location); s.stated != nil {
+		p := s.stated
 		hyps = append(hyps, hypothesis{place: p, weight: statedWeight})
 		rest -= statedWeight
 	}

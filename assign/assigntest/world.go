@@ -74,7 +74,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 	}
 	for i := range cfg.Servers {
 		s := WorldServer{Place: at(cfg.Nodes + i), ThinkMs: w.logNormal(60, 1.0), PageBytes: w.logNormal(30_000, 0.7)}
-		s.Addr = netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})
+		s.Addr = netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}) // in a network of its own: it says nothing of places
 		s.Hosts = []assign.Host{{Name: fmt.Sprintf("host%d.example", i), Pending: 50, PageBytes: s.PageBytes}}
 		if !cfg.NoLocations && m.Places != nil {
 			s.Location = &m.Places[s.Place]

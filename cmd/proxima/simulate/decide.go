@@ -96,41 +96,44 @@ const maxRounds = 110_000
 
 // byAssigner lets the homes decide their shares, in rounds. What a home learns of the others is what they published.
 func byAssigner(ctx context.Context, w *World, name string) (*decision, error) {
-	o := newOverlay(w, name == assign.Nearest)
-	d := &decision{nodes: make([]int, len(w.servers)), estimates: make([]estimated, len(w.servers)), overlay: o}
-	d.homes = share(w)
-	cfg := w.cfg.budgeted()
-	for _, h := range d.homes {
-		var err error
+	d := &decision{nodes: make([]int, len(w.servers)), estimates: make([]estimated, len(w.servers)),
+		overlay: newOverlay(w, name == assign.Nearest), homes: share(w)}
+	return d, d.decide(ctx, w, name, w.cfg.budgeted(), d.homes)
+}
+
+// decide lets some homes decide about their batches.
+func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign.Config, homes []*home) (err error) {
+	o := d.overlay
+	for _, h := range homes {
 		if h.assigner, err = assign.New(name, cfg, h.batch, o.viewOf(h.node), o.now); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	made := make(map[[2]int]int) // downloads by node and server
 	for range maxRounds {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		open := 0
-		for _, h := range d.homes {
+		for _, h := range homes {
 			if err := d.advance(w, h, made); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			if !h.done {
 				open++
 			}
 		}
 		if open == 0 {
-			return d, nil
+			return nil
 		}
 		o.pass()
-		for _, h := range d.homes {
+		for _, h := range homes {
 			if !h.done {
 				h.assigner.SetView(o.viewOf(h.node), o.now)
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s: not decided after %d rounds", name, maxRounds)
+	return fmt.Errorf("%s: not decided after %d rounds", name, maxRounds)
 }
 
 // share gives the homes their servers. How large pages are is for them to find out.

@@ -81,7 +81,12 @@ func MeasureGoals(ctx context.Context, cfg Config, noisy []*world.Matrix, progre
 	} else {
 		add(rows...)
 	}
-	rows, err := measureSpeed(ctx, cfg)
+	rows, err := measureNeighbours(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	add(rows...)
+	rows, err = measureSpeed(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -133,9 +133,10 @@ func matrixOf(cfg Config, seed uint64) *world.Matrix {
 	return world.Synthetic(world.Cities(), seed)
 }
 
-// address is that of the i-th server: 198.18.0.0/15 first, which is for benchmarks, then what follows.
+// address is that of the i-th server, in a network of its own as long as there are enough: it says nothing of where it is.
 func address(i int) netip.Addr {
-	a := uint32(198<<24|18<<16) + uint32(i) + 1
+	const networks = 1 << 20
+	a := uint32(16<<24) + uint32(i%networks)<<8 + uint32(i/networks) + 1
 	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
 }
 

@@ -69,6 +69,10 @@ func nth(base netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
+// serverAddr is that of the n-th server; 1 is the first. The first 255 are in networks of their own, since servers of one network are
+// expected to be in one place, and these are anywhere.
+func serverAddr(n int) netip.Addr { return nth(serverBase, n%255<<8|(n/255+1)) }
+
 // What hosts are like where the scenario does not say: bandwidth of nodes in Mbit/s up and down, access delays in ms (means of
 // exponential distributions), and the median of servers' think times, in ms, with its deviation in the log domain.
 var nodeClasses = [][2]float64{{100, 100}, {50, 50}, {20, 20}, {10, 10}}
@@ -275,7 +279,7 @@ func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
 				name = fmt.Sprintf("s%d", len(p.Servers)+1)
 			}
 			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, city: city, access: micro(rnd.ExpFloat64() * serverAccessMs),
-				Server: rundir.Server{Addr: nth(serverBase, len(p.Servers)+1), City: c.Name, Country: c.Country,
+				Server: rundir.Server{Addr: serverAddr(len(p.Servers) + 1), City: c.Name, Country: c.Country,
 					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), ThinkMs: think, Software: g.Software}})
 		}
 	}

@@ -1,0 +1,107 @@
+package assign
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"proxima/ncoord"
+)
+
+func TestNetwork(t *testing.T) {
+	for addr, want := range map[string]string{"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
+		"2001:db8:1:2::3": "2001:db8:1::/48"} {
+		if got := Network(netip.MustParseAddr(addr)); got.String() != want {
+			t.Errorf("%s is of %v, want %s", addr, got, want)
+		}
+	}
+}
+
+// nearWorld is four nodes in a row, 100 ms from one to the next, and what is known of servers beside one of them.
+func nearWorld() View {
+	var v View
+	for i, id := range []string{"a", "b", "c", "d"} {
+		n := Node{ID: id, Coord: ncoord.Coordinate{Error: 0.1}}
+		n.Coord.Vec[0] = 100 * float64(i)
+		v.Nodes = append(v.Nodes, n)
+	}
+	return v
+}
+
+// beside is the memory of a server beside node i.
+func beside(v View, i int) (m Memory) {
+	for _, n := range v.Nodes {
+		rtt := 8 + ncoord.Distance(n.Coord, v.Nodes[i].Coord)
+		d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+		for range 2 {
+			m.Observe(n.ID, n.Coord, Timing{Connect: d(rtt * 1.1), FirstByte: d(rtt + 75), Total: d(3*rtt + 100), Bytes: 20_000, Fresh: true}, time.Unix(1000, 0))
+		}
+	}
+	return m
+}
+
+func TestNeighboursTellWhereAServerIs(t *testing.T) {
+	v := nearWorld()
+	cfg := Default()
+	cfg.Nearest.Estimates, cfg.Nearest.Balance = 0, 0
+	decide := func(near ...Server) string {
+		t.Helper()
+		b := batchOf("192.0.2.1")
+		b.Near = near
+		a, err := New(Nearest, cfg, b, v, time.Unix(2000, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Asks(time.Unix(2000, 0))
+		c, done := a.Decide(time.Unix(2000, 0))
+		if !done || len(c) != 1 {
+			t.Fatalf("it decided %v: %+v", done, c)
+		}
+		return c[0].Node
+	}
+	at := func(addr string, i int) Server { return Server{Addr: netip.MustParseAddr(addr), Memory: beside(v, i)} }
+	for i, n := range v.Nodes {
+		if got := decide(at("192.0.2.9", i)); got != n.ID {
+			t.Errorf("beside a neighbour at %s it chose %s", n.ID, got)
+		}
+	}
+	cfg.Nearest.Without = withoutNeighbours
+	for i := range v.Nodes {
+		if got := decide(at("192.0.2.9", i)); got != "b" && got != "c" {
+			t.Errorf("without neighbours one at %s moved the choice to %s", v.Nodes[i].ID, got)
+		}
+	}
+	cfg.Nearest.Without = 0
+	// One of another network says nothing: the server may be anywhere, and the nodes in the middle are the best.
+	for _, other := range []string{"192.0.3.9", "2001:db8::1"} {
+		for i := range v.Nodes {
+			if got := decide(at(other, i)); got != "b" && got != "c" {
+				t.Errorf("a server of another network at %s moved the choice to %s", v.Nodes[i].ID, got)
+			}
+		}
+	}
+}
+
+// A network whose servers are in different places is not trusted: the stated location counts again.
+func TestScatteredNetworksAreNotTrusted(t *testing.T) {
+	v := nearWorld()
+	var list []*learntServer
+	for i := range 4 {
+		m := beside(v, i)
+		s := learnt(&m)
+		s.addr = netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
+		list = append(list, &s)
+	}
+	for i := range 4 {
+		m := beside(v, 2)
+		s := learnt(&m)
+		s.addr = netip.AddrFrom4([4]byte{198, 51, 100, byte(i + 1)})
+		list = append(list, &s)
+	}
+	l := newLearner(v, list, 0)
+	l.fit(time.Unix(2000, 0))
+	scattered, together := l.networkOf(list[0]).trust, l.networkOf(list[4]).trust
+	if scattered > 0.5 || together < 0.75 {
+		t.Errorf("the scattered network is trusted %.2f, the other %.2f", scattered, together)
+	}
+}
