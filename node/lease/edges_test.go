@@ -1,0 +1,198 @@
+package lease
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// stub is the world of one holder: a grantor that answers when a test says so, and a frontier that wants one server.
+type stub struct {
+	Frontier
+	answer chan *wire.LeaseAnswer
+	asked  int
+}
+
+func (s *stub) Lease(ctx context.Context, _ string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	s.asked++
+	select {
+	case a := <-s.answer:
+		return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{a}}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *stub) Rights(context.Context, string, *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return nil, errLost
+}
+func (s *stub) Grant(netip.Addr, time.Time, time.Duration) {}
+func (s *stub) SetSpacing(netip.Addr, float64)             {}
+func (s *stub) Servers() []Server                          { return []Server{{Addr: server(1), Wanted: true}} }
+func (s *stub) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A holder that has told a new grantor what it has takes no lease by an answer that was under way: the grantor may have
+// concluded meanwhile that nobody has the server.
+func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{answer: make(chan *wire.LeaseAnswer)}
+		clock := NewClock(nil)
+		h, err := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.SetView(View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { _ = clock.Run(ctx) }()
+		go func() { ran <- h.Run(ctx) }()
+		for s.asked == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		res, err := h.Rights(ctx, "k", &wire.RightsRequest{View: digestOf([]string{"k"}), Members: digestOf([]string{"a", "k"})})
+		if err != nil || !res.GetSameView() || len(res.GetRights()) != 0 {
+			t.Errorf("%v, %v", res, err)
+		}
+		s.answer <- yes()
+		synctest.Wait()
+		if h.MayAsk(server(1)) == nil {
+			t.Error("a lease that nobody knows of was taken")
+		}
+		s.answer <- yes() // it asks again
+		synctest.Wait()
+		if err := h.MayAsk(server(1)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		s.answer <- yes()
+		<-ran
+	})
+}
+
+// The answer of who is not the grantor any more counts for nothing.
+func TestAnswersOfFormerGrantorsCountForNothing(t *testing.T) {
+	b := newBench(t)
+	b.look(true, 0)
+	it, _ := b.sends(acquire)
+	b.grantedBy = "k2"
+	b.setView(b.now)
+	b.answered(it, "k", yes(), at(b.now), b.now)
+	if d, ok := b.told(); ok {
+		t.Errorf("leased for %v", d)
+	}
+	b.sends(acquire)
+}
+
+// A renewal that failed waits for its pause, though others of the grantor are due.
+func TestRetriesKeepTheirPauses(t *testing.T) {
+	b := newBench(t)
+	b.obtain()
+	b.pass(31 * time.Second)
+	it, _ := b.sends(renew)
+	b.failed(it, "k", b.now)
+	b.want(server(2), b.now)
+	if due := b.due(b.now, nil)["k"]; len(due) != 1 || due[0].addr != server(2) {
+		t.Errorf("due: %v", due)
+	}
+}
+
+// What the holder of a lease by a former grantor says of the server's quiet is passed on when it is gone.
+func TestClaimsSayHowLongToWait(t *testing.T) {
+	d := newDesk(t, false)
+	d.send(request{from: "a", boot: 1, id: 1, addr: server(1), wish: renew, wait: 10 * time.Minute, level: 3}, given, "a")
+	d.pass(2 * d.cfg.Window())
+	if r := d.ask("b", acquire, given, "b"); r.wait != 10*time.Minute-2*d.cfg.Window() || r.level != 3 {
+		t.Errorf("wait %v, level %d", r.wait, r.level)
+	}
+}
+
+// Who founds an overlay asks nobody until it may believe that it does; what members have said before a change of members
+// that was taken back counts for nothing.
+func TestInquiriesThatCountForNothing(t *testing.T) {
+	d := newDesk(t, false)
+	d.ask("a", acquire, later, "")
+	if d.inquiry(d.now) != nil {
+		t.Error("a founder asks at once")
+	}
+	d.pass(d.cfg.Window())
+	mine := *d.history.current()
+	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
+	d.setView(mine.View, d.now)
+	d.ask("a", acquire, later, "")
+	q := d.inquiry(d.now)
+	if q == nil {
+		t.Fatal("no inquiry")
+	}
+	d.pass(time.Second)
+	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
+	d.setView(mine.View, d.now)
+	if d.conclude(q, d.now) {
+		t.Error("it concludes from what it asked before")
+	}
+	if d.conclude(d.inquiry(d.now.Add(-time.Nanosecond)), d.now) {
+		t.Error("it concludes from what it asked a moment before")
+	}
+	if !d.conclude(d.inquiry(d.now), d.now) {
+		t.Error("it concludes nothing")
+	}
+	d.ask("a", acquire, given, "a")
+}
+
+// Members that were never seen, and may be there, count for a window.
+func TestMissingMembersCount(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	m := newMembers(time.Minute)
+	m.set(View{Alive: []string{"a"}, Settled: []string{"a", "c"}, Missing: []string{"b"}}, now)
+	for after, want := range map[time.Duration][]string{0: {"a", "b", "c"}, 59 * time.Second: {"a", "b", "c"}, time.Minute: {"a"}} {
+		if got := m.all(now.Add(after)); !slices.Equal(got, want) {
+			t.Errorf("after %v: %q, want %q", after, got, want)
+		}
+	}
+}
+
+// A server that is spared stays so until it has come halfway back.
+func TestSparedServersComeBackSlowly(t *testing.T) {
+	p := newPace()
+	for i, step := range []struct{ slowed, told float64 }{{1.9, 0}, {2.5, 2.5}, {1.9, 1.9}, {1.9, 0}, {1.4, 1}, {1.9, 0}, {40, paceMax}} {
+		p.observe(server(1), step.slowed)
+		if told := p.changes()[server(1)]; told != step.told {
+			t.Errorf("step %d, slowed %v: told %v, want %v", i, step.slowed, told, step.told)
+		}
+	}
+}
+
+// A call that was under way while the node was stopped brings no lease.
+func TestAnswersThatCameInAGapCountForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{answer: make(chan *wire.LeaseAnswer)}
+		clock := NewClock(nil)
+		h, err := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Seed: rand.Uint64()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.SetView(View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- h.Run(ctx) }()
+		time.Sleep(time.Second)
+		clock.look()
+		time.Sleep(3500 * time.Millisecond) // nobody looks, and the call is under way still
+		clock.look()
+		s.answer <- yes()
+		synctest.Wait()
+		if h.MayAsk(server(1)) == nil {
+			t.Error("an answer counts that may be old")
+		}
+		cancel()
+		<-ran
+	})
+}
