@@ -42,7 +42,7 @@ func (c Config) ReleaseAfter() time.Duration { return c.Time / 6 }
 // HeldRetry is when a server is asked for again that another node holds, give or take a quarter.
 func (c Config) HeldRetry() time.Duration { return c.Time / 12 }
 
-// check is how often the frontier's servers are looked at.
+// check is how often the frontier's servers are looked at while one of them is about to be given back.
 func (c Config) check() time.Duration { return c.Time / 60 }
 
 // timeout bounds one call to a grantor. With a retry it fits into the second half of a lease.

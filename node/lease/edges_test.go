@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,11 @@ import (
 type stub struct {
 	Frontier
 	answer chan *wire.LeaseAnswer
-	asked  int
+	asked  atomic.Int64
 }
 
 func (s *stub) Lease(ctx context.Context, _ string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	s.asked++
+	s.asked.Add(1)
 	select {
 	case a := <-s.answer:
 		return &wire.LeaseResponse{Answers: []*wire.LeaseAnswer{a}}, nil
@@ -55,7 +56,7 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 		ran := make(chan error)
 		go func() { _ = clock.Run(ctx) }()
 		go func() { ran <- h.Run(ctx) }()
-		for s.asked == 0 {
+		for s.asked.Load() == 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
 		res, err := h.Rights(ctx, "k", &wire.RightsRequest{View: digestOf([]string{"k"}), Members: digestOf([]string{"a", "k"})})

@@ -17,6 +17,7 @@ type Grantor struct {
 	cfg      Config
 	deps     GrantorDeps
 	memories memories
+	kick     chan struct{} // somebody may wait for an inquiry
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -34,7 +35,7 @@ func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
 	if deps.Clock == nil || deps.Peers == nil || deps.Shelf == nil {
 		return nil, errors.New("make grantor of leases: clock, peers or shelf is missing")
 	}
-	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}}
+	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}, kick: make(chan struct{}, 1)}
 	g.grants = newGrants(&g.cfg, deps.Boot)
 	deps.Clock.OnGap(g.forget)
 	return g, nil
@@ -53,6 +54,7 @@ func (g *Grantor) SetView(v View) {
 	defer g.mu.Unlock()
 	if last := g.grants.history.current(); last == nil || v.Version >= last.Version {
 		g.grants.setView(v, time.Now())
+		g.wake()
 	}
 }
 
@@ -117,6 +119,9 @@ func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest
 			continue
 		}
 		replies[i] = g.grants.answer(requests[i], now)
+	}
+	if g.grants.ask {
+		g.wake()
 	}
 	g.mu.Unlock()
 	for i, r := range replies {

@@ -31,6 +31,7 @@ type Holder struct {
 	members     *members
 	busy        map[string]bool // grantors that a call is under way to
 	look        bool            // the next step looks at the frontier
+	lookAt      time.Time       // when a step does in any case
 	moved       []movement      // what Moved has to be told
 	unreachable uint64
 

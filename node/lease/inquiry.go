@@ -126,32 +126,42 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// inquireLoop asks the members when somebody waits for it, until the context ends.
+// inquireLoop asks the members when somebody waits for it, until the context ends. Who waits, and a change of the members, wake it.
 func (g *Grantor) inquireLoop(ctx context.Context) {
 	const shortest = 100 * time.Millisecond
 	pause, of := shortest, uint64(0)
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return
+		case <-g.kick:
+		}
+		select {
+		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 		g.mu.Lock()
 		q := g.grants.inquiry(time.Now())
 		g.mu.Unlock()
-		switch {
-		case q == nil:
+		if q == nil {
 			pause = shortest
-		case g.inquire(ctx, q):
-			g.mu.Lock()
-			g.inquiries++
-			g.mu.Unlock()
-			pause = shortest
-		default:
-			if pause = min(2*pause, g.cfg.retryMax()); q.view.Version != of {
-				pause, of = 2*shortest, q.view.Version
-			}
+			continue
 		}
+		if g.inquire(ctx, q) {
+			pause = shortest
+			continue
+		}
+		if pause = min(2*pause, g.cfg.retryMax()); q.view.Version != of {
+			pause, of = 2*shortest, q.view.Version
+		}
+		g.wake()
+	}
+}
+
+// wake has the loop look whether somebody waits for an inquiry.
+func (g *Grantor) wake() {
+	select {
+	case g.kick <- struct{}{}:
+	default:
 	}
 }
 
@@ -192,7 +202,11 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.grants.conclude(q, time.Now())
+	done := g.grants.conclude(q, time.Now())
+	if done {
+		g.inquiries++
+	}
+	return done
 }
 
 // Rights answers a grantor's inquiry: what this node may ask of the servers that the caller is the grantor of, by leases of

@@ -21,6 +21,7 @@ type leases struct {
 	// notices are what the frontier has to be told, in order.
 	notices []notice
 	helds   []HeldError // what OnHeld has to be told
+	dueAt   time.Time   // when something is due next, of which nothing is under way
 	counts  leaseCounts
 }
 
@@ -191,6 +192,22 @@ func (h *leases) setView(now time.Time) {
 	}
 }
 
+// lookIn is when the frontier's servers are to be looked at next.
+func (h *leases) lookIn() time.Duration {
+	if h.leaving {
+		return gather
+	}
+	for _, l := range h.all {
+		if l.withdrawn && !l.drained { // somebody waits for it
+			return h.cfg.check()
+		}
+	}
+	if len(h.all) == 0 {
+		return idleLook
+	}
+	return lookEvery
+}
+
 // item is a wish on its way: which, for whom, and what it was based on.
 type item struct {
 	addr   netip.Addr
@@ -205,14 +222,19 @@ type item struct {
 func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 	var due map[string][]item
 	var company []item // renewals that are not due yet
+	h.dueAt = now.Add(h.cfg.Window())
 	for addr, l := range h.all {
-		early := l.live(now) && !l.withdrawn && l.fails == 0 && !l.next.After(now.Add(h.cfg.early()))
-		if l.busy || l.next.After(now) && !early {
+		wish := h.wish(l, addr, now)
+		if l.busy || wish == wire.Wish_WISH_UNSPECIFIED {
 			continue
 		}
-		wish := h.wish(l, addr, now)
-		if wish == wire.Wish_WISH_UNSPECIFIED {
-			continue
+		if l.next.After(now) {
+			if l.next.Before(h.dueAt) {
+				h.dueAt = l.next
+			}
+			if early := l.live(now) && !l.withdrawn && l.fails == 0 && !l.next.After(now.Add(h.cfg.early())); !early {
+				continue
+			}
 		}
 		grantor := h.grantor(addr)
 		if grantor == "" || busy[grantor] || len(due[grantor]) >= maxItems {

@@ -9,8 +9,13 @@ import (
 	"proxima/node/wire"
 )
 
-// gather is how long wishes are collected before they are sent.
-const gather = 20 * time.Millisecond
+const (
+	// gather is how long wishes are collected before they are sent.
+	gather = 50 * time.Millisecond
+	// lookEvery is how often the frontier's servers are looked at where nothing is about to be given back, and idleLook
+	// where this node has, and waits for, no lease: what is wanted then is pushed.
+	lookEvery, idleLook = time.Second, 10 * time.Second
+)
 
 // wake has the loop look at what is due, soon.
 func (h *Holder) wake() {
@@ -26,41 +31,41 @@ func (h *Holder) Run(ctx context.Context) error {
 	defer close(h.done)
 	var calls sync.WaitGroup
 	calls.Go(func() { h.follow(ctx) })
-	h.loop(ctx, &calls, h.cfg.check(), func() bool { return false })
+	h.loop(ctx, &calls)
 	calls.Wait()
 
 	h.mu.Lock()
 	h.book.leave(time.Now())
 	h.notify()
 	h.mu.Unlock()
+	h.wake()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
-	h.loop(last, &calls, gather, h.nothingLeft)
+	h.loop(last, &calls)
 	calls.Wait()
 	return nil
 }
 
-// loop steps until the context ends or it is done; it looks at the frontier every so often.
-func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup, every time.Duration, done func() bool) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	soon := time.NewTimer(gather)
-	defer soon.Stop()
-	waiting := true // for soon
-	for !done() {
+// loop steps when something is due until the context ends, or all leases are given back.
+func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup) {
+	timer := time.NewTimer(gather)
+	defer timer.Stop()
+	at := time.Now().Add(gather)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.kick:
-			if !waiting {
-				soon.Reset(gather)
-				waiting = true
+			if soon := time.Now().Add(gather); soon.Before(at) {
+				at = soon
+				timer.Reset(gather)
 			}
-		case <-soon.C:
-			waiting = false
-			h.step(ctx, calls, false)
-		case <-tick.C:
-			h.step(ctx, calls, true)
+		case <-timer.C:
+			var left bool
+			if at, left = h.step(ctx, calls); !left {
+				return
+			}
+			timer.Reset(time.Until(at))
 		}
 	}
 }
@@ -77,25 +82,20 @@ func (h *leases) leave(now time.Time) {
 	}
 }
 
-// nothingLeft says that no lease has to be given back any more.
-func (h *Holder) nothingLeft() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.book.all) == 0
-}
-
-// step sends what is due. With look it compares first with what the frontier wants.
-func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
+// step sends what is due, and says when the next step is to be taken; left is false when this node leaves, and nothing has to be
+// given back any more. First it compares what is here with what the frontier wants, where it has not done so for long.
+func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Time, left bool) {
+	now := time.Now()
 	if _, err := h.deps.Clock.Awake(); err != nil {
-		return // what it knows ends first
+		return now.Add(lookEvery), true // what it knows ends first
 	}
 	h.mu.Lock()
-	now := time.Now()
-	if look || h.look {
+	if h.look || !now.Before(h.lookAt) {
 		h.look = false
 		h.notify() // the frontier must know before it is asked
 		h.book.tick(h.deps.Frontier.Servers(), now)
 		h.pace.level(h.book.slowed(now))
+		h.lookAt = now.Add(h.book.lookIn())
 	}
 	h.notify()
 	for grantor, items := range h.book.due(now, h.busy) {
@@ -109,7 +109,12 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup, look bool) {
 		h.busy[grantor] = true
 		calls.Go(func() { h.call(ctx, grantor, req, items) })
 	}
+	if next = h.lookAt; h.book.dueAt.Before(next) {
+		next = h.book.dueAt
+	}
+	left = !h.book.leaving || len(h.book.all) > 0
 	h.unlockAndTell()
+	return latest(next, now.Add(gather)), left
 }
 
 // call asks one grantor, and takes its answers.

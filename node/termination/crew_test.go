@@ -24,6 +24,7 @@ type crew struct {
 	// mu guards what follows.
 	mu    sync.Mutex
 	mates []*mate                         // in the order of their ids
+	asked int                             // messages
 	lose  func(to string, end bool) error // says which messages do not arrive
 	view  func(of string, v View) View    // bends what a node sees
 	// gossip says whether members hear that one has found the end.
@@ -148,6 +149,7 @@ func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleReq
 	c.mu.Lock()
 	i := slices.IndexFunc(c.mates, func(m *mate) bool { return m.id == to })
 	m := c.mates[i]
+	c.asked++
 	err := error(nil)
 	if m.gone || m.dead || from.gone || from.dead || m.deaf || from.deaf || m.frozen != nil {
 		err = errGone

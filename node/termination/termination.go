@@ -19,7 +19,7 @@ import (
 // Config are the times of the rounds.
 type Config struct {
 	// RoundEvery is the time between two rounds of questions. Shorter: the crawl ends sooner after its last page; each
-	// round costs one small message a node.
+	// round costs a small message to who was busy in the last one, and one a node where it is not any more.
 	RoundEvery time.Duration `toml:"-"`
 	// ExpectedNodes is how many nodes must have been seen before the crawl may end: the nodes that are started together.
 	ExpectedNodes int `toml:"expected_nodes"`
@@ -132,6 +132,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.cfg.RoundEvery)
 	defer tick.Stop()
 	var last map[string]answer
+	var busy, why string
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,7 +151,8 @@ func (r *Rounds) Run(ctx context.Context) error {
 			last = nil
 			continue
 		}
-		answers, why := r.ask(ctx, v)
+		var answers map[string]answer
+		answers, busy, why = r.ask(ctx, v, busy)
 		r.note(why)
 		if why == "" && same(last, answers) {
 			r.end(ctx, v, answers)
@@ -193,38 +195,48 @@ func same(a, b map[string]answer) bool {
 	return true
 }
 
-// ask puts the question to all members. why is empty if all are idle.
-func (r *Rounds) ask(ctx context.Context, v View) (answers map[string]answer, why string) {
+// ask puts the question to all members; why is empty if all are idle. First it asks itself and who was busy in the last round:
+// while one of them is, nobody else need be asked. busy is who is not idle, or does not answer.
+func (r *Rounds) ask(ctx context.Context, v View, last string) (answers map[string]answer, busy, why string) {
 	var mu sync.Mutex
 	all := v.all()
 	answers = make(map[string]answer, len(all))
-	var g errgroup.Group
-	g.SetLimit(64)
 	mine := digest(v.Settled)
-	for _, id := range all {
-		g.Go(func() error {
-			res, err := r.one(ctx, v, id, &wire.IdleRequest{})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil && !slices.Contains(v.Settled, id):
-				// It gossips and does not speak the peer protocol: nobody waits for it.
+	for _, first := range []func(id string) bool{
+		func(id string) bool { return id == v.Self },
+		func(id string) bool { return id == last },
+		func(string) bool { return true },
+	} {
+		var g errgroup.Group
+		g.SetLimit(64)
+		for _, id := range slices.DeleteFunc(slices.Clone(all), func(id string) bool {
+			_, asked := answers[id]
+			return asked || !first(id)
+		}) {
+			g.Go(func() error {
+				res, err := r.one(ctx, v, id, &wire.IdleRequest{})
+				mu.Lock()
+				defer mu.Unlock()
+				answers[id] = answer{res.GetCounters(), res.GetMembers()}
+				switch {
+				case err != nil && !slices.Contains(v.Settled, id):
+					// It gossips and does not speak the peer protocol: nobody waits for it.
+					delete(answers, id)
+				case err != nil:
+					busy, why = id, fmt.Sprintf("%s does not answer", id)
+				case !res.GetIdle() || !res.GetArmed():
+					busy, why = id, id+": "+res.GetWhy()
+				case res.GetMembers() != mine:
+					busy, why = id, id+" sees other members"
+				}
 				return nil
-			case err != nil:
-				why = fmt.Sprintf("%s does not answer", id)
-			case !res.GetIdle():
-				why = id + ": " + res.GetWhy()
-			case !res.GetArmed():
-				why = id + ": " + res.GetWhy()
-			case res.GetMembers() != mine:
-				why = id + " sees other members"
-			}
-			answers[id] = answer{res.GetCounters(), res.GetMembers()}
-			return nil
-		})
+			})
+		}
+		if _ = g.Wait(); why != "" {
+			break
+		}
 	}
-	_ = g.Wait()
-	return answers, why
+	return answers, busy, why
 }
 
 func (r *Rounds) one(ctx context.Context, v View, id string, req *wire.IdleRequest) (*wire.IdleResponse, error) {

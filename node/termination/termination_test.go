@@ -141,6 +141,32 @@ func TestGoesOn(t *testing.T) {
 }
 
 // A node that is not told of the end asks by itself when it is the one to ask.
+// TestOneIsAskedWhileItIsBusy: a round asks all only where who was busy in the last one is not any more.
+func TestOneIsAskedWhileItIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 10, 10)
+		c.set(func() { c.mates[7].state.Idle = false })
+		time.Sleep(10*every + every/2)
+		messages := func() (n int) {
+			c.set(func() { n, c.asked = c.asked, 0 })
+			return n
+		}
+		if n := messages(); n > 9+9 {
+			t.Errorf("%d messages in ten rounds of which one node is busy", n)
+		}
+		c.set(func() { c.mates[7].state.Idle, c.mates[0].state.Idle = true, false })
+		time.Sleep(10 * every)
+		if n := messages(); n > 0 {
+			t.Errorf("%d messages while the node that asks is busy", n)
+		}
+		c.set(func() { c.mates[0].state.Idle = true })
+		time.Sleep(4 * every)
+		if n := len(c.ended()); n != 10 {
+			t.Errorf("%d have ended", n)
+		}
+	})
+}
+
 func TestMissedEnd(t *testing.T) {
 	for _, test := range []struct {
 		name   string
