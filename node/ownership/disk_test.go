@@ -240,7 +240,7 @@ func (n *names) learn(host, path string) {
 func at(c frontier.Cursor) int { return int(c.Append(nil)[3]) }
 
 func cursor(n int) frontier.Cursor {
-	c, err := frontier.ParseCursor([]byte{1, 0, 0, byte(n), 0, 0, 0})
+	c, err := frontier.ParseCursor([]byte{2, 0, 0, byte(n), 0, 0, 0})
 	if err != nil {
 		panic(err)
 	}
