@@ -131,6 +131,10 @@ type Request struct {
 	Fresh bool
 	// Accept is the Accept header; empty asks for pages.
 	Accept string
+	// IfNoneMatch is the ETag and IfModifiedSince the Last-Modified of a copy that is known, "" and zero where there is none: the
+	// server may answer 304.
+	IfNoneMatch     string
+	IfModifiedSince time.Time
 	// Capture keeps the bytes of the exchange, for WARC.
 	Capture bool
 	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
@@ -144,6 +148,24 @@ type Request struct {
 	// Until is when the right to ask the server ends, if it is not zero: a connect or handshake is given up then, and no
 	// request is written. An answer may take longer.
 	Until time.Time
+}
+
+// headerOf is the header of a request.
+func (c *Client) headerOf(req *Request) http.Header {
+	if req.Accept == "" && req.IfNoneMatch == "" && req.IfModifiedSince.IsZero() {
+		return c.header
+	}
+	h := c.header.Clone()
+	if req.Accept != "" {
+		h.Set("Accept", req.Accept)
+	}
+	if req.IfNoneMatch != "" {
+		h.Set("If-None-Match", req.IfNoneMatch)
+	}
+	if !req.IfModifiedSince.IsZero() {
+		h.Set("If-Modified-Since", req.IfModifiedSince.UTC().Format(http.TimeFormat))
+	}
+	return h
 }
 
 // Result is how a download ended. Everything but Body and the raw bytes stays valid after Release.
@@ -255,11 +277,8 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
 	}
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
-	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.header
-	if req.Accept != "" {
-		hr.Header = c.header.Clone()
-		hr.Header.Set("Accept", req.Accept)
-	}
+	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, nil
+	hr.Header = c.headerOf(&req)
 
 	x.watch()
 	resp, err := pool.RoundTrip(hr)

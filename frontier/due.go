@@ -172,7 +172,9 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 	}
 	old := &PageRecord{Path: p.path, Sitemap: p.flags&flagSitemap != 0, Depth: p.depth}
 	if p.page != nil {
-		old = task.Page
+		if old = task.Page; v != nil && v.Found == Altered && v.Digest == 0 {
+			v = nil // who looked at it did not know what it was before
+		}
 	}
 	hash := p.hash
 	n := old.after(v, r.Recrawl, r.plan, now)

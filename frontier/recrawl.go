@@ -12,8 +12,8 @@ type Recrawl struct {
 	// Enabled keeps a record of every page on disk, some 100 bytes in all, and visits it again: then the crawl does not end
 	// by itself. Pages downloaded while this was off are not visited again.
 	Enabled bool `toml:"enabled"`
-	// Age, unless it is below 0, visits once all pages that were seen longer ago, and the crawl ends as it would without
-	// them. Neither min, max nor what is known of the pages' changes counts then.
+	// Age, unless it is 0, visits once all pages that were seen longer ago, and the crawl ends as it would without them, whatever
+	// enabled says. Neither min, max nor what is known of the pages' changes counts then.
 	Age time.Duration `toml:"age"`
 	// Min is the shortest time between two visits of a page, whatever it does.
 	Min time.Duration `toml:"min"`
@@ -28,14 +28,14 @@ type Recrawl struct {
 // DefaultRecrawl visits nothing again.
 func DefaultRecrawl() Recrawl {
 	r := revisit.Default()
-	return Recrawl{Age: -1, Min: r.Min, Max: r.Max, Budget: r.Budget, Share: 0.5}
+	return Recrawl{Min: r.Min, Max: r.Max, Budget: r.Budget, Share: 0.5}
 }
 
 // On says that pages are remembered and visited again.
 func (r Recrawl) On() bool { return r.Enabled || r.Once() }
 
 // Once says that the crawl ends when all pages that are old enough were visited.
-func (r Recrawl) Once() bool { return r.Age >= 0 }
+func (r Recrawl) Once() bool { return r.Age > 0 }
 
 // Continuous says that the crawl does not end by itself.
 func (r Recrawl) Continuous() bool { return r.Enabled && !r.Once() }
@@ -52,8 +52,8 @@ func (r Recrawl) plan() revisit.Config {
 // Validate reports the first value that cannot be.
 func (r Recrawl) Validate() error {
 	switch {
-	case r.Age > maxAge:
-		return fmt.Errorf("age: %v is more than %v", r.Age, maxAge)
+	case r.Age < 0 || r.Age > maxAge:
+		return fmt.Errorf("age: %v is not between 0 and %v", r.Age, maxAge)
 	case r.Budget < 0:
 		return fmt.Errorf("budget: %d is negative", r.Budget)
 	case r.Min < time.Minute:

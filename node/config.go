@@ -46,6 +46,7 @@ type Config struct {
 	Termination termination.Config     `toml:"termination"`
 	Output      Output                 `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
+	Recrawl     frontier.Recrawl       `toml:"recrawl"`
 	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
 	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
 	// holds for a URL.
@@ -101,6 +102,7 @@ func Default() Config {
 		Termination: termination.Default(),
 		Output:      Output{LogFileBytes: 256 << 20, LogKeep: 20},
 		Sink:        sink.Default(),
+		Recrawl:     frontier.DefaultRecrawl(),
 	}
 }
 
@@ -130,6 +132,7 @@ func (c Config) Validate() []error {
 		{"termination", c.Termination.Validate()},
 		{"output", c.Output.Validate()},
 		{"sink", c.Sink.Validate()},
+		{"recrawl", c.Recrawl.Validate()},
 	} {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))

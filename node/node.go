@@ -109,6 +109,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	cfg.Frontier.Leases = cfg.Peer.Secret != ""
 	cfg.Frontier.Shared = cfg.Frontier.Leases
+	cfg.Frontier.Recrawl = cfg.Recrawl
 	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps())
 	if err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Overlay: others,
-		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
+		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(),
 		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
 	return n, nil

@@ -74,6 +74,9 @@ func progressLine(s node.Status, rate float64) string {
 	}
 	line := fmt.Sprintf("%.1f pages/s · %s pages · %s hosts · %s queued · %s errors", rate, thousands(s.Crawl.Pages),
 		thousands(int64(hosts)), thousands(s.Frontier.Pending), thousands(failures(s.Crawl)))
+	if s.Frontier.Pages > 0 {
+		line += fmt.Sprintf(" · %s due", thousands(s.Frontier.Due))
+	}
 	return line + " · " + why(s)
 }
 

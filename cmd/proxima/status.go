@@ -70,6 +70,9 @@ func showStatus(w io.Writer, s node.Status) {
 	f := s.Frontier
 	fmt.Fprintf(w, "URLs: %d accepted, %d duplicate, %d done, %d failed, %d dropped, %d pending (%d at start)\n",
 		f.Accepted, f.Duplicate, f.Done, f.Failed, f.Dropped, f.Pending, f.AtStart)
+	if f.Pages > 0 {
+		fmt.Fprintf(w, "pages visited again: %s known, %s due now, %s visits since the start\n", thousands(f.Pages), thousands(f.Due), thousands(int64(f.Revisited)))
+	}
 	fmt.Fprintf(w, "servers: %d known, %d ready, %d requests under way", f.Servers, f.Ready, f.InFlight)
 	if f.Waiting {
 		fmt.Fprint(w, "; more hosts wait on disk")

@@ -45,6 +45,8 @@ type Deps struct {
 	Agent string
 	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
 	TrackDepth bool
+	// Recrawl says that pages are visited again: the frontier is told what was found of each.
+	Recrawl bool
 	// Home is the name that stands in the log as the node that decided about the host, where there is no overlay.
 	Home string
 	// Overlay is nil where the node crawls alone.
@@ -272,6 +274,10 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	case out.Ending == frontier.Done:
 		found = l.readPage(task, &res, &out, page)
 	}
+	change := ""
+	if l.deps.Recrawl && !visit.Quiet {
+		out.Visit, change = l.visit(task, &res, &out, page, time.Now())
+	}
 	written := false
 	if ticket := l.keep(keep, task, visit, &res, &out, page); ticket != nil {
 		defer func() { ticket.End(written) }()
@@ -294,6 +300,7 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	l.release(page)
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: isHTML(&res)})
 	l.record(task, url, visit, &res, out, fin, found)
+	l.logChange(task, url, res.Status, out.Visit, change)
 	return nil
 }
 
@@ -315,6 +322,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
 	l.customize(&req, l.deps.Sites.For(task.URL))
+	req.IfNoneMatch, req.IfModifiedSince = conditions(task)
 	switch task.Kind {
 	case frontier.Robots:
 		req.MaxBody = robots.MaxBytes + 1

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httputil"
 	"strings"
 
 	"proxima/fetch"
 	"proxima/fetch/page"
-	"proxima/fetch/text"
 	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -25,7 +25,7 @@ import (
 // take now is downloaded again. The ticket, if there is one, is to be ended.
 func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
 	// A page that is downloaded by several nodes to be timed is kept by the one that reads its links.
-	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || res.Status == 0 || l.unindexed(res, g) {
+	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || res.Status == 0 || res.Status == http.StatusNotModified || l.unindexed(res, g) {
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
@@ -94,7 +94,7 @@ func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.P
 	if g.charset == "" { // it was not read as HTML
 		return p
 	}
-	doc := text.Extract(res.Body, g.charset)
+	doc := g.document(res.Body)
 	p.Title, p.Text, p.Language = doc.Title, doc.Text, doc.Language
 	seen := make(map[string]struct{}, len(g.page))
 	for _, link := range g.page {

@@ -8,6 +8,7 @@ import (
 	"proxima/fetch/page"
 	"proxima/fetch/robots"
 	"proxima/fetch/sitemap"
+	"proxima/fetch/text"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 )
@@ -25,8 +26,18 @@ type gather struct {
 	noindex bool
 	charset string
 	base    identity.URL
-	last    string // host asked about last, and the blocklist's answer: most links of a page stay at home
+	doc     *text.Document // what it says, once somebody has asked
+	last    string         // host asked about last, and the blocklist's answer: most links of a page stay at home
 	rule    string
+}
+
+// document is what a page says.
+func (g *gather) document(body []byte) *text.Document {
+	if g.doc == nil {
+		doc := text.Extract(body, g.charset)
+		g.doc = &doc
+	}
+	return g.doc
 }
 
 // drop counts links by the reason why they are left out. A page has few reasons.
@@ -135,7 +146,7 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 		return 0
 	}
 	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
-	if nofollow && l.deps.Sink == nil {
+	if nofollow && l.deps.Sink == nil && !l.deps.Recrawl {
 		return 0
 	}
 	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"), g.page)

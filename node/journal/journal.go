@@ -2,7 +2,7 @@
 //
 // It owns the keys and events that tools parse (keys.go), the form of the lines, the rotation of the files, and a Reader
 // for tools. It decides neither what is logged nor when, and it never stops the crawl: what the disk refuses is counted.
-// A directory holds eight logs, each a line of JSON a record:
+// A directory holds nine logs, each a line of JSON a record:
 //
 //	fetch.jsonl  one line a download
 //	queue.jsonl  the frontier, every few seconds: what waits, and what was dropped, by reason
@@ -12,6 +12,7 @@
 //	proxy.jsonl  servers whose leases this node holds: where they are, and what is expected of each peer
 //	assign.jsonl decisions about hosts, and hand-offs
 //	member.jsonl who is there, and who owns what
+//	change.jsonl pages that were visited again and found changed
 //
 // A directory belongs to one Journal at a time: the caller holds a lock on its data directory.
 package journal
@@ -75,6 +76,7 @@ type Deps struct {
 type Journal struct {
 	fetch, queue, load, node     *log
 	coord, proxy, assign, member *log
+	change                       *log
 	events                       *slog.Logger
 }
 
@@ -95,7 +97,7 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 		name string
 		to   **log
 	}{{LogFetch, &j.fetch}, {LogQueue, &j.queue}, {LogLoad, &j.load}, {LogNode, &j.node},
-		{LogCoord, &j.coord}, {LogProxy, &j.proxy}, {LogAssign, &j.assign}, {LogMember, &j.member}} {
+		{LogCoord, &j.coord}, {LogProxy, &j.proxy}, {LogAssign, &j.assign}, {LogMember, &j.member}, {LogChange, &j.change}} {
 		opened, err := openLog(l.name, cfg, meta, deps)
 		if err != nil {
 			return nil, errors.Join(err, j.Close())
@@ -107,7 +109,7 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 }
 
 func (j *Journal) logs() []*log {
-	return []*log{j.fetch, j.queue, j.load, j.node, j.coord, j.proxy, j.assign, j.member}
+	return []*log{j.fetch, j.queue, j.load, j.node, j.coord, j.proxy, j.assign, j.member, j.change}
 }
 
 // Fetch logs one download. It neither changes nor keeps f.
@@ -159,6 +161,12 @@ func (j *Journal) Proxy(p Proxy) {
 func (j *Journal) Assign(a Assign) {
 	a.Line = Line{}
 	j.assign.write(pairs(a))
+}
+
+// Change logs what a visit found of a page.
+func (j *Journal) Change(c Change) {
+	c.Line = Line{}
+	j.change.write(pairs(c))
 }
 
 // Member logs a change of who is there, or of who owns a host.

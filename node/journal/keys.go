@@ -13,6 +13,7 @@ const (
 	LogProxy  = "proxy"
 	LogAssign = "assign"
 	LogMember = "member"
+	LogChange = "change"
 )
 
 // Keys of every line.
@@ -48,7 +49,7 @@ const (
 	KeyFresh       = "fresh"         // whether the connection was made for this request
 	KeyProtocol    = "protocol"      // "http/1.1", "h2"
 	KeyWaitedMs    = "waited_ms"     // how long the URL was ready before its download began
-	KeyOrigin      = "origin"        // OriginDiscovered, OriginEstimate, OriginAssigned
+	KeyOrigin      = "origin"        // OriginDiscovered, OriginEstimate, OriginAssigned, OriginRevisit
 	KeyLabel       = "label"         // assigners that chose this node, with commas between them
 	KeyBatch       = "batch"         // of what a batch asked for: beginning of the home's id, boot, number; what an owner does itself has label and epoch
 	KeyHome        = "home"          // id of the host's home
@@ -58,6 +59,15 @@ const (
 	KeyHops        = "hops"          // redirects followed to get here
 	KeyLinks       = "links"         // links found on the page
 	KeyAccepted    = "accepted"      // of these, URLs new to this node; in the queue log all since the boot
+)
+
+// Keys of a line of the change log, one for each visit that found a page another than before. It has the url, host and
+// status of the visit, too.
+const (
+	KeyWhat       = "what"        // ChangeChanged, ChangeTrivial, ChangeGone, ChangeMoved or ChangeBack
+	KeyDistance   = "distance"    // bits in which the fingerprints of the two texts differ, of 64
+	KeySeenBefore = "seen_before" // the visit before; RFC 3339, UTC
+	KeyVisits     = "visits"      // how often the page was seen, this time too
 )
 
 // Keys of a line of the queue log. What is named for a state is the number now, the rest counts since the boot. The books
@@ -175,9 +185,19 @@ const (
 	KindSitemap = "sitemap"
 )
 
-// Origins of a URL: found by this crawl, asked by a home for an estimate, or assigned to this node.
+// What a visit found of a page.
+const (
+	ChangeChanged = "changed" // its text is another
+	ChangeTrivial = "trivial" // its text differs in a counter, a date or the like
+	ChangeGone    = "gone"    // the server says that it is no more
+	ChangeMoved   = "moved"   // it is elsewhere for good
+	ChangeBack    = "back"    // it was gone, and is there again
+)
+
+// Origins of a URL: found by this crawl, asked by a home for an estimate, assigned to this node, or visited again.
 const (
 	OriginDiscovered = "discovered"
 	OriginEstimate   = "estimate"
 	OriginAssigned   = "assigned"
+	OriginRevisit    = "revisit"
 )

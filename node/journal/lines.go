@@ -128,6 +128,18 @@ type Assign struct {
 	Reason      string  `json:"reason"`
 }
 
+// Change is what a visit found of a page. See the keys.
+type Change struct {
+	Line
+	URL        string    `json:"url"`
+	Host       string    `json:"host"`
+	What       string    `json:"what"`
+	Status     int       `json:"status"`
+	Distance   int       `json:"distance"`
+	SeenBefore time.Time `json:"seen_before"`
+	Visits     int       `json:"visits"`
+}
+
 // Member is a change of who is there, or of who owns a host. See the keys.
 type Member struct {
 	Line

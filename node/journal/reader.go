@@ -32,6 +32,7 @@ func (c *Coord) reset()  { *c = Coord{} }
 func (p *Proxy) reset()  { *p = Proxy{} }
 func (a *Assign) reset() { *a = Assign{} }
 func (m *Member) reset() { *m = Member{} }
+func (c *Change) reset() { *c = Change{} }
 func (e *Event) reset()  { *e = Event{} }
 
 // UnmarshalJSON decodes a line of the node log.

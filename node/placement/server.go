@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -229,5 +230,8 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 		out = putBack(r.Asked)
 	}
 	out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter
+	if out.Ending == frontier.Done && r.Status == http.StatusOK {
+		out.Visit = &frontier.Visit{Found: frontier.Altered} // of what the page says nothing is known here
+	}
 	return out
 }
