@@ -100,8 +100,8 @@ func suspicious(names []byte) bool {
 	return false
 }
 
-// suspiciousName looks at the words of one name: "ad-slot", "adSlot" and "ad_slot" have the same two. "post-footer" is a footer,
-// "footer-post" a post.
+// suspiciousName looks at the words of one name: "ad-slot", "adSlot" and "ad_slot" have the same two. "post-footer" is
+// a footer, "footer-post" a post.
 func suspiciousName(name []byte) bool {
 	found := false
 	var word [16]byte
@@ -188,7 +188,8 @@ func holdsBlocks(name atom.Atom) bool {
 	return false
 }
 
-// countWords counts the words of a text: runs of letters and digits, and of scripts that write without spaces, two characters.
+// countWords counts the words of a text: runs of letters and digits, and of scripts that write without spaces, two
+// characters.
 func countWords(text []byte) int {
 	words, single, in := 0, 0, false
 	for i := 0; i < len(text); {

@@ -28,8 +28,8 @@ func (f Fingerprint) Changed(before Fingerprint) bool { return f.Digest != befor
 // Distance is the number of bits in which the simhashes differ, from 0 to 64. At most 3 is a near-duplicate.
 func (f Fingerprint) Distance(g Fingerprint) int { return bits.OnesCount64(f.Simhash ^ g.Simhash) }
 
-// Difference estimates which part of the text is another, from 0 to 1, by the angle that the distance stands for. It is coarse: one sentence in
-// a long page may not be seen in it.
+// Difference estimates which part of the text is another, from 0 to 1, by the angle that the distance stands for. It is
+// coarse: one sentence in a long page may not be seen in it.
 func (f Fingerprint) Difference(g Fingerprint) float64 {
 	return 1 - max(math.Cos(math.Pi*float64(f.Distance(g))/64), 0)
 }

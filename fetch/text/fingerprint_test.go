@@ -86,7 +86,8 @@ var vocabulary = func() []string {
 	return words
 }()
 
-// TestSimhashOfSimilarTexts: near-duplicates are within nearBits, other pages are not, and the estimate of the difference is about right.
+// TestSimhashOfSimilarTexts: near-duplicates are within nearBits, other pages are not, and the estimate of the
+// difference is about right.
 func TestSimhashOfSimilarTexts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 13))
 	near, far, sum := 0, 64, 0.0

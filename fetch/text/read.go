@@ -190,8 +190,8 @@ func (r *reading) close(name atom.Atom) {
 	}
 }
 
-// follow leaves out what comes after the label of an advertisement that was just read, up to the end of the element around it, if
-// the label is the first that stands there.
+// follow leaves out what comes after the label of an advertisement that was just read, up to the end of the element
+// around it, if the label is the first that stands there.
 func (r *reading) follow() {
 	if n := len(r.around); n > 0 && r.around[n-1] == len(r.blocks)-1 {
 		r.label, r.labelWords = n, maxLabelled

@@ -1,11 +1,11 @@
 // Package text says what an HTML page tells a reader: title, description, language and main text, without navigation,
-// scripts and advertisements. Of the text it makes a Fingerprint, by which two versions of a page can be told to say the same
-// although a counter or a date differs, and two pages of different URLs to be nearly alike (Near).
+// scripts and advertisements. Of the text it makes a Fingerprint, by which two versions of a page can be told to say
+// the same although a counter or a date differs, and two pages of different URLs to be nearly alike (Near).
 //
-// The page is read once, as a stream of tags: no tree is built, so time and memory are linear in the page whatever is nested in
-// what (html.Parse, and with it goquery, refuses pages nested deeper than 512). The main text is found by what has proved itself on such a
-// stream: words and link density of each block (Kohlschütter and others, "Boilerplate detection using shallow text features",
-// 2010), and the names that pages give to what is no content (Readability's).
+// The page is read once, as a stream of tags: no tree is built, so time and memory are linear in the page whatever is
+// nested in what (html.Parse, and with it goquery, refuses pages nested deeper than 512). The main text is found by
+// what has proved itself on such a stream: words and link density of each block (Kohlschütter and others, "Boilerplate
+// detection using shallow text features", 2010), and the names that pages give to what is no content (Readability's).
 //
 // Whether a page may be indexed is for package page to say, which reads it anyway.
 package text
@@ -31,7 +31,8 @@ type Document struct {
 	Title string
 	// Description is what the page says of itself in a meta element.
 	Description string
-	// Language is the first part of a language tag, in lower case ("en"): by the lang attribute, else by the words, else empty.
+	// Language is the first part of a language tag, in lower case ("en"): by the lang attribute, else by the words,
+	// else empty.
 	Language string
 	// Text is the main text, a line for each block.
 	Text string

@@ -30,9 +30,9 @@ type word struct {
 // shortLine is the most words of a line that is a label, a counter or a date rather than a sentence.
 const shortLine = 8
 
-// significant passes the words of a text on without what changes by itself: numbers, dates, times of day and "5 minutes ago" are
-// all the same word, however many there are in a row. Amounts of money count as they are. Case, punctuation and what separates
-// lines count for nothing.
+// significant passes the words of a text on without what changes by itself: numbers, dates, times of day and "5 minutes
+// ago" are all the same word, however many there are in a row. Amounts of money count as they are. Case, punctuation
+// and what separates lines count for nothing.
 func significant(text string, pass func(hash uint64)) {
 	s := scanner{text: text}
 	for s.line() {

@@ -11,8 +11,8 @@ import (
 const (
 	// longest is the longest time between two visits, or since a page was modified, that is believed.
 	longest = 20 * 365 * 24 * time.Hour
-	// shortest is the shortest that says anything: two visits within it are one. A page whose Last-Modified is younger was
-	// made for the request, and does not say when it changed.
+	// shortest is the shortest that says anything: two visits within it are one. A page whose Last-Modified is younger
+	// was made for the request, and does not say when it changed.
 	shortest = time.Minute
 )
 
@@ -23,9 +23,9 @@ const window = 64
 // History is what the visits of one page have told. Its zero value is a page that was never seen. It is a value of a
 // few bytes: With returns the next one.
 //
-// What is kept is enough for the likelihood of a rate of change: the times between visits without a change count by their sum,
-// exactly. Of the logarithms of those with a change mean and deviation are kept, which is exact where a page changes less often than it is
-// visited, and close to it elsewhere.
+// What is kept is enough for the likelihood of a rate of change: the times between visits without a change count by
+// their sum, exactly. Of the logarithms of those with a change mean and deviation are kept, which is exact where a page
+// changes less often than it is visited, and close to it elsewhere.
 type History struct {
 	visits, changes uint16  // all, up to the largest number that fits
 	weight          uint8   // visits that the sums below hold

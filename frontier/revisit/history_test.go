@@ -10,7 +10,8 @@ import (
 
 const day = 24 * time.Hour
 
-// looked is the history of a page that was visited once and then n times at an interval, of which it had changed at the first few.
+// looked is the history of a page that was visited once and then n times at an interval, of which it had changed at the
+// first few.
 func looked(n, changed int, interval time.Duration) History {
 	h := History{}.With(Visit{})
 	for i := range n {

@@ -11,16 +11,19 @@ type Plan struct {
 	grid   *grid
 	prior  distribution
 	price  float64
-	scarce bool
 }
 
 // maxFresh is the longest that Cache-Control keeps a page from being visited: servers say "a year" of pages that they
 // change tomorrow.
 const maxFresh = 24 * time.Hour
 
-// leastPrice is what a visit must gain, in seconds of a fresh copy, however large the budget: a page that changes once a day is
-// then looked at each three hours, and one that changes once a month once in 15 hours.
+// leastPrice is what a visit must gain, in seconds of a fresh copy, however large the budget: a page that changes once
+// a day is then looked at each three hours, and one that changes once a month once in 15 hours.
 const leastPrice = 600
+
+// overbooked is how many times the budget pages are made due for. Visits that come due in a lull cannot be made up for
+// later, and a tenth too many costs nothing: all wait a little.
+const overbooked = 1.1
 
 // Steps of the iterations below; both have come close to their end well before.
 const (
@@ -31,9 +34,9 @@ const (
 // generalPages is how many pages what is believed of pages in general counts for, beside those of the sample.
 const generalPages = 20
 
-// NewPlan makes a plan from the sample of a node's pages and their number. Of an empty sample it is a plan for pages of which
-// nothing is known. It takes some 50 ms, and is worth making anew when a tenth of the pages were visited since, or
-// their number has changed by a tenth.
+// NewPlan makes a plan from the sample of a node's pages and their number. Of an empty sample it is a plan for pages of
+// which nothing is known. It takes some 50 ms, and is worth making anew when a tenth of the pages were visited since,
+// or their number has changed by a tenth.
 func (c Config) NewPlan(s *Sample, pages int) *Plan {
 	p := &Plan{config: c, grid: newGrid()}
 	general := p.grid.general()
@@ -64,7 +67,7 @@ func (c Config) NewPlan(s *Sample, pages int) *Plan {
 	return p
 }
 
-// findPrice finds the price at which the pages ask for as many visits a second as the budget has.
+// findPrice finds the price at which the pages ask for as many visits as the budget has, and some more.
 func (p *Plan) findPrice(sample []distribution, pages float64) {
 	gains := make([][timeCount]float64, len(sample))
 	for k := range sample {
@@ -81,11 +84,10 @@ func (p *Plan) findPrice(sample []distribution, pages float64) {
 		}
 		return sum / float64(len(gains)) * pages
 	}
-	budget := float64(p.config.Budget) / 86400
+	budget := overbooked * float64(p.config.Budget) / 86400
 	if p.price = leastPrice; demand(p.price) <= budget {
 		return // there is enough for all
 	}
-	p.scarce = true
 	low, high := math.Log(leastPrice), math.Log(1/slowest)
 	for range priceSteps {
 		if mid := (low + high) / 2; demand(math.Exp(mid)) > budget {
@@ -112,16 +114,12 @@ func (p *Plan) Rate(h History) float64 {
 // Price is the gain, in seconds of a fresh copy, that one visit must have to be worth it.
 func (p *Plan) Price() float64 { return p.price }
 
-// Scarce says that the budget does not pay for all visits that would be worth it. Then none of it should be left over: when nothing is
-// due, the page that is due next is visited all the same, if Config.Min has passed since its last visit.
-func (p *Plan) Scarce() bool { return p.scarce }
-
 // Hints is what a server says about its page without being asked for it. All of them may be false.
 type Hints struct {
 	// FreshFor is the max-age of Cache-Control, 0 where there is none: so long, up to a day, the page is left alone.
 	FreshFor time.Duration
-	// Modified is the page's lastmod in the sitemap, zero where there is none. After the last visit, and not in the future, it says
-	// that the copy is old.
+	// Modified is the page's lastmod in the sitemap, zero where there is none. After the last visit, and not in the
+	// future, it says that the copy is old.
 	Modified time.Time
 	// Trust is how likely it is that the page has changed when Modified says so, from 0, where it is ignored, to 1.
 	Trust float64

@@ -122,8 +122,8 @@ func TestIntervalsAreTheOptimum(t *testing.T) {
 			t.Errorf("rate %.3f: interval %v, gain %.0f; the price is %.0f", rate, interval, got, plan.Price())
 		}
 	}
-	if !plan.Scarce() || demand < 360 || demand > 410 {
-		t.Errorf("scarce: %v; the intervals take %.0f visits a day of 400", plan.Scarce(), demand)
+	if demand < 400 || demand > 450 {
+		t.Errorf("the intervals take %.0f visits a day of 400", demand)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestPagesThatAlwaysChangeGetLittle(t *testing.T) {
 func TestEnoughForAll(t *testing.T) {
 	c := Default()
 	plan := c.NewPlan(sampleOf(rand.New(rand.NewPCG(1, 1)), 100, 10, day, func() float64 { return 1 }), 100)
-	if plan.Scarce() {
-		t.Error("50,000 visits a day are not enough for 100 pages")
+	if plan.Price() != leastPrice {
+		t.Errorf("50,000 visits a day are not enough for 100 pages: the price is %v", plan.Price())
 	}
 	if got := plan.Interval(looked(30, 17, day)); got < time.Hour || got > 12*time.Hour {
 		t.Errorf("a page that changes once a day is due after %v", got)

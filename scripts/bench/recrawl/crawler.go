@@ -44,7 +44,7 @@ func newCrawler(w *world, s *site) *crawler {
 	c := &crawler{w: w, copies: newCopies(w), config: revisit.Default(), sample: revisit.NewSample(), site: s,
 		histories: make([]revisit.History, w.Pages), prints: make([]text.Fingerprint, w.Pages), seen: make([]int, w.Pages)}
 	c.config.Budget = int(w.budget() * 86400)
-	c.plan = c.config.NewPlan(c.sample, w.Pages)
+	c.plan = c.config.NewPlan(c.sample, 0) // as a crawl begins
 	for i := range w.pages {
 		if s != nil {
 			c.prints[i] = text.Extract(s.page(i, 0, 0), "utf-8").Fingerprint
@@ -61,13 +61,12 @@ func (c *crawler) next(i int, now float64) float64 {
 	return c.plan.Next(c.histories[i], c.w.time(c.copies.last[i]), c.w.time(now), revisit.Hints{}).Sub(c.w.time(0)).Seconds()
 }
 
-// run spends the budget until the horizon.
+// run spends the budget until the horizon. What cannot be spent at once is kept for an hour, as the frontier does.
 func (c *crawler) run(name string) result {
 	planned, owed := 0, 0.0
 	for k := 1; k <= c.w.Pages*c.w.Periods; k++ {
 		now := float64(k) / c.w.budget()
-		// What is not spent at once is kept for some time.
-		for owed = min(owed+1, float64(c.w.Pages)/10); owed >= 1 && c.visitOne(now); owed-- {
+		for owed = min(owed+1, max(1, c.w.budget()*3600)); owed >= 1 && c.visitOne(now); owed-- {
 		}
 		if c.looks.Visits-planned >= c.w.Pages/10 {
 			c.plan, planned = c.config.NewPlan(c.sample, c.w.Pages), c.looks.Visits
@@ -77,26 +76,19 @@ func (c *crawler) run(name string) result {
 	return result{name, fresh, age, c.looks.Visits}
 }
 
-// visitOne visits the page that is due next, if there is one.
+// visitOne visits the page that is due next, if one is due.
 func (c *crawler) visitOne(now float64) bool {
-	for {
-		due, i := c.queue.due[0], c.queue.page[0]
-		if due > now && (!c.plan.Scarce() || now < c.copies.last[i]+c.config.Min.Seconds()) {
-			return false
-		}
-		if later := c.next(i, now); later > due+1 { // by the newest plan
-			c.queue.due[0] = later
-			heap.Fix(&c.queue, 0)
-			continue
-		}
-		last := c.copies.last[i]
-		changed := c.look(i, c.copies.visit(i, now), now)
-		c.histories[i] = c.histories[i].With(revisit.Visit{Gap: c.w.time(now).Sub(c.w.time(last)), Changed: changed})
-		c.sample.Put(uint64(i), c.histories[i])
-		c.queue.due[0] = c.next(i, now)
-		heap.Fix(&c.queue, 0)
-		return true
+	due, i := c.queue.due[0], c.queue.page[0]
+	if due > now {
+		return false
 	}
+	last := c.copies.last[i]
+	changed := c.look(i, c.copies.visit(i, now), now)
+	c.histories[i] = c.histories[i].With(revisit.Visit{Gap: c.w.time(now).Sub(c.w.time(last)), Changed: changed})
+	c.sample.Put(uint64(i), c.histories[i])
+	c.queue.due[0] = c.next(i, now)
+	heap.Fix(&c.queue, 0)
+	return true
 }
 
 // look downloads a page that has changed so often since the last look, and says whether that was noticed.

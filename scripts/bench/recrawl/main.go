@@ -1,5 +1,5 @@
-// Command recrawl measures how well a crawler keeps copies of a web that changes, without a network: package revisit against
-// the best schedule that there is, and package text against what is trivial.
+// Command recrawl measures how well a crawler keeps copies of a web that changes, without a network: package revisit
+// against the best schedule that there is, and package text against what is trivial.
 package main
 
 import (

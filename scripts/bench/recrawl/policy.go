@@ -27,8 +27,8 @@ func gain(rate, t float64) float64 {
 	return (-math.Expm1(-x) - x*math.Exp(-x)) / rate
 }
 
-// runBest visits at each time the pages whose visit gains most, with their rates known. For many pages no schedule is better
-// (the gain is the Whittle index of a page).
+// runBest visits at each time the pages whose visit gains most, with their rates known. For many pages no schedule is
+// better (the gain is the Whittle index of a page).
 func runBest(w *world) result {
 	c := newCopies(w)
 	step := w.Period.Seconds() / bestSteps
@@ -111,7 +111,10 @@ func (q *queue) Swap(i, j int) {
 	q.due[i], q.due[j] = q.due[j], q.due[i]
 	q.page[i], q.page[j] = q.page[j], q.page[i]
 }
-func (q *queue) Push(x any) { p := x.(entry); q.due, q.page = append(q.due, p.due), append(q.page, p.page) }
+func (q *queue) Push(x any) {
+	p := x.(entry)
+	q.due, q.page = append(q.due, p.due), append(q.page, p.page)
+}
 func (q *queue) Pop() any {
 	n := len(q.page) - 1
 	p := entry{q.due[n], q.page[n]}
@@ -160,4 +163,3 @@ func runProportional(w *world) result {
 	}
 	return runFixed("proportional, rates known", w, func(p *page) float64 { return sum / (p.rate * w.budget()) })
 }
-

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// site makes the pages of a world. A page is the same whenever it is asked for in the same version at the same time. From
-// one version to the next one sentence, or a word or a price in it, becomes another; what is trivial differs at each look.
+// site makes the pages of a world. A page is the same whenever it is asked for in the same version at the same time.
+// From one version to the next one sentence, or a word or a price in it, becomes another; what is trivial differs at
+// each look.
 type site struct {
 	w     *world
 	words []string

@@ -83,7 +83,8 @@ func (c *copies) visit(i int, now float64) (changed int) {
 	return after - before
 }
 
-// end accounts for all copies at the horizon and returns the means over pages and time: the freshness, and the age as a part of a period.
+// end accounts for all copies at the horizon and returns the means over pages and time: the freshness, and the age as a
+// part of a period.
 func (c *copies) end() (freshness, age float64) {
 	for i := range c.last {
 		c.visit(i, c.w.horizon)
