@@ -39,6 +39,7 @@ const (
 	ForbiddenPort    Class = "forbidden_port"    // a port that browsers block
 	NoIdentity       Class = "no_identity"       // public address without Contact and From
 	NoRight          Class = "no_right"          // Request.Gate or Request.Until
+	Unwanted         Class = "unwanted"          // Request.Wanted
 	Canceled         Class = "canceled"          // the caller's context, or Close
 	Other            Class = "other"             // bad URL, anything else
 )

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -135,6 +136,15 @@ type Request struct {
 	// server may answer 304.
 	IfNoneMatch     string
 	IfModifiedSince time.Time
+	// Agent stands in place of Config.UserAgent, if it is not empty.
+	Agent string
+	// Header are further header fields, which replace those of the same names. It is not changed.
+	Header http.Header
+	// Wanted, if set, is asked when the head of the answer is there, and given the length of the body, -1 where it is not told.
+	// After an error the body is not read: the connection is closed, and the class is Unwanted.
+	Wanted func(status int, header http.Header, length int64) error
+	// MaxWire above 0 is where a body is cut on the wire, if that is before MaxBodyBytes.
+	MaxWire int64
 	// Capture keeps the bytes of the exchange, for WARC.
 	Capture bool
 	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
@@ -152,13 +162,17 @@ type Request struct {
 
 // headerOf is the header of a request.
 func (c *Client) headerOf(req *Request) http.Header {
-	if req.Accept == "" && req.IfNoneMatch == "" && req.IfModifiedSince.IsZero() {
+	if req.Accept == "" && req.Agent == "" && len(req.Header) == 0 && req.IfNoneMatch == "" && req.IfModifiedSince.IsZero() {
 		return c.header
 	}
 	h := c.header.Clone()
 	if req.Accept != "" {
 		h.Set("Accept", req.Accept)
 	}
+	if req.Agent != "" {
+		h.Set("User-Agent", c.cfg.agent(req.Agent))
+	}
+	maps.Copy(h, req.Header)
 	if req.IfNoneMatch != "" {
 		h.Set("If-None-Match", req.IfNoneMatch)
 	}
@@ -272,6 +286,9 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	res.buffers = &c.buffers
 	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
 	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
+	if req.MaxWire > 0 {
+		limit = min(limit, req.MaxWire)
+	}
 	if req.Capture {
 		res.raw = c.buffers.get(0)
 		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
@@ -315,6 +332,12 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	if resp.StatusCode < 200 { // net/http leaves "000" and 101 to us
 		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
 		return
+	}
+	if req.Wanted != nil {
+		if err := req.Wanted(resp.StatusCode, resp.Header, resp.ContentLength); err != nil {
+			res.fail(Unwanted, err)
+			return
+		}
 	}
 
 	w := &wire{body: resp.Body, limit: limit, watch: x}

@@ -80,6 +80,13 @@ type Parser struct {
 // New makes a parser. Limits are taken as Config.Validate passes them.
 func New(limits Config) *Parser { return &Parser{limits: limits} }
 
+// As returns a parser of the same limits for another agent.
+func (ps *Parser) As(agent string) *Parser {
+	limits := ps.limits
+	limits.Agent = agent
+	return New(limits)
+}
+
 // Parse reads a page. contentType is the value of the header, which may be empty. Time and memory are linear in the
 // length of body; body is not changed, and kept in Links alone, which take the place of what was in memory.
 func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {

@@ -63,6 +63,7 @@ type Loop struct {
 	deps   Deps
 	robots *robotsCache
 	known  *known
+	jar    *site.Jar
 	stats  statistics
 	enough chan struct{} // closed when MaxPages is reached
 	spare  sync.Pool     // of *gather
@@ -75,7 +76,7 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), enough: make(chan struct{}),
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), enough: make(chan struct{}),
 		began: time.Now()}
 }
 
@@ -321,7 +322,8 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
 	}
-	l.customize(&req, l.deps.Sites.For(task.URL))
+	settings := l.deps.Sites.For(task.URL)
+	l.customize(&req, task, settings)
 	req.IfNoneMatch, req.IfModifiedSince = conditions(task)
 	switch task.Kind {
 	case frontier.Robots:
@@ -329,7 +331,11 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes
 	}
-	return l.deps.Client.Get(ctx, req)
+	res := l.deps.Client.Get(ctx, req)
+	if settings.Cookies {
+		l.jar.Learn(task.URL, res.Header)
+	}
+	return res
 }
 
 // unasked says that the server was not asked, for want of the right to.

@@ -25,7 +25,8 @@ import (
 // take now is downloaded again. The ticket, if there is one, is to be ended.
 func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
 	// A page that is downloaded by several nodes to be timed is kept by the one that reads its links.
-	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || res.Status == 0 || res.Status == http.StatusNotModified || l.unindexed(res, g) {
+	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
+		res.Status == http.StatusNotModified || l.unindexed(task, res, g) {
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
@@ -63,8 +64,8 @@ func (l *Loop) unkept(task *frontier.Task, err error) {
 }
 
 // unindexed says that a page asks not to be kept.
-func (l *Loop) unindexed(res *fetch.Result, g *gather) bool {
-	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
+func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
+	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.agent(task.Host))
 	return noindex || g.noindex
 }
 

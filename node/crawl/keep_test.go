@@ -67,7 +67,7 @@ func TestPageForTheSink(t *testing.T) {
 		l.deps.Sink = &sink.Sink{}
 		g := l.gather()
 		l.readPage(task, res, &frontier.Outcome{}, g)
-		if got := l.unindexed(res, g); got != c.want {
+		if got := l.unindexed(&frontier.Task{Host: "http://a.test"}, res, g); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -24,6 +24,9 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: res.Sent, Reason: "no right to ask the server"}
 	case c == fetch.ForbiddenAddress || c == fetch.ForbiddenPort || c == fetch.NoIdentity:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
+	case c == fetch.Unwanted:
+		out.Ending, out.Reason = frontier.Dropped, unwanted(res.Err)
+		return out
 	case brokeOff(c):
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
 		return out
@@ -56,6 +59,14 @@ func brokeOff(c fetch.Class) bool {
 		return true
 	}
 	return false
+}
+
+// unwanted is the reason why the body of an answer was not read, without the URL.
+func unwanted(err error) string {
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
 }
 
 // words makes a class readable.

@@ -145,11 +145,15 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 	if res.Status != http.StatusOK {
 		return 0
 	}
-	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.deps.Agent)
+	agent, parser := l.agent(task.Host), l.deps.Page
+	if agent != l.deps.Agent {
+		parser = parser.As(agent)
+	}
+	_, nofollow := page.RobotsTag(res.Header.Values("X-Robots-Tag"), agent)
 	if nofollow && l.deps.Sink == nil && !l.deps.Recrawl {
 		return 0
 	}
-	p := l.deps.Page.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
+	p := parser.Parse(res.Body, res.Header.Get("Content-Type"), g.page)
 	g.page, g.noindex, g.charset, g.base = p.Links, p.NoIndex, p.Charset, task.URL
 	if p.NotHTML == page.NotHTMLData {
 		out.Reason = "binary labelled as HTML"
@@ -231,7 +235,7 @@ func (l *Loop) readRobots(task *frontier.Task, res *fetch.Result, out *frontier.
 	case robots.Usable:
 		// One byte more than is read of it, which tells Parse whether the last line is whole.
 		body := append([]byte(nil), res.Body[:min(len(res.Body), robots.MaxBytes+1)]...)
-		rules := robots.Parse(body, l.deps.Agent)
+		rules := robots.Parse(body, l.agent(task.Host))
 		l.robots.put(task.Host, rules, len(body))
 		out.Robots = &frontier.RobotsOutcome{Body: body, Lifetime: l.cfg.RobotsTTL, CrawlDelay: rules.CrawlDelay()}
 		if l.cfg.Sitemaps {
@@ -255,7 +259,7 @@ func (l *Loop) robotsOf(u identity.URL) (*robots.Rules, error) {
 		return nil, err
 	}
 	// An empty body is a file without rules, or none at all: both allow everything.
-	rules := robots.Parse(body, l.deps.Agent)
+	rules := robots.Parse(body, l.agent(u.Host))
 	l.robots.put(u.Host, rules, len(body))
 	return rules, nil
 }

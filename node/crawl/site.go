@@ -2,14 +2,17 @@ package crawl
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"proxima/fetch"
+	"proxima/frontier"
 	"proxima/node/site"
 )
 
-// customize makes a request as its site wants it.
-func (l *Loop) customize(req *fetch.Request, s *site.Settings) {
+// customize makes the request of a task as the site that is asked wants it. What is sent is found by the URL asked for: so
+// nothing goes along to where a host redirects.
+func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settings) {
 	if s.Hours != nil {
 		gate := req.Gate
 		req.Gate = func() error {
@@ -22,4 +25,27 @@ func (l *Loop) customize(req *fetch.Request, s *site.Settings) {
 			return gate()
 		}
 	}
+	if s.Chosen(site.UserAgent) {
+		req.Agent = s.UserAgent
+	}
+	req.Header = s.Headers
+	if s.Cookies {
+		if cookies := l.jar.Header(task.URL); cookies != "" {
+			if req.Header = s.Headers.Clone(); req.Header == nil {
+				req.Header = http.Header{}
+			}
+			req.Header.Set("Cookie", cookies)
+		}
+	}
+	if task.Kind == frontier.Page && (s.MaxSize > 0 || len(s.ContentTypes) > 0) {
+		req.Wanted, req.MaxWire = s.Wants, s.MaxSize
+	}
+}
+
+// agent is the product that the rules of a host are read for.
+func (l *Loop) agent(host string) string {
+	if product := l.deps.Sites.ForHost(host).Product(); product != "" {
+		return product
+	}
+	return l.deps.Agent
 }

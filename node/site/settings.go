@@ -198,6 +198,29 @@ const (
 	Extension   = "unwanted extension"
 )
 
+// Wants says whether the page behind the head of an answer is to be read; the error says why not. The length is that of the
+// body, -1 where it is not told.
+func (s *Settings) Wants(status int, header http.Header, length int64) error {
+	if status/100 != 2 {
+		return nil
+	}
+	if s.MaxSize > 0 && length > s.MaxSize {
+		return fmt.Errorf("unwanted size: %d bytes", length)
+	}
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	if kind == "" || len(s.ContentTypes) == 0 {
+		return nil
+	}
+	for _, t := range s.ContentTypes {
+		t = strings.ToLower(t)
+		if main, ok := strings.CutSuffix(t, "*"); t == kind || ok && strings.HasPrefix(kind, main) {
+			return nil
+		}
+	}
+	return fmt.Errorf("unwanted type: %.100s", kind)
+}
+
 // Refuse says why a URL is not to be asked for; "" where it is.
 func (s *Settings) Refuse(u identity.URL) string {
 	switch {

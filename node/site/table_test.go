@@ -11,7 +11,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func url(t testing.TB, text string) identity.URL {
+func link(t testing.TB, text string) identity.URL {
 	t.Helper()
 	u, err := identity.Parse(text)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestEntriesAreFound(t *testing.T) {
 		"http://b.org/q":                     1,
 		"http://c.a.example.co.uk.evil.net/": 1,
 	} {
-		if got := tab.For(url(t, text)).Priority; got != want {
+		if got := tab.For(link(t, text)).Priority; got != want {
 			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}
@@ -73,14 +73,14 @@ func TestLaterEntriesWinKeyByKey(t *testing.T) {
 		Entry{Domain: Names{"a.org"}, Gap: ptr(time.Duration(0)), Headers: map[string]string{"X-A": "", "X-B": "3"}, SkipExtensions: Names{}},
 		Entry{Host: Names{"b.a.org"}, Hours: Names{}},
 	)
-	s := tab.For(url(t, "http://a.org/"))
+	s := tab.For(link(t, "http://a.org/"))
 	if s.Gap != 0 || !s.Chosen(Gap) || s.Depth != 9 || s.Headers.Get("X-B") != "3" || s.Headers.Values("X-A") != nil || len(s.SkipExtensions) != 0 || s.Hours == nil {
 		t.Errorf("for a.org holds %+v", s)
 	}
-	if s := tab.For(url(t, "http://b.a.org/")); s.Depth != 3 || s.Gap != 0 || s.Hours != nil {
+	if s := tab.For(link(t, "http://b.a.org/")); s.Depth != 3 || s.Gap != 0 || s.Hours != nil {
 		t.Errorf("for b.a.org holds %+v", s)
 	}
-	if s := tab.For(url(t, "http://b.org/")); s.Gap != 2*time.Second || s.Chosen(Gap) || s.Headers != nil {
+	if s := tab.For(link(t, "http://b.org/")); s.Gap != 2*time.Second || s.Chosen(Gap) || s.Headers != nil {
 		t.Errorf("for b.org holds %+v", s)
 	}
 }
@@ -106,7 +106,7 @@ func TestRefuse(t *testing.T) {
 		"http://b.org/a.zip":                "",
 		"http://c.org/a.zip":                Extension,
 	} {
-		if got := tab.For(url(t, text)).Refuse(url(t, text)); got != want {
+		if got := tab.For(link(t, text)).Refuse(link(t, text)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestHostilePatternsAreLinear(t *testing.T) {
 
 func TestForAllocatesNothing(t *testing.T) {
 	tab := table(t, manyEntries(2000)...)
-	urls := []identity.URL{url(t, "https://www.site77.example/a/b"), url(t, "http://elsewhere.net/"), url(t, "http://site5.example/docs/a.pdf")}
+	urls := []identity.URL{link(t, "https://www.site77.example/a/b"), link(t, "http://elsewhere.net/"), link(t, "http://site5.example/docs/a.pdf")}
 	if n := testing.AllocsPerRun(100, func() {
 		for _, u := range urls {
 			tab.For(u)
@@ -155,7 +155,7 @@ func BenchmarkFor(b *testing.B) {
 	tab := table(b, manyEntries(3000)...)
 	for _, c := range []struct{ name, url string }{{"named", "https://site77.example/docs/a.html"}, {"other", "https://www.elsewhere.net/a/b"}} {
 		b.Run(c.name, func(b *testing.B) {
-			u := url(b, c.url)
+			u := link(b, c.url)
 			b.ReportAllocs()
 			for b.Loop() {
 				tab.For(u)

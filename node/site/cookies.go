@@ -1,0 +1,106 @@
+package site
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/net/publicsuffix"
+
+	"proxima/frontier/identity"
+)
+
+// Bounds of what sites may store here. A browser must be able to keep 50 cookies of 4096 bytes a domain (RFC 6265, section 6.1).
+const (
+	maxCookieDomains = 1000
+	maxDomainCookies = 50
+	maxCookieBytes   = 4096
+	maxCookieHeader  = 8 << 10
+)
+
+// Jar keeps the cookies of sites in memory, within bounds: those of the domains used last, and of each a few. It is safe for
+// concurrent use.
+type Jar struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	domains *simplelru.LRU[string, *domainJar]
+}
+
+// domainJar has the cookies of one registrable domain.
+type domainJar struct {
+	jar  *cookiejar.Jar
+	seen map[string]struct{} // names, paths and domains of cookies that it took
+}
+
+// NewJar makes an empty jar.
+func NewJar() *Jar {
+	domains, _ := simplelru.NewLRU[string, *domainJar](maxCookieDomains, nil) // a size above zero is no error
+	return &Jar{domains: domains}
+}
+
+// Header is the Cookie header of a request, "" for none.
+func (j *Jar) Header(u identity.URL) string {
+	at, err := url.Parse(u.String())
+	if err != nil {
+		return ""
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d, ok := j.domains.Get(identity.RegistrableDomain(u.Host))
+	if !ok {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range d.jar.Cookies(at) {
+		text := c.Name + "=" + c.Value
+		if b.Len()+len(text)+2 > maxCookieHeader {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// Learn takes the cookies of an answer.
+func (j *Jar) Learn(u identity.URL, header http.Header) {
+	if len(header["Set-Cookie"]) == 0 {
+		return
+	}
+	at, err := url.Parse(u.String())
+	if err != nil {
+		return
+	}
+	domain := identity.RegistrableDomain(u.Host)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d, ok := j.domains.Get(domain)
+	if !ok {
+		jar, err := cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List})
+		if err != nil {
+			return
+		}
+		d = &domainJar{jar: jar, seen: map[string]struct{}{}}
+		j.domains.Add(strings.Clone(domain), d)
+	}
+	var take []*http.Cookie
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		id := strings.ToLower(c.Domain) + ";" + c.Path + ";" + c.Name
+		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookieBytes {
+			continue
+		}
+		if _, known := d.seen[id]; !known {
+			if len(d.seen) >= maxDomainCookies {
+				continue
+			}
+			d.seen[id] = struct{}{}
+		}
+		take = append(take, c)
+	}
+	d.jar.SetCookies(at, take)
+}

@@ -1,0 +1,54 @@
+package site
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func set(cookies ...string) http.Header { return http.Header{"Set-Cookie": cookies} }
+
+func TestJar(t *testing.T) {
+	j := NewJar()
+	j.Learn(link(t, "https://www.a.co.uk/x/y"), set("host=1", "domain=2; Domain=a.co.uk; Path=/", "suffix=3; Domain=co.uk; Path=/",
+		"other=4; Domain=b.co.uk", "secure=5; Secure; Path=/", "path=6; Path=/z"))
+	for text, want := range map[string]string{
+		"https://www.a.co.uk/x/": "host=1; domain=2; secure=5",
+		"http://www.a.co.uk/":    "domain=2",
+		"http://a.co.uk/":        "domain=2",
+		"http://c.a.co.uk/z":     "domain=2",
+		"http://b.co.uk/":        "",
+		"http://co.uk/":          "",
+		"http://b.net/":          "",
+	} {
+		if got := j.Header(link(t, text)); got != want {
+			t.Errorf("%s gets %q, want %q", text, got, want)
+		}
+	}
+	j.Learn(link(t, "http://a.co.uk/"), set("domain=; Domain=a.co.uk; Path=/; Max-Age=0"))
+	if got := j.Header(link(t, "http://a.co.uk/")); got != "" {
+		t.Errorf("%q is kept beyond its end", got)
+	}
+}
+
+// A site that sets ever new cookies, and a web of sites that do, fill no memory.
+func TestJarIsBounded(t *testing.T) {
+	j := NewJar()
+	u := link(t, "http://evil.test/")
+	for i := range 1000 {
+		j.Learn(u, set(fmt.Sprintf("c%d=%s; Path=/", i, strings.Repeat("x", 1000)), fmt.Sprintf("big=%s", strings.Repeat("x", 5000)), "=", "\x00=1", ";;;"))
+	}
+	if got := j.Header(u); len(got) > maxCookieHeader || strings.Contains(got, "big") || !strings.Contains(got, "c0=") {
+		t.Errorf("a header of %d bytes", len(got))
+	}
+	if d, _ := j.domains.Get("evil.test"); len(d.seen) > maxDomainCookies {
+		t.Errorf("%d cookies of one domain", len(d.seen))
+	}
+	for i := range 2 * maxCookieDomains {
+		j.Learn(link(t, fmt.Sprintf("http://evil%d.test/", i)), set("a=1"))
+	}
+	if n := j.domains.Len(); n > maxCookieDomains {
+		t.Errorf("cookies of %d domains", n)
+	}
+}
