@@ -191,7 +191,7 @@ func (n *Node) LogDir() string {
 type End struct {
 	crawl.Stats
 	Frontier frontier.Status
-	// Reason is why it ended: "idle", "max_pages", "stopped", "failed".
+	// Reason is why it ended: "idle", the key of a limit like "max_pages", "stopped", "failed".
 	Reason string
 	// Unfinished is the number of URLs that are pending still.
 	Unfinished int64
@@ -324,8 +324,8 @@ func (n *Node) end(ctx context.Context, err error) End {
 		e.Reason = "failed"
 	case ctx.Err() != nil:
 		e.Reason = "stopped"
-	case n.cfg.Crawl.MaxPages > 0 && e.Pages >= n.cfg.Crawl.MaxPages:
-		e.Reason = "max_pages"
+	case n.loop.Limit() != "":
+		e.Reason = n.loop.Limit()
 	default:
 		e.Reason = "idle"
 	}

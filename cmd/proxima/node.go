@@ -72,7 +72,6 @@ func overrides() []*override {
 			}},
 		{name: "nodes", usage: "end only after a `number` of nodes were there (termination.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Termination.ExpectedNodes = int(n) })},
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
-		{name: "max-pages", usage: "end after a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
 		{name: "recrawl", usage: "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)",
 			set: func(c *node.Config, v string) (err error) {
 				c.Recrawl.Age, err = time.ParseDuration(v)
@@ -81,6 +80,12 @@ func overrides() []*override {
 				}
 				return err
 			}},
+		{name: "max-pages", usage: "end after exactly a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
+		{name: "max-bytes", usage: "end after a `number` of bytes of bodies (crawl.max_bytes)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxBytes = n })},
+		{name: "max-time", usage: "end after a `duration` like 90s or 12h (crawl.max_time)", set: func(c *node.Config, v string) (err error) {
+			c.Crawl.MaxTime, err = time.ParseDuration(v)
+			return err
+		}},
 		{name: "sink", usage: "`URL` where downloads go, in packages: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
 			set: text(func(c *node.Config) *string { return &c.Sink.URL })},
 		{name: "warc", usage: "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", set: func(c *node.Config, v string) error {

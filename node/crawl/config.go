@@ -27,7 +27,8 @@ type Config struct {
 	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
 	// more chances; what is left is reported as unfinished.
 	Patience time.Duration `toml:"patience"`
-	// MaxPages ends the crawl after this many pages were asked for; 0 is no limit.
+	// MaxPages ends the crawl after exactly this many pages were asked for; 0 is no limit. Limits count what this start of the node
+	// asks for, of which its data directory may have more.
 	MaxPages int64 `toml:"max_pages"`
 	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
 	Sitemaps bool `toml:"sitemaps"`
@@ -35,6 +36,14 @@ type Config struct {
 	RobotsTTL time.Duration `toml:"-"`
 	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
 	RobotsCacheMiB int `toml:"-"`
+	// MaxBytes ends the crawl after this many bytes of bodies were received; 0 is no limit. What is under way then is finished.
+	MaxBytes int64 `toml:"max_bytes"`
+	// MaxTime ends the crawl after this time; 0 is no limit. What is under way then has 10 seconds to end.
+	MaxTime time.Duration `toml:"max_time"`
+	// MaxHostPages is how many pages are asked for at each host; the others are dropped, with that reason. 0 is no limit.
+	MaxHostPages int64 `toml:"max_host_pages"`
+	// MaxDomainPages is how many pages are asked for at the hosts of each registrable domain together; 0 is no limit.
+	MaxDomainPages int64 `toml:"max_domain_pages"`
 }
 
 // Default crawls alone until nothing is left to do.
@@ -64,6 +73,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("patience: %v is negative", c.Patience)
 	case c.MaxPages < 0:
 		return fmt.Errorf("max_pages: %d is negative", c.MaxPages)
+	case c.MaxBytes < 0:
+		return fmt.Errorf("max_bytes: %d is negative", c.MaxBytes)
+	case c.MaxTime < 0:
+		return fmt.Errorf("max_time: %v is negative", c.MaxTime)
+	case c.MaxHostPages < 0:
+		return fmt.Errorf("max_host_pages: %d is negative", c.MaxHostPages)
+	case c.MaxDomainPages < 0:
+		return fmt.Errorf("max_domain_pages: %d is negative", c.MaxDomainPages)
 	case c.RobotsTTL < time.Minute || c.RobotsTTL > 24*time.Hour:
 		return fmt.Errorf("robots_ttl: %v is not between 1m and 24h", c.RobotsTTL)
 	case c.RobotsCacheMiB < 1 || c.RobotsCacheMiB > 1<<16:

@@ -65,9 +65,9 @@ type Loop struct {
 	known  *known
 	jar    *site.Jar
 	stats  statistics
-	enough chan struct{} // closed when MaxPages is reached
-	spare  sync.Pool     // of *gather
-	heard  atomic.Int64  // when a server answered last, in nanoseconds since began
+	limits *limits
+	spare  sync.Pool    // of *gather
+	heard  atomic.Int64 // when a server answered last, in nanoseconds since began
 	began  time.Time
 }
 
@@ -76,7 +76,7 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), enough: make(chan struct{}),
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg),
 		began: time.Now()}
 }
 
@@ -90,21 +90,49 @@ func (l *Loop) Forget(host string) {
 // Stats says what was downloaded so far.
 func (l *Loop) Stats() Stats { return l.stats.snapshot() }
 
-// Run crawls until the context ends, or until the crawl ends by itself as configured. Downloads under way when it
-// ends are broken off and stay pending. The error is the frontier's: nothing that the web does is one.
+// Limit is the key of the limit that ended the crawl: "max_pages", "max_bytes" or "max_time"; "" where none did.
+func (l *Loop) Limit() string { return l.limits.why() }
+
+// grace is how long downloads may go on that are under way when a limit is reached.
+const grace = 10 * time.Second
+
+// Run crawls until the context ends, or until the crawl ends by itself as configured. Downloads under way when the context
+// ends are broken off and stay pending; when a limit is reached, they are finished. The error is the frontier's: nothing that the
+// web does is one.
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	taking, full := context.WithCancel(ctx)
+	defer full()
+	if l.cfg.MaxTime > 0 {
+		defer time.AfterFunc(l.cfg.MaxTime, func() { l.limits.end("max_time") }).Stop()
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for range l.cfg.Resolvers {
-		g.Go(func() error { return l.resolveAll(ctx) })
+		g.Go(func() error { return l.resolveAll(taking) })
 	}
+	var fetchers errgroup.Group
 	for range l.cfg.Fetchers {
-		g.Go(func() error { return l.fetchAll(ctx) })
+		fetchers.Go(func() error { return l.fetchAll(ctx, taking) })
 	}
+	fetched := make(chan struct{})
+	g.Go(func() error {
+		defer close(fetched)
+		return fetchers.Wait()
+	})
 	g.Go(func() error {
 		defer stop()
 		l.awaitEnd(ctx)
+		if l.limits.sated() {
+			full()
+			late := time.NewTimer(grace)
+			defer late.Stop()
+			select {
+			case <-ctx.Done():
+			case <-fetched:
+			case <-late.C:
+			}
+		}
 		return nil
 	})
 	return g.Wait()
@@ -118,7 +146,7 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.enough:
+		case <-l.limits.enough:
 			return
 		case <-l.deps.Frontier.Quiet():
 		case <-tick.C:
@@ -205,12 +233,15 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (l *Loop) fetchAll(ctx context.Context) error {
-	for !l.sated() {
-		task, err := l.deps.Frontier.Take(ctx)
+// fetchAll carries tasks out until taking ends. A task that is under way then may go on until ctx ends.
+func (l *Loop) fetchAll(ctx, taking context.Context) error {
+	for l.limits.reserve(taking) {
+		task, err := l.deps.Frontier.Take(taking)
+		page := false
 		if err == nil {
-			err = l.Do(ctx, task)
+			page, err = l.do(ctx, task)
 		}
+		l.limits.giveBack(page)
 		if err != nil {
 			if ended(err) {
 				return nil
@@ -221,32 +252,49 @@ func (l *Loop) fetchAll(ctx context.Context) error {
 	return nil
 }
 
-// sated says that MaxPages is reached. It is asked before every request: until Run hears of it, fetchers could go on.
-func (l *Loop) sated() bool {
-	select {
-	case <-l.enough:
-		return true
-	default:
-		return false
-	}
-}
-
 // Do carries out one task.
 func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
+	ok, _ := l.limits.try()
+	if !ok {
+		return l.putBack(ctx, task)
+	}
+	page, err := l.do(ctx, task)
+	l.limits.giveBack(page)
+	return err
+}
+
+// putBack ends a task that is not carried out now.
+func (l *Loop) putBack(ctx context.Context, task *frontier.Task) error {
+	_, err := l.deps.Frontier.Finish(context.WithoutCancel(ctx), task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
+	return err
+}
+
+// do carries out a task that has a place, and says whether it counts as a page.
+func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
 	// The end of a task is written even when the crawl is being stopped: it is what the next start goes on from.
 	keep := context.WithoutCancel(ctx)
 	var visit Visit
-	wanted := !l.sated()
+	wanted := !l.limits.sated()
 	if wanted {
 		visit, wanted = l.deps.Overlay.Begin(task)
 	}
 	if !wanted {
-		_, err := l.deps.Frontier.Finish(keep, task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
-		return err
+		return false, l.putBack(ctx, task)
 	}
-	if reason, err := l.Refuse(task); err != nil {
-		return err
-	} else if reason != "" {
+	reason, err := l.Refuse(task)
+	if err != nil {
+		return false, err
+	}
+	if reason == "" {
+		if reason = l.limits.admit(task); reason == "" {
+			defer func() {
+				if !page {
+					l.limits.unadmit(task)
+				}
+			}()
+		}
+	}
+	if reason != "" {
 		out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
 		if task.Kind == frontier.Robots {
 			// What must not be asked for its rules must not be asked for pages: without this it would be tried for ever.
@@ -254,18 +302,19 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 		}
 		_, err := l.deps.Frontier.Finish(keep, task, out)
 		l.deps.Overlay.Ended(task, Download{Outcome: out})
-		return err
+		return false, err
 	}
 	url := task.URL.String()
 	res := l.get(ctx, task, url, visit)
 	defer res.Release()
 	out := judge(&res, time.Now())
 	if unasked(&res) {
-		return l.unasked(ctx, task, url, &res, out)
+		return false, l.unasked(ctx, task, url, &res, out)
 	}
+	l.limits.received(res.WireBytes)
 	l.ownTrouble(&res, &out)
 	found := 0
-	page := l.gather()
+	links := l.gather()
 	switch {
 	case task.Kind == frontier.Robots:
 		l.readRobots(task, &res, &out)
@@ -273,36 +322,35 @@ func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
 	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
 		found = l.readSitemap(task, &res, &out)
 	case out.Ending == frontier.Done:
-		found = l.readPage(task, &res, &out, page)
+		found = l.readPage(task, &res, &out, links)
 	}
 	change := ""
 	if l.deps.Recrawl && !visit.Quiet {
-		out.Visit, change = l.visit(task, &res, &out, page, time.Now())
+		out.Visit, change = l.visit(task, &res, &out, links, time.Now())
 	}
 	written := false
-	if ticket := l.keep(keep, task, visit, &res, &out, page); ticket != nil {
+	if ticket := l.keep(keep, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
-	var err error
 	if out.Links, err = l.deps.Overlay.Route(keep, out.Links); err != nil {
-		return err
+		return false, err
 	}
 	out.Elsewhere = l.deps.Overlay.PassOn
 	fin, err := l.deps.Frontier.Finish(keep, task, out)
 	if err != nil {
-		return err
+		return false, err
 	}
 	written = true
 	if fin.Refused == 0 {
-		for i := range page.fresh { // only now: what is remembered is on disk
-			page.fresh[i].remember()
+		for i := range links.fresh { // only now: what is remembered is on disk
+			links.fresh[i].remember()
 		}
 	}
-	l.release(page)
+	l.release(links)
 	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: isHTML(&res)})
-	l.record(task, url, visit, &res, out, fin, found)
+	page = l.record(task, url, visit, &res, out, fin, found)
 	l.logChange(task, url, res.Status, out.Visit, change)
-	return nil
+	return page, nil
 }
 
 // get makes the request of a task. It is broken off when the right to ask the server ends.

@@ -8,8 +8,8 @@ import (
 	"proxima/node/journal"
 )
 
-// record writes what became of a task into the log and the statistics.
-func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) {
+// record writes what became of a task into the log and the statistics, and says whether it counts as a page.
+func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) (page bool) {
 	t := res.Timing
 	l.deps.Journal.Fetch(&journal.Fetch{
 		URL: url, Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
@@ -25,19 +25,18 @@ func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.R
 		l.deps.Journal.Events().Info(journal.EventHostBackoff, journal.KeyHost, task.Host, journal.KeyURL, url,
 			journal.KeyReason, out.Reason, journal.KeyForMs, journal.Ms(wait))
 	}
+	page = task.Kind == frontier.Page && out.Trouble != frontier.Interrupted
 	l.stats.update(func(s *Stats) {
 		s.Requests++
 		s.Bytes += res.WireBytes
 		s.Links += int64(found)
 		s.New += int64(fin.Accepted)
-		if task.Kind == frontier.Page && out.Trouble != frontier.Interrupted {
+		if page {
 			s.Pages++
 			s.row(rowOf(res))
-			if s.Pages == l.cfg.MaxPages {
-				close(l.enough)
-			}
 		}
 	})
+	return page
 }
 
 // reasonFor puts what went wrong into words: the error where there was one, else what the answer meant.

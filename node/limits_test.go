@@ -1,0 +1,94 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"proxima/node/netsim"
+)
+
+// TestMaxHostPages: each host gives as many pages as are wanted of one, and what is left out is counted by its reason. A server of
+// one's own is asked for many at once.
+func TestMaxHostPages(t *testing.T) {
+	for _, parallel := range []int{1, 5} {
+		inBubble(t, func(w *trial) {
+			a := w.Site("a.test", server1).Pages(20)
+			b := w.Site("b.test", server2).Pages(3)
+			w.cfg.Crawl.MaxHostPages = 8
+			if parallel > 1 {
+				w.cfg.Politeness.Own, w.cfg.Politeness.OwnParallel = []string{webPrefix}, parallel
+			}
+			end, _ := w.run("http://a.test/", "http://b.test/")
+			if n, m := len(pages(a.Visits())), len(pages(b.Visits())); n != 8 || m != 4 || end.Pages != 12 {
+				t.Errorf("%d at once: %d and %d pages asked for, %d counted; want 8, 4, 12", parallel, n, m, end.Pages)
+			}
+			w.dropped(end, "limit: 8 pages a host", 13)
+		})
+	}
+}
+
+// TestMaxDomainPages: the hosts of a domain share what it may give.
+func TestMaxDomainPages(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.example.test", server1).Pages(20)
+		b := w.Site("b.example.test", server2).Pages(20)
+		c := w.Site("c.test", server3).Pages(5)
+		w.cfg.Crawl.MaxDomainPages = 10
+		end, _ := w.run("http://a.example.test/", "http://b.example.test/", "http://c.test/")
+		if n, m := len(pages(a.Visits()))+len(pages(b.Visits())), len(pages(c.Visits())); n != 10 || m != 6 {
+			t.Errorf("%d and %d pages asked for; want 10 and 6", n, m)
+		}
+		w.dropped(end, "limit: 10 pages a domain", 32)
+	})
+}
+
+// TestMaxTime: the crawl ends in time, what is under way then is finished, and what is left stays pending.
+func TestMaxTime(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(50).Took(3 * time.Second)
+		w.cfg.Crawl.MaxTime = 20 * time.Second
+		end, _ := w.crawl(w.t.Context(), "http://a.test/")
+		n := len(pages(a.Visits()))
+		if end.Reason != "max_time" || end.Elapsed < 20*time.Second || end.Elapsed > 24*time.Second || int(end.Pages) != n || end.Unfinished != int64(51-n) {
+			t.Errorf("%q after %v: %d pages asked for, %d counted, %d unfinished", end.Reason, end.Elapsed, n, end.Pages, end.Unfinished)
+		}
+	})
+}
+
+// TestMaxBytes: no download begins after the last byte that is wanted.
+func TestMaxBytes(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		a := w.Site("a.test", server1).Pages(50)
+		w.cfg.Crawl.MaxBytes = 1
+		end, _ := w.crawl(w.t.Context(), "http://a.test/")
+		if n := len(pages(a.Visits())); end.Reason != "max_bytes" || n > 1 || end.Bytes < 1 {
+			t.Errorf("%q after %d pages and %d bytes", end.Reason, n, end.Bytes)
+		}
+	})
+}
+
+// TestMaxPagesWithFailures: a place that becomes no page is given to another, so that the number is exact with many fetchers, own
+// servers, and pages that robots.txt forbids.
+func TestMaxPagesWithFailures(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		var all []*netsim.Site
+		var urls []string
+		for i := range 12 {
+			name := fmt.Sprintf("h%d.test", i)
+			s := w.Site(name, fmt.Sprintf("198.51.100.%d", i+1)).Pages(30)
+			s.Robots("User-agent: *\nDisallow: /1\nDisallow: /2\n")
+			all = append(all, s)
+			urls = append(urls, "http://"+name+"/")
+		}
+		w.cfg.Crawl.MaxPages, w.cfg.Crawl.Fetchers = 100, 32
+		end, _ := w.crawl(w.t.Context(), urls...)
+		n := 0
+		for _, s := range all {
+			n += len(pages(s.Visits()))
+		}
+		if n != 100 || end.Pages != 100 || end.Reason != "max_pages" {
+			t.Errorf("%d pages asked for, %d counted, %q; want 100", n, end.Pages, end.Reason)
+		}
+	})
+}
