@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -128,11 +129,11 @@ func TestExitIsTheProgramsCode(t *testing.T) {
 
 // TestFlagsOverrideTheFile: lists grow, values are replaced, and what no flag names stays.
 func TestFlagsOverrideTheFile(t *testing.T) {
-	path := file(t, "c.toml", "[crawl]\nfetchers = 8\nresolvers = 3\nseeds = [\"a.txt\"]\n[fetch]\nallow_prefixes = [\"10.0.0.0/8\"]\n")
+	path := file(t, "c.toml", "[crawl]\nfetchers = 8\npatience = \"3s\"\nseeds = [\"a.txt\"]\n[fetch]\nallow_prefixes = [\"10.0.0.0/8\"]\n")
 	cfg := configured(t, "-config", path, "-fetchers", "2", "-seeds", "b.txt", "-allow", "127.0.0.0/8,::1/128", "-scope", "host",
 		"-contact", "https://example.org/bot", "-from", "bot@example.org", "-max-pages", "5", "-data", "d", "-run", "r", "-warc", "w")
 	want := node.Default()
-	want.Crawl.Fetchers, want.Crawl.Resolvers, want.Crawl.Seeds, want.Crawl.MaxPages = 2, 3, []string{"a.txt", "b.txt"}, 5
+	want.Crawl.Fetchers, want.Crawl.Patience, want.Crawl.Seeds, want.Crawl.MaxPages = 2, 3*time.Second, []string{"a.txt", "b.txt"}, 5
 	want.Fetch.AllowPrefixes = []string{"10.0.0.0/8", "127.0.0.0/8", "::1/128"}
 	want.Fetch.Contact, want.Fetch.From = "https://example.org/bot", "bot@example.org"
 	want.Scope.SeedScope, want.Node.Data, want.Node.Run = "host", "d", "r"
