@@ -160,8 +160,6 @@ own_parallel = %d
 min_free_mib = 0
 [fetch.dns]
 servers = ["127.0.0.1:9"] # nobody: names come from the table
-attempts = 1
-timeout = "100ms"
 [fetch.dns.hosts]
 "site.test" = ["127.0.0.1"]
 "public.test" = ["93.184.215.14"]
