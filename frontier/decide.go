@@ -294,6 +294,11 @@ func (l *ledger) decideFinish(b *batch, r *request) error {
 	case p == nil || p.ref.seq <= h.droppedAt:
 		return nil
 	case f.visit != nil:
+		if f.visit.old == nil { // it is new, unless what another node knew of it came meanwhile
+			if f.visit.old, err = b.page(r.host, f.visit.hash); err != nil {
+				return fmt.Errorf("read page of %s: %w", r.host, err)
+			}
+		}
 		if err := l.decidePage(b, h, *f.visit); err != nil {
 			return err
 		}

@@ -83,15 +83,23 @@ func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
 	return &p, nil
 }
 
-// decidePages unites the pages of a host with those that another node has of it. Everything before has to be on disk.
-func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) error {
+// decidePages unites the pages of a host with those that another node has of it, and says how many of them were pending here. They are
+// done, whether that was told or not. Everything before has to be on disk.
+func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended int, err error) {
 	for i := range pages {
 		p := &pages[i]
 		e := PendingURL{Path: p.Path}
 		hash := e.entryOf(h.host).hash
+		is, err := l.decideDone(b, h, hash)
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			ended++
+		}
 		old, err := b.page(h.host, hash)
 		if err != nil {
-			return fmt.Errorf("read page of %s: %w", h.host, err)
+			return 0, fmt.Errorf("read page of %s: %w", h.host, err)
 		}
 		switch {
 		case old == nil && p.Dropped, old != nil && !p.fresher(old):
@@ -100,10 +108,10 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) error {
 			p = nil
 		}
 		if err := l.decidePage(b, h, visited{hash, old, p}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return ended, nil
 }
 
 // writeNext moves a host among those with pages to visit again.

@@ -164,10 +164,10 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 			return err
 		}
 	}
-	if err := l.decidePages(b, h, u.pages); err != nil {
+	ended, err := l.decidePages(b, h, u.pages)
+	if err != nil {
 		return err
 	}
-	ended := 0
 	for _, hash := range u.done {
 		is, err := l.decideDone(b, h, hash)
 		if err != nil {

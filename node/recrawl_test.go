@@ -85,7 +85,7 @@ func TestRecrawlChanges(t *testing.T) {
 		})
 		c.handle(a, "/plain", html(prose("plain", "always the same words")))
 		c.handle(a, "/counter", func(age int, w http.ResponseWriter, r *http.Request) {
-			html(prose("counter", "always the same words") + fmt.Sprintf("<!-- %d -->", age))(age, w, r)
+			html(prose("counter", "always the same words")+fmt.Sprintf("<!-- %d -->", age))(age, w, r)
 		})
 		c.handle(a, "/text", func(age int, w http.ResponseWriter, r *http.Request) {
 			html(prose("text", []string{"the first news of all", "something else happened today", "something else happened today"}[age]))(age, w, r)

@@ -35,6 +35,10 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	for _, hash := range c.Done {
 		w.Done = binary.LittleEndian.AppendUint64(w.Done, hash)
 	}
+	now := time.Now()
+	for i := range c.Pages {
+		w.Pages = append(w.Pages, frontier.AppendPage(nil, &c.Pages[i], now))
+	}
 	return w
 }
 
@@ -97,13 +101,23 @@ func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 	for ; len(b) > 0; b = b[8:] {
 		c.Done = append(c.Done, binary.LittleEndian.Uint64(b))
 	}
+	now := time.Now()
+	for _, b := range w.GetPages() {
+		p, err := frontier.ParsePage(b, now)
+		if err != nil {
+			return c, errMalformed
+		}
+		c.Pages = append(c.Pages, p)
+	}
 	return c, nil
 }
 
 func digestToWire(d frontier.Digest) *wire.Digest {
-	return &wire.Digest{Accepted: d.Accepted, Done: d.Done, AcceptedXor: d.AcceptedXor, DoneXor: d.DoneXor, Drops: d.Drops}
+	return &wire.Digest{Accepted: d.Accepted, Done: d.Done, AcceptedXor: d.AcceptedXor, DoneXor: d.DoneXor, Drops: d.Drops,
+		Pages: d.Pages, PagesXor: d.PagesXor}
 }
 
 func digestFromWire(w *wire.Digest) frontier.Digest {
-	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(), Drops: w.GetDrops()}
+	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(), Drops: w.GetDrops(),
+		Pages: w.GetPages(), PagesXor: w.GetPagesXor()}
 }

@@ -171,7 +171,7 @@ func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[stri
 
 // storeItem makes the message about the changes of one host.
 func (o *Ownership) storeItem(ctx context.Context, r Record, c *frontier.Change) (item *wire.StoreItem, err error) {
-	chunk := frontier.Chunk{Pending: c.Added, Done: c.Done, Drops: c.Digest.Drops}
+	chunk := frontier.Chunk{Pending: c.Added, Done: c.Done, Pages: c.Pages, Drops: c.Digest.Drops}
 	if c.State {
 		if chunk.State, err = o.deps.Frontier.StateOf(ctx, r.Host); err != nil {
 			return nil, err
@@ -197,7 +197,7 @@ func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
 		req := &wire.StoreRequest{}
 		for n < len(parcel) && (n == 0 || urls < messageURLs && size < chunkBytes) {
 			item := parcel[n].item
-			urls += len(item.GetChunk().GetPending()) + len(item.GetChunk().GetDone())/8 + 8
+			urls += len(item.GetChunk().GetPending()) + len(item.GetChunk().GetDone())/8 + len(item.GetChunk().GetPages()) + 8
 			size += proto.Size(item)
 			req.Items = append(req.Items, item)
 			n++

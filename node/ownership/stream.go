@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,12 +84,12 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 		if s.bytes > maxStream {
 			c = &frontier.Change{Lost: true}
 		}
-		if len(c.Done) > 0 {
-			done := &frontier.Change{Done: c.Done, Digest: c.Digest, Tracked: c.Tracked}
+		if len(c.Done)+len(c.Pages) > 0 {
+			done := &frontier.Change{Done: c.Done, Pages: c.Pages, Digest: c.Digest, Tracked: c.Tracked}
 			back.hosts[host] = done
 			s.atLocked(host).held++
 			s.bytes += done.Memory()
-			c.Done = nil
+			c.Done, c.Pages = nil, nil
 		}
 		s.addLocked(host, c, now)
 	}
@@ -300,17 +301,20 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.cleared {
-		c.Done = nil
+		c.Done, c.Pages = nil, nil
 		return
 	}
-	if w := s.hosts[host]; w == nil || w.held == 0 || len(c.Done) == 0 {
+	if w := s.hosts[host]; w == nil || w.held == 0 || len(c.Done)+len(c.Pages) == 0 {
 		return
 	}
-	back := make(map[uint64]bool)
+	back, pages := make(map[uint64]bool), make(map[string]bool)
 	for _, b := range s.held {
 		if h := b.hosts[host]; h != nil {
 			for _, hash := range h.Done {
 				back[hash] = true
+			}
+			for i := range h.Pages {
+				pages[h.Pages[i].Path] = true
 			}
 		}
 	}
@@ -321,6 +325,7 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 		}
 	}
 	c.Done = done
+	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
 
 // pause keeps the changes of a host until the function that it returns is called.

@@ -1700,7 +1700,9 @@ type Chunk struct {
 	Pending []*Pending             `protobuf:"bytes,2,rep,name=pending,proto3" json:"pending,omitempty"`
 	Done    []byte                 `protobuf:"bytes,3,opt,name=done,proto3" json:"done,omitempty"`
 	// drops is how often the host was given up before: pending is what was found since.
-	Drops         uint64 `protobuf:"varint,4,opt,name=drops,proto3" json:"drops,omitempty"`
+	Drops uint64 `protobuf:"varint,4,opt,name=drops,proto3" json:"drops,omitempty"`
+	// pages are what is known of pages that are visited again, in the frontier's form. They are done.
+	Pages         [][]byte `protobuf:"bytes,5,rep,name=pages,proto3" json:"pages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1763,6 +1765,13 @@ func (x *Chunk) GetDrops() uint64 {
 	return 0
 }
 
+func (x *Chunk) GetPages() [][]byte {
+	if x != nil {
+		return x.Pages
+	}
+	return nil
+}
+
 type Digest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accepted      uint64                 `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
@@ -1770,6 +1779,8 @@ type Digest struct {
 	AcceptedXor   uint64                 `protobuf:"fixed64,3,opt,name=accepted_xor,json=acceptedXor,proto3" json:"accepted_xor,omitempty"`
 	DoneXor       uint64                 `protobuf:"fixed64,4,opt,name=done_xor,json=doneXor,proto3" json:"done_xor,omitempty"`
 	Drops         uint64                 `protobuf:"varint,5,opt,name=drops,proto3" json:"drops,omitempty"`
+	Pages         uint64                 `protobuf:"varint,6,opt,name=pages,proto3" json:"pages,omitempty"`
+	PagesXor      uint64                 `protobuf:"fixed64,7,opt,name=pages_xor,json=pagesXor,proto3" json:"pages_xor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1835,6 +1846,20 @@ func (x *Digest) GetDoneXor() uint64 {
 func (x *Digest) GetDrops() uint64 {
 	if x != nil {
 		return x.Drops
+	}
+	return 0
+}
+
+func (x *Digest) GetPages() uint64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *Digest) GetPagesXor() uint64 {
+	if x != nil {
+		return x.PagesXor
 	}
 	return 0
 }
@@ -3012,18 +3037,21 @@ const file_overlay_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\asitemap\x18\x02 \x01(\bR\asitemap\x12\x14\n" +
 	"\x05depth\x18\x03 \x01(\rR\x05depth\x12\x12\n" +
-	"\x04hops\x18\x04 \x01(\rR\x04hops\"\x8d\x01\n" +
+	"\x04hops\x18\x04 \x01(\rR\x04hops\"\xa3\x01\n" +
 	"\x05Chunk\x12+\n" +
 	"\x05state\x18\x01 \x01(\v2\x15.proxima.v1.HostStateR\x05state\x12-\n" +
 	"\apending\x18\x02 \x03(\v2\x13.proxima.v1.PendingR\apending\x12\x12\n" +
 	"\x04done\x18\x03 \x01(\fR\x04done\x12\x14\n" +
-	"\x05drops\x18\x04 \x01(\x04R\x05drops\"\x8c\x01\n" +
+	"\x05drops\x18\x04 \x01(\x04R\x05drops\x12\x14\n" +
+	"\x05pages\x18\x05 \x03(\fR\x05pages\"\xbf\x01\n" +
 	"\x06Digest\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x04R\baccepted\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12!\n" +
 	"\faccepted_xor\x18\x03 \x01(\x06R\vacceptedXor\x12\x19\n" +
 	"\bdone_xor\x18\x04 \x01(\x06R\adoneXor\x12\x14\n" +
-	"\x05drops\x18\x05 \x01(\x04R\x05drops\"g\n" +
+	"\x05drops\x18\x05 \x01(\x04R\x05drops\x12\x14\n" +
+	"\x05pages\x18\x06 \x01(\x04R\x05pages\x12\x1b\n" +
+	"\tpages_xor\x18\a \x01(\x06R\bpagesXor\"g\n" +
 	"\fStoreRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12+\n" +
 	"\x05items\x18\x02 \x03(\v2\x15.proxima.v1.StoreItemR\x05items\"\x8c\x01\n" +

@@ -1,0 +1,78 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/journal"
+)
+
+// TestOverlayRecrawl: hosts take what is known of their pages along, to whom they are handed and who goes on after the
+// owner's death; pages are visited again there, and none is new.
+func TestOverlayRecrawl(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) {
+			c.Recrawl.Enabled, c.Recrawl.Min, c.Recrawl.Max = true, 2*time.Minute, 4*time.Minute
+		}
+		const n = 20
+		for home := range b.nodes {
+			b.site(b.homed(home), address(home), beside(b.nodes[2].at), n, 500)
+		}
+		b.startAll(80 * time.Second)
+		all := len(b.sites) * (n + 1)
+		known := func() (pages int, visits uint64) {
+			for _, n := range b.nodes {
+				if n.node != nil && !n.dead.Load() {
+					s := n.node.Status()
+					pages, visits = pages+int(s.Frontier.Pages), visits+s.Frontier.Revisited
+				}
+			}
+			return pages, visits
+		}
+		b.await("all pages known and visited again", 30*time.Minute, func() bool {
+			pages, visits := known()
+			return pages == all && visits > uint64(2*all)
+		})
+		victim := 1
+		for i := 2; i < len(b.nodes); i++ {
+			if b.nodes[i].node.Status().Frontier.Pages > b.nodes[victim].node.Status().Frontier.Pages {
+				victim = i
+			}
+		}
+		mine := b.nodes[victim].node.Status().Frontier.Pages
+		t.Logf("%d of %d pages are at %s, which dies", mine, all, b.name(victim))
+		if mine == 0 {
+			t.Fatal("nobody has any to lose")
+		}
+		b.kill(victim)
+		died := time.Now()
+		b.await("all pages known elsewhere", 10*time.Minute, func() bool {
+			pages, _ := known()
+			return pages == all
+		})
+		t.Logf("all pages are known elsewhere %v after the death", time.Since(died))
+		time.Sleep(10 * time.Minute)
+		revisits := map[string]int{}
+		fresh := 0
+		for i := range b.nodes {
+			for _, f := range logged[journal.Fetch](b, i, journal.LogFetch) {
+				if f.Kind != journal.KindPage || f.Time.Before(died) {
+					continue
+				}
+				if f.Origin == journal.OriginRevisit {
+					revisits[f.URL]++
+				} else {
+					fresh++
+					t.Logf("%s was downloaded as new at %s (%s)", f.URL, b.name(i), f.Origin)
+				}
+			}
+		}
+		if len(revisits) != all {
+			t.Errorf("%d of %d pages were visited again after the death", len(revisits), all)
+		}
+		if fresh > 2*len(b.sites) { // what its replica had not been told yet
+			t.Errorf("%d pages were downloaded as new after the death", fresh)
+		}
+	})
+}
