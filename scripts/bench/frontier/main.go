@@ -2,6 +2,7 @@
 // takes at its peak. Every figure is printed with the number of URLs that were in the frontier at the time.
 //
 //	go run ./scripts/bench/frontier -urls 1000000
+//	go run ./scripts/bench/frontier -recrawl -urls 1000000 -hosts 10000
 //
 // The URLs come as pages bring them: 50 links a page, 70 % to the page's own host, the others to hosts of a Zipf
 // distribution; all are new. -repeat offers each page that many times more: those links are duplicates.
@@ -36,14 +37,15 @@ func main() {
 	repeat := flag.Int("repeat", 0, "times each page is offered again")
 	limit := flag.Int("memory-mib", 304, "soft limit of the Go heap, MiB")
 	dir := flag.String("dir", "", "where to keep the store (default: a temporary folder)")
+	recrawl := flag.Bool("recrawl", false, "measure that many pages that are visited again instead, a fifth of them due")
 	flag.Parse()
 	debug.SetMemoryLimit(int64(*limit) << 20)
-	if err := run(*urls, *hosts, *take, *workers, *repeat, *dir); err != nil {
+	if err := run(*urls, *hosts, *take, *workers, *repeat, *dir, *recrawl); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(urls, hosts, take, workers, repeat int, dir string) error {
+func run(urls, hosts, take, workers, repeat int, dir string, recrawl bool) error {
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "frontier")
 		if err != nil {
@@ -55,6 +57,11 @@ func run(urls, hosts, take, workers, repeat int, dir string) error {
 	cfg, polite := frontier.Default(), frontier.DefaultPoliteness()
 	cfg.MaxHostURLs = 0
 	polite.Own, polite.OwnGap = []string{"10.0.0.0/8"}, 0
+	if recrawl {
+		fmt.Println("| phase | pages before | pages | seconds | pages/s | peak RSS MiB | of it anonymous now MiB |")
+		fmt.Println("|---|---|---|---|---|---|---|")
+		return runRecrawl(urls, hosts, take, workers, dir, cfg, polite)
+	}
 	f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
 	if err != nil {
 		return err
@@ -164,6 +171,9 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 					return nil
 				}
 				out := frontier.Outcome{Ending: frontier.Done, Asked: true, Elapsed: time.Millisecond}
+				if t.Page != nil {
+					out.Visit = &frontier.Visit{Found: frontier.Unchanged}
+				}
 				if t.Kind == frontier.Robots {
 					out.Robots = &frontier.RobotsOutcome{Lifetime: time.Hour}
 				}

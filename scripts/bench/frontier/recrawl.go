@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"proxima/frontier"
+)
+
+// runRecrawl measures pages that are visited again: it brings pages of many hosts into a frontier, a fifth of them due, opens it
+// anew, and takes pages that are due and ends them.
+func runRecrawl(pages, hosts, take, workers int, dir string, cfg frontier.Config, polite frontier.Politeness) error {
+	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Share = true, 0, 1
+	f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error { return f.Run(ctx) })
+	if err := fill(ctx, f, pages, hosts); err != nil {
+		return err
+	}
+	cancel()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	start := time.Now()
+	again, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
+	if err != nil {
+		return err
+	}
+	row("start", pages, int(again.Status().Pages), time.Since(start))
+	run, stop := context.WithCancel(context.Background())
+	defer stop()
+	g.Go(func() error { return again.Run(run) })
+	if err := takeAll(run, again, min(take, pages/5), workers); err != nil {
+		return err
+	}
+	stop()
+	return g.Wait()
+}
+
+// fill gives the frontier hosts as another node would hand them over.
+func fill(ctx context.Context, f *frontier.Frontier, pages, hosts int) error {
+	var g errgroup.Group
+	var left atomic.Int64
+	left.Store(int64(hosts))
+	each := max(1, pages/hosts)
+	start, now := time.Now(), time.Now()
+	for w := range 8 {
+		g.Go(func() error {
+			rnd := rand.New(rand.NewPCG(2, uint64(w)))
+			for {
+				i := left.Add(-1)
+				if i < 0 {
+					return nil
+				}
+				host := "https://www.site-" + strconv.Itoa(int(i)) + ".example.org"
+				c := frontier.Chunk{Pages: make([]frontier.PageRecord, each)}
+				for k := range c.Pages {
+					due := time.Duration(rnd.IntN(10*24)-2*24) * time.Hour
+					c.Pages[k] = frontier.PageRecord{Seen: now.Add(-100 * time.Hour), Due: now.Add(due), Digest: rnd.Uint64() | 1, Simhash: rnd.Uint64(),
+						ETag: `"` + strconv.FormatUint(rnd.Uint64(), 16) + `"`,
+						Path: "/docs/section-" + strconv.Itoa(rnd.IntN(50)) + "/article-" + strconv.FormatUint(rnd.Uint64()>>16, 16) + ".html"}
+				}
+				if _, err := f.Import(ctx, host, c, frontier.Discovered); err != nil {
+					return err
+				}
+				if err := f.SetRole(ctx, host, frontier.Owned); err != nil {
+					return err
+				}
+				if i%20_000 == 0 {
+					fmt.Fprintf(os.Stderr, "%d hosts left after %.0f s\n", i, time.Since(start).Seconds())
+				}
+			}
+		})
+	}
+	err := g.Wait()
+	row("fill", 0, each*hosts, time.Since(start))
+	return err
+}
