@@ -380,6 +380,9 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 	if r.Owner != "" {
 		o.census.changed(r, now)
 	}
+	if old.Owner != "" && r.Owner != old.Owner && r.Owner != v.Self && r.Owner != "" {
+		o.queue.addLater(host, now.Add(o.cfg.TakeAfter)) // what is here of it may be nobody's copy now
+	}
 	if u, ok := o.rights.unconfirmed[host]; ok {
 		u.record = r // this is what the home has to confirm from now on
 		o.rights.unconfirmed[host] = u

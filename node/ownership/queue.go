@@ -25,8 +25,9 @@ type item struct {
 	tries int
 	// urgent: the crawl must not end before it is done.
 	urgent bool
-	// wish asks for a hand-off.
+	// wish asks for a hand-off. look: it is not only that.
 	wish *wish
+	look bool
 	busy bool // it is being looked at
 	anew bool // it was added meanwhile
 	at   int  // place in the heap, -1 while busy
@@ -67,6 +68,8 @@ func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
 	}
 	if w != nil {
 		it.wish = w
+	} else {
+		it.look = true
 	}
 	switch {
 	case it.busy:
@@ -79,6 +82,18 @@ func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
 		heap.Fix(&q.due, it.at)
 	}
 	signal(q.wake)
+}
+
+// granted takes the wish for a hand-off of a host that is being looked at. Where there is more to look at, the host comes
+// again afterwards.
+func (q *queue) granted(it *item) *wish {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := it.wish
+	if it.wish = nil; w != nil && it.look {
+		it.anew = true
+	}
+	return w
 }
 
 // next takes a host that is due, or says how long there is none; below 0 says that there is none at all.

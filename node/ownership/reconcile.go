@@ -65,8 +65,18 @@ func (o *Ownership) look(ctx context.Context, it *item) {
 	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
 		o.warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
-	pause := min(time.Duration(it.tries)*o.cfg.RenewEvery/4, o.cfg.FenceAfter)
+	pause := o.cfg.pause(it.tries, it.urgent)
 	o.queue.finish(it, time.Now().Add(pause/2+o.jitter(pause+1))) // two nodes that were in each other's way do not come back together
+}
+
+// pause is about how long a host rests after so many tries in a row that failed. For one that is urgent the end of the crawl
+// waits.
+func (c Config) pause(tries int, urgent bool) time.Duration {
+	longest := c.FenceAfter
+	if urgent {
+		longest = c.RenewEvery
+	}
+	return min(time.Duration(tries)*c.RenewEvery/4, longest)
 }
 
 // step compares what a host should be here, by its record and the members, with what it is, and brings the two closer.
@@ -110,9 +120,8 @@ func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, r
 		}
 	}
 	home := v.homeOf(r.Host)
-	switch w := it.wish; {
-	case w != nil:
-		it.wish = nil // it is no duty: who wished may wish again
+	switch w := o.queue.granted(it); {
+	case w != nil: // it is no duty: who wished may wish again
 		if err := o.handOff(ctx, r, w.to, true, w.reason); err != nil {
 			o.warn(err)
 		}

@@ -135,11 +135,12 @@ func (o *Ownership) Flush(ctx context.Context) {
 
 // parcels takes the changes that can be sent now, by the peers that keep the replicas.
 func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[string][]sending, error) {
-	v := o.view()
+	changes := o.stream.next()
+	v := o.view() // after that: a node that comes later is compared with, and finds nothing on its way
 	out := make(map[string][]sending)
 	var alone []string
 	defer func() { o.stream.stored(alone...) }()
-	for host, c := range o.stream.next() {
+	for host, c := range changes {
 		r, ok, err := o.records.get(host)
 		if err != nil {
 			return nil, err

@@ -170,7 +170,8 @@ func (o *Ownership) unlearn(host, who string) error {
 		o.records.setRumour(host, Record{})
 	}
 	if _, known, err := o.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
-		return err // what is here must find its owner
+		o.queue.add(host, false) // what is here must find its owner
+		return err
 	}
 	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
 		v := &o.horizon.now

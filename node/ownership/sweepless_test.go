@@ -1,0 +1,64 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+
+	"proxima/frontier"
+)
+
+// A host is to be looked at, as its replica differs, and is to be handed over as well. The hand-off fails; the replica is
+// mended all the same.
+func TestWishDoesNotTakeTheLookAway(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 9)...)
+		time.Sleep(2 * time.Second)
+		s.mustHave(host, 9, 1, 2)
+		s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 })
+		d := s.node(2).disk
+		d.mu.Lock()
+		delete(d.now.hosts[host].pending, path(4))
+		d.mu.Unlock()
+		s.node(1).own.queue.add(host, false)
+		s.node(1).own.Wish(host, idOf(3), "test")
+		time.Sleep(30 * time.Second)
+		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// A node has a copy of a host from earlier, and hears that it has another owner by now, to whose replica it does not belong.
+// It gives what it has, and removes it.
+func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.hostOf(1, 2, 3, 4)
+		s.node(1).find(links(host, 0, 9)...)
+		time.Sleep(2 * time.Second)
+		r, _, err := s.node(1).own.Record(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := s.node(4).disk
+		d.mu.Lock()
+		d.host(host).role = frontier.Replica
+		d.host(host).pending[path(3)] = true
+		d.mu.Unlock()
+		r.Owner = idOf(3) // as far as node 4 knows
+		s.node(4).own.records.put(host, r)
+		s.lose(nil)
+	s.node(4).find(link(host, 5)) // 3 refers to the home, and that to the owner
+		time.Sleep(2 * s.cfg.TakeAfter)
+		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// What the end of a crawl waits for is tried again soon, however often it has failed.
+func TestUrgentHostsRestShortly(t *testing.T) {
+	cfg := Default()
+	if d := cfg.pause(100, true); d > cfg.RenewEvery {
+		t.Errorf("it rests for %v", d)
+	}
+	if d := cfg.pause(100, false); d != cfg.FenceAfter {
+		t.Errorf("what is not urgent rests for %v", d)
+	}
+}
