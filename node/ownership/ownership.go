@@ -393,7 +393,7 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 func (o *Ownership) forget(r Record) error {
 	_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
 		v := &o.horizon.now
-		return Record{}, ok && now == r && r.Owner != v.Self && v.homeOf(r.Host) != v.Self
+		return Record{}, ok && now == r && !v.concerned(r)
 	})
 	return err
 }

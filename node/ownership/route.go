@@ -163,8 +163,8 @@ func (o *Ownership) Moved(w *wire.Record) error {
 	return nil
 }
 
-// unlearn forgets a record that names an owner who says that it knows nothing of the host. The home, and who keeps the
-// replica, keep it: they have their own ways to find out.
+// unlearn forgets a record that names an owner who says that it knows nothing of the host. Who has a part in
+// the host keeps it, with ways of its own to find out.
 func (o *Ownership) unlearn(host, who string) error {
 	if said, ok := o.records.rumour(host); ok && said.Owner == who {
 		o.records.setRumour(host, Record{})
@@ -175,7 +175,7 @@ func (o *Ownership) unlearn(host, who string) error {
 	}
 	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
 		v := &o.horizon.now
-		return Record{}, ok && r.Owner == who && who != v.Self && v.homeOf(host) != v.Self && v.replicaOf(host, who) != v.Self
+		return Record{}, ok && r.Owner == who && !v.concerned(r)
 	})
 	return err
 }

@@ -62,3 +62,20 @@ func TestUrgentHostsRestShortly(t *testing.T) {
 		t.Errorf("what is not urgent rests for %v", d)
 	}
 }
+
+// A node whose copy nobody needs any more goes on knowing the host where it is the witness: both disks may be lost.
+func TestWitnessKeepsTheRecord(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.hostOf(1, 2, 3, 4)
+		s.node(1).find(links(host, 0, 9)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * s.cfg.TakeAfter)
+		s.mustHave(host, 9, 3, 1)
+		if r, ok, err := s.node(2).own.Record(host); err != nil || !ok || r.Owner != idOf(3) {
+			t.Errorf("the witness knows %+v, %v, %v", r, ok, err)
+		}
+	})
+}

@@ -24,6 +24,11 @@ func (v *View) witnessOf(host, owner string) string {
 	return order[1]
 }
 
+// concerned says that this node has to know the record of a host: as its owner, its home, or by its replica or its witness.
+func (v *View) concerned(r Record) bool {
+	return r.Owner == v.Self || v.homeOf(r.Host) == v.Self || v.replicaOf(r.Host, r.Owner) == v.Self || v.witnessOf(r.Host, r.Owner) == v.Self
+}
+
 // witnessEvery is how long records gather before they go to their witnesses.
 const witnessEvery = 2 * time.Second
 
