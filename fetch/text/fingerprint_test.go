@@ -24,6 +24,8 @@ func TestTrivialChanges(t *testing.T) {
 		{"age", "<p>Posted 5 minutes ago by Bob", "<p>Posted 1 hour ago by Bob"},
 		{"time of making", "<p>Page generated in 0.032 seconds", "<p>Page generated in 1.2 seconds"},
 		{"session", "<p>Your session is a81f2c3d9e0b", "<p>Your session is 7d31bb0aa2f4"},
+		{"session with one digit", "<p>Session 385019fdce68a68e", "<p>Session dfefbdaff2dfdddc"},
+		{"session without a digit", "<p>Session 385019fdce68a68e", "<p>Session dfefbdafffdfdddc"},
 		{"case and marks", "<p>Hello, World", "<h2>HELLO WORLD!</h2>"},
 		{"markup", "<p>Hello <b>world</b></p>", "<div class=new><span>Hello</span> world</div>"},
 		{"script", "<script>t=1</script><p>a", "<script>t=2</script><p>a"},

@@ -167,12 +167,13 @@ func (s *scanner) currency() {
 	}
 }
 
-// letters reads a word. Digits in it are all alike, and one of letters and many digits is a key made by a machine.
+// letters reads a word. Digits in it are all alike, and one of letters and several digits, or of hexadecimal ones alone, is a
+// key made by a machine.
 func (s *scanner) letters() {
 	var lower [24]byte // as much as the longest word of a table
 	buf := lower[:0]
 	hash, without := fnvBasis, fnvBasis
-	length, digits, i := 0, 0, 0
+	length, digits, hexadecimal, i := 0, 0, 0, 0
 	for i < len(s.text) {
 		r, size := utf8.DecodeRuneInString(s.text[i:])
 		switch {
@@ -200,6 +201,9 @@ func (s *scanner) letters() {
 			continue
 		}
 		length++
+		if r >= 'a' && r <= 'f' || r == '0' {
+			hexadecimal++
+		}
 		if len(buf)+utf8.UTFMax <= cap(buf) {
 			buf = utf8.AppendRune(buf, r)
 		} else {
@@ -214,7 +218,7 @@ func (s *scanner) letters() {
 	s.text = s.text[max(i, 1):]
 	w := word{hash: mix(hash), stem: mix(without)}
 	switch {
-	case length >= 8 && digits >= 2:
+	case length >= 8 && digits >= 2, length >= 8 && hexadecimal == length && digits > 0, length >= 12 && hexadecimal == length:
 		w.kind = number
 	default:
 		w.kind = kindOf(buf)

@@ -58,12 +58,12 @@ func (s *site) sentence(i, j, r int) string {
 			return fmt.Sprintf("It costs $%d.%02d, and can be had here.", 1+(r*7+j)%90, rnd.IntN(100))
 		}
 		if rnd.IntN(3) == 0 {
-			words := strings.Fields(before)
+			words := strings.Fields(strings.TrimSuffix(before, "."))
 			at := 1 + rnd.IntN(len(words)-1)
 			for old := words[at]; words[at] == old; {
 				words[at] = s.words[rnd.IntN(len(s.words))]
 			}
-			return strings.TrimSuffix(strings.Join(words, " "), ".") + "."
+			return strings.Join(words, " ") + "."
 		}
 	} else if rnd.IntN(12) == 0 {
 		return fmt.Sprintf("It costs $%d.%02d, and can be had here.", 1+j%90, rnd.IntN(100))
