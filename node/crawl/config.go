@@ -32,6 +32,9 @@ type Config struct {
 	MaxPages int64 `toml:"max_pages"`
 	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
 	Sitemaps bool `toml:"sitemaps"`
+	// NearDuplicates is how many of the newest pages are remembered by what they say, for 48 bytes each: the links of a page of
+	// 50 words or more that says nearly the same as one of them are counted, not followed. 0 follows all links.
+	NearDuplicates int `toml:"near_duplicates"`
 	// RobotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
 	RobotsTTL time.Duration `toml:"-"`
 	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
@@ -81,6 +84,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("max_host_pages: %d is negative", c.MaxHostPages)
 	case c.MaxDomainPages < 0:
 		return fmt.Errorf("max_domain_pages: %d is negative", c.MaxDomainPages)
+	case c.NearDuplicates < 0 || c.NearDuplicates > 1e7:
+		return fmt.Errorf("near_duplicates: %d is not between 0 and 10000000", c.NearDuplicates)
 	case c.RobotsTTL < time.Minute || c.RobotsTTL > 24*time.Hour:
 		return fmt.Errorf("robots_ttl: %v is not between 1m and 24h", c.RobotsTTL)
 	case c.RobotsCacheMiB < 1 || c.RobotsCacheMiB > 1<<16:

@@ -64,6 +64,7 @@ type Loop struct {
 	robots *robotsCache
 	known  *known
 	jar    *site.Jar
+	near   *near // nil where near-duplicates are followed
 	stats  statistics
 	limits *limits
 	spare  sync.Pool    // of *gather
@@ -77,7 +78,7 @@ func New(cfg Config, deps Deps) *Loop {
 		deps.Overlay = alone{deps.Home}
 	}
 	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg),
-		began: time.Now()}
+		near: newNear(cfg.NearDuplicates), began: time.Now()}
 }
 
 // Forget must be called when the frontier drops a host, or when it leaves or comes: links to it are offered again, and its

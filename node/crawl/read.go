@@ -166,6 +166,11 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 	if nofollow || p.NoFollow {
 		return 0
 	}
+	if l.near != nil && p.NotHTML == "" && l.near.duplicate(task.URL.String(), g.document(res.Body)) {
+		out.Reason = "near-duplicate, its links are not followed"
+		l.DropLinks(map[string]int{"near-duplicate page": len(p.Links)})
+		return len(p.Links)
+	}
 	g.addLinks(g.base, p.Links, next(task.Depth))
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
 		l.DropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
