@@ -104,7 +104,7 @@ func (w *web) resolve(ctx context.Context) {
 		}
 		if addrs := w.address(u.Name); addrs != nil {
 			w.f.Place(u, addrs, time.Hour, 0)
-		} else if _, err := w.f.Lost(ctx, u, "no such name", false); err != nil {
+		} else if _, err := w.f.Lost(ctx, u, "no such name", false, true); err != nil {
 			w.t.Error(err)
 		}
 	}

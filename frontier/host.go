@@ -64,6 +64,7 @@ type host struct {
 
 	notBefore   time.Time
 	why         string // why notBefore is set, in words
+	lost        bool   // it failed at each of its addresses, or its name did, in ways that waiting does not mend soon
 	failures    int    // failed connections or names in a row
 	level       uint8
 	crawlDelay  time.Duration // as its robots.txt asks

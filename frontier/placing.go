@@ -88,21 +88,21 @@ func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts 
 	defer f.mu.Unlock()
 	now := time.Now()
 	f.outage.tried(u.try)
-	f.bench.lostHost(u.host, reason, true, now)
+	f.bench.lostHost(u.host, reason, true, false, now)
 	f.dispatch(now)
 	return n, err
 }
 
 // Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
 // URLs dropped is returned. A failure of this node itself is not held against the host.
-func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours bool) (dropped int, err error) {
+func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
 	f.mu.Lock()
 	f.ending++
 	defer f.written()
 	now := time.Now()
 	f.outage.tried(u.try)
 	u.host.ending++
-	giveUp := f.bench.lostHost(u.host, reason, ours, now)
+	giveUp := f.bench.lostHost(u.host, reason, ours, lasts, now)
 	wait := &request{host: u.Host, finish: &finished{state: u.host.state()}}
 	f.dispatch(now)
 	f.mu.Unlock()

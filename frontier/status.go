@@ -20,19 +20,24 @@ type Status struct {
 	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
 	Paused string `json:"paused"`
+	// Failing counts the hosts that wait because they failed, by the reason.
+	Failing map[string]int `json:"failing"`
 	// NextDue is the time until something becomes ready; 0 when it is not known or now.
 	NextDue time.Duration `json:"next_due_ns"`
 }
 
 // Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
 func (f *Frontier) Status() Status {
-	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int)}
+	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]int)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, h := range f.bench.hosts {
 		kind, _ := f.bench.waits(h, now)
 		s.Hosts[kind]++
+		if kind == "backoff" {
+			s.Failing[h.why]++
+		}
 	}
 	for o := range f.bench.ready {
 		s.Ready += f.bench.ready[o].len()
@@ -117,6 +122,32 @@ func (f *Frontier) Explain(name string) HostStatus {
 // Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.
 func (f *Frontier) Quiet() <-chan struct{} { return f.quiet }
 
+// Hopeless says that no URL was ever had, and that every host failed in a way that waiting does not mend soon: its name does not exist,
+// or all its addresses refuse.
+func (f *Frontier) Hopeless() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := f.bench
+	if t := f.ledger.count.totals(); t.Done+t.Failed > 0 || f.busyLocked() {
+		return false
+	}
+	hosts, now := 0, time.Now()
+	for _, h := range b.hosts {
+		if _, work := h.due(); work {
+			if hosts++; !h.lost || !h.notBefore.After(now) {
+				return false
+			}
+		}
+	}
+	return hosts > 0
+}
+
+// busyLocked says that something is under way.
+func (f *Frontier) busyLocked() bool {
+	b := f.bench
+	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0
+}
+
 // Idle says that nothing is to be done within the patience: no task is out, every URL left waits for longer, and that is neither
 // for want of this node's own network nor for the hours of its site. The number of those is returned as unfinished.
 func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
@@ -126,7 +157,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	if r := &f.bench.recrawl; r.Continuous() || !r.over {
 		return false, 0
 	}
-	if f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0 {
+	if f.busyLocked() {
 		return false, 0
 	}
 	now := time.Now()

@@ -188,7 +188,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	switch out.Trouble {
 	case NoTrouble:
 		if out.Asked {
-			h.failures, h.level = 0, 0
+			h.failures, h.level, h.lost = 0, 0, false
 			h.notBefore, h.why = time.Time{}, ""
 		}
 	case Unreachable:
@@ -245,6 +245,7 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
 	ways := max(1, len(h.addrs))
 	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
+	h.lost = out.Lasts && (h.failures%ways == 0 || h.lost)
 	h.failures++
 	if h.failures%ways == 0 {
 		h.notBefore, h.why = now.Add(wait), out.Reason

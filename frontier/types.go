@@ -154,6 +154,8 @@ type Outcome struct {
 	Trouble Trouble
 	// Reason says why, in words: it is counted and logged.
 	Reason string
+	// Lasts says of a server that is unreachable that waiting hardly mends it: it refuses.
+	Lasts bool
 	// Elapsed is the time of the download, 0 where no request was made.
 	Elapsed time.Duration
 	// Asked says that a request went to the server, so that its clock starts.

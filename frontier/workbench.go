@@ -402,10 +402,10 @@ func cloned(entries []entry) []entry {
 }
 
 // lostHost lets a host wait whose name did not resolve; it reports whether that was the last wait.
-func (w *workbench) lostHost(h *host, reason string, ours bool, now time.Time) (giveUp bool) {
+func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.Time) (giveUp bool) {
 	w.resolving--
 	h.place = unplaced
-	h.robotsTarget = nil
+	h.robotsTarget, h.lost = nil, lasts
 	wait, more := schedule(w.rules.RetryName, h.failures, w.rnd)
 	if ours {
 		wait, more = time.Second, true

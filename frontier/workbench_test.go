@@ -368,7 +368,7 @@ func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := l.Lost(t.Context(), u, "no such name", false); n != 1 || err != nil {
+		if n, err := l.Lost(t.Context(), u, "no such name", false, true); n != 1 || err != nil {
 			t.Fatalf("dropped %d, %v", n, err)
 		}
 	})

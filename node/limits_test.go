@@ -92,3 +92,29 @@ func TestMaxPagesWithFailures(t *testing.T) {
 		}
 	})
 }
+
+// TestUnreachableSeeds: where no seed is within reach, and waiting would hardly help, the crawl says so at once.
+func TestUnreachableSeeds(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1, server2).Page("/")
+		w.Site("b.test", server3).Page("/")
+		for _, s := range []string{server1, server2, server3} {
+			w.Down(s, true)
+		}
+		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/x", "http://b.test/y")
+		if end.Reason != "unreachable" || end.Elapsed > 10*time.Second || end.Unfinished != 3 || end.Rows["communication failure"] != 3 {
+			t.Errorf("%q after %v, %d unfinished, %v", end.Reason, end.Elapsed, end.Unfinished, end.Rows)
+		}
+	})
+	// One host within reach is enough to wait for the others.
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Page("/")
+		b := w.Site("b.test", server3).Page("/")
+		w.Down(server3, true)
+		time.AfterFunc(10*time.Second, func() { w.Down(server3, false) })
+		end, _ := w.run("http://a.test/", "http://b.test/")
+		if end.Reason != "idle" || b.Count("/") != 1 {
+			t.Errorf("%q, requests %q", end.Reason, b.Paths())
+		}
+	})
+}

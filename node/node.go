@@ -191,7 +191,7 @@ func (n *Node) LogDir() string {
 type End struct {
 	crawl.Stats
 	Frontier frontier.Status
-	// Reason is why it ended: "idle", the key of a limit like "max_pages", "stopped", "failed".
+	// Reason is why it ended: "idle", the key of a limit like "max_pages", "unreachable" where no seed was, "stopped", "failed".
 	Reason string
 	// Unfinished is the number of URLs that are pending still.
 	Unfinished int64
@@ -326,6 +326,8 @@ func (n *Node) end(ctx context.Context, err error) End {
 		e.Reason = "stopped"
 	case n.loop.Limit() != "":
 		e.Reason = n.loop.Limit()
+	case n.overlay == nil && n.frontier.Hopeless():
+		e.Reason = "unreachable"
 	default:
 		e.Reason = "idle"
 	}

@@ -68,6 +68,12 @@ func TestCommandLines(t *testing.T) {
 		{"go-alone with both", []string{"go-alone", "-data", none, "-config", valid}, exitUsage, []string{"-data or -config"}},
 		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h lists the flags)`}},
 		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
+		{"short config", []string{"config", "-short"}, exitOK, []string{"[crawl]", "max_pages = 0", "# contact"}},
+		{"config without difference", []string{"config", "-diff", empty}, exitOK, []string{"nothing differs"}},
+		{"config with differences", []string{"config", "-diff", valid}, exitOK, []string{`crawl.fetchers = 4 # default 64`,
+			`fetch.dns.hosts."site.test" = ["127.0.0.1"] # default none`}},
+		{"status by config", []string{"status", "-config", valid}, exitNoAnswer, []string{"no node is running there: proxima-data"}},
+		{"status with both", []string{"status", "-config", valid, "-data", none}, exitUsage, []string{"status takes -data or -config, not both"}},
 		{"status of nobody about a host", []string{"status", "-json", "-data", none, "a.test"}, exitNoAnswer, []string{"no node is running there"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

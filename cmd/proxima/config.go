@@ -9,8 +9,10 @@ import (
 )
 
 func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
-	flags := newFlags("config", out, "Usage: proxima config [-check FILE | -for URL [-config FILE]]\nPrints the complete default configuration.\n", "")
+	flags := newFlags("config", out, "Usage: proxima config [-short | -check FILE | -diff FILE | -for URL [-config FILE]]\nPrints the complete default configuration.\n", "")
 	check := flags.String("check", "", "check this `file` instead of printing the defaults")
+	short := flags.Bool("short", false, "print those keys only that most people set")
+	diff := flags.String("diff", "", "print what this `file` sets otherwise than the defaults")
 	url := flags.String("for", "", "print what holds for a `URL`, and where each value comes from")
 	file := flags.String("config", "", "configuration `file` for -for")
 	if err := parseAlone(flags, args); err != nil {
@@ -33,6 +35,15 @@ func runConfig(_ context.Context, args []string, out, errs io.Writer) error {
 			return exit{exitUsage, err}
 		}
 		fmt.Fprintln(out, *check, "is valid")
+		return nil
+	case *diff != "":
+		c, err := node.Load(*diff)
+		if err != nil {
+			return exit{exitUsage, err}
+		}
+		return showDiff(out, c)
+	case *short:
+		showShort(out)
 		return nil
 	case *file != "":
 		return exit{exitUsage, fmt.Errorf("-config needs -for URL; -check FILE checks a file")}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"proxima/node"
 )
 
 // flagSet are the flags of a subcommand, with what help says before and after their list. Package flag says what is wrong with the
@@ -25,8 +27,19 @@ func newFlags(name string, out io.Writer, before, after string) *flagSet {
 
 func (f *flagSet) help() {
 	fmt.Fprint(f.out, f.before)
-	f.SetOutput(f.out)
-	f.PrintDefaults()
+	width := 0
+	left := func(fl *flag.Flag) string {
+		value, _ := flag.UnquoteUsage(fl)
+		return strings.TrimSpace("-" + fl.Name + " " + value)
+	}
+	f.VisitAll(func(fl *flag.Flag) { width = max(width, len(left(fl))) })
+	f.VisitAll(func(fl *flag.Flag) {
+		_, usage := flag.UnquoteUsage(fl)
+		if d := fl.DefValue; d != "" && d != "false" && d != "0" {
+			usage += " (default " + d + ")"
+		}
+		fmt.Fprintf(f.out, "  %-*s  %s\n", width, left(fl), usage)
+	})
 	fmt.Fprint(f.out, f.after)
 }
 
@@ -116,4 +129,22 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// dataOf replaces a data directory by that of a configuration, where one is named.
+func dataOf(flags *flagSet, data *string, config string) error {
+	if config == "" {
+		return nil
+	}
+	set := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if set["data"] {
+		return exit{exitUsage, fmt.Errorf("%s takes -data or -config, not both", strings.TrimPrefix(flags.Name(), "proxima "))}
+	}
+	cfg, err := node.Load(config)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	*data = cfg.Node.Data
+	return nil
 }

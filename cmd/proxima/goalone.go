@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 
@@ -18,17 +17,8 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	if *config != "" {
-		set := map[string]bool{}
-		flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
-		if set["data"] {
-			return exit{exitUsage, fmt.Errorf("go-alone takes -data or -config, not both")}
-		}
-		cfg, err := node.Load(*config)
-		if err != nil {
-			return exit{exitUsage, err}
-		}
-		*data = cfg.Node.Data
+	if err := dataOf(flags, data, *config); err != nil {
+		return err
 	}
 	dropped, err := node.TellGoAlone(ctx, *data)
 	if err != nil {

@@ -151,7 +151,6 @@ const fetchers = 4
 func config(t *testing.T, more string) string {
 	return file(t, "proxima.toml", fmt.Sprintf(`[crawl]
 fetchers = %d
-resolvers = 2
 patience = "1s"
 [politeness]
 own = ["127.0.0.0/8"]

@@ -9,12 +9,14 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -132,6 +134,7 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
+	defer ignoreHangup(errs)()
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
 	n, err := node.New(cfg, seeds, node.Deps{Echo: echo(errs, *quiet)})
 	switch {
@@ -141,6 +144,24 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
+}
+
+// ignoreHangup lets a node outlive the terminal that it was started from, and says so.
+func ignoreHangup(errs io.Writer) (stop func()) {
+	hangup := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(hangup, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangup:
+				fmt.Fprintln(clearing{errs}, "SIGHUP is ignored: the crawl goes on; stop it by Ctrl-C or SIGTERM")
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(hangup); close(done) }
 }
 
 // watch runs a node with a progress line beside it, and prints the summary. With peers it is no failure that all fell to

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"sort"
 	"strconv"
@@ -167,6 +168,11 @@ func whyNothing(e node.End) string {
 	for row, n := range e.Rows {
 		reasons[row] += n
 	}
+	for r, n := range e.Frontier.Failing { // says more than the rows of the table
+		delete(reasons, crawl.RowFailure)
+		delete(reasons, crawl.RowDNS)
+		reasons[fmt.Sprintf("%s (hosts: %d)", r, n)] = int64(n)
+	}
 	switch {
 	case len(reasons) == 0 && e.Unfinished > 0:
 		return "no server of the seeds answered, and they are left alone for now; the same command tries again"
@@ -178,11 +184,22 @@ func whyNothing(e node.End) string {
 	for r := range reasons {
 		list = append(list, r)
 		if strings.HasPrefix(r, "forbidden address") {
-			hint = "; addresses that are not public must be allowed: -allow 127.0.0.0/8, for instance"
+			hint = "; addresses that are not public must be allowed: -allow " + allowed(r) + " (fetch.allow_prefixes)"
 		}
 	}
 	sort.Strings(list)
 	return strings.Join(list[:min(3, len(list))], "; ") + hint
+}
+
+// allowed is the prefix that would let an address pass that was forbidden.
+func allowed(reason string) string {
+	_, rest, _ := strings.Cut(reason, "dial ")
+	text, _, _ := strings.Cut(rest, ": ")
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.IsLoopback() && addr.Is4() {
+		return "127.0.0.0/8"
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()).String()
 }
 
 // summarise prints the table at the end of a crawl.

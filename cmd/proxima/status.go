@@ -16,9 +16,13 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
 		"Says what the running node is doing; with hosts, why each of them is waiting.\n", "")
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
+	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
 	asJSON := flags.Bool("json", false, "print JSON")
 	hosts, err := parse(flags, args)
 	if err != nil {
+		return err
+	}
+	if err := dataOf(flags, data, *config); err != nil {
 		return err
 	}
 	var answers []any

@@ -156,6 +156,9 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle {
 				return
 			}
+			if l.deps.Frontier.Hopeless() {
+				return
+			}
 		}
 	}
 }
@@ -195,7 +198,7 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 			l.stats.update(func(s *Stats) { s.row(RowDNS) })
 			l.deps.Journal.Events().Warn(journal.EventDNS, journal.KeyHost, u.Host, journal.KeyReason, err.Error())
 		}
-		_, err = l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(err), ours)
+		_, err = l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(err), ours, errors.Is(err, resolve.ErrNotFound) || errors.Is(err, resolve.ErrInvalid))
 		return err
 	}
 	if answer.Elapsed > 0 {

@@ -31,7 +31,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Broken, words(string(c))
 		return out
 	case c.Network():
-		out.Ending, out.Trouble, out.Reason = frontier.Again, frontier.Unreachable, words(string(c))
+		out.Ending, out.Trouble, out.Reason, out.Lasts = frontier.Again, frontier.Unreachable, words(string(c)), c == fetch.Refused
 		return out
 	default:
 		out.Ending, out.Reason = frontier.Failed, words(string(c))

@@ -34,6 +34,8 @@ func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.R
 		if page {
 			s.Pages++
 			s.row(rowOf(res))
+		} else if task.Kind == frontier.Robots && out.Trouble == frontier.Unreachable {
+			s.row(RowFailure) // its host's pages are not asked for
 		}
 	})
 	return page
