@@ -8,6 +8,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/site"
+	"proxima/node/strict"
 )
 
 // sites makes the table of what holds for each site.
@@ -25,7 +26,7 @@ func (c Config) sites() (*site.Table, error) {
 // Explain says what holds for a URL, key by key, and where each value comes from: the default, or a line of the file. With
 // "" for a file it tells of the defaults.
 func Explain(path string, u identity.URL) (string, error) {
-	cfg, places := Default(), keyPlaces{}
+	cfg, places := Default(), strict.Places{}
 	if path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -34,7 +35,7 @@ func Explain(path string, u identity.URL) (string, error) {
 		if cfg, err = Parse(path, string(text)); err != nil {
 			return "", err
 		}
-		places = keyLines(string(text))
+		places = strict.Lines(string(text))
 	}
 	table, err := cfg.sites()
 	if err != nil {
@@ -46,7 +47,7 @@ func Explain(path string, u identity.URL) (string, error) {
 		line, set := places[o.Global]
 		switch {
 		case o.Entry >= 0:
-			from = fmt.Sprintf("%s:%d, [[site]] %d: %s", path, places.find(fmt.Sprintf("site[%d].%s", o.Entry, o.Key)), o.Entry+1, o.Title)
+			from = fmt.Sprintf("%s:%d, [[site]] %d: %s", path, places.Find(fmt.Sprintf("site[%d].%s", o.Entry, o.Key)), o.Entry+1, o.Title)
 		case set:
 			from = fmt.Sprintf("%s:%d, %s", path, line, o.Global)
 		case o.Global != "":

@@ -10,6 +10,9 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
+// fault is something wrong with a key: "nodes[1].count".
+type fault struct{ key, what string }
+
 // faults are values that cannot be, each with its key.
 func (s *Scenario) faults() []fault {
 	var faults []fault

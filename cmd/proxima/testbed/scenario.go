@@ -15,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"proxima/node"
+	"proxima/node/strict"
 )
 
 // Scenario is a run as it is written down. What it leaves open is drawn (Draw).
@@ -160,25 +161,26 @@ func Load(name string) (Scenario, error) {
 // Parse reads a scenario from its text; file is for its name and for errors, which say file, line and key.
 func Parse(file, text string) (Scenario, error) {
 	s := Scenario{Name: strings.TrimSuffix(filepath.Base(file), ".toml")}
-	if err := decodeStrictly(file, text, &s); err != nil {
+	f, err := strict.Parse(file, text)
+	if err != nil {
 		return Scenario{}, err
 	}
-	var err error
-	if s.Config, err = nodeConfig(file, text, s); err != nil {
+	if err := errors.Join(f.Decode(&s), f.Err()); err != nil {
+		return Scenario{}, err
+	}
+	if s.Config, err = nodeConfig(f, file, text, s); err != nil {
 		return Scenario{}, err
 	}
 	s.fill()
-	lines := keyLines(text)
-	var errs []error
-	for _, f := range s.faults() {
-		errs = append(errs, fmt.Errorf("%s:%d: %s: %s", file, lines.find(f.key), f.key, f.what))
+	for _, fault := range s.faults() {
+		f.Report(fault.key, fault.what)
 	}
-	return s, errors.Join(errs...)
+	return s, f.Err()
 }
 
 // nodeConfig reads the [node.SECTION] tables as a configuration of a node, in a text whose other lines are empty: lines keep
 // their numbers.
-func nodeConfig(file, text string, s Scenario) (node.Config, error) {
+func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, error) {
 	var b strings.Builder
 	within := false
 	for line := range strings.Lines(text) {
@@ -197,8 +199,8 @@ func nodeConfig(file, text string, s Scenario) (node.Config, error) {
 	}
 	var found map[string]any
 	if _, err := toml.Decode(b.String(), &found); err != nil || len(found) != len(s.Node) {
-		return node.Config{}, fmt.Errorf("%s:%d: node: keys of a node's configuration stand in sections of their own: [node.batch]",
-			file, keyLines(text).find("node"))
+		f.Report("node", "keys of a node's configuration stand in sections of their own: [node.batch]")
+		return node.Config{}, f.Err()
 	}
 	return node.Parse(file, b.String())
 }
