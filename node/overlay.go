@@ -178,7 +178,7 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
-		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: leased{f}, Remote: o.underWay,
+		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: o.underWay,
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
 		Moved:  o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
 	}); err != nil {
@@ -378,20 +378,6 @@ func (o *overlay) peers() assign.View {
 
 // underWay are the pages that this node downloads for others.
 func (o *overlay) underWay() []lease.Remote { return o.remote.UnderWay() }
-
-// leased is the frontier as the holder of leases sees it.
-type leased struct{ *frontier.Frontier }
-
-// Servers translates.
-func (l leased) Servers() []lease.Server {
-	states := l.Frontier.Servers()
-	out := make([]lease.Server, len(states))
-	for i, s := range states {
-		out[i] = lease.Server{Addr: s.Addr, Wanted: s.Wanted, Wait: s.Wait,
-			InFlight: s.InFlight, Level: s.Level}
-	}
-	return out
-}
 
 // handler answers peers: each call goes to the room that it is for.
 type handler overlay

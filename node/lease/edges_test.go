@@ -111,8 +111,8 @@ func TestClaimsSayHowLongToWait(t *testing.T) {
 	d := newDesk(t, false)
 	d.send(request{from: "a", boot: 1, id: 1, addr: server(1), wish: renew, wait: 10 * time.Minute, level: 3}, given, "a")
 	d.pass(2 * d.cfg.Window())
-	if r := d.ask("b", acquire, given, "b"); r.wait != 10*time.Minute-2*d.cfg.Window() || r.level != 3 {
-		t.Errorf("wait %v, level %d", r.wait, r.level)
+	if r := d.ask("b", acquire, given, "b"); ms(r.GetWaitMs()) != 10*time.Minute-2*d.cfg.Window() || r.GetLevel() != 3 {
+		t.Errorf("wait %v, level %d", ms(r.GetWaitMs()), r.GetLevel())
 	}
 }
 
@@ -162,10 +162,11 @@ func TestMissingMembersCount(t *testing.T) {
 
 // A server that is spared stays so until it has come halfway back.
 func TestSparedServersComeBackSlowly(t *testing.T) {
-	p := newPace()
+	var told float64
+	p := newPace(func(_ netip.Addr, factor float64) { told = factor })
 	for i, step := range []struct{ slowed, told float64 }{{1.9, 0}, {2.5, 2.5}, {1.9, 1.9}, {1.9, 0}, {1.4, 1}, {1.9, 0}, {40, paceMax}} {
-		p.observe(server(1), step.slowed)
-		if told := p.changes()[server(1)]; told != step.told {
+		told = 0
+		if p.observe(server(1), step.slowed); told != step.told {
 			t.Errorf("step %d, slowed %v: told %v, want %v", i, step.slowed, told, step.told)
 		}
 	}

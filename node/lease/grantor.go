@@ -23,8 +23,6 @@ type Grantor struct {
 	mu     sync.Mutex
 	grants *grants
 	pruned time.Time
-	// inquiries counts those that ended well.
-	inquiries uint64
 }
 
 // NewGrantor makes a Grantor; it grants once it has a view (SetView).
@@ -54,7 +52,6 @@ func (g *Grantor) SetView(v View) {
 	defer g.mu.Unlock()
 	if last := g.grants.history.current(); last == nil || v.Version >= last.Version {
 		g.grants.setView(v, time.Now())
-		g.wake()
 	}
 }
 
@@ -63,10 +60,9 @@ func (g *Grantor) Status() GrantorStatus {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := g.grants.counts
-	return GrantorStatus{Blind: g.grants.history.start(now).Milliseconds(), Granted: g.grants.granted(now), Given: c.given,
-		Refused: c.refused, Elsewhere: c.elsewhere, Later: c.later, Bad: c.bad, Stale: c.stale,
-		Inquiries: g.inquiries}
+	s := g.grants.counts
+	s.Blind, s.Granted = g.grants.history.start(now).Milliseconds(), g.grants.granted(now)
+	return s
 }
 
 // sweepEvery is how often old memories are looked for.
@@ -97,41 +93,36 @@ func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest
 	if _, err := g.deps.Clock.Awake(); err != nil {
 		return nil, err // what it knows is forgotten first
 	}
-	items := req.GetItems()
-	resp := &wire.LeaseResponse{Answers: make([]*wire.LeaseAnswer, len(items))}
-	requests := make([]request, len(items))
-	faults := make([]error, len(items))
-	now := time.Now()
-	for i, item := range items {
-		if requests[i], faults[i] = readItem(from, req.GetHeader(), item, now); i >= maxItems {
-			faults[i] = errTooMany
+	resp := &wire.LeaseResponse{}
+	for i, item := range req.GetItems() {
+		now := time.Now()
+		r, ok := readItem(from, req.GetHeader(), item, now)
+		a := g.answer(r, ok && i < maxItems, now)
+		if a.GetGrant() == wire.Grant_GRANT_GIVEN {
+			g.exchange(r, item.GetMemory(), a, now)
 		}
+		resp.Answers = append(resp.Answers, a)
 	}
-	replies := make([]reply, len(items))
+	return resp, nil
+}
+
+// answer decides one item; what cannot be read is only counted.
+func (g *Grantor) answer(r request, ok bool, now time.Time) *wire.LeaseAnswer {
 	g.mu.Lock()
-	if now = time.Now(); now.Sub(g.pruned) >= pruneEvery {
+	defer g.mu.Unlock()
+	if !ok {
+		g.grants.counts.Bad++
+		return &wire.LeaseAnswer{}
+	}
+	if now.Sub(g.pruned) >= pruneEvery {
 		g.grants.prune(now)
 		g.pruned = now
 	}
-	for i := range requests {
-		if faults[i] != nil {
-			g.grants.counts.bad++
-			continue
-		}
-		replies[i] = g.grants.answer(requests[i], now)
-	}
+	a := g.grants.answer(r, now)
 	if g.grants.ask {
 		g.wake()
 	}
-	g.mu.Unlock()
-	for i, r := range replies {
-		resp.Answers[i] = &wire.LeaseAnswer{Grant: r.grant, ForMs: r.until.Milliseconds(), Holder: r.holder,
-			WaitMs: r.wait.Milliseconds(), Level: r.level, RetryMs: r.retry.Milliseconds()}
-		if r.grant == wire.Grant_GRANT_GIVEN {
-			g.exchange(requests[i], items[i].GetMemory(), resp.Answers[i], now)
-		}
-	}
-	return resp, nil
+	return a
 }
 
 // exchange stores the memory that came with a request which was granted, or fetches the one that goes with a new lease.
@@ -154,36 +145,22 @@ func (g *Grantor) trouble(err error) {
 	}
 }
 
-var (
-	errTooMany = errors.New("more items than a message may have")
-	errServer  = errors.New("no address of a server")
-	errWish    = errors.New("an unknown wish")
-	errSender  = errors.New("nobody to grant to")
-	errID      = errors.New("an id that is too long")
-)
-
 // maxID is the longest id of a node, in bytes.
 const maxID = 64
 
 // readItem checks one item. It has no effect.
-func readItem(from string, head *wire.Header, item *wire.LeaseItem, now time.Time) (request, error) {
+func readItem(from string, head *wire.Header, item *wire.LeaseItem, now time.Time) (r request, ok bool) {
 	addr, ok := netip.AddrFromSlice(item.GetServer())
-	switch {
-	case !ok || addr != addr.Unmap() || addr.IsUnspecified():
-		return request{}, errServer
-	case from == "":
-		return request{}, errSender
-	case len(from) > maxID || len(item.GetSuccessor()) > maxID:
-		return request{}, errID
-	case item.GetWish() < wire.Wish_WISH_ACQUIRE || item.GetWish() > wire.Wish_WISH_RELEASE:
-		return request{}, errWish
+	if !ok || addr != addr.Unmap() || addr.IsUnspecified() || from == "" || len(from) > maxID || len(item.GetSuccessor()) > maxID ||
+		item.GetWish() < wire.Wish_WISH_ACQUIRE || item.GetWish() > wire.Wish_WISH_RELEASE {
+		return request{}, false
 	}
 	if m := item.GetMemory(); len(m) > 0 {
 		if _, err := assign.DecodeMemory(m, now); err != nil {
-			return request{}, err
+			return request{}, false
 		}
 	}
 	wait := min(max(item.GetWaitMs(), 0), maxWait.Milliseconds())
 	return request{from: from, boot: head.GetBoot(), id: head.GetId(), addr: addr, wish: item.GetWish(),
-		wait: time.Duration(wait) * time.Millisecond, level: item.GetLevel(), successor: item.GetSuccessor()}, nil
+		wait: time.Duration(wait) * time.Millisecond, level: item.GetLevel(), successor: item.GetSuccessor()}, true
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,8 +15,8 @@ type grants struct {
 	cfg     *Config
 	history history
 	entries map[netip.Addr]*grant
-	most    int // entries
-	counts  grantCounts
+	most    int           // entries
+	counts  GrantorStatus // that are counted as they happen
 	members *members
 	// lives are the holders' latest, known the lives of which all members have said what they left behind.
 	lives lives
@@ -23,8 +24,6 @@ type grants struct {
 	// ask says that somebody waits for what the members would answer.
 	ask bool
 }
-
-type grantCounts struct{ given, refused, elsewhere, later, bad, stale uint64 }
 
 // grant is what the grantor knows of one server. A grant without holder, reservation or wait is as good as none.
 type grant struct {
@@ -56,16 +55,6 @@ type request struct {
 	successor string
 }
 
-// reply answers a request.
-type reply struct {
-	grant  wire.Grant
-	until  time.Duration // of the lease, from when the request was sent
-	holder string
-	wait   time.Duration
-	level  uint32
-	retry  time.Duration
-}
-
 const (
 	// maxWait bounds how long a holder can ask for a server to be left alone.
 	maxWait = 24 * time.Hour
@@ -85,28 +74,21 @@ func newGrants(cfg *Config, boot uint64) *grants {
 		members: newMembers(window), lives: lives{}, known: map[string]uint64{}}
 }
 
-// setView forgets the entries of servers that this node is not the grantor of any more, and says whether grantors may have changed.
-func (l *grants) setView(v View, now time.Time) bool {
+// setView forgets the entries of servers that this node is not the grantor of any more.
+func (l *grants) setView(v View, now time.Time) {
 	l.members.set(v, now)
-	if !l.history.set(v, now) {
-		return false
+	if l.history.set(v, now) {
+		current := l.history.current()
+		maps.DeleteFunc(l.entries, func(addr netip.Addr, _ *grant) bool { return !current.isGrantor(addr.String()) })
 	}
-	current := l.history.current()
-	for addr := range l.entries {
-		if !current.isGrantor(addr.String()) {
-			delete(l.entries, addr)
-		}
-	}
-	return true
 }
 
 // prune drops entries that say nothing.
 func (l *grants) prune(now time.Time) {
-	for addr, n := range l.entries {
-		if n.settle(now); n.holder == "" && n.successor == "" && !n.quiet.After(now) && !n.remote.After(now) {
-			delete(l.entries, addr)
-		}
-	}
+	maps.DeleteFunc(l.entries, func(_ netip.Addr, n *grant) bool {
+		n.settle(now)
+		return n.holder == "" && n.successor == "" && !n.quiet.After(now) && !n.remote.After(now)
+	})
 }
 
 // settle ends what has run out.
@@ -131,7 +113,7 @@ func (l *grants) granted(now time.Time) int {
 }
 
 // answer decides one request.
-func (l *grants) answer(r request, now time.Time) reply {
+func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 	view := l.history.current()
 	if view == nil || !view.Majority {
 		return l.later(l.cfg.retryMin())
@@ -139,13 +121,13 @@ func (l *grants) answer(r request, now time.Time) reply {
 	if r.wish != wire.Wish_WISH_RELEASE && !slices.Contains(l.members.alive, r.from) {
 		return l.later(l.cfg.retryMin()) // the others would not ask it what it has
 	}
-	if !l.lives.hear(r.from, r.boot, now, l.cfg.Time+l.cfg.Skew) {
-		l.counts.stale++
+	if !l.lives.hear(r.from, r.boot, now, l.cfg.Window()) {
+		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
 	}
 	if !view.isGrantor(r.addr.String()) {
-		l.counts.elsewhere++
-		return reply{grant: wire.Grant_GRANT_ELSEWHERE}
+		l.counts.Elsewhere++
+		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_ELSEWHERE}
 	}
 	n := l.entries[r.addr]
 	if n == nil {
@@ -154,7 +136,7 @@ func (l *grants) answer(r request, now time.Time) reply {
 	n.settle(now)
 	switch {
 	case n.last == r.from && (r.boot < n.boot || r.boot == n.boot && r.id < n.id):
-		l.counts.stale++
+		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
 	case n.holder == r.from && r.boot > n.boot && l.known[r.from] < r.boot:
 		// It has restarted. What its former life asked its peers to download may be under way.
@@ -167,7 +149,7 @@ func (l *grants) answer(r request, now time.Time) reply {
 	case n.holder != "":
 		return l.held(n.holder)
 	case r.wish == wire.Wish_WISH_RELEASE:
-		return reply{grant: wire.Grant_GRANT_GIVEN} // nothing to give back
+		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN} // nothing to give back
 	}
 	if blind := l.history.blind(r.addr, now); blind > 0 {
 		// What the predecessor granted is not known: only who holds the server can say so, and the first is believed.
@@ -200,7 +182,7 @@ func (l *grants) answer(r request, now time.Time) reply {
 }
 
 // answerHolder decides a request of the node that holds the server.
-func (l *grants) answerHolder(n *grant, r request, now time.Time) reply {
+func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAnswer {
 	n.boot, n.id = r.boot, r.id
 	switch r.wish {
 	case wire.Wish_WISH_RENEW:
@@ -218,8 +200,8 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) reply {
 		if r.successor != "" && r.successor != r.from {
 			n.successor, n.reserved = r.successor, now.Add(l.cfg.Time)
 		}
-		l.counts.given++
-		return reply{grant: wire.Grant_GRANT_GIVEN}
+		l.counts.Given++
+		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN}
 	}
 }
 
@@ -229,15 +211,15 @@ func (n *grant) report(r request, now time.Time) {
 	n.level = r.level
 }
 
-func (l *grants) give(n *grant, now time.Time) reply {
+func (l *grants) give(n *grant, now time.Time) *wire.LeaseAnswer {
 	n.until = now.Add(l.cfg.Window())
-	l.counts.given++
-	return reply{grant: wire.Grant_GRANT_GIVEN, until: l.cfg.Time, holder: n.holder,
-		wait: max(0, n.quiet.Sub(now)), level: n.level}
+	l.counts.Given++
+	return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN, ForMs: l.cfg.Time.Milliseconds(), Holder: n.holder,
+		WaitMs: max(0, n.quiet.Sub(now)).Milliseconds(), Level: n.level}
 }
 
 // inquire answers later: as late as it must, or as soon as all members may have said what they hold.
-func (l *grants) inquire(wait time.Duration, now time.Time) reply {
+func (l *grants) inquire(wait time.Duration, now time.Time) *wire.LeaseAnswer {
 	l.ask = true
 	if len(l.members.all(now)) == len(l.members.alive) {
 		wait = min(wait, inquireRetry)
@@ -245,12 +227,12 @@ func (l *grants) inquire(wait time.Duration, now time.Time) reply {
 	return l.later(wait)
 }
 
-func (l *grants) held(holder string) reply {
-	l.counts.refused++
-	return reply{grant: wire.Grant_GRANT_HELD, holder: holder, retry: l.cfg.HeldRetry()}
+func (l *grants) held(holder string) *wire.LeaseAnswer {
+	l.counts.Refused++
+	return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_HELD, Holder: holder, RetryMs: l.cfg.HeldRetry().Milliseconds()}
 }
 
-func (l *grants) later(retry time.Duration) reply {
-	l.counts.later++
-	return reply{grant: wire.Grant_GRANT_LATER, retry: retry}
+func (l *grants) later(retry time.Duration) *wire.LeaseAnswer {
+	l.counts.Later++
+	return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_LATER, RetryMs: retry.Milliseconds()}
 }

@@ -44,26 +44,29 @@ func newDesk(t *testing.T, old bool) *desk {
 func (d *desk) pass(t time.Duration) { d.now = d.now.Add(t) }
 
 // ask sends a request in order, and checks the answer and the holder that it names.
-func (d *desk) ask(from string, wish wire.Wish, want wire.Grant, holder string) reply {
+func (d *desk) ask(from string, wish wire.Wish, want wire.Grant, holder string) *wire.LeaseAnswer {
 	d.t.Helper()
 	d.ids[from]++
 	return d.send(request{from: from, boot: 1, id: d.ids[from], addr: server(1), wish: wish}, want, holder)
 }
 
-func (d *desk) send(r request, want wire.Grant, holder string) reply {
+func (d *desk) send(r request, want wire.Grant, holder string) *wire.LeaseAnswer {
 	d.t.Helper()
 	got := d.answer(r, d.now)
-	if got.grant != want || got.holder != holder {
-		d.t.Fatalf("%v by %s: %v %q, want %v %q", r.wish, r.from, got.grant, got.holder, want, holder)
+	if got.GetGrant() != want || got.GetHolder() != holder {
+		d.t.Fatalf("%v by %s: %v %q, want %v %q", r.wish, r.from, got.GetGrant(), got.GetHolder(), want, holder)
 	}
 	return got
 }
 
+// ms reads a time of a message.
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 func TestGrantsToOne(t *testing.T) {
 	d := newDesk(t, true)
 	first := d.ask("a", acquire, given, "a")
-	if first.until != d.cfg.Time {
-		t.Errorf("leased for %v", first.until)
+	if ms(first.GetForMs()) != d.cfg.Time {
+		t.Errorf("leased for %v", ms(first.GetForMs()))
 	}
 	d.ask("b", acquire, held, "a")
 	d.ask("b", renew, held, "a")
@@ -80,8 +83,8 @@ func TestGrantsToOne(t *testing.T) {
 
 func TestNewGrantorBelievesTheFirstClaim(t *testing.T) {
 	d := newDesk(t, false)
-	if got := d.ask("a", acquire, later, ""); got.retry != inquireRetry || !d.grants.ask {
-		t.Errorf("come back in %v", got.retry)
+	if got := d.ask("a", acquire, later, ""); ms(got.GetRetryMs()) != inquireRetry || !d.grants.ask {
+		t.Errorf("come back in %v", ms(got.GetRetryMs()))
 	}
 	d.ask("b", renew, given, "b")
 	d.ask("c", renew, held, "b")
@@ -141,8 +144,8 @@ func TestSuccessor(t *testing.T) {
 		level: 3}, given, "")
 	d.ask("c", acquire, held, "b")
 	d.pass(30 * time.Second)
-	if got := d.ask("b", acquire, given, "b"); got.wait != time.Minute || got.level != 3 {
-		t.Errorf("wait %v, level %d", got.wait, got.level)
+	if got := d.ask("b", acquire, given, "b"); ms(got.GetWaitMs()) != time.Minute || got.GetLevel() != 3 {
+		t.Errorf("wait %v, level %d", ms(got.GetWaitMs()), got.GetLevel())
 	}
 	d.send(request{from: "b", boot: 1, id: 9, addr: server(1), wish: release, successor: "nobody"}, given, "")
 	d.pass(d.cfg.Time)
@@ -167,8 +170,8 @@ func TestMessagesOutOfOrder(t *testing.T) {
 	d.ask("b", acquire, held, "a")
 	d.pass(d.cfg.Window())
 	message(2, 2, acquire, given, "a")
-	if d.counts.stale != 4 {
-		t.Errorf("%d messages were out of order", d.counts.stale)
+	if d.counts.Stale != 4 {
+		t.Errorf("%d messages were out of order", d.counts.Stale)
 	}
 }
 
@@ -188,8 +191,8 @@ func TestGrantorIsBounded(t *testing.T) {
 	d.send(request{from: "a", addr: server(3), wish: acquire}, given, "a")
 	d.send(request{from: "a", addr: server(3), wish: release, wait: time.Hour}, given, "")
 	d.prune(d.now)
-	if got := d.send(request{from: "b", addr: server(3), wish: acquire}, given, "b"); got.wait != time.Hour {
-		t.Errorf("the wait was forgotten: %v", got.wait)
+	if got := d.send(request{from: "b", addr: server(3), wish: acquire}, given, "b"); ms(got.GetWaitMs()) != time.Hour {
+		t.Errorf("the wait was forgotten: %v", ms(got.GetWaitMs()))
 	}
 	d.send(request{from: "b", addr: server(3), wish: release, wait: 1000 * time.Hour}, given, "")
 	if d.entries[server(3)].quiet.Sub(d.now) > maxWait {

@@ -24,19 +24,16 @@ type Holder struct {
 	kick chan struct{} // something is to be asked now
 	done chan struct{} // Run has ended
 
-	// mu is held while the frontier is called, so that it hears of leases in order.
-	mu          sync.Mutex
-	book        *leases
-	view        View
-	members     *members
-	busy        map[string]bool // grantors that a call is under way to
-	look        bool            // the next step looks at the frontier
-	lookAt      time.Time       // when a step does in any case
-	moved       []movement      // what Moved has to be told
-	unreachable uint64
-
-	// livesMu guards lives, and is held while what one of them asks for is taken.
-	livesMu sync.Mutex
+	// mu is held while the frontier is called, so that it hears of leases in order, and while what a life of a peer asks for is
+	// taken.
+	mu      sync.Mutex
+	book    *leases
+	view    View
+	members *members
+	busy    map[string]bool // grantors that a call is under way to
+	look    bool            // the next step looks at the frontier
+	lookAt  time.Time       // when a step does in any case
+	moved   []movement      // what Moved has to be told
 	lives   lives
 
 	// rightsMu is held for no call: MayAsk waits for nothing.
@@ -57,11 +54,10 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 	if deps.Clock == nil || deps.Peers == nil || deps.Frontier == nil {
 		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
 	}
-	h := &Holder{cfg: cfg, deps: deps, pace: newPace(), kick: make(chan struct{}, 1), done: make(chan struct{}),
+	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
-	h.book = newLeases(&h.cfg, rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), func(addr netip.Addr) string {
-		return assign.Rendezvous(addr.String(), h.view.Settled)
-	})
+	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, all: map[netip.Addr]*lease{},
+		grantor: func(addr netip.Addr) string { return assign.Rendezvous(addr.String(), h.view.Settled) }}
 	deps.Clock.OnGap(h.forget)
 	return h, nil
 }
@@ -70,7 +66,6 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 func (h *Holder) forget() {
 	h.mu.Lock()
 	h.book.forget(time.Now())
-	h.notify()
 	h.mu.Unlock()
 	h.wake()
 }
@@ -105,23 +100,21 @@ func (h *Holder) SetView(v View) {
 // OnHeld is told. Holds of one server are not counted: the first Give ends them. The memory is a copy, nil if nothing
 // is known.
 func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error) {
-	heard := make(chan error, 1)
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.book.leaving {
-		h.mu.Unlock()
 		return nil, fmt.Errorf("hold server %v: %w", addr, ErrStopped)
 	}
 	now := time.Now()
 	l := h.book.get(addr)
 	l.hold = true
 	h.book.revive(addr, l, now)
-	h.notify()
 	if l.live(now) && !l.withdrawn {
-		defer h.mu.Unlock()
 		return l.copy(), nil
 	}
+	heard := make(chan error, 1)
 	l.waiters = append(l.waiters, heard)
-	if l.until.IsZero() {
+	if l.none() {
 		l.next = now // whoever had it when it was asked for last
 	}
 	h.mu.Unlock()
@@ -135,15 +128,12 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 		err = ErrStopped
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err != nil {
-		l.waiters = slices.DeleteFunc(l.waiters, func(w chan error) bool { return w == heard })
-		if len(l.waiters) == 0 {
-			l.hold = false
-		}
-		return nil, fmt.Errorf("hold server %v: %w", addr, err)
+	if err == nil {
+		return l.copy(), nil
 	}
-	return l.copy(), nil
+	l.waiters = slices.DeleteFunc(l.waiters, func(w chan error) bool { return w == heard })
+	l.hold = l.hold && len(l.waiters) > 0
+	return nil, fmt.Errorf("hold server %v: %w", addr, err)
 }
 
 // copy is a copy of the memory, nil if nothing is known.
@@ -177,7 +167,6 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	l.successor = successor
 	if !l.withdrawn {
 		h.book.withdraw(addr, l, now)
-		h.notify()
 	}
 	h.look = true
 	h.wake()
@@ -198,7 +187,6 @@ func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate,
 	l.memory.Observe(node, coord, t, now)
 	l.changed = now
 	h.pace.observe(addr, l.memory.Slowed())
-	h.notify()
 }
 
 // Memory is a copy of what is known of a server that this node holds.
@@ -256,7 +244,8 @@ func (h *Holder) Status() HolderStatus {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := HolderStatus{Expired: h.book.counts.expired, Released: h.book.counts.released, Unreachable: h.unreachable, Spared: len(h.pace.spared)}
+	s := h.book.counts
+	s.Spared = len(h.pace.spared)
 	for _, l := range h.book.all {
 		switch {
 		case l.live(now):

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"proxima/node/wire"
 )
 
@@ -29,8 +31,7 @@ type inquiry struct {
 	question *wire.RightsRequest
 	began    time.Time
 	lives    lives
-	to       []string // yet to be asked
-	asked    map[string]bool
+	to       []string // who is asked, in order
 	answers  map[string]*wire.RightsResponse
 }
 
@@ -53,7 +54,7 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 	for id, known := range l.lives {
 		q.Lives = append(q.Lives, &wire.Life{Id: id, Boot: known.boot})
 	}
-	return &inquiry{view: v.View, question: q, began: now, lives: maps.Clone(l.lives), to: all, asked: map[string]bool{},
+	return &inquiry{view: v.View, question: q, began: now, lives: maps.Clone(l.lives), to: all,
 		answers: map[string]*wire.RightsResponse{}}
 }
 
@@ -64,7 +65,7 @@ func (q *inquiry) take(id string, a *wire.RightsResponse) bool {
 	}
 	q.answers[id] = a
 	for _, other := range a.GetMembers() {
-		if !q.asked[other] && !slices.Contains(q.to, other) {
+		if !slices.Contains(q.to, other) {
 			q.to = append(q.to, other)
 		}
 	}
@@ -115,6 +116,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 		l.known[id] = known.boot
 	}
 	l.ask = false
+	l.counts.Inquiries++
 	return true
 }
 
@@ -126,27 +128,25 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// inquireLoop asks the members when somebody waits for it, until the context ends. Who waits, and a change of the members, wake it.
+// inquireLoop asks the members when somebody waits for it, and again until it succeeds or cannot, until the context ends.
 func (g *Grantor) inquireLoop(ctx context.Context) {
 	const shortest = 100 * time.Millisecond
 	pause, of := shortest, uint64(0)
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
+			return
 		case <-g.kick:
 		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-time.After(pause):
 		}
 		g.mu.Lock()
 		q := g.grants.inquiry(time.Now())
 		g.mu.Unlock()
-		if q == nil {
-			pause = shortest
-			continue
-		}
-		if g.inquire(ctx, q) {
+		if q == nil || g.inquire(ctx, q) {
 			pause = shortest
 			continue
 		}
@@ -176,19 +176,13 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.timeout())
 	defer cancel()
-	for len(q.to) > 0 {
-		now := q.to[:min(len(q.to), inquireAtOnce)]
-		q.to = q.to[len(now):]
+	for asked := 0; asked < len(q.to); {
+		now := q.to[asked:min(len(q.to), asked+inquireAtOnce)]
+		asked += len(now)
 		answers := make([]*wire.RightsResponse, len(now))
 		var calls sync.WaitGroup
 		for i, id := range now {
-			q.asked[id] = true
-			calls.Go(func() {
-				req := &wire.RightsRequest{View: q.question.View, Members: q.question.Members, Lives: q.question.Lives}
-				if a, err := g.deps.Peers.Rights(ctx, id, req); err == nil {
-					answers[i] = a
-				}
-			})
+			calls.Go(func() { answers[i], _ = g.deps.Peers.Rights(ctx, id, proto.CloneOf(q.question)) })
 		}
 		calls.Wait()
 		for i, id := range now {
@@ -202,11 +196,7 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	done := g.grants.conclude(q, time.Now())
-	if done {
-		g.inquiries++
-	}
-	return done
+	return g.grants.conclude(q, time.Now())
 }
 
 // Rights answers a grantor's inquiry: what this node may ask of the servers that the caller is the grantor of, by leases of
@@ -218,18 +208,12 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	if _, err := h.deps.Clock.Awake(); err != nil {
 		return nil, err
 	}
-	h.livesMu.Lock()
-	for _, x := range req.GetLives() {
-		h.lives.hear(x.GetId(), x.GetBoot(), time.Now(), h.cfg.Time+h.cfg.Skew)
-	}
-	h.livesMu.Unlock()
-	var remote []Remote
-	if h.deps.Remote != nil { // only now: what comes later from former lives is refused
-		remote = h.deps.Remote()
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
+	for _, x := range req.GetLives() {
+		h.lives.hear(x.GetId(), x.GetBoot(), now, h.cfg.Window())
+	}
 	a := &wire.RightsResponse{SameView: slices.Equal(req.GetView(), digestOf(h.view.Settled)), Boot: h.deps.Boot}
 	if !a.SameView {
 		return a, nil
@@ -243,13 +227,15 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 		}
 	}
 	for addr, l := range h.book.all {
-		add(addr, l.until, "")
+		add(addr, l.right.until.mono, "")
 		if l.busy && h.book.grantor(addr) == from {
 			l.void = true
 		}
 	}
-	for _, r := range remote {
-		add(r.Server, r.Until, r.Holder)
+	if h.deps.Remote != nil { // what comes later from former lives is refused
+		for _, r := range h.deps.Remote() {
+			add(r.Server, r.Until, r.Holder)
+		}
 	}
 	return a, nil
 }
@@ -257,9 +243,9 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 // FromLife has what a message asks for taken, unless a later life of its sender was heard of: that does not know of it. It
 // says whether it was taken.
 func (h *Holder) FromLife(id string, boot uint64, take func()) bool {
-	h.livesMu.Lock()
-	defer h.livesMu.Unlock()
-	if !h.lives.hear(id, boot, time.Now(), h.cfg.Time+h.cfg.Skew) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.lives.hear(id, boot, time.Now(), h.cfg.Window()) {
 		return false
 	}
 	take()

@@ -9,37 +9,26 @@ import (
 	"proxima/node/wire"
 )
 
-// leases decides what to ask grantors for. Pure: time and randomness are arguments, and what has to be done outside is
-// returned. Not safe for concurrent use.
+// leases decides what to ask grantors for. Pure: time, randomness and what has to be done outside are arguments. Not safe for
+// concurrent use.
 type leases struct {
 	cfg     *Config
 	rnd     *rand.Rand
 	grantor func(netip.Addr) string // as this node sees it now
-	all     map[netip.Addr]*lease
+	// grant tells the frontier, and who writes requests, of a right; none withdraws.
+	grant func(addr netip.Addr, r Right, wait time.Duration)
+	all   map[netip.Addr]*lease
 	// leaving: everything goes back and nothing is wanted any more.
 	leaving bool
-	// notices are what the frontier has to be told, in order.
-	notices []notice
-	helds   []HeldError // what OnHeld has to be told
-	dueAt   time.Time   // when something is due next, of which nothing is under way
-	counts  leaseCounts
-}
-
-type leaseCounts struct{ expired, released uint64 }
-
-// notice is a call of Frontier.Grant; without a time, the lease is withdrawn.
-type notice struct {
-	addr  netip.Addr
-	until time.Time
-	right Right
-	wait  time.Duration
+	helds   []HeldError  // what OnHeld has to be told
+	dueAt   time.Time    // when something is due next, of which nothing is under way
+	counts  HolderStatus // that are counted as they happen
 }
 
 // lease is what this node knows of a server that it wants, holds or is about to give back.
 type lease struct {
-	until   time.Time // end of the lease, zero: none
-	grantor string    // who granted it
-	right   Right     // the same, by both clocks
+	right   Right  // none where it is not here
+	grantor string // who granted it
 
 	wanted bool // by the frontier
 	hold   bool // by the home, while it decides
@@ -68,11 +57,10 @@ type lease struct {
 	waiters []chan error // of Hold; each gets one word
 }
 
-func newLeases(cfg *Config, rnd *rand.Rand, grantor func(netip.Addr) string) *leases {
-	return &leases{cfg: cfg, rnd: rnd, grantor: grantor, all: map[netip.Addr]*lease{}}
-}
+func (l *lease) live(now time.Time) bool { return now.Before(l.right.until.mono) }
 
-func (l *lease) live(now time.Time) bool { return now.Before(l.until) }
+// none says that the lease is not here, and none has to be ended.
+func (l *lease) none() bool { return l.right == Right{} }
 
 func (l *lease) needed() bool { return l.wanted || l.hold }
 
@@ -100,7 +88,7 @@ func (h *leases) want(addr netip.Addr, now time.Time) {
 func (h *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) && !h.leaving {
 		l.withdrawn, l.drained, l.next = false, false, now
-		h.notices = append(h.notices, notice{addr: addr, until: l.until, right: l.right})
+		h.grant(addr, l.right, 0)
 	}
 }
 
@@ -128,14 +116,11 @@ func (h *leases) tick(servers []Server, now time.Time) {
 
 // review moves one lease on.
 func (h *leases) review(addr netip.Addr, l *lease, now time.Time) {
-	if !l.until.IsZero() && !l.live(now) {
-		if !l.withdrawn {
-			h.counts.expired++
-		}
-		h.end(addr, l, "the lease ran out", now)
+	if !l.none() && !l.live(now) {
+		h.expire(addr, l, "the lease ran out", now)
 	}
 	switch {
-	case l.until.IsZero():
+	case l.none():
 		if !l.needed() && !l.busy {
 			delete(h.all, addr)
 		}
@@ -160,15 +145,23 @@ func (h *leases) review(addr netip.Addr, l *lease, now time.Time) {
 func (h *leases) withdraw(addr netip.Addr, l *lease, now time.Time) {
 	l.withdrawn, l.drained, l.inFlight = true, false, 1
 	l.next = now.Add(2 * h.cfg.Time) // not before a tick has looked
-	h.notices = append(h.notices, notice{addr: addr})
+	h.grant(addr, Right{}, 0)
+}
+
+// expire ends a lease that this node did not give back.
+func (h *leases) expire(addr netip.Addr, l *lease, why string, now time.Time) {
+	if !l.withdrawn {
+		h.counts.Expired++
+	}
+	h.end(addr, l, why, now)
 }
 
 // end forgets a lease that is over.
 func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 	if !l.withdrawn {
-		h.notices = append(h.notices, notice{addr: addr})
+		h.grant(addr, Right{}, 0)
 	}
-	l.until, l.right, l.grantor = time.Time{}, Right{}, ""
+	l.right, l.grantor = Right{}, ""
 	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
 	l.why, l.next = why, now
 }
@@ -176,9 +169,8 @@ func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
 // forget ends all leases.
 func (h *leases) forget(now time.Time) {
 	for addr, l := range h.all {
-		if !l.until.IsZero() {
-			h.counts.expired++
-			h.end(addr, l, "this node was stopped, or its clock jumped", now)
+		if !l.none() {
+			h.expire(addr, l, "this node was stopped, or its clock jumped", now)
 		}
 	}
 }
@@ -264,7 +256,7 @@ func (h *leases) due(now time.Time, busy map[string]bool) map[string][]item {
 func (h *leases) wish(l *lease, addr netip.Addr, now time.Time) wire.Wish {
 	switch {
 	case !l.live(now):
-		if l.needed() && l.until.IsZero() {
+		if l.needed() && l.none() {
 			return wire.Wish_WISH_ACQUIRE
 		}
 		return wire.Wish_WISH_UNSPECIFIED // the next tick ends it
@@ -339,7 +331,7 @@ func (h *leases) answered(it item, grantor string, a *wire.LeaseAnswer, sent mom
 		l.why, l.next = "its grantor changed", now
 	case it.wish == wire.Wish_WISH_RELEASE:
 		// Whatever the answer: the grantor does not count it as granted to this node any more, or will in time.
-		h.counts.released++
+		h.counts.Released++
 		h.end(it.addr, l, "given back", now)
 		h.review(it.addr, l, now)
 	case a.GetGrant() == wire.Grant_GRANT_GIVEN:
@@ -377,8 +369,8 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment
 		return
 	}
 	l.grantor, l.fails, l.why = grantor, 0, ""
-	if until.mono.After(l.until) {
-		l.until, l.right = until.mono, Right{until}
+	if until.mono.After(l.right.until.mono) {
+		l.right = Right{until}
 	}
 	l.next = sent.mono.Add(h.cfg.Time/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Time)/20))
 	if !it.memory.IsZero() && it.memory.Equal(l.changed) {
@@ -396,7 +388,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment
 		}
 		return
 	}
-	h.notices = append(h.notices, notice{addr: it.addr, until: l.until, right: l.right, wait: wait})
+	h.grant(it.addr, l.right, wait)
 	if !l.needed() && l.idle.IsZero() { // a renewal does not make it wanted
 		l.idle = now
 	}
@@ -425,12 +417,8 @@ const maxAgeMs = 30 * 365 * 24 * 3600 * 1000
 
 // held notes that another node has the server.
 func (h *leases) held(addr netip.Addr, l *lease, by string, now time.Time) {
-	if !l.until.IsZero() {
-		// The grantor knows of somebody else: whoever is right, to stop is safe.
-		if !l.withdrawn {
-			h.counts.expired++
-		}
-		h.end(addr, l, "", now)
+	if !l.none() {
+		h.expire(addr, l, "", now) // the grantor knows of somebody else: whoever is right, to stop is safe
 	}
 	l.why = "leased to " + by
 	l.fails, l.hold = 0, false

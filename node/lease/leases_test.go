@@ -15,12 +15,14 @@ type bench struct {
 	t         *testing.T
 	now       time.Time
 	grantedBy string
+	last      *Right // that the frontier was told of
 }
 
 func newBench(t *testing.T) *bench {
 	cfg := Default()
 	b := &bench{t: t, now: time.Unix(1e9, 0), grantedBy: "k"}
-	b.leases = newLeases(&cfg, rand.New(rand.NewPCG(1, 2)), func(netip.Addr) string { return b.grantedBy })
+	b.leases = &leases{cfg: &cfg, rnd: rand.New(rand.NewPCG(1, 2)), all: map[netip.Addr]*lease{}, grantor: func(netip.Addr) string { return b.grantedBy },
+		grant: func(_ netip.Addr, r Right, _ time.Duration) { b.last = &r }}
 	return b
 }
 
@@ -54,15 +56,12 @@ func (b *bench) silent() {
 
 // told is the last that the frontier was told: for how long, and whether anything was.
 func (b *bench) told() (time.Duration, bool) {
-	if len(b.notices) == 0 {
-		return 0, false
+	last := b.last
+	b.last = nil
+	if last == nil || *last == (Right{}) {
+		return 0, last != nil
 	}
-	last := b.notices[len(b.notices)-1]
-	b.notices = nil
-	if last.until.IsZero() {
-		return 0, true
-	}
-	return last.until.Sub(b.now), true
+	return last.until.mono.Sub(b.now), true
 }
 
 func yes() *wire.LeaseAnswer {
@@ -111,8 +110,8 @@ func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 		t.Errorf("leased for %v by an answer to a renewal of a lease that was over", d)
 	}
 	b.look(true, 0)
-	if d, ok := b.told(); !ok || d != 0 || b.counts.expired != 1 {
-		t.Errorf("told %v %v, %d expired", d, ok, b.counts.expired)
+	if d, ok := b.told(); !ok || d != 0 || b.counts.Expired != 1 {
+		t.Errorf("told %v %v, %d expired", d, ok, b.counts.Expired)
 	}
 	b.sends(acquire)
 }

@@ -29,3 +29,19 @@ func TestDeadMemberStaysOver(t *testing.T) {
 		}
 	}
 }
+
+// TestLivesAreForgotten: a former life is refused, unless nobody has heard of the later one for a window: a node that has lost
+// its disk counts its lives anew.
+func TestLivesAreForgotten(t *testing.T) {
+	const window = 30 * time.Second
+	now, l := time.Unix(1_000_000, 0), lives{}
+	for i, step := range []struct {
+		after time.Duration
+		boot  uint64
+		want  bool
+	}{{0, 5, true}, {20 * time.Second, 4, false}, {20 * time.Second, 5, true}, {49 * time.Second, 4, false}, {50 * time.Second, 1, true}, {51 * time.Second, 1, true}} {
+		if got := l.hear("a", step.boot, now.Add(step.after), window); got != step.want {
+			t.Errorf("step %d: life %d is heard: %v", i, step.boot, got)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -17,7 +16,6 @@ import (
 //
 // The clock of the machine that wrote them is only compared with itself.
 type memories struct {
-	mu    sync.Mutex
 	shelf Shelf
 }
 
@@ -38,8 +36,6 @@ func (m *memories) put(addr netip.Addr, memory []byte, now time.Time) error {
 	value = append(value, memoryValueVersion)
 	value = binary.LittleEndian.AppendUint64(value, uint64(now.Unix()))
 	value = append(value, memory...)
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err := m.shelf.Put(memoryKey(addr), value); err != nil {
 		return fmt.Errorf("store memory of server %v: %w", addr, err)
 	}
@@ -48,9 +44,7 @@ func (m *memories) put(addr netip.Addr, memory []byte, now time.Time) error {
 
 // get reads the memory of a server and its age; nil if there is none. What cannot be read counts as none.
 func (m *memories) get(addr netip.Addr, now time.Time) ([]byte, time.Duration, error) {
-	m.mu.Lock()
 	value, err := m.shelf.Get(memoryKey(addr))
-	m.mu.Unlock()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read memory of server %v: %w", addr, err)
 	}
@@ -96,10 +90,7 @@ func (m *memories) sweep(keep time.Duration, most int, now time.Time) error {
 		}
 	}
 	for _, key := range gone {
-		m.mu.Lock()
-		err := m.shelf.Delete(key)
-		m.mu.Unlock()
-		if err != nil {
+		if err := m.shelf.Delete(key); err != nil {
 			return fmt.Errorf("sweep memories of servers: %w", err)
 		}
 	}

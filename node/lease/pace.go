@@ -13,12 +13,13 @@ type pace struct {
 	median float64
 	// spared are the servers that count as overloaded, with their factors.
 	spared map[netip.Addr]float64
-	// changed are those that the frontier has to be told, with their factors.
-	changed map[netip.Addr]float64
+	// tell hears of the servers whose factor has changed, with the factor by which the time between two requests grows, 1 or
+	// more.
+	tell func(addr netip.Addr, factor float64)
 }
 
-func newPace() *pace {
-	return &pace{median: 1, spared: map[netip.Addr]float64{}}
+func newPace(tell func(netip.Addr, float64)) *pace {
+	return &pace{median: 1, spared: map[netip.Addr]float64{}, tell: tell}
 }
 
 const (
@@ -44,7 +45,7 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 	for addr := range p.spared {
 		if _, ok := slowed[addr]; !ok {
 			delete(p.spared, addr)
-			p.change(addr, 1)
+			p.tell(addr, 1)
 		}
 	}
 }
@@ -57,26 +58,10 @@ func (p *pace) observe(addr netip.Addr, slowed float64) {
 	switch {
 	case factor >= paceFrom || spared && factor >= (1+paceFrom)/2:
 		if p.spared[addr] = factor; factor != was {
-			p.change(addr, factor)
+			p.tell(addr, factor)
 		}
 	case spared:
 		delete(p.spared, addr)
-		p.change(addr, 1)
+		p.tell(addr, 1)
 	}
-}
-
-// changes are the servers whose factor has changed since the last call, with the factor by which the time between two
-// requests grows, 1 or more.
-func (p *pace) changes() map[netip.Addr]float64 {
-	changed := p.changed
-	p.changed = nil
-	return changed
-}
-
-// change notes a factor.
-func (p *pace) change(addr netip.Addr, factor float64) {
-	if p.changed == nil {
-		p.changed = map[netip.Addr]float64{}
-	}
-	p.changed[addr] = factor
 }

@@ -36,7 +36,6 @@ func (h *Holder) Run(ctx context.Context) error {
 
 	h.mu.Lock()
 	h.book.leave(time.Now())
-	h.notify()
 	h.mu.Unlock()
 	h.wake()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
@@ -92,12 +91,10 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 	h.mu.Lock()
 	if h.look || !now.Before(h.lookAt) {
 		h.look = false
-		h.notify() // the frontier must know before it is asked
 		h.book.tick(h.deps.Frontier.Servers(), now)
 		h.pace.level(h.book.slowed(now))
 		h.lookAt = now.Add(h.book.lookIn())
 	}
-	h.notify()
 	for grantor, items := range h.book.due(now, h.busy) {
 		req := &wire.LeaseRequest{Items: make([]*wire.LeaseItem, len(items))}
 		for i := range items {
@@ -134,7 +131,7 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 	now := time.Now()
 	delete(h.busy, grantor)
 	if err != nil || len(resp.GetAnswers()) != len(items) {
-		h.unreachable++
+		h.book.counts.Unreachable++
 		for _, it := range items {
 			h.book.failed(it, grantor, now)
 		}
@@ -143,7 +140,6 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 			h.book.answered(it, grantor, resp.Answers[i], sent, now)
 		}
 	}
-	h.notify()
 	h.unlockAndTell()
 	h.wake()
 }
@@ -159,35 +155,24 @@ func (h *Holder) follow(ctx context.Context) {
 		for _, addr := range addrs {
 			h.book.want(addr, time.Now())
 		}
-		h.notify()
 		h.mu.Unlock()
 		h.wake()
 	}
 }
 
-// notify tells the frontier what it may dial. The caller holds mu, so that it hears all in order.
-func (h *Holder) notify() {
-	for _, x := range h.book.notices {
-		until := x.until
-		if until.IsZero() {
-			until = time.Now().Add(-time.Second)
-		}
-		h.rightsMu.Lock()
-		if x.until.IsZero() {
-			delete(h.rights, x.addr)
-		} else {
-			h.rights[x.addr] = x.right
-		}
-		h.rightsMu.Unlock()
-		h.deps.Frontier.Grant(x.addr, until, x.wait)
+// grant tells the frontier what it may dial. The caller holds mu, so that it hears all in order.
+func (h *Holder) grant(addr netip.Addr, r Right, wait time.Duration) {
+	until := r.until.mono
+	h.rightsMu.Lock()
+	if h.rights[addr] = r; until.IsZero() {
+		until = time.Now().Add(-time.Second)
+		delete(h.rights, addr)
 	}
-	h.book.notices = h.book.notices[:0]
-	for addr, factor := range h.pace.changes() {
-		h.deps.Frontier.SetSpacing(addr, factor)
-	}
+	h.rightsMu.Unlock()
+	h.deps.Frontier.Grant(addr, until, wait)
 }
 
-// unlockAndTell unlocks mu and calls bach.
+// unlockAndTell unlocks mu and calls back.
 func (h *Holder) unlockAndTell() {
 	helds, moved := h.book.helds, h.moved
 	h.book.helds, h.moved = nil, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/frontier"
 	"proxima/node/wire"
 )
 
@@ -33,13 +34,7 @@ type Peers interface {
 }
 
 // Server is the frontier's state of a server.
-type Server struct {
-	Addr     netip.Addr
-	Wanted   bool          // something here has to ask it, or a request is out
-	Wait     time.Duration // how long it must still be left alone
-	InFlight int           // requests out
-	Level    uint8         // of its backoff
-}
+type Server = frontier.ServerState
 
 // Frontier is told what it may ask, and how often. It must not call the Holder from within these calls.
 type Frontier interface {
@@ -54,7 +49,7 @@ type Frontier interface {
 	Servers() []Server
 }
 
-// Shelf is a durable map. Get of a key that is not there returns nil, nil. Scan visits the keys with a prefix.
+// Shelf is a durable map, safe for concurrent use. Get of a key that is not there returns nil, nil. Scan visits the keys with a prefix.
 type Shelf interface {
 	Get(key []byte) ([]byte, error)
 	Put(key, value []byte) error

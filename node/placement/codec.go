@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"proxima/assign"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
@@ -83,57 +84,33 @@ func encodeResult(r Result) *wire.FetchResult {
 	}
 }
 
-// decodeResponse reads the result of a response, with the coordinate of who sent it.
-func decodeResponse(m *wire.FetchResponse) (Result, error) {
-	r, err := decodeResult(m.GetResult())
-	if c, unplaced := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil && unplaced == nil {
+// decodeResponse reads the result of a response, with the coordinate of who sent it; false if it makes no sense.
+func decodeResponse(m *wire.FetchResponse) (Result, bool) {
+	f, t := m.GetResult(), m.GetResult().GetTiming()
+	r := Result{
+		Ending: frontier.Ending(f.GetEnding()), Trouble: frontier.Trouble(f.GetTrouble()), Reason: cut(f.GetReason()),
+		Asked: f.GetAsked(), RetryAfter: time.Duration(f.GetRetryAfterMs()) * time.Millisecond,
+		Status: int(f.GetStatus()), Unmade: f.GetUnmade(), HTML: f.GetHtml(),
+	}
+	if c, err := ncoord.DecodeCoordinate(m.GetCoordinate()); err == nil {
 		r.Coord, r.Placed = c, true
 	}
-	return r, err
-}
-
-// decodeResult reads the message of a result and says what is wrong with it.
-func decodeResult(m *wire.FetchResult) (Result, error) {
-	switch {
-	case m == nil:
-		return Result{}, errors.New("no result")
-	case m.GetEnding() > uint32(frontier.Again):
-		return Result{}, fmt.Errorf("ending %d is unknown", m.GetEnding())
-	case m.GetTrouble() > uint32(frontier.Interrupted):
-		return Result{}, fmt.Errorf("trouble %d is unknown", m.GetTrouble())
-	case m.GetStatus() > 999:
-		return Result{}, fmt.Errorf("status %d is none", m.GetStatus())
-	case m.GetBytes() < 0:
-		return Result{}, fmt.Errorf("%d bytes are none", m.GetBytes())
-	case m.GetRetryAfterMs() < 0 || m.GetRetryAfterMs() > maxRetryAfter.Milliseconds():
-		return Result{}, fmt.Errorf("retry after %d ms is out of bounds", m.GetRetryAfterMs())
-	}
-	r := Result{
-		Ending: frontier.Ending(m.GetEnding()), Trouble: frontier.Trouble(m.GetTrouble()), Reason: cut(m.GetReason()),
-		Asked: m.GetAsked(), RetryAfter: time.Duration(m.GetRetryAfterMs()) * time.Millisecond,
-		Status: int(m.GetStatus()), Unmade: m.GetUnmade(), HTML: m.GetHtml(),
-	}
-	t := m.GetTiming()
-	r.Timing.Bytes, r.Timing.Fresh = m.GetBytes(), t.GetFresh()
-	for _, stage := range []struct {
-		us int64
-		to *time.Duration
-	}{
-		{t.GetConnectUs(), &r.Timing.Connect}, {t.GetTlsUs(), &r.Timing.TLS}, {t.GetFirstByteUs(), &r.Timing.FirstByte},
-		{t.GetTotalUs(), &r.Timing.Total},
-	} {
-		if stage.us < 0 || stage.us > maxStage.Microseconds() {
-			return Result{}, fmt.Errorf("a stage of %d µs is out of bounds", stage.us)
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	r.Timing = assign.Timing{Connect: us(t.GetConnectUs()), TLS: us(t.GetTlsUs()), FirstByte: us(t.GetFirstByteUs()), Total: us(t.GetTotalUs()),
+		Bytes: f.GetBytes(), Fresh: t.GetFresh()}
+	for _, stage := range []int64{t.GetConnectUs(), t.GetTlsUs(), t.GetFirstByteUs(), t.GetTotalUs()} {
+		if stage < 0 || stage > maxStage.Microseconds() {
+			return Result{}, false
 		}
-		*stage.to = time.Duration(stage.us) * time.Microsecond
 	}
-	if r.Timing.Connect+r.Timing.TLS+r.Timing.FirstByte > r.Timing.Total+time.Second {
-		return Result{}, errors.New("the stages take longer than the whole")
+	switch {
+	case f == nil, f.GetEnding() > uint32(frontier.Again), f.GetTrouble() > uint32(frontier.Interrupted),
+		f.GetStatus() > 999, f.GetBytes() < 0, f.GetRetryAfterMs() < 0, f.GetRetryAfterMs() > maxRetryAfter.Milliseconds(),
+		r.Timing.Connect+r.Timing.TLS+r.Timing.FirstByte > r.Timing.Total+time.Second,
+		r.HTML && (r.Unmade || !r.Asked || r.Timing.Total == 0):
+		return Result{}, false
 	}
-	if r.HTML && (r.Unmade || !r.Asked || r.Timing.Total == 0) {
-		return Result{}, errors.New("a page without a download")
-	}
-	return r, nil
+	return r, true
 }
 
 // cut bounds a reason, and makes it text.

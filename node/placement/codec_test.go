@@ -32,9 +32,9 @@ func TestResultRoundTrip(t *testing.T) {
 		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
 		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
 		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")
-		got, err := decodeResult(encodeResult(r))
-		if err != nil || got != r {
-			t.Fatalf("%+v became %+v: %v", r, got, err)
+		got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)})
+		if !ok || got != r {
+			t.Fatalf("%+v became %+v: %v", r, got, ok)
 		}
 	})
 }
@@ -82,11 +82,11 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 		"no time":     func(r *wire.FetchResult) { r.Timing = nil },
 	} {
 		r := encodeResult(page200(time.Second))
-		if _, err := decodeResult(r); err != nil {
-			t.Fatal(err)
+		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}); !ok {
+			t.Fatal("refused")
 		}
 		change(r)
-		if _, err := decodeResult(r); err == nil {
+		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}); ok {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -116,8 +116,8 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if m := new(wire.FetchResponse); proto.Unmarshal(b, m) == nil {
-			r, err := decodeResponse(m)
-			if err == nil && (r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason)) {
+			r, ok := decodeResponse(m)
+			if ok && (r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason)) {
 				t.Fatalf("accepted %+v", r)
 			}
 		}

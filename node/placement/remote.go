@@ -254,7 +254,7 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		case resp.GetRefused() != "":
 			return Result{}, &RefusedError{Peer: to, Reason: cut(resp.GetRefused())}
 		case resp.GetResult() != nil:
-			if res, err := decodeResponse(resp); err == nil {
+			if res, ok := decodeResponse(resp); ok {
 				return res, nil
 			}
 		}
