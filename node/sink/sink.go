@@ -269,9 +269,9 @@ func (s *Sink) settleLocked() {
 
 // pause waits with jitter, longer after each failure: the n-th from 1 on. It returns false when the context ends.
 func pause(ctx context.Context, n int) bool {
-	const least, most = time.Second, time.Minute
+	const least, most = 200 * time.Millisecond, time.Minute
 	wait := most
-	if n < 7 {
+	if n < 10 {
 		wait = min(most, least<<(n-1))
 	}
 	timer := time.NewTimer(wait/2 + mathrand.N(wait/2+1))
