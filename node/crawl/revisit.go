@@ -92,7 +92,7 @@ func gone(was *frontier.PageRecord) (*frontier.Visit, string) {
 
 // logChange writes what a visit found into the log of changes.
 func (l *Loop) logChange(task *frontier.Task, url string, status int, v *frontier.Visit, change string) {
-	if task.Page == nil || change == "" {
+	if task.Page == nil || change == "" || v == nil {
 		return
 	}
 	c := journal.Change{URL: url, Host: task.Host, What: change, Status: status, SeenBefore: task.Page.Seen.UTC(),

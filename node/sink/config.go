@@ -28,7 +28,7 @@ type Config struct {
 	// the environment.
 	Secret string `toml:"secret"`
 	// SizeBytes is where a package is closed, in bytes before text is compressed. Large packages are few, small ones are there
-	// soon.
+	// soon. A package that is being made takes its space once more: with less than frontier.min_free_mib there is always room for that.
 	SizeBytes int64 `toml:"size_bytes"`
 	// Age is how long a package may stay open; 0 is until it is full or the crawl ends.
 	Age time.Duration `toml:"age"`
@@ -46,7 +46,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Formats:   []string{WARC},
-		SizeBytes: 256 << 20,
+		SizeBytes: 128 << 20,
 		Age:       time.Hour,
 		DiskBytes: 8 << 30,
 		Patience:  10 * time.Minute,

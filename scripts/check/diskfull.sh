@@ -88,6 +88,8 @@ own_parallel = 4
 allow_prefixes = ["127.0.1.0/24"]
 [frontier]
 min_free_mib = $watermark_mib
+[sink]
+size_bytes = 16777216
 END
 seeds=()
 for i in $(seq "$sites"); do seeds+=("http://127.0.1.$i:$port/"); done
