@@ -101,8 +101,7 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 		return nil, err
 	}
 	count := map[uint32]struct{}{}
-	prefix := sp.receiptKey()
-	err := s.deps.Receipts.Scan(prefix, func(key, _ []byte) error {
+	err := s.deps.Receipts.Scan(sp.receiptKey(), func(key, _ []byte) error {
 		if n, ok := recordOf(key); ok {
 			count[n] = struct{}{}
 		}
@@ -125,9 +124,6 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 	}
 	if err := s.disk.remove(sp.path); err != nil {
 		return nil, fmt.Errorf("remove spool: %w", err)
-	}
-	if err := s.forget(prefix); err != nil { // they say nothing any more, and go at the next start at the latest
-		s.deps.Warn(err)
 	}
 	return parcels, nil
 }

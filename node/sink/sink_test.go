@@ -62,6 +62,7 @@ func TestPackages(t *testing.T) {
 		l.stop() // with a download under way
 		l = mustBegin(t, disk{}, dir, testConfig(url), testDeps(m, 2))
 		l.flush()
+		l.stop()
 		once(t, to, m)
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || len(m.receipts) != 0 {
 			t.Errorf("left: %v, %v, %d receipts", left, err, len(m.receipts))

@@ -218,5 +218,9 @@ func (s *Sink) packAll(ctx context.Context) {
 		s.mu.Unlock()
 		s.review()
 		signal(s.work)
+		// The receipts say nothing any more. What is delivered meanwhile makes room, should that be what this has to wait for.
+		if err := s.forget(sp.receiptKey()); err != nil {
+			s.deps.Warn(err)
+		}
 	}
 }
