@@ -208,13 +208,11 @@ func (s *Sink) packAll(ctx context.Context) {
 		}
 		failed = 0
 		s.mu.Lock()
-		s.closed = s.closed[1:]
 		s.spooled -= sp.size
 		for _, p := range made {
 			s.packed += p.size()
 		}
 		s.ready = append(s.ready, made...)
-		s.settleLocked()
 		s.mu.Unlock()
 		s.review()
 		signal(s.work)
@@ -222,5 +220,9 @@ func (s *Sink) packAll(ctx context.Context) {
 		if err := s.forget(sp.receiptKey()); err != nil {
 			s.deps.Warn(err)
 		}
+		s.mu.Lock()
+		s.closed = s.closed[1:]
+		s.settleLocked()
+		s.mu.Unlock()
 	}
 }
