@@ -199,6 +199,7 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.terminationView, State: o.terminationState, Ask: o.client.Idle,
+		Waits: func(why string) { n.journal.Events().Info(journal.EventWaits, journal.KeyReason, why) },
 		Ended: func(why string) {
 			n.journal.Events().Info(journal.EventOver, journal.KeyReason, why)
 			if err := o.members.Over(); err != nil {

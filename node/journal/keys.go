@@ -157,6 +157,7 @@ const (
 // Events of the node log.
 const (
 	EventStart           = "start"             // the process runs; with KeyVersion, KeyConfig
+	EventWaits           = "waits"             // what has kept the crawl from ending for some seconds; with KeyReason
 	EventOver            = "over"              // the crawl is over everywhere; with KeyReason: how this node knows
 	EventStop            = "stop"              // it ends in order; with KeyReason
 	EventBlocklist       = "blocklist"         // the list was (re)loaded or could not be; with KeyCount, KeyReason

@@ -79,6 +79,9 @@ type Deps struct {
 	View  func() View
 	State func() State
 	Ask   func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	// Waits, if set, is told what keeps the crawl from ending, as this node knows it, in words: each reason once, when it has
+	// lasted for some rounds.
+	Waits func(why string)
 	// Ended is told once why this node ends, in words. nil is nobody.
 	Ended func(why string)
 	// Armed says that the expected nodes were there in an earlier life of this node, and Arm is told when they are: a node
@@ -133,6 +136,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 	defer tick.Stop()
 	var last map[string]answer
 	var busy, why string
+	var waits reason
 	for {
 		select {
 		case <-ctx.Done():
@@ -149,11 +153,13 @@ func (r *Rounds) Run(ctx context.Context) error {
 		}
 		if len(v.Settled) == 0 || v.Settled[0] != v.Self || !v.Majority {
 			last = nil
+			r.explain(&waits, s.Why)
 			continue
 		}
 		var answers map[string]answer
 		answers, busy, why = r.ask(ctx, v, busy)
 		r.note(why)
+		r.explain(&waits, why)
 		if why == "" && same(last, answers) {
 			r.end(ctx, v, answers)
 			return nil
@@ -161,6 +167,12 @@ func (r *Rounds) Run(ctx context.Context) error {
 		if last = answers; why != "" {
 			last = nil
 		}
+	}
+}
+
+func (r *Rounds) explain(waits *reason, why string) {
+	if waits.news(why) && r.deps.Waits != nil {
+		r.deps.Waits(why)
 	}
 }
 
