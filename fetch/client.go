@@ -145,6 +145,8 @@ type Request struct {
 	Wanted func(status int, header http.Header, length int64) error
 	// MaxWire above 0 is where a body is cut on the wire, if that is before MaxBodyBytes.
 	MaxWire int64
+	// Files is where the answer is read from, if it is set: nobody is asked, and Addr says nothing.
+	Files *Files
 	// Capture keeps the bytes of the exchange, for WARC.
 	Capture bool
 	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
@@ -158,6 +160,15 @@ type Request struct {
 	// Until is when the right to ask the server ends, if it is not zero: a connect or handshake is given up then, and no
 	// request is written. An answer may take longer.
 	Until time.Time
+}
+
+// limit is where the body of an answer is cut on the wire.
+func (c *Client) limit(req *Request) int64 {
+	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
+	if req.MaxWire > 0 {
+		limit = min(limit, req.MaxWire)
+	}
+	return limit
 }
 
 // headerOf is the header of a request.
@@ -241,7 +252,12 @@ func (r *Result) fail(class Class, err error) {
 // Get downloads one URL. It returns within TotalTimeout; what goes wrong is in the Result.
 func (c *Client) Get(ctx context.Context, req Request) Result {
 	start := time.Now()
-	res, err := c.get(ctx, req, start)
+	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
+	get := c.get
+	if req.Files != nil {
+		get = c.getFile
+	}
+	res, err := get(ctx, req, start)
 	if err != nil {
 		res.fail(classOf(ctx, err), err)
 	}
@@ -284,11 +300,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel, gate: req.Gate, until: req.Until}
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	res.buffers = &c.buffers
-	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
-	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
-	if req.MaxWire > 0 {
-		limit = min(limit, req.MaxWire)
-	}
+	limit := c.limit(&req)
 	if req.Capture {
 		res.raw = c.buffers.get(0)
 		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
@@ -341,7 +353,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	}
 
 	w := &wire{body: resp.Body, limit: limit, watch: x}
-	if req.Capture && x.overHTTP2() {
+	if req.Capture && (x.overHTTP2() || req.Files != nil) {
 		w.keep = res.raw
 		*w.keep = append(*w.keep, responseHead(resp)...)
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()

@@ -57,7 +57,7 @@ func (w *workbench) expire(s *server, now time.Time) {
 // leased says that a server may be asked as far as leases go.
 func (w *workbench) leased(s *server, now time.Time) bool {
 	// By the wall clock, too: the monotonic one stands still while the machine sleeps.
-	return !w.cfg.Leases || s.lease != nil && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
+	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
 }
 
 // want notes that a server without a lease has something to be asked for.

@@ -33,6 +33,9 @@ func (r *rules) parallel(addr netip.Addr) int {
 // gap is the time from the end of a request for a site to the start of the next to the same server: the largest of the
 // Crawl-delay, the Retry-After, the configured minimum and a multiple of the last download time.
 func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
+	if isFileServer(addr) {
+		return 0
+	}
 	least := r.MinGap
 	if site != nil && site.Gap != nil {
 		least = *site.Gap

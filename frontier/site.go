@@ -1,7 +1,11 @@
 package frontier
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"proxima/frontier/identity"
 )
@@ -67,4 +71,19 @@ func (s *Site) next(q *fifo[pending]) pending {
 	copy(q.items[q.head+1:best+1], q.items[q.head:best])
 	q.pop()
 	return p
+}
+
+// FileServer stands for the server of a host that this node reads from its own disk: an address of the discard prefix (RFC
+// 6666), which nobody dials. It needs no lease and no gaps.
+func FileServer(host string) netip.Addr {
+	var b [16]byte
+	b[0] = 1
+	binary.BigEndian.PutUint64(b[8:], xxhash.Sum64String(host))
+	return netip.AddrFrom16(b)
+}
+
+// isFileServer says that an address is none of a server, but stands for one.
+func isFileServer(addr netip.Addr) bool {
+	b := addr.As16()
+	return binary.BigEndian.Uint64(b[:8]) == 1<<56
 }

@@ -66,7 +66,8 @@ type Node struct {
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	sites     *site.Table
-	overlay   *overlay // nil where the node crawls alone
+	files     map[string]*fetch.Files // by name
+	overlay   *overlay                // nil where the node crawls alone
 	seeds     []identity.URL
 	started   time.Time
 	free      func() (uint64, error)
@@ -131,6 +132,8 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, n.journal.Close)
+	n.openFiles()
+	opened = append(opened, n.closeFiles)
 	// One's own server keeps as many connections as it gets requests at once: else most are made anew.
 	cfg.Fetch.IdleConns = max(cfg.Fetch.IdleConns, cfg.Politeness.OwnParallel)
 	if n.client, err = fetch.New(cfg.Fetch.Config, fetch.Deps{Dial: deps.Dial}); err != nil {
@@ -154,7 +157,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		cfg.Crawl.End = crawl.EndNever // all nodes end together
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
-		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Overlay: others,
+		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Files: n.files, Overlay: others,
 		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(),
 		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
 	})
@@ -241,7 +244,7 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 		n.warn(lost)
 	}
 	n.journal.Events().Info(journal.EventStop, journal.KeyReason, end.Reason)
-	return end, errors.Join(err, n.journal.Close())
+	return end, errors.Join(err, n.closeFiles(), n.journal.Close())
 }
 
 // crawl runs everything above the frontier until the loop ends.

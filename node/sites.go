@@ -1,10 +1,12 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
+	"proxima/fetch"
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/site"
@@ -76,9 +78,34 @@ func (n *Node) siteOf() func(host string) *frontier.Site {
 		if s.Hours != nil {
 			out.Hours = s.Hours
 		}
+		out.Stays = n.files[s.Files] != nil
 		if ranked {
 			out.Rank = func(u identity.URL, depth uint8) int { return n.sites.For(u).Rank(depth) }
 		}
 		return &out
 	}
+}
+
+// openFiles opens the directories that sites are read from. Those that this node does not have are told of and left out.
+func (n *Node) openFiles() {
+	n.files = map[string]*fetch.Files{}
+	for _, e := range n.cfg.Site {
+		if e.Files == nil || *e.Files == "" || n.files[*e.Files] != nil {
+			continue
+		}
+		files, err := fetch.OpenFiles(*e.Files)
+		if err != nil {
+			n.warn(fmt.Errorf("this site is asked for by HTTP: %w", err))
+			continue
+		}
+		n.files[*e.Files] = files
+	}
+}
+
+func (n *Node) closeFiles() error {
+	var errs []error
+	for _, f := range n.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -41,6 +41,8 @@ type Deps struct {
 	Receipts *frontier.Shelf
 	Page     *page.Parser
 	Sitemap  sitemap.Config
+	// Files are the directories that sites are read from, by their names in Sites; those that this node does not have are missing.
+	Files map[string]*fetch.Files
 	// Agent is the product token that robots.txt files are read for.
 	Agent string
 	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
@@ -186,6 +188,10 @@ func (l *Loop) resolveAll(ctx context.Context) error {
 
 // resolve finds the addresses of a host, leaving out those that must not be dialled.
 func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
+	if l.files(u.Host) != nil && u.Name == identity.Name(u.Host) {
+		l.deps.Frontier.Place(u, []netip.Addr{frontier.FileServer(u.Host)}, 24*time.Hour, 0)
+		return nil
+	}
 	answer, err := l.deps.Resolver.Lookup(ctx, u.Name)
 	if err != nil {
 		ours := ctx.Err() != nil || errors.Is(err, resolve.ErrClosed)
@@ -316,7 +322,10 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		return false, l.unasked(ctx, task, url, &res, out)
 	}
 	l.limits.received(res.WireBytes)
-	l.ownTrouble(&res, &out)
+	onDisk := res.Protocol == fetch.ProtocolFile // that says nothing about the network
+	if !onDisk {
+		l.ownTrouble(&res, &out)
+	}
 	found := 0
 	links := l.gather()
 	switch {
@@ -351,7 +360,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 		}
 	}
 	l.release(links)
-	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: isHTML(&res)})
+	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
 	page = l.record(task, url, visit, &res, out, fin, found)
 	l.logChange(task, url, res.Status, out.Visit, change)
 	return page, nil
@@ -382,6 +391,9 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		req.MaxBody = robots.MaxBytes + 1
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes
+	}
+	if files := l.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
+		req.Files = files
 	}
 	res := l.deps.Client.Get(ctx, req)
 	if settings.Cookies {

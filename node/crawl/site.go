@@ -49,3 +49,11 @@ func (l *Loop) agent(host string) string {
 	}
 	return l.deps.Agent
 }
+
+// files is the directory that a host is read from, nil where it is asked for.
+func (l *Loop) files(host string) *fetch.Files {
+	if len(l.deps.Files) == 0 {
+		return nil
+	}
+	return l.deps.Files[l.deps.Sites.ForHost(host).Files]
+}

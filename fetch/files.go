@@ -1,0 +1,184 @@
+package fetch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Files is a directory that a site is read from in place of HTTP. What it answers is what nginx answers with that directory as
+// its root, index.html as its index and the types that it comes with. Links that lead out of the directory are not followed, and
+// nothing is read but regular files. It is safe for concurrent use.
+type Files struct {
+	root  *os.Root
+	types map[string]string
+}
+
+// OpenFiles opens a directory.
+func OpenFiles(dir string) (*Files, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open files of a site: %w", err)
+	}
+	return &Files{root: root, types: typesByExtension()}, nil
+}
+
+// Close closes the directory.
+func (f *Files) Close() error { return f.root.Close() }
+
+// ProtocolFile stands for the protocol of what was read from Files.
+const ProtocolFile = "file"
+
+// getFile is get of what is read from a directory.
+func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res Result, err error) {
+	u, err := target(req.URL)
+	if err != nil {
+		return res, &failure{Other, err}
+	}
+	if req.Gate != nil {
+		if err := req.Gate(); err != nil {
+			return res, &failure{NoRight, err}
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &exchange{cfg: &c.cfg, start: start, ctx: ctx, cancel: cancel}
+	res.buffers = &c.buffers
+	if req.Capture {
+		res.raw = c.buffers.get(0)
+	}
+	hr := (&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: c.headerOf(&req)}).WithContext(ctx)
+	x.watch()
+	c.read(ctx, &res, req, hr, req.Files.answer(req.URL, hr.Header), x, c.limit(&req))
+	res.Timing = x.end()
+	return res, nil
+}
+
+// answer is the response to a request.
+func (f *Files) answer(raw string, asked http.Header) *http.Response {
+	_, rest, _ := strings.Cut(raw, "://")
+	rest, _, _ = strings.Cut(rest, "#")
+	authority, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	path, query, hasQuery := strings.Cut(path, "?")
+	names, dir, err := segments(path)
+	if err != nil {
+		return failed(http.StatusBadRequest)
+	}
+	name := strings.Join(names, "/")
+	if dir {
+		index := strings.TrimPrefix(name+"/index.html", "/")
+		switch _, err := f.root.Stat(index); {
+		case err == nil:
+			name = index
+		case isDir(f.root, cmp.Or(name, ".")):
+			if errors.Is(err, fs.ErrNotExist) || refused(err) == http.StatusForbidden {
+				return failed(http.StatusForbidden)
+			}
+			return failed(refused(err))
+		default:
+			return failed(http.StatusNotFound)
+		}
+	}
+	info, err := f.root.Stat(name)
+	switch {
+	case err != nil:
+		return failed(refused(err))
+	case info.IsDir():
+		to := (&url.URL{Path: "/" + name + "/"}).EscapedPath()
+		if scheme, _, _ := strings.Cut(raw, "://"); hasQuery && query != "" {
+			to = scheme + "://" + authority + to + "?" + query
+		} else {
+			to = scheme + "://" + authority + to
+		}
+		r := failed(http.StatusMovedPermanently)
+		r.Header.Set("Location", to)
+		return r
+	case !info.Mode().IsRegular():
+		return failed(http.StatusNotFound) // to open a device or a pipe may have effects
+	}
+	// Without blocking: what was a file a moment ago may be a pipe now.
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return failed(refused(err))
+	}
+	if info, err = file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return failed(http.StatusNotFound)
+	}
+	return f.found(name, file, info, asked)
+}
+
+// found is the answer with a file, or that it is not modified.
+func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.Header) *http.Response {
+	modified := info.ModTime().UTC().Format(http.TimeFormat)
+	etag := fmt.Sprintf("%q", fmt.Sprintf("%x-%x", info.ModTime().Unix(), info.Size()))
+	h := http.Header{"Last-Modified": {modified}, "Etag": {etag}}
+	since, match := asked.Get("If-Modified-Since"), asked.Get("If-None-Match")
+	if (since != "" || match != "") && (since == "" || since == modified) && (match == "" || strings.TrimPrefix(match, "W/") == etag) {
+		file.Close()
+		return &http.Response{StatusCode: http.StatusNotModified, Proto: ProtocolFile, Header: h, Body: http.NoBody}
+	}
+	kind := "application/octet-stream"
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	if i := strings.LastIndexByte(base, '.'); i >= 0 {
+		kind = cmp.Or(f.types[strings.ToLower(base[i+1:])], kind)
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", fmt.Sprint(info.Size()))
+	return &http.Response{StatusCode: http.StatusOK, Proto: ProtocolFile, Header: h, Body: file, ContentLength: info.Size()}
+}
+
+// failed is an answer without a file.
+func failed(status int) *http.Response {
+	body := fmt.Sprintf("<html>\r\n<head><title>%d %s</title></head>\r\n</html>\r\n", status, http.StatusText(status))
+	return &http.Response{StatusCode: status, Proto: ProtocolFile, ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(bytes.NewReader([]byte(body)))}
+}
+
+// refused is the status of a file that cannot be opened. A link out of the directory is no file.
+func refused(err error) int {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ELOOP) {
+		return http.StatusForbidden
+	}
+	return http.StatusNotFound
+}
+
+func isDir(root *os.Root, name string) bool {
+	info, err := root.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// segments takes a path apart as nginx does: decoded once, empty segments and dots left out. It fails where a path leads above
+// the root, or cannot be one of a file.
+func segments(path string) (names []string, dir bool, err error) {
+	text, err := url.PathUnescape(path)
+	if err != nil || strings.IndexByte(text, 0) >= 0 {
+		return nil, false, errors.New("path cannot be decoded")
+	}
+	for rest, more := text, true; more; {
+		var s string
+		s, rest, more = strings.Cut(rest, "/")
+		switch dir = s == "" || s == "." || s == ".."; {
+		case s == ".." && len(names) == 0:
+			return nil, false, errors.New("path leads above the root")
+		case s == "..":
+			names = names[:len(names)-1]
+		case !dir:
+			names = append(names, s)
+		}
+	}
+	return names, dir, nil
+}

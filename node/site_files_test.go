@@ -1,0 +1,200 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node"
+)
+
+// siteTree writes a site with what directories hold: indexes and none, odd names and types, and dead links.
+func siteTree(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "www")
+	refs := []string{"/a.html", "a.html?x=1", "/docs", "/docs/", "/docs/b.html", "/docs?q=1", "/empty/", "/empty", "/none", "/none/", "/a.html/",
+		"/odd%20name.TXT", "/%D0%B9.html", "/x.pdf", "/x.tar.gz", "/noextension", "/style.css", "/private/p.html", "/docs//b.html", "/docs/%2e/b.html",
+		"/feed.xml", "/docs%2Fb.html", "/.hidden.html", "/link.html", "/dead.html", "/zero.html", "/percent%25.html", "/plus+and&amp;.html", "/page.xhtml"}
+	home := ""
+	for _, ref := range refs {
+		home += "<a href=\"" + ref + "\">x</a>\n"
+	}
+	page := func(refs ...string) string {
+		return "<html><body>" + strings.Repeat("<p>words ", 50) + "<a href=" + strings.Join(refs, ">x</a><a href=") + ">x</a>"
+	}
+	for name, text := range map[string]string{
+		"index.html": home, "robots.txt": "User-agent: *\nDisallow: /private\nSitemap: /sitemap.xml\n", "a.html": page("/docs/c.html", "b2.html"),
+		"b2.html": page("/"), "docs/index.html": page("b.html", "../a.html"), "docs/b.html": page("c.html"), "docs/c.html": page("/docs/deep/"),
+		"docs/deep/index.html": page("../../a.html", "none.html"), "empty/x": "x", "odd name.TXT": "text", "й.html": page("/"), "x.pdf": "%PDF",
+		"x.tar.gz": "\x1f\x8b", "noextension": "<a href=/never>", "style.css": "a{}", "private/p.html": page("/"), "feed.xml": "<rss></rss>",
+		".hidden.html": page("/"), "zero.html": "", "percent%.html": page("/"), "plus+and&.html": page("/"), "page.xhtml": page("/from-xhtml.html"),
+		"sitemap.xml":          `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://HOST/only-in-sitemap.html</loc></url></urlset>`,
+		"only-in-sitemap.html": page("/a.html"), "from-xhtml.html": page("/"),
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("a.html", dir+"/link.html"), os.Symlink("nowhere", dir+"/dead.html")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// startNginx serves a directory on a port of this machine.
+func startNginx(t *testing.T, dir string) (authority string, stop func()) {
+	t.Helper()
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		if path, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
+			t.Skip("nginx is not installed: what it serves and what is read from disk are not compared")
+		}
+	}
+	types := "/etc/nginx/mime.types"
+	if _, err := os.Stat(types); err != nil {
+		t.Skip("nginx has no " + types + ": what it serves and what is read from disk are not compared")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	work := t.TempDir()
+	conf := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; master_process off;
+events {}
+http {
+  access_log off; include %[2]s; default_type application/octet-stream;
+  client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+  server { listen 127.0.0.1:%[3]d; root %[4]s; }
+}
+`, work, types, port, dir)
+	if err := os.WriteFile(work+"/conf", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-p", work, "-e", work+"/error.log", "-c", work+"/conf")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = func() { cmd.Process.Kill(); cmd.Wait() }
+	t.Cleanup(func() { cmd.Process.Kill() })
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	for range 100 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return fmt.Sprintf("a.test:%d", port), stop
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	text, _ := os.ReadFile(work + "/error.log")
+	t.Fatalf("nginx does not answer: %s", text)
+	return "", nil
+}
+
+// TestFilesAreAsThroughNginx crawls a tree through nginx, and from its directory: the same URLs, statuses, types and links.
+func TestFilesAreAsThroughNginx(t *testing.T) {
+	dir := siteTree(t)
+	authority, stop := startNginx(t, dir)
+	text, err := os.ReadFile(dir + "/sitemap.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/sitemap.xml", []byte(strings.ReplaceAll(string(text), "HOST", authority)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	crawl := func(dial func(context.Context, string, string) (net.Conn, error), text string) map[string]string {
+		t.Helper()
+		c := config(t)
+		c.Fetch.AllowPrefixes = []string{"127.0.0.0/8"}
+		c.Fetch.DNS.Hosts = map[string][]string{"a.test": {"127.0.0.1"}}
+		file, err := node.Parse("test.toml", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Site = file.Site
+		n, err := node.New(c, seeds(t, "http://"+authority+"/"), node.Deps{Dial: dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if end, err := n.Run(ctx); err != nil || end.Reason != "idle" || end.Unfinished > 0 {
+			t.Errorf("ended as %q with %d URLs left: %v", end.Reason, end.Unfinished, err)
+		}
+		found := map[string]string{}
+		for _, l := range readLogs(t, n.LogDir()).fetches {
+			found[l.URL] = fmt.Sprintf("%s %d %s, depth %d, %d links", l.Kind, l.Status, l.Type, l.Depth, l.Links)
+			if l.Status == 200 {
+				found[l.URL] += fmt.Sprintf(", %d bytes", l.Bytes)
+			}
+		}
+		return found
+	}
+	byHTTP := crawl(nil, "")
+	stop()
+	noDial := func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a server was dialled for what is on disk")
+		return nil, errors.New("no network")
+	}
+	fromDisk := crawl(noDial, fmt.Sprintf("[[site]]\nhost = %q\nfiles = %q\n", authority, dir))
+	if len(byHTTP) < 30 || byHTTP["http://"+authority+"/only-in-sitemap.html"] == "" {
+		t.Errorf("through nginx %d URLs were found", len(byHTTP))
+	}
+	for url, want := range byHTTP {
+		if got := fromDisk[url]; got != want {
+			t.Errorf("%s\n through nginx: %s\n     from disk: %s", url, want, got)
+		}
+	}
+	for url, got := range fromDisk {
+		if byHTTP[url] == "" {
+			t.Errorf("%s: from disk only: %s", url, got)
+		}
+	}
+}
+
+// TestFilesAreReadAtTheirHours: hours hold for files, too; gaps do not.
+func TestFilesAreReadAtTheirHours(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		dir := siteTree(t)
+		w.cfg.Scope.SeedScope = "host"
+		w.sites(fmt.Sprintf("[[site]]\nhost = \"a.test\"\nfiles = %q\nhours = \"01:00-02:00\"\nzone = \"UTC\"\n", dir))
+		end, logs := w.run("http://a.test/")
+		if end.Pages < 20 {
+			t.Errorf("%d pages", end.Pages)
+		}
+		for _, l := range logs.fetches {
+			if at := w.at(l.Time); at < time.Hour || at > time.Hour+time.Minute {
+				t.Errorf("%s was read after %v", l.URL, at)
+			}
+		}
+	})
+}
+
+// TestFilesThatAreNotHere: the site is asked for by HTTP, and that is said.
+func TestFilesThatAreNotHere(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.sites("[[site]]\nhost = \"a.test\"\nfiles = \"/nowhere/at/all\"\n")
+		a := w.Site("a.test", server1).Pages(2)
+		_, logs := w.run("http://a.test/")
+		w.same("requests", a.Paths(), "/robots.txt", "/", "/0", "/1")
+		told := false
+		for _, e := range logs.events {
+			told = told || strings.Contains(fmt.Sprint(e), "/nowhere/at/all")
+		}
+		if !told {
+			t.Error("the log does not say that the files are missing")
+		}
+		if s := frontier.FileServer("http://a.test"); s != frontier.FileServer("http://a.test") || s == frontier.FileServer("https://a.test") {
+			t.Error("addresses of file servers are mixed up")
+		}
+	})
+}
