@@ -46,6 +46,9 @@ type Config struct {
 	CompareURLs int `toml:"compare_urls"`
 	// RoundURLs is the largest number of URLs of a host in a round of mode persistent.
 	RoundURLs int `toml:"round_urls"`
+	// Candidates are tunings of assigners: each has a name that stands among the assigners, an assigner, and any of its keys
+	// (theta = 0.15). So several of one assigner decide the same batch.
+	Candidates []Candidate `toml:"candidate"`
 }
 
 // Default makes no batches; the values are those for mode cycle.
@@ -64,7 +67,7 @@ func (c Config) rest() time.Duration { return c.LongestWait / 2 }
 
 // moves says whether servers move later: assigners other than nearest have no way back.
 func (c Config) moves() bool {
-	return (c.Mode == ModeCycle || c.Mode == ModeSingle) && len(c.Assigners) == 1 && c.Assigners[0] == assign.Nearest
+	return (c.Mode == ModeCycle || c.Mode == ModeSingle) && len(c.Assigners) == 1 && c.first() == assign.Nearest
 }
 
 // maxHosts bounds a batch, and with it the goroutines that carry it out.
@@ -95,8 +98,14 @@ func (c Config) Validate() error {
 	duration("deadline", c.Deadline)
 	check(len(c.Assigners) >= 1 && len(c.Assigners) <= 8, "assigners: %d are not 1 to 8", len(c.Assigners))
 	for i, name := range c.Assigners {
-		check(slices.Contains(assign.Names(), name), "assigners: %q is none of %q", name, assign.Names())
+		check(slices.Contains(assign.Names(), name) || c.candidate(name) != nil, "assigners: %q is none of %q, and no candidate", name, assign.Names())
 		check(!slices.Contains(c.Assigners[:i], name), "assigners: %q stands there twice", name)
+	}
+	for i, one := range c.Candidates {
+		_, err := one.tune(assign.Default())
+		check(err == nil, "candidate[%d].%v", i, err)
+		name := one.Name()
+		check(!slices.ContainsFunc(c.Candidates[:i], func(o Candidate) bool { return o.Name() == name }), "candidate[%d].name: %q stands there twice", i, name)
 	}
 	return errors.Join(errs...)
 }
@@ -107,8 +116,14 @@ func (c Config) Warnings(a assign.Config) []string {
 		return nil
 	}
 	var warnings []string
+	for _, one := range c.Candidates {
+		if !slices.Contains(c.Assigners, one.Name()) {
+			warnings = append(warnings, fmt.Sprintf("candidate %s is not among batch.assigners: it decides nothing", one.Name()))
+		}
+	}
 	for _, name := range c.Assigners {
-		if n := a.MaxEstimates(name); c.URLs <= n {
+		t, _ := c.tuning(name, a)
+		if n := t.cfg.MaxEstimates(t.method); c.URLs <= n {
 			warnings = append(warnings, fmt.Sprintf("batch.urls is %d, and %s asks for up to %d estimates of a server: "+
 				"a host may have no URLs left before it is decided", c.URLs, name, n))
 		}

@@ -15,7 +15,7 @@ import (
 
 // plan is what one assigner decides about a batch. It belongs to one goroutine until it is decided.
 type plan struct {
-	label    string
+	tuning
 	assigner assign.Assigner
 	decided  bool // before the deadline
 	seconds  float64
@@ -42,16 +42,20 @@ func (b *batch) decide(ctx context.Context, id string) error {
 	begun, before := time.Now(), b.plans
 	view, _ := b.currentView()
 	b.plans = nil
-	for i, label := range b.cfg.Assigners {
-		in := b.input(id, label)
-		if before != nil {
-			in.Before = before[i].assigner
-		}
-		a, err := assign.New(label, b.deps.Assign, in, view, begun)
+	for i, name := range b.cfg.Assigners {
+		t, err := b.cfg.tuning(name, b.deps.Assign)
 		if err != nil {
 			return err
 		}
-		b.plans = append(b.plans, &plan{label: label, assigner: a})
+		in := b.input(id, t)
+		if before != nil {
+			in.Before = before[i].assigner
+		}
+		a, err := assign.New(t.method, t.cfg, in, view, begun)
+		if err != nil {
+			return err
+		}
+		b.plans = append(b.plans, &plan{tuning: t, assigner: a})
 	}
 	g, all := errgroup.WithContext(ctx)
 	for _, p := range b.plans {
@@ -65,12 +69,15 @@ func (b *batch) decide(ctx context.Context, id string) error {
 }
 
 // input is the batch as an assigner gets it. Nothing in it is shared with another.
-func (b *batch) input(id, label string) assign.Batch {
+func (b *batch) input(id string, t tuning) assign.Batch {
 	seed := fnv.New64a()
 	seed.Write([]byte(id))
 	in := assign.Batch{ID: id, Home: b.deps.Self, Seed: seed.Sum64()}
+	if t.method == assign.Nearest {
+		in.Near = b.neighbours.near(b.servers)
+	}
 	for _, s := range b.servers {
-		m, ok := s.learnt[label]
+		m, ok := s.learnt[t.label]
 		if !ok {
 			m = s.memory
 		}
@@ -97,7 +104,8 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		asking--
 		p.assigner.Observe(r, time.Now())
 	}
-	for view, changed := b.currentView(); cut.Err() == nil && !p.decide(begun); {
+	_, changed := b.currentView()
+	for cut.Err() == nil && !p.decide(begun) {
 		now := time.Now()
 		for _, ask := range p.assigner.Asks(now) {
 			if s := servers[ask.Server]; s != nil {
@@ -123,6 +131,7 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		case r := <-answers:
 			observe(r)
 		case <-changed:
+			var view assign.View
 			view, changed = b.currentView()
 			p.assigner.SetView(view, time.Now())
 		case <-timer.C:
@@ -168,6 +177,9 @@ func (b *batch) conclude(id string, begun time.Time) {
 			p.choices[c.Server] = c
 		}
 		for _, s := range b.servers {
+			if m := p.memory(s.addr); m != nil && p.method == assign.Nearest {
+				b.neighbours.remember(s.addr, *m)
+			}
 			c := p.choices[s.addr]
 			for _, h := range s.hosts {
 				b.deps.Assigned(journal.Assign{Decided: true, Batch: id, Label: p.label, Host: h.name, Server: s.addr.String(), Owner: c.Node,

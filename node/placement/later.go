@@ -162,7 +162,7 @@ func (p *Placement) exploreServer(ctx context.Context, addr netip.Addr) (made bo
 	if task == nil {
 		return false, err
 	}
-	r, useful, err := s.askFor(ctx, node, task, RemoteFetch{Labels: []string{assign.Nearest}, Assigned: true, Fresh: true})
+	r, useful, err := s.askFor(ctx, node, task, RemoteFetch{Labels: s.cfg.Assigners, Assigned: true, Fresh: true})
 	if useful && r.Placed {
 		p.deps.Leases.Observed(addr, node, r.Coord, r.Timing)
 	}

@@ -22,6 +22,7 @@ type Placement struct {
 	deps Deps
 	walk walk
 	made int // batches, to name them
+	neighbours
 
 	// mu guards what follows. It is held over calls of Frontier.Reserve: reservations arrive in the order in which they are
 	// counted.
@@ -40,7 +41,7 @@ func New(cfg Config, deps Deps) (*Placement, error) {
 	if err := errors.Join(cfg.Validate(), deps.Assign.Validate()); err != nil {
 		return nil, fmt.Errorf("make placement: %w", err)
 	}
-	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), later: newLater(), changed: make(chan struct{}), since: time.Now(),
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(), changed: make(chan struct{}), since: time.Now(),
 		reserved: make(map[netip.Addr]int), status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}, nil
 }
 

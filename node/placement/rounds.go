@@ -202,8 +202,8 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 		if m := p.memory(s.addr); m != nil {
 			s.learnt[p.label] = *m
 		}
-		if p.label == assign.Nearest {
-			b.exploreRound(ctx, s, id, p.choices[s.addr].Node)
+		if p.method == assign.Nearest {
+			b.exploreRound(ctx, s, id, p)
 		}
 	}
 	nodes := b.chosenFor(s)
@@ -225,14 +225,14 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 }
 
 // exploreRound has a node download a page besides the one that nearest chose, at few servers a round.
-func (b *batch) exploreRound(ctx context.Context, s *server, id, owner string) {
-	m, known := s.learnt[assign.Nearest]
+func (b *batch) exploreRound(ctx context.Context, s *server, id string, p *plan) {
+	m, known := s.learnt[p.label]
 	if !known || rand.Float64() >= exploreShare*float64(len(s.pages)) {
 		return
 	}
 	view, _ := b.currentView()
-	if node, ok := assign.Explorer(b.deps.Assign, &m, view, owner, rand.Float64); ok {
-		labels := []string{assign.Nearest}
+	if node, ok := assign.Explorer(p.cfg, &m, view, p.choices[s.addr].Node, rand.Float64); ok {
+		labels := []string{p.label}
 		r, useful := s.again(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
 		s.learn(labels, node, r, useful)
 	}

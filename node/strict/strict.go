@@ -122,6 +122,9 @@ func (f *File) checkValue(key string, value any, t reflect.Type) {
 		if ok = err == nil; !ok {
 			want = strings.TrimPrefix(err.Error(), "want ")
 		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Map:
+		_, ok = value.([]map[string]any) // what it is for knows the keys
+		want = "sections in two brackets: [[" + key + "]]"
 	case t == reflect.TypeFor[time.Duration]():
 		text, isText := value.(string)
 		_, err := time.ParseDuration(text)
@@ -226,9 +229,10 @@ func Lines(text string) Places {
 				lists[section]++
 				note(section)
 			}
-			list, rest, _ := strings.Cut(section, ".")
-			if count := lists[list]; count > 0 {
-				section = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", list, count-1, rest), ".")
+			for list, count := range lists { // of [[a.b]] and what stands below it
+				if rest, ok := strings.CutPrefix(section+".", list+"."); ok {
+					section = strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", list, count-1, rest), ".")
+				}
 			}
 			note(section)
 			continue

@@ -17,12 +17,14 @@ import (
 // What a row of the comparison is.
 const (
 	ByAssigner = "assigner" // all runs of an assigner
-	ByRun      = "run"      // an assigner in one run
-	ByConfig   = "config"   // an assigner in the runs of one configuration
+	// ByCandidate is the same: candidates of a batch stand in the logs by their names.
+	ByCandidate = "candidate"
+	ByRun       = "run"    // an assigner in one run
+	ByConfig    = "config" // an assigner in the runs of one configuration
 )
 
 // Bys are the values of Options.By.
-func Bys() []string { return []string{ByAssigner, ByRun, ByConfig} }
+func Bys() []string { return []string{ByAssigner, ByCandidate, ByRun, ByConfig} }
 
 // maxRows bounds the rows: a record has a bit for each.
 const maxRows = 16

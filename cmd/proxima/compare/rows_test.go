@@ -84,7 +84,7 @@ func TestRowsBy(t *testing.T) {
 	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "there are vivaldi, random") {
 		t.Errorf("against what is not there: %v", err)
 	}
-	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, run, config") {
+	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, candidate, run, config") {
 		t.Errorf("by what there is not: %v", err)
 	}
 }

@@ -13,6 +13,17 @@ import (
 // fault is something wrong with a key: "nodes[1].count".
 type fault struct{ key, what string }
 
+// candidates are the names of the tunings that the nodes' configuration has.
+func (s *Scenario) candidates() (names []string) {
+	batch, _ := s.Node["batch"].(map[string]any)
+	list, _ := batch["candidate"].([]map[string]any)
+	for _, one := range list {
+		name, _ := one["name"].(string)
+		names = append(names, name)
+	}
+	return names
+}
+
 // faults are values that cannot be, each with its key.
 func (s *Scenario) faults() []fault {
 	var faults []fault
@@ -25,7 +36,7 @@ func (s *Scenario) faults() []fault {
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
 	check(len(s.Assigners) <= 8, "assigners", "%d are not 1 to 8", len(s.Assigners))
 	for i, a := range s.Assigners {
-		check(slices.Contains(assign.Names(), a), "assigners", "%q is none of %q", a, assign.Names())
+		check(slices.Contains(assign.Names(), a) || slices.Contains(s.candidates(), a), "assigners", "%q is none of %q, and no candidate of node.batch", a, assign.Names())
 		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q stands there twice", a)
 	}
 	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities are two files that belong together")

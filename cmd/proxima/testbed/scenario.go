@@ -190,6 +190,8 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 			var section string
 			if section, within = strings.CutPrefix(trimmed, "[node."); within {
 				line = "[" + section + "\n"
+			} else if section, within = strings.CutPrefix(trimmed, "[[node."); within {
+				line = "[[" + section + "\n"
 			}
 		}
 		if !within {

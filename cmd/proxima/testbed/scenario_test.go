@@ -85,7 +85,7 @@ func TestKeptScenarios(t *testing.T) {
 			t.Errorf("%s: written down and read again it differs:\n%s", s.Name, diff)
 		}
 	}
-	if want := []string{"bandwidth", "churn", "ci", "comparison", "demo", "load", "server"}; !slices.Equal(names, want) {
+	if want := []string{"bandwidth", "churn", "ci", "comparison", "demo", "field", "load", "server", "tunings"}; !slices.Equal(names, want) {
 		t.Errorf("kept are %q, want %q", names, want)
 	}
 }

@@ -79,6 +79,10 @@ func (g *generator) section(name string, v reflect.Value) error {
 				return err
 			}
 		case key == "" || key == "-":
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Map:
+			g.b.WriteString("\n")
+			g.comment(reword(comments[f.Name], f.Name, key))
+			fmt.Fprintf(&g.b, "#\n# [[%s]]\n", full)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			tables = append(tables, table{full, v.Field(i)})
 			comments["table "+full] = reword(comments[f.Name], f.Name, key)

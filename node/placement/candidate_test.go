@@ -1,0 +1,93 @@
+package placement
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+)
+
+func TestCandidates(t *testing.T) {
+	c := Default()
+	c.Assigners = []string{"theta15", assign.Nearest, "few"}
+	c.Candidates = []Candidate{
+		{"name": "theta15", "assigner": assign.Vivaldi, "theta": 0.15, "tick": "2s"},
+		{"name": "few", "assigner": assign.Nearest, "estimates": int64(2)},
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	base := assign.Default()
+	base.Margin = 0.5
+	got, err := c.tuning("theta15", base)
+	if err != nil || got.label != "theta15" || got.method != assign.Vivaldi || got.cfg.Vivaldi.Theta != 0.15 ||
+		got.cfg.Vivaldi.Tick != 2*time.Second || got.cfg.Vivaldi.MaxTicks != base.Vivaldi.MaxTicks || got.cfg.Margin != 0.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, _ := c.tuning("few", base); got.cfg.Nearest.Estimates != 2 || got.cfg.Vivaldi.Theta != base.Vivaldi.Theta {
+		t.Errorf("%+v", got)
+	}
+	if got, _ := c.tuning(assign.Nearest, base); got.method != assign.Nearest || got.cfg.Nearest.Estimates != base.Nearest.Estimates {
+		t.Errorf("a name that is no candidate's: %+v", got)
+	}
+	if c.first() != assign.Vivaldi || c.moves() {
+		t.Errorf("the first is %s", c.first())
+	}
+	c.Mode, c.Assigners, c.Candidates = ModeCycle, []string{"few"}, c.Candidates[1:]
+	if !c.moves() {
+		t.Error("a tuning of nearest does not move servers later")
+	}
+}
+
+func TestCandidatesAreRefused(t *testing.T) {
+	for want, one := range map[string]Candidate{
+		"no such key":                {"name": "a", "assigner": assign.Vivaldi, "thetta": 0.2},
+		"is the name of an assigner": {"name": assign.Random, "assigner": assign.Vivaldi},
+		"not of letters":             {"name": "a,b", "assigner": assign.Vivaldi},
+		`assigner: "psychic"`:        {"name": "a", "assigner": "psychic"},
+		`assigner: ""`:               {"name": "a"},
+		"incompatible types":         {"name": "a", "assigner": assign.Vivaldi, "theta": "much"},
+		"theta: -1 is not":           {"name": "a", "assigner": assign.Vivaldi, "theta": -1.0},
+	} {
+		c := Default()
+		c.Assigners, c.Candidates = []string{"a"}, []Candidate{one}
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", one, err, want)
+		}
+	}
+	c := Default()
+	c.Mode, c.Candidates = ModeCycle, []Candidate{{"name": "other", "assigner": assign.Vivaldi}}
+	if w := c.Warnings(assign.Default()); len(w) != 1 || !strings.Contains(w[0], "other is not among") {
+		t.Errorf("a candidate that decides nothing: %q", w)
+	}
+	one := Candidate{"name": "a", "assigner": assign.Vivaldi}
+	c.Assigners, c.Candidates = []string{"a"}, []Candidate{one, one}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("two of one name: %v", err)
+	}
+}
+
+func TestNeighboursAreRemembered(t *testing.T) {
+	n := newNeighbours()
+	addr := netip.MustParseAddr
+	known := func(times int) (m assign.Memory) {
+		for range times {
+			m.Observe("a", assign.Node{}.Coord, assign.Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: 3 * time.Millisecond}, time.Unix(1, 0))
+		}
+		return m
+	}
+	for i, a := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "198.51.100.1"} {
+		n.remember(addr(a), known(i+1))
+	}
+	n.remember(addr("192.0.2.3"), known(9))
+	near := n.near([]*server{{addr: addr("192.0.2.4")}, {addr: addr("192.0.2.77")}, {addr: addr("203.0.113.1")}})
+	// Three of a network are kept, the last first; those of the batch are left out.
+	if len(near) != 2 || near[0].Addr != addr("192.0.2.3") || near[0].Memory.Downloads() != 9 || near[1].Addr != addr("192.0.2.2") {
+		t.Errorf("near are %+v", near)
+	}
+	if near := n.near([]*server{{addr: addr("203.0.113.1")}}); len(near) > 0 {
+		t.Errorf("of a network that is not known: %+v", near)
+	}
+}
