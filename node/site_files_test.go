@@ -132,7 +132,7 @@ func TestFilesAreAsThroughNginx(t *testing.T) {
 		}
 		found := map[string]string{}
 		for _, l := range readLogs(t, n.LogDir()).fetches {
-			found[l.URL] = fmt.Sprintf("%s %d %s, depth %d, %d links", l.Kind, l.Status, l.Type, l.Depth, l.Links)
+			found[l.URL] = fmt.Sprintf("%s %d %s, %d links", l.Kind, l.Status, l.Type, l.Links)
 			if l.Status == 200 {
 				found[l.URL] += fmt.Sprintf(", %d bytes", l.Bytes)
 			}

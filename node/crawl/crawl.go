@@ -447,19 +447,6 @@ func (l *Loop) Refuse(task *frontier.Task) (string, error) {
 	return "", nil
 }
 
-// Admit says why a link does not belong to the crawl, "" where it does: the rules of the crawl, and those of its site. What a
-// site leaves out is pages: its sitemaps are read.
-func (l *Loop) Admit(link frontier.Link) string {
-	s := l.deps.Sites.For(link.URL)
-	if reason := l.deps.Rules.AdmitWithin(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
-		return reason.String()
-	}
-	if link.Sitemap {
-		return ""
-	}
-	return s.Refuse(link.URL)
-}
-
 // blocked asks the blocklist about a URL.
 func (l *Loop) blocked(u identity.URL) (rule string, blocked bool) {
 	if rule, blocked = l.deps.Blocklist.Host(u.Host); blocked {

@@ -7,6 +7,7 @@ import (
 
 	"proxima/fetch"
 	"proxima/frontier"
+	"proxima/frontier/identity"
 	"proxima/node/site"
 )
 
@@ -56,4 +57,17 @@ func (l *Loop) files(host string) *fetch.Files {
 		return nil
 	}
 	return l.deps.Files[l.deps.Sites.ForHost(host).Files]
+}
+
+// Admit says why a link does not belong to the crawl, "" where it does: the rules of the crawl, and those of its site. What a
+// site leaves out is pages: its sitemaps are read.
+func (l *Loop) Admit(link frontier.Link) string {
+	s := l.deps.Sites.For(link.URL)
+	if reason := l.deps.Rules.AdmitWithin(link.URL, int(link.Depth), int(link.Hops), s.Depth); reason != identity.Accepted {
+		return reason.String()
+	}
+	if link.Sitemap {
+		return ""
+	}
+	return s.Refuse(link.URL)
 }
