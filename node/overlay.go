@@ -56,6 +56,7 @@ type overlay struct {
 	remote    *placement.Remote
 	placement *placement.Placement
 	rounds    *termination.Rounds
+	handler   handler
 	secret    atomic.Pointer[peer.Secret]
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
@@ -128,12 +129,12 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 		return nil, err
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
-		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: (*handler)(o),
+		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
 	}); err != nil {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
-		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: (*handler)(o), Refused: o.refused,
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: &o.handler, Refused: o.refused,
 		Known: o.members.Knows,
 	}); err != nil {
 		return nil, err
@@ -211,6 +212,7 @@ func (o *overlay) newRooms() (err error) {
 				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))
 			}
 		}})
+	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.warn(errors.New(w))
 	}
@@ -380,38 +382,13 @@ func (o *overlay) peers() assign.View {
 // underWay are the pages that this node downloads for others.
 func (o *overlay) underWay() []lease.Remote { return o.remote.UnderWay() }
 
-// handler answers peers: each call goes to the room that it is for.
-type handler overlay
-
-func (h *handler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return h.owners.Deliver(ctx, from, req)
-}
-func (h *handler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return h.grantor.Lease(ctx, from, req)
-}
-func (h *handler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return h.holder.Rights(ctx, from, req)
-}
-func (h *handler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return h.owners.Renew(ctx, from, req)
-}
-func (h *handler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return h.owners.Claim(ctx, from, req)
-}
-func (h *handler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return h.owners.Store(ctx, from, req)
-}
-func (h *handler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return h.owners.Load(ctx, from, req)
-}
-func (h *handler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return h.owners.Commit(ctx, from, req)
-}
-func (h *handler) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return h.remote.Fetch(ctx, from, req)
-}
-func (h *handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	return h.rounds.Idle(ctx, from, req)
+// handler answers peers: each call goes to the room that has it.
+type handler struct {
+	*ownership.Ownership
+	*lease.Grantor
+	*lease.Holder
+	*placement.Remote
+	*termination.Rounds
 }
 
 // Keygen writes a new cluster secret to a file that only its owner can read.

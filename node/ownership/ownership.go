@@ -178,7 +178,7 @@ func (o *Ownership) Run(ctx context.Context) error {
 	close(o.ready)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{
-		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runWitnesses, o.runQueue, o.runFlushes,
+		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runWitnesses, o.runQueue,
 	} {
 		g.Go(func() error { return ended(ctx, part(ctx)) })
 	}
@@ -202,22 +202,6 @@ func ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// runFlushes writes changed records to disk.
-func (o *Ownership) runFlushes(ctx context.Context) error {
-	tick := time.NewTicker(o.cfg.ReplicateEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := o.records.flush(); err != nil {
-			return err
-		}
-	}
 }
 
 // SetView tells of a new view. It does not block.

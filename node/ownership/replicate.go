@@ -67,6 +67,9 @@ func (o *Ownership) runStream(ctx context.Context) error {
 				return err
 			}
 		case <-tick.C:
+			if err := o.records.flush(); err != nil {
+				return err
+			}
 			if err := round(); err != nil {
 				return err
 			}

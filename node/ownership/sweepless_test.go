@@ -46,7 +46,7 @@ func TestCopyGoesWhenTheRecordSaysSo(t *testing.T) {
 		r.Owner = idOf(3) // as far as node 4 knows
 		s.node(4).own.records.put(host, r)
 		s.lose(nil)
-	s.node(4).find(link(host, 5)) // 3 refers to the home, and that to the owner
+		s.node(4).find(link(host, 5)) // 3 refers to the home, and that to the owner
 		time.Sleep(2 * s.cfg.TakeAfter)
 		s.mustHave(host, 9, 1, 2)
 	})

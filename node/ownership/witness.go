@@ -91,24 +91,17 @@ func (o *Ownership) tellWitness(ctx context.Context, to string, items []*wire.St
 	}
 	for i, a := range res.GetAnswers()[:min(len(items), len(res.GetAnswers()))] {
 		_, err := o.readAnswer(to, items[i], a)
-		switch {
+		switch r := items[i].GetRecord(); {
 		case errors.Is(err, errLater):
 		case err == nil, errors.Is(err, errNotTheirs), errors.Is(err, errFull):
-			if r, ok := fromWire(items[i].GetRecord()); ok {
-				o.witnessed(r)
+			o.mu.Lock()
+			if o.unwitnessed[r.GetHost()] == r.GetEpoch() {
+				delete(o.unwitnessed, r.GetHost())
 			}
+			o.mu.Unlock()
 		default:
 			return err
 		}
 	}
 	return nil
-}
-
-// witnessed notes that nobody need be told of a record any more.
-func (o *Ownership) witnessed(r Record) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.unwitnessed[r.Host] == r.Epoch {
-		delete(o.unwitnessed, r.Host)
-	}
 }
