@@ -168,14 +168,22 @@ func isLabel(text []byte) bool {
 	return false
 }
 
+func isHeading(name atom.Atom) bool {
+	switch name {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		return true
+	}
+	return false
+}
+
 // isBlock says whether an element begins text of its own.
 func isBlock(name atom.Atom) bool {
 	switch name {
-	case atom.P, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Li, atom.Dt, atom.Dd, atom.Td, atom.Th, atom.Tr, atom.Pre,
+	case atom.P, atom.Li, atom.Dt, atom.Dd, atom.Td, atom.Th, atom.Tr, atom.Pre,
 		atom.Option, atom.Caption, atom.Figcaption, atom.Legend, atom.Summary, atom.Address:
 		return true
 	}
-	return holdsBlocks(name)
+	return isHeading(name) || holdsBlocks(name)
 }
 
 // holdsBlocks says whether an element is made to hold blocks, and has an end tag that is not left out.

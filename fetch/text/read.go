@@ -173,8 +173,12 @@ func (r *reading) close(name atom.Atom) {
 	switch {
 	case name == atom.A:
 		r.endLink()
-	case name == atom.H1 && r.heading == nil:
-		r.heading = bytes.Clone(r.text[r.start:])
+	case isHeading(name):
+		r.endLink()
+		r.linked = 0 // many are links to themselves, or to the story below
+		if name == atom.H1 && r.heading == nil {
+			r.heading = bytes.Clone(r.text[r.start:])
+		}
 		r.flush()
 	case isBlock(name):
 		labelled := r.flush()
@@ -310,5 +314,6 @@ func (r *reading) choose() []block {
 	return chosen
 }
 
-// linkDense says whether more than a third of a block's words are links (Kohlschütter's threshold).
-func (b block) linkDense() bool { return 3*b.linked > b.words }
+// linkDense says whether more than a third of a block's words are links (Kohlschütter's threshold), and next to none are
+// not: a line such as "Map for Set, since 2" in a reference is what the page says.
+func (b block) linkDense() bool { return 3*b.linked > b.words && b.words-b.linked < 2 }

@@ -167,8 +167,8 @@ func (s *scanner) currency() {
 	}
 }
 
-// letters reads a word. Digits in it are all alike, and one of letters and several digits, or of hexadecimal ones alone, is a
-// key made by a machine.
+// letters reads a word. Digits in it are all alike, and one of letters and several digits, or of hexadecimal ones
+// alone, is a key made by a machine.
 func (s *scanner) letters() {
 	var lower [24]byte // as much as the longest word of a table
 	buf := lower[:0]
