@@ -38,12 +38,6 @@ type collecting struct {
 
 func (c *collecting) set(mode string) { c.mu.Lock(); defer c.mu.Unlock(); c.mode = mode }
 
-func (c *collecting) state() (mode string, asked int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mode, c.asked
-}
-
 func (c *collecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.asked++
@@ -380,7 +374,6 @@ func minioServer(t *testing.T) string {
 func TestDestinations(t *testing.T) {
 	type target struct {
 		url   string
-		env   map[string]string
 		fetch func(t *testing.T) string // what it has, in a directory
 	}
 	keys := map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secretsecret", "PROXIMA_SINK_TOKEN": "token"}

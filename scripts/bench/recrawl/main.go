@@ -42,9 +42,6 @@ func newReport(w *world) report {
 	}
 }
 
-// ratio is the freshness of Proxima's copies over that of the best schedule.
-func (r report) ratio() float64 { return r.Results[1].Freshness / r.Results[0].Freshness }
-
 func (r report) print(out io.Writer, w *world) {
 	fmt.Fprintf(out, "%d pages, %d periods of %v, seed %d\n\n", w.Pages, w.Periods, w.Period, w.Seed)
 	fmt.Fprintf(out, "| schedule | mean freshness | of the best | mean age, periods | visits |\n|---|---|---|---|---|\n")
