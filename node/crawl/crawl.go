@@ -69,6 +69,7 @@ type Loop struct {
 	near   *near // nil where near-duplicates are followed
 	stats  statistics
 	limits *limits
+	moved  *moved
 	spare  sync.Pool    // of *gather
 	heard  atomic.Int64 // when a server answered last, in nanoseconds since began
 	began  time.Time
@@ -79,7 +80,7 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg),
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg), moved: newMoved(),
 		near: newNear(cfg.NearDuplicates), began: time.Now()}
 }
 
@@ -291,29 +292,14 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if !wanted {
 		return false, l.putBack(ctx, task)
 	}
-	reason, err := l.Refuse(task)
-	if err != nil {
+	if done, err := l.leaveOut(keep, task); done || err != nil {
 		return false, err
 	}
-	if reason == "" {
-		if reason = l.limits.admit(task); reason == "" {
-			defer func() {
-				if !page {
-					l.limits.unadmit(task)
-				}
-			}()
+	defer func() {
+		if !page {
+			l.limits.unadmit(task)
 		}
-	}
-	if reason != "" {
-		out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
-		if task.Kind == frontier.Robots {
-			// What must not be asked for its rules must not be asked for pages: without this it would be tried for ever.
-			out.Ending, out.Trouble = frontier.Again, frontier.Forbidden
-		}
-		_, err := l.deps.Frontier.Finish(keep, task, out)
-		l.deps.Overlay.Ended(task, Download{Outcome: out})
-		return false, err
-	}
+	}()
 	url := task.URL.String()
 	res := l.get(ctx, task, url, visit)
 	defer res.Release()
@@ -325,6 +311,9 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	onDisk := res.Protocol == fetch.ProtocolFile // that says nothing about the network
 	if !onDisk {
 		l.ownTrouble(&res, &out)
+	}
+	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
+		l.moved.learn(task.URL, &res, l.deps.Rules, time.Now())
 	}
 	found := 0
 	links := l.gather()

@@ -70,6 +70,8 @@ type webServer struct {
 	place *Endpoint
 	ports map[uint16]net.Listener
 	down  bool
+	// noTLS says that port 443 speaks HTTP without TLS, closed that nothing listens there.
+	noTLS, closed bool
 }
 
 // NewWeb makes an empty web. In a bubble it must be closed before the bubble ends.
@@ -156,7 +158,7 @@ func (w *Web) serverAt(addr string) *webServer {
 // up makes a server listen at those of its ports at which it does not. mu is held.
 func (w *Web) up(s *webServer) {
 	for port, l := range s.ports {
-		if l != nil || s.down {
+		if l != nil || s.down || port == 443 && s.closed {
 			continue
 		}
 		l, err := s.place.Listen("tcp", fmt.Sprintf(":%d", port))
@@ -164,7 +166,7 @@ func (w *Web) up(s *webServer) {
 			panic(fmt.Errorf("listen at port %d: %w", port, err))
 		}
 		s.ports[port] = l
-		if port == 443 {
+		if port == 443 && !s.noTLS {
 			l = tls.NewListener(l, w.tls)
 		}
 		go w.server.Serve(l) //nolint:errcheck // it ends with Close
@@ -181,6 +183,18 @@ func (w *Web) Names() map[string][]string {
 		names[name] = s.addrs
 	}
 	return names
+}
+
+// BreakTLS lets nothing listen at port 443 of a server, or something that does not speak TLS.
+func (w *Web) BreakTLS(addr string, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.serverAt(addr)
+	if l := s.ports[443]; l != nil {
+		_ = l.Close()
+	}
+	s.ports[443], s.noTLS, s.closed = nil, true, closed
+	w.up(s)
 }
 
 // Down makes a server refuse connections, or take them again. Those that it has stay.
