@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -149,6 +150,14 @@ func (l *ledger) decideNext(b *batch, host string, at stamp) error {
 		if err != nil {
 			return err
 		}
+		now := time.Now()
+		pulled, err := l.pullBack(b, h, now)
+		if err != nil {
+			return err
+		}
+		if pulled {
+			first = min(first, stampOf(now))
+		}
 		h.rec.next = max(first, stampOf(h.rec.endedUntil))
 	}
 	next := h.rec.nextAt()
@@ -162,6 +171,26 @@ func (l *ledger) decideNext(b *batch, host string, at stamp) error {
 		b.touched[host] = h
 	}
 	return nil
+}
+
+// pullBack makes pages due now that would be so in years only: the clock ran ahead when they were visited.
+func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err error) {
+	pages, _, err := l.store.duePages(h.host, &duePage{due: l.cfg.Recrawl.limit(now), hash: 1<<64 - 1}, 1<<32-1, maxMoved)
+	if err != nil {
+		return false, err
+	}
+	for i := range pages {
+		old, err := decodePage(pages[i].value, int64(pages[i].due))
+		if err != nil {
+			return false, fmt.Errorf("read page of %s: %w", h.host, err)
+		}
+		p := old
+		p.Due = now
+		if err := l.decidePage(b, h, visited{pages[i].hash, &old, &p}); err != nil {
+			return false, err
+		}
+	}
+	return len(pages) > 0, nil
 }
 
 // countPages counts the pages of a host among those owned, or no longer, when its role changes.

@@ -45,7 +45,7 @@ func (r *recrawl) by(now time.Time) stamp {
 
 // mayVisit says that the budget has a visit left, and when it will have where it has not.
 func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
-	if r.Budget == 0 {
+	if r.Budget == 0 || r.Once() {
 		return true, time.Time{}
 	}
 	rate := float64(r.Budget) / (24 * time.Hour).Seconds()
@@ -91,6 +91,13 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 	due, last, end, err := f.store.dueHosts(cursor, by, room, f.kept)
 	if err != nil {
 		return nil, err
+	}
+	if end { // and those of whose pages a clock that ran ahead has said that they are due in years
+		ahead, _, _, err := f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, room, f.kept)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, ahead...)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

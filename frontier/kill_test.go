@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestKill9 kills a process in the midst of changes. Whatever it had been told to be done is on disk.
@@ -51,7 +52,7 @@ func TestKill9(t *testing.T) {
 			host := fmt.Sprintf("http://h%d.test", i)
 			l.roleIs(host, Role(i%int(roles)), true)
 			d := l.digest(host)
-			if d.Accepted != 31 || d.Done != 11 || d != l.scanned(host) {
+			if d.Accepted != 31 || d.Done != 11 || d.Pages != 10 || d != l.scanned(host) {
 				t.Errorf("%s after the kill: %+v", host, d)
 			}
 			if v, err := shelf.Get([]byte(host)); string(v) != host || err != nil {
@@ -84,8 +85,9 @@ func toBeKilled(t *testing.T, dir string) {
 		var c Chunk
 		for k := range 10 {
 			c.Done = append(c.Done, page(host, 2*k).URL.Hash())
+			c.Pages = append(c.Pages, PageRecord{Path: page(host, 2*k).URL.Path, Seen: time.Now(), Due: time.Now().Add(time.Duration(i+k) * time.Hour)})
 		}
-		l.imported(host, Chunk{Done: append(c.Done, 5), State: &HostState{SinceRequest: -1}})
+		l.imported(host, Chunk{Done: append(c.Done, 5), Pages: c.Pages, State: &HostState{SinceRequest: -1}})
 		l.role(host, Role(i%int(roles)))
 		if err := shelf.Put([]byte(host), []byte(host)); err != nil {
 			t.Fatal(err)

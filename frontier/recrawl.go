@@ -20,6 +20,7 @@ type Recrawl struct {
 	// Max is the longest: so long is a page left alone that never changes. Where the budget cannot pay for it, it takes longer.
 	Max time.Duration `toml:"max"`
 	// Budget is how many pages a day are visited again, those first where most change is to be found; 0 is no bound but politeness.
+	// What the budget has left over goes to visits at min.
 	Budget int `toml:"budget"`
 	// Share is the probability that the next URL is a page that is due again, where there is one. The others are new.
 	Share float64 `toml:"share"`
@@ -39,6 +40,12 @@ func (r Recrawl) Once() bool { return r.Age > 0 }
 
 // Continuous says that the crawl does not end by itself.
 func (r Recrawl) Continuous() bool { return r.Enabled && !r.Once() }
+
+// limit is until when a page can be due that was visited by a clock that is right, and when a host can be taken up again that was
+// given up.
+func (r Recrawl) limit(now time.Time) stamp {
+	return stampOf(now.Add(max(r.Max, r.Age) + maxPause + 24*time.Hour))
+}
 
 // plan is what package revisit has to know of it.
 func (r Recrawl) plan() revisit.Config {
@@ -206,7 +213,7 @@ func (l *ledger) rescheduleHost(host string, age time.Duration) error {
 				return fmt.Errorf("read pages of %s: %w", host, err)
 			}
 			p := old
-			if p.Due = p.Seen.Add(age); !p.Due.Equal(old.Due) {
+			if p.Due = earlier(p.Seen, time.Now().Truncate(time.Second)).Add(age); !p.Due.Equal(old.Due) {
 				err = l.decidePage(b, h, visited{d.hash, &old, &p})
 			}
 			if err != nil {

@@ -40,7 +40,9 @@ func (f *Frontier) Status() Status {
 		}
 	}
 	for o := range f.bench.ready {
-		s.Ready += f.bench.ready[o].len()
+		if may, _ := f.bench.recrawl.mayVisit(now); may || Origin(o) != Revisit {
+			s.Ready += f.bench.ready[o].len()
+		}
 	}
 	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()
@@ -80,10 +82,18 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 		return "lease", fmt.Sprintf("its server %s is not leased to this node", h.server.addr)
 	case h.server.inFlight >= h.server.parallel:
 		return "server busy", fmt.Sprintf("its server %s is answering another host", h.server.addr)
+	case w.spent(h, now):
+		return "budget", "its pages are due again, and the budget of visits is used up for now"
 	case h.server.next.After(now):
 		return "gap", fmt.Sprintf("politeness: its server %s may be asked in %v", h.server.addr, h.server.next.Sub(now).Round(time.Millisecond))
 	}
 	return "ready", "it may be asked now and waits for a fetcher"
+}
+
+// spent says that a host has only pages that are due again, and that no such page may be visited now.
+func (w *workbench) spent(h *host, now time.Time) bool {
+	may, _ := w.recrawl.mayVisit(now)
+	return !may && h.windowed() == h.window[Revisit].len()
 }
 
 // HostStatus is what the frontier knows of one host.

@@ -108,11 +108,14 @@ func why(s node.Status) string {
 		"gap": "politeness", "backoff": "hosts that asked for rest or failed", "retry": "retries", "robots": "robots.txt",
 		"fetching": "answers", "resolving": "DNS", "unresolved": "DNS", "server busy": "one request a server", "reading": "the disk",
 		"fenced": "leave to crawl from the hosts' homes", "lease": "leases of servers", "batch": "a batch to be decided",
+		"budget": "the budget of visits",
 	}
 	if w := words[kind]; w != "" {
 		kind = w
 	}
 	switch {
+	case kind == "" && s.Frontier.Pages > 0:
+		return "no page is due"
 	case kind == "":
 		return "nothing is waiting"
 	case kind == words["lease"] && s.Overlay != nil && s.Overlay.Leases.Blind > 0:

@@ -1,0 +1,80 @@
+package frontier
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A host takes its pages along, whatever is done to them meanwhile; the record of the later visit wins, and the copies are one.
+func TestPagesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		cfg.Shared = true
+		const host = "http://h1.test"
+		src := begin(t, "", cfg, polite, Deps{})
+		src.placed()
+		go src.letAll()
+		src.add(pages(host, 0, 50)...)
+		src.visit(50, func(task *Task) Outcome { return asSeen(1) })
+		time.Sleep(61 * time.Minute)
+		src.Changes()
+		chunks := src.export(host, 7)
+		src.visit(20, func(task *Task) Outcome {
+			out := asSeen(2)
+			if task.URL.Hash()%3 == 0 {
+				out.Visit.Found = Moved
+			}
+			return out
+		})
+		changed := src.Changes()[host]
+		src.role(host, Leaving)
+		want := src.digest(host)
+		if want.Pages == 50 || len(changed.Pages) != 20 || want != src.scanned(host) {
+			t.Fatalf("%+v, %d pages changed", want, len(changed.Pages))
+		}
+		dst := begin(t, "", cfg, polite, Deps{})
+		dst.placed()
+		go dst.letAll()
+		for range 2 {
+			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})
+			dst.imported(host, chunks...) // what is older comes later, and wins nothing but what was forgotten
+			dst.imported(host, Chunk{Pages: changed.Pages, Done: changed.Done})
+			if got := dst.digest(host); got != want || got != dst.scanned(host) {
+				t.Fatalf("arrived with %+v, on disk %+v, want %+v", got, dst.scanned(host), want)
+			}
+		}
+		if s := dst.Status(); s.Pages != 0 {
+			t.Errorf("%d pages of a replica are counted", s.Pages)
+		}
+		if got := dst.visit(1, nil); len(got) > 0 {
+			t.Errorf("%s of a replica was visited", got)
+		}
+		dst.role(host, Owned)
+		if s := dst.Status(); s.Pages != int64(want.Pages) || s.Due < 25 {
+			t.Errorf("%d pages of %d, %d due", s.Pages, want.Pages, s.Due)
+		}
+		old := 0
+		dst.visit(int(want.Pages), func(task *Task) Outcome {
+			switch p := task.Page; {
+			case p == nil || p.Digest == 2 && p.History.Visits() != 2 || p.Digest == 1 && p.History.Visits() != 1:
+				t.Errorf("%s came as %+v", task.URL, p)
+			case p.Digest == 1:
+				old++
+			}
+			return Outcome{Ending: Done, Visit: &Visit{Found: Unchanged}}
+		})
+		if old != 30 {
+			t.Errorf("%d of 30 pages came after the move that were not visited before", old)
+		}
+		if err := dst.Remove(context.Background(), host); err != nil {
+			t.Fatal(err)
+		}
+		if d := dst.scanned(host); d != (Digest{}) || dst.Status().Pages != 0 {
+			t.Errorf("%+v is left of a host that was removed", d)
+		}
+		src.stop()
+		dst.stop()
+	})
+}
