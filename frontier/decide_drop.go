@@ -41,7 +41,7 @@ func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err err
 	h.rec.digest.drop()
 	h.rec.endedUntil, h.rec.endReason = d.until, strings.ToValidUTF8(d.reason, "")
 	if h.rec.digest.Pages > 0 { // they stay, and wait as long as a host that was given up
-		h.rec.next = max(h.rec.next, stampOf(later(d.until, time.Now().Add(l.ended))))
+		h.rec.next = max(h.rec.next, stampOf(later(d.until, time.Now().Add(max(l.ended, time.Minute)))))
 	}
 	if len(h.rec.endReason) > maxEndReason {
 		h.rec.endReason = h.rec.endReason[:maxEndReason]
