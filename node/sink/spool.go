@@ -183,6 +183,7 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	in := bufio.NewReaderSize(f, 1<<20)
 	var payload []byte
 	var r spooled
+	var h header
 	for first := true; ; first = false {
 		payload, err = readFrame(in, payload)
 		if errors.Is(err, errDamaged) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -193,11 +194,13 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 		}
 		switch {
 		case !first:
-			if err = r.read(payload, len(s.Formats)); err == nil {
+			if err = r.read(payload, len(h.Formats)); err == nil {
 				err = visit(&r)
 			}
-		case json.Unmarshal(payload, &s.header) != nil || s.V != spoolVersion:
+		case json.Unmarshal(payload, &h) != nil || h.V != spoolVersion:
 			err = fmt.Errorf("%s is from another version of the program", filepath.Base(s.path))
+		case s.V == 0: // opened, not begun
+			s.header = h
 		}
 		if err != nil {
 			return size, err
