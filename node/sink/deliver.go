@@ -42,19 +42,21 @@ func (s *Sink) deliverAll(ctx context.Context) {
 		}
 		failed = 0
 		s.mu.Lock()
-		s.ready = s.ready[1:]
-		s.packed -= p.size()
-		s.stats.Packages++
-		s.stats.Pages += int64(p.Pages)
-		s.stats.Bytes += p.size()
 		over := s.undone
 		s.undone = ""
-		s.settleLocked()
 		s.mu.Unlock()
 		s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
 		if over != "" {
 			s.deps.Event(Event{Kind: TroubleOver, Reason: over})
 		}
+		s.mu.Lock() // last: when nothing waits any more, Flush returns
+		s.ready = s.ready[1:]
+		s.packed -= p.size()
+		s.stats.Packages++
+		s.stats.Pages += int64(p.Pages)
+		s.stats.Bytes += p.size()
+		s.settleLocked()
+		s.mu.Unlock()
 		s.review()
 	}
 }
