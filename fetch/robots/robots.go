@@ -39,10 +39,9 @@ const (
 
 // Rules are what one robots.txt says to one crawler. They never change: any number of goroutines may use them.
 type Rules struct {
-	rules  []rule           // the strongest first; nil where group decides
-	group  *robotstxt.Group // the rules, if all are plain prefixes; else nil
-	spelt  bool             // there is an Allow with needless escapes
-	closed bool             // nothing but /robots.txt is allowed
+	rules []rule           // the strongest first; nil where group decides
+	group *robotstxt.Group // the rules, if all are plain prefixes; else nil
+	spelt bool             // there is an Allow with needless escapes
 
 	delay    time.Duration
 	sitemaps []string
@@ -50,9 +49,6 @@ type Rules struct {
 
 // AllowAll returns rules that allow everything: those of a host without robots.txt.
 func AllowAll() *Rules { return &Rules{} }
-
-// DisallowAll returns rules that allow nothing but /robots.txt: those of a host whose robots.txt cannot be reached.
-func DisallowAll() *Rules { return &Rules{closed: true} }
 
 // Parse reads a robots.txt for the crawler whose product token is agent ("proxima", no version). The groups that name the
 // agent are merged; only where there is none do the groups for `*` count (RFC 9309 section 2.2.1). Parse never fails: what
@@ -101,7 +97,7 @@ func plainGroup(rules []rule) *robotstxt.Group {
 // no Allow names them. A missing leading slash is added, and a fragment is dropped. /robots.txt is always allowed (RFC 9309
 // section 2.2.2).
 func (r *Rules) Allowed(pathAndQuery string) bool {
-	if len(r.rules) == 0 && r.group == nil && !r.closed {
+	if len(r.rules) == 0 && r.group == nil {
 		return true
 	}
 	if len(pathAndQuery) > MaxPathBytes {
@@ -112,7 +108,7 @@ func (r *Rules) Allowed(pathAndQuery string) bool {
 	switch {
 	case decoded == robotsPath:
 		return true
-	case r.closed || len(decoded) > MaxPathBytes+len(end):
+	case len(decoded) > MaxPathBytes+len(end):
 		return false
 	}
 	raw := strings.ContainsFunc(path, func(c rune) bool { return c >= 0x80 })

@@ -1,7 +1,5 @@
 package robots
 
-import "fmt"
-
 // Verdict is what the HTTP status of a robots.txt means for the host (RFC 9309 section 2.3.1).
 type Verdict uint8
 
@@ -28,19 +26,4 @@ func Judge(status int) Verdict {
 		return Unavailable
 	}
 	return Wait
-}
-
-// String returns the word used in logs.
-func (v Verdict) String() string {
-	switch v {
-	case Wait:
-		return "wait"
-	case Usable:
-		return "usable"
-	case Redirect:
-		return "redirect"
-	case Unavailable:
-		return "unavailable"
-	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
 }

@@ -73,7 +73,7 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	case err == nil:
 		o.mu.Lock()
 		o.stats.Messages++
-		q.failures, q.err = 0, ""
+		q.failures = 0
 		o.mu.Unlock()
 		return o.settle(q, m, res.Answers)
 	case ctx.Err() != nil:
@@ -85,7 +85,6 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	o.mu.Lock()
 	o.stats.Failed++
 	q.failures++
-	q.err = err.Error()
 	for i := range m.blocks {
 		saturate(&m.blocks[i].unsaved)
 	}

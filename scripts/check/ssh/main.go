@@ -19,15 +19,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-)
 
-// missing is the error of something that is not installed: exit code 3.
-type missing struct{ error }
+	"proxima/scripts/lab"
+)
 
 // settings are the flags. Those of the part inside the namespaces are set by the part outside.
 type settings struct {
@@ -50,44 +47,25 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
-	defer cancel()
 	run := outside
 	if s.inside {
 		run = inside
 	}
-	err := run(ctx, s)
-	var m missing
-	switch {
-	case errors.As(err, &m):
-		fmt.Fprintln(os.Stderr, "ssh:", err)
-		os.Exit(3)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "ssh:", err)
-		os.Exit(1)
-	}
+	lab.Main("ssh", s.limit, func(ctx context.Context) (bool, error) { return true, run(ctx, s) })
 }
 
 // outside prepares, runs the part inside twice, the second time to be interrupted, and sees that nothing is left of it.
-func outside(ctx context.Context, s settings) (err error) {
+func outside(ctx context.Context, s settings) error {
 	began := time.Now()
 	if err := prerequisites(); err != nil {
 		return err
 	}
-	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "proxima-ssh-"); err != nil {
-			return fmt.Errorf("make directory: %w", err)
-		}
-		defer os.RemoveAll(s.dir)
-	} else if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	dir, remove, err := lab.Folder(s.dir, "ssh")
+	if err != nil {
+		return err
 	}
-	if s.dir, err = filepath.Abs(s.dir); err != nil {
-		return fmt.Errorf("find directory: %w", err)
-	}
-	if s.dir, err = filepath.EvalSymlinks(s.dir); err != nil {
+	defer remove()
+	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return fmt.Errorf("find directory: %w", err)
 	}
 	if why := namespaces(ctx); why != nil && !s.loopback {
@@ -182,14 +160,14 @@ func (w *watcher) Write(p []byte) (int, error) {
 func prerequisites() error {
 	for _, name := range []string{"bash", "ssh", "ssh-keygen", "go", "timeout", "tar", "gzip", "sha256sum"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return missing{fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
+			return lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
 		}
 	}
 	if sshdPath() != "" {
 		return nil
 	}
 	if os.Getuid() != 0 {
-		return missing{errors.New("SKIPPED, nothing was checked: install openssh-server first")}
+		return lab.Missing{Err: errors.New("SKIPPED, nothing was checked: install openssh-server first")}
 	}
 	fmt.Println("installing openssh-server with apt-get")
 	// A new sshd would start as a service of its own: the policy forbids it where there is none.
@@ -204,7 +182,7 @@ func prerequisites() error {
 	c := exec.Command("sh", "-c", "apt-get update -qq; apt-get install -y -qq --no-install-recommends openssh-server")
 	c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	if out, err := c.CombinedOutput(); err != nil || sshdPath() == "" {
-		return missing{fmt.Errorf("SKIPPED, nothing was checked: openssh-server cannot be installed: %v: %.500s", err, out)}
+		return lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: openssh-server cannot be installed: %v: %.500s", err, out)}
 	}
 	return nil
 }
