@@ -192,6 +192,9 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 	if n == nil {
 		r.sample.Drop(hash)
 	} else {
+		if r.Continuous() {
+			n.Due = task.host.site.nextVisit(n.Due, now)
+		}
 		r.sample.Put(hash, n.History)
 		if h := task.host; h.nextDue == 0 || stampOf(n.Due) < h.nextDue {
 			h.nextDue = stampOf(n.Due)

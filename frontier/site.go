@@ -19,6 +19,8 @@ type Site struct {
 	Hours Hours
 	// Rank says which of the host's URLs come first: of those in memory the ones with the highest. Nil keeps their order.
 	Rank func(u identity.URL, depth uint8) int
+	// RecrawlMin and RecrawlMax bound the time to the next visit of a page, in place of Recrawl.Min and Max; 0 leaves them.
+	RecrawlMin, RecrawlMax time.Duration
 	// Stays says that the host is not for other nodes: Ready leaves it out.
 	Stays bool
 }
@@ -37,6 +39,20 @@ func (d *Deps) siteOf(host string) *Site {
 		return nil
 	}
 	return d.Site(host)
+}
+
+// nextVisit puts the time of a page's next visit within the bounds. The shorter bound gives way to the longer.
+func (s *Site) nextVisit(due, now time.Time) time.Time {
+	if s == nil {
+		return due
+	}
+	if s.RecrawlMax > 0 {
+		due = earlier(due, now.Add(s.RecrawlMax))
+	}
+	if s.RecrawlMin > 0 {
+		due = later(due, now.Add(s.RecrawlMin))
+	}
+	return due
 }
 
 // neverOpens is how long a host waits whose hours name no time at all.

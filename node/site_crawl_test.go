@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -177,4 +178,19 @@ func TestSiteHours(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSiteRecrawl: the time between two visits is that of the site.
+func TestSiteRecrawl(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.Recrawl.Enabled, w.cfg.Recrawl.Min, w.cfg.Recrawl.Max = true, 10*time.Minute, 10*time.Minute
+		w.sites("[[site]]\nhost = \"a.test\"\nrecrawl_max = \"2m\"\n[[site]]\nhost = \"b.test\"\nrecrawl_min = \"1h\"\n")
+		a, b, c := w.Site("a.test", server1).Page("/"), w.Site("b.test", server2).Page("/"), w.Site("c.test", server3).Page("/")
+		ctx, cancel := context.WithTimeout(w.t.Context(), 35*time.Minute)
+		defer cancel()
+		w.crawl(ctx, "http://a.test/", "http://b.test/", "http://c.test/")
+		if x, y, z := a.Count("/"), b.Count("/"), c.Count("/"); x < 10 || x > 18 || y != 1 || z < 3 || z > 4 {
+			t.Errorf("in 35 minutes %d visits every 2 minutes, %d every hour, %d every 10 minutes", x, y, z)
+		}
+	})
 }

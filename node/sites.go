@@ -17,6 +17,7 @@ import (
 func (c Config) sites() (*site.Table, error) {
 	t, err := site.New(c.Site, site.Settings{
 		Gap: c.Politeness.MinGap, Budget: c.Frontier.MaxHostURLs, Depth: c.Scope.MaxDepth, UserAgent: c.Fetch.UserAgent,
+		RecrawlMin: c.Recrawl.Min, RecrawlMax: c.Recrawl.Max,
 		SkipExtensions: c.Scope.SkipExtensions, ContentTypes: c.Fetch.ContentTypes, MaxSize: c.Fetch.MaxSize,
 	})
 	if err != nil {
@@ -77,6 +78,12 @@ func (n *Node) siteOf() func(host string) *frontier.Site {
 		}
 		if s.Hours != nil {
 			out.Hours = s.Hours
+		}
+		if s.Chosen(site.RecrawlMin) {
+			out.RecrawlMin = s.RecrawlMin
+		}
+		if s.Chosen(site.RecrawlMax) {
+			out.RecrawlMax = s.RecrawlMax
 		}
 		out.Stays = n.files[s.Files] != nil
 		if ranked {

@@ -34,6 +34,8 @@ func TestSiteErrorsNameFileLineAndKey(t *testing.T) {
 		{"[[site]]\nhost = \"a.org\"\ndepth = 255\n", "f.toml:3: site[0].depth: 255 is not between"},
 		{"[[site]]\nhost = \"a.org\"\nbudget = -1\n", "f.toml:3: site[0].budget: -1 is not between"},
 		{"[[site]]\nhost = \"a.org\"\npriority = 1e9\n", "f.toml:3: site[0].priority: want a whole number"},
+		{"[[site]]\nhost = \"a.org\"\nrecrawl_min = \"1s\"\n", "f.toml:3: site[0].recrawl_min: 1s is not between"},
+		{"[[site]]\nhost = \"a.org\"\nrecrawl_min = \"2h\"\nrecrawl_max = \"1h\"\n", "f.toml:4: site[0].recrawl_max: 1h0m0s is less than"},
 		{"[site]\nhost = \"a.org\"\n", "f.toml:1: site: want sections in two brackets: [[site]]"},
 		{"[scope]\nskip_extensions = [\"a/b\"]\n", "f.toml:2: scope.skip_extensions: \"a/b\" is no extension"},
 		{"[fetch]\ncontent_types = [\"*/*\"]\n", "f.toml:2: fetch.content_types: \"*/*\" is no media type"},

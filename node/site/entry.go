@@ -80,6 +80,10 @@ type Entry struct {
 	Priority *int `toml:"priority"`
 	// PriorityPerLink is added to priority for each link of distance from a seed: below 0 what is near comes first.
 	PriorityPerLink *int `toml:"priority_per_link"`
+	// RecrawlMin stands in place of recrawl.min, the shortest time between two visits of a page.
+	RecrawlMin *time.Duration `toml:"recrawl_min"`
+	// RecrawlMax stands in place of recrawl.max, the longest.
+	RecrawlMax *time.Duration `toml:"recrawl_max"`
 	// Files is a directory of this machine that the site is read from in place of HTTP. A node without it asks the site's server.
 	Files *string `toml:"files"`
 }
@@ -101,6 +105,9 @@ func (e *Entry) title() string {
 	}
 	return ""
 }
+
+// maxRecrawl bounds the time between two visits of a page.
+const maxRecrawl = 10 * 365 * 24 * time.Hour
 
 // maxPriority bounds both priorities: their sum over all depths fits.
 const maxPriority = 1_000_000
@@ -124,6 +131,12 @@ func (e *Entry) check() error {
 		return errors.New(": a site needs a host, a domain or a prefix")
 	case e.Gap != nil && (*e.Gap < 0 || *e.Gap > 1000*time.Hour):
 		return fmt.Errorf(".gap: %v is not between 0 and 1000h", *e.Gap)
+	case e.RecrawlMin != nil && (*e.RecrawlMin < time.Minute || *e.RecrawlMin > maxRecrawl):
+		return fmt.Errorf(".recrawl_min: %v is not between 1m and %v", *e.RecrawlMin, maxRecrawl)
+	case e.RecrawlMax != nil && (*e.RecrawlMax < time.Minute || *e.RecrawlMax > maxRecrawl):
+		return fmt.Errorf(".recrawl_max: %v is not between 1m and %v", *e.RecrawlMax, maxRecrawl)
+	case e.RecrawlMin != nil && e.RecrawlMax != nil && *e.RecrawlMin > *e.RecrawlMax:
+		return fmt.Errorf(".recrawl_max: %v is less than recrawl_min, %v", *e.RecrawlMax, *e.RecrawlMin)
 	case e.MaxSize != nil && (*e.MaxSize < 0 || *e.MaxSize > 1<<31):
 		return fmt.Errorf(".max_size: %d is not between 0 and %d", *e.MaxSize, 1<<31)
 	}

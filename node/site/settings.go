@@ -25,6 +25,8 @@ type Settings struct {
 	MaxSize         int64
 	Priority        int
 	PriorityPerLink int
+	RecrawlMin      time.Duration
+	RecrawlMax      time.Duration
 	Files           string
 
 	include, exclude patterns
@@ -56,6 +58,8 @@ const (
 	MaxSize
 	Priority
 	PriorityPerLink
+	RecrawlMin
+	RecrawlMax
 	Files
 	nkeys
 )
@@ -104,6 +108,10 @@ var keys = [nkeys]key{
 	PriorityPerLink: {"priority_per_link", "", false, func(e *Entry) bool { return e.PriorityPerLink != nil },
 		func(e *Entry, s *Settings) { s.PriorityPerLink = *e.PriorityPerLink },
 		func(s *Settings) string { return fmt.Sprint(s.PriorityPerLink) }},
+	RecrawlMin: {"recrawl_min", "recrawl.min", true, func(e *Entry) bool { return e.RecrawlMin != nil },
+		func(e *Entry, s *Settings) { s.RecrawlMin = *e.RecrawlMin }, func(s *Settings) string { return fmt.Sprintf("%q", s.RecrawlMin) }},
+	RecrawlMax: {"recrawl_max", "recrawl.max", true, func(e *Entry) bool { return e.RecrawlMax != nil },
+		func(e *Entry, s *Settings) { s.RecrawlMax = *e.RecrawlMax }, func(s *Settings) string { return fmt.Sprintf("%q", s.RecrawlMax) }},
 	Files: {"files", "", true, func(e *Entry) bool { return e.Files != nil },
 		func(e *Entry, s *Settings) { s.Files = *e.Files }, func(s *Settings) string { return fmt.Sprintf("%q", s.Files) }},
 }
