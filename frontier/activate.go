@@ -171,10 +171,8 @@ func (f *Frontier) activate(hosts []*host) error {
 			}
 		} else if err := f.read(h, r.rec.partial); err != nil {
 			return err
-		} else if h.next != 0 && h.lastDue == nil {
-			if err := f.noneDue(h); err != nil {
-				return err
-			}
+		} else if err := f.noneDue(h); err != nil {
+			return err
 		}
 		f.mu.Lock()
 		now := time.Now()

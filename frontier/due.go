@@ -160,10 +160,16 @@ func (f *Frontier) readDue(h *host) error {
 // revisitRef stands for the block of pages that are visited again: they have none, and nothing drops them.
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
-// noneDue puts a host that came in without a page that is due where it belongs.
+// noneDue puts a host that came in for its pages where it belongs, if none of them is due.
 func (f *Frontier) noneDue(h *host) error {
+	f.mu.Lock()
+	at, some := h.next, h.lastDue != nil
+	f.mu.Unlock()
+	if at == 0 || some {
+		return nil
+	}
 	r := &request{host: h.name, alone: true}
-	r.op = func(l *ledger, b *batch) error { return l.decideNext(b, h.name, h.next) }
+	r.op = func(l *ledger, b *batch) error { return l.decideNext(b, h.name, at) }
 	if err := f.ledger.do(context.Background(), r); err != nil {
 		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
 	}
