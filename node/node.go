@@ -69,6 +69,7 @@ type Node struct {
 	files     map[string]*fetch.Files // by name
 	overlay   *overlay                // nil where the node crawls alone
 	seeds     []identity.URL
+	notes     []string
 	started   time.Time
 	free      func() (uint64, error)
 
@@ -92,7 +93,11 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 			}
 		}
 	}()
-	if n.rules, err = identity.New(cfg.Scope, seeds); err != nil {
+	var doing task
+	if n.seeds, doing, n.notes, err = recall(cfg, seeds); err != nil {
+		return nil, err
+	}
+	if n.rules, err = identity.New(cfg.Scope, n.seeds); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
 	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
@@ -121,6 +126,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return n.frontier.Run(done)
 	})
 	// The lock of the frontier is held: no other process counts lives here.
+	if err = doing.keep(cfg.Node.Data); err != nil {
+		return nil, err
+	}
 	if n.id, err = nextLife(cfg.Node.Data); err != nil {
 		return nil, err
 	}
@@ -181,6 +189,9 @@ func writable(dirs ...string) error {
 
 // ID is who the node is.
 func (n *Node) ID() ID { return n.id }
+
+// Notes say what a node goes on with that was started before, and what is new.
+func (n *Node) Notes() []string { return n.notes }
 
 // LogDir is where its logs are.
 func (n *Node) LogDir() string {

@@ -55,7 +55,7 @@ func overrides() []*override {
 			c.Crawl.Seeds = append(c.Crawl.Seeds, v)
 			return nil
 		}},
-		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix (scope.seed_scope)",
+		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix; host without -config and -secret, else scope.seed_scope",
 			set: text(func(c *node.Config) *string { return &c.Scope.SeedScope })},
 		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)", set: text(func(c *node.Config) *string { return &c.Fetch.Contact })},
 		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: text(func(c *node.Config) *string { return &c.Fetch.From })},
@@ -171,6 +171,9 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
 		fmt.Fprintf(errs, "node %.8s, boot %d; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.ID().Boot, n.LogDir())
+		for _, note := range n.Notes() {
+			fmt.Fprintln(errs, note)
+		}
 		g.Go(func() error { showProgress(shown, n, errs); return nil })
 	}
 	end, err := n.Run(ctx)
@@ -219,7 +222,16 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 	if err != nil {
 		return cfg, err
 	}
+	if file == "" && cfg.Peer.Secret == "" && !given(flags, "scope") {
+		cfg.Scope.SeedScope = identity.ScopeHost // who names a site means that site
+	}
 	return cfg, errors.Join(cfg.Validate()...)
+}
+
+// given says whether a flag was set.
+func given(flags *flag.FlagSet, name string) (set bool) {
+	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
 }
 
 // readSeeds reads the seeds of the command line, of the files, and of in where an argument or a file is named "-". What is wrong in a

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+// task is what a data directory was told to crawl, kept in crawl.json: who starts the node again need not say it again.
+type task struct {
+	V int `json:"v"`
+	// Scope is that of the configuration of the last life, as JSON.
+	Scope json.RawMessage `json:"scope"`
+	// SeedScope is its seed_scope, which is said to people.
+	SeedScope string `json:"seed_scope"`
+	// Seeds are those of all lives.
+	Seeds []string `json:"seeds"`
+}
+
+const taskVersion = 1
+
+func taskFile(dir string) string { return filepath.Join(dir, "crawl.json") }
+
+// recall adds the seeds of earlier lives to those of this one. The notes say to a person what the crawl goes on with, and what of it is new.
+func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, notes []string, err error) {
+	now = task{V: taskVersion, SeedScope: cfg.Scope.SeedScope}
+	if now.Scope, err = json.Marshal(cfg.Scope); err != nil {
+		return nil, now, nil, fmt.Errorf("remember scope: %w", err)
+	}
+	path := taskFile(cfg.Node.Data)
+	text, err := os.ReadFile(path)
+	var was task
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, now, nil, fmt.Errorf("read %s: %w", path, err)
+	default:
+		if err := json.Unmarshal(text, &was); err != nil || was.V != taskVersion {
+			return nil, now, nil, fmt.Errorf("read %s: %w: not readable or of another version; delete it and give the seeds again", path, frontier.ErrDamaged)
+		}
+	}
+	known := make(map[string]bool, len(was.Seeds))
+	for _, text := range was.Seeds {
+		u, err := identity.Parse(text)
+		if err != nil {
+			return nil, now, nil, fmt.Errorf("read %s: %w: seed %q: %w", path, frontier.ErrDamaged, text, err)
+		}
+		known[text] = true
+		all = append(all, u)
+	}
+	now.Seeds = slices.Clone(was.Seeds)
+	for _, u := range seeds {
+		if text := u.String(); !known[text] {
+			known[text] = true
+			now.Seeds = append(now.Seeds, text)
+			all = append(all, u)
+		}
+	}
+	if len(was.Seeds) > 0 {
+		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; limits count from this start", listed(was.Seeds), cfg.Scope.SeedScope))
+		if added := now.Seeds[len(was.Seeds):]; len(added) > 0 {
+			notes = append(notes, "added to this crawl: "+listed(added))
+		}
+		switch {
+		case was.SeedScope != cfg.Scope.SeedScope:
+			notes = append(notes, fmt.Sprintf("the scope was %q and is %q from now on: what was accepted before stays", was.SeedScope, cfg.Scope.SeedScope))
+		case !bytes.Equal(was.Scope, now.Scope):
+			notes = append(notes, "the section scope is another than at the last start: what was accepted before stays")
+		}
+	}
+	return all, now, notes, nil
+}
+
+// listed names a seed, or says how many there are.
+func listed(seeds []string) string {
+	if len(seeds) == 1 {
+		return seeds[0]
+	}
+	return fmt.Sprintf("%s and %d more seeds", seeds[0], len(seeds)-1)
+}
+
+// keep writes down what is crawled. The directory is locked.
+func (t task) keep(dir string) error {
+	text, err := json.Marshal(t)
+	if err == nil {
+		err = replaceFile(taskFile(dir), append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("remember seeds: %w", err)
+	}
+	return nil
+}
