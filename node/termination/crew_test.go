@@ -40,6 +40,7 @@ type mate struct {
 	dead   bool // it does not answer
 	over   time.Time
 	why    string        // it ended
+	told   []string      // what keeps the crawl from ending
 	frozen chan struct{} // closed when it runs again; nil while it runs
 	deaf   bool          // it hears nothing of the members any more
 }
@@ -87,6 +88,7 @@ func (c *crew) join() *mate {
 	c.mates = append(c.mates, m)
 	m.rounds = New(c.cfg, Deps{View: func() View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
 		Ended: func(why string) { c.set(func() { m.why = why }) },
+		Waits: func(why string) { c.set(func() { m.told = append(m.told, why) }) },
 		Ask: func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 			return c.ask(ctx, m, to, req)
 		}})
