@@ -78,6 +78,19 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 	return all, now, notes, nil
 }
 
+// RememberedScope is the seed_scope of the last life in a data directory, "" where there was none.
+func RememberedScope(dir string) string {
+	text, err := os.ReadFile(taskFile(dir))
+	if err != nil {
+		return ""
+	}
+	var t task
+	if json.Unmarshal(text, &t) != nil {
+		return "" // New says what is wrong with it
+	}
+	return t.SeedScope
+}
+
 // listed names a seed, or says how many there are.
 func listed(seeds []string) string {
 	if len(seeds) == 1 {

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,6 +151,23 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 	want.Sink.URL, want.Sink.Formats = "file://"+dir, []string{"warc"}
 	if d := cmp.Diff(want, cfg, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestScopeWithoutConfiguration: who names a site means that site, until he says otherwise; a start that says nothing keeps to it.
+func TestScopeWithoutConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	if c := configured(t, "-data", dir); c.Scope.SeedScope != "host" {
+		t.Errorf("scope %q, want host", c.Scope.SeedScope)
+	}
+	if c := configured(t, "-data", dir, "-scope", "any"); c.Scope.SeedScope != "any" {
+		t.Errorf("scope %q, want any", c.Scope.SeedScope)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "crawl.json"), []byte(`{"v":1,"scope":{},"seed_scope":"domain","seeds":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c := configured(t, "-data", dir); c.Scope.SeedScope != "domain" {
+		t.Errorf("scope %q, want the remembered domain", c.Scope.SeedScope)
 	}
 }
 

@@ -224,6 +224,9 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 	}
 	if file == "" && cfg.Peer.Secret == "" && !given(flags, "scope") {
 		cfg.Scope.SeedScope = identity.ScopeHost // who names a site means that site
+		if scope := node.RememberedScope(cfg.Node.Data); scope != "" {
+			cfg.Scope.SeedScope = scope
+		}
 	}
 	return cfg, errors.Join(cfg.Validate()...)
 }
