@@ -96,6 +96,13 @@ func (q *queue) granted(it *item) *wish {
 	return w
 }
 
+// presses says whether a host that is being looked at is urgent; it may have become so meanwhile.
+func (q *queue) presses(it *item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return it.urgent
+}
+
 // next takes a host that is due, or says how long there is none; below 0 says that there is none at all.
 func (q *queue) next(now time.Time) (it *item, wait time.Duration) {
 	q.mu.Lock()

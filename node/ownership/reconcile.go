@@ -65,7 +65,7 @@ func (o *Ownership) look(ctx context.Context, it *item) {
 	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
 		o.warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
-	pause := o.cfg.pause(it.tries, it.urgent)
+	pause := o.cfg.pause(it.tries, o.queue.presses(it))
 	o.queue.finish(it, time.Now().Add(pause/2+o.jitter(pause+1))) // two nodes that were in each other's way do not come back together
 }
 
@@ -104,7 +104,7 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 	case v.homeOf(r.Host) == v.Self && !v.alive(r.Owner), v.homeOf(r.Host) == v.Self && o.isMissing(r.Host):
 		return o.takeOver(ctx, r, known)
 	case known:
-		return o.give(ctx, r, v, it.urgent)
+		return o.give(ctx, r, v, o.queue.presses(it))
 	}
 	return nil
 }
