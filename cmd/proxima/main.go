@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // zones of sites' hours, on machines that have none
 
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/node"
