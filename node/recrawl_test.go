@@ -137,7 +137,7 @@ func TestRecrawlChanges(t *testing.T) {
 		})
 
 		var logDir string
-		w.watch = func(n *node.Node) { logDir = n.LogDir() }
+		w.opened = func(n *node.Node) { logDir = n.LogDir() }
 		w.run("http://a.test/")
 		if got := changesIn(t, logDir); len(got) > 0 {
 			t.Errorf("changes of pages never seen before: %+v", got)

@@ -17,7 +17,7 @@ func TestSeedsAreRemembered(t *testing.T) {
 		c := w.Site("c.test", server3).Page("/")
 		w.cfg.Scope.SeedScope, w.cfg.Crawl.MaxPages = identity.ScopeHost, 5
 		var notes []string
-		w.watch = func(n *node.Node) { notes = n.Notes() }
+		w.opened = func(n *node.Node) { notes = n.Notes() }
 		w.crawl(w.t.Context(), "http://a.test/")
 		if len(notes) > 0 {
 			t.Errorf("at the first start: %q", notes)

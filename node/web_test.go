@@ -32,8 +32,8 @@ type trial struct {
 	began time.Time
 	// byDNS has the names of the sites looked up by deps.DialDNS.
 	byDNS bool
-	// watch, if set, looks at the node while it runs.
-	watch func(n *node.Node)
+	// opened, if set, looks at the node before it runs, watch while it runs.
+	opened, watch func(n *node.Node)
 }
 
 // inBubble runs a test in a bubble with an empty web.
@@ -76,6 +76,9 @@ func (w *trial) crawl(ctx context.Context, urls ...string) (node.End, hostileLog
 	n, err := node.New(w.cfg, seeds(w.t, strings.Join(urls, "\n")), w.deps)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.opened != nil {
+		w.opened(n)
 	}
 	if w.watch != nil {
 		go w.watch(n)
