@@ -73,7 +73,7 @@ func heap() uint64 {
 
 // Streams of garbage that announce as much as memberlist would read cost little memory, and keep nobody out.
 func TestGarbageStreamsCostLittle(t *testing.T) {
-	const bound = 24 << 20 // of 150 MiB and more that are sent
+	const bound = 12 << 20
 	for _, c := range []struct {
 		name          string
 		streams, size int
@@ -93,9 +93,12 @@ func TestGarbageStreamsCostLittle(t *testing.T) {
 			await(t, func() bool {
 				return len(first.View().Peers) == 3 && len(second.View().Peers) == 3 && len(third.View().Peers) == 3
 			})
-			if more := int64(heap()) - int64(before); more > bound {
-				t.Errorf("%d streams of %d KiB hold %d KiB", c.streams, c.size>>10, more>>10)
-			}
+			// What the streams' ends have not let go yet is let go soon.
+			await(t, func() bool {
+				more := int64(heap()) - int64(before)
+				t.Logf("%d streams of %d KiB hold %d KiB", c.streams, c.size>>10, more>>10)
+				return more <= bound
+			})
 		})
 	}
 }
