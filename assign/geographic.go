@@ -49,6 +49,11 @@ func (g *geographic) Decide(time.Time) ([]Choice, bool) {
 	return choices, true
 }
 
+func (g *geographic) Conclude(now time.Time) []Choice {
+	choices, _ := g.Decide(now)
+	return choices
+}
+
 // nearestByGround is the choice by great circle, false if server or nodes have no valid location.
 func nearestByGround(s Server, nodes []Node) (Choice, bool) {
 	if s.Location == nil || !s.Location.Valid() {

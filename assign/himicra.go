@@ -30,10 +30,9 @@ func (h *himicra) join(nodes []Node, _ []*probed) {
 	h.ids, h.children = ids(nodes), make(map[string][]string)
 	times := make([][]float64, len(nodes))
 	for i, n := range nodes {
-		times[i] = make([]float64, len(nodes))
-		for j, s := range nodes {
-			if i != j && known(n.Coord) && known(s.Coord) {
-				times[i][j] = ncoord.Distance(n.Coord, s.Coord)
+		for _, s := range nodes {
+			if known(n.Coord) && known(s.Coord) {
+				times[i] = append(times[i], ncoord.Distance(n.Coord, s.Coord))
 			}
 		}
 	}
@@ -44,9 +43,9 @@ func (h *himicra) join(nodes []Node, _ []*probed) {
 	h.build("", all, times)
 }
 
-// apart is how differently two nodes see the sample.
+// apart is how differently two nodes see the sample; not at all where a coordinate is unknown.
 func apart(times [][]float64, i, j int) (sum float64) {
-	for s := range times[i] {
+	for s := range min(len(times[i]), len(times[j])) {
 		sum += math.Abs(times[i][s] - times[j][s])
 	}
 	return sum

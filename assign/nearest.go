@@ -258,6 +258,17 @@ func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 	return slices.Clone(a.choices), true
 }
 
+// Conclude decides as if no estimate were worth its cost any more.
+func (a *nearest) Conclude(now time.Time) []Choice {
+	if a.choices == nil {
+		if len(a.view.Nodes) > 0 {
+			a.learn(now)
+		}
+		a.choices = a.decide()
+	}
+	return slices.Clone(a.choices)
+}
+
 // decide makes the choices from what is known.
 func (a *nearest) decide() []Choice {
 	choices := make([]Choice, len(a.servers))

@@ -26,6 +26,11 @@ func (r *random) Memory(server netip.Addr) *Memory       { return remembered(r.s
 func (r *random) SetView(v View, _ time.Time)            { r.ids = ids(v.sorted()) }
 func (r *random) Decide(time.Time) (p []Choice, ok bool) { return drawAll(r.servers, r.ids), true }
 
+func (r *random) Conclude(now time.Time) []Choice {
+	choices, _ := r.Decide(now)
+	return choices
+}
+
 // ids are the ids of nodes.
 func ids(nodes []Node) []string {
 	list := make([]string, len(nodes))

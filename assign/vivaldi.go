@@ -218,6 +218,14 @@ func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	return slices.Clone(a.choices), true
 }
 
+// Conclude decides as after the last tick.
+func (a *vivaldi) Conclude(time.Time) []Choice {
+	if a.choices == nil {
+		a.choices = a.decide()
+	}
+	return slices.Clone(a.choices)
+}
+
 func (a *vivaldi) waiting() bool {
 	return slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asking != "" })
 }
