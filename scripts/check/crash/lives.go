@@ -5,32 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"proxima/scripts/lab"
 )
-
-const config = `# Written by the crash check for one life of the node: the version in the User-Agent tells the lives apart.
-[crawl]
-fetchers = %d
-patience = "5s"
-
-[scope]
-seed_scope = "host"
-
-[politeness]
-own = ["127.0.3.0/24"]
-own_gap = "0s"
-own_parallel = %d
-
-[fetch]
-user_agent = "Proxima/0.%d"
-allow_prefixes = ["127.0.3.0/24"]
-`
 
 // kill is the end of one life. Life i ends with kill i; the last life ends by itself.
 type kill struct {
@@ -48,9 +27,9 @@ type plan struct {
 // plans draws the moments: one kill in four meets the start of the node, the others are spread at random over the
 // crawl. The progress and not the clock spaces them, so that all fit on machines of any speed.
 func plans(s settings, total int) []plan {
-	random := rand.New(rand.NewPCG(s.seed, 0))
-	list := make([]plan, s.kills)
-	marks := make([]int, s.kills)
+	random := rand.New(rand.NewPCG(s.Seed, 0))
+	list := make([]plan, s.Kills)
+	marks := make([]int, s.Kills)
 	for i := range marks {
 		marks[i] = random.IntN(total * 19 / 20)
 	}
@@ -62,7 +41,7 @@ func plans(s settings, total int) []plan {
 			r := random.Float64()
 			list[i].delay = time.Duration(r * r * float64(200*time.Millisecond))
 		} else {
-			list[i].delay = time.Duration(random.Int64N(int64(2*s.think) + 1))
+			list[i].delay = time.Duration(random.Int64N(int64(2*s.Think) + 1))
 		}
 	}
 	return list
@@ -78,26 +57,18 @@ func runLives(ctx context.Context, s settings, site *lab.Site) ([]kill, error) {
 		}
 		kills = append(kills, k)
 	}
-	_, err := runLife(ctx, s, site, s.kills, nil)
+	_, err := runLife(ctx, s, site, s.Kills, nil)
 	return kills, err
 }
 
 // runLife starts the node and kills it as planned, or without plan waits for its end.
 func runLife(ctx context.Context, s settings, site *lab.Site, life int, p *plan) (kill, error) {
-	file := filepath.Join(s.dir, "node.toml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, s.fetchers, s.fetchers, life), 0o644); err != nil {
-		return kill{}, fmt.Errorf("write config: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, s.proxima, "node", "-quiet", "-config", file, "-data", filepath.Join(s.dir, "data"), site.URL(0, 0))
-	node, err := lab.Start(cmd)
+	node, err := s.Start(ctx, site, life, "")
 	if err != nil {
 		return kill{}, err
 	}
 	if p == nil {
-		if err := node.Wait(); err != nil {
-			return kill{}, fmt.Errorf("life %d, which was not killed: %w\n%s", life, errors.Join(err, ctx.Err()), node.Tail())
-		}
-		return kill{}, nil
+		return kill{}, s.Last(ctx, node)
 	}
 	early := func() (kill, error) {
 		return kill{}, fmt.Errorf("life %d ended before it was killed, with %d of %d answered: %v\n%s",

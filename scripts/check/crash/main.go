@@ -21,58 +21,31 @@ import (
 	"proxima/scripts/lab"
 )
 
-// subnet is where the site is.
-const subnet = "127.0.3."
-
 // settings are the flags.
 type settings struct {
-	proxima, dir           string
-	kills, pages, fetchers int
-	seed                   uint64
-	think, slack           time.Duration
+	lab.Killed
+	slack time.Duration
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
-	flag.StringVar(&s.dir, "dir", "", "`directory` for data and logs, kept afterwards; must be new; a temporary one where empty")
-	flag.IntVar(&s.kills, "kills", 100, "`number` of kills")
-	flag.IntVar(&s.pages, "pages", 4000, "`number` of pages of the site")
-	flag.IntVar(&s.fetchers, "fetchers", 8, "`number` of downloads at once")
-	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the kills' moments")
-	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
+	s.Flags(100, 4000)
 	flag.DurationVar(&s.slack, "slack", 500*time.Millisecond, "longest `time` from the end of a download to a kill that may still make it be repeated")
 	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
-	flag.Parse()
-	if flag.NArg() > 0 || s.kills < 0 || s.pages < 1 || s.fetchers < 1 || s.kills > s.pages {
-		flag.Usage()
-		os.Exit(2)
-	}
+	s.Parse()
 	lab.Main("crash", *limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	var remove func()
-	if s.dir, remove, err = lab.Folder(s.dir, "crash"); err != nil {
-		return false, err
-	}
-	defer remove()
-	if s.proxima == "" {
-		if s.proxima, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
-			return false, err
-		}
-	}
-	l := lab.NewLayout(subnet, s.pages, 1, 1)
-	l.Redirects = 25
-	site, err := lab.Serve(l, s.think)
+	site, end, err := s.Open(ctx, "crash")
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, site.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	began := time.Now()
 	kills, crawlErr := runLives(ctx, s, site)
 	// What is known is told even where the crawl broke off.
-	log, err := readLog(filepath.Join(s.dir, "data", "logs"))
+	log, err := readLog(filepath.Join(s.Data(), "logs"))
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
 	}

@@ -95,31 +95,31 @@ func report(out io.Writer, s settings, took time.Duration, kills []kill, expecte
 		busiest = max(busiest, a.repeats[i])
 		repeats += a.repeats[i]
 		inFlight += a.inFlight[i]
-		if a.repeats[i] > s.fetchers {
-			excess = append(excess, fmt.Sprintf("kill %d: %d repeats by %d fetchers", i, a.repeats[i], s.fetchers))
+		if a.repeats[i] > s.Fetchers {
+			excess = append(excess, fmt.Sprintf("kill %d: %d repeats by %d fetchers", i, a.repeats[i], s.Fetchers))
 		}
 	}
 	slices.Sort(a.unwritten)
 
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, form string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(form, args...)) }
-	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.kills, took.Seconds(), s.seed, starting, silent)
+	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.Kills, took.Seconds(), s.Seed, starting, silent)
 	row("URLs of the site", "%d", len(expected))
 	row("never downloaded", "%d", len(missing))
 	row("not of the site", "%d", len(strange))
 	row("requests", "%d", len(requests))
 	row("in flight at kills", "%d, as the site saw it", inFlight)
-	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.fetchers, len(kills)*s.fetchers)
+	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.Fetchers, len(kills)*s.Fetchers)
 	row("  in flight at the kill", "%d", a.cut)
 	row("  answered, not recorded", "%d%s", len(a.unwritten), leads(a.unwritten))
 	row("  without a reason", "%d", len(a.wrong))
 	row("log lines", "%d in %d boots; %d torn", log.lines, len(log.boots), log.torn)
 	row("gaps in seq", "%d", len(log.gaps))
-	row("downloads without a line", "%d; bound: %d", len(noLine), len(kills)*s.fetchers)
+	row("downloads without a line", "%d; bound: %d", len(noLine), len(kills)*s.Fetchers)
 	row("lines without a request", "%d", len(log.without(requests)))
 	t.Flush()
 
-	ok := len(kills) == s.kills
+	ok := len(kills) == s.Kills
 	for _, f := range []struct {
 		what string
 		list []string
@@ -136,7 +136,7 @@ func report(out io.Writer, s settings, took time.Duration, kills []kill, expecte
 			fmt.Fprintf(out, "FAILED: %s: %s\n", f.what, text)
 		}
 	}
-	if len(noLine) > len(kills)*s.fetchers {
+	if len(noLine) > len(kills)*s.Fetchers {
 		fmt.Fprintf(out, "FAILED: downloads without a line: %s\n", strings.Join(noLine[:maxShown], " "))
 		ok = false
 	}

@@ -68,12 +68,12 @@ func TestReadLog(t *testing.T) {
 }
 
 func TestPlans(t *testing.T) {
-	s := settings{kills: 50, seed: 7, think: time.Millisecond}
+	s := settings{Killed: lab.Killed{Kills: 50, Seed: 7, Think: time.Millisecond}}
 	a := plans(s, 1000)
 	if !slices.Equal(a, plans(s, 1000)) {
 		t.Error("the same seed gives different moments")
 	}
-	s.seed++
+	s.Seed++
 	if slices.Equal(a, plans(s, 1000)) {
 		t.Error("different seeds give the same moments")
 	}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // collector takes packages as docs/sinks.md asks for, while it lives, and fails in every way that it can.
@@ -32,7 +34,7 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	l, err := net.Listen("tcp", subnet+"1:0")
+	l, err := net.Listen("tcp", lab.Subnet+"1:0")
 	if err != nil {
 		return nil, fmt.Errorf("find a port: %w", err)
 	}

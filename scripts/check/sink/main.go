@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,54 +26,24 @@ import (
 	"proxima/scripts/lab"
 )
 
-// subnet is where the site is.
-const subnet = "127.0.3."
-
 // settings are the flags.
-type settings struct {
-	proxima, dir           string
-	kills, pages, fetchers int
-	seed                   uint64
-	think                  time.Duration
-}
+type settings struct{ lab.Killed }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
-	flag.StringVar(&s.dir, "dir", "", "`directory` for data, logs and packages, kept afterwards; must be new; a temporary one where empty")
-	flag.IntVar(&s.kills, "kills", 50, "`number` of kills")
-	flag.IntVar(&s.pages, "pages", 2000, "`number` of pages of the site")
-	flag.IntVar(&s.fetchers, "fetchers", 8, "`number` of downloads at once")
-	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the kills' moments and of what the collector does")
-	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
+	s.Flags(50, 2000)
 	limit := flag.Duration("limit", 10*time.Minute, "longest `time` of the whole check")
-	flag.Parse()
-	if flag.NArg() > 0 || s.kills < 0 || s.pages < 1 || s.fetchers < 1 || s.kills > s.pages {
-		flag.Usage()
-		os.Exit(2)
-	}
+	s.Parse()
 	lab.Main("sink", *limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
 }
 
 func check(ctx context.Context, s settings) (ok bool, err error) {
-	var remove func()
-	if s.dir, remove, err = lab.Folder(s.dir, "sink"); err != nil {
-		return false, err
-	}
-	defer remove()
-	if s.proxima == "" {
-		if s.proxima, err = lab.Build(ctx, s.dir, "./cmd/proxima"); err != nil {
-			return false, err
-		}
-	}
-	l := lab.NewLayout(subnet, s.pages, 1, 1)
-	l.Redirects = 25
-	site, err := lab.Serve(l, s.think)
+	site, closeSite, err := s.Open(ctx, "sink")
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, site.Close()) }()
-	c, err := newCollector(filepath.Join(s.dir, "packages"), s.seed)
+	defer func() { err = errors.Join(err, closeSite()) }()
+	c, err := newCollector(filepath.Join(s.Dir, "packages"), s.Seed)
 	if err != nil {
 		return false, err
 	}
@@ -90,24 +59,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	return report(ctx, s, site, c, paused, time.Since(began))
 }
 
-const config = `# Written by the sink check for one life of the node: the version in the User-Agent tells the lives apart.
-[crawl]
-fetchers = %d
-patience = "5s"
-
-[scope]
-seed_scope = "host"
-
-[politeness]
-own = ["127.0.3.0/24"]
-own_gap = "0s"
-own_parallel = %d
-
-[fetch]
-user_agent = "Proxima/0.%d"
-allow_prefixes = ["127.0.3.0/24"]
-
-[sink]
+const config = `[sink]
 url = "%s"
 formats = ["warc", "pages"]
 size_bytes = 131072
@@ -117,27 +69,19 @@ disk_bytes = 1048576
 
 // crawl runs the lives of the node, and says how many of them had to pause.
 func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (paused int, err error) {
-	random := rand.New(rand.NewPCG(s.seed, 0))
-	marks := make([]int, s.kills)
+	random := rand.New(rand.NewPCG(s.Seed, 0))
+	marks := make([]int, s.Kills)
 	for i := range marks {
-		marks[i] = random.IntN(s.pages * 19 / 20)
+		marks[i] = random.IntN(s.Pages * 19 / 20)
 	}
 	slices.Sort(marks)
-	for life := range s.kills + 1 {
-		file := filepath.Join(s.dir, "node.toml")
-		if err := os.WriteFile(file, fmt.Appendf(nil, config, s.fetchers, s.fetchers, life, c.url), 0o644); err != nil {
-			return paused, fmt.Errorf("write config: %w", err)
-		}
-		cmd := exec.CommandContext(ctx, s.proxima, "node", "-quiet", "-config", file, "-data", filepath.Join(s.dir, "data"), site.URL(0, 0))
-		node, err := lab.Start(cmd)
+	for life := range s.Kills + 1 {
+		node, err := s.Start(ctx, site, life, fmt.Sprintf(config, c.url))
 		if err != nil {
 			return paused, err
 		}
-		if life == s.kills {
-			if err := node.Wait(); err != nil {
-				return paused, fmt.Errorf("life %d, which was not killed: %w\n%s", life, errors.Join(err, ctx.Err()), node.Tail())
-			}
-			return paused, nil
+		if life == s.Kills {
+			return paused, s.Last(ctx, node)
 		}
 		// One kill in four meets the start, when spools are packed. Progress and not the clock spaces the others; where nothing goes on,
 		// for the collector is down, they come after a while all the same.
@@ -147,9 +91,9 @@ func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (pause
 		}
 		held := false
 		for start := time.Now(); site.Finished() < wait && time.Since(start) < most; time.Sleep(time.Millisecond) {
-			held = held || used(filepath.Join(s.dir, "data", "sink")) > 1<<20/2
+			held = held || used(filepath.Join(s.Data(), "sink")) > 1<<20/2
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(2*s.think) + 1)))
+		time.Sleep(time.Duration(random.Int64N(int64(2*s.Think) + 1)))
 		if held {
 			paused++
 		}

@@ -116,7 +116,7 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("%d kills in %v; %d lives waited for the collector, which died %d times; PUTs: %v\n", s.kills, took.Round(100*time.Millisecond), paused, c.deaths, c.did)
+	fmt.Printf("%d kills in %v; %d lives waited for the collector, which died %d times; PUTs: %v\n", s.Kills, took.Round(100*time.Millisecond), paused, c.deaths, c.did)
 	ok = true
 	fail := func(format string, args ...any) {
 		ok = false
@@ -151,7 +151,7 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 		seen[r.Page()] = true
 	}
 	fmt.Printf("downloaded again because of kills: %d\n", repeats)
-	if left := used(filepath.Join(s.dir, "data", "sink")); left != 0 {
+	if left := used(filepath.Join(s.Data(), "sink")); left != 0 {
 		fail("%d bytes are left in the sink", left)
 	}
 	return ok, errors.Join(readByWarcio(ctx, all[sink.WARC], fail))
