@@ -30,48 +30,74 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// checker looks at the header and the form of each request before its handler does.
-type checker struct{ s *Server }
+// request is the message of a call.
+type request[Q any] interface {
+	*Q
+	proto.Message
+	GetHeader() *wire.Header
+}
 
-func (c checker) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		call := callOf(ctx)
-		msg, ok := req.Any().(interface{ GetHeader() *wire.Header })
-		if !ok {
-			return nil, c.s.refuse(call, KindMalformed, connect.CodeInvalidArgument, "message without a header")
-		}
-		switch h := msg.GetHeader(); {
-		case h.GetVersion() != Version:
-			return nil, c.s.refuse(call, KindVersion, connect.CodeFailedPrecondition,
-				fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
-		case h.GetRun() != c.s.deps.Run:
-			return nil, c.s.refuse(call, KindRun, connect.CodeFailedPrecondition,
-				fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
-		case h.GetSender() != call.peer:
-			return nil, c.s.refuse(call, KindSender, connect.CodePermissionDenied,
-				fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
-		}
-		if m, ok := req.Any().(proto.Message); ok {
-			if err := c.s.forms.check(m); err != nil {
-				return nil, c.s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
-			}
-		}
-		ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
-		defer cancel()
-		res, err := next(ctx, req)
-		if err != nil {
-			return nil, c.s.handled(call, err)
-		}
-		return res, nil
+// pathOf is where a call is made.
+func pathOf(procedure string) string { return "/proxima.v1.Overlay/" + procedure }
+
+// routes are the calls by their paths.
+func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handler {
+	h := s.deps.Handler
+	return map[string]http.Handler{
+		pathOf("Deliver"): route(s, h.Deliver, options),
+		pathOf("Lease"):   route(s, h.Lease, options),
+		pathOf("Rights"):  route(s, h.Rights, options),
+		pathOf("Renew"):   route(s, h.Renew, options),
+		pathOf("Claim"):   route(s, h.Claim, options),
+		pathOf("Store"):   route(s, h.Store, options),
+		pathOf("Load"):    route(s, h.Load, options),
+		pathOf("Commit"):  route(s, h.Commit, options),
+		pathOf("Fetch"):   route(s, h.Fetch, options),
+		pathOf("Idle"):    route(s, h.Idle, options),
 	}
 }
 
-func (c checker) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next // there are none
+// route has one kind of call carried out, if its header and its form are right.
+func route[Q, R any, M request[Q]](s *Server, carryOut func(context.Context, string, M) (*R, error),
+	options []connect.HandlerOption) http.Handler {
+	return connect.NewUnaryHandlerSimple("", func(ctx context.Context, req *Q) (*R, error) {
+		call := callOf(ctx)
+		if err := s.check(call, M(req)); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		defer cancel()
+		res, err := carryOut(ctx, call.peer, req)
+		if err == nil && res == nil {
+			err = errors.New("handler has no answer")
+		}
+		if err != nil {
+			return nil, s.handled(call, err)
+		}
+		return res, nil
+	}, options...)
 }
 
-func (c checker) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return next // there are none
+// check refuses a message that is not for this node, not of its caller, or not in its form.
+func (s *Server) check(call *call, m interface {
+	proto.Message
+	GetHeader() *wire.Header
+}) error {
+	switch h := m.GetHeader(); {
+	case h.GetVersion() != Version:
+		return s.refuse(call, KindVersion, connect.CodeFailedPrecondition,
+			fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
+	case h.GetRun() != s.deps.Run:
+		return s.refuse(call, KindRun, connect.CodeFailedPrecondition,
+			fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
+	case h.GetSender() != call.peer:
+		return s.refuse(call, KindSender, connect.CodePermissionDenied,
+			fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
+	}
+	if err := s.forms.check(m); err != nil {
+		return s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
+	}
+	return nil
 }
 
 // refuse counts a call that is not carried out, and makes its answer.
@@ -102,70 +128,4 @@ func refusal(kind string, code connect.Code, err error) *connect.Error {
 	e := connect.NewError(code, err)
 	e.Meta().Set(kindHeader, kind)
 	return e
-}
-
-// adapter makes connect's service of a Handler.
-type adapter struct{ h Handler }
-
-// carry hands a request to a handler.
-func carry[Q, R any](ctx context.Context, h Handler, req *connect.Request[Q],
-	method func(Handler, context.Context, string, *Q) (*R, error)) (*connect.Response[R], error) {
-	res, err := method(h, ctx, callOf(ctx).peer, req.Msg)
-	if err != nil {
-		return nil, err
-	}
-	if res == nil {
-		return nil, errors.New("handler has no answer")
-	}
-	return connect.NewResponse(res), nil
-}
-
-func (a adapter) Deliver(ctx context.Context, r *connect.Request[wire.DeliverRequest]) (
-	*connect.Response[wire.DeliverResponse], error) {
-	return carry(ctx, a.h, r, Handler.Deliver)
-}
-
-func (a adapter) Lease(ctx context.Context, r *connect.Request[wire.LeaseRequest]) (
-	*connect.Response[wire.LeaseResponse], error) {
-	return carry(ctx, a.h, r, Handler.Lease)
-}
-
-func (a adapter) Rights(ctx context.Context, r *connect.Request[wire.RightsRequest]) (
-	*connect.Response[wire.RightsResponse], error) {
-	return carry(ctx, a.h, r, Handler.Rights)
-}
-
-func (a adapter) Renew(ctx context.Context, r *connect.Request[wire.RenewRequest]) (
-	*connect.Response[wire.RenewResponse], error) {
-	return carry(ctx, a.h, r, Handler.Renew)
-}
-
-func (a adapter) Claim(ctx context.Context, r *connect.Request[wire.ClaimRequest]) (
-	*connect.Response[wire.ClaimResponse], error) {
-	return carry(ctx, a.h, r, Handler.Claim)
-}
-
-func (a adapter) Store(ctx context.Context, r *connect.Request[wire.StoreRequest]) (
-	*connect.Response[wire.StoreResponse], error) {
-	return carry(ctx, a.h, r, Handler.Store)
-}
-
-func (a adapter) Load(ctx context.Context, r *connect.Request[wire.LoadRequest]) (
-	*connect.Response[wire.LoadResponse], error) {
-	return carry(ctx, a.h, r, Handler.Load)
-}
-
-func (a adapter) Commit(ctx context.Context, r *connect.Request[wire.CommitRequest]) (
-	*connect.Response[wire.CommitResponse], error) {
-	return carry(ctx, a.h, r, Handler.Commit)
-}
-
-func (a adapter) Fetch(ctx context.Context, r *connect.Request[wire.FetchRequest]) (
-	*connect.Response[wire.FetchResponse], error) {
-	return carry(ctx, a.h, r, Handler.Fetch)
-}
-
-func (a adapter) Idle(ctx context.Context, r *connect.Request[wire.IdleRequest]) (
-	*connect.Response[wire.IdleResponse], error) {
-	return carry(ctx, a.h, r, Handler.Idle)
 }

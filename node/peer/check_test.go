@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
-	"proxima/node/wire/wireconnect"
 )
 
 // reachable is a handler that says whether it was called, and by whom.
@@ -100,7 +99,7 @@ func TestWhatIsNoCallIsRefusedAndCounted(t *testing.T) {
 		f(h)
 		return encoded(t, h)
 	}
-	const deliver, proto = wireconnect.OverlayDeliverProcedure, "application/proto"
+	const deliver, proto = "/proxima.v1.Overlay/Deliver", "application/proto"
 	for _, c := range []struct {
 		name, method, path, kind, encoding string
 		body                               []byte
@@ -161,7 +160,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 
 func TestBodiesAreNotReadToTheEnd(t *testing.T) {
 	d, z := newDirect(t), &zeros{}
-	r := httptest.NewRequest(http.MethodPost, wireconnect.OverlayDeliverProcedure, z)
+	r := httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", z)
 	r.Header.Set("Content-Type", "application/proto")
 	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{d.leaf}}
 	w := httptest.NewRecorder()
@@ -224,7 +223,7 @@ func TestNobodyWithoutACertificateIsHeard(t *testing.T) {
 	d := newDirect(t)
 	two := []*x509.Certificate{{DNSNames: []string{"a", "b"}}}
 	for _, state := range []*tls.ConnectionState{nil, {}, {PeerCertificates: two}} {
-		r := httptest.NewRequest(http.MethodPost, wireconnect.OverlayDeliverProcedure, nil)
+		r := httptest.NewRequest(http.MethodPost, "/proxima.v1.Overlay/Deliver", nil)
 		r.TLS = state
 		w := httptest.NewRecorder()
 		if d.server.ServeHTTP(w, r); w.Code != http.StatusForbidden || d.reached != nil {
@@ -270,11 +269,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 
 func FuzzServer(f *testing.F) {
 	good := encoded(f, &wire.Header{Version: Version, Run: "test", Sender: "a", Boot: 1, Id: 1})
-	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "", good)
-	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", good)
-	f.Add(wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", compressed(f, good))
-	f.Add(wireconnect.OverlayStoreProcedure, "application/proto", "gzip", []byte{0x1f, 0x8b})
-	f.Add(wireconnect.OverlayStoreProcedure, "application/grpc", "", make([]byte, 30))
+	f.Add("/proxima.v1.Overlay/Deliver", "application/proto", "", good)
+	f.Add("/proxima.v1.Overlay/Deliver", "application/proto", "zstd", good)
+	f.Add("/proxima.v1.Overlay/Deliver", "application/proto", "zstd", compressed(f, good))
+	f.Add("/proxima.v1.Overlay/Store", "application/proto", "gzip", []byte{0x1f, 0x8b})
+	f.Add("/proxima.v1.Overlay/Store", "application/grpc", "", make([]byte, 30))
 	f.Add("/proxima.v1.Overlay/Nothing", "application/json", "", []byte("{}"))
 	d := newDirect(f)
 	f.Fuzz(func(t *testing.T, path, kind, encoding string, body []byte) {

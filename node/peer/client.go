@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
-	"proxima/node/wire/wireconnect"
 )
 
 // ClientDeps is what a client works with.
@@ -84,52 +83,52 @@ func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 
 // Deliver offers links to the owner of their hosts, or to the home.
 func (c *Client) Deliver(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	return send(ctx, c, to, "Deliver", req, &req.Header, wireconnect.OverlayClient.Deliver, Handler.Deliver)
+	return send(ctx, c, to, "Deliver", req, &req.Header, Handler.Deliver)
 }
 
 // Lease asks a grantor for servers.
 func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
-	return send(ctx, c, to, "Lease", req, &req.Header, wireconnect.OverlayClient.Lease, Handler.Lease)
+	return send(ctx, c, to, "Lease", req, &req.Header, Handler.Lease)
 }
 
 // Rights asks a node what servers it may ask.
 func (c *Client) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
-	return send(ctx, c, to, "Rights", req, &req.Header, wireconnect.OverlayClient.Rights, Handler.Rights)
+	return send(ctx, c, to, "Rights", req, &req.Header, Handler.Rights)
 }
 
 // Renew is an owner's sign of life to a home.
 func (c *Client) Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	return send(ctx, c, to, "Renew", req, &req.Header, wireconnect.OverlayClient.Renew, Handler.Renew)
+	return send(ctx, c, to, "Renew", req, &req.Header, Handler.Renew)
 }
 
 // Claim tells a home which hosts this node owns.
 func (c *Client) Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	return send(ctx, c, to, "Claim", req, &req.Header, wireconnect.OverlayClient.Claim, Handler.Claim)
+	return send(ctx, c, to, "Claim", req, &req.Header, Handler.Claim)
 }
 
 // Store gives a peer what this node has of hosts.
 func (c *Client) Store(ctx context.Context, to string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	return send(ctx, c, to, "Store", req, &req.Header, wireconnect.OverlayClient.Store, Handler.Store)
+	return send(ctx, c, to, "Store", req, &req.Header, Handler.Store)
 }
 
 // Load asks a peer for a part of what it has of a host.
 func (c *Client) Load(ctx context.Context, to string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
-	return send(ctx, c, to, "Load", req, &req.Header, wireconnect.OverlayClient.Load, Handler.Load)
+	return send(ctx, c, to, "Load", req, &req.Header, Handler.Load)
 }
 
 // Commit makes a peer the owner of a host.
 func (c *Client) Commit(ctx context.Context, to string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	return send(ctx, c, to, "Commit", req, &req.Header, wireconnect.OverlayClient.Commit, Handler.Commit)
+	return send(ctx, c, to, "Commit", req, &req.Header, Handler.Commit)
 }
 
 // Fetch has a peer download a page, and says what became of it.
 func (c *Client) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	return send(ctx, c, to, "Fetch", req, &req.Header, wireconnect.OverlayClient.Fetch, Handler.Fetch)
+	return send(ctx, c, to, "Fetch", req, &req.Header, Handler.Fetch)
 }
 
 // Idle asks whether a peer has anything left to do.
 func (c *Client) Idle(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
-	return send(ctx, c, to, "Idle", req, &req.Header, wireconnect.OverlayClient.Idle, Handler.Idle)
+	return send(ctx, c, to, "Idle", req, &req.Header, Handler.Idle)
 }
 
 // Counts is the traffic of calls made, and their failures by kind.
@@ -213,7 +212,6 @@ func (c *Client) line(to string) (l *line, done func(), err error) {
 
 // send makes one call: it fills in the header, and tries until it is answered, refused or too late.
 func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
-	remote func(wireconnect.OverlayClient, context.Context, *connect.Request[Q]) (*connect.Response[R], error),
 	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
 	*header = &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
 	caller := ctx
@@ -239,8 +237,9 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, ctx.Err()})
 	}
 	defer func() { <-l.slots }()
+	remote := callTo[Q, R](l, procedure)
 	for try := 1; ; try++ {
-		res, err := remote(l.overlay, ctx, connect.NewRequest(req))
+		res, err := remote.CallUnary(ctx, connect.NewRequest(req))
 		if err == nil {
 			if err := c.forms.check(any(res.Msg).(proto.Message)); err != nil {
 				c.tally.failed(KindInternal)

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
-	"proxima/node/wire/wireconnect"
 )
 
 // Empty links take two bytes each on the wire, and a hundred in memory.
@@ -23,7 +22,7 @@ func TestMessagesOfManyPartsTakeNoMemory(t *testing.T) {
 	d := newDirect(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	w := d.call(http.MethodPost, wireconnect.OverlayDeliverProcedure, "application/proto", "zstd", body)
+	w := d.call(http.MethodPost, "/proxima.v1.Overlay/Deliver", "application/proto", "zstd", body)
 	runtime.ReadMemStats(&after)
 	took := after.TotalAlloc - before.TotalAlloc
 	t.Logf("a message of %d bytes took %d", len(body), took)

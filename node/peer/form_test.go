@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"proxima/node/wire"
-	"proxima/node/wire/wireconnect"
 )
 
 // replicate is a request that carries one host to its replica.
@@ -43,7 +42,7 @@ func TestMalformedHostsAndEpochsReachNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := d.call("POST", wireconnect.OverlayStoreProcedure, "application/proto", "", body)
+		w := d.call("POST", "/proxima.v1.Overlay/Store", "application/proto", "", body)
 		reached := d.reached != nil
 		switch {
 		case c.want == "" && (!reached || w.Code != 200):

@@ -15,16 +15,15 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-
-	"proxima/node/wire/wireconnect"
 )
 
 // line is the way to one peer: a connection that is dialled when needed and shared by all calls.
 type line struct {
-	to      string
-	client  *Client
-	overlay wireconnect.OverlayClient
-	http    *http.Transport
+	to     string
+	client *Client
+	http   *http.Transport
+	// procedures are those that were called, each a connect.Client by its name.
+	procedures sync.Map
 	// ctx ends with the line, and with it all dials and calls.
 	ctx  context.Context
 	stop context.CancelFunc
@@ -45,9 +44,17 @@ func newLine(c *Client, to string) *line {
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.cfg.KeepAlive, PingTimeout: c.cfg.KeepAlive / 2},
 	}
 	l.http.Protocols.SetHTTP2(true)
-	l.overlay = wireconnect.NewOverlayClient(&http.Client{Transport: l, CheckRedirect: noRedirect}, "https://"+to,
-		c.options...)
 	return l
+}
+
+// callTo is how a procedure of the peer is called.
+func callTo[Q, R any](l *line, procedure string) *connect.Client[Q, R] {
+	made, ok := l.procedures.Load(procedure)
+	if !ok {
+		made, _ = l.procedures.LoadOrStore(procedure, connect.NewClient[Q, R](
+			&http.Client{Transport: l, CheckRedirect: noRedirect}, "https://"+l.to+pathOf(procedure), l.client.options...))
+	}
+	return made.(*connect.Client[Q, R])
 }
 
 // noRedirect refuses to be sent elsewhere.

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
-	"proxima/node/wire/wireconnect"
 )
 
 // ServerDeps is what a server works with.
@@ -41,13 +39,13 @@ type Server struct {
 	forms    forms
 	tally    *tally
 	refusals *refusals
-	rpc      http.Handler
+	calls    map[string]http.Handler // by path
 	errors   *connect.ErrorWriter
 	// slots bounds the calls carried out at once.
 	slots chan struct{}
 
-	// calls are the handlers at work, for the end.
-	calls sync.WaitGroup
+	// working are the handlers at work, for the end.
+	working sync.WaitGroup
 	// mu guards what follows.
 	mu      sync.Mutex
 	closing bool
@@ -70,8 +68,7 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 		perPeer: map[string]*share{}, conns: map[*entrant]struct{}{}}
 	s.refusals = newRefusals(s.tally, deps.Refused)
 	options, _ := compression(cfg)
-	options = append(options, connect.WithRecover(s.broke), connect.WithInterceptors(checker{s}))
-	_, s.rpc = wireconnect.NewOverlayHandler(adapter{deps.Handler}, options...)
+	s.calls = s.routes(append(options, connect.WithRecover(s.broke))...)
 	s.errors = connect.NewErrorWriter(options...)
 	return s, nil
 }
@@ -112,7 +109,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.refuseAll()
 	server.Close() //nolint:errcheck // the connections that a broken listener leaves
-	s.calls.Wait()
+	s.working.Wait()
 	return err
 }
 
@@ -148,7 +145,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, reason, http.StatusUnsupportedMediaType)
 		return
 	}
-	if len(r.URL.Path) > 100 || !s.known(r.URL.Path) {
+	rpc := s.calls[r.URL.Path]
+	if rpc == nil {
 		refuse(KindProcedure, connect.CodeUnimplemented, fmt.Sprintf("no procedure %.100q", r.URL.Path))
 		return
 	}
@@ -163,24 +161,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := &countedBody{ReadCloser: http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1)}
 	r.Body = body
 	answer := &countedWriter{ResponseWriter: w}
-	s.rpc.ServeHTTP(answer, r)
+	rpc.ServeHTTP(answer, r)
 	s.tally.received(call.procedure, body.n.Load())
 	s.tally.sent(call.procedure, answer.n)
 	if answer.status >= http.StatusBadRequest && !call.refused {
 		s.refusals.add(unread(call, answer.status, answer.head))
 	}
-}
-
-// known says whether a path is that of a call.
-func (s *Server) known(path string) bool {
-	switch path {
-	case wireconnect.OverlayDeliverProcedure, wireconnect.OverlayLeaseProcedure, wireconnect.OverlayRightsProcedure,
-		wireconnect.OverlayRenewProcedure, wireconnect.OverlayClaimProcedure, wireconnect.OverlayStoreProcedure,
-		wireconnect.OverlayLoadProcedure, wireconnect.OverlayCommitProcedure,
-		wireconnect.OverlayFetchProcedure, wireconnect.OverlayIdleProcedure:
-		return true
-	}
-	return false
 }
 
 // share is the slots of one peer.
@@ -202,7 +188,7 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 		s.perPeer[peer] = own
 	}
 	own.users++
-	s.calls.Add(1)
+	s.working.Add(1)
 	s.mu.Unlock()
 	out := func() {
 		s.mu.Lock()
@@ -210,7 +196,7 @@ func (s *Server) enter(ctx context.Context, peer string) (leave func(), why stri
 		if own.users--; own.users == 0 {
 			delete(s.perPeer, peer)
 		}
-		s.calls.Done()
+		s.working.Done()
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

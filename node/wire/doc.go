@@ -2,5 +2,5 @@
 // what the messages mean is the business of the rooms that exchange them.
 package wire
 
-// Protoc comes from the system, its two plugins from scripts/tools/go.mod.
-//go:generate sh -c "protoc --plugin=$(go tool -modfile=../../scripts/tools/go.mod -n protoc-gen-go) --plugin=$(go tool -modfile=../../scripts/tools/go.mod -n protoc-gen-connect-go) --go_out=paths=source_relative:. --connect-go_out=paths=source_relative:. --connect-go_opt=package_suffix=connect overlay.proto"
+// Protoc comes from the system, its plugin from scripts/tools/go.mod.
+//go:generate sh -c "protoc --plugin=$(go tool -modfile=../../scripts/tools/go.mod -n protoc-gen-go) --go_out=paths=source_relative:. overlay.proto"
