@@ -20,6 +20,6 @@ func (c *Config) Hasten(by float64) {
 	shorter(m.HearWithin+time.Second, &l.Skew)
 	shorter(l.Skew+time.Second, &l.Time)
 	shorter(time.Second, &l.Founding, &c.Remote.Wait)
-	shorter(50*time.Millisecond, &c.Peer.OutboxWait) // replicas take a page for done when its links are answered
+	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // replicas take a page for done when its links are answered
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 }

@@ -153,8 +153,9 @@ func (o *overlay) newRooms() (err error) {
 				n.warn(err)
 			}
 		},
-		Gone:    func(id string) bool { return !o.alive(id) },
-		Refused: o.linkRefused,
+		Gone:      func(id string) bool { return !o.alive(id) },
+		Custodian: o.custodian,
+		Refused:   o.linkRefused,
 		Aside: func(to string, links int, err error) {
 			n.warn(fmt.Errorf("%d links for %s are set aside: %w", links, to, err))
 		},
@@ -371,6 +372,20 @@ func (o *overlay) alive(id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.view.Peers, func(p member.Peer) bool { return p.ID == id })
+}
+
+// custodian is a peer that is there, and none of those: the next one after the first of them.
+func (o *overlay) custodian(not ...string) (id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.IndexFunc(o.view.Peers, func(p member.Peer) bool { return p.ID == not[0] })
+	for range o.view.Peers {
+		i = (i + 1) % len(o.view.Peers)
+		if p := o.view.Peers[i]; p.ID != o.node.id.Node && !slices.Contains(not, p.ID) {
+			return p.ID
+		}
+	}
+	return ""
 }
 
 func (o *overlay) peers() assign.View {

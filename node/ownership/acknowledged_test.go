@@ -83,3 +83,31 @@ func TestStreamWaitsForWhatCameMeanwhile(t *testing.T) {
 		t.Error("what was found meanwhile counts as stored")
 	}
 }
+
+// isCopy says that a letter is links for another node's outbox.
+func isCopy(l letter) bool {
+	d, ok := l.req.(*wire.DeliverRequest)
+	return ok && d.GetKeep()
+}
+
+// A page need not wait for links that cannot be delivered: they are copied to another node. It loses none of them with the disk of
+// its owner, and is not downloaded again.
+func TestPageIsDoneWhileItsLinksWait(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host, other := s.hostOf(1, 2, 3, 4), s.hostOf(3, 4, 1, 2)
+		s.node(1).find(links(host, 0, 2)...)
+		s.node(3).find(link(other, 0))
+		time.Sleep(5 * time.Second)
+		s.lose(func(l letter) bool { _, links := l.req.(*wire.DeliverRequest); return links && l.to == 3 })
+		s.node(1).crawl(host, 0, link(other, 1))
+		time.Sleep(10 * time.Second)
+		if _, done := s.node(2).has(host); done != 1 {
+			t.Errorf("the replica has %d pages done, not the one whose link waits for another node", done)
+		}
+		s.node(1).die()
+		s.lose(nil)
+		s.forget(1)
+		time.Sleep(s.cfg.TakeAfter + time.Minute)
+		s.mustHave(other, 2, 3, 4)
+	})
+}

@@ -3,7 +3,9 @@ package ownership
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -158,6 +160,17 @@ func (l *life) isDead() bool {
 type outbox struct{ disk *disk }
 
 func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
+	return o.add(links, time.Now())
+}
+
+func (o outbox) Keep(_ context.Context, links map[string][]*wire.Link) error {
+	return o.add(links, copied)
+}
+
+// copied is the birth of links that are in another outbox, too.
+var copied = time.Unix(1<<40, 0)
+
+func (o outbox) add(links map[string][]*wire.Link, born time.Time) error {
 	o.disk.gate()
 	if err := o.disk.lock(); err != nil {
 		return err
@@ -165,7 +178,9 @@ func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
 	defer o.disk.mu.Unlock()
 	for to, links := range links {
 		for _, l := range links {
-			o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: time.Now()}
+			if p := o.disk.now.outbox[l.GetUrl()]; p == nil || born != copied {
+				o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: born}
+			}
 		}
 	}
 	return nil
@@ -182,11 +197,42 @@ func (o outbox) Settled(until time.Time) bool {
 	return true
 }
 
+// lend copies links that have waited long to the outbox of another node.
+func (d *disk) lend(v View, send func(to string, req *wire.DeliverRequest) error) {
+	d.mu.Lock()
+	byCustodian := map[string][]*wire.Link{}
+	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
+		p := d.now.outbox[url]
+		if p.born == copied || time.Since(p.born) < 2*time.Second {
+			continue
+		}
+		if i := slices.IndexFunc(v.Alive, func(id string) bool { return id != v.Self && id != p.to }); i >= 0 {
+			byCustodian[v.Alive[i]] = append(byCustodian[v.Alive[i]], &wire.Link{Url: url})
+		}
+	}
+	d.mu.Unlock()
+	for to, links := range byCustodian {
+		if send(to, &wire.DeliverRequest{Links: links, Keep: true}) != nil || d.lock() != nil {
+			continue
+		}
+		for _, l := range links {
+			if p := d.now.outbox[l.GetUrl()]; p != nil {
+				p.born = copied
+			}
+		}
+		d.mu.Unlock()
+	}
+}
+
 // deliver sends what is in the outbox.
 func (l *life) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
 		sleep(ctx, 500*time.Millisecond)
 		l.gate()
+		l.disk.lend(l.owner.view(), func(to string, req *wire.DeliverRequest) error {
+			_, err := call(l, to, req, (*Ownership).Deliver)
+			return err
+		})
 		for to, links := range l.disk.linksTo() {
 			res, err := call(l, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
 			if err != nil {

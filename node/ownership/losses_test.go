@@ -308,7 +308,7 @@ func TestPageIsDoneAtReplicaOnlyWithItsLinks(t *testing.T) {
 				host, other := s.hostOf(1, 2, 3), s.hostOf(to...)
 				s.node(1).find(links(host, 0, 5)...)
 				time.Sleep(2 * time.Second)
-				s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 && !isRenew(l) }) // 3 is slow
+				s.lose(func(l letter) bool { return isCopy(l) || l.from == 1 && l.to == 3 && !isRenew(l) }) // 3 is slow
 				s.node(1).crawl(host, 0, link(other, 7))
 				time.Sleep(time.Minute)
 				if all, _ := s.node(3).has(other); all != 0 {

@@ -186,6 +186,9 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 	if err := o.begun(); err != nil {
 		return nil, err
 	}
+	if req.GetKeep() {
+		return o.keep(ctx, req.GetLinks())
+	}
 	res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(req.GetLinks()))}
 	var links []frontier.Link
 	var at []int
@@ -243,6 +246,25 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 		}
 	}
 	return res, nil
+}
+
+// keep puts links into this node's outbox that another one could not deliver yet, so that they are on two disks.
+func (o *Ownership) keep(ctx context.Context, links []*wire.Link) (*wire.DeliverResponse, error) {
+	if _, err := o.deps.Frontier.Add(ctx, nil); err != nil { // the disk is full
+		return nil, err
+	}
+	res := &wire.DeliverResponse{}
+	out := make(map[string][]*wire.Link)
+	for _, l := range links {
+		if _, err := identity.Parse(l.GetUrl()); err != nil || l.GetDepth() > 255 || l.GetHops() > 255 {
+			res.Answers = append(res.Answers, refused("not a URL"))
+			continue
+		}
+		to := o.Destination(l)
+		out[to] = append(out[to], l)
+		res.Answers = append(res.Answers, &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED})
+	}
+	return res, o.deps.Outbox.Keep(ctx, out)
 }
 
 // replicatedWithin is how long an answer to links waits for the replicas of their hosts.

@@ -280,6 +280,10 @@ func (p *player) insert(d *disk) {
 func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	for ctx.Err() == nil {
 		sleep(ctx, 500*time.Millisecond)
+		disk.lend(own.view(), func(to string, req *wire.DeliverRequest) error {
+			_, err := carry(p, to, req, (*Ownership).Deliver)
+			return err
+		})
 		for to, links := range disk.linksTo() {
 			res, err := carry(p, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
 			for i, l := range links {

@@ -46,6 +46,9 @@ type Config struct {
 	OutboxLinks int `toml:"-"`
 	// OutboxWait is how long a link may wait for company in a message. Longer makes fewer, better compressed messages.
 	OutboxWait time.Duration `toml:"-"`
+	// CopyAfter is how long a link waits for its answer before it is copied to another node. Shorter: pages count as done
+	// at their replicas sooner when a peer is slow, and more links are sent twice.
+	CopyAfter time.Duration `toml:"-"`
 	// OutboxMessageLinks bounds the links in one message. More: fewer messages, and a longer wait where one is lost.
 	OutboxMessageLinks int `toml:"-"`
 	// OutboxMessageKiB bounds the size of one message of links in KiB, before compression.
@@ -69,6 +72,7 @@ func Default() Config {
 		Connections:        1024,
 		OutboxLinks:        100_000,
 		OutboxWait:         time.Second,
+		CopyAfter:          2 * time.Second,
 		OutboxMessageLinks: 1000,
 		OutboxMessageKiB:   256,
 		OutboxBackoff:      30 * time.Second,

@@ -34,7 +34,12 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 		}
 		o.mu.Unlock()
 		if len(blocks) == 0 {
-			timer.Reset(wait)
+			due := o.now() + wait
+			copyIn, err := o.copyOut(ctx, q, nil)
+			if err != nil {
+				return err
+			}
+			timer.Reset(min(due-o.now(), copyIn))
 			select {
 			case <-timer.C:
 			case <-q.wake:
@@ -65,7 +70,10 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	if gone {
 		return o.settle(q, m, nil)
 	}
-	res, err := o.deps.Deliver(ctx, q.peer, &wire.DeliverRequest{Links: m.links})
+	res, err := o.ask(ctx, q, m)
+	if errors.Is(err, errShelf) {
+		return err
+	}
 	if err == nil && len(res.GetAnswers()) != len(m.links) {
 		err = fmt.Errorf("%w: %d answers to %d links", errAnswers, len(res.GetAnswers()), len(m.links))
 	}
@@ -100,6 +108,27 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	}
 	o.mu.Unlock()
 	return o.narrow(q, m, err)
+}
+
+// ask sends a message to its peer. While the answer is long in coming, what waits for it is copied.
+func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.DeliverResponse, err error) {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		res, err = o.deps.Deliver(ctx, q.peer, &wire.DeliverRequest{Links: m.links})
+	}()
+	for {
+		wait, failed := o.copyOut(ctx, q, m.blocks)
+		if failed != nil {
+			<-answered
+			return nil, failed
+		}
+		select {
+		case <-answered:
+			return res, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // oldest is when the first links of some blocks were added.

@@ -26,6 +26,9 @@ type OutboxDeps struct {
 	Route func(*wire.Link) (to string)
 	// Moved, if set, takes the record by which a peer refers to the next owner, before Route is asked.
 	Moved func(*wire.Record)
+	// Custodian, if set, names a peer that keeps copies of links that are not answered soon: one that is there and none of
+	// those; "" for nobody.
+	Custodian func(not ...string) string
 	// Gone, if set, says that a peer is gone for good. It is asked before each message; Review makes it be asked again.
 	Gone func(id string) bool
 	// Refused, if set, is told of each link that its receiver will not have.
@@ -103,10 +106,14 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 // Add keeps links, by the peers that they are for: they are on disk when it returns. It never refuses for lack of room. Links
 // that could not be sent in any message (not UTF-8) go to Refused. After an error some may have been added.
 func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
+	return o.add(ctx, links, o.now().Truncate(bornStep))
+}
+
+func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, born time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("add to outbox: %w", err)
 	}
-	w := &write{born: o.now().Truncate(bornStep)}
+	w := &write{born: born}
 	for to, links := range links {
 		if err := checkID(to); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
@@ -198,7 +205,7 @@ func (o *Outbox) push(s stored) {
 	o.links += int(s.block.links)
 	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.block.seq > q.top {
 		if q.spilled++; q.spilled == 1 {
-			q.born = s.block.born // all that are on disk only count as old as the first of them
+			q.born = min(s.block.born, o.now()) // all that are on disk only count as old as the first of them
 		}
 		o.born[q.born]++
 		q.beyond += int(s.block.links)
@@ -224,12 +231,17 @@ const bornStep = 100 * time.Millisecond
 // answered takes links that are no longer in a queue out of its count. It is called under the lock.
 func (o *Outbox) answered(q *queue, links int, blocks []block) {
 	for _, b := range blocks {
-		if o.born[b.born]--; o.born[b.born] <= 0 {
-			delete(o.born, b.born)
-		}
+		o.unborn(b.born)
 	}
 	q.links -= links
 	o.links -= links
+}
+
+// unborn takes a block out of the count of those that were born at a time. It is called under the lock.
+func (o *Outbox) unborn(born time.Duration) {
+	if o.born[born]--; o.born[born] <= 0 {
+		delete(o.born, born)
+	}
 }
 
 // Pending is the number of links that are not answered yet.
@@ -249,7 +261,7 @@ func (o *Outbox) PendingOf(id string) int {
 	return 0
 }
 
-// Settled says that all links that were added up to a time have been answered, those of earlier lives among them.
+// Settled says that all links that were added up to a time have been answered, or copied, those of earlier lives among them.
 func (o *Outbox) Settled(until time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -348,6 +360,8 @@ func poke(c chan struct{}) {
 }
 
 var (
+	// errShelf is a failure of this node's own disk, not of a peer.
+	errShelf = errors.New("disk")
 	// errFault is a peer that broke down over a message.
 	errFault   = errors.New("fault of the peer")
 	errAnswers = fmt.Errorf("%w: it has not answered every link", errFault)

@@ -9,7 +9,7 @@ import (
 type block struct {
 	seq   uint64
 	at    time.Duration // when it was added; zero for an earlier life
-	born  time.Duration // when its links were added first, in any block; below zero for an earlier life
+	born  time.Duration // when its links were added first, in any block; below zero for an earlier life; copied: see there
 	due   time.Duration // not sent before
 	links int32
 	bytes int32
@@ -36,6 +36,9 @@ type queue struct {
 	readyLinks int
 	readyBytes int
 	delayed    delayed // those with a due time
+
+	custodian string        // keeps copies of what is not answered soon
+	copyAt    time.Duration // when it was asked last
 
 	failures int // in a row
 	retry    time.Duration

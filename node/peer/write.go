@@ -96,7 +96,7 @@ func (o *Outbox) write(w *write) error {
 
 // gather makes blocks of all that some writes add.
 func (o *Outbox) gather(group []*write) []stored {
-	born := o.now()
+	born := copied // the first of them counts
 	merged := make(map[string]addition)
 	var set, full []stored
 	seal := func(a addition) {

@@ -495,9 +495,11 @@ func (x *Link) GetAttempt() uint32 {
 }
 
 type DeliverRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Header        *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
-	Links         []*Link                `protobuf:"bytes,2,rep,name=links,proto3" json:"links,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Links  []*Link                `protobuf:"bytes,2,rep,name=links,proto3" json:"links,omitempty"`
+	// The receiver keeps the links in its outbox, whoever they are for: their sender has waited long.
+	Keep          bool `protobuf:"varint,3,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,6 +546,13 @@ func (x *DeliverRequest) GetLinks() []*Link {
 		return x.Links
 	}
 	return nil
+}
+
+func (x *DeliverRequest) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
 }
 
 type Delivered struct {
@@ -2953,10 +2962,11 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04hops\x18\x03 \x01(\rR\x04hops\x12\x18\n" +
 	"\asitemap\x18\x04 \x01(\bR\asitemap\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\rR\aattemptJ\x04\b\x05\x10\x06\"d\n" +
+	"\aattempt\x18\x06 \x01(\rR\aattemptJ\x04\b\x05\x10\x06\"x\n" +
 	"\x0eDeliverRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12&\n" +
-	"\x05links\x18\x02 \x03(\v2\x10.proxima.v1.LinkR\x05links\"~\n" +
+	"\x05links\x18\x02 \x03(\v2\x10.proxima.v1.LinkR\x05links\x12\x12\n" +
+	"\x04keep\x18\x03 \x01(\bR\x04keep\"~\n" +
 	"\tDelivered\x12-\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x13.proxima.v1.VerdictR\averdict\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12*\n" +

@@ -1,0 +1,126 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// Links that are not answered soon lie on one disk for as long as their peer is frozen, or nobody knows who owns their hosts.
+// So that no page has to wait for that, they are copied to the outbox of another node, their custodian: it sends them, too, and
+// whoever takes a link first, the other hears that it is there. A copied link counts as settled.
+
+// copied is the birth of links that another outbox has, too: no time is as late, so Settled passes over them.
+const copied = time.Duration(math.MaxInt64)
+
+// Keep keeps links for another node, as Add does for this one.
+func (o *Outbox) Keep(ctx context.Context, links map[string][]*wire.Link) error {
+	return o.add(ctx, links, copied)
+}
+
+// copyIn is how long until something of a queue has to be copied, or might have to be; flying is on its way to the peer. It is
+// called under the lock.
+func (o *Outbox) copyIn(q *queue, flying []block) time.Duration {
+	oldest := o.now() // of what may come
+	for _, list := range [][]block{q.ready, q.delayed, flying} {
+		for i := range list {
+			if list[i].born != copied {
+				oldest = min(oldest, max(list[i].at, q.copyAt))
+			}
+		}
+	}
+	return max(oldest+o.cfg.CopyAfter-o.now(), 0)
+}
+
+// copyOut sends a custodian what a queue holds, if it has waited long enough, and says when to look again. Its error is that of
+// the shelf.
+func (o *Outbox) copyOut(ctx context.Context, q *queue, flying []block) (wait time.Duration, err error) {
+	if o.deps.Custodian == nil {
+		return math.MaxInt64, nil
+	}
+	o.replaceCustodian(q, flying)
+	o.mu.Lock()
+	if wait := o.copyIn(q, flying); wait > 0 {
+		o.mu.Unlock()
+		return wait, nil
+	}
+	todo := slices.DeleteFunc(slices.Concat(flying, q.ready, q.delayed), func(b block) bool { return b.born == copied })
+	o.mu.Unlock()
+	if err := o.lend(ctx, q, todo, flying); err != nil {
+		return 0, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q.copyAt = o.now() // whether it succeeded or not
+	return o.copyIn(q, flying), nil
+}
+
+// replaceCustodian leaves a custodian that is gone: what it had has to be copied again.
+func (o *Outbox) replaceCustodian(q *queue, flying []block) {
+	if q.custodian == "" || !o.deps.Gone(q.custodian) {
+		return
+	}
+	q.custodian = ""
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, list := range [][]block{q.ready, q.delayed, flying} {
+		for i := range list {
+			if list[i].born == copied {
+				o.rebear(&list[i], o.now())
+			}
+		}
+	}
+}
+
+// rebear gives a block another birth. It is called under the lock.
+func (o *Outbox) rebear(b *block, born time.Duration) {
+	o.unborn(b.born)
+	b.born = born
+	o.born[born]++
+}
+
+// lend sends blocks to the custodian of a queue, and marks those that it has taken. Its error is that of the shelf.
+func (o *Outbox) lend(ctx context.Context, q *queue, todo, flying []block) error {
+	if q.custodian == "" {
+		q.custodian = o.deps.Custodian(q.peer)
+	}
+	for len(todo) > 0 && q.custodian != "" {
+		taken := make(map[uint64]bool)
+		req, size := &wire.DeliverRequest{Keep: true}, 0
+		for len(todo) > 0 {
+			b := todo[0]
+			if n := len(req.Links); n > 0 && (n+int(b.links) > o.cfg.OutboxMessageLinks || size+int(b.bytes) > o.cfg.OutboxMessageKiB<<10) {
+				break
+			}
+			todo = todo[1:]
+			value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
+			if err != nil {
+				return fmt.Errorf("%w: read outbox: %w", errShelf, err)
+			}
+			links, err := decodeBlock(value)
+			if err != nil {
+				continue // it is set aside when it is sent
+			}
+			req.Links, size, taken[b.seq] = append(req.Links, links...), size+int(b.bytes), true
+		}
+		res, err := o.deps.Deliver(ctx, q.custodian, req)
+		if err != nil || len(res.GetAnswers()) != len(req.Links) {
+			q.custodian = o.deps.Custodian(q.peer, q.custodian)
+			return nil
+		}
+		o.mu.Lock()
+		for _, list := range [][]block{q.ready, q.delayed, flying} {
+			for i := range list {
+				if taken[list[i].seq] {
+					o.rebear(&list[i], copied)
+				}
+			}
+		}
+		o.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/node/peer"
+	"proxima/node/peer/peertest"
+	"proxima/node/wire"
+)
+
+// crowd is peers of which some are frozen, or gone, and which note what they are to keep.
+type crowd struct {
+	mu     sync.Mutex
+	frozen map[string]bool
+	gone   map[string]bool
+	kept   map[string][]string // URLs by peer
+	got    map[string]int
+}
+
+func (c *crowd) deliver(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	c.mu.Lock()
+	frozen := c.frozen[to]
+	c.mu.Unlock()
+	if frozen {
+		select {
+		case <-time.After(20 * time.Second):
+		case <-ctx.Done():
+		}
+		return nil, errors.New("no answer")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	res := &wire.DeliverResponse{}
+	for _, l := range req.Links {
+		if req.Keep {
+			c.kept[to] = append(c.kept[to], l.Url)
+		} else {
+			c.got[to]++
+		}
+		res.Answers = append(res.Answers, verdict(wire.Verdict_VERDICT_ACCEPTED))
+	}
+	return res, nil
+}
+
+func (c *crowd) isGone(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone[id]
+}
+
+func (c *crowd) custodian(not ...string) string {
+	for _, id := range []string{"b", "c", "d"} {
+		if !slices.Contains(not, id) && !c.isGone(id) {
+			return id
+		}
+	}
+	return ""
+}
+
+func (c *crowd) set(in map[string]bool, id string, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in[id] = yes
+}
+
+func (c *crowd) keeps(id string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.kept[id])
+}
+
+// onCrowd runs an outbox among the peers b, c and d, the first of them frozen.
+func onCrowd(t *testing.T, test func(c *crowd, o *peer.Outbox)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{frozen: map[string]bool{"b": true}, gone: map[string]bool{}, kept: map[string][]string{}, got: map[string]int{}}
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
+		defer stop()
+		test(c, o)
+	})
+}
+
+// What a frozen peer does not answer is with another one within seconds, once, also what was added while it was asked.
+func TestLinksOfFrozenPeersAreCopied(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		for i := range 10 {
+			add(t, o, "b", linksOf(string(rune('a'+i)), 3))
+			sleep(time.Second)
+			if i == 0 && o.Settled(time.Now()) {
+				t.Error("links count as settled that no other node has")
+			}
+		}
+		added := time.Now()
+		sleep(4 * time.Second)
+		if n := c.keeps("c"); n != 30 || !o.Settled(added) {
+			t.Errorf("another node keeps %d of 30 links; settled: %v", n, o.Settled(added))
+		}
+		sleep(5 * time.Minute)
+		if n := c.keeps("c") + c.keeps("d"); n != 30 {
+			t.Errorf("%d copies of 30 links", n)
+		}
+		c.set(c.frozen, "b", false)
+		sleep(time.Minute)
+		if c.got["b"] != 30 || o.Pending() != 0 {
+			t.Errorf("%d of 30 links delivered, %d pending", c.got["b"], o.Pending())
+		}
+	})
+}
+
+// Where the custodian does not answer either, or has gone, it is another one that keeps the links.
+func TestAnotherCustodianIsFound(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		c.set(c.frozen, "c", true)
+		add(t, o, "b", linksOf("x", 3))
+		sleep(30 * time.Second)
+		if n := c.keeps("d"); n != 3 || !o.Settled(time.Now()) {
+			t.Fatalf("the second one keeps %d of 3 links; settled: %v", n, o.Settled(time.Now()))
+		}
+		c.set(c.frozen, "c", false)
+		c.set(c.gone, "d", true)
+		sleep(time.Minute)
+		if n := c.keeps("c"); n != 3 || !o.Settled(time.Now()) {
+			t.Errorf("the third one keeps %d of 3 links; settled: %v", n, o.Settled(time.Now()))
+		}
+	})
+}
+
+// What is kept for another node is sent like all else, but nobody's pages wait for it.
+func TestKeptLinksAreSent(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		if err := o.Keep(t.Context(), map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
+			t.Fatal(err)
+		}
+		if !o.Settled(time.Now()) {
+			t.Error("links of another node count as this one's")
+		}
+		sleep(time.Minute)
+		if c.got["c"] != 3 || c.keeps("c")+c.keeps("d") != 0 || o.Pending() != 3 {
+			t.Errorf("%d delivered, %d copied, %d pending", c.got["c"], c.keeps("c")+c.keeps("d"), o.Pending())
+		}
+	})
+}
