@@ -8,16 +8,10 @@ import (
 
 // Config is what the frontier may use, and how it chooses. All sizes are bounds on memory or disk, not goals.
 type Config struct {
-	// FilterMiB is the memory of the seen filter, in MiB, once there are more than half a million URLs, which take 10 MiB at
-	// most. 32 tell 20 million URLs apart with one needless look at the disk in 500 new URLs; a full filter costs looks,
-	// never a URL.
-	FilterMiB int `toml:"filter_mib"`
-	// SetsMiB bounds the exact seen sets of hosts kept in memory, in MiB. More saves reading them again for hosts
-	// that many pages link to.
-	SetsMiB int `toml:"sets_mib"`
-	// MemtableMiB is the size of one of the store's three write buffers, in MiB. More writes faster and needs about
-	// six times as much memory.
-	MemtableMiB int `toml:"memtable_mib"`
+	// MemoryMiB is the memory of the process, in MiB, of which the frontier takes its parts: a sixteenth for the seen filter (32 of
+	// 512 tell 20 million URLs apart with one needless look at the disk in 500 new URLs), three thirty-seconds for the exact
+	// seen sets of hosts, and a thirty-second for each of the store's three write buffers, which need six times that.
+	MemoryMiB int `toml:"-"`
 	// FrontHosts is how many hosts the workbench holds at once; the others wait on disk. The front grows only when
 	// fetchers starve. Each host costs about 1 KiB and its window.
 	FrontHosts int `toml:"-"`
@@ -58,9 +52,7 @@ type Config struct {
 // Default gives the values that suit one node on a machine of its own.
 func Default() Config {
 	return Config{
-		FilterMiB:     32,
-		SetsMiB:       48,
-		MemtableMiB:   16,
+		MemoryMiB:     512,
 		FrontHosts:    10_000,
 		WindowURLs:    64,
 		HostBudget:    1_000,
@@ -75,15 +67,22 @@ func Default() Config {
 	}
 }
 
+// filterMiB is the memory of the seen filter, once there are more than half a million URLs, which take 10 MiB at most.
+func (c Config) filterMiB() int { return max(1, c.MemoryMiB/16) }
+
+// setsMiB is the memory of the exact seen sets.
+func (c Config) setsMiB() int { return max(1, c.MemoryMiB*3/32) }
+
+// memtableMiB is the size of one of the store's write buffers.
+func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/32), 256) }
+
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {
 	for _, v := range []struct {
 		key           string
 		got, low, top int
 	}{
-		{"filter_mib", c.FilterMiB, 1, 1 << 16},
-		{"sets_mib", c.SetsMiB, 1, 1 << 16},
-		{"memtable_mib", c.MemtableMiB, 4, 256},
+		{"memory_mib", c.MemoryMiB, 1, 1 << 20},
 		{"front_hosts", c.FrontHosts, 1, 10_000_000},
 		{"window_urls", c.WindowURLs, 1, 100_000},
 		{"host_budget", c.HostBudget, 1, 1 << 30},

@@ -119,7 +119,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.Event == nil {
 		deps.Event = func(Event) {}
 	}
-	s, err := openStore(dir, cfg.MemtableMiB)
+	s, err := openStore(dir, cfg.memtableMiB())
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type web struct {
 
 func testConfig() (Config, Politeness) {
 	cfg, polite := Default(), DefaultPoliteness()
-	cfg.FilterMiB, cfg.MemtableMiB, cfg.MinFreeMiB = 1, 4, 0
+	cfg.MemoryMiB, cfg.MinFreeMiB = 16, 0
 	polite.MinGap, polite.Factor = time.Second, 1
 	return cfg, polite
 }

@@ -126,8 +126,8 @@ type builder struct {
 func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 	return &ledger{
 		cfg: cfg, store: s, offer: offer,
-		seen:     newSeen(cfg.FilterMiB),
-		sets:     newSets(cfg.SetsMiB << 20),
+		seen:     newSeen(cfg.filterMiB()),
+		sets:     newSets(cfg.setsMiB() << 20),
 		hosts:    newHostCache(4 * cfg.FrontHosts),
 		marked:   make(marks),
 		requests: make(chan *request, 64),

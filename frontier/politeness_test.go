@@ -69,7 +69,7 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 
 func TestValidateNamesTheKey(t *testing.T) {
 	bad := map[string]func(c *Config, p *Politeness){
-		"filter_mib":     func(c *Config, _ *Politeness) { c.FilterMiB = 0 },
+		"memory_mib":     func(c *Config, _ *Politeness) { c.MemoryMiB = 0 },
 		"front_hosts":    func(c *Config, _ *Politeness) { c.FrontHosts = -1 },
 		"estimate_share": func(c *Config, _ *Politeness) { c.EstimateShare = 0.5 },
 		"wait_time":      func(c *Config, _ *Politeness) { c.WaitTime = -1 },

@@ -39,7 +39,7 @@ func (s *Shelf) Delete(key []byte) error {
 }
 
 // Batch makes all changes that fill asks for, or none: a crash leaves no half of them. Thousands of changes are
-// fine; beyond a tenth of Config.MemtableMiB in keys and small values it is an error and nothing changes. Keys and values
+// fine; beyond a tenth of a write buffer in keys and small values it is an error and nothing changes. Keys and values
 // are copied.
 func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) error {
 	if !s.store.enter() {

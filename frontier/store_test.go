@@ -52,7 +52,7 @@ func TestOpenAfterAKillThatLeftEmptyFiles(t *testing.T) {
 func TestOldLayout(t *testing.T) {
 	cfg, polite := testConfig()
 	dir := t.TempDir()
-	s, err := openStore(dir, cfg.MemtableMiB)
+	s, err := openStore(dir, cfg.memtableMiB())
 	if err == nil {
 		err = s.db.Update(func(txn *badger.Txn) error { return txn.Set([]byte{1, kindMeta}, []byte{1}) })
 	}

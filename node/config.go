@@ -31,7 +31,7 @@ type Config struct {
 	Scope       identity.Config        `toml:"scope"`
 	Politeness  frontier.Politeness    `toml:"politeness"`
 	Fetch       Fetch                  `toml:"fetch"`
-	Page        page.Config            `toml:"page"`
+	Page        page.Config            `toml:"-"`
 	Sitemap     sitemap.Config         `toml:"-"`
 	Blocklist   blocklist.Config       `toml:"blocklist"`
 	Frontier    frontier.Config        `toml:"frontier"`

@@ -37,6 +37,17 @@ func TestRobotsOfEachOrigin(t *testing.T) {
 	})
 }
 
+// TestRobotsForTheUserAgent: the product of the user agent, not this program's name, is whom the rules of a site concern.
+func TestRobotsForTheUserAgent(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.Fetch.UserAgent = "Finder/2.1"
+		a := w.Site("a.test", server1).Robots("User-agent: finder", "Disallow: /not", "User-agent: proxima", "Disallow: /").
+			Handle("/", netsim.Text("text/html", `<meta name="finder" content="nofollow"><a href="/hidden">x</a>`)).Page("/not").Page("/hidden")
+		w.run("http://a.test/", "http://a.test/not")
+		w.same("requests", a.Paths(), "/robots.txt", "/")
+	})
+}
+
 // TestRobotsStatus: what the status of a robots.txt means for its host.
 func TestRobotsStatus(t *testing.T) {
 	for _, status := range []int{200, 204, 400, 401, 403, 404, 410} {

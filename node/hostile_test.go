@@ -41,7 +41,7 @@ func hostileConfig(t *testing.T) node.Config {
 	p.MinGap, p.Factor = time.Millisecond, 0
 	p.BackoffMin, p.BackoffMax = time.Hour, time.Hour
 	p.RetryConnect, p.RetryName, p.RetryPage = []time.Duration{time.Millisecond}, []time.Duration{time.Millisecond}, []time.Duration{time.Millisecond}
-	c.Frontier.FilterMiB, c.Frontier.SetsMiB, c.Frontier.MemtableMiB, c.Frontier.MinFreeMiB = 1, 4, 4, 0
+	c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
 	c.Frontier.MaxHostURLs = hostileURLs
 	c.Fetch.AllowPrefixes = []string{hostilePrefix}
 	c.Fetch.ConnectTimeout, c.Fetch.TLSTimeout = 3*time.Second, 3*time.Second

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,6 +107,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	cfg.Page.Agent, _, _ = strings.Cut(cfg.Fetch.UserAgent, "/")
 	if n.sites, err = cfg.sites(); err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	cfg.Frontier.Leases = cfg.Peer.Secret != ""
 	cfg.Frontier.Shared = cfg.Frontier.Leases
-	cfg.Frontier.Recrawl = cfg.Recrawl
+	cfg.Frontier.Recrawl, cfg.Frontier.MemoryMiB = cfg.Recrawl, cfg.Node.MemoryMiB
 	n.frontier, err = frontier.Open(filepath.Join(cfg.Node.Data, "frontier"), cfg.Frontier, cfg.Politeness, n.frontierDeps())
 	if err != nil {
 		return nil, err

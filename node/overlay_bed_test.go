@@ -119,7 +119,7 @@ func (b *bed) config(i int) node.Config {
 	// A path too long for a socket: a listener of the system is nothing that a bubble waits for.
 	c.Node.Data = filepath.Join(b.dir, b.name(i), strings.Repeat("long", 30))
 	c.Crawl.Fetchers, c.Crawl.Resolvers = 8, 2
-	c.Frontier.FilterMiB, c.Frontier.SetsMiB, c.Frontier.MemtableMiB, c.Frontier.MinFreeMiB = 1, 1, 4, 0
+	c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
 	c.Fetch.AllowPrefixes = []string{webPrefix}
 	c.Fetch.TLSVerify = false
 	c.Fetch.DNS.Servers = []string{"127.0.0.1"}

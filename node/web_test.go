@@ -50,7 +50,7 @@ func inBubble(t *testing.T, test func(w *trial)) {
 		// socket a node crawls all the same.
 		w.cfg.Node.Data = filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 		w.cfg.Crawl.Fetchers, w.cfg.Crawl.Resolvers = 6, 2
-		w.cfg.Frontier.FilterMiB, w.cfg.Frontier.SetsMiB, w.cfg.Frontier.MemtableMiB, w.cfg.Frontier.MinFreeMiB = 1, 1, 4, 0
+		w.cfg.Node.MemoryMiB, w.cfg.Frontier.MinFreeMiB = 64, 0
 		w.cfg.Fetch.AllowPrefixes = []string{webPrefix}
 		w.cfg.Fetch.TLSVerify = false
 		w.cfg.Fetch.DNS.Servers = []string{"127.0.0.1"}

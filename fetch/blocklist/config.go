@@ -15,7 +15,7 @@ type Config struct {
 	// 30 ns a label.
 	Sources []string `toml:"sources"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
-	Poll time.Duration `toml:"poll"`
+	Poll time.Duration `toml:"-"`
 	// Timeout is the time one read of one source may take.
 	Timeout time.Duration `toml:"-"`
 	// MaxBytes is the size of the largest source in bytes, decompressed. A larger one fails as a whole: a list cut in the

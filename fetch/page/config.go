@@ -14,8 +14,8 @@ type Config struct {
 	// URLs beyond some 8,000 bytes; longer ones are mostly traps.
 	MaxRefBytes int `toml:"-"`
 	// Agent is the product token that robots directives may name, without version ("proxima"), compared without
-	// regard to case.
-	Agent string `toml:"agent"`
+	// regard to case: that of fetch.user_agent.
+	Agent string `toml:"-"`
 }
 
 // Default returns the configuration that suits the open web.

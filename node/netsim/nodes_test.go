@@ -95,7 +95,7 @@ func TestNodesCrawlOverIt(t *testing.T) {
 			// A path too long for a socket: a listener of the system is nothing that a bubble waits for.
 			c.Node.Data = filepath.Join(dir, fmt.Sprint(i), strings.Repeat("long", 30))
 			c.Crawl.Fetchers, c.Crawl.Resolvers = 8, 2
-			c.Frontier.FilterMiB, c.Frontier.SetsMiB, c.Frontier.MemtableMiB, c.Frontier.MinFreeMiB = 1, 1, 4, 0
+			c.Node.MemoryMiB, c.Frontier.MinFreeMiB = 64, 0
 			c.Fetch.AllowPrefixes = []string{"198.18.0.0/15"}
 			c.Fetch.DNS.Servers = []string{d.Addr().String()}
 			c.Politeness.Own = []string{"198.18.0.0/15"}

@@ -39,7 +39,7 @@ type Config struct {
 	// when the node is started again.
 	Patience time.Duration `toml:"patience"`
 	// Revisits is how many payloads are remembered to archive identical ones as revisit records; some 350 bytes each.
-	Revisits int `toml:"revisits"`
+	Revisits int `toml:"-"`
 }
 
 // Default discards pages.

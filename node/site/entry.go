@@ -58,7 +58,7 @@ type Entry struct {
 	Hours Names `toml:"hours"`
 	// Zone is the time zone of hours, a name like "Europe/Nicosia"; empty is that of the machine.
 	Zone *string `toml:"zone"`
-	// UserAgent stands in place of fetch.user_agent, and its product reads robots.txt in place of page.agent. The contact is
+	// UserAgent stands in place of fetch.user_agent, and its product reads robots.txt in place of that one's. The contact is
 	// added as always.
 	UserAgent *string `toml:"user_agent"`
 	// Cookies says that cookies of the site are kept in memory and sent back.

@@ -126,9 +126,6 @@ func (r *run) config(i int) node.Config {
 		set()
 	}
 	usual("node", "memory_mib", func() { c.Node.MemoryMiB = 128 })
-	usual("frontier", "filter_mib", func() { c.Frontier.FilterMiB = 1 })
-	usual("frontier", "sets_mib", func() { c.Frontier.SetsMiB = 4 })
-	usual("frontier", "memtable_mib", func() { c.Frontier.MemtableMiB = 4 })
 	usual("frontier", "min_free_mib", func() { c.Frontier.MinFreeMiB = 64 })
 	usual("crawl", "fetchers", func() { c.Crawl.Fetchers = 16 })
 	usual("member", "preset", func() { c.Member.Preset = "testbed" })

@@ -148,8 +148,6 @@ allow_prefixes = ["%[1]s.0/24"]
 
 [frontier]
 min_free_mib = 64
-memtable_mib = 4
-filter_mib = 4
 
 [peer]
 listen = "127.0.0.1:1"
