@@ -42,33 +42,31 @@ type Node struct {
 	fresh     bool       // moved since Publish
 	settled   Coordinate // as last published, without load
 	published Coordinate
-	refused   map[string]*Refusals
 }
 
 // NewNode gives a node that knows nothing of its place yet. rnd belongs to the node from now on.
 func NewNode(rnd *rand.Rand) *Node {
 	start := Coordinate{Height: heightStart, Error: MaxError}
 	return &Node{rnd: rnd, coord: start, settled: start, published: start, calm: MaxError,
-		links: links{index: map[string]int{}}, refused: map[string]*Refusals{}}
+		links: links{index: map[string]int{}}}
 }
 
 // Observe moves the node by one round trip to a peer. remote is the peer's moving coordinate as of then
 // (Node.Coordinate, not the published one: load in a height would push all others away), remoteAt its location, nil if
-// unknown. It allocates nothing for a peer that it knows. Its error, a Refusal, says why a sample moved nothing; it is
-// counted for the peer.
+// unknown. It allocates nothing for a peer that it knows. Its error, a Refusal, says why a sample moved nothing.
 func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt time.Duration, now time.Time) error {
 	switch {
 	case peer == "":
-		return n.refuse(peer, BadPeer)
+		return BadPeer
 	case rtt <= 0 || rtt > maxRTT:
-		return n.refuse(peer, BadRTT)
+		return BadRTT
 	case !remote.valid():
-		return n.refuse(peer, BadCoordinate)
+		return BadCoordinate
 	}
 	raw := float64(rtt) / float64(time.Millisecond)
 	l := n.links.find(peer)
 	if n.placed && remoteAt != nil && remoteAt.Valid() && raw < n.leastMs(l, *remoteAt) {
-		return n.refuse(peer, FasterThanLight)
+		return FasterThanLight
 	}
 	if l == nil {
 		l = n.links.add(peer, n.rnd)
@@ -229,32 +227,4 @@ func (n *Node) settle() bool {
 func (n *Node) Published() Coordinate { return n.published }
 
 // Forget drops all that is known of a peer.
-func (n *Node) Forget(peer string) {
-	n.links.remove(peer)
-	delete(n.refused, peer)
-}
-
-// refuse counts a refused sample. Peers beyond the bound are counted together under the empty name.
-func (n *Node) refuse(peer string, why Refusal) error {
-	count, ok := n.refused[peer]
-	if !ok && len(n.refused) >= maxLinks {
-		peer = ""
-		count, ok = n.refused[peer]
-	}
-	if !ok {
-		count = new(Refusals)
-		n.refused[peer] = count
-	}
-	count[why]++
-	return why
-}
-
-// Refused counts the refused samples of each peer since it was last forgotten; the empty name stands for those beyond
-// maxLinks. The map is the caller's.
-func (n *Node) Refused() map[string]Refusals {
-	all := make(map[string]Refusals, len(n.refused))
-	for peer, count := range n.refused {
-		all[peer] = *count
-	}
-	return all
-}
+func (n *Node) Forget(peer string) { n.links.remove(peer) }

@@ -13,7 +13,6 @@ const (
 	BadCoordinate
 	// FasterThanLight: the round trip is too short for the distance between the two locations.
 	FasterThanLight
-	refusals
 )
 
 // Error says the reason in words.
@@ -29,15 +28,4 @@ func (r Refusal) Error() string {
 		return "round trip faster than light"
 	}
 	return "unknown refusal"
-}
-
-// Refusals counts refused samples, one counter a reason; index it with a Refusal.
-type Refusals [refusals]uint64
-
-// Total is the sum over all reasons.
-func (r Refusals) Total() (sum uint64) {
-	for _, n := range r {
-		sum += n
-	}
-	return sum
 }

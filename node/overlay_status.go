@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"proxima/node/lease"
@@ -62,9 +61,9 @@ type PeerStatus struct {
 
 // status reports on the overlay.
 func (o *overlay) status() *OverlayStatus {
-	m, v := o.members.Status(), o.members.View()
+	m, v, at := o.members.Status(), o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
-		Vector: slices.Clone(m.Coord.Vec[:]), HeightMs: m.Coord.Height, Accuracy: m.Coord.Error,
+		Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
 	s.Voters = v.Voters

@@ -272,3 +272,13 @@ func peer(v member.View, place int) member.Peer {
 	}
 	return member.Peer{}
 }
+
+// status is what a node's status says of a member.
+func status(n *node, place int) member.MemberStatus {
+	for _, m := range n.Status().Members {
+		if m.ID == netsim.ID(place) {
+			return m
+		}
+	}
+	return member.MemberStatus{}
+}

@@ -166,11 +166,11 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	at := r.location
 	m.mu.Unlock()
 
-	e := Event{Kind: EventSample, Time: now, ID: n.Name, Boot: a.boot, RTT: rtt}
+	e := Event{Kind: EventSample, Time: now, ID: n.Name, RTT: rtt}
 	if err == nil {
-		e.Coord, e.Moved, err = m.locator.observe(n.Name, a.coord, at, rtt, now)
+		e.Coord, err = m.locator.observe(n.Name, a.coord, at, rtt, now)
 	} else {
-		e.Coord = m.locator.refuse()
+		e.Coord = m.locator.coordinate()
 	}
 	if err != nil {
 		e.Reason = err.Error()

@@ -61,13 +61,13 @@ func TestGarbageIsBorne(t *testing.T) {
 		o.expect("garbage", upTo(4), upTo(5), upTo(4), true)
 		for i := range 4 {
 			n := o.nodes[i]
-			if p := peer(n.View(), 4); p.Placed || p.Addr != "" || !p.Alive {
+			if p := peer(n.View(), 4); p.Placed || p.Addr != "" {
 				t.Errorf("node %d sees the garbage as %+v", i, p)
 			}
 			if k := n.count(member.EventBadMeta, netsim.ID(4)); k != 1 {
 				t.Errorf("node %d told of the garbage %d times", i, k)
 			}
-			if n.Status().Unread == 0 {
+			if n.count(member.EventSample, netsim.ID(4)) == 0 || status(n, 4).RTT != 0 {
 				t.Errorf("node %d could read the garbage", i)
 			}
 		}
@@ -207,8 +207,8 @@ func TestChurn(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				count := map[string]int{}
-				for _, m := range o.nodes {
-					if m.Status().Age > 5*time.Second {
+				for i, m := range o.nodes {
+					if m != nil && status(m, i).For > 5*time.Second {
 						count[strings.Join(m.View().Settled, " ")]++
 						looks++
 					}

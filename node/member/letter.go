@@ -1,14 +1,6 @@
 package member
 
-import (
-	"errors"
-	"fmt"
-)
-
-var (
-	errMany  = fmt.Errorf("more than %d members", maxEntries)
-	errOrder = errors.New("members are not in order")
-)
+import "fmt"
 
 // Kinds of letters.
 const (
@@ -38,38 +30,26 @@ type letter struct {
 
 const letterVersion = 2
 
-func appendLetter(b []byte, l letter) []byte {
-	if l.kind != letterDecided {
+func (l *letter) code(c *coder) {
+	c.version(letterVersion)
+	kind := byte(l.kind)
+	if c.byte(&kind); kind >= letterKinds {
+		c.fail(fmt.Errorf("unknown kind %d", kind))
+	}
+	l.kind = int(kind)
+	c.flags(&l.renounced)
+	c.id(&l.from)
+	if c.writing && l.kind != letterDecided {
 		l.set.ids = nil
 	}
-	flag := byte(0)
-	if l.renounced {
-		flag = 1
-	}
-	b = append(b, letterVersion, byte(l.kind), flag)
-	b = appendID(b, l.from)
-	b = appendVoters(b, l.set)
-	b = appendBallot(b, l.ballot)
-	return appendProposal(b, l.accepted)
+	l.set.code(c)
+	l.ballot.code(c)
+	l.accepted.code(c)
 }
 
-func decodeLetter(b []byte) (letter, error) {
-	r := reader{b: b}
-	if v := r.byte(); r.err == nil && v != letterVersion {
-		return letter{}, fmt.Errorf("decode letter: unknown version %d", v)
-	}
-	l := letter{kind: int(r.byte())}
-	flag := r.byte()
-	if r.err == nil && (l.kind >= letterKinds || flag > 1) {
-		return letter{}, fmt.Errorf("decode letter: unknown kind %d, %d", l.kind, flag)
-	}
-	l.renounced = flag == 1
-	l.from, l.set, l.ballot, l.accepted = r.id(), r.voters(), r.ballot(), r.proposal()
-	if err := r.end(); err != nil {
-		return letter{}, fmt.Errorf("decode letter: %w", err)
-	}
-	return l, nil
-}
+func appendLetter(b []byte, l letter) []byte { return encode(b, &l) }
+
+func decodeLetter(b []byte) (letter, error) { return decode[letter](b, "letter") }
 
 // kept is what a node must not forget of its votes.
 type kept struct {
@@ -83,30 +63,20 @@ type kept struct {
 
 const keptVersion = 1
 
-func appendKept(b []byte, k kept) []byte {
-	flag := byte(0)
-	if k.renounced {
-		flag = 1
+func (k *kept) code(c *coder) {
+	c.version(keptVersion)
+	c.flags(&k.renounced)
+	k.set.code(c)
+	k.promised.code(c)
+	k.accepted.code(c)
+	if !c.writing {
+		k.addrs = make([]string, len(k.set.ids))
 	}
-	b = append(b, keptVersion, flag)
-	b = appendVoters(b, k.set)
-	b = appendBallot(b, k.promised)
-	b = appendProposal(b, k.accepted)
-	for _, a := range k.addrs {
-		b = appendBytes(b, []byte(a))
+	for i := range k.addrs {
+		c.text(&k.addrs[i], maxAddr)
 	}
-	return b
 }
 
-func decodeKept(b []byte) (kept, error) {
-	r := reader{b: b}
-	if v := r.byte(); r.err == nil && v != keptVersion {
-		return kept{}, fmt.Errorf("unknown version %d", v)
-	}
-	k := kept{renounced: r.byte() == 1}
-	k.set, k.promised, k.accepted = r.voters(), r.ballot(), r.proposal()
-	for range k.set.ids {
-		k.addrs = append(k.addrs, string(r.bytes(maxAddr)))
-	}
-	return k, r.end()
-}
+func appendKept(b []byte, k kept) []byte { return encode(b, &k) }
+
+func decodeKept(b []byte) (kept, error) { return decode[kept](b, "votes") }

@@ -23,8 +23,6 @@ type locator struct {
 	place     place   // as published in acks
 	announced place   // as published in the meta, the last time
 	queue     float64 // the wait of this node's queues, in ms
-	samples   uint64
-	unread    uint64 // answers to pings that could not be read
 }
 
 func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
@@ -54,20 +52,16 @@ func (l *locator) publish(now time.Time) bool {
 }
 
 // observe moves the node by a round trip to a peer that says where it is.
-func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) (
-	ncoord.Coordinate, bool, error,
-) {
+func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) (ncoord.Coordinate, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.node.Observe(id, remote, at, rtt, now); err != nil {
-		return l.node.Coordinate(), false, err
+		return l.node.Coordinate(), err
 	}
-	l.samples++
-	changed := l.publish(now)
-	if !changed {
+	if !l.publish(now) {
 		l.store()
 	}
-	return l.node.Coordinate(), changed, nil
+	return l.node.Coordinate(), nil
 }
 
 // look publishes what time alone makes worth it: a load that fell long enough ago.
@@ -75,14 +69,6 @@ func (l *locator) look(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.publish(now)
-}
-
-// refuse counts a sample that could not even be read.
-func (l *locator) refuse() ncoord.Coordinate {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unread++
-	return l.node.Coordinate()
 }
 
 // forget drops what is known of the way to a peer.

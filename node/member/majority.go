@@ -264,7 +264,7 @@ func (t *table) goAlone(now time.Time, why string) (dropped []string) {
 	slices.Sort(ids)
 	slices.Sort(dropped)
 	t.council.force(now, ids)
-	t.event(EventAlone, nil, now, why, 0)
+	t.event(EventAlone, nil, now, why)
 	t.update(now)
 	return dropped
 }

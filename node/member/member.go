@@ -1,3 +1,8 @@
+// Package member finds the peers of a node by gossip and says who they are: which of them are settled, whether this side
+// of the overlay is the larger one, and where each peer is in the coordinate space. It owns the node's own coordinate,
+// which moves with the round trips of the probes, and what the node publishes about itself. It does not talk to peers
+// about anything else: no URL travels by gossip, and what is hashed over the members or assigned to them is decided
+// elsewhere.
 package member
 
 import (
@@ -52,15 +57,11 @@ type Deps struct {
 	Location *ncoord.Location
 }
 
-// Peer is what is known of a member.
+// Peer is what is known of a live member.
 type Peer struct {
-	// ID is its name, Boot tells its lives apart (0 if it published nothing that can be read).
-	ID   string
-	Boot uint64
+	ID string
 	// Addr is host:port of its peer protocol, "" if it published nothing that can be read.
 	Addr string
-	// Alive is false only for members that died lately.
-	Alive bool
 	// Placed says whether Coord and Factors are known.
 	Placed bool
 	// Coord is its latest published coordinate, Factors what it says of its downloads.
@@ -68,8 +69,6 @@ type Peer struct {
 	Factors assign.Factors
 	// Location is where it is; nil if that is not known.
 	Location *ncoord.Location
-	// RTT is the median of the latest round trips to it in ms; 0 if there was none, or for the node itself.
-	RTT float64
 }
 
 // View is the overlay as one node sees it. It is a copy: nothing in it changes any more.
@@ -106,7 +105,7 @@ const (
 	EventAlone     = "go_alone"  // this side goes on without those that it does not see; with Reason
 	EventDuplicate = "duplicate" // another address claims this node's id; with Addr, Reason
 	EventBadMeta   = "bad_meta"  // a member publishes what cannot be read; with Reason
-	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, Moved, and Reason if it was rejected
+	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, and Reason if it was rejected
 	EventTrouble   = "trouble"   // the gossip complains; with Reason
 )
 
@@ -115,17 +114,13 @@ type Event struct {
 	Kind string
 	// Time is this node's clock.
 	Time time.Time
-	// ID and Boot are the member that it is about, Addr its gossip address; empty where it is about none.
+	// ID is the member that it is about, Addr its gossip address; empty where it is about none.
 	ID   string
-	Boot uint64
 	Addr string
 	// Reason says more, in words.
 	Reason string
-	// For is how long the member had been alive, dead, … before.
-	For time.Duration
-	// Coord is this node's own moving coordinate after a sample, Moved whether the published one changed with it.
+	// Coord is this node's own moving coordinate after a sample.
 	Coord ncoord.Coordinate
-	Moved bool
 	// RTT is the round trip of a sample.
 	RTT time.Duration
 }

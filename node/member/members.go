@@ -69,7 +69,6 @@ type Members struct {
 	changed chan struct{}
 	version uint64 // that changed was last closed for
 	events  []Event
-	dropped uint64
 }
 
 // New checks what it is given; it does not touch the network. The error reports all that is wrong.
@@ -141,7 +140,6 @@ func poke(ch chan struct{}) {
 // emit queues an event; mu is held.
 func (m *Members) emit(e Event) {
 	if len(m.events) >= maxEvents || e.Kind == EventSample && len(m.events) >= maxEvents/2 {
-		m.dropped++
 		return
 	}
 	m.events = append(m.events, e)
@@ -405,7 +403,7 @@ func (m *Members) twin(s state, now time.Time) {
 	if d := own - s.age; d > -time.Second && d < time.Second {
 		younger = cmp.Or(cmp.Compare(m.deps.Boot, s.boot), cmp.Compare(m.nonce, s.nonce)) > 0
 	}
-	e := Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID, Boot: s.boot, For: s.age,
+	e := Event{Kind: EventDuplicate, Time: now, ID: m.deps.ID,
 		Reason: "a younger node has this node's id; it gives way"}
 	if younger {
 		e.Reason = "an older node has this node's id"

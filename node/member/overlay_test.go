@@ -28,11 +28,12 @@ func TestNodesConverge(t *testing.T) {
 				if i == j {
 					continue
 				}
-				if !p.Placed || p.RTT == 0 || p.Addr != netsim.GossipAt(j) || p.Boot != 1 {
-					t.Fatalf("node %d sees node %d as %+v", i, j, p)
+				s := status(o.nodes[i], j)
+				if !p.Placed || s.RTT == 0 || p.Addr != netsim.GossipAt(j) || s.Boot != 1 {
+					t.Fatalf("node %d sees node %d as %+v, %+v", i, j, p, s)
 				}
-				if math.Abs(p.RTT-o.rtt(i, j)) > 1 {
-					t.Errorf("round trip from %d to %d is %v, not %v", i, j, p.RTT, o.rtt(i, j))
+				if math.Abs(s.RTT-o.rtt(i, j)) > 1 {
+					t.Errorf("round trip from %d to %d is %v, not %v", i, j, s.RTT, o.rtt(i, j))
 				}
 				errs = append(errs, math.Abs(ncoord.Distance(o.nodes[i].Coordinate(), p.Coord)-o.rtt(i, j))/o.rtt(i, j))
 				self := peer(o.nodes[i].View(), i)

@@ -123,7 +123,7 @@ func TestRestart(t *testing.T) {
 			o.start(3, 2)
 			time.Sleep(hearsay)
 			o.expect("restarted", upTo(n), upTo(n), upTo(n), true)
-			if p := peer(o.nodes[1].View(), 3); p.Boot != 2 {
+			if p := status(o.nodes[1], 3); p.Boot != 2 {
 				t.Errorf("after %v node 1 sees life %d", down, p.Boot)
 			}
 			time.Sleep(time.Minute)

@@ -1,8 +1,7 @@
 package member
 
 import (
-	"encoding/binary"
-	"fmt"
+	"errors"
 	"time"
 )
 
@@ -19,7 +18,7 @@ type state struct {
 	boot   uint64
 	nonce  uint64
 	age    time.Duration
-	// set is the latest decided set of voters; its ids are the entries that say so.
+	// set is the latest decided set of voters, without its ids: those are the entries that say so.
 	set voters
 	// members are in the order of their ids.
 	members []entry
@@ -48,101 +47,44 @@ const (
 	left
 )
 
-const (
-	entryPhase   = 3
-	entrySettled = 1 << 2
-	entryVoter   = 1 << 3
-	entryGave    = 1 << 4
-	entryOver    = 1 << 5
-	entryFlags   = entryPhase | entrySettled | entryVoter | entryGave | entryOver
-)
-
-func appendState(b []byte, s state) []byte {
-	b = append(b, stateVersion)
-	b = appendID(b, s.sender)
-	b = binary.AppendUvarint(b, s.boot)
-	b = binary.LittleEndian.AppendUint64(b, s.nonce)
-	b = binary.AppendUvarint(b, millis(s.age))
-	b = appendVoters(b, voters{s.set.origin, s.set.version, nil})
-	b = binary.AppendUvarint(b, uint64(len(s.members)))
-	for _, e := range s.members {
-		flags := byte(e.phase)
-		if e.settled {
-			flags |= entrySettled
-		}
-		if e.voter {
-			flags |= entryVoter
-		}
-		if e.gave {
-			flags |= entryGave
-		}
-		if e.over {
-			flags |= entryOver
-		}
-		b = append(appendID(b, e.id), flags)
-		b = binary.AppendUvarint(b, e.boot)
-		b = binary.AppendUvarint(b, millis(e.since))
+func (s *state) code(c *coder) {
+	c.version(stateVersion)
+	c.id(&s.sender)
+	c.uvarint(&s.boot)
+	c.fixed(&s.nonce)
+	c.millis(&s.age)
+	if s.set.code(c); len(s.set.ids) > 0 {
+		c.fail(errors.New("voters out of place"))
 	}
-	return b
+	n := c.count(len(s.members))
+	for k := 0; k < n && (c.writing || c.err == nil); k++ {
+		if !c.writing {
+			s.members = append(s.members, entry{})
+		}
+		e := &s.members[k]
+		e.code(c)
+		if k > 0 && s.members[k-1].id >= e.id {
+			c.fail(errOrder)
+		}
+	}
 }
 
-func decodeState(b []byte) (state, error) {
-	s, err := readState(b)
-	if err != nil {
-		return state{}, fmt.Errorf("decode state: %w", err)
+func (e *entry) code(c *coder) {
+	c.id(&e.id)
+	isDead, isLeft := e.phase == dead, e.phase == left
+	c.flags(&isDead, &isLeft, &e.settled, &e.voter, &e.gave, &e.over)
+	switch {
+	case isDead && isLeft:
+		c.fail(errors.New("a member both dead and left"))
+	case isDead:
+		e.phase = dead
+	case isLeft:
+		e.phase = left
 	}
-	return s, nil
+	c.uvarint(&e.boot)
+	c.millis(&e.since)
 }
 
-func readState(b []byte) (s state, err error) {
-	r := reader{b: b}
-	if v := r.byte(); r.err == nil && v != stateVersion {
-		return s, fmt.Errorf("unknown version %d", v)
-	}
-	s.sender = r.id()
-	s.boot = r.uvarint()
-	s.nonce = r.fixed()
-	s.age = r.millis()
-	if s.set = r.voters(); r.err == nil && len(s.set.ids) > 0 {
-		return s, fmt.Errorf("voters out of place")
-	}
-	n := r.uvarint()
-	if r.err == nil && n > maxEntries {
-		return s, fmt.Errorf("%d members, more than %d", n, maxEntries)
-	}
-	for range n {
-		if r.err != nil {
-			break
-		}
-		e := entry{id: r.id()}
-		flags := r.byte()
-		e.boot, e.since = r.uvarint(), r.millis()
-		e.phase, e.settled = phase(flags&entryPhase), flags&entrySettled != 0
-		e.voter, e.gave, e.over = flags&entryVoter != 0, flags&entryGave != 0, flags&entryOver != 0
-		if r.err == nil && (e.phase > left || flags&^entryFlags != 0) {
-			return s, fmt.Errorf("unknown flags %#x", flags)
-		}
-		if k := len(s.members); r.err == nil && k > 0 && s.members[k-1].id >= e.id {
-			return s, fmt.Errorf("members are not in order")
-		}
-		s.members = append(s.members, e)
-	}
-	return s, r.end()
-}
+func appendState(b []byte, s state) []byte { return encode(b, &s) }
 
-// millis is a duration in whole milliseconds, not negative.
-func millis(d time.Duration) uint64 { return uint64(max(d, 0) / time.Millisecond) }
-
-// maxAge bounds durations that others tell: longer ones are taken for it.
-const maxAge = 10 * 365 * 24 * time.Hour
-
-func (r *reader) millis() time.Duration {
-	v := r.uvarint()
-	if v > uint64(maxAge/time.Millisecond) {
-		if r.err == nil {
-			r.err = fmt.Errorf("age of %d ms", v)
-		}
-		return 0
-	}
-	return time.Duration(v) * time.Millisecond
-}
+func decodeState(b []byte) (state, error) { return decode[state](b, "state") }

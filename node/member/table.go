@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"proxima/ncoord"
+	"proxima/ncoord/quantile"
 )
 
 // table is who is there, who counts, and whether that is the majority. It is a function of what it is told and when:
@@ -92,10 +93,10 @@ func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *ta
 // grace is how long founders count without having declared it, once others have.
 func (t *table) grace() time.Duration { return max(t.cfg.SettleAfter/4, time.Second) }
 
-func (t *table) event(kind string, r *record, now time.Time, reason string, last time.Duration) {
-	e := Event{Kind: kind, Time: now, Reason: reason, For: last}
+func (t *table) event(kind string, r *record, now time.Time, reason string) {
+	e := Event{Kind: kind, Time: now, Reason: reason}
 	if r != nil {
-		e.ID, e.Boot, e.Addr = r.id, r.boot, r.gossip
+		e.ID, e.Addr = r.id, r.gossip
 	}
 	t.events = append(t.events, e)
 }
@@ -113,11 +114,11 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r = &record{id: id, phase: left, since: now}
 		t.members[id] = r
 	}
-	before, lived, boot := r.phase, now.Sub(r.since), r.boot
+	before, boot := r.phase, r.boot
 	r.gossip, r.unseen = gossip, false
 	if err != nil {
 		if !r.bad {
-			t.event(EventBadMeta, r, now, err.Error(), 0)
+			t.event(EventBadMeta, r, now, err.Error())
 		}
 		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, settled: r.declared,
 			stamp: r.stamp}
@@ -149,11 +150,11 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.matched = time.Time{}
 		switch {
 		case !known || before == left:
-			t.event(EventJoin, r, now, "", 0)
+			t.event(EventJoin, r, now, "")
 		case before == dead:
-			t.event(EventRejoin, r, now, "answers again", lived)
+			t.event(EventRejoin, r, now, "answers again")
 		default:
-			t.event(EventRejoin, r, now, "restarted", lived)
+			t.event(EventRejoin, r, now, "restarted")
 		}
 		if r.declared && !r.settled && !t.self.settled {
 			t.disown()
@@ -197,7 +198,7 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 	if r.over {
 		reason = "the crawl is over"
 	}
-	t.event(kind, r, now, reason, now.Sub(r.since))
+	t.event(kind, r, now, reason)
 	r.phase, r.since, t.stirred = how, now, true
 	r.placed, r.trips = false, trips{}
 }
@@ -276,9 +277,9 @@ func (t *table) age(r *record, now time.Time) {
 	if r.phase != dead {
 		return
 	}
-	if gone := now.Sub(r.since); gone >= t.cfg.ForgetAfter && (r.settled || r.founder) {
+	if now.Sub(r.since) >= t.cfg.ForgetAfter && (r.settled || r.founder) {
 		r.settled, r.founder = false, false
-		t.event(EventForgotten, r, now, "", gone)
+		t.event(EventForgotten, r, now, "")
 	}
 }
 
@@ -346,13 +347,13 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 		if !majority {
 			kind, reason = EventMinority, t.waiting(now)
 		}
-		t.event(kind, nil, now, reason, 0)
+		t.event(kind, nil, now, reason)
 	}
 	same := slices.Equal(settled, t.settled)
 	if !same {
 		for _, id := range settled {
 			if _, was := slices.BinarySearch(t.settled, id); !was {
-				t.event(EventSettled, t.members[id], now, "", 0)
+				t.event(EventSettled, t.members[id], now, "")
 			}
 		}
 	}
@@ -367,4 +368,26 @@ func (r *record) put(p place) {
 	if !r.placed || p.rev > r.place.rev {
 		r.placed, r.place = true, p
 	}
+}
+
+// trips are the latest round trips to a peer, in ms.
+type trips struct {
+	ms [8]float64
+	n  int // how many there were, more than are kept
+}
+
+func (t *trips) add(d time.Duration) {
+	t.ms[t.n%len(t.ms)] = float64(d) / float64(time.Millisecond)
+	t.n++
+}
+
+// median is the middle one, the lower of two; 0 if there is none.
+func (t *trips) median() float64 {
+	kept := t.ms
+	n := min(t.n, len(kept))
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(kept[:n])
+	return quantile.Of(kept[:n], .5)
 }

@@ -67,11 +67,11 @@ func (m *Members) View() View {
 		}
 		switch {
 		case r == t.self:
-			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: m.deps.PeerAddr, Alive: true, Placed: true, Coord: own.coord,
+			v.Peers = append(v.Peers, Peer{ID: id, Addr: m.deps.PeerAddr, Placed: true, Coord: own.coord,
 				Factors: own.factors, Location: m.deps.Location})
 		case r.phase == alive:
-			v.Peers = append(v.Peers, Peer{ID: id, Boot: r.boot, Addr: r.addr, Alive: true, Placed: r.placed, Coord: r.place.coord,
-				Factors: r.place.factors, Location: r.location, RTT: r.trips.median()})
+			v.Peers = append(v.Peers, Peer{ID: id, Addr: r.addr, Placed: r.placed, Coord: r.place.coord,
+				Factors: r.place.factors, Location: r.location})
 		}
 	}
 	slices.Sort(v.Over)

@@ -63,7 +63,7 @@ func (v voters) stamp() uint64 {
 	if v.version == 0 {
 		return 0
 	}
-	return max(xxhash.Sum64(appendVoters(nil, v)), 1)
+	return max(xxhash.Sum64(encode(nil, &v)), 1)
 }
 
 // marked is the stamp of who holds a set with a stamp, and has accepted the next one or gave its vote up.
@@ -71,79 +71,33 @@ func marked(stamp uint64, accepted proposal, renounced bool) uint64 {
 	if stamp == 0 || accepted.ids == nil && !renounced {
 		return stamp
 	}
-	b := appendProposal(binary.LittleEndian.AppendUint64(nil, stamp), accepted)
+	b := encode(binary.LittleEndian.AppendUint64(nil, stamp), &accepted)
 	if renounced {
 		b = append(b, 1)
 	}
 	return max(xxhash.Sum64(b), 1)
 }
 
-// appendVoters encodes a set: version, and unless that is 0, founded, forced, by, ids.
-func appendVoters(b []byte, v voters) []byte {
-	b = binary.AppendUvarint(b, v.version)
-	if v.version == 0 {
-		return b
+// code: version, and unless that is 0, founded, forced, by, ids.
+func (v *voters) code(c *coder) {
+	if c.uvarint(&v.version); v.version == 0 {
+		return
 	}
-	b = binary.AppendUvarint(b, uint64(max(v.origin.founded, 0)))
-	b = binary.AppendUvarint(b, v.origin.forced)
-	b = appendID(b, v.origin.by)
-	return appendIDs(b, v.ids)
+	founded := uint64(max(v.origin.founded, 0))
+	c.uvarint(&founded)
+	v.origin.founded = int64(founded & (1<<62 - 1))
+	c.uvarint(&v.origin.forced)
+	c.id(&v.origin.by)
+	c.ids(&v.ids)
 }
 
-func (r *reader) voters() (v voters) {
-	if v.version = r.uvarint(); v.version == 0 {
-		return v
+func (b *ballot) code(c *coder) {
+	if c.uvarint(&b.number); b.number > 0 {
+		c.id(&b.by)
 	}
-	v.origin.founded = int64(r.uvarint() & (1<<62 - 1))
-	v.origin.forced = r.uvarint()
-	v.origin.by = r.id()
-	v.ids = r.ids()
-	return v
 }
 
-func appendBallot(b []byte, at ballot) []byte {
-	b = binary.AppendUvarint(b, at.number)
-	if at.number == 0 {
-		return b
-	}
-	return appendID(b, at.by)
-}
-
-func (r *reader) ballot() (at ballot) {
-	if at.number = r.uvarint(); at.number > 0 {
-		at.by = r.id()
-	}
-	return at
-}
-
-func appendProposal(b []byte, p proposal) []byte { return appendIDs(appendBallot(b, p.ballot), p.ids) }
-
-func (r *reader) proposal() proposal { return proposal{ballot: r.ballot(), ids: r.ids()} }
-
-func appendIDs(b []byte, ids []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(ids)))
-	for _, id := range ids {
-		b = appendID(b, id)
-	}
-	return b
-}
-
-// ids takes ids in their order, each once.
-func (r *reader) ids() (ids []string) {
-	n := r.uvarint()
-	if r.err == nil && n > maxEntries {
-		r.err = errMany
-	}
-	for k := range n {
-		id := r.id()
-		if r.err != nil {
-			return nil
-		}
-		if k > 0 && ids[k-1] >= id {
-			r.err = errOrder
-			return nil
-		}
-		ids = append(ids, id)
-	}
-	return ids
+func (p *proposal) code(c *coder) {
+	p.ballot.code(c)
+	c.ids(&p.ids)
 }
