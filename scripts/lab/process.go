@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -98,6 +100,40 @@ func (o *output) text() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return bytes.Clone(o.b.Bytes())
+}
+
+// Memory is what the kernel says of the memory of a process, in bytes.
+type Memory struct{ Resident, Peak, Anonymous int64 }
+
+// MemoryOf reads it; zeros for a process that has ended, and where there is no /proc.
+func MemoryOf(pid int) (m Memory) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) < 2 {
+			continue
+		}
+		kib, _ := strconv.ParseInt(f[1], 10, 64)
+		switch f[0] {
+		case "VmRSS:":
+			m.Resident = kib << 10
+		case "VmHWM:":
+			m.Peak = kib << 10
+		case "RssAnon:":
+			m.Anonymous = kib << 10
+		}
+	}
+	return m
+}
+
+// Pause waits, unless the context ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // Ports that no system hands out by itself: Linux begins at 32768, others at 49152 (RFC 6335). A free port of another kind may

@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -18,7 +19,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +27,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/scripts/lab"
 )
 
 func main() {
@@ -62,41 +63,47 @@ func run(urls, hosts, take, workers, repeat int, dir string, recrawl bool) error
 		fmt.Println("|---|---|---|---|---|---|---|")
 		return runRecrawl(urls, hosts, take, workers, dir, cfg, polite)
 	}
-	f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error { return f.Run(ctx) })
 	fmt.Println("| phase | URLs before | URLs | seconds | URLs/s | peak RSS MiB | of it anonymous now MiB |")
 	fmt.Println("|---|---|---|---|---|---|---|")
-	if err := add(ctx, f, urls, hosts, max(1, workers/4), repeat); err != nil {
-		return err
+	return during(dir, cfg, polite, func(ctx context.Context, f *frontier.Frontier, _ time.Duration) error {
+		if err := add(ctx, f, urls, hosts, max(1, workers/4), repeat); err != nil {
+			return err
+		}
+		return takeAll(ctx, f, take, workers)
+	}, func(_ context.Context, f *frontier.Frontier, took time.Duration) error {
+		pending := int(f.Status().Pending)
+		row("resume", pending, pending, took)
+		return nil
+	})
+}
+
+// phase is what is done with a frontier that took a time to open.
+type phase func(ctx context.Context, f *frontier.Frontier, took time.Duration) error
+
+// during runs a frontier for each phase: it is opened anew.
+func during(dir string, cfg frontier.Config, polite frontier.Politeness, phases ...phase) error {
+	for _, do := range phases {
+		start := time.Now()
+		f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
+		if err != nil {
+			return err
+		}
+		took := time.Since(start)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(ctx) }()
+		err = do(ctx, f, took)
+		cancel()
+		if err = errors.Join(err, <-ended); err != nil {
+			return err
+		}
 	}
-	if err := takeAll(ctx, f, take, workers); err != nil {
-		return err
-	}
-	cancel()
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	start := time.Now()
-	again, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
-	if err != nil {
-		return err
-	}
-	pending := again.Status().Pending
-	row("resume", int(pending), int(pending), time.Since(start))
-	done, stop := context.WithCancel(context.Background())
-	stop()
-	return again.Run(done)
+	return nil
 }
 
 func row(phase string, before, n int, d time.Duration) {
-	peak, anon := memory()
-	fmt.Printf("| %s | %d | %d | %.1f | %.0f | %d | %d |\n", phase, before, n, d.Seconds(), float64(n)/d.Seconds(), peak, anon)
+	m := lab.MemoryOf(os.Getpid())
+	fmt.Printf("| %s | %d | %d | %.1f | %.0f | %d | %d |\n", phase, before, n, d.Seconds(), float64(n)/d.Seconds(), m.Peak>>20, m.Anonymous>>20)
 }
 
 func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat int) error {
@@ -201,24 +208,4 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 	err := g.Wait()
 	row("take", before, int(taken.Load()), time.Since(start))
 	return err
-}
-
-// memory is the peak of the resident set and what of it now is not backed by files, MiB; 0 where /proc is missing.
-func memory() (peak, anon int) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 1 {
-			n, _ := strconv.Atoi(f[1])
-			switch f[0] {
-			case "VmHWM:":
-				peak = n >> 10
-			case "RssAnon:":
-				anon = n >> 10
-			}
-		}
-	}
-	return peak, anon
 }

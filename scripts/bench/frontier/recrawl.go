@@ -18,35 +18,12 @@ import (
 // anew, and takes pages that are due and ends them.
 func runRecrawl(pages, hosts, take, workers int, dir string, cfg frontier.Config, polite frontier.Politeness) error {
 	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Share = true, 0, 1
-	f, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error { return f.Run(ctx) })
-	if err := fill(ctx, f, pages, hosts); err != nil {
-		return err
-	}
-	cancel()
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	start := time.Now()
-	again, err := frontier.Open(dir, cfg, polite, frontier.Deps{})
-	if err != nil {
-		return err
-	}
-	row("start", pages, int(again.Status().Pages), time.Since(start))
-	run, stop := context.WithCancel(context.Background())
-	defer stop()
-	g.Go(func() error { return again.Run(run) })
-	if err := takeAll(run, again, min(take, pages/5), workers); err != nil {
-		return err
-	}
-	stop()
-	return g.Wait()
+	return during(dir, cfg, polite, func(ctx context.Context, f *frontier.Frontier, _ time.Duration) error {
+		return fill(ctx, f, pages, hosts)
+	}, func(ctx context.Context, f *frontier.Frontier, took time.Duration) error {
+		row("start", pages, int(f.Status().Pages), took)
+		return takeAll(ctx, f, min(take, pages/5), workers)
+	})
 }
 
 // fill gives the frontier hosts as another node would hand them over.

@@ -13,15 +13,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
 
 // options are the flags.
@@ -36,20 +35,16 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	opt, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	if err == nil {
-		err = run(ctx, opt)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "run:", err)
-		stop()
-		os.Exit(1)
-	}
+	lab.Main("run", 0, func(ctx context.Context) (bool, error) {
+		if err != nil {
+			return false, err
+		}
+		return true, run(ctx, opt)
+	})
 }
 
 func parse(args []string) (options, error) {

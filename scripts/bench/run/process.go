@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // Usage is what one process tree took.
@@ -27,7 +28,6 @@ type Usage struct {
 const (
 	firstPoll   = 2 * time.Millisecond // short crawls are polled often, long ones rarely
 	lastPoll    = 100 * time.Millisecond
-	keepStderr  = 2000            // bytes of the error output kept for the report
 	waitForKill = 5 * time.Second // for the pipes of a killed tree
 )
 
@@ -45,51 +45,43 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitForKill
-	stderr := &tail{}
-	cmd.Stderr = stderr
 	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return Usage{}, fmt.Errorf("start %s: %w", argv[0], err)
+	p, err := lab.Start(cmd)
+	if err != nil {
+		return Usage{}, err
 	}
-	done := make(chan struct{})
-	peak := make(chan int64)
-	go func() { peak <- pollRSS(cmd.Process.Pid, done) }()
-	err := cmd.Wait()
-	u := Usage{Wall: time.Since(start)}
-	close(done)
-	u.PeakRSS = <-peak
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // stragglers of the group; none is the normal case
-	u.TimedOut = ctx.Err() != nil
-	u.Stderr = stderr.String()
+	peak := pollRSS(p)
+	u := Usage{Wall: time.Since(start), PeakRSS: peak, CPU: p.CPU(), TimedOut: ctx.Err() != nil, Stderr: strings.TrimSpace(string(p.Tail()))}
+	err = p.Wait()
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // stragglers of the group; none is the normal case
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !u.TimedOut {
 		return u, fmt.Errorf("wait for %s: %w", argv[0], err)
 	}
 	u.Exit = cmd.ProcessState.ExitCode()
-	u.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	// The kernel's own mark of the largest process is exact, but starts at this program's memory, which the child shares
 	// until it becomes the command: it counts where it is higher.
 	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		if _, own := memory(os.Getpid()); r.Maxrss<<10 > own {
+		if r.Maxrss<<10 > lab.MemoryOf(os.Getpid()).Peak {
 			u.PeakRSS = max(u.PeakRSS, r.Maxrss<<10)
 		}
 	}
 	return u, nil
 }
 
-// pollRSS returns the peak resident memory of a process tree in bytes: the largest sum seen, or the highest mark of a
-// single process, which the kernel keeps between the polls.
-func pollRSS(root int, done <-chan struct{}) int64 {
+// pollRSS returns the peak resident memory of a process tree in bytes, once the process has ended: the largest sum seen, or the
+// highest mark of a single process, which the kernel keeps between the polls.
+func pollRSS(p *lab.Process) int64 {
 	var peak int64
 	for wait := firstPoll; ; wait = min(wait*5/4, lastPoll) {
 		var sum int64
-		for _, pid := range tree(root) {
-			rss, mark := memory(pid)
-			sum += rss
-			peak = max(peak, mark)
+		for _, pid := range tree(p.Pid()) {
+			m := lab.MemoryOf(pid)
+			sum += m.Resident
+			peak = max(peak, m.Peak)
 		}
 		peak = max(peak, sum)
 		select {
-		case <-done:
+		case <-p.Ended():
 			return peak
 		case <-time.After(wait):
 		}
@@ -112,35 +104,3 @@ func tree(root int) []int {
 	}
 	return all
 }
-
-// memory returns resident bytes and their high mark; zeros for a process that has ended.
-func memory(pid int) (rss, mark int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range bytes.Lines(text) {
-		f := strings.Fields(string(line))
-		if len(f) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseInt(f[1], 10, 64)
-		switch f[0] {
-		case "VmRSS:":
-			rss = kib << 10
-		case "VmHWM:":
-			mark = kib << 10
-		}
-	}
-	return rss, mark
-}
-
-// tail keeps the end of what is written to it.
-type tail struct{ b []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if over := len(t.b) - keepStderr; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return strings.TrimSpace(string(t.b)) }

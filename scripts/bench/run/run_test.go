@@ -141,11 +141,7 @@ func TestMeasureNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestMemoryAndTimesOfThisProcess(t *testing.T) {
-	rss, mark := memory(os.Getpid())
-	if rss < 1<<20 || mark < rss/2 {
-		t.Errorf("resident %d, mark %d", rss, mark)
-	}
+func TestTimesOfThisProcess(t *testing.T) {
 	if _, err := client.CPUTime(os.Getpid()); err != nil {
 		t.Error(err)
 	}

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
+
+	"proxima/scripts/bench/origin/client"
 )
 
 // Scenario is what every crawler of one comparison meets. Equal scenarios give equal sites.
@@ -60,3 +64,16 @@ type Files struct {
 }
 
 func (f Files) bin(name string) string { return filepath.Join(f.Bench, ".build", "bin", name) }
+
+// startOrigin starts the server on its cores and waits until it has generated its sites.
+func startOrigin(ctx context.Context, s Scenario, f Files) (*client.Origin, error) {
+	control := fmt.Sprintf("127.0.0.1:%d", s.Port-1)
+	argv := []string{
+		f.bin("bench-origin"), "-addresses", strconv.Itoa(s.Addresses), "-pages", strconv.Itoa(s.Pages),
+		"-port", strconv.Itoa(s.Port), "-seed", strconv.FormatUint(s.Seed, 10), "-control", control,
+	}
+	if s.ServerCPUs != "" {
+		argv = append([]string{"taskset", "-c", s.ServerCPUs}, argv...)
+	}
+	return client.Start(ctx, control, argv...)
+}

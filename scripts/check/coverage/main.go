@@ -25,7 +25,7 @@ func main() {
 	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
 	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
-	dir := flag.String("dir", "", "`directory` for logs and data, kept afterwards; a temporary one where empty")
+	dir := flag.String("dir", "", "`directory` for logs and data, kept afterwards; must be new; a temporary one where empty")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -39,17 +39,11 @@ func check(ctx context.Context, proxima, script string, port int, dir string) (o
 	if _, err := exec.LookPath("wget2"); err != nil {
 		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}
 	}
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "proxima-coverage-"); err != nil {
-			return false, fmt.Errorf("make directory: %w", err)
-		}
-		defer os.RemoveAll(dir)
-	} else if err = os.MkdirAll(dir, 0o755); err != nil {
-		return false, fmt.Errorf("make directory: %w", err)
+	dir, remove, err := lab.Folder(dir, "coverage")
+	if err != nil {
+		return false, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return false, fmt.Errorf("find directory: %w", err)
-	}
+	defer remove()
 	if proxima == "" {
 		if proxima, err = lab.Build(ctx, dir, "./cmd/proxima"); err != nil {
 			return false, err

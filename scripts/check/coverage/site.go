@@ -147,9 +147,6 @@ func runProxima(ctx context.Context, program, dir string, s *site) error {
 	if err := os.WriteFile(file, config, 0o644); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}
-	if err := os.RemoveAll(data); err != nil { // what an earlier crawl has done would not be asked for again
-		return fmt.Errorf("clear data: %w", err)
-	}
 	args := append([]string{"node", "-config", file, "-data", data, "-quiet"}, s.seeds...)
 	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("run proxima: %w\n%s", err, out)
@@ -159,7 +156,7 @@ func runProxima(ctx context.Context, program, dir string, s *site) error {
 
 func runWget(ctx context.Context, dir string, s *site) error {
 	into := filepath.Join(dir, "wget2")
-	if err := errors.Join(os.RemoveAll(into), os.MkdirAll(into, 0o755)); err != nil {
+	if err := os.Mkdir(into, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
 	proxy := "http://" + gate + ":" + strconv.Itoa(s.port)

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 
+	"proxima/node/journal"
 	"proxima/scripts/lab"
 )
 
@@ -19,43 +18,11 @@ type fetchLog struct {
 	answered    map[string]int // paths with a line that has a status
 }
 
-// readLog reads the fetch log in a directory, rotated files first. Without any it is empty: the node may have been
-// killed before it made one.
+// readLog reads the fetch log in a directory. Without any it is empty: the node may have been killed before it made one.
 func readLog(dir string) (fetchLog, error) {
 	l := fetchLog{boots: map[uint64]uint64{}, answered: map[string]int{}}
-	rotated, err := filepath.Glob(filepath.Join(dir, "fetch-*.jsonl"))
-	if err != nil {
-		return l, fmt.Errorf("list logs: %w", err)
-	}
-	for _, path := range append(rotated, filepath.Join(dir, "fetch.jsonl")) {
-		if err := l.read(path); err != nil && !os.IsNotExist(err) {
-			return l, fmt.Errorf("read log: %w", err)
-		}
-	}
-	return l, nil
-}
-
-func (l *fetchLog) read(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 2<<20)
-	for lines.Scan() {
-		var line struct {
-			Boot, Seq uint64
-			URL       string
-			Status    int
-		}
-		if len(lines.Bytes()) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			l.torn++
-			continue
-		}
+	var line journal.Fetch
+	torn, err := lab.Lines(dir, journal.LogFetch, &line, func() {
 		l.lines++
 		if want := l.boots[line.Boot] + 1; line.Seq != want {
 			l.gaps = append(l.gaps, fmt.Sprintf("boot %d: %d where %d was due", line.Boot, line.Seq, want))
@@ -64,8 +31,12 @@ func (l *fetchLog) read(path string) error {
 		if u, err := url.Parse(line.URL); err == nil && line.Status > 0 {
 			l.answered[u.Path]++
 		}
+	})
+	l.torn = torn
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	return lines.Err()
+	return l, err
 }
 
 // without lists answers in the log that the site never gave.

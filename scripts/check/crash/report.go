@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"proxima/scripts/lab"
 )
-
-// maxShown bounds how many failures of one kind are printed.
-const maxShown = 10
 
 // account is what the requests say about the kills.
 type account struct {
@@ -101,49 +96,29 @@ func report(out io.Writer, s settings, took time.Duration, kills []kill, expecte
 	}
 	slices.Sort(a.unwritten)
 
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, form string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(form, args...)) }
+	row := func(name, form string, args ...any) {
+		fmt.Fprintf(out, "%-24s  %s\n", name, fmt.Sprintf(form, args...))
+	}
 	row("kills", "%d of %d in %.0f s (seed %d), %d aimed at the start, %d before any request", len(kills), s.Kills, took.Seconds(), s.Seed, starting, silent)
 	row("URLs of the site", "%d", len(expected))
-	row("never downloaded", "%d", len(missing))
-	row("not of the site", "%d", len(strange))
 	row("requests", "%d", len(requests))
 	row("in flight at kills", "%d, as the site saw it", inFlight)
 	row("repeats", "%d, at most %d for one kill; bound: %d kills x %d fetchers = %d", repeats, busiest, len(kills), s.Fetchers, len(kills)*s.Fetchers)
 	row("  in flight at the kill", "%d", a.cut)
 	row("  answered, not recorded", "%d%s", len(a.unwritten), leads(a.unwritten))
-	row("  without a reason", "%d", len(a.wrong))
 	row("log lines", "%d in %d boots; %d torn", log.lines, len(log.boots), log.torn)
-	row("gaps in seq", "%d", len(log.gaps))
-	row("downloads without a line", "%d; bound: %d", len(noLine), len(kills)*s.Fetchers)
-	row("lines without a request", "%d", len(log.without(requests)))
-	t.Flush()
+	fmt.Fprintln(out)
 
-	ok := len(kills) == s.Kills
-	for _, f := range []struct {
-		what string
-		list []string
-	}{
-		{"never downloaded", missing}, {"asked for, but not of the site", strange}, {"repeat without a reason", a.wrong},
-		{"too many repeats", excess}, {"gap in seq", log.gaps}, {"line without a request", log.without(requests)},
-	} {
-		for i, text := range f.list {
-			ok = false
-			if i == maxShown {
-				fmt.Fprintf(out, "FAILED: %s: and %d more\n", f.what, len(f.list)-i)
-				break
-			}
-			fmt.Fprintf(out, "FAILED: %s: %s\n", f.what, text)
-		}
+	most := len(kills) * s.Fetchers
+	unlogged := lab.Verdict{Name: "downloads without a line", Found: fmt.Sprint(len(noLine)), Bound: fmt.Sprintf("<= %d", most), OK: len(noLine) <= most}
+	if !unlogged.OK {
+		unlogged.Faults = noLine
 	}
-	if len(noLine) > len(kills)*s.Fetchers {
-		fmt.Fprintf(out, "FAILED: downloads without a line: %s\n", strings.Join(noLine[:maxShown], " "))
-		ok = false
-	}
-	if ok {
-		fmt.Fprintln(out, "all held")
-	}
-	return ok
+	return lab.Show(out, []lab.Verdict{
+		{Name: "kills", Found: fmt.Sprint(len(kills)), Bound: fmt.Sprint(s.Kills), OK: len(kills) == s.Kills},
+		lab.None("never downloaded", missing), lab.None("asked for, but not of the site", strange), lab.None("repeats without a reason", a.wrong),
+		lab.None("kills with too many repeats", excess), lab.None("gaps in seq", log.gaps), lab.None("lines without a request", log.without(requests)), unlogged,
+	})
 }
 
 // leads sums up sorted times.

@@ -48,11 +48,11 @@ func TestAccount(t *testing.T) {
 
 func TestReadLog(t *testing.T) {
 	dir := t.TempDir()
-	lines := `{"boot":1,"seq":1,"url":"http://h/a","status":200}
-{"boot":1,"seq":2,"url":"http://h/b","status":0}
-{"boot":1,"se
-{"boot":2,"seq":1,"url":"http://h/b","status":404}
-{"boot":2,"seq":3,"url":"http://h/c","status":200}
+	lines := `{"v":1,"boot":1,"seq":1,"url":"http://h/a","status":200}
+{"v":1,"boot":1,"seq":2,"url":"http://h/b","status":0}
+{"v":1,"boot":1,"se
+{"v":1,"boot":2,"seq":1,"url":"http://h/b","status":404}
+{"v":1,"boot":2,"seq":3,"url":"http://h/c","status":200}
 `
 	if err := os.WriteFile(filepath.Join(dir, "fetch.jsonl"), []byte(lines), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // slower is how much longer each request takes while the crawl waits for its faults.
@@ -37,7 +39,7 @@ func (c *crew) disturb(ctx context.Context) error {
 			(!list[0].long || down == 0 && time.Now().After(alone)) {
 			p := list[0]
 			list = list[1:]
-			if err := pause(ctx, p.delay); err != nil {
+			if err := lab.Pause(ctx, p.delay); err != nil {
 				return err
 			}
 			if p.kind == join {
@@ -92,13 +94,4 @@ func choose(alive []*process, busy map[int]int, pick uint64) *process {
 		}
 	}
 	return alive[0]
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"proxima/frontier"
@@ -58,30 +56,14 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 
 // readBooks reads a node's queue log. The logs of one node come one after the other, that of its last life last.
 func (e *evidence) readBooks(node int, dir string) error {
-	files, err := journal.Files(dir, journal.LogQueue)
-	if err != nil {
-		return err
-	}
-	for _, path := range files {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
+	var line journal.Queue
+	_, err := lab.Lines(dir, journal.LogQueue, &line, func() {
+		if n := len(e.books); n > 0 && e.books[n-1].node == node {
+			e.books[n-1].last = false
 		}
-		r := journal.NewReader(f)
-		for err == nil {
-			var line journal.Queue
-			if err = r.Next(&line); err == nil {
-				if n := len(e.books); n > 0 && e.books[n-1].node == node {
-					e.books[n-1].last = false
-				}
-				e.books = append(e.books, books{node, true, line})
-			}
-		}
-		if e := f.Close(); !errors.Is(err, io.EOF) || e != nil {
-			return errors.Join(err, e)
-		}
-	}
-	return nil
+		e.books = append(e.books, books{node, true, line})
+	})
+	return err
 }
 
 // readDisk opens what a node has left and looks up all hosts.

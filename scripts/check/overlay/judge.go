@@ -12,13 +12,6 @@ import (
 	"proxima/scripts/lab"
 )
 
-// verdict is a criterion and what came of it.
-type verdict struct {
-	name, found, bound string
-	ok                 bool
-	faults             []string // examples, or all
-}
-
 // traffic is what the access log says about pages.
 type traffic struct {
 	given     map[string]int // answers with 200 by page
@@ -105,7 +98,7 @@ func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
 // judge compares the evidence with what must hold.
-func judge(s settings, e *evidence) []verdict {
+func judge(s settings, e *evidence) []lab.Verdict {
 	t := readTraffic(s, e)
 	var missing []string
 	for _, p := range e.pages {
@@ -116,50 +109,51 @@ func judge(s settings, e *evidence) []verdict {
 	distinct := len(t.given)
 	repeats := t.downloads - distinct
 	overlap := float64(repeats) / float64(max(1, distinct))
-	list := []verdict{
-		{"coverage", fmt.Sprintf("%.4f (%d of %d pages)", float64(distinct)/float64(max(1, len(e.pages))), distinct, len(e.pages)), "1",
-			len(missing) == 0 && distinct == len(e.pages), missing},
-		{"faults", fmt.Sprint(len(e.faults)), fmt.Sprint(s.faults.total()), len(e.faults) == s.faults.total(), nil},
-		{"not of the site", fmt.Sprintf("%d", len(t.strange)), "0", len(t.strange) == 0, t.strange},
-		{"pages before robots.txt", fmt.Sprintf("%d", len(t.early)), "0", len(t.early) == 0, t.early},
-		{"overlap", fmt.Sprintf("%.2f %%: %d repeats, %d by a fault", 100*overlap, repeats, t.explained), "< 1 %", overlap < 0.01, t.loose},
-		{"requests that meet at a server", fmt.Sprintf("%d", len(t.meetings)), "0", len(t.meetings) == 0, t.meetings},
+	list := []lab.Verdict{
+		{Name: "coverage", Found: fmt.Sprintf("%.4f (%d of %d pages)", float64(distinct)/float64(max(1, len(e.pages))), distinct, len(e.pages)), Bound: "1",
+			OK: len(missing) == 0 && distinct == len(e.pages), Faults: missing},
+		{Name: "faults", Found: fmt.Sprint(len(e.faults)), Bound: fmt.Sprint(s.faults.total()), OK: len(e.faults) == s.faults.total()},
+		lab.None("not of the site", t.strange),
+		lab.None("pages before robots.txt", t.early),
+		{Name: "overlap", Found: fmt.Sprintf("%.2f %%: %d repeats, %d by a fault", 100*overlap, repeats, t.explained), Bound: "< 1 %", OK: overlap < 0.01,
+			Faults: t.loose},
+		lab.None("requests that meet at a server", t.meetings),
 	}
 	return append(list, judgeBooks(s, e), judgeDisks(e))
 }
 
 // judgeBooks checks that every node accounts for every URL, in each line of its queue log and at its end.
-func judgeBooks(s settings, e *evidence) verdict {
-	v := verdict{name: "books of the nodes", bound: "accepted + at start + arrived = done + failed + dropped + left + pending, nothing pending at the end"}
+func judgeBooks(s settings, e *evidence) lab.Verdict {
+	v := lab.Verdict{Name: "books of the nodes", Bound: "accepted + at start + arrived = done + failed + dropped + left + pending, nothing pending at the end"}
 	ends, handed := map[int]bool{}, int64(0)
 	for _, b := range e.books {
 		in := b.Accepted + b.AtStart + b.Arrived
 		out := b.Done + b.Failed + b.Dropped + b.Left + b.Pending
 		if in != out {
-			v.faults = append(v.faults, fmt.Sprintf("node %d, boot %d at %s: %d + %d + %d is not %d + %d + %d + %d + %d", b.node, b.Boot,
+			v.Faults = append(v.Faults, fmt.Sprintf("node %d, boot %d at %s: %d + %d + %d is not %d + %d + %d + %d + %d", b.node, b.Boot,
 				clock(b.Time), b.Accepted, b.AtStart, b.Arrived, b.Done, b.Failed, b.Dropped, b.Left, b.Pending))
 		}
 		if b.last {
 			ends[b.node] = true
 			handed += b.Left
 			if b.Pending != 0 {
-				v.faults = append(v.faults, fmt.Sprintf("node %d ended with %d pending", b.node, b.Pending))
+				v.Faults = append(v.Faults, fmt.Sprintf("node %d ended with %d pending", b.node, b.Pending))
 			}
 		}
 	}
 	for n := range s.nodes {
 		if !ends[n] {
-			v.faults = append(v.faults, fmt.Sprintf("node %d has no last line", n))
+			v.Faults = append(v.Faults, fmt.Sprintf("node %d has no last line", n))
 		}
 	}
-	v.found = fmt.Sprintf("%d lines, %d URLs handed over in the last lives", len(e.books), handed)
-	v.ok = len(v.faults) == 0 && len(e.books) > 0
+	v.Found = fmt.Sprintf("%d lines, %d URLs handed over in the last lives", len(e.books), handed)
+	v.OK = len(v.Faults) == 0 && len(e.books) > 0
 	return v
 }
 
 // judgeDisks looks for the hosts on the disks after the end, and compares the owners' with the list of pages.
-func judgeDisks(e *evidence) verdict {
-	v := verdict{name: "hosts on the disks", bound: "each has one owner, and there all pages are done", faults: slices.Clone(e.unread)}
+func judgeDisks(e *evidence) lab.Verdict {
+	v := lab.Verdict{Name: "hosts on the disks", Bound: "each has one owner, and there all pages are done", Faults: slices.Clone(e.unread)}
 	hosts := hostsOf(e.pages)
 	replicas := 0
 	for _, h := range slices.Sorted(maps.Keys(hosts)) {
@@ -171,20 +165,20 @@ func judgeDisks(e *evidence) verdict {
 			case frontier.Owned:
 				owners = append(owners, about)
 				if d.done != d.accepted || d.accepted < uint64(hosts[h]) {
-					v.faults = append(v.faults, fmt.Sprintf("%s with %d pages at %s", h, hosts[h], about))
+					v.Faults = append(v.Faults, fmt.Sprintf("%s with %d pages at %s", h, hosts[h], about))
 				}
 			case frontier.Replica:
 				replicas++
 			default:
-				v.faults = append(v.faults, fmt.Sprintf("%s is %v at %s", h, d.role, about))
+				v.Faults = append(v.Faults, fmt.Sprintf("%s is %v at %s", h, d.role, about))
 			}
 		}
 		if len(owners) != 1 {
-			v.faults = append(v.faults, fmt.Sprintf("%s has %d owners: %s", h, len(owners), strings.Join(owners, ", ")))
+			v.Faults = append(v.Faults, fmt.Sprintf("%s has %d owners: %s", h, len(owners), strings.Join(owners, ", ")))
 		}
 	}
-	v.found = fmt.Sprintf("%d hosts, %d replicas", len(hosts), replicas)
-	v.ok = len(v.faults) == 0
+	v.Found = fmt.Sprintf("%d hosts, %d replicas", len(hosts), replicas)
+	v.OK = len(v.Faults) == 0
 	return v
 }
 

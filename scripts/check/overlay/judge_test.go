@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,11 +37,11 @@ func sound() (settings, *evidence) {
 	return s, e
 }
 
-func failed(list []verdict) []string {
+func failed(list []lab.Verdict) []string {
 	var names []string
 	for _, v := range list {
-		if !v.ok {
-			names = append(names, v.name)
+		if !v.OK {
+			names = append(names, v.Name)
 		}
 	}
 	return names
@@ -111,18 +110,5 @@ func TestExplains(t *testing.T) {
 		if got := e.explains(c.first, c.again, time.Second); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
-	}
-}
-
-// TestShow: one criterion that fails is enough.
-func TestShow(t *testing.T) {
-	var out strings.Builder
-	if !show(&out, []verdict{{name: "a", ok: true}}) || !strings.HasSuffix(out.String(), "\nPASS\n") {
-		t.Errorf("%s", &out)
-	}
-	out.Reset()
-	faults := make([]string, maxShown+5)
-	if show(&out, []verdict{{name: "a", ok: true}, {name: "b", faults: faults}}) || !strings.Contains(out.String(), "b: and 5 more\nFAIL\n") {
-		t.Errorf("%s", &out)
 	}
 }

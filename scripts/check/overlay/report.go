@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
-)
 
-// maxShown bounds how many faults of one kind are printed.
-const maxShown = 10
+	"proxima/scripts/lab"
+)
 
 // report prints what happened and the verdicts, and says whether all held.
 func report(out io.Writer, s settings, took time.Duration, e evidence) bool {
@@ -35,29 +33,5 @@ func report(out io.Writer, s settings, took time.Duration, e evidence) bool {
 		}
 	}
 	fmt.Fprintln(out)
-	return show(out, judge(s, &e))
-}
-
-// show prints the verdicts as a table, and what did not hold below it.
-func show(out io.Writer, list []verdict) bool {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tcriterion\tfound\tmust be")
-	word := map[bool]string{true: "PASS", false: "FAIL"}
-	ok := true
-	for _, v := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", word[v.ok], v.name, v.found, v.bound)
-		ok = ok && v.ok
-	}
-	table.Flush()
-	for _, v := range list {
-		for i, f := range v.faults {
-			if i == maxShown {
-				fmt.Fprintf(out, "%s: and %d more\n", v.name, len(v.faults)-i)
-				break
-			}
-			fmt.Fprintf(out, "%s: %s\n", v.name, f)
-		}
-	}
-	fmt.Fprintln(out, word[ok])
-	return ok
+	return lab.Show(out, judge(s, &e))
 }

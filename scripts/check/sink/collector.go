@@ -58,7 +58,7 @@ func (c *collector) live(ctx context.Context) error {
 		}
 		server := &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second}
 		go server.Serve(l) //nolint:errcheck // it ends with Close
-		rest(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
+		_ = lab.Pause(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
 		if err := server.Close(); err != nil { // connections break in the middle of what they carry
 			return fmt.Errorf("stop collector: %w", err)
 		}
@@ -68,14 +68,7 @@ func (c *collector) live(ctx context.Context) error {
 		c.mu.Lock()
 		c.deaths++
 		c.mu.Unlock()
-		rest(ctx, time.Duration(100+c.draw(1000))*time.Millisecond)
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = lab.Pause(ctx, time.Duration(100+c.draw(1000))*time.Millisecond)
 	}
 }
 

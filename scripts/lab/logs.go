@@ -1,0 +1,42 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"proxima/node/journal"
+)
+
+// Lines fills e with each line of a log of a node, in the order in which they were written, and calls visit. It says how many
+// could not be read.
+func Lines(dir, log string, e journal.Entry, visit func()) (torn int, err error) {
+	files, err := journal.Files(dir, log)
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range files {
+		n, err := linesOf(path, e, visit)
+		if torn += n; err != nil {
+			return torn, fmt.Errorf("read %s: %w", path, err)
+		}
+	}
+	return torn, nil
+}
+
+func linesOf(path string, e journal.Entry, visit func()) (torn int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r := journal.NewReader(f)
+	for err = r.Next(e); err == nil; err = r.Next(e) {
+		visit()
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return r.Skipped(), err
+}

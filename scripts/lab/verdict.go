@@ -1,0 +1,46 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// maxShown bounds how many faults of one kind are printed.
+const maxShown = 10
+
+// Verdict is a criterion and what came of it.
+type Verdict struct {
+	Name, Found, Bound string
+	OK                 bool
+	Faults             []string // examples, or all
+}
+
+// None is the verdict on what must not be.
+func None(name string, faults []string) Verdict {
+	return Verdict{name, fmt.Sprint(len(faults)), "0", len(faults) == 0, faults}
+}
+
+// Show prints verdicts as a table, and what did not hold below it. It says whether all held.
+func Show(out io.Writer, list []Verdict) bool {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tcriterion\tfound\tmust be")
+	word := map[bool]string{true: "PASS", false: "FAIL"}
+	ok := true
+	for _, v := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", word[v.OK], v.Name, v.Found, v.Bound)
+		ok = ok && v.OK
+	}
+	table.Flush()
+	for _, v := range list {
+		for i, f := range v.Faults {
+			if i == maxShown {
+				fmt.Fprintf(out, "%s: and %d more\n", v.Name, len(v.Faults)-i)
+				break
+			}
+			fmt.Fprintf(out, "%s: %s\n", v.Name, f)
+		}
+	}
+	fmt.Fprintln(out, word[ok])
+	return ok
+}

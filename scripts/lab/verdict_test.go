@@ -1,0 +1,19 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestShow: one criterion that fails is enough.
+func TestShow(t *testing.T) {
+	var out strings.Builder
+	if !Show(&out, []Verdict{{Name: "a", OK: true}}) || !strings.HasSuffix(out.String(), "\nPASS\n") {
+		t.Errorf("%s", &out)
+	}
+	out.Reset()
+	faults := make([]string, maxShown+5)
+	if Show(&out, []Verdict{{Name: "a", OK: true}, {Name: "b", Faults: faults}}) || !strings.Contains(out.String(), "b: and 5 more\nFAIL\n") {
+		t.Errorf("%s", &out)
+	}
+}
