@@ -13,8 +13,8 @@ const (
 	// and more honest nodes with a wrong entry in a database.
 	locationKm float64 = 50
 
-	// maxLinks bounds the peers whose samples are kept (about 300 bytes each), and those whose refusals are counted by
-	// name. Beyond it, peers not heard of for long make room.
+	// maxLinks bounds the peers whose samples are kept, about 300 bytes each. Beyond it, peers not heard of for long make
+	// room.
 	maxLinks = 512
 	// window is how many samples of a link are kept: more bears more noise, and takes longer to see a route change.
 	window = 16

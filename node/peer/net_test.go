@@ -9,11 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"proxima/node/netsim"
 	"proxima/node/peer"
 	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testNode is a server and a client in a bubble.
 type testNode struct {

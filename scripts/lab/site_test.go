@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -114,14 +113,5 @@ func TestServe(t *testing.T) {
 		if s.Finished() != len(want) || s.Active() != 0 {
 			t.Errorf("%d finished, %d active", s.Finished(), s.Active())
 		}
-	}
-}
-
-func TestMemoryOfThisProcess(t *testing.T) {
-	if m := MemoryOf(os.Getpid()); m.Resident < 1<<20 || m.Peak < m.Resident/2 || m.Anonymous < 1<<20 {
-		t.Errorf("%+v", m)
-	}
-	if m := MemoryOf(-1); m != (Memory{}) {
-		t.Errorf("of no process: %+v", m)
 	}
 }

@@ -1,6 +1,0 @@
-//go:build !race
-
-package netsim
-
-// raceDetector says whether the tests run many times slower than they could.
-const raceDetector = false
