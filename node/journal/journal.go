@@ -74,10 +74,8 @@ type Deps struct {
 
 // Journal writes the logs. Its methods are safe for concurrent use and never fail: see Err.
 type Journal struct {
-	fetch, queue, load, node     *log
-	coord, proxy, assign, member *log
-	change                       *log
-	events                       *slog.Logger
+	logs   map[string]*log // by name
+	events *slog.Logger
 }
 
 // Open continues the logs in the directory, or begins them. A last line that a crash left torn gets its newline, so that
@@ -92,29 +90,22 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
-	j := &Journal{}
-	for _, l := range []struct {
-		name string
-		to   **log
-	}{{LogFetch, &j.fetch}, {LogQueue, &j.queue}, {LogLoad, &j.load}, {LogNode, &j.node},
-		{LogCoord, &j.coord}, {LogProxy, &j.proxy}, {LogAssign, &j.assign}, {LogMember, &j.member}, {LogChange, &j.change}} {
-		opened, err := openLog(l.name, cfg, meta, deps)
+	j := &Journal{logs: map[string]*log{}}
+	for _, name := range names {
+		l, err := openLog(name, cfg, meta, deps)
 		if err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
-		*l.to = opened
+		j.logs[name] = l
 	}
-	j.events = newEvents(j.node, deps.Echo)
+	j.events = newEvents(j.logs[LogNode], deps.Echo)
 	return j, nil
-}
-
-func (j *Journal) logs() []*log {
-	return []*log{j.fetch, j.queue, j.load, j.node, j.coord, j.proxy, j.assign, j.member, j.change}
 }
 
 // Fetch logs one download. It neither changes nor keeps f.
 func (j *Journal) Fetch(f *Fetch) {
-	j.fetch.commit(f.append(j.fetch.begin()), nil)
+	l := j.logs[LogFetch]
+	l.commit(f.append(l.begin()), nil)
 }
 
 // Queue logs the state of the frontier.
@@ -126,54 +117,39 @@ func (j *Journal) Queue(q Queue) {
 	if q.Waits == nil {
 		q.Waits = map[string]int64{}
 	}
-	q.Line = Line{}
-	j.queue.write(pairs(q))
+	j.logs[LogQueue].write(&q)
 }
 
 // Load logs what the node uses.
-func (j *Journal) Load(l Load) {
-	l.Line = Line{}
-	j.load.write(pairs(l))
-}
+func (j *Journal) Load(l Load) { j.logs[LogLoad].write(&l) }
 
 // Coord logs a round trip to a peer.
 func (j *Journal) Coord(c Coord) {
-	c.Line = Line{}
 	if c.Vector == nil {
 		c.Vector = []float64{}
 	}
-	j.coord.write(pairs(c))
+	j.logs[LogCoord].write(&c)
 }
 
 // Proxy logs what is known of a server.
 func (j *Journal) Proxy(p Proxy) {
-	p.Line = Line{}
 	if p.Vector == nil {
 		p.Vector = []float64{}
 	}
 	if p.PredictedMs == nil {
 		p.PredictedMs = map[string]float64{}
 	}
-	j.proxy.write(pairs(p))
+	j.logs[LogProxy].write(&p)
 }
 
 // Assign logs a decision about a host, or a hand-off.
-func (j *Journal) Assign(a Assign) {
-	a.Line = Line{}
-	j.assign.write(pairs(a))
-}
+func (j *Journal) Assign(a Assign) { j.logs[LogAssign].write(&a) }
 
 // Change logs what a visit found of a page.
-func (j *Journal) Change(c Change) {
-	c.Line = Line{}
-	j.change.write(pairs(c))
-}
+func (j *Journal) Change(c Change) { j.logs[LogChange].write(&c) }
 
 // Member logs a change of who is there, or of who owns a host.
-func (j *Journal) Member(m Member) {
-	m.Line = Line{}
-	j.member.write(pairs(m))
-}
+func (j *Journal) Member(m Member) { j.logs[LogMember].write(&m) }
 
 // pairs encodes what a struct has behind its Line, which must be zero: `,"key":value` and so on.
 func pairs(v any) ([]byte, error) {
@@ -196,8 +172,8 @@ func (j *Journal) Events() *slog.Logger { return j.events }
 // Err says which lines were lost since Open, or nil.
 func (j *Journal) Err() error {
 	var errs []error
-	for _, l := range j.logs() {
-		errs = append(errs, l.failure())
+	for _, name := range names {
+		errs = append(errs, j.logs[name].failure())
 	}
 	return errors.Join(errs...)
 }
@@ -205,10 +181,8 @@ func (j *Journal) Err() error {
 // Close closes the files; lines that come later are lost, and counted.
 func (j *Journal) Close() error {
 	var errs []error
-	for _, l := range j.logs() {
-		if l != nil {
-			errs = append(errs, l.close())
-		}
+	for _, l := range j.logs {
+		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)
 }

@@ -280,7 +280,7 @@ func TestLostTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer good.Close()
-	good, j.fetch.file = j.fetch.file, good
+	good, j.logs[LogFetch].file = j.logs[LogFetch].file, good
 	log := func() {
 		var wg sync.WaitGroup
 		for range together {
@@ -289,7 +289,7 @@ func TestLostTogether(t *testing.T) {
 		wg.Wait()
 	}
 	log()
-	j.fetch.file = good
+	j.logs[LogFetch].file = good
 	log()
 	if err := j.Err(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("log fetch lost %d lines: ", together)) {
 		t.Errorf("Err: %v", err)
@@ -320,8 +320,8 @@ func TestDiskErrors(t *testing.T) {
 	}
 	defer j.Close()
 	j.Fetch(page("http://a/1"))
-	good := j.fetch.file
-	if j.fetch.file, err = os.Open(good.Name()); err != nil { // cannot be written
+	good := j.logs[LogFetch].file
+	if j.logs[LogFetch].file, err = os.Open(good.Name()); err != nil { // cannot be written
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -331,12 +331,12 @@ func TestDiskErrors(t *testing.T) {
 		t.Fatalf("reports %v", reports)
 	}
 	// The next write is cut short: what is there of the line must not spoil the one behind it.
-	j.fetch.file.Close()
-	j.fetch.file = good
+	j.logs[LogFetch].file.Close()
+	j.logs[LogFetch].file = good
 	if _, err := good.WriteString(`{"v":1,"ur`); err != nil {
 		t.Fatal(err)
 	}
-	j.fetch.torn = true
+	j.logs[LogFetch].torn = true
 	j.Fetch(page("http://a/2"))
 	j.Fetch(page("http://a/3"))
 	if err := j.Err(); err == nil || !strings.Contains(err.Error(), "log fetch lost 3 lines: ") {

@@ -16,6 +16,9 @@ const (
 	LogChange = "change"
 )
 
+// names are those of all logs.
+var names = []string{LogFetch, LogQueue, LogLoad, LogNode, LogCoord, LogProxy, LogAssign, LogMember, LogChange}
+
 // Keys of every line.
 const (
 	KeyV    = "v"    // Version

@@ -127,9 +127,11 @@ func (l *log) begin() []byte {
 	return l.stamp.append(append(b, `,"`+KeyTime+`":`...), l.now())
 }
 
-// write writes one line of pairs that are encoded already, or gives it up if they could not be.
-func (l *log) write(pairs []byte, err error) {
-	l.commit(append(l.begin(), pairs...), err)
+// write writes one line, or gives it up if it cannot be encoded.
+func (l *log) write(e Entry) {
+	*e.line() = Line{}
+	b, err := pairs(e)
+	l.commit(append(l.begin(), b...), err)
 }
 
 // commit ends the line and returns when it is written, so that what has been logged survives a kill of the process. With

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 )
 
 // MaxLine (bytes) bounds a line: none longer is written, and a Reader skips what is longer.
@@ -17,23 +18,10 @@ const MaxLine = 1 << 20
 // ErrVersion is the error of a line in a newer schema: what it means is not known here.
 var ErrVersion = errors.New("newer version of the log")
 
-// Entry is what a Reader fills: a pointer to one of the lines.
-type Entry interface {
-	line() *Line
-	reset()
-}
+// Entry is a pointer to one of the lines, which a Reader fills.
+type Entry interface{ line() *Line }
 
 func (l *Line) line() *Line { return l }
-
-func (f *Fetch) reset()  { *f = Fetch{} }
-func (q *Queue) reset()  { *q = Queue{} }
-func (l *Load) reset()   { *l = Load{} }
-func (c *Coord) reset()  { *c = Coord{} }
-func (p *Proxy) reset()  { *p = Proxy{} }
-func (a *Assign) reset() { *a = Assign{} }
-func (m *Member) reset() { *m = Member{} }
-func (c *Change) reset() { *c = Change{} }
-func (e *Event) reset()  { *e = Event{} }
 
 // UnmarshalJSON decodes a line of the node log.
 func (e *Event) UnmarshalJSON(b []byte) error {
@@ -70,7 +58,7 @@ func (r *Reader) Next(e Entry) error {
 	for {
 		b, err := r.readLine()
 		if len(b) > 0 {
-			e.reset()
+			reflect.ValueOf(e).Elem().SetZero()
 			if json.Unmarshal(b, e) == nil && e.line().V > 0 {
 				if v := e.line().V; v > Version {
 					return fmt.Errorf("read log: version %d, known are up to %d: %w", v, Version, ErrVersion)
@@ -80,7 +68,7 @@ func (r *Reader) Next(e Entry) error {
 			r.skipped++
 		}
 		if err != nil {
-			e.reset()
+			reflect.ValueOf(e).Elem().SetZero()
 			return err
 		}
 	}

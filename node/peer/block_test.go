@@ -20,8 +20,7 @@ func TestBlocksAndKeysComeBack(t *testing.T) {
 		}
 		links := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *wire.Link {
 			return &wire.Link{Url: rapid.String().Draw(t, "url"), Depth: rapid.Uint32().Draw(t, "depth"),
-				Hops: rapid.Uint32().Draw(t, "hops"), Sitemap: rapid.Bool().Draw(t, "sitemap"),
-				Attempt: rapid.Uint32().Draw(t, "attempt")}
+				Hops: rapid.Uint32().Draw(t, "hops"), Sitemap: rapid.Bool().Draw(t, "sitemap")}
 		}), 1, 20).Draw(t, "links")
 		value, err := encodeBlock(links)
 		if err != nil {

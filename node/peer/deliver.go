@@ -93,9 +93,6 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	o.mu.Lock()
 	o.stats.Failed++
 	q.failures++
-	for i := range m.blocks {
-		saturate(&m.blocks[i].unsaved)
-	}
 	if !errors.Is(err, ErrMalformed) {
 		// The trouble is the peer's or the network's: all its links wait.
 		q.retry = o.now() + o.backoff(q.failures)
@@ -155,9 +152,6 @@ func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 			}
 			continue
 		}
-		for _, l := range links {
-			l.Attempt += uint32(b.unsaved)
-		}
 		m.blocks = append(m.blocks, b)
 		m.links = append(m.links, links...)
 	}
@@ -193,9 +187,6 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 				return fmt.Errorf("read outbox: %w", err)
 			}
 			return o.setAside(q, b, value, cause)
-		}
-		for _, l := range m.links {
-			l.Attempt++
 		}
 		half := len(m.links) / 2
 		var set []stored
@@ -267,9 +258,7 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		o.stay(q, m, f)
 		return nil
 	}
-	for _, l := range f.stay {
-		l.Attempt++
-	}
+	tries := triesOf(m.blocks)
 	var set []stored
 	for to, links := range f.move {
 		blocks, err := o.pack(to, links, oldest(m.blocks))
@@ -277,18 +266,15 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 			return err
 		}
 		for i := range blocks {
-			// A link that is sent to and fro waits longer each time.
-			if n := links[0].Attempt; n > 1 {
-				blocks[i].block.tries = uint16(min(n, math.MaxUint16))
-				blocks[i].block.due = o.now() + o.backoff(int(min(n-1, 100)))
+			blocks[i].block.tries = tries
+			if tries > 1 { // a link that is sent to and fro waits longer each time
+				blocks[i].block.due = o.now() + o.backoff(int(tries)-1)
 			}
 		}
 		set = append(set, blocks...)
 	}
 	del := make([][]byte, 0, len(m.blocks))
-	tries := uint16(0)
 	for _, b := range m.blocks {
-		tries = max(tries, b.tries)
 		del = append(del, encodeKey(kindQueued, q.peer, b.seq))
 	}
 	if len(f.stay) > 0 {
@@ -296,7 +282,6 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		if err != nil {
 			return err
 		}
-		saturate(&tries)
 		for i := range blocks {
 			blocks[i].block.tries, blocks[i].block.due = tries, o.now()+o.backoff(int(tries))
 		}
@@ -322,14 +307,9 @@ func (o *Outbox) stay(q *queue, m message, f fate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stats.add(f.stats)
-	tries := uint16(0)
-	for _, b := range m.blocks {
-		tries = max(tries, b.tries)
-	}
-	saturate(&tries)
+	tries := triesOf(m.blocks)
 	due := o.now() + o.backoff(int(tries))
 	for _, b := range m.blocks {
-		saturate(&b.unsaved)
 		b.tries, b.due, b.bad = tries, due, 0
 		q.put(b)
 	}
@@ -389,7 +369,6 @@ func (o *Outbox) route(q *queue, l *wire.Link, f *fate) bool {
 		f.stay = append(f.stay, l)
 		return false
 	}
-	l.Attempt++
 	f.move[to] = append(f.move[to], l)
 	return true
 }
@@ -401,6 +380,15 @@ func (s *OutboxStats) add(o OutboxStats) {
 	s.Moved += o.Moved
 	s.Later += o.Later
 	s.Rerouted += o.Rerouted
+}
+
+// triesOf is how often links of some blocks have been answered so that they are not done with, this time too.
+func triesOf(blocks []block) (tries uint16) {
+	for _, b := range blocks {
+		tries = max(tries, b.tries)
+	}
+	saturate(&tries)
+	return tries
 }
 
 // saturate counts up to the largest number.

@@ -73,53 +73,42 @@ func (f forms) add(of protoreflect.MessageDescriptor) bool {
 }
 
 // check says which field of a message has not its form.
-func (f forms) check(m proto.Message) error { return f.message(m.ProtoReflect()) }
+func (f forms) check(m proto.Message) error {
+	if at, err := f.fault(m.ProtoReflect()); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return nil
+}
 
-func (f forms) message(m protoreflect.Message) error {
+// fault is the way to the first field that has not its form, and what is wrong with it.
+func (f forms) fault(m protoreflect.Message) (at string, err error) {
 	for _, fd := range f[m.Descriptor().FullName()] {
-		var err error
-		at := -1
-		switch {
-		case fd.is.IsList():
+		name := string(fd.is.Name())
+		if fd.is.IsList() {
 			list := m.Get(fd.is).List()
-			for i := 0; i < list.Len() && err == nil; i++ {
-				at, err = i, f.value(fd, list.Get(i))
+			for i := range list.Len() {
+				if at, err := f.faultOf(fd, list.Get(i)); err != nil {
+					return fmt.Sprintf("%s[%d]%s", name, i, at), err
+				}
 			}
-		case fd.check == nil && !m.Has(fd.is):
-			// A message that is left out.
-		default:
-			err = f.value(fd, m.Get(fd.is))
+			continue
 		}
-		switch {
-		case err == nil:
-		case at >= 0:
-			return fmt.Errorf("%s[%d]%s%w", fd.is.Name(), at, joint(err), err)
-		default:
-			return fmt.Errorf("%s%s%w", fd.is.Name(), joint(err), err)
+		if fd.check == nil && !m.Has(fd.is) {
+			continue // a message that is left out
+		}
+		if at, err := f.faultOf(fd, m.Get(fd.is)); err != nil {
+			return name + at, err
 		}
 	}
-	return nil
+	return "", nil
 }
 
-func (f forms) value(fd field, v protoreflect.Value) error {
-	if fd.check == nil {
-		return f.message(v.Message())
+func (f forms) faultOf(fd field, v protoreflect.Value) (at string, err error) {
+	if fd.check != nil {
+		return "", fd.check(v)
 	}
-	if err := fd.check(v); err != nil {
-		return formError{err}
-	}
-	return nil
-}
-
-// formError is what is wrong with a value, without the way to it.
-type formError struct{ error }
-
-// joint is what stands between the name of a field and what is wrong in it.
-func joint(err error) string {
-	if _, ok := err.(formError); ok { //nolint:errorlint // what is wrapped has its way already
-		return ": "
-	}
-	return "."
+	at, err = f.fault(v.Message())
+	return "." + at, err
 }
 
 // formOf is the form of a field, nil for none.

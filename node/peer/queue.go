@@ -14,9 +14,8 @@ type block struct {
 	links int32
 	bytes int32
 	value []byte // what is on disk, if it was kept
-	// tries counts the answers "later", moves and refusals, unsaved the deliveries that its links do not know of.
-	tries   uint16
-	unsaved uint16
+	// tries counts the answers "later", moves and refusals.
+	tries uint16
 	// bad counts the refusals as unreadable, and the faults of the peer that it may be the cause of. A bad block is sent alone.
 	bad uint8
 }

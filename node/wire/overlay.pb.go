@@ -418,13 +418,11 @@ func (x *Record) GetAssigned() bool {
 }
 
 type Link struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Url     string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Depth   uint32                 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
-	Hops    uint32                 `protobuf:"varint,3,opt,name=hops,proto3" json:"hops,omitempty"`
-	Sitemap bool                   `protobuf:"varint,4,opt,name=sitemap,proto3" json:"sitemap,omitempty"`
-	// attempt counts earlier deliveries of this link.
-	Attempt       uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Depth         uint32                 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	Hops          uint32                 `protobuf:"varint,3,opt,name=hops,proto3" json:"hops,omitempty"`
+	Sitemap       bool                   `protobuf:"varint,4,opt,name=sitemap,proto3" json:"sitemap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,13 +483,6 @@ func (x *Link) GetSitemap() bool {
 		return x.Sitemap
 	}
 	return false
-}
-
-func (x *Link) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
 }
 
 type DeliverRequest struct {
@@ -2956,13 +2947,12 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04home\x18\x03 \x01(\tR\x04home\x12\x14\n" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1a\n" +
-	"\bassigned\x18\x05 \x01(\bR\bassigned\"|\n" +
+	"\bassigned\x18\x05 \x01(\bR\bassigned\"h\n" +
 	"\x04Link\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04hops\x18\x03 \x01(\rR\x04hops\x12\x18\n" +
-	"\asitemap\x18\x04 \x01(\bR\asitemap\x12\x18\n" +
-	"\aattempt\x18\x06 \x01(\rR\aattemptJ\x04\b\x05\x10\x06\"x\n" +
+	"\asitemap\x18\x04 \x01(\bR\asitemapJ\x04\b\x05\x10\x06J\x04\b\x06\x10\a\"x\n" +
 	"\x0eDeliverRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12&\n" +
 	"\x05links\x18\x02 \x03(\v2\x10.proxima.v1.LinkR\x05links\x12\x12\n" +
