@@ -27,3 +27,14 @@ func TestMemoryOfThisProcess(t *testing.T) {
 		t.Errorf("of no process: %+v", m)
 	}
 }
+
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		in   []float64
+		want string
+	}{{nil, "0"}, {[]float64{3}, "3"}, {[]float64{4, 1}, "2 [1–4]"}, {[]float64{9, 1, 5}, "5 [1–9]"}} {
+		if got := Spread(c.in, "%.0f"); got != c.want {
+			t.Errorf("%v: %q, not %q", c.in, got, c.want)
+		}
+	}
+}

@@ -3,7 +3,10 @@ package lab
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
+
+	"proxima/ncoord/quantile"
 )
 
 // maxShown bounds how many faults of one kind are printed.
@@ -43,4 +46,16 @@ func Show(out io.Writer, list []Verdict) bool {
 	}
 	fmt.Fprintln(out, word[ok])
 	return ok
+}
+
+// Spread is a median with its extremes, each as the verb writes it; one figure where all are the same, and 0 without any.
+func Spread(values []float64, verb string) string {
+	if len(values) == 0 {
+		return fmt.Sprintf(verb, 0.0)
+	}
+	median, low, high := quantile.Median(values), slices.Min(values), slices.Max(values)
+	if low == high {
+		return fmt.Sprintf(verb, median)
+	}
+	return fmt.Sprintf(verb+" ["+verb+"–"+verb+"]", median, low, high)
 }

@@ -11,6 +11,7 @@ import (
 
 	"proxima/ncoord/quantile"
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
 
 // crawl is one whole crawl.
@@ -74,7 +75,7 @@ func cost(ctx context.Context, b *bench) error {
 	}
 	table.Flush()
 	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", quantile.Median(alone), b.s.nodes, quantile.Median(together),
-		spread(ratios, "%.2f"), quantile.Median(late))
+		lab.Spread(ratios, "%.2f"), quantile.Median(late))
 	if !whole {
 		return errors.New("a crawl was not whole")
 	}
@@ -141,7 +142,7 @@ func start(ctx context.Context, b *bench) error {
 		fmt.Fprintf(os.Stderr, "start %d: %.1f s\n", i+1, took)
 		firsts, lasts = append(firsts, took[0]), append(lasts, took[len(took)-1])
 	}
-	fmt.Printf("%d nodes, %d starts: first page on one node after %s s, on every node after %s s\n", b.s.nodes, b.s.starts, spread(firsts, "%.1f"), spread(lasts, "%.1f"))
+	fmt.Printf("%d nodes, %d starts: first page on one node after %s s, on every node after %s s\n", b.s.nodes, b.s.starts, lab.Spread(firsts, "%.1f"), lab.Spread(lasts, "%.1f"))
 	return nil
 }
 
@@ -167,7 +168,7 @@ func restart(ctx context.Context, b *bench) error {
 		fmt.Fprintf(os.Stderr, "restart %d: %.1f s\n", i+1, took[0])
 		all = append(all, took[0])
 	}
-	fmt.Printf("%d nodes, %d restarts: first page after %s s\n", b.s.nodes, b.s.starts, spread(all, "%.1f"))
+	fmt.Printf("%d nodes, %d restarts: first page after %s s\n", b.s.nodes, b.s.starts, lab.Spread(all, "%.1f"))
 	return nil
 }
 
@@ -183,9 +184,4 @@ func (b *bench) once(ctx context.Context, measure func(*crew) ([]float64, error)
 	took, err := measure(c)
 	c.kill()
 	return took, errors.Join(err, c.remove())
-}
-
-// spread is the median with the extremes.
-func spread(list []float64, format string) string {
-	return fmt.Sprintf(format+" ["+format+"–"+format+"]", quantile.Median(list), slices.Min(list), slices.Max(list))
 }

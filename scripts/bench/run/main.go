@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,7 +152,7 @@ func run(ctx context.Context, o options) error {
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s %.0f pages/s, %.0f pages/CPU s, %d of %d pages\n",
 				round+1, o.rounds, c.Name, one.rate(), one.perCPU(), one.Stats.Distinct, one.Stats.Total)
 			if one.Usage.Exit != 0 || one.Stats.Distinct < int64(one.Stats.Total) {
-				fmt.Fprintf(os.Stderr, "  exit %d, timed out %t, its last words: %s\n", one.Usage.Exit, one.Usage.TimedOut, or(one.Usage.Stderr, "none"))
+				fmt.Fprintf(os.Stderr, "  exit %d, timed out %t, its last words: %s\n", one.Usage.Exit, one.Usage.TimedOut, cmp.Or(one.Usage.Stderr, "none"))
 			}
 		}
 	}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"proxima/ncoord/quantile"
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
 
 // Run is one crawl by one crawler.
@@ -61,36 +64,17 @@ func (r Report) of(name string) []Run {
 	return out
 }
 
-// spread is a median with its extremes.
-type spread struct{ median, min, max float64 }
-
-func newSpread(v []float64) spread {
-	if len(v) == 0 {
-		return spread{}
-	}
-	return spread{quantile.Median(v), slices.Min(v), slices.Max(v)}
-}
-
-func (s spread) format(verb string) string {
-	if s.min == s.max {
-		return fmt.Sprintf(verb, s.median)
-	}
-	return fmt.Sprintf(verb+" ["+verb+"–"+verb+"]", s.median, s.min, s.max)
-}
-
-// over maps runs to one figure each and spreads them.
-func over(runs []Run, figure func(Run) float64) spread {
-	var v []float64
+// over maps runs to one figure each.
+func over(runs []Run, figure func(Run) float64) (v []float64) {
 	for _, r := range runs {
 		v = append(v, figure(r))
 	}
-	return newSpread(v)
+	return v
 }
 
 // ratios divides Proxima's figure by another crawler's, round by round, so that both stand for the same minutes of the
-// machine. ok is false where no round has both.
-func (r Report) ratios(name string, figure func(Run) float64) (s spread, ok bool) {
-	var v []float64
+// machine. There is none where no round has both.
+func (r Report) ratios(name string, figure func(Run) float64) (v []float64) {
 	for _, p := range r.of(nameProxima) {
 		for _, o := range r.of(name) {
 			if o.Round == p.Round && figure(o) > 0 && figure(p) > 0 {
@@ -98,7 +82,7 @@ func (r Report) ratios(name string, figure func(Run) float64) (s spread, ok bool
 			}
 		}
 	}
-	return newSpread(v), len(v) > 0
+	return v
 }
 
 // Markdown renders the tables: speed first, then conduct.
@@ -106,7 +90,7 @@ func (r Report) Markdown() string {
 	var b strings.Builder
 	s := r.Scenario
 	fmt.Fprintf(&b, "%d sites × %d pages, concurrency %d, %d rounds; server on core %s, crawler on core %s of %d; %s.\n",
-		s.Addresses, s.Pages, s.Concurrency, r.Rounds, or(s.ServerCPUs, "any"), or(s.CrawlerCPUs, "any"), r.Cores, r.Go)
+		s.Addresses, s.Pages, s.Concurrency, r.Rounds, cmp.Or(s.ServerCPUs, "any"), cmp.Or(s.CrawlerCPUs, "any"), r.Cores, r.Go)
 	if s.ServerCPUs == "" || s.ServerCPUs == s.CrawlerCPUs {
 		b.WriteString("Server and crawler share their cores: the figures are lower than with cores apart and the ratios closer to 1.\n")
 	}
@@ -117,27 +101,27 @@ func (r Report) Markdown() string {
 	for _, name := range names {
 		runs := r.of(name)
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s %% |\n", name, r.Versions[name],
-			over(runs, Run.rate).format("%.0f"), over(runs, Run.perCPU).format("%.0f"),
-			over(runs, func(x Run) float64 { return float64(x.Usage.PeakRSS) / (1 << 20) }).format("%.0f"),
+			lab.Spread(over(runs, Run.rate), "%.0f"), lab.Spread(over(runs, Run.perCPU), "%.0f"),
+			lab.Spread(over(runs, func(x Run) float64 { return float64(x.Usage.PeakRSS) / (1 << 20) }), "%.0f"),
 			r.ratio(name, Run.rate), r.ratio(name, Run.perCPU),
-			over(runs, func(x Run) float64 { return 100 * x.serverBusy() }).format("%.0f"))
+			lab.Spread(over(runs, func(x Run) float64 { return 100 * x.serverBusy() }), "%.0f"))
 	}
 	b.WriteString("\n| crawler | coverage | repeats | robots.txt | before robots.txt | disallowed | other requests | connections | open at once | whole run s | remarks |\n")
 	b.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n")
 	for _, name := range names {
 		runs := r.of(name)
 		count := func(field func(client.Stats) int64) string {
-			return over(runs, func(x Run) float64 { return float64(field(x.Stats)) }).format("%.0f")
+			return lab.Spread(over(runs, func(x Run) float64 { return float64(field(x.Stats)) }), "%.0f")
 		}
 		fmt.Fprintf(&b, "| %s | %s %% | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", name,
-			over(runs, func(x Run) float64 { return 100 * x.coverage() }).format("%.2f"),
+			lab.Spread(over(runs, func(x Run) float64 { return 100 * x.coverage() }), "%.2f"),
 			count(func(s client.Stats) int64 { return s.Repeats }), count(func(s client.Stats) int64 { return s.Robots }),
 			count(func(s client.Stats) int64 { return s.Early }), count(func(s client.Stats) int64 { return s.Disallowed }),
 			count(func(s client.Stats) int64 { return s.Other }), count(func(s client.Stats) int64 { return s.Connections }),
 			count(func(s client.Stats) int64 { return s.PeakOpen }),
-			over(runs, func(x Run) float64 { return x.Usage.Wall.Seconds() }).format("%.1f"), remarks(name, runs))
+			lab.Spread(over(runs, func(x Run) float64 { return x.Usage.Wall.Seconds() }), "%.1f"), remarks(name, runs))
 	}
-	for _, name := range sortedKeys(r.Skipped) {
+	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
 		fmt.Fprintf(&b, "\nSkipped: %s (%s)\n", name, r.Skipped[name])
 	}
 	return b.String()
@@ -152,21 +136,14 @@ func (r Report) names() []string {
 		}
 	}
 	slices.SortStableFunc(names, func(a, b string) int {
-		x, y := over(r.of(a), Run.rate).median, over(r.of(b), Run.rate).median
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(quantile.Median(over(r.of(b), Run.rate)), quantile.Median(over(r.of(a), Run.rate)))
 	})
 	return names
 }
 
 func (r Report) ratio(name string, figure func(Run) float64) string {
-	if s, ok := r.ratios(name, figure); ok && name != nameProxima {
-		return s.format("%.2f") + " ×"
+	if v := r.ratios(name, figure); len(v) > 0 && name != nameProxima {
+		return lab.Spread(v, "%.2f") + " ×"
 	}
 	return "—"
 }
@@ -189,20 +166,4 @@ func remarks(name string, runs []Run) string {
 	add("timed out", func(r Run) bool { return r.Usage.TimedOut })
 	add("exit code not 0", func(r Run) bool { return r.Usage.Exit != 0 && !r.Usage.TimedOut })
 	return strings.Join(out, "; ")
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-func sortedKeys(m map[string]string) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

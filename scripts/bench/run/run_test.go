@@ -9,25 +9,8 @@ import (
 	"time"
 
 	"proxima/scripts/bench/origin/client"
+	"proxima/scripts/lab"
 )
-
-func TestSpread(t *testing.T) {
-	for _, tt := range []struct {
-		in   []float64
-		want spread
-		text string
-	}{
-		{nil, spread{}, "0"},
-		{[]float64{3}, spread{3, 3, 3}, "3"},
-		{[]float64{4, 1}, spread{2.5, 1, 4}, "2 [1–4]"},
-		{[]float64{9, 1, 5}, spread{5, 1, 9}, "5 [1–9]"},
-	} {
-		got := newSpread(tt.in)
-		if got != tt.want || got.format("%.0f") != tt.text {
-			t.Errorf("%v: %v %q, want %v %q", tt.in, got, got.format("%.0f"), tt.want, tt.text)
-		}
-	}
-}
 
 func aRun(name string, round int, seconds, cpu float64, distinct int64) Run {
 	return Run{
@@ -44,13 +27,13 @@ func TestRatiosAreOfOneRound(t *testing.T) {
 		aRun("other", 1, 8, 4, 100), aRun(nameProxima, 1, 2, 2, 100),
 		aRun("other", 2, 1, 1, 100), // Proxima has no third round
 	}}
-	if s, ok := r.ratios("other", Run.rate); !ok || s != (spread{4, 4, 4}) {
-		t.Errorf("rate: %v %t", s, ok)
+	if s := lab.Spread(r.ratios("other", Run.rate), "%.0f"); s != "4" {
+		t.Errorf("rate: %s", s)
 	}
-	if s, ok := r.ratios("other", Run.perCPU); !ok || s != (spread{2, 2, 2}) {
-		t.Errorf("per CPU: %v %t", s, ok)
+	if s := lab.Spread(r.ratios("other", Run.perCPU), "%.0f"); s != "2" {
+		t.Errorf("per CPU: %s", s)
 	}
-	if _, ok := r.ratios("absent", Run.rate); ok {
+	if v := r.ratios("absent", Run.rate); len(v) > 0 {
 		t.Error("a ratio to a crawler that did not run")
 	}
 }

@@ -67,14 +67,11 @@ type course struct {
 
 // files writes the master list, the common configuration and the list of all hosts.
 func (c *course) files() error {
-	seeds, hosts := "# The master list.\n\n", "# All hosts.\n\n"
-	for i := range ringHosts {
-		seeds += c.web.seed(i) + "\n"
-	}
+	hosts := "# All hosts.\n\n"
 	for _, m := range c.machines {
 		hosts += m.entry + "\n"
 	}
-	for name, text := range map[string]string{c.master: seeds, c.base: c.web.config(), filepath.Join(c.dir, "all.hosts"): hosts} {
+	for name, text := range map[string]string{c.master: "# The master list.\n\n" + seeds(c.web.ring), c.base: c.web.config(), filepath.Join(c.dir, "all.hosts"): hosts} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}

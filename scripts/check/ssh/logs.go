@@ -157,12 +157,11 @@ func (c *course) readLogs(lives int, killed []int) error {
 		out := c.folder(m, "node.out.gz")
 		c.expect(readLog(out, func([]byte) error { return nil }) == nil, "%s cannot be read", out)
 	}
-	c.web.mu.Lock()
-	defer c.web.mu.Unlock()
-	for url, n := range c.web.asked {
+	asked := c.web.asked()
+	for url, n := range asked {
 		c.expect(pagesLogged["http://"+url] == n, "%s: %d requests, %d in the logs", url, n, pagesLogged["http://"+url])
 	}
-	c.expect(len(pagesLogged) == len(c.web.asked), "%d pages are in the logs, %d were asked for", len(pagesLogged), len(c.web.asked))
+	c.expect(len(pagesLogged) == len(asked), "%d pages are in the logs, %d were asked for", len(pagesLogged), len(asked))
 	for _, m := range c.nodes {
 		_, err := os.Stat(m.path(".collect"))
 		c.expect(errors.Is(err, os.ErrNotExist), "collect left its folder at %s: %v", m.name, err)

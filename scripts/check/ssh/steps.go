@@ -109,10 +109,10 @@ func (c *course) configOf(m *machine) {
 	slices.Sort(cfg.Member.Join)
 	slices.Sort(join)
 	want := fmt.Sprint("data", "check", []string{"seeds.txt"}, m.addr+":7947", m.addr+":7947", "secret", m.addr+":7946", m.addr+":7946", join, 3, "logs",
-		2*time.Second, "never", 256, c.web.address(0))
+		2*time.Second, "never", 256, c.web.ring.Hosts[0].Addr)
 	have := fmt.Sprint(cfg.Node.Data, cfg.Node.Run, cfg.Crawl.Seeds, cfg.Peer.Listen, cfg.Peer.Advertise, cfg.Peer.Secret, cfg.Member.Bind,
 		cfg.Member.Advertise, cfg.Member.Join, cfg.Termination.ExpectedNodes, cfg.Output.Logs,
-		cfg.Member.SettleAfter, cfg.Crawl.End, cfg.Node.MemoryMiB, strings.Join(cfg.Fetch.DNS.Hosts["s00.test"], " "))
+		cfg.Member.SettleAfter, cfg.Crawl.End, cfg.Node.MemoryMiB, strings.Join(cfg.Fetch.DNS.Hosts["h00.test"], " "))
 	c.expect(have == want, "%s: configuration has %s, not %s", m.name, have, want)
 }
 
@@ -197,8 +197,7 @@ func (c *course) status(ctx context.Context) (map[string]row, result, error) {
 }
 
 // await asks until the overlay is whole and has crawled a number of pages in all.
-func (c *course) await(ctx context.Context, hosts, before int) error {
-	want := hosts * pages
+func (c *course) await(ctx context.Context, want, before int) error {
 	for {
 		rows, r, err := c.status(ctx)
 		if err != nil {
@@ -210,7 +209,7 @@ func (c *course) await(ctx context.Context, hosts, before int) error {
 			crawled += row.pages
 			whole = whole && row.state == "running" && row.members == "3/3" && row.pending == 0
 		}
-		if distinct, _ := c.web.crawled(); whole && distinct == want && crawled >= want-before {
+		if whole && len(c.web.asked()) == want && crawled >= want-before {
 			c.expect(r.code == 1, "status: code %d: %s", r.code, r.out)
 			for _, m := range c.machines {
 				if m.kind != kindGood {
@@ -230,11 +229,12 @@ func (c *course) await(ctx context.Context, hosts, before int) error {
 
 // crawl waits for the crawl, and does what must not disturb it.
 func (c *course) crawl(ctx context.Context) error {
-	if err := c.await(ctx, ringHosts, 0); err != nil {
+	if err := c.await(ctx, len(c.web.ring.Pages()), 0); err != nil {
 		return err
 	}
-	_, again := c.web.crawled()
-	c.expect(again == 0, "%d pages were asked for again", again)
+	for page, n := range c.web.asked() {
+		c.expect(n == 1, "%s was asked for %d times", page, n)
+	}
 	r, err := c.run(ctx, "deploy.sh", "-hosts", c.list, "-seeds", c.master, "-config", c.base, "-state", c.state(), "-proxima", c.state("bin", "proxima-given"), "-fresh")
 	if err != nil {
 		return err
@@ -279,9 +279,7 @@ func (c *course) again(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("add seeds: %w", err)
 	}
-	for i := ringHosts; i < ringHosts+lateHosts; i++ {
-		fmt.Fprintln(f, c.web.seed(i))
-	}
+	fmt.Fprint(f, seeds(c.web.late))
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("add seeds: %w", err)
 	}
@@ -307,7 +305,7 @@ func (c *course) again(ctx context.Context) error {
 	if err := c.startAll(ctx); err != nil {
 		return err
 	}
-	if err := c.await(ctx, ringHosts+lateHosts, ringHosts*pages); err != nil {
+	if err := c.await(ctx, pages, len(c.web.ring.Pages())); err != nil {
 		return err
 	}
 	// One is killed, one does not hear, and of one the pid file is lost.
