@@ -26,6 +26,7 @@ type RemoteFetch struct {
 type remoteFetches struct {
 	limit, count int // count: those that wait and those that are out
 	out          int
+	waiting      [origins]int // by origin, those that are not out
 	ready        [origins]fifo[*waitingFetch]
 	// behind are the remote fetches that wait for one to the same server; the server is there while one is ready or out.
 	behind map[netip.Addr]*fifo[*waitingFetch]
@@ -42,6 +43,7 @@ func (q *remoteFetches) enqueue(e RemoteFetch, now time.Time) bool {
 		return false
 	}
 	q.count++
+	q.waiting[e.Origin]++
 	w := &waitingFetch{RemoteFetch: e, since: now}
 	if behind := q.behind[e.Server]; behind != nil {
 		behind.push(w)
@@ -62,6 +64,7 @@ func (q *remoteFetches) take(o Origin, now time.Time) *Task {
 	}
 	e := q.ready[o].pop()
 	q.out++
+	q.waiting[o]--
 	return &Task{URL: e.URL, Host: e.URL.Host, Server: e.Server, Origin: o, Depth: e.Depth, Hops: e.Hops, Attempt: e.Attempt,
 		Waited: now.Sub(e.since), Tag: e.Tag, remote: true}
 }

@@ -35,9 +35,15 @@ func TestRemoteFetches(t *testing.T) {
 		if idle, _ := l.Idle(time.Minute); idle {
 			t.Error("idle with remote fetches")
 		}
+		if q := l.Status().Queues; q["estimate"] != 3 || len(q) != int(origins) {
+			t.Errorf("queues with 3 estimates are %v", q)
+		}
 		time.Sleep(time.Second)
 		// One at a time for each server, in order, and without robots.txt.
 		a, b := l.taking(time.Second), l.taking(time.Second)
+		if q := l.Status().Queues; q["estimate"] != 1 {
+			t.Errorf("queues with 1 estimate waiting are %v", q)
+		}
 		if a.Tag != 0 || b.Tag != 2 || a.Server != addr1 || b.Server != addr2 || !a.IsRemoteFetch() || a.Kind != Page {
 			t.Errorf("took %+v and %+v", a, b)
 		}

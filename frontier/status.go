@@ -16,6 +16,8 @@ type Status struct {
 	InFlight int `json:"in_flight"`
 	// RemoteFetches are the pages for other nodes that wait here or are under way.
 	RemoteFetches int `json:"remote_fetches"`
+	// Queues counts the URLs in memory of the three queues, by origin; more of the assigned and the discovered may wait on disk.
+	Queues map[string]int `json:"queues"`
 	// Waiting is true while hosts wait on disk for a place on the workbench.
 	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
@@ -28,13 +30,17 @@ type Status struct {
 
 // Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
 func (f *Frontier) Status() Status {
-	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]int)}
+	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]int),
+		Queues: make(map[string]int)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, h := range f.bench.hosts {
 		kind, _ := f.bench.waits(h, now)
 		s.Hosts[kind]++
+		for o := range h.window {
+			s.Queues[Origin(o).String()] += h.window[o].len()
+		}
 		if kind == "backoff" {
 			s.Failing[h.why]++
 		}
@@ -43,6 +49,9 @@ func (f *Frontier) Status() Status {
 		if may, _ := f.bench.recrawl.mayVisit(now); may || Origin(o) != Revisit {
 			s.Ready += f.bench.ready[o].len()
 		}
+	}
+	for o, n := range f.bench.remote.waiting {
+		s.Queues[Origin(o).String()] += n
 	}
 	s.Servers, s.InFlight, s.RemoteFetches = len(f.bench.servers), f.bench.inFlight+f.bench.remote.out, f.bench.remote.count
 	s.Waiting, s.Paused = f.scan || f.candidates.len() > 0, f.pausedLocked()

@@ -130,7 +130,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		fmt.Fprintln(out, "so all nodes run in this process, over the portable emulation: no packets, no kernel's TCP, no loss")
 	}
 	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
-		Emulation: ready.Emulation, Out: out})
+		Emulation: ready.Emulation, Command: strings.Join(append([]string{"proxima"}, os.Args[1:]...), " "), Out: out})
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(out, "stopped; what was logged is in", f.dir)
 		return exit{code: exitStopped}

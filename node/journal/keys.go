@@ -93,6 +93,7 @@ const (
 	KeyHeld           = "held"            // pending URLs kept here for other owners; not in pending
 	KeyDrops          = "drops"           // reason -> URLs not queued or thrown away
 	KeyWaits          = "waits"           // reason -> hosts waiting now
+	KeyQueues         = "queues"          // origin -> URLs in memory that wait to be drawn; more may wait on disk
 )
 
 // Keys of a line of the load log. Messages and bytes count since the boot.

@@ -73,6 +73,7 @@ type Queue struct {
 	Held           int64            `json:"held"`
 	Drops          map[string]int64 `json:"drops"`
 	Waits          map[string]int64 `json:"waits"`
+	Queues         map[string]int64 `json:"queues"`
 }
 
 // Load is what the node uses of its machine and of its peers. See the keys.

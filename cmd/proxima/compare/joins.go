@@ -46,6 +46,7 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	mask := c.rowBits(r, f.Label)
 	if ok {
 		at.spedAt(second, float64(f.Bytes)/f.TotalMs)
+		at.times.add(f.TotalMs)
 		r.sizes.add(server, float64(f.Bytes))
 	}
 	// In a comparison, what the owner downloads beyond it belongs to nobody.

@@ -143,7 +143,9 @@ type RunInfo struct {
 	Seconds             float64
 	Nodes               int
 	Servers             int
-	Cores               int // of the machine; 0 if it is not known
+	Cores               int    // of the machine; 0 if it is not known
+	Machine             string // its processor and system, "" if they are not known
+	MadeBy              string // the command of the run, "" if it is not known
 	Assigners           []string
 	Version             string // of the nodes' program, "" if they did not say
 	Config              string // of the first node
@@ -190,6 +192,7 @@ type NodeUse struct {
 	CPUSeconds   float64
 	RSSBytes     int64
 	CoordError   *float64
+	Times        []Point // distribution of download times: ms and share
 	Boots        int
 	Geo          *Point
 	Space        []float64

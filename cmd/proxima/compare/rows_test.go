@@ -113,6 +113,10 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 		{Name: "random", MeanMs: &mean, Lead: &Difference{To: "random", HighMs: -3, Rel: -.5}},
 		{Name: "a", MeanMs: &mean, Difference: &Difference{To: "random", HighMs: -3, Rel: -.5, Low: -.6, High: -.4}},
 		{Name: "b", MeanMs: &mean, Lead: even, Difference: &Difference{To: "random", HighMs: -3, Rel: -.49}}}}
+	small := &Difference{To: "b", Ms: -.4, LowMs: -.6, HighMs: -.3, Rel: -.004, Low: -.006, High: -.003}
+	if got := versus(small) + ", " + span95(small); got != "0.4 % less time per page than b, -0.6 to -0.3 %" {
+		t.Errorf("a small difference that is clear: %q", got)
+	}
 	const want = "a is not told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
 		"a needed 50 % less time per page than random (95 % interval -60 to -40 %)."
 	if h := r.Headline(); h != want {

@@ -65,6 +65,7 @@ type node struct {
 
 	pages, bytes int64 // answered
 	busyMs       float64
+	times        dist      // of its downloads, in ms
 	recent       []float64 // latest download speeds, kB/s
 	path         *timeline[placed]
 	speed, cpu   *timeline[cell]
@@ -257,7 +258,7 @@ func (r *run) uses() []NodeUse {
 		if n.name == "" {
 			continue
 		}
-		u := NodeUse{Name: n.name, Pages: n.pages, Bytes: n.bytes, BusyS: n.busyMs / 1000, Boots: len(n.lives)}
+		u := NodeUse{Name: n.name, Pages: n.pages, Bytes: n.bytes, BusyS: n.busyMs / 1000, Boots: len(n.lives), Times: n.times.cdf()}
 		if n.world >= 0 {
 			w := r.world.Nodes[n.world]
 			u.City, u.Geo = w.City, &Point{w.Lon, w.Lat}

@@ -121,7 +121,7 @@ func (c *comparer) info(r *run) RunInfo {
 		i.Scenario, i.Seed, i.Nodes, i.Servers = r.world.Scenario, r.world.Seed, len(r.world.Nodes), len(r.world.Servers)
 	}
 	if r.testbed != nil {
-		i.Cores = r.testbed.Cores
+		i.Cores, i.Machine, i.MadeBy = r.testbed.Cores, r.testbed.Machine, r.testbed.Command
 	}
 	if !r.last.IsZero() {
 		i.Seconds = r.last.Sub(r.started).Seconds()

@@ -79,16 +79,29 @@ func (a Assigner) rel() float64 {
 // versus puts a difference into words.
 func versus(d *Difference) string {
 	switch {
-	case math.Abs(d.Rel) < .005:
+	case math.Abs(d.Rel) < .0005 || math.Abs(d.Rel) < .005 && !d.Clear():
 		return "the same time per page as " + d.To
 	case d.Rel < 0:
-		return fmt.Sprintf("%.0f %% less time per page than %s", -100*d.Rel, d.To)
+		return percents("%.*f", -d.Rel) + " less time per page than " + d.To
 	}
-	return fmt.Sprintf("%.0f %% more time per page than %s", 100*d.Rel, d.To)
+	return percents("%.*f", d.Rel) + " more time per page than " + d.To
+}
+
+// percents writes shares; one that is below 1 % and not 0 with a digit more, so that it does not look like 0.
+func percents(format string, shares ...float64) string {
+	var args []any
+	for _, v := range shares {
+		digits := 0
+		if a := math.Abs(v); a >= .0005 && a < .0095 {
+			digits = 1
+		}
+		args = append(args, digits, 100*v)
+	}
+	return fmt.Sprintf(format+" %%", args...)
 }
 
 func span95(d *Difference) string {
-	return fmt.Sprintf("%+.0f to %+.0f %%", 100*d.Low, 100*d.High)
+	return percents("%+.*f to %+.*f", d.Low, d.High)
 }
 
 // ratios says how far an assigner was from the best.

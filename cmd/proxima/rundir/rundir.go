@@ -127,6 +127,9 @@ type Testbed struct {
 	CPUBusy   float64 `json:"cpu_busy"`
 	WaitP99Ms float64 `json:"cpu_wait_p99_ms"`
 	Cores     int     `json:"cores"`
+	// Machine is the processor and the system, Command what made the run.
+	Machine string `json:"machine"`
+	Command string `json:"command"`
 	// Calibration compares downloads by an ordinary HTTP client with the model, ratio measured / model; 0 if not made.
 	CalibrationP50 float64 `json:"calibration_p50"`
 	CalibrationP10 float64 `json:"calibration_p10"`

@@ -18,6 +18,7 @@ type run struct {
 	assigners []string
 	dir       string
 	keep      bool
+	command   string
 	bed       bed
 	out       printer
 	world     rundir.World
@@ -192,7 +193,7 @@ func (r *run) finish(ratios []float64) error {
 	if err != nil {
 		return err
 	}
-	t.Calibrations = len(ratios)
+	t.Calibrations, t.Machine, t.Command = len(ratios), machine(), r.command
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
 	t.CalibrationP10, t.CalibrationP50, t.CalibrationP90 = at(0.1), at(0.5), at(0.9)
 	r.verdict(t)

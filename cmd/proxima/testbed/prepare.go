@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -160,6 +161,17 @@ func absolute(c node.Config, dir string) node.Config {
 	c.Peer.Secret, c.Geo.Database = filepath.Join(dir, c.Peer.Secret), filepath.Join(dir, c.Geo.Database)
 	c.Crawl.Seeds = []string{filepath.Join(dir, seedsFile)}
 	return c
+}
+
+// machine names the processor, where the system tells, and the system.
+func machine() string {
+	text, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value) + ", " + runtime.GOOS + "/" + runtime.GOARCH
+		}
+	}
+	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
 // tail is the last lines of a file, for a person who wants to know why a node failed.

@@ -29,6 +29,8 @@ type Options struct {
 	Emulation string
 	// FakeClock says that the portable emulation runs in a bubble of testing/synctest, which timers of the kernel do not wake.
 	FakeClock bool
+	// Command is what the run was asked for by, for its folder.
+	Command string
 	// Out is for people.
 	Out io.Writer
 }
@@ -70,7 +72,7 @@ func one(ctx context.Context, s Scenario, m *world.Matrix, seed uint64, assigner
 	if err != nil {
 		return err
 	}
-	r := &run{plan: plan, assigners: assigners, dir: dir, keep: o.Keep, out: out}
+	r := &run{plan: plan, assigners: assigners, dir: dir, keep: o.Keep, command: o.Command, out: out}
 	if err := r.prepare(); err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 type worldMap struct {
 	Title   string
 	Grid    string // path of the meridians and parallels, "" in the coordinate space
+	Land    string // moves the coastline, in half degrees, into the drawing
+	Links   []link
 	Servers []mark
 	Nodes   []mark
 }
@@ -28,11 +30,17 @@ type mark struct {
 	Tx, Ty float64
 }
 
+// link leads from a server to the node that was chosen for it.
+type link struct {
+	X1, Y1, X2, Y2 float64
+	Slot           int
+}
+
 // mostNames bounds the nodes whose names are written.
 const mostNames = 40
 
 func maps(r *compare.Result, colours map[string]int) (list []worldMap) {
-	at, grid := places(r)
+	at, grid, land := places(r)
 	if at == nil {
 		return nil
 	}
@@ -44,11 +52,14 @@ func maps(r *compare.Result, colours map[string]int) (list []worldMap) {
 	}
 	name(nodes)
 	for _, a := range r.Assigners {
-		m := worldMap{Title: a.Name, Grid: grid, Nodes: nodes}
+		m := worldMap{Title: a.Name, Grid: grid, Land: land, Nodes: nodes}
 		for _, s := range r.Servers {
 			p, ok := at[s.Addr]
 			for _, k := range s.Choices {
 				if ok && k.Row == a.Name {
+					if n, ok := at[k.Node]; ok {
+						m.Links = append(m.Links, link{p[0], p[1], n[0], n[1], colours[k.Node] % slots})
+					}
 					m.Servers = append(m.Servers, mark{X: p[0], Y: p[1], Slot: colours[k.Node] % slots, Title: fmt.Sprintf("%s %s, %s: %s", s.Addr,
 						s.Host, s.City, k.Node)})
 				}
@@ -61,9 +72,9 @@ func maps(r *compare.Result, colours map[string]int) (list []worldMap) {
 	return list
 }
 
-// places are where nodes and servers stand in the drawing: on the globe where that is known, with its grid, else in the coordinate
-// space; nil where neither is known.
-func places(r *compare.Result) (at map[string]compare.Point, grid string) {
+// places are where nodes and servers stand in the drawing: on the globe where that is known, with its grid and its land, else in the
+// coordinate space; nil where neither is known.
+func places(r *compare.Result) (at map[string]compare.Point, grid, land string) {
 	at = map[string]compare.Point{}
 	var names []string
 	var vectors []float64
@@ -89,11 +100,12 @@ func places(r *compare.Result) (at map[string]compare.Point, grid string) {
 			v, h := to(compare.Point{d, d / 2}), to(compare.Point{0, d / 2})
 			grid += fmt.Sprintf("M%.1f 0V180M0 %.1fH360", v[0], h[1])
 		}
-		return at, grid
+		origin, one := to(compare.Point{}), to(compare.Point{.5, 0})
+		return at, grid, fmt.Sprintf("translate(%.2f %.2f) scale(%.4f)", origin[0], origin[1], one[0]-origin[0])
 	}
 	var pc stat.PC
 	if len(names) <= dims || dims < 2 || !pc.PrincipalComponents(mat.NewDense(len(names), dims, vectors), nil) {
-		return nil, ""
+		return nil, "", ""
 	}
 	var axes, plane mat.Dense
 	pc.VectorsTo(&axes)
@@ -102,7 +114,7 @@ func places(r *compare.Result) (at map[string]compare.Point, grid string) {
 		at[name] = compare.Point{plane.At(i, 0), plane.At(i, 1)}
 	}
 	fit(at)
-	return at, ""
+	return at, "", ""
 }
 
 // fit moves points into the drawing, with one scale for both axes: distances are what the picture is about. It returns how.

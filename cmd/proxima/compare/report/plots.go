@@ -86,6 +86,12 @@ func sections(r *compare.Result, colours map[string]int) []section {
 	}
 	begin("times", "Download time")
 	add("times", "Distribution of download times", "share of downloads", "A curve further to the left is faster.", times)
+	var byNode []compare.Series
+	for _, n := range r.Nodes {
+		byNode = append(byNode, compare.Series{Label: n.Name, Points: n.Times})
+	}
+	add("times", "Distribution of download times by node", "share of downloads",
+		"All pages that a node downloaded, so a node with far servers stands to the right of one with near ones.", byNode)
 	for _, a := range r.Affected {
 		begin("at-"+a.Name, "What happened to "+a.Name)
 		rate := "hosts given to the node a minute"

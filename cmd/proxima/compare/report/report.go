@@ -22,6 +22,11 @@ import (
 //go:embed page.html
 var pageText string
 
+// landPath is the coastline in half degrees east and south, from the 1:110m map of Natural Earth (public domain).
+//
+//go:embed land.path
+var landPath string
+
 //go:embed page.css
 var styleText string
 
@@ -39,6 +44,7 @@ type page struct {
 	*compare.Result
 	Version   string // of this program
 	Style     template.CSS
+	Land      string
 	Script    template.JS
 	Policy    string
 	Facts     []pair
@@ -51,11 +57,18 @@ type page struct {
 	Maps      []worldMap
 	Sections  []section
 	Crawled   []pair
+	UsedHeads []heading
 	Used      [][]string // by nodes
 	Made      []pair
 }
 
 type pair struct{ Name, Value string }
+
+// heading is that of a column; those of numbers stand to the right.
+type heading struct {
+	Name   string
+	Number bool
+}
 
 type trust struct {
 	Bad   bool
@@ -70,9 +83,10 @@ func Write(w io.Writer, r *compare.Result, version string) error {
 		return fmt.Errorf("parse the page of the report: %w", err)
 	}
 	colours := coloursOf(r)
-	p := page{Result: r, Version: version, Style: template.CSS(plotStyle + styleText), Script: template.JS(plotScript + "\n" + scriptText),
+	p := page{Result: r, Version: version, Land: landPath, Style: template.CSS(plotStyle + styleText), Script: template.JS(plotScript + "\n" + scriptText),
 		Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
-		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Used: used(r.Nodes), Made: made(r)}
+		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
+	p.UsedHeads, p.Used = used(r.Nodes)
 	p.Worst, p.More = worst(r)
 	// Even if foreign text got into the page, it would neither run nor send anything anywhere.
 	sum := sha256.Sum256([]byte(p.Script))
@@ -148,9 +162,15 @@ func made(r *compare.Result) (list []pair) {
 		machine := "machines of one's own"
 		if run.Emulated {
 			machine = fmt.Sprintf("emulated on a machine of %d processors", run.Cores)
+			if run.Machine != "" {
+				machine += " (" + run.Machine + ")"
+			}
 		}
 		text := fmt.Sprintf("%s, seed %d, %s, nodes of version %s", cmp.Or(run.Scenario, "no scenario"), run.Seed, machine, cmp.Or(run.Version,
 			"unknown"))
+		if run.MadeBy != "" {
+			text += ", made by " + run.MadeBy
+		}
 		if run.Differs != "" {
 			text += "; " + run.Differs
 		}
@@ -161,6 +181,9 @@ func made(r *compare.Result) (list []pair) {
 }
 
 func crawled(k compare.Crawl) (list []pair) {
+	if k.Attempted == 0 {
+		return nil
+	}
 	add := func(name, value string) {
 		if value != dash {
 			list = append(list, pair{name, value})
@@ -183,14 +206,46 @@ func crawled(k compare.Crawl) (list []pair) {
 // shown bounds the tables of servers and nodes.
 const shown = 100
 
-func used(nodes []compare.NodeUse) (rows [][]string) {
-	for _, n := range nodes[:min(len(nodes), shown)] {
-		perPage := dash
-		if n.Pages > 0 {
-			perPage = fmt.Sprintf("%.1f", 1000*n.CPUSeconds/float64(n.Pages))
-		}
-		rows = append(rows, []string{n.Name, n.City, count(n.Pages), size(n.Bytes), fmt.Sprintf("%.0f", n.BusyS),
-			fmt.Sprintf("%.1f", n.CPUSeconds), perPage, size(n.RSSBytes), figure(n.CoordError)})
+// used is the table of nodes. A column that nobody has a figure for is left out.
+func used(nodes []compare.NodeUse) (heads []heading, rows [][]string) {
+	of := []struct {
+		head string
+		cell func(n compare.NodeUse) string
+	}{
+		{"node", func(n compare.NodeUse) string { return n.Name }},
+		{"place", func(n compare.NodeUse) string { return cmp.Or(n.City, dash) }},
+		{"pages", func(n compare.NodeUse) string { return count(n.Pages) }},
+		{"bytes", func(n compare.NodeUse) string { return size(n.Bytes) }},
+		{"busy", func(n compare.NodeUse) string { return seconds(n.BusyS) }},
+		{"CPU", func(n compare.NodeUse) string { return seconds(n.CPUSeconds) }},
+		{"CPU a page", func(n compare.NodeUse) string {
+			if n.Pages == 0 || n.CPUSeconds == 0 {
+				return dash
+			}
+			return fmt.Sprintf("%.1f", 1000*n.CPUSeconds/float64(n.Pages)) + gap + "ms"
+		}},
+		{"memory", func(n compare.NodeUse) string {
+			if n.RSSBytes == 0 {
+				return dash
+			}
+			return size(n.RSSBytes)
+		}},
+		{"coordinate error", func(n compare.NodeUse) string { return figure(n.CoordError) }},
 	}
-	return rows
+	rows = make([][]string, min(len(nodes), shown))
+	for i, column := range of {
+		cells, any := make([]string, len(rows)), false
+		for k := range rows {
+			cells[k] = column.cell(nodes[k])
+			any = any || cells[k] != dash
+		}
+		if !any {
+			continue
+		}
+		heads = append(heads, heading{column.head, i > 1})
+		for k := range rows {
+			rows[k] = append(rows[k], cells[k])
+		}
+	}
+	return heads, rows
 }

@@ -176,7 +176,7 @@ func worst(r *compare.Result) (rows [][]string, more int64) {
 			text := dash
 			for _, k := range s.Choices {
 				if k.Row == a.Name && k.LossMs != nil {
-					if text = "best"; *k.LossMs > 1e-6 {
+					if text = "best"; *k.LossMs >= .05 { // less is a tie
 						text = k.Node + " " + signed(*k.LossMs) + "ms"
 					}
 				}

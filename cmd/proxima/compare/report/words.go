@@ -53,11 +53,14 @@ func figure(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 3, 64)
 }
 
-// signed writes a difference, with its sign.
+// signed writes a difference, with its sign; what is not 0 does not look like it.
 func signed(v float64) string {
 	s := fmt.Sprintf("%.0f", math.Abs(v))
+	if math.Abs(v) < .95 {
+		s = fmt.Sprintf("%.1f", math.Abs(v))
+	}
 	switch {
-	case s == "0":
+	case s == "0.0":
 		return "0" + gap
 	case v < 0:
 		return "−" + s + gap
@@ -91,6 +94,14 @@ func clock(s float64) string {
 		return fmt.Sprintf("%d:%02d:%02d h", n/3600, n/60%60, n%60)
 	}
 	return fmt.Sprintf("%d:%02d min", n/60, n%60)
+}
+
+// seconds writes a time that was used, a dash for none.
+func seconds(s float64) string {
+	if s == 0 {
+		return dash
+	}
+	return figure(&s) + gap + "s"
 }
 
 // size writes an amount of bytes in powers of a thousand.
