@@ -20,6 +20,7 @@ var rooms = [][]string{
 	{"journal"},
 	{"sink"},
 	{"lobby"},
+	{"view"},
 	{"member"},
 	{"peer"},
 	{"lease"},

@@ -20,6 +20,7 @@ import (
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/peer/peertest"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -47,7 +48,7 @@ func movers(b *testing.B) (from, to *mover) {
 	all := make([]*mover, len(ids))
 	for i, id := range ids {
 		all[i] = newMover(b, id, listeners[id], addrs)
-		all[i].owners.SetView(ownership.View{Self: id, Settled: ids, Alive: ids, Majority: true})
+		all[i].owners.SetView(view.View{Self: id, Settled: ids, Alive: ids, Majority: true})
 	}
 	time.Sleep(100 * time.Millisecond) // homes have collected
 	return all[0], all[1]

@@ -26,6 +26,7 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/termination"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -200,7 +201,7 @@ func (o *overlay) newRooms() (err error) {
 	if err != nil {
 		return err
 	}
-	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.terminationView, State: o.terminationState, Ask: o.client.Idle,
+	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.there, State: o.terminationState, Ask: o.client.Idle,
 		Waits: func(why string) { n.journal.Events().Info(journal.EventWaits, journal.KeyReason, why) },
 		Ended: func(why string) {
 			n.journal.Events().Info(journal.EventOver, journal.KeyReason, why)
@@ -306,10 +307,8 @@ func (o *overlay) follow(ctx context.Context, first chan struct{}) error {
 
 // setView hands a view to all rooms.
 func (o *overlay) setView(v member.View) error {
-	alive := make([]string, 0, len(v.Peers))
 	nodes := make([]assign.Node, 0, len(v.Peers))
 	for _, p := range v.Peers {
-		alive = append(alive, p.ID)
 		if p.Addr == "" {
 			continue // it publishes nothing that can be read
 		}
@@ -321,7 +320,7 @@ func (o *overlay) setView(v member.View) error {
 	}
 	o.mu.Lock()
 	fresh := o.view.Version != v.Version || o.view.Self == ""
-	gone := o.view.Peers
+	was := o.view.Alive
 	o.view, o.assign = v, assign.View{Nodes: nodes}
 	o.mu.Unlock()
 	paused := ""
@@ -333,17 +332,13 @@ func (o *overlay) setView(v member.View) error {
 		return nil
 	}
 	// Leases first, as no other room may hold them up: they are safe while all nodes see a change within lease.skew.
-	leases := lease.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority, Version: v.Version}
-	for _, m := range v.Missing {
-		leases.Missing = append(leases.Missing, m.ID)
-	}
-	o.grantor.SetView(leases)
-	o.holder.SetView(leases)
-	o.owners.SetView(ownership.View{Self: v.Self, Settled: v.Settled, Alive: alive, Majority: v.Majority})
-	o.remote.SetAlive(alive)
-	for _, p := range gone {
-		if !slices.Contains(alive, p.ID) {
-			o.client.Forget(p.ID)
+	o.grantor.SetView(v.View)
+	o.holder.SetView(v.View)
+	o.owners.SetView(v.View)
+	o.remote.SetAlive(v.Alive)
+	for _, id := range was {
+		if !v.IsAlive(id) {
+			o.client.Forget(id)
 		}
 	}
 	o.outbox.Review()
@@ -371,21 +366,28 @@ func remember(s *frontier.Shelf, addrs []string) error {
 func (o *overlay) alive(id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(o.view.Peers, func(p member.Peer) bool { return p.ID == id })
+	return o.view.IsAlive(id)
 }
 
 // custodian is a peer that is there, and none of those: the next one after the first of them.
 func (o *overlay) custodian(not ...string) (id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i := slices.IndexFunc(o.view.Peers, func(p member.Peer) bool { return p.ID == not[0] })
-	for range o.view.Peers {
-		i = (i + 1) % len(o.view.Peers)
-		if p := o.view.Peers[i]; p.ID != o.node.id.Node && !slices.Contains(not, p.ID) {
-			return p.ID
+	i := slices.Index(o.view.Alive, not[0])
+	for range o.view.Alive {
+		i = (i + 1) % len(o.view.Alive)
+		if id := o.view.Alive[i]; id != o.node.id.Node && !slices.Contains(not, id) {
+			return id
 		}
 	}
 	return ""
+}
+
+// there is who is there.
+func (o *overlay) there() view.View {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.view.View
 }
 
 func (o *overlay) peers() assign.View {

@@ -43,17 +43,6 @@ func (o *overlay) publish(ctx context.Context) error {
 	}
 }
 
-// terminationView is who ends the crawl together.
-func (o *overlay) terminationView() termination.View {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	v := termination.View{Self: o.node.id.Node, Settled: o.view.Settled, Majority: o.view.Majority, Over: o.view.Over}
-	for _, p := range o.view.Peers {
-		v.Alive = append(v.Alive, p.ID)
-	}
-	return v
-}
-
 // awaitEnd stops the node when the crawl has ended everywhere.
 func (o *overlay) awaitEnd(ctx context.Context, stop func()) error {
 	if o.cfg.Crawl.End != crawl.EndIdle || o.cfg.Batch.Mode == placement.ModePersistent {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -51,7 +52,7 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.SetView(View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
+		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { _ = clock.Run(ctx) }()
@@ -59,7 +60,7 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 		for s.asked.Load() == 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		res, err := h.Rights(ctx, "k", &wire.RightsRequest{View: digestOf([]string{"k"}), Members: digestOf([]string{"a", "k"})})
+		res, err := h.Rights(ctx, "k", &wire.RightsRequest{View: view.Digest([]string{"k"}), Members: view.Digest([]string{"a", "k"})})
 		if err != nil || !res.GetSameView() || len(res.GetRights()) != 0 {
 			t.Errorf("%v, %v", res, err)
 		}
@@ -125,17 +126,17 @@ func TestInquiriesThatCountForNothing(t *testing.T) {
 		t.Error("a founder asks at once")
 	}
 	d.pass(d.cfg.Window())
-	mine := *d.history.current()
-	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
-	d.setView(mine.View, d.now)
+	mine := *d.history.Now()
+	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
+	d.setView(mine, d.now)
 	d.ask("a", acquire, later, "")
 	q := d.inquiry(d.now)
 	if q == nil {
 		t.Fatal("no inquiry")
 	}
 	d.pass(time.Second)
-	d.setView(View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
-	d.setView(mine.View, d.now)
+	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}, d.now)
+	d.setView(mine, d.now)
 	if d.conclude(q, d.now) {
 		t.Error("it concludes from what it asked before")
 	}
@@ -152,7 +153,7 @@ func TestInquiriesThatCountForNothing(t *testing.T) {
 func TestMissingMembersCount(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := newMembers(time.Minute)
-	m.set(View{Alive: []string{"a"}, Settled: []string{"a", "c"}, Missing: []string{"b"}}, now)
+	m.set(view.View{Alive: []string{"a"}, Settled: []string{"a", "c"}, Absent: []string{"b"}}, now)
 	for after, want := range map[time.Duration][]string{0: {"a", "b", "c"}, 59 * time.Second: {"a", "b", "c"}, time.Minute: {"a"}} {
 		if got := m.all(now.Add(after)); !slices.Equal(got, want) {
 			t.Errorf("after %v: %q, want %q", after, got, want)
@@ -181,7 +182,7 @@ func TestAnswersThatCameInAGapCountForNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.SetView(View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
+		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- h.Run(ctx) }()

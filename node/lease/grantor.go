@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -43,16 +44,14 @@ func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
 func (g *Grantor) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.grants.history.begin(time.Now())
+	g.grants.history.Begin(time.Now())
 }
 
-// SetView tells who is settled. A view older than the current one is ignored.
-func (g *Grantor) SetView(v View) {
+// SetView tells who is settled.
+func (g *Grantor) SetView(v view.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if last := g.grants.history.current(); last == nil || v.Version >= last.Version {
-		g.grants.setView(v, time.Now())
-	}
+	g.grants.setView(v, time.Now())
 }
 
 // Status counts.
@@ -61,7 +60,8 @@ func (g *Grantor) Status() GrantorStatus {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.grants.counts
-	s.Blind, s.Granted = g.grants.history.start(now).Milliseconds(), g.grants.granted(now)
+	s.Granted = g.grants.granted(now)
+	s.Blind = g.grants.history.Blind(now, g.cfg.Window(), func(*view.View) bool { return true }).Milliseconds()
 	return s
 }
 

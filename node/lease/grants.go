@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -13,10 +14,13 @@ import (
 // argument. Not safe for concurrent use.
 type grants struct {
 	cfg     *Config
-	history history
+	boot    uint64
+	history *view.History
 	entries map[netip.Addr]*grant
 	most    int           // entries
 	counts  GrantorStatus // that are counted as they happen
+	// founded is when a node that founds an overlay may believe that nobody else is there.
+	founded time.Time
 	members *members
 	// lives are the holders' latest, known the lives of which all members have said what they left behind.
 	lives lives
@@ -65,22 +69,34 @@ const (
 )
 
 func newGrants(cfg *Config, boot uint64) *grants {
-	window := cfg.Window()
-	founding := window
-	if boot == 1 {
-		founding = min(cfg.Founding, window)
-	}
-	return &grants{cfg: cfg, history: history{window: window, founding: founding}, entries: map[netip.Addr]*grant{}, most: maxServers,
-		members: newMembers(window), lives: lives{}, known: map[string]uint64{}}
+	return &grants{cfg: cfg, boot: boot, history: view.NewHistory(cfg.Window()), entries: map[netip.Addr]*grant{}, most: maxServers,
+		members: newMembers(cfg.Window()), lives: lives{}, known: map[string]uint64{}}
 }
 
 // setView forgets the entries of servers that this node is not the grantor of any more.
-func (l *grants) setView(v View, now time.Time) {
+func (l *grants) setView(v view.View, now time.Time) {
 	l.members.set(v, now)
-	if l.history.set(v, now) {
-		current := l.history.current()
-		maps.DeleteFunc(l.entries, func(addr netip.Addr, _ *grant) bool { return !current.isGrantor(addr.String()) })
+	first := l.history.Since().IsZero()
+	if !l.history.Set(v, now) {
+		return
 	}
+	if first && v.Majority && len(v.Settled) == 1 {
+		founding := l.cfg.Window()
+		if l.boot == 1 {
+			founding = min(founding, l.cfg.Founding)
+		}
+		l.history.Begin(now.Add(founding - l.cfg.Window()))
+		l.founded = now.Add(founding)
+	}
+	maps.DeleteFunc(l.entries, func(addr netip.Addr, _ *grant) bool { return !isGrantor(l.history.Now(), addr) })
+}
+
+// isGrantor says whether a node was the grantor of a server in its view, with the right to grant.
+func isGrantor(v *view.View, addr netip.Addr) bool { return v.Majority && v.Grantor(addr) == v.Self }
+
+// blind is how much longer this node, the grantor now, does not know whether an earlier grantor's lease lives.
+func (l *grants) blind(addr netip.Addr, now time.Time) time.Duration {
+	return l.history.Blind(now, l.cfg.Window(), func(v *view.View) bool { return isGrantor(v, addr) })
 }
 
 // prune drops entries that say nothing.
@@ -114,8 +130,8 @@ func (l *grants) granted(now time.Time) int {
 
 // answer decides one request.
 func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
-	view := l.history.current()
-	if view == nil || !view.Majority {
+	v := l.history.Now()
+	if !v.Majority {
 		return l.later(l.cfg.retryMin())
 	}
 	if r.wish != wire.Wish_WISH_RELEASE && !slices.Contains(l.members.alive, r.from) {
@@ -125,7 +141,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
 	}
-	if !view.isGrantor(r.addr.String()) {
+	if !isGrantor(v, r.addr) {
 		l.counts.Elsewhere++
 		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_ELSEWHERE}
 	}
@@ -151,7 +167,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 	case r.wish == wire.Wish_WISH_RELEASE:
 		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN} // nothing to give back
 	}
-	if blind := l.history.blind(r.addr, now); blind > 0 {
+	if blind := l.blind(r.addr, now); blind > 0 {
 		// What the predecessor granted is not known: only who holds the server can say so, and the first is believed.
 		if r.wish != wire.Wish_WISH_RENEW {
 			return l.inquire(blind, now)
@@ -189,7 +205,7 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 		n.report(r, now)
 		return l.give(n, now)
 	case wire.Wish_WISH_ACQUIRE:
-		if blind := l.history.blind(r.addr, now); n.claimed && blind > 0 {
+		if blind := l.blind(r.addr, now); n.claimed && blind > 0 {
 			return l.inquire(blind, now) // it has lost what it claimed, and somebody else may have it
 		}
 		// It did not hear the answer: it is the only one that could have the lease.

@@ -13,6 +13,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 )
 
 // Holder gets leases for what the frontier wants, renews them and gives them back. Its methods are safe for concurrent
@@ -28,7 +29,7 @@ type Holder struct {
 	// taken.
 	mu      sync.Mutex
 	book    *leases
-	view    View
+	view    view.View
 	members *members
 	busy    map[string]bool // grantors that a call is under way to
 	look    bool            // the next step looks at the frontier
@@ -57,7 +58,7 @@ func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, all: map[netip.Addr]*lease{},
-		grantor: func(addr netip.Addr) string { return assign.Rendezvous(addr.String(), h.view.Settled) }}
+		grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
 	deps.Clock.OnGap(h.forget)
 	return h, nil
 }
@@ -81,16 +82,12 @@ func (h *Holder) MayAsk(addr netip.Addr) error {
 	return nil
 }
 
-// SetView tells who is settled. A view older than the current one is ignored.
-func (h *Holder) SetView(v View) {
+// SetView tells who is settled.
+func (h *Holder) SetView(v view.View) {
 	h.mu.Lock()
-	if v.Version >= h.view.Version {
-		h.view = v
-		h.view.Settled = slices.Clone(v.Settled)
-		slices.Sort(h.view.Settled)
-		h.members.set(v, time.Now())
-		h.book.setView(time.Now())
-	}
+	h.view = v
+	h.members.set(v, time.Now())
+	h.book.setView(time.Now())
 	h.mu.Unlock()
 	h.wake()
 }

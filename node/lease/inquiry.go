@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -27,7 +28,7 @@ import (
 
 // inquiry is one try.
 type inquiry struct {
-	view     View
+	view     view.View
 	question *wire.RightsRequest
 	began    time.Time
 	lives    lives
@@ -37,8 +38,8 @@ type inquiry struct {
 
 // inquiry begins one, if somebody waits for it and it can succeed.
 func (l *grants) inquiry(now time.Time) *inquiry {
-	v := l.history.current()
-	if !l.ask || v == nil || !v.Majority || now.Before(l.history.founded) {
+	v := l.history.Now()
+	if !l.ask || !v.Majority || now.Before(l.founded) {
 		return nil
 	}
 	all := l.members.all(now)
@@ -50,11 +51,11 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 			return nil // it cannot answer
 		}
 	}
-	q := &wire.RightsRequest{View: digestOf(v.Settled), Members: digestOf(all)}
+	q := &wire.RightsRequest{View: view.Digest(v.Settled), Members: view.Digest(all)}
 	for id, known := range l.lives {
 		q.Lives = append(q.Lives, &wire.Life{Id: id, Boot: known.boot})
 	}
-	return &inquiry{view: v.View, question: q, began: now, lives: maps.Clone(l.lives), to: all,
+	return &inquiry{view: *v, question: q, began: now, lives: maps.Clone(l.lives), to: all,
 		answers: map[string]*wire.RightsResponse{}}
 }
 
@@ -74,15 +75,15 @@ func (q *inquiry) take(id string, a *wire.RightsResponse) bool {
 
 // conclude takes over what all members have said, if this node still sees what it saw when it began to ask.
 func (l *grants) conclude(q *inquiry, now time.Time) bool {
-	v := l.history.current()
-	if v == nil || !v.Majority || !slices.Equal(v.Settled, q.view.Settled) || v.from.After(q.began) {
+	v := l.history.Now()
+	if !v.Majority || !slices.Equal(v.Settled, q.view.Settled) || l.history.Since().After(q.began) {
 		return false
 	}
 	said := map[netip.Addr]bool{} // that a member holds a server
 	for _, id := range slices.Sorted(maps.Keys(q.answers)) {
 		for _, r := range q.answers[id].GetRights() {
 			addr, ok := netip.AddrFromSlice(r.GetServer())
-			if !ok || addr != addr.Unmap() || !v.isGrantor(addr.String()) {
+			if !ok || addr != addr.Unmap() || !isGrantor(v, addr) {
 				continue
 			}
 			until := now.Add(min(time.Duration(max(0, r.GetForMs()))*time.Millisecond, l.cfg.Time) + l.cfg.Skew)
@@ -96,7 +97,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 				if n.holder == "" || n.holder != of || n.boot < l.lives[of].boot {
 					n.remote = latest(n.remote, until)
 				}
-			} else if l.history.blind(addr, now) > 0 && (n.holder == "" || n.claimed) {
+			} else if l.blind(addr, now) > 0 && (n.holder == "" || n.claimed) {
 				if said[addr] = true; n.holder == id {
 					n.until, n.claimed = latest(n.until, until), false
 					continue
@@ -107,11 +108,11 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 		}
 	}
 	for addr, n := range l.entries {
-		if n.claimed && !said[addr] && l.history.blind(addr, now) > 0 {
+		if n.claimed && !said[addr] && l.blind(addr, now) > 0 {
 			n.holder = "" // it had claimed what it had lost
 		}
 	}
-	l.history.complete(now)
+	l.history.Begin(now.Add(-l.cfg.Window())) // nothing was granted before that this node does not know of
 	for id, known := range q.lives {
 		l.known[id] = known.boot
 	}
@@ -214,11 +215,11 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	for _, x := range req.GetLives() {
 		h.lives.hear(x.GetId(), x.GetBoot(), now, h.cfg.Window())
 	}
-	a := &wire.RightsResponse{SameView: slices.Equal(req.GetView(), digestOf(h.view.Settled)), Boot: h.deps.Boot}
+	a := &wire.RightsResponse{SameView: req.GetView() == view.Digest(h.view.Settled), Boot: h.deps.Boot}
 	if !a.SameView {
 		return a, nil
 	}
-	if all := h.members.all(now); !slices.Equal(req.GetMembers(), digestOf(all)) {
+	if all := h.members.all(now); req.GetMembers() != view.Digest(all) {
 		a.Members = all
 	}
 	add := func(addr netip.Addr, until time.Time, holder string) {

@@ -12,6 +12,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -336,7 +337,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
 		k := all[0].grantor
 		all[0].see(ids, true)
-		k.SetView(View{Self: ids[0], Settled: ids, Alive: []string{ids[0], "x"}, Majority: true, Version: uint64(time.Now().UnixNano()) + 1})
+		k.SetView(view.View{Self: ids[0], Settled: ids, Alive: []string{ids[0], "x"}, Majority: true, Version: uint64(time.Now().UnixNano()) + 1})
 		good := func() *wire.LeaseItem { return &wire.LeaseItem{Server: []byte{1, 2, 3, 4}, Wish: acquire} }
 		if resp, err := k.Lease(t.Context(), "x", &wire.LeaseRequest{Items: []*wire.LeaseItem{good()}}); err != nil ||
 			resp.Answers[0].Grant != given {
@@ -403,7 +404,7 @@ func FuzzLease(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.SetView(View{Self: "k", Settled: []string{"k"}, Alive: []string{"k", "x"}, Majority: true})
+		k.SetView(view.View{Self: "k", Settled: []string{"k"}, Alive: []string{"k", "x"}, Majority: true})
 		for range 2 {
 			resp, err := k.Lease(t.Context(), "x", &req)
 			if err != nil || len(resp.Answers) != len(req.Items) {

@@ -1,9 +1,10 @@
 package lease
 
 import (
-	"crypto/sha256"
 	"slices"
 	"time"
+
+	"proxima/node/view"
 )
 
 // members are all who may have the right to ask a server: those alive, and those that are gone for less than a window (a
@@ -19,11 +20,10 @@ func newMembers(window time.Duration) *members {
 }
 
 // set takes a view.
-func (m *members) set(v View, now time.Time) {
+func (m *members) set(v view.View, now time.Time) {
 	was := m.alive
-	m.alive = slices.Clone(v.Alive)
-	slices.Sort(m.alive)
-	for _, ids := range [][]string{was, v.Missing, v.Settled} {
+	m.alive = v.Alive
+	for _, ids := range [][]string{was, v.Absent, v.Settled} {
 		for _, id := range ids {
 			if _, known := m.gone[id]; !known {
 				m.gone[id] = now
@@ -34,7 +34,7 @@ func (m *members) set(v View, now time.Time) {
 		delete(m.gone, id)
 	}
 	for id, since := range m.gone { // those that are missing still are kept, to remember since when
-		if now.Sub(since) >= m.window && !slices.Contains(v.Missing, id) && !slices.Contains(v.Settled, id) {
+		if now.Sub(since) >= m.window && !slices.Contains(v.Absent, id) && !slices.Contains(v.Settled, id) {
 			delete(m.gone, id)
 		}
 	}
@@ -53,16 +53,6 @@ func (m *members) all(now time.Time) []string {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// digestOf is a digest of sorted ids.
-func digestOf(ids []string) []byte {
-	h := sha256.New()
-	for _, id := range ids {
-		h.Write([]byte(id))
-		h.Write([]byte{0})
-	}
-	return h.Sum(nil)[:16]
 }
 
 // lives are the latest lives of nodes that were heard of. A life that nobody has heard of for a window counts no more, as

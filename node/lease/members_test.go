@@ -4,19 +4,21 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"proxima/node/view"
 )
 
 // TestDeadMemberStaysOver: a member that died has no rights left after a window, and gets none back for as long as grantors
 // are drawn over it still. If it were forgotten, the next view would take it for one that has just gone.
 func TestDeadMemberStaysOver(t *testing.T) {
 	const window = 30 * time.Second
-	for what, dead := range map[string]View{
+	for what, dead := range map[string]view.View{
 		"settled": {Alive: []string{"a"}, Settled: []string{"a", "b"}},
-		"missing": {Alive: []string{"a"}, Missing: []string{"b"}, Settled: []string{"a"}},
+		"missing": {Alive: []string{"a"}, Absent: []string{"b"}, Settled: []string{"a"}},
 	} {
 		now := time.Unix(1_000_000, 0)
 		m := newMembers(window)
-		m.set(View{Alive: []string{"a", "b"}, Settled: []string{"a", "b"}}, now)
+		m.set(view.View{Alive: []string{"a", "b"}, Settled: []string{"a", "b"}}, now)
 		for age := time.Duration(0); age < 3*window; age += window / 6 {
 			m.set(dead, now.Add(age))
 			want := []string{"a", "b"}

@@ -12,21 +12,6 @@ import (
 	"proxima/node/wire"
 )
 
-// View is who is settled, as this node sees it.
-type View struct {
-	// Self is the id of this node.
-	Self string
-	// Settled are the ids over which grantors are drawn, sorted.
-	Settled []string
-	// Majority says whether this side sees more than half of the recent members.
-	Majority bool
-	// Alive are the members that are alive, this node included. Missing are others that may be alive all the same: dead, but
-	// not forgotten, or awaited.
-	Alive, Missing []string
-	// Version grows with every change.
-	Version uint64
-}
-
 // Peers sends requests to other nodes, and to this node itself. It fills in the header, with ids that grow from call to call.
 type Peers interface {
 	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -148,7 +149,7 @@ func (n *fakeNode) see(settled []string, majority bool) {
 	if !slices.Contains(alive, n.id) {
 		alive = append(alive, n.id)
 	}
-	v := View{Self: n.id, Settled: settled, Alive: alive, Majority: majority, Version: uint64(time.Now().UnixNano())}
+	v := view.View{Self: n.id, Settled: settled, Alive: alive, Majority: majority, Version: uint64(time.Now().UnixNano())}
 	n.grantor.SetView(v)
 	n.holder.SetView(v)
 }

@@ -16,6 +16,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 )
 
 // ErrDuplicate is what Run returns to the younger of two live nodes with one id: a copied data directory, most likely.
@@ -73,21 +74,12 @@ type Peer struct {
 
 // View is the overlay as one node sees it. It is a copy: nothing in it changes any more.
 type View struct {
-	// Self is the id of the node that looks.
-	Self string
-	// Version grows with every change of Settled, Majority or of who is alive.
-	Version uint64
-	// Settled are the ids that homes and grantors are hashed over, sorted; never empty while the node is alone.
-	Settled []string
-	// Majority says whether this side may raise epochs; Reason says in words why it may not, and what the node waits for.
-	Majority bool
-	Reason   string
+	view.View
+	// Reason says in words why this side does not see the majority, and what the node waits for.
+	Reason string
 	// Missing are the voters that do not count as present, sorted by id, of Voters all in all.
 	Missing []Missing
 	Voters  int
-	// Over are the ids of other members that have told that the crawl is over (Members.Over), whatever has become of them
-	// since. Sorted.
-	Over []string
 	// Peers are the members alive, this node included, sorted by id.
 	Peers []Peer
 }

@@ -6,6 +6,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 )
 
 // SetLoad sets the wait to expect in this node's queues, in ms. It shows in the height of its published coordinate,
@@ -56,8 +57,11 @@ func (m *Members) View() View {
 	defer m.mu.Unlock()
 	t := m.table
 	now := m.now()
-	v := View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority}
+	v := View{View: view.View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority}}
 	v.Missing, v.Voters = t.missing(now)
+	for _, w := range v.Missing {
+		v.Absent = append(v.Absent, w.ID)
+	}
 	if !t.majority {
 		v.Reason = t.waiting(now) // with ages that are true now
 	}
@@ -76,5 +80,8 @@ func (m *Members) View() View {
 	}
 	slices.Sort(v.Over)
 	slices.SortFunc(v.Peers, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	for _, p := range v.Peers {
+		v.Alive = append(v.Alive, p.ID)
+	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -51,14 +52,14 @@ func (c *census) expect(lent map[string]tally) {
 }
 
 // seen notes who answers in a new view.
-func (c *census) seen(old, v View, now time.Time) {
+func (c *census) seen(old, v view.View, now time.Time) {
 	for _, id := range old.Settled {
 		if _, dead := c.dead[id]; !dead && !slices.Contains(v.Settled, id) {
 			c.left[id] = true // the dead stay settled for a while
 		}
 	}
 	for _, id := range v.Settled {
-		if !v.alive(id) {
+		if !v.IsAlive(id) {
 			if _, ok := c.dead[id]; !ok {
 				c.dead[id] = now
 			}
@@ -90,7 +91,7 @@ func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest
 	}
 	t := o.tallies.lent[from]
 	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
-	if equal && req.GetMembers() == o.horizon.now.digest() {
+	if equal && req.GetMembers() == view.Digest(o.views.Now().Settled) {
 		o.toldLocked(from)
 	}
 	agreed := equal && !o.returningLocked(now)
@@ -100,24 +101,17 @@ func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest
 // returningLocked says that this node, as a home, may lack what others did in the meantime: it sees no majority or did
 // not lately, or it has just started.
 func (o *Ownership) returningLocked(now time.Time) bool {
-	z := &o.horizon
-	if z.now.Majority && o.toldAllLocked() {
-		return false
-	}
-	if !z.now.Majority || (len(z.now.Settled) > 1 && now.Sub(z.born) < o.cfg.Collect) {
-		return true
-	}
-	for _, p := range z.past {
-		if !p.view.Majority && now.Sub(p.until) < o.cfg.Collect {
-			return true
-		}
-	}
-	return false
+	return o.blindLocked(now, func(v *view.View) bool { return v.Majority })
 }
 
-// collectingLocked says that this node, the home of a host, may not know its record yet.
+// collectingLocked says that this node, the home of a host, may not know its record yet: another one was its home lately.
 func (o *Ownership) collectingLocked(host string, now time.Time) bool {
-	return !o.horizon.now.Majority || !o.toldAllLocked() && o.horizon.collecting(host, now, o.cfg.Collect)
+	return o.blindLocked(now, func(v *view.View) bool { return v.Majority && v.Home(host) == v.Self })
+}
+
+// blindLocked says that something may have been decided lately that this node does not know of, as it did not decide itself.
+func (o *Ownership) blindLocked(now time.Time, decided func(*view.View) bool) bool {
+	return !o.views.Now().Majority || !o.toldAllLocked() && o.views.Blind(now, o.cfg.Collect, decided) > 0
 }
 
 // toldLocked notes that a member has told this home of all its hosts.
@@ -130,12 +124,12 @@ func (o *Ownership) toldLocked(from string) {
 
 // toldAllLocked says that all settled members have: then there is nothing to wait for, as nobody else can own a host.
 func (o *Ownership) toldAllLocked() bool {
-	for _, id := range o.horizon.now.Settled {
-		if id != o.horizon.now.Self && !o.census.told[id] {
+	for _, id := range o.views.Now().Settled {
+		if id != o.views.Now().Self && !o.census.told[id] {
 			return false
 		}
 	}
-	return o.horizon.known
+	return true
 }
 
 // Claim answers an owner that says what it owns.
@@ -167,14 +161,14 @@ func (o *Ownership) Claim(_ context.Context, from string, req *wire.ClaimRequest
 		o.mu.Lock()
 		list := o.census.lists[from]
 		delete(o.census.lists, from)
-		v := o.horizon.now
+		v := *o.views.Now()
 		o.mu.Unlock()
-		if list != nil && req.GetMembers() == v.digest() {
+		if list != nil && req.GetMembers() == view.Digest(v.Settled) {
 			o.mu.Lock()
 			o.toldLocked(from)
 			o.mu.Unlock()
 		}
-		if list != nil && v.Majority && req.GetMembers() == v.digest() {
+		if list != nil && v.Majority && req.GetMembers() == view.Digest(v.Settled) {
 			return res, o.missed(from, list, v, now)
 		}
 	}
@@ -185,9 +179,9 @@ func (o *Ownership) Claim(_ context.Context, from string, req *wire.ClaimRequest
 func (o *Ownership) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
 	obey := false
 	_, _, err := o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
-		v, c := &o.horizon.now, &o.census
+		v, c := o.views.Now(), &o.census
 		c.list(r.Owner, r.Host)
-		if p, leaving := o.proposals[r.Host]; v.homeOf(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
+		if p, leaving := o.proposals[r.Host]; v.Home(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
 			res.Later = append(res.Later, r.Host)
 			return mine, false
 		}
@@ -247,9 +241,9 @@ func (c *census) list(from, host string) {
 }
 
 // missed takes over the hosts that an owner did not name in two whole lists in a row: it has lost its disk.
-func (o *Ownership) missed(from string, list map[uint64]struct{}, v View, now time.Time) error {
+func (o *Ownership) missed(from string, list map[uint64]struct{}, v view.View, now time.Time) error {
 	return o.records.visit(func(r Record) error {
-		if r.Owner != from || v.homeOf(r.Host) != v.Self {
+		if r.Owner != from || v.Home(r.Host) != v.Self {
 			return nil
 		}
 		o.mu.Lock()
@@ -288,7 +282,7 @@ func (o *Ownership) runCensus(ctx context.Context) error {
 			continue
 		}
 		err := o.records.visit(func(r Record) error {
-			if gone[r.Owner] && v.homeOf(r.Host) == v.Self {
+			if gone[r.Owner] && v.Home(r.Host) == v.Self {
 				o.queue.add(r.Host, true)
 			}
 			return nil
@@ -328,11 +322,11 @@ func (o *Ownership) found(host string) {
 }
 
 // goneOwners are those of hosts whose home this node is, in a view.
-func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v View) {
+func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := &o.census
-	v = o.horizon.now
+	v = *o.views.Now()
 	for host, at := range c.recent {
 		if now.Sub(at) > 2*o.cfg.RenewEvery {
 			delete(c.recent, host)
@@ -354,7 +348,7 @@ func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v View) {
 		}
 	}
 	for owner := range c.heard {
-		if _, ok := o.tallies.lent[owner]; !ok && !v.alive(owner) {
+		if _, ok := o.tallies.lent[owner]; !ok && !v.IsAlive(owner) {
 			delete(c.heard, owner)
 			delete(c.lists, owner)
 		}
@@ -371,5 +365,5 @@ func (o *Ownership) goneLocked(owner string, now time.Time) bool {
 		c.heard[owner] = now
 		return false
 	}
-	return c.left[owner] && !o.horizon.now.alive(owner) || now.Sub(heard) > o.cfg.TakeAfter
+	return c.left[owner] && !o.views.Now().IsAlive(owner) || now.Sub(heard) > o.cfg.TakeAfter
 }

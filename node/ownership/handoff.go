@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -162,8 +163,8 @@ func (o *Ownership) handedOver(ctx context.Context, r Record, p proposal) error 
 	o.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})
 	o.queue.add(r.Host, false)
 	v := o.view()
-	replica := v.replicaOf(r.Host, p.next.Owner)
-	if now, _, err := o.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.alive(replica) {
+	replica := v.Replica(r.Host, p.next.Owner)
+	if now, _, err := o.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.IsAlive(replica) {
 		return err
 	}
 	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
@@ -183,13 +184,13 @@ const maxCommits = 3
 // settle ends a hand-off of which it is open whether the other node has committed it. It asks again; where that leads
 // nowhere this node takes the host back, with an epoch beyond what was proposed, if the home agrees. Whoever owns it by the
 // epoch before obeys then.
-func (o *Ownership) settle(ctx context.Context, r Record, v View) error {
+func (o *Ownership) settle(ctx context.Context, r Record, v view.View) error {
 	o.mu.Lock()
 	p, known := o.proposals[r.Host]
 	tries := o.settling[r.Host]
 	o.settling[r.Host]++
 	o.mu.Unlock()
-	if known && v.alive(p.next.Owner) && tries < maxCommits {
+	if known && v.IsAlive(p.next.Owner) && tries < maxCommits {
 		return o.complete(ctx, r, p)
 	}
 	switch {
@@ -200,7 +201,7 @@ func (o *Ownership) settle(ctx context.Context, r Record, v View) error {
 	}
 	back := Record{Host: r.Host, Epoch: r.Epoch + 2, Owner: v.Self, Assigned: r.Assigned}
 	contested := false
-	if home := v.homeOf(r.Host); home != v.Self {
+	if home := v.Home(r.Host); home != v.Self {
 		res, err := o.deps.Peers.Claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
 		if err != nil {
 			return fmt.Errorf("ask %s who owns it: %w", home, err)

@@ -11,6 +11,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/lease"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -198,7 +199,7 @@ func (o outbox) Settled(until time.Time) bool {
 }
 
 // lend copies links that have waited long to the outbox of another node.
-func (d *disk) lend(v View, send func(to string, req *wire.DeliverRequest) error) {
+func (d *disk) lend(v view.View, send func(to string, req *wire.DeliverRequest) error) {
 	d.mu.Lock()
 	byCustodian := map[string][]*wire.Link{}
 	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
@@ -237,7 +238,7 @@ func (l *life) deliver(ctx context.Context) error {
 			res, err := call(l, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
 			if err != nil {
 				for _, link := range links { // a peer that is gone gets nothing
-					if v := l.owner.view(); !v.alive(to) {
+					if v := l.owner.view(); !v.IsAlive(to) {
 						l.disk.moveLink(link.GetUrl(), l.owner.Destination(link))
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"proxima/node/lease"
+	"proxima/node/view"
 )
 
 // The members of the world follow the rules of package member, without gossip and Paxos: who is settled says so itself and
@@ -119,14 +119,13 @@ func (w *world) see(a *actor) {
 	if majority {
 		w.decideLocked(a, now)
 	}
-	v := View{Self: a.id, Majority: majority}
-	lv := lease.View{Self: a.id, Majority: majority, Version: uint64(now.UnixNano())}
+	v := view.View{Self: a.id, Majority: majority, Version: uint64(now.UnixNano())}
 	for at, b := range w.nodes {
 		alive := a.aliveLocked(at, now)
 		if alive {
 			v.Alive = append(v.Alive, b.id)
 		} else if a.counts[at] || w.sets[a.voters][at] {
-			lv.Missing = append(lv.Missing, b.id)
+			v.Absent = append(v.Absent, b.id)
 		}
 		if !alive && now.Sub(a.heard[at]) > deadAfter+a.slow[at]+forgetAfter {
 			delete(a.counts, at)
@@ -136,11 +135,10 @@ func (w *world) see(a *actor) {
 		}
 	}
 	slices.Sort(v.Settled)
-	lv.Settled, lv.Alive = v.Settled, v.Alive
 	l := a.now
 	w.mu.Unlock()
-	l.grantor.SetView(lv)
-	l.holder.SetView(lv)
+	l.grantor.SetView(v)
+	l.holder.SetView(v)
 	l.owner.SetView(v)
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -114,7 +115,7 @@ type Ownership struct {
 
 	// mu guards what follows. It is never held across I/O, nor for work that grows with the number of hosts.
 	mu         sync.Mutex
-	horizon    horizon
+	views      *view.History
 	tallies    tallies
 	rights     rights
 	census     census
@@ -154,6 +155,7 @@ func New(cfg Config, deps Deps) (*Ownership, error) {
 		cfg: cfg, deps: deps, locks: newHostLocks(), queue: newQueue(), stream: newStream(), startup: time.Now(), jitter: rand.N[time.Duration],
 		records:     newRecords(deps.Records, cfg.CachedRecords),
 		tallies:     newTallies(),
+		views:       view.NewHistory(max(cfg.Collect, cfg.FenceAfter)),
 		rights:      newRights(),
 		census:      newCensus(),
 		proposals:   make(map[string]proposal),
@@ -207,16 +209,16 @@ func ended(ctx context.Context, err error) error {
 }
 
 // SetView tells of a new view. It does not block.
-func (o *Ownership) SetView(v View) {
+func (o *Ownership) SetView(v view.View) {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	old := o.horizon.now
-	moved := !o.horizon.known || !slices.Equal(old.Settled, v.Settled) // homes are drawn from the settled
-	o.horizon.set(v, now, max(o.cfg.Collect, o.cfg.FenceAfter))
+	old := *o.views.Now()
+	moved := !slices.Equal(old.Settled, v.Settled) // homes are drawn from the settled
+	o.views.Set(v, now)
 	o.census.seen(old, v, now)
 	for _, id := range v.Alive {
-		if !old.alive(id) {
+		if !old.IsAlive(id) {
 			if o.compare != nil {
 				o.compare[id] = true
 			}
@@ -234,7 +236,7 @@ func (o *Ownership) SetView(v View) {
 		}
 		o.tallies.begin()
 		for host := range o.rights.unconfirmed {
-			if v.homeOf(host) == v.Self {
+			if v.Home(host) == v.Self {
 				delete(o.rights.unconfirmed, host)
 			}
 		}
@@ -253,10 +255,9 @@ func (o *Ownership) Stopped() {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.rights.forget(now)
-	o.horizon.born = now
+	o.views.Begin(now) // what the homes agreed to before counts no more
 	clear(o.census.told)
-	for _, id := range o.horizon.now.Settled {
+	for _, id := range o.views.Now().Settled {
 		o.rights.due[id] = true
 	}
 	signal(o.renew)
@@ -274,7 +275,7 @@ func (o *Ownership) Busy() bool {
 		return true
 	}
 	for owner := range o.tallies.lent {
-		if !o.horizon.now.alive(owner) {
+		if !o.views.Now().IsAlive(owner) {
 			return true // its hosts are to be taken over
 		}
 	}
@@ -294,7 +295,7 @@ func (o *Ownership) Record(host string) (Record, bool, error) { return o.records
 // HomeOf is the home of a host in the present view.
 func (o *Ownership) HomeOf(host string) string {
 	v := o.view()
-	return v.homeOf(host)
+	return v.Home(host)
 }
 
 // Mine says whether this node is the home of a host and its first owner, and may crawl it now: then it is the one to
@@ -305,22 +306,22 @@ func (o *Ownership) Mine(host string) bool {
 		return false
 	}
 	v := o.view()
-	return r.Owner == v.Self && v.homeOf(host) == v.Self && o.suspended(host, r, ok, time.Now()) == ""
+	return r.Owner == v.Self && v.Home(host) == v.Self && o.suspended(host, r, ok, time.Now()) == ""
 }
 
 // Wish asks for a host to be handed to a better peer, soon.
 func (o *Ownership) Wish(host, to, reason string) {
 	r, ok, err := o.records.get(host)
-	if v := o.view(); err != nil || !ok || r.Owner != v.Self || !v.alive(to) {
+	if v := o.view(); err != nil || !ok || r.Owner != v.Self || !v.IsAlive(to) {
 		return
 	}
 	o.queue.wish(host, to, reason)
 }
 
-func (o *Ownership) view() View {
+func (o *Ownership) view() view.View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.horizon.now
+	return *o.views.Now()
 }
 
 func (o *Ownership) self() string { return o.view().Self }
@@ -351,7 +352,7 @@ func (o *Ownership) edit(host string, next func(r Record, ok bool) (Record, bool
 
 // putLocked writes a record, and keeps what is counted of records. An empty Owner removes it.
 func (o *Ownership) putLocked(host string, old, r Record) {
-	now, v := time.Now(), &o.horizon.now
+	now, v := time.Now(), o.views.Now()
 	o.records.put(host, r)
 	o.tallies.replace(host, v, old, r)
 	if r.Owner == v.Self {
@@ -378,8 +379,8 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 // forget removes the record of a host with which this node has nothing more to do.
 func (o *Ownership) forget(r Record) error {
 	_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
-		return Record{}, ok && now == r && !v.concerned(r)
+		v := o.views.Now()
+		return Record{}, ok && now == r && !concerned(v, r)
 	})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
+	"proxima/node/view"
 )
 
 // atOnce bounds how many hosts are looked at at the same time, and so the memory for chunks.
@@ -101,7 +102,7 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 			return fmt.Errorf("stop: %w", err)
 		}
 		return o.give(ctx, r, v, true)
-	case v.homeOf(r.Host) == v.Self && !v.alive(r.Owner), v.homeOf(r.Host) == v.Self && o.isMissing(r.Host):
+	case v.Home(r.Host) == v.Self && !v.IsAlive(r.Owner), v.Home(r.Host) == v.Self && o.isMissing(r.Host):
 		return o.takeOver(ctx, r, known)
 	case known:
 		return o.give(ctx, r, v, o.queue.presses(it))
@@ -110,7 +111,7 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 }
 
 // stepOwner is step for a host that is owned here.
-func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, role frontier.Role, known bool) error {
+func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v view.View, role frontier.Role, known bool) error {
 	if known && role == frontier.Leaving {
 		return o.settle(ctx, r, v)
 	}
@@ -119,14 +120,14 @@ func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v View, r
 			return err
 		}
 	}
-	home := v.homeOf(r.Host)
+	home := v.Home(r.Host)
 	switch w := o.queue.granted(it); {
 	case w != nil: // it is no duty: who wished may wish again
 		if err := o.handOff(ctx, r, w.to, true, w.reason); err != nil {
 			o.warn(err)
 		}
 		return nil
-	case !r.Assigned && home != v.Self && v.alive(home):
+	case !r.Assigned && home != v.Self && v.IsAlive(home):
 		return o.handOff(ctx, r, home, false, "it follows its home")
 	}
 	return o.mendReplica(ctx, r, v)
@@ -144,12 +145,12 @@ func (o *Ownership) takeOver(ctx context.Context, was Record, known bool) error 
 	waits := false
 	reason := "its owner is gone"
 	next, taken, err := o.edit(was.Host, func(r Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
+		v := o.views.Now()
 		missing := o.census.missing[was.Host] >= 2
 		if missing {
 			reason = "its owner has lost it"
 		}
-		if !ok || r != was || v.homeOf(r.Host) != v.Self || r.Epoch >= maxEpoch {
+		if !ok || r != was || v.Home(r.Host) != v.Self || r.Epoch >= maxEpoch {
 			return r, false // things have changed: what is still needed comes again
 		}
 		if waits = !v.Majority || !missing && !o.goneLocked(r.Owner, time.Now()); waits {
@@ -193,14 +194,14 @@ func (o *Ownership) persist(ctx context.Context) error {
 
 // give brings what this node has of a host to its owner, and removes it here if this node is not to keep it. The owner
 // looks after the replica; in any other case this node goes on until another has said that it stored everything.
-func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error {
-	replica := v.replicaOf(r.Host, r.Owner)
-	home := v.homeOf(r.Host)
+func (o *Ownership) give(ctx context.Context, r Record, v view.View, all bool) error {
+	replica := v.Replica(r.Host, r.Owner)
+	home := v.Home(r.Host)
 	switch {
 	case !v.Majority:
 		return fmt.Errorf("%w: no majority", errLater)
-	case !v.alive(r.Owner):
-		if home == v.Self || home == "" || !v.alive(home) {
+	case !v.IsAlive(r.Owner):
+		if home == v.Self || home == "" || !v.IsAlive(home) {
 			return fmt.Errorf("%w: its owner does not answer", errLater) // it comes back, or its home takes the host
 		}
 		// A home that knows nothing of the host hears of it by this.
@@ -226,7 +227,7 @@ func (o *Ownership) give(ctx context.Context, r Record, v View, all bool) error 
 		return fmt.Errorf("%w: %s does not own it yet", errLater, r.Owner)
 	}
 	if replica != "" {
-		if !v.alive(replica) {
+		if !v.IsAlive(replica) {
 			return fmt.Errorf("%w: the node that keeps its replica does not answer", errLater)
 		}
 		if a, err = o.push(ctx, replica, r, true); err != nil {
@@ -293,7 +294,7 @@ func (o *Ownership) runSweeps(ctx context.Context) error {
 // the nodes with which that is due, or with all.
 func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
 	o.mu.Lock()
-	v := o.horizon.now
+	v := *o.views.Now()
 	if len(v.Settled) < 2 || !v.Majority {
 		o.mu.Unlock()
 		return nil
@@ -304,7 +305,7 @@ func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
 	o.mu.Unlock()
 	replicas := make(comparison)
 	err := o.records.visit(func(r Record) error {
-		home, replica := v.homeOf(r.Host), v.replicaOf(r.Host, r.Owner)
+		home, replica := v.Home(r.Host), v.Replica(r.Host, r.Owner)
 		if compare == nil && r.Owner == v.Self {
 			o.mu.Lock()
 			o.unwitnessed[r.Host] = r.Epoch // its witness may be another one now
@@ -313,19 +314,19 @@ func (o *Ownership) sweepAll(ctx context.Context, all bool) error {
 		switch {
 		case r.Owner == v.Self && !r.Assigned && home != v.Self:
 			o.queue.add(r.Host, true)
-		case r.Owner == v.Self && replica != "" && v.alive(replica) && (all || compare[replica]):
+		case r.Owner == v.Self && replica != "" && v.IsAlive(replica) && (all || compare[replica]):
 			return o.compareLater(ctx, replicas, replica, r)
-		case r.Owner != v.Self && replica == v.Self && v.alive(r.Owner) && (all || compare[r.Owner]):
+		case r.Owner != v.Self && replica == v.Self && v.IsAlive(r.Owner) && (all || compare[r.Owner]):
 			// The owner may have lost what this node has, by a power cut, and not know of it.
 			if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
 				return err
 			}
 			return o.compareLater(ctx, replicas, r.Owner, r)
-		case r.Owner != v.Self && (!v.alive(r.Owner) || replica != v.Self):
+		case r.Owner != v.Self && (!v.IsAlive(r.Owner) || replica != v.Self):
 			if _, known, err := o.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
 				return err
 			}
-			o.queue.add(r.Host, !v.alive(r.Owner))
+			o.queue.add(r.Host, !v.IsAlive(r.Owner))
 		}
 		return ctx.Err()
 	})

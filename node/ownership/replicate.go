@@ -148,12 +148,12 @@ func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[stri
 		if err != nil {
 			return nil, err
 		}
-		to := v.replicaOf(host, r.Owner)
+		to := v.Replica(host, r.Owner)
 		switch {
 		case !ok || r.Owner != v.Self:
 			o.stream.forget(host)
 			continue
-		case to == "" || !v.alive(to):
+		case to == "" || !v.IsAlive(to):
 			alone = append(alone, host)
 			continue // it is compared when there is one
 		case c.Lost:
@@ -239,11 +239,11 @@ func (o *Ownership) flushHost(ctx context.Context, r Record) error {
 	o.stream.release(r.Host)
 	c := o.stream.only(r.Host)
 	v := o.view()
-	to := v.replicaOf(r.Host, r.Owner)
+	to := v.Replica(r.Host, r.Owner)
 	switch {
 	case c == nil:
 		return nil
-	case c.Lost || to == "" || !v.alive(to):
+	case c.Lost || to == "" || !v.IsAlive(to):
 		o.stream.putBack(r.Host, c) // it is shipped as a whole
 		return nil
 	}

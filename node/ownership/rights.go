@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -17,8 +18,6 @@ import (
 type rights struct {
 	// answered is, by home, when the latest renewals were sent that it agreed to.
 	answered map[string][]time.Time
-	// since is when this node forgot what the homes had agreed to.
-	since time.Time
 	// unconfirmed are hosts owned here that their home has not confirmed yet.
 	unconfirmed map[string]claimed
 	// due are the homes that must hear soon what this node owns, if it is only that it owns nothing.
@@ -36,24 +35,15 @@ func newRights() rights {
 	return rights{answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed), due: make(map[string]bool)}
 }
 
-// forget ends what the homes have agreed to, now and by answers to what was sent before.
-func (g *rights) forget(now time.Time) {
-	clear(g.answered)
-	g.since = now
-}
-
 // agreed notes that a home has answered a renewal sent then.
 func (g *rights) agreed(home string, sent time.Time, keep time.Duration) {
-	if sent.Before(g.since) {
-		return
-	}
 	times := slices.DeleteFunc(g.answered[home], func(at time.Time) bool { return sent.Sub(at) > keep })
 	g.answered[home] = append(times, sent)
 }
 
 // claimLocked suspends a host until its home has confirmed this node as the owner.
 func (o *Ownership) claimLocked(r Record, handed bool) {
-	if v := &o.horizon.now; v.homeOf(r.Host) != v.Self {
+	if v := o.views.Now(); v.Home(r.Host) != v.Self {
 		o.rights.unconfirmed[r.Host] = claimed{r, handed}
 		signal(o.renew)
 	}
@@ -64,13 +54,11 @@ func (o *Ownership) claimLocked(r Record, handed bool) {
 func (o *Ownership) suspended(host string, r Record, known bool, now time.Time) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v := &o.horizon.now
+	v := o.views.Now()
 	_, unconfirmed := o.rights.unconfirmed[host]
 	_, leaving := o.proposals[host]
 	awaited, waits := o.awaited[host]
-	switch home := v.homeOf(host); {
-	case !o.horizon.known:
-		return "the other nodes are not known yet"
+	switch home := v.Home(host); {
 	case !v.Majority:
 		return "this node does not see a majority of the nodes"
 	case !known || r.Owner != v.Self:
@@ -96,15 +84,12 @@ func (o *Ownership) suspended(host string, r Record, known bool, now time.Time) 
 // answeredLocked says whether the home of a host has agreed to a renewal lately. What a former home agreed to holds as
 // long as it would have: the next one takes nothing over before that.
 func (o *Ownership) answeredLocked(host string, now time.Time) bool {
-	for _, span := range o.horizon.homes(host, now) {
-		for _, at := range o.rights.answered[span.home] {
+	return o.views.Ever(now, func(v *view.View, from, until time.Time) bool {
+		return slices.ContainsFunc(o.rights.answered[v.Home(host)], func(at time.Time) bool {
 			// Only while it was the host's home did it answer for this host.
-			if now.Sub(at) <= o.cfg.FenceAfter && !at.Before(span.from) && !at.After(span.until) {
-				return true
-			}
-		}
-	}
-	return false
+			return now.Sub(at) <= o.cfg.FenceAfter && !at.Before(from) && !at.After(until)
+		})
+	})
 }
 
 // runChecks tells the frontier which hosts of its workbench may be crawled: after every change, and as time passes.
@@ -192,7 +177,7 @@ func (o *Ownership) renewAll(ctx context.Context, all bool) bool {
 		o.mu.Unlock()
 		return true // who has counted renews
 	}
-	v := o.horizon.now
+	v := *o.views.Now()
 	homes := o.dueLocked()
 	if all {
 		for home := range o.tallies.owned {
@@ -210,7 +195,7 @@ func (o *Ownership) renewAll(ctx context.Context, all bool) bool {
 				delete(o.rights.due, home)
 			}
 			o.mu.Unlock()
-			if err != nil && ctx.Err() == nil && v.alive(home) {
+			if err != nil && ctx.Err() == nil && v.IsAlive(home) {
 				o.warn(fmt.Errorf("renew at %s: %w", home, err))
 			}
 			return nil
@@ -226,13 +211,13 @@ func (o *Ownership) renewAll(ctx context.Context, all bool) bool {
 // dueLocked are the homes to renew with soon: those that have not heard from this node in this view, and those of hosts
 // that they have not confirmed; and members of which this node, as a home, has not heard yet, so that they tell it.
 func (o *Ownership) dueLocked() map[string]bool {
-	v := &o.horizon.now
+	v := o.views.Now()
 	due := make(map[string]bool)
 	for home := range o.rights.due {
 		due[home] = true
 	}
 	for host := range o.rights.unconfirmed {
-		due[v.homeOf(host)] = true
+		due[v.Home(host)] = true
 	}
 	for _, id := range v.Settled {
 		if !o.census.told[id] {
@@ -240,7 +225,7 @@ func (o *Ownership) dueLocked() map[string]bool {
 		}
 	}
 	maps.DeleteFunc(due, func(id string, _ bool) bool {
-		return id == v.Self || !v.alive(id) || !slices.Contains(v.Settled, id)
+		return id == v.Self || !v.IsAlive(id) || !slices.Contains(v.Settled, id)
 	})
 	return due
 }
@@ -253,7 +238,7 @@ func (o *Ownership) renewAt(ctx context.Context, home string) (agreed bool, err 
 	}
 	o.mu.Lock()
 	t := o.tallies.owned[home]
-	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: o.horizon.now.digest(), Tell: !o.census.told[home]}
+	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: view.Digest(o.views.Now().Settled), Tell: !o.census.told[home]}
 	o.mu.Unlock()
 	sent := time.Now()
 	res, err := o.deps.Peers.Renew(ctx, home, req)
@@ -280,7 +265,7 @@ func (o *Ownership) confirm(ctx context.Context, home string) error {
 	req := &wire.ClaimRequest{}
 	o.mu.Lock()
 	for host, c := range o.rights.unconfirmed {
-		if o.horizon.now.homeOf(host) == home && len(req.Records) < claimsPerMessage {
+		if o.views.Now().Home(host) == home && len(req.Records) < claimsPerMessage {
 			req.Records = append(req.Records, c.record.wire())
 			req.Handed = append(req.Handed, c.handed)
 		}
@@ -305,7 +290,7 @@ func (o *Ownership) claimAll(ctx context.Context, home string) (all bool, err er
 		return err
 	}
 	err = o.records.visit(func(r Record) error {
-		if r.Owner != v.Self || v.homeOf(r.Host) != home {
+		if r.Owner != v.Self || v.Home(r.Host) != home {
 			return nil
 		}
 		req.Records = append(req.Records, r.wire())
@@ -317,7 +302,7 @@ func (o *Ownership) claimAll(ctx context.Context, home string) (all bool, err er
 	if err != nil {
 		return false, err
 	}
-	req.Last, req.Members = true, v.digest()
+	req.Last, req.Members = true, view.Digest(v.Settled)
 	return all, send()
 }
 
@@ -345,7 +330,7 @@ func (o *Ownership) claim(ctx context.Context, home string, req *wire.ClaimReque
 	for _, host := range res.GetContested() {
 		not[host] = true
 		if _, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
-			if _, claims := o.rights.unconfirmed[host]; ok && r.Owner == o.horizon.now.Self && !claims {
+			if _, claims := o.rights.unconfirmed[host]; ok && r.Owner == o.views.Now().Self && !claims {
 				o.rights.unconfirmed[host] = claimed{record: r} // this host waits, the others go on
 			}
 			return r, false
@@ -371,7 +356,7 @@ func (o *Ownership) obey(newer Record) error {
 		if ok && !newer.Newer(r) {
 			return r, false
 		}
-		if lost = ok && r.Owner == o.horizon.now.Self && newer.Owner != r.Owner; lost {
+		if lost = ok && r.Owner == o.views.Now().Self && newer.Owner != r.Owner; lost {
 			o.counts.Obeyed++
 		}
 		return newer, true

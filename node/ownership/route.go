@@ -86,7 +86,7 @@ type place struct {
 // whereTo finds the place of a host. A host that nobody knows begins here if this is its home.
 func (o *Ownership) whereTo(host string) (p place, err error) {
 	_, _, err = o.edit(host, func(r Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
+		v := o.views.Now()
 		_, leaving := o.proposals[host]
 		switch {
 		case leaving:
@@ -95,18 +95,18 @@ func (o *Ownership) whereTo(host string) (p place, err error) {
 		case ok && r.Owner == v.Self:
 			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
 			return r, false
-		case ok && v.alive(r.Owner): // most links end here: nothing else need be looked at
+		case ok && v.IsAlive(r.Owner): // most links end here: nothing else need be looked at
 			p = place{to: r.Owner, epoch: r.Epoch}
 			return r, false
 		}
-		home := v.homeOf(host)
+		home := v.Home(host)
 		said, rumoured := o.records.rumour(host)
 		switch {
-		case !ok && rumoured && home != v.Self && v.alive(said.Owner): // a home hears it from the owners themselves
+		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home hears it from the owners themselves
 			p = place{to: said.Owner, epoch: said.Epoch}
 		case home != v.Self || ok:
 			p = place{to: home}
-		case !o.horizon.known || o.collectingLocked(host, time.Now()):
+		case o.collectingLocked(host, time.Now()):
 			p = place{to: v.Self}
 		default:
 			p = place{here: true, found: true, to: v.Self, epoch: 1}
@@ -141,13 +141,13 @@ func (o *Ownership) Moved(w *wire.Record) error {
 	}
 	known := false
 	_, _, err := o.edit(said.Host, func(r Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
+		v := o.views.Now()
 		switch known = true; {
 		case said.Owner == v.Self || ok && r.Owner == v.Self:
 			// What concerns this node itself is told by the home, not by who answers a link.
 		case ok:
 			return said, said.Newer(r)
-		case v.homeOf(said.Host) == v.Self:
+		case v.Home(said.Host) == v.Self:
 			// The owner will claim it.
 		default:
 			known = false
@@ -174,8 +174,8 @@ func (o *Ownership) unlearn(host, who string) error {
 		return err
 	}
 	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
-		return Record{}, ok && r.Owner == who && !v.concerned(r)
+		v := o.views.Now()
+		return Record{}, ok && r.Owner == who && !concerned(v, r)
 	})
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -117,7 +118,7 @@ func (s *stage) hostsOf(n int, order ...int) (hosts []string) {
 	sorted := slices.Sorted(slices.Values(want))
 	for i := 0; len(hosts) < n; i++ {
 		host := fmt.Sprintf("http://h%d.test", i)
-		if slices.Equal(assign.RendezvousOrder(domainOf(host), sorted, len(want)), want) {
+		if slices.Equal(assign.RendezvousOrder(identity.RegistrableDomain(host), sorted, len(want)), want) {
 			hosts = append(hosts, host)
 			for k := range 200 {
 				s.names.learn(host, path(k))
@@ -183,7 +184,7 @@ func (s *stage) welcome(at int) {
 func (s *stage) see() {
 	for _, p := range s.all() {
 		s.mu.Lock()
-		v := View{Self: idOf(p.at)}
+		v := view.View{Self: idOf(p.at)}
 		if slices.Contains(s.members, p.at) {
 			p.members = slices.Clone(s.members)
 		}
@@ -224,7 +225,7 @@ func (p *player) start() {
 	p.mu.Lock()
 	p.own, p.stop, p.over = own, cancel, over
 	p.mu.Unlock()
-	own.SetView(View{Self: idOf(p.at)})
+	own.SetView(view.View{Self: idOf(p.at)})
 	p.see()
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -299,7 +300,7 @@ func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 						disk.moveLink(l.GetUrl(), own.Destination(l))
 					}
 				default:
-					if v := own.view(); err != nil && !v.alive(to) {
+					if v := own.view(); err != nil && !v.IsAlive(to) {
 						disk.moveLink(l.GetUrl(), own.Destination(l))
 					}
 				}

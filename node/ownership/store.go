@@ -93,12 +93,12 @@ func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.Stor
 func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err error) {
 	answer = &wire.StoreAnswer{}
 	_, _, err = o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
-		v := &o.horizon.now
+		v := o.views.Now()
 		_, leaving = o.proposals[r.Host]
 		switch {
 		case ok && mine.Newer(r):
 			answer.Newer = mine.wire()
-		case ok && mine.Owner == v.Self && r.Owner != v.Self && v.homeOf(r.Host) == v.Self && v.Majority && !v.alive(r.Owner):
+		case ok && mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
 			// An owner of which this home did not know, and that is gone: it goes on with an epoch beyond that one's.
 			if r.Newer(mine) && r.Epoch < maxEpoch {
 				mine.Epoch = r.Epoch + 1
@@ -111,7 +111,7 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 			o.claimLocked(mine, false)
 		case r.Owner == v.Self && (!ok || r.Newer(mine)):
 			// This node has forgotten it by a power cut, or it is another node's by now.
-			if v.homeOf(r.Host) != v.Self {
+			if v.Home(r.Host) != v.Self {
 				answer.Step = wire.Step_STEP_REFUSED // the home knows whose
 				break
 			}
@@ -128,10 +128,10 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 			return mine, true
 		case !ok || r.Newer(mine):
 			mine, ok = r, true
-			answer.Keeps = v.replicaOf(r.Host, r.Owner) == v.Self
+			answer.Keeps = v.Replica(r.Host, r.Owner) == v.Self
 			return r, true
 		}
-		answer.Keeps = ok && (mine.Owner == v.Self || v.replicaOf(r.Host, mine.Owner) == v.Self)
+		answer.Keeps = ok && (mine.Owner == v.Self || v.Replica(r.Host, mine.Owner) == v.Self)
 		return mine, false
 	})
 	return answer, leaving, err
@@ -182,7 +182,7 @@ func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitReq
 			res = &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED} // its answer was lost
 		case ok && !r.Newer(mine):
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it has a newer record", Newer: mine.wire()}
-		case !o.horizon.now.Majority:
+		case !o.views.Now().Majority:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it does not see a majority of the nodes"}
 		case leaving:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is handing the host over"}

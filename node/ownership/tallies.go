@@ -1,6 +1,10 @@
 package ownership
 
-import "context"
+import (
+	"context"
+
+	"proxima/node/view"
+)
 
 // tally is how many hosts two nodes share, and a digest of their records: equal tallies need no lists.
 type tally struct {
@@ -42,7 +46,7 @@ func (t *tallies) counted(host string) bool {
 }
 
 // replace puts one record in the place of another; those without an owner count nothing.
-func (t *tallies) replace(host string, v *View, old, r Record) {
+func (t *tallies) replace(host string, v *view.View, old, r Record) {
 	if t.counted(host) {
 		t.count(v, old, false)
 	} else {
@@ -52,11 +56,11 @@ func (t *tallies) replace(host string, v *View, old, r Record) {
 }
 
 // count adds a record, or takes it out.
-func (t *tallies) count(v *View, r Record, in bool) {
+func (t *tallies) count(v *view.View, r Record, in bool) {
 	if r.Owner == "" {
 		return
 	}
-	home := v.homeOf(r.Host)
+	home := v.Home(r.Host)
 	switch {
 	case r.Owner == v.Self && home != v.Self:
 		add(t.owned, home, r, in)
@@ -121,7 +125,7 @@ func (o *Ownership) countPage(round int, page []Record) bool {
 	}
 	for _, r := range page {
 		if !t.counted(r.Host) {
-			t.count(&o.horizon.now, r, true)
+			t.count(o.views.Now(), r, true)
 		}
 	}
 	if len(page) > 0 {

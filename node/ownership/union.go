@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -121,11 +122,11 @@ func (o *Ownership) pull(ctx context.Context, from string, r Record) error {
 
 // mendReplica makes this node, the owner, and the node that keeps the replica have the same of a host. What changes
 // meanwhile follows it in the stream.
-func (o *Ownership) mendReplica(ctx context.Context, r Record, v View) (err error) {
+func (o *Ownership) mendReplica(ctx context.Context, r Record, v view.View) (err error) {
 	over := o.stream.mend(r.Host)
 	defer func() { over(err) }()
-	to := v.replicaOf(r.Host, r.Owner)
-	if to == "" || !v.alive(to) {
+	to := v.Replica(r.Host, r.Owner)
+	if to == "" || !v.IsAlive(to) {
 		return nil // replicas at a node that comes back are compared then
 	}
 	a, err := o.push(ctx, to, r, false)

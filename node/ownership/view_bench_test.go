@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/frontier"
+	"proxima/node/view"
 )
 
 // BenchmarkView changes the settled members of a node with a million records, waits until it has counted them anew, and
@@ -50,7 +51,7 @@ func BenchmarkView(b *testing.B) {
 	var most, least time.Duration
 	for n := 0; b.Loop(); n++ {
 		began := time.Now()
-		o.SetView(View{Self: ids[0], Settled: ids[:8+n%2], Alive: ids[:1], Majority: true})
+		o.SetView(view.View{Self: ids[0], Settled: ids[:8+n%2], Alive: ids[:1], Majority: true})
 		for i, busy := 0, true; busy; i++ {
 			asked := time.Now()
 			if _, err := o.whereTo(host(i * 7919 % hosts)); err != nil {

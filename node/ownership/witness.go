@@ -7,26 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"proxima/assign"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
 // A host's record is on a third disk besides its owner's and its replica's, so that somebody knows of the host when both
 // are lost at once: this node, the witness, is the home then, finds no copy, and says so.
 
-// witnessOf is the node that keeps the record of a host only: the second in the order of its domain that is not the owner.
-func (v *View) witnessOf(host, owner string) string {
-	order := assign.RendezvousOrder(domainOf(host), v.Settled, 3)
-	order = slices.DeleteFunc(order, func(id string) bool { return id == owner })
-	if len(order) < 2 {
-		return ""
-	}
-	return order[1]
-}
-
 // concerned says that this node has to know the record of a host: as its owner, its home, or by its replica or its witness.
-func (v *View) concerned(r Record) bool {
-	return r.Owner == v.Self || v.homeOf(r.Host) == v.Self || v.replicaOf(r.Host, r.Owner) == v.Self || v.witnessOf(r.Host, r.Owner) == v.Self
+func concerned(v *view.View, r Record) bool {
+	return r.Owner == v.Self || v.Home(r.Host) == v.Self || v.Replica(r.Host, r.Owner) == v.Self || v.Witness(r.Host, r.Owner) == v.Self
 }
 
 // witnessEvery is how long records gather before they go to their witnesses.
@@ -50,7 +40,7 @@ func (o *Ownership) runWitnesses(ctx context.Context) error {
 
 func (o *Ownership) tellWitnesses(ctx context.Context) error {
 	o.mu.Lock()
-	v := o.horizon.now
+	v := *o.views.Now()
 	hosts := make([]string, 0, len(o.unwitnessed))
 	for host := range o.unwitnessed {
 		hosts = append(hosts, host)
@@ -62,13 +52,13 @@ func (o *Ownership) tellWitnesses(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := v.witnessOf(host, r.Owner)
+		to := v.Witness(host, r.Owner)
 		switch {
 		case !ok || r.Owner != v.Self || to == "":
 			o.mu.Lock()
 			delete(o.unwitnessed, host) // who becomes the owner, or a change of the members, enters it again
 			o.mu.Unlock()
-		case v.alive(to):
+		case v.IsAlive(to):
 			items[to] = append(items[to], &wire.StoreItem{Record: r.wire()})
 		}
 	}

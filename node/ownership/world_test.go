@@ -245,7 +245,7 @@ func (w *world) describe(host string) string {
 		v := a.owner.view()
 		r, _, _ := a.owner.Record(host) //nolint:errcheck // for people
 		fmt.Fprintf(&b, ": epoch %d of %.4s, home %.4s, replica %.4s, majority %v, %d settled, %d alive, suspended %q", r.Epoch, r.Owner,
-			v.homeOf(host), v.replicaOf(host, r.Owner), v.Majority, len(v.Settled), len(v.Alive), a.owner.suspended(host, r, r.Owner != "", time.Now()))
+			v.Home(host), v.Replica(host, r.Owner), v.Majority, len(v.Settled), len(v.Alive), a.owner.suspended(host, r, r.Owner != "", time.Now()))
 	}
 	return b.String()
 }

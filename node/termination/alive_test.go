@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/node/view"
 )
 
 // TestWhoAnswersCounts has a node come back that is not settled yet and has much to do: nobody ends without it, and it
@@ -12,7 +14,7 @@ func TestWhoAnswersCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 3, 2)
 		c.set(func() {
-			c.view = func(_ string, v View) View {
+			c.view = func(_ string, v view.View) view.View {
 				v.Alive = v.Settled
 				if len(v.Settled) == 3 {
 					v.Settled = v.Settled[:2]

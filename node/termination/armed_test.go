@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"proxima/node/view"
 )
 
 // TestArmedInAnEarlierLife lets a node come back when the others have finished and left: it ends if all were there once.
@@ -16,7 +18,7 @@ func TestArmedInAnEarlierLife(t *testing.T) {
 			told := 0
 			self := "a"
 			r := New(cfg, Deps{Armed: armed, Arm: func() { told++ },
-				View:  func() View { return View{Self: self, Settled: []string{self}, Majority: true} },
+				View:  func() view.View { return view.View{Self: self, Settled: []string{self}, Majority: true} },
 				State: func() State { return State{Idle: true, Seeded: true} }})
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()

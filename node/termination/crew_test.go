@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -23,10 +24,10 @@ type crew struct {
 
 	// mu guards what follows.
 	mu    sync.Mutex
-	mates []*mate                         // in the order of their ids
-	asked int                             // messages
-	lose  func(to string, end bool) error // says which messages do not arrive
-	view  func(of string, v View) View    // bends what a node sees
+	mates []*mate                                // in the order of their ids
+	asked int                                    // messages
+	lose  func(to string, end bool) error        // says which messages do not arrive
+	view  func(of string, v view.View) view.View // bends what a node sees
 	// gossip says whether members hear that one has found the end.
 	gossip bool
 }
@@ -86,7 +87,7 @@ func (c *crew) join() *mate {
 	c.mu.Lock()
 	m := &mate{id: fmt.Sprintf("%032x", len(c.mates)+1), state: State{Idle: true, Seeded: true, Counters: 7}}
 	c.mates = append(c.mates, m)
-	m.rounds = New(c.cfg, Deps{View: func() View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
+	m.rounds = New(c.cfg, Deps{View: func() view.View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
 		Ended: func(why string) { c.set(func() { m.why = why }) },
 		Waits: func(why string) { c.set(func() { m.told = append(m.told, why) }) },
 		Ask: func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
@@ -123,10 +124,10 @@ func (c *crew) stateOf(m *mate) State {
 	return m.state
 }
 
-func (c *crew) viewOf(m *mate) View {
+func (c *crew) viewOf(m *mate) view.View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := View{Self: m.id, Majority: true}
+	v := view.View{Self: m.id, Majority: true}
 	for _, other := range c.mates {
 		if !other.gone {
 			v.Settled = append(v.Settled, other.id)

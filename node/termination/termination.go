@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sync/errgroup"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -36,28 +36,18 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// View is who is there: the settled members and those that answer, both sorted, and whether this side is the larger one.
-type View struct {
-	Self     string
-	Settled  []string
-	Alive    []string
-	Majority bool
-	// Over are the other members that have told, to all, that the crawl is over, whatever has become of them.
-	Over []string
-}
-
 // ended says whether the crawl is over for all others: for some by what they told, and nobody else is there.
-func (v View) ended() bool {
+func ended(v view.View) bool {
 	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
 }
 
 // lonely says whether nobody else answers and this side is not the larger one.
-func (v View) lonely() bool {
+func lonely(v view.View) bool {
 	return !v.Majority && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
 }
 
 // all are the members whose word counts: one that has just come back is not settled, and may have much to do.
-func (v View) all() []string {
+func all(v view.View) []string {
 	ids := append(slices.Clone(v.Settled), v.Alive...)
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -76,7 +66,7 @@ type State struct {
 
 // Deps are what the rounds need.
 type Deps struct {
-	View  func() View
+	View  func() view.View
 	State func() State
 	Ask   func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 	// Waits, if set, is told what keeps the crawl from ending, as this node knows it, in words: each reason once, when it has
@@ -178,7 +168,7 @@ func (r *Rounds) explain(waits *reason, why string) {
 
 // arm notes that all are there, and says whether they were. Once is enough: nodes that have finished leave. Only the
 // settled count: who has just come may be anybody.
-func (r *Rounds) arm(v View, s State) bool {
+func (r *Rounds) arm(v view.View, s State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.armed && s.Seeded && len(v.Settled) >= r.cfg.ExpectedNodes {
@@ -209,11 +199,11 @@ func same(a, b map[string]answer) bool {
 
 // ask puts the question to all members; why is empty if all are idle. First it asks itself and who was busy in the last round:
 // while one of them is, nobody else need be asked. busy is who is not idle, or does not answer.
-func (r *Rounds) ask(ctx context.Context, v View, last string) (answers map[string]answer, busy, why string) {
+func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map[string]answer, busy, why string) {
 	var mu sync.Mutex
-	all := v.all()
+	all := all(v)
 	answers = make(map[string]answer, len(all))
-	mine := digest(v.Settled)
+	mine := view.Digest(v.Settled)
 	for _, first := range []func(id string) bool{
 		func(id string) bool { return id == v.Self },
 		func(id string) bool { return id == last },
@@ -251,7 +241,7 @@ func (r *Rounds) ask(ctx context.Context, v View, last string) (answers map[stri
 	return answers, busy, why
 }
 
-func (r *Rounds) one(ctx context.Context, v View, id string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+func (r *Rounds) one(ctx context.Context, v view.View, id string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	if id == v.Self {
 		return r.Idle(ctx, id, req)
 	}
@@ -261,14 +251,14 @@ func (r *Rounds) one(ctx context.Context, v View, id string, req *wire.IdleReque
 }
 
 // missed says why this node ends without having been told. It may: it has nothing to do.
-func (r *Rounds) missed(v View, s State, now time.Time) string {
+func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.Idle && v.ended() {
+	if s.Idle && ended(v) {
 		return "over at " + v.Over[0]
 	}
 	// It has said that it is idle, and nothing has happened here since.
-	if !s.Idle || !v.lonely() || r.answered == nil || *r.answered != s.Counters {
+	if !s.Idle || !lonely(v) || r.answered == nil || *r.answered != s.Counters {
 		r.lonely = time.Time{}
 		return ""
 	}
@@ -283,7 +273,7 @@ func (r *Rounds) missed(v View, s State, now time.Time) string {
 
 // end tells all that have answered, until they have acknowledged it, left, or not been heard of for too long. Those find it
 // in what the members tell. This node says so there first: from then on it takes nothing over from those that leave.
-func (r *Rounds) end(ctx context.Context, v View, answers map[string]answer) {
+func (r *Rounds) end(ctx context.Context, v view.View, answers map[string]answer) {
 	if !r.declare("all are idle") {
 		return // it was told so meanwhile
 	}
@@ -304,7 +294,7 @@ func (r *Rounds) end(ctx context.Context, v View, answers map[string]answer) {
 }
 
 // tell tells one.
-func (r *Rounds) tell(ctx context.Context, v View, id string) {
+func (r *Rounds) tell(ctx context.Context, v view.View, id string) {
 	for {
 		res, err := r.one(ctx, v, id, &wire.IdleRequest{End: true})
 		if err == nil && (res.GetOver() || !res.GetIdle()) {
@@ -315,7 +305,7 @@ func (r *Rounds) tell(ctx context.Context, v View, id string) {
 			return
 		case <-time.After(r.cfg.RoundEvery / 2):
 		}
-		if !slices.Contains(r.deps.View().all(), id) {
+		if !slices.Contains(all(r.deps.View()), id) {
 			return
 		}
 	}
@@ -352,7 +342,7 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	if req.GetEnd() && armed && s.Idle && len(v.Settled) > 0 && v.Settled[0] == from {
 		r.finish("told by " + from)
 	}
-	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: digest(v.Settled)}
+	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: view.Digest(v.Settled)}
 	r.mu.Lock()
 	if res.Over = r.ended; s.Idle && armed {
 		r.answered = &s.Counters
@@ -365,17 +355,4 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 		}
 	}
 	return res, nil
-}
-
-// digest sums up a list of ids.
-func digest(ids []string) uint64 {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	var d xxhash.Digest
-	d.Reset()
-	for _, id := range ids {
-		_, _ = d.WriteString(id)
-		_, _ = d.Write([]byte{0})
-	}
-	return d.Sum64()
 }

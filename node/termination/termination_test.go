@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -93,7 +94,7 @@ func TestGoesOn(t *testing.T) {
 			c.join()
 			c.join()
 			c.set(func() {
-				c.view = func(_ string, v View) View { // another of two newcomers each time
+				c.view = func(_ string, v view.View) view.View { // another of two newcomers each time
 					v.Settled = append(v.Settled[:nodes:nodes], v.Settled[nodes+n%2])
 					return v
 				}
@@ -102,12 +103,12 @@ func TestGoesOn(t *testing.T) {
 			return func() { lift(); c.set(func() { c.view = nil }) }
 		}, ""},
 		{"the smaller side of a partition", nodes, func(c *crew) func() {
-			c.set(func() { c.view = func(_ string, v View) View { v.Majority = false; return v } })
+			c.set(func() { c.view = func(_ string, v view.View) view.View { v.Majority = false; return v } })
 			return func() { c.set(func() { c.view = nil }) }
 		}, ""},
 		{"a node sees other members", nodes, func(c *crew) func() {
 			c.set(func() {
-				c.view = func(of string, v View) View {
+				c.view = func(of string, v view.View) view.View {
 					if of == c.mates[2].id {
 						v.Settled = append(v.Settled, "f0000000000000000000000000000000")
 					}
@@ -121,7 +122,7 @@ func TestGoesOn(t *testing.T) {
 			return func() { c.set(func() { c.mates[3].dead = false }) }
 		}, "does not answer"},
 		{"no view yet", nodes, func(c *crew) func() {
-			c.set(func() { c.view = func(of string, _ View) View { return View{Self: of, Majority: true} } })
+			c.set(func() { c.view = func(of string, _ view.View) view.View { return view.View{Self: of, Majority: true} } })
 			return func() { c.set(func() { c.view = nil }) }
 		}, ""},
 	} {
@@ -259,7 +260,7 @@ func TestLiar(t *testing.T) {
 			c.set(func() {
 				test.bend(m)
 				if !test.listed {
-					c.view = func(of string, _ View) View { return View{Self: of} }
+					c.view = func(of string, _ view.View) view.View { return view.View{Self: of} }
 				}
 			})
 			if _, err := m.rounds.Idle(c.ctx, from, &wire.IdleRequest{End: true}); err != nil {

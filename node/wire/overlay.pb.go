@@ -943,8 +943,8 @@ type RightsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
 	// view is a digest of the settled members that the caller sees, members one of all who may have rights.
-	View    []byte `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
-	Members []byte `protobuf:"bytes,3,opt,name=members,proto3" json:"members,omitempty"`
+	View    uint64 `protobuf:"fixed64,2,opt,name=view,proto3" json:"view,omitempty"`
+	Members uint64 `protobuf:"fixed64,3,opt,name=members,proto3" json:"members,omitempty"`
 	// lives are the latest lives of holders that the caller knows of: what earlier ones asked for is refused from now on.
 	Lives         []*Life `protobuf:"bytes,4,rep,name=lives,proto3" json:"lives,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -988,18 +988,18 @@ func (x *RightsRequest) GetHeader() *Header {
 	return nil
 }
 
-func (x *RightsRequest) GetView() []byte {
+func (x *RightsRequest) GetView() uint64 {
 	if x != nil {
 		return x.View
 	}
-	return nil
+	return 0
 }
 
-func (x *RightsRequest) GetMembers() []byte {
+func (x *RightsRequest) GetMembers() uint64 {
 	if x != nil {
 		return x.Members
 	}
-	return nil
+	return 0
 }
 
 func (x *RightsRequest) GetLives() []*Life {
@@ -2986,8 +2986,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\aanswers\x18\x01 \x03(\v2\x17.proxima.v1.LeaseAnswerR\aanswers\"\x91\x01\n" +
 	"\rRightsRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x12\n" +
-	"\x04view\x18\x02 \x01(\fR\x04view\x12\x18\n" +
-	"\amembers\x18\x03 \x01(\fR\amembers\x12&\n" +
+	"\x04view\x18\x02 \x01(\x06R\x04view\x12\x18\n" +
+	"\amembers\x18\x03 \x01(\x06R\amembers\x12&\n" +
 	"\x05lives\x18\x04 \x03(\v2\x10.proxima.v1.LifeR\x05lives\"*\n" +
 	"\x04Life\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
