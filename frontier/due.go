@@ -128,8 +128,9 @@ func (f *Frontier) readDue(h *host) error {
 	f.mu.Lock()
 	on, after, by := f.bench.recrawl.On(), h.lastDue, f.bench.recrawl.by(time.Now())
 	want := min(dueWindow, f.cfg.WindowURLs) - h.window[Revisit].len()
+	given := h.givenUp
 	f.mu.Unlock()
-	if !on || want <= 0 {
+	if !on || want <= 0 || given {
 		return nil
 	}
 	pages, next, err := f.store.duePages(h.name, after, by, want)
@@ -149,6 +150,9 @@ func (f *Frontier) readDue(h *host) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if h.givenUp { // meanwhile
+		return nil
+	}
 	for _, p := range items {
 		h.window[Revisit].push(p)
 		h.lastDue = &duePage{due: p.page.due, hash: p.hash}

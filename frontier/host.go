@@ -85,6 +85,8 @@ type host struct {
 
 	// droppedAt is the last sequence number when its URLs were dropped: blocks up to it are gone.
 	droppedAt uint64
+	// givenUp says that its URLs were dropped while it was here: its pages wait until it comes in again.
+	givenUp bool
 }
 
 // redirectedRobots says that a robots.txt is to be had elsewhere.
@@ -198,7 +200,7 @@ func (h *host) lower(hash uint64, depth uint8) {
 
 // forget empties the host's windows, because its URLs up to a sequence number are no longer on disk.
 func (h *host) forget(seq uint64) {
-	h.droppedAt = seq
+	h.droppedAt, h.givenUp = seq, true
 	for o := range h.window {
 		h.window[o] = fifo[pending]{}
 		h.loaded[o], h.known[o] = max(h.loaded[o], seq), max(h.known[o], seq)

@@ -54,9 +54,6 @@ func mean(m matrix, seeds int, make func(seed uint64) space) (sum figures) {
 // TestAgainstSerf compares with serf's package over measured networks. serf draws from a source of its own, so that its
 // figures differ a little from run to run.
 func TestAgainstSerf(t *testing.T) {
-	if underRace() {
-		t.Skip("compares figures, which takes minutes with the race detector: run it without")
-	}
 	for _, net := range []struct {
 		name  string
 		load  func(testing.TB) matrix
@@ -117,7 +114,7 @@ func TestNoisyStream(t *testing.T) {
 	n := len(snapshots[0])
 	var serf, ours []string
 	for seed := range uint64(3) {
-		if seed > 0 && (testing.Short() || underRace()) {
+		if seed > 0 && testing.Short() {
 			break
 		}
 		a, b := stream(snapshots, newSerfs(t, n), seed), stream(snapshots, newOurs(n, seed), seed)
@@ -127,10 +124,4 @@ func TestNoisyStream(t *testing.T) {
 		}
 	}
 	t.Logf("median error of the next sample: serf %s, ours %s", strings.Join(serf, " "), strings.Join(ours, " "))
-}
-
-// underRace says whether the tests run many times slower than they could.
-func underRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

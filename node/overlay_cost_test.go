@@ -12,7 +12,6 @@ import (
 // TestOverlayCost counts messages, requests and answers, while ten nodes crawl in calm with the times of the testbed, where
 // they are dearest: leases of 8 s, and some 23 pages a second on all nodes together.
 func TestOverlayCost(t *testing.T) {
-	netsim.Heavy(t)
 	at := append(scattered(3, 9), point{300, 300, 5})
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) {

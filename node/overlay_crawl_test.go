@@ -53,7 +53,6 @@ func TestOverlayEndsEverywhere(t *testing.T) {
 
 // TestOverlayOfThirty: all find all others and their places, and what they crawl together ends at all of them.
 func TestOverlayOfThirty(t *testing.T) {
-	netsim.Heavy(t)
 	at := scattered(1, 30)
 	inBed(t, at, func(b *bed) {
 		for i := range 30 {

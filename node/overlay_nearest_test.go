@@ -19,13 +19,12 @@ import (
 )
 
 // TestOverlayNearest: hosts go where they are fastest, by distance and by bandwidth.
-func TestOverlayNearest(t *testing.T) { netsim.Heavy(t); nearest(t, 8, 32, 80, 1.1, false) }
+func TestOverlayNearest(t *testing.T) { nearest(t, 8, 32, 80, 1.1, false) }
 
 // TestOverlayLiar: a member that says it is far away from everything, and sure of it, changes nobody's choices. It is asked
 // for estimates that it never makes, so homes decide later, some of them while the newest member becomes a home: a host or
 // two stay where they were when the crawl is as short as here.
 func TestOverlayLiar(t *testing.T) {
-	netsim.Heavy(t)
 	nearest(t, 6, 18, 75, 1.25, true)
 }
 

@@ -29,7 +29,6 @@ func (b *bed) part(side []int, cut bool) {
 // TestOverlayPartition: each side of a partition asks only servers that the other does not ask (the judge sees to it), and
 // within a minute after it has healed every host has one owner again.
 func TestOverlayPartition(t *testing.T) {
-	netsim.Heavy(t)
 	at := append(square(), point{50, 50, 1})
 	inBed(t, at, func(b *bed) {
 		for i := range 10 { // homes and owners on both sides, in all four ways
@@ -92,7 +91,6 @@ func (b *bed) owners(lately time.Duration) map[string]map[string]int {
 // TestOverlaySlowNode: a node whose access becomes five times slower loses its hosts within a minute and a half, and gets
 // some again when it has recovered.
 func TestOverlaySlowNode(t *testing.T) {
-	netsim.Heavy(t)
 	at := []point{{0, 0, 1}, {25, 0, 1}, {0, 25, 1}}
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) { c.Politeness.MinGap, c.Politeness.Factor = 500*time.Millisecond, 0.5 }

@@ -3,9 +3,6 @@ package netsim
 import (
 	"fmt"
 	"net/netip"
-	"runtime/debug"
-	"slices"
-	"testing"
 )
 
 // GossipPort is the port of gossip at every place.
@@ -27,12 +24,3 @@ func GossipAt(i int) string { return netip.AddrPortFrom(Place(i), GossipPort).St
 
 // ID is a node's id for a place; ids are in the order of their places.
 func ID(i int) string { return fmt.Sprintf("%032x", 0x1000_0000+i) }
-
-// Heavy skips a test that takes minutes under the race detector. scripts/test.sh runs it without; the same code runs under the
-// detector in smaller tests.
-func Heavy(t testing.TB) {
-	t.Helper()
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("takes minutes under the race detector: scripts/test.sh runs it without")
-	}
-}

@@ -97,7 +97,6 @@ func (s *stretch) share() float64 { return float64(s.its) / float64(s.all) }
 // bandwidth, a third at the mean of 32 runs with a fifth of its processor. Rounds are some ten seconds apart, and what is left
 // of a few of them by chance differs: 0.03 to 0.71 of what it had in single runs. So several are taken together.
 func TestTheNodeThatIsHitLosesItsAssignments(t *testing.T) {
-	netsim.Heavy(t)
 	for name, runs := range map[string]int{"bandwidth": 1, "load": 6} {
 		t.Run(name, func(t *testing.T) {
 			var its, others, after stretch // what the nodes that were hit had, what they got when they were slow
