@@ -62,6 +62,7 @@ type overlay struct {
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
 
 	reminded time.Time // when a person was last told what the node waits for; of follow
+	ending   bool      // members have said that the crawl is over; of setView
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -334,7 +335,11 @@ func (o *overlay) setView(v member.View) error {
 	// Leases first, as no other room may hold them up: they are safe while all nodes see a change within lease.skew.
 	o.grantor.SetView(v.View)
 	o.holder.SetView(v.View)
-	o.owners.SetView(v.View)
+	// When the crawl is over all leave, one after the other, and their hosts stay on their disks.
+	o.ending = o.ending || slices.ContainsFunc(was, func(id string) bool { return slices.Contains(v.Over, id) })
+	if !o.ending {
+		o.owners.SetView(v.View)
+	}
 	o.remote.SetAlive(v.Alive)
 	for _, id := range was {
 		if !v.IsAlive(id) {

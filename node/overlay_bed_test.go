@@ -19,7 +19,9 @@ import (
 
 	"proxima/node"
 	"proxima/node/journal"
+	"proxima/node/member"
 	"proxima/node/netsim"
+	"proxima/node/ownership"
 )
 
 // point is a place on a plane whose distances are round trips in ms; access comes on top at both ends, in ms.
@@ -280,6 +282,13 @@ func (b *bed) awaitEnd(most time.Duration) {
 	for i, n := range b.nodes {
 		if !n.dead.Load() && (n.err != nil || n.end.Reason != "idle" || n.end.Unfinished != 0) {
 			b.t.Errorf("%s ended as %q with %d URLs unfinished: %v", b.name(i), n.end.Reason, n.end.Unfinished, n.err)
+		}
+		over := false
+		for _, m := range logged[journal.Member](b, i, journal.LogMember) {
+			over = over || m.Change == member.EventLeave && m.Reason == "the crawl is over"
+			if over && m.Change == ownership.Took.String() {
+				b.t.Errorf("%s took %s from a node that left because the crawl is over", b.name(i), m.Host)
+			}
 		}
 	}
 }

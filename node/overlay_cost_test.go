@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/netsim"
 )
 
 // TestOverlayCost counts messages, requests and answers, while ten nodes crawl in calm with the times of the testbed, where

@@ -14,7 +14,6 @@ import (
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/node/journal"
-	"proxima/node/netsim"
 )
 
 // decision is that of an assigner about one server.
