@@ -121,6 +121,8 @@ type Ownership struct {
 	census     census
 	proposals  map[string]proposal  // hand-offs from here that are not settled
 	settling   map[string]int       // how often that was tried
+	wishes     map[string]wish      // hosts owned here that placement wants handed off
+	rumours    map[string]Record    // who is said to own hosts of which there is no record: good to route by, and no more
 	awaited    map[string]time.Time // hosts taken over whose replica has not come, and since when
 	counts     Counts
 	complained time.Time // when a person last heard of links without a second copy
@@ -142,6 +144,11 @@ type proposal struct {
 	reason string
 }
 
+// wish is a hand-off that placement asks for.
+type wish struct {
+	to, reason string
+}
+
 // Counts are what this room did, for the status and for the end of a crawl.
 type Counts struct {
 	HandedOff, Received, Taken, Obeyed uint64
@@ -160,6 +167,8 @@ func New(cfg Config, deps Deps) (*Ownership, error) {
 		census:      newCensus(),
 		proposals:   make(map[string]proposal),
 		settling:    make(map[string]int),
+		wishes:      make(map[string]wish),
+		rumours:     make(map[string]Record),
 		awaited:     make(map[string]time.Time),
 		unwitnessed: make(map[string]uint64),
 		ready:       make(chan struct{}),
@@ -182,7 +191,7 @@ func (o *Ownership) Run(ctx context.Context) error {
 	close(o.ready)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{
-		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runWitnesses, o.runQueue,
+		o.runRecounts, o.runRenewals, o.runChecks, o.runUnchecked, o.runCensus, o.runStream, o.runSweeps, o.runQueue,
 	} {
 		g.Go(func() error { return ended(ctx, part(ctx)) })
 	}
@@ -315,7 +324,10 @@ func (o *Ownership) Wish(host, to, reason string) {
 	if v := o.view(); err != nil || !ok || r.Owner != v.Self || !v.IsAlive(to) {
 		return
 	}
-	o.queue.wish(host, to, reason)
+	o.mu.Lock()
+	o.wishes[host] = wish{to, reason}
+	o.mu.Unlock()
+	o.queue.add(host, false)
 }
 
 func (o *Ownership) view() view.View {
@@ -354,6 +366,7 @@ func (o *Ownership) edit(host string, next func(r Record, ok bool) (Record, bool
 func (o *Ownership) putLocked(host string, old, r Record) {
 	now, v := time.Now(), o.views.Now()
 	o.records.put(host, r)
+	delete(o.rumours, host)
 	o.tallies.replace(host, v, old, r)
 	if r.Owner == v.Self {
 		o.unwitnessed[host] = r.Epoch
@@ -362,6 +375,7 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 		delete(o.proposals, host)
 		delete(o.settling, host)
 		delete(o.awaited, host)
+		delete(o.wishes, host)
 		delete(o.rights.unconfirmed, host)
 	}
 	if r.Owner != "" {
@@ -374,6 +388,11 @@ func (o *Ownership) putLocked(host string, old, r Record) {
 		u.record = r // this is what the home has to confirm from now on
 		o.rights.unconfirmed[host] = u
 	}
+}
+
+// concerned says that a node has to know the record of a host: as its owner, its home, or by its replica or its witness.
+func concerned(v *view.View, r Record) bool {
+	return slices.Contains([]string{r.Owner, v.Home(r.Host), v.Replica(r.Host, r.Owner), v.Witness(r.Host, r.Owner)}, v.Self)
 }
 
 // forget removes the record of a host with which this node has nothing more to do.

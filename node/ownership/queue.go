@@ -25,17 +25,9 @@ type item struct {
 	tries int
 	// urgent: the crawl must not end before it is done.
 	urgent bool
-	// wish asks for a hand-off. look: it is not only that.
-	wish *wish
-	look bool
-	busy bool // it is being looked at
-	anew bool // it was added meanwhile
-	at   int  // place in the heap, -1 while busy
-}
-
-// wish is a hand-off that placement asks for.
-type wish struct {
-	to, reason string
+	busy   bool // it is being looked at
+	anew   bool // it was added meanwhile
+	at     int  // place in the heap, -1 while busy
 }
 
 func newQueue() *queue {
@@ -43,15 +35,12 @@ func newQueue() *queue {
 }
 
 // add has a host looked at, now.
-func (q *queue) add(host string, urgent bool) { q.put(host, urgent, nil, time.Time{}) }
+func (q *queue) add(host string, urgent bool) { q.put(host, urgent, time.Time{}) }
 
 // addLater has a host looked at some time, unless that is so already.
-func (q *queue) addLater(host string, at time.Time) { q.put(host, false, nil, at) }
+func (q *queue) addLater(host string, at time.Time) { q.put(host, false, at) }
 
-// wish has a host handed over.
-func (q *queue) wish(host, to, reason string) { q.put(host, false, &wish{to, reason}, time.Time{}) }
-
-func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
+func (q *queue) put(host string, urgent bool, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it := q.items[host]
@@ -66,11 +55,6 @@ func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
 		it.urgent = true
 		q.hurry++
 	}
-	if w != nil {
-		it.wish = w
-	} else {
-		it.look = true
-	}
 	switch {
 	case it.busy:
 		it.anew = true
@@ -82,18 +66,6 @@ func (q *queue) put(host string, urgent bool, w *wish, at time.Time) {
 		heap.Fix(&q.due, it.at)
 	}
 	signal(q.wake)
-}
-
-// granted takes the wish for a hand-off of a host that is being looked at. Where there is more to look at, the host comes
-// again afterwards.
-func (q *queue) granted(it *item) *wish {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w := it.wish
-	if it.wish = nil; w != nil && it.look {
-		it.anew = true
-	}
-	return w
 }
 
 // presses says whether a host that is being looked at is urgent; it may have become so meanwhile.

@@ -95,7 +95,7 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 	v := o.view()
 	switch {
 	case r.Owner == v.Self:
-		return o.stepOwner(ctx, it, r, v, role, known)
+		return o.stepOwner(ctx, r, v, role, known)
 	case known && role != frontier.Replica:
 		// Another node owns it now: what is here is a replica, and more than that until its owner has it.
 		if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
@@ -111,7 +111,7 @@ func (o *Ownership) step(ctx context.Context, it *item) error {
 }
 
 // stepOwner is step for a host that is owned here.
-func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v view.View, role frontier.Role, known bool) error {
+func (o *Ownership) stepOwner(ctx context.Context, r Record, v view.View, role frontier.Role, known bool) error {
 	if known && role == frontier.Leaving {
 		return o.settle(ctx, r, v)
 	}
@@ -121,11 +121,16 @@ func (o *Ownership) stepOwner(ctx context.Context, it *item, r Record, v view.Vi
 		}
 	}
 	home := v.Home(r.Host)
-	switch w := o.queue.granted(it); {
-	case w != nil: // it is no duty: who wished may wish again
+	o.mu.Lock()
+	w, wished := o.wishes[r.Host]
+	delete(o.wishes, r.Host)
+	o.mu.Unlock()
+	switch {
+	case wished: // it is no duty: who wished may wish again
 		if err := o.handOff(ctx, r, w.to, true, w.reason); err != nil {
 			o.warn(err)
 		}
+		o.queue.add(r.Host, false) // for what else it was to be looked at
 		return nil
 	case !r.Assigned && home != v.Self && v.IsAlive(home):
 		return o.handOff(ctx, r, home, false, "it follows its home")

@@ -27,19 +27,12 @@ type records struct {
 	flushing sync.Mutex
 	// mu guards what follows. It is never held across I/O.
 	mu    sync.Mutex
-	cache map[string]cached
-	dirty map[string]cached // not on disk yet
-}
-
-// cached is what is known of a host: its record, or with an empty Owner that there is none.
-type cached struct {
-	Record
-	// rumour: no record of this node's. It is what a peer said who answered a link: good to route by, and no more.
-	rumour bool
+	cache map[string]Record // with an empty Owner: there is none
+	dirty map[string]Record // not on disk yet
 }
 
 func newRecords(shelf Shelf, limit int) *records {
-	return &records{shelf: shelf, limit: limit, cache: make(map[string]cached), dirty: make(map[string]cached)}
+	return &records{shelf: shelf, limit: limit, cache: make(map[string]Record), dirty: make(map[string]Record)}
 }
 
 // get returns the record of a host.
@@ -59,14 +52,11 @@ func (t *records) get(host string) (Record, bool, error) {
 func (t *records) peek(host string) (r Record, ok, loaded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, loaded := t.dirty[host]
+	r, loaded = t.dirty[host]
 	if !loaded {
-		c, loaded = t.cache[host]
+		r, loaded = t.cache[host]
 	}
-	if c.rumour {
-		return Record{}, false, true
-	}
-	return c.Record, c.Owner != "", loaded
+	return r, r.Owner != "", loaded
 }
 
 // load brings what the disk says of a host into memory.
@@ -84,12 +74,12 @@ func (t *records) load(host string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.cache[host]; !ok { // else it changed meanwhile
-		t.rememberLocked(host, cached{Record: r})
+		t.rememberLocked(host, r)
 	}
 	return nil
 }
 
-func (t *records) rememberLocked(host string, c cached) {
+func (t *records) rememberLocked(host string, r Record) {
 	if len(t.cache) >= t.limit {
 		n := t.limit / 8
 		for k := range t.cache { // whichever come: what is asked for often is soon back
@@ -102,36 +92,15 @@ func (t *records) rememberLocked(host string, c cached) {
 			}
 		}
 	}
-	t.cache[host] = c
+	t.cache[host] = r
 }
 
 // put changes a record in memory; an empty Owner removes it.
 func (t *records) put(host string, r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := cached{Record: r}
-	t.rememberLocked(host, c)
-	t.dirty[host] = c
-}
-
-// rumour is who is said to own a host of which there is no record.
-func (t *records) rumour(host string) (Record, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.cache[host]
-	return c.Record, c.rumour
-}
-
-// setRumour notes who is said to own a host; an empty Owner forgets it. A record stays.
-func (t *records) setRumour(host string, r Record) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c, ok := t.cache[host]; ok && !c.rumour && c.Owner != "" {
-		return
-	}
-	if _, dirty := t.dirty[host]; !dirty {
-		t.rememberLocked(host, cached{Record: r, rumour: r.Owner != ""})
-	}
+	t.rememberLocked(host, r)
+	t.dirty[host] = r
 }
 
 // flush writes what has changed; it is with the store when it returns.
@@ -145,7 +114,7 @@ func (t *records) flush() error {
 	for part := range slices.Chunk(hosts, maxFlush) {
 		err := t.shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
 			for _, host := range part {
-				if r := changes[host].Record; r.Owner == "" {
+				if r := changes[host]; r.Owner == "" {
 					remove([]byte(host))
 				} else {
 					put([]byte(host), r.append(nil))

@@ -3,19 +3,22 @@ package ownership
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"proxima/frontier"
+	"proxima/node/view"
 	"proxima/node/wire"
 )
 
-// sending is a change on its way.
+// sending is a change on its way to the replica of a host, or the host's record on its way to the witness.
 type sending struct {
 	host   string
-	change *frontier.Change
+	change *frontier.Change // nil: to the witness
 	item   *wire.StoreItem
 }
 
@@ -170,7 +173,38 @@ func (o *Ownership) parcels(ctx context.Context, busy map[string]bool) (map[stri
 		}
 		out[to] = append(out[to], sending{host, c, item})
 	}
-	return out, nil
+	return out, o.addWitnesses(out, &v, busy)
+}
+
+// addWitnesses adds the records that witnesses are to be told. A host's record is on a third disk besides its owner's and its
+// replica's, so that somebody knows of the host when both are lost at once: the witness is the home then, finds no copy, and
+// says so.
+func (o *Ownership) addWitnesses(out map[string][]sending, v *view.View, busy map[string]bool) error {
+	o.mu.Lock()
+	hosts := slices.Collect(maps.Keys(o.unwitnessed))
+	o.mu.Unlock()
+	for _, host := range hosts {
+		r, ok, err := o.records.get(host)
+		if err != nil {
+			return err
+		}
+		switch to := v.Witness(host, r.Owner); {
+		case !ok || r.Owner != v.Self || to == "":
+			o.witnessed(host, maxEpoch) // who becomes the owner, or a change of the members, enters it again
+		case v.IsAlive(to) && !busy[to]:
+			out[to] = append(out[to], sending{host: host, item: &wire.StoreItem{Record: r.wire()}})
+		}
+	}
+	return nil
+}
+
+// witnessed notes that the witness of a host need not be told a record any more.
+func (o *Ownership) witnessed(host string, epoch uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.unwitnessed[host] <= epoch {
+		delete(o.unwitnessed, host)
+	}
 }
 
 // storeItem makes the message about the changes of one host.
@@ -210,19 +244,26 @@ func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
 		parcel = parcel[n:]
 		res, err := o.deps.Peers.Store(ctx, to, req)
 		if err != nil && ctx.Err() == nil {
-			o.warn(fmt.Errorf("send changes of %d hosts to their replicas at %s: %w", len(part), to, err))
+			o.warn(fmt.Errorf("send changes of %d hosts to %s: %w", len(part), to, err))
 		}
 		var stored []string
 		for i, p := range part {
 			if err != nil || i >= len(res.GetAnswers()) || res.GetAnswers()[i].GetStep() == wire.Step_STEP_LATER {
-				o.stream.putBack(p.host, p.change)
+				if p.change != nil {
+					o.stream.putBack(p.host, p.change)
+				}
+				continue
+			}
+			_, err := o.readAnswer(to, p.item, res.GetAnswers()[i])
+			if p.change == nil {
+				o.witnessed(p.host, p.item.GetRecord().GetEpoch())
 				continue
 			}
 			stored = append(stored, p.host)
-			if a := res.GetAnswers()[i]; a.GetStep() != wire.Step_STEP_STORED {
-				if _, err := o.readAnswer(to, p.item, a); err != nil {
-					o.warn(err)
-				}
+			if err != nil {
+				o.warn(err)
+			}
+			if res.GetAnswers()[i].GetStep() != wire.Step_STEP_STORED {
 				o.queue.add(p.host, false)
 			}
 		}

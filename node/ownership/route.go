@@ -100,7 +100,7 @@ func (o *Ownership) whereTo(host string) (p place, err error) {
 			return r, false
 		}
 		home := v.Home(host)
-		said, rumoured := o.records.rumour(host)
+		said, rumoured := o.rumours[host]
 		switch {
 		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home hears it from the owners themselves
 			p = place{to: said.Owner, epoch: said.Epoch}
@@ -139,36 +139,35 @@ func (o *Ownership) Moved(w *wire.Record) error {
 	if !ok {
 		return nil
 	}
-	known := false
 	_, _, err := o.edit(said.Host, func(r Record, ok bool) (Record, bool) {
 		v := o.views.Now()
-		switch known = true; {
+		before, rumoured := o.rumours[said.Host]
+		switch {
 		case said.Owner == v.Self || ok && r.Owner == v.Self:
 			// What concerns this node itself is told by the home, not by who answers a link.
 		case ok:
 			return said, said.Newer(r)
 		case v.Home(said.Host) == v.Self:
 			// The owner will claim it.
-		default:
-			known = false
+		case !rumoured || said.Newer(before):
+			if len(o.rumours) >= o.cfg.CachedRecords {
+				clear(o.rumours) // what is asked for often is soon back
+			}
+			o.rumours[said.Host] = said
 		}
 		return r, false
 	})
-	if err != nil || known {
-		return err
-	}
-	if before, ok := o.records.rumour(said.Host); !ok || said.Newer(before) {
-		o.records.setRumour(said.Host, said)
-	}
-	return nil
+	return err
 }
 
 // unlearn forgets a record that names an owner who says that it knows nothing of the host. Who has a part in
 // the host keeps it, with ways of its own to find out.
 func (o *Ownership) unlearn(host, who string) error {
-	if said, ok := o.records.rumour(host); ok && said.Owner == who {
-		o.records.setRumour(host, Record{})
+	o.mu.Lock()
+	if o.rumours[host].Owner == who {
+		delete(o.rumours, host)
 	}
+	o.mu.Unlock()
 	if _, known, err := o.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
 		o.queue.add(host, false) // what is here must find its owner
 		return err
