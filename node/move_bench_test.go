@@ -71,11 +71,9 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 	m.client = client
 	cfg := ownership.Default()
 	cfg.Collect = 10 * time.Millisecond
-	if m.owners, err = ownership.New(cfg, ownership.Deps{Frontier: m.frontier, Peers: client, Outbox: noOutbox{}, Records: m.frontier.Shelf('r'),
-		Admit: func(frontier.Link) string { return "" }, Warn: func(err error) { b.Log(err) },
-	}); err != nil {
-		b.Fatal(err)
-	}
+	m.owners = ownership.New(cfg, ownership.Deps{Frontier: m.frontier, Peers: client, Outbox: noOutbox{}, Records: m.frontier.Shelf('r'),
+		Admit: func(frontier.Link) string { return "" }, Warn: func(err error) { b.Log(err) }, Event: func(ownership.Event) {},
+	})
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: id, Run: "bench", Secret: secret, Listener: l,
 		Handler: &peertest.Handler{OnRenew: m.owners.Renew, OnClaim: m.owners.Claim, OnStore: m.owners.Store, OnLoad: m.owners.Load,
 			OnCommit: m.owners.Commit}})

@@ -2,10 +2,9 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
@@ -164,39 +163,25 @@ func (o *overlay) newRooms() (err error) {
 	}); err != nil {
 		return err
 	}
-	if o.owners, err = ownership.New(n.cfg.Ownership, ownership.Deps{
+	o.owners = ownership.New(n.cfg.Ownership, ownership.Deps{
 		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: o.admit, Event: o.ownerEvent, Warn: n.warn,
-	}); err != nil {
-		return err
-	}
+	})
 	// After a gap in time the views end before the leases: what is granted from then on is by what is heard from then on.
 	o.clock.OnGap(o.members.Stopped)
 	o.clock.OnGap(o.owners.Stopped)
-	var seed [8]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		return fmt.Errorf("seed the holder of leases: %w", err)
-	}
-	if o.grantor, err = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
+	o.grantor = lease.NewGrantor(n.cfg.Lease, lease.GrantorDeps{
 		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Shelf: f.Shelf(tableLeases), Trouble: n.warn,
-	}); err != nil {
-		return err
-	}
-	if o.holder, err = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
-		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: o.underWay,
+	})
+	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
+		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
-		Moved:  o.proxyMoved, Seed: binary.LittleEndian.Uint64(seed[:]),
-	}); err != nil {
-		return err
-	}
-	if o.remote, err = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
+		Moved:  o.proxyMoved, Seed: rand.Uint64(),
+	})
+	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
 		Coordinate: o.coordinate, Lent: o.holder.Until,
-	}); err != nil {
-		return err
-	}
-	if o.placement, err = placement.New(n.cfg.Batch, o.placementDeps()); err != nil {
-		return err
-	}
+	})
+	o.placement = placement.New(n.cfg.Batch, o.placementDeps())
 	members := f.Shelf(tableMembers)
 	armed, err := members.Get([]byte(keyArmed))
 	if err != nil {
@@ -400,9 +385,6 @@ func (o *overlay) peers() assign.View {
 	defer o.mu.Unlock()
 	return o.assign
 }
-
-// underWay are the pages that this node downloads for others.
-func (o *overlay) underWay() []lease.Remote { return o.remote.UnderWay() }
 
 // handler answers peers: each call goes to the room that has it.
 type handler struct {

@@ -10,6 +10,18 @@
 // It does not decide which nodes are settled (package member), what is downloaded (frontier), which node should get a
 // server (packages batch and assign), nor how messages travel (package peer). It meets them by the interfaces below.
 //
+// # States
+//
+// A server at its holder, as the fields of lease say:
+//
+//	         wanted, or held (Hold)             not wanted for long, or Give
+//	(nothing) ─────► asked for ────► live ────────────────────► withdrawn ────► drained ────► (nothing)
+//	                   ▲   │        │ ▲  │                          │  nothing is in     given
+//	       later, again└───┘        │ └──┘ renewed                  │  flight any more   back
+//	                   ▲            │ ▲                             │
+//	                   │            │ └─────────────────────────────┘ wanted again, and the grantor was not told yet
+//	                   └────────────┘ ran out, or another node has it
+//
 // # What makes it safe
 //
 // No two nodes hold a live lease on one server, provided that nodes which can talk to each other see a change of the

@@ -48,10 +48,7 @@ func TestAnswersFromBeforeAnInquiryCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{answer: make(chan *wire.LeaseAnswer)}
 		clock := NewClock(nil)
-		h, err := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s})
 		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
@@ -178,10 +175,7 @@ func TestAnswersThatCameInAGapCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{answer: make(chan *wire.LeaseAnswer)}
 		clock := NewClock(nil)
-		h, err := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Seed: rand.Uint64()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := NewHolder(Default(), HolderDeps{Clock: clock, Boot: 1, Peers: s, Frontier: s, Seed: rand.Uint64()})
 		h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true, Version: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)

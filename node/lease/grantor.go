@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -27,17 +26,11 @@ type Grantor struct {
 }
 
 // NewGrantor makes a Grantor; it grants once it has a view (SetView).
-func NewGrantor(cfg Config, deps GrantorDeps) (*Grantor, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if deps.Clock == nil || deps.Peers == nil || deps.Shelf == nil {
-		return nil, errors.New("make grantor of leases: clock, peers or shelf is missing")
-	}
+func NewGrantor(cfg Config, deps GrantorDeps) *Grantor {
 	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}, kick: make(chan struct{}, 1)}
 	g.grants = newGrants(&g.cfg, deps.Boot)
 	deps.Clock.OnGap(g.forget)
-	return g, nil
+	return g
 }
 
 // forget has this node's knowledge of its grants begin anew: it was stopped, and others may have granted what it keeps.
@@ -120,7 +113,7 @@ func (g *Grantor) answer(r request, ok bool, now time.Time) *wire.LeaseAnswer {
 	}
 	a := g.grants.answer(r, now)
 	if g.grants.ask {
-		g.wake()
+		signal(g.kick)
 	}
 	return a
 }
@@ -140,7 +133,7 @@ func (g *Grantor) exchange(r request, memory []byte, a *wire.LeaseAnswer, now ti
 }
 
 func (g *Grantor) trouble(err error) {
-	if err != nil && g.deps.Trouble != nil {
+	if err != nil {
 		g.deps.Trouble(err)
 	}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -48,19 +47,13 @@ type movement struct {
 }
 
 // NewHolder makes a Holder; it acts once it has a view (SetView) and runs (Run).
-func NewHolder(cfg Config, deps HolderDeps) (*Holder, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if deps.Clock == nil || deps.Peers == nil || deps.Frontier == nil {
-		return nil, errors.New("make holder of leases: clock, peers or frontier is missing")
-	}
+func NewHolder(cfg Config, deps HolderDeps) *Holder {
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
 	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, all: map[netip.Addr]*lease{},
 		grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
 	deps.Clock.OnGap(h.forget)
-	return h, nil
+	return h
 }
 
 // forget ends all leases: this node was stopped, and does not know what became of them.
@@ -68,7 +61,7 @@ func (h *Holder) forget() {
 	h.mu.Lock()
 	h.book.forget(time.Now())
 	h.mu.Unlock()
-	h.wake()
+	signal(h.kick)
 }
 
 // MayAsk says why this node must not write a request to a server now. It is to be asked just before the first byte.
@@ -89,7 +82,7 @@ func (h *Holder) SetView(v view.View) {
 	h.members.set(v, time.Now())
 	h.book.setView(time.Now())
 	h.mu.Unlock()
-	h.wake()
+	signal(h.kick)
 }
 
 // Hold gets the lease on a server and keeps it, whether the frontier wants it or not, until Give. It blocks until the
@@ -115,7 +108,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 		l.next = now // whoever had it when it was asked for last
 	}
 	h.mu.Unlock()
-	h.wake()
+	signal(h.kick)
 	var err error
 	select {
 	case err = <-heard:
@@ -166,7 +159,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 		h.book.withdraw(addr, l, now)
 	}
 	h.look = true
-	h.wake()
+	signal(h.kick)
 }
 
 // Observed applies a download, by any node, to the memory of a server that this node holds.

@@ -154,15 +154,7 @@ func (g *Grantor) inquireLoop(ctx context.Context) {
 		if pause = min(2*pause, g.cfg.retryMax()); q.view.Version != of {
 			pause, of = 2*shortest, q.view.Version
 		}
-		g.wake()
-	}
-}
-
-// wake has the loop look whether somebody waits for an inquiry.
-func (g *Grantor) wake() {
-	select {
-	case g.kick <- struct{}{}:
-	default:
+		signal(g.kick)
 	}
 }
 

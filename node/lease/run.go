@@ -17,10 +17,10 @@ const (
 	lookEvery, idleLook = time.Second, 10 * time.Second
 )
 
-// wake has the loop look at what is due, soon.
-func (h *Holder) wake() {
+// signal has a loop look at what is to be done.
+func signal(c chan struct{}) {
 	select {
-	case h.kick <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -37,7 +37,7 @@ func (h *Holder) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.book.leave(time.Now())
 	h.mu.Unlock()
-	h.wake()
+	signal(h.kick)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	h.loop(last, &calls)
@@ -141,7 +141,7 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 		}
 	}
 	h.unlockAndTell()
-	h.wake()
+	signal(h.kick)
 }
 
 // follow hears what the frontier wants until the context ends, or the frontier does.
@@ -156,7 +156,7 @@ func (h *Holder) follow(ctx context.Context) {
 			h.book.want(addr, time.Now())
 		}
 		h.mu.Unlock()
-		h.wake()
+		signal(h.kick)
 	}
 }
 

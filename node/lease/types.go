@@ -55,7 +55,7 @@ type GrantorDeps struct {
 	Boot  uint64 // which of its lives the node is in: grants of different lives get different numbers
 	Peers Peers
 	Shelf Shelf
-	// Trouble hears of what the disk refuses; the leases go on. May be nil.
+	// Trouble hears of what the disk refuses; the leases go on.
 	Trouble func(error)
 }
 

@@ -87,13 +87,8 @@ func (w *world) start(id string) *fakeNode {
 		states: map[netip.Addr]Server{}, until: map[netip.Addr]time.Time{}, waits: map[netip.Addr]time.Duration{}, helds: map[netip.Addr]string{},
 		feed: make(chan netip.Addr, 1000), spaced: map[netip.Addr]float64{}}
 	n.clock = NewClock(n.jump)
-	var err error
-	if n.grantor, err = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }}); err != nil {
-		w.t.Fatal(err)
-	}
-	if n.holder, err = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved}); err != nil {
-		w.t.Fatal(err)
-	}
+	n.grantor = NewGrantor(w.cfg, GrantorDeps{Clock: n.clock, Peers: n, Boot: n.boot, Shelf: w.shelf[id], Trouble: func(err error) { w.t.Error(err) }})
+	n.holder = NewHolder(w.cfg, HolderDeps{Clock: n.clock, Boot: n.boot, Remote: n.remotes, Peers: n, Frontier: n, Seed: w.rnd.Uint64(), OnHeld: n.onHeld, Moved: n.onMoved})
 	ctx, stop := context.WithCancel(w.t.Context())
 	n.stop = stop
 	w.nodes[id] = n

@@ -268,29 +268,19 @@ func (o *Ownership) missed(from string, list map[uint64]struct{}, v view.View, n
 
 // runCensus looks for owners that are gone, and has their hosts taken over.
 func (o *Ownership) runCensus(ctx context.Context) error {
-	tick := time.NewTicker(max(o.cfg.RenewEvery/3, time.Second))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return again(ctx, nil, max(o.cfg.RenewEvery/3, time.Second), func(bool) error {
 		o.missReplicas(time.Now())
 		gone, v := o.goneOwners(time.Now())
 		if len(gone) == 0 {
-			continue
+			return nil
 		}
-		err := o.records.visit(func(r Record) error {
+		return o.records.visit(func(r Record) error {
 			if gone[r.Owner] && v.Home(r.Host) == v.Self {
 				o.queue.add(r.Host, true)
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-	}
+	})
 }
 
 // missReplicas gives up waiting for the replicas of hosts that were taken over without one, and says so.

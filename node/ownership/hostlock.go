@@ -10,36 +10,48 @@ import (
 // hold it while it calls another node; who answers another node waits for a moment at most: so two nodes never wait for
 // each other for long.
 type hostLocks struct {
-	// mu guards what follows.
-	mu sync.Mutex
-	// held are channels of one place. Who has the lock has filled it. Channels, because a fake clock goes on while a
-	// goroutine waits for one.
-	held  map[string]chan struct{}
-	users map[string]int
+	mu    sync.Mutex // guards hosts, and the users of each
+	hosts map[string]*hostLock
 }
 
-func newHostLocks() *hostLocks {
-	return &hostLocks{held: make(map[string]chan struct{}), users: make(map[string]int)}
+// hostLock is the lock of a host. A channel, because a fake clock goes on while a goroutine waits for one.
+type hostLock struct {
+	held  chan struct{} // of one place: who has the lock has filled it
+	users int           // who have it or wait for it
 }
+
+func newHostLocks() *hostLocks { return &hostLocks{hosts: make(map[string]*hostLock)} }
 
 // lock waits for a host and returns what gives it back.
-func (l *hostLocks) lock(host string) (unlock func()) {
-	m := l.use(host)
-	m <- struct{}{}
-	return func() { l.unlock(host, m) }
-}
+func (l *hostLocks) lock(host string) (unlock func()) { return l.take(host, nil) }
 
-// use enters one more that has a host or waits for it.
-func (l *hostLocks) use(host string) chan struct{} {
+// take waits for a host until over; nil where it is busy for longer.
+func (l *hostLocks) take(host string, over <-chan struct{}) (unlock func()) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.held[host]
-	if m == nil {
-		m = make(chan struct{}, 1)
-		l.held[host] = m
+	h := l.hosts[host]
+	if h == nil {
+		h = &hostLock{held: make(chan struct{}, 1)}
+		l.hosts[host] = h
 	}
-	l.users[host]++
-	return m
+	h.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if h.users--; h.users == 0 {
+			delete(l.hosts, host)
+		}
+	}
+	select {
+	case h.held <- struct{}{}:
+		return func() {
+			<-h.held
+			leave()
+		}
+	case <-over:
+		leave()
+		return nil
+	}
 }
 
 // moment is for how long an answer to another node waits for a host. A change of its second copy is written meanwhile.
@@ -47,30 +59,7 @@ const moment = time.Second
 
 // wait waits for a host for a moment; nil where it is busy for longer.
 func (l *hostLocks) wait(ctx context.Context, host string) (unlock func()) {
-	m := l.use(host)
-	over := time.NewTimer(moment)
-	defer over.Stop()
-	select {
-	case m <- struct{}{}:
-		return func() { l.unlock(host, m) }
-	case <-over.C:
-	case <-ctx.Done():
-	}
-	l.leave(host)
-	return nil
-}
-
-func (l *hostLocks) unlock(host string, m chan struct{}) {
-	<-m
-	l.leave(host)
-}
-
-// leave takes one off that had a host or waited for it.
-func (l *hostLocks) leave(host string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.users[host]--; l.users[host] == 0 {
-		delete(l.users, host)
-		delete(l.held, host)
-	}
+	short, cancel := context.WithTimeout(ctx, moment)
+	defer cancel()
+	return l.take(host, short.Done())
 }

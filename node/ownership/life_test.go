@@ -43,8 +43,7 @@ func (a *actor) start() {
 	l := &life{actor: a, disk: a.disk, boot: a.boot, feed: make(chan netip.Addr, 100), servers: map[netip.Addr]*server{}}
 	l.clock = lease.NewClock(l.jump)
 	a.disk.gate = l.gate
-	var err error
-	if l.owner, err = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: outbox{l.disk}, Records: l.disk,
+	l.owner = New(w.cfg, Deps{Frontier: l.disk, Peers: l, Outbox: outbox{l.disk}, Records: l.disk,
 		Admit: func(frontier.Link) string { return "" },
 		Event: func(e Event) {
 			w.mu.Lock()
@@ -52,16 +51,10 @@ func (a *actor) start() {
 			w.events = append(w.events, e)
 		},
 		Warn: func(error) {},
-	}); err != nil {
-		w.t.Fatal(err)
-	}
-	if l.grantor, err = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Peers: l, Shelf: memories{}}); err != nil {
-		w.t.Fatal(err)
-	}
-	if l.holder, err = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Peers: l, Frontier: leased{l},
-		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))}); err != nil {
-		w.t.Fatal(err)
-	}
+	})
+	l.grantor = lease.NewGrantor(w.leases, lease.GrantorDeps{Clock: l.clock, Boot: l.boot, Peers: l, Shelf: memories{}})
+	l.holder = lease.NewHolder(w.leases, lease.HolderDeps{Clock: l.clock, Boot: l.boot, Peers: l, Frontier: leased{l},
+		OnHeld: l.heldBy, Seed: uint64(w.draw(1 << 40))})
 	l.clock.OnGap(l.owner.Stopped)
 	ctx, cancel := context.WithCancel(w.ctx)
 	over := make(chan struct{})

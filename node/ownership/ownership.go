@@ -157,8 +157,8 @@ type Counts struct {
 }
 
 // New makes an Ownership. The first view comes by SetView.
-func New(cfg Config, deps Deps) (*Ownership, error) {
-	o := &Ownership{
+func New(cfg Config, deps Deps) *Ownership {
+	return &Ownership{
 		cfg: cfg, deps: deps, locks: newHostLocks(), queue: newQueue(), stream: newStream(), startup: time.Now(), jitter: rand.N[time.Duration],
 		records:     newRecords(deps.Records, cfg.CachedRecords),
 		tallies:     newTallies(),
@@ -177,10 +177,6 @@ func New(cfg Config, deps Deps) (*Ownership, error) {
 		recount:     make(chan struct{}, 1),
 		check:       make(chan struct{}, 1),
 	}
-	if deps.Event == nil {
-		o.deps.Event = func(Event) {}
-	}
-	return o, nil
 }
 
 // Run works until the context ends.
@@ -197,6 +193,25 @@ func (o *Ownership) Run(ctx context.Context) error {
 	}
 	err := g.Wait()
 	return errors.Join(err, ended(ctx, o.records.flush()))
+}
+
+// again does something when it is woken, and every so often, until the context ends. timed says that it is only time.
+func again(ctx context.Context, wake <-chan struct{}, every time.Duration, do func(timed bool) error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		timed := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-tick.C:
+			timed = true
+		}
+		if err := do(timed); err != nil {
+			return err
+		}
+	}
 }
 
 // begun is an error until it is known what an earlier life left: until then nothing is answered.

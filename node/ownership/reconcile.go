@@ -278,21 +278,12 @@ func (o *Ownership) recover(ctx context.Context) error {
 // runSweeps looks at all records after the members have changed, and now and then: hosts that must follow their home,
 // replicas that must be made, copies that nobody needs any more.
 func (o *Ownership) runSweeps(ctx context.Context) error {
-	tick := time.NewTicker(o.cfg.SweepEvery)
-	defer tick.Stop()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-o.sweep:
-		case <-tick.C:
-			all = true
-		}
+	return again(ctx, o.sweep, o.cfg.SweepEvery, func(all bool) error {
 		if err := o.sweepAll(ctx, all); err != nil {
 			return fmt.Errorf("look at all hosts: %w", err)
 		}
-	}
+		return nil
+	})
 }
 
 // sweepAll puts hosts into the queue whose record and role may not agree, and compares the others with their replicas at

@@ -94,19 +94,7 @@ func (o *Ownership) answeredLocked(host string, now time.Time) bool {
 
 // runChecks tells the frontier which hosts of its workbench may be crawled: after every change, and as time passes.
 func (o *Ownership) runChecks(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		if err := o.checkHosts(o.deps.Frontier.Active); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-o.check:
-		case <-tick.C:
-		}
-	}
+	return again(ctx, o.check, time.Second, func(bool) error { return o.checkHosts(o.deps.Frontier.Active) })
 }
 
 // runUnchecked tells the frontier whether hosts that have come onto its workbench may be crawled.

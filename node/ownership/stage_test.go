@@ -206,7 +206,7 @@ func (s *stage) see() {
 
 // start begins a life of a node. The others see it with the next view.
 func (p *player) start() {
-	own, err := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
+	own := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
 		Admit: func(frontier.Link) string { return "" }, Warn: func(error) {},
 		Event: func(e Event) {
 			p.hooks.Lock()
@@ -216,9 +216,6 @@ func (p *player) start() {
 			}
 		},
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	own.jitter = func(d time.Duration) time.Duration { return d * time.Duration(p.at%7) / 7 }
 	ctx, cancel := context.WithCancel(p.t.Context())
 	over := make(chan struct{})

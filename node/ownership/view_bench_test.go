@@ -41,10 +41,7 @@ func BenchmarkView(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	o, err := New(Default(), Deps{Frontier: f, Records: shelf, Warn: func(err error) { b.Error(err) }})
-	if err != nil {
-		b.Fatal(err)
-	}
+	o := New(Default(), Deps{Frontier: f, Records: shelf, Warn: func(err error) { b.Error(err) }})
 	counting, stop := context.WithCancel(ctx)
 	over := make(chan error, 1)
 	go func() { over <- o.runRecounts(counting) }()

@@ -386,10 +386,7 @@ func TestNothingIsAssignedWhilePaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addHost("http://a.example", addrOf(1), 60)
-		b, err := New(cycle(), w.deps())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := New(cycle(), w.deps())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- b.Run(ctx) }()

@@ -128,7 +128,7 @@ func TestRemoteConfig(t *testing.T) {
 	if err := DefaultRemote().Validate(); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewRemote(RemoteConfig{Wait: time.Millisecond}, RemoteDeps{}); err == nil || !strings.Contains(err.Error(), "wait:") {
+	if err := (RemoteConfig{Wait: time.Millisecond}).Validate(); err == nil || !strings.Contains(err.Error(), "wait:") {
 		t.Error(err)
 	}
 }

@@ -8,10 +8,7 @@ import (
 
 func gatherer(t *testing.T, w *world, cfg Config) *Placement {
 	t.Helper()
-	b, err := New(cfg, w.deps())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := New(cfg, w.deps())
 	return b
 }
 

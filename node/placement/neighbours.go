@@ -21,10 +21,7 @@ type neighbours struct {
 }
 
 func newNeighbours() neighbours {
-	known, err := simplelru.NewLRU[netip.Prefix, []assign.Server](mostNetworks, nil)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
+	known, _ := simplelru.NewLRU[netip.Prefix, []assign.Server](mostNetworks, nil) // the size is above zero
 	return neighbours{known}
 }
 

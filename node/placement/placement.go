@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -37,12 +36,9 @@ type Placement struct {
 }
 
 // New makes the room; Run starts it.
-func New(cfg Config, deps Deps) (*Placement, error) {
-	if err := errors.Join(cfg.Validate(), deps.Assign.Validate()); err != nil {
-		return nil, fmt.Errorf("make placement: %w", err)
-	}
+func New(cfg Config, deps Deps) *Placement {
 	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(), changed: make(chan struct{}), since: time.Now(),
-		reserved: make(map[netip.Addr]int), status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}, nil
+		reserved: make(map[netip.Addr]int), status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }
 
 // SetView tells who may be chosen, this node included, and why nothing may be assigned now ("" if it may). Members that are

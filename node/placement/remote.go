@@ -135,13 +135,10 @@ type ask struct {
 }
 
 // NewRemote makes both sides; Run starts them.
-func NewRemote(cfg RemoteConfig, deps RemoteDeps) (*Remote, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("make remote fetches: %w", err)
-	}
+func NewRemote(cfg RemoteConfig, deps RemoteDeps) *Remote {
 	// Numbers of two lives of a node must not meet.
 	return &Remote{cfg: cfg, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
-		work: make(map[workKey]*Work), held: make(map[string]int)}, nil
+		work: make(map[workKey]*Work), held: make(map[string]int)}
 }
 
 // Run waits for the end of the context. Then all who wait in Do get ErrClosed, and work that has not begun is given back.

@@ -154,10 +154,7 @@ func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, c
 	for _, f := range change {
 		f(&deps)
 	}
-	room, err := NewRemote(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	room := NewRemote(cfg, deps)
 	x.Remote = room
 	n.mu.Lock()
 	n.nodes[id] = x

@@ -337,13 +337,10 @@ func TestStopGivesBackAndEndsWaits(t *testing.T) {
 		n := newNetwork()
 		a := n.add(t, "a", DefaultRemote(), 1)
 		b := &node{net: n, id: "b", jobs: make(chan *Work, 10), started: make(map[string]int)}
-		room, err := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Clock: lease.NewClock(nil), Peers: sender{n, "b"}, FromLife: anyLife, Enqueue: func(*Work) bool { return true },
+		room := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Clock: lease.NewClock(nil), Peers: sender{n, "b"}, FromLife: anyLife, Enqueue: func(*Work) bool { return true },
 			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false },
 			Check:      func(netip.Addr) error { return nil }, Blocked: func(identity.URL, netip.Addr) string { return "" },
 			Lent: func(netip.Addr) time.Time { return time.Now().Add(time.Hour) }})
-		if err != nil {
-			t.Fatal(err)
-		}
 		b.Remote = room
 		n.nodes["b"] = b
 		ctx, stop := context.WithCancel(t.Context())

@@ -414,10 +414,7 @@ func (w *world) SetPace(share float64) {
 // start runs the batches of the world's home until stop is called, which also checks what must always hold at the end.
 func (w *world) start(cfg Config) (p *Placement, stop func()) {
 	w.t.Helper()
-	p, err := New(cfg, w.deps())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p = New(cfg, w.deps())
 	p.SetView(w.view(), "")
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)

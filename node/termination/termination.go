@@ -1,11 +1,16 @@
 // Package termination ends a finite crawl everywhere at once. It owns the rounds of questions by which the settled node with
 // the lowest id finds out that nobody has anything left to do. It does not know what idle means: its node says so.
+//
+//	        all expected nodes      all were idle in two rounds alike, or it
+//	        have been there         is told so, or has missed it and is idle       all have been told
+//	begun ────────────────► armed ──────────────────────────────────────────► ended ────────────────► over
 package termination
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -355,4 +360,29 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 		}
 	}
 	return res, nil
+}
+
+// heldFor is for how many rounds the same reason must have kept the crawl from ending before it is told: those of pages that
+// come and go are no news.
+const heldFor = 3
+
+// numbers differ from round to round where the reason is the same.
+var numbers = regexp.MustCompile(`\b[0-9]{1,9}\b`)
+
+// reason tells why a crawl has not ended, once a reason.
+type reason struct {
+	now, told string
+	rounds    int
+}
+
+// news says that a round's reason is to be told; an empty one never is.
+func (r *reason) news(why string) bool {
+	if why = numbers.ReplaceAllString(why, "n"); why != r.now {
+		r.now, r.rounds = why, 0
+	}
+	if r.rounds++; r.rounds < heldFor || why == r.told {
+		return false
+	}
+	r.told = why
+	return why != ""
 }
