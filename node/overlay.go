@@ -154,7 +154,10 @@ func (o *overlay) newRooms() (err error) {
 				n.warn(err)
 			}
 		},
-		Gone:      func(id string) bool { return !o.alive(id) },
+		Gone: func(id string) bool {
+			v := o.there()
+			return !v.IsAlive(id)
+		},
 		Custodian: o.custodian,
 		Refused:   o.linkRefused,
 		Aside: func(to string, links int, err error) {
@@ -351,12 +354,6 @@ func known(s *frontier.Shelf) []string {
 
 func remember(s *frontier.Shelf, addrs []string) error {
 	return s.Put([]byte(keyKnown), []byte(strings.Join(addrs, "\n")))
-}
-
-func (o *overlay) alive(id string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.view.IsAlive(id)
 }
 
 // custodian is a peer that is there, and none of those: the next one after the first of them.

@@ -66,13 +66,17 @@ func (h *Holder) forget() {
 
 // MayAsk says why this node must not write a request to a server now. It is to be asked just before the first byte.
 func (h *Holder) MayAsk(addr netip.Addr) error {
-	h.rightsMu.RLock()
-	r := h.rights[addr]
-	h.rightsMu.RUnlock()
-	if err := h.deps.Clock.Check(r); err != nil {
+	if err := h.deps.Clock.Check(h.right(addr)); err != nil {
 		return fmt.Errorf("ask server %v: %w", addr, err)
 	}
 	return nil
+}
+
+// right is the right to ask a server; none where it is not held.
+func (h *Holder) right(addr netip.Addr) Right {
+	h.rightsMu.RLock()
+	defer h.rightsMu.RUnlock()
+	return h.rights[addr]
 }
 
 // SetView tells who is settled.
@@ -193,9 +197,7 @@ func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 // Until says until when no other node is granted a server, even if this one is not heard any more: the end of its lease, and the
 // time by which its grantor waits longer. Of a server that this node does not hold it is a time that is past.
 func (h *Holder) Until(addr netip.Addr) time.Time {
-	h.rightsMu.RLock()
-	r := h.rights[addr]
-	h.rightsMu.RUnlock()
+	r := h.right(addr)
 	if h.deps.Clock.Check(r) != nil {
 		return time.Time{}
 	}

@@ -15,7 +15,6 @@ import (
 // census is what this node, as a home, knows of the owners of its hosts. It is used under the lock of Ownership.
 type census struct {
 	heard     map[string]time.Time // by owner: when it renewed last, or was first expected to
-	dead      map[string]time.Time // since when a member does not answer
 	left      map[string]bool      // members that have left in order: their owners have stopped
 	contested map[string]time.Time // hosts with a new owner whose former owner may go on until then
 	recent    map[string]time.Time // when a record of this home was written: a list sent before cannot have it
@@ -27,7 +26,7 @@ type census struct {
 }
 
 func newCensus() census {
-	return census{heard: make(map[string]time.Time), dead: make(map[string]time.Time), left: make(map[string]bool),
+	return census{heard: make(map[string]time.Time), left: make(map[string]bool),
 		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
@@ -51,22 +50,14 @@ func (c *census) expect(lent map[string]tally) {
 	}
 }
 
-// seen notes who answers in a new view.
-func (c *census) seen(old, v view.View, now time.Time) {
+// seen notes in a new view who has left in order: the dead stay settled for a while.
+func (c *census) seen(old, v view.View) {
 	for _, id := range old.Settled {
-		if _, dead := c.dead[id]; !dead && !slices.Contains(v.Settled, id) {
-			c.left[id] = true // the dead stay settled for a while
-		}
-	}
-	for _, id := range v.Settled {
-		if !v.IsAlive(id) {
-			if _, ok := c.dead[id]; !ok {
-				c.dead[id] = now
-			}
+		if old.IsAlive(id) && !slices.Contains(v.Settled, id) {
+			c.left[id] = true
 		}
 	}
 	for _, id := range v.Alive {
-		delete(c.dead, id)
 		delete(c.left, id)
 	}
 }

@@ -234,13 +234,12 @@ func ended(ctx context.Context, err error) error {
 
 // SetView tells of a new view. It does not block.
 func (o *Ownership) SetView(v view.View) {
-	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := *o.views.Now()
 	moved := !slices.Equal(old.Settled, v.Settled) // homes are drawn from the settled
-	o.views.Set(v, now)
-	o.census.seen(old, v, now)
+	o.views.Set(v, time.Now())
+	o.census.seen(old, v)
 	for _, id := range v.Alive {
 		if !old.IsAlive(id) {
 			if o.compare != nil {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -155,7 +156,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 		answers, busy, why = r.ask(ctx, v, busy)
 		r.note(why)
 		r.explain(&waits, why)
-		if why == "" && same(last, answers) {
+		if why == "" && maps.Equal(last, answers) { // this node at least has answered: never two empty ones
 			r.end(ctx, v, answers)
 			return nil
 		}
@@ -188,18 +189,6 @@ func (r *Rounds) arm(v view.View, s State) bool {
 // answer is what one node said in a round.
 type answer struct {
 	counters, members uint64
-}
-
-func same(a, b map[string]answer) bool {
-	if a == nil || len(a) != len(b) {
-		return false
-	}
-	for id, x := range a {
-		if y, ok := b[id]; !ok || x != y {
-			return false
-		}
-	}
-	return true
 }
 
 // ask puts the question to all members; why is empty if all are idle. First it asks itself and who was busy in the last round:
