@@ -342,3 +342,20 @@ func TestCANPlacesServers(t *testing.T) {
 		}
 	}
 }
+
+// What a node gives away is no more its work: of four servers that two nodes are as good for, one that is busy with all gives one
+// to one that is idle, after which that has enough.
+func TestShareCountsWhatWasGivenAway(t *testing.T) {
+	a := &nearest{cfg: NearestConfig{Balance: 1}, marginMs: 10, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+	var rankings [][]prediction
+	for range 4 {
+		rankings = append(rankings, []prediction{{node: 0, ms: 100}, {node: 1, ms: 101}})
+	}
+	given := 0
+	for _, pick := range a.share(rankings, []float64{1, 1, 1, 1}) {
+		given += pick
+	}
+	if given != 1 {
+		t.Errorf("%d of 4 servers were given away", given)
+	}
+}

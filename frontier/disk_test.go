@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,5 +81,24 @@ func TestDiskAllButFull(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A block that is written while those before it are read is read next: nothing but the disk has it.
+func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	cfg, polite := testConfig()
+	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
+	h := w.enter("http://h1.test")
+	for seq := range uint64(2) {
+		w.offer(offered{host: h.name, ref: &blockRef{seq: seq + 1, n: 1}, entries: make([]entry, 1)}, now)
+	}
+	w.fill(h, Discovered, []loadedBlock{{1, make([]entry, 1)}}, false, 1) // the reading began when one was known
+	if !h.onDisk() {
+		t.Error("the block that was written meanwhile is not read any more")
+	}
+	w.fill(h, Discovered, []loadedBlock{{2, make([]entry, 1)}}, false, 2)
+	if h.onDisk() || h.windowed() != 2 {
+		t.Errorf("on disk %v, %d URLs in memory", h.onDisk(), h.windowed())
 	}
 }

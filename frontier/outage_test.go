@@ -42,3 +42,20 @@ func TestOutageEndsWithAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestOutageOfTheNetworkIsBlindAtOnce: that a server answered while names could not be looked up says nothing once the network
+// is gone.
+func TestOutageOfTheNetworkIsBlindAtOnce(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	var o outage
+	o.fail("no name server", true, now)
+	o.answer(false, now)
+	if o.blind(now) {
+		t.Error("blind, though a server has answered")
+	}
+	now = now.Add(leastTry)
+	o.fail("no network", false, now)
+	if !o.blind(now) || !o.keepsTasks(now) {
+		t.Errorf("blind %v, tasks are kept %v", o.blind(now), o.keepsTasks(now))
+	}
+}

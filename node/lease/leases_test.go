@@ -98,6 +98,20 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	b.sends(renew)
 }
 
+// A right gets no shorter by an answer: its grantor keeps to what it has promised before.
+func TestRightGetsNoShorter(t *testing.T) {
+	b := newBench(t)
+	b.obtain()
+	b.pass(30 * time.Second)
+	it, _ := b.sends(renew)
+	answer := yes()
+	answer.ForMs = 10_000
+	b.answered(it, b.grantedBy, answer, at(b.now), b.now)
+	if d, ok := b.told(); !ok || d != 30*time.Second {
+		t.Errorf("leased for %v, %v", d, ok)
+	}
+}
+
 func TestAnswerAfterTheLeaseCountsForNothing(t *testing.T) {
 	b := newBench(t)
 	b.obtain()

@@ -394,3 +394,18 @@ func TestNextVotersAreAsked(t *testing.T) {
 		t.Errorf("%d are asked, where 4 more make a majority of all", n)
 	}
 }
+
+// What was asked before this node stood still says nothing of now, whenever the answer comes.
+func TestAnswersToWhatWasAskedBeforeAStop(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	table := newTable(Default(), nodeID(0), 1, true, now)
+	table.seen(nodeID(1), "10.0.0.1:1", meta{boot: 1, addr: "10.0.0.1:2"}, nil, now)
+	table.forget(now.Add(time.Second))
+	r := table.members[nodeID(1)]
+	if table.answered(nodeID(1), now); !r.heard.IsZero() {
+		t.Error("an answer to what was asked before the stop counts")
+	}
+	if table.answered(nodeID(1), now.Add(time.Second)); r.heard.IsZero() {
+		t.Error("an answer to what was asked after it does not")
+	}
+}

@@ -147,18 +147,21 @@ func TestLeasedServersAreJoined(t *testing.T) {
 		w.addHost("http://b.example", addrOf(1), 2) // comes along: one server, one owner
 		w.addHost("http://dead.example", addrOf(2), 60)
 		w.addHost("http://slow.example", addrOf(3), 60)
+		w.addHost("http://former.example", addrOf(4), 60)
+		w.servers[addrOf(4)].holder, w.servers[addrOf(4)].former = "home", true // nobody joins oneself
 		w.servers[addrOf(1)].holder = "n3"
 		w.servers[addrOf(2)].holder = "nobody"
 		w.servers[addrOf(3)].holdFor = time.Hour
 		b, stop := w.start(cycle())
 		time.Sleep(4 * time.Minute)
-		for host, want := range map[string]string{"http://a.example": "assigned:n3", "http://b.example": "assigned:n3", "http://dead.example": "home", "http://slow.example": "home"} {
+		for host, want := range map[string]string{"http://a.example": "assigned:n3", "http://b.example": "assigned:n3", "http://dead.example": "home", "http://slow.example": "home",
+			"http://former.example": "home"} {
 			if got := w.ownerOf(host); got != want {
 				t.Errorf("%s is at %s, want %s", host, got, want)
 			}
 		}
 		s := b.Status()
-		if s.Joined != 2 || s.Kept != 2 || s.Busy() {
+		if s.Joined != 2 || s.Kept != 3 || s.Busy() {
 			t.Errorf("status %+v", s)
 		}
 		w.mu.Lock()

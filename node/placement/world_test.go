@@ -72,6 +72,7 @@ type fakeServer struct {
 	given          []string
 	tasks          int
 	holdFor        time.Duration
+	former         bool // an earlier life of this node has its lease
 }
 
 func newWorld(t *testing.T) *world {
@@ -266,14 +267,14 @@ func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outc
 func (w *world) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error) {
 	w.mu.Lock()
 	s := w.servers[addr]
-	holder, wait := s.holder, s.holdFor
+	holder, wait, former := s.holder, s.holdFor, s.former
 	w.mu.Unlock()
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if holder != "" && holder != w.self {
+	if former || holder != "" && holder != w.self {
 		return nil, &lease.HeldError{Addr: addr, Holder: holder}
 	}
 	w.mu.Lock()

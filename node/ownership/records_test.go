@@ -1,0 +1,70 @@
+package ownership
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"proxima/node/view"
+)
+
+// table is a shelf with one value, that calls during before each change.
+type table struct {
+	key, value []byte
+	during     func()
+}
+
+func (s *table) Get(key []byte) ([]byte, error) {
+	if bytes.Equal(key, s.key) {
+		return s.value, nil
+	}
+	return nil, nil
+}
+
+func (s *table) ScanAfter([]byte, func(key, value []byte) error) error { return nil }
+
+func (s *table) Batch(fill func(put func(key, value []byte), remove func(key []byte))) error {
+	s.during()
+	fill(func(key, value []byte) { s.key, s.value = key, value }, func([]byte) { s.key = nil })
+	return nil
+}
+
+// A record that changes while it is written is written again.
+func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
+	host, owner := "http://a.example", strings.Repeat("0", idLength)
+	s := &table{during: func() {}}
+	records := newRecords(s, 10)
+	records.put(host, Record{Host: host, Epoch: 1, Owner: owner})
+	s.during = func() { records.put(host, Record{Host: host, Epoch: 2, Owner: owner}) }
+	for range 2 {
+		if err := records.flush(); err != nil {
+			t.Fatal(err)
+		}
+		s.during = func() {}
+	}
+	if r, err := decodeRecord(host, s.value); err != nil || r.Epoch != 2 {
+		t.Errorf("on disk is %+v, %v", r, err)
+	}
+}
+
+// A record that changes while all are counted is counted once, whether the count has come to it or not.
+func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
+	v := &view.View{Self: "n1", Settled: []string{"n2"}}
+	a, z := Record{Host: "http://a.example", Epoch: 1, Owner: "n1"}, Record{Host: "http://z.example", Epoch: 1, Owner: "n1"}
+	tallies := newTallies()
+	tallies.begin()
+	tallies.count(v, a, true)
+	tallies.cursor = a.Host
+	for range 2 {
+		again := z
+		again.Epoch++
+		tallies.replace(z.Host, v, z, again)
+		z = again
+	}
+	if !tallies.counted(z.Host) {
+		t.Error("the count will count it again")
+	}
+	if got := tallies.owned["n2"]; got.count != 2 || got.digest != a.hash()^z.hash() {
+		t.Errorf("%+v", got)
+	}
+}
