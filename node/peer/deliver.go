@@ -189,18 +189,13 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 			return o.setAside(q, b, value, cause)
 		}
 		half := len(m.links) / 2
-		var set []stored
+		w := &write{del: [][]byte{key}, keys: 1}
 		for _, part := range [][]*wire.Link{m.links[:half], m.links[half:]} {
-			blocks, err := o.pack(q.peer, part, oldest(m.blocks))
-			if err != nil {
+			if err := o.pack(w, q.peer, part, block{born: oldest(m.blocks), bad: badLimit - 1, due: o.now()}); err != nil {
 				return err
 			}
-			for i := range blocks {
-				blocks[i].block.bad, blocks[i].block.due = badLimit-1, o.now()
-			}
-			set = append(set, blocks...)
 		}
-		if err := o.write(change(set, [][]byte{key})); err != nil {
+		if err := o.write(w); err != nil {
 			return err
 		}
 		o.mu.Lock()
@@ -259,35 +254,23 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 		return nil
 	}
 	tries := triesOf(m.blocks)
-	var set []stored
-	for to, links := range f.move {
-		blocks, err := o.pack(to, links, oldest(m.blocks))
-		if err != nil {
-			return err
-		}
-		for i := range blocks {
-			blocks[i].block.tries = tries
-			if tries > 1 { // a link that is sent to and fro waits longer each time
-				blocks[i].block.due = o.now() + o.backoff(int(tries)-1)
-			}
-		}
-		set = append(set, blocks...)
-	}
-	del := make([][]byte, 0, len(m.blocks))
+	w := &write{keys: len(m.blocks)}
 	for _, b := range m.blocks {
-		del = append(del, encodeKey(kindQueued, q.peer, b.seq))
+		w.del = append(w.del, encodeKey(kindQueued, q.peer, b.seq))
 	}
-	if len(f.stay) > 0 {
-		blocks, err := o.pack(q.peer, f.stay, oldest(m.blocks))
-		if err != nil {
+	like := block{born: oldest(m.blocks), tries: tries, due: o.now() + o.backoff(int(tries))}
+	if err := o.pack(w, q.peer, f.stay, like); err != nil {
+		return err
+	}
+	if like.due = 0; tries > 1 { // a link that is sent to and fro waits longer each time
+		like.due = o.now() + o.backoff(int(tries)-1)
+	}
+	for to, links := range f.move {
+		if err := o.pack(w, to, links, like); err != nil {
 			return err
 		}
-		for i := range blocks {
-			blocks[i].block.tries, blocks[i].block.due = tries, o.now()+o.backoff(int(tries))
-		}
-		set = append(set, blocks...)
 	}
-	if err := o.write(change(set, del)); err != nil {
+	if err := o.write(w); err != nil {
 		return err
 	}
 	o.mu.Lock()

@@ -165,19 +165,22 @@ type stored struct {
 	value []byte
 }
 
-// pack makes blocks of links, each small enough for a message, that were added first at a time.
-func (o *Outbox) pack(to string, links []*wire.Link, born time.Duration) ([]stored, error) {
-	var set []stored
+// pack adds blocks of links to a write, each small enough for a message and like another in all else.
+func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error {
+	from := len(w.set)
 	for len(links) > 0 {
 		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
 		value, err := encodeBlock(links[:n])
 		if err != nil {
-			return nil, fmt.Errorf("add to outbox of %s: %w", to, err)
+			return fmt.Errorf("add to outbox of %s: %w", to, err)
 		}
-		set = append(set, stored{to, block{links: int32(n), bytes: int32(len(value)), at: o.now(), born: born}, value})
+		like.links, like.bytes, like.at = int32(n), int32(len(value)), o.now()
+		w.set = append(w.set, stored{to, like, value})
+		w.keys, w.bytes = w.keys+1, w.bytes+len(value)
 		links = links[n:]
 	}
-	return o.number(set), nil
+	o.number(w.set[from:])
+	return nil
 }
 
 // number gives blocks their numbers.

@@ -123,12 +123,3 @@ func (o *Outbox) gather(group []*write) []stored {
 	}
 	return append(set, o.number(full)...)
 }
-
-// change is a write of blocks and keys.
-func change(set []stored, del [][]byte) *write {
-	w := &write{set: set, del: del, keys: len(set) + len(del)}
-	for _, s := range set {
-		w.bytes += len(s.value)
-	}
-	return w
-}
