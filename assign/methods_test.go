@@ -359,3 +359,16 @@ func TestShareCountsWhatWasGivenAway(t *testing.T) {
 		t.Errorf("%d of 4 servers were given away", given)
 	}
 }
+
+// A server is given away once: who took it for another's work does not pass it on.
+func TestShareGivesAwayOnce(t *testing.T) {
+	a := &nearest{cfg: NearestConfig{Balance: 1}, marginMs: 10, learner: &learner{nodes: make([]learntNode, 3), live: 3}}
+	picks := a.share([][]prediction{
+		{{node: 0, ms: 100}, {node: 1, ms: 101}, {node: 2, ms: 102}},
+		{{node: 1, ms: 100}},
+		{{node: 0, ms: 100}},
+	}, []float64{1, 4, 8})
+	if picks[0] != 1 {
+		t.Errorf("the server is at %d", picks[0])
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/assign"
 	"proxima/node/wire"
 )
 
@@ -295,5 +296,21 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 	b.want(server(99), b.now)
 	if due := b.due(b.now, map[string]bool{"k": true}); len(due) != 0 {
 		t.Error("two calls to one grantor at a time")
+	}
+}
+
+// What a grantor remembers of a server replaces what this node knows, unless that is newer.
+func TestNewerMemoryStays(t *testing.T) {
+	b := newBench(t)
+	answer := &wire.LeaseAnswer{Memory: (&assign.Memory{}).AppendBinary(nil, b.now), MemoryAgeMs: time.Minute.Milliseconds()}
+	for _, c := range []struct {
+		age   time.Duration
+		stays bool
+	}{{time.Second, true}, {time.Hour, false}} {
+		own := &assign.Memory{}
+		l := &lease{memory: own, changed: b.now.Add(-c.age)}
+		if b.remember(l, answer, b.now); (l.memory == own) != c.stays || l.changed.IsZero() == c.stays {
+			t.Errorf("what was learnt %v ago stays: %v, changed %v", c.age, l.memory == own, l.changed)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"proxima/node/view"
 )
@@ -66,5 +67,17 @@ func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	}
 	if got := tallies.owned["n2"]; got.count != 2 || got.digest != a.hash()^z.hash() {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A host that is to be looked at some time is not hurried by another wish for that.
+func TestLookSomeTimeHurriesNobody(t *testing.T) {
+	const host = "http://a.example"
+	now := time.Unix(1_000_000, 0)
+	q := newQueue()
+	q.addLater(host, now.Add(time.Minute))
+	q.addLater(host, now.Add(time.Hour))
+	if it, wait := q.next(now); it != nil || wait != time.Minute {
+		t.Errorf("%+v is due in %v", it, wait)
 	}
 }
