@@ -97,6 +97,8 @@ type VivaldiConfig struct {
 	Smoothing float64 `toml:"smoothing"`
 	// Unconverged is how servers above theta are decided in the end: "distance", "geographic" or "random".
 	Unconverged string `toml:"unconverged"`
+	// Keep begins where the server was left by the batch before, and by the downloads of its owners since: the further work of 2009.
+	Keep bool `toml:"keep"`
 }
 
 // NearestConfig has the parameters of nearest.

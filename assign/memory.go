@@ -27,8 +27,8 @@ const (
 // bounded (2 KiB encoded), travels with leases and survives on disk. The zero value knows nothing. Not safe for concurrent
 // use; copy it by Clone.
 type Memory struct {
-	// Proxy is the server's place in the space of the nodes' coordinates, moved by connect times.
-	Proxy ncoord.Proxy
+	// Proxy is the server's place in the space of the nodes' coordinates, moved by the downloads of its owners too.
+	Proxy Proxy
 	// Location is where a database says that the address is, nil if unknown.
 	Location *ncoord.Location
 	// PageBytes is the size of a typical page as it crosses the wire, in bytes; 0 if unknown.
@@ -154,11 +154,11 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 		return
 	}
 	if known(coord) && !m.Spread {
-		if m.Proxy.Updates == 0 {
-			m.Proxy = ncoord.NewProxy()
+		// Randomness is for places that coincide only.
+		m.Proxy.move(Default().Vivaldi, coord, e.usual(), rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
+		if m.Proxy.Coord.Check() != nil {
+			m.Proxy = Proxy{} // somebody's times cannot be
 		}
-		// A sample that the proxy refuses still counts as a download; randomness is for places that coincide only.
-		_ = m.Proxy.Observe(coord, connect, rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
 	}
 	if think := first - connect; think > 0 {
 		n := float64(m.downloads)
@@ -168,6 +168,17 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 }
 
 const maxDownloadMs = 3_600_000
+
+// usual is the median of the whole times on fresh connections, in ms; the last download was on one.
+func (s *seen) usual() float64 {
+	var times []float64
+	for _, x := range s.samples {
+		if x.connect > 0 {
+			times = append(times, x.connect.value()+x.first.value()+x.tail.value())
+		}
+	}
+	return quantile.Median(times)
+}
 
 func saturate(n uint32) uint32 { return max(n, n+1) }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	memoryVersion = 1
+	memoryVersion = 2 // 1 had places by connect times
 	// MaxMemorySize is the longest encoded Memory, in bytes.
 	MaxMemorySize = 2048
 )

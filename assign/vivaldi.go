@@ -2,7 +2,6 @@ package assign
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -14,9 +13,9 @@ import (
 
 // vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London,
 // 2009, chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads
-// one page of each server; a tick counts for the servers that it asked. Whole download times, filtered by a window for each node and server, move the server's place in
-// the space of the nodes' coordinates (F. Dabek et al.: Vivaldi, 2004, with height vectors). When the median error falls
-// below theta, or after the last tick, all servers go to their nearest nodes at once.
+// one page of each server; a tick counts for the servers that it asked. Whole download times, filtered by a window for each node and
+// server, move the server's place (Proxy). When the median error falls below theta, or after the last tick, all servers go to their
+// nearest nodes at once.
 //
 // What was published leaves open, and is decided here: the server begins at the place of its first estimator, in no
 // direction in particular; the moving average of errors has the weight Smoothing × w (Vivaldi's ce) and begins at 1.
@@ -28,7 +27,7 @@ type vivaldi struct {
 	ticks   int
 	next    time.Time
 	choices []Choice
-	again   bool // it has places from the round before
+	again   bool // it has places from before
 }
 
 type vivaldiServer struct {
@@ -36,8 +35,7 @@ type vivaldiServer struct {
 	memory  Memory
 	asking  string
 	asked   int
-	updates int
-	at      ncoord.Coordinate // Error is the moving average
+	at      Proxy
 	windows map[string][]float64
 }
 
@@ -45,17 +43,22 @@ func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
 	a := &vivaldi{cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), nodes: v.sorted(), next: now}
 	for _, s := range b.Servers {
 		a.servers = append(a.servers, &vivaldiServer{Server: s, memory: s.Memory.Clone(),
-			at: ncoord.Coordinate{Error: 1}, windows: map[string][]float64{}})
+			at: nowhere(), windows: map[string][]float64{}})
 	}
 	if before, ok := b.Before.(*vivaldi); ok {
 		a.again = true
 		for _, s := range a.servers {
 			if was := before.server(s.Addr); was != nil {
-				s.at, s.updates = was.at, was.updates
+				s.at = was.at
 				for node, times := range was.windows {
 					s.windows[node] = slices.Clone(times)
 				}
 			}
+		}
+	}
+	for _, s := range a.servers {
+		if cfg.Keep && s.memory.Proxy.Updates > 0 {
+			s.at, a.again = s.memory.Proxy, true
 		}
 	}
 	return a
@@ -134,6 +137,7 @@ func (a *vivaldi) Observe(r Result, now time.Time) {
 		// The published coordinate, which decides in the end: what the estimator says of itself now may hold its load or not.
 		s.update(a.cfg, r.Node, a.coordOf(r.Node), t, a.rnd)
 		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
+		s.memory.Proxy = s.at // by this one's own windows
 	}
 }
 
@@ -147,58 +151,21 @@ func (a *vivaldi) coordOf(id string) ncoord.Coordinate {
 	return ncoord.Coordinate{Error: 1}
 }
 
-// update moves the server by one download time.
+// update moves the server by one download time, filtered by the window of the node's.
 func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coordinate, t float64, rnd *rand.Rand) {
 	window := append(s.windows[node], t)
 	if len(window) > cfg.Window {
 		window = window[1:]
 	}
 	s.windows[node] = window
-	t = quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile)
-	if s.updates == 0 {
-		s.at.Vec, s.at.Height = from.Vec, 0
-	}
-	s.updates++
-	w := s.at.Error / (s.at.Error + max(from.Error, 0.01))
-	d := ncoord.Distance(from, s.at)
-	force := cfg.Step * w * (t - d)
-	// The unit vector from the node, heights added as in the paper on Vivaldi.
-	var dir [ncoord.MaxDims]float64
-	var flat float64
-	for i := range dir {
-		dir[i] = s.at.Vec[i] - from.Vec[i]
-		flat += dir[i] * dir[i]
-	}
-	flat = math.Sqrt(flat)
-	if flat < 1e-6 {
-		for i := range dir {
-			dir[i] = rnd.NormFloat64()
-		}
-		flat = 0
-		for _, x := range dir {
-			flat += x * x
-		}
-		flat = math.Sqrt(flat)
-		for i := range dir {
-			dir[i] /= flat
-		}
-		flat = 1
-	}
-	length := flat + from.Height + s.at.Height
-	for i := range dir {
-		s.at.Vec[i] += force * dir[i] / length
-	}
-	s.at.Height = max(0, s.at.Height+force*(from.Height+s.at.Height)/length)
-	share := cfg.Smoothing * w
-	s.at.Error += share * (math.Abs(t-d)/t - s.at.Error)
-	s.at.Error = max(0.001, min(s.at.Error, ncoord.MaxError))
+	s.at.move(cfg, from, quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile), rnd)
 }
 
 // medianError is the median of the batch.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
-		v[i] = s.at.Error
+		v[i] = s.at.Coord.Error
 	}
 	slices.Sort(v)
 	return quantile.Of(v, 0.5)
@@ -236,7 +203,7 @@ func (a *vivaldi) decide() []Choice {
 	for i, s := range a.servers {
 		choices[i] = a.choose(s, converged)
 		choices[i].Estimates = s.asked
-		choices[i].Error = s.at.Error
+		choices[i].Error = s.at.Coord.Error
 	}
 	return choices
 }
@@ -249,10 +216,10 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	if !converged {
 		why = fmt.Sprintf("median error not below %v after %d ticks", a.cfg.Theta, a.ticks)
 	}
-	if s.updates == 0 || !converged && s.at.Error >= a.cfg.Theta {
+	if s.at.Updates == 0 || !converged && s.at.Coord.Error >= a.cfg.Theta {
 		c, ok := Choice{}, false
 		switch {
-		case s.updates > 0 && a.cfg.Unconverged == UnconvergedDistance:
+		case s.at.Updates > 0 && a.cfg.Unconverged == UnconvergedDistance:
 			return a.least(s, "least distance, not converged; "+why)
 		case a.cfg.Unconverged == UnconvergedGeographic:
 			c, ok = nearestByGround(s.Server, a.nodes)
@@ -269,9 +236,9 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 // least is the node at the least distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
 	best := a.nodes[0].ID
-	least := ncoord.Distance(a.coordOf(best), s.at)
+	least := ncoord.Distance(a.coordOf(best), s.at.Coord)
 	for _, n := range a.nodes[1:] {
-		if d := ncoord.Distance(a.coordOf(n.ID), s.at); d < least {
+		if d := ncoord.Distance(a.coordOf(n.ID), s.at.Coord); d < least {
 			best, least = n.ID, d
 		}
 	}

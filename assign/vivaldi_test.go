@@ -7,6 +7,7 @@ import (
 
 	"proxima/assign"
 	"proxima/assign/assigntest"
+	"proxima/ncoord"
 )
 
 // What a simulation of the method of 2009 showed: with windows theta 0.25 after some 90 ticks, without them never.
@@ -130,5 +131,54 @@ func TestVivaldiCountsWhatItAsked(t *testing.T) {
 	p, done := a.Decide(now)
 	if !done || p[0].Estimates != 4 || p[1].Estimates != 4 {
 		t.Errorf("decided: %v, by %d and %d estimates; want 4 and 4", done, p[0].Estimates, p[1].Estimates)
+	}
+}
+
+// A server's place outlives the batch: it goes over the wire with the lease, its owner's downloads move it, and the next batch begins
+// with it where Keep says so.
+func TestVivaldiKeepsPlaces(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 2})
+	cfg := assign.Default()
+	cfg.Vivaldi.Theta, cfg.Vivaldi.Keep = 0.6, true
+	decide := func(b assign.Batch, keep bool, now time.Time) (assign.Assigner, []assign.Choice, time.Time) {
+		c := cfg
+		c.Vivaldi.Keep = keep
+		a, err := assign.New(assign.Vivaldi, c, b, w.View(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choices, now := w.Decide(a, now, c.Vivaldi.Tick)
+		return a, choices, now
+	}
+	a, first, now := decide(w.Batch(), true, time.Unix(0, 0))
+	b := w.Batch()
+	for i := range b.Servers {
+		m, err := assign.DecodeMemory(a.Memory(b.Servers[i].Addr).AppendBinary(nil, now), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := w.NodeIndex(first[i].Node)
+		before := m.Proxy
+		for range 10 {
+			slow := w.Download(owner, i)
+			slow.Total += time.Second
+			m.Observe(first[i].Node, w.Nodes[owner].Coord, slow, now)
+		}
+		at := w.Nodes[owner].Coord
+		if d, was := ncoord.Distance(at, m.Proxy.Coord), ncoord.Distance(at, before.Coord); d < was+100 || m.Proxy.Updates != before.Updates+10 {
+			t.Errorf("server %d is %.0f ms from its owner after ten slow downloads, %.0f before; %d updates after %d", i, d, was,
+				m.Proxy.Updates, before.Updates)
+		}
+		m.Proxy = before
+		b.Servers[i].Memory = m
+	}
+	_, kept, _ := decide(b, true, now)
+	_, anew, _ := decide(b, false, now)
+	if kept[0].Estimates != 1 || anew[0].Estimates < 5 {
+		t.Errorf("%d estimates with kept places, %d without, %d in the first batch; want 1 and many", kept[0].Estimates,
+			anew[0].Estimates, first[0].Estimates)
+	}
+	if one, two := w.Judge(first).Ratio, w.Judge(kept).Ratio; two > 1.2*one {
+		t.Errorf("choice ratio %.2f, and %.2f with kept places", one, two)
 	}
 }

@@ -93,14 +93,6 @@ func TestUpdateDoesNotAllocate(t *testing.T) {
 	}); got != 0 {
 		t.Errorf("an update and its publication allocate %v times", got)
 	}
-	p := ncoord.NewProxy()
-	rnd := rand.New(rand.NewPCG(1, 1))
-	if got := testing.AllocsPerRun(1000, func() {
-		i++
-		_ = p.Observe(x.at[i%32], 50, rnd)
-	}); got != 0 {
-		t.Errorf("an update of a proxy allocates %v times", got)
-	}
 	_ = n.Observe("liar", ncoord.Coordinate{}, nil, time.Second, now)
 	if got := testing.AllocsPerRun(100, func() { _ = n.Observe("liar", ncoord.Coordinate{}, nil, time.Second, now) }); got != 0 {
 		t.Errorf("a refusal allocates %v times", got)

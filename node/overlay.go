@@ -178,7 +178,7 @@ func (o *overlay) newRooms() (err error) {
 	o.holder = lease.NewHolder(n.cfg.Lease, lease.HolderDeps{
 		Clock: o.clock, Boot: n.id.Boot, Peers: o.client, Frontier: f, Remote: func() []lease.Remote { return o.remote.UnderWay() },
 		OnHeld: func(addr netip.Addr, holder string) { o.placement.LeasedTo(addr, holder) },
-		Moved:  o.proxyMoved, Seed: rand.Uint64(),
+		Moved:  func(addr netip.Addr, m *assign.Memory) { o.proxyMoved("", addr, m) }, Seed: rand.Uint64(),
 	})
 	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,

@@ -145,10 +145,10 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 	}
 }
 
-// proxyMoved logs where a server is and what is expected of each peer.
-func (o *overlay) proxyMoved(addr netip.Addr, m *assign.Memory) {
-	line := journal.Proxy{Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
-		Accuracy: m.Proxy.Coord.Error, Updates: m.Downloads(), PageBytes: m.PageBytes, PredictedMs: map[string]float64{}}
+// proxyMoved logs where a server is and what is expected of each peer, as an assigner knows it, or as its owner does.
+func (o *overlay) proxyMoved(label string, addr netip.Addr, m *assign.Memory) {
+	line := journal.Proxy{Label: label, Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
+		Accuracy: m.Proxy.Coord.Error, Updates: m.Proxy.Updates, PageBytes: m.PageBytes, PredictedMs: map[string]float64{}}
 	if think, _, ok := m.Think(); ok {
 		line.ThinkMs = think
 	}

@@ -26,6 +26,20 @@ func Conformance(t *testing.T, build Make) {
 			d.run()
 		}
 	})
+	t.Run("decides again by what it has learnt", func(t *testing.T) {
+		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
+		b := w.Batch()
+		for range 3 {
+			d := start(t, build, b, w.View(), 1)
+			d.answer = w.Answer
+			d.run()
+			for i := range b.Servers {
+				if m := d.a.Memory(b.Servers[i].Addr); m != nil {
+					b.Servers[i].Memory = m.Clone()
+				}
+			}
+		}
+	})
 	t.Run("concludes at once", func(t *testing.T) {
 		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
 		for answers := range 3 { // with nothing known, and in the midst of asking

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"proxima/cmd/proxima/curves"
 	"proxima/cmd/proxima/simulate"
 	"proxima/cmd/proxima/world"
 )
@@ -95,7 +96,7 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 			return usage(err)
 		}
 		if *plot != "" {
-			if err := simulate.CheckPlot(*plot); err != nil {
+			if err := curves.Check(*plot); err != nil {
 				return usage(err)
 			}
 		}

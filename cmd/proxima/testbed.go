@@ -16,8 +16,9 @@ import (
 	"proxima/cmd/proxima/testbed/emulate"
 )
 
-const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-separate] [-keep] [-portable]
+const testbedUsage = `Usage: proxima testbed run SCENARIO [-out DIR] [-seed N] [-set KEY=VALUE ...] [-separate] [-keep] [-portable]
                    [-rtt FILE -cities FILE]
+       proxima testbed sweep SCENARIO -set KEY=VALUE,VALUE ... [-seeds 1..5] [-out DIR] [-plot FILE]
        proxima testbed shell [-out DIR] NODE [COMMAND ...]
        proxima testbed list
 Runs identical nodes on an emulated Internet on this machine. SCENARIO is one of the list, or a file.
@@ -31,6 +32,8 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 	switch verb {
 	case "run":
 		return testbedRun(ctx, args, out, errs)
+	case "sweep":
+		return testbedSweep(ctx, args, out)
 	case "shell":
 		return testbedShell(ctx, args, out, errs)
 	case "list":
@@ -43,7 +46,7 @@ func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
 		fmt.Fprint(errs, testbedUsage)
 		return exit{code: exitUsage}
 	}
-	return exit{exitUsage, fmt.Errorf("testbed: there is no command %q, but run, shell and list (proxima testbed -h)", verb)}
+	return exit{exitUsage, fmt.Errorf("testbed: there is no command %q, but run, sweep, shell and list (proxima testbed -h)", verb)}
 }
 
 func testbedList(out io.Writer) error {
@@ -62,11 +65,19 @@ type testbedFlags struct {
 	dir, rtt, cities         string
 	seed                     uint64
 	separate, keep, portable bool
+	settings                 list
 }
+
+// list is a flag that may stand there several times.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, " ") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
 	flags.Uint64Var(&f.seed, "seed", 0, "draws what the scenario leaves open; 0 is the scenario's own `number`")
+	flags.Var(&f.settings, "set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated")
 	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips, with -cities, in place of the scenario's matrix")
 	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
 	flags.BoolVar(&f.keep, "keep", false, "leave the nodes up at the end, until Ctrl-C")
@@ -97,7 +108,7 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 // runScenario runs a scenario in namespaces, for which the program starts itself again inside, or in this process where they are
 // not to be had. It makes the folder if none is named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
-	s, err := testbed.Load(name)
+	s, err := testbed.Load(name, f.settings...)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
@@ -143,6 +154,9 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 	defer testbed.Remember(f.dir)()
 	args := []string{"testbed", "run", name, "-out", f.dir, "-seed", strconv.FormatUint(f.seed, 10), "-rtt", f.rtt, "-cities", f.cities,
 		"-separate=" + strconv.FormatBool(f.separate), "-keep=" + strconv.FormatBool(f.keep)}
+	for _, s := range f.settings {
+		args = append(args, "-set", s)
+	}
 	code, err := emulate.Reexec(ctx, args...)
 	switch {
 	case err != nil:

@@ -120,7 +120,8 @@ const (
 	KeyRefused  = "refused"   // why the sample was refused, "" if it was not
 )
 
-// Keys of a line of the proxy log: what is known of a server, and the download time expected at each peer.
+// Keys of a line of the proxy log: what is known of a server, and the download time expected at each peer. Label is the assigner that has
+// decided by it, "" for what owners know.
 const (
 	KeyUpdates     = "updates"      // samples so far
 	KeyThinkMs     = "think_ms"     // what the server itself needs before the first byte

@@ -113,6 +113,7 @@ type Proxy struct {
 	ThinkMs     float64            `json:"think_ms"`
 	PageBytes   float64            `json:"page_bytes"`
 	PredictedMs map[string]float64 `json:"predicted_ms"`
+	Label       string             `json:"label"`
 }
 
 // Assign is a decision about a host, or the hand-off that followed. See the keys.

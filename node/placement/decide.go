@@ -177,8 +177,11 @@ func (b *batch) conclude(id string, begun time.Time) {
 			p.choices[c.Server] = c
 		}
 		for _, s := range b.servers {
-			if m := p.memory(s.addr); m != nil && p.method == assign.Nearest {
-				b.neighbours.remember(s.addr, *m)
+			if m := p.memory(s.addr); m != nil {
+				b.deps.Placed(p.label, s.addr, m)
+				if p.method == assign.Nearest {
+					b.neighbours.remember(s.addr, *m)
+				}
 			}
 			c := p.choices[s.addr]
 			for _, h := range s.hosts {

@@ -79,6 +79,8 @@ type Deps struct {
 
 	// Assigned is told of every decision.
 	Assigned func(journal.Assign)
+	// Placed is told what an assigner has learnt of a server that it decides about.
+	Placed func(label string, server netip.Addr, m *assign.Memory)
 	// LeftOut is told of hosts that a batch goes on without because their names did not resolve.
 	LeftOut func(host, reason string, urls int)
 	// Trouble is told what went wrong and was survived.

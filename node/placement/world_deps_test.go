@@ -75,6 +75,11 @@ func (w *world) deps() Deps {
 			defer w.mu.Unlock()
 			w.decided = append(w.decided, d)
 		},
+		Placed: func(label string, server netip.Addr, m *assign.Memory) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.placed = append(w.placed, label)
+		},
 		LeftOut: func(host, reason string, urls int) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -35,6 +35,7 @@ type world struct {
 	asked    []request1
 	log      []string // leases and hand-offs in order
 	decided  []journal.Assign
+	placed   []string // labels
 	dropped  []string
 	troubles []error
 	pace     []float64

@@ -3,9 +3,11 @@ package testbed
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 )
 
@@ -31,6 +33,8 @@ type bed interface {
 	// pages is how many there are on all servers, 0 where that is not known; urls are some pages of a server.
 	pages() int
 	urls(server int) []string
+	// visits are what the servers that make pages were asked.
+	visits() map[netip.Addr][]sites.Visit
 	// faithful says how well the network did.
 	faithful() (rundir.Testbed, error)
 	// close ends everything. Nothing of the bed is left then.

@@ -197,7 +197,7 @@ func (r *run) finish(ratios []float64) error {
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
 	t.CalibrationP10, t.CalibrationP50, t.CalibrationP90 = at(0.1), at(0.5), at(0.9)
 	r.verdict(t)
-	return errors.Join(rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
+	return errors.Join(r.pacing(r.bed.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }
 
 // verdict says how faithful the emulation was.

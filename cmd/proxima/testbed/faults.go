@@ -69,6 +69,9 @@ func (s *Scenario) faults() []fault {
 		check(g.CrossLinks >= 0 && g.CrossLinks <= 100, key+"cross_links", "%v is not between 0 and 100", g.CrossLinks)
 		check(g.ThinkMs >= 0 && g.ThinkMs <= 60_000, key+"think_ms", "%v is not between 0 and 60000", g.ThinkMs)
 		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
+		check(g.CrawlDelayS >= 0 && g.CrawlDelayS <= 3600, key+"crawl_delay_s", "%v is not between 0 and 3600", g.CrawlDelayS)
+		check(g.RefuseEvery >= 0 && (g.RefuseEvery == 0) == (g.RetryAfterS == 0), key+"refuse_every", "needs retry_after_s, and that it")
+		check(g.RetryAfterS >= 0 && g.RetryAfterS <= 3600, key+"retry_after_s", "%v is not between 0 and 3600", g.RetryAfterS)
 		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
 	}
 	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not 1 to %d", servers, maxServers)

@@ -101,6 +101,11 @@ type SiteGroup struct {
 	UpMbit float64 `toml:"up_mbit"`
 	// Misbehave is the share of pages that answer wrongly.
 	Misbehave float64 `toml:"misbehave"`
+	// CrawlDelayS is the Crawl-delay in robots.txt, in s; 0 for none.
+	CrawlDelayS float64 `toml:"crawl_delay_s"`
+	// RefuseEvery is which page is answered by 429, each so many-th, and RetryAfterS its Retry-After in s; 0 for none.
+	RefuseEvery int     `toml:"refuse_every"`
+	RetryAfterS float64 `toml:"retry_after_s"`
 }
 
 // Event happens At after all nodes are up.
@@ -140,22 +145,36 @@ func List() ([]Scenario, error) {
 	return all, nil
 }
 
-// Load reads a scenario: one that is kept in the project, by its name, or a file.
-func Load(name string) (Scenario, error) {
+// Load reads a scenario: one that is kept in the project, by its name, or a file. Each of set changes a key of it (Set).
+func Load(name string, set ...string) (Scenario, error) {
+	file, text, err := read(name)
+	for _, one := range set {
+		if err == nil {
+			text, err = Set(text, one)
+		}
+	}
+	if err != nil {
+		return Scenario{}, err
+	}
+	return Parse(file, text)
+}
+
+// read is the text of a scenario, and the name of its file for errors.
+func read(name string) (file, text string, err error) {
 	if !strings.ContainsAny(name, "./\\") {
 		text, err := kept.ReadFile("scenarios/" + name + ".toml")
 		if err == nil {
-			return Parse(name+".toml", string(text))
+			return name + ".toml", string(text), nil
 		}
 		if _, err := os.Stat(name); err != nil {
-			return Scenario{}, fmt.Errorf("there is no scenario %q (see proxima testbed list), and no file of that name", name)
+			return "", "", fmt.Errorf("there is no scenario %q (see proxima testbed list), and no file of that name", name)
 		}
 	}
-	text, err := os.ReadFile(name)
+	b, err := os.ReadFile(name)
 	if err != nil {
-		return Scenario{}, fmt.Errorf("read scenario: %w", err)
+		return "", "", fmt.Errorf("read scenario: %w", err)
 	}
-	return Parse(name, string(text))
+	return name, string(b), nil
 }
 
 // Parse reads a scenario from its text; file is for its name and for errors, which say file, line and key.

@@ -55,7 +55,8 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 				continue
 			}
 			cfg.Sites = append(cfg.Sites, sites.Site{Host: h, Addr: s.Addr, Pages: s.Site.Pages,
-				Think: time.Duration(s.ThinkMs * float64(time.Millisecond)), Content: content(s.Site)})
+				Think: time.Duration(s.ThinkMs * float64(time.Millisecond)), Robots: robots(s.Site), RefuseEvery: s.Site.RefuseEvery,
+				RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)})
 		}
 	}
 	if install == nil { // nothing else is there: one listener does for all addresses
@@ -148,6 +149,16 @@ func nginxFor(p *Plan, not bool, say func(string, ...any)) (*sites.Install, erro
 	return nil, nil
 }
 
+// robots is the robots.txt of a site, "" for none.
+func robots(g SiteGroup) string {
+	if g.CrawlDelayS == 0 {
+		return ""
+	}
+	return fmt.Sprintf("User-agent: *\nCrawl-delay: %v\n", g.CrawlDelayS)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 func content(g SiteGroup) sites.Content {
 	c := sites.DefaultContent()
 	c.MedianBytes, c.Links, c.Abroad = g.PageKB*1000, g.Links, g.CrossLinks
@@ -178,6 +189,14 @@ func (in *internet) pages() int {
 
 func (in *internet) slow(server int, by time.Duration) error {
 	return in.web.Slow(in.plan.Servers[server].Addr, by)
+}
+
+// visits are what the servers that make pages were asked; nil without any.
+func (in *internet) visits() map[netip.Addr][]sites.Visit {
+	if in.web == nil {
+		return nil
+	}
+	return in.web.Visits()
 }
 
 // writeGeo writes the location database, and what it says of each server into the plan.

@@ -31,7 +31,8 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := s.find(r.URL.Path)
-	defer w.tally.begin(s, t, r.URL.RequestURI())()
+	visit := w.tally.begin(s, t, r.URL.RequestURI())
+	defer visit.done()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		rw.Header().Set("Allow", "GET, HEAD")
 		http.Error(rw, "only GET and HEAD", http.StatusMethodNotAllowed)
@@ -39,6 +40,11 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	d := s.draw(t.page)
 	if !pause(r.Context(), d.think+time.Duration(w.slow[addr].Load())) {
+		return
+	}
+	if visit.RetryAfter > 0 {
+		rw.Header().Set("Retry-After", strconv.Itoa(int(visit.RetryAfter.Seconds())))
+		http.Error(rw, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
 		return
 	}
 	switch t.kind {

@@ -53,6 +53,10 @@ type Site struct {
 	Think time.Duration
 	// Robots is the text of robots.txt; without one it answers 404.
 	Robots string
+	// RefuseEvery is which page is refused with 429 where it is not 0: each so many-th, with a Retry-After of RetryAfter. What comes
+	// before that is over is refused, too.
+	RefuseEvery int
+	RetryAfter  time.Duration
 	Content
 }
 

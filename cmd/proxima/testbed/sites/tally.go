@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,15 +45,36 @@ type tally struct {
 	servers map[netip.Addr]*visits
 }
 
+// Visit is a request as the server saw it.
+type Visit struct {
+	Begin, End time.Time
+	Robots     bool
+	// RetryAfter is how long the client was told to stay away; 0 where it was served.
+	RetryAfter time.Duration
+}
+
+// mostVisits bounds what is remembered of a server: hours of a polite crawl.
+const mostVisits = 10_000
+
 // visits is a Server with what it takes to count on.
 type visits struct {
 	Server
-	now  int       // requests at work
-	last time.Time // when the latest ended
+	now   int       // requests at work
+	last  time.Time // when the latest ended
+	pages int
+	until time.Time // nobody is served before
+	all   []Visit
 }
 
-// begin counts a request and returns what ends it.
-func (c *tally) begin(s *site, t target, uri string) (end func()) {
+// visit is a request at work.
+type visit struct {
+	Visit
+	tally *tally
+	at    *visits
+}
+
+// begin counts a request, and says whether it is refused.
+func (c *tally) begin(s *site, t target, uri string) *visit {
 	a := asked{site: s.index, target: t}
 	if t.kind == kindOther {
 		a.uri = uri
@@ -65,20 +87,46 @@ func (c *tally) begin(s *site, t target, uri string) (end func()) {
 		v = &visits{}
 		c.servers[s.Addr] = v
 	}
+	now := time.Now()
 	v.Requests++
 	if !v.last.IsZero() && v.now == 0 {
-		if gap := time.Since(v.last); v.MinGap == 0 || gap < v.MinGap {
+		if gap := now.Sub(v.last); v.MinGap == 0 || gap < v.MinGap {
 			v.MinGap = gap
 		}
 	}
 	v.now++
 	v.MaxParallel = max(v.MaxParallel, v.now)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		v.now--
-		v.last = time.Now()
+	out := &visit{Visit: Visit{Begin: now, Robots: t.kind == kindRobots || uri == "/robots.txt"}, tally: c, at: v}
+	if t.kind != kindPage || s.RefuseEvery == 0 {
+		return out
 	}
+	if v.pages++; v.pages%s.RefuseEvery == 0 {
+		v.until = now.Add(s.RetryAfter)
+	}
+	out.RetryAfter = max(0, v.until.Sub(now)).Round(time.Second)
+	return out
+}
+
+func (v *visit) done() {
+	v.tally.mu.Lock()
+	defer v.tally.mu.Unlock()
+	v.at.now--
+	v.End = time.Now()
+	v.at.last = v.End
+	if len(v.at.all) < mostVisits {
+		v.at.all = append(v.at.all, v.Visit)
+	}
+}
+
+// Visits are the requests of each server in the order in which they ended, the first ten thousand.
+func (w *Web) Visits() map[netip.Addr][]Visit {
+	w.tally.mu.Lock()
+	defer w.tally.mu.Unlock()
+	out := map[netip.Addr][]Visit{}
+	for addr, v := range w.tally.servers {
+		out[addr] = slices.Clone(v.all)
+	}
+	return out
 }
 
 // Requests are all URLs that were asked for, with how often.

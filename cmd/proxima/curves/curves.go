@@ -1,0 +1,128 @@
+// Package curves draws how figures depend on a parameter: a line for each thing that is compared, a band for how far its runs differ.
+package curves
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Plot is a drawing. X names the parameter, whose Values are in the order of the points of each curve.
+type Plot struct {
+	Title, X, Y string
+	Values      []string
+	Curves      []Curve
+}
+
+// Curve is the line and the band of one thing.
+type Curve struct {
+	Name   string
+	Points []Span
+}
+
+// Span is a figure with the bounds of its band.
+type Span struct{ Low, Mid, High float64 }
+
+// numbers are the values; where one is none, all count as their place in the list.
+func (d *Plot) numbers() (x []float64, named bool) {
+	for _, v := range d.Values {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			named = true
+		}
+		x = append(x, n)
+	}
+	if named {
+		for i := range x {
+			x[i] = float64(i)
+		}
+	}
+	return x, named
+}
+
+// colours tell lines apart, also for the colour-blind (M. Okabe, K. Ito, 2008).
+var colours = [...]color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {90, 90, 90, 255}, {140, 110, 20, 255}}
+
+// Check says what is wrong with the name of a drawing, before hours are spent on what it shows.
+func Check(file string) error {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".svg", ".png", ".pdf":
+		return nil
+	}
+	return fmt.Errorf("plot to %q: the name ends with none of .svg, .png and .pdf", file)
+}
+
+// Save draws to a file, whose name says the format.
+func (d *Plot) Save(file string) error {
+	if err := Check(file); err != nil {
+		return err
+	}
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = d.Title, d.X, d.Y
+	x, named := d.numbers()
+	if least, most := slices.Min(x), slices.Max(x); !named && least > 0 && most >= 8*least {
+		p.X.Scale = plot.LogScale{}
+	}
+	ticks := make(plot.ConstantTicks, len(x))
+	for i := range x {
+		ticks[i] = plot.Tick{Value: x[i], Label: d.Values[i]}
+	}
+	p.X.Tick.Marker = ticks
+	p.Y.Tick.Marker = plot.TickerFunc(func(least, most float64) []plot.Tick {
+		all := plot.DefaultTicks{}.Ticks(least, most)
+		for i, t := range all {
+			if t.Label != "" { // the default rounds neighbours to the same
+				all[i].Label = strconv.FormatFloat(math.Round(t.Value*1e4)/1e4, 'f', -1, 64)
+			}
+		}
+		return all
+	})
+	p.Add(plotter.NewGrid())
+	p.Legend.Top, p.Legend.XOffs = true, -vg.Points(12)
+	for k, c := range d.Curves {
+		if err := add(p, k, c, x); err != nil {
+			return fmt.Errorf("plot %s: %w", c.Name, err)
+		}
+	}
+	if err := p.Save(9*vg.Inch, 6*vg.Inch, file); err != nil {
+		return fmt.Errorf("plot to %s: %w", file, err)
+	}
+	return nil
+}
+
+// add draws the k-th curve.
+func add(p *plot.Plot, k int, c Curve, x []float64) error {
+	line, lower, upper := make(plotter.XYs, len(x)), make(plotter.XYs, len(x)), make(plotter.XYs, len(x))
+	for i, s := range c.Points {
+		line[i], upper[i] = plotter.XY{X: x[i], Y: s.Mid}, plotter.XY{X: x[i], Y: s.High}
+		lower[len(x)-1-i] = plotter.XY{X: x[i], Y: s.Low}
+	}
+	colour := colours[k%len(colours)]
+	band, err := plotter.NewPolygon(append(upper, lower...))
+	if err != nil {
+		return err
+	}
+	band.Color, band.LineStyle.Width = color.NRGBA{colour.R, colour.G, colour.B, 40}, 0
+	l, points, err := plotter.NewLinePoints(line)
+	if err != nil {
+		return err
+	}
+	l.Color, points.Color, l.Width = colour, colour, vg.Points(1.5)
+	points.Shape = draw.CircleGlyph{}
+	if k >= len(colours) {
+		l.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	}
+	p.Add(band, l, points)
+	p.Legend.Add(c.Name, l, points)
+	return nil
+}

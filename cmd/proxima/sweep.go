@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"proxima/cmd/proxima/compare"
+	"proxima/cmd/proxima/curves"
+	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed"
+)
+
+// testbedSweep runs a scenario once for each value of a parameter and each seed, and compares the values. Runs that are done already
+// are not repeated: a sweep that was stopped goes on.
+func testbedSweep(ctx context.Context, args []string, out io.Writer) error {
+	flags := newFlags("testbed sweep", out, testbedUsage, "")
+	var f testbedFlags
+	f.set(flags.FlagSet)
+	seeds := flags.String("seeds", "1..1", "`first..last` seed")
+	plot := flags.String("plot", "", "`file` (.svg, .png or .pdf) for the choice ratios over the values")
+	name, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	s, err := newSweep(name, &f, *seeds, *plot)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	for _, value := range s.values {
+		for seed := s.first; seed <= s.last; seed++ {
+			one := f
+			one.dir, one.seed = filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), seed
+			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
+			if _, err := os.Stat(filepath.Join(one.dir, rundir.TestbedFile)); err == nil {
+				fmt.Fprintln(out, one.dir, "is done")
+				continue
+			}
+			if err := runScenario(ctx, name[0], &one, out); err != nil {
+				return err
+			}
+		}
+	}
+	return s.show(ctx, *plot, out)
+}
+
+// sweep is a parameter with its values.
+type sweep struct {
+	dir, scenario, key string
+	values, fixed      []string
+	first, last        uint64
+}
+
+// newSweep reads what is to be varied. All values are checked before the first run.
+func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error) {
+	if len(name) != 1 || len(f.settings) == 0 {
+		return nil, errors.New("testbed sweep takes one scenario and -set KEY=VALUE,VALUE")
+	}
+	s := &sweep{dir: f.dir, scenario: name[0]}
+	for _, setting := range f.settings {
+		key, values, _ := strings.Cut(setting, "=")
+		switch {
+		case !strings.Contains(values, ","):
+			s.fixed = append(s.fixed, setting)
+		case s.key != "":
+			return nil, fmt.Errorf("sweep: %s and %s have several values: one can be varied", s.key, key)
+		default:
+			s.key, s.values = key, strings.Split(values, ",")
+		}
+	}
+	if s.key == "" {
+		return nil, errors.New("sweep: no -set has several values, with commas between them")
+	}
+	var err error
+	from, to, _ := strings.Cut(seeds, "..")
+	if s.first, err = strconv.ParseUint(from, 10, 64); err == nil {
+		s.last, err = strconv.ParseUint(cmp.Or(to, from), 10, 64)
+	}
+	if err != nil || s.first == 0 || s.last < s.first {
+		return nil, fmt.Errorf("sweep: seeds %q are not of the form 1..5", seeds)
+	}
+	if plot != "" {
+		if err := curves.Check(plot); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range s.values {
+		if _, err := testbed.Load(s.scenario, append(slices.Clone(s.fixed), s.key+"="+v)...); err != nil {
+			return nil, err
+		}
+	}
+	if s.dir == "" {
+		s.dir, err = os.MkdirTemp(".", "proxima-sweep-")
+	}
+	return s, err
+}
+
+// folder is where the runs of a value are.
+func (s *sweep) folder(value string) string {
+	return filepath.Join(s.dir, s.key[strings.LastIndexByte(s.key, '.')+1:]+"="+strings.ReplaceAll(value, "/", "-"))
+}
+
+// show compares all runs by their configurations, then draws each assigner over the values.
+func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
+	all, err := compare.Read(ctx, []string{s.dir}, compare.Options{By: compare.ByConfig})
+	if err != nil {
+		return err
+	}
+	if err := all.Text(out); err != nil {
+		return err
+	}
+	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect); mean, least and most of the seeds",
+		Values: s.values}
+	at := map[string]int{}
+	for i, v := range s.values {
+		r, err := compare.Read(ctx, []string{s.folder(v)}, compare.Options{})
+		if err != nil {
+			return err
+		}
+		for _, a := range r.Assigners {
+			k, known := at[a.Name]
+			if !known && a.ChoiceRatio != nil && i == 0 {
+				k, known = len(p.Curves), true
+				at[a.Name] = k
+				p.Curves = append(p.Curves, curves.Curve{Name: a.Name})
+			}
+			if known && a.ChoiceRatio != nil {
+				p.Curves[k].Points = append(p.Curves[k].Points, span(a))
+			}
+		}
+	}
+	// One that was not judged at every value has no line.
+	p.Curves = slices.DeleteFunc(p.Curves, func(c curves.Curve) bool { return len(c.Points) < len(s.values) })
+	for _, c := range p.Curves {
+		fmt.Fprintf(out, "%-16s choice ratio", c.Name)
+		for i, v := range s.values {
+			fmt.Fprintf(out, "  %s: %.3f (%.3f to %.3f)", v, c.Points[i].Mid, c.Points[i].Low, c.Points[i].High)
+		}
+		fmt.Fprintln(out)
+	}
+	if plot == "" {
+		return nil
+	}
+	return p.Save(plot)
+}
+
+// span is a choice ratio with the least and the most of its seeds.
+func span(a compare.Assigner) curves.Span {
+	s := curves.Span{Low: *a.ChoiceRatio, Mid: *a.ChoiceRatio, High: *a.ChoiceRatio}
+	for _, seed := range a.Seeds {
+		if seed.Choice != nil {
+			s.Low, s.High = min(s.Low, *seed.Choice), max(s.High, *seed.Choice)
+		}
+	}
+	return s
+}

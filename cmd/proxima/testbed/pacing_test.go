@@ -1,0 +1,54 @@
+package testbed
+
+import (
+	"testing"
+	"time"
+
+	"proxima/cmd/proxima/testbed/sites"
+	"proxima/frontier"
+)
+
+// TestJudge: each rule is broken once, and seen by the server.
+func TestJudge(t *testing.T) {
+	rules := frontier.Politeness{MinGap: time.Second, Factor: 3, MaxGap: 20 * time.Second}
+	began := time.Unix(1000, 0)
+	visit := func(at, took, after float64) sites.Visit {
+		return sites.Visit{Begin: began.Add(seconds(at)), End: began.Add(seconds(at + took)), RetryAfter: seconds(after)}
+	}
+	for name, c := range map[string]struct {
+		visits []sites.Visit
+		delay  time.Duration
+		want   pace
+	}{
+		"polite":   {visits: []sites.Visit{visit(0, .1, 0), visit(1.2, .1, 0), visit(3, .1, 0)}},
+		"too soon": {visits: []sites.Visit{visit(0, .1, 0), visit(.6, .1, 0)}, want: pace{soon: 1}},
+		"at once":  {visits: []sites.Visit{visit(0, 2, 0), visit(1, 2, 0)}, want: pace{parallel: 1}},
+		"delay":    {visits: []sites.Visit{visit(0, .1, 0), visit(3, .1, 0)}, delay: 4 * time.Second, want: pace{soon: 1}},
+		"slow":     {visits: []sites.Visit{visit(0, 2, 0), visit(5, .1, 0), visit(7, 2, 0), visit(15, .1, 0)}, want: pace{soon: 1}},
+		"early":    {visits: []sites.Visit{visit(0, .1, 8), visit(4, .1, 0), visit(9, .1, 0)}, want: pace{early: 1, refused: 1}},
+	} {
+		got := judge(c.visits, rules, c.delay)
+		if got.soon != c.want.soon || got.parallel != c.want.parallel || got.early != c.want.early || got.refused != c.want.refused {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestSet(t *testing.T) {
+	for setting, want := range map[string]func(Scenario) bool{
+		"length=3h":                             func(s Scenario) bool { return s.Length == 3*time.Hour },
+		"node.assign.vivaldi.theta=0.4":         func(s Scenario) bool { return s.Config.Assign.Vivaldi.Theta == .4 },
+		"node.batch.candidate.theta-15.theta=2": func(s Scenario) bool { return s.Config.Batch.Candidates[1]["theta"] == int64(2) },
+		"node.batch.candidate.0.estimates=1":    func(s Scenario) bool { return s.Config.Batch.Candidates[0]["estimates"] == int64(1) },
+		"nodes.0.count=2":                       func(s Scenario) bool { return s.Nodes[0].Count == 2 },
+	} {
+		if s, err := Load("tunings", setting); err != nil || !want(s) {
+			t.Errorf("%s: %v, %+v", setting, err, s)
+		}
+	}
+	for _, setting := range []string{"length", "=3", "node.batch.candidate.nobody.theta=1", "nodes.0=1", "length.x=1", "node.batch.what=1"} {
+		if _, err := Load("tunings", setting); err == nil {
+			t.Errorf("%s was taken", setting)
+		}
+	}
+}
