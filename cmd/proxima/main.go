@@ -60,6 +60,7 @@ func commands() []command {
 		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo},
 		{"testbed", "run a scenario on an emulated Internet, enter it, or list what there is", runTestbed},
 		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare},
+		{"figures", "show the figures of 2009 beside those of runs of the testbed", runFigures},
 		{"simulate", "compare assigners in a world without a network", runSimulate},
 	}
 }

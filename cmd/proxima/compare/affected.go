@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,18 +18,23 @@ const (
 // affected is a node or a server that events hit.
 type affected struct {
 	kind, name string
-	rate       [maxRows]*timeline[cell]   // hosts given to the node
-	urls       [maxRows]*timeline[cell]   // URLs downloaded there, or from it
-	requests   *timeline[cell]            // to a server
-	far        map[string]*timeline[cell] // distances in the coordinate space: of a server to each node
-	wrong      *timeline[cell]            // error of the places of servers
+	rate       [maxRows]*timeline[cell] // hosts given to the node
+	urls       [maxRows]*timeline[cell] // URLs downloaded there, or from it
+	requests   *timeline[cell]          // to a server
+	// By who decided by them, owners for those that did not decide: distances in the coordinate space between it and the other side, and
+	// the errors of the servers' places.
+	far, wrong map[string]*timeline[dist]
 }
+
+// owners stands for all who know the place of a server by its lease.
+const owners = "owners"
 
 // whoIsHit lists whom the events of a world hit.
 func whoIsHit(w *rundir.World) (list []*affected) {
 	hit := func(kind, name string) {
 		if name != "" && !slices.ContainsFunc(list, func(a *affected) bool { return a.name == name }) {
-			list = append(list, &affected{kind: kind, name: name, requests: newSums(), far: map[string]*timeline[cell]{}, wrong: newSums()})
+			list = append(list, &affected{kind: kind, name: name, requests: newSums(), far: map[string]*timeline[dist]{},
+				wrong: map[string]*timeline[dist]{}})
 		}
 	}
 	for _, e := range w.Events {
@@ -62,8 +66,14 @@ func (r *run) requested(server string, second float64) {
 }
 
 // downloaded notes a download by a node that the rows in mask chose.
-func (r *run) downloaded(n int, server string, mask uint16, second float64) {
-	each(mask, func(row int) { count(&r.progress, row, second) })
+func (r *run) downloaded(n int, server string, mask uint16, second, speed float64) {
+	each(mask, func(row int) {
+		count(&r.progress, row, second)
+		if r.speeds[row] == nil {
+			r.speeds[row] = newDists()
+		}
+		r.speeds[row].at(second).add(speed)
+	})
 	for _, a := range r.affected {
 		if a.kind == kindServer && a.name == server || a.kind == kindNode && a.name == r.nodes[n].name {
 			each(mask, func(row int) { count(&a.urls, row, second) })
@@ -109,12 +119,12 @@ func (c *comparer) affectedSeries(main *run) (list []Affected) {
 					rate = urls
 				}
 				p.Rate = append(p.Rate, rates(row.name, rate, perMinute))
+				p.Distance = drawn(p.Distance, medians(row.name, b.far[row.assigner], 1))
+				p.Error = drawn(p.Error, medians(row.name, b.wrong[row.assigner], 1))
 			}
 		}
-		for _, label := range slices.Sorted(maps.Keys(a.far)) {
-			p.Distance = drawn(p.Distance, means(label, a.far[label]))
-		}
-		p.Error = drawn(p.Error, means("mean", a.wrong))
+		p.Distance = drawn(p.Distance, medians(owners, a.far[owners], 1))
+		p.Error = drawn(p.Error, medians(owners, a.wrong[owners], 1))
 		if a.kind == kindServer {
 			p.Spacing = drawn(p.Spacing, rates("spacing", a.requests, spacing))
 		}

@@ -153,7 +153,7 @@ func (c *comparer) readLog(r *run, logs nodeLogs, log string) error {
 		return each(&p, &p.Line, func(int) error { r.proxy(&p); return nil })
 	case journal.LogAssign:
 		var a journal.Assign
-		return each(&a, &a.Line, func(int) error { return c.decision(r, &a, &last) })
+		return each(&a, &a.Line, func(n int) error { return c.decision(r, n, &a, &last) })
 	case journal.LogMember:
 		var m journal.Member
 		return each(&m, &m.Line, func(int) error { return c.member(r, &m) })

@@ -18,6 +18,7 @@ type crawlCounts struct {
 	dnsErrors   int64
 	attempted   int64 // URLs
 	downloaded  int64 // URLs answered with a status below 400
+	links       int64
 	repeats     int64 // further downloads of these
 	html        int64 // URLs that were pages
 	waiting     int64 // URLs whose last try may be repeated
@@ -71,6 +72,7 @@ func (r *run) queue(n int, q *journal.Queue) {
 		r.crawl.unbalanced++
 		r.crawl.unbalancedN = r.nodes[n].name
 	}
+	r.nodes[n].queue.at(r.seconds(q.Time)).add(float64(q.Pending))
 	kept := *q
 	kept.Drops, kept.Waits = maps.Clone(q.Drops), nil
 	r.nodes[n].life(q.Boot).queue = kept
@@ -150,7 +152,8 @@ type crawlFigures struct {
 	found, listed          int64 // pages, against the generator's list
 	repeats, downloaded    int64
 	answers                int64
-	messages, bytes, links int64
+	messages, bytes, links int64 // between nodes
+	pageLinks              int64
 	reassigned             int64
 	lost                   int64
 	withheld               string // why coverage and losses are not known
@@ -160,7 +163,7 @@ type crawlFigures struct {
 // figures adds a run up. Gaps are why the logs cannot be trusted, "" if they can.
 func (r *run) figures(gaps string) crawlFigures {
 	k := &r.crawl
-	f := crawlFigures{attempted: k.attempted, found: k.html, repeats: k.repeats, downloaded: k.downloaded, reassigned: k.reassigned,
+	f := crawlFigures{pageLinks: k.links, attempted: k.attempted, found: k.html, repeats: k.repeats, downloaded: k.downloaded, reassigned: k.reassigned,
 		withheld: gaps}
 	for status, n := range k.statuses {
 		if status > 0 {
@@ -279,13 +282,13 @@ func (c *comparer) crawl(runs []*run) Crawl {
 		g := r.figures(c.distrust(r))
 		for _, n := range [...]struct{ to, of *int64 }{{&f.attempted, &g.attempted}, {&f.assigned, &g.assigned}, {&f.found, &g.found},
 			{&f.listed, &g.listed}, {&f.repeats, &g.repeats}, {&f.downloaded, &g.downloaded}, {&f.answers, &g.answers},
-			{&f.messages, &g.messages}, {&f.bytes, &g.bytes}, {&f.links, &g.links}, {&f.reassigned, &g.reassigned}, {&f.lost, &g.lost}} {
+			{&f.pageLinks, &g.pageLinks}, {&f.messages, &g.messages}, {&f.bytes, &g.bytes}, {&f.links, &g.links}, {&f.reassigned, &g.reassigned}, {&f.lost, &g.lost}} {
 			*n.to += *n.of
 		}
 		f.withheld, f.unsure = cmp.Or(f.withheld, g.withheld), cmp.Or(f.unsure, g.unsure)
 	}
 	a := float64(f.answers)
-	k := Crawl{Reassigned: f.reassigned, Found: f.found, Listed: f.listed, Attempted: f.attempted, Answers: f.answers,
+	k := Crawl{Links: f.pageLinks, Reassigned: f.reassigned, Found: f.found, Listed: f.listed, Attempted: f.attempted, Answers: f.answers,
 		Withheld: f.withheld, LostWhy: f.unsure, Overlap: ratio(float64(f.repeats), float64(f.downloaded)),
 		URLsExchangedPerPage: ratio(float64(f.links), a), MessagesPerPage: ratio(float64(f.messages), a), BytesPerPage: ratio(float64(f.bytes), a)}
 	if f.withheld == "" {

@@ -31,6 +31,7 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	compared := f.Origin == journal.OriginAssigned && f.Batch != ""
 	if !cut {
 		r.crawl.statuses[f.Status]++
+		r.crawl.links += int64(f.Links)
 		if r.first.IsZero() || begin.Before(r.first) {
 			r.first = begin
 		}
@@ -51,7 +52,7 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	}
 	// In a comparison, what the owner downloads beyond it belongs to nobody.
 	if ok && f.Origin != journal.OriginEstimate && (compared || !r.compared) {
-		r.downloaded(n, f.Server, mask, second)
+		r.downloaded(n, f.Server, mask, second, float64(f.Bytes)/f.TotalMs)
 	}
 	rec := record{class: classPage, key: c.hash(f.URL), batch: c.batch(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
 		bytes: uint32(min(max(f.Bytes, 0), math.MaxUint32)), server: server, run: uint16(r.index), node: uint16(n),
@@ -95,7 +96,7 @@ const (
 type lastDecision struct{ batch, label, server string }
 
 // decision takes in a line of the assign log.
-func (c *comparer) decision(r *run, a *journal.Assign, last *lastDecision) error {
+func (c *comparer) decision(r *run, n int, a *journal.Assign, last *lastDecision) error {
 	second := r.seconds(a.Time)
 	if !a.Decided {
 		c.moved(r, a, second)
@@ -110,11 +111,15 @@ func (c *comparer) decision(r *run, a *journal.Assign, last *lastDecision) error
 	r.rows |= bit
 	r.batches[batch] |= bit
 	r.given(row, a.Owner, second)
+	home := r.home(n, row)
 	if last.batch != a.Batch || last.label != a.Label {
 		r.tally(row).seconds.add(a.Seconds)
+		home.seconds.add(a.Seconds)
 	} else if last.server == a.Server {
 		return nil // another host of the server
 	}
+	home.updates.add(float64(a.Estimates))
+	home.wrong.add(a.Accuracy)
 	*last = lastDecision{strings.Clone(a.Batch), strings.Clone(a.Label), strings.Clone(a.Server)}
 	if a.Estimates > 0 {
 		r.tally(row).accuracy.add(a.Accuracy)

@@ -25,12 +25,15 @@ type Result struct {
 	Servers   []Server   `json:"-"` // the worst loss of the leading row first
 	Events    []Event    `json:"-"` // of the scenario
 	Affected  []Affected `json:"-"`
+	Homes     []HomeUse  `json:"-"`
 	Reference string     `json:"-"` // what rows are compared to, "" if it was not there
 
 	// Timelines: x is s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row
 	Speed      []Series `json:"-"` // kB/s, median of the 120 latest pages, by node
+	SpeedBy    []Series `json:"-"` // the same by row
 	CPU        []Series `json:"-"` // processors that a node uses
+	Queue      []Series `json:"-"` // URLs that wait at a node
 	CoordError []Series `json:"-"` // relative, of the nodes' coordinates: p50 and p90
 }
 
@@ -68,6 +71,7 @@ type Assigner struct {
 	Difference               *Difference `json:"-"` // to the reference
 	Lead                     *Difference `json:"-"` // of the leading row to this one
 	Times                    []Point     `json:"-"` // distribution of download times: ms and share
+	Updates                  []Point     `json:"-"` // distribution of the estimates of a server
 	ChoiceRatioWithEstimates *float64    `json:"-"`
 	SecondsP50               *float64    `json:"-"` // from the beginning of a batch to the decision
 	AccuracyP50              *float64    `json:"-"` // error of servers' places when decided
@@ -113,6 +117,7 @@ type Crawl struct {
 	CoverageGenerated *float64 `json:"-"`
 	Found, Listed     int64    `json:"-"` // pages
 	Attempted         int64    `json:"-"` // URLs
+	Links             int64    `json:"-"` // on all pages
 	Answers           int64    `json:"-"` // downloads with an HTTP status
 	Withheld          string   `json:"-"` // why coverage and losses are not known
 	LostWhy           string   `json:"-"` // why losses alone are not known
@@ -182,6 +187,13 @@ type Affected struct {
 	Distance   []Series // ms, in the coordinate space
 	Error      []Series // relative, of the servers' places
 	Spacing    []Series // s between two requests to a server
+}
+
+// HomeUse is how a home decided its batches for a row: medians of them and of their servers.
+type HomeUse struct {
+	Node, Row                   string
+	Batches, Servers            int
+	SecondsP50, UpdatesP50, P50 *float64 // P50 is the error of the servers' places
 }
 
 // NodeUse is what a node used.

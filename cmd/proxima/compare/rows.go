@@ -263,7 +263,7 @@ func (d dist) cdf() []Point {
 // figures fills what one tally tells of a row.
 func figures(name string, t *tally) Assigner {
 	a := Assigner{Name: name, URLs: t.urls, Downloaded: t.downloaded, Failed: t.failed, Bytes: t.bytes,
-		P50Ms: t.times.quantile(.5), P90Ms: t.times.quantile(.9), P99Ms: t.times.quantile(.99), MeanMs: t.times.mean(), Times: t.times.cdf(),
+		P50Ms: t.times.quantile(.5), P90Ms: t.times.quantile(.9), P99Ms: t.times.quantile(.99), MeanMs: t.times.mean(), Times: t.times.cdf(), Updates: t.asked.cdf(),
 		EstimatesP50: t.asked.quantile(.5), EstimatesP90: t.asked.quantile(.9),
 		SecondsP50: t.seconds.quantile(.5), AccuracyP50: t.accuracy.quantile(.5),
 		Decisions: t.decisions, Short: t.short, Forced: t.forced, Truncated: t.short+t.forced > 0,

@@ -44,6 +44,8 @@ type run struct {
 
 	servers  map[string]*serverPlace
 	progress [maxRows]*timeline[cell] // URLs downloaded
+	speeds   [maxRows]*timeline[dist] // of these, kB/s
+	homes    map[homeRow]*homeCounts
 	affected []*affected
 }
 
@@ -69,6 +71,7 @@ type node struct {
 	recent       []float64 // latest download speeds, kB/s
 	path         *timeline[placed]
 	speed, cpu   *timeline[cell]
+	queue        *timeline[cell] // URLs that wait
 }
 
 // lifeLogs are the last counts of a boot.
@@ -95,7 +98,8 @@ func laterPlace(earlier, later placed) placed {
 
 func newRun(index int, s source) *run {
 	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{}, sizes: sizes{},
-		disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{}}
+		disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
+		homes: map[homeRow]*homeCounts{}}
 	r.crawl.statuses = map[int]int64{}
 	if s.world != nil {
 		r.truth, r.started = rundir.NewTruth(*s.world), s.world.Started
@@ -114,7 +118,7 @@ func (r *run) node(id string) int {
 	}
 	r.byID[id] = len(r.nodes)
 	r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}, path: newTimeline(laterPlace), speed: newSums(),
-		cpu: newSums()})
+		cpu: newSums(), queue: newSums()})
 	return len(r.nodes) - 1
 }
 

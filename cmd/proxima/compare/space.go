@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -54,22 +55,20 @@ func (r *run) proxy(p *journal.Proxy) {
 		have.ms, have.at = ms, at
 	}
 	second := r.seconds(p.Time)
+	label := cmp.Or(strings.Clone(p.Label), owners)
 	for _, a := range r.affected {
 		hit := a.kind == kindServer && a.name == p.Server
+		if !hit && a.kind == kindServer {
+			continue
+		}
+		if a.far[label] == nil {
+			a.far[label], a.wrong[label] = newDists(), newDists()
+		}
+		a.wrong[label].at(second).add(p.Accuracy)
 		for _, n := range r.nodes {
-			if place, ok := n.whereWas(second); ok && (hit || a.kind == kindNode && n.name == a.name) {
-				label := n.name
-				if !hit {
-					label = "mean of servers"
-				}
-				if a.far[label] == nil {
-					a.far[label] = newSums()
-				}
+			if place, ok := n.whereWas(second); ok && (hit || n.name == a.name) {
 				a.far[label].at(second).add(ncoord.Distance(place, at))
 			}
-		}
-		if hit || a.kind == kindNode {
-			a.wrong.at(second).add(p.Accuracy)
 		}
 	}
 }

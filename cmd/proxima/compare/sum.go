@@ -54,17 +54,19 @@ func (c *comparer) ofOne(res *Result, main *run) {
 	for _, n := range main.nodes {
 		if n.name != "" {
 			res.Speed, res.CPU = drawn(res.Speed, means(n.name, n.speed)), drawn(res.CPU, means(n.name, n.cpu))
+			res.Queue = drawn(res.Queue, means(n.name, n.queue))
 		}
 	}
 	for i, w := range c.rows {
 		if r := c.runOf(i); r != nil && r.progress[i] != nil {
 			res.Progress = append(res.Progress, cumulative(w.name, r.progress[i]))
+			res.SpeedBy = drawn(res.SpeedBy, medians(w.name, r.speeds[i], recentPages))
 		}
 	}
 	if main.world != nil {
 		res.Events = inWords(main.world.Events)
 	}
-	res.Affected = c.affectedSeries(main)
+	res.Affected, res.Homes = c.affectedSeries(main), c.homeUses(main)
 }
 
 // servers lists the servers of a run that were decided about or have a place, with the worst loss of the leading row first.

@@ -1,5 +1,11 @@
 package compare
 
+import (
+	"slices"
+
+	"proxima/ncoord/quantile"
+)
+
 // maxCells bounds a timeline. A longer run has wider cells.
 const maxCells = 600
 
@@ -54,6 +60,30 @@ func mergeCells(earlier, later cell) cell {
 }
 
 func newSums() *timeline[cell] { return newTimeline(mergeCells) }
+
+func newDists() *timeline[dist] {
+	return newTimeline(func(earlier, later dist) dist { return append(earlier, later...) })
+}
+
+// medians are those of the latest values up to each cell: of all in it, or of more from before.
+func medians(label string, t *timeline[dist], latest int) Series {
+	s := Series{Label: label}
+	if t == nil {
+		return s
+	}
+	var recent []float64
+	for i, c := range t.cells {
+		if len(c) == 0 {
+			continue
+		}
+		for _, v := range c {
+			recent = append(recent, float64(v))
+		}
+		recent = slices.Clone(recent[max(0, len(recent)-max(latest, len(c))):])
+		s.Points = append(s.Points, Point{(float64(i) + .5) * t.width, quantile.Median(recent)})
+	}
+	return s
+}
 
 // upTo makes a timeline reach to the end of its run: nothing is a figure, too.
 func upTo(t *timeline[cell], end float64) *timeline[cell] {

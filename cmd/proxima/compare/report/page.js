@@ -35,16 +35,18 @@
 		c.restore();
 	};
 
-	let whole = null, busy = false; // whole is the time from the first point of all plots to the last
+	const wholes = {}; // by run: the time from the first point of its plots to the last
+	let busy = false;
 	const together = u => {
 		if (busy || u.status !== 1) { return; }
 		const {min, max} = u.scales.x;
 		busy = true;
-		for (const p of plots) { if (p.time && p.u !== u) { p.u.setScale("x", {min, max}); } }
+		const run = plots.find(p => p.u === u)?.data.run;
+		for (const p of plots) { if (p.time && p.u && p.u !== u && p.data.run === run) { p.u.setScale("x", {min, max}); } }
 		busy = false;
 	};
 	// A plot that shows all it has shows the whole time.
-	const timeRange = (u, min, max) => min == null || min === u.data[0][0] && max === u.data[0].at(-1) ? whole : [min, max];
+	const timeRange = whole => (u, min, max) => min == null || min === u.data[0][0] && max === u.data[0].at(-1) ? whole : [min, max];
 	const decades = (u, i, min, max) => {
 		const list = [];
 		for (let d = 10 ** Math.floor(Math.log10(min)); d <= max; d *= 10) { list.push(...[d, 2 * d, 5 * d].filter(v => v >= min && v <= max)); }
@@ -52,9 +54,9 @@
 	};
 
 	const draw = p => {
-		const d = p.data, axis = {stroke: colour("muted"), grid: {stroke: colour("grid"), width: 1}, ticks: {stroke: colour("rule"), width: 1}, font: fonts,
+		const d = p.data, across = p.time ? clock : d.kind === "counts" ? figure : millis, axis = {stroke: colour("muted"), grid: {stroke: colour("grid"), width: 1}, ticks: {stroke: colour("rule"), width: 1}, font: fonts,
 			labelFont: fonts, labelSize: 20};
-		const series = [{label: p.time ? "at" : "time", value: (u, v) => v == null ? "–" : p.time ? clock(v) : millis(v)}];
+		const series = [{label: p.time ? "at" : d.kind === "counts" ? "number" : "time", value: (u, v) => v == null ? "–" : across(v)}];
 		const tables = d.Lines.map(l => {
 			series.push({label: l.label, stroke: colour("s" + l.slot % 6), width: 2, spanGaps: true, points: {show: l.points.length < 3},
 				dash: [[], [8, 4], [2, 3]][Math.floor(l.slot / 6) % 3], value: (u, v) => p.time ? figure(v) : v == null ? "–" : (100 * v).toFixed(1) + " %",
@@ -64,11 +66,11 @@
 			return [steps.map(v => v[0]), steps.map(v => v[1])];
 		});
 		p.u = new uPlot({
-			width: p.at.clientWidth, height: 280, series, cursor: {sync: p.time ? {key: "time"} : undefined, drag: {x: true, y: false}},
-			scales: {x: p.time ? {time: false, range: timeRange} :
+			width: p.at.clientWidth, height: 280, series, cursor: {sync: p.time ? {key: "time" + d.run} : undefined, drag: {x: true, y: false}},
+			scales: {x: p.time ? {time: false, range: timeRange(wholes[d.run])} :
 				{time: false, distr: 3, range: (u, min, max) => [min * .95, max * 1.05]},
 				y: {range: (u, min, max) => p.time ? uPlot.rangeNum(Math.min(0, min ?? 0), max ?? 1, .08, true) : [0, 1]}},
-			axes: [{...axis, label: p.time ? "time since the start, min:s" : "download time, logarithmic", values: (u, list) => list.map(p.time ? clock : millis),
+			axes: [{...axis, label: p.time ? "time since the start, min:s" : d.kind === "counts" ? "number, logarithmic" : "download time, logarithmic", values: (u, list) => list.map(across),
 				...(p.time ? {incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400]} :
 					{splits: decades, filter: (u, list) => list})},
 				{...axis, label: d.unit, size: 56, values: (u, list) => list.map(v => p.time ? figure(v) : Math.round(100 * v) + " %")}],
@@ -83,7 +85,8 @@
 	for (const p of plots) {
 		for (const l of p.time ? p.data.Lines : []) {
 			const first = l.points[0][0], last = l.points[l.points.length - 1][0];
-			whole = whole ? [Math.min(whole[0], first), Math.max(whole[1], last)] : [Math.min(0, first), last];
+			const whole = wholes[p.data.run];
+			wholes[p.data.run] = whole ? [Math.min(whole[0], first), Math.max(whole[1], last)] : [Math.min(0, first), last];
 		}
 	}
 	const all = () => plots.forEach(p => {

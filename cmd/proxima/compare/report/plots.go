@@ -40,11 +40,13 @@ type section struct {
 	Plots     []plot
 }
 
-// plot is what page.js draws with uPlot. Kind is "time" (x in s since the start) or "times" (x in ms, on a log scale).
+// plot is what page.js draws with uPlot. Kind is "time" (x in s since the start), "times" (x in ms, on a log scale) or "counts" (the same
+// with numbers). Plots over time of one Run zoom together.
 type plot struct {
 	Title, How string
 	Kind       string `json:"kind"`
 	Unit       string `json:"unit"`
+	Run        string `json:"run"`
 	Lines      []plotLine
 	Events     []compare.Event `json:"events"`
 }
@@ -60,23 +62,8 @@ func sections(r *compare.Result, colours map[string]int) []section {
 	var list []section
 	begin := func(id, title string) { list = append(list, section{ID: id, Title: title}) }
 	add := func(kind, title, unit, how string, series []compare.Series) {
-		p := plot{Title: title, How: how, Kind: kind, Unit: unit}
-		if kind == "time" {
-			p.Events = r.Events
-		}
-		for i, s := range series {
-			slot, ok := colours[s.Label]
-			if !ok {
-				slot = i
-			}
-			points := slices.DeleteFunc(slices.Clone(s.Points), func(p compare.Point) bool { return !finite(p) })
-			if len(points) > 1 {
-				p.Lines = append(p.Lines, plotLine{s.Label, slot, points})
-			}
-		}
-		if s := &list[len(list)-1]; len(p.Lines) > 0 {
-			s.Plots = append(s.Plots, p)
-		}
+		s := &list[len(list)-1]
+		s.Plots = appendPlot(s.Plots, r, colours, plot{Title: title, How: how, Kind: kind, Unit: unit}, series)
 	}
 	var times []compare.Series
 	for _, a := range r.Assigners {
@@ -100,7 +87,7 @@ func sections(r *compare.Result, colours map[string]int) []section {
 		}
 		add("time", rate, "a minute", "", a.Rate)
 		add("time", "URLs downloaded there", "URLs", "", a.URLs)
-		add("time", "Distance in the coordinate space", "ms", "Between it and the other side, as the servers' places were logged.", a.Distance)
+		add("time", "Distance in the coordinate space", "ms", "Median between it and the other side, by the servers' places that each had.", a.Distance)
 		add("time", "Error of the servers' places", "relative error", "", a.Error)
 		add("time", "Time between two requests", "s", "", a.Spacing)
 	}
@@ -108,8 +95,10 @@ func sections(r *compare.Result, colours map[string]int) []section {
 	if separate(r) {
 		add("time", "URLs downloaded", "URLs", "Each in its own run: a steeper line is a faster crawl.", r.Progress)
 	}
+	add("time", "Download speed, median of the 120 latest pages", "kB/s", "", r.SpeedBy)
 	add("time", "Download speed by node, median of the 120 latest pages", "kB/s", "", r.Speed)
 	add("time", "Processors that each node uses", "processors", "", r.CPU)
+	add("time", "URLs that wait at each node", "URLs", "", r.Queue)
 	add("time", "Error of the nodes' coordinates", "relative error",
 		"Predicted against measured round trips between nodes.", r.CoordError)
 	filled := list[:0]
@@ -119,6 +108,27 @@ func sections(r *compare.Result, colours map[string]int) []section {
 		}
 	}
 	return filled
+}
+
+// appendPlot adds a plot with its lines, unless there is nothing to draw.
+func appendPlot(list []plot, r *compare.Result, colours map[string]int, p plot, series []compare.Series) []plot {
+	if p.Kind == "time" {
+		p.Events = r.Events
+	}
+	for i, s := range series {
+		slot, ok := colours[s.Label]
+		if !ok {
+			slot = i
+		}
+		points := slices.DeleteFunc(slices.Clone(s.Points), func(p compare.Point) bool { return !finite(p) })
+		if len(points) > 1 {
+			p.Lines = append(p.Lines, plotLine{s.Label, slot, points})
+		}
+	}
+	if len(p.Lines) == 0 {
+		return list
+	}
+	return append(list, p)
 }
 
 // separate says that each row had a run of its own: in a comparison all download the same URLs at the same time.

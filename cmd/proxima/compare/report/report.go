@@ -42,11 +42,8 @@ var plotStyle string
 // page is what the template shows.
 type page struct {
 	*compare.Result
-	Version   string // of this program
-	Style     template.CSS
+	frame
 	Land      string
-	Script    template.JS
-	Policy    string
 	Facts     []pair
 	Trust     *trust
 	Intervals []interval
@@ -60,6 +57,14 @@ type page struct {
 	UsedHeads []heading
 	Used      [][]string // by nodes
 	Made      []pair
+}
+
+// frame is what every page has.
+type frame struct {
+	Version string // of this program
+	Style   template.CSS
+	Script  template.JS
+	Policy  string
 }
 
 type pair struct{ Name, Value string }
@@ -78,22 +83,30 @@ type trust struct {
 
 // Write writes the page; version is that of this program. Errors are those of w.
 func Write(w io.Writer, r *compare.Result, version string) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(pageText)
-	if err != nil {
-		return fmt.Errorf("parse the page of the report: %w", err)
-	}
 	colours := coloursOf(r)
-	p := page{Result: r, Version: version, Land: landPath, Style: template.CSS(plotStyle + styleText), Script: template.JS(plotScript + "\n" + scriptText),
-		Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
+	p := page{Result: r, frame: newFrame(version), Land: landPath, Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
 		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
 	p.UsedHeads, p.Used = used(r.Nodes)
 	p.Worst, p.More = worst(r)
-	// Even if foreign text got into the page, it would neither run nor send anything anywhere.
-	sum := sha256.Sum256([]byte(p.Script))
-	p.Policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; script-src 'sha256-" +
-		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return fill(w, pageText, p)
+}
+
+// newFrame is the frame of a page. Even if foreign text got into it, it would neither run nor send anything anywhere.
+func newFrame(version string) frame {
+	script := plotScript + "\n" + scriptText
+	sum := sha256.Sum256([]byte(script))
+	return frame{version, template.CSS(plotStyle + styleText), template.JS(script), "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
+		"base-uri 'none'; form-action 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
+}
+
+// fill writes a page from its template.
+func fill(w io.Writer, text string, data any) error {
+	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(text)
+	if err != nil {
+		return fmt.Errorf("parse the page of the report: %w", err)
+	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
+	if err := t.Execute(&b, data); err != nil {
 		return fmt.Errorf("fill the page of the report: %w", err)
 	}
 	if _, err := io.WriteString(w, harmless(b.String())); err != nil {

@@ -1,0 +1,111 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+
+	"proxima/cmd/proxima/compare"
+)
+
+//go:embed figures.html
+var figuresText string
+
+// published is one figure of the thesis of 2009: what was published, and how ours is made of a run of a scenario.
+type published struct {
+	ID, Title string
+	Scenario  string
+	Then, Why string
+	make      func(f *published, r *compare.Result)
+
+	Ours  string // in words
+	Made  string // of which run; "" if there is none
+	Plots []plot
+	Table [][]string
+
+	result  *compare.Result
+	colours map[string]int
+}
+
+// Figures writes the figures of 2009 beside those of the comparisons, each of which is of the scenario that its first run names. Errors are
+// those of w.
+func Figures(w io.Writer, results []*compare.Result, version, command string) error {
+	list := figures()
+	for _, r := range results {
+		for i := range list {
+			if f := &list[i]; len(r.Runs) > 0 && f.Scenario == r.Runs[0].Scenario {
+				f.result, f.colours, f.Made = r, coloursOf(r), madeOf(r)
+				f.make(f, r)
+			}
+		}
+	}
+	return fill(w, figuresText, struct {
+		frame
+		Figures []published
+		Command string
+	}{newFrame(version), list, command})
+}
+
+// madeOf names the runs of a comparison, and says how far to believe them.
+func madeOf(r *compare.Result) string {
+	text := fmt.Sprintf("seed %s, %d nodes, %d servers, %s", strings.Join(seeds(r), ", "), r.Runs[0].Nodes, r.Runs[0].Servers,
+		clock(r.Runs[0].Seconds))
+	switch t := r.Testbed; {
+	case t.Trusted == nil:
+	case *t.Trusted:
+		text += fmt.Sprintf("; to be trusted, processors %s busy", percent(&t.Busy))
+	default:
+		text += "; not to be trusted: " + strings.Join(t.Why, "; ")
+	}
+	return text
+}
+
+func (f *published) plot(kind, title, unit string, series []compare.Series) {
+	f.Plots = appendPlot(f.Plots, f.result, f.colours, plot{Title: title, Kind: kind, Unit: unit, Run: f.Scenario}, series)
+}
+
+// hit is whom the first event hits, an empty one without any.
+func hit(r *compare.Result) compare.Affected {
+	if len(r.Affected) == 0 {
+		return compare.Affected{}
+	}
+	return r.Affected[0]
+}
+
+// during words the mean of a series before, during and after the first event.
+func during(r *compare.Result, list []compare.Series, unit string) string {
+	if len(r.Events) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, s := range list {
+		var sum, n [3]float64
+		for _, p := range s.Points {
+			k := 0
+			if p[0] >= r.Events[0].UntilS {
+				k = 2
+			} else if p[0] >= r.Events[0].AtS {
+				k = 1
+			}
+			sum[k] += p[1]
+			n[k]++
+		}
+		parts = append(parts, fmt.Sprintf("%s %.3g, %.3g and %.3g", s.Label, sum[0]/n[0], sum[1]/n[1], sum[2]/n[2]))
+	}
+	return strings.ReplaceAll(fmt.Sprintf("%s before, during and after: %s", unit, strings.Join(parts, "; ")), "NaN", "none")
+}
+
+// of are the values of a distribution at some shares, in words.
+func of(points []compare.Point, unit string, shares ...float64) string {
+	var parts []string
+	for _, share := range shares {
+		for _, p := range points {
+			if p[1] >= share {
+				parts = append(parts, fmt.Sprintf("%.0f %% within %.0f%s", 100*share, p[0], unit))
+				break
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
