@@ -34,6 +34,10 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 	flags.Float64Var(&cfg.LocationWrong, "location-wrong", cfg.LocationWrong, "`share` of servers whose location is another city's, 0 to 1")
 	flags.Float64Var(&cfg.LocationMissing, "location-missing", cfg.LocationMissing, "`share` of servers and nodes without a location, 0 to 1")
 	flags.BoolVar(&cfg.Prefixed, "prefixed", cfg.Prefixed, "servers stand together in prefixes, mostly")
+	flags.Func("delegations", "`file` of address blocks by country (JSON, gzip or not), for -prefixed; without it they are invented", func(path string) (err error) {
+		cfg.Delegations, err = simulate.ReadDelegations(path)
+		return err
+	})
 	flags.Float64Var(&cfg.Noise, "noise", cfg.Noise, "`factor` of all noise; 1 is the default world's")
 	flags.IntVar(&cfg.Pages, "pages", cfg.Pages, "`number` of pages of each server")
 	assigners := flags.String("assigners", strings.Join(cfg.Assigners, ","), "comma-separated `names`; direct-k takes any k")

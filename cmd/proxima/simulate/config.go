@@ -28,7 +28,9 @@ type Config struct {
 	LocationWrong, LocationMissing float64
 	// Prefixed says that servers stand together in prefixes.
 	Prefixed bool
-	sparse   bool // and few of them
+	// Delegations are the blocks of which the prefixes are, nil for invented ones.
+	Delegations Delegations
+	sparse      bool // and few of them
 	// Noise scales what is random about a download, a connect time and a ping; 1 is the default world.
 	Noise float64
 	// Pages is how many pages of each server are downloaded once all is decided.

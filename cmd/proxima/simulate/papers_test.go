@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,6 +59,37 @@ func TestPapers(t *testing.T) {
 	}
 	if _, err := json.Marshal(p); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDelegations: the servers of a country have addresses that were given there, and no two organisations the same block.
+func TestDelegations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "delegations.json")
+	text := `{"byCountry": {"DE": ["5.1.0.0/16", "5.2.4.0/22", "5.3.0.0/25"], "EU": ["5.9.0.0/16"], "FR": ["2a00::/24"]}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Default()
+	var err error
+	if cfg.Delegations, err = ReadDelegations(file); err != nil || len(cfg.Delegations) != 1 || len(cfg.Delegations.of("Germany")) != 2 {
+		t.Fatalf("%v, %v", cfg.Delegations, err)
+	}
+	cfg.Servers, cfg.Prefixed = 400, true
+	w := newWorld(cfg, 1)
+	within := 0
+	for _, s := range w.servers {
+		if a := s.addr.As4(); a[0] == 5 && a[1] <= 3 {
+			within++
+			if a[1] == 3 || a[1] == 2 && (a[2] < 4 || a[2] > 7) {
+				t.Errorf("%v is in no block", s.addr)
+			}
+		}
+	}
+	if len(w.at) != cfg.Servers || within == 0 {
+		t.Errorf("%d addresses of %d servers, %d in the blocks", len(w.at), cfg.Servers, within)
+	}
+	if _, err := ReadDelegations(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a file that is not there was read")
 	}
 }
 

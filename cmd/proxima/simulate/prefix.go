@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 
@@ -25,26 +26,29 @@ const (
 	streamPrefixes      = 1 << 8 // beside the other streams
 )
 
-// prefixes gives servers addresses that tell something of where they are: registries give the first byte by region, organisations
-// have a /16 and prefixes of 24 bits in it. Nine of ten prefixes are in one city, the organisation's in nine of ten cases; the
+// prefixes gives servers addresses that tell something of where they are: an organisation has a block of its country's (Delegations), or,
+// where none are known, a /16 whose first byte registries give by region, and prefixes of 24 bits in it. Nine of ten prefixes are in one city, the organisation's in nine of ten cases; the
 // servers of the tenth are anywhere. Servers share a city, but not its access.
 type prefixes struct {
 	density      density
 	rnd          *rand.Rand
 	cities       []world.City
-	used         map[[2]byte]bool
-	organisation [2]byte
-	home         int // the city of the organisation
-	left         int // prefixes that the organisation has still to come
-	prefix       byte
-	place        int  // the city of the prefix
-	scattered    bool // or each server has its own
-	servers      int  // that the prefix has still to come
+	delegations  Delegations
+	used         map[netip.Prefix]bool
+	taken        map[netip.Addr]bool
+	organisation netip.Prefix
+	home         int    // the city of the organisation
+	left         int    // prefixes that the organisation has still to come
+	prefix       uint32 // in the organisation's block
+	place        int    // the city of the prefix
+	scattered    bool   // or each server has its own
+	servers      int    // that the prefix has still to come
 	last         byte
 }
 
-func newPrefixes(seed uint64, d density, cities []world.City) *prefixes {
-	return &prefixes{density: d, rnd: stream(seed, streamPrefixes), cities: cities, used: map[[2]byte]bool{}}
+func newPrefixes(seed uint64, d density, cities []world.City, delegations Delegations) *prefixes {
+	return &prefixes{density: d, rnd: stream(seed, streamPrefixes), cities: cities, delegations: delegations, used: map[netip.Prefix]bool{},
+		taken: map[netip.Addr]bool{}}
 }
 
 // between draws one of a range.
@@ -56,26 +60,45 @@ func (p *prefixes) next() (netip.Addr, int) {
 		p.nextPrefix()
 	}
 	p.servers--
-	p.last++
 	city := p.place
 	if p.scattered {
 		city = p.rnd.IntN(len(p.cities))
 	}
-	return netip.AddrFrom4([4]byte{p.organisation[0], p.organisation[1], p.prefix, p.last}), city
+	for {
+		p.last++
+		a := p.organisation.Addr().As4()
+		binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(a[:])+p.prefix%p.nets()<<8+uint32(p.last))
+		if addr := netip.AddrFrom4(a); !p.taken[addr] { // blocks may lie in others
+			p.taken[addr] = true
+			return addr, city
+		}
+	}
+}
+
+// nets is how many prefixes of 24 bits the organisation's block holds.
+func (p *prefixes) nets() uint32 { return 1 << (24 - p.organisation.Bits()) }
+
+// block draws the block of an organisation in a city: one that was given to somebody in its country, or else an invented one.
+func (p *prefixes) block(city world.City) netip.Prefix {
+	if real := p.delegations.of(city.Country); len(real) > 0 {
+		return real[p.rnd.IntN(len(real))]
+	}
+	region := 0
+	if city.At != nil {
+		region = min(regions-1, int((city.At.Lon+180)/360*regions))
+	}
+	first, second := byte(1+region*regionNets+p.rnd.IntN(regionNets)), byte(p.rnd.IntN(256))
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{first, second}), 16)
 }
 
 func (p *prefixes) nextPrefix() {
 	if p.left == 0 {
-		for ok := false; !ok; ok = !p.used[p.organisation] && p.organisation[0] != 127 {
+		for ok := false; !ok; ok = !p.used[p.organisation] && !p.organisation.Addr().IsLoopback() {
 			p.home = p.rnd.IntN(len(p.cities))
-			region := 0
-			if at := p.cities[p.home].At; at != nil {
-				region = min(regions-1, int((at.Lon+180)/360*regions))
-			}
-			p.organisation = [2]byte{byte(1 + region*regionNets + p.rnd.IntN(regionNets)), byte(p.rnd.IntN(256))}
+			p.organisation = p.block(p.cities[p.home])
 		}
 		p.used[p.organisation] = true
-		p.left, p.prefix = p.between(p.density.prefixes), 0
+		p.left, p.prefix = min(p.between(p.density.prefixes), int(p.nets())), 0
 	}
 	p.left--
 	p.prefix++

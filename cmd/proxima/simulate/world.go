@@ -106,7 +106,7 @@ func newWorld(cfg Config, seed uint64) *World {
 	if cfg.sparse {
 		density = sparse
 	}
-	prefixes := newPrefixes(seed, density, w.matrix.Cities)
+	prefixes := newPrefixes(seed, density, w.matrix.Cities, cfg.Delegations)
 	for i := range cfg.Servers {
 		at := cfg.Nodes + i
 		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),

@@ -67,6 +67,37 @@ func sample(nodes, servers int) *compare.Result {
 	return r
 }
 
+// TestFigures: each scenario fills its figures, those without a run say so, and the page names where each comes from.
+func TestFigures(t *testing.T) {
+	var all []*compare.Result
+	for _, scenario := range []string{"bandwidth", "single", "fourteen", "demo"} {
+		r := sample(4, 12)
+		r.Runs[0].Scenario = scenario
+		a := &r.Affected[0]
+		a.Distance, a.Error, a.Rate, r.SpeedBy, r.CPU = a.URLs, a.URLs, a.URLs, a.URLs, a.URLs
+		r.Assigners[1].Updates = r.Assigners[1].Times
+		r.Homes = []compare.HomeUse{{Node: "n0", Row: "vivaldi", Batches: 1, Servers: 8, UpdatesP50: new(67.)}}
+		all = append(all, r)
+	}
+	var b strings.Builder
+	if err := Figures(&b, all, "v1", "proxima figures x"); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, want := range []string{"Distance of n1 to the servers", "vivaldi 100, ", "the figures of 2009", "proxima figures x", "8,353", "seed 7",
+		"not run", ">67<", "to be trusted"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	if n := strings.Count(page, "why they differ"); n != 12 {
+		t.Errorf("%d figures", n)
+	}
+	if n := strings.Count(page, "; not run"); n != 3 { // of load and server
+		t.Errorf("%d figures are not run", n)
+	}
+}
+
 // hostile has words from the web that would like to be more than words.
 func hostile() *compare.Result {
 	const evil = `"><script>document.title='owned'</script><img src=x onerror=alert(1)>'` + "]]>--><!--</svg></style>\x00\x1b\u202egnp.\xff{{.}}"

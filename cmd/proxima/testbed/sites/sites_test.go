@@ -289,6 +289,26 @@ func TestServersThink(t *testing.T) {
 	})
 }
 
+// TestRefusals: each third page is refused, and all that come before its Retry-After is over; the server tells of each request.
+func TestRefusals(t *testing.T) {
+	sites := some(1, 50, func(i int, s *Site) { s.RefuseEvery, s.RetryAfter = 3, 5*time.Second })
+	inWorld(t, Config{Sites: sites}, func(w *world) {
+		for i, want := range []int{200, 200, 429, 429, 200} {
+			if i == 4 {
+				time.Sleep(5 * time.Second)
+			}
+			r, _ := w.get(fmt.Sprintf("http://www.s0.test/p%d.html", i+1))
+			if r.StatusCode != want || want == 429 && r.Header.Get("Retry-After") == "" {
+				t.Errorf("page %d: %d, Retry-After %q", i, r.StatusCode, r.Header.Get("Retry-After"))
+			}
+		}
+		all := w.Visits()[address(0)]
+		if len(all) != 5 || all[2].RetryAfter != 5*time.Second || all[4].RetryAfter != 0 || all[4].Begin.Sub(all[3].End) < 5*time.Second {
+			t.Errorf("visits %+v", all)
+		}
+	})
+}
+
 func TestWhatElseServersAnswer(t *testing.T) {
 	sites := some(3, 50, func(i int, s *Site) {
 		s.Drips = 1
