@@ -50,7 +50,7 @@ func TestComparisonIsPaired(t *testing.T) {
 		if fmt.Sprint(labels) != "map[geographic:8 nearest:8 random:8]" {
 			t.Fatalf("decisions %v", labels)
 		}
-		if len(w.placed) != 8 || w.placed[0] != assign.Nearest { // the others have learnt nothing
+		if len(w.placed) < 8 || slices.ContainsFunc(w.placed, func(l string) bool { return l != assign.Nearest }) { // the others have learnt nothing
 			t.Errorf("places were told of by %v", w.placed)
 		}
 		made := make(map[string][]string) // page -> nodes

@@ -105,6 +105,7 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		p.assigner.Observe(r, time.Now())
 	}
 	_, changed := b.currentView()
+	told := begun
 	for cut.Err() == nil && !p.decide(begun) {
 		now := time.Now()
 		for _, ask := range p.assigner.Asks(now) {
@@ -137,6 +138,10 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		case <-timer.C:
 		}
 		timer.Stop()
+		if time.Since(told) >= placesEvery {
+			b.tellPlaces(p)
+			told = time.Now()
+		}
 	}
 	stop()
 	for asking > 0 {
@@ -146,6 +151,17 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 		return err
 	}
 	return ctx.Err()
+}
+
+// placesEvery is how often it is told while an assigner decides where it believes the servers.
+const placesEvery = 5 * time.Second
+
+func (b *batch) tellPlaces(p *plan) {
+	for _, s := range b.servers {
+		if m := p.memory(s.addr); m != nil {
+			b.deps.Placed(p.label, s.addr, m)
+		}
+	}
 }
 
 // decide says whether the assigner has decided.
@@ -168,6 +184,7 @@ func (b *batch) conclude(id string, begun time.Time) {
 			p.seconds = now.Sub(begun).Seconds()
 		}
 		p.assigner.SetView(view, now)
+		b.tellPlaces(p)
 		choices := p.assigner.Conclude(now)
 		p.choices = make(map[netip.Addr]assign.Choice, len(choices))
 		for _, c := range choices {
@@ -177,11 +194,8 @@ func (b *batch) conclude(id string, begun time.Time) {
 			p.choices[c.Server] = c
 		}
 		for _, s := range b.servers {
-			if m := p.memory(s.addr); m != nil {
-				b.deps.Placed(p.label, s.addr, m)
-				if p.method == assign.Nearest {
-					b.neighbours.remember(s.addr, *m)
-				}
+			if m := p.memory(s.addr); m != nil && p.method == assign.Nearest {
+				b.neighbours.remember(s.addr, *m)
 			}
 			c := p.choices[s.addr]
 			for _, h := range s.hosts {

@@ -41,7 +41,7 @@ func ReadDelegations(path string) (d Delegations, err error) {
 	d = Delegations{}
 	for code, blocks := range table.ByCountry {
 		region, err := language.ParseRegion(code)
-		if err != nil {
+		if err != nil || !region.IsCountry() {
 			continue // EU and AP are none
 		}
 		name := display.English.Regions().Name(region)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ func Figures(w io.Writer, results []*compare.Result, version, command string) er
 
 // madeOf names the runs of a comparison, and says how far to believe them.
 func madeOf(r *compare.Result) string {
-	text := fmt.Sprintf("seed %s, %d nodes, %d servers, %s", strings.Join(seeds(r), ", "), r.Runs[0].Nodes, r.Runs[0].Servers,
+	text := fmt.Sprintf("%s: seed %s, %d nodes, %d servers, %s", cmp.Or(r.Runs[0].MadeBy, "a run"), strings.Join(seeds(r), ", "), r.Runs[0].Nodes, r.Runs[0].Servers,
 		clock(r.Runs[0].Seconds))
 	switch t := r.Testbed; {
 	case t.Trusted == nil:

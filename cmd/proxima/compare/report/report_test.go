@@ -84,8 +84,8 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"Distance of n1 to the servers", "vivaldi 100, ", "the figures of 2009", "proxima figures x", "8,353", "seed 7",
-		"not run", ">67<", "to be trusted"} {
+	for _, want := range []string{"Distance of the node that is hit", "vivaldi ", "the figures of 2009", "proxima figures x", "8,353", "seed 7",
+		"not run", ">67.0<", "to be trusted"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not on the page", want)
 		}

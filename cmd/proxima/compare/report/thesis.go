@@ -18,7 +18,7 @@ func figures() []published {
 			Why:  scaled + " The cut is of the emulated link there and here, not of pings: the node's own coordinate stays.",
 			make: func(f *published, r *compare.Result) {
 				a := hit(r)
-				f.plot("time", "Distance of "+a.Name+" to the servers, median", "ms", a.Distance)
+				f.plot("time", "Distance of the node that is hit to the servers, median", "ms", a.Distance)
 				f.plot("time", "Error of the servers' places, median", "relative error", a.Error)
 				f.Ours = during(r, a.Distance, "distance in ms") + ". " + during(r, a.Error, "error")
 			}},
@@ -26,8 +26,8 @@ func figures() []published {
 			Then: "With proxy coordinates flat from minute 40, a slight rise at 85, a sharp one at 115; geographic goes on unchanged.",
 			Why:  scaled + " Ours counts what the node downloaded.",
 			make: func(f *published, r *compare.Result) {
-				f.plot("time", "URLs downloaded by "+hit(r).Name, "URLs", hit(r).URLs)
-				f.plot("time", "Hosts given to "+hit(r).Name+" a minute", "a minute", hit(r).Rate)
+				f.plot("time", "URLs downloaded by the node that is hit", "URLs", hit(r).URLs)
+				f.plot("time", "Hosts given to the node that is hit, a minute", "a minute", hit(r).Rate)
 				f.Ours = during(r, hit(r).Rate, "hosts a minute")
 			}},
 		{ID: "5.3", Title: "Download speed, bandwidth ÷ 5", Scenario: "bandwidth",
@@ -37,8 +37,8 @@ func figures() []published {
 			Then: "150 busy threads from minute 36 to 76: falls at 38, rises a little at 50, is back at 85; geographic is constant.",
 			Why:  scaled + " The node is stopped four fifths of the time, instead of sharing its processor.",
 			make: func(f *published, r *compare.Result) {
-				f.plot("time", "Hosts given to "+hit(r).Name+" a minute", "a minute", hit(r).Rate)
-				f.plot("time", "Distance of "+hit(r).Name+" to the servers, median", "ms", hit(r).Distance)
+				f.plot("time", "Hosts given to the node that is hit, a minute", "a minute", hit(r).Rate)
+				f.plot("time", "Distance of the node that is hit to the servers, median", "ms", hit(r).Distance)
 				f.Ours = during(r, hit(r).Rate, "hosts a minute")
 			}},
 		{ID: "5.5", Title: "Download speed, processor", Scenario: "load",
