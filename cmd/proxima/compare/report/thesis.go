@@ -32,7 +32,7 @@ func figures() []published {
 			}},
 		{ID: "5.3", Title: "Download speed, bandwidth ÷ 5", Scenario: "bandwidth",
 			Then: "The median of the last 120 URLs of all nodes drops for both at minute 35; proxy coordinates are above geographic from 45 on; mirrored at 87.",
-			Why:  "The lines are of runs of their own; pages of ours are of one size, so that speed follows the choice alone.", make: bySpeed},
+			Why:  "The lines are of runs of their own, and pages of all our servers are drawn alike.", make: bySpeed},
 		{ID: "5.4", Title: "Rate of assignments to the affected node, processor", Scenario: "load",
 			Then: "150 busy threads from minute 36 to 76: falls at 38, rises a little at 50, is back at 85; geographic is constant.",
 			Why:  scaled + " The node is stopped four fifths of the time, instead of sharing its processor.",
@@ -100,7 +100,7 @@ func figures() []published {
 			}},
 		{ID: "5.12", Title: "Totals of a long run", Scenario: "fourteen",
 			Then: "14 crawlers, 184 minutes: 836 hosts, 183,456 attempts, 164,282 pages, 13,465 MB, 50.3 million links (306 a page), coverage .65, overlap unknown, 2,125 to 28,374 URLs a node.",
-			Why:  "Ten minutes (-set length=3h makes it three hours) of a web that is polite to nobody else. Links that a node finds go to their homes: nothing is kept where it was found.",
+			Why:  "Ten minutes (-set length=3h makes it three hours) of a smaller web. Links that a node finds go to their homes, where 2009 kept them at the node that found them; coverage counts what still waits at the end.",
 			make: func(f *published, r *compare.Result) {
 				var pages, bytes, most int64
 				least := int64(1 << 62)
