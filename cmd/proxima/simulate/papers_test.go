@@ -65,13 +65,13 @@ func TestPapers(t *testing.T) {
 // TestDelegations: the servers of a country have addresses that were given there, and no two organisations the same block.
 func TestDelegations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "delegations.json")
-	text := `{"byCountry": {"DE": ["5.1.0.0/16", "5.2.4.0/22", "5.3.0.0/25"], "EU": ["5.9.0.0/16"], "FR": ["2a00::/24"]}}`
+	text := `{"byCountry": {"US": ["5.1.0.0/16", "5.2.4.0/22", "5.3.0.0/25"], "EU": ["5.9.0.0/16"], "FR": ["2a00::/24"]}}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Default()
 	var err error
-	if cfg.Delegations, err = ReadDelegations(file); err != nil || len(cfg.Delegations) != 1 || len(cfg.Delegations.of("Germany")) != 2 {
+	if cfg.Delegations, err = ReadDelegations(file); err != nil || len(cfg.Delegations) != 1 || len(cfg.Delegations.of("USA")) != 2 {
 		t.Fatalf("%v, %v", cfg.Delegations, err)
 	}
 	cfg.Servers, cfg.Prefixed = 400, true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/sites"
 	"proxima/node"
 	"proxima/node/crawl"
 	"proxima/node/placement"
@@ -53,7 +55,8 @@ func (b *stage) partition(cut func(int) bool) error {
 	b.note("partition %v %v", cut(0), cut(1))
 	return nil
 }
-func (b *stage) urls(int) []string { return nil }
+func (*stage) visits() map[netip.Addr][]sites.Visit { return nil }
+func (b *stage) urls(int) []string                  { return nil }
 func (b *stage) client(int) (*http.Client, func(), error) {
 	return nil, nil, errors.New("nothing to download here")
 }
