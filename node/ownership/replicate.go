@@ -288,14 +288,18 @@ func (o *Ownership) flushHost(ctx context.Context, r Record) error {
 		o.stream.putBack(r.Host, c) // it is shipped as a whole
 		return nil
 	}
+	var a verdict
 	item, err := o.storeItem(ctx, r, c)
 	if err == nil {
-		_, err = o.storeOne(ctx, to, item)
+		a, err = o.storeOne(ctx, to, item)
 	}
 	if err != nil {
 		o.stream.putBack(r.Host, c)
 		return err
 	}
 	o.stream.stored(r.Host)
+	if !a.equal { // the host may stay here, and nobody else hears of it
+		o.queue.add(r.Host, false)
+	}
 	return nil
 }

@@ -155,6 +155,9 @@ func (w *waiting) lacks(until time.Time) bool {
 
 // stored notes that what was sent of hosts is at their replicas, or that there are none that answer.
 func (s *stream) stored(hosts ...string) {
+	if len(hosts) == 0 {
+		return // those who wait would have all sent again at once, without end
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, host := range hosts {

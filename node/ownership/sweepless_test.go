@@ -1,7 +1,9 @@
 package ownership
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/frontier"
@@ -24,6 +26,57 @@ func TestWishDoesNotTakeTheLookAway(t *testing.T) {
 		s.node(1).own.Wish(host, idOf(3), "test")
 		time.Sleep(30 * time.Second)
 		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// The last change before a hand-off shows that the replica differs. The hand-off fails; the replica is mended all the same.
+func TestHandOffThatFailsMendsTheReplica(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 8)...)
+		time.Sleep(2 * time.Second)
+		s.mustHave(host, 8, 1, 2)
+		d := s.node(2).disk
+		d.mu.Lock()
+		delete(d.now.hosts[host].pending, path(4))
+		d.mu.Unlock()
+		s.lose(func(l letter) bool { return l.from == 1 && l.to == 3 })
+		s.node(1).find(link(host, 8)) // a comparison leaves it to the change to show the difference
+		if err := s.node(1).own.HandOff(t.Context(), host, idOf(3), true, "test"); err == nil {
+			t.Error("it was handed over without a message")
+		}
+		time.Sleep(30 * time.Second)
+		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// A round that stored nothing wakes nobody who waits for a replica: many of them would have the next one begin at once, and
+// so on, as long as the replica does not answer.
+func TestNothingStoredWakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://h.test"
+		s := newStream()
+		s.take(map[string]*frontier.Change{host: {Added: []frontier.PendingURL{{Path: path(0)}}}}, time.Now())
+		s.next() // it is on its way
+		var late []string
+		var g sync.WaitGroup
+		g.Go(func() {
+			late, _ = s.await(t.Context(), []string{host}, time.Now(), manyLinks, time.Minute, time.Hour)
+		})
+		synctest.Wait()
+		<-s.wake
+		s.stored()
+		synctest.Wait()
+		select {
+		case <-s.wake:
+			t.Error("it is to be sent again")
+		default:
+		}
+		s.stored(host)
+		g.Wait()
+		if len(late) > 0 {
+			t.Errorf("late: %v", late)
+		}
 	})
 }
 
