@@ -84,7 +84,7 @@ func (q *remoteFetches) end(addr netip.Addr) {
 
 // Enqueue takes a remote fetch; false says that Config.RemoteFetches are here already. Take draws it by the rule of the three queues;
 // Task.Waited is then the time since Enqueue, and IsRemoteFetch and Tag tell it from the tasks of this node's own hosts. Finish
-// writes nothing but its links.
+// writes nothing but its receipt: the page and its links are of who asked.
 func (f *Frontier) Enqueue(e RemoteFetch) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,9 +105,11 @@ func (f *Frontier) finishRemote(ctx context.Context, task *Task, out Outcome) (r
 	f.bench.remote.end(task.Server)
 	f.dispatch(time.Now())
 	f.mu.Unlock()
-	f.ledger.count.known(out.Known)
 	res.Ending = out.Ending
-	if err := f.finish(ctx, out, &request{receipt: out.Receipt}, &res); err != nil {
+	if out.Receipt == nil {
+		return res, nil
+	}
+	if err := f.ledger.do(ctx, &request{receipt: out.Receipt}); err != nil {
 		return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
 	}
 	return res, nil

@@ -62,7 +62,8 @@ func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
 	}
 	if task.IsRemoteFetch() {
 		o.remote.Finished(task.Tag, placement.Result{Ending: d.Outcome.Ending, Trouble: d.Outcome.Trouble, Reason: d.Outcome.Reason,
-			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML})
+			Asked: d.Outcome.Asked, RetryAfter: d.Outcome.RetryAfter, Status: d.Status, Timing: t, HTML: d.HTML,
+			Links: d.Outcome.Links})
 		if d.HTML {
 			o.learn(task.Server, t, false)
 		}
@@ -189,4 +190,8 @@ func (o *overlay) placementDeps() placement.Deps {
 type crawler struct{ *Node }
 
 func (c crawler) Do(ctx context.Context, task *frontier.Task) error { return c.loop.Do(ctx, task) }
-func (c crawler) Refuse(task *frontier.Task) (string, error)        { return c.loop.Refuse(task) }
+func (c crawler) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
+	return c.loop.Finish(ctx, task, out)
+}
+
+func (c crawler) Refuse(task *frontier.Task) (string, error) { return c.loop.Refuse(task) }

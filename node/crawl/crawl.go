@@ -334,11 +334,7 @@ func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err erro
 	if ticket := l.keep(keep, task, visit, &res, &out, links); ticket != nil {
 		defer func() { ticket.End(written) }()
 	}
-	if out.Links, err = l.deps.Overlay.Route(keep, out.Links); err != nil {
-		return false, err
-	}
-	out.Elsewhere = l.deps.Overlay.PassOn
-	fin, err := l.deps.Frontier.Finish(keep, task, out)
+	fin, err := l.finish(keep, task, out)
 	if err != nil {
 		return false, err
 	}

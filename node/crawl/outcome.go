@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,6 +51,31 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 		out.Reason = fmt.Sprintf("status %d", res.Status)
 	}
 	return out
+}
+
+// finish writes down what became of a task. The links of a remote fetch go with its answer: they are safe at who asked first.
+func (l *Loop) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) (fin frontier.Finished, err error) {
+	if !task.IsRemoteFetch() {
+		if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
+			return fin, err
+		}
+		out.Elsewhere = l.deps.Overlay.PassOn
+	}
+	return l.deps.Frontier.Finish(ctx, task, out)
+}
+
+// Finish ends a task of this node that another one carried out, with the links that this one found.
+func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
+	g := l.gather()
+	for _, link := range out.Links {
+		g.keep(link)
+	}
+	out.Links = g.links
+	l.dropLinks(g.drops)
+	l.release(g)
+	fin, err := l.finish(ctx, task, out)
+	l.stats.update(func(s *Stats) { s.New += int64(fin.Accepted) })
+	return err
 }
 
 // brokeOff are the failures in the middle of an exchange, which another try may not meet.

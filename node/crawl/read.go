@@ -66,21 +66,25 @@ func (l *Loop) release(g *gather) {
 	}
 }
 
-// add resolves a reference and keeps it if it belongs to the crawl.
+// add resolves a reference and keeps what it leads to.
 func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
 	u, reason := g.loop.deps.Rules.Resolve(base, ref)
 	if reason != identity.Accepted {
 		g.drop(reason.String())
 		return
 	}
-	link := frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap}
+	g.keep(frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
+}
+
+// keep keeps a link if it belongs to the crawl.
+func (g *gather) keep(link frontier.Link) {
 	if reason := g.loop.Admit(link); reason != "" {
 		g.drop(reason)
 		return
 	}
-	if u.Host != g.last || g.loop.deps.Blocklist.HasPatterns() {
-		g.last = u.Host
-		g.rule, _ = g.loop.blocked(u)
+	if link.URL.Host != g.last || g.loop.deps.Blocklist.HasPatterns() {
+		g.last = link.URL.Host
+		g.rule, _ = g.loop.blocked(link.URL)
 	}
 	if g.rule != "" {
 		g.drop("blocked: " + g.rule)
@@ -90,11 +94,12 @@ func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap
 }
 
 // addLinks is add for the links of a page, most of which stand on other pages too. First all are hashed, then all are
-// looked up: the memory behind the looks is far, and so the processor waits for many of them at once.
-func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8) {
+// looked up: the memory behind the looks is far, and so the processor waits for many of them at once. all adds those that the
+// frontier is known to have, too.
+func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all bool) {
 	refs := slices.Grow(g.fresh[:0], len(links))[:len(links)]
 	g.fresh = refs[:0] // shares its memory: what is written there has been looked at
-	if g.loop.deps.TrackDepth {
+	if all {
 		clear(refs)
 	} else {
 		from := g.loop.known.origin(base)
@@ -171,7 +176,8 @@ func (l *Loop) readPage(task *frontier.Task, res *fetch.Result, out *frontier.Ou
 		l.DropLinks(map[string]int{"near-duplicate page": len(p.Links)})
 		return len(p.Links)
 	}
-	g.addLinks(g.base, p.Links, next(task.Depth))
+	// What this node knows of is not safe at the node that a page is fetched for.
+	g.addLinks(g.base, p.Links, next(task.Depth), l.deps.TrackDepth || task.IsRemoteFetch())
 	if n := p.LinksDropped + p.RefsDropped; n > 0 {
 		l.DropLinks(map[string]int{"too many links on a page": p.LinksDropped, "too long": p.RefsDropped})
 	}

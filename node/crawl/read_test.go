@@ -46,7 +46,7 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 	links := []page.Link{{Ref: []byte("/nofollow"), NoFollow: true}, {Ref: []byte("x")}, {Ref: []byte("?query")}, {Ref: []byte("http://user@b.test:bad/")}, {Ref: []byte("../y")}, {Ref: []byte("/dir/x")}}
 	read := func() (offered []string, known int) {
 		g := l.gather()
-		g.addLinks(base, links, 1)
+		g.addLinks(base, links, 1, false)
 		for _, link := range g.links {
 			offered = append(offered, link.URL.String())
 		}
@@ -74,7 +74,7 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 func TestReleasedGatherIsEmpty(t *testing.T) {
 	l := newGathering(t)
 	g := l.gather()
-	g.addLinks(mustParse(t, "http://a.test/"), []page.Link{{Ref: []byte("x")}, {Ref: []byte("y"), NoFollow: true}}, 1)
+	g.addLinks(mustParse(t, "http://a.test/"), []page.Link{{Ref: []byte("x")}, {Ref: []byte("y"), NoFollow: true}}, 1, false)
 	g.known++
 	l.release(g)
 	// The pool may have dropped it: what was released is looked at, whoever has it now.

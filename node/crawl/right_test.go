@@ -29,6 +29,7 @@ import (
 type web struct {
 	mu    sync.Mutex
 	asked []string
+	html  string // of its pages; "" where it has none
 }
 
 func (w *web) dial(context.Context, string, string) (net.Conn, error) {
@@ -44,7 +45,11 @@ func (w *web) dial(context.Context, string, string) (net.Conn, error) {
 			w.mu.Lock()
 			w.asked = append(w.asked, req.URL.Path)
 			w.mu.Unlock()
-			fmt.Fprintf(far, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+			status := "404 Not Found"
+			if w.html != "" && req.URL.Path != "/robots.txt" {
+				status = "200 OK"
+			}
+			fmt.Fprintf(far, "HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(w.html), w.html)
 		}
 	}()
 	return near, nil

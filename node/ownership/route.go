@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -52,7 +53,7 @@ func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) 
 		if out == nil {
 			out = make(map[string][]*wire.Link)
 		}
-		out[last.to] = append(out[last.to], toWire(l))
+		out[last.to] = append(out[last.to], LinkToWire(l))
 	}
 	if found { // the record of a host is on disk before its URLs
 		if err := o.records.flush(); err != nil {
@@ -255,7 +256,7 @@ func (o *Ownership) keep(ctx context.Context, links []*wire.Link) (*wire.Deliver
 	res := &wire.DeliverResponse{}
 	out := make(map[string][]*wire.Link)
 	for _, l := range links {
-		if _, err := identity.Parse(l.GetUrl()); err != nil || l.GetDepth() > 255 || l.GetHops() > 255 {
+		if _, ok := LinkOf(l); !ok {
 			res.Answers = append(res.Answers, refused("not a URL"))
 			continue
 		}
@@ -314,16 +315,15 @@ func (o *Ownership) complain() bool {
 
 // judge says what a link is, or answers it.
 func (o *Ownership) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) {
-	u, err := identity.Parse(w.GetUrl())
-	if err != nil || w.GetDepth() > 255 || w.GetHops() > 255 {
-		return frontier.Link{}, refused("not a URL"), nil
+	l, ok := LinkOf(w)
+	if !ok {
+		return l, refused("not a URL"), nil
 	}
-	l := frontier.Link{URL: u, Depth: uint8(w.GetDepth()), Hops: uint8(w.GetHops()), Sitemap: w.GetSitemap()}
 	// First this: a host of which nothing is wanted gets no record.
 	if reason := o.deps.Admit(l); reason != "" {
 		return l, refused(reason), nil
 	}
-	p, err := o.whereTo(u.Host)
+	p, err := o.whereTo(l.URL.Host)
 	self := o.self()
 	switch {
 	case err != nil:
@@ -334,7 +334,7 @@ func (o *Ownership) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) 
 	case p.to == self:
 		return l, later("its owner is not known yet"), nil
 	}
-	record := &wire.Record{Host: u.Host, Epoch: p.epoch, Owner: p.to, Home: self}
+	record := &wire.Record{Host: l.URL.Host, Epoch: p.epoch, Owner: p.to, Home: self}
 	return l, &wire.Delivered{Verdict: wire.Verdict_VERDICT_MOVED, Record: record}, nil
 }
 
@@ -346,6 +346,16 @@ func later(reason string) *wire.Delivered {
 	return &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER, Reason: reason}
 }
 
-func toWire(l frontier.Link) *wire.Link {
+// LinkOf reads a link of a message; false: it is none.
+func LinkOf(w *wire.Link) (l frontier.Link, ok bool) {
+	u, err := identity.Parse(w.GetUrl())
+	if err != nil || w.GetDepth() > math.MaxUint8 || w.GetHops() > math.MaxUint8 {
+		return frontier.Link{}, false
+	}
+	return frontier.Link{URL: u, Depth: uint8(w.GetDepth()), Hops: uint8(w.GetHops()), Sitemap: w.GetSitemap()}, true
+}
+
+// LinkToWire makes the message of a link.
+func LinkToWire(l frontier.Link) *wire.Link {
 	return &wire.Link{Url: l.URL.String(), Depth: uint32(l.Depth), Hops: uint32(l.Hops), Sitemap: l.Sitemap}
 }

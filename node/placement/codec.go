@@ -13,6 +13,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
+	"proxima/node/ownership"
 	"proxima/node/wire"
 )
 
@@ -23,6 +24,8 @@ const (
 	maxReason     = 300 // bytes of a reason; longer ones are cut
 	maxStage      = time.Hour
 	maxRetryAfter = 365 * 24 * time.Hour
+	maxPageLinks  = 100_000 // links of a page, ten times what is read of one
+	maxPortion    = 1 << 20 // bytes of links in an answer, but for the first link
 )
 
 // encodeFetch makes the message of a remote fetch.
@@ -84,8 +87,45 @@ func encodeResult(r Result) *wire.FetchResult {
 	}
 }
 
-// decodeResponse reads the result of a response, with the coordinate of who sent it; false if it makes no sense.
-func decodeResponse(m *wire.FetchResponse) (Result, bool) {
+// linkBytes is what links take in memory, and no less than on the wire.
+func linkBytes(links []frontier.Link) (n int) {
+	for _, l := range links {
+		n += len(l.URL.Host) + len(l.URL.Path) + 40
+	}
+	return n
+}
+
+// encodeLinks makes the messages of as many of a page's links as go into an answer to who has some already.
+func encodeLinks(links []frontier.Link, had int) (portion []*wire.Link, more bool) {
+	links = links[min(had, len(links)):]
+	for i, bytes := 0, 0; i < len(links); i++ {
+		if bytes += linkBytes(links[i : i+1]); i > 0 && bytes > maxPortion {
+			return portion, true
+		}
+		portion = append(portion, ownership.LinkToWire(links[i]))
+	}
+	return portion, false
+}
+
+// decodeLinks reads the links of a response behind those that came before; false if they make no sense.
+func decodeLinks(m *wire.FetchResponse, before []frontier.Link) ([]frontier.Link, bool) {
+	if len(before)+len(m.GetLinks()) > maxPageLinks || m.GetMore() && len(m.GetLinks()) == 0 {
+		return nil, false
+	}
+	links := before
+	for _, w := range m.GetLinks() {
+		l, ok := ownership.LinkOf(w)
+		if !ok {
+			return nil, false
+		}
+		links = append(links, l)
+	}
+	return links, true
+}
+
+// decodeResponse reads the result of a response, with the coordinate of who sent it and the links that came before; false if
+// it makes no sense.
+func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool) {
 	f, t := m.GetResult(), m.GetResult().GetTiming()
 	r := Result{
 		Ending: frontier.Ending(f.GetEnding()), Trouble: frontier.Trouble(f.GetTrouble()), Reason: cut(f.GetReason()),
@@ -110,7 +150,9 @@ func decodeResponse(m *wire.FetchResponse) (Result, bool) {
 		r.HTML && (r.Unmade || !r.Asked || r.Timing.Total == 0):
 		return Result{}, false
 	}
-	return r, true
+	var ok bool
+	r.Links, ok = decodeLinks(m, before)
+	return r, ok
 }
 
 // cut bounds a reason, and makes it text.

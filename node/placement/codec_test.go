@@ -2,6 +2,7 @@ package placement
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,8 @@ func TestResultRoundTrip(t *testing.T) {
 		r.Timing.Total = r.Timing.Connect + r.Timing.TLS + r.Timing.FirstByte + us("tail", 1e8)
 		r.Unmade = !r.Asked && rapid.Bool().Draw(t, "unmade")
 		r.HTML = r.Asked && r.Timing.Total > 0 && rapid.Bool().Draw(t, "html")
-		got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)})
-		if !ok || got != r {
+		got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil)
+		if !ok || !reflect.DeepEqual(got, r) {
 			t.Fatalf("%+v became %+v: %v", r, got, ok)
 		}
 	})
@@ -82,11 +83,26 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 		"no time":     func(r *wire.FetchResult) { r.Timing = nil },
 	} {
 		r := encodeResult(page200(time.Second))
-		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}); !ok {
+		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}, nil); !ok {
 			t.Fatal("refused")
 		}
 		change(r)
-		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}); ok {
+		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}, nil); ok {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestLinksThatMakeNoSense(t *testing.T) {
+	good := &wire.Link{Url: "http://example.org/"}
+	for name, m := range map[string]*wire.FetchResponse{
+		"URL":      {Links: []*wire.Link{{Url: "ftp://example.org/"}}},
+		"depth":    {Links: []*wire.Link{{Url: good.Url, Depth: 256}}},
+		"nothing":  {More: true},
+		"too many": {Links: slices.Repeat([]*wire.Link{good}, maxPageLinks)},
+	} {
+		m.Result = encodeResult(page200(time.Second))
+		if _, ok := decodeResponse(m, make([]frontier.Link, 1)); ok {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -116,7 +132,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if m := new(wire.FetchResponse); proto.Unmarshal(b, m) == nil {
-			r, ok := decodeResponse(m)
+			r, ok := decodeResponse(m, nil)
 			if ok && (r.Timing.Total < 0 || r.Timing.Total > maxStage || len(r.Reason) > maxReason+2 || !utf8.ValidString(r.Reason)) {
 				t.Fatalf("accepted %+v", r)
 			}

@@ -53,6 +53,8 @@ type Result struct {
 	Unmade bool
 	// HTML says that it was a page: status 200, and HTML.
 	HTML bool
+	// Links are what the page refers to. They are on no disk yet: who asked keeps them before the page counts as done.
+	Links []frontier.Link
 	// Coord is the coordinate of the node that made it, when it answered. It is valid where Placed is true.
 	Coord  ncoord.Coordinate
 	Placed bool
@@ -126,6 +128,7 @@ type Remote struct {
 	open   int            // work that has not ended
 	held   map[string]int // calls that wait for work to end, by peer
 	holds  int            // the sum
+	links  int            // bytes of the links in results that somebody may wait for
 }
 
 // ask is a remote fetch that waits for its answer.
@@ -233,6 +236,7 @@ const notLent = "the lease of its server is about to end"
 
 // ask asks the peer until it says what became of the page.
 func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetch, end time.Time) (Result, error) {
+	var links []frontier.Link // of a page that is downloaded: they come in portions
 	for try := 0; ; try++ {
 		// For how long the download may go on, should the message take as long as it may.
 		within := time.Until(earlier(r.overAt(end), r.deps.Lent(f.Server)))
@@ -244,15 +248,20 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.call())
-		resp, err := r.deps.Peers.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds())})
+		resp, err := r.deps.Peers.Fetch(call, to, &wire.FetchRequest{Number: number, Page: encodeFetch(f), WithinMs: max(0, within.Milliseconds()),
+			Links: uint32(len(links))})
 		cancel()
 		switch {
 		case err != nil:
 		case resp.GetRefused() != "":
 			return Result{}, &RefusedError{Peer: to, Reason: cut(resp.GetRefused())}
 		case resp.GetResult() != nil:
-			if res, ok := decodeResponse(resp); ok {
+			res, ok := decodeResponse(resp, links)
+			if ok && !resp.GetMore() {
 				return res, nil
+			} else if ok {
+				links = res.Links
+				continue
 			}
 		}
 		// It failed, or the page is not downloaded yet. Who was let wait for it asks again at once.

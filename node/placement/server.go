@@ -112,7 +112,7 @@ func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) 
 
 // finish ends a task, even when the batch is being stopped.
 func (s *server) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	if _, err := s.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out); err != nil {
+	if err := s.deps.Crawler.Finish(context.WithoutCancel(ctx), task, out); err != nil {
 		return fmt.Errorf("finish %s: %w", task.URL, err)
 	}
 	return nil
@@ -224,7 +224,7 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 	case r.Unmade:
 		return putBack(false)
 	}
-	out := frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked}
+	out := frontier.Outcome{Ending: r.Ending, Trouble: r.Trouble, Reason: r.Reason, Asked: r.Asked, Links: r.Links}
 	if r.Ending == frontier.Again && (r.Trouble == frontier.NoTrouble ||
 		node != self && (r.Trouble == frontier.Unreachable || r.Trouble == frontier.Forbidden)) {
 		out = putBack(r.Asked)

@@ -21,7 +21,6 @@ type Frontier interface {
 	HostsAt(addr netip.Addr) []string
 	Reserve(addr netip.Addr, on bool)
 	TakeFrom(ctx context.Context, host string, addr netip.Addr) (*frontier.Task, error)
-	Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) (frontier.Finished, error)
 	Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration
 	OwnServer(addr netip.Addr) bool
 	SetPace(share float64)
@@ -52,6 +51,8 @@ type Owners interface {
 type Crawler interface {
 	// Do carries out a task here and finishes it: robots.txt and sitemaps.
 	Do(ctx context.Context, task *frontier.Task) error
+	// Finish ends a task that a remote fetch carried out, as if the page and its links had been found here.
+	Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error
 	// Refuse says why a page must not be asked for (robots.txt, blocklist), "" if it may.
 	Refuse(task *frontier.Task) (reason string, err error)
 }

@@ -59,6 +59,9 @@ const (
 	// maxHeld and maxHeldPeer bound the calls that wait here for a download, of all peers and of one: calls of other kinds
 	// need their places. Who asks beyond that hears at once that the page is not there yet.
 	maxHeld, maxHeldPeer = 128, 16
+	// maxLinks bounds the bytes of the links that wait here for those who asked for their pages. Pages beyond it are downloaded
+	// again; one page has room however many links it has.
+	maxLinks = 32 << 20
 )
 
 // Fetch carries out a remote fetch of a peer, and answers when the page is downloaded, or after a while that it is not yet: the
@@ -87,6 +90,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	}
 	w.timer.Reset(2 * r.cfg.call()) // an answer that is lost is asked for again by then
 	resp := &wire.FetchResponse{Result: encodeResult(w.result)}
+	resp.Links, resp.More = encodeLinks(w.result.Links, int(req.GetLinks()))
 	if c, ok := r.deps.Coordinate(); ok {
 		resp.Coordinate = c.AppendBinary(nil)
 	}
@@ -206,6 +210,12 @@ func unmade(reason string) Result {
 
 // endLocked keeps the result of work for as long as somebody may wait for it.
 func (r *Remote) endLocked(w *Work, res Result) {
+	size := linkBytes(res.Links)
+	if size > 0 && r.links > 0 && r.links+size > maxLinks {
+		res = Result{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "too many links wait for those who asked"}
+		size = 0
+	}
+	r.links += size
 	w.state, w.result = ended, res
 	r.open--
 	close(w.done)
@@ -214,5 +224,6 @@ func (r *Remote) endLocked(w *Work, res Result) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.work, w.key)
+		r.links -= size
 	})
 }

@@ -54,8 +54,7 @@ func (w *world) Do(ctx context.Context, task *frontier.Task) error {
 	w.mu.Lock()
 	w.crawled++
 	w.mu.Unlock()
-	_, err := w.Finish(ctx, task, frontier.Outcome{Ending: frontier.Done, Asked: true})
-	return err
+	return w.Finish(ctx, task, frontier.Outcome{Ending: frontier.Done, Asked: true, Links: linksOf(task.URL)})
 }
 
 // Refuse implements Crawler.

@@ -239,8 +239,8 @@ func (w *world) TakeFrom(ctx context.Context, host string, addr netip.Addr) (*fr
 	}
 }
 
-// Finish implements Frontier.
-func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outcome) (frontier.Finished, error) {
+// Finish implements Crawler.
+func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outcome) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.out[task] {
@@ -260,8 +260,11 @@ func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outc
 		h.urls = append(h.urls, task.URL)
 	default:
 		h.finished[task.URL.Path] = out
+		if out.Ending == frontier.Done && !slices.Equal(out.Links, linksOf(task.URL)) {
+			w.t.Errorf("%s ended with the links %v", task.URL, out.Links)
+		}
 	}
-	return frontier.Finished{}, nil
+	return nil
 }
 
 // Hold implements Leases.
@@ -303,6 +306,11 @@ func (w *world) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	w.log = append(w.log, fmt.Sprintf("give %s %s", addr, successor))
 }
 
+// linksOf are those of a page.
+func linksOf(u identity.URL) []frontier.Link {
+	return []frontier.Link{{URL: identity.URL{Host: u.Host, Path: u.Path + "/more"}, Depth: 1}}
+}
+
 func (w *world) request(ctx context.Context, node string, e RemoteFetch) (res Result, err error) {
 	w.mu.Lock()
 	s := w.servers[e.Server]
@@ -336,7 +344,7 @@ func (w *world) request(ctx context.Context, node string, e RemoteFetch) (res Re
 		return Result{}, errors.New("gone")
 	}
 	connect := time.Duration(ms * float64(time.Millisecond))
-	r := Result{Asked: true, Status: 200, HTML: true, Placed: true, Coord: w.coordOf(node),
+	r := Result{Asked: true, Status: 200, HTML: true, Placed: true, Coord: w.coordOf(node), Links: linksOf(e.URL),
 		Timing: assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond, Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}}
 	select {
 	case <-time.After(r.Timing.Total + 200*time.Millisecond):

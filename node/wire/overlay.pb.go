@@ -2467,7 +2467,9 @@ type FetchRequest struct {
 	Page   *RemoteFetch `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
 	// within_ms is how long the download may go on from now: after that another node may have the server, or the caller has
 	// stopped waiting. 0: it must not begin any more.
-	WithinMs      int64 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	WithinMs int64 `protobuf:"varint,4,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	// links is how many of the page's links the caller has: the answer goes on behind them.
+	Links         uint32 `protobuf:"varint,5,opt,name=links,proto3" json:"links,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2530,6 +2532,13 @@ func (x *FetchRequest) GetWithinMs() int64 {
 	return 0
 }
 
+func (x *FetchRequest) GetLinks() uint32 {
+	if x != nil {
+		return x.Links
+	}
+	return 0
+}
+
 // FetchResponse without refusal and result says that the page is not downloaded yet: the caller asks again.
 type FetchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2537,7 +2546,11 @@ type FetchResponse struct {
 	Refused string       `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
 	Result  *FetchResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
 	// coordinate is the callee's, as ncoord writes it.
-	Coordinate    []byte `protobuf:"bytes,3,opt,name=coordinate,proto3" json:"coordinate,omitempty"`
+	Coordinate []byte `protobuf:"bytes,3,opt,name=coordinate,proto3" json:"coordinate,omitempty"`
+	// links are those of the page, which are the caller's from now on: the callee has them in memory only.
+	Links []*Link `protobuf:"bytes,4,rep,name=links,proto3" json:"links,omitempty"`
+	// more: the caller asks again for the links behind these.
+	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2591,6 +2604,20 @@ func (x *FetchResponse) GetCoordinate() []byte {
 		return x.Coordinate
 	}
 	return nil
+}
+
+func (x *FetchResponse) GetLinks() []*Link {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *FetchResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 type Timing struct {
@@ -3093,18 +3120,21 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05depth\x18\t \x01(\rR\x05depth\x12\x12\n" +
 	"\x04hops\x18\n" +
 	" \x01(\rR\x04hops\x12\x18\n" +
-	"\aattempt\x18\v \x01(\rR\aattempt\"\x9c\x01\n" +
+	"\aattempt\x18\v \x01(\rR\aattempt\"\xb2\x01\n" +
 	"\fFetchRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12+\n" +
 	"\x04page\x18\x03 \x01(\v2\x17.proxima.v1.RemoteFetchR\x04page\x12\x1b\n" +
-	"\twithin_ms\x18\x04 \x01(\x03R\bwithinMs\"z\n" +
+	"\twithin_ms\x18\x04 \x01(\x03R\bwithinMs\x12\x14\n" +
+	"\x05links\x18\x05 \x01(\rR\x05links\"\xb6\x01\n" +
 	"\rFetchResponse\x12\x18\n" +
 	"\arefused\x18\x01 \x01(\tR\arefused\x12/\n" +
 	"\x06result\x18\x02 \x01(\v2\x17.proxima.v1.FetchResultR\x06result\x12\x1e\n" +
 	"\n" +
 	"coordinate\x18\x03 \x01(\fR\n" +
-	"coordinate\"\x93\x01\n" +
+	"coordinate\x12&\n" +
+	"\x05links\x18\x04 \x03(\v2\x10.proxima.v1.LinkR\x05links\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"\x93\x01\n" +
 	"\x06Timing\x12\x1d\n" +
 	"\n" +
 	"connect_us\x18\x01 \x01(\x03R\tconnectUs\x12\x15\n" +
@@ -3272,33 +3302,34 @@ var file_overlay_proto_depIdxs = []int32{
 	4,  // 35: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
 	35, // 36: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
 	39, // 37: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
-	38, // 38: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
-	4,  // 39: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	7,  // 40: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	11, // 41: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	14, // 42: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	18, // 43: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	20, // 44: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	27, // 45: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	31, // 46: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	33, // 47: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	36, // 48: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
-	40, // 49: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	9,  // 50: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	13, // 51: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	16, // 52: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	19, // 53: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	21, // 54: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	29, // 55: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	32, // 56: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	34, // 57: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	37, // 58: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
-	41, // 59: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	50, // [50:60] is the sub-list for method output_type
-	40, // [40:50] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	6,  // 38: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
+	38, // 39: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
+	4,  // 40: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	7,  // 41: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	11, // 42: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	14, // 43: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	18, // 44: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	20, // 45: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	27, // 46: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	31, // 47: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	33, // 48: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	36, // 49: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	40, // 50: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	9,  // 51: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	13, // 52: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	16, // 53: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	19, // 54: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	21, // 55: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	29, // 56: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	32, // 57: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	34, // 58: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	37, // 59: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	41, // 60: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	51, // [51:61] is the sub-list for method output_type
+	41, // [41:51] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
