@@ -19,7 +19,7 @@ import (
 type run struct {
 	source
 	index   int
-	truth   *rundir.Truth // nil without a world
+	truth   *rundir.Truth // nil without round trips that are known
 	started time.Time
 	nodes   []*node
 	byID    map[string]int
@@ -102,7 +102,10 @@ func newRun(index int, s source) *run {
 		homes: map[homeRow]*homeCounts{}}
 	r.crawl.statuses = map[int]int64{}
 	if s.world != nil {
-		r.truth, r.started = rundir.NewTruth(*s.world), s.world.Started
+		r.started = s.world.Started
+		if len(s.world.RTTMs) > 0 {
+			r.truth = rundir.NewTruth(*s.world)
+		}
 		for i, server := range s.world.Servers {
 			r.places[server.Addr.String()] = i
 		}

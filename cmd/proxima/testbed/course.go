@@ -10,6 +10,7 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord/quantile"
+	"proxima/node"
 )
 
 // run is one run under way.
@@ -19,6 +20,7 @@ type run struct {
 	dir       string
 	keep      bool
 	command   string
+	adapt     func(i int, c node.Config) node.Config // to the bed; nil where the emulated Internet is meant
 	bed       bed
 	out       printer
 	world     rundir.World
@@ -44,10 +46,12 @@ func (r *run) whole(ctx context.Context) (err error) {
 	r.lives, r.pages, r.busiest, r.started = make([]life, n), make([]int64, n), map[string]int{}, time.Now()
 	r.events = r.plan.Scenario.Events
 	r.world.Started = r.started
-	r.out.say("comparing the emulated paths with the model")
-	ratios, err := r.calibrate(ctx)
-	if err != nil {
-		return err
+	var ratios []float64
+	if r.plan.RTTMs != nil { // of real machines nothing is known that could be compared
+		r.out.say("comparing the emulated paths with the model")
+		if ratios, err = r.calibrate(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.launch(ctx); err != nil {
 		return errors.Join(err, r.stop())
@@ -192,6 +196,9 @@ func (r *run) finish(ratios []float64) error {
 	t, err := r.bed.faithful()
 	if err != nil {
 		return err
+	}
+	if t.Emulation == "" {
+		return rundir.WriteWorld(r.dir, r.world)
 	}
 	t.Calibrations, t.Machine, t.Command = len(ratios), machine(), r.command
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }

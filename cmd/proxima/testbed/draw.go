@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -217,11 +218,7 @@ func (p *Plan) drawNodes(m *world.Matrix, rnd *rand.Rand) error {
 				n.CPU = 1
 			}
 			n.LoadMs = micro(loadMs(n.CPU))
-			id := make([]byte, 16)
-			for i := range id {
-				id[i] = byte(rnd.Uint32())
-			}
-			n.ID = hex.EncodeToString(id)
+			n.ID = drawID(rnd)
 			if n.Name == "" {
 				n.Name = p.freeName(slug(c.Name))
 			}
@@ -229,6 +226,21 @@ func (p *Plan) drawNodes(m *world.Matrix, rnd *rand.Rand) error {
 		}
 	}
 	return nil
+}
+
+// drawID draws the id of a node.
+func drawID(rnd *rand.Rand) string {
+	id := make([]byte, 16)
+	for i := range id {
+		id[i] = byte(rnd.Uint32())
+	}
+	return hex.EncodeToString(id)
+}
+
+// drawThink is the think time of a server of a group, in ms. What is stated is drawn, too: the others stay the same.
+func drawThink(g SiteGroup, rnd *rand.Rand) float64 {
+	drawn := micro(thinkMs * math.Exp(thinkSD*rnd.NormFloat64()))
+	return cmp.Or(g.ThinkMs, drawn)
 }
 
 // slug makes a name for folders and hosts of the name of a city.
@@ -267,11 +279,7 @@ func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
 		for _, name := range groupNames(g.Name, g.Count) {
 			city := d.deal(func(int) bool { return true })
 			c := m.Cities[city]
-			think, up := g.ThinkMs, g.UpMbit
-			drawn := thinkMs * math.Exp(thinkSD*rnd.NormFloat64())
-			if think == 0 {
-				think = micro(drawn)
-			}
+			think, up := drawThink(g, rnd), g.UpMbit
 			if up == 0 {
 				up = serverUpMbit
 			}

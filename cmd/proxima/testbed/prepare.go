@@ -152,6 +152,9 @@ func (r *run) config(i int) node.Config {
 	if r.keep {
 		c.Termination.ExpectedNodes++ // so they never find that all is done
 	}
+	if r.adapt != nil {
+		c = r.adapt(i, c)
+	}
 	return c
 }
 

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"proxima/node"
 	"proxima/node/placement"
 )
 
@@ -19,6 +22,7 @@ type printer struct {
 	terminal bool
 	mu       *sync.Mutex
 	last     *time.Time
+	prefix   string // of each line
 }
 
 func newPrinter(w io.Writer) printer {
@@ -37,7 +41,7 @@ func (p printer) say(format string, args ...any) {
 	if p.terminal {
 		io.WriteString(p.w, "\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	fmt.Fprintf(p.w, "%s%s\n", p.prefix, fmt.Sprintf(format, args...))
 }
 
 // renew shows a line in place of the last one; where nobody watches, every ten seconds.
@@ -45,10 +49,10 @@ func (p printer) renew(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+		fmt.Fprintf(p.w, "\r\x1b[K%s%s", p.prefix, line)
 	} else if time.Since(*p.last) >= 10*time.Second {
 		*p.last = time.Now()
-		fmt.Fprintln(p.w, line)
+		fmt.Fprintln(p.w, p.prefix+line)
 	}
 }
 
@@ -68,18 +72,36 @@ type tally struct {
 	errors  []float64 // of coordinates
 }
 
+// askAtOnce is how many nodes are asked at once: those of other machines take a round trip each.
+const askAtOnce = 32
+
 // ask asks all nodes that are up, a short while each; those that do not answer count as they are.
 func (r *run) ask(ctx context.Context) tally {
+	said := make([]*node.Status, len(r.lives))
+	var g errgroup.Group
+	g.SetLimit(askAtOnce)
+	for i, l := range r.lives {
+		if l == nil {
+			continue
+		}
+		g.Go(func() error {
+			one, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if s, err := l.status(one); err == nil {
+				said[i] = &s
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // it returns nothing
 	t := tally{all: len(r.lives), joined: len(r.lives), pages: r.past, phases: map[string]int{}}
 	for i, l := range r.lives {
 		if l == nil {
 			continue
 		}
 		t.up++
-		one, cancel := context.WithTimeout(ctx, time.Second)
-		s, err := l.status(one)
-		cancel()
-		if err != nil {
+		s := said[i]
+		if s == nil {
 			t.joined = 0
 			t.pages += r.pages[i]
 			continue

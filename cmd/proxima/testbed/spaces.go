@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,7 +17,6 @@ import (
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/cmd/proxima/testbed/sites"
-	"proxima/node"
 )
 
 // serverSpace is the namespace of all servers; those of nodes are named after them.
@@ -123,133 +120,17 @@ func (p *Plan) rtt(from, to int) float64 {
 
 func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
 
-// process is a life of a node as a process.
-type process struct {
-	dir   string
-	cmd   *exec.Cmd
-	over  chan struct{}
-	err   error // once over is closed
-	share atomic.Uint64
-	told  atomic.Bool   // to end
-	turns chan struct{} // the share has changed
-	seed  uint64        // of the turns
-}
-
 // start starts `proxima node` in the node's namespace and folder.
 func (b *spaces) start(_ context.Context, i int) (life, error) {
 	n := b.plan.Nodes[i]
-	p := &process{dir: filepath.Join(b.dir, rundir.NodesFolder, n.Name), over: make(chan struct{}), turns: make(chan struct{}, 1),
-		seed: b.plan.Seed + uint64(i)}
-	out, err := os.OpenFile(filepath.Join(p.dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Seed+uint64(i),
+		func(cmd *exec.Cmd) error { return b.net.Start(nodeSpace(n.Name), cmd) })
 	if err != nil {
-		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
-	}
-	defer out.Close()
-	p.cmd = exec.Command(b.program, "node", "-config", nodeFile)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, out, out
-	if err := b.net.Start(nodeSpace(n.Name), p.cmd); err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
 	}
 	p.setShare(b.shares[i])
 	b.running[i] = p
-	b.group.Go(func() error { p.wait(); return nil })
-	b.group.Go(func() error { p.duty(); return nil })
 	return p, nil
-}
-
-func (p *process) wait() {
-	defer close(p.over)
-	err := p.cmd.Wait()
-	var exited *exec.ExitError
-	if errors.As(err, &exited) && p.told.Load() {
-		return // whatever the code is: it was told to
-	}
-	p.err = err
-}
-
-// duty stops the process and lets it run by turns, as its share of the processor says. It is what a busy machine does to a process,
-// without burning the processors that the others need.
-func (p *process) duty() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	turns := newDuty(p.seed)
-	for {
-		share := float64(p.share.Load()) / 1e6
-		run, stopped := turns.turn(share)
-		_ = p.cmd.Process.Signal(syscall.SIGCONT) // it has ended where this fails
-		if share < 1 && !p.told.Load() {
-			timer.Reset(run)
-			select {
-			case <-p.over:
-				return
-			case <-timer.C:
-			}
-			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-			timer.Reset(stopped)
-			select {
-			case <-p.over:
-				return
-			case <-p.turns:
-			case <-timer.C:
-			}
-			continue
-		}
-		select {
-		case <-p.over:
-			return
-		case <-p.turns:
-		}
-	}
-}
-
-func (p *process) setShare(share float64) {
-	p.share.Store(uint64(share * 1e6))
-	p.turn()
-}
-
-func (p *process) turn() {
-	select {
-	case p.turns <- struct{}{}:
-	default:
-	}
-}
-
-func (p *process) stop() {
-	p.told.Store(true)
-	p.turn()
-	_ = p.cmd.Process.Signal(syscall.SIGINT) // it has ended where this fails
-}
-
-func (p *process) kill() {
-	p.told.Store(true)
-	_ = p.cmd.Process.Kill()
-}
-
-func (p *process) done() <-chan struct{} { return p.over }
-
-func (p *process) ended() error {
-	select {
-	case <-p.over:
-		return p.err
-	default:
-		return nil
-	}
-}
-
-// socketPath is the most that the path of a socket may have, with room for its name.
-const socketPath = 90
-
-func (p *process) status(ctx context.Context) (node.Status, error) {
-	dir := p.dir
-	if len(dir) > socketPath {
-		f, err := os.Open(dir)
-		if err != nil {
-			return node.Status{}, err
-		}
-		defer f.Close()
-		dir = fmt.Sprintf("/proc/self/fd/%d", f.Fd())
-	}
-	return node.AskStatus(ctx, dir)
 }
 
 func (b *spaces) bandwidth(i int, factor float64) error {
