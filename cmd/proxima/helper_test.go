@@ -47,7 +47,13 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	return startFor(t, patience, args...)
+}
+
+// startFor is start for what takes longer.
+func startFor(t *testing.T, atMost time.Duration, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err

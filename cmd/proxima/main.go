@@ -59,6 +59,8 @@ func commands() []command {
 		{"config", "print the complete default configuration", runConfig},
 		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo},
 		{"testbed", "run a scenario on an emulated Internet, enter it, or list what there is", runTestbed},
+		{"fleet", "run a scenario on machines of one's own over ssh, each assigner in turn", runFleet},
+		{"sites", "serve the sites of a scenario on machines of one's own", runSites},
 		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare},
 		{"figures", "show the figures of 2009 beside those of runs of the testbed", runFigures},
 		{"simulate", "compare assigners in a world without a network", runSimulate},

@@ -4,6 +4,6 @@
 // the folder that the run leaves (package rundir says its form). It does not carry packets (testbed/emulate, node/netsim), serve
 // pages (testbed/sites), know geography (world) or judge what came of it (compare).
 //
-// Two kinds of beds carry a run: namespaces with real processes and real TCP on Linux, and one process over the portable emulation
-// where these are not to be had.
+// Three kinds of beds carry a run: namespaces with real processes and real TCP on Linux, one process over the portable emulation
+// where these are not to be had, and machines of one's own over ssh (Fleet).
 package testbed

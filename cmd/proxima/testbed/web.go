@@ -54,9 +54,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 				other.Sites = append(other.Sites, sites.NginxSite{Host: h, Addr: s.Addr, Tree: tree.IntN(1000)})
 				continue
 			}
-			cfg.Sites = append(cfg.Sites, sites.Site{Host: h, Addr: s.Addr, Pages: s.Site.Pages,
-				Think: time.Duration(s.ThinkMs * float64(time.Millisecond)), Robots: robots(s.Site), RefuseEvery: s.Site.RefuseEvery,
-				RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)})
+			cfg.Sites = append(cfg.Sites, s.site(h))
 		}
 	}
 	if install == nil { // nothing else is there: one listener does for all addresses

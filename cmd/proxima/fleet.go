@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"proxima/cmd/proxima/testbed"
+	"proxima/frontier/identity"
+	"proxima/node"
+)
+
+const fleetUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
+Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
+The same command again goes on where it stopped. FILE: [USER@]HOST[:PORT] [ADDRESS ...] a line.
+`
+
+func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
+	}
+	switch verb {
+	case "run":
+		return fleetRun(ctx, args, out)
+	case "tend": // on the hosts
+		return fleetTend(ctx, args, out)
+	case "help", "-h", "-help", "--help":
+		return fleetRun(ctx, []string{"-h"}, out)
+	}
+	fmt.Fprint(errs, fleetUsage)
+	return exit{code: exitUsage}
+}
+
+func fleetRun(ctx context.Context, args []string, out io.Writer) error {
+	flags := newFlags("fleet run", out, fleetUsage, "")
+	o := testbed.FleetOptions{Out: out, Command: strings.Join(append([]string{"proxima", "fleet", "run"}, args...), " ")}
+	var hosts, sites, seeds string
+	flags.StringVar(&hosts, "hosts", "", "`file` that lists the hosts for nodes")
+	flags.StringVar(&sites, "sites", "", "`file` that lists machines for the scenario's sites, each with the addresses of its servers")
+	flags.StringVar(&seeds, "seeds", "", "`file` of URLs to begin with in the web as it is, in place of -sites")
+	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; what is finished there is not run again")
+	flags.IntVar(&o.Sets, "sets", 1, "`number` of equal sets of hosts that run the scenario side by side")
+	flags.Uint64Var(&o.Seed, "seed", 0, "draws what the scenario leaves open; 0 is the scenario's own `number`")
+	flags.StringVar(&o.SSH, "F", os.Getenv("SSH_CONFIG"), "`file` that configures ssh")
+	flags.StringVar(&o.HostDir, "dir", "proxima-fleet", "`directory` on each host, below its home if it does not begin with /")
+	flags.StringVar(&o.Program, "proxima", "", "`file` that is copied to the hosts; this program by default")
+	flags.IntVar(&o.Jobs, "jobs", 200, "`number` of hosts worked on at once")
+	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "`time` that a connection may take")
+	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; other sets have the next ones")
+	name, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(name) != 1 || hosts == "" || o.Dir == "" || (sites == "") == (seeds == "") {
+		return exit{exitUsage, errors.New("fleet run takes one scenario, -hosts, -out and one of -sites and -seeds (proxima fleet -h)")}
+	}
+	s, err := testbed.Load(name[0])
+	if err == nil {
+		o.Hosts, err = testbed.ReadHosts(hosts)
+	}
+	if err == nil && sites != "" {
+		o.Sites, err = testbed.ReadHosts(sites)
+	}
+	if err == nil && seeds != "" {
+		var c node.Config
+		c.Crawl.Seeds = []string{seeds}
+		var urls []identity.URL
+		urls, err = readSeeds(c, nil, os.Stdin, out)
+		for _, u := range urls {
+			o.Seeds = append(o.Seeds, u.String())
+		}
+	}
+	if err == nil && o.Program == "" {
+		o.Program, err = os.Executable()
+	}
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	if err := testbed.Fleet(ctx, s, o); err != nil {
+		if ctx.Err() != nil {
+			fmt.Fprintln(out, "stopped; the same command goes on")
+			return exit{code: exitStopped}
+		}
+		return err
+	}
+	fmt.Fprintf(out, "all runs are in %s; proxima compare %[1]s shows what came of it\n", o.Dir)
+	return nil
+}
+
+// fleetTend runs the node of this folder for a fleet run elsewhere, which holds the connection.
+func fleetTend(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) != 1 {
+		return exit{exitUsage, errors.New("fleet tend is for fleet run")}
+	}
+	seed, err := strconv.ParseUint(args[0], 10, 64)
+	if err != nil {
+		return exit{exitUsage, fmt.Errorf("fleet tend: seed: %w", err)}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find this folder: %w", err)
+	}
+	return testbed.Tend(ctx, dir, program, seed, os.Stdin, out)
+}
+
+func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := newFlags("sites", out, "Usage: proxima sites SCENARIO -at ADDRESS,ADDRESS... [-here ADDRESS,...] [FLAGS]\n"+
+		"Serves the sites of a scenario at addresses of one's own, on one machine or on several that are given the same addresses.\n", "")
+	o := testbed.ServeOptions{Out: out}
+	addresses(flags.FlagSet, &o.Addresses, "at", "`addresses` of all servers, on whatever machine they are")
+	addresses(flags.FlagSet, &o.Here, "here", "the `addresses` of this machine; all by default")
+	flags.IntVar(&o.Port, "port", 80, "`port` of all servers")
+	flags.Uint64Var(&o.Seed, "seed", 0, "draws the pages; 0 is the scenario's own `number`")
+	orders := flags.Bool("orders", false, "do what the lines of the input say, slow ADDRESS MILLISECONDS, and end with them")
+	name, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(name) != 1 || len(o.Addresses) == 0 {
+		return exit{exitUsage, errors.New("sites takes one scenario and -at (proxima sites -h)")}
+	}
+	if len(o.Here) == 0 {
+		o.Here = o.Addresses
+	}
+	s, err := testbed.Load(name[0])
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	if *orders {
+		o.Orders = os.Stdin
+	}
+	return testbed.Serve(ctx, s, o)
+}
+
+// addresses is a flag of IP addresses with commas between them.
+func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
+	flags.Func(name, usage, func(text string) error {
+		for part := range strings.SplitSeq(text, ",") {
+			a, err := netip.ParseAddr(part)
+			if err != nil {
+				return err
+			}
+			*list = append(*list, a)
+		}
+		return nil
+	})
+}

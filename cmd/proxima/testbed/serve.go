@@ -1,0 +1,90 @@
+package testbed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"proxima/cmd/proxima/testbed/sites"
+)
+
+// ServeOptions say where the sites of a scenario are served.
+type ServeOptions struct {
+	// Addresses are those of all servers of all machines, in an order that all have in common; Here are those of this one.
+	Addresses, Here []netip.Addr
+	Port            int
+	Seed            uint64 // 0 is the scenario's own
+	// Orders, if not nil, are lines "slow ADDRESS MILLISECONDS". Serving ends with them.
+	Orders io.Reader
+	// Out gets the front pages.
+	Out io.Writer
+}
+
+// Serve serves the sites of a scenario whose addresses this machine has, until the context ends. Each machine makes the same web of the
+// same scenario, addresses and seed, so links lead from one to the other.
+func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
+	p := sketch(s, o.Seed)
+	if err := p.settle(o.Addresses); err != nil {
+		return fmt.Errorf("serve sites of %s: %w", s.Name, err)
+	}
+	cfg := sites.Config{Seed: p.Seed, Port: uint16(o.Port)}
+	for _, a := range o.Here {
+		if !slices.Contains(o.Addresses, a) {
+			return fmt.Errorf("serve sites of %s: %v is none of the addresses of all servers", s.Name, a)
+		}
+		cfg.Listen = append(cfg.Listen, netip.AddrPortFrom(a, uint16(o.Port)).String())
+	}
+	for _, server := range p.Servers {
+		for _, h := range server.Hosts {
+			cfg.Sites = append(cfg.Sites, server.site(h))
+		}
+	}
+	web, err := sites.New(cfg, sites.Deps{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "serving %s at %s\n", strings.Join(web.Fronts(), " "), strings.Join(cfg.Listen, " "))
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if o.Orders != nil {
+		go func() { // it ends with the orders, which end with this process
+			for lines := bufio.NewScanner(o.Orders); lines.Scan(); {
+				if err := order(web, lines.Text()); err != nil {
+					end(err)
+				}
+			}
+			end(nil)
+		}()
+	}
+	err = web.Run(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	return err
+}
+
+// order does what a line says.
+func order(web *sites.Web, line string) error {
+	var text string
+	var add float64
+	if _, err := fmt.Sscanf(line, "slow %s %g", &text, &add); err != nil {
+		return fmt.Errorf("order %q is not slow ADDRESS MILLISECONDS", line)
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return fmt.Errorf("order %q: %w", line, err)
+	}
+	return web.Slow(addr, time.Duration(add*float64(time.Millisecond)))
+}
+
+// site is a host of a server as it is served.
+func (s PlannedServer) site(host string) sites.Site {
+	return sites.Site{Host: host, Addr: s.Addr, Pages: s.Site.Pages, Think: ms(s.ThinkMs), Robots: robots(s.Site),
+		RefuseEvery: s.Site.RefuseEvery, RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)}
+}
