@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Hosts wait on disk and enter the workbench only when fetchers starve: a front no larger than needed keeps memory
@@ -145,43 +147,52 @@ func (f *Frontier) evictSleepers(now time.Time) {
 	}
 }
 
-// activate reads hosts that have entered the workbench from disk.
+// activate reads hosts that have entered the workbench from disk, several at once: each waits for the ledger, whose answers come
+// together.
 func (f *Frontier) activate(hosts []*host) error {
-	now := time.Now()
+	var g errgroup.Group
+	g.SetLimit(activateAtOnce)
 	for _, h := range hosts {
-		r, err := f.load(h)
-		if err != nil {
-			return err
-		}
-		if r.rec.role != Owned { // it leaves as it came
-			f.mu.Lock()
-			h.frozen, h.foreign = true, true
-			f.bench.loadedHost(h, r.rec, now)
-			f.dispatch(now)
-			f.mu.Unlock()
-			continue
-		}
-		reason, until := f.deps.Blocked(h.name), time.Time{}
-		if reason == "" && r.rec.endedUntil.After(now) {
-			reason, until = r.rec.endReason, earlier(r.rec.endedUntil, now.Add(f.bench.rules.EndedFor))
-		}
-		if reason != "" {
-			if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {
-				return err
-			}
-		} else if err := f.read(h, r.rec.partial); err != nil {
-			return err
-		} else if err := f.noneDue(h); err != nil {
-			return err
-		}
+		g.Go(func() error { return f.activateHost(h) })
+	}
+	return g.Wait()
+}
+
+func (f *Frontier) activateHost(h *host) error {
+	r, err := f.load(h)
+	if err != nil {
+		return err
+	}
+	if r.rec.role != Owned { // it leaves as it came
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		now := time.Now()
-		f.checkInLocked(h)
-		f.useful = f.useful || later(r.rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+		h.frozen, h.foreign = true, true
 		f.bench.loadedHost(h, r.rec, now)
 		f.dispatch(now)
-		f.mu.Unlock()
+		return nil
 	}
+	now := time.Now()
+	reason, until := f.deps.Blocked(h.name), time.Time{}
+	if reason == "" && r.rec.endedUntil.After(now) {
+		reason, until = r.rec.endReason, earlier(r.rec.endedUntil, now.Add(f.bench.rules.EndedFor))
+	}
+	if reason != "" {
+		if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {
+			return err
+		}
+	} else if err := f.read(h, r.rec.partial); err != nil {
+		return err
+	} else if err := f.noneDue(h); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now = time.Now()
+	f.checkInLocked(h)
+	f.useful = f.useful || later(r.rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+	f.bench.loadedHost(h, r.rec, now)
+	f.dispatch(now)
 	return nil
 }
 
@@ -221,9 +232,10 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 		if h.leftover == nil {
 			h.leftover = leftover
 		}
+		entering := h.place == loading // it is not known yet what is on disk
 		after, known, want := h.loaded[o], h.known[o], f.cfg.WindowURLs-h.window[o].len()
 		f.mu.Unlock()
-		if want <= 0 {
+		if want <= 0 || !entering && after >= known {
 			continue
 		}
 		blocks, more, err := f.store.blocks(h.name, o, after, want)

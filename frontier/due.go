@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"proxima/frontier/revisit"
@@ -24,11 +26,13 @@ type recrawl struct {
 	plan   *revisit.Plan
 	tokens float64 // pages that may be visited now
 	filled time.Time
-	wanted bool   // a fetcher wanted one, and no host had any
-	cursor []byte // where among the hosts the look for due ones goes on
-	found  bool   // one came in since it began at the front
-	done   bool   // it came to the end; until the next tick there are none
-	over   bool   // none came in from the front to the end
+	wanted bool      // a fetcher wanted one, and no host had any
+	cursor []byte    // where among the hosts the look for due ones goes on
+	ahead  []dueHost // found by it and not in yet, by name
+	last   bool      // it came to the end with them
+	found  bool      // one came in since it began at the front
+	done   bool      // it came to the end; until the next tick there are none
+	over   bool      // none came in from the front to the end
 }
 
 func newRecrawl(r Recrawl, now time.Time) recrawl {
@@ -69,7 +73,7 @@ func (r *recrawl) spend() {
 // again begins the look for hosts with due pages at the front.
 func (r *recrawl) again() {
 	if r.On() {
-		r.cursor, r.found, r.done, r.over = nil, false, false, false
+		r.cursor, r.last, r.found, r.done, r.over = nil, false, false, false, false
 	}
 }
 
@@ -83,33 +87,26 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 		(f.waiters.len() > 0 || r.wanted && len(f.bench.hosts) < f.cfg.FrontHosts/2)
 	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
 	r.wanted = false
-	cursor, by := r.cursor, r.by(now)
 	f.mu.Unlock()
 	if !wanted || room <= 0 {
 		return nil, nil
 	}
-	due, last, end, err := f.store.dueHosts(cursor, by, room, f.kept)
-	if err != nil {
+	if err := f.lookAhead(now); err != nil {
 		return nil, err
-	}
-	if end { // and those of whose pages a clock that ran ahead has said that they are due in years
-		ahead, _, _, err := f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, room, f.kept)
-		if err != nil {
-			return nil, err
-		}
-		due = append(due, ahead...)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var hosts []*host
-	for _, d := range due {
-		if f.bench.hosts[d.name] == nil && f.frozen[d.name] == nil {
+	for len(r.ahead) > 0 && len(hosts) < room {
+		d := r.ahead[0]
+		if r.ahead = r.ahead[1:]; f.bench.hosts[d.name] == nil && f.frozen[d.name] == nil {
 			h := f.bench.enter(d.name)
 			h.next = d.at
 			hosts = append(hosts, h)
 		}
 	}
-	r.cursor, r.found = last, r.found || len(hosts) > 0
+	r.found = r.found || len(hosts) > 0
+	end := r.last && len(r.ahead) == 0
 	switch {
 	case end && r.found:
 		r.cursor, r.found = nil, false // those that came in may stand there again
@@ -121,6 +118,37 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 		signal(f.hungry)
 	}
 	return hosts, nil
+}
+
+// dueAhead is how many hosts with due pages are looked for at once. They come in by name, not by time, so that what is read and written
+// together lies together on disk: a compaction then touches a part of it.
+const dueAhead = 16384
+
+// lookAhead finds the next hosts whose pages are due, if none are left.
+func (f *Frontier) lookAhead(now time.Time) error {
+	f.mu.Lock()
+	r := &f.bench.recrawl
+	cursor, by, some := r.cursor, r.by(now), len(r.ahead) > 0
+	f.mu.Unlock()
+	if some {
+		return nil
+	}
+	due, last, end, err := f.store.dueHosts(cursor, by, dueAhead, f.kept)
+	if err != nil {
+		return err
+	}
+	if end { // and those of whose pages a clock that ran ahead has said that they are due in years
+		ahead, _, _, err := f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, f.kept)
+		if err != nil {
+			return err
+		}
+		due = append(due, ahead...)
+	}
+	slices.SortFunc(due, func(a, b dueHost) int { return strings.Compare(a.name, b.name) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.ahead, r.cursor, r.last = due, last, end
+	return nil
 }
 
 // readDue fills a host's window of pages that are due.
