@@ -278,6 +278,45 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// Hosts are ready for the pages that are due again, too, and those that have nothing else among them.
+func TestReadyForRevisits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		l.placed()
+		ready := func() string {
+			got := ""
+			for after := ""; ; {
+				hosts, next, err := l.Ready(after, 1, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, h := range hosts {
+					got += fmt.Sprint(h.Host, " ", h.Pending, "; ")
+				}
+				if after = next; next == "" {
+					return got
+				}
+			}
+		}
+		l.add(append(pages("http://h1.test", 0, 30), pages("http://h3.test", 0, 5)...)...)
+		l.visit(35, func(*Task) Outcome { return asSeen(1) })
+		l.add(append(pages("http://h2.test", 0, 2), pages("http://h3.test", 5, 2)...)...)
+		if got := ready(); got != "http://h2.test 2; http://h3.test 2; " {
+			t.Errorf("ready before any page is due: %s", got)
+		}
+		time.Sleep(61 * time.Minute) // no page is left alone for longer
+		if got := ready(); got != "http://h1.test 30; http://h2.test 2; http://h3.test 7; " {
+			t.Errorf("ready when all pages are due: %s", got)
+		}
+		l.role("http://h1.test", Replica)
+		if got := ready(); got != "http://h2.test 2; http://h3.test 7; " {
+			t.Errorf("ready when one host is not owned: %s", got)
+		}
+		l.stop()
+	})
+}
+
 // A request that another node may still be making counts as under way: the gap begins when it must have ended, and goes with
 // the lease.
 func TestLingeringRequests(t *testing.T) {
