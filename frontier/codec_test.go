@@ -94,7 +94,7 @@ func testRecord() record {
 	return r
 }
 
-var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, partialBlock{}), cmpopts.EquateEmpty()}
+var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, partialBlock{}, hints{}), cmpopts.EquateEmpty()}
 
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {

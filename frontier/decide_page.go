@@ -25,6 +25,9 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) error {
 	var err error
 	if old := v.old; old != nil {
 		due := stampOf(old.Due)
+		if p := v.page; p != nil && old.Hinted && !p.Hinted {
+			rec.hints.note(p.Changed.After(old.Changed))
+		}
 		err = b.txn.Delete(dueKey(h.host, due, v.hash))
 		rec.digest.Pages--
 		rec.digest.PagesXor ^= old.mark(v.hash)

@@ -10,6 +10,16 @@ import (
 // Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: a crash in
 // between repeats the download and loses nothing. The context bounds the wait, not the write.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
+	res, err := f.finishTask(ctx, task, out)
+	if err == nil && task.Kind == Sitemap && !task.remote && res.Duplicate > 0 {
+		if err = f.hint(ctx, task.Host, out.Links); errors.Is(err, ErrClosed) {
+			err = nil // the task has ended, and the next look at the sitemap says the same
+		}
+	}
+	return res, err
+}
+
+func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	task.expiry.end()
 	if task.try {
 		f.tried()

@@ -34,8 +34,8 @@ import (
 // Two keys stand alone: version | 'm' is the version of the whole layout; version | 'a' is the sample of pages that the plan
 // of their visits is made from.
 //
-// In version 1 a host was an authority, for http and https alike; version 2 knew no pages.
-const keyVersion = 3
+// In version 1 a host was an authority, for http and https alike; version 2 knew no pages, version 3 no hints.
+const keyVersion = 4
 
 const (
 	kindHost    = 'h'

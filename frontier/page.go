@@ -25,6 +25,8 @@ type PageRecord struct {
 	Digest, Simhash uint64
 	// History is what the visits that were answered have told.
 	History revisit.History
+	// Hinted says that the page is due because its sitemap says that it was modified.
+	Hinted bool
 	// Gone counts the last visits in a row that found no page, Failures those that got no answer.
 	Gone, Failures uint8
 	// Dropped says that the page is no longer remembered. It is so on its way to another node only.
@@ -48,7 +50,8 @@ const (
 	pageChanged  = 1 << 1
 	pageModified = 1 << 2
 	pageDropped  = 1 << 3
-	pageFlags    = pageSitemap | pageChanged | pageModified | pageDropped
+	pageHinted   = 1 << 4
+	pageFlags    = pageSitemap | pageChanged | pageModified | pageDropped | pageHinted
 	// maxPageAge bounds the distance of two times of a page: what a clock that was never set makes of them.
 	maxPageAge = 200 * 365 * 24 * 3600
 	// maxPagePath bounds a path that comes from another node.
@@ -89,7 +92,7 @@ func (p *PageRecord) append(b []byte, base int64) []byte {
 	for _, f := range []struct {
 		on  bool
 		bit byte
-	}{{p.Sitemap, pageSitemap}, {!p.Changed.IsZero(), pageChanged}, {!p.Modified.IsZero(), pageModified}, {p.Dropped, pageDropped}} {
+	}{{p.Sitemap, pageSitemap}, {!p.Changed.IsZero(), pageChanged}, {!p.Modified.IsZero(), pageModified}, {p.Dropped, pageDropped}, {p.Hinted, pageHinted}} {
 		if f.on {
 			flags |= f.bit
 		}
@@ -139,7 +142,7 @@ func decodePage(b []byte, base int64) (PageRecord, error) {
 	f := fields{b: b[2:]}
 	due := base + f.seconds()
 	seen := due - f.seconds()
-	p := PageRecord{Sitemap: flags&pageSitemap != 0, Dropped: flags&pageDropped != 0,
+	p := PageRecord{Sitemap: flags&pageSitemap != 0, Dropped: flags&pageDropped != 0, Hinted: flags&pageHinted != 0,
 		Due: timeOf(stamp(max(1, min(due, 1<<32-1)))), Seen: time.Unix(seen, 0)}
 	if flags&pageChanged != 0 {
 		p.Changed = time.Unix(seen-f.seconds(), 0)

@@ -11,7 +11,7 @@ import (
 
 // record is what the store remembers of a host besides its URLs. It is written with every URL that is done, and it is
 // all that a host needs to go on after a crash: which URLs of half-done blocks are done, the hashes not yet in a run
-// of the seen set, and its politeness. On disk: version (1 byte, 7), the time of writing (Unix milliseconds), then
+// of the seen set, and its politeness. On disk: version (1 byte, 8), the time of writing (Unix milliseconds), then
 // the fields in order as uvarints. Points in time are milliseconds before or after the writing, zigzag plus 1, 0 for
 // never: what was written by a clock that was ahead or behind means the same waits to a clock that is right.
 type record struct {
@@ -46,6 +46,8 @@ type record struct {
 	next stamp
 	// failures counts failed connections and names in a row.
 	failures uint8
+	// hints says how good those of the host's sitemaps are.
+	hints hints
 }
 
 // partialBlock says which URLs of a block are done.
@@ -68,7 +70,7 @@ func (b *bitmap) count() int {
 func (b *bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 const (
-	recordVersion = 7
+	recordVersion = 8
 	// Flags of a record.
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
@@ -193,6 +195,7 @@ func (r *record) appendAt(b []byte, now time.Time) []byte {
 	if r.digest.Pages > 0 {
 		b = binary.LittleEndian.AppendUint64(b, r.digest.PagesXor)
 		b = binary.AppendUvarint(b, uint64(r.next))
+		b = append(b, r.hints.followed, r.hints.right)
 	}
 	return b
 }
@@ -323,6 +326,9 @@ func decodeRecordAt(host string, b []byte, now time.Time) (record, error) {
 		next := f.uvarint()
 		f.broken = f.broken || next > math.MaxUint32
 		r.next = stamp(next)
+		if h := f.bytes(2); h != nil {
+			r.hints = hints{followed: h[0], right: h[1]}
+		}
 	}
 	if f.broken || len(f.b) > 0 {
 		return record{}, fmt.Errorf("read record of %s: damaged", host)

@@ -116,7 +116,7 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 	if !first {
 		look.Gap = now.Sub(p.Seen)
 	}
-	n.Failures, n.Seen = 0, now
+	n.Failures, n.Seen, n.Hinted = 0, now, false
 	switch v.Found {
 	case Moved:
 		return nil

@@ -69,6 +69,8 @@ type Link struct {
 	Origin      Origin
 	// Sitemap says that the URL is a sitemap, not a page.
 	Sitemap bool
+	// Modified is the lastmod of the sitemap that named it, zero where there is none.
+	Modified time.Time
 }
 
 // Kind says what a task fetches.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // ErrFormat says that a body is in none of the formats that this package reads.
@@ -21,6 +22,8 @@ type Sitemap struct {
 	// URLs are pages and Sitemaps further sitemaps, as written, in UTF-8, entities decoded, without white space at
 	// either end, never empty. They ought to be absolute, which is not checked.
 	URLs, Sitemaps []string
+	// Modified is the lastmod of those that have one.
+	Modified map[string]time.Time
 	// Truncated says that the file holds more than the limits allow.
 	Truncated bool
 	// RefsDropped counts the URLs longer than Config.MaxRefBytes.
@@ -65,11 +68,26 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 type list struct {
 	Sitemap
 	limits Config
+	last   string // the URL or sitemap added last in the entry that is being read
+}
+
+// dated notes the lastmod of the entry that is being read (https://www.w3.org/TR/NOTE-datetime). A year or month alone says too little.
+func (l *list) dated(text string) {
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
+		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil && l.last != "" {
+			if l.Modified == nil {
+				l.Modified = make(map[string]time.Time)
+			}
+			l.Modified[l.last] = t
+			return
+		}
+	}
 }
 
 // add appends a URL to one of the lists. It returns false when there is no room for it.
 func (l *list) add(to *[]string, ref string) bool {
 	ref = strings.TrimSpace(ref)
+	l.last = ""
 	switch {
 	case ref == "":
 	case len(ref) > l.limits.MaxRefBytes:
@@ -79,6 +97,7 @@ func (l *list) add(to *[]string, ref string) bool {
 		return false
 	default:
 		*to = append(*to, ref)
+		l.last = ref
 	}
 	return true
 }

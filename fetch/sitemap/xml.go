@@ -41,7 +41,7 @@ func (l *list) readXML(in *input) error {
 				}
 				continue
 			}
-			if tok.Name != f.element {
+			if tok.Name != f.element && (f.dated == "" || tok.Name != xml.Name{Space: f.element.Space, Local: f.dated}) {
 				continue
 			}
 			if f.attribute {
@@ -61,6 +61,10 @@ func (l *list) readXML(in *input) error {
 				continue
 			}
 			name = xml.Name{}
+			if tok.Name != f.element {
+				l.dated(text.String())
+				continue
+			}
 			if !l.add(to, text.String()) {
 				return nil
 			}
@@ -74,7 +78,8 @@ const maxPadding = 4096
 // format says where the URLs of a kind of file stand.
 type format struct {
 	element   xml.Name
-	attribute bool // in the attribute href rather than in the text
+	attribute bool   // in the attribute href rather than in the text
+	dated     string // the element behind it that says when the page was modified, "" where there is none
 }
 
 // format recognises a kind of file by its root element and returns the list to fill, nil if it is none. The prefix of the
@@ -82,9 +87,9 @@ type format struct {
 func (l *list) format(root xml.Name) (format, *[]string) {
 	switch strings.ToLower(root.Local) {
 	case "urlset":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}}, &l.URLs
+		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod"}, &l.URLs
 	case "sitemapindex":
-		return format{element: xml.Name{Space: root.Space, Local: "loc"}}, &l.Sitemaps
+		return format{element: xml.Name{Space: root.Space, Local: "loc"}, dated: "lastmod"}, &l.Sitemaps
 	case "rss":
 		return format{element: xml.Name{Space: root.Space, Local: "link"}}, &l.URLs
 	case "feed":

@@ -200,11 +200,14 @@ func (l *Loop) readSitemap(task *frontier.Task, res *fetch.Result, out *frontier
 		// What could be read is used all the same; that the rest is broken is said in the line of the download.
 		out.Reason = err.Error()
 	}
-	for _, ref := range s.URLs {
-		g.add(task.URL, ref, next(task.Depth), 0, false)
-	}
-	for _, ref := range s.Sitemaps {
-		g.add(task.URL, ref, next(task.Depth), 0, true)
+	for i, refs := range [][]string{s.URLs, s.Sitemaps} {
+		for _, ref := range refs {
+			n := len(g.links)
+			g.add(task.URL, ref, next(task.Depth), 0, i == 1)
+			if len(g.links) > n {
+				g.links[n].Modified = s.Modified[ref]
+			}
+		}
 	}
 	return len(s.URLs) + len(s.Sitemaps)
 }
