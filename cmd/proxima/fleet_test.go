@@ -241,8 +241,8 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%d runs of %d assigners, lost %v", len(r.Runs), len(r.Assigners), r.Crawl.Lost)
 	}
 	for _, a := range r.Assigners {
-		if a.Downloaded == 0 || a.ChoiceRatio != nil {
-			t.Errorf("%s: %d pages, choice ratio %v without a truth", a.Name, a.Downloaded, a.ChoiceRatio)
+		if a.ChoiceRatio != nil {
+			t.Errorf("%s: choice ratio %v without a truth", a.Name, *a.ChoiceRatio)
 		}
 	}
 	for _, p := range y.running(t) {
