@@ -172,7 +172,8 @@ func TestHTTP2Refuses(t *testing.T) {
 		if res := c.Get(t.Context(), Request{URL: url + "%zz", Addr: testAddr}); res.Class != Protocol || res.Class.Network() {
 			t.Errorf("class %q, err %v", res.Class, res.Err)
 		}
-		if n := dials.Load() - before; n > 2 {
+		// One for the request, one for its retry, and one that net/http may begin while a connection from before ends.
+		if n := dials.Load() - before; n > 3 {
 			t.Errorf("%d dials for one request", n)
 		}
 	}
