@@ -59,7 +59,8 @@ func oneHolder(t *testing.T, seed uint64) {
 			if x < 0.05 {
 				if x < 0.01 { // its disk is lost, and with it the count of its lives
 					w.mu.Lock()
-					if w.shelf[id] = nil; w.boots[id] > 1 { // nobody can tell two lives of one number: a real node gets another id
+					// A real node loses its id, too: nobody need tell two lives of one number, or one that was there from a founder.
+					if w.shelf[id] = nil; w.boots[id] > 1 && len(settled) > 1 {
 						w.boots[id] = 0
 					}
 					w.mu.Unlock()
