@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"proxima/node/wire"
@@ -14,7 +13,8 @@ import (
 // So that no page has to wait for that, they are copied to the outbox of another node, their custodian: it sends them, too, and
 // whoever takes a link first, the other hears that it is there. A copied link counts as settled.
 
-// copied is the birth of links that another outbox has, too: no time is as late, so Settled passes over them.
+// copied stands in place of the time when a block was added first, for blocks that another outbox has, too: it is later than all
+// times, so Settled passes over them.
 const copied = time.Duration(math.MaxInt64)
 
 // Keep keeps links for another node, as Add does for this one.
@@ -22,15 +22,13 @@ func (o *Outbox) Keep(ctx context.Context, links map[string][]*wire.Link) error 
 	return o.add(ctx, links, copied)
 }
 
-// copyIn is how long until something of a queue has to be copied, or might have to be; flying is on its way to the peer. It is
+// copyIn is how long until something of a queue has to be copied, or might have to be; inFlight is on its way to the peer. It is
 // called under the lock.
-func (o *Outbox) copyIn(q *queue, flying []block) time.Duration {
+func (o *Outbox) copyIn(q *queue, inFlight []block) time.Duration {
 	oldest := o.now() // of what may come
-	for _, list := range [][]block{q.ready, q.delayed, flying} {
-		for i := range list {
-			if list[i].born != copied {
-				oldest = min(oldest, max(list[i].at, q.copyAt))
-			}
+	for b := range q.blocks(inFlight) {
+		if b.born != copied {
+			oldest = min(oldest, max(b.at, q.copyAt))
 		}
 	}
 	return max(oldest+o.cfg.CopyAfter-o.now(), 0)
@@ -38,53 +36,56 @@ func (o *Outbox) copyIn(q *queue, flying []block) time.Duration {
 
 // copyOut sends a custodian what a queue holds, if it has waited long enough, and says when to look again. Its error is that of
 // the shelf.
-func (o *Outbox) copyOut(ctx context.Context, q *queue, flying []block) (wait time.Duration, err error) {
+func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait time.Duration, err error) {
 	if o.deps.Custodian == nil {
 		return math.MaxInt64, nil
 	}
-	o.replaceCustodian(q, flying)
+	o.replaceCustodian(q, inFlight)
 	o.mu.Lock()
-	if wait := o.copyIn(q, flying); wait > 0 {
+	if wait := o.copyIn(q, inFlight); wait > 0 {
 		o.mu.Unlock()
 		return wait, nil
 	}
-	todo := slices.DeleteFunc(slices.Concat(flying, q.ready, q.delayed), func(b block) bool { return b.born == copied })
+	var todo []block
+	for b := range q.blocks(inFlight) {
+		if b.born != copied {
+			todo = append(todo, *b)
+		}
+	}
 	o.mu.Unlock()
-	if err := o.lend(ctx, q, todo, flying); err != nil {
+	if err := o.sendCopies(ctx, q, todo, inFlight); err != nil {
 		return 0, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q.copyAt = o.now() // whether it succeeded or not
-	return o.copyIn(q, flying), nil
+	return o.copyIn(q, inFlight), nil
 }
 
 // replaceCustodian leaves a custodian that is gone: what it had has to be copied again.
-func (o *Outbox) replaceCustodian(q *queue, flying []block) {
+func (o *Outbox) replaceCustodian(q *queue, inFlight []block) {
 	if q.custodian == "" || !o.deps.Gone(q.custodian) {
 		return
 	}
 	q.custodian = ""
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, list := range [][]block{q.ready, q.delayed, flying} {
-		for i := range list {
-			if list[i].born == copied {
-				o.rebear(&list[i], o.now())
-			}
+	for b := range q.blocks(inFlight) {
+		if b.born == copied {
+			o.setBorn(b, o.now())
 		}
 	}
 }
 
-// rebear gives a block another birth. It is called under the lock.
-func (o *Outbox) rebear(b *block, born time.Duration) {
-	o.unborn(b.born)
+// setBorn changes when a block counts as added first. It is called under the lock.
+func (o *Outbox) setBorn(b *block, born time.Duration) {
+	o.dropBorn(b.born)
 	b.born = born
 	o.born[born]++
 }
 
-// lend sends blocks to the custodian of a queue, and marks those that it has taken. Its error is that of the shelf.
-func (o *Outbox) lend(ctx context.Context, q *queue, todo, flying []block) error {
+// sendCopies sends blocks to the custodian of a queue, and marks those that it has taken. Its error is that of the shelf.
+func (o *Outbox) sendCopies(ctx context.Context, q *queue, todo, inFlight []block) error {
 	if q.custodian == "" {
 		q.custodian = o.deps.Custodian(q.peer)
 	}
@@ -113,11 +114,9 @@ func (o *Outbox) lend(ctx context.Context, q *queue, todo, flying []block) error
 			return nil
 		}
 		o.mu.Lock()
-		for _, list := range [][]block{q.ready, q.delayed, flying} {
-			for i := range list {
-				if taken[list[i].seq] {
-					o.rebear(&list[i], copied)
-				}
+		for b := range q.blocks(inFlight) {
+			if taken[b.seq] {
+				o.setBorn(b, copied)
 			}
 		}
 		o.mu.Unlock()

@@ -234,14 +234,14 @@ const bornStep = 100 * time.Millisecond
 // answered takes links that are no longer in a queue out of its count. It is called under the lock.
 func (o *Outbox) answered(q *queue, links int, blocks []block) {
 	for _, b := range blocks {
-		o.unborn(b.born)
+		o.dropBorn(b.born)
 	}
 	q.links -= links
 	o.links -= links
 }
 
-// unborn takes a block out of the count of those that were born at a time. It is called under the lock.
-func (o *Outbox) unborn(born time.Duration) {
+// dropBorn takes a block out of the count of those that were born at a time. It is called under the lock.
+func (o *Outbox) dropBorn(born time.Duration) {
 	if o.born[born]--; o.born[born] <= 0 {
 		delete(o.born, born)
 	}

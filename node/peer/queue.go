@@ -2,6 +2,7 @@ package peer
 
 import (
 	"container/heap"
+	"iter"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 type block struct {
 	seq   uint64
 	at    time.Duration // when it was added; zero for an earlier life
-	born  time.Duration // when its links were added first, in any block; below zero for an earlier life; copied: see there
+	born  time.Duration // when its links were added first, in any block; below zero for an earlier life, copied where another outbox has them, too
 	due   time.Duration // not sent before
 	links int32
 	bytes int32
@@ -87,6 +88,19 @@ func (q *queue) hurry() {
 }
 
 func (q *queue) empty() bool { return len(q.ready) == 0 && len(q.delayed) == 0 && q.spilled == 0 }
+
+// blocks are all blocks in memory, with those that are on their way to the peer.
+func (q *queue) blocks(inFlight []block) iter.Seq[*block] {
+	return func(yield func(*block) bool) {
+		for _, list := range [][]block{q.ready, q.delayed, inFlight} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // limits bound a message.
 type limits struct {
