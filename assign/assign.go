@@ -188,7 +188,7 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	case Vivaldi:
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:
-		return newNearest(cfg.Nearest, cfg.MarginMs, b, v), nil
+		return newNearest(cfg.Nearest, b, v), nil
 	case Hash:
 		return newHash(cfg.Hash, b, v), nil
 	case Probe:

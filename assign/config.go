@@ -113,9 +113,8 @@ type NearestConfig struct {
 	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share:
 	// 0.01 saves a tenth of 8 estimates, 0.02 a quarter. 0 uses up all.
 	StopGain float64 `toml:"stop_gain"`
-	// Balance is by how much of their doubt (the standard deviation of the difference) two predictions may differ for the nodes
-	// to count as equal. Equal nodes share a batch by how busy they are: the queues that they publish, and what the batch gives
-	// them. More shares more and costs choice; 0 looks at predicted times only.
+	// Balance is which share of a page's time may be paid to take it off the busiest node, 0 to 10. A node is busy with what the
+	// batch gives it and with the queue that it publishes. More shares more and costs choice; 0 looks at predicted times only.
 	Balance float64 `toml:"balance"`
 	// Without leaves ingredients out, for simulations only.
 	Without Ablation `toml:"-"`
@@ -130,7 +129,7 @@ func Default() Config {
 			Theta: 0.25, MaxTicks: 300, Tick: 10 * time.Second, Window: 16, Percentile: 0.5, Step: 0.25, Smoothing: 0.25,
 			Unconverged: UnconvergedDistance,
 		},
-		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 1},
+		Nearest: NearestConfig{Estimates: 8, MinEstimates: 3, Explore: 1.4, StopGain: 0.01, Balance: 0.05},
 		Hash:    HashConfig{Replicas: 200},
 		Probe:   ProbeConfig{By: ProbeConnect},
 		HiMicra: HiMicraConfig{ThresholdMs: 50, Branches: 2},

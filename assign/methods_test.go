@@ -343,32 +343,33 @@ func TestCANPlacesServers(t *testing.T) {
 	}
 }
 
-// What a node gives away is no more its work: of four servers that two nodes are as good for, one that is busy with all gives one
-// to one that is idle, after which that has enough.
-func TestShareCountsWhatWasGivenAway(t *testing.T) {
-	a := &nearest{cfg: NearestConfig{Balance: 1}, marginMs: 10, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
-	var rankings [][]prediction
-	for range 4 {
-		rankings = append(rankings, []prediction{{node: 0, ms: 100}, {node: 1, ms: 101}})
-	}
-	given := 0
-	for _, pick := range a.share(rankings, []float64{1, 1, 1, 1}) {
-		given += pick
-	}
-	if given != 1 {
-		t.Errorf("%d of 4 servers were given away", given)
+// Of equal nodes each gets its part, and no page's time is given away beyond what balance allows.
+func TestShare(t *testing.T) {
+	const balance = 0.1
+	a := &nearest{cfg: NearestConfig{Balance: balance}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
+	for _, c := range []struct {
+		otherMs float64
+		want    int // servers of 8 at the other node
+	}{{100, 4}, {101, 4}, {100*(1+balance) + 1, 0}} {
+		rankings := slices.Repeat([][]prediction{{{node: 0, ms: 100}, {node: 1, ms: c.otherMs}}}, 8)
+		got := 0
+		for _, pick := range a.share(rankings, slices.Repeat([]float64{1}, 8)) {
+			got += pick
+		}
+		if got != c.want {
+			t.Errorf("a node that takes %v ms instead of 100 has %d of 8 servers, want %d", c.otherMs, got, c.want)
+		}
 	}
 }
 
-// A server is given away once: who took it for another's work does not pass it on.
-func TestShareGivesAwayOnce(t *testing.T) {
-	a := &nearest{cfg: NearestConfig{Balance: 1}, marginMs: 10, learner: &learner{nodes: make([]learntNode, 3), live: 3}}
+// What is best for both aims is found: the busiest node keeps what the others are worst for.
+func TestShareMovesWhatCostsLeast(t *testing.T) {
+	a := &nearest{cfg: NearestConfig{Balance: 0.5}, learner: &learner{nodes: make([]learntNode, 2), live: 2}}
 	picks := a.share([][]prediction{
-		{{node: 0, ms: 100}, {node: 1, ms: 101}, {node: 2, ms: 102}},
-		{{node: 1, ms: 100}},
-		{{node: 0, ms: 100}},
-	}, []float64{1, 4, 8})
-	if picks[0] != 1 {
-		t.Errorf("the server is at %d", picks[0])
+		{{node: 0, ms: 100}, {node: 1, ms: 140}},
+		{{node: 0, ms: 100}, {node: 1, ms: 105}},
+	}, []float64{1, 1})
+	if !slices.Equal(picks, []int{0, 1}) {
+		t.Errorf("picks %v", picks)
 	}
 }

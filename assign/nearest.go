@@ -11,18 +11,16 @@ import (
 // nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and
 // stops asking about a server when one more estimate is worth less than it costs.
 type nearest struct {
-	cfg NearestConfig
-	// marginMs is by how little two predictions differ at least to matter.
-	marginMs float64
-	batch    Batch
-	view     View
-	servers  []*nearestServer
-	near     []*learntServer
-	index    map[netip.Addr]*nearestServer
-	learner  *learner
-	stale    bool // the learner has not seen the last answers
-	fitted   time.Time
-	choices  []Choice // once decided
+	cfg     NearestConfig
+	batch   Batch
+	view    View
+	servers []*nearestServer
+	near    []*learntServer
+	index   map[netip.Addr]*nearestServer
+	learner *learner
+	stale   bool // the learner has not seen the last answers
+	fitted  time.Time
+	choices []Choice // once decided
 }
 
 type nearestServer struct {
@@ -37,8 +35,8 @@ type nearestServer struct {
 	planned bool
 }
 
-func newNearest(cfg NearestConfig, marginMs float64, b Batch, v View) *nearest {
-	a := &nearest{cfg: cfg, marginMs: marginMs, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
+func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
+	a := &nearest{cfg: cfg, batch: b, index: make(map[netip.Addr]*nearestServer, len(b.Servers))}
 	if cfg.Without.has(withoutExplore) {
 		a.cfg.Explore = 0
 	}
@@ -311,7 +309,7 @@ func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choic
 	case s.spread:
 		what = "least time seen (the address answers at several places)"
 	case pick > 0:
-		what = fmt.Sprintf("as fast as the best within doubt (%.0f ms more), and less busy", p.ms-ranking[0].ms)
+		what = fmt.Sprintf("%.0f ms slower than the best, and less busy", p.ms-ranking[0].ms)
 	}
 	c.Reason = what
 	if s.stopped != "" {

@@ -206,6 +206,9 @@ func equals(nodes int, seed uint64) *assigntest.World {
 	return w
 }
 
+// shared is the balance of these tests.
+const shared = 0.1
+
 // shares is how many servers of a world each node gets, where all are homes.
 func shares(t *testing.T, w *assigntest.World, balance float64) map[string]int {
 	t.Helper()
@@ -228,8 +231,8 @@ func TestBalanceSharesAmongEquals(t *testing.T) {
 	var greedy, fair, least []float64
 	for seed := range uint64(9) {
 		greedy = append(greedy, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 0))))))
-		fair = append(fair, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), 1))))))
-		by := shares(t, equals(2, seed), 1)
+		fair = append(fair, float64(slices.Max(slices.Collect(maps.Values(shares(t, equals(4, seed), shared))))))
+		by := shares(t, equals(2, seed), shared)
 		least = append(least, float64(min(by["node0000"], by["node0001"])))
 	}
 	t.Logf("of 40 servers the busiest of 4 equal nodes got %v without balance and %v with it, at the median; the idler of 2 %v with it",
@@ -248,13 +251,13 @@ func TestBacklogDecidesAmongEquals(t *testing.T) {
 	for seed := range uint64(9) {
 		w := equals(2, seed)
 		w.Nodes[0].Factors.QueueMs = 400
-		queued = append(queued, float64(shares(t, w, 1)["node0000"]))
+		queued = append(queued, float64(shares(t, w, shared)["node0000"]))
 		w = equals(2, seed)
 		w.Nodes[0].Factors.QueueMs = 400
 		for s := range w.Servers {
 			w.RTT[1][s] = 250
 		}
-		near = append(near, float64(shares(t, w, 1)["node0000"]))
+		near = append(near, float64(shares(t, w, shared)["node0000"]))
 	}
 	if median(queued) > 12 {
 		t.Errorf("with a queue of 400 ms one of two equal nodes got %v of 40 servers", queued)

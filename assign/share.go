@@ -1,68 +1,61 @@
 package assign
 
-import (
-	"cmp"
-	"math"
-	"slices"
-)
+import "math"
 
-const (
-	// evenEnough is which part of a busier node's work another that is as good has at least, once a batch is shared.
-	evenEnough = 0.6
-	// mostDoubt bounds the doubt that makes nodes equal, as a share of the better prediction: where nothing is known of a server
-	// the best guess is still the best.
-	mostDoubt = 0.1
-)
+// sharePasses bounds how often all servers are looked at while a batch is shared. Two to four passes settle most batches.
+const sharePasses = 10
 
-// share picks one of each server's ranked predictions. Where predictions differ by less than their doubt, or by less than
-// anybody would move a server for, backlog decides: first the queues that the nodes publish, then the work that this batch
-// gives them. The less a node has to do, the more of the doubt counts for it. Servers move in the order of what that costs,
-// so a node keeps what it is clearly best for.
+// share picks one of each server's ranked predictions. It makes
+//
+//	Σ work · ms + balance · (Σ_n busy(n)⁸)^⅛
+//
+// small: the time that all pages take, and balance times that of the busiest node, where the eighth power stands for the maximum
+// and lets the second busiest count, too. So at most balance of a page's time is paid to move it off the busiest node, and nothing
+// where all are alike. Servers move one by one, as long as a move pays. A node's queue makes it as busy as if the whole batch waited there.
 func (a *nearest) share(rankings [][]prediction, work []float64) []int {
 	picks := make([]int, len(rankings))
 	if a.cfg.Balance <= 0 {
 		return picks
 	}
-	wait := func(p prediction) float64 { return p.ms + a.learner.nodes[p.node].Factors.QueueMs }
 	busy := make([]float64, a.learner.live)
-	type move struct {
-		server, to  int
-		loss, doubt float64 // in ms, of a page
-	}
-	var moves []move
+	pages := 0.0
 	for i, ranking := range rankings {
-		best := ranking[0]
-		for k, p := range ranking {
-			if p.ms-best.ms < a.doubt(p, best) && wait(p) < wait(ranking[picks[i]]) {
-				picks[i] = k
-			}
-		}
-		first := ranking[picks[i]]
-		busy[first.node] += work[i] * first.ms
-		for k, p := range ranking {
-			doubt := a.doubt(p, first)
-			if loss := wait(p) - wait(first); k != picks[i] && p.ms-best.ms < a.doubt(p, best) && loss < doubt {
-				moves = append(moves, move{i, k, loss, doubt})
-			}
-		}
+		busy[ranking[0].node] += work[i] * ranking[0].ms
+		pages += work[i]
 	}
-	slices.SortStableFunc(moves, func(x, y move) int { return cmp.Compare(work[x.server]*x.loss, work[y.server]*y.loss) })
-	moved := make([]bool, len(rankings))
-	for _, m := range moves {
-		from, to := rankings[m.server][picks[m.server]], rankings[m.server][m.to]
-		more := work[m.server] * to.ms
-		part := (busy[to.node] + more) / busy[from.node]
-		if moved[m.server] || part > evenEnough || m.loss > max(a.marginMs, m.doubt*(1-part)) {
-			continue
+	sum := 0.0
+	for n := range busy {
+		busy[n] += pages * a.learner.nodes[n].Factors.QueueMs
+		sum += power8(busy[n])
+	}
+	for range sharePasses {
+		moved := false
+		for i, ranking := range rankings {
+			from := ranking[picks[i]]
+			sum -= power8(busy[from.node])
+			busy[from.node] -= work[i] * from.ms
+			sum += power8(busy[from.node])
+			least := math.Inf(1)
+			for k, p := range ranking {
+				ms := work[i] * p.ms
+				cost := ms + a.cfg.Balance*root8(sum-power8(busy[p.node])+power8(busy[p.node]+ms))
+				if cost < least {
+					least, picks[i] = cost, k
+				}
+			}
+			to := ranking[picks[i]]
+			sum -= power8(busy[to.node])
+			busy[to.node] += work[i] * to.ms
+			sum += power8(busy[to.node])
+			moved = moved || to.node != from.node
 		}
-		busy[from.node] -= work[m.server] * from.ms
-		busy[to.node] += more
-		picks[m.server], moved[m.server] = m.to, true
+		if !moved {
+			break
+		}
 	}
 	return picks
 }
 
-// doubt is by how many ms a prediction may exceed another for their nodes to count as equal.
-func (a *nearest) doubt(p, than prediction) float64 {
-	return max(a.marginMs, min(a.cfg.Balance*math.Hypot(p.low*p.sd, than.low*than.sd), mostDoubt*than.ms))
-}
+func power8(x float64) float64 { x *= x; x *= x; return x * x }
+
+func root8(x float64) float64 { return math.Sqrt(math.Sqrt(math.Sqrt(max(x, 0)))) }
