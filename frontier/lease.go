@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// lease is the right to ask a server, until a time.
+// lease is the right to ask a server, until a time. When it is withdrawn, what is out may still end by then.
 type lease struct {
-	server *server
-	until  time.Time
-	place  int
+	server    *server
+	until     time.Time
+	withdrawn bool
+	place     int
 }
 
 func (l *lease) at() time.Time   { return l.until }
 func (l *lease) moved(place int) { l.place = place }
 
-// grant gives, extends or, with a time that is over, withdraws the lease of a server.
+// grant gives, extends or, with a time that is over, ends the lease of a server.
 func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
 	s := w.servers[addr]
 	if !until.After(now) {
@@ -38,10 +39,18 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 		s.lease = &lease{server: s, until: until}
 		heap.Push(&w.expiries, s.lease)
 	} else {
-		s.lease.until = until
+		s.lease.until, s.lease.withdrawn = until, false
 		heap.Fix(&w.expiries, s.lease.place)
 	}
 	w.settleServer(s, now)
+}
+
+// withdraw has nothing more asked for of a server.
+func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
+	if s := w.servers[addr]; s != nil && s.lease != nil {
+		s.lease.withdrawn, s.told = true, false
+		w.settleServer(s, now)
+	}
 }
 
 // expire ends the lease of a server. Tasks that are out are told later, without locks.
@@ -57,7 +66,7 @@ func (w *workbench) expire(s *server, now time.Time) {
 // leased says that a server may be asked as far as leases go.
 func (w *workbench) leased(s *server, now time.Time) bool {
 	// By the wall clock, too: the monotonic one stands still while the machine sleeps.
-	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
+	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && !s.lease.withdrawn && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
 }
 
 // want notes that a server without a lease has something to be asked for.
@@ -108,8 +117,7 @@ type expiry struct {
 	expired, over bool
 }
 
-// OnExpire has cancel called once if the lease of the task's server ends, or is withdrawn, before Finish is called: at
-// once, if it has ended already. cancel must not block. Without Config.Leases, and for remote fetches, it is never called.
+// OnExpire has cancel called once if the lease of the task's server ends before Finish is called: at once, if it has ended already. cancel must not block. Without Config.Leases, and for remote fetches, it is never called.
 func (t *Task) OnExpire(cancel func()) {
 	l := t.expiry
 	if l == nil {
@@ -154,13 +162,22 @@ func (l *expiry) end() {
 }
 
 // Grant gives this node the lease of a server, or extends it; the server is not asked before wait has passed, counted from
-// now. With a time until that has passed the lease is withdrawn at once, and tasks that are out are told (Task.OnExpire).
+// now. With a time until that has passed the lease ends at once, and tasks that are out are told (Task.OnExpire).
 // It matters with Config.Leases only.
 func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	f.bench.grant(addr, until, wait, now)
+	f.dispatch(now)
+}
+
+// Withdraw has no further task of a server handed out until the next Grant. Those that are out may go on until the lease ends.
+func (f *Frontier) Withdraw(addr netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.bench.withdraw(addr, now)
 	f.dispatch(now)
 }
 

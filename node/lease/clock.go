@@ -131,7 +131,12 @@ func (c *Clock) Check(r Right) error {
 	if _, err := c.Awake(); err != nil {
 		return err
 	}
-	mono, wall := r.until.since(c.now())
+	return r.check(c.now())
+}
+
+// check says why a right is over.
+func (r Right) check(now moment) error {
+	mono, wall := r.until.since(now)
 	switch {
 	case r.until.mono.IsZero() || mono <= 0 || wall <= 0:
 		return ErrOver

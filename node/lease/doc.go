@@ -40,7 +40,8 @@
 //   - A grantor grants and renews for members only that are alive: the others would not be asked what they hold.
 //   - A grantor without the majority of the members grants and renews nothing: the other side will, once it has waited.
 //   - A right is checked when it is used (MayAsk): by the monotonic clock and by the wall clock, which must agree. A node that
-//     was stopped, or whose clock jumped, ends its leases and what it knows as a grantor before it does anything else.
+//     was stopped, or whose clock jumped, ends what it knows as a grantor before it does anything else, and asks nobody before its
+//     leases have been renewed. Requests under way may end while their lease lasts by both clocks: nobody else has it.
 //   - Messages of one holder that arrive out of order are told by their numbers, and an older one changes nothing.
 //
 // The pure parts (grants, leases, history, pace) take time and randomness as arguments; Grantor and Holder wrap them.

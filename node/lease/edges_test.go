@@ -35,6 +35,7 @@ func (s *stub) Rights(context.Context, string, *wire.RightsRequest) (*wire.Right
 	return nil, errLost
 }
 func (s *stub) Grant(netip.Addr, time.Time, time.Duration) {}
+func (s *stub) Withdraw(netip.Addr)                        {}
 func (s *stub) SetSpacing(netip.Addr, float64)             {}
 func (s *stub) Servers() []Server                          { return []Server{{Addr: server(1), Wanted: true}} }
 func (s *stub) Wanted(ctx context.Context) ([]netip.Addr, error) {

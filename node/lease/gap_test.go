@@ -69,6 +69,44 @@ func TestRightsEndWithAnyClock(t *testing.T) {
 	}
 }
 
+// TestDownloadsOutliveAGap: what was asked for before this node was stopped for less than its lease may end; nothing new is asked
+// for before the grantor has renewed it. What has run out by a clock, or may have, is broken off.
+func TestDownloadsOutliveAGap(t *testing.T) {
+	for name, c := range map[string]struct {
+		happen func(n *fakeNode, lease time.Duration)
+		goesOn bool
+	}{
+		"frozen":      {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(d / 6); n.thaw() }, true},
+		"frozen long": {func(n *fakeNode, d time.Duration) { n.freeze(); time.Sleep(2 * d); n.thaw() }, false},
+		"slept":       {func(n *fakeNode, d time.Duration) { n.setClock(d / 6) }, false},
+		"set back":    {func(n *fakeNode, d time.Duration) { n.setClock(-d / 6) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, w *world, ids []string, all []*fakeNode) {
+				addr := grantedBy(t, ids[1], ids)
+				n := all[0]
+				n.want(true, addr)
+				time.Sleep(2 * time.Second)
+				n.set(addr, func(s *Server) { s.InFlight = 1 })
+				w.part(ids[0], ids[1])
+				c.happen(n, w.cfg.Time)
+				time.Sleep(5 * time.Second)
+				if on := n.goesOn(addr); on != c.goesOn {
+					t.Errorf("the request goes on: %v", on)
+				}
+				if err := n.holder.MayAsk(addr); err == nil {
+					t.Error("another may be written")
+				}
+				w.heal()
+				time.Sleep(w.cfg.retryMax() * 2)
+				if err := n.holder.MayAsk(addr); err != nil {
+					t.Errorf("its grantor is back: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestRightsAreReadByBothClocks: what a peer is asked to do under a lease ends with it, by either clock.
 func TestRightsAreReadByBothClocks(t *testing.T) {
 	var jump time.Duration

@@ -50,16 +50,16 @@ type movement struct {
 func NewHolder(cfg Config, deps HolderDeps) *Holder {
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
-	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, all: map[netip.Addr]*lease{},
+	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt, all: map[netip.Addr]*lease{},
 		grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
-	deps.Clock.OnGap(h.forget)
+	deps.Clock.OnGap(h.stopped)
 	return h
 }
 
-// forget ends all leases: this node was stopped, and does not know what became of them.
-func (h *Holder) forget() {
+// stopped has leases renewed, or ended: this node was stopped, and does not know what became of them.
+func (h *Holder) stopped() {
 	h.mu.Lock()
-	h.book.forget(time.Now())
+	h.book.stopped(h.deps.Clock.now())
 	h.mu.Unlock()
 	signal(h.kick)
 }
@@ -221,7 +221,7 @@ func (h *Holder) Why(addr netip.Addr) string {
 	defer h.mu.Unlock()
 	l := h.book.all[addr]
 	switch {
-	case l == nil || l.live(time.Now()) && !l.withdrawn:
+	case l == nil || l.live(time.Now()) && !l.withdrawn && !l.unsure:
 		return ""
 	case l.withdrawn:
 		return "its lease is being given back"

@@ -15,9 +15,11 @@ type leases struct {
 	cfg     *Config
 	rnd     *rand.Rand
 	grantor func(netip.Addr) string // as this node sees it now
-	// grant tells the frontier, and who writes requests, of a right; none withdraws.
+	// grant tells the frontier, and who writes requests, of a right; none breaks off what is under way, too.
 	grant func(addr netip.Addr, r Right, wait time.Duration)
-	all   map[netip.Addr]*lease
+	// halt has nothing more asked for; what is under way may end.
+	halt func(addr netip.Addr)
+	all  map[netip.Addr]*lease
 	// leaving: everything goes back and nothing is wanted any more.
 	leaving bool
 	helds   []HeldError  // what OnHeld has to be told
@@ -29,6 +31,8 @@ type leases struct {
 type lease struct {
 	right   Right  // none where it is not here
 	grantor string // who granted it
+	// unsure: this node was stopped since. Nothing is asked for before the grantor has renewed it.
+	unsure bool
 
 	wanted bool // by the frontier
 	hold   bool // by the home, while it decides
@@ -88,7 +92,9 @@ func (h *leases) want(addr netip.Addr, now time.Time) {
 func (h *leases) revive(addr netip.Addr, l *lease, now time.Time) {
 	if l.withdrawn && l.successor == "" && !l.released && l.live(now) && !h.leaving {
 		l.withdrawn, l.drained, l.next = false, false, now
-		h.grant(addr, l.right, 0)
+		if !l.unsure {
+			h.grant(addr, l.right, 0)
+		}
 	}
 }
 
@@ -145,7 +151,7 @@ func (h *leases) review(addr netip.Addr, l *lease, now time.Time) {
 func (h *leases) withdraw(addr netip.Addr, l *lease, now time.Time) {
 	l.withdrawn, l.drained, l.inFlight = true, false, 1
 	l.next = now.Add(2 * h.cfg.Time) // not before a tick has looked
-	h.grant(addr, Right{}, 0)
+	h.halt(addr)
 }
 
 // expire ends a lease that this node did not give back.
@@ -158,22 +164,32 @@ func (h *leases) expire(addr netip.Addr, l *lease, why string, now time.Time) {
 
 // end forgets a lease that is over.
 func (h *leases) end(addr netip.Addr, l *lease, why string, now time.Time) {
-	if !l.withdrawn {
-		h.grant(addr, Right{}, 0)
-	}
-	l.right, l.grantor = Right{}, ""
+	h.grant(addr, Right{}, 0)
+	l.right, l.grantor, l.unsure = Right{}, "", false
 	l.withdrawn, l.drained, l.released, l.successor, l.idle = false, false, false, "", time.Time{}
 	l.why, l.next = why, now
 }
 
-// forget ends all leases.
-func (h *leases) forget(now time.Time) {
+// stopped is what becomes of leases where this node was stopped: those that have run out by a clock, or of which the clocks
+// say different things, end. The others are to be renewed before anything more is asked for; what is under way may end, for
+// nobody else has them.
+func (h *leases) stopped(now moment) {
 	for addr, l := range h.all {
-		if !l.none() {
-			h.expire(addr, l, "this node was stopped, or its clock jumped", now)
+		switch {
+		case l.none():
+		case l.right.check(now) != nil:
+			h.expire(addr, l, wasStopped, now.mono)
+		default:
+			l.unsure, l.why = true, wasStopped
+			h.halt(addr)
+			if !l.withdrawn {
+				l.next, l.fails = now.mono, 0
+			}
 		}
 	}
 }
+
+const wasStopped = "this node was stopped, or its clock jumped"
 
 // setView has leases claimed at their new grantors, and servers asked for that a former view denied.
 func (h *leases) setView(now time.Time) {
@@ -368,7 +384,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment
 		h.retry(l, now)
 		return
 	}
-	l.grantor, l.fails, l.why = grantor, 0, ""
+	l.grantor, l.fails, l.why, l.unsure = grantor, 0, "", false
 	if until.mono.After(l.right.until.mono) {
 		l.right = Right{until}
 	}

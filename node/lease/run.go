@@ -172,6 +172,14 @@ func (h *Holder) grant(addr netip.Addr, r Right, wait time.Duration) {
 	h.deps.Frontier.Grant(addr, until, wait)
 }
 
+// halt has the frontier take no more tasks for a server, and no request written. The caller holds mu.
+func (h *Holder) halt(addr netip.Addr) {
+	h.rightsMu.Lock()
+	delete(h.rights, addr)
+	h.rightsMu.Unlock()
+	h.deps.Frontier.Withdraw(addr)
+}
+
 // unlockAndTell unlocks mu and calls back.
 func (h *Holder) unlockAndTell() {
 	helds, moved := h.book.helds, h.moved

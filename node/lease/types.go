@@ -24,8 +24,10 @@ type Server = frontier.ServerState
 // Frontier is told what it may ask, and how often. It must not call the Holder from within these calls.
 type Frontier interface {
 	// Grant allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
-	// that is past withdraws at once: requests that are out are cancelled.
+	// that is past ends it at once: requests that are out are cancelled.
 	Grant(addr netip.Addr, until time.Time, wait time.Duration)
+	// Withdraw allows no further request; those that are out may end until the time of Grant.
+	Withdraw(addr netip.Addr)
 	// Wanted waits for servers that are wanted without a lease.
 	Wanted(ctx context.Context) ([]netip.Addr, error)
 	// SetSpacing sets the factor by which the spacing of requests to a server grows, because it is overloaded.

@@ -37,6 +37,7 @@ type world struct {
 	boots  map[string]uint64
 	cut    map[[2]string]bool
 	ledger map[netip.Addr]map[string]time.Time // node → until
+	out    map[netip.Addr]map[string]time.Time // the same of requests that were out when a lease was withdrawn
 	grants int
 	sum    Status // of the lives that ended
 	wg     sync.WaitGroup
@@ -72,7 +73,7 @@ type fakeNode struct {
 func newWorld(t testing.TB, cfg Config, seed uint64) *world {
 	return &world{t: t, cfg: cfg, delay: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(seed, 7)),
 		nodes: map[string]*fakeNode{}, shelf: map[string]*fakeShelf{}, boots: map[string]uint64{},
-		cut: map[[2]string]bool{}, ledger: map[netip.Addr]map[string]time.Time{}}
+		cut: map[[2]string]bool{}, ledger: map[netip.Addr]map[string]time.Time{}, out: map[netip.Addr]map[string]time.Time{}}
 }
 
 // start begins a new life of a node.
@@ -206,8 +207,14 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 				n.w.t.Errorf("%v: %v is leased to %s, and to %s for another %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
 			}
 		}
+		for other, t := range n.w.out[addr] {
+			if other != n.id && t.After(now) && !n.w.nodes[other].isDead() {
+				n.w.t.Errorf("%v: %v is leased to %s, and a request of %s may go on for %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
+			}
+		}
 	}
 	by[n.id] = until
+	delete(n.w.out[addr], n.id)
 	n.w.mu.Unlock()
 
 	n.mu.Lock()
@@ -218,6 +225,29 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	}
 	s.Addr, n.until[addr] = addr, until
 	n.states[addr] = s
+}
+
+// Withdraw implements Frontier: a request that is out may go on.
+func (n *fakeNode) Withdraw(addr netip.Addr) {
+	n.mu.Lock()
+	until, out := n.until[addr], n.states[addr].InFlight > 0
+	n.mu.Unlock()
+	n.Grant(addr, time.Time{}, 0)
+	if out {
+		n.w.mu.Lock()
+		defer n.w.mu.Unlock()
+		if n.w.out[addr] == nil {
+			n.w.out[addr] = map[string]time.Time{}
+		}
+		n.w.out[addr][n.id] = until
+	}
+}
+
+// goesOn says that a request to a server that was out when its lease was withdrawn has not been broken off.
+func (n *fakeNode) goesOn(addr netip.Addr) bool {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	return n.w.out[addr][n.id].After(time.Now())
 }
 
 // Servers implements Frontier.
@@ -343,10 +373,15 @@ func (n *fakeNode) want(on bool, addrs ...netip.Addr) {
 // set changes what the frontier says of a server.
 func (n *fakeNode) set(addr netip.Addr, change func(*Server)) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	s := n.states[addr]
 	change(&s)
 	n.states[addr] = s
+	n.mu.Unlock()
+	if s.InFlight == 0 {
+		n.w.mu.Lock()
+		defer n.w.mu.Unlock()
+		delete(n.w.out[addr], n.id)
+	}
 }
 
 func (n *fakeNode) has(addr netip.Addr) bool { return n.w.holder(addr) == n.id }

@@ -12,10 +12,11 @@ import (
 
 // server is what a node knows of a web server: the frontier's side of its lease.
 type server struct {
-	until  time.Time // end of the lease
-	next   time.Time // when it may be asked again
-	busy   bool      // a request is out
-	cancel context.CancelFunc
+	until     time.Time // end of the lease
+	withdrawn bool      // no further request
+	next      time.Time // when it may be asked again
+	busy      bool      // a request is out
+	cancel    context.CancelFunc
 }
 
 // serverOf is the web server of a host; some hosts share one.
@@ -72,7 +73,7 @@ func (l *life) reserve(ctx context.Context, addr netip.Addr) (visit context.Cont
 	defer l.w.mu.Unlock()
 	s, now := l.server(addr), time.Now()
 	switch {
-	case !s.until.After(now):
+	case s.withdrawn || !s.until.After(now):
 		select {
 		case l.feed <- addr:
 		default:
@@ -162,9 +163,16 @@ func (l leased) Grant(addr netip.Addr, until time.Time, _ time.Duration) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	s := l.server(addr)
-	if s.until = until; !until.After(time.Now()) && s.busy {
+	if s.until, s.withdrawn = until, false; !until.After(time.Now()) && s.busy {
 		s.cancel()
 	}
+}
+
+// Withdraw implements lease.Frontier.
+func (l leased) Withdraw(addr netip.Addr) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	l.server(addr).withdrawn = true
 }
 
 // Wanted implements lease.Frontier.
