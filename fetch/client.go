@@ -3,6 +3,7 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -13,9 +14,12 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"proxima/fetch/sign"
 )
 
 // accept is the Accept header of pages.
@@ -42,6 +46,7 @@ type Client struct {
 	guard    guard
 	tls      *tls.Config
 	header   http.Header // shared by all requests, never changed
+	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
 	buffers  buffers
 	large    *pot
@@ -102,6 +107,19 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		c.tls.InsecureSkipVerify, c.tls.MinVersion = true, tls.VersionTLS10
 	}
 	return c, nil
+}
+
+// SetKey has all requests from now on signed with key, as Config.SignatureAgent says. Where that is empty it does nothing.
+func (c *Client) SetKey(key ed25519.PrivateKey) error {
+	if c.cfg.SignatureAgent == "" {
+		return nil
+	}
+	signer, err := sign.New(c.cfg.SignatureAgent, key)
+	if err != nil {
+		return err
+	}
+	c.signer.Store(signer)
+	return nil
 }
 
 // Close closes every connection. Downloads under way fail with class Canceled, and so do later ones.
@@ -308,6 +326,9 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, nil
 	hr.Header = c.headerOf(&req)
+	if signer := c.signer.Load(); signer != nil {
+		hr.Header = signer.Sign(hr.Header, u.Host, time.Now())
+	}
 
 	x.watch()
 	resp, err := pool.RoundTrip(hr)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"proxima/fetch/sign"
 )
 
 // Config bounds a download and says who asks. All times are bounds on one request, all sizes on one response.
@@ -21,6 +23,9 @@ type Config struct {
 	Contact string `toml:"contact"`
 	// From is the mail address of the From header (RFC 9110 section 10.1.2).
 	From string `toml:"from"`
+	// SignatureAgent is the https URL of the host whose directory of keys (proxima keygen -directory) proves who asks: all requests are
+	// signed (Web Bot Auth, RFC 9421) with a key made from the cluster secret. Empty signs none.
+	SignatureAgent string `toml:"signature_agent"`
 	// AcceptLanguage is the Accept-Language header; empty sends none, which leaves the choice to the server.
 	AcceptLanguage string `toml:"accept_language"`
 
@@ -106,6 +111,11 @@ func Default() Config {
 func (c Config) Validate() error {
 	if err := CheckAgent(c.UserAgent); err != nil {
 		return fmt.Errorf("user_agent %w", err)
+	}
+	if c.SignatureAgent != "" {
+		if err := sign.CheckAgent(c.SignatureAgent); err != nil {
+			return fmt.Errorf("signature_agent: %w", err)
+		}
 	}
 	if !httpguts.ValidHeaderFieldValue(c.AcceptLanguage) {
 		return fmt.Errorf("accept_language %q: not a header value", c.AcceptLanguage)

@@ -139,6 +139,9 @@ func (c Config) Validate() []error {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))
 		}
 	}
+	if c.Fetch.SignatureAgent != "" && c.Peer.Secret == "" {
+		errs = append(errs, fmt.Errorf("fetch.signature_agent: %q: the key is made from peer.secret, which is missing: proxima keygen FILE makes one", c.Fetch.SignatureAgent))
+	}
 	for _, err := range each(site.Check(c.Site)) {
 		errs = append(errs, fmt.Errorf("site%w", err))
 	}

@@ -18,6 +18,7 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
+	"proxima/fetch/sign"
 	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
@@ -96,6 +97,9 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	o.secret.Store(secret)
 	keys, err := secret.GossipKeys()
 	if err != nil {
+		return nil, err
+	}
+	if err := o.signWith(secret); err != nil {
 		return nil, err
 	}
 	if o.atlas, err = openAtlas(n.cfg.Geo.Database); err != nil {
@@ -394,6 +398,19 @@ type handler struct {
 
 // Keygen writes a new cluster secret to a file that only its owner can read.
 func Keygen(path string) error { return peer.Keygen(path) }
+
+// Directory is the directory of the keys that sign an overlay's requests, by the secret in a file.
+func Directory(path string) ([]byte, error) {
+	secret, err := peer.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := secret.SiteKeys()
+	if err != nil {
+		return nil, err
+	}
+	return sign.Directory(keys)
+}
 
 // Rotate takes a secret file one step further on the way to a new secret, and says what is to be done next.
 func Rotate(path string) (next string, err error) { return peer.Rotate(path) }

@@ -51,10 +51,19 @@ func (o *overlay) rekey() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(o.members.Rekey(keys), o.server.Rekey(next), o.client.Rekey(next)); err != nil {
+	if err := errors.Join(o.members.Rekey(keys), o.server.Rekey(next), o.client.Rekey(next), o.signWith(next)); err != nil {
 		return err
 	}
 	o.secret.Store(next)
 	o.node.journal.Events().Info(journal.EventSecret, journal.KeyReason, next.Describe())
 	return nil
+}
+
+// signWith has requests to web servers signed with the key of a secret, where the configuration wants them signed.
+func (o *overlay) signWith(secret *peer.Secret) error {
+	keys, err := secret.SiteKeys()
+	if err != nil {
+		return err
+	}
+	return o.node.client.SetKey(keys[0])
 }

@@ -10,8 +10,9 @@ import (
 )
 
 func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
-	flags := newFlags("keygen", out, "Usage: proxima keygen [-rotate] FILE\n"+
+	flags := newFlags("keygen", out, "Usage: proxima keygen [-rotate | -directory] FILE\n"+
 		"Writes a new cluster secret, which must be copied to every node of the overlay (peer.secret).\n", "")
+	directory := flags.Bool("directory", false, "print the public keys of FILE as the directory that proves signed requests (fetch.signature_agent)")
 	rotate := flags.Bool("rotate", false, "take FILE one of three steps further to a new secret; nodes go on meanwhile")
 	files, err := parse(flags, args)
 	if err != nil {
@@ -20,7 +21,17 @@ func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 	if len(files) != 1 {
 		return exit{exitUsage, errors.New("keygen takes the name of one file (proxima keygen -h)")}
 	}
-	if *rotate {
+	switch {
+	case *rotate && *directory:
+		return exit{exitUsage, errors.New("keygen takes -rotate or -directory, not both")}
+	case *directory:
+		keys, err := node.Directory(files[0])
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(keys)
+		return err
+	case *rotate:
 		next, err := node.Rotate(files[0])
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ const (
 	forGossip = "proxima 1 gossip"
 	forCA     = "proxima 1 certificate authority"
 	forName   = "proxima 1 fingerprint"
+	forSites  = "proxima 1 signature of requests"
 )
 
 // Secret is what all nodes of one cluster share and nobody else knows. It is never sent. It prints as a word, so that
@@ -66,9 +67,15 @@ func (s *Secret) GossipKeys() (keys [][]byte, err error) {
 }
 
 // caKeys sign the certificates of all nodes: the first does, all are believed.
-func (s *Secret) caKeys() (keys []ed25519.PrivateKey, err error) {
+func (s *Secret) caKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forCA) }
+
+// SiteKeys returns the keys that sign requests to web servers: the first does, all stand in the directory.
+func (s *Secret) SiteKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forSites) }
+
+// pairs are the keys of both secrets for one purpose.
+func (s *Secret) pairs(purpose string) (keys []ed25519.PrivateKey, err error) {
 	for _, key := range s.keys {
-		seed, err := derive(key, forCA, ed25519.SeedSize)
+		seed, err := derive(key, purpose, ed25519.SeedSize)
 		if err != nil {
 			return nil, err
 		}
