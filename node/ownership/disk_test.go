@@ -22,6 +22,7 @@ type disk struct {
 	changes map[string]*frontier.Change
 	allowed map[string]bool // hosts that may be crawled
 	asked   map[string]bool // hosts that were given to Unchecked
+	loose   map[string]bool // hosts whose digest is not kept
 	wake    chan struct{}
 	names   *names
 	gate    func() // waits while the process that uses it is frozen
@@ -50,7 +51,7 @@ type parcel struct {
 
 func newDisk(n *names) *disk {
 	return &disk{names: n, now: newState(), synced: newState(), changes: map[string]*frontier.Change{}, allowed: map[string]bool{},
-		asked: map[string]bool{}, wake: make(chan struct{}, 1), gate: func() {}}
+		asked: map[string]bool{}, loose: map[string]bool{}, wake: make(chan struct{}, 1), gate: func() {}}
 }
 
 func newState() state {
@@ -154,7 +155,9 @@ func (d *disk) change(host string) *frontier.Change {
 // changed notes the digest after a change of a host.
 func (d *disk) changed(host string) {
 	c := d.change(host)
-	c.Digest, c.Tracked = d.digest(host), true
+	if c.Tracked = !d.loose[host]; c.Tracked {
+		c.Digest = d.digest(host)
+	}
 	if !d.asked[host] {
 		signal(d.wake)
 	}
@@ -353,7 +356,15 @@ func (d *disk) DigestOf(_ context.Context, host string) (frontier.Digest, error)
 		return frontier.Digest{}, err
 	}
 	defer d.mu.Unlock()
+	delete(d.loose, host)
 	return d.digest(host), nil
+}
+
+// untrack has the digest of a host kept again only when it is asked for.
+func (d *disk) untrack(host string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loose[host] = true
 }
 
 func (d *disk) StateOf(context.Context, string) (*frontier.HostState, error) { return nil, nil }

@@ -95,10 +95,11 @@ func (w *world) begin() (stop func()) {
 
 // finish waits until all is done, and says what is not.
 func (w *world) finish(within time.Duration) {
-	for end := time.Now().Add(within); len(w.sound()) > 0 && time.Now().Before(end); {
+	faults := w.sound()
+	for end := time.Now().Add(within); len(faults) > 0 && time.Now().Before(end); faults = w.sound() {
 		time.Sleep(10 * time.Second)
 	}
-	for _, fault := range w.sound() {
+	for _, fault := range faults { // not those of a moment later: hosts may be about to move
 		w.t.Error(fault)
 	}
 }

@@ -216,13 +216,17 @@ func (o *Ownership) storeItem(ctx context.Context, r Record, c *frontier.Change)
 		}
 	}
 	item = &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}
-	switch {
-	case !c.Tracked: // from now on the digest is kept
-		_, err = o.deps.Frontier.DigestOf(ctx, r.Host)
-	case !o.stream.holdsBack(r.Host):
-		item.Digest = digestToWire(c.Digest)
+	if o.stream.holdsBack(r.Host) {
+		return item, nil
 	}
-	return item, err
+	d := c.Digest
+	if !c.Tracked { // from now on it is kept. What has changed since is in it, too: then the host is compared once more
+		if d, err = o.deps.Frontier.DigestOf(ctx, r.Host); err != nil {
+			return nil, err
+		}
+	}
+	item.Digest = digestToWire(d)
+	return item, nil
 }
 
 // messageURLs and chunkBytes bound a message of the changes of several hosts.

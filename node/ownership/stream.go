@@ -39,6 +39,9 @@ type waiting struct {
 	sent   time.Time        // the same of what is on its way
 	held   int              // entries held back
 	paused int              // it is being mended: its changes wait
+	// digest is that after the last change seen, what is held back included; known says that it is one.
+	digest frontier.Digest
+	known  bool
 }
 
 // heldBack is what was done until a time.
@@ -67,7 +70,7 @@ func (s *stream) atLocked(host string) *waiting {
 
 // tidyLocked forgets a host of which nothing waits.
 func (s *stream) tidyLocked(host string) {
-	if w := s.hosts[host]; w != nil && *w == (waiting{}) {
+	if w := s.hosts[host]; w != nil && w.change == nil && w.sent.IsZero() && w.held+w.paused == 0 {
 		delete(s.hosts, host)
 	}
 }
@@ -84,10 +87,12 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 		if s.bytes > maxStream {
 			c = &frontier.Change{Lost: true}
 		}
+		w := s.atLocked(host)
+		w.digest, w.known = c.Digest, c.Tracked
 		if len(c.Done)+len(c.Pages) > 0 {
-			done := &frontier.Change{Done: c.Done, Pages: c.Pages, Digest: c.Digest, Tracked: c.Tracked}
+			done := &frontier.Change{Done: c.Done, Pages: c.Pages}
 			back.hosts[host] = done
-			s.atLocked(host).held++
+			w.held++
 			s.bytes += done.Memory()
 			c.Done, c.Pages = nil, nil
 		}
@@ -242,7 +247,9 @@ func (s *stream) end() {
 
 func (s *stream) letGoLocked(host string, c *frontier.Change) {
 	s.bytes -= c.Memory()
-	s.atLocked(host).held--
+	w := s.atLocked(host)
+	w.held--
+	c.Digest, c.Tracked = w.digest, w.known
 	s.addLocked(host, c, time.Time{})
 }
 

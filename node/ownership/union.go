@@ -84,6 +84,9 @@ func (o *Ownership) push(ctx context.Context, to string, r Record, whole bool) (
 			return verdict{}, fmt.Errorf("read: %w", err)
 		}
 		if !whole {
+			if err := o.gather(ctx); err != nil { // pages may have been done just now
+				return verdict{}, err
+			}
 			o.stream.withhold(r.Host, &chunk)
 		}
 		if _, err := o.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}); err != nil {

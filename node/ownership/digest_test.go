@@ -1,0 +1,89 @@
+package ownership
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// spoil takes a URL from a node's disk.
+func (p *player) spoil(host string, k int) {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	delete(p.disk.now.hosts[host].pending, path(k))
+}
+
+// The frontier keeps no digest of a host until it is asked for one. The first change shows all the same that the replica
+// differs, and no other need come.
+func TestUntrackedChangeShowsADifference(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 8)...)
+		time.Sleep(2 * time.Second)
+		s.mustHave(host, 8, 1, 2)
+		s.node(2).spoil(host, 4)
+		s.node(1).disk.untrack(host)
+		s.node(1).find(link(host, 8))
+		time.Sleep(s.cfg.SweepEvery / 2)
+		s.mustHave(host, 9, 1, 2)
+	})
+}
+
+// A page is done, and that is told late, for a link on it waits for its owner. What was found meanwhile has been told before:
+// the replica has the same then, and says so.
+func TestPageToldLateMakesNoDifference(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, other := s.hostOf(1, 2, 3), s.hostOf(3, 2, 1)
+		s.node(1).find(links(host, 0, 8)...)
+		time.Sleep(2 * time.Second)
+		differs := atomic.Int32{}
+		s.watch(func(l letter) {
+			if res, ok := l.res.(*wire.StoreResponse); ok {
+				for _, a := range res.GetAnswers() {
+					if a.GetStep() == wire.Step_STEP_DIFFERS {
+						differs.Add(1)
+					}
+				}
+			}
+		})
+		s.lose(func(l letter) bool {
+			_, links := l.req.(*wire.DeliverRequest)
+			return links && l.from == 1
+		})
+		s.node(1).crawl(host, 0, link(other, 0))
+		time.Sleep(time.Second)
+		s.node(1).find(link(host, 8))
+		time.Sleep(2 * time.Second)
+		if _, done := s.node(2).has(host); done > 0 {
+			t.Error("the page counts as done before its link is safe")
+		}
+		s.lose(nil)
+		time.Sleep(30 * time.Second)
+		s.mustHave(host, 9, 1, 2)
+		if n := differs.Load(); n > 0 {
+			t.Errorf("the replica differed %d times", n)
+		}
+	})
+}
+
+// A replica is mended in the moment in which a page is done. Its link is not safe yet, so the page is not done at the replica.
+func TestMendingTellsNoPageEarly(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, other := s.hostOf(1, 2, 3), s.hostOf(3, 2, 1)
+		s.node(1).find(links(host, 0, 8)...)
+		time.Sleep(2 * time.Second)
+		s.lose(func(l letter) bool {
+			_, links := l.req.(*wire.DeliverRequest)
+			return links && l.from == 1
+		})
+		s.node(2).spoil(host, 4)
+		s.node(1).crawl(host, 0, link(other, 0))
+		s.node(1).own.queue.add(host, false)
+		time.Sleep(s.cfg.ReplicateEvery)
+		if all, done := s.node(2).has(host); all < 8 || done > 0 {
+			t.Errorf("the replica has %d URLs, %d of them done before their links are safe", all, done)
+		}
+	})
+}
