@@ -66,6 +66,7 @@ type Node struct {
 	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
+	scope     *scope
 	sites     *site.Table
 	files     map[string]*fetch.Files // by name
 	overlay   *overlay                // nil where the node crawls alone
@@ -98,8 +99,14 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.seeds, doing, n.notes, err = recall(cfg, seeds); err != nil {
 		return nil, err
 	}
-	if n.rules, err = identity.New(cfg.Scope, n.seeds); err != nil {
+	if n.rules, err = identity.New(cfg.Scope, n.seeds); err == nil {
+		err = n.rules.Widen(doing.Learnt, func([]string) error { return nil })
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("scope: %w", err)
+	case cfg.Scope.SeedScope != identity.ScopeAny && len(n.seeds) == 0 && cfg.Peer.Secret == "":
+		return nil, fmt.Errorf("scope: seed_scope: %q needs seeds", cfg.Scope.SeedScope)
 	}
 	if n.blocklist, err = blocklist.New(cfg.Blocklist, blocklist.Deps{
 		HTTP:    &http.Client{Transport: deps.Transport},
@@ -131,6 +138,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if err = doing.keep(cfg.Node.Data); err != nil {
 		return nil, err
 	}
+	n.scope = newScope(n.rules, cfg.Node.Data, doing)
 	if n.id, err = nextLife(cfg.Node.Data); err != nil {
 		return nil, err
 	}

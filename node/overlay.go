@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/assign"
-	"proxima/frontier"
 	"proxima/fetch/sign"
+	"proxima/frontier"
 	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
@@ -135,12 +135,13 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
+		Scope: n.scope,
 	}); err != nil {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
 		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: &o.handler, Refused: o.refused,
-		Known: o.members.Knows,
+		Known: o.members.Knows, Scope: n.scope,
 	}); err != nil {
 		return nil, err
 	}

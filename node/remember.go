@@ -22,6 +22,8 @@ type task struct {
 	SeedScope string `json:"seed_scope"`
 	// Seeds are those of all lives.
 	Seeds []string `json:"seeds"`
+	// Learnt is what seeds of peers bring into scope (identity.Rules.Widen).
+	Learnt []string `json:"learnt,omitempty"`
 }
 
 const taskVersion = 1
@@ -55,7 +57,7 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 		known[text] = true
 		all = append(all, u)
 	}
-	now.Seeds = slices.Clone(was.Seeds)
+	now.Seeds, now.Learnt = slices.Clone(was.Seeds), was.Learnt
 	for _, u := range seeds {
 		if text := u.String(); !known[text] {
 			known[text] = true

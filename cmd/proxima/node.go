@@ -55,7 +55,7 @@ func overrides() []*override {
 			c.Crawl.Seeds = append(c.Crawl.Seeds, v)
 			return nil
 		}},
-		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix; host without -config and -secret, else scope.seed_scope",
+		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix; host without -config, else scope.seed_scope",
 			set: text(func(c *node.Config) *string { return &c.Scope.SeedScope })},
 		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)", set: text(func(c *node.Config) *string { return &c.Fetch.Contact })},
 		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: text(func(c *node.Config) *string { return &c.Fetch.From })},
@@ -222,7 +222,7 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 	if err != nil {
 		return cfg, err
 	}
-	if file == "" && cfg.Peer.Secret == "" && !given(flags, "scope") {
+	if file == "" && !given(flags, "scope") {
 		cfg.Scope.SeedScope = identity.ScopeHost // who names a site means that site
 		if scope := node.RememberedScope(cfg.Node.Data); scope != "" {
 			cfg.Scope.SeedScope = scope

@@ -17,7 +17,7 @@ const (
 	ScopePrefix = "prefix"
 )
 
-// Config says which URLs belong to a crawl. All nodes of a crawl need the same one: a link that one node sends and
+// Config says which URLs belong to a crawl. All nodes of a crawl need the same one, but for SeedScope: a link that one node sends and
 // another refuses is lost work.
 type Config struct {
 	// TrackingParams are names of query parameters that are removed from every link, since they say where a visitor came
@@ -36,7 +36,8 @@ type Config struct {
 	Include Match `toml:"include"`
 	// Exclude is what is never in scope, whatever includes it.
 	Exclude Match `toml:"exclude"`
-	// SeedScope is what the seeds bring into scope: "any", "host", "domain" or "prefix". All but "any" need seeds.
+	// SeedScope is what the seeds of this node bring into the scope of all nodes: "any", "host", "domain" or "prefix". Without seeds it
+	// says nothing, and a node without peers must have some for all but "any".
 	SeedScope string `toml:"seed_scope"`
 	// Traps are the bounds that URLs out of endless sites break.
 	Traps Traps `toml:"-"`

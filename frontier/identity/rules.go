@@ -1,25 +1,27 @@
 package identity
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
 
-// Rules are the rules of one crawl. They do not change and are safe for concurrent use.
+// Rules are the rules of one crawl. They do not change but by Widen, and are safe for concurrent use.
 type Rules struct {
 	cfg     Config
 	params  params
 	include *matcher
 	exclude *matcher
-	// all is set when nothing limits the scope.
-	all bool
+	// mu is held while the scope is widened.
+	mu     sync.Mutex
+	seeded atomic.Pointer[seeded]
 }
 
 // New makes the rules of a crawl. The seeds count for the scope only (Config.SeedScope); they are not admitted by being
-// seeds.
+// seeds. Without seeds, and before any of other nodes are known (Widen), "any" is all and the other scopes are nothing.
 func New(cfg Config, seeds []URL) (*Rules, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("check URL rules: %w", err)
-	}
-	if cfg.SeedScope != ScopeAny && len(seeds) == 0 {
-		return nil, fmt.Errorf("check URL rules: seed_scope: %q needs seeds", cfg.SeedScope)
 	}
 	r := &Rules{cfg: cfg, params: newParams(cfg.TrackingParams), include: newMatcher(), exclude: newMatcher()}
 	if err := r.include.addAll(cfg.Include); err != nil {
@@ -28,10 +30,15 @@ func New(cfg Config, seeds []URL) (*Rules, error) {
 	if err := r.exclude.addAll(cfg.Exclude); err != nil {
 		return nil, fmt.Errorf("check URL rules: exclude.%w", err)
 	}
-	for _, u := range seeds {
-		r.include.addSeed(u, cfg.SeedScope)
+	entries := make([]string, len(seeds))
+	for i, u := range seeds {
+		entries[i] = entryOf(u, cfg.SeedScope)
 	}
-	r.all = cfg.SeedScope == ScopeAny && r.include.empty()
+	s, err := new(seeded).plus(entries)
+	if err != nil {
+		return nil, fmt.Errorf("check URL rules: seeds: %w", err)
+	}
+	r.seeded.Store(s)
 	return r, nil
 }
 
@@ -68,7 +75,7 @@ func (r *Rules) AdmitWithin(u URL, depth, hops, most int) Reason {
 		return TooManyHops
 	case !r.exclude.empty() && r.exclude.match(u):
 		return Excluded
-	case !r.all && !r.include.match(u):
+	case !r.within(u):
 		return OutOfScope
 	}
 	return r.cfg.Traps.check(u)

@@ -132,29 +132,18 @@ func parsePrefix(entry string) (at string, p prefix, err error) {
 	return u.Authority(), p, nil
 }
 
-// addSeed adds what a seed brings into scope, by http and https.
-func (m *matcher) addSeed(u URL, scope string) {
-	at := u.Authority()
-	switch scope {
-	case ScopeHost:
-		m.hosts[at] = struct{}{}
-	case ScopeDomain:
-		m.domains[RegistrableDomain(u.Host)] = struct{}{}
-	case ScopePrefix:
-		path, _, _ := strings.Cut(u.Path, "?")
-		dir := prefix{path: path[:strings.LastIndexByte(path, '/')+1]}
-		// Seeds of one host may be many and share few directories; a wider one covers the others.
-		kept := m.prefixes[at][:0:0]
-		for _, have := range m.prefixes[at] {
-			if have.covers(dir) {
-				return
-			}
-			if !dir.covers(have) {
-				kept = append(kept, have)
-			}
+// addDir adds a directory by both schemes. Seeds of one host may be many and share few: a wider one covers the others.
+func (m *matcher) addDir(at string, dir prefix) {
+	kept := m.prefixes[at][:0:0]
+	for _, have := range m.prefixes[at] {
+		if have.covers(dir) {
+			return
 		}
-		m.prefixes[at] = append(kept, dir)
+		if !dir.covers(have) {
+			kept = append(kept, have)
+		}
 	}
+	m.prefixes[at] = append(kept, dir)
 }
 
 func (p prefix) covers(other prefix) bool {

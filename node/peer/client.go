@@ -30,6 +30,8 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil dials by the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Scope, if set, is what this node knows of the crawl's scope.
+	Scope Scope
 	// Local carries out calls to this node's own id, without a network; nil: they fail. It gets a copy of the request.
 	Local Handler
 }
@@ -213,7 +215,7 @@ func (c *Client) line(to string) (l *line, done func(), err error) {
 // send makes one call: it fills in the header, and tries until it is answered, refused or too late.
 func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
 	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
-	*header = &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
+	*header = c.header()
 	caller := ctx
 	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
 	defer cancel()
@@ -238,6 +240,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	}
 	defer func() { <-l.slots }()
 	remote := callTo[Q, R](l, procedure)
+	told := false
 	for try := 1; ; try++ {
 		res, err := remote.CallUnary(ctx, connect.NewRequest(req))
 		if err == nil {
@@ -252,6 +255,13 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 			kind = KindUnavailable // a connection that is reset ends its requests like one that wants to
 		}
 		c.tally.failed(kind)
+		if kind == KindScope && !told && c.deps.Scope != nil {
+			if (*header).Scope, err = c.tell(ctx, l); err != nil {
+				return nil, fmt.Errorf("%s to %s: tell scope: %w", procedure, to, &callError{kindOf(err), err})
+			}
+			told = true
+			continue
+		}
 		if l.ctx.Err() != nil && caller.Err() == nil {
 			return nil, fmt.Errorf("%s to %s: %w: it was forgotten meanwhile", procedure, to, ErrUnavailable)
 		}
@@ -259,6 +269,35 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
 		}
 	}
+}
+
+// header is that of a new message.
+func (c *Client) header() *wire.Header {
+	h := &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
+	if c.deps.Scope != nil {
+		h.Scope = c.deps.Scope.Digest()
+	}
+	return h
+}
+
+// mostEntries is how many entries of the scope one message has.
+const mostEntries = 20_000
+
+// tell gives a peer all that this node knows of the scope, and returns the digest of that.
+func (c *Client) tell(ctx context.Context, l *line) (digest uint64, err error) {
+	entries, digest := c.deps.Scope.Entries()
+	remote := callTo[wire.ScopeRequest, wire.ScopeResponse](l, "Scope")
+	for part := range slices.Chunk(entries, mostEntries) {
+		entries = entries[len(part):]
+		req := &wire.ScopeRequest{Header: c.header(), Entries: part}
+		if len(entries) == 0 {
+			req.Whole = digest
+		}
+		if _, err := remote.CallUnary(ctx, connect.NewRequest(req)); err != nil {
+			return 0, err
+		}
+	}
+	return digest, nil
 }
 
 // pause waits before the next try, and says whether there is time for one.
@@ -287,7 +326,7 @@ func (e *callError) Unwrap() error { return e.err }
 // Is sorts kinds into what a caller can do about them.
 func (e *callError) Is(target error) bool {
 	switch e.kind {
-	case KindUnavailable, KindBusy:
+	case KindUnavailable, KindBusy, KindScope:
 		return target == ErrUnavailable
 	case KindMalformed, KindOversized:
 		return target == ErrMalformed

@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the version of the peer protocol, in the header of every request.
-const Version = 2
+const Version = 3
 
 // Handler carries out the calls of peers. From is the id of the peer, proved by its certificate.
 //
@@ -36,6 +36,19 @@ type Handler interface {
 	Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
 	Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+}
+
+// Scope is what the seeds of a crawl bring into its scope, as far as a node knows: a set that only grows. A call tells the digest of its
+// sender's; a callee that does not know all of that set refuses it, is told, and then asked again. So whoever is given a host or a link knows
+// the scope that it belongs to. It is called concurrently.
+type Scope interface {
+	// Entries returns the set and its digest, 0 where it is empty; Digest the digest alone.
+	Entries() (entries []string, digest uint64)
+	Digest() uint64
+	// Knows says whether this node has every entry of the set of a digest.
+	Knows(digest uint64) bool
+	// Unite adds entries, on disk before it returns. Where whole is not 0 it is the digest of a set of which these were the last.
+	Unite(entries []string, whole uint64) error
 }
 
 var (

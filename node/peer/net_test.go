@@ -51,6 +51,7 @@ type who struct {
 	run     string
 	listens string // under another name than its own
 	known   func(host string) bool
+	scope   peer.Scope
 }
 
 // world is the nodes of one test. All of them end with the test's bubble.
@@ -151,13 +152,13 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell, Known: as.known})
+		Handler: n.handler, Refused: n.tell, Known: as.known, Scope: as.scope})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
 		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
-		Local: n.handler})
+		Local: n.handler, Scope: as.scope})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -263,12 +263,15 @@ func (Step) EnumDescriptor() ([]byte, []int) {
 
 // Header opens every request. (sender, boot, id) is one message, however often it is sent.
 type Header struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Run           string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
-	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`
-	Boot          uint64                 `protobuf:"varint,4,opt,name=boot,proto3" json:"boot,omitempty"`
-	Id            uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Run     string                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	Sender  string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`
+	Boot    uint64                 `protobuf:"varint,4,opt,name=boot,proto3" json:"boot,omitempty"`
+	Id      uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`
+	// scope is a digest of what the seeds bring into scope as far as the sender knows, 0 for nothing: who receives a host or a link
+	// knows the scope that it was found in.
+	Scope         uint64 `protobuf:"fixed64,6,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +341,111 @@ func (x *Header) GetId() uint64 {
 	return 0
 }
 
+func (x *Header) GetScope() uint64 {
+	if x != nil {
+		return x.Scope
+	}
+	return 0
+}
+
+// ScopeRequest has entries of what the seeds bring into scope ("host example.org:8080"). At most 20,000.
+type ScopeRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Header  *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	Entries []string               `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
+	// whole is the digest of these and of those sent before on the way to it; 0 where more follow.
+	Whole         uint64 `protobuf:"fixed64,3,opt,name=whole,proto3" json:"whole,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeRequest) Reset() {
+	*x = ScopeRequest{}
+	mi := &file_overlay_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeRequest) ProtoMessage() {}
+
+func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeRequest.ProtoReflect.Descriptor instead.
+func (*ScopeRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ScopeRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *ScopeRequest) GetEntries() []string {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ScopeRequest) GetWhole() uint64 {
+	if x != nil {
+		return x.Whole
+	}
+	return 0
+}
+
+type ScopeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeResponse) Reset() {
+	*x = ScopeResponse{}
+	mi := &file_overlay_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeResponse) ProtoMessage() {}
+
+func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeResponse.ProtoReflect.Descriptor instead.
+func (*ScopeResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{2}
+}
+
 // Record says who owns a host. Higher epoch wins; tie to the lower owner.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,7 +462,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_overlay_proto_msgTypes[1]
+	mi := &file_overlay_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +474,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[1]
+	mi := &file_overlay_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +487,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{1}
+	return file_overlay_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Record) GetHost() string {
@@ -429,7 +537,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_overlay_proto_msgTypes[2]
+	mi := &file_overlay_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +549,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[2]
+	mi := &file_overlay_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +562,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{2}
+	return file_overlay_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Link) GetUrl() string {
@@ -497,7 +605,7 @@ type DeliverRequest struct {
 
 func (x *DeliverRequest) Reset() {
 	*x = DeliverRequest{}
-	mi := &file_overlay_proto_msgTypes[3]
+	mi := &file_overlay_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +617,7 @@ func (x *DeliverRequest) String() string {
 func (*DeliverRequest) ProtoMessage() {}
 
 func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[3]
+	mi := &file_overlay_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +630,7 @@ func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverRequest.ProtoReflect.Descriptor instead.
 func (*DeliverRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{3}
+	return file_overlay_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DeliverRequest) GetHeader() *Header {
@@ -557,7 +665,7 @@ type Delivered struct {
 
 func (x *Delivered) Reset() {
 	*x = Delivered{}
-	mi := &file_overlay_proto_msgTypes[4]
+	mi := &file_overlay_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +677,7 @@ func (x *Delivered) String() string {
 func (*Delivered) ProtoMessage() {}
 
 func (x *Delivered) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[4]
+	mi := &file_overlay_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +690,7 @@ func (x *Delivered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivered.ProtoReflect.Descriptor instead.
 func (*Delivered) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{4}
+	return file_overlay_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Delivered) GetVerdict() Verdict {
@@ -616,7 +724,7 @@ type DeliverResponse struct {
 
 func (x *DeliverResponse) Reset() {
 	*x = DeliverResponse{}
-	mi := &file_overlay_proto_msgTypes[5]
+	mi := &file_overlay_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +736,7 @@ func (x *DeliverResponse) String() string {
 func (*DeliverResponse) ProtoMessage() {}
 
 func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[5]
+	mi := &file_overlay_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +749,7 @@ func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverResponse.ProtoReflect.Descriptor instead.
 func (*DeliverResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{5}
+	return file_overlay_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeliverResponse) GetAnswers() []*Delivered {
@@ -670,7 +778,7 @@ type LeaseItem struct {
 
 func (x *LeaseItem) Reset() {
 	*x = LeaseItem{}
-	mi := &file_overlay_proto_msgTypes[6]
+	mi := &file_overlay_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +790,7 @@ func (x *LeaseItem) String() string {
 func (*LeaseItem) ProtoMessage() {}
 
 func (x *LeaseItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[6]
+	mi := &file_overlay_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +803,7 @@ func (x *LeaseItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseItem.ProtoReflect.Descriptor instead.
 func (*LeaseItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{6}
+	return file_overlay_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeaseItem) GetServer() []byte {
@@ -750,7 +858,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_overlay_proto_msgTypes[7]
+	mi := &file_overlay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +870,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[7]
+	mi := &file_overlay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +883,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{7}
+	return file_overlay_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LeaseRequest) GetHeader() *Header {
@@ -809,7 +917,7 @@ type LeaseAnswer struct {
 
 func (x *LeaseAnswer) Reset() {
 	*x = LeaseAnswer{}
-	mi := &file_overlay_proto_msgTypes[8]
+	mi := &file_overlay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +929,7 @@ func (x *LeaseAnswer) String() string {
 func (*LeaseAnswer) ProtoMessage() {}
 
 func (x *LeaseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[8]
+	mi := &file_overlay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +942,7 @@ func (x *LeaseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseAnswer.ProtoReflect.Descriptor instead.
 func (*LeaseAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{8}
+	return file_overlay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LeaseAnswer) GetGrant() Grant {
@@ -903,7 +1011,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_overlay_proto_msgTypes[9]
+	mi := &file_overlay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1023,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[9]
+	mi := &file_overlay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1036,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{9}
+	return file_overlay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeaseResponse) GetAnswers() []*LeaseAnswer {
@@ -953,7 +1061,7 @@ type RightsRequest struct {
 
 func (x *RightsRequest) Reset() {
 	*x = RightsRequest{}
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1073,7 @@ func (x *RightsRequest) String() string {
 func (*RightsRequest) ProtoMessage() {}
 
 func (x *RightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1086,7 @@ func (x *RightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsRequest.ProtoReflect.Descriptor instead.
 func (*RightsRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{10}
+	return file_overlay_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RightsRequest) GetHeader() *Header {
@@ -1019,7 +1127,7 @@ type Life struct {
 
 func (x *Life) Reset() {
 	*x = Life{}
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1139,7 @@ func (x *Life) String() string {
 func (*Life) ProtoMessage() {}
 
 func (x *Life) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1152,7 @@ func (x *Life) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Life.ProtoReflect.Descriptor instead.
 func (*Life) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{11}
+	return file_overlay_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Life) GetId() string {
@@ -1076,7 +1184,7 @@ type RightsResponse struct {
 
 func (x *RightsResponse) Reset() {
 	*x = RightsResponse{}
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1196,7 @@ func (x *RightsResponse) String() string {
 func (*RightsResponse) ProtoMessage() {}
 
 func (x *RightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1209,7 @@ func (x *RightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsResponse.ProtoReflect.Descriptor instead.
 func (*RightsResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{12}
+	return file_overlay_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RightsResponse) GetSameView() bool {
@@ -1144,7 +1252,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1264,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1277,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{13}
+	return file_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Right) GetServer() []byte {
@@ -1210,7 +1318,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1330,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1343,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{14}
+	return file_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenewRequest) GetHeader() *Header {
@@ -1283,7 +1391,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1403,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1416,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{15}
+	return file_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenewResponse) GetAgreed() bool {
@@ -1336,7 +1444,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1456,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1469,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{16}
+	return file_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClaimRequest) GetHeader() *Header {
@@ -1420,7 +1528,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1540,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1553,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{17}
+	return file_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClaimResponse) GetNewer() []*Record {
@@ -1489,7 +1597,7 @@ type HostState struct {
 
 func (x *HostState) Reset() {
 	*x = HostState{}
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1609,7 @@ func (x *HostState) String() string {
 func (*HostState) ProtoMessage() {}
 
 func (x *HostState) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1622,7 @@ func (x *HostState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostState.ProtoReflect.Descriptor instead.
 func (*HostState) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{18}
+	return file_overlay_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HostState) GetSinceRequestMs() int64 {
@@ -1583,7 +1691,7 @@ type RobotsFile struct {
 
 func (x *RobotsFile) Reset() {
 	*x = RobotsFile{}
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1703,7 @@ func (x *RobotsFile) String() string {
 func (*RobotsFile) ProtoMessage() {}
 
 func (x *RobotsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1716,7 @@ func (x *RobotsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RobotsFile.ProtoReflect.Descriptor instead.
 func (*RobotsFile) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{19}
+	return file_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RobotsFile) GetBody() []byte {
@@ -1637,7 +1745,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1757,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1770,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{20}
+	return file_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Pending) GetPath() string {
@@ -1709,7 +1817,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1829,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1842,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{21}
+	return file_overlay_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Chunk) GetState() *HostState {
@@ -1787,7 +1895,7 @@ type Digest struct {
 
 func (x *Digest) Reset() {
 	*x = Digest{}
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1907,7 @@ func (x *Digest) String() string {
 func (*Digest) ProtoMessage() {}
 
 func (x *Digest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1920,7 @@ func (x *Digest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digest.ProtoReflect.Descriptor instead.
 func (*Digest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{22}
+	return file_overlay_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Digest) GetAccepted() uint64 {
@@ -1874,7 +1982,7 @@ type StoreRequest struct {
 
 func (x *StoreRequest) Reset() {
 	*x = StoreRequest{}
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1994,7 @@ func (x *StoreRequest) String() string {
 func (*StoreRequest) ProtoMessage() {}
 
 func (x *StoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2007,7 @@ func (x *StoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreRequest.ProtoReflect.Descriptor instead.
 func (*StoreRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{23}
+	return file_overlay_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StoreRequest) GetHeader() *Header {
@@ -1930,7 +2038,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2050,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2063,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{24}
+	return file_overlay_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StoreItem) GetRecord() *Record {
@@ -1989,7 +2097,7 @@ type StoreResponse struct {
 
 func (x *StoreResponse) Reset() {
 	*x = StoreResponse{}
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2109,7 @@ func (x *StoreResponse) String() string {
 func (*StoreResponse) ProtoMessage() {}
 
 func (x *StoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2122,7 @@ func (x *StoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreResponse.ProtoReflect.Descriptor instead.
 func (*StoreResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{25}
+	return file_overlay_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StoreResponse) GetAnswers() []*StoreAnswer {
@@ -2037,7 +2145,7 @@ type StoreAnswer struct {
 
 func (x *StoreAnswer) Reset() {
 	*x = StoreAnswer{}
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2157,7 @@ func (x *StoreAnswer) String() string {
 func (*StoreAnswer) ProtoMessage() {}
 
 func (x *StoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2170,7 @@ func (x *StoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreAnswer.ProtoReflect.Descriptor instead.
 func (*StoreAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{26}
+	return file_overlay_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StoreAnswer) GetStep() Step {
@@ -2098,7 +2206,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2218,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2231,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{27}
+	return file_overlay_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LoadRequest) GetHeader() *Header {
@@ -2158,7 +2266,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2278,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2291,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{28}
+	return file_overlay_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LoadResponse) GetChunk() *Chunk {
@@ -2220,7 +2328,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2340,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2353,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{29}
+	return file_overlay_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CommitRequest) GetHeader() *Header {
@@ -2280,7 +2388,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2400,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2413,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{30}
+	return file_overlay_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CommitResponse) GetStep() Step {
@@ -2354,7 +2462,7 @@ type RemoteFetch struct {
 
 func (x *RemoteFetch) Reset() {
 	*x = RemoteFetch{}
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2474,7 @@ func (x *RemoteFetch) String() string {
 func (*RemoteFetch) ProtoMessage() {}
 
 func (x *RemoteFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2487,7 @@ func (x *RemoteFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoteFetch.ProtoReflect.Descriptor instead.
 func (*RemoteFetch) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{31}
+	return file_overlay_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoteFetch) GetUrl() string {
@@ -2476,7 +2584,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2596,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2609,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{32}
+	return file_overlay_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FetchRequest) GetHeader() *Header {
@@ -2557,7 +2665,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2677,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2690,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{33}
+	return file_overlay_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FetchResponse) GetRefused() string {
@@ -2633,7 +2741,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2753,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2766,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{34}
+	return file_overlay_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Timing) GetConnectUs() int64 {
@@ -2717,7 +2825,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2837,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2850,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{35}
+	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FetchResult) GetEnding() uint32 {
@@ -2826,7 +2934,7 @@ type IdleRequest struct {
 
 func (x *IdleRequest) Reset() {
 	*x = IdleRequest{}
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2946,7 @@ func (x *IdleRequest) String() string {
 func (*IdleRequest) ProtoMessage() {}
 
 func (x *IdleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2959,7 @@ func (x *IdleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleRequest.ProtoReflect.Descriptor instead.
 func (*IdleRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{36}
+	return file_overlay_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IdleRequest) GetHeader() *Header {
@@ -2887,7 +2995,7 @@ type IdleResponse struct {
 
 func (x *IdleResponse) Reset() {
 	*x = IdleResponse{}
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +3007,7 @@ func (x *IdleResponse) String() string {
 func (*IdleResponse) ProtoMessage() {}
 
 func (x *IdleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +3020,7 @@ func (x *IdleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleResponse.ProtoReflect.Descriptor instead.
 func (*IdleResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{37}
+	return file_overlay_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *IdleResponse) GetIdle() bool {
@@ -2962,13 +3070,19 @@ var File_overlay_proto protoreflect.FileDescriptor
 const file_overlay_proto_rawDesc = "" +
 	"\n" +
 	"\roverlay.proto\x12\n" +
-	"proxima.v1\"p\n" +
+	"proxima.v1\"\x86\x01\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x12\n" +
 	"\x04boot\x18\x04 \x01(\x04R\x04boot\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\x04R\x02id\"x\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05scope\x18\x06 \x01(\x06R\x05scope\"j\n" +
+	"\fScopeRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x18\n" +
+	"\aentries\x18\x02 \x03(\tR\aentries\x12\x14\n" +
+	"\x05whole\x18\x03 \x01(\x06R\x05whole\"\x0f\n" +
+	"\rScopeResponse\"x\n" +
 	"\x06Record\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -3192,7 +3306,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
 	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_LATER\x10\x062\xfb\x04\n" +
+	"STEP_LATER\x10\x062\xb9\x05\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
@@ -3203,7 +3317,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x04Load\x12\x17.proxima.v1.LoadRequest\x1a\x18.proxima.v1.LoadResponse\x12?\n" +
 	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x12<\n" +
 	"\x05Fetch\x12\x18.proxima.v1.FetchRequest\x1a\x19.proxima.v1.FetchResponse\x129\n" +
-	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponseB\x13Z\x11proxima/node/wireb\x06proto3"
+	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponse\x12<\n" +
+	"\x05Scope\x12\x18.proxima.v1.ScopeRequest\x1a\x19.proxima.v1.ScopeResponseB\x13Z\x11proxima/node/wireb\x06proto3"
 
 var (
 	file_overlay_proto_rawDescOnce sync.Once
@@ -3218,118 +3333,123 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),            // 0: proxima.v1.Verdict
 	(Wish)(0),               // 1: proxima.v1.Wish
 	(Grant)(0),              // 2: proxima.v1.Grant
 	(Step)(0),               // 3: proxima.v1.Step
 	(*Header)(nil),          // 4: proxima.v1.Header
-	(*Record)(nil),          // 5: proxima.v1.Record
-	(*Link)(nil),            // 6: proxima.v1.Link
-	(*DeliverRequest)(nil),  // 7: proxima.v1.DeliverRequest
-	(*Delivered)(nil),       // 8: proxima.v1.Delivered
-	(*DeliverResponse)(nil), // 9: proxima.v1.DeliverResponse
-	(*LeaseItem)(nil),       // 10: proxima.v1.LeaseItem
-	(*LeaseRequest)(nil),    // 11: proxima.v1.LeaseRequest
-	(*LeaseAnswer)(nil),     // 12: proxima.v1.LeaseAnswer
-	(*LeaseResponse)(nil),   // 13: proxima.v1.LeaseResponse
-	(*RightsRequest)(nil),   // 14: proxima.v1.RightsRequest
-	(*Life)(nil),            // 15: proxima.v1.Life
-	(*RightsResponse)(nil),  // 16: proxima.v1.RightsResponse
-	(*Right)(nil),           // 17: proxima.v1.Right
-	(*RenewRequest)(nil),    // 18: proxima.v1.RenewRequest
-	(*RenewResponse)(nil),   // 19: proxima.v1.RenewResponse
-	(*ClaimRequest)(nil),    // 20: proxima.v1.ClaimRequest
-	(*ClaimResponse)(nil),   // 21: proxima.v1.ClaimResponse
-	(*HostState)(nil),       // 22: proxima.v1.HostState
-	(*RobotsFile)(nil),      // 23: proxima.v1.RobotsFile
-	(*Pending)(nil),         // 24: proxima.v1.Pending
-	(*Chunk)(nil),           // 25: proxima.v1.Chunk
-	(*Digest)(nil),          // 26: proxima.v1.Digest
-	(*StoreRequest)(nil),    // 27: proxima.v1.StoreRequest
-	(*StoreItem)(nil),       // 28: proxima.v1.StoreItem
-	(*StoreResponse)(nil),   // 29: proxima.v1.StoreResponse
-	(*StoreAnswer)(nil),     // 30: proxima.v1.StoreAnswer
-	(*LoadRequest)(nil),     // 31: proxima.v1.LoadRequest
-	(*LoadResponse)(nil),    // 32: proxima.v1.LoadResponse
-	(*CommitRequest)(nil),   // 33: proxima.v1.CommitRequest
-	(*CommitResponse)(nil),  // 34: proxima.v1.CommitResponse
-	(*RemoteFetch)(nil),     // 35: proxima.v1.RemoteFetch
-	(*FetchRequest)(nil),    // 36: proxima.v1.FetchRequest
-	(*FetchResponse)(nil),   // 37: proxima.v1.FetchResponse
-	(*Timing)(nil),          // 38: proxima.v1.Timing
-	(*FetchResult)(nil),     // 39: proxima.v1.FetchResult
-	(*IdleRequest)(nil),     // 40: proxima.v1.IdleRequest
-	(*IdleResponse)(nil),    // 41: proxima.v1.IdleResponse
+	(*ScopeRequest)(nil),    // 5: proxima.v1.ScopeRequest
+	(*ScopeResponse)(nil),   // 6: proxima.v1.ScopeResponse
+	(*Record)(nil),          // 7: proxima.v1.Record
+	(*Link)(nil),            // 8: proxima.v1.Link
+	(*DeliverRequest)(nil),  // 9: proxima.v1.DeliverRequest
+	(*Delivered)(nil),       // 10: proxima.v1.Delivered
+	(*DeliverResponse)(nil), // 11: proxima.v1.DeliverResponse
+	(*LeaseItem)(nil),       // 12: proxima.v1.LeaseItem
+	(*LeaseRequest)(nil),    // 13: proxima.v1.LeaseRequest
+	(*LeaseAnswer)(nil),     // 14: proxima.v1.LeaseAnswer
+	(*LeaseResponse)(nil),   // 15: proxima.v1.LeaseResponse
+	(*RightsRequest)(nil),   // 16: proxima.v1.RightsRequest
+	(*Life)(nil),            // 17: proxima.v1.Life
+	(*RightsResponse)(nil),  // 18: proxima.v1.RightsResponse
+	(*Right)(nil),           // 19: proxima.v1.Right
+	(*RenewRequest)(nil),    // 20: proxima.v1.RenewRequest
+	(*RenewResponse)(nil),   // 21: proxima.v1.RenewResponse
+	(*ClaimRequest)(nil),    // 22: proxima.v1.ClaimRequest
+	(*ClaimResponse)(nil),   // 23: proxima.v1.ClaimResponse
+	(*HostState)(nil),       // 24: proxima.v1.HostState
+	(*RobotsFile)(nil),      // 25: proxima.v1.RobotsFile
+	(*Pending)(nil),         // 26: proxima.v1.Pending
+	(*Chunk)(nil),           // 27: proxima.v1.Chunk
+	(*Digest)(nil),          // 28: proxima.v1.Digest
+	(*StoreRequest)(nil),    // 29: proxima.v1.StoreRequest
+	(*StoreItem)(nil),       // 30: proxima.v1.StoreItem
+	(*StoreResponse)(nil),   // 31: proxima.v1.StoreResponse
+	(*StoreAnswer)(nil),     // 32: proxima.v1.StoreAnswer
+	(*LoadRequest)(nil),     // 33: proxima.v1.LoadRequest
+	(*LoadResponse)(nil),    // 34: proxima.v1.LoadResponse
+	(*CommitRequest)(nil),   // 35: proxima.v1.CommitRequest
+	(*CommitResponse)(nil),  // 36: proxima.v1.CommitResponse
+	(*RemoteFetch)(nil),     // 37: proxima.v1.RemoteFetch
+	(*FetchRequest)(nil),    // 38: proxima.v1.FetchRequest
+	(*FetchResponse)(nil),   // 39: proxima.v1.FetchResponse
+	(*Timing)(nil),          // 40: proxima.v1.Timing
+	(*FetchResult)(nil),     // 41: proxima.v1.FetchResult
+	(*IdleRequest)(nil),     // 42: proxima.v1.IdleRequest
+	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
 }
 var file_overlay_proto_depIdxs = []int32{
-	4,  // 0: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
-	6,  // 1: proxima.v1.DeliverRequest.links:type_name -> proxima.v1.Link
-	0,  // 2: proxima.v1.Delivered.verdict:type_name -> proxima.v1.Verdict
-	5,  // 3: proxima.v1.Delivered.record:type_name -> proxima.v1.Record
-	8,  // 4: proxima.v1.DeliverResponse.answers:type_name -> proxima.v1.Delivered
-	1,  // 5: proxima.v1.LeaseItem.wish:type_name -> proxima.v1.Wish
-	4,  // 6: proxima.v1.LeaseRequest.header:type_name -> proxima.v1.Header
-	10, // 7: proxima.v1.LeaseRequest.items:type_name -> proxima.v1.LeaseItem
-	2,  // 8: proxima.v1.LeaseAnswer.grant:type_name -> proxima.v1.Grant
-	12, // 9: proxima.v1.LeaseResponse.answers:type_name -> proxima.v1.LeaseAnswer
-	4,  // 10: proxima.v1.RightsRequest.header:type_name -> proxima.v1.Header
-	15, // 11: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
-	17, // 12: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
-	4,  // 13: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
-	4,  // 14: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
-	5,  // 15: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
-	5,  // 16: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
-	23, // 17: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
-	22, // 18: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
-	24, // 19: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
-	4,  // 20: proxima.v1.StoreRequest.header:type_name -> proxima.v1.Header
-	28, // 21: proxima.v1.StoreRequest.items:type_name -> proxima.v1.StoreItem
-	5,  // 22: proxima.v1.StoreItem.record:type_name -> proxima.v1.Record
-	25, // 23: proxima.v1.StoreItem.chunk:type_name -> proxima.v1.Chunk
-	26, // 24: proxima.v1.StoreItem.digest:type_name -> proxima.v1.Digest
-	30, // 25: proxima.v1.StoreResponse.answers:type_name -> proxima.v1.StoreAnswer
-	3,  // 26: proxima.v1.StoreAnswer.step:type_name -> proxima.v1.Step
-	5,  // 27: proxima.v1.StoreAnswer.newer:type_name -> proxima.v1.Record
-	4,  // 28: proxima.v1.LoadRequest.header:type_name -> proxima.v1.Header
-	25, // 29: proxima.v1.LoadResponse.chunk:type_name -> proxima.v1.Chunk
-	4,  // 30: proxima.v1.CommitRequest.header:type_name -> proxima.v1.Header
-	5,  // 31: proxima.v1.CommitRequest.record:type_name -> proxima.v1.Record
-	26, // 32: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
-	3,  // 33: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
-	5,  // 34: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
-	4,  // 35: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
-	35, // 36: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
-	39, // 37: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
-	6,  // 38: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
-	38, // 39: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
-	4,  // 40: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	7,  // 41: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	11, // 42: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	14, // 43: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	18, // 44: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	20, // 45: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	27, // 46: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	31, // 47: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	33, // 48: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	36, // 49: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
-	40, // 50: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	9,  // 51: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	13, // 52: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	16, // 53: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	19, // 54: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	21, // 55: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	29, // 56: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	32, // 57: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	34, // 58: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	37, // 59: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
-	41, // 60: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	51, // [51:61] is the sub-list for method output_type
-	41, // [41:51] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	4,  // 0: proxima.v1.ScopeRequest.header:type_name -> proxima.v1.Header
+	4,  // 1: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
+	8,  // 2: proxima.v1.DeliverRequest.links:type_name -> proxima.v1.Link
+	0,  // 3: proxima.v1.Delivered.verdict:type_name -> proxima.v1.Verdict
+	7,  // 4: proxima.v1.Delivered.record:type_name -> proxima.v1.Record
+	10, // 5: proxima.v1.DeliverResponse.answers:type_name -> proxima.v1.Delivered
+	1,  // 6: proxima.v1.LeaseItem.wish:type_name -> proxima.v1.Wish
+	4,  // 7: proxima.v1.LeaseRequest.header:type_name -> proxima.v1.Header
+	12, // 8: proxima.v1.LeaseRequest.items:type_name -> proxima.v1.LeaseItem
+	2,  // 9: proxima.v1.LeaseAnswer.grant:type_name -> proxima.v1.Grant
+	14, // 10: proxima.v1.LeaseResponse.answers:type_name -> proxima.v1.LeaseAnswer
+	4,  // 11: proxima.v1.RightsRequest.header:type_name -> proxima.v1.Header
+	17, // 12: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
+	19, // 13: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
+	4,  // 14: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
+	4,  // 15: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
+	7,  // 16: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
+	7,  // 17: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
+	25, // 18: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
+	24, // 19: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
+	26, // 20: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
+	4,  // 21: proxima.v1.StoreRequest.header:type_name -> proxima.v1.Header
+	30, // 22: proxima.v1.StoreRequest.items:type_name -> proxima.v1.StoreItem
+	7,  // 23: proxima.v1.StoreItem.record:type_name -> proxima.v1.Record
+	27, // 24: proxima.v1.StoreItem.chunk:type_name -> proxima.v1.Chunk
+	28, // 25: proxima.v1.StoreItem.digest:type_name -> proxima.v1.Digest
+	32, // 26: proxima.v1.StoreResponse.answers:type_name -> proxima.v1.StoreAnswer
+	3,  // 27: proxima.v1.StoreAnswer.step:type_name -> proxima.v1.Step
+	7,  // 28: proxima.v1.StoreAnswer.newer:type_name -> proxima.v1.Record
+	4,  // 29: proxima.v1.LoadRequest.header:type_name -> proxima.v1.Header
+	27, // 30: proxima.v1.LoadResponse.chunk:type_name -> proxima.v1.Chunk
+	4,  // 31: proxima.v1.CommitRequest.header:type_name -> proxima.v1.Header
+	7,  // 32: proxima.v1.CommitRequest.record:type_name -> proxima.v1.Record
+	28, // 33: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
+	3,  // 34: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
+	7,  // 35: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
+	4,  // 36: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
+	37, // 37: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
+	41, // 38: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
+	8,  // 39: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
+	40, // 40: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
+	4,  // 41: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	9,  // 42: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	13, // 43: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	16, // 44: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	20, // 45: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	22, // 46: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	29, // 47: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	33, // 48: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	35, // 49: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	38, // 50: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	42, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	5,  // 52: proxima.v1.Overlay.Scope:input_type -> proxima.v1.ScopeRequest
+	11, // 53: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	15, // 54: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	18, // 55: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	21, // 56: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	23, // 57: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	31, // 58: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	34, // 59: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	36, // 60: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	39, // 61: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	43, // 62: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	6,  // 63: proxima.v1.Overlay.Scope:output_type -> proxima.v1.ScopeResponse
+	53, // [53:64] is the sub-list for method output_type
+	42, // [42:53] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3343,7 +3463,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

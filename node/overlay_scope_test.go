@@ -1,0 +1,73 @@
+package node_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node"
+)
+
+// The scope is the crawl's: one node has seeds and the others none, and nobody leaves their hosts. A seed that another node brings later is
+// everybody's from then on, and what a node was told it knows when it comes back.
+func TestOverlaySharesItsScope(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { c.Scope.SeedScope = "host" }
+		first, late := "one.example", "two.example"
+		for i, name := range []string{first, late, "outside.example"} {
+			addr := address(i)
+			b.servers[netip.MustParseAddr(addr)] = beside(b.nodes[i].at)
+			s := b.Site(name, addr).Took(20 * time.Millisecond).Pages(60)
+			for p := range 60 {
+				s.Page("/"+strings.Repeat("x", p+1), "http://outside.example/", "http://two.example/", "http://www.one.example/")
+			}
+			refs := []string{"/x"}
+			for p := range 60 {
+				refs = append(refs, "/"+strings.Repeat("x", p+1))
+			}
+			s.Page("/", refs...)
+		}
+		b.sites = []string{first}
+		b.startAll(2 * time.Second)
+		b.await("pages", 10*time.Minute, func() bool { return len(b.pagesOf(first)) > 10 })
+		if n := len(b.pagesOf(late)); n > 0 {
+			t.Fatalf("%d pages of a host that no seed names", n)
+		}
+
+		b.kill(0)
+		b.seeds = func(i int) []string {
+			if i == 0 {
+				return []string{"http://" + late + "/"}
+			}
+			return nil
+		}
+		b.start(0)
+		b.await("pages of the later seed", 20*time.Minute, func() bool { return len(b.pagesOf(late)) > 5 })
+		b.kill(1)
+		b.start(1) // without a seed
+		b.awaitEnd(time.Hour)
+		text, err := os.ReadFile(filepath.Join(b.config(1).Node.Data, "crawl.json"))
+		if err != nil || !strings.Contains(string(text), `"learnt":["host one.example","host two.example"]`) {
+			t.Errorf("a node without seeds remembers %s: %v", text, err)
+		}
+		for _, site := range []string{first, late} {
+			var paths []string
+			for _, v := range b.pagesOf(site) {
+				paths = append(paths, v.Path)
+			}
+			slices.Sort(paths)
+			if got := len(slices.Compact(paths)); got != 61 {
+				t.Errorf("%d of 61 pages of %s", got, site)
+			}
+		}
+		for _, v := range b.Visits(nil) {
+			if v.Site != first && v.Site != late {
+				t.Errorf("%s asked for %s", v.From, v.URL())
+			}
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"proxima/node/peer"
+	"proxima/node/wire"
+)
+
+// knowledge is what a node knows of the scope; its digest is the number of its entries.
+type knowledge struct {
+	entries []string
+	whole   []uint64
+	broken  error
+}
+
+func (k *knowledge) Entries() ([]string, uint64) { return k.entries, k.Digest() }
+func (k *knowledge) Digest() uint64              { return uint64(len(k.entries)) }
+func (k *knowledge) Knows(digest uint64) bool    { return digest <= k.Digest() }
+func (k *knowledge) Unite(entries []string, whole uint64) error {
+	if k.broken == nil {
+		k.entries, k.whole = append(k.entries, entries...), append(k.whole, whole)
+	}
+	return k.broken
+}
+
+// A call of a node that knows more of the scope is carried out once that is told, in parts; one of a node that knows less at once.
+func TestScopeGoesBeforeACall(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		much := &knowledge{}
+		for i := range 45_000 {
+			much.entries = append(much.entries, fmt.Sprintf("host n%d.example", i))
+		}
+		little := &knowledge{}
+		a, b := w.node("a", who{scope: much}), w.node("b", who{scope: little})
+		calls := 0
+		answer := func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+			if calls++; len(little.entries) != len(much.entries) {
+				t.Errorf("carried out while %d of %d entries were known", len(little.entries), len(much.entries))
+			}
+			return &wire.LeaseResponse{}, nil
+		}
+		b.handler.OnLease = answer
+		for range 3 {
+			if _, err := a.client.Lease(t.Context(), "b", &wire.LeaseRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if calls != 3 || !slices.Equal(little.entries, much.entries) || !slices.Equal(little.whole, []uint64{0, 0, 45_000}) {
+			t.Errorf("%d calls; %d entries told, wholes %v", calls, len(little.entries), little.whole)
+		}
+		if n := a.client.Counts().Failures[peer.KindScope]; n != 1 {
+			t.Errorf("%d calls were refused for the scope, want the first", n)
+		}
+		if len(b.refused()) > 0 {
+			t.Errorf("told as trouble: %v", b.refused())
+		}
+
+		little.entries = little.entries[:10]
+		a.handler.OnLease = func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+			return &wire.LeaseResponse{}, nil
+		}
+		if _, err := b.client.Lease(t.Context(), "a", &wire.LeaseRequest{}); err != nil || len(much.whole) > 0 {
+			t.Errorf("who knows less told something: %v, %v", much.whole, err)
+		}
+
+		// Who cannot keep what it is told carries nothing out.
+		little.entries, little.broken = nil, errors.New("disk is gone")
+		if _, err := a.client.Lease(t.Context(), "b", &wire.LeaseRequest{}); err == nil || calls != 3 {
+			t.Errorf("carried out, %d times: %v", calls, err)
+		}
+	})
+}
