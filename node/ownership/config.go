@@ -12,6 +12,9 @@ type Config struct {
 	FenceAfter time.Duration
 	// TakeAfter is how long a home waits for an owner before it takes the hosts back. It is longer than FenceAfter.
 	TakeAfter time.Duration
+	// SilentAfter is how long an owner goes on while the node that keeps a host's replica does not answer: pages of that time are
+	// downloaded again where it is the owner that is cut off. Shorter than the time until a death is noticed: some hosts stop then.
+	SilentAfter time.Duration
 	// Collect is how long a new home, and one that has just started beside others, waits for what the owners tell it
 	// before it calls a host unknown. Longer than RenewEvery; links to unknown hosts wait that long.
 	Collect time.Duration
@@ -31,7 +34,7 @@ type Config struct {
 // Default are the values of the design.
 func Default() Config {
 	return Config{
-		RenewEvery: 15 * time.Second, FenceAfter: 60 * time.Second, TakeAfter: 90 * time.Second, Collect: 30 * time.Second,
+		RenewEvery: 15 * time.Second, FenceAfter: 60 * time.Second, TakeAfter: 90 * time.Second, SilentAfter: 5 * time.Second, Collect: 30 * time.Second,
 		ReplicateEvery: time.Second, SweepEvery: 10 * time.Minute, ChunkURLs: 5000, CachedRecords: 65536,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -124,6 +125,7 @@ type Ownership struct {
 	wishes     map[string]wish      // hosts owned here that placement wants handed off
 	rumours    map[string]Record    // who is said to own hosts of which there is no record: good to route by, and no more
 	awaited    map[string]time.Time // hosts taken over whose replica has not come, and since when
+	silent     map[string]time.Time // who has not answered what was to be stored, and since when
 	counts     Counts
 	complained time.Time // when a person last heard of links without a second copy
 	// unwitnessed are hosts owned here whose witness is to be told, and the epochs of their records.
@@ -170,6 +172,7 @@ func New(cfg Config, deps Deps) *Ownership {
 		wishes:      make(map[string]wish),
 		rumours:     make(map[string]Record),
 		awaited:     make(map[string]time.Time),
+		silent:      make(map[string]time.Time),
 		unwitnessed: make(map[string]uint64),
 		ready:       make(chan struct{}),
 		renew:       make(chan struct{}, 1),
@@ -240,6 +243,7 @@ func (o *Ownership) SetView(v view.View) {
 	moved := !slices.Equal(old.Settled, v.Settled) // homes are drawn from the settled
 	o.views.Set(v, time.Now())
 	o.census.seen(old, v)
+	maps.DeleteFunc(o.silent, func(id string, _ time.Time) bool { return !v.IsAlive(id) })
 	for _, id := range v.Alive {
 		if !old.IsAlive(id) {
 			if o.compare != nil {

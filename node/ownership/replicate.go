@@ -236,17 +236,17 @@ const messageURLs = 5000
 func (o *Ownership) send(ctx context.Context, to string, parcel []sending) {
 	for len(parcel) > 0 {
 		n, urls, size := 0, 0, 0
-		req := &wire.StoreRequest{}
+		var items []*wire.StoreItem
 		for n < len(parcel) && (n == 0 || urls < messageURLs && size < chunkBytes) {
 			item := parcel[n].item
 			urls += len(item.GetChunk().GetPending()) + len(item.GetChunk().GetDone())/8 + len(item.GetChunk().GetPages()) + 8
 			size += proto.Size(item)
-			req.Items = append(req.Items, item)
+			items = append(items, item)
 			n++
 		}
 		part := parcel[:n]
 		parcel = parcel[n:]
-		res, err := o.deps.Peers.Store(ctx, to, req)
+		res, err := o.askToStore(ctx, to, items...)
 		if err != nil && ctx.Err() == nil {
 			o.warn(fmt.Errorf("send changes of %d hosts to %s: %w", len(part), to, err))
 		}

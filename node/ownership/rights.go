@@ -71,6 +71,8 @@ func (o *Ownership) suspended(host string, r Record, known bool, now time.Time) 
 		return "this node, its home, is finding out who owns it"
 	case home == v.Self && now.Before(o.census.contested[host]):
 		return "its former owner may not know yet that it is no longer"
+	case o.silentLocked(v, host, now):
+		return "the node that keeps its replica does not answer"
 	case home == v.Self:
 		return ""
 	case !o.answeredLocked(host, now):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"proxima/frontier"
 	"proxima/node/view"
@@ -24,9 +25,36 @@ var errFull = errors.New("its disk is full")
 // errNotTheirs says that a peer does not own the host, though it is said to.
 var errNotTheirs = errors.New("it knows nothing of it")
 
+// askToStore sends items to a peer, and notes whether it answers.
+func (o *Ownership) askToStore(ctx context.Context, to string, items ...*wire.StoreItem) (*wire.StoreResponse, error) {
+	o.mu.Lock()
+	if _, asked := o.silent[to]; !asked {
+		o.silent[to] = time.Now()
+	}
+	o.mu.Unlock()
+	res, err := o.deps.Peers.Store(ctx, to, &wire.StoreRequest{Items: items})
+	if err == nil {
+		o.mu.Lock()
+		delete(o.silent, to)
+		o.mu.Unlock()
+	}
+	return res, err
+}
+
+// silentLocked says that the node that keeps the replica of a host owned here has not answered for long: what is done now would
+// be on one disk. Where that goes on, one disk must do.
+func (o *Ownership) silentLocked(v *view.View, host string, now time.Time) bool {
+	for id, since := range o.silent {
+		if d := now.Sub(since); d > o.cfg.SilentAfter && d < o.cfg.FenceAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
+			return true
+		}
+	}
+	return false
+}
+
 // storeOne sends one item to a peer and reads its answer.
 func (o *Ownership) storeOne(ctx context.Context, to string, item *wire.StoreItem) (verdict, error) {
-	res, err := o.deps.Peers.Store(ctx, to, &wire.StoreRequest{Items: []*wire.StoreItem{item}})
+	res, err := o.askToStore(ctx, to, item)
 	if err != nil {
 		return verdict{}, fmt.Errorf("give it to %s: %w", to, err)
 	}
@@ -189,7 +217,7 @@ func (o *Ownership) compareLater(ctx context.Context, c comparison, to string, r
 func (o *Ownership) compareNow(ctx context.Context, c comparison, to string) {
 	items := c[to]
 	delete(c, to)
-	res, err := o.deps.Peers.Store(ctx, to, &wire.StoreRequest{Items: items})
+	res, err := o.askToStore(ctx, to, items...)
 	if err != nil && ctx.Err() == nil {
 		o.warn(fmt.Errorf("compare %d hosts with their replicas at %s: %w", len(items), to, err))
 	}

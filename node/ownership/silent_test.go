@@ -1,0 +1,61 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+)
+
+// mayCrawl says whether a node's frontier was told that a host may be crawled.
+func (p *player) mayCrawl(host string) bool {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	return p.disk.allowed[host]
+}
+
+// What an owner does that is cut off, another will do again: it stops soon, before it sees that it is in no majority. Where it is
+// the replica that is gone, the owner goes on when that is known, or when it has lasted.
+func TestOwnerWaitsForASilentReplica(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host, other := s.hostOf(1, 2, 3), s.hostOf(1, 3, 2)
+		silence := func(l letter) bool { return l.from == 1 && l.to == 2 }
+		s.node(1).find(links(host, 0, 50)...)
+		s.node(1).find(links(other, 0, 50)...)
+		time.Sleep(5 * time.Second)
+		s.lose(silence)
+		for k := range 50 {
+			if !s.node(1).mayCrawl(host) {
+				break
+			}
+			s.node(1).crawl(host, k)
+			s.node(1).crawl(other, k)
+			time.Sleep(time.Second)
+		}
+		_, done := s.node(1).has(host)
+		if least, most := int(s.cfg.SilentAfter/time.Second), int(s.cfg.SilentAfter/time.Second)+3; done < least || done > most {
+			t.Errorf("%d pages, one a second, were done without a replica, not %d to %d", done, least, most)
+		}
+		if !s.node(1).mayCrawl(other) {
+			t.Error("a host waits whose replica answers")
+		}
+		s.lose(nil)
+		time.Sleep(10 * time.Second)
+		if !s.node(1).mayCrawl(host) {
+			t.Error("a host waits whose replica answers again")
+		}
+		s.lose(silence)
+		s.node(1).crawl(host, done)
+		time.Sleep(s.cfg.FenceAfter / 2)
+		if s.node(1).mayCrawl(host) {
+			t.Error("a host does not wait for its replica")
+		}
+		time.Sleep(s.cfg.FenceAfter)
+		if !s.node(1).mayCrawl(host) {
+			t.Error("a host waits for ever")
+		}
+		s.node(2).kill(false)
+		time.Sleep(2 * time.Second)
+		if !s.node(1).mayCrawl(host) {
+			t.Error("a host waits for a node that is gone")
+		}
+	})
+}
