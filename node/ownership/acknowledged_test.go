@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -109,5 +110,51 @@ func TestPageIsDoneWhileItsLinksWait(t *testing.T) {
 		s.forget(1)
 		time.Sleep(s.cfg.TakeAfter + time.Minute)
 		s.mustHave(other, 2, 3, 4)
+	})
+}
+
+// keepers are the nodes whose outbox has a link.
+func (s *stage) keepers(l frontier.Link) (at []int) {
+	for _, p := range s.all() {
+		p.disk.mu.Lock()
+		if p.disk.now.outbox[l.URL.String()] != nil && p.stop != nil {
+			at = append(at, p.at)
+		}
+		p.disk.mu.Unlock()
+	}
+	return at
+}
+
+// A link waits for its owner, and its page is done. The disk of its finder is lost, then that of the node that keeps a copy, which
+// has had a power cut before: the link arrives.
+func TestLinkOutlivesOneDiskAfterTheOther(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host, other := s.hostOf(1, 2, 3, 4), s.hostOf(3, 4, 1, 2)
+		s.node(1).find(links(host, 0, 2)...)
+		s.node(3).find(link(other, 0))
+		time.Sleep(5 * time.Second)
+		s.lose(func(l letter) bool { _, links := l.req.(*wire.DeliverRequest); return links && l.to == 3 })
+		s.watch(func(l letter) {
+			if p := s.players[l.to]; isCopy(l) && p.at == 2 {
+				p.disk.mu.Lock()
+				defer p.disk.mu.Unlock()
+				if p.disk.synced.outbox[link(other, 1).URL.String()] == nil {
+					t.Error("a power cut would take a copy along that counts")
+				}
+			}
+		})
+		s.node(1).crawl(host, 0, link(other, 1))
+		for _, keepers := range [][]int{{1, 2}, {2, 4}} {
+			time.Sleep(20 * time.Second)
+			if at := s.keepers(link(other, 1)); !slices.Equal(at, keepers) {
+				t.Fatalf("%v keep the link, not %v", at, keepers)
+			}
+			s.node(keepers[0]).die()
+		}
+		s.lose(nil)
+		time.Sleep(time.Minute)
+		if all, _ := s.node(3).has(other); all != 2 {
+			t.Errorf("the owner has %d of 2 URLs", all)
+		}
 	})
 }

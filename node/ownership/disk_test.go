@@ -45,8 +45,9 @@ type hostCopy struct {
 
 // parcel is a link that waits for another node.
 type parcel struct {
-	to   string
-	born time.Time // zero in an earlier life
+	to    string
+	born  time.Time // zero in an earlier life
+	other string    // who has it, too, where it is copied
 }
 
 func newDisk(n *names) *disk {

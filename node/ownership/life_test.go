@@ -154,17 +154,17 @@ func (l *life) isDead() bool {
 type outbox struct{ disk *disk }
 
 func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
-	return o.add(links, time.Now())
+	return o.add(links, parcel{born: time.Now()})
 }
 
-func (o outbox) Keep(_ context.Context, links map[string][]*wire.Link) error {
-	return o.add(links, copied)
+func (o outbox) Keep(_ context.Context, from string, links map[string][]*wire.Link) error {
+	return o.add(links, parcel{born: copied, other: from})
 }
 
 // copied is the birth of links that are in another outbox, too.
 var copied = time.Unix(1<<40, 0)
 
-func (o outbox) add(links map[string][]*wire.Link, born time.Time) error {
+func (o outbox) add(links map[string][]*wire.Link, as parcel) error {
 	o.disk.gate()
 	if err := o.disk.lock(); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (o outbox) add(links map[string][]*wire.Link, born time.Time) error {
 	defer o.disk.mu.Unlock()
 	for to, links := range links {
 		for _, l := range links {
-			if p := o.disk.now.outbox[l.GetUrl()]; p == nil || born != copied {
-				o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: born}
+			if p := o.disk.now.outbox[l.GetUrl()]; p == nil || as.born != copied {
+				o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: as.born, other: as.other}
 			}
 		}
 	}
@@ -191,12 +191,15 @@ func (o outbox) Settled(until time.Time) bool {
 	return true
 }
 
-// lend copies links that have waited long to the outbox of another node.
+// lend copies links that have waited long to the outbox of another node, and those whose other outbox is gone.
 func (d *disk) lend(v view.View, send func(to string, req *wire.DeliverRequest) error) {
 	d.mu.Lock()
 	byCustodian := map[string][]*wire.Link{}
 	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
 		p := d.now.outbox[url]
+		if p.born == copied && !v.IsAlive(p.other) {
+			p.born = time.Now()
+		}
 		if p.born == copied || time.Since(p.born) < 2*time.Second {
 			continue
 		}
@@ -211,7 +214,7 @@ func (d *disk) lend(v view.View, send func(to string, req *wire.DeliverRequest) 
 		}
 		for _, l := range links {
 			if p := d.now.outbox[l.GetUrl()]; p != nil {
-				p.born = copied
+				p.born, p.other = copied, to
 			}
 		}
 		d.mu.Unlock()

@@ -48,7 +48,7 @@ type Outbox interface {
 	// Add keeps links, by the nodes that they are for.
 	Add(ctx context.Context, links map[string][]*wire.Link) error
 	// Keep does so for another node, whose pages wait for them.
-	Keep(ctx context.Context, links map[string][]*wire.Link) error
+	Keep(ctx context.Context, from string, links map[string][]*wire.Link) error
 	// Settled says that all links that were added up to a time have been answered, or are in another node's outbox, too.
 	Settled(until time.Time) bool
 }

@@ -182,12 +182,12 @@ func (o *Ownership) unlearn(host, who string) error {
 
 // Deliver answers links that another node, or this node's own outbox, holds for the hosts of this one. What is
 // acknowledged survives the loss of this node's disk: the replicas have it, too.
-func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+func (o *Ownership) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 	if err := o.begun(); err != nil {
 		return nil, err
 	}
 	if req.GetKeep() {
-		return o.keep(ctx, req.GetLinks())
+		return o.keep(ctx, from, req.GetLinks())
 	}
 	res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(req.GetLinks()))}
 	var links []frontier.Link
@@ -249,7 +249,7 @@ func (o *Ownership) Deliver(ctx context.Context, _ string, req *wire.DeliverRequ
 }
 
 // keep puts links into this node's outbox that another one could not deliver yet, so that they are on two disks.
-func (o *Ownership) keep(ctx context.Context, links []*wire.Link) (*wire.DeliverResponse, error) {
+func (o *Ownership) keep(ctx context.Context, from string, links []*wire.Link) (*wire.DeliverResponse, error) {
 	if _, err := o.deps.Frontier.Add(ctx, nil); err != nil { // the disk is full
 		return nil, err
 	}
@@ -264,7 +264,10 @@ func (o *Ownership) keep(ctx context.Context, links []*wire.Link) (*wire.Deliver
 		out[to] = append(out[to], l)
 		res.Answers = append(res.Answers, &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED})
 	}
-	return res, o.deps.Outbox.Keep(ctx, out)
+	if err := o.deps.Outbox.Keep(ctx, from, out); err != nil {
+		return nil, err
+	}
+	return res, o.deps.Frontier.Sync(ctx)
 }
 
 // replicatedWithin is how long an answer to links waits for the replicas of their hosts.

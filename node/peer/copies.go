@@ -17,9 +17,24 @@ import (
 // times, so Settled passes over them.
 const copied = time.Duration(math.MaxInt64)
 
-// Keep keeps links for another node, as Add does for this one.
-func (o *Outbox) Keep(ctx context.Context, links map[string][]*wire.Link) error {
-	return o.add(ctx, links, copied)
+// Keep keeps links for another node, as Add does for this one. When that node is gone they are copied to a third.
+func (o *Outbox) Keep(ctx context.Context, from string, links map[string][]*wire.Link) error {
+	return o.add(ctx, links, block{born: copied, other: from})
+}
+
+// common is what links of several blocks are counted as together: as the oldest of them. Those that another outbox has, too,
+// count so only where it is the same for all.
+func (o *Outbox) common(blocks ...block) (like block) {
+	like.born, like.other = blocks[0].born, blocks[0].other
+	for _, b := range blocks {
+		if like.born = min(like.born, b.born); b.other != like.other {
+			like.other = ""
+		}
+	}
+	if like.other == "" {
+		like.born = min(like.born, o.now())
+	}
+	return like
 }
 
 // copyIn is how long until something of a queue has to be copied, or might have to be; inFlight is on its way to the peer. It is
@@ -40,7 +55,7 @@ func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait 
 	if o.deps.Custodian == nil {
 		return math.MaxInt64, nil
 	}
-	o.replaceCustodian(q, inFlight)
+	o.leave(q, inFlight)
 	o.mu.Lock()
 	if wait := o.copyIn(q, inFlight); wait > 0 {
 		o.mu.Unlock()
@@ -62,25 +77,38 @@ func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait 
 	return o.copyIn(q, inFlight), nil
 }
 
-// replaceCustodian leaves a custodian that is gone: what it had has to be copied again.
-func (o *Outbox) replaceCustodian(q *queue, inFlight []block) {
-	if q.custodian == "" || !o.deps.Gone(q.custodian) {
-		return
+// leave forgets nodes that are gone: what their outboxes had, too, has to be copied again, if it was theirs or not.
+func (o *Outbox) leave(q *queue, inFlight []block) {
+	gone := map[string]bool{}
+	o.mu.Lock()
+	for b := range q.blocks(inFlight) {
+		if b.other != "" {
+			gone[b.other] = false
+		}
 	}
-	q.custodian = ""
+	o.mu.Unlock()
+	if q.custodian != "" {
+		gone[q.custodian] = false
+	}
+	for id := range gone {
+		gone[id] = o.deps.Gone(id)
+	}
+	if gone[q.custodian] {
+		q.custodian = ""
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for b := range q.blocks(inFlight) {
-		if b.born == copied {
-			o.setBorn(b, o.now())
+		if gone[b.other] {
+			o.setBorn(b, o.now(), "")
 		}
 	}
 }
 
-// setBorn changes when a block counts as added first. It is called under the lock.
-func (o *Outbox) setBorn(b *block, born time.Duration) {
+// setBorn changes when a block counts as added first, and which other outbox has its links. It is called under the lock.
+func (o *Outbox) setBorn(b *block, born time.Duration, other string) {
 	o.dropBorn(b.born)
-	b.born = born
+	b.born, b.other = born, other
 	o.born[born]++
 }
 
@@ -116,7 +144,7 @@ func (o *Outbox) sendCopies(ctx context.Context, q *queue, todo, inFlight []bloc
 		o.mu.Lock()
 		for b := range q.blocks(inFlight) {
 			if taken[b.seq] {
-				o.setBorn(b, copied)
+				o.setBorn(b, copied, q.custodian)
 			}
 		}
 		o.mu.Unlock()

@@ -133,7 +133,7 @@ func TestAnotherCustodianIsFound(t *testing.T) {
 // What is kept for another node is sent like all else, but nobody's pages wait for it.
 func TestKeptLinksAreSent(t *testing.T) {
 	onCrowd(t, func(c *crowd, o *peer.Outbox) {
-		if err := o.Keep(t.Context(), map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
+		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3), "c": linksOf("y", 3)}); err != nil {
 			t.Fatal(err)
 		}
 		if !o.Settled(time.Now()) {
@@ -142,6 +142,30 @@ func TestKeptLinksAreSent(t *testing.T) {
 		sleep(time.Minute)
 		if c.got["c"] != 3 || c.keeps("c")+c.keeps("d") != 0 || o.Pending() != 3 {
 			t.Errorf("%d delivered, %d copied, %d pending", c.got["c"], c.keeps("c")+c.keeps("d"), o.Pending())
+		}
+	})
+}
+
+// Links that are kept for a node are on its disk and on this one. When that node is gone they are copied on: else they would be
+// lost with the next disk.
+func TestKeptLinksAreCopiedOn(t *testing.T) {
+	onCrowd(t, func(c *crowd, o *peer.Outbox) {
+		if err := o.Keep(t.Context(), "d", map[string][]*wire.Link{"b": linksOf("x", 3)}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, o, "b", linksOf("y", 3))
+		sleep(time.Minute)
+		if n := c.keeps("c"); n != 3 {
+			t.Errorf("%d links are copied, not 3", n)
+		}
+		c.set(c.gone, "d", true)
+		sleep(10 * time.Second)
+		if n := c.keeps("c"); n != 6 || !o.Settled(time.Now()) {
+			t.Errorf("%d links are copied, not 6; settled: %v", n, o.Settled(time.Now()))
+		}
+		sleep(time.Minute)
+		if n := c.keeps("c"); n != 6 {
+			t.Errorf("%d copies of 6 links", n)
 		}
 	})
 }

@@ -128,15 +128,6 @@ func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.Delive
 	}
 }
 
-// oldest is when the first links of some blocks were added.
-func oldest(blocks []block) time.Duration {
-	born := blocks[0].born
-	for _, b := range blocks {
-		born = min(born, b.born)
-	}
-	return born
-}
-
 // read takes the links of blocks from disk. A block that cannot be read is set aside; the others go on.
 func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 	m := message{blocks: make([]block, 0, len(blocks))}
@@ -190,8 +181,10 @@ func (o *Outbox) narrow(q *queue, m message, cause error) error {
 		}
 		half := len(m.links) / 2
 		w := &write{del: [][]byte{key}, keys: 1}
+		like := o.common(m.blocks...)
+		like.bad, like.due = badLimit-1, o.now()
 		for _, part := range [][]*wire.Link{m.links[:half], m.links[half:]} {
-			if err := o.pack(w, q.peer, part, block{born: oldest(m.blocks), bad: badLimit - 1, due: o.now()}); err != nil {
+			if err := o.pack(w, q.peer, part, like); err != nil {
 				return err
 			}
 		}
@@ -258,7 +251,8 @@ func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
 	for _, b := range m.blocks {
 		w.del = append(w.del, encodeKey(kindQueued, q.peer, b.seq))
 	}
-	like := block{born: oldest(m.blocks), tries: tries, due: o.now() + o.backoff(int(tries))}
+	like := o.common(m.blocks...)
+	like.tries, like.due = tries, o.now()+o.backoff(int(tries))
 	if err := o.pack(w, q.peer, f.stay, like); err != nil {
 		return err
 	}

@@ -106,14 +106,14 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 // Add keeps links, by the peers that they are for: they are on disk when it returns. It never refuses for lack of room. Links
 // that could not be sent in any message (not UTF-8) go to Refused. After an error some may have been added.
 func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
-	return o.add(ctx, links, o.now().Truncate(bornStep))
+	return o.add(ctx, links, block{born: o.now().Truncate(bornStep)})
 }
 
-func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, born time.Duration) error {
+func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like block) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("add to outbox: %w", err)
 	}
-	w := &write{born: born}
+	w := &write{like: like}
 	for to, links := range links {
 		if err := checkID(to); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
@@ -128,7 +128,7 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, born ti
 				if err := o.write(w); err != nil {
 					return err
 				}
-				w = &write{born: w.born}
+				w = &write{like: like}
 			}
 			w.adds = append(w.adds, addition{to, n, body})
 			w.keys, w.bytes = w.keys+1, w.bytes+len(body)

@@ -11,6 +11,7 @@ type block struct {
 	seq   uint64
 	at    time.Duration // when it was added; zero for an earlier life
 	born  time.Duration // when its links were added first, in any block; below zero for an earlier life, copied where another outbox has them, too
+	other string        // whose outbox has its links, too, where they are copied
 	due   time.Duration // not sent before
 	links int32
 	bytes int32

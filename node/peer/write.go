@@ -3,7 +3,6 @@ package peer
 import (
 	"fmt"
 	"runtime"
-	"time"
 )
 
 // What is written at once, at most.
@@ -14,9 +13,9 @@ const (
 
 // write is links and blocks that become durable, and keys that are removed, in one step.
 type write struct {
-	// adds are links that are not in blocks yet, of a time.
+	// adds are links that are not in blocks yet, all to be counted alike.
 	adds []addition
-	born time.Duration
+	like block
 	set  []stored
 	del  [][]byte
 	// keys and bytes are about what it is for the shelf.
@@ -96,7 +95,7 @@ func (o *Outbox) write(w *write) error {
 
 // gather makes blocks of all that some writes add.
 func (o *Outbox) gather(group []*write) []stored {
-	born := copied // the first of them counts
+	var alike []block
 	merged := make(map[string]addition)
 	var set, full []stored
 	seal := func(a addition) {
@@ -105,8 +104,10 @@ func (o *Outbox) gather(group []*write) []stored {
 	}
 	for _, w := range group {
 		set = append(set, w.set...)
+		if len(w.adds) > 0 {
+			alike = append(alike, w.like)
+		}
 		for _, a := range w.adds {
-			born = min(born, w.born)
 			m := merged[a.to]
 			if m.links > 0 && (m.links+a.links > o.cfg.OutboxMessageLinks || len(m.body)+len(a.body) > o.cfg.OutboxMessageKiB<<10) {
 				seal(m)
@@ -118,8 +119,13 @@ func (o *Outbox) gather(group []*write) []stored {
 	for _, m := range merged {
 		seal(m)
 	}
+	if len(full) == 0 {
+		return set
+	}
+	like := o.common(alike...)
 	for i := range full {
-		full[i].block.at, full[i].block.born = o.now(), born
+		b := &full[i].block
+		b.at, b.born, b.other = o.now(), like.born, like.other
 	}
 	return append(set, o.number(full)...)
 }
