@@ -60,6 +60,8 @@ type mixture struct {
 	want  []string // the pages that a perfect crawler finds
 	// most is how many pages may be asked for to find them, where not 0.
 	most int
+	// lost is how many of the pages may be missed.
+	lost int
 }
 
 // whole builds a site of n pages, whose links have an origin, from what makes the answer of each page.
@@ -96,21 +98,21 @@ func mixtures() []mixture {
 		})
 	}
 	return []mixture{
-		{"http with one bad https link", onlyPlain(true, secureA+"/x"), plainA + "/", all(plainA, 30), 0},
-		{"http with many bad https links", onlyPlain(true, at(secureA, numbered(30)...)...), plainA + "/", all(plainA, 30), 0},
-		{"TLS broken", onlyPlain(false, secureA+"/x"), plainA + "/", all(plainA, 30), 0},
+		{"http with one bad https link", onlyPlain(true, secureA+"/x"), plainA + "/", all(plainA, 30), 0, 0},
+		{"http with many bad https links", onlyPlain(true, at(secureA, numbered(30)...)...), plainA + "/", all(plainA, 30), 0, 0},
+		{"TLS broken", onlyPlain(false, secureA+"/x"), plainA + "/", all(plainA, 30), 0, 0},
 		{"TLS broken, sitemap by https", func(w *trial) {
 			onlyPlain(false)(w)
 			w.Site("b.test", server2).Page("/", plainA+"/", secureA+"/")
-		}, "http://b.test/", append(all(plainA, 30), "http://b.test/"), 0},
-		{"all to https by 301", whole(60, plainA, redirected(301)), plainA + "/", all(secureA, 60), 61 + 24},
-		{"all to https by 308", whole(60, plainA, redirected(308)), plainA + "/", all(secureA, 60), 61 + 24},
-		{"all to https by 302", whole(20, plainA, redirected(302)), plainA + "/", all(secureA, 20), 0},
-		{"all to https, links by https", whole(20, secureA, redirected(301)), plainA + "/", all(secureA, 20), 22},
+		}, "http://b.test/", append(all(plainA, 30), "http://b.test/"), 0, 0},
+		{"all to https by 301", whole(60, plainA, redirected(301)), plainA + "/", all(secureA, 60), 61 + 24, 0},
+		{"all to https by 308", whole(60, plainA, redirected(308)), plainA + "/", all(secureA, 60), 61 + 24, 0},
+		{"all to https by 302", whole(20, plainA, redirected(302)), plainA + "/", all(secureA, 20), 0, 0},
+		{"all to https, links by https", whole(20, secureA, redirected(301)), plainA + "/", all(secureA, 20), 22, 0},
 		{"all to http by 301", whole(60, secureA, func(page http.HandlerFunc) http.HandlerFunc {
 			return byScheme(page, to(301, plainA))
-		}), secureA + "/", all(plainA, 60), 61 + 24},
-		{"HSTS", whole(60, plainA, hsts), plainA + "/", all(secureA, 60), 61 + 24},
+		}), secureA + "/", all(plainA, 60), 61 + 24, 0},
+		{"HSTS", whole(60, plainA, hsts), plainA + "/", all(secureA, 60), 61 + 24, 0},
 		{"login by https, the rest by http", func(w *trial) {
 			s := w.Site("a.test", server1)
 			s.Handle("/", byScheme(html(append(numbered(20), "/login")...), to(301, plainA)))
@@ -118,31 +120,31 @@ func mixtures() []mixture {
 				s.Handle(p, byScheme(html(secureA+"/", secureA+"/login"), to(301, plainA)))
 			}
 			s.Handle("/login", byScheme(to(301, secureA), html(at(secureA, numbered(20)...)...)))
-		}, plainA + "/", append(all(plainA, 20), secureA+"/login"), 0},
+		}, plainA + "/", append(all(plainA, 20), secureA+"/login"), 0, 0},
 		{"a loop between schemes", func(w *trial) {
 			s := w.Site("a.test", server1).Pages(5).Page("/", append(numbered(5), "/loop")...)
 			s.Handle("/loop", byScheme(to(301, secureA), to(301, plainA)))
-		}, plainA + "/", all(plainA, 5), 0},
+		}, plainA + "/", all(plainA, 5), 0, 0},
 		{"all in loops between schemes", func(w *trial) {
 			s := w.Site("a.test", server1)
 			for _, p := range numbered(10) {
 				s.Handle(p, byScheme(to(301, secureA), to(301, plainA)))
 			}
 			w.Site("b.test", server2).Page("/", at(plainA, numbered(10)...)...)
-		}, "http://b.test/", []string{"http://b.test/"}, 0},
+		}, "http://b.test/", []string{"http://b.test/"}, 0, 0},
 		{"a loop of two pages", func(w *trial) {
 			w.Site("a.test", server1).Page("/", "/1", "/3").Redirect("/1", "/2").Redirect("/2", "/1").Page("/3")
-		}, plainA + "/", at(plainA, "/", "/3"), 0},
+		}, plainA + "/", at(plainA, "/", "/3"), 0, 0},
 		{"a page that redirects to itself", func(w *trial) {
 			w.Site("a.test", server1).Page("/", "/1", "/3").Redirect("/1", "/1").Page("/3")
-		}, plainA + "/", at(plainA, "/", "/3"), 0},
+		}, plainA + "/", at(plainA, "/", "/3"), 0, 0},
 		{"www to the bare name", func(w *trial) {
 			w.Site("a.test", server1).Pages(10)
 			s := w.Site("www.a.test", server2)
 			for _, p := range append(numbered(10), "/") {
 				s.Handle(p, to(301, plainA))
 			}
-		}, "http://www.a.test/", all(plainA, 10), 0},
+		}, "http://www.a.test/", all(plainA, 10), 0, 0},
 		{"the bare name to www by https", func(w *trial) {
 			s := w.Site("www.a.test", server2)
 			old := w.Site("a.test", server1)
@@ -150,12 +152,12 @@ func mixtures() []mixture {
 				s.Handle(p, byScheme(to(301, "https://www.a.test"), html(at(plainA, numbered(10)...)...)))
 				old.Handle(p, to(301, "https://www.a.test"))
 			}
-		}, plainA + "/", all("https://www.a.test", 10), 0},
+		}, plainA + "/", all("https://www.a.test", 10), 0, 0},
 		{"links by both schemes", func(w *trial) {
 			s := w.Site("a.test", server1).Pages(3)
 			s.Page("/", append(at(plainA, numbered(3)...), at(secureA, numbered(3)...)...)...)
-		}, plainA + "/", append(append(at(plainA, numbered(3)...), at(secureA, numbered(3)...)...), plainA+"/"), 0},
-		{"links without a scheme", whole(10, "//a.test", both), secureA + "/", all(secureA, 10), 11},
+		}, plainA + "/", append(append(at(plainA, numbered(3)...), at(secureA, numbered(3)...)...), plainA+"/"), 0, 0},
+		{"links without a scheme", whole(10, "//a.test", both), secureA + "/", all(secureA, 10), 11, 0},
 		{"robots.txt moved to https, too", func(w *trial) {
 			s := w.Site("a.test", server1)
 			rules := netsim.Text("text/plain", "User-agent: *\nDisallow: /3\n")
@@ -164,7 +166,17 @@ func mixtures() []mixture {
 				s.Handle(p, byScheme(to(301, secureA), html(plainA+"/")))
 			}
 			s.Handle("/", byScheme(to(301, secureA), html(at(plainA, numbered(10)...)...)))
-		}, plainA + "/", at(secureA, "/", "/0", "/1", "/2", "/4", "/5", "/6", "/7", "/8", "/9"), 0},
+		}, plainA + "/", at(secureA, "/", "/0", "/1", "/2", "/4", "/5", "/6", "/7", "/8", "/9"), 0, 0},
+		{"only the first pages by https", func(w *trial) {
+			s := w.Site("a.test", server1)
+			moved := func(page http.HandlerFunc) http.HandlerFunc { return byScheme(to(301, secureA), page) }
+			s.Handle("/", moved(html(at(plainA, numbered(20)...)...)))
+			for i, p := range numbered(20) {
+				if s.Handle(p, byScheme(html(plainA+"/"), http.NotFound)); i < 4 {
+					s.Handle(p, moved(html(plainA+"/")))
+				}
+			}
+		}, plainA + "/", append(at(plainA, numbered(20)[4:]...), append(at(secureA, numbered(4)...), secureA+"/")...), 0, 3},
 		{"redirects that end", func(w *trial) {
 			began := time.Now()
 			whole(40, plainA, func(page http.HandlerFunc) http.HandlerFunc {
@@ -176,7 +188,7 @@ func mixtures() []mixture {
 					}
 				}
 			})(w)
-		}, plainA + "/", nil, 0}, // by either scheme: see below
+		}, plainA + "/", nil, 0, 0}, // by either scheme: see below
 	}
 }
 
@@ -210,6 +222,13 @@ func TestMixtures(t *testing.T) {
 				}
 				slices.Sort(got)
 				want := slices.Sorted(slices.Values(m.want))
+				want = slices.DeleteFunc(want, func(url string) bool {
+					missed := !slices.Contains(got, url)
+					if missed {
+						m.lost--
+					}
+					return missed && m.lost >= 0
+				})
 				if !slices.Equal(got, want) {
 					t.Errorf("found %d pages, want %d\n%q\n%q\n%v", len(got), len(want), got, want, end.Frontier.Reasons)
 				}

@@ -15,7 +15,8 @@ import (
 )
 
 // moved knows the hosts that redirect all their pages to the other scheme of the same name, and so need not be asked page by page. A host is
-// believed after some redirects without any other answer, and for a while; one page that is sent back, or is there, ends that.
+// believed after some redirects without any other answer, and for a while; one page that is sent back, is there, or is not at the other
+// scheme, ends that. Each page that is there lets one be spared, so few are missed where the host was believed wrongly.
 // Safe for concurrent use.
 type moved struct {
 	// mu guards what follows.
@@ -38,8 +39,6 @@ const (
 	// movedAfter is after how many redirects a host is believed, and movedFor for how long.
 	movedAfter = 3
 	movedFor   = time.Hour
-	// unconfirmed is how many pages are spared before one was there at the other scheme; each that is lets as many follow.
-	unconfirmed = 8
 )
 
 func newMoved() *moved {
@@ -80,8 +79,10 @@ func (m *moved) learn(u identity.URL, res *fetch.Result, rules *identity.Rules, 
 	from, _ := m.hosts.Get(other)
 	if from != nil && crossed {
 		*from = movedHost{stays: true} // what it sends here is sent back
-	} else if from != nil {
+	} else if from != nil && res.Status < 300 {
 		from.confirmed++
+	} else if from != nil && res.Status >= 400 {
+		*from = movedHost{stays: true} // not all that is there is here
 	}
 	if h == nil {
 		h = &movedHost{}
@@ -100,7 +101,7 @@ func (m *moved) spare(u identity.URL, now time.Time) (to identity.URL, ok bool) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, known := m.hosts.Get(u.Host)
-	if !known || h.stays || h.redirects < movedAfter || h.spared >= unconfirmed*(1+h.confirmed) {
+	if !known || h.stays || h.redirects < movedAfter || h.spared >= h.confirmed {
 		return identity.URL{}, false
 	}
 	if now.Sub(h.since) > movedFor {
