@@ -105,9 +105,9 @@ func newMover(b *testing.B, id string, l net.Listener, addrs map[string]string) 
 
 type noOutbox struct{}
 
-func (noOutbox) Add(context.Context, map[string][]*wire.Link) error  { return nil }
+func (noOutbox) Add(context.Context, map[string][]*wire.Link) error          { return nil }
 func (noOutbox) Keep(context.Context, string, map[string][]*wire.Link) error { return nil }
-func (noOutbox) Settled(time.Time) bool                              { return true }
+func (noOutbox) Settled(time.Time) bool                                      { return true }
 
 // fill gives a node n URLs, of hosts whose home it is.
 func (m *mover) fill(b *testing.B, n, perHost int) (hosts []string) {

@@ -1,9 +1,12 @@
 package node_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"proxima/node"
 )
 
 // square are four nodes far apart, and one beside each of them for sites.
@@ -125,4 +128,50 @@ func TestOverlayHomeDies(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOverlayEstimatorDies: a node is killed while it downloads a page for a home, or while its answer is on the way. That page comes
+// again, once at most, and none of its links is lost.
+func TestOverlayEstimatorDies(t *testing.T) {
+	for _, answering := range []bool{false, true} {
+		t.Run(fmt.Sprintf("answering %v", answering), func(t *testing.T) {
+			inBed(t, square(), func(b *bed) {
+				b.cfg = func(_ int, c *node.Config) { c.Scope.SeedScope = "any" }
+				const n = 60
+				site, at := b.homed(0), beside(b.nodes[1].at)
+				b.site(site, address(0), at, n, 1000)
+				other := b.homed(2)
+				b.site(other, address(1), at, 0, 1000)
+				from, to := b.Site(site, address(0)).Took(200*time.Millisecond).Pages(n), b.Site(other, address(1)).Page("/")
+				for _, path := range numbered(n) { // each is found on one page only
+					from.Page(path, "http://"+other+path)
+					to.Page(path)
+				}
+				b.startAll(80 * time.Second)
+				under := visit{}
+				for end := time.Now().Add(10 * time.Minute); under.From == "" && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+					all := b.pagesOf(site)
+					if len(all) == 0 || all[len(all)-1].From != b.name(1) {
+						continue
+					}
+					switch v := all[len(all)-1]; {
+					case !answering && v.End.IsZero(), answering && !v.End.IsZero() && time.Since(v.End) > b.nodes[1].at.trip(at)/2:
+						under = v
+					}
+				}
+				if under.From == "" {
+					b.t.Fatal("no estimate")
+				}
+				b.kill(1)
+				b.awaitEnd(30 * time.Minute)
+				b.complete(n, true)
+				for page, times := range b.got() {
+					if times > 2 || times > 1 && page != under.Site+under.Path {
+						t.Errorf("%s came %d times; %s was under way", page, times, under.URL())
+					}
+				}
+				t.Logf("%s was under way, and came %d times", under.URL(), b.got()[under.Site+under.Path])
+			})
+		})
+	}
 }
