@@ -284,3 +284,28 @@ func (w *world) heal() {
 	w.mu.Unlock()
 	w.goAlone()
 }
+
+// TestShortFreezesRepeatNothing: nodes stand still again and again, for less than a lease, as on a machine at its limit. What they had
+// asked for they read when they go on: no page is asked for twice.
+func TestShortFreezesRepeatNothing(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, seed, 5, 8, 30)
+				stop := w.begin()
+				defer stop()
+				for range 40 {
+					time.Sleep(10*time.Second + w.upTo(10*time.Second))
+					a := w.nodes[w.draw(len(w.nodes))]
+					a.freeze()
+					time.Sleep(3*time.Second + w.upTo(15*time.Second))
+					a.thaw()
+				}
+				w.finish(2 * time.Hour)
+				if pages := len(w.hosts) * w.pages; w.asked != pages {
+					t.Errorf("%d requests for %d pages", w.asked, pages)
+				}
+			})
+		})
+	}
+}
