@@ -227,23 +227,28 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 		}
 		f.mu.Unlock()
 	}
-	for o := range Revisit {
-		f.mu.Lock()
-		if h.leftover == nil {
-			h.leftover = leftover
+	var queues [Revisit]reading
+	f.mu.Lock()
+	if h.leftover == nil {
+		h.leftover = leftover
+	}
+	any := false
+	for o := range queues {
+		// Of a host that enters it is not known yet what is on disk.
+		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
+			q.want = f.cfg.WindowURLs - h.window[o].len()
+			queues[o], any = q, any || q.want > 0
 		}
-		entering := h.place == loading // it is not known yet what is on disk
-		after, known, want := h.loaded[o], h.known[o], f.cfg.WindowURLs-h.window[o].len()
-		f.mu.Unlock()
-		if want <= 0 || !entering && after >= known {
-			continue
-		}
-		blocks, more, err := f.store.blocks(h.name, o, after, want)
-		if err != nil {
+	}
+	f.mu.Unlock()
+	if any {
+		if err := f.store.blocks(h.name, &queues); err != nil {
 			return err
 		}
 		f.mu.Lock()
-		f.bench.fill(h, o, blocks, more, known)
+		for o := range queues {
+			f.bench.fill(h, Origin(o), &queues[o])
+		}
 		f.mu.Unlock()
 	}
 	return f.readDue(h)

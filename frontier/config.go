@@ -10,7 +10,7 @@ import (
 type Config struct {
 	// MemoryMiB is the memory of the process, in MiB, of which the frontier takes its parts: a sixteenth for the seen filter (32 of
 	// 512 tell 20 million URLs apart with one needless look at the disk in 500 new URLs), three thirty-seconds for the exact
-	// seen sets of hosts, and a thirty-second for each of the store's three write buffers, which need six times that.
+	// seen sets of hosts, and a sixty-fourth for each of the store's three write buffers, which need twenty times that.
 	MemoryMiB int `toml:"-"`
 	// FrontHosts is how many hosts the workbench holds at once; the others wait on disk. The front grows only when
 	// fetchers starve. Each host costs about 1 KiB and its window.
@@ -74,7 +74,7 @@ func (c Config) filterMiB() int { return max(1, c.MemoryMiB/16) }
 func (c Config) setsMiB() int { return max(1, c.MemoryMiB*3/32) }
 
 // memtableMiB is the size of one of the store's write buffers.
-func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/32), 256) }
+func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/64), 128) }
 
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {

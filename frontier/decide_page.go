@@ -211,8 +211,12 @@ func (l *ledger) countPages(host string, h *hostEntry, role Role) error {
 
 // eachPage visits when pages are due, in the order of their hosts.
 func (s *store) eachPage(prefix []byte, visit func(host string, due stamp)) error {
+	n := 0
 	err := s.each(prefix, nil, true, func(item *badger.Item) (bool, error) {
 		host, _, err := splitKey(item.Key())
+		if n++; err == nil && n%trimEvery == 0 {
+			err = s.trim()
+		}
 		if err != nil {
 			return false, err
 		}

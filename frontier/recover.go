@@ -8,7 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// trimEvery is how many blocks recover reads before it gives their memory back.
+// trimEvery is how many blocks or pages are read one after the other before their memory is given back.
 const trimEvery = 1 << 15
 
 // recover reads what is on disk: it fills the seen filter and the counts of hosts, finds the last sequence number, and

@@ -69,16 +69,16 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	w.settle(h, now)
 }
 
-// fill puts blocks read from disk into a host's window; more says that others follow, known is what was known to be on
-// disk when the reading began.
-func (w *workbench) fill(h *host, origin Origin, blocks []loadedBlock, more bool, known uint64) {
-	for _, b := range blocks {
+// fill puts what was read from disk into a host's window.
+func (w *workbench) fill(h *host, origin Origin, q *reading) {
+	for _, b := range q.blocks {
 		h.take(&blockRef{seq: b.seq, n: len(b.entries), origin: origin}, b.entries)
 	}
 	switch {
-	case more:
+	case q.want <= 0:
+	case q.more:
 		h.known[origin] = max(h.known[origin], h.loaded[origin]+1)
-	case h.known[origin] == known:
+	case h.known[origin] == q.known:
 		// All that was known has been read or is done; nothing was written meanwhile.
 		h.known[origin] = h.loaded[origin]
 	}

@@ -16,13 +16,16 @@ import (
 
 // runRecrawl measures pages that are visited again: it brings pages of many hosts into a frontier, a fifth of them due, opens it
 // anew, and takes pages that are due and ends them.
-func runRecrawl(pages, hosts, take, workers int, dir string, cfg frontier.Config, polite frontier.Politeness) error {
+func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg frontier.Config, polite frontier.Politeness) error {
 	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Share = true, 0, 1
 	return during(dir, cfg, polite, func(ctx context.Context, f *frontier.Frontier, _ time.Duration) error {
+		if f.Status().Pages > 0 { // a folder that was filled before
+			return nil
+		}
 		return fill(ctx, f, pages, hosts)
 	}, func(ctx context.Context, f *frontier.Frontier, took time.Duration) error {
 		row("start", pages, int(f.Status().Pages), took)
-		return takeAll(ctx, f, min(take, pages/5), workers)
+		return profiled(profile, func() error { return takeAll(ctx, f, min(take, pages/5), workers) })
 	})
 }
 
