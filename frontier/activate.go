@@ -159,29 +159,29 @@ func (f *Frontier) activate(hosts []*host) error {
 }
 
 func (f *Frontier) activateHost(h *host) error {
-	r, err := f.load(h)
+	rec, err := f.load(h)
 	if err != nil {
 		return err
 	}
-	if r.rec.role != Owned { // it leaves as it came
+	if rec.role != Owned { // it leaves as it came
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		now := time.Now()
 		h.frozen, h.foreign = true, true
-		f.bench.loadedHost(h, r.rec, now)
+		f.bench.loadedHost(h, rec, now)
 		f.dispatch(now)
 		return nil
 	}
 	now := time.Now()
 	reason, until := f.deps.Blocked(h.name), time.Time{}
-	if reason == "" && r.rec.endedUntil.After(now) {
-		reason, until = r.rec.endReason, earlier(r.rec.endedUntil, now.Add(f.bench.rules.EndedFor))
+	if reason == "" && rec.endedUntil.After(now) {
+		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(f.bench.rules.EndedFor))
 	}
 	if reason != "" {
 		if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {
 			return err
 		}
-	} else if err := f.read(h, r.rec.partial); err != nil {
+	} else if err := f.read(h, rec.partial); err != nil {
 		return err
 	} else if err := f.noneDue(h); err != nil {
 		return err
@@ -190,27 +190,32 @@ func (f *Frontier) activateHost(h *host) error {
 	defer f.mu.Unlock()
 	now = time.Now()
 	f.checkInLocked(h)
-	f.useful = f.useful || later(r.rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-	f.bench.loadedHost(h, r.rec, now)
+	f.useful = f.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+	f.bench.loadedHost(h, rec, now)
 	f.dispatch(now)
 	return nil
 }
 
 // load asks the ledger for the record of a host, and lets it clear up after a hand-off.
-func (f *Frontier) load(h *host) (*request, error) {
+func (f *Frontier) load(h *host) (rec record, err error) {
+	l := f.ledger
 	for {
-		r := &request{host: h.name, load: true}
-		if err := f.ledger.do(context.Background(), r); err != nil {
-			return nil, fmt.Errorf("load host %s: %w", h.name, err)
+		err := l.do(context.Background(), &request{reads: true, op: func(b *batch) error {
+			h, err := l.entry(b, h.name)
+			if err == nil {
+				rec = h.rec.clone()
+			}
+			return err
+		}})
+		if err == nil && rec.role == Owned && rec.loose {
+			if err = l.change(context.Background(), true, func(b *batch) error { return l.decideReconcile(b, h.name) }); err == nil {
+				continue
+			}
 		}
-		if r.rec.role != Owned || !r.rec.loose {
-			return r, nil
+		if err != nil {
+			return rec, fmt.Errorf("load host %s: %w", h.name, err)
 		}
-		r = &request{host: h.name, alone: true}
-		r.op = func(l *ledger, b *batch) error { return l.decideReconcile(b, h.name) }
-		if err := f.ledger.do(context.Background(), r); err != nil {
-			return nil, fmt.Errorf("load host %s: %w", h.name, err)
-		}
+		return rec, nil
 	}
 }
 

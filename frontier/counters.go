@@ -137,43 +137,15 @@ func (c *counters) start(pending, held int64) {
 	c.t.Pending, c.t.AtStart, c.t.Held = pending, pending, held
 }
 
-// role counts n pending URLs of a host whose role changes.
-func (c *counters) role(from, to Role, n uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case from == Owned && to != Owned:
-		c.t.Left += n
-		c.t.Pending -= int64(n)
-		c.t.Held += int64(n)
-	case from != Owned && to == Owned:
-		c.t.Arrived += n
-		c.t.Pending += int64(n)
-		c.t.Held -= int64(n)
-	}
-}
-
-// imported counts URLs that came pending, and some pending here that are done elsewhere.
-func (c *counters) imported(h Role, added, ended int) {
+// moved counts pending URLs that came to a host of a role from elsewhere, and some that went: they are done there, or their host is there now.
+func (c *counters) moved(h Role, came, went int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h != Owned {
-		c.t.Held += int64(added) - int64(ended)
+		c.t.Held += int64(came) - int64(went)
 		return
 	}
-	c.t.Arrived += uint64(added)
-	c.t.Left += uint64(ended)
-	c.t.Pending += int64(added) - int64(ended)
-}
-
-// removed counts pending URLs that went with their host.
-func (c *counters) removed(h Role, n uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h != Owned {
-		c.t.Held -= int64(n)
-		return
-	}
-	c.t.Left += n
-	c.t.Pending -= int64(n)
+	c.t.Arrived += uint64(came)
+	c.t.Left += uint64(went)
+	c.t.Pending += int64(came) - int64(went)
 }

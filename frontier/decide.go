@@ -29,13 +29,6 @@ type hostState struct {
 	failures               uint8
 }
 
-// dropped gives up all pending URLs of a host.
-type dropped struct {
-	reason string
-	// until is when new URLs of the host are taken up again; zero: at once.
-	until time.Time
-}
-
 // robotsRecord is a robots.txt to be kept, opaque.
 type robotsRecord struct{ body []byte }
 
@@ -44,18 +37,8 @@ func (l *ledger) decide(b *batch, r *request) error {
 	if err := l.failure.Load(); err != nil {
 		return *err
 	}
-	switch {
-	case r.drop != nil:
-		return l.decideDrop(b, r)
-	case r.load:
-		h, err := l.entry(b, r.host)
-		if err != nil {
-			return err
-		}
-		r.rec = h.rec.clone()
-		return nil
-	case r.op != nil:
-		return r.op(l, b)
+	if r.op != nil {
+		return r.op(b)
 	}
 	if err := l.decideAdds(b, r); err != nil {
 		return err
@@ -136,14 +119,11 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 
 // lookup says what is known of a URL, if it is known. The exact set of the host is returned where it is in memory.
 func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state urlState, known bool, err error) {
-	set = l.sets.get(host)
 	if !l.seen.perhaps(hash) {
-		return set, 0, false, nil
+		return l.sets.get(host), 0, false, nil
 	}
-	if set == nil {
-		if set, err = l.loadSet(b, host); err != nil {
-			return nil, 0, false, err
-		}
+	if set, err = l.exact(b, host); err != nil {
+		return nil, 0, false, err
 	}
 	state, known = set.hashes[hash]
 	return set, state, known, nil
@@ -214,12 +194,18 @@ func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first,
 		return set, n == 1, false, nil
 	}
 	// The sketch may count too many; the set does not.
-	if set == nil {
-		if set, err = l.loadSet(b, host); err != nil {
-			return nil, false, false, err
-		}
+	if set, err = l.exact(b, host); err != nil {
+		return nil, false, false, err
 	}
 	return set, false, len(set.hashes) >= most, nil
+}
+
+// exact is the exact seen set of a host.
+func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
+	if set := l.sets.get(host); set != nil {
+		return set, nil
+	}
+	return l.loadSet(b, host)
 }
 
 // loadSet reads the exact seen set of a host: from disk, and from the batch that is not there yet.

@@ -12,18 +12,9 @@ import (
 // them does not make wrong.
 const maxAtomicKeys = 1000
 
-// decideDrop gives a host up: its pending URLs are forgotten, not seen, so that links to them count as new later.
-func (l *ledger) decideDrop(b *batch, r *request) error {
-	h, err := l.entry(b, r.host)
-	if err != nil {
-		return err
-	}
-	r.dropN, err = l.dropPending(b, h, r.drop)
-	return err
-}
-
-// dropPending deletes the pending URLs of a host and says how many they were. Everything before it has to be on disk.
-func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err error) {
+// decideDrop gives a host up: its pending URLs are forgotten, not seen, so that links to them count as new later. It says how many
+// they were. Until the time given, unless it is zero, new ones are dropped, too. Everything before it has to be on disk.
+func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
 	l.settle()
 	keys, n, err := l.pendingKeys(h.host, &h.rec)
 	if err != nil {
@@ -39,9 +30,9 @@ func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err err
 	h.rec.partial, h.rec.loose = nil, false
 	h.rec.failures = 0
 	h.rec.digest.drop()
-	h.rec.endedUntil, h.rec.endReason = d.until, strings.ToValidUTF8(d.reason, "")
+	h.rec.endedUntil, h.rec.endReason = until, strings.ToValidUTF8(reason, "")
 	if h.rec.digest.Pages > 0 { // they stay, and wait as long as a host that was given up
-		h.rec.next = max(h.rec.next, stampOf(later(d.until, time.Now().Add(max(l.ended, time.Minute)))))
+		h.rec.next = max(h.rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
 	}
 	if len(h.rec.endReason) > maxEndReason {
 		h.rec.endReason = h.rec.endReason[:maxEndReason]
@@ -50,12 +41,12 @@ func (l *ledger) dropPending(b *batch, h *hostEntry, d *dropped) (n int, err err
 	h.droppedAt = l.seq
 	b.touched[h.host] = h
 	if h.rec.role != Owned {
-		l.count.removed(h.rec.role, uint64(n))
+		l.count.moved(h.rec.role, 0, n)
 		return n, nil
 	}
 	h.rec.dropped += uint64(n)
 	b.offers = append(b.offers, offered{host: h.host, droppedAt: l.seq})
-	l.count.ended(Dropped, d.reason, n)
+	l.count.ended(Dropped, reason, n)
 	b.changed(h.host, (*Change).drop)
 	return n, nil
 }
@@ -125,16 +116,13 @@ const maxUnremembered = 4096
 
 // unremember keeps the quick cache from answering for URLs of a host that are about to be forgotten.
 func (l *ledger) unremember(b *batch, host string, urls int) error {
-	set := l.sets.get(host)
-	if set == nil && urls > maxUnremembered {
+	if urls > maxUnremembered && l.sets.get(host) == nil {
 		l.seen.forgetAll()
 		return nil
 	}
-	if set == nil {
-		var err error
-		if set, err = l.loadSet(b, host); err != nil {
-			return err
-		}
+	set, err := l.exact(b, host)
+	if err != nil {
+		return err
 	}
 	for hash := range set.hashes {
 		l.seen.forget(hash)
@@ -181,7 +169,7 @@ func (l *ledger) decideRemove(b *batch, host string) error {
 	if err := h.setNext(b, 0); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
-	l.count.removed(h.rec.role, uint64(pending))
+	l.count.moved(h.rec.role, 0, pending)
 	l.sets.forget(host)
 	// The entry stays in the cache: the disk still says otherwise until the batch is there.
 	h.rec, h.stored = record{}, false

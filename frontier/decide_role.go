@@ -16,7 +16,9 @@ func (l *ledger) decideRole(b *batch, host string, role Role) error {
 		return err
 	}
 	if h.rec.role != role {
-		l.count.role(h.rec.role, role, h.rec.digest.Pending())
+		pending := int(h.rec.digest.Pending())
+		l.count.moved(h.rec.role, 0, pending)
+		l.count.moved(role, pending, 0)
 		if err := l.countPages(host, h, role); err != nil {
 			return err
 		}
@@ -36,12 +38,9 @@ func (l *ledger) track(b *batch, host string, h *hostEntry) error {
 	if !h.stored && l.seen.count(host, 0) == 0 {
 		h.rec.digest = Digest{} // it has none: the count is never too low
 	} else {
-		set := l.sets.get(host)
-		if set == nil {
-			var err error
-			if set, err = l.loadSet(b, host); err != nil {
-				return err
-			}
+		set, err := l.exact(b, host)
+		if err != nil {
+			return err
 		}
 		h.rec.digest = set.digest()
 	}
@@ -59,11 +58,9 @@ func (l *ledger) decideReconcile(b *batch, host string) error {
 	if err != nil || !h.rec.loose {
 		return err
 	}
-	set := l.sets.get(host)
-	if set == nil {
-		if set, err = l.loadSet(b, host); err != nil {
-			return err
-		}
+	set, err := l.exact(b, host)
+	if err != nil {
+		return err
 	}
 	rewritten := &rewriting{store: l.store, host: host, rec: &h.rec}
 	err = l.store.each(hostKey(kindPending, host), nil, false, func(item *badger.Item) (bool, error) {

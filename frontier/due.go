@@ -200,9 +200,8 @@ func (f *Frontier) noneDue(h *host) error {
 	if at == 0 || some {
 		return nil
 	}
-	r := &request{host: h.name, alone: true}
-	r.op = func(l *ledger, b *batch) error { return l.decideNext(b, h.name, at) }
-	if err := f.ledger.do(context.Background(), r); err != nil {
+	err := f.ledger.change(context.Background(), true, func(b *batch) error { return f.ledger.decideNext(b, h.name, at) })
+	if err != nil {
 		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
 	}
 	return nil

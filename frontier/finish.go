@@ -173,12 +173,19 @@ func (f *Frontier) DropHost(ctx context.Context, name, reason string) (int, erro
 }
 
 func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (int, error) {
-	r := &request{host: name, drop: &dropped{reason: reason, until: until}}
-	if err := f.ledger.do(ctx, r); err != nil {
+	n := 0
+	err := f.ledger.change(ctx, true, func(b *batch) error {
+		h, err := f.ledger.entry(b, name)
+		if err == nil {
+			n, err = f.ledger.decideDrop(b, h, reason, until)
+		}
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("drop %s: %w", name, err)
 	}
-	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: r.dropN})
-	return r.dropN, nil
+	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: n})
+	return n, nil
 }
 
 // DropBlocked drops the hosts of the workbench that Deps.Blocked names now. Those on disk are asked about when they

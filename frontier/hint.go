@@ -65,12 +65,11 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	defer f.thaw(host)
 	followed := 0
 	for some := range slices.Chunk(found, maxRequestURLs) {
-		r := &request{host: host, alone: true}
-		r.op = func(l *ledger, b *batch) (err error) {
-			followed, err = l.decideHints(b, host, some, followed, plan, time.Now())
+		err := f.ledger.change(ctx, true, func(b *batch) (err error) {
+			followed, err = f.ledger.decideHints(b, host, some, followed, plan, time.Now())
 			return err
-		}
-		if err := f.ledger.do(ctx, r); err != nil {
+		})
+		if err != nil {
 			return fmt.Errorf("follow the sitemap of %s: %w", host, err)
 		}
 	}

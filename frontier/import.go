@@ -67,9 +67,8 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 }
 
 func (f *Frontier) unite(ctx context.Context, u *union) error {
-	r := &request{host: u.host, alone: u.state != nil || u.pages != nil || u.drops > 0 && u.entries == nil && u.done == nil}
-	r.op = func(l *ledger, b *batch) error { return l.decideUnion(b, u) }
-	if err := f.ledger.do(ctx, r); err != nil {
+	alone := u.state != nil || u.pages != nil || u.drops > 0 && u.entries == nil && u.done == nil
+	if err := f.ledger.change(ctx, alone, func(b *batch) error { return f.ledger.decideUnion(b, u) }); err != nil {
 		return fmt.Errorf("import %s: %w", u.host, err)
 	}
 	return nil
@@ -83,9 +82,7 @@ func (f *Frontier) Remove(ctx context.Context, host string) error {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	defer f.thaw(host)
-	r := &request{host: host, alone: true}
-	r.op = func(l *ledger, b *batch) error { return l.decideRemove(b, host) }
-	if err := f.ledger.do(ctx, r); err != nil {
+	if err := f.ledger.change(ctx, true, func(b *batch) error { return f.ledger.decideRemove(b, host) }); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	return nil
@@ -94,8 +91,8 @@ func (f *Frontier) Remove(ctx context.Context, host string) error {
 // DigestOf sums up the URLs of a host. The first time all of them are read; from then on the digest is kept.
 func (f *Frontier) DigestOf(ctx context.Context, host string) (Digest, error) {
 	var d Digest
-	r := &request{host: host}
-	r.op = func(l *ledger, b *batch) error {
+	l := f.ledger
+	err := l.change(ctx, false, func(b *batch) error {
 		h, err := l.entry(b, host)
 		if err != nil {
 			return err
@@ -106,8 +103,8 @@ func (f *Frontier) DigestOf(ctx context.Context, host string) (Digest, error) {
 		err = l.track(b, host, h)
 		d = h.rec.digest
 		return err
-	}
-	if err := f.ledger.do(ctx, r); err != nil {
+	})
+	if err != nil {
 		return Digest{}, fmt.Errorf("digest %s: %w", host, err)
 	}
 	return d, nil
@@ -149,7 +146,7 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	b.touched[u.host] = h
 	switch drops := &h.rec.digest.Drops; {
 	case u.drops > *drops:
-		if _, err := l.dropPending(b, h, &dropped{reason: "given up by its owner"}); err != nil {
+		if _, err := l.decideDrop(b, h, "given up by its owner", time.Time{}); err != nil {
 			return err
 		}
 		*drops = u.drops
@@ -198,7 +195,7 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	}
 	b.bytes += 8 * len(u.done)
 	b.urls += len(u.entries)
-	l.count.imported(h.rec.role, u.added, ended)
+	l.count.moved(h.rec.role, u.added, ended)
 	return nil
 }
 
@@ -210,14 +207,8 @@ func (l *ledger) known(b *batch, host string, h *hostEntry) (bool, error) {
 	if l.seen.count(host, 0) == 0 {
 		return false, nil
 	}
-	set := l.sets.get(host)
-	if set == nil {
-		var err error
-		if set, err = l.loadSet(b, host); err != nil {
-			return false, err
-		}
-	}
-	return len(set.hashes) > 0, nil
+	set, err := l.exact(b, host)
+	return err == nil && len(set.hashes) > 0, err
 }
 
 // decideDone notes that a URL is done elsewhere; it reports whether it was pending here. Its block stays as it is until

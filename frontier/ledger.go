@@ -46,19 +46,16 @@ type request struct {
 	host   string
 	adds   []addition
 	finish *finished
-	load   bool
-	drop   *dropped
 	robots *robotsRecord
 	// receipt is written with finish, or by itself.
 	receipt *Receipt
 	// holdBack keeps the finish back when a link gets NotOwned.
 	holdBack bool
-	// op is a change of another kind; alone says that everything before it has to be on disk.
-	op       func(l *ledger, b *batch) error
+	// op is a change of another kind; alone says that everything before it has to be on disk, reads that it changes nothing.
+	op       func(b *batch) error
 	alone    bool
-	rec      record // answer of load
-	dropN    int    // answer of drop
-	heldBack bool   // answer: finish was not done
+	reads    bool
+	heldBack bool // answer: finish was not done
 	err      error
 	done     chan struct{}
 	verdict  []Verdict
@@ -140,7 +137,7 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 // request may still be carried out.
 func (l *ledger) do(ctx context.Context, r *request) error {
 	r.done = make(chan struct{})
-	if !r.load {
+	if !r.reads {
 		if err := l.store.gate.pass(ctx); err != nil {
 			return err
 		}
@@ -166,6 +163,11 @@ func (l *ledger) do(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// change carries out a change of another kind than adding and ending URLs. Alone it begins when everything before it is on disk.
+func (l *ledger) change(ctx context.Context, alone bool, op func(b *batch) error) error {
+	return l.do(ctx, &request{op: op, alone: alone})
 }
 
 // run works until stop is closed, and then finishes what was handed in.
@@ -207,12 +209,12 @@ func (l *ledger) batchFrom(r *request) {
 			b.requests = append(b.requests, r)
 		}
 		// Bounds on a transaction: Badger refuses those beyond a sixth of a memtable. A robots.txt may be large.
-		if r.drop != nil || r.alone || r.robots != nil || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
+		if r.alone || r.robots != nil || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
 			break
 		}
 		select {
 		case r = <-l.requests:
-			if r.drop == nil && !r.alone {
+			if !r.alone {
 				continue
 			}
 			// It reads what is on disk: everything before it has to be there.

@@ -187,8 +187,8 @@ func (l *life) work(n int) (done []string) {
 // scanned is the digest as a look at all URLs gives it.
 func (l *life) scanned(host string) (d Digest) {
 	l.t.Helper()
-	r := &request{host: host, alone: true}
-	r.op = func(l *ledger, b *batch) error {
+	err := l.ledger.change(context.Background(), true, func(b *batch) error {
+		l := l.ledger
 		l.settle()
 		l.sets.forget(host)
 		set, err := l.loadSet(b, host)
@@ -217,8 +217,8 @@ func (l *life) scanned(host string) (d Digest) {
 				return err
 			})
 		}))
-	}
-	if err := l.ledger.do(context.Background(), r); err != nil {
+	})
+	if err != nil {
 		l.t.Fatal(err)
 	}
 	return d

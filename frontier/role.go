@@ -24,17 +24,7 @@ const (
 )
 
 // String is the word for the role in logs.
-func (h Role) String() string {
-	switch h {
-	case Owned:
-		return "owned"
-	case Replica:
-		return "replica"
-	case Leaving:
-		return "leaving"
-	}
-	return "unknown"
-}
+func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
 // SetRole says what a host is to this node; it is on disk on return. To anything but Owned it first waits until no task of
 // the host is out and the host has left the workbench: if the context ends before, nothing has changed. Of an owned host, the
@@ -49,9 +39,7 @@ func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
 		}
 		defer f.thaw(host)
 	}
-	r := &request{host: host}
-	r.op = func(l *ledger, b *batch) error { return l.decideRole(b, host, h) }
-	if err := f.ledger.do(ctx, r); err != nil {
+	if err := f.ledger.change(ctx, false, func(b *batch) error { return f.ledger.decideRole(b, host, h) }); err != nil {
 		return fmt.Errorf("make %s %v: %w", host, h, err)
 	}
 	return nil

@@ -21,16 +21,12 @@ const (
 )
 
 // String is the word for the origin in logs.
-func (o Origin) String() string {
-	switch o {
-	case Discovered:
-		return "discovered"
-	case Estimate:
-		return "estimate"
-	case Assigned:
-		return "assigned"
-	case Revisit:
-		return "revisit"
+func (o Origin) String() string { return word(o, "discovered", "estimate", "assigned", "revisit") }
+
+// word is that of a number.
+func word[T ~uint8](n T, words ...string) string {
+	if int(n) < len(words) {
+		return words[n]
 	}
 	return "unknown"
 }
@@ -47,19 +43,7 @@ const (
 )
 
 // String is the word for the verdict in logs.
-func (v Verdict) String() string {
-	switch v {
-	case Accepted:
-		return "accepted"
-	case Duplicate:
-		return "duplicate"
-	case HostFull:
-		return "host full"
-	case NotOwned:
-		return "not own"
-	}
-	return "unknown"
-}
+func (v Verdict) String() string { return word(v, "accepted", "duplicate", "host full", "not own") }
 
 // Link is a URL offered to the frontier.
 type Link struct {
@@ -84,17 +68,7 @@ const (
 )
 
 // String is the word for the kind in logs.
-func (k Kind) String() string {
-	switch k {
-	case Page:
-		return "page"
-	case Robots:
-		return "robots"
-	case Sitemap:
-		return "sitemap"
-	}
-	return "unknown"
-}
+func (k Kind) String() string { return word(k, "page", "robots", "sitemap") }
 
 // Task is one request that may be made now. It holds the right to its server until it is given to Finish.
 type Task struct {
