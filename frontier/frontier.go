@@ -80,7 +80,7 @@ type Frontier struct {
 	clockAt    time.Time           // when the clock wakes next
 	ending     int                 // calls whose changes the bench knows and the disk does not yet
 	full       string              // why nothing is taken for want of room on the disk, "" when something is
-	held       string              // why Hold wants nothing to be taken, "" when something may be
+	held       map[string]string   // why Hold wants nothing to be taken, by who said so
 	outage     outage
 	entered    []string // hosts that came onto the bench and are not checked yet
 	takers     []*taker
@@ -130,6 +130,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		cfg: cfg, deps: deps, store: s,
 		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
 		candidate: make(map[string]struct{}),
+		held:      make(map[string]string),
 		frozen:    make(map[string]*freezing),
 		quiet:     make(chan struct{}, 1),
 		kick:      make(chan struct{}, 1),
@@ -302,7 +303,7 @@ func (f *Frontier) chance(ctx context.Context) error {
 
 // take needs mu held.
 func (f *Frontier) take(now time.Time) *Task {
-	if f.full != "" || f.held != "" || f.outage.keepsTasks(now) {
+	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
 		return nil
 	}
 	task := f.bench.take(now)

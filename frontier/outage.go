@@ -1,6 +1,10 @@
 package frontier
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // outage is this node's own trouble: the network is gone, no name server answers, or the machine is out of something.
 // It counts against no host. While there is one, a single task or lookup is tried now and then; the first thing that
@@ -122,8 +126,8 @@ func (f *Frontier) pausedLocked() string {
 	switch {
 	case f.full != "":
 		return f.full
-	case f.held != "":
-		return f.held
+	case len(f.held) > 0:
+		return f.held[slices.Min(slices.Collect(maps.Keys(f.held)))]
 	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):
 		return f.outage.why + "; waiting"
 	}

@@ -66,7 +66,7 @@ func TestHold(t *testing.T) {
 		l.resolving()
 		l.add(page("http://h1.test", 1), page("http://h1.test", 2))
 		task := l.taking(time.Minute)
-		l.Hold("nobody takes the pages")
+		l.Hold("sink", "nobody takes the pages")
 		l.finish(task, Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
 		if task := l.taking(time.Hour); task != nil {
 			t.Errorf("%s was taken", task.URL)
@@ -77,7 +77,7 @@ func TestHold(t *testing.T) {
 		if idle, _ := l.Idle(time.Minute); idle {
 			t.Error("idle with pages left")
 		}
-		l.Hold("")
+		l.Hold("sink", "")
 		if got := l.work(2); len(got) != 2 {
 			t.Errorf("downloaded %v", got)
 		}

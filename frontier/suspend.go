@@ -56,12 +56,14 @@ func (f *Frontier) Suspend(reasons map[string]string) {
 	f.dispatch(now)
 }
 
-// Hold lets nothing be taken from now on and says why in words; with "" it lets tasks be taken again. Tasks that are out are
-// not recalled.
-func (f *Frontier) Hold(why string) {
+// Hold lets nothing be taken from now on and says why in words; with "" from all who held it tasks are taken again. Tasks that are out
+// are not recalled.
+func (f *Frontier) Hold(who, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = why
+	if f.held[who] = why; why == "" {
+		delete(f.held, who)
+	}
 	f.dispatch(time.Now())
 }
 

@@ -48,6 +48,7 @@ type Config struct {
 	Output      Output                 `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
 	Recrawl     frontier.Recrawl       `toml:"recrawl"`
+	Metrics     Metrics                `toml:"metrics"`
 	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
 	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
 	// holds for a URL.
@@ -134,6 +135,7 @@ func (c Config) Validate() []error {
 		{"output", c.Output.Validate()},
 		{"sink", c.Sink.Validate()},
 		{"recrawl", c.Recrawl.Validate()},
+		{"metrics", c.Metrics.Validate()},
 	} {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -67,6 +68,7 @@ type Node struct {
 	loop      *crawl.Loop
 	rules     *identity.Rules
 	scope     *scope
+	metrics   *prometheus.Registry
 	sites     *site.Table
 	files     map[string]*fetch.Files // by name
 	overlay   *overlay                // nil where the node crawls alone
@@ -139,6 +141,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	n.scope = newScope(n.rules, cfg.Node.Data, doing)
+	if n.metrics, err = newMetrics(n.Status); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
 	if n.id, err = nextLife(cfg.Node.Data); err != nil {
 		return nil, err
 	}
@@ -275,6 +280,7 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.dropBlocked(ctx) })
 	g.Go(func() error { return n.sampleEvery(ctx, 10*time.Second) })
 	g.Go(func() error { return n.serveStatus(ctx) })
+	g.Go(func() error { return n.serveMetrics(ctx) })
 	ended := make(chan struct{}) // the loop has: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()

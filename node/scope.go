@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"proxima/frontier/identity"
@@ -74,4 +75,30 @@ func (s *scope) Unite(entries []string, whole uint64) error {
 		s.covered[whole] = struct{}{}
 	}
 	return nil
+}
+
+// seed adds seeds to those of this node: they are remembered, and bring into scope what its configuration says.
+func (s *scope) seed(seeds []identity.URL) error {
+	s.mu.Lock()
+	next := s.task
+	next.Seeds = slices.Clone(next.Seeds)
+	known := make(map[string]bool, len(next.Seeds))
+	for _, text := range next.Seeds {
+		known[text] = true
+	}
+	for _, text := range texts(seeds) {
+		if !known[text] {
+			known[text] = true
+			next.Seeds = append(next.Seeds, text)
+		}
+	}
+	err := next.keep(s.dir)
+	if err == nil {
+		s.task = next
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.rules.Widen(s.rules.Brought(seeds), func([]string) error { return nil })
 }

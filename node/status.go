@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -77,29 +78,43 @@ func (n *Node) serveStatus(ctx context.Context) error {
 		}
 		answer(w, a)
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	mux.Handle("GET /metrics", metricsHandler(n.metrics))
+	n.control(mux)
+	return n.serve(ctx, l, mux)
+}
+
+// serve answers on a listener until the context ends. The crawl does not depend on it.
+func (n *Node) serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		n.warn(fmt.Errorf("status: %w", err))
+		n.warn(fmt.Errorf("answer on %s: %w", l.Addr(), err))
 	}
 	return nil
 }
 
 // explain says why a host is waiting; of a name without a scheme, both the host of http and that of https.
 func (n *Node) explain(name string) []frontier.HostStatus {
-	asked := []string{name}
-	if !strings.Contains(name, "://") {
-		asked = []string{"http://" + name, "https://" + name}
-	}
 	var out []frontier.HostStatus
-	for _, host := range asked {
-		if u, err := identity.Parse(host); err == nil {
-			host = u.Host
-		}
+	for _, host := range hostsOf(name) {
 		out = append(out, n.frontier.Explain(host))
 	}
 	return out
+}
+
+// hostsOf are the hosts that a person means by a name: without a scheme both that of http and that of https.
+func hostsOf(name string) []string {
+	hosts := []string{name}
+	if !strings.Contains(name, "://") {
+		hosts = []string{"http://" + name, "https://" + name}
+	}
+	for i, host := range hosts {
+		if u, err := identity.Parse(host); err == nil {
+			hosts[i] = u.Host
+		}
+	}
+	return hosts
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -135,7 +150,7 @@ type goneAlone struct {
 // gives the ids of those whose votes counted.
 func TellGoAlone(ctx context.Context, data string) (dropped []string, err error) {
 	var a goneAlone
-	if err := call(ctx, http.MethodPost, data, "/go-alone", &a); err != nil {
+	if err := call(ctx, http.MethodPost, data, "/go-alone", nil, &a); err != nil {
 		return nil, err
 	}
 	if a.Error != "" {
@@ -145,10 +160,10 @@ func TellGoAlone(ctx context.Context, data string) (dropped []string, err error)
 }
 
 func ask(ctx context.Context, data, path string, to any) error {
-	return call(ctx, http.MethodGet, data, path, to)
+	return call(ctx, http.MethodGet, data, path, nil, to)
 }
 
-func call(ctx context.Context, method, data, path string, to any) error {
+func call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -156,7 +171,7 @@ func call(ctx context.Context, method, data, path string, to any) error {
 		},
 	}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, method, "http://node"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://node"+path, body)
 	if err != nil {
 		return fmt.Errorf("ask node: %w", err)
 	}

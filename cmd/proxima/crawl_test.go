@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,6 +202,49 @@ func TestGoAlone(t *testing.T) {
 	}
 	close(release)
 	p.want(exitOK)
+}
+
+// TestCtl: a running node is paused, given a seed, told to drop a host and resumed, and shows its metrics meanwhile.
+func TestCtl(t *testing.T) {
+	s, other, data := newSite(t, 30, func(context.Context, int) { time.Sleep(20 * time.Millisecond) }), newSite(t, 4, nil), t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := l.Addr().String()
+	l.Close()
+	p := start(t, "node", "-config", config(t, "[metrics]\nlisten = \""+metrics+"\"\n"), "-data", data, "-allow", "127.0.0.0/8", s.seed(t))
+	ctl := func(words ...string) {
+		t.Helper()
+		if got, out, errs := call(t, append([]string{"ctl", "-data", data}, words...)...); got != exitOK {
+			t.Fatalf("%v: exit %d: %s%s", words, got, out, errs)
+		}
+	}
+	until(t, "it crawls", func() bool { n, _ := s.asked(); return n > 2 })
+	ctl("pause")
+	if _, out, _ := call(t, "status", "-data", data); !strings.Contains(out, "paused by its operator") {
+		t.Errorf("status of a paused node:\n%s", out)
+	}
+	ctl("seed", other.seed(t))
+	res, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	for _, want := range []string{"\nproxima_paused 1\n", "\nproxima_pending_urls ", "\ngo_goroutines "} {
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("metrics without %q: %v\n%s", want, err, text)
+		}
+	}
+	ctl("drop", "nobody.test")
+	ctl("resume")
+	p.want(exitOK)
+	for _, site := range []*site{s, other} {
+		if pages, again := site.asked(); pages != site.pages || again != 0 {
+			t.Errorf("%d pages of %d, %d again", pages, site.pages, again)
+		}
+	}
 }
 
 func TestDamagedDirectory(t *testing.T) {

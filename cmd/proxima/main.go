@@ -54,6 +54,7 @@ func commands() []command {
 	return []command{
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus},
+		{"ctl", "steer a running node: pause it, add seeds, drop a host", runCtl},
 		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen},
 		{"config", "print the complete default configuration", runConfig},

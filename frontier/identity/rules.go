@@ -30,11 +30,7 @@ func New(cfg Config, seeds []URL) (*Rules, error) {
 	if err := r.exclude.addAll(cfg.Exclude); err != nil {
 		return nil, fmt.Errorf("check URL rules: exclude.%w", err)
 	}
-	entries := make([]string, len(seeds))
-	for i, u := range seeds {
-		entries[i] = entryOf(u, cfg.SeedScope)
-	}
-	s, err := new(seeded).plus(entries)
+	s, err := new(seeded).plus(r.Brought(seeds))
 	if err != nil {
 		return nil, fmt.Errorf("check URL rules: seeds: %w", err)
 	}

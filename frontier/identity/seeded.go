@@ -90,6 +90,15 @@ func (s *seeded) add(entry string) error {
 	return nil
 }
 
+// Brought returns what some seeds bring into scope, by Config.SeedScope.
+func (r *Rules) Brought(seeds []URL) []string {
+	entries := make([]string, len(seeds))
+	for i, u := range seeds {
+		entries[i] = entryOf(u, r.cfg.SeedScope)
+	}
+	return entries
+}
+
 // Seeded returns what the seeds bring into scope, and a digest of it that does not depend on the order: 0 of nothing.
 func (r *Rules) Seeded() (entries []string, digest uint64) {
 	s := r.seeded.Load()

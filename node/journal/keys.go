@@ -181,6 +181,7 @@ const (
 	EventError           = "error"             // something failed; with KeyReason
 	EventRefused         = "refused"           // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
 	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
+	EventControl         = "control"           // an operator has steered the node; with KeyReason, and KeyHost where it was about one
 	EventOversized       = "oversized"         // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 

@@ -1,0 +1,222 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is where a node can be watched by Prometheus.
+type Metrics struct {
+	// Listen is the host:port that serves /metrics, to whoever asks; empty serves it on the socket in the data directory only. No
+	// metric names a host or a page.
+	Listen string `toml:"listen"`
+}
+
+// Validate reports the first value that cannot be.
+func (m Metrics) Validate() error {
+	if m.Listen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(m.Listen); err != nil {
+		return fmt.Errorf("listen: %q is not host:port: %w", m.Listen, err)
+	}
+	return nil
+}
+
+// metric is a family of metrics, read off the status when somebody asks: crawling pays nothing for them.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(s *Status, put func(v float64, labels ...string))
+}
+
+func counterOf(name, help string, read func(*Status, func(float64, ...string)), labels ...string) metric {
+	return metric{prometheus.NewDesc("proxima_"+name, help, labels, nil), prometheus.CounterValue, read}
+}
+
+func gaugeOf(name, help string, read func(*Status, func(float64, ...string)), labels ...string) metric {
+	return metric{prometheus.NewDesc("proxima_"+name, help, labels, nil), prometheus.GaugeValue, read}
+}
+
+// one reads a family of one metric.
+func one[N int | int64 | uint64 | float64](value func(*Status) N) func(*Status, func(float64, ...string)) {
+	return func(s *Status, put func(float64, ...string)) { put(float64(value(s))) }
+}
+
+// each reads a family with one label.
+func byLabel[N int | int64 | uint64](values func(*Status) map[string]N) func(*Status, func(float64, ...string)) {
+	return func(s *Status, put func(float64, ...string)) {
+		for label, v := range values(s) {
+			put(float64(v), label)
+		}
+	}
+}
+
+// inOverlay reads a family that a node alone does not have.
+func inOverlay(read func(*OverlayStatus, func(float64, ...string))) func(*Status, func(float64, ...string)) {
+	return func(s *Status, put func(float64, ...string)) {
+		if s.Overlay != nil {
+			read(s.Overlay, put)
+		}
+	}
+}
+
+// answers are the pages by the class of their status ("2xx"), so that a server cannot make new metrics at will.
+func answers(s *Status) map[string]int64 {
+	classes := map[string]int64{}
+	for row, n := range s.Crawl.Rows {
+		if status, err := strconv.Atoi(row); err == nil {
+			row = strconv.Itoa(status/100) + "xx"
+		}
+		classes[row] += n
+	}
+	return classes
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// metrics are all families.
+func metrics() []metric {
+	return []metric{
+		gaugeOf("build_info", "Version of the program.", func(_ *Status, put func(float64, ...string)) { put(1, Version()) }, "version"),
+		counterOf("pages_total", "Pages asked for since the start, by what came of them.", byLabel(answers), "answer"),
+		counterOf("requests_total", "Requests to web servers since the start, robots.txt and sitemaps too.", one(func(s *Status) int64 { return s.Crawl.Requests })),
+		counterOf("received_bytes_total", "Bytes of bodies as received since the start.", one(func(s *Status) int64 { return s.Crawl.Bytes })),
+		counterOf("links_total", "Links found on pages since the start.", one(func(s *Status) int64 { return s.Crawl.Links })),
+		counterOf("urls_total", "URLs since the start, by what became of them.", byLabel(func(s *Status) map[string]uint64 {
+			f := &s.Frontier
+			return map[string]uint64{"accepted": f.Accepted, "duplicate": f.Duplicate, "done": f.Done, "failed": f.Failed, "dropped": f.Dropped,
+				"arrived": f.Arrived, "left": f.Left}
+		}), "state"),
+		gaugeOf("pending_urls", "URLs on disk that are to be crawled here.", one(func(s *Status) int64 { return s.Frontier.Pending })),
+		gaugeOf("queued_urls", "URLs in memory, by queue.", byLabel(func(s *Status) map[string]int { return s.Frontier.Queues }), "queue"),
+		gaugeOf("hosts", "Hosts in memory, by what they do or wait for.", byLabel(func(s *Status) map[string]int { return s.Frontier.Hosts }), "state"),
+		gaugeOf("servers", "Web servers known, and those of them that may be asked now.", func(s *Status, put func(float64, ...string)) {
+			put(float64(s.Frontier.Servers), "known")
+			put(float64(s.Frontier.Ready), "ready")
+		}, "state"),
+		gaugeOf("requests_in_flight", "Requests to web servers under way.", one(func(s *Status) int { return s.Frontier.InFlight })),
+		gaugeOf("paused", "1 while nothing is taken.", func(s *Status, put func(float64, ...string)) { put(truth(s.Frontier.Paused != "")) }),
+		gaugeOf("known_pages", "Pages that are visited again, and those of them that are due.", func(s *Status, put func(float64, ...string)) {
+			put(float64(s.Frontier.Pages), "known")
+			put(float64(s.Frontier.Due), "due")
+		}, "state"),
+		counterOf("revisits_total", "Visits of known pages since the start.", one(func(s *Status) uint64 { return s.Frontier.Revisited })),
+		counterOf("sink_pages_total", "Pages delivered to the sink since the start.", func(s *Status, put func(float64, ...string)) {
+			if s.Sink != nil {
+				put(float64(s.Sink.Pages))
+			}
+		}),
+		gaugeOf("sink_waiting_packages", "Packages that are not delivered yet.", func(s *Status, put func(float64, ...string)) {
+			if s.Sink != nil {
+				put(float64(s.Sink.Waiting))
+			}
+		}),
+		counterOf("sink_failures_total", "Failed tries to deliver a package since the start.", func(s *Status, put func(float64, ...string)) {
+			if s.Sink != nil {
+				put(float64(s.Sink.Failures))
+			}
+		}),
+		gaugeOf("members", "Nodes of the overlay that this node sees, itself included.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			put(float64(o.Alive), "alive")
+			put(float64(o.Settled), "settled")
+		}), "state"),
+		gaugeOf("majority", "1 while this node may decide about hosts.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(truth(o.Majority)) })),
+		gaugeOf("outbox_links", "Links that wait for other nodes.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Outbox)) })),
+		counterOf("moved_hosts_total", "Hosts that changed their owner since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			put(float64(o.Hosts.HandedOff), "handed_over")
+			put(float64(o.Hosts.Received), "received")
+			put(float64(o.Hosts.Taken), "taken_over")
+			put(float64(o.Hosts.Obeyed), "given_up")
+		}), "how"),
+		gaugeOf("leases", "Leases of web servers.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			put(float64(o.Leases.Held), "held")
+			put(float64(o.Leases.Waiting), "wanted")
+			put(float64(o.Leases.Granted), "granted")
+		}), "state"),
+		counterOf("batches_total", "Batches of hosts begun since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Batch.Batches)) })),
+		counterOf("estimates_total", "Estimates asked for since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(float64(o.Batch.Estimates)) })),
+		gaugeOf("coordinate_error_ratio", "Relative error of this node's coordinate.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) { put(o.Accuracy) })),
+		counterOf("peer_bytes_total", "Bytes of messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			for procedure, t := range o.Calls.Procedures {
+				put(float64(t.BytesSent), procedure, "sent")
+				put(float64(t.BytesReceived), procedure, "received")
+			}
+		}), "procedure", "direction"),
+		counterOf("peer_messages_total", "Messages between nodes since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			for procedure, t := range o.Calls.Procedures {
+				put(float64(t.MessagesSent), procedure, "sent")
+				put(float64(t.MessagesReceived), procedure, "received")
+			}
+		}), "procedure", "direction"),
+		counterOf("peer_failures_total", "Calls between nodes that failed since the start.", inOverlay(func(o *OverlayStatus, put func(float64, ...string)) {
+			for kind, n := range o.Calls.Failures {
+				put(float64(n), kind)
+			}
+		}), "kind"),
+	}
+}
+
+// collector makes metrics of what status returns.
+type collector struct {
+	status   func() Status
+	families []metric
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range c.families {
+		ch <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.status()
+	for _, m := range c.families {
+		m.read(&s, func(v float64, labels ...string) { ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...) })
+	}
+}
+
+// newMetrics makes a node's own registry.
+func newMetrics(status func() Status) (*prometheus.Registry, error) {
+	r := prometheus.NewRegistry()
+	return r, errors.Join(
+		r.Register(&collector{status, metrics()}),
+		r.Register(collectors.NewGoCollector()),
+		r.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+}
+
+// metricsHandler serves a registry; one call at a time is enough for those who should ask.
+func metricsHandler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
+}
+
+// serveMetrics answers Prometheus until the context ends. A node that cannot listen there crawls all the same, and says so.
+func (n *Node) serveMetrics(ctx context.Context) error {
+	if n.cfg.Metrics.Listen == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", n.cfg.Metrics.Listen)
+	if err != nil {
+		n.warn(fmt.Errorf("serve metrics: %w", err))
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metricsHandler(n.metrics))
+	return n.serve(ctx, l, mux)
+}

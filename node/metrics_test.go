@@ -1,0 +1,58 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"proxima/node/crawl"
+	"proxima/node/peer"
+	"proxima/node/sink"
+)
+
+// The metrics follow the conventions, whatever the node has, and a server that answers with every status there is makes no more of them.
+func TestMetrics(t *testing.T) {
+	var s Status
+	c := &collector{func() Status { return s }, metrics()}
+	alone := testutil.CollectAndCount(c)
+	s = Status{Crawl: crawl.Stats{Rows: map[string]int64{crawl.RowDNS: 3}}, Sink: &sink.Status{}, Overlay: &OverlayStatus{
+		Majority: true, Calls: peer.Counts{Procedures: map[string]peer.Traffic{"Deliver": {BytesSent: 5}}, Failures: map[string]uint64{"busy": 1}}}}
+	for status := range 1000 {
+		s.Crawl.Rows[fmt.Sprint(status)] = 2
+	}
+	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	if pages := testutil.CollectAndCount(c, "proxima_pages_total"); pages != 11 {
+		t.Errorf("%d metrics of pages, want ten classes and one failure", pages)
+	}
+	if all := testutil.CollectAndCount(c); all <= alone {
+		t.Errorf("%d metrics with sink and overlay, %d without", all, alone)
+	}
+	want := `
+		# HELP proxima_peer_bytes_total Bytes of messages between nodes since the start.
+		# TYPE proxima_peer_bytes_total counter
+		proxima_peer_bytes_total{direction="received",procedure="Deliver"} 0
+		proxima_peer_bytes_total{direction="sent",procedure="Deliver"} 5
+	`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "proxima_peer_bytes_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every node has a registry of its own.
+func TestMetricsOfTwoNodes(t *testing.T) {
+	for range 2 {
+		r, err := newMetrics(func() Status { return Status{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var _ prometheus.Gatherer = r
+		if families, err := r.Gather(); err != nil || len(families) < 20 {
+			t.Errorf("%d families: %v", len(families), err)
+		}
+	}
+}
