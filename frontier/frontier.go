@@ -67,9 +67,9 @@ type Frontier struct {
 	// mu guards what follows. It is never held across I/O.
 	mu         sync.Mutex
 	bench      *workbench
-	waiters    fifo[*waiter]
+	waiters    fifo[*waiter[*Task]]
 	craving    bool // a fetcher got a remote fetch where no host was ready
-	resolvers  fifo[*resolver]
+	resolvers  fifo[*waiter[*host]]
 	candidates fifo[string]        // hosts with URLs on disk that could enter the bench
 	candidate  map[string]struct{} // the same as a set
 	scan       bool                // hosts wait on disk that are not candidates
@@ -86,16 +86,6 @@ type Frontier struct {
 	takers     []*taker
 	away       marks                // hosts not owned
 	frozen     map[string]*freezing // hosts that must not enter the bench
-}
-
-type waiter struct {
-	task chan *Task
-	gone bool
-}
-
-type resolver struct {
-	host chan *host
-	gone bool
 }
 
 // maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
@@ -255,28 +245,11 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 		f.mu.Unlock()
 		return t, nil
 	}
-	w := &waiter{task: make(chan *Task, 1)}
+	w := newWaiter[*Task]()
 	f.waiters.push(w)
 	signal(f.hungry)
 	f.mu.Unlock()
-	select {
-	case t := <-w.task:
-		return t, nil
-	case <-f.ledger.closed:
-	case <-ctx.Done():
-	}
-	f.mu.Lock()
-	w.gone = true
-	f.mu.Unlock()
-	select {
-	case t := <-w.task: // it came between the two
-		return t, nil
-	default:
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return nil, ErrClosed
+	return w.wait(ctx, f)
 }
 
 // chance lets a fetcher wait before it takes, with the configured probability.
@@ -331,7 +304,7 @@ func (f *Frontier) dispatch(now time.Time) {
 				signal(f.hungry)
 				break
 			}
-			w.task <- t
+			w.answer <- t
 		}
 		f.waiters.pop()
 	}
@@ -342,7 +315,7 @@ func (f *Frontier) dispatch(now time.Time) {
 			if h == nil {
 				break
 			}
-			r.host <- h
+			r.answer <- h
 		}
 		f.resolvers.pop()
 	}

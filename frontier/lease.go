@@ -185,22 +185,11 @@ func (f *Frontier) Withdraw(addr netip.Addr) {
 // last call: each once, until the next Grant or the end of a lease. One caller hears of each. The error is that of the
 // context, or ErrClosed.
 func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	for {
-		f.mu.Lock()
+	return gather(ctx, f, f.wanted, func() []netip.Addr {
 		wants := f.bench.wants
 		f.bench.wants = nil
-		f.mu.Unlock()
-		if len(wants) > 0 {
-			return wants, nil
-		}
-		select {
-		case <-f.wanted:
-		case <-f.ledger.closed:
-			return nil, ErrClosed
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+		return wants
+	})
 }
 
 // SetSpacing sets the factor by which the time between two requests to a server grows, because it is overloaded; 1 is as

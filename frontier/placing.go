@@ -23,27 +23,14 @@ func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
 	f.mu.Lock()
 	h := f.nextUnresolved(time.Now())
 	if h == nil {
-		r := &resolver{host: make(chan *host, 1)}
-		f.resolvers.push(r)
+		w := newWaiter[*host]()
+		f.resolvers.push(w)
 		f.mu.Unlock()
-		select {
-		case h = <-r.host:
-		case <-f.ledger.closed:
-		case <-ctx.Done():
+		var err error
+		if h, err = w.wait(ctx, f); err != nil {
+			return Unplaced{}, err
 		}
 		f.mu.Lock()
-		r.gone = true
-		if h == nil {
-			select {
-			case h = <-r.host:
-			default:
-				f.mu.Unlock()
-				if err := ctx.Err(); err != nil {
-					return Unplaced{}, err
-				}
-				return Unplaced{}, ErrClosed
-			}
-		}
 	}
 	defer f.mu.Unlock()
 	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: f.outage.why != ""}, nil

@@ -66,10 +66,9 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 
 // taker waits for a task of one host at a reserved server.
 type taker struct {
-	host   string
-	addr   netip.Addr
-	answer chan taken
-	gone   bool
+	waiter[taken]
+	host string
+	addr netip.Addr
 }
 
 type taken struct {
@@ -126,30 +125,14 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		if !here {
 			return nil, ErrNoURL
 		}
-		t := &taker{host: host, addr: addr, answer: make(chan taken, 1)}
+		t := &taker{waiter: *newWaiter[taken](), host: host, addr: addr}
 		f.mu.Lock()
 		f.takers = append(f.takers, t)
 		f.dispatch(time.Now())
 		f.mu.Unlock()
-		var a taken
-		select {
-		case a = <-t.answer:
-		case <-f.ledger.closed:
-			a.err = ErrClosed
-		case <-ctx.Done():
-			a.err = ctx.Err()
-		}
-		if a.task == nil && !errors.Is(a.err, errOffBench) {
-			f.mu.Lock()
-			t.gone = true
-			f.mu.Unlock()
-			select {
-			case late := <-t.answer: // it came between the two
-				if late.task != nil {
-					return late.task, nil
-				}
-			default:
-			}
+		a, err := t.wait(ctx, f)
+		if err != nil {
+			return nil, err
 		}
 		if !errors.Is(a.err, errOffBench) {
 			return a.task, a.err

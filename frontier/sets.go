@@ -1,24 +1,21 @@
 package frontier
 
 import (
-	"container/list"
 	"encoding/binary"
+	"math"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // sets keeps the exact seen sets of the hosts asked for last, within a bound of bytes. One set may pass the bound
 // alone: it is needed. Only the ledger's goroutine uses it.
 type sets struct {
 	limit, bytes int
-	byHost       map[string]*list.Element
-	lru          list.List // of *hostSet, latest first
+	hosts        *simplelru.LRU[string, *hostSet]
 }
 
-type hostSet struct {
-	host   string
-	hashes map[uint64]urlState
-}
+type hostSet struct{ hashes map[uint64]urlState }
 
 // urlState is what an exact seen set knows of a URL: isDone, or one more than the depth of a pending one.
 type urlState uint8
@@ -50,22 +47,21 @@ const (
 )
 
 func newSets(limit int) *sets {
-	return &sets{limit: limit, byHost: make(map[string]*list.Element)}
+	s := &sets{limit: limit}
+	s.hosts, _ = simplelru.NewLRU(math.MaxInt, func(_ string, set *hostSet) { s.bytes -= setCost + hashCost*len(set.hashes) })
+	return s
 }
 
+// get is the set of a host, nil where it is not in memory.
 func (s *sets) get(host string) *hostSet {
-	el := s.byHost[host]
-	if el == nil {
-		return nil
-	}
-	s.lru.MoveToFront(el)
-	return el.Value.(*hostSet)
+	set, _ := s.hosts.Get(host)
+	return set
 }
 
 func (s *sets) put(host string) *hostSet {
 	s.forget(host)
-	set := &hostSet{host: host, hashes: make(map[uint64]urlState)}
-	s.byHost[host] = s.lru.PushFront(set)
+	set := &hostSet{hashes: make(map[uint64]urlState)}
+	s.hosts.Add(host, set)
 	s.bytes += setCost
 	return set
 }
@@ -74,22 +70,15 @@ func (s *sets) add(set *hostSet, hash uint64, state urlState) {
 	before := len(set.hashes)
 	set.hashes[hash] = state
 	s.bytes += (len(set.hashes) - before) * hashCost
-	for s.bytes > s.limit && s.lru.Len() > 1 {
-		last := s.lru.Back().Value.(*hostSet)
-		if last == set {
+	for s.bytes > s.limit && s.hosts.Len() > 1 {
+		if _, last, _ := s.hosts.GetOldest(); last == set {
 			break
 		}
-		s.forget(last.host)
+		s.hosts.RemoveOldest()
 	}
 }
 
-func (s *sets) forget(host string) {
-	if el := s.byHost[host]; el != nil {
-		s.bytes -= setCost + hashCost*len(el.Value.(*hostSet).hashes)
-		s.lru.Remove(el)
-		delete(s.byHost, host)
-	}
-}
+func (s *sets) forget(host string) { s.hosts.Remove(host) }
 
 // marks is a set of hosts that takes little memory. It may hold a host too many, with a chance of 2^-64 for each that
 // it holds: whoever asks looks at the record before it acts.
@@ -116,9 +105,7 @@ func appendHashes(b []byte, hashes []uint64) []byte {
 // hostCache keeps the records of the hosts used last. A record that falls out is on disk, or in one of the three batches
 // on their way there: the cache holds more records than those touch, so that none is read back before it is written.
 type hostCache struct {
-	limit  int
-	byHost map[string]*list.Element
-	lru    list.List // of *hostEntry, latest first
+	hosts *simplelru.LRU[string, *hostEntry]
 }
 
 type hostEntry struct {
@@ -134,13 +121,13 @@ type hostEntry struct {
 
 // newHostCache makes a cache of at least 10,240 records: more than three batches touch, see hostCache.
 func newHostCache(limit int) *hostCache {
-	return &hostCache{limit: max(limit, 10_240), byHost: make(map[string]*list.Element)}
+	hosts, _ := simplelru.NewLRU[string, *hostEntry](max(limit, 10_240), nil)
+	return &hostCache{hosts}
 }
 
 func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
-	if el := c.byHost[host]; el != nil {
-		c.lru.MoveToFront(el)
-		return el.Value.(*hostEntry), nil
+	if h, ok := c.hosts.Get(host); ok {
+		return h, nil
 	}
 	h := &hostEntry{host: host}
 	value, err := s.get(hostKey(kindHost, host))
@@ -154,10 +141,6 @@ func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
 		}
 		h.next = h.rec.nextAt()
 	}
-	c.byHost[host] = c.lru.PushFront(h)
-	for c.lru.Len() > c.limit {
-		last := c.lru.Remove(c.lru.Back()).(*hostEntry)
-		delete(c.byHost, last.host)
-	}
+	c.hosts.Add(host, h)
 	return h, nil
 }

@@ -11,22 +11,11 @@ const unchecked = "its ownership has not been checked yet"
 // Unchecked waits until hosts have come onto the workbench that Suspend has not been told about, and returns them. With
 // Config.Shared they are not crawled before. It is for one reader.
 func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
-	for {
-		f.mu.Lock()
+	return gather(ctx, f, f.arrived, func() []string {
 		names := f.entered
 		f.entered = nil
-		f.mu.Unlock()
-		if len(names) > 0 {
-			return names, nil
-		}
-		select {
-		case <-f.arrived:
-		case <-f.ledger.closed:
-			return nil, ErrClosed
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+		return names
+	})
 }
 
 // Active returns the hosts on the workbench: those that Suspend can say something about.
