@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -128,8 +129,13 @@ func (f *Frontier) kept(host string) bool {
 	if here || !away {
 		return here
 	}
-	rec, _, err := f.store.record(host)
-	return err == nil && rec.role != Owned
+	kept := false
+	err := f.store.db.View(func(txn *badger.Txn) error {
+		rec, _, err := readRecord(txn, host)
+		kept = rec.role != Owned
+		return err
+	})
+	return err == nil && kept
 }
 
 // evictSleepers makes room on a full bench: hosts that have long to wait can do so on disk. Those whose pages wait, not

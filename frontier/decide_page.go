@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -245,36 +246,22 @@ type duePage struct {
 // most. next is when the page after them is due, 0 where there is none.
 func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages []duePage, next stamp, err error) {
 	prefix := hostKey(kindDue, host)
-	start := prefix
+	var start []byte
 	if after != nil {
 		start = append(dueKey(host, after.due, after.hash), 0)
 	}
-	err = s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = prefix, false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
-			item := it.Item()
-			_, rest, err := splitKey(item.Key())
-			if err != nil {
-				return err
-			}
-			due, hash, err := splitDue(rest)
-			if err != nil {
-				return err
-			}
-			if due > by || len(pages) >= want {
-				next = due
-				return nil
-			}
-			value, err := item.ValueCopy(nil)
-			if err != nil {
-				return err
-			}
-			pages = append(pages, duePage{due: due, hash: hash, value: value})
+	err = s.each(prefix, start, false, func(item *badger.Item) (bool, error) {
+		due, hash, err := splitDue(item.Key()[len(prefix):])
+		if err != nil {
+			return false, err
 		}
-		return nil
+		if due > by || len(pages) >= want {
+			next = due
+			return false, nil
+		}
+		value, err := item.ValueCopy(nil)
+		pages = append(pages, duePage{due: due, hash: hash, value: value})
+		return true, err
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("read pages of %s: %w", host, err)
@@ -285,36 +272,26 @@ func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages
 // dueHosts names up to n hosts with pages due by a time, in the order of those times after the place given, that skip lets
 // pass, with where they stand. It looks at a bounded number; end says that there are no others.
 func (s *store) dueHosts(after []byte, by stamp, n int, skip func(host string) bool) (hosts []dueHost, last []byte, end bool, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = kindPrefix(kindNext), false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		start := o.Prefix
-		if after != nil {
-			start = append(append([]byte{}, after...), 0)
+	var start []byte
+	if after != nil {
+		start = append(slices.Clone(after), 0)
+	}
+	last, end = after, true
+	looked := 0
+	err = s.each(kindPrefix(kindNext), start, false, func(item *badger.Item) (bool, error) {
+		if len(hosts) == n || looked == 16*n {
+			end = false
+			return false, nil
 		}
-		last = after
-		it.Seek(start)
-		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
-			if !it.ValidForPrefix(o.Prefix) {
-				end = true
-				return nil
-			}
-			due, host, err := splitNext(it.Item().Key())
-			if err != nil {
-				return err
-			}
-			if due > by {
-				end = true
-				return nil
-			}
-			if last = it.Item().KeyCopy(nil); !skip(host) {
-				hosts = append(hosts, dueHost{host, due})
-			}
-			it.Next()
+		looked++
+		due, host, err := splitNext(item.Key())
+		if err != nil || due > by {
+			return false, err
 		}
-		return nil
+		if last = item.KeyCopy(nil); !skip(host) {
+			hosts = append(hosts, dueHost{host, due})
+		}
+		return true, nil
 	})
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("look for hosts with pages that are due: %w", err)

@@ -18,15 +18,8 @@ func (f *Frontier) Export(ctx context.Context, host string, at Cursor, maxURLs, 
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
 	}
-	if err := ctx.Err(); err != nil {
-		return c, at, false, err
-	}
-	if !f.store.enter() {
-		return c, at, false, ErrClosed
-	}
-	defer f.store.exit()
 	x := &export{store: f.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
-	if err := f.store.db.View(x.read); err != nil {
+	if err := f.store.view(ctx, x.read); err != nil {
 		return Chunk{}, at, false, fmt.Errorf("export %s: %w", host, err)
 	}
 	return x.chunk, x.at, x.end, nil
@@ -34,15 +27,8 @@ func (f *Frontier) Export(ctx context.Context, host string, at Cursor, maxURLs, 
 
 // StateOf reads the state of a host as it is on disk; nil where nothing is known of it.
 func (f *Frontier) StateOf(ctx context.Context, host string) (*HostState, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if !f.store.enter() {
-		return nil, ErrClosed
-	}
-	defer f.store.exit()
 	var state *HostState
-	err := f.store.db.View(func(txn *badger.Txn) error {
+	err := f.store.view(ctx, func(txn *badger.Txn) error {
 		rec, known, err := readRecord(txn, host)
 		if err != nil || !known {
 			return err
@@ -202,53 +188,23 @@ func (x *export) runs(txn *badger.Txn) (more bool, err error) {
 
 // each visits the values below prefix from start on while there is room; more says that there was none for all.
 func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(seq uint64, value []byte) error) (more bool, err error) {
-	o := badger.DefaultIteratorOptions
-	o.Prefix, o.PrefetchValues = prefix, false
-	it := txn.NewIterator(o)
-	defer it.Close()
-	for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
-		key := it.Item().Key()
+	err = eachIn(txn, prefix, start, false, func(item *badger.Item) (bool, error) {
+		key := item.Key()
 		seq := binary.BigEndian.Uint64(key[len(key)-8:])
 		if seq != x.at.seq { // the one that the last chunk ended in is gone
 			x.at.seq, x.at.index, x.at.of = seq, 0, 0
 		}
-		if x.full() {
-			return true, nil
+		if more = x.full(); more {
+			return false, nil
 		}
-		value, err := it.Item().ValueCopy(nil)
-		if err != nil {
-			return false, err
+		value, err := item.ValueCopy(nil)
+		if err == nil {
+			err = visit(seq, value)
 		}
-		if err := visit(seq, value); err != nil {
-			return false, err
-		}
-		if x.at.seq == seq { // it did not fit
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// readRecord reads the record of a host in a view of the store; false where there is none.
-func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error) {
-	value, err := readValue(txn, hostKey(kindHost, host))
-	if err != nil || value == nil {
-		return rec, false, err
-	}
-	rec, err = decodeRecord(host, value)
-	return rec, err == nil, err
-}
-
-// readValue reads a value in a view of the store; absent is nil.
-func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return item.ValueCopy(nil)
+		more = x.at.seq == seq // it did not fit
+		return !more, err
+	})
+	return more, err
 }
 
 // readState makes ages and remaining times of a record.

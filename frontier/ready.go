@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -18,12 +19,8 @@ type ReadyHost struct {
 // named, and returns those owned that have minURLs at least, may leave this node and are within their hours. next is where to go on, ""
 // at the end of the round. Keys are read, and a record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
-	if !f.store.enter() {
-		return nil, "", ErrClosed
-	}
-	defer f.store.exit()
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
-	err = f.store.db.View(func(txn *badger.Txn) error {
+	err = f.store.view(context.Background(), func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
 		o.Prefix, o.PrefetchValues = []byte{keyVersion}, false
 		it := txn.NewIterator(o)

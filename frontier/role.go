@@ -47,30 +47,20 @@ func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
 
 // RoleOf reads the role of a host. It is known when anything about it is on disk; if not, it is Owned.
 func (f *Frontier) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return Owned, false, err
-	}
-	if !f.store.enter() {
-		return Owned, false, ErrClosed
-	}
-	defer f.store.exit()
-	rec, known, err := f.store.record(host)
-	if err == nil && !known {
-		known, err = f.store.hasPending(host)
-	}
+	err = f.store.view(ctx, func(txn *badger.Txn) error {
+		rec, is, err := readRecord(txn, host)
+		if r, known = rec.role, is; err != nil || known {
+			return err
+		}
+		return eachIn(txn, hostKey(kindPending, host), nil, false, func(*badger.Item) (bool, error) {
+			known = true
+			return false, nil
+		})
+	})
 	if err != nil {
 		return Owned, false, fmt.Errorf("look up %s: %w", host, err)
 	}
-	return rec.role, known, nil
-}
-
-// hasPending says whether blocks of a host are on disk.
-func (s *store) hasPending(host string) (found bool, err error) {
-	err = s.each(hostKey(kindPending, host), nil, false, func(*badger.Item) (bool, error) {
-		found = true
-		return false, nil
-	})
-	return found, err
+	return r, known, nil
 }
 
 // freezing says that a host must not enter the workbench.

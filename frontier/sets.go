@@ -2,9 +2,11 @@ package frontier
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/dgraph-io/badger/v4"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
@@ -130,17 +132,14 @@ func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
 		return h, nil
 	}
 	h := &hostEntry{host: host}
-	value, err := s.get(hostKey(kindHost, host))
+	err := s.db.View(func(txn *badger.Txn) (err error) {
+		h.rec, h.stored, err = readRecord(txn, host)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read store: %w", err)
 	}
-	if value != nil {
-		h.stored = true
-		if h.rec, err = decodeRecord(host, value); err != nil {
-			return nil, err
-		}
-		h.next = h.rec.nextAt()
-	}
+	h.next = h.rec.nextAt()
 	c.hosts.Add(host, h)
 	return h, nil
 }

@@ -242,24 +242,40 @@ func (f *Frontier) Sync(ctx context.Context) error {
 	}
 }
 
+// view lets a caller from outside the frontier's own goroutines read the store.
+func (s *store) view(ctx context.Context, read func(txn *badger.Txn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.enter() {
+		return ErrClosed
+	}
+	defer s.exit()
+	return s.db.View(read)
+}
+
 // get reads one value; absent is nil.
-func (s *store) get(key []byte) ([]byte, error) {
-	var out []byte
-	err := s.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if err != nil {
-			return err
-		}
-		out, err = item.ValueCopy(nil)
+func (s *store) get(key []byte) (out []byte, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		out, err = readValue(txn, key)
 		return err
 	})
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read store: %w", err)
 	}
 	return out, nil
+}
+
+// readValue reads a value in a view of the store; absent is nil.
+func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy(nil)
 }
 
 // set writes one value.
@@ -276,13 +292,13 @@ func (s *store) set(key, value []byte) error {
 	return nil
 }
 
-// record reads the record of a host; false where there is none.
-func (s *store) record(host string) (record, bool, error) {
-	value, err := s.get(hostKey(kindHost, host))
+// readRecord reads the record of a host in a view of the store; false where there is none.
+func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error) {
+	value, err := readValue(txn, hostKey(kindHost, host))
 	if err != nil || value == nil {
-		return record{}, false, err
+		return rec, false, err
 	}
-	rec, err := decodeRecord(host, value)
+	rec, err = decodeRecord(host, value)
 	return rec, err == nil, err
 }
 
