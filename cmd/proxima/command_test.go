@@ -76,6 +76,7 @@ func TestCommandLines(t *testing.T) {
 		{"go-alone with arguments", []string{"go-alone", "x"}, exitUsage, []string{`got "x" (proxima go-alone -h lists the flags)`}},
 		{"go-alone, broken config", []string{"go-alone", "-config", broken}, exitUsage, []string{broken + ":3: crawl.fetchers: 0"}},
 		{"short config", []string{"config", "-short"}, exitOK, []string{"[crawl]", "max_pages = 0", "# contact"}},
+		{"config of the default file", []string{"config", "-diff", "../../node/default.toml"}, exitOK, []string{"nothing differs"}},
 		{"config without difference", []string{"config", "-diff", empty}, exitOK, []string{"nothing differs"}},
 		{"config with differences", []string{"config", "-diff", valid}, exitOK, []string{`crawl.fetchers = 4 # default 64`,
 			`fetch.dns.hosts."site.test" = ["127.0.0.1"] # default none`}},

@@ -59,8 +59,9 @@ func showDiff(w io.Writer, c node.Config) error {
 	}
 	n := 0
 	for _, key := range slices.Sorted(maps.Keys(is)) {
-		if reflect.DeepEqual(is[key], was[key]) {
-			continue
+		list, isList := is[key].([]any)
+		if _, had := was[key]; reflect.DeepEqual(is[key], was[key]) || !had && isList && len(list) == 0 {
+			continue // TOML writes no list for none
 		}
 		n++
 		if list, ok := is[key].([]map[string]any); ok {
