@@ -53,12 +53,9 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 
 // pendingKeys lists the keys of a host's pending URLs on disk, and says how many URLs they are.
 func (l *ledger) pendingKeys(host string, rec *record) (keys [][]byte, urls int, err error) {
-	err = l.store.each(hostKey(kindPending, host), nil, false, func(item *badger.Item) (bool, error) {
-		_, rest, err := splitKey(item.Key())
-		if err != nil {
-			return false, err
-		}
-		_, seq, err := splitPending(rest)
+	prefix := hostKey(kindPending, host)
+	err = l.store.each(prefix, nil, false, func(item *badger.Item) (bool, error) {
+		_, seq, err := splitPending(item.Key()[len(prefix):])
 		if err != nil {
 			return false, err
 		}

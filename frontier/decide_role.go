@@ -120,34 +120,28 @@ func (r *rewriting) flush() error {
 	if len(r.keys) == 0 {
 		return nil
 	}
-	txn := r.store.db.NewTransaction(true)
-	defer txn.Discard()
-	for i, key := range r.keys {
-		_, rest, err := splitKey(key)
-		if err != nil {
-			return err
-		}
-		_, seq, err := splitPending(rest)
-		if err != nil {
-			return err
-		}
-		r.rec.unmark(seq)
-		if len(r.kept[i]) == 0 {
-			err = txn.Delete(key)
-		} else {
-			var body []byte
-			for _, e := range r.kept[i] {
-				body = appendEntry(body, e)
+	err := r.store.write(func(txn *badger.Txn) error {
+		for i, key := range r.keys {
+			_, seq, err := splitPending(key[len(hostKey(kindPending, r.host)):])
+			if err != nil {
+				return err
 			}
-			err = txn.SetEntry(badger.NewEntry(key, r.store.codec.seal(body)).WithMeta(byte(len(r.kept[i]))))
+			r.rec.unmark(seq)
+			if len(r.kept[i]) == 0 {
+				err = txn.Delete(key)
+			} else {
+				var body []byte
+				for _, e := range r.kept[i] {
+					body = appendEntry(body, e)
+				}
+				err = txn.SetEntry(badger.NewEntry(key, r.store.codec.seal(body)).WithMeta(byte(len(r.kept[i]))))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := txn.Set(hostKey(kindHost, r.host), r.rec.append(nil)); err != nil {
-		return err
-	}
+		return txn.Set(hostKey(kindHost, r.host), r.rec.append(nil))
+	})
 	r.keys, r.kept = nil, nil
-	return r.store.commit(txn)
+	return err
 }

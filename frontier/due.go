@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"proxima/frontier/revisit"
 )
 
@@ -280,5 +282,8 @@ func (f *Frontier) replan() error {
 	if f.store.gate.shut.Load() != nil {
 		return nil // the disk is full: it is written the next time
 	}
-	return f.store.set(sampleKey(), value)
+	if err := f.store.write(func(txn *badger.Txn) error { return txn.Set(sampleKey(), value) }); err != nil {
+		return fmt.Errorf("write sample of pages: %w", err)
+	}
+	return nil
 }

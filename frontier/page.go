@@ -75,10 +75,9 @@ func timeOf(s stamp) time.Time {
 	return time.Unix(int64(s), 0)
 }
 
-// appendSeconds writes a number of seconds, zigzag.
+// appendSeconds writes a number of seconds.
 func appendSeconds(b []byte, s int64) []byte {
-	s = max(-maxPageAge, min(s, maxPageAge))
-	return binary.AppendUvarint(b, uint64(s<<1^s>>63))
+	return binary.AppendVarint(b, max(-maxPageAge, min(s, maxPageAge)))
 }
 
 // AppendPage writes a page for another node, as of now.

@@ -128,7 +128,7 @@ func (l *ledger) checkVersion() error {
 		}
 	}
 	if value == nil {
-		return l.store.db.Update(func(txn *badger.Txn) error { return txn.Set(metaKey(), []byte{keyVersion}) })
+		return l.store.write(func(txn *badger.Txn) error { return txn.Set(metaKey(), []byte{keyVersion}) })
 	}
 	if len(value) != 1 || value[0] != keyVersion {
 		return fmt.Errorf("%w: its layout has version %v, this program reads %d; to start anew, give another directory or remove this one",

@@ -50,20 +50,18 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 	if err != nil {
 		return err
 	}
-	txn := s.store.db.NewTransaction(true)
-	defer txn.Discard()
-	fill(func(k, v []byte) {
-		if err == nil {
-			err = txn.Set(shelfKey(s.table, k), append(make([]byte, 0, len(v)), v...))
-		}
-	}, func(k []byte) {
-		if err == nil {
-			err = txn.Delete(shelfKey(s.table, k))
-		}
+	err = s.store.write(func(txn *badger.Txn) (err error) {
+		fill(func(k, v []byte) {
+			if err == nil {
+				err = txn.Set(shelfKey(s.table, k), append(make([]byte, 0, len(v)), v...))
+			}
+		}, func(k []byte) {
+			if err == nil {
+				err = txn.Delete(shelfKey(s.table, k))
+			}
+		})
+		return err
 	})
-	if err == nil {
-		err = s.store.commit(txn)
-	}
 	if err != nil {
 		return fmt.Errorf("write table %q: %w", s.table, err)
 	}

@@ -278,18 +278,14 @@ func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
 	return item.ValueCopy(nil)
 }
 
-// set writes one value.
-func (s *store) set(key, value []byte) error {
+// write makes changes in one transaction.
+func (s *store) write(fill func(txn *badger.Txn) error) error {
 	txn := s.db.NewTransaction(true)
 	defer txn.Discard()
-	err := txn.Set(key, value)
-	if err == nil {
-		err = s.commit(txn)
+	if err := fill(txn); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("write store: %w", err)
-	}
-	return nil
+	return s.commit(txn)
 }
 
 // readRecord reads the record of a host in a view of the store; false where there is none.
