@@ -158,8 +158,10 @@ func (n *fakeNode) kill() {
 	n.dead = true
 	n.mu.Unlock()
 	n.w.mu.Lock()
-	for _, by := range n.w.ledger {
-		delete(by, n.id)
+	for _, all := range []map[netip.Addr]map[string]time.Time{n.w.ledger, n.w.out} { // its requests end with it
+		for _, by := range all {
+			delete(by, n.id)
+		}
 	}
 	if n.w.nodes[n.id] == n {
 		delete(n.w.nodes, n.id)
@@ -208,7 +210,7 @@ func (n *fakeNode) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 			}
 		}
 		for other, t := range n.w.out[addr] {
-			if other != n.id && t.After(now) && !n.w.nodes[other].isDead() {
+			if other != n.id && t.After(now) {
 				n.w.t.Errorf("%v: %v is leased to %s, and a request of %s may go on for %v", now.Format("04:05.000"), addr, n.id, other, t.Sub(now))
 			}
 		}
@@ -233,9 +235,9 @@ func (n *fakeNode) Withdraw(addr netip.Addr) {
 	until, out := n.until[addr], n.states[addr].InFlight > 0
 	n.mu.Unlock()
 	n.Grant(addr, time.Time{}, 0)
-	if out {
-		n.w.mu.Lock()
-		defer n.w.mu.Unlock()
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	if out && n.w.nodes[n.id] == n { // else it was killed
 		if n.w.out[addr] == nil {
 			n.w.out[addr] = map[string]time.Time{}
 		}
