@@ -1,7 +1,10 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +43,36 @@ func TestMetrics(t *testing.T) {
 	`
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "proxima_peer_bytes_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The page of metrics has all there are, and the dashboard and the alerts ask for no others.
+func TestMetricsAreDocumented(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile("../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	name := regexp.MustCompile(`proxima_[a-z_]+`)
+	page, known := read("metrics.md"), map[string]bool{}
+	for _, m := range metrics() {
+		family := name.FindString(m.desc.String())
+		known[family] = true
+		if !strings.Contains(page, "| `"+family+"` |") {
+			t.Errorf("docs/metrics.md lacks %s", family)
+		}
+	}
+	for _, file := range []string{"metrics.md", "metrics/grafana.json", "metrics/alerts.yml"} {
+		for _, asked := range name.FindAllString(read(file), -1) {
+			if !known[asked] {
+				t.Errorf("%s: there is no %s", file, asked)
+			}
+		}
+	}
+	if !json.Valid([]byte(read("metrics/grafana.json"))) {
+		t.Error("the dashboard is no JSON")
 	}
 }
 
