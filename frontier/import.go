@@ -48,12 +48,13 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 		state = nil
 		n := min(len(c.Done), maxRequestHashes)
 		u.done, c.Done = c.Done[:n], c.Done[n:]
+		size += 8 * n
 		for n == 0 && len(c.Pages) > 0 && len(u.pages) < maxRequestURLs && size < maxRequestBytes {
 			u.pages = append(u.pages, c.Pages[0])
 			size += 4*cost(host, "") + c.Pages[0].memory()
 			c.Pages = c.Pages[1:]
 		}
-		for n == 0 && u.pages == nil && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
+		for len(c.Done)+len(c.Pages) == 0 && u.pages == nil && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
 			u.entries = append(u.entries, c.Pending[0].entryOf(host))
 			size += len(c.Pending[0].Path)
 			c.Pending = c.Pending[1:]

@@ -455,3 +455,20 @@ func TestExportOfUnknownHost(t *testing.T) {
 		t.Errorf("export from a closed frontier: %v", err)
 	}
 }
+
+// What changed at a host comes to its replica in one transaction: there it is most of what is written.
+func TestImportIsOneTransaction(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	cfg.Shared = true
+	l := begin(t, "", cfg, polite, Deps{})
+	defer l.stop()
+	const host = "http://h1.test"
+	before := l.store.written.Load()
+	l.imported(host, Chunk{Pending: []PendingURL{{Path: "/new"}}, Done: []uint64{pages(host, 0, 1)[0].URL.Hash()}})
+	if n := l.store.written.Load() - before; n != 1 {
+		t.Errorf("%d transactions, not 1", n)
+	}
+	if d := l.digest(host); d.Accepted != 2 || d.Done != 1 {
+		t.Errorf("the replica has %+v", d)
+	}
+}

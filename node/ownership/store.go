@@ -6,23 +6,33 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node/wire"
 )
+
+// storesAtOnce bounds how many hosts of one message are stored at the same time.
+const storesAtOnce = 64
 
 // Store unites what a peer has of hosts with what this node has. The answers are given when it is on disk.
 func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
 	if err := o.begun(); err != nil {
 		return nil, err
 	}
-	res := &wire.StoreResponse{}
-	for _, item := range req.GetItems() {
-		a, err := o.store(ctx, item)
-		if err != nil {
-			return nil, err
-		}
-		res.Answers = append(res.Answers, a)
+	res := &wire.StoreResponse{Answers: make([]*wire.StoreAnswer, len(req.GetItems()))}
+	// Hosts that are stored at the same time share commits, which cost more than the few changes of a host.
+	g, each := errgroup.WithContext(ctx)
+	g.SetLimit(storesAtOnce)
+	for i, item := range req.GetItems() {
+		g.Go(func() (err error) {
+			res.Answers[i], err = o.store(each, item)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
 	}
 	// Whoever only compares may remove what it has by this answer: what this node has must be safe, too.
 	return res, o.persist(ctx)
