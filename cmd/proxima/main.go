@@ -15,7 +15,6 @@ import (
 	"syscall"
 	_ "time/tzdata" // zones of sites' hours, on machines that have none
 
-	"proxima/cmd/proxima/testbed/emulate"
 	"proxima/node"
 )
 
@@ -48,29 +47,24 @@ func (e exit) Unwrap() error { return e.err }
 type command struct {
 	name, does string
 	run        func(ctx context.Context, args []string, out, errs io.Writer) error
+	verbs      []string // what it takes as its first argument
 }
 
 func commands() []command {
-	return []command{
-		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode},
-		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus},
-		{"ctl", "steer a running node: pause it, add seeds, drop a host", runCtl},
-		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone},
-		{"keygen", "make the secret that the nodes of an overlay share", runKeygen},
-		{"config", "print the complete default configuration", runConfig},
-		{"demo", "let nodes crawl a small Internet on this machine, and compare all assigners", runDemo},
-		{"testbed", "run a scenario on an emulated Internet, enter it, or list what there is", runTestbed},
-		{"fleet", "run a scenario on machines of one's own over ssh, each assigner in turn", runFleet},
-		{"sites", "serve the sites of a scenario on machines of one's own", runSites},
-		{"compare", "read the logs of nodes, and say which assigner was better, by how much, and why", runCompare},
-		{"figures", "show the figures of 2009 beside those of runs of the testbed", runFigures},
-		{"simulate", "compare assigners in a world without a network", runSimulate},
-	}
+	return append([]command{
+		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode, nil},
+		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus, nil},
+		{"ctl", "steer a running node: pause it, add seeds, drop a host", runCtl, []string{"pause", "resume", "seed", "drop"}},
+		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone, nil},
+		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
+		{"config", "print the complete default configuration", runConfig, nil},
+		{"completion", "print the completion of a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
+	}, labCommands()...)
 }
 
 func main() {
 	// The testbed starts this program again inside namespaces.
-	if handled, code := emulate.Child(os.Args[1:]); handled {
+	if handled, code := labChild(os.Args[1:]); handled {
 		os.Exit(code)
 	}
 	// net/http writes of servers that misbehave to the standard logger; their downloads are logged with a reason anyway.
@@ -118,9 +112,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "Proxima is a decentralised web crawler. Usage: proxima COMMAND [FLAGS]")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  %-9s %s\n", c.name, c.does)
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.does)
 	}
-	fmt.Fprintf(w, "  %-9s %s\n", "version", "say which version this is")
+	fmt.Fprintf(w, "  %-10s %s\n", "version", "say which version this is")
 	fmt.Fprintln(w, "proxima COMMAND -h lists the flags of a command.")
 }
 

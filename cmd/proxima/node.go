@@ -168,6 +168,13 @@ func ignoreHangup(errs io.Writer) (stop func()) {
 // them.
 func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, quiet bool) error {
 	var g errgroup.Group
+	manager := managed(os.Getenv, os.Getpid())
+	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // its end in order takes time, too
+	g.Go(func() error {
+		manager.run(alive, func() string { return progressState(n.Status()) })
+		return nil
+	})
+	defer context.AfterFunc(ctx, func() { manager.tell("STOPPING=1") })()
 	shown, done := context.WithCancel(ctx)
 	if !quiet {
 		fmt.Fprintf(errs, "node %.8s, boot %d; logs in %s; stop with Ctrl-C\n", n.ID().Node, n.ID().Boot, n.LogDir())
@@ -178,6 +185,7 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 	}
 	end, err := n.Run(ctx)
 	done()
+	ended()
 	err = errors.Join(err, g.Wait())
 	if !quiet {
 		summarise(out, end)

@@ -67,13 +67,18 @@ func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
 	}
 }
 
-// progressLine says how fast the crawl is, how much is left, and why it does not go faster.
+// progressLine says how fast the crawl is, and progressState.
 func progressLine(s node.Status, rate float64) string {
+	return fmt.Sprintf("%.1f pages/s · ", rate) + progressState(s)
+}
+
+// progressState says what the crawl has done, how much is left, and why it does not go faster.
+func progressState(s node.Status) string {
 	hosts := 0
 	for _, n := range s.Frontier.Hosts {
 		hosts += n
 	}
-	line := fmt.Sprintf("%.1f pages/s · %s pages · %s hosts · %s queued · %s errors", rate, thousands(s.Crawl.Pages),
+	line := fmt.Sprintf("%s pages · %s hosts · %s queued · %s errors", thousands(s.Crawl.Pages),
 		thousands(int64(hosts)), thousands(s.Frontier.Pending), thousands(failures(s.Crawl)))
 	if s.Frontier.Pages > 0 {
 		line += fmt.Sprintf(" · %s due", thousands(s.Frontier.Due))
