@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -158,7 +159,8 @@ func (s *Secret) text() []byte {
 	return b
 }
 
-// Load reads a secret file. One that others on the machine may read is refused.
+// Load reads a secret file. One that others on the machine may read is refused. systemd opens a credential to its service by
+// an access list, which looks like the right of a group.
 func Load(path string) (*Secret, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -167,7 +169,8 @@ func Load(path string) (*Secret, error) {
 	defer f.Close() //nolint:errcheck // nothing was written
 	if info, err := f.Stat(); err != nil {
 		return nil, fmt.Errorf("look at secret file %s: %w", path, err)
-	} else if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+	} else if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" &&
+		(mode&0o037 != 0 || filepath.Dir(path) != os.Getenv("CREDENTIALS_DIRECTORY")) {
 		return nil, fmt.Errorf("secret file %s is open to others (%v): chmod 600 %s", path, mode, path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<10))

@@ -120,3 +120,27 @@ func TestValidateReportsEverything(t *testing.T) {
 		}
 	}
 }
+
+func TestCredentialOfSystemd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "proxima.secret")
+	if err := peer.Keygen(path); err != nil {
+		t.Fatal(err)
+	}
+	load := func(mode os.FileMode) error {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := peer.Load(path)
+		return err
+	}
+	if load(0o440) == nil {
+		t.Error("a secret open to a group was read")
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", filepath.Dir(path))
+	if err := load(0o440); err != nil {
+		t.Error(err)
+	}
+	if load(0o444) == nil {
+		t.Error("a credential open to all was read")
+	}
+}
