@@ -41,21 +41,31 @@ func (n *Node) AddSeeds(ctx context.Context, seeds []identity.URL) (refused map[
 	return refused, nil
 }
 
-// Drop gives up the pending URLs of a host, and of a name without a scheme those by http and by https. It returns how many they were.
-// URLs of the host that are found later are taken again: a blocklist keeps a host away.
+// ErrNotHere says that a host does not belong to this node.
+var ErrNotHere = errors.New("it has no URLs here: another node owns it, or nobody has heard of it")
+
+// Drop gives up the pending URLs of a host, and of a name without a scheme those by http and by https. It returns how many they were, those
+// before an error, too. URLs of the host that are found later are taken again: a blocklist keeps a host away.
 func (n *Node) Drop(ctx context.Context, name string) (dropped int, err error) {
+	here := false
 	for _, host := range hostsOf(name) {
-		if role, known, err := n.frontier.RoleOf(ctx, host); err != nil {
+		role, known, err := n.frontier.RoleOf(ctx, host)
+		if err != nil {
 			return dropped, err
-		} else if !known || role != frontier.Owned && n.overlay != nil {
+		}
+		if !known || role != frontier.Owned {
 			continue
 		}
+		here = true
 		one, err := n.frontier.DropHost(ctx, host, "dropped by the operator")
 		if err != nil {
 			return dropped, err
 		}
 		dropped += one
 		n.journal.Events().Info(journal.EventControl, journal.KeyHost, host, journal.KeyReason, fmt.Sprintf("dropped with %d URLs", one))
+	}
+	if !here {
+		return 0, fmt.Errorf("drop %s: %w", name, ErrNotHere)
 	}
 	return dropped, nil
 }

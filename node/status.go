@@ -164,7 +164,7 @@ func ask(ctx context.Context, data, path string, to any) error {
 }
 
 func call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket(data))

@@ -237,7 +237,9 @@ func TestCtl(t *testing.T) {
 			t.Errorf("metrics without %q: %v\n%s", want, err, text)
 		}
 	}
-	ctl("drop", "nobody.test")
+	if got, _, errs := call(t, "ctl", "-data", data, "drop", "nobody.test"); got == exitOK || !strings.Contains(errs, "nobody has heard of it") {
+		t.Errorf("an unknown host: exit %d: %s", got, errs)
+	}
 	ctl("resume")
 	p.want(exitOK)
 	for _, site := range []*site{s, other} {
