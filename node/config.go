@@ -216,7 +216,8 @@ func (c *Config) Hasten(by float64) {
 	shorter(3*time.Second, &m.HearWithin)
 	shorter(m.HearWithin+time.Second, &l.Skew)
 	shorter(l.Skew+time.Second, &l.Time)
-	shorter(time.Second, &o.SilentAfter, &l.Founding, &c.Remote.Wait)
+	shorter(500*time.Millisecond, &o.SilentAfter)
+	shorter(time.Second, &l.Founding, &c.Remote.Wait)
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // replicas take a page for done when its links are answered
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 }

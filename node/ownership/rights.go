@@ -96,7 +96,7 @@ func (o *Ownership) answeredLocked(host string, now time.Time) bool {
 
 // runChecks tells the frontier which hosts of its workbench may be crawled: after every change, and as time passes.
 func (o *Ownership) runChecks(ctx context.Context) error {
-	return again(ctx, o.check, time.Second, func(bool) error { return o.checkHosts(o.deps.Frontier.Active) })
+	return again(ctx, o.check, o.cfg.SilentAfter/5, func(bool) error { return o.checkHosts(o.deps.Frontier.Active) })
 }
 
 // runUnchecked tells the frontier whether hosts that have come onto its workbench may be crawled.

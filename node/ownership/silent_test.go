@@ -59,3 +59,26 @@ func TestOwnerWaitsForASilentReplica(t *testing.T) {
 		}
 	})
 }
+
+// With shorter times an owner that is cut off stops sooner, too.
+func TestSilenceIsSeenSoon(t *testing.T) {
+	onStage(t, []int{2, 3, 4}, func(s *stage) {
+		s.cfg.SilentAfter = time.Second / 2
+		s.join(1)
+		time.Sleep(s.cfg.Collect + time.Second)
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 50)...)
+		time.Sleep(5 * time.Second)
+		s.lose(func(l letter) bool { return l.from == 1 && l.to == 2 })
+		const step = 50 * time.Millisecond
+		most := int((s.cfg.ReplicateEvery + s.cfg.SilentAfter + s.cfg.SilentAfter/5) / step)
+		k := 0
+		for ; k < 50 && s.node(1).mayCrawl(host); k++ {
+			s.node(1).crawl(host, k)
+			time.Sleep(step)
+		}
+		if k > most {
+			t.Errorf("%d pages were done without a replica, not %d at most", k, most)
+		}
+	})
+}

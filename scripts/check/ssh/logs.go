@@ -34,6 +34,10 @@ func (c *course) collect(ctx context.Context) error {
 	if err := os.Remove(c.folder(m, "logs", "load.jsonl.gz")); err != nil {
 		return fmt.Errorf("lose a file: %w", err)
 	}
+	bytes, err := sizeOf(c.folder(cut, "logs"))
+	if err != nil {
+		return err
+	}
 	if err := os.RemoveAll(c.folder(cut)); err != nil {
 		return fmt.Errorf("lose a folder: %w", err)
 	}
@@ -43,7 +47,7 @@ func (c *course) collect(ctx context.Context) error {
 	}
 	_, text := r.line(m)
 	c.expect(strings.Contains(text, ", 1 of them new"), "collect after a loss: %s", text)
-	if _, err := c.cutShort(ctx, cut, 9000); err != nil {
+	if _, err := c.cutShort(ctx, cut, bytes/2); err != nil {
 		return err
 	}
 	kept, err := filepath.Glob(c.folder(cut, "logs", "*.gz"))
@@ -72,6 +76,22 @@ func (c *course) collect(ctx context.Context) error {
 	word, text := r.line(m)
 	c.expect(word == "failed" && strings.Contains(text, "another node"), "logs of another node: %s %s", word, text)
 	return os.Remove(c.folder(m, ".node"))
+}
+
+// sizeOf is how many bytes the files of a folder have.
+func sizeOf(folder string) (sum int, err error) {
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return 0, fmt.Errorf("list what was collected: %w", err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			return 0, fmt.Errorf("size of what was collected: %w", err)
+		}
+		sum += int(info.Size())
+	}
+	return sum, nil
 }
 
 // cutShort collects while the answer of one machine breaks off after so many bytes.
