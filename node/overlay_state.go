@@ -139,9 +139,11 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 	switch e.Kind {
 	case ownership.HandedOff:
 		j.Assign(journal.Assign{Host: e.Record.Host, Owner: e.Record.Owner, Epoch: e.Record.Epoch, Reason: e.Reason})
+		o.node.loop.Moved(e.Record.Host)
+	case ownership.NoCopy:
 		o.node.loop.Forget(e.Record.Host)
-	case ownership.Obeyed, ownership.Took, ownership.NoCopy, ownership.Received:
-		o.node.loop.Forget(e.Record.Host)
+	case ownership.Obeyed, ownership.Took, ownership.Received:
+		o.node.loop.Moved(e.Record.Host)
 	}
 }
 

@@ -84,12 +84,15 @@ func New(cfg Config, deps Deps) *Loop {
 		near: newNear(cfg.NearDuplicates), began: time.Now()}
 }
 
-// Forget must be called when the frontier drops a host, or when it leaves or comes: links to it are offered again, and its
-// robots.txt is that of the disk, which may have been read at another node since it was read here.
+// Forget must be called when URLs of a host are gone: links to it are offered again.
 func (l *Loop) Forget(host string) {
-	l.known.forget()
-	l.robots.drop(host)
+	l.known.forget(host)
+	l.Moved(host)
 }
+
+// Moved must be called when a host leaves or comes: its robots.txt is that of the disk, which may have been read at another node
+// since it was read here. Links to it stay known, for its owner has them.
+func (l *Loop) Moved(host string) { l.robots.drop(host) }
 
 // Stats says what was downloaded so far.
 func (l *Loop) Stats() Stats { return l.stats.snapshot() }

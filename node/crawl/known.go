@@ -17,8 +17,8 @@ import (
 //
 // What one host's pages refer to lies in one shelf: a page touches few pages of memory, which is most of the cost.
 type known struct {
-	// age is part of every reference: one more, and all that were remembered are strangers.
-	age     atomic.Uint64
+	// ages are part of the references to a host, by its hash: one more, and all that were remembered are strangers.
+	ages    [ages]atomic.Uint64
 	shelves [shelves]shelf
 }
 
@@ -28,8 +28,9 @@ type shelf [shelfRows]row
 // row is half a cache line: the places looked at cost no more than one.
 type row [4]atomic.Uint64
 
-// Powers of two; together 4 MiB.
+// Powers of two; the shelves have 4 MiB together.
 const (
+	ages      = 1024
 	shelves   = 128
 	shelfRows = 1024
 )
@@ -63,9 +64,9 @@ func (r *reference) remember() {
 	at.Store(r.key)
 }
 
-// forget makes all references unknown, those of pages that are being read, too: URLs that the frontier had may be gone.
-// Hosts move often, so it costs nothing.
-func (k *known) forget() { k.age.Add(1) }
+// forget makes the references to a host unknown, those of pages that are being read, too: URLs that the frontier had may be gone.
+// A few other hosts share its age, and are forgotten with it. A reference that spells the host in another way is not.
+func (k *known) forget(host string) { k.ages[xxhash.Sum64String(host)%ages].Add(1) }
 
 // origin is what a page lends to its references: those with a path of their own depend on its scheme and host, the
 // others on its directory too.
@@ -151,7 +152,7 @@ func (o origin) reference(ref []byte) reference {
 
 // at is the reference to a path, by its hash, within something of a host.
 func (k *known) at(host, within, path uint64) reference {
-	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.age.Load(), path)}
+	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.ages[host%ages].Load(), path)}
 }
 
 // mix joins two hashes into one.

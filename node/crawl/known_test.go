@@ -76,14 +76,21 @@ func TestKnownRemembersAndForgets(t *testing.T) {
 			t.Errorf("%s is not known from another page", ref)
 		}
 	}
-	k.forget()
+	k.forget("http://b.test")
+	if again := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x")); !again.look() {
+		t.Error("forgotten with another host")
+	}
+	k.forget("http://a.test")
 	again := k.origin(mustParse(t, "http://a.test/")).reference([]byte("/x"))
 	if again.look() {
-		t.Error("known after all was forgotten")
+		t.Error("known after the host was forgotten")
+	}
+	if again := k.origin(mustParse(t, "http://b.test/")).reference([]byte("http://a.test/x")); again.look() {
+		t.Error("known from another host after the host was forgotten")
 	}
 	r.remember() // of a page that was read before
 	if again.look() {
-		t.Error("known by what was offered before all was forgotten")
+		t.Error("known by what was offered before the host was forgotten")
 	}
 }
 
@@ -101,7 +108,7 @@ func FuzzJoined(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path, ref string) {
 		base, err := identity.Parse("http://a.test/" + path)
 		ref, _, _ = strings.Cut(ref, "#")
-		if err != nil || ref == "" || ref[0] == '/' || ref[0] == '?' || base.Host != "a.test" {
+		if err != nil || ref == "" || ref[0] == '/' || ref[0] == '?' || base.Host != "http://a.test" {
 			return
 		}
 		var buf [maxJoined]byte

@@ -127,14 +127,14 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 }
 
 // A host that comes back from another node brings the robots.txt that was read there: what is remembered of it is no longer true.
-func TestForgottenHostsHaveNoRobotsInMemory(t *testing.T) {
+func TestMovedHostsHaveNoRobotsInMemory(t *testing.T) {
 	c := newRobotsCache(1 << 20)
 	l := newGathering(t)
 	l.robots = c
 	for _, origin := range []string{"http://a.test", "https://a.test", "http://b.test", "http://a.test:8080"} {
 		c.put(origin, robots.AllowAll(), 100)
 	}
-	l.Forget("http://a.test")
+	l.Moved("http://a.test")
 	for origin, want := range map[string]bool{"http://a.test": false, "https://a.test": true, "http://b.test": true, "http://a.test:8080": true} {
 		if got := c.get(origin) != nil; got != want {
 			t.Errorf("robots.txt of %s in memory: %v", origin, got)
