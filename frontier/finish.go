@@ -188,18 +188,25 @@ func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.T
 	return n, nil
 }
 
-// DropBlocked drops the hosts of the workbench that Deps.Blocked names now. Those on disk are asked about when they
+// DropBlocked drops the hosts of the workbench that Deps.Blocked names now, or their servers. Those on disk are asked about when they
 // come off it.
 func (f *Frontier) DropBlocked(ctx context.Context) error {
 	f.mu.Lock()
-	names := make([]string, 0, len(f.bench.hosts))
-	for name := range f.bench.hosts {
-		names = append(names, name)
+	servers := make(map[string]string, len(f.bench.hosts))
+	for name, h := range f.bench.hosts {
+		servers[name] = name
+		if h.server != nil {
+			servers[name] = h.server.addr.String()
+		}
 	}
 	f.mu.Unlock()
 	var errs error
-	for _, name := range names {
-		if reason := f.deps.Blocked(name); reason != "" {
+	for name, server := range servers {
+		reason := f.deps.Blocked(name)
+		if reason == "" {
+			reason = f.deps.Blocked(server)
+		}
+		if reason != "" {
 			_, err := f.DropHost(ctx, name, reason)
 			errs = errors.Join(errs, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 // Deps are what the frontier needs from outside.
 type Deps struct {
-	// Blocked says why a host must not be crawled, or "": asked when the host comes off the disk.
+	// Blocked says why a host, or an address, must not be crawled, or "": asked when the host comes off the disk.
 	Blocked func(host string) string
 	// Site says what is set for one host, nil for nothing; asked when the host comes off the disk, and for each of its new
 	// URLs. Nil sets nothing for any. It must not block.

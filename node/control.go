@@ -31,7 +31,7 @@ func (n *Node) Resume() {
 // AddSeeds adds URLs to the crawl as if they had been seeds from the start: what they bring into scope, scope.seed_scope says, and
 // they are remembered. It returns how many were refused, by the reason.
 func (n *Node) AddSeeds(ctx context.Context, seeds []identity.URL) (refused map[string]int, err error) {
-	if err := n.scope.seed(seeds); err != nil {
+	if err := n.told.seed(seeds); err != nil {
 		return nil, err
 	}
 	if refused, err = n.loop.Seed(ctx, seeds); err != nil {

@@ -67,7 +67,7 @@ type Node struct {
 	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
-	scope     *scope
+	told      *told
 	metrics   *prometheus.Registry
 	sites     *site.Table
 	files     map[string]*fetch.Files // by name
@@ -101,9 +101,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.seeds, doing, n.notes, err = recall(cfg, seeds); err != nil {
 		return nil, err
 	}
-	if n.rules, err = identity.New(cfg.Scope, n.seeds); err == nil {
-		err = n.rules.Widen(doing.Learnt, func([]string) error { return nil })
-	}
+	n.rules, err = identity.New(cfg.Scope, n.seeds)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("scope: %w", err)
@@ -115,6 +113,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		Changed: n.blocklistChanged,
 	}); err != nil {
 		return nil, err
+	}
+	if n.told, err = newTold(n.rules, n.blocklist, cfg.Node.Data, doing, toldDeps{learnt: n.logBlocks, blocked: n.blocked}); err != nil {
+		return nil, fmt.Errorf("read %s: %w: %w", taskFile(cfg.Node.Data), frontier.ErrDamaged, err)
 	}
 	cfg.Page.Agent, _, _ = strings.Cut(cfg.Fetch.UserAgent, "/")
 	if n.sites, err = cfg.sites(); err != nil {
@@ -140,7 +141,6 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if err = doing.keep(cfg.Node.Data); err != nil {
 		return nil, err
 	}
-	n.scope = newScope(n.rules, cfg.Node.Data, doing)
 	if n.metrics, err = newMetrics(n.Status); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
@@ -379,10 +379,7 @@ func (n *Node) blockedHost(host string) string {
 // blocklistChanged is called after a poll that brought something new, or failed.
 func (n *Node) blocklistChanged(r blocklist.Report) {
 	n.journal.Events().Info(journal.EventBlocklist, journal.KeyCount, r.Entries(), journal.KeyReason, r.Summary())
-	select {
-	case n.blocked <- struct{}{}:
-	default:
-	}
+	poke(n.blocked)
 }
 
 // dropBlocked drops the hosts that a new blocklist names.
@@ -415,9 +412,6 @@ func (n *Node) frontierEvent(e frontier.Event) {
 		log.Info(journal.EventOwnTroubleOver, journal.KeyReason, e.Reason)
 	case frontier.DiskOK:
 		log.Info(journal.EventDiskOK, journal.KeyDiskFreeBytes, e.Free)
-		select {
-		case n.room <- struct{}{}:
-		default:
-		}
+		poke(n.room)
 	}
 }

@@ -135,13 +135,13 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
-		Scope: n.scope,
+		Told: n.told,
 	}); err != nil {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
 		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: &o.handler, Refused: o.refused,
-		Known: o.members.Knows, Scope: n.scope,
+		Known: o.members.Knows, Told: n.told,
 	}); err != nil {
 		return nil, err
 	}
@@ -244,6 +244,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 	}
 	g.Go(func() error { return o.follow(ctx, first) })
 	g.Go(func() error { return o.watchSecret(ctx) })
+	g.Go(func() error { return o.tell(ctx) })
 	g.Go(func() error {
 		select {
 		case <-first:

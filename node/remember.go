@@ -24,6 +24,8 @@ type task struct {
 	Seeds []string `json:"seeds"`
 	// Learnt is what seeds of peers bring into scope (identity.Rules.Widen).
 	Learnt []string `json:"learnt,omitempty"`
+	// Blocks are what was ever blocked, by whomever.
+	Blocks []Block `json:"blocks,omitempty"`
 }
 
 const taskVersion = 1
@@ -57,7 +59,7 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 		known[text] = true
 		all = append(all, u)
 	}
-	now.Seeds, now.Learnt = slices.Clone(was.Seeds), was.Learnt
+	now.Seeds, now.Learnt, now.Blocks = slices.Clone(was.Seeds), was.Learnt, was.Blocks
 	for _, u := range seeds {
 		if text := u.String(); !known[text] {
 			known[text] = true

@@ -34,10 +34,15 @@ type List struct {
 	http    *http.Client
 	changed func(Report)
 	seed    maphash.Seed
-	tables  atomic.Pointer[[]*table] // one for each source that has been read
+	tables  atomic.Pointer[[]*table] // what is told, then one for each source that has been read
 
 	mu      sync.Mutex // held during a poll
 	sources []*source
+
+	// force guards what tables are made of.
+	force  sync.Mutex
+	listed []*table
+	told   *table
 
 	reported atomic.Pointer[Report]
 }
@@ -156,10 +161,34 @@ func (l *List) poll(ctx context.Context) (changed bool, err error) {
 				tables = append(tables, s.table)
 			}
 		}
-		l.tables.Store(&tables)
+		l.enforce(func() { l.listed = tables })
 	}
 	l.reported.Store(&report)
 	return changed, errors.Join(errs...)
+}
+
+// Tell puts entries in force beside those of the sources, and instead of those told before. Each is one that Target has returned.
+func (l *List) Tell(entries []string) {
+	t := &table{seed: l.seed}
+	for _, entry := range entries {
+		if r, err := parseLine(entry); err == nil {
+			t.add(r)
+		}
+	}
+	t.sort()
+	l.enforce(func() { l.told = t })
+}
+
+// enforce makes what is looked at after a change.
+func (l *List) enforce(change func()) {
+	l.force.Lock()
+	defer l.force.Unlock()
+	change()
+	tables := l.listed
+	if l.told != nil {
+		tables = append([]*table{l.told}, l.listed...)
+	}
+	l.tables.Store(&tables)
 }
 
 // left returns what the other sources leave to s. The caller holds l.mu.

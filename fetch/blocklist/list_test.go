@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -307,4 +308,46 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(heap()-before)/n, "B/entry")
 	runtime.KeepAlive(l)
 	runtime.KeepAlive(text)
+}
+
+// What is told holds beside the sources, from one call to the next.
+func TestTell(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(file, []byte("listed.test\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(Config{Sources: []string{file}, Poll: time.Minute, Timeout: time.Minute, MaxBytes: 1000, MaxEntries: 10}, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocked := func(want ...string) {
+		t.Helper()
+		for _, host := range []string{"http://listed.test:80", "http://www.told.test:80", "http://192.0.2.7:80"} {
+			if _, got := l.Host(host); got != slices.Contains(want, host) {
+				t.Errorf("%s is blocked: %v", host, got)
+			}
+		}
+	}
+	l.Tell([]string{"told.test", "192.0.2.0/24"})
+	blocked("http://www.told.test:80", "http://192.0.2.7:80")
+	if err := l.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	blocked("http://listed.test:80", "http://www.told.test:80", "http://192.0.2.7:80")
+	l.Tell([]string{"192.0.2.7/32"})
+	blocked("http://listed.test:80", "http://192.0.2.7:80")
+	l.Tell(nil)
+	blocked("http://listed.test:80")
+}
+
+func TestTarget(t *testing.T) {
+	for text, want := range map[string]string{
+		"EXAMPLE.org.": "example.org", "bücher.example": "xn--bcher-kva.example", "192.0.2.9": "192.0.2.9/32", "192.0.2.9/24": "192.0.2.0/24",
+		"2001:DB8::1/32": "2001:db8::/32", "::ffff:192.0.2.9": "192.0.2.9/32",
+		"": "", "a b": "", "0.0.0.0 a.test": "", "a.test#": "", "*.test": "", "http://a.test": "", "a.test/x": "", "a.test:80": "", "/a/": "", "::/0": "", "0.0.0.0/0": "", "-\x00": "",
+	} {
+		if got, err := Target(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is taken as %q: %v", text, got, err)
+		}
+	}
 }

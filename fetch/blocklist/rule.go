@@ -60,6 +60,23 @@ func parseLine(line string) (rule, error) {
 	return rule{hosts: []string{name}}, nil
 }
 
+// Target returns the one host name, or the one prefix of addresses, that a text names, as it stands in a list.
+func Target(text string) (string, error) {
+	if strings.ContainsAny(text, " \t\n#") || len(text) > maxName {
+		return "", fmt.Errorf("%.100q is neither the name of a host nor addresses", text)
+	}
+	r, err := parseLine(text)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%.100q: %w", text, err)
+	case r.prefix.IsValid() && r.prefix.Bits() > 0:
+		return r.prefix.String(), nil
+	case len(r.hosts) == 1:
+		return r.hosts[0], nil
+	}
+	return "", fmt.Errorf("%.100q is neither the name of a host nor addresses", text)
+}
+
 func parseRegex(line string) (rule, error) {
 	expr := line[1 : len(line)-1]
 	if expr == "" || len(expr) > maxPattern {

@@ -90,12 +90,17 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 	if t.lines == 0 && t.wrong > 0 {
 		return nil, fmt.Errorf("no entry in it, but %d wrong lines: %w", t.wrong, t.errs[0])
 	}
+	t.sort()
+	return t, nil
+}
+
+// sort makes a table searchable, after the last entry.
+func (t *table) sort() {
 	t.hosts, t.prefixes = newSet(t.hosts), newSet(t.prefixes)
 	for _, lengths := range t.bits {
 		slices.Sort(lengths)
 		slices.Reverse(lengths)
 	}
-	return t, nil
 }
 
 // add adds what one line says.

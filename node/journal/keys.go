@@ -157,6 +157,7 @@ const (
 	KeyForMs   = "for_ms"  // how long it lasts or lasted
 	KeyPackage = "package" // its name
 	KeyText    = "text"    // beginning of a line too long to be kept
+	KeyBy      = "by"      // who has steered the node
 )
 
 // Events of the node log.
@@ -181,7 +182,7 @@ const (
 	EventError           = "error"             // something failed; with KeyReason
 	EventRefused         = "refused"           // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
 	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
-	EventControl         = "control"           // an operator has steered the node; with KeyReason, and KeyHost where it was about one
+	EventControl         = "control"           // an operator steers the node; with KeyReason, KeyBy, and KeyHost where it is about one, KeyPeer where it was said on another node
 	EventOversized       = "oversized"         // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
 )
 

@@ -54,7 +54,7 @@ func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handle
 		pathOf("Commit"):  route(s, h.Commit, options),
 		pathOf("Fetch"):   route(s, h.Fetch, options),
 		pathOf("Idle"):    route(s, h.Idle, options),
-		pathOf("Scope"):   route(s, s.unite, options),
+		pathOf("Tell"):    route(s, s.unite, options),
 	}
 }
 
@@ -98,23 +98,23 @@ func (s *Server) check(call *call, m interface {
 	if err := s.forms.check(m); err != nil {
 		return s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
 	}
-	if _, telling := m.(*wire.ScopeRequest); !telling && s.deps.Scope != nil && !s.deps.Scope.Knows(m.GetHeader().GetScope()) {
-		call.refused = true // no fault of the peer: it tells its scope now
-		s.tally.failed(KindScope)
-		return refusal(KindScope, connect.CodeFailedPrecondition, errors.New("its scope is not known here yet"))
+	if t, _ := m.(*wire.TellRequest); len(t.GetEntries()) == 0 && s.deps.Told != nil && !s.deps.Told.Knows(m.GetHeader().GetTold()) {
+		call.refused = true // no fault of the peer: it tells all now
+		s.tally.failed(KindTold)
+		return refusal(KindTold, connect.CodeFailedPrecondition, errors.New("what it has been told is not known here yet"))
 	}
 	return nil
 }
 
-// unite takes what a peer tells of its scope.
-func (s *Server) unite(_ context.Context, _ string, req *wire.ScopeRequest) (*wire.ScopeResponse, error) {
-	if s.deps.Scope == nil {
-		return nil, fmt.Errorf("%w: this node has no scope", ErrMalformed)
+// unite takes what a peer tells.
+func (s *Server) unite(_ context.Context, _ string, req *wire.TellRequest) (*wire.TellResponse, error) {
+	if s.deps.Told == nil {
+		return nil, fmt.Errorf("%w: this node is told nothing", ErrMalformed)
 	}
-	if err := s.deps.Scope.Unite(req.GetEntries(), req.GetWhole()); err != nil {
+	if err := s.deps.Told.Unite(req.GetEntries(), req.GetWhole()); err != nil {
 		return nil, err
 	}
-	return &wire.ScopeResponse{}, nil
+	return &wire.TellResponse{}, nil
 }
 
 // refuse counts a call that is not carried out, and makes its answer.

@@ -30,8 +30,8 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil dials by the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Scope, if set, is what this node knows of the crawl's scope.
-	Scope Scope
+	// Told, if set, is what this node has been told about the crawl.
+	Told Told
 	// Local carries out calls to this node's own id, without a network; nil: they fail. It gets a copy of the request.
 	Local Handler
 }
@@ -131,6 +131,13 @@ func (c *Client) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (
 // Idle asks whether a peer has anything left to do.
 func (c *Client) Idle(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	return send(ctx, c, to, "Idle", req, &req.Header, Handler.Idle)
+}
+
+// Tell has a peer know all that this node has been told.
+func (c *Client) Tell(ctx context.Context, to string) error {
+	req := &wire.TellRequest{}
+	_, err := send[wire.TellRequest, wire.TellResponse](ctx, c, to, "Tell", req, &req.Header, nil)
+	return err
 }
 
 // Counts is the traffic of calls made, and their failures by kind.
@@ -255,9 +262,9 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 			kind = KindUnavailable // a connection that is reset ends its requests like one that wants to
 		}
 		c.tally.failed(kind)
-		if kind == KindScope && !told && c.deps.Scope != nil {
-			if (*header).Scope, err = c.tell(ctx, l); err != nil {
-				return nil, fmt.Errorf("%s to %s: tell scope: %w", procedure, to, &callError{kindOf(err), err})
+		if kind == KindTold && !told && c.deps.Told != nil {
+			if (*header).Told, err = c.tell(ctx, l); err != nil {
+				return nil, fmt.Errorf("%s to %s: tell all: %w", procedure, to, &callError{kindOf(err), err})
 			}
 			told = true
 			continue
@@ -274,22 +281,22 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 // header is that of a new message.
 func (c *Client) header() *wire.Header {
 	h := &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
-	if c.deps.Scope != nil {
-		h.Scope = c.deps.Scope.Digest()
+	if c.deps.Told != nil {
+		h.Told = c.deps.Told.Digest()
 	}
 	return h
 }
 
-// mostEntries is how many entries of the scope one message has.
+// mostEntries is how many entries one message tells.
 const mostEntries = 20_000
 
-// tell gives a peer all that this node knows of the scope, and returns the digest of that.
+// tell gives a peer all that this node has been told, and returns the digest of that.
 func (c *Client) tell(ctx context.Context, l *line) (digest uint64, err error) {
-	entries, digest := c.deps.Scope.Entries()
-	remote := callTo[wire.ScopeRequest, wire.ScopeResponse](l, "Scope")
+	entries, digest := c.deps.Told.Entries()
+	remote := callTo[wire.TellRequest, wire.TellResponse](l, "Tell")
 	for part := range slices.Chunk(entries, mostEntries) {
 		entries = entries[len(part):]
-		req := &wire.ScopeRequest{Header: c.header(), Entries: part}
+		req := &wire.TellRequest{Header: c.header(), Entries: part}
 		if len(entries) == 0 {
 			req.Whole = digest
 		}
@@ -326,7 +333,7 @@ func (e *callError) Unwrap() error { return e.err }
 // Is sorts kinds into what a caller can do about them.
 func (e *callError) Is(target error) bool {
 	switch e.kind {
-	case KindUnavailable, KindBusy, KindScope:
+	case KindUnavailable, KindBusy, KindTold:
 		return target == ErrUnavailable
 	case KindMalformed, KindOversized:
 		return target == ErrMalformed

@@ -54,7 +54,7 @@ const (
 	KindCanceled    = "canceled"    // the caller gave up, or the peer was forgotten
 	KindIdentity    = "identity"    // another node answers at the peer's address
 	KindSecret      = "secret"      // the peer has another secret
-	KindScope       = "scope"       // the callee does not know the sender's scope yet, and is told
+	KindTold        = "told"        // the callee does not know all that the sender has been told, and is told it
 )
 
 // tally gathers Counts. Safe for concurrent use.

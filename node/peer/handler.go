@@ -14,7 +14,7 @@ import (
 )
 
 // Version is the version of the peer protocol, in the header of every request.
-const Version = 3
+const Version = 4
 
 // Handler carries out the calls of peers. From is the id of the peer, proved by its certificate.
 //
@@ -38,16 +38,16 @@ type Handler interface {
 	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 }
 
-// Scope is what the seeds of a crawl bring into its scope, as far as a node knows: a set that only grows. A call tells the digest of its
-// sender's; a callee that does not know all of that set refuses it, is told, and then asked again. So whoever is given a host or a link knows
-// the scope that it belongs to. It is called concurrently.
-type Scope interface {
-	// Entries returns the set and its digest, 0 where it is empty; Digest the digest alone.
+// Told is what a node has been told about the crawl: what the seeds of all nodes bring into scope, and what is blocked. It only grows, or what it
+// has of something is replaced by what is newer. A call tells the digest of its sender's; a callee that does not know all of that refuses it, is
+// told, and then asked again. So whoever is given a host or a link knows the scope that it belongs to. It is called concurrently.
+type Told interface {
+	// Entries returns all and its digest, 0 where there is nothing; Digest the digest alone.
 	Entries() (entries []string, digest uint64)
 	Digest() uint64
-	// Knows says whether this node has every entry of the set of a digest.
+	// Knows says whether this node has every entry of a digest, or a newer one in its place.
 	Knows(digest uint64) bool
-	// Unite adds entries, on disk before it returns. Where whole is not 0 it is the digest of a set of which these were the last.
+	// Unite adds entries, on disk before it returns. Where whole is not 0 it is the digest of all of which these were the last.
 	Unite(entries []string, whole uint64) error
 }
 

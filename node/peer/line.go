@@ -206,7 +206,7 @@ func kindOfCode(err error) string {
 	if errors.As(err, &e) {
 		switch kind := e.Meta().Get(kindHeader); kind {
 		case KindVersion, KindRun, KindSender, KindMalformed, KindOversized, KindProcedure, KindBusy, KindPanic,
-			KindInternal, KindUnavailable, KindScope:
+			KindInternal, KindUnavailable, KindTold:
 			return kind
 		}
 	}

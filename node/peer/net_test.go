@@ -51,7 +51,7 @@ type who struct {
 	run     string
 	listens string // under another name than its own
 	known   func(host string) bool
-	scope   peer.Scope
+	told    peer.Told
 }
 
 // world is the nodes of one test. All of them end with the test's bubble.
@@ -152,13 +152,13 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell, Known: as.known, Scope: as.scope})
+		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
 		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
-		Local: n.handler, Scope: as.scope})
+		Local: n.handler, Told: as.told})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ type ServerDeps struct {
 	Listener net.Listener
 	// Handler carries out the calls.
 	Handler Handler
-	// Scope, if set, is what this node knows of the crawl's scope.
-	Scope Scope
+	// Told, if set, is what this node has been told about the crawl.
+	Told Told
 	// Refused, if set, is told what was refused, at most once a second per peer and kind. It must not block.
 	Refused func(Refusal)
 	// Known, if set, says whether a host is that of a member: where strangers crowd, it goes first. It must not block.

@@ -269,9 +269,9 @@ type Header struct {
 	Sender  string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`
 	Boot    uint64                 `protobuf:"varint,4,opt,name=boot,proto3" json:"boot,omitempty"`
 	Id      uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`
-	// scope is a digest of what the seeds bring into scope as far as the sender knows, 0 for nothing: who receives a host or a link
-	// knows the scope that it was found in.
-	Scope         uint64 `protobuf:"fixed64,6,opt,name=scope,proto3" json:"scope,omitempty"`
+	// told is a digest of what the sender has been told about the crawl, 0 for nothing: who receives a host or a link must know the scope that
+	// it belongs to.
+	Told          uint64 `protobuf:"fixed64,6,opt,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,15 +341,16 @@ func (x *Header) GetId() uint64 {
 	return 0
 }
 
-func (x *Header) GetScope() uint64 {
+func (x *Header) GetTold() uint64 {
 	if x != nil {
-		return x.Scope
+		return x.Told
 	}
 	return 0
 }
 
-// ScopeRequest has entries of what the seeds bring into scope ("host example.org:8080"). At most 20,000.
-type ScopeRequest struct {
+// TellRequest has entries of what a node has been told: what the seeds bring into scope ("host example.org:8080"), and what is blocked
+// ("block " and JSON). At most 20,000.
+type TellRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Header  *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
 	Entries []string               `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`
@@ -359,20 +360,20 @@ type ScopeRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ScopeRequest) Reset() {
-	*x = ScopeRequest{}
+func (x *TellRequest) Reset() {
+	*x = TellRequest{}
 	mi := &file_overlay_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ScopeRequest) String() string {
+func (x *TellRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ScopeRequest) ProtoMessage() {}
+func (*TellRequest) ProtoMessage() {}
 
-func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
+func (x *TellRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -384,52 +385,52 @@ func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ScopeRequest.ProtoReflect.Descriptor instead.
-func (*ScopeRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use TellRequest.ProtoReflect.Descriptor instead.
+func (*TellRequest) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ScopeRequest) GetHeader() *Header {
+func (x *TellRequest) GetHeader() *Header {
 	if x != nil {
 		return x.Header
 	}
 	return nil
 }
 
-func (x *ScopeRequest) GetEntries() []string {
+func (x *TellRequest) GetEntries() []string {
 	if x != nil {
 		return x.Entries
 	}
 	return nil
 }
 
-func (x *ScopeRequest) GetWhole() uint64 {
+func (x *TellRequest) GetWhole() uint64 {
 	if x != nil {
 		return x.Whole
 	}
 	return 0
 }
 
-type ScopeResponse struct {
+type TellResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ScopeResponse) Reset() {
-	*x = ScopeResponse{}
+func (x *TellResponse) Reset() {
+	*x = TellResponse{}
 	mi := &file_overlay_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ScopeResponse) String() string {
+func (x *TellResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ScopeResponse) ProtoMessage() {}
+func (*TellResponse) ProtoMessage() {}
 
-func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
+func (x *TellResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_overlay_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -441,8 +442,8 @@ func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ScopeResponse.ProtoReflect.Descriptor instead.
-func (*ScopeResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use TellResponse.ProtoReflect.Descriptor instead.
+func (*TellResponse) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{2}
 }
 
@@ -3070,19 +3071,19 @@ var File_overlay_proto protoreflect.FileDescriptor
 const file_overlay_proto_rawDesc = "" +
 	"\n" +
 	"\roverlay.proto\x12\n" +
-	"proxima.v1\"\x86\x01\n" +
+	"proxima.v1\"\x84\x01\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\tR\x03run\x12\x16\n" +
 	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x12\n" +
 	"\x04boot\x18\x04 \x01(\x04R\x04boot\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\x04R\x02id\x12\x14\n" +
-	"\x05scope\x18\x06 \x01(\x06R\x05scope\"j\n" +
-	"\fScopeRequest\x12*\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04told\x18\x06 \x01(\x06R\x04told\"i\n" +
+	"\vTellRequest\x12*\n" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x18\n" +
 	"\aentries\x18\x02 \x03(\tR\aentries\x12\x14\n" +
-	"\x05whole\x18\x03 \x01(\x06R\x05whole\"\x0f\n" +
-	"\rScopeResponse\"x\n" +
+	"\x05whole\x18\x03 \x01(\x06R\x05whole\"\x0e\n" +
+	"\fTellResponse\"x\n" +
 	"\x06Record\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -3306,7 +3307,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
 	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_LATER\x10\x062\xb9\x05\n" +
+	"STEP_LATER\x10\x062\xb6\x05\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
@@ -3317,8 +3318,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x04Load\x12\x17.proxima.v1.LoadRequest\x1a\x18.proxima.v1.LoadResponse\x12?\n" +
 	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x12<\n" +
 	"\x05Fetch\x12\x18.proxima.v1.FetchRequest\x1a\x19.proxima.v1.FetchResponse\x129\n" +
-	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponse\x12<\n" +
-	"\x05Scope\x12\x18.proxima.v1.ScopeRequest\x1a\x19.proxima.v1.ScopeResponseB\x13Z\x11proxima/node/wireb\x06proto3"
+	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponse\x129\n" +
+	"\x04Tell\x12\x17.proxima.v1.TellRequest\x1a\x18.proxima.v1.TellResponseB\x13Z\x11proxima/node/wireb\x06proto3"
 
 var (
 	file_overlay_proto_rawDescOnce sync.Once
@@ -3340,8 +3341,8 @@ var file_overlay_proto_goTypes = []any{
 	(Grant)(0),              // 2: proxima.v1.Grant
 	(Step)(0),               // 3: proxima.v1.Step
 	(*Header)(nil),          // 4: proxima.v1.Header
-	(*ScopeRequest)(nil),    // 5: proxima.v1.ScopeRequest
-	(*ScopeResponse)(nil),   // 6: proxima.v1.ScopeResponse
+	(*TellRequest)(nil),     // 5: proxima.v1.TellRequest
+	(*TellResponse)(nil),    // 6: proxima.v1.TellResponse
 	(*Record)(nil),          // 7: proxima.v1.Record
 	(*Link)(nil),            // 8: proxima.v1.Link
 	(*DeliverRequest)(nil),  // 9: proxima.v1.DeliverRequest
@@ -3381,7 +3382,7 @@ var file_overlay_proto_goTypes = []any{
 	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
 }
 var file_overlay_proto_depIdxs = []int32{
-	4,  // 0: proxima.v1.ScopeRequest.header:type_name -> proxima.v1.Header
+	4,  // 0: proxima.v1.TellRequest.header:type_name -> proxima.v1.Header
 	4,  // 1: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
 	8,  // 2: proxima.v1.DeliverRequest.links:type_name -> proxima.v1.Link
 	0,  // 3: proxima.v1.Delivered.verdict:type_name -> proxima.v1.Verdict
@@ -3433,7 +3434,7 @@ var file_overlay_proto_depIdxs = []int32{
 	35, // 49: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
 	38, // 50: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
 	42, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	5,  // 52: proxima.v1.Overlay.Scope:input_type -> proxima.v1.ScopeRequest
+	5,  // 52: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
 	11, // 53: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
 	15, // 54: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
 	18, // 55: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
@@ -3444,7 +3445,7 @@ var file_overlay_proto_depIdxs = []int32{
 	36, // 60: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
 	39, // 61: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
 	43, // 62: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	6,  // 63: proxima.v1.Overlay.Scope:output_type -> proxima.v1.ScopeResponse
+	6,  // 63: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
 	53, // [53:64] is the sub-list for method output_type
 	42, // [42:53] is the sub-list for method input_type
 	42, // [42:42] is the sub-list for extension type_name

@@ -22,21 +22,21 @@ func (k *knowledge) Entries() ([]string, uint64) { return k.entries, k.Digest() 
 func (k *knowledge) Digest() uint64              { return uint64(len(k.entries)) }
 func (k *knowledge) Knows(digest uint64) bool    { return digest <= k.Digest() }
 func (k *knowledge) Unite(entries []string, whole uint64) error {
-	if k.broken == nil {
+	if k.broken == nil && len(entries) > 0 {
 		k.entries, k.whole = append(k.entries, entries...), append(k.whole, whole)
 	}
 	return k.broken
 }
 
 // A call of a node that knows more of the scope is carried out once that is told, in parts; one of a node that knows less at once.
-func TestScopeGoesBeforeACall(t *testing.T) {
+func TestWhatWasToldGoesBeforeACall(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		much := &knowledge{}
 		for i := range 45_000 {
 			much.entries = append(much.entries, fmt.Sprintf("host n%d.example", i))
 		}
 		little := &knowledge{}
-		a, b := w.node("a", who{scope: much}), w.node("b", who{scope: little})
+		a, b := w.node("a", who{told: much}), w.node("b", who{told: little})
 		calls := 0
 		answer := func(context.Context, string, *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 			if calls++; len(little.entries) != len(much.entries) {
@@ -53,8 +53,8 @@ func TestScopeGoesBeforeACall(t *testing.T) {
 		if calls != 3 || !slices.Equal(little.entries, much.entries) || !slices.Equal(little.whole, []uint64{0, 0, 45_000}) {
 			t.Errorf("%d calls; %d entries told, wholes %v", calls, len(little.entries), little.whole)
 		}
-		if n := a.client.Counts().Failures[peer.KindScope]; n != 1 {
-			t.Errorf("%d calls were refused for the scope, want the first", n)
+		if n := a.client.Counts().Failures[peer.KindTold]; n != 1 {
+			t.Errorf("%d calls were refused for that, want the first", n)
 		}
 		if len(b.refused()) > 0 {
 			t.Errorf("told as trouble: %v", b.refused())
@@ -65,6 +65,18 @@ func TestScopeGoesBeforeACall(t *testing.T) {
 			return &wire.LeaseResponse{}, nil
 		}
 		if _, err := b.client.Lease(t.Context(), "a", &wire.LeaseRequest{}); err != nil || len(much.whole) > 0 {
+			t.Errorf("who knows less told something: %v, %v", much.whole, err)
+		}
+
+		// Who has nothing else to say can make sure that it is known.
+		little.entries, little.whole = little.entries[:10], nil
+		for range 2 {
+			if err := a.client.Tell(t.Context(), "b"); err != nil || len(little.entries) < len(much.entries) || len(little.whole) != 3 {
+				t.Errorf("%d entries told in %d messages: %v", len(little.entries), len(little.whole), err)
+			}
+		}
+		little.entries = little.entries[:10]
+		if err := b.client.Tell(t.Context(), "a"); err != nil || len(much.whole) > 0 {
 			t.Errorf("who knows less told something: %v, %v", much.whole, err)
 		}
 
