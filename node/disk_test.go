@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,8 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 		for name, want := range map[string]string{"a.test": "http://a.test true, https://a.test false", "http://a.test:80/x": "http://a.test true"} {
-			hosts, err := node.AskHost(t.Context(), c.Node.Data, name)
+			var hosts []frontier.HostStatus
+			err := node.Call(t.Context(), http.MethodGet, c.Node.Data, "/host?name="+url.QueryEscape(name), nil, &hosts)
 			var got []string
 			for _, h := range hosts {
 				got = append(got, fmt.Sprint(h.Host, " ", h.Known))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,22 +64,7 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { answer(w, n.Status()) })
-	mux.HandleFunc("GET /host", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, n.explain(r.URL.Query().Get("name")))
-	})
-	mux.HandleFunc("POST /go-alone", func(w http.ResponseWriter, r *http.Request) {
-		dropped, err := n.GoAlone()
-		a := goneAlone{Dropped: dropped}
-		if err != nil {
-			a.Error = err.Error()
-		}
-		answer(w, a)
-	})
-	mux.Handle("GET /metrics", metricsHandler(n.metrics))
-	n.control(mux)
-	return n.serve(ctx, l, mux)
+	return n.serve(ctx, l, n.api(func(*http.Request) string { return byOperator }))
 }
 
 // serve answers on a listener until the context ends. The crawl does not depend on it.
@@ -117,53 +101,16 @@ func hostsOf(name string) []string {
 	return hosts
 }
 
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	// The caller has gone where this fails: nothing to be done for it.
-	_ = json.NewEncoder(w).Encode(v)
-}
-
 // ErrNotRunning says that no node answers for a data directory.
 var ErrNotRunning = errors.New("no node is running there")
 
 // AskStatus asks the node that runs in a data directory.
-func AskStatus(ctx context.Context, data string) (Status, error) {
-	var s Status
-	err := ask(ctx, data, "/status", &s)
-	return s, err
+func AskStatus(ctx context.Context, data string) (s Status, err error) {
+	return s, Call(ctx, http.MethodGet, data, "/status", nil, &s)
 }
 
-// AskHost asks it why a host is waiting; a name without a scheme stands for two hosts.
-func AskHost(ctx context.Context, data, host string) ([]frontier.HostStatus, error) {
-	var s []frontier.HostStatus
-	err := ask(ctx, data, "/host?name="+url.QueryEscape(host), &s)
-	return s, err
-}
-
-// goneAlone is the answer to who tells a node to go on alone.
-type goneAlone struct {
-	Dropped []string `json:"dropped"`
-	Error   string   `json:"error,omitempty"`
-}
-
-// TellGoAlone tells the node that runs in a data directory that the members that it does not see are gone for good. It
-// gives the ids of those whose votes counted.
-func TellGoAlone(ctx context.Context, data string) (dropped []string, err error) {
-	var a goneAlone
-	if err := call(ctx, http.MethodPost, data, "/go-alone", nil, &a); err != nil {
-		return nil, err
-	}
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return a.Dropped, nil
-}
-
-func ask(ctx context.Context, data, path string, to any) error {
-	return call(ctx, http.MethodGet, data, path, nil, to)
-}
-
-func call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
+// Call makes a call of the API to the node that runs in a data directory, on its socket, and reads its JSON.
+func Call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
 	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
@@ -171,7 +118,7 @@ func call(ctx context.Context, method, data, path string, body io.Reader, to any
 		},
 	}}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, method, "http://node"+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, "http://node"+apiRoot+path, body)
 	if err != nil {
 		return fmt.Errorf("ask node: %w", err)
 	}
@@ -180,8 +127,15 @@ func call(ctx context.Context, method, data, path string, body io.Reader, to any
 		return fmt.Errorf("%w: %s: %w", ErrNotRunning, data, err)
 	}
 	defer res.Body.Close()
+	var failed trouble
+	if res.StatusCode != http.StatusOK {
+		to = &failed
+	}
 	if err := json.NewDecoder(res.Body).Decode(to); err != nil {
-		return fmt.Errorf("read answer of node: %w", err)
+		return fmt.Errorf("read answer of node (%s): %w", res.Status, err)
+	}
+	if failed.Error != "" {
+		return errors.New(failed.Error)
 	}
 	return nil
 }

@@ -41,9 +41,10 @@ var ErrAlone = errors.New("the node crawls alone: it waits for nobody")
 
 // GoAlone tells the node that the members that it does not see are gone for good. It gives the ids of those whose votes
 // counted.
-func (n *Node) GoAlone() (dropped []string, err error) {
+func (n *Node) GoAlone(by string) (dropped []string, err error) {
 	if n.overlay == nil {
 		return nil, ErrAlone
 	}
+	n.acted(by, "go alone")
 	return n.overlay.members.GoAlone("an operator said so")
 }

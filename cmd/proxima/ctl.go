@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -32,9 +33,10 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(words) == 0 {
 		return exit{exitUsage, errors.New("ctl takes pause, resume, seed or drop (proxima ctl -h)")}
 	}
+	var a node.Acted
 	switch act, on := words[0], words[1:]; {
 	case (act == "pause" || act == "resume") && len(on) == 0:
-		if _, _, err := node.Tell(ctx, *data, act, nil); err != nil {
+		if err := node.Call(ctx, http.MethodPost, *data, "/"+act, nil, &a); err != nil {
 			return noAnswer(err)
 		}
 		fmt.Fprintln(out, act+"d")
@@ -43,11 +45,11 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 		return addSeeds(ctx, *data, on, out)
 	case act == "drop" && len(on) > 0:
 		for _, host := range on {
-			_, dropped, err := node.Tell(ctx, *data, "drop?host="+url.QueryEscape(host), nil)
-			if err != nil {
+			a = node.Acted{}
+			if err := node.Call(ctx, http.MethodPost, *data, "/drop?host="+url.QueryEscape(host), nil, &a); err != nil {
 				return noAnswer(err)
 			}
-			fmt.Fprintf(out, "%s: %d URLs dropped\n", host, dropped)
+			fmt.Fprintf(out, "%s: %d URLs dropped\n", host, a.Dropped)
 		}
 		return nil
 	default:
@@ -65,15 +67,15 @@ func addSeeds(ctx context.Context, data string, urls []string, out io.Writer) er
 		}
 		list = strings.NewReader(strings.Join(urls, "\n"))
 	}
-	refused, _, err := node.Tell(ctx, data, "seeds", list)
-	if err != nil {
+	var a node.Acted
+	if err := node.Call(ctx, http.MethodPost, data, "/seeds", list, &a); err != nil {
 		return noAnswer(err)
 	}
-	if len(refused) == 0 {
+	if len(a.Refused) == 0 {
 		fmt.Fprintln(out, "added")
 	}
-	for _, reason := range slices.Sorted(maps.Keys(refused)) {
-		fmt.Fprintf(out, "%d not added: %s\n", refused[reason], reason)
+	for _, reason := range slices.Sorted(maps.Keys(a.Refused)) {
+		fmt.Fprintf(out, "%d not added: %s\n", a.Refused[reason], reason)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 
 	"proxima/node"
 )
@@ -20,16 +21,16 @@ func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := dataOf(flags, data, *config); err != nil {
 		return err
 	}
-	dropped, err := node.TellGoAlone(ctx, *data)
-	if err != nil {
+	var a node.Acted
+	if err := node.Call(ctx, http.MethodPost, *data, "/go-alone", nil, &a); err != nil {
 		return noAnswer(err)
 	}
-	if len(dropped) == 0 {
+	if len(a.Gone) == 0 {
 		fmt.Fprintln(out, "the node sees all members whose votes count")
 		return nil
 	}
-	fmt.Fprintf(out, "the node goes on without %d nodes:\n", len(dropped))
-	for _, id := range dropped {
+	fmt.Fprintf(out, "the node goes on without %d nodes:\n", len(a.Gone))
+	for _, id := range a.Gone {
 		fmt.Fprintln(out, " ", id)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"time"
 
 	"proxima/frontier"
@@ -38,8 +40,8 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		answers = append(answers, s)
 	}
 	for _, name := range hosts {
-		known, err := node.AskHost(ctx, *data, name)
-		if err != nil {
+		var known []frontier.HostStatus
+		if err := node.Call(ctx, http.MethodGet, *data, "/host?name="+url.QueryEscape(name), nil, &known); err != nil {
 			return noAnswer(err)
 		}
 		for _, h := range known {

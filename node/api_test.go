@@ -1,0 +1,157 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/crawl"
+	"proxima/node/journal"
+)
+
+// onSocket runs a node that does not end by itself, and gives a client of its socket. The node has stopped when the test ends.
+func onSocket(t *testing.T, c node.Config, deps node.Deps, list string) (*node.Node, *http.Client) {
+	t.Helper()
+	c.Crawl.End = crawl.EndNever
+	n, err := node.New(c, seeds(t, list), deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := n.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+		for {
+			var d net.Dialer
+			if conn, err = d.DialContext(ctx, "unix", filepath.Join(c.Node.Data, "status.sock")); err == nil || ctx.Err() != nil {
+				return conn, err
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}}}
+	return n, client
+}
+
+// try is a call of the API and the status that it is answered with.
+type try struct {
+	call, body string
+	want       int
+}
+
+// tries are calls of a node that knows a.test, good ones and bad ones.
+func tries() []try {
+	return []try{
+		{"GET /status", "", 200}, {"POST /status", "", 405}, {"GET /nothing", "", 404},
+		{"GET /metrics", "", 200}, {"GET /openapi.json", "", 200},
+		{"GET /host?name=a.test", "", 200}, {"GET /host", "", 400},
+		{"POST /pause", "", 200}, {"GET /pause", "", 405}, {"POST /resume", "", 200},
+		{"POST /seeds", "http://a.test/1", 200}, {"POST /seeds", "no URL at all", 400}, {"POST /seeds", "", 400},
+		{"POST /drop?host=a.test", "", 200}, {"POST /drop?host=nobody.test", "", 404}, {"POST /drop", "", 400},
+		{"POST /go-alone", "", 409},
+	}
+}
+
+// TestAPI makes every call of the API, good ones and bad ones: the status says which, errors are JSON, and each act that was tried has a line in the
+// log that says who, whether it was done or not.
+func TestAPI(t *testing.T) {
+	site := newChainSite(t, 3)
+	defer site.server.Close()
+	c := config(t)
+	n, client := onSocket(t, c, site.deps(), "http://a.test/0")
+	tried := map[string]bool{}
+	acts := 0
+	for _, try := range tries() {
+		method, path, _ := strings.Cut(try.call, " ")
+		req, err := http.NewRequest(method, "http://node/api/v1"+path, strings.NewReader(try.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != try.want {
+			t.Errorf("%s: %s, want %d: %v: %s", try.call, res.Status, try.want, err, body)
+		}
+		var failed struct{ Error string }
+		if unknown := try.want == 404 && method == "GET" || try.want == 405; try.want >= 400 && !unknown && (json.Unmarshal(body, &failed) != nil || failed.Error == "") {
+			t.Errorf("%s: the answer is not an error in JSON: %s", try.call, body)
+		}
+		path, query, _ := strings.Cut(path, "?")
+		if tried[method+" "+path] = true; method == "POST" && try.want != 405 && (try.want != 400 || query+try.body != "") {
+			acts++
+		}
+	}
+	logged := 0
+	for _, e := range readLogs(t, n.LogDir()).events {
+		if e.Event == journal.EventControl && e.Attrs[journal.KeyBy] == "operator" {
+			logged++
+		}
+	}
+	if logged < acts {
+		t.Errorf("%d lines about acts, of %d", logged, acts)
+	}
+	for path, item := range description(t, node.OpenAPI()).Paths {
+		for method := range item {
+			if call := strings.ToUpper(method) + " " + path; !tried[call] {
+				t.Errorf("%s is not tried", call)
+			}
+		}
+	}
+}
+
+// document is what is read of an OpenAPI document.
+type document struct {
+	Paths      map[string]map[string]any
+	Components struct{ Schemas map[string]any }
+}
+
+func description(t *testing.T, of any) (d document) {
+	t.Helper()
+	text, err := json.Marshal(of)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// docs/openapi.json describes the calls that there are, and every schema that it refers to.
+func TestOpenAPIIsFresh(t *testing.T) {
+	text, err := os.ReadFile("../docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.MarshalIndent(node.OpenAPI(), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(bytes.TrimSpace(text), want) {
+		t.Error("docs/openapi.json is not what the routes are: go run ./scripts/generate/api")
+	}
+	schemas := description(t, node.OpenAPI()).Components.Schemas
+	for _, part := range strings.Split(string(want), "#/components/schemas/")[1:] {
+		if name, _, _ := strings.Cut(part, `"`); schemas[name] == nil {
+			t.Errorf("no schema %s", name)
+		}
+	}
+}
