@@ -48,7 +48,7 @@ type apiCall struct {
 func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 // routes are all calls of the API.
-func routes() []route { return slices.Concat(statusRoutes(), controlRoutes()) }
+func routes() []route { return slices.Concat(statusRoutes(), controlRoutes(), steerRoutes()) }
 
 // refusal is an error that tells the caller whose fault it is, by an HTTP status.
 type refusal struct {
@@ -69,7 +69,7 @@ func statusOf(err error) int {
 		return r.status
 	case errors.Is(err, ErrNotHere):
 		return http.StatusNotFound
-	case errors.Is(err, ErrAlone):
+	case errors.Is(err, ErrAlone), errors.Is(err, ErrNotNow):
 		return http.StatusConflict
 	case errors.Is(err, frontier.ErrDiskFull), errors.Is(err, frontier.ErrClosed), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable
@@ -145,6 +145,10 @@ type Acted struct {
 	Dropped int `json:"dropped,omitempty"`
 	// Gone are the nodes that the node goes on without.
 	Gone []string `json:"gone,omitempty"`
+	// Moved are the hosts that another node owns now.
+	Moved []string `json:"moved,omitempty"`
+	// Next says what is to be done next.
+	Next string `json:"next,omitempty"`
 }
 
 // maxSeeds is the longest list of seeds that is taken at once, in bytes.

@@ -63,6 +63,12 @@ func tries() []try {
 		{"POST /seeds", "http://a.test/1", 200}, {"POST /seeds", "no URL at all", 400}, {"POST /seeds", "", 400},
 		{"POST /drop?host=a.test", "", 200}, {"POST /drop?host=nobody.test", "", 404}, {"POST /drop", "", 400},
 		{"POST /go-alone", "", 409},
+		{"POST /block?on=b.test&why=asked", "", 200}, {"POST /block?on=*", "", 400}, {"POST /block?on=c.test&why=%1b", "", 400}, {"POST /block", "", 400},
+		{"GET /blocks", "", 200}, {"POST /unblock?on=b.test", "", 200}, {"POST /unblock?on=nobody.test", "", 200},
+		{"POST /retry?host=a.test", "", 200}, {"POST /retry?host=nobody.test", "", 404}, {"POST /retry", "", 400},
+		{"POST /move?host=a.test&to=x", "", 409}, {"POST /move?host=a.test", "", 400}, {"POST /drain", "", 409}, {"POST /rotate", "", 409},
+		{"GET /snapshot", "", 200}, {"GET /profile?kind=heap", "", 200}, {"GET /profile?kind=no", "", 400}, {"GET /profile?kind=cpu&seconds=99", "", 400},
+		{"GET /profile?kind=cpu&seconds=1", "", 200},
 	}
 }
 

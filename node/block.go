@@ -112,18 +112,19 @@ func (b Block) String() string {
 func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err error) {
 	on, err := blocklist.Target(text)
 	if err != nil {
-		return b, false, fmt.Errorf("block: %w", err)
+		return b, false, badInput(fmt.Errorf("block: %w", err))
 	}
 	s := n.told
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, known := s.blocks[on]
-	if known && was.Off == off || !known && off {
-		return was, false, nil
-	}
 	b = Block{On: on, Off: off, Version: was.Version + 1, By: by, Node: n.id.Node, At: time.Now().UTC().Truncate(time.Second), Why: why}
 	if err := b.check(); err != nil {
-		return b, false, fmt.Errorf("block: %w", err)
+		return b, false, badInput(fmt.Errorf("block: %w", err))
+	}
+	if known && was.Off == off || !known && off {
+		n.acted(by, "it is so already: "+b.String(), journal.KeyHost, on)
+		return was, false, nil
 	}
 	n.logBlocks([]Block{b})
 	if err := s.blockLocked([]Block{b}); err != nil {
@@ -136,7 +137,7 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 // logBlocks says what is about to hold, and who said so.
 func (n *Node) logBlocks(blocks []Block) {
 	for _, b := range blocks {
-		n.journal.Events().Info(journal.EventControl, journal.KeyHost, b.On, journal.KeyReason, b.String(), journal.KeyBy, b.By, journal.KeyPeer, b.Node)
+		n.acted(b.By, b.String(), journal.KeyHost, b.On, journal.KeyPeer, b.Node)
 	}
 }
 

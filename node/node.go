@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -79,6 +80,10 @@ type Node struct {
 
 	blocked chan struct{} // the blocklist has changed
 	room    chan struct{} // the disk is no longer full
+	// draining has a token when the node is to be drained, and drained says that it is.
+	draining chan struct{}
+	drained  atomic.Bool
+	rotating sync.Mutex // held while the secret file is changed
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -88,7 +93,7 @@ type Node struct {
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
 // use or damaged are those of the frontier.
 func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
-	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1), draining: make(chan struct{}, 1)}
 	var opened []func() error
 	defer func() {
 		if err != nil {
@@ -220,7 +225,7 @@ func (n *Node) LogDir() string {
 type End struct {
 	crawl.Stats
 	Frontier frontier.Status
-	// Reason is why it ended: "idle", the key of a limit like "max_pages", "unreachable" where no seed was, "stopped", "failed".
+	// Reason is why it ended: "idle", the key of a limit like "max_pages", "unreachable" where no seed was, "drained", "stopped", "failed".
 	Reason string
 	// Unfinished is the number of URLs that are pending still.
 	Unfinished int64
@@ -296,6 +301,7 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 			return o.run(ctx, ended)
 		})
 		g.Go(func() error { return o.awaitEnd(ctx, stop) })
+		g.Go(func() error { return n.awaitDrain(ctx, stop) })
 	}
 	return g.Wait()
 }
@@ -354,6 +360,8 @@ func (n *Node) end(ctx context.Context, err error) End {
 		e.Reason = "failed"
 	case ctx.Err() != nil:
 		e.Reason = "stopped"
+	case n.drained.Load():
+		e.Reason = "drained"
 	case n.loop.Limit() != "":
 		e.Reason = n.loop.Limit()
 	case n.overlay == nil && n.frontier.Hopeless():

@@ -87,7 +87,7 @@ func TestOverlayBlocks(t *testing.T) {
 		for i := range b.nodes {
 			var acts []journal.Event
 			for _, e := range logged[journal.Event](b, i, journal.LogNode) {
-				if e.Event == journal.EventControl && e.Attrs[journal.KeyHost] == "bad.example" {
+				if e.Event == journal.EventControl && e.Attrs[journal.KeyHost] == "bad.example" && e.Attrs[journal.KeyBy] != "bob" {
 					acts = append(acts, e)
 				}
 			}

@@ -109,15 +109,21 @@ func AskStatus(ctx context.Context, data string) (s Status, err error) {
 	return s, Call(ctx, http.MethodGet, data, "/status", nil, &s)
 }
 
-// Call makes a call of the API to the node that runs in a data directory, on its socket, and reads its JSON.
+// Call makes a call of the API to the node that runs in a data directory, on its socket, and reads its JSON; an io.Writer gets the answer as it is.
 func Call(ctx context.Context, method, data, path string, body io.Reader, to any) error {
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{
+	copied, asItIs := to.(io.Writer)
+	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", socket(data))
 		},
 	}}
 	defer client.CloseIdleConnections()
+	if !asItIs {
+		var stop func()
+		ctx, stop = context.WithTimeout(ctx, time.Minute)
+		defer stop()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://node"+apiRoot+path, body)
 	if err != nil {
 		return fmt.Errorf("ask node: %w", err)
@@ -130,6 +136,12 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 	var failed trouble
 	if res.StatusCode != http.StatusOK {
 		to = &failed
+	}
+	if res.StatusCode == http.StatusOK && asItIs {
+		if _, err := io.Copy(copied, res.Body); err != nil {
+			return fmt.Errorf("read answer of node: %w", err)
+		}
+		return nil
 	}
 	if err := json.NewDecoder(res.Body).Decode(to); err != nil {
 		return fmt.Errorf("read answer of node (%s): %w", res.Status, err)

@@ -240,6 +240,21 @@ func TestCtl(t *testing.T) {
 	if got, _, errs := call(t, "ctl", "-data", data, "drop", "nobody.test"); got == exitOK || !strings.Contains(errs, "nobody has heard of it") {
 		t.Errorf("an unknown host: exit %d: %s", got, errs)
 	}
+	ctl("block", "-why", "asked us to", "BAD.test", "192.0.2.0/24")
+	ctl("unblock", "192.0.2.0/24")
+	for words, want := range map[string]string{
+		"blocks": "by operator", "block bad.test": "bad.test: it was blocked before", "snapshot": `"hosts":2,"urls":`,
+		"retry " + strings.TrimSuffix(other.seed(t), "/"): "asked again", "profile goroutine": "\x1f\x8b",
+	} {
+		if got, out, errs := call(t, append([]string{"ctl", "-data", data}, strings.Fields(words)...)...); got != exitOK || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
+		}
+	}
+	for words, want := range map[string]string{"move a.test x": "crawls alone", "drain": "crawls alone", "rotate": "crawls alone", "profile x": "no profile", "block *": `"*"`} {
+		if got, out, errs := call(t, append([]string{"ctl", "-data", data}, strings.Fields(words)...)...); got == exitOK || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
+		}
+	}
 	ctl("resume")
 	p.want(exitOK)
 	for _, site := range []*site{s, other} {

@@ -11,18 +11,97 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"proxima/node"
 )
 
+// act is what ctl can have a node do.
+type act struct {
+	name, args, does string
+	// least and most are how many arguments it takes; most below 0 is any number.
+	least, most int
+	run         func(ctx context.Context, c *ctl, on []string) error
+}
+
+// acts are all of them, in the order of the help.
+func acts() []act {
+	return []act{
+		{"pause", "", "no new request begins until resume, or until the node starts again; what is under way ends", 0, 0,
+			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/pause", nil, "paused\n") }},
+		{"resume", "", "ends pause", 0, 0,
+			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/resume", nil, "resumed\n") }},
+		{"seed", "URL...", "URLs, or - for a list on standard input, belong to the crawl as if they had been there from the start", 1, -1, addSeeds},
+		{"drop", "HOST...", "gives up the pending URLs of hosts; block keeps them away for good", 1, -1, dropHosts},
+		{"block", "HOST|PREFIX...", "all nodes leave hosts with all below them, or addresses, alone from now on; -why says the reason", 1, -1, block("block", "blocked")},
+		{"unblock", "HOST|PREFIX...", "they may be asked again", 1, -1, block("unblock", "unblocked")},
+		{"blocks", "", "lists what is blocked, by whom, when and why", 0, 0, listBlocks},
+		{"retry", "HOST...", "hosts are asked now, as if they had never failed", 1, -1, func(ctx context.Context, c *ctl, on []string) error {
+			return each(on, func(host string) error {
+				return c.say(ctx, "/retry", url.Values{"host": {host}}, host+": asked again\n")
+			})
+		}},
+		{"move", "HOST NODE", "another node owns a host and the others of its server; the beginning of its id will do", 2, 2, move},
+		{"drain", "", "hands all hosts to other nodes, and stops the node when they have them", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
+			return c.say(ctx, "/drain", nil, "the node hands its hosts over, and stops then; proxima status says how many are left\n")
+		}},
+		{"rotate", "", "takes the node's secret file a step further, as keygen -rotate does", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
+			var a node.Acted
+			err := c.call(ctx, http.MethodPost, "/rotate", nil, nil, &a)
+			fmt.Fprint(c.out, a.Next)
+			return err
+		}},
+		{"snapshot", "", "prints the hosts and pending URLs of the node, one JSON object a line; the last one counts them", 0, 0,
+			func(ctx context.Context, c *ctl, _ []string) error {
+				return c.call(ctx, http.MethodGet, "/snapshot", nil, nil, c.out)
+			}},
+		{"profile", "KIND", "prints a profile for go tool pprof: cpu (of 10 s), heap, goroutine", 1, 1, func(ctx context.Context, c *ctl, on []string) error {
+			return c.call(ctx, http.MethodGet, "/profile", url.Values{"kind": on}, nil, c.out)
+		}},
+	}
+}
+
+// ctlVerbs are the names of the acts.
+func ctlVerbs() (names []string) {
+	for _, a := range acts() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// ctl is a call of the command: the node that it is about, and what its acts need.
+type ctl struct {
+	data, why string
+	out       io.Writer
+}
+
+func (c *ctl) call(ctx context.Context, method, path string, q url.Values, body io.Reader, to any) error {
+	if q != nil {
+		path += "?" + q.Encode()
+	}
+	return noAnswer(node.Call(ctx, method, c.data, path, body, to))
+}
+
+// say has the node do something, and says that it did.
+func (c *ctl) say(ctx context.Context, path string, q url.Values, done string) error {
+	err := c.call(ctx, http.MethodPost, path, q, nil, &node.Acted{})
+	if err == nil {
+		fmt.Fprint(c.out, done)
+	}
+	return err
+}
+
 func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newFlags("ctl", out, "Usage: proxima ctl [-data DIR | -config FILE] pause | resume | seed URL... | drop HOST...\n"+
-		"Steers the running node. It says what it did, and so does its log.\n"+
-		"  pause   no new request begins until resume, or until the node starts again; what is under way ends\n"+
-		"  seed    URLs, or - for a list on standard input, belong to the crawl as if they had been there from the start\n"+
-		"  drop    gives up the pending URLs of hosts; the blocklist (blocklist.sources) keeps a host away for good\n", "")
+	var help strings.Builder
+	help.WriteString("Usage: proxima ctl [-data DIR | -config FILE] ACT\nSteers the running node. It says what it did, and so does its log.\n")
+	for _, a := range acts() {
+		fmt.Fprintf(&help, "  %-23s  %s\n", strings.TrimSpace(a.name+" "+a.args), a.does)
+	}
+	flags := newFlags("ctl", out, help.String(), "")
+	c := &ctl{out: out}
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
 	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
+	flags.StringVar(&c.why, "why", "", "`reason` of a block or its end, for people")
 	words, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -30,34 +109,28 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err := dataOf(flags, data, *config); err != nil {
 		return err
 	}
+	c.data = *data
 	if len(words) == 0 {
-		return exit{exitUsage, errors.New("ctl takes pause, resume, seed or drop (proxima ctl -h)")}
+		return exit{exitUsage, fmt.Errorf("ctl takes %s (proxima ctl -h)", strings.Join(ctlVerbs(), ", "))}
 	}
-	var a node.Acted
-	switch act, on := words[0], words[1:]; {
-	case (act == "pause" || act == "resume") && len(on) == 0:
-		if err := node.Call(ctx, http.MethodPost, *data, "/"+act, nil, &a); err != nil {
-			return noAnswer(err)
+	for _, a := range acts() {
+		if on := words[1:]; a.name == words[0] && len(on) >= a.least && (a.most < 0 || len(on) <= a.most) {
+			return a.run(ctx, c, on)
 		}
-		fmt.Fprintln(out, act+"d")
-		return nil
-	case act == "seed" && len(on) > 0:
-		return addSeeds(ctx, *data, on, out)
-	case act == "drop" && len(on) > 0:
-		for _, host := range on {
-			a = node.Acted{}
-			if err := node.Call(ctx, http.MethodPost, *data, "/drop?host="+url.QueryEscape(host), nil, &a); err != nil {
-				return noAnswer(err)
-			}
-			fmt.Fprintf(out, "%s: %d URLs dropped\n", host, a.Dropped)
-		}
-		return nil
-	default:
-		return exit{exitUsage, fmt.Errorf("ctl does not take %q (proxima ctl -h)", strings.Join(words, " "))}
 	}
+	return exit{exitUsage, fmt.Errorf("ctl does not take %q (proxima ctl -h)", strings.Join(words, " "))}
 }
 
-func addSeeds(ctx context.Context, data string, urls []string, out io.Writer) error {
+// each does something for each argument, and goes on after errors.
+func each(on []string, do func(string) error) error {
+	var all error
+	for _, one := range on {
+		all = errors.Join(all, do(one))
+	}
+	return all
+}
+
+func addSeeds(ctx context.Context, c *ctl, urls []string) error {
 	var list io.Reader = os.Stdin
 	if !slices.Equal(urls, []string{"-"}) {
 		for _, text := range urls {
@@ -68,14 +141,63 @@ func addSeeds(ctx context.Context, data string, urls []string, out io.Writer) er
 		list = strings.NewReader(strings.Join(urls, "\n"))
 	}
 	var a node.Acted
-	if err := node.Call(ctx, http.MethodPost, data, "/seeds", list, &a); err != nil {
-		return noAnswer(err)
+	if err := c.call(ctx, http.MethodPost, "/seeds", nil, list, &a); err != nil {
+		return err
 	}
 	if len(a.Refused) == 0 {
-		fmt.Fprintln(out, "added")
+		fmt.Fprintln(c.out, "added")
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Refused)) {
-		fmt.Fprintf(out, "%d not added: %s\n", a.Refused[reason], reason)
+		fmt.Fprintf(c.out, "%d not added: %s\n", a.Refused[reason], reason)
 	}
 	return nil
+}
+
+func dropHosts(ctx context.Context, c *ctl, hosts []string) error {
+	return each(hosts, func(host string) error {
+		var a node.Acted
+		err := c.call(ctx, http.MethodPost, "/drop", url.Values{"host": {host}}, nil, &a)
+		if err == nil {
+			fmt.Fprintf(c.out, "%s: %d URLs dropped\n", host, a.Dropped)
+		}
+		return err
+	})
+}
+
+// block is the act of blocking, or of ending that.
+func block(verb, done string) func(context.Context, *ctl, []string) error {
+	return func(ctx context.Context, c *ctl, targets []string) error {
+		return each(targets, func(on string) error {
+			var b node.Blocked
+			if err := c.call(ctx, http.MethodPost, "/"+verb, url.Values{"on": {on}, "why": {c.why}}, nil, &b); err != nil {
+				return err
+			}
+			if b.Changed {
+				fmt.Fprintf(c.out, "%s: %s on all nodes\n", b.Block.On, done)
+			} else {
+				fmt.Fprintf(c.out, "%s: it was %s before\n", b.Block.On, done)
+			}
+			return nil
+		})
+	}
+}
+
+func listBlocks(ctx context.Context, c *ctl, _ []string) error {
+	var blocks []node.Block
+	if err := c.call(ctx, http.MethodGet, "/blocks", nil, nil, &blocks); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		fmt.Fprintf(c.out, "%-30s %s  by %s at %.8s  %s\n", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
+	}
+	return nil
+}
+
+func move(ctx context.Context, c *ctl, on []string) error {
+	var a node.Acted
+	err := c.call(ctx, http.MethodPost, "/move", url.Values{"host": on[:1], "to": on[1:]}, nil, &a)
+	for _, host := range a.Moved {
+		fmt.Fprintf(c.out, "%s: moved\n", host)
+	}
+	return err
 }

@@ -54,7 +54,7 @@ func commands() []command {
 	return append([]command{
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode, nil},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus, nil},
-		{"ctl", "steer a running node: pause it, add seeds, drop a host", runCtl, []string{"pause", "resume", "seed", "drop"}},
+		{"ctl", "steer a running node: pause or drain it, add seeds, block a host", runCtl, ctlVerbs()},
 		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
 		{"config", "print the complete default configuration", runConfig, nil},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -113,6 +114,9 @@ type Ownership struct {
 
 	// checking lets one goroutine at a time tell the frontier who may be crawled: what is told last is what was found last.
 	checking sync.Mutex
+
+	// draining says that this node is to own nothing.
+	draining atomic.Bool
 
 	// mu guards what follows. It is never held across I/O, nor for work that grows with the number of hosts.
 	mu         sync.Mutex

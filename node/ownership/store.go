@@ -194,6 +194,8 @@ func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitReq
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it has a newer record", Newer: mine.wire()}
 		case !o.views.Now().Majority:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it does not see a majority of the nodes"}
+		case o.draining.Load():
+			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it is drained"}
 		case leaving:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is handing the host over"}
 		case d != digestFromWire(req.GetDigest()):

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/pprof"
+	"strconv"
+	"time"
+)
+
+// steerRoutes are the acts that steer the overlay, and what shows a node from inside.
+func steerRoutes() []route {
+	host := param{"host", "the host, which this node owns; a name without a scheme stands for those of http and https", true}
+	on, why := param{"on", "a host, with all below it, or a prefix of addresses", true}, param{"why", "the reason, for people", false}
+	return []route{
+		{method: "POST", path: "/block", acts: true, does: "Has all nodes leave a host or a prefix of addresses alone, for good.", answer: Blocked{},
+			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return n.answerBlock(c, false) }},
+		{method: "POST", path: "/unblock", acts: true, does: "Ends a block.", answer: Blocked{},
+			query: []param{on, why}, run: func(n *Node, c *apiCall) (any, error) { return n.answerBlock(c, true) }},
+		{method: "GET", path: "/blocks", does: "Lists what is blocked, by whom, when and why.", answer: []Block{},
+			run: func(n *Node, _ *apiCall) (any, error) { return n.Blocks(), nil }},
+		{method: "POST", path: "/retry", acts: true, does: "Has a host asked now, as if it had never failed.", answer: Acted{}, query: []param{host},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Retry(c.Context(), c.param("host"), c.by) }},
+		{method: "POST", path: "/move", acts: true, does: "Makes another node the owner of a host and of the others of its server.", answer: Acted{},
+			query: []param{host, {"to", "the id of the node, or its beginning", true}},
+			run: func(n *Node, c *apiCall) (any, error) {
+				moved, err := n.Move(c.Context(), c.param("host"), c.param("to"), c.by)
+				return Acted{Moved: moved}, err
+			}},
+		{method: "POST", path: "/drain", acts: true, does: "Has the node hand all its hosts to others, and then stop.", answer: Acted{},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Drain(c.by) }},
+		{method: "POST", path: "/rotate", acts: true, does: "Takes the secret file of this node one step further on the way to a new secret.", answer: Acted{},
+			run: func(n *Node, c *apiCall) (any, error) {
+				next, err := n.RotateSecret(c.by)
+				return Acted{Next: next}, err
+			}},
+		{method: "GET", path: "/snapshot", does: "Writes the hosts of this node and their pending URLs, one JSON object a line; the last one counts them.",
+			media: "application/x-ndjson", stream: writeSnapshot},
+		{method: "GET", path: "/profile", does: "Profiles the program, for go tool pprof.", media: "application/octet-stream", stream: writeProfile,
+			query: []param{{"kind", "cpu, or one that the runtime has: heap, allocs, goroutine, mutex, block", true}, {"seconds", "how long, for cpu: 1 to 50", false}}},
+	}
+}
+
+// Blocked is the answer to a block or its end.
+type Blocked struct {
+	// Changed says that it was not so before.
+	Changed bool  `json:"changed"`
+	Block   Block `json:"block"`
+}
+
+func (n *Node) answerBlock(c *apiCall, off bool) (any, error) {
+	b, changed, err := n.Block(c.param("on"), c.by, c.param("why"), off)
+	return Blocked{changed, b}, err
+}
+
+// RotateSecret is Rotate of this node's secret file, which it reads again soon.
+func (n *Node) RotateSecret(by string) (next string, err error) {
+	if n.overlay == nil {
+		return "", fmt.Errorf("rotate secret: %w: this node crawls alone", ErrNotNow)
+	}
+	n.rotating.Lock()
+	defer n.rotating.Unlock()
+	n.acted(by, "rotate secret")
+	return Rotate(n.cfg.Peer.Secret)
+}
+
+func writeSnapshot(n *Node, w http.ResponseWriter, c *apiCall) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	// Who reads it sees that the last line is missing.
+	if err := n.Snapshot(c.Context(), patient{w, http.NewResponseController(w)}); err != nil && c.Context().Err() == nil {
+		n.warn(fmt.Errorf("write snapshot: %w", err))
+	}
+}
+
+// profileFor is how long the processor is watched where nobody says.
+const profileFor = 10
+
+func writeProfile(_ *Node, w http.ResponseWriter, c *apiCall) {
+	seconds, err := strconv.Atoi(c.param("seconds"))
+	if c.param("seconds") == "" {
+		seconds, err = profileFor, nil
+	}
+	kind, profile := c.param("kind"), pprof.Lookup(c.param("kind"))
+	switch {
+	case err != nil || seconds < 1 || seconds > 50:
+		err = fmt.Errorf("seconds: %.20q is not between 1 and 50", c.param("seconds"))
+	case kind != "cpu" && profile == nil:
+		err = fmt.Errorf("kind: there is no profile %.20q", kind)
+	}
+	if err != nil {
+		answer(w, http.StatusBadRequest, trouble{err.Error()})
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if kind != "cpu" {
+		_ = profile.WriteTo(w, 0) // the reader has gone where this fails
+		return
+	}
+	if err := pprof.StartCPUProfile(w); err != nil {
+		answer(w, http.StatusConflict, trouble{errors.Join(errors.New("another profile is being made"), err).Error()})
+		return
+	}
+	defer pprof.StopCPUProfile()
+	select {
+	case <-time.After(time.Duration(seconds) * time.Second):
+	case <-c.Context().Done():
+	}
+}
