@@ -181,7 +181,8 @@ func (c *council) counted(l letter, absent func(id string) bool) (out []post, ch
 		r.highest, r.value.ids = l.accepted.ballot, l.accepted.ids
 	}
 	r.answers[l.from] = l.renounced
-	if !c.majority(r.answers, absent) {
+	// Who gave its vote up says so in its answer, with what it accepted before: it is no voter until the next decision.
+	if !c.majority(r.answers, func(id string) bool { return absent(id) || r.answers[id] }) {
 		return nil, false
 	}
 	if r.accepting {

@@ -109,6 +109,11 @@ func (t *table) match(now time.Time) {
 		if r.phase == alive && (r.stamp == plain || r.stamp == renounced) {
 			r.matched = now
 		}
+		if r.phase != alive || r.stamp != renounced {
+			r.back = time.Time{}
+		} else if r.back.IsZero() {
+			r.back = now
+		}
 	}
 }
 
@@ -163,7 +168,7 @@ func (t *table) decide(now time.Time, jitter float64) []post {
 			continue
 		}
 		reached[id] = false
-		stuck = stuck || r.stamp != c.plain() && now.Sub(r.matched) > behindFor
+		stuck = stuck || r.stamp != c.plain() && now.Sub(r.matched) > behindFor || !r.back.IsZero() && now.Sub(r.back) > behindFor
 		if id < t.self.id {
 			turn++
 		}

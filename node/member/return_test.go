@@ -243,3 +243,22 @@ func TestStrangersAreNotAdmitted(t *testing.T) {
 		})
 	}
 }
+
+// A node that gave its vote up while nobody heard it, and came back, is no voter before the next decision, for nobody: a death meanwhile does not
+// leave the others waiting for it.
+func TestUnheardFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(4)
+		time.Sleep(2 * time.Minute)
+		o.part([]int{0})
+		o.leave(0)
+		o.net.Heal()
+		o.start(0, 2)
+		o.kill(1)
+		rest := []int{0, 2, 3}
+		time.Sleep(2 * time.Minute)
+		o.expect("one left unheard and came back, one died", rest, rest, rest, true)
+		o.close()
+	})
+}

@@ -63,6 +63,8 @@ type record struct {
 	// gave its vote up, asked when it was asked for what it holds.
 	stamp, gave    uint64
 	matched, asked time.Time
+	// back is since when it has been there without a vote: it gave it up in the present set.
+	back time.Time
 	// heard is when it was asked what it answered last, pinged when it was asked for a sign of life beside the gossip.
 	heard, pinged time.Time
 	unseen        bool // not in this life of this node
