@@ -25,7 +25,7 @@ var rooms = [][]string{
 	{"peer"},
 	{"lease"},
 	{"ownership"},
-	{"placement", "termination"},
+	{"placement", "termination", "quota"},
 	{"site"},
 	{"crawl"},
 	{"netsim"},

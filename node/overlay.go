@@ -25,6 +25,7 @@ import (
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/quota"
 	"proxima/node/termination"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -36,6 +37,7 @@ const (
 	tableLeases  = 'k'
 	tableOutbox  = 'o'
 	tableMembers = 'm'
+	tableQuota   = 'q'
 )
 
 // joinPatience is how long a node that is told whom to join waits for one of them before it begins alone.
@@ -57,6 +59,7 @@ type overlay struct {
 	remote    *placement.Remote
 	placement *placement.Placement
 	rounds    *termination.Rounds
+	shares    *quota.Shares
 	handler   handler
 	secret    atomic.Pointer[peer.Secret]
 	stopped   chan struct{} // closed when the node is stopped: who waits for room in the outbox goes on
@@ -208,7 +211,15 @@ func (o *overlay) newRooms() (err error) {
 				n.warn(fmt.Errorf("remember that all nodes were there: %w", err))
 			}
 		}})
-	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds}
+	quotas := f.Shelf(tableQuota)
+	if o.shares, err = quota.New(o.limits(), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o},
+		Read: func(key string) ([]byte, error) { return quotas.Get([]byte(key)) },
+		Keep: func(ctx context.Context, key string, value []byte) error {
+			return errors.Join(quotas.Put([]byte(key), value), f.Sync(ctx))
+		}}); err != nil {
+		return err
+	}
+	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.warn(errors.New(w))
 	}
@@ -252,7 +263,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish,
+			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.shareLimits,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}
@@ -396,6 +407,7 @@ type handler struct {
 	*lease.Holder
 	*placement.Remote
 	*termination.Rounds
+	*quota.Shares
 }
 
 // Keygen writes a new cluster secret to a file that only its owner can read.

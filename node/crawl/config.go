@@ -27,8 +27,8 @@ type Config struct {
 	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
 	// more chances; what is left is reported as unfinished.
 	Patience time.Duration `toml:"patience"`
-	// MaxPages ends the crawl after exactly this many pages were asked for; 0 is no limit. Limits count what this start of the node
-	// asks for, of which its data directory may have more.
+	// MaxPages ends the crawl after exactly this many pages were asked for; 0 is no limit. Limits count what this start of a node alone
+	// asks for, of which its data directory may have more; in an overlay the first three count for all nodes and all their starts.
 	MaxPages int64 `toml:"max_pages"`
 	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
 	Sitemaps bool `toml:"sitemaps"`

@@ -49,6 +49,8 @@ type Deps struct {
 	TrackDepth bool
 	// Recrawl says that pages are visited again: the frontier is told what was found of each.
 	Recrawl bool
+	// SharedLimits says that the limits are those of the whole overlay: Allow and End tell what they leave to this node.
+	SharedLimits bool
 	// Home is the name that stands in the log as the node that decided about the host, where there is no overlay.
 	Home string
 	// Overlay is nil where the node crawls alone.
@@ -80,7 +82,7 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg), moved: newMoved(),
+	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg, deps.SharedLimits), moved: newMoved(),
 		near: newNear(cfg.NearDuplicates), began: time.Now()}
 }
 
@@ -91,8 +93,11 @@ func (l *Loop) Forget(host string) {
 }
 
 // Moved must be called when a host leaves or comes: its robots.txt is that of the disk, which may have been read at another node
-// since it was read here. Links to it stay known, for its owner has them.
-func (l *Loop) Moved(host string) { l.robots.drop(host) }
+// since it was read here, and so is the number of its pages. Links to it stay known, for its owner has them.
+func (l *Loop) Moved(host string) {
+	l.robots.drop(host)
+	l.limits.forget(host)
+}
 
 // Stats says what was downloaded so far.
 func (l *Loop) Stats() Stats { return l.stats.snapshot() }
@@ -111,7 +116,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer stop()
 	taking, full := context.WithCancel(ctx)
 	defer full()
-	if l.cfg.MaxTime > 0 {
+	if l.cfg.MaxTime > 0 && !l.deps.SharedLimits {
 		defer time.AfterFunc(l.cfg.MaxTime, func() { l.limits.end("max_time") }).Stop()
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -251,11 +256,11 @@ func reasonOf(err error) string {
 func (l *Loop) fetchAll(ctx, taking context.Context) error {
 	for l.limits.reserve(taking) {
 		task, err := l.deps.Frontier.Take(taking)
-		page := false
 		if err == nil {
-			page, err = l.do(ctx, task)
+			err = l.carryOut(ctx, task)
+		} else {
+			l.limits.giveBack(false, false)
 		}
-		l.limits.giveBack(page)
 		if err != nil {
 			if ended(err) {
 				return nil
@@ -268,12 +273,18 @@ func (l *Loop) fetchAll(ctx, taking context.Context) error {
 
 // Do carries out one task.
 func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
-	ok, _ := l.limits.try()
-	if !ok {
+	l.limits.join()
+	return l.carryOut(ctx, task)
+}
+
+// carryOut carries out a task that has a place, unless that was withdrawn.
+func (l *Loop) carryOut(ctx context.Context, task *frontier.Task) (err error) {
+	begun, page := l.limits.begin(), false
+	defer func() { l.limits.giveBack(begun, page) }()
+	if !begun {
 		return l.putBack(ctx, task)
 	}
-	page, err := l.do(ctx, task)
-	l.limits.giveBack(page)
+	page, err = l.do(ctx, task)
 	return err
 }
 
@@ -283,7 +294,7 @@ func (l *Loop) putBack(ctx context.Context, task *frontier.Task) error {
 	return err
 }
 
-// do carries out a task that has a place, and says whether it counts as a page.
+// do carries out a task, and says whether it counts as a page.
 func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
 	// The end of a task is written even when the crawl is being stopped: it is what the next start goes on from.
 	keep := context.WithoutCancel(ctx)

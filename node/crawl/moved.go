@@ -139,7 +139,9 @@ func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, er
 		out.Links, out.Reason = l.otherwise(task)
 	}
 	if out.Reason == "" {
-		out.Reason = l.limits.admit(task)
+		if out.Reason, err = l.admit(ctx, task); err != nil {
+			return false, err
+		}
 	}
 	if out.Reason == "" {
 		return false, nil

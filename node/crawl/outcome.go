@@ -73,6 +73,9 @@ func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Out
 	out.Links = g.links
 	l.dropLinks(g.drops)
 	l.release(g)
+	if out.Asked {
+		l.limits.fetched(task)
+	}
 	fin, err := l.finish(ctx, task, out)
 	l.stats.update(func(s *Stats) { s.New += int64(fin.Accepted) })
 	return err

@@ -54,6 +54,7 @@ func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handle
 		pathOf("Commit"):  route(s, h.Commit, options),
 		pathOf("Fetch"):   route(s, h.Fetch, options),
 		pathOf("Idle"):    route(s, h.Idle, options),
+		pathOf("Quota"):   route(s, h.Quota, options),
 		pathOf("Tell"):    route(s, s.unite, options),
 	}
 }

@@ -140,6 +140,11 @@ func (c *Client) Tell(ctx context.Context, to string) error {
 	return err
 }
 
+// Quota shares the limits of the crawl.
+func (c *Client) Quota(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	return send(ctx, c, to, "Quota", req, &req.Header, Handler.Quota)
+}
+
 // Counts is the traffic of calls made, and their failures by kind.
 func (c *Client) Counts() Counts { return c.tally.counts() }
 

@@ -132,7 +132,7 @@ func formOf(fd protoreflect.FieldDescriptor) check {
 		switch name {
 		case "epoch":
 			return atMost(maxEpoch)
-		case "count", "accepted", "done", "failed", "dropped", "drops":
+		case "count", "accepted", "done", "failed", "dropped", "drops", "granted", "given_back", "bytes", "version":
 			return atMost(maxTally)
 		}
 	case protoreflect.Uint32Kind:

@@ -68,6 +68,9 @@ func (v *View) Grantor(server netip.Addr) string {
 	return assign.Rendezvous(server.String(), v.Settled)
 }
 
+// Drawn is the node that does what one node does for all, by its name; "" in an empty view.
+func (v *View) Drawn(task string) string { return assign.Rendezvous(task, v.Settled) }
+
 // Digest sums up a sorted list of ids.
 func Digest(ids []string) uint64 {
 	var d xxhash.Digest

@@ -3066,6 +3066,322 @@ func (x *IdleResponse) GetOver() bool {
 	return false
 }
 
+// QuotaEntry is what one node has of the limits of the crawl. No number gets smaller.
+type QuotaEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Owner string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// granted are the pages that it may ask for, given_back those of them that it will not.
+	Granted   uint64 `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	GivenBack uint64 `protobuf:"varint,3,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
+	// done are the pages that it has asked for, bytes those that it has received, elapsed_ms how long it has been at it.
+	Done          uint64 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
+	Bytes         uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	ElapsedMs     int64  `protobuf:"varint,6,opt,name=elapsed_ms,json=elapsedMs,proto3" json:"elapsed_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaEntry) Reset() {
+	*x = QuotaEntry{}
+	mi := &file_overlay_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaEntry) ProtoMessage() {}
+
+func (x *QuotaEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaEntry.ProtoReflect.Descriptor instead.
+func (*QuotaEntry) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *QuotaEntry) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *QuotaEntry) GetGranted() uint64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *QuotaEntry) GetGivenBack() uint64 {
+	if x != nil {
+		return x.GivenBack
+	}
+	return 0
+}
+
+func (x *QuotaEntry) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *QuotaEntry) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *QuotaEntry) GetElapsedMs() int64 {
+	if x != nil {
+		return x.ElapsedMs
+	}
+	return 0
+}
+
+// QuotaBook is what all nodes have. Of two books that of the greater epoch counts, then that of the greater version.
+type QuotaBook struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Epoch   uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Entries []*QuotaEntry          `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// reached is the key of the limit that is reached, if one is.
+	Reached       string `protobuf:"bytes,4,opt,name=reached,proto3" json:"reached,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaBook) Reset() {
+	*x = QuotaBook{}
+	mi := &file_overlay_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaBook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaBook) ProtoMessage() {}
+
+func (x *QuotaBook) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaBook.ProtoReflect.Descriptor instead.
+func (*QuotaBook) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *QuotaBook) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *QuotaBook) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *QuotaBook) GetEntries() []*QuotaEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *QuotaBook) GetReached() string {
+	if x != nil {
+		return x.Reached
+	}
+	return ""
+}
+
+type QuotaRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// epoch is that of the keeper who asks; 0: this is the report of a node to the keeper.
+	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// book is to be stored; without one the peer is to promise the epoch, and to show its own.
+	Book   *QuotaBook  `protobuf:"bytes,3,opt,name=book,proto3" json:"book,omitempty"`
+	Report *QuotaEntry `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
+	// wants: the node could use more pages.
+	Wants         bool `protobuf:"varint,5,opt,name=wants,proto3" json:"wants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaRequest) Reset() {
+	*x = QuotaRequest{}
+	mi := &file_overlay_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaRequest) ProtoMessage() {}
+
+func (x *QuotaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaRequest.ProtoReflect.Descriptor instead.
+func (*QuotaRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *QuotaRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *QuotaRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *QuotaRequest) GetBook() *QuotaBook {
+	if x != nil {
+		return x.Book
+	}
+	return nil
+}
+
+func (x *QuotaRequest) GetReport() *QuotaEntry {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *QuotaRequest) GetWants() bool {
+	if x != nil {
+		return x.Wants
+	}
+	return false
+}
+
+type QuotaResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ok: promised, stored, or taken note of.
+	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
+	// epoch is the greatest that the peer has promised.
+	Epoch uint64     `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Book  *QuotaBook `protobuf:"bytes,3,opt,name=book,proto3" json:"book,omitempty"`
+	// entry is what the node that reports has.
+	Entry *QuotaEntry `protobuf:"bytes,4,opt,name=entry,proto3" json:"entry,omitempty"`
+	// scarce: others want pages, and none are left.
+	Scarce        bool `protobuf:"varint,5,opt,name=scarce,proto3" json:"scarce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaResponse) Reset() {
+	*x = QuotaResponse{}
+	mi := &file_overlay_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaResponse) ProtoMessage() {}
+
+func (x *QuotaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaResponse.ProtoReflect.Descriptor instead.
+func (*QuotaResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *QuotaResponse) GetOk() bool {
+	if x != nil {
+		return x.Ok
+	}
+	return false
+}
+
+func (x *QuotaResponse) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *QuotaResponse) GetBook() *QuotaBook {
+	if x != nil {
+		return x.Book
+	}
+	return nil
+}
+
+func (x *QuotaResponse) GetEntry() *QuotaEntry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *QuotaResponse) GetScarce() bool {
+	if x != nil {
+		return x.Scarce
+	}
+	return false
+}
+
 var File_overlay_proto protoreflect.FileDescriptor
 
 const file_overlay_proto_rawDesc = "" +
@@ -3278,7 +3594,34 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05armed\x18\x03 \x01(\bR\x05armed\x12\x1a\n" +
 	"\bcounters\x18\x04 \x01(\x04R\bcounters\x12\x18\n" +
 	"\amembers\x18\x05 \x01(\x06R\amembers\x12\x12\n" +
-	"\x04over\x18\x06 \x01(\bR\x04over*\x8a\x01\n" +
+	"\x04over\x18\x06 \x01(\bR\x04over\"\xa4\x01\n" +
+	"\n" +
+	"QuotaEntry\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x18\n" +
+	"\agranted\x18\x02 \x01(\x04R\agranted\x12\x1d\n" +
+	"\n" +
+	"given_back\x18\x03 \x01(\x04R\tgivenBack\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"elapsed_ms\x18\x06 \x01(\x03R\telapsedMs\"\x87\x01\n" +
+	"\tQuotaBook\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x120\n" +
+	"\aentries\x18\x03 \x03(\v2\x16.proxima.v1.QuotaEntryR\aentries\x12\x18\n" +
+	"\areached\x18\x04 \x01(\tR\areached\"\xc1\x01\n" +
+	"\fQuotaRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
+	"\x04book\x18\x03 \x01(\v2\x15.proxima.v1.QuotaBookR\x04book\x12.\n" +
+	"\x06report\x18\x04 \x01(\v2\x16.proxima.v1.QuotaEntryR\x06report\x12\x14\n" +
+	"\x05wants\x18\x05 \x01(\bR\x05wants\"\xa6\x01\n" +
+	"\rQuotaResponse\x12\x0e\n" +
+	"\x02ok\x18\x01 \x01(\bR\x02ok\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12)\n" +
+	"\x04book\x18\x03 \x01(\v2\x15.proxima.v1.QuotaBookR\x04book\x12,\n" +
+	"\x05entry\x18\x04 \x01(\v2\x16.proxima.v1.QuotaEntryR\x05entry\x12\x16\n" +
+	"\x06scarce\x18\x05 \x01(\bR\x06scarce*\x8a\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10VERDICT_ACCEPTED\x10\x01\x12\x15\n" +
@@ -3307,7 +3650,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
 	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_LATER\x10\x062\xb6\x05\n" +
+	"STEP_LATER\x10\x062\xf4\x05\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
@@ -3319,7 +3662,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06Commit\x12\x19.proxima.v1.CommitRequest\x1a\x1a.proxima.v1.CommitResponse\x12<\n" +
 	"\x05Fetch\x12\x18.proxima.v1.FetchRequest\x1a\x19.proxima.v1.FetchResponse\x129\n" +
 	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponse\x129\n" +
-	"\x04Tell\x12\x17.proxima.v1.TellRequest\x1a\x18.proxima.v1.TellResponseB\x13Z\x11proxima/node/wireb\x06proto3"
+	"\x04Tell\x12\x17.proxima.v1.TellRequest\x1a\x18.proxima.v1.TellResponse\x12<\n" +
+	"\x05Quota\x12\x18.proxima.v1.QuotaRequest\x1a\x19.proxima.v1.QuotaResponseB\x13Z\x11proxima/node/wireb\x06proto3"
 
 var (
 	file_overlay_proto_rawDescOnce sync.Once
@@ -3334,7 +3678,7 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),            // 0: proxima.v1.Verdict
 	(Wish)(0),               // 1: proxima.v1.Wish
@@ -3380,6 +3724,10 @@ var file_overlay_proto_goTypes = []any{
 	(*FetchResult)(nil),     // 41: proxima.v1.FetchResult
 	(*IdleRequest)(nil),     // 42: proxima.v1.IdleRequest
 	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
+	(*QuotaEntry)(nil),      // 44: proxima.v1.QuotaEntry
+	(*QuotaBook)(nil),       // 45: proxima.v1.QuotaBook
+	(*QuotaRequest)(nil),    // 46: proxima.v1.QuotaRequest
+	(*QuotaResponse)(nil),   // 47: proxima.v1.QuotaResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.TellRequest.header:type_name -> proxima.v1.Header
@@ -3424,33 +3772,41 @@ var file_overlay_proto_depIdxs = []int32{
 	8,  // 39: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
 	40, // 40: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
 	4,  // 41: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	9,  // 42: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	13, // 43: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	16, // 44: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	20, // 45: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	22, // 46: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	29, // 47: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	33, // 48: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	35, // 49: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	38, // 50: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
-	42, // 51: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	5,  // 52: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
-	11, // 53: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	15, // 54: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	18, // 55: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	21, // 56: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	23, // 57: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	31, // 58: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	34, // 59: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	36, // 60: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	39, // 61: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
-	43, // 62: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	6,  // 63: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
-	53, // [53:64] is the sub-list for method output_type
-	42, // [42:53] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	44, // 42: proxima.v1.QuotaBook.entries:type_name -> proxima.v1.QuotaEntry
+	4,  // 43: proxima.v1.QuotaRequest.header:type_name -> proxima.v1.Header
+	45, // 44: proxima.v1.QuotaRequest.book:type_name -> proxima.v1.QuotaBook
+	44, // 45: proxima.v1.QuotaRequest.report:type_name -> proxima.v1.QuotaEntry
+	45, // 46: proxima.v1.QuotaResponse.book:type_name -> proxima.v1.QuotaBook
+	44, // 47: proxima.v1.QuotaResponse.entry:type_name -> proxima.v1.QuotaEntry
+	9,  // 48: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	13, // 49: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	16, // 50: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	20, // 51: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	22, // 52: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	29, // 53: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	33, // 54: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	35, // 55: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	38, // 56: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	42, // 57: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	5,  // 58: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
+	46, // 59: proxima.v1.Overlay.Quota:input_type -> proxima.v1.QuotaRequest
+	11, // 60: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	15, // 61: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	18, // 62: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	21, // 63: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	23, // 64: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	31, // 65: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	34, // 66: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	36, // 67: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	39, // 68: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	43, // 69: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	6,  // 70: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
+	47, // 71: proxima.v1.Overlay.Quota:output_type -> proxima.v1.QuotaResponse
+	60, // [60:72] is the sub-list for method output_type
+	48, // [48:60] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3464,7 +3820,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ type Handler struct {
 	OnCommit  func(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
 	OnFetch   func(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	OnQuota   func(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
 }
 
 var _ peer.Handler = (*Handler)(nil)
@@ -82,4 +83,9 @@ func (h *Handler) Fetch(ctx context.Context, from string, req *wire.FetchRequest
 // Idle calls OnIdle.
 func (h *Handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	return do(ctx, h.OnIdle, from, req)
+}
+
+// Quota calls OnQuota.
+func (h *Handler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	return do(ctx, h.OnQuota, from, req)
 }

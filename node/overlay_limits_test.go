@@ -1,0 +1,121 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"proxima/node"
+)
+
+// ended says whether all nodes that live have ended.
+func (b *bed) ended() bool {
+	for _, n := range b.nodes {
+		select {
+		case <-n.done:
+		default:
+			if !n.dead.Load() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// limited is an overlay with far more pages than it may ask for.
+func limited(t *testing.T, limit func(*node.Config), test func(b *bed)) {
+	inBed(t, square(), func(b *bed) {
+		b.cfg = func(_ int, c *node.Config) { limit(c) }
+		for i := range 12 {
+			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%len(b.nodes)].at), 100, 1000)
+		}
+		b.startAll(2 * time.Second)
+		test(b)
+	})
+}
+
+func (b *bed) reasons(want string) {
+	b.t.Helper()
+	for i, n := range b.nodes {
+		if !n.dead.Load() && n.end.Reason != want {
+			b.t.Errorf("%s ended by %q", b.name(i), n.end.Reason)
+		}
+	}
+}
+
+// The nodes of an overlay together ask for exactly as many pages as the limit says, and all end.
+func TestOverlayAsksForAsManyPagesAsTheLimit(t *testing.T) {
+	limited(t, func(c *node.Config) { c.Crawl.MaxPages = 400 }, func(b *bed) {
+		b.await("the end", time.Hour, b.ended)
+		b.reasons("max_pages")
+		if n := len(pages(b.Visits(nil))); n != 400 {
+			t.Errorf("%d pages are asked for, not 400", n)
+		}
+	})
+}
+
+// A node that crashes may have asked for what it was given: that counts. Nobody asks for more pages than the limit, and nobody waits for ever.
+func TestOverlayKeepsItsLimitWhenNodesDie(t *testing.T) {
+	limited(t, func(c *node.Config) { c.Crawl.MaxPages = 600 }, func(b *bed) {
+		for _, step := range []struct {
+			pages, node int
+			back        bool
+		}{{100, 0, true}, {200, 1, false}} {
+			b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= step.pages })
+			if b.kill(step.node); step.back {
+				b.start(step.node)
+			}
+		}
+		b.await("the end", 2*time.Hour, b.ended)
+		b.reasons("max_pages")
+		if n := len(pages(b.Visits(nil))); n > 600 || n < 450 {
+			t.Errorf("%d pages are asked for, of 600", n)
+		}
+	})
+}
+
+// The overlay's bytes and time end the crawl at all nodes, those among them that have received little, or came late.
+func TestOverlayEndsByBytesAndTime(t *testing.T) {
+	limited(t, func(c *node.Config) { c.Crawl.MaxBytes = 200_000 }, func(b *bed) {
+		b.await("the end", time.Hour, b.ended)
+		b.reasons("max_bytes")
+		var sum int64
+		for _, n := range b.nodes {
+			sum += n.end.Bytes
+		}
+		if sum < 200_000 || sum > 300_000 {
+			t.Errorf("%d bytes were received, of 200,000", sum)
+		}
+	})
+	limited(t, func(c *node.Config) { c.Crawl.MaxTime = 2 * time.Minute }, func(b *bed) {
+		b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= 10 })
+		b.kill(2)
+		b.start(2)
+		b.await("the end", time.Hour, b.ended)
+		b.reasons("max_time")
+		if took := time.Since(b.began); took < 2*time.Minute || took > 3*time.Minute {
+			t.Errorf("the crawl took %v, not 2 minutes", took)
+		}
+	})
+}
+
+// What may be asked for at one host counts wherever the host goes.
+func TestOverlayKeepsTheLimitOfAHost(t *testing.T) {
+	limited(t, func(c *node.Config) { c.Crawl.MaxHostPages = 40 }, func(b *bed) {
+		for i := range 3 {
+			b.await("pages", time.Hour, func() bool { return len(pages(b.Visits(nil))) >= 60*(i+1) })
+			b.kill(i)
+			b.start(i)
+		}
+		b.awaitEnd(3 * time.Hour)
+		for _, site := range b.sites {
+			asked := map[string]bool{} // pages that a node had asked for just before it died are asked for again
+			for _, v := range b.pagesOf(site) {
+				asked[v.Path] = true
+			}
+			if n := len(asked); n < 40 || n > 42 {
+				t.Errorf("%d pages of %s are asked for, not 40", n, site)
+			}
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"proxima/node/view"
+	"proxima/node/wire"
+)
+
+var (
+	runs = flag.Int("runs", 20, "drawn courses")
+	seed = flag.Uint64("seed", 1, "of the first course")
+)
+
+// world is an overlay of which only the quotas are real.
+type world struct {
+	t      *testing.T
+	rand   *rand.Rand
+	limits Limits
+
+	mu    sync.Mutex
+	nodes []*fake
+	asked int64 // pages, of all nodes and lives
+	side  []int // of a partition
+}
+
+// fake is a node: a disk that outlives its lives, and a loop that asks for pages as fast as it may.
+type fake struct {
+	w    *world
+	id   string
+	disk map[string][]byte
+
+	// The world's lock guards what follows.
+	life      int
+	quota     *Shares // nil while it is down
+	crash     func()
+	view      view.View
+	used, may int64
+	work      int64 // pages that it knows of
+	ended     string
+}
+
+func newWorld(t *testing.T, seed uint64, n int, limits Limits) *world {
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), limits: limits, side: make([]int, n)}
+	for i := range n {
+		w.nodes = append(w.nodes, &fake{w: w, id: fmt.Sprintf("%032x", i+1), disk: map[string][]byte{}})
+	}
+	return w
+}
+
+// start begins a life of a node.
+func (f *fake) start(ctx context.Context) {
+	w := f.w
+	w.mu.Lock()
+	f.life++
+	life := f.life
+	f.used, f.may, f.ended = 0, 0, ""
+	w.mu.Unlock()
+	q, err := New(w.limits, Deps{View: func() view.View { w.mu.Lock(); defer w.mu.Unlock(); return f.view }, Expected: len(w.nodes), Meter: &meter{f, life},
+		Ask: func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+			return w.call(ctx, f, life, to, req)
+		},
+		Read: func(key string) ([]byte, error) { return f.disk[key], nil },
+		Keep: func(_ context.Context, key string, value []byte) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if f.life != life {
+				return errors.New("it has crashed")
+			}
+			f.disk[key] = slices.Clone(value)
+			return nil
+		}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	w.mu.Lock()
+	f.quota, f.crash = q, stop
+	w.mu.Unlock()
+	go func() { _ = q.Run(ctx) }() // it fails when it has crashed
+	go f.crawl(ctx, life)
+}
+
+// kill ends a life without a word.
+func (f *fake) kill() {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if f.quota == nil {
+		return
+	}
+	f.life++
+	f.quota = nil
+	f.crash()
+}
+
+// crawl asks for pages.
+func (f *fake) crawl(ctx context.Context, life int) {
+	for ctx.Err() == nil {
+		f.w.mu.Lock()
+		pause := time.Duration(5+f.w.rand.IntN(30)) * time.Millisecond
+		if f.life == life && f.work > 0 && f.used < f.may && f.ended == "" {
+			f.used, f.work = f.used+1, f.work-1
+			if f.w.asked++; f.w.asked > f.w.limits.MaxPages {
+				f.w.t.Errorf("%d pages are asked for", f.w.asked)
+			}
+		}
+		f.w.mu.Unlock()
+		time.Sleep(pause)
+	}
+}
+
+type meter struct {
+	*fake
+	of int
+}
+
+func (m *meter) Spent() (pages, bytes int64, wants bool) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.used, 10 * m.used, m.work > 0 && m.may-m.used < 20
+}
+
+func (m *meter) Allow(pages int64) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if m.life == m.of {
+		m.may = max(m.may, pages)
+	}
+}
+
+func (m *meter) Withdraw() int64 {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	n := m.may - m.used
+	m.may = m.used
+	return n
+}
+
+func (m *meter) End(limit string) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if m.life == m.of {
+		m.ended = limit
+	}
+}
+
+// call carries a message and its answer, unless one gets lost.
+func (w *world) call(ctx context.Context, from *fake, life int, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	own := proto.Clone(req).(*wire.QuotaRequest) //nolint:forcetypeassert // it is what was cloned
+	pass := func() (q *Shares, at *fake, pause time.Duration) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i := slices.IndexFunc(w.nodes, func(f *fake) bool { return f.id == to })
+		at = w.nodes[i]
+		if from.life != life || at.quota == nil || w.side[i] != w.side[slices.Index(w.nodes, from)] || w.rand.IntN(50) == 0 {
+			return nil, at, time.Second
+		}
+		pause = time.Duration(w.rand.IntN(100)) * time.Millisecond
+		if w.rand.IntN(20) == 0 {
+			pause *= 40
+		}
+		return at.quota, at, pause
+	}
+	q, _, pause := pass()
+	time.Sleep(pause)
+	if q == nil {
+		return nil, errors.New("lost")
+	}
+	res, err := q.Quota(ctx, from.id, own)
+	again, _, pause := pass()
+	time.Sleep(pause)
+	if again != q {
+		return nil, errors.New("its answer is lost")
+	}
+	return res, err
+}
+
+// look gives nodes the view that they would have; each lags behind by up to six seconds.
+func (w *world) look() {
+	for i, f := range w.nodes {
+		w.mu.Lock()
+		lag := time.Duration(w.rand.IntN(6000)) * time.Millisecond
+		v := view.View{Self: f.id}
+		for j, other := range w.nodes {
+			if other.quota != nil && w.side[i] == w.side[j] {
+				v.Alive = append(v.Alive, other.id)
+			}
+		}
+		w.mu.Unlock()
+		v.Settled, v.Majority = v.Alive, 2*len(v.Alive) > len(w.nodes)
+		time.AfterFunc(lag, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			f.view = v
+		})
+	}
+}
+
+// down says how many pages are lost with nodes that have crashed: an upper bound.
+func (w *world) bound(kills int) int64 { return int64(kills) * maxShare }
+
+// Never more pages than the limit are asked for, whatever dies or is cut off; in the end all nodes end, with all the pages but those that nodes
+// had been given when they crashed.
+func TestNeverMorePagesThanTheLimit(t *testing.T) {
+	for n := range *runs {
+		course := *seed + uint64(n)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			w := newWorld(t, course, 3+int(course%4), Limits{MaxPages: []int64{100, 700, 2000, 6000}[course/4%4]})
+			for _, f := range w.nodes {
+				f.work = 6000
+				f.start(ctx)
+			}
+			kills := 0
+			for step := range 100 {
+				w.look()
+				time.Sleep(500 * time.Millisecond)
+				if step < 30 {
+					continue // all are there
+				}
+				w.mu.Lock()
+				at, what := w.rand.IntN(len(w.nodes)), w.rand.IntN(12)
+				w.mu.Unlock()
+				switch f := w.nodes[at]; {
+				case what == 0:
+					f.kill()
+					kills++
+				case what == 1 && f.quota == nil:
+					f.start(ctx)
+				case what == 2:
+					w.mu.Lock()
+					w.side[at] = 1 - w.side[at]
+					w.mu.Unlock()
+				}
+			}
+			clear(w.side)
+			for i, f := range w.nodes {
+				if f.quota == nil && (i > 0 || course%2 == 0) { // one may stay away
+					f.start(ctx)
+				}
+			}
+			for range 600 {
+				w.look()
+				time.Sleep(time.Second)
+			}
+			for _, f := range w.nodes {
+				if f.quota != nil && f.ended != "max_pages" {
+					t.Errorf("course %d: a node has ended by %q, with %d of %d pages", course, f.ended, f.used, f.may)
+				}
+			}
+			if least := w.limits.MaxPages - w.bound(kills); w.asked < least || kills == 0 && w.asked != w.limits.MaxPages {
+				t.Errorf("course %d: %d pages are asked for, after %d crashes", course, w.asked, kills)
+			}
+			stop()
+			time.Sleep(askPatience) // calls under way
+		})
+	}
+}
