@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	runs = flag.Int("runs", 20, "drawn courses")
+	runs = flag.Int("runs", 10, "drawn courses")
 	seed = flag.Uint64("seed", 1, "of the first course")
 )
 
