@@ -23,7 +23,7 @@ type Config struct {
 	HostBudget int `toml:"-"`
 	// MaxHostURLs is how many URLs of one host are accepted in all: the end of infinite calendars. 0 is no limit,
 	// and then memory grows with the largest host (16 bytes a URL).
-	MaxHostURLs int `toml:"max_host_urls"`
+	MaxHostURLs int `toml:"max_host_urls" live:"yes"`
 	// TrackDepth keeps the smallest depth at which a pending URL was found, not the first: needed where the scope has a
 	// largest depth, and then each duplicate costs a look at the exact seen set of its host.
 	TrackDepth bool `toml:"-"`
@@ -118,31 +118,31 @@ func (c Config) Validate() error {
 type Politeness struct {
 	// MinGap is the least time between the end of a request to a server and the start of the next. Longer spares
 	// servers, shorter crawls faster.
-	MinGap time.Duration `toml:"min_gap"`
+	MinGap time.Duration `toml:"min_gap" live:"yes"`
 	// Factor times the last download time is another lower bound of the gap: slow servers are asked less.
-	Factor float64 `toml:"factor"`
+	Factor float64 `toml:"factor" live:"yes"`
 	// MaxGap bounds what Factor asks for. Crawl-delay and Retry-After are not bounded by it.
-	MaxGap time.Duration `toml:"max_gap"`
+	MaxGap time.Duration `toml:"max_gap" live:"yes"`
 	// MaxRetryAfter bounds what a Retry-After is believed.
 	MaxRetryAfter time.Duration `toml:"-"`
 	// BackoffMin is the first wait of a host that answers 429 or 503; each further one doubles it, with jitter.
-	BackoffMin time.Duration `toml:"backoff_min"`
+	BackoffMin time.Duration `toml:"backoff_min" live:"yes"`
 	// BackoffMax bounds the doubling.
 	BackoffMax time.Duration `toml:"-"`
 	// RetryConnect are the waits of a host that cannot be reached, one after the other; after the last the host is
 	// given up and its URLs are dropped. More waits lose fewer hosts and hold their places longer.
-	RetryConnect []time.Duration `toml:"retry_connect"`
+	RetryConnect []time.Duration `toml:"retry_connect" live:"yes"`
 	// RetryName are the waits of a host whose name does not resolve.
-	RetryName []time.Duration `toml:"retry_name"`
+	RetryName []time.Duration `toml:"retry_name" live:"yes"`
 	// RetryPage are the waits of a page that broke off or answered 5xx; after the last the URL has failed.
-	RetryPage []time.Duration `toml:"retry_page"`
+	RetryPage []time.Duration `toml:"retry_page" live:"yes"`
 	// EndedFor is how long a host that was given up is left alone: its URLs are dropped as they come.
 	EndedFor time.Duration `toml:"-"`
 	// Own are address prefixes of servers of one's own: for them OwnGap and OwnParallel hold instead of the rules
 	// above.
 	Own []string `toml:"own"`
 	// OwnGap is the gap of one's own servers.
-	OwnGap time.Duration `toml:"own_gap"`
+	OwnGap time.Duration `toml:"own_gap" live:"yes"`
 	// OwnParallel is how many requests one's own server gets at once.
 	OwnParallel int `toml:"own_parallel"`
 }

@@ -186,7 +186,7 @@ func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
 // the host is nil where it is not in memory; it is returned as it is then.
 func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
 	n := l.seen.count(host, 1)
-	most := l.cfg.MaxHostURLs
+	most := int(l.mostURLs.Load())
 	if s := l.site(host); s != nil && s.Budget != nil {
 		most = *s.Budget
 	}

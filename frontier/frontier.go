@@ -130,6 +130,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 		arrived:   make(chan struct{}, 1),
 	}
 	f.ledger = newLedger(cfg, s, f.offered)
+	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = f.deps.siteOf, f.deps.siteOf
 	if cfg.Shared {

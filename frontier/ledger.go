@@ -20,6 +20,7 @@ var ErrClosed = errors.New("the frontier is closed")
 // order, tells the workbench, and only then answers.
 type ledger struct {
 	cfg      Config
+	mostURLs atomic.Int64 // Config.MaxHostURLs in force
 	store    *store
 	seen     *seen
 	sets     *sets

@@ -16,6 +16,16 @@ func (f *Frontier) waitShare() float64 {
 	return max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
 }
 
+// Adjust changes, while the frontier runs, those values of its configuration that are marked as live.
+func (f *Frontier) Adjust(cfg Config, p Politeness) {
+	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &f.bench.rules
+	r.MinGap, r.Factor, r.MaxGap, r.OwnGap, r.BackoffMin = p.MinGap, p.Factor, p.MaxGap, p.OwnGap, p.BackoffMin
+	r.RetryConnect, r.RetryName, r.RetryPage = p.RetryConnect, p.RetryName, p.RetryPage
+}
+
 // Gap is how long a server must be left alone after a request for a host's page that took that long.
 func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
 	f.mu.Lock()

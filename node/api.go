@@ -147,6 +147,9 @@ type Acted struct {
 	Gone []string `json:"gone,omitempty"`
 	// Moved are the hosts that another node owns now.
 	Moved []string `json:"moved,omitempty"`
+	// Set are the keys that have another value now, and NotSet says which do not, and why.
+	Set    []string `json:"set,omitempty"`
+	NotSet []string `json:"not_set,omitempty"`
 	// Next says what is to be done next.
 	Next string `json:"next,omitempty"`
 }

@@ -52,6 +52,8 @@ type Deps struct {
 	DialPeer func(ctx context.Context, network, address string) (net.Conn, error)
 	// Gossip carries the membership; nil is UDP and TCP of the machine.
 	Gossip memberlist.Transport
+	// Config reads the configuration again that the node was started with; nil where there is no file.
+	Config func() (Config, error)
 	// Echo gets events as well, for people; nil drops them.
 	Echo slog.Handler
 }
@@ -84,6 +86,10 @@ type Node struct {
 	draining chan struct{}
 	drained  atomic.Bool
 	rotating sync.Mutex // held while the secret file is changed
+	// live is the configuration in force: cfg, but for what is marked as live.
+	live      atomic.Pointer[Config]
+	adjusting sync.Mutex // held while live changes
+	again     func() (Config, error)
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -93,7 +99,8 @@ type Node struct {
 // New opens a node: its data directory, its logs, its seeds. The configuration must be valid. Errors of a directory in
 // use or damaged are those of the frontier.
 func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
-	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1), draining: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, started: time.Now(), seeds: seeds, free: deps.FreeBytes, blocked: make(chan struct{}, 1), room: make(chan struct{}, 1), draining: make(chan struct{}, 1), again: deps.Config}
+	n.live.Store(&cfg)
 	var opened []func() error
 	defer func() {
 		if err != nil {

@@ -162,13 +162,13 @@ func (o *overlay) linkRefused(_ string, _ *wire.Link, reason string) {
 
 // queueWait is the wait that a new task would have here: the servers that are ready, at the pace of the fetchers.
 func (o *overlay) queueWait() time.Duration {
-	s := o.node.frontier.Status()
-	if s.InFlight < o.cfg.Crawl.Fetchers {
+	s, fetchers := o.node.frontier.Status(), o.node.live.Load().Crawl.Fetchers
+	if s.InFlight < fetchers {
 		return 0
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return time.Duration(s.Ready+1) * o.mean / time.Duration(o.cfg.Crawl.Fetchers)
+	return time.Duration(s.Ready+1) * o.mean / time.Duration(fetchers)
 }
 
 // placementDeps connects placement with the rooms that carry out what it decides.

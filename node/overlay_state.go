@@ -63,7 +63,7 @@ func (o *overlay) terminationState() termination.State {
 	o.mu.Lock()
 	s.Seeded = o.seeded
 	o.mu.Unlock()
-	quiet, _ := o.node.frontier.Idle(o.cfg.Crawl.Patience)
+	quiet, _ := o.node.frontier.Idle(o.node.live.Load().Crawl.Patience)
 	switch {
 	case !s.Seeded:
 		s.Why = "its seeds are not acknowledged"

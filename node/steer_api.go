@@ -30,6 +30,16 @@ func steerRoutes() []route {
 			}},
 		{method: "POST", path: "/drain", acts: true, does: "Has the node hand all its hosts to others, and then stop.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Drain(c.by) }},
+		{method: "POST", path: "/set", acts: true, does: "Gives a live key of the configuration another value, until the node ends or reads its file again.", answer: Acted{},
+			query: []param{{"key", "the key, like crawl.fetchers", true}, {"value", "as in a file; quotes may be left out", true}},
+			run: func(n *Node, c *apiCall) (any, error) {
+				return Acted{Set: []string{c.param("key")}}, n.Set(c.Context(), c.param("key"), c.param("value"), c.by)
+			}},
+		{method: "POST", path: "/reload", acts: true, does: "Reads the configuration file again, and takes what is live of it.", answer: Acted{},
+			run: func(n *Node, c *apiCall) (any, error) {
+				changed, refused, err := n.Reload(c.Context(), c.by)
+				return Acted{Set: changed, NotSet: refused}, err
+			}},
 		{method: "POST", path: "/rotate", acts: true, does: "Takes the secret file of this node one step further on the way to a new secret.", answer: Acted{},
 			run: func(n *Node, c *apiCall) (any, error) {
 				next, err := n.RotateSecret(c.by)

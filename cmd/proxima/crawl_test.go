@@ -244,6 +244,7 @@ func TestCtl(t *testing.T) {
 	ctl("unblock", "192.0.2.0/24")
 	for words, want := range map[string]string{
 		"blocks": "by operator", "block bad.test": "bad.test: it was blocked before", "snapshot": `"hosts":2,"urls":`,
+		"set crawl.patience 1h":                           "crawl.patience: set",
 		"retry " + strings.TrimSuffix(other.seed(t), "/"): "asked again", "profile goroutine": "\x1f\x8b",
 	} {
 		if got, out, errs := call(t, append([]string{"ctl", "-data", data}, strings.Fields(words)...)...); got != exitOK || !strings.Contains(out, want) {
@@ -255,6 +256,16 @@ func TestCtl(t *testing.T) {
 			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
 		}
 	}
+	ctl("set", "crawl.fetchers", "5")
+	if _, out, _ := call(t, "ctl", "-data", data, "reload"); !strings.Contains(out, "crawl.fetchers: set") {
+		t.Errorf("reload says %q", out)
+	}
+	ctl("set", "crawl.fetchers", "5")
+	p.cmd.Process.Signal(syscall.SIGHUP)
+	until(t, "it has read its file again", func() bool {
+		log, err := os.ReadFile(filepath.Join(data, "logs", "node.jsonl"))
+		return err == nil && strings.Contains(string(log), `"reason":"reload","by":"SIGHUP"`)
+	})
 	ctl("resume")
 	p.want(exitOK)
 	for _, site := range []*site{s, other} {

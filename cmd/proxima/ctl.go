@@ -45,6 +45,11 @@ func acts() []act {
 		{"drain", "", "hands all hosts to other nodes, and stops the node when they have them", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
 			return c.say(ctx, "/drain", nil, "the node hands its hosts over, and stops then; proxima status says how many are left\n")
 		}},
+		{"set", "KEY VALUE", "a live key of the configuration has another value, until the node ends or reads its file again", 2, 2,
+			func(ctx context.Context, c *ctl, on []string) error {
+				return c.say(ctx, "/set", url.Values{"key": on[:1], "value": on[1:]}, on[0]+": set\n")
+			}},
+		{"reload", "", "reads the configuration file again, and takes what is live of it; SIGHUP does the same", 0, 0, reload},
 		{"rotate", "", "takes the node's secret file a step further, as keygen -rotate does", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
 			var a node.Acted
 			err := c.call(ctx, http.MethodPost, "/rotate", nil, nil, &a)
@@ -191,6 +196,21 @@ func listBlocks(ctx context.Context, c *ctl, _ []string) error {
 		fmt.Fprintf(c.out, "%-30s %s  by %s at %.8s  %s\n", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
 	}
 	return nil
+}
+
+func reload(ctx context.Context, c *ctl, _ []string) error {
+	var a node.Acted
+	err := c.call(ctx, http.MethodPost, "/reload", nil, nil, &a)
+	for _, key := range a.Set {
+		fmt.Fprintf(c.out, "%s: set\n", key)
+	}
+	for _, why := range a.NotSet {
+		fmt.Fprintln(c.out, why)
+	}
+	if err == nil && len(a.Set)+len(a.NotSet) == 0 {
+		fmt.Fprintln(c.out, "nothing has changed")
+	}
+	return err
 }
 
 func move(ctx context.Context, c *ctl, on []string) error {

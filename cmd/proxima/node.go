@@ -134,34 +134,36 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	defer ignoreHangup(errs)()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer close(hangup)
+	defer signal.Stop(hangup)
 	debug.SetMemoryLimit(int64(cfg.Node.MemoryMiB) << 20)
-	n, err := node.New(cfg, seeds, node.Deps{Echo: echo(errs, *quiet)})
+	deps := node.Deps{Echo: echo(errs, *quiet)}
+	if *file != "" {
+		deps.Config = func() (node.Config, error) { return configure(*file, flags.FlagSet, list) }
+	}
+	n, err := node.New(cfg, seeds, deps)
 	switch {
 	case errors.Is(err, frontier.ErrLocked) || errors.Is(err, frontier.ErrDamaged) || errors.Is(err, frontier.ErrOldLayout):
 		return exit{exitData, err}
 	case err != nil:
 		return err
 	}
+	go onHangup(ctx, n, hangup, errs)
 	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
 }
 
-// ignoreHangup lets a node outlive the terminal that it was started from, and says so.
-func ignoreHangup(errs io.Writer) (stop func()) {
-	hangup := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	signal.Notify(hangup, syscall.SIGHUP)
-	go func() {
-		for {
-			select {
-			case <-hangup:
-				fmt.Fprintln(clearing{errs}, "SIGHUP is ignored: the crawl goes on; stop it by Ctrl-C or SIGTERM")
-			case <-done:
-				return
-			}
+// onHangup has a node read its configuration again at each SIGHUP, until the channel is closed. It outlives the terminal that it was started from.
+func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs io.Writer) {
+	for range hangup {
+		changed, refused, err := n.Reload(ctx, "SIGHUP")
+		if err != nil {
+			fmt.Fprintf(clearing{errs}, "SIGHUP: %v; the crawl goes on: stop it by Ctrl-C or SIGTERM\n", err)
+			continue
 		}
-	}()
-	return func() { signal.Stop(hangup); close(done) }
+		fmt.Fprintf(clearing{errs}, "SIGHUP: configuration read, %d keys set, %d wait for the next start\n", len(changed), len(refused))
+	}
 }
 
 // watch runs a node with a progress line beside it, and prints the summary. With peers it is no failure that all fell to

@@ -21,6 +21,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type List struct {
 
 	mu      sync.Mutex // held during a poll
 	sources []*source
+	gone    bool // a source is not to be followed any more
 
 	// force guards what tables are made of.
 	force  sync.Mutex
@@ -117,6 +119,27 @@ func (l *List) Load(ctx context.Context) error {
 	return err
 }
 
+// Follow has other sources read, now and from now on. Of those that stay what was read stays. The error is that of Load.
+func (l *List) Follow(ctx context.Context, sources []string) error {
+	l.mu.Lock()
+	was := l.sources
+	l.sources = nil
+	for _, where := range sources {
+		if i := slices.IndexFunc(was, func(s *source) bool { return s.where == where }); i >= 0 {
+			l.sources = append(l.sources, was[i])
+		} else {
+			l.sources = append(l.sources, newSource(where))
+		}
+	}
+	l.gone = true
+	l.mu.Unlock()
+	_, err := l.poll(ctx)
+	if ctx.Err() == nil && l.changed != nil {
+		l.changed(l.Report())
+	}
+	return err
+}
+
 // Run looks at the sources every Poll until ctx ends; it returns nil then. Load is not part of it.
 func (l *List) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Poll)
@@ -146,6 +169,7 @@ func (l *List) poll(ctx context.Context) (changed bool, err error) {
 	defer l.mu.Unlock()
 	var errs []error
 	var report Report
+	changed, l.gone = l.gone, false
 	for _, s := range l.sources {
 		other, err := l.read(ctx, s, l.left(s))
 		if s.err = err; err != nil {

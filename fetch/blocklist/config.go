@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Sources are paths of files or http(s) URLs. Each is searched on its own: every further one costs each lookup some
 	// 30 ns a label.
-	Sources []string `toml:"sources"`
+	Sources []string `toml:"sources" live:"yes"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"-"`
 	// Timeout is the time one read of one source may take.

@@ -19,14 +19,14 @@ type Config struct {
 	Seeds []string `toml:"seeds"`
 	// Fetchers is the number of downloads at once. Politeness bounds the speed of each server, fetchers that of all:
 	// more use the network better, and distort each other's timings.
-	Fetchers int `toml:"fetchers"`
+	Fetchers int `toml:"fetchers" live:"yes"`
 	// Resolvers is the number of names resolved at once.
 	Resolvers int `toml:"-"`
 	// End is when the crawl ends: "idle" when nothing is left to do within patience, "never" only when stopped.
 	End string `toml:"end"`
 	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
 	// more chances; what is left is reported as unfinished.
-	Patience time.Duration `toml:"patience"`
+	Patience time.Duration `toml:"patience" live:"yes"`
 	// MaxPages ends the crawl after exactly this many pages were asked for; 0 is no limit. Limits count what this start of a node alone
 	// asks for, of which its data directory may have more; in an overlay the first three count for all nodes and all their starts.
 	MaxPages int64 `toml:"max_pages"`

@@ -64,6 +64,8 @@ type Deps struct {
 // Loop crawls.
 type Loop struct {
 	cfg    Config
+	live   *atomic.Pointer[Config] // what may change meanwhile (Adjust)
+	pool   fetchers
 	deps   Deps
 	robots *robotsCache
 	known  *known
@@ -82,7 +84,9 @@ func New(cfg Config, deps Deps) *Loop {
 	if deps.Overlay == nil {
 		deps.Overlay = alone{deps.Home}
 	}
-	return &Loop{cfg: cfg, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg, deps.SharedLimits), moved: newMoved(),
+	live := new(atomic.Pointer[Config])
+	live.Store(&cfg)
+	return &Loop{cfg: cfg, live: live, pool: fetchers{wanted: cfg.Fetchers}, deps: deps, robots: newRobotsCache(cfg.RobotsCacheMiB << 20), known: new(known), jar: site.NewJar(), limits: newLimits(cfg, deps.SharedLimits), moved: newMoved(),
 		near: newNear(cfg.NearDuplicates), began: time.Now()}
 }
 
@@ -124,9 +128,10 @@ func (l *Loop) Run(ctx context.Context) error {
 		g.Go(func() error { return l.resolveAll(taking) })
 	}
 	var fetchers errgroup.Group
-	for range l.cfg.Fetchers {
-		fetchers.Go(func() error { return l.fetchAll(ctx, taking) })
-	}
+	fetchers.Go(func() error {
+		l.pool.run(func() { fetchers.Go(func() error { return l.fetchAll(ctx, taking) }) }, taking.Done())
+		return nil
+	})
 	fetched := make(chan struct{})
 	g.Go(func() error {
 		defer close(fetched)
@@ -164,7 +169,7 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		case <-tick.C:
 		}
 		if l.cfg.End == EndIdle {
-			if idle, _ := l.deps.Frontier.Idle(l.cfg.Patience); idle {
+			if idle, _ := l.deps.Frontier.Idle(l.live.Load().Patience); idle {
 				return
 			}
 			if l.deps.Frontier.Hopeless() {
@@ -250,25 +255,6 @@ func reasonOf(err error) string {
 		}
 	}
 	return err.Error()
-}
-
-// fetchAll carries tasks out until taking ends. A task that is under way then may go on until ctx ends.
-func (l *Loop) fetchAll(ctx, taking context.Context) error {
-	for l.limits.reserve(taking) {
-		task, err := l.deps.Frontier.Take(taking)
-		if err == nil {
-			err = l.carryOut(ctx, task)
-		} else {
-			l.limits.giveBack(false, false)
-		}
-		if err != nil {
-			if ended(err) {
-				return nil
-			}
-			return err
-		}
-	}
-	return nil
 }
 
 // Do carries out one task.

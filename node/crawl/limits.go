@@ -251,7 +251,7 @@ const wantsBelow = 100
 
 // Spent returns how many pages and bytes count at this node; wants says that it can use more pages than it may ask for.
 func (l *Loop) Spent() (pages, bytes int64, wants bool) {
-	idle, _ := l.deps.Frontier.Idle(l.cfg.Patience)
+	idle, _ := l.deps.Frontier.Idle(l.live.Load().Patience)
 	s := l.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,6 +36,7 @@ func main() {
 
 const heading = `# The configuration of a Proxima node: every key, with its default.
 # What is left out of a file keeps its default; flags override the file. Durations are like "250ms" or "1h30m".
+# What is marked as live can change while the node runs: proxima ctl set KEY VALUE, or in the file and then proxima ctl reload.
 `
 
 // generate makes the text. It runs in any folder of the module.
@@ -96,7 +97,11 @@ func (g *generator) section(name string, v reflect.Value) error {
 				return fmt.Errorf("%s.%s has no comment", v.Type(), f.Name)
 			}
 			g.comment(reword(comments[f.Name], f.Name, key))
-			fmt.Fprintf(&g.b, "%s = %s\n", key, value(v.Field(i)))
+			live := ""
+			if f.Tag.Get("live") != "" {
+				live = " # live"
+			}
+			fmt.Fprintf(&g.b, "%s = %s%s\n", key, value(v.Field(i)), live)
 		}
 	}
 	for _, t := range tables {

@@ -1,0 +1,71 @@
+package crawl
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// There are as many fetchers as are wanted, however that changes, and none when all is over.
+func TestFetchersAreAsManyAsAreWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fetchers{wanted: 3}
+		over := make(chan struct{})
+		var running atomic.Int64
+		var all sync.WaitGroup
+		all.Go(func() {
+			f.run(func() {
+				running.Add(1)
+				all.Go(func() {
+					defer running.Add(-1)
+					for !f.excess() {
+						select {
+						case <-over:
+							return
+						case <-time.After(time.Second):
+						}
+					}
+				})
+			}, over)
+		})
+		for _, n := range []int{3, 1, 1, 5, 2, 4, 64, 1, 10} {
+			f.want(n)
+			if n == 2 {
+				continue // the next comes before they have ended
+			}
+			time.Sleep(2 * time.Second)
+			if got := running.Load(); got != int64(n) {
+				t.Errorf("%d run, %d are wanted", got, n)
+			}
+		}
+		close(over)
+		all.Wait()
+		f.want(20)
+		synctest.Wait()
+		if got := running.Load(); got != 0 {
+			t.Errorf("%d run after the end", got)
+		}
+	})
+}
+
+// What is marked as live is taken, and nothing else.
+func TestAdjust(t *testing.T) {
+	was := Default()
+	l := New(was, Deps{})
+	next := was
+	next.Sitemaps, next.MaxTime, next.MaxPages, next.Fetchers, next.Patience = false, time.Hour, 7, 7, 7
+	l.Adjust(next)
+	got := reflect.ValueOf(*l.live.Load())
+	for i := range got.NumField() {
+		want, f := reflect.ValueOf(was), got.Type().Field(i)
+		if f.Tag.Get("live") != "" {
+			want = reflect.ValueOf(next)
+		}
+		if !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
+			t.Errorf("%s is %v, not %v", f.Name, got.Field(i), want.Field(i))
+		}
+	}
+}
