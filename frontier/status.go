@@ -122,19 +122,20 @@ type HostStatus struct {
 func (f *Frontier) Explain(name string) HostStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := HostStatus{Host: name}
 	h := f.bench.hosts[name]
 	if h == nil {
-		s.Sentence = "it is not on the workbench: it has no pending URLs, or they wait on disk until fetchers starve"
-		return s
+		return HostStatus{Host: name, Sentence: "it is not on the workbench: it has no pending URLs, or they wait on disk until fetchers starve"}
 	}
-	s.Known = true
-	s.Wait, s.Sentence = f.bench.waits(h, time.Now())
+	return f.bench.explain(h, time.Now())
+}
+
+// explain says what is known of a host. It needs the frontier's lock held.
+func (w *workbench) explain(h *host, now time.Time) HostStatus {
+	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
+	s.Wait, s.Sentence = w.waits(h, now)
 	if h.server != nil {
 		s.Server = h.server.addr.String()
 	}
-	s.InMemory, s.OnDisk = h.windowed()+len(h.delayed), h.onDisk()
-	s.Failures, s.Delay = h.failures, h.crawlDelay
 	return s
 }
 

@@ -32,6 +32,9 @@ type route struct {
 	media  string
 }
 
+// mayBeAsked says whether peers may make the call, too: those who watch one node see all.
+func (r route) mayBeAsked() bool { return r.run != nil && !r.acts }
+
 // param is a parameter of a query.
 type param struct {
 	name, does string
@@ -44,11 +47,13 @@ type apiCall struct {
 	by string // who asks
 }
 
-// param is the text of a parameter; none is bad input where it is required.
+// param is the text of a parameter.
 func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 // routes are all calls of the API.
-func routes() []route { return slices.Concat(statusRoutes(), controlRoutes(), steerRoutes()) }
+func routes() []route {
+	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes())
+}
 
 // refusal is an error that tells the caller whose fault it is, by an HTTP status.
 type refusal struct {
@@ -82,8 +87,8 @@ type trouble struct {
 	Error string `json:"error"`
 }
 
-// api answers all calls; by says who asks.
-func (n *Node) api(by func(*http.Request) string) *http.ServeMux {
+// API answers all calls; by says who asks.
+func (n *Node) API(by func(*http.Request) string) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range routes() {
 		mux.HandleFunc(r.method+" "+apiRoot+r.path, func(w http.ResponseWriter, req *http.Request) {
@@ -94,25 +99,44 @@ func (n *Node) api(by func(*http.Request) string) *http.ServeMux {
 }
 
 func (n *Node) serveCall(w http.ResponseWriter, r route, c *apiCall) {
-	for _, p := range r.query {
-		if p.required && c.param(p.name) == "" {
-			answer(w, http.StatusBadRequest, trouble{fmt.Sprintf("%s: the parameter is missing: %s", p.name, p.does)})
-			return
-		}
-	}
-	if r.stream != nil {
+	if to := c.param("node"); r.stream != nil && r.missing(c) == "" && (to == "" || to == n.id.Node) {
 		r.stream(n, w, c)
 		return
 	}
+	status, v := n.carryOut(r, c)
+	answer(w, status, v)
+}
+
+// missing says which parameter a call lacks; "" for none.
+func (r route) missing(c *apiCall) string {
+	for _, p := range r.query {
+		if p.required && c.param(p.name) == "" {
+			return fmt.Sprintf("%s: the parameter is missing: %s", p.name, p.does)
+		}
+	}
+	return ""
+}
+
+// carryOut makes a call and gives its answer, with the HTTP status.
+func (n *Node) carryOut(r route, c *apiCall) (status int, v any) {
+	if why := r.missing(c); why != "" {
+		return http.StatusBadRequest, trouble{why}
+	}
+	switch to := c.param("node"); {
+	case to == "" || to == n.id.Node:
+	case r.mayBeAsked():
+		return n.passOn(r, c, to)
+	default:
+		return http.StatusBadRequest, trouble{"that is done where a node runs: this is " + n.id.Node}
+	}
 	v, err := r.run(n, c)
 	if err == nil {
-		answer(w, http.StatusOK, v)
-		return
+		return http.StatusOK, v
 	}
 	if r.acts {
 		n.journal.Events().Warn(journal.EventControl, journal.KeyReason, fmt.Sprintf("%s failed: %v", r.path[1:], err), journal.KeyBy, c.by)
 	}
-	answer(w, statusOf(err), trouble{err.Error()})
+	return statusOf(err), trouble{err.Error()}
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

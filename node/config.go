@@ -13,6 +13,7 @@ import (
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/console"
 	"proxima/node/crawl"
 	"proxima/node/lease"
 	"proxima/node/member"
@@ -49,6 +50,7 @@ type Config struct {
 	Sink        sink.Config            `toml:"sink"`
 	Recrawl     frontier.Recrawl       `toml:"recrawl"`
 	Metrics     Metrics                `toml:"metrics"`
+	Console     console.Config         `toml:"console"`
 	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
 	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
 	// holds for a URL.
@@ -136,6 +138,7 @@ func (c Config) Validate() []error {
 		{"sink", c.Sink.Validate()},
 		{"recrawl", c.Recrawl.Validate()},
 		{"metrics", c.Metrics.Validate()},
+		{"console", c.Console.Validate()},
 	} {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))

@@ -18,7 +18,7 @@ var rooms = [][]string{
 	{"wire"},
 	{"strict"},
 	{"journal"},
-	{"sink"},
+	{"sink", "console"},
 	{"lobby"},
 	{"view"},
 	{"member"},

@@ -31,6 +31,7 @@ import (
 	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
+	"proxima/node/console"
 	"proxima/node/crawl"
 	"proxima/node/journal"
 	"proxima/node/sink"
@@ -72,6 +73,9 @@ type Node struct {
 	rules     *identity.Rules
 	told      *told
 	metrics   *prometheus.Registry
+	book      *console.Book
+	hub       *console.Hub
+	console   *console.Console // nil where none is served
 	sites     *site.Table
 	files     map[string]*fetch.Files // by name
 	overlay   *overlay                // nil where the node crawls alone
@@ -159,10 +163,20 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.id, err = nextLife(cfg.Node.Data); err != nil {
 		return nil, err
 	}
+	n.book, n.hub = &console.Book{}, console.NewHub(n.ticks())
+	if cfg.Console.Listen != "" {
+		if n.console, err = console.New(cfg.Console, n.API(console.Who)); err != nil {
+			return nil, err
+		}
+	}
+	echo := slog.Handler(n.book)
+	if deps.Echo != nil {
+		echo = slog.NewMultiHandler(n.book, deps.Echo)
+	}
 	if n.journal, err = journal.Open(
 		journal.Config{Dir: n.LogDir(), MaxFileBytes: cfg.Output.LogFileBytes, Keep: cfg.Output.LogKeep},
 		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		journal.Deps{Now: time.Now, Echo: deps.Echo, OnError: n.warn},
+		journal.Deps{Now: time.Now, Watch: n.book.Watch, Echo: echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}
@@ -293,6 +307,8 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.sampleEvery(ctx, 10*time.Second) })
 	g.Go(func() error { return n.serveStatus(ctx) })
 	g.Go(func() error { return n.serveMetrics(ctx) })
+	g.Go(func() error { return n.hub.Run(ctx) })
+	g.Go(func() error { return n.serveConsole(ctx) })
 	ended := make(chan struct{}) // the loop has: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()

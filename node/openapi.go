@@ -42,6 +42,9 @@ func (r route) operation(schemas object) object {
 	o := object{"summary": r.does, "operationId": strings.Trim(strings.ReplaceAll(strings.ToLower(r.method)+r.path, "/", "-"), "-"),
 		"responses": object{"200": object{"description": "Done.", "content": content}, "default": failed}}
 	var params []any
+	if r.mayBeAsked() {
+		r.query = append(r.query, param{"node", "the member that is to answer in place of this node", false})
+	}
 	for _, p := range r.query {
 		params = append(params, object{"name": p.name, "in": "query", "description": p.does, "required": p.required, "schema": object{"type": "string"}})
 	}

@@ -219,7 +219,7 @@ func (o *overlay) newRooms() (err error) {
 		}}); err != nil {
 		return err
 	}
-	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares}
+	o.handler = handler{o.owners, o.grantor, o.holder, o.remote, o.rounds, o.shares, asked{n}}
 	for _, w := range n.cfg.Batch.Warnings(n.cfg.Assign.Config()) {
 		n.warn(errors.New(w))
 	}
@@ -408,6 +408,7 @@ type handler struct {
 	*placement.Remote
 	*termination.Rounds
 	*quota.Shares
+	asked
 }
 
 // Keygen writes a new cluster secret to a file that only its owner can read.

@@ -13,8 +13,12 @@ import (
 func (n *Node) sampleEvery(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for {
+	for i := 0; ; i++ {
 		n.sample()
+		n.book.Sampled(n.sampleNow())
+		if i%6 == 0 {
+			n.book.Placed(n.placesNow())
+		}
 		select {
 		case <-ctx.Done():
 			return nil

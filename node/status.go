@@ -64,7 +64,7 @@ func (n *Node) serveStatus(ctx context.Context) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		n.warn(fmt.Errorf("status: %w", err))
 	}
-	return n.serve(ctx, l, n.api(func(*http.Request) string { return byOperator }))
+	return n.serve(ctx, l, n.API(func(*http.Request) string { return byOperator }))
 }
 
 // serve answers on a listener until the context ends. The crawl does not depend on it.

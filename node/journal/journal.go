@@ -68,6 +68,8 @@ type Deps struct {
 	// OnError hears of the first line that a log loses, again after it has recovered, and of each rotation that fails. It
 	// is called without locks on the goroutine that logs, and may log itself. May be nil.
 	OnError func(error)
+	// Watch gets each Fetch (as a pointer, which it must not keep), Assign and Member as well, on the goroutine that logs. May be nil.
+	Watch func(line any)
 	// Echo gets the events as well, for people: slog.NewTextHandler(os.Stderr, …). May be nil.
 	Echo slog.Handler
 }
@@ -75,6 +77,7 @@ type Deps struct {
 // Journal writes the logs. Its methods are safe for concurrent use and never fail: see Err.
 type Journal struct {
 	logs   map[string]*log // by name
+	watch  func(line any)
 	events *slog.Logger
 }
 
@@ -90,7 +93,10 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
-	j := &Journal{logs: map[string]*log{}}
+	j := &Journal{logs: map[string]*log{}, watch: deps.Watch}
+	if j.watch == nil {
+		j.watch = func(any) {}
+	}
 	for _, name := range names {
 		l, err := openLog(name, cfg, meta, deps)
 		if err != nil {
@@ -106,6 +112,7 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 func (j *Journal) Fetch(f *Fetch) {
 	l := j.logs[LogFetch]
 	l.commit(f.append(l.begin()), nil)
+	j.watch(f)
 }
 
 // Queue logs the state of the frontier.
@@ -143,13 +150,19 @@ func (j *Journal) Proxy(p Proxy) {
 }
 
 // Assign logs a decision about a host, or a hand-off.
-func (j *Journal) Assign(a Assign) { j.logs[LogAssign].write(&a) }
+func (j *Journal) Assign(a Assign) {
+	j.logs[LogAssign].write(&a)
+	j.watch(a)
+}
 
 // Change logs what a visit found of a page.
 func (j *Journal) Change(c Change) { j.logs[LogChange].write(&c) }
 
 // Member logs a change of who is there, or of who owns a host.
-func (j *Journal) Member(m Member) { j.logs[LogMember].write(&m) }
+func (j *Journal) Member(m Member) {
+	j.logs[LogMember].write(&m)
+	j.watch(m)
+}
 
 // pairs encodes what a struct has behind its Line, which must be zero: `,"key":value` and so on.
 func pairs(v any) ([]byte, error) {

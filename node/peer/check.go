@@ -55,6 +55,7 @@ func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handle
 		pathOf("Fetch"):   route(s, h.Fetch, options),
 		pathOf("Idle"):    route(s, h.Idle, options),
 		pathOf("Quota"):   route(s, h.Quota, options),
+		pathOf("Ask"):     route(s, h.Ask, options),
 		pathOf("Tell"):    route(s, s.unite, options),
 	}
 }

@@ -133,6 +133,11 @@ func (c *Client) Idle(ctx context.Context, to string, req *wire.IdleRequest) (*w
 	return send(ctx, c, to, "Idle", req, &req.Header, Handler.Idle)
 }
 
+// Ask makes a call of a peer's API.
+func (c *Client) Ask(ctx context.Context, to string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return send(ctx, c, to, "Ask", req, &req.Header, Handler.Ask)
+}
+
 // Tell has a peer know all that this node has been told.
 func (c *Client) Tell(ctx context.Context, to string) error {
 	req := &wire.TellRequest{}

@@ -37,6 +37,7 @@ type Handler interface {
 	Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 	Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
+	Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
 }
 
 // Told is what a node has been told about the crawl: what the seeds of all nodes bring into scope, and what is blocked. It only grows, or what it

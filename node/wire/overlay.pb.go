@@ -447,6 +447,112 @@ func (*TellResponse) Descriptor() ([]byte, []int) {
 	return file_overlay_proto_rawDescGZIP(), []int{2}
 }
 
+type AskRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Header *Header                `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
+	// call is the path below the root of the API, with its query.
+	Call          string `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRequest) Reset() {
+	*x = AskRequest{}
+	mi := &file_overlay_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRequest) ProtoMessage() {}
+
+func (x *AskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRequest.ProtoReflect.Descriptor instead.
+func (*AskRequest) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AskRequest) GetHeader() *Header {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *AskRequest) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+type AskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// status is that of HTTP, answer the JSON.
+	Status        uint32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	Answer        []byte `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskResponse) Reset() {
+	*x = AskResponse{}
+	mi := &file_overlay_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskResponse) ProtoMessage() {}
+
+func (x *AskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_overlay_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskResponse.ProtoReflect.Descriptor instead.
+func (*AskResponse) Descriptor() ([]byte, []int) {
+	return file_overlay_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AskResponse) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *AskResponse) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 // Record says who owns a host. Higher epoch wins; tie to the lower owner.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -463,7 +569,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_overlay_proto_msgTypes[3]
+	mi := &file_overlay_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +581,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[3]
+	mi := &file_overlay_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +594,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{3}
+	return file_overlay_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Record) GetHost() string {
@@ -538,7 +644,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_overlay_proto_msgTypes[4]
+	mi := &file_overlay_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +656,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[4]
+	mi := &file_overlay_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +669,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{4}
+	return file_overlay_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Link) GetUrl() string {
@@ -606,7 +712,7 @@ type DeliverRequest struct {
 
 func (x *DeliverRequest) Reset() {
 	*x = DeliverRequest{}
-	mi := &file_overlay_proto_msgTypes[5]
+	mi := &file_overlay_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +724,7 @@ func (x *DeliverRequest) String() string {
 func (*DeliverRequest) ProtoMessage() {}
 
 func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[5]
+	mi := &file_overlay_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +737,7 @@ func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverRequest.ProtoReflect.Descriptor instead.
 func (*DeliverRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{5}
+	return file_overlay_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeliverRequest) GetHeader() *Header {
@@ -666,7 +772,7 @@ type Delivered struct {
 
 func (x *Delivered) Reset() {
 	*x = Delivered{}
-	mi := &file_overlay_proto_msgTypes[6]
+	mi := &file_overlay_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +784,7 @@ func (x *Delivered) String() string {
 func (*Delivered) ProtoMessage() {}
 
 func (x *Delivered) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[6]
+	mi := &file_overlay_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +797,7 @@ func (x *Delivered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivered.ProtoReflect.Descriptor instead.
 func (*Delivered) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{6}
+	return file_overlay_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Delivered) GetVerdict() Verdict {
@@ -725,7 +831,7 @@ type DeliverResponse struct {
 
 func (x *DeliverResponse) Reset() {
 	*x = DeliverResponse{}
-	mi := &file_overlay_proto_msgTypes[7]
+	mi := &file_overlay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +843,7 @@ func (x *DeliverResponse) String() string {
 func (*DeliverResponse) ProtoMessage() {}
 
 func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[7]
+	mi := &file_overlay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +856,7 @@ func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverResponse.ProtoReflect.Descriptor instead.
 func (*DeliverResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{7}
+	return file_overlay_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeliverResponse) GetAnswers() []*Delivered {
@@ -779,7 +885,7 @@ type LeaseItem struct {
 
 func (x *LeaseItem) Reset() {
 	*x = LeaseItem{}
-	mi := &file_overlay_proto_msgTypes[8]
+	mi := &file_overlay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +897,7 @@ func (x *LeaseItem) String() string {
 func (*LeaseItem) ProtoMessage() {}
 
 func (x *LeaseItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[8]
+	mi := &file_overlay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +910,7 @@ func (x *LeaseItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseItem.ProtoReflect.Descriptor instead.
 func (*LeaseItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{8}
+	return file_overlay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LeaseItem) GetServer() []byte {
@@ -859,7 +965,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_overlay_proto_msgTypes[9]
+	mi := &file_overlay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +977,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[9]
+	mi := &file_overlay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +990,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{9}
+	return file_overlay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeaseRequest) GetHeader() *Header {
@@ -918,7 +1024,7 @@ type LeaseAnswer struct {
 
 func (x *LeaseAnswer) Reset() {
 	*x = LeaseAnswer{}
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1036,7 @@ func (x *LeaseAnswer) String() string {
 func (*LeaseAnswer) ProtoMessage() {}
 
 func (x *LeaseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[10]
+	mi := &file_overlay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1049,7 @@ func (x *LeaseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseAnswer.ProtoReflect.Descriptor instead.
 func (*LeaseAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{10}
+	return file_overlay_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LeaseAnswer) GetGrant() Grant {
@@ -1012,7 +1118,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1130,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[11]
+	mi := &file_overlay_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1143,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{11}
+	return file_overlay_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LeaseResponse) GetAnswers() []*LeaseAnswer {
@@ -1062,7 +1168,7 @@ type RightsRequest struct {
 
 func (x *RightsRequest) Reset() {
 	*x = RightsRequest{}
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1180,7 @@ func (x *RightsRequest) String() string {
 func (*RightsRequest) ProtoMessage() {}
 
 func (x *RightsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[12]
+	mi := &file_overlay_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1193,7 @@ func (x *RightsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsRequest.ProtoReflect.Descriptor instead.
 func (*RightsRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{12}
+	return file_overlay_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RightsRequest) GetHeader() *Header {
@@ -1128,7 +1234,7 @@ type Life struct {
 
 func (x *Life) Reset() {
 	*x = Life{}
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1246,7 @@ func (x *Life) String() string {
 func (*Life) ProtoMessage() {}
 
 func (x *Life) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[13]
+	mi := &file_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1259,7 @@ func (x *Life) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Life.ProtoReflect.Descriptor instead.
 func (*Life) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{13}
+	return file_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Life) GetId() string {
@@ -1185,7 +1291,7 @@ type RightsResponse struct {
 
 func (x *RightsResponse) Reset() {
 	*x = RightsResponse{}
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1303,7 @@ func (x *RightsResponse) String() string {
 func (*RightsResponse) ProtoMessage() {}
 
 func (x *RightsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[14]
+	mi := &file_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1316,7 @@ func (x *RightsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsResponse.ProtoReflect.Descriptor instead.
 func (*RightsResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{14}
+	return file_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RightsResponse) GetSameView() bool {
@@ -1253,7 +1359,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1371,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[15]
+	mi := &file_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1384,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{15}
+	return file_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Right) GetServer() []byte {
@@ -1319,7 +1425,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1437,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[16]
+	mi := &file_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1450,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{16}
+	return file_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RenewRequest) GetHeader() *Header {
@@ -1392,7 +1498,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1510,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[17]
+	mi := &file_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1523,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{17}
+	return file_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RenewResponse) GetAgreed() bool {
@@ -1445,7 +1551,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1563,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[18]
+	mi := &file_overlay_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1576,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{18}
+	return file_overlay_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClaimRequest) GetHeader() *Header {
@@ -1529,7 +1635,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1647,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[19]
+	mi := &file_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1660,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{19}
+	return file_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClaimResponse) GetNewer() []*Record {
@@ -1598,7 +1704,7 @@ type HostState struct {
 
 func (x *HostState) Reset() {
 	*x = HostState{}
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1716,7 @@ func (x *HostState) String() string {
 func (*HostState) ProtoMessage() {}
 
 func (x *HostState) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[20]
+	mi := &file_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1729,7 @@ func (x *HostState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostState.ProtoReflect.Descriptor instead.
 func (*HostState) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{20}
+	return file_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HostState) GetSinceRequestMs() int64 {
@@ -1692,7 +1798,7 @@ type RobotsFile struct {
 
 func (x *RobotsFile) Reset() {
 	*x = RobotsFile{}
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1810,7 @@ func (x *RobotsFile) String() string {
 func (*RobotsFile) ProtoMessage() {}
 
 func (x *RobotsFile) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[21]
+	mi := &file_overlay_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1823,7 @@ func (x *RobotsFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RobotsFile.ProtoReflect.Descriptor instead.
 func (*RobotsFile) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{21}
+	return file_overlay_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RobotsFile) GetBody() []byte {
@@ -1746,7 +1852,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1864,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[22]
+	mi := &file_overlay_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1877,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{22}
+	return file_overlay_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Pending) GetPath() string {
@@ -1818,7 +1924,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1936,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[23]
+	mi := &file_overlay_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1949,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{23}
+	return file_overlay_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Chunk) GetState() *HostState {
@@ -1896,7 +2002,7 @@ type Digest struct {
 
 func (x *Digest) Reset() {
 	*x = Digest{}
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2014,7 @@ func (x *Digest) String() string {
 func (*Digest) ProtoMessage() {}
 
 func (x *Digest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[24]
+	mi := &file_overlay_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2027,7 @@ func (x *Digest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Digest.ProtoReflect.Descriptor instead.
 func (*Digest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{24}
+	return file_overlay_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Digest) GetAccepted() uint64 {
@@ -1983,7 +2089,7 @@ type StoreRequest struct {
 
 func (x *StoreRequest) Reset() {
 	*x = StoreRequest{}
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2101,7 @@ func (x *StoreRequest) String() string {
 func (*StoreRequest) ProtoMessage() {}
 
 func (x *StoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[25]
+	mi := &file_overlay_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2114,7 @@ func (x *StoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreRequest.ProtoReflect.Descriptor instead.
 func (*StoreRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{25}
+	return file_overlay_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StoreRequest) GetHeader() *Header {
@@ -2039,7 +2145,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2157,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[26]
+	mi := &file_overlay_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2170,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{26}
+	return file_overlay_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StoreItem) GetRecord() *Record {
@@ -2098,7 +2204,7 @@ type StoreResponse struct {
 
 func (x *StoreResponse) Reset() {
 	*x = StoreResponse{}
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2216,7 @@ func (x *StoreResponse) String() string {
 func (*StoreResponse) ProtoMessage() {}
 
 func (x *StoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[27]
+	mi := &file_overlay_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2229,7 @@ func (x *StoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreResponse.ProtoReflect.Descriptor instead.
 func (*StoreResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{27}
+	return file_overlay_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StoreResponse) GetAnswers() []*StoreAnswer {
@@ -2146,7 +2252,7 @@ type StoreAnswer struct {
 
 func (x *StoreAnswer) Reset() {
 	*x = StoreAnswer{}
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2264,7 @@ func (x *StoreAnswer) String() string {
 func (*StoreAnswer) ProtoMessage() {}
 
 func (x *StoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[28]
+	mi := &file_overlay_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2277,7 @@ func (x *StoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreAnswer.ProtoReflect.Descriptor instead.
 func (*StoreAnswer) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{28}
+	return file_overlay_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StoreAnswer) GetStep() Step {
@@ -2207,7 +2313,7 @@ type LoadRequest struct {
 
 func (x *LoadRequest) Reset() {
 	*x = LoadRequest{}
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2325,7 @@ func (x *LoadRequest) String() string {
 func (*LoadRequest) ProtoMessage() {}
 
 func (x *LoadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[29]
+	mi := &file_overlay_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2338,7 @@ func (x *LoadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadRequest.ProtoReflect.Descriptor instead.
 func (*LoadRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{29}
+	return file_overlay_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LoadRequest) GetHeader() *Header {
@@ -2267,7 +2373,7 @@ type LoadResponse struct {
 
 func (x *LoadResponse) Reset() {
 	*x = LoadResponse{}
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2385,7 @@ func (x *LoadResponse) String() string {
 func (*LoadResponse) ProtoMessage() {}
 
 func (x *LoadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[30]
+	mi := &file_overlay_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2398,7 @@ func (x *LoadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadResponse.ProtoReflect.Descriptor instead.
 func (*LoadResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{30}
+	return file_overlay_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LoadResponse) GetChunk() *Chunk {
@@ -2329,7 +2435,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2447,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[31]
+	mi := &file_overlay_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2460,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{31}
+	return file_overlay_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CommitRequest) GetHeader() *Header {
@@ -2389,7 +2495,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2507,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[32]
+	mi := &file_overlay_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2520,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{32}
+	return file_overlay_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CommitResponse) GetStep() Step {
@@ -2463,7 +2569,7 @@ type RemoteFetch struct {
 
 func (x *RemoteFetch) Reset() {
 	*x = RemoteFetch{}
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2475,7 +2581,7 @@ func (x *RemoteFetch) String() string {
 func (*RemoteFetch) ProtoMessage() {}
 
 func (x *RemoteFetch) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[33]
+	mi := &file_overlay_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2488,7 +2594,7 @@ func (x *RemoteFetch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoteFetch.ProtoReflect.Descriptor instead.
 func (*RemoteFetch) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{33}
+	return file_overlay_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoteFetch) GetUrl() string {
@@ -2585,7 +2691,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2703,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[34]
+	mi := &file_overlay_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2716,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{34}
+	return file_overlay_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FetchRequest) GetHeader() *Header {
@@ -2666,7 +2772,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2784,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[35]
+	mi := &file_overlay_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2797,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{35}
+	return file_overlay_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FetchResponse) GetRefused() string {
@@ -2742,7 +2848,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2860,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[36]
+	mi := &file_overlay_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2873,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{36}
+	return file_overlay_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Timing) GetConnectUs() int64 {
@@ -2826,7 +2932,7 @@ type FetchResult struct {
 
 func (x *FetchResult) Reset() {
 	*x = FetchResult{}
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2944,7 @@ func (x *FetchResult) String() string {
 func (*FetchResult) ProtoMessage() {}
 
 func (x *FetchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[37]
+	mi := &file_overlay_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2957,7 @@ func (x *FetchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResult.ProtoReflect.Descriptor instead.
 func (*FetchResult) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{37}
+	return file_overlay_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FetchResult) GetEnding() uint32 {
@@ -2935,7 +3041,7 @@ type IdleRequest struct {
 
 func (x *IdleRequest) Reset() {
 	*x = IdleRequest{}
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3053,7 @@ func (x *IdleRequest) String() string {
 func (*IdleRequest) ProtoMessage() {}
 
 func (x *IdleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[38]
+	mi := &file_overlay_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3066,7 @@ func (x *IdleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleRequest.ProtoReflect.Descriptor instead.
 func (*IdleRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{38}
+	return file_overlay_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *IdleRequest) GetHeader() *Header {
@@ -2996,7 +3102,7 @@ type IdleResponse struct {
 
 func (x *IdleResponse) Reset() {
 	*x = IdleResponse{}
-	mi := &file_overlay_proto_msgTypes[39]
+	mi := &file_overlay_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +3114,7 @@ func (x *IdleResponse) String() string {
 func (*IdleResponse) ProtoMessage() {}
 
 func (x *IdleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[39]
+	mi := &file_overlay_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +3127,7 @@ func (x *IdleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdleResponse.ProtoReflect.Descriptor instead.
 func (*IdleResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{39}
+	return file_overlay_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *IdleResponse) GetIdle() bool {
@@ -3083,7 +3189,7 @@ type QuotaEntry struct {
 
 func (x *QuotaEntry) Reset() {
 	*x = QuotaEntry{}
-	mi := &file_overlay_proto_msgTypes[40]
+	mi := &file_overlay_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3201,7 @@ func (x *QuotaEntry) String() string {
 func (*QuotaEntry) ProtoMessage() {}
 
 func (x *QuotaEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[40]
+	mi := &file_overlay_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3214,7 @@ func (x *QuotaEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaEntry.ProtoReflect.Descriptor instead.
 func (*QuotaEntry) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{40}
+	return file_overlay_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QuotaEntry) GetOwner() string {
@@ -3167,7 +3273,7 @@ type QuotaBook struct {
 
 func (x *QuotaBook) Reset() {
 	*x = QuotaBook{}
-	mi := &file_overlay_proto_msgTypes[41]
+	mi := &file_overlay_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3285,7 @@ func (x *QuotaBook) String() string {
 func (*QuotaBook) ProtoMessage() {}
 
 func (x *QuotaBook) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[41]
+	mi := &file_overlay_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3298,7 @@ func (x *QuotaBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaBook.ProtoReflect.Descriptor instead.
 func (*QuotaBook) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{41}
+	return file_overlay_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QuotaBook) GetEpoch() uint64 {
@@ -3239,7 +3345,7 @@ type QuotaRequest struct {
 
 func (x *QuotaRequest) Reset() {
 	*x = QuotaRequest{}
-	mi := &file_overlay_proto_msgTypes[42]
+	mi := &file_overlay_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3357,7 @@ func (x *QuotaRequest) String() string {
 func (*QuotaRequest) ProtoMessage() {}
 
 func (x *QuotaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[42]
+	mi := &file_overlay_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3370,7 @@ func (x *QuotaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaRequest.ProtoReflect.Descriptor instead.
 func (*QuotaRequest) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{42}
+	return file_overlay_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QuotaRequest) GetHeader() *Header {
@@ -3319,7 +3425,7 @@ type QuotaResponse struct {
 
 func (x *QuotaResponse) Reset() {
 	*x = QuotaResponse{}
-	mi := &file_overlay_proto_msgTypes[43]
+	mi := &file_overlay_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3437,7 @@ func (x *QuotaResponse) String() string {
 func (*QuotaResponse) ProtoMessage() {}
 
 func (x *QuotaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_overlay_proto_msgTypes[43]
+	mi := &file_overlay_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3450,7 @@ func (x *QuotaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaResponse.ProtoReflect.Descriptor instead.
 func (*QuotaResponse) Descriptor() ([]byte, []int) {
-	return file_overlay_proto_rawDescGZIP(), []int{43}
+	return file_overlay_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QuotaResponse) GetOk() bool {
@@ -3399,7 +3505,14 @@ const file_overlay_proto_rawDesc = "" +
 	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x18\n" +
 	"\aentries\x18\x02 \x03(\tR\aentries\x12\x14\n" +
 	"\x05whole\x18\x03 \x01(\x06R\x05whole\"\x0e\n" +
-	"\fTellResponse\"x\n" +
+	"\fTellResponse\"L\n" +
+	"\n" +
+	"AskRequest\x12*\n" +
+	"\x06header\x18\x01 \x01(\v2\x12.proxima.v1.HeaderR\x06header\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call\"=\n" +
+	"\vAskResponse\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\"x\n" +
 	"\x06Record\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -3650,7 +3763,7 @@ const file_overlay_proto_rawDesc = "" +
 	"\fSTEP_REFUSED\x10\x04\x12\r\n" +
 	"\tSTEP_FULL\x10\x05\x12\x0e\n" +
 	"\n" +
-	"STEP_LATER\x10\x062\xf4\x05\n" +
+	"STEP_LATER\x10\x062\xac\x06\n" +
 	"\aOverlay\x12B\n" +
 	"\aDeliver\x12\x1a.proxima.v1.DeliverRequest\x1a\x1b.proxima.v1.DeliverResponse\x12<\n" +
 	"\x05Lease\x12\x18.proxima.v1.LeaseRequest\x1a\x19.proxima.v1.LeaseResponse\x12?\n" +
@@ -3663,7 +3776,8 @@ const file_overlay_proto_rawDesc = "" +
 	"\x05Fetch\x12\x18.proxima.v1.FetchRequest\x1a\x19.proxima.v1.FetchResponse\x129\n" +
 	"\x04Idle\x12\x17.proxima.v1.IdleRequest\x1a\x18.proxima.v1.IdleResponse\x129\n" +
 	"\x04Tell\x12\x17.proxima.v1.TellRequest\x1a\x18.proxima.v1.TellResponse\x12<\n" +
-	"\x05Quota\x12\x18.proxima.v1.QuotaRequest\x1a\x19.proxima.v1.QuotaResponseB\x13Z\x11proxima/node/wireb\x06proto3"
+	"\x05Quota\x12\x18.proxima.v1.QuotaRequest\x1a\x19.proxima.v1.QuotaResponse\x126\n" +
+	"\x03Ask\x12\x16.proxima.v1.AskRequest\x1a\x17.proxima.v1.AskResponseB\x13Z\x11proxima/node/wireb\x06proto3"
 
 var (
 	file_overlay_proto_rawDescOnce sync.Once
@@ -3678,7 +3792,7 @@ func file_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_overlay_proto_goTypes = []any{
 	(Verdict)(0),            // 0: proxima.v1.Verdict
 	(Wish)(0),               // 1: proxima.v1.Wish
@@ -3687,126 +3801,131 @@ var file_overlay_proto_goTypes = []any{
 	(*Header)(nil),          // 4: proxima.v1.Header
 	(*TellRequest)(nil),     // 5: proxima.v1.TellRequest
 	(*TellResponse)(nil),    // 6: proxima.v1.TellResponse
-	(*Record)(nil),          // 7: proxima.v1.Record
-	(*Link)(nil),            // 8: proxima.v1.Link
-	(*DeliverRequest)(nil),  // 9: proxima.v1.DeliverRequest
-	(*Delivered)(nil),       // 10: proxima.v1.Delivered
-	(*DeliverResponse)(nil), // 11: proxima.v1.DeliverResponse
-	(*LeaseItem)(nil),       // 12: proxima.v1.LeaseItem
-	(*LeaseRequest)(nil),    // 13: proxima.v1.LeaseRequest
-	(*LeaseAnswer)(nil),     // 14: proxima.v1.LeaseAnswer
-	(*LeaseResponse)(nil),   // 15: proxima.v1.LeaseResponse
-	(*RightsRequest)(nil),   // 16: proxima.v1.RightsRequest
-	(*Life)(nil),            // 17: proxima.v1.Life
-	(*RightsResponse)(nil),  // 18: proxima.v1.RightsResponse
-	(*Right)(nil),           // 19: proxima.v1.Right
-	(*RenewRequest)(nil),    // 20: proxima.v1.RenewRequest
-	(*RenewResponse)(nil),   // 21: proxima.v1.RenewResponse
-	(*ClaimRequest)(nil),    // 22: proxima.v1.ClaimRequest
-	(*ClaimResponse)(nil),   // 23: proxima.v1.ClaimResponse
-	(*HostState)(nil),       // 24: proxima.v1.HostState
-	(*RobotsFile)(nil),      // 25: proxima.v1.RobotsFile
-	(*Pending)(nil),         // 26: proxima.v1.Pending
-	(*Chunk)(nil),           // 27: proxima.v1.Chunk
-	(*Digest)(nil),          // 28: proxima.v1.Digest
-	(*StoreRequest)(nil),    // 29: proxima.v1.StoreRequest
-	(*StoreItem)(nil),       // 30: proxima.v1.StoreItem
-	(*StoreResponse)(nil),   // 31: proxima.v1.StoreResponse
-	(*StoreAnswer)(nil),     // 32: proxima.v1.StoreAnswer
-	(*LoadRequest)(nil),     // 33: proxima.v1.LoadRequest
-	(*LoadResponse)(nil),    // 34: proxima.v1.LoadResponse
-	(*CommitRequest)(nil),   // 35: proxima.v1.CommitRequest
-	(*CommitResponse)(nil),  // 36: proxima.v1.CommitResponse
-	(*RemoteFetch)(nil),     // 37: proxima.v1.RemoteFetch
-	(*FetchRequest)(nil),    // 38: proxima.v1.FetchRequest
-	(*FetchResponse)(nil),   // 39: proxima.v1.FetchResponse
-	(*Timing)(nil),          // 40: proxima.v1.Timing
-	(*FetchResult)(nil),     // 41: proxima.v1.FetchResult
-	(*IdleRequest)(nil),     // 42: proxima.v1.IdleRequest
-	(*IdleResponse)(nil),    // 43: proxima.v1.IdleResponse
-	(*QuotaEntry)(nil),      // 44: proxima.v1.QuotaEntry
-	(*QuotaBook)(nil),       // 45: proxima.v1.QuotaBook
-	(*QuotaRequest)(nil),    // 46: proxima.v1.QuotaRequest
-	(*QuotaResponse)(nil),   // 47: proxima.v1.QuotaResponse
+	(*AskRequest)(nil),      // 7: proxima.v1.AskRequest
+	(*AskResponse)(nil),     // 8: proxima.v1.AskResponse
+	(*Record)(nil),          // 9: proxima.v1.Record
+	(*Link)(nil),            // 10: proxima.v1.Link
+	(*DeliverRequest)(nil),  // 11: proxima.v1.DeliverRequest
+	(*Delivered)(nil),       // 12: proxima.v1.Delivered
+	(*DeliverResponse)(nil), // 13: proxima.v1.DeliverResponse
+	(*LeaseItem)(nil),       // 14: proxima.v1.LeaseItem
+	(*LeaseRequest)(nil),    // 15: proxima.v1.LeaseRequest
+	(*LeaseAnswer)(nil),     // 16: proxima.v1.LeaseAnswer
+	(*LeaseResponse)(nil),   // 17: proxima.v1.LeaseResponse
+	(*RightsRequest)(nil),   // 18: proxima.v1.RightsRequest
+	(*Life)(nil),            // 19: proxima.v1.Life
+	(*RightsResponse)(nil),  // 20: proxima.v1.RightsResponse
+	(*Right)(nil),           // 21: proxima.v1.Right
+	(*RenewRequest)(nil),    // 22: proxima.v1.RenewRequest
+	(*RenewResponse)(nil),   // 23: proxima.v1.RenewResponse
+	(*ClaimRequest)(nil),    // 24: proxima.v1.ClaimRequest
+	(*ClaimResponse)(nil),   // 25: proxima.v1.ClaimResponse
+	(*HostState)(nil),       // 26: proxima.v1.HostState
+	(*RobotsFile)(nil),      // 27: proxima.v1.RobotsFile
+	(*Pending)(nil),         // 28: proxima.v1.Pending
+	(*Chunk)(nil),           // 29: proxima.v1.Chunk
+	(*Digest)(nil),          // 30: proxima.v1.Digest
+	(*StoreRequest)(nil),    // 31: proxima.v1.StoreRequest
+	(*StoreItem)(nil),       // 32: proxima.v1.StoreItem
+	(*StoreResponse)(nil),   // 33: proxima.v1.StoreResponse
+	(*StoreAnswer)(nil),     // 34: proxima.v1.StoreAnswer
+	(*LoadRequest)(nil),     // 35: proxima.v1.LoadRequest
+	(*LoadResponse)(nil),    // 36: proxima.v1.LoadResponse
+	(*CommitRequest)(nil),   // 37: proxima.v1.CommitRequest
+	(*CommitResponse)(nil),  // 38: proxima.v1.CommitResponse
+	(*RemoteFetch)(nil),     // 39: proxima.v1.RemoteFetch
+	(*FetchRequest)(nil),    // 40: proxima.v1.FetchRequest
+	(*FetchResponse)(nil),   // 41: proxima.v1.FetchResponse
+	(*Timing)(nil),          // 42: proxima.v1.Timing
+	(*FetchResult)(nil),     // 43: proxima.v1.FetchResult
+	(*IdleRequest)(nil),     // 44: proxima.v1.IdleRequest
+	(*IdleResponse)(nil),    // 45: proxima.v1.IdleResponse
+	(*QuotaEntry)(nil),      // 46: proxima.v1.QuotaEntry
+	(*QuotaBook)(nil),       // 47: proxima.v1.QuotaBook
+	(*QuotaRequest)(nil),    // 48: proxima.v1.QuotaRequest
+	(*QuotaResponse)(nil),   // 49: proxima.v1.QuotaResponse
 }
 var file_overlay_proto_depIdxs = []int32{
 	4,  // 0: proxima.v1.TellRequest.header:type_name -> proxima.v1.Header
-	4,  // 1: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
-	8,  // 2: proxima.v1.DeliverRequest.links:type_name -> proxima.v1.Link
-	0,  // 3: proxima.v1.Delivered.verdict:type_name -> proxima.v1.Verdict
-	7,  // 4: proxima.v1.Delivered.record:type_name -> proxima.v1.Record
-	10, // 5: proxima.v1.DeliverResponse.answers:type_name -> proxima.v1.Delivered
-	1,  // 6: proxima.v1.LeaseItem.wish:type_name -> proxima.v1.Wish
-	4,  // 7: proxima.v1.LeaseRequest.header:type_name -> proxima.v1.Header
-	12, // 8: proxima.v1.LeaseRequest.items:type_name -> proxima.v1.LeaseItem
-	2,  // 9: proxima.v1.LeaseAnswer.grant:type_name -> proxima.v1.Grant
-	14, // 10: proxima.v1.LeaseResponse.answers:type_name -> proxima.v1.LeaseAnswer
-	4,  // 11: proxima.v1.RightsRequest.header:type_name -> proxima.v1.Header
-	17, // 12: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
-	19, // 13: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
-	4,  // 14: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
-	4,  // 15: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
-	7,  // 16: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
-	7,  // 17: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
-	25, // 18: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
-	24, // 19: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
-	26, // 20: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
-	4,  // 21: proxima.v1.StoreRequest.header:type_name -> proxima.v1.Header
-	30, // 22: proxima.v1.StoreRequest.items:type_name -> proxima.v1.StoreItem
-	7,  // 23: proxima.v1.StoreItem.record:type_name -> proxima.v1.Record
-	27, // 24: proxima.v1.StoreItem.chunk:type_name -> proxima.v1.Chunk
-	28, // 25: proxima.v1.StoreItem.digest:type_name -> proxima.v1.Digest
-	32, // 26: proxima.v1.StoreResponse.answers:type_name -> proxima.v1.StoreAnswer
-	3,  // 27: proxima.v1.StoreAnswer.step:type_name -> proxima.v1.Step
-	7,  // 28: proxima.v1.StoreAnswer.newer:type_name -> proxima.v1.Record
-	4,  // 29: proxima.v1.LoadRequest.header:type_name -> proxima.v1.Header
-	27, // 30: proxima.v1.LoadResponse.chunk:type_name -> proxima.v1.Chunk
-	4,  // 31: proxima.v1.CommitRequest.header:type_name -> proxima.v1.Header
-	7,  // 32: proxima.v1.CommitRequest.record:type_name -> proxima.v1.Record
-	28, // 33: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
-	3,  // 34: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
-	7,  // 35: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
-	4,  // 36: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
-	37, // 37: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
-	41, // 38: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
-	8,  // 39: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
-	40, // 40: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
-	4,  // 41: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
-	44, // 42: proxima.v1.QuotaBook.entries:type_name -> proxima.v1.QuotaEntry
-	4,  // 43: proxima.v1.QuotaRequest.header:type_name -> proxima.v1.Header
-	45, // 44: proxima.v1.QuotaRequest.book:type_name -> proxima.v1.QuotaBook
-	44, // 45: proxima.v1.QuotaRequest.report:type_name -> proxima.v1.QuotaEntry
-	45, // 46: proxima.v1.QuotaResponse.book:type_name -> proxima.v1.QuotaBook
-	44, // 47: proxima.v1.QuotaResponse.entry:type_name -> proxima.v1.QuotaEntry
-	9,  // 48: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
-	13, // 49: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
-	16, // 50: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
-	20, // 51: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
-	22, // 52: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
-	29, // 53: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
-	33, // 54: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
-	35, // 55: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
-	38, // 56: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
-	42, // 57: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
-	5,  // 58: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
-	46, // 59: proxima.v1.Overlay.Quota:input_type -> proxima.v1.QuotaRequest
-	11, // 60: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
-	15, // 61: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
-	18, // 62: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
-	21, // 63: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
-	23, // 64: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
-	31, // 65: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
-	34, // 66: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
-	36, // 67: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
-	39, // 68: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
-	43, // 69: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
-	6,  // 70: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
-	47, // 71: proxima.v1.Overlay.Quota:output_type -> proxima.v1.QuotaResponse
-	60, // [60:72] is the sub-list for method output_type
-	48, // [48:60] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	4,  // 1: proxima.v1.AskRequest.header:type_name -> proxima.v1.Header
+	4,  // 2: proxima.v1.DeliverRequest.header:type_name -> proxima.v1.Header
+	10, // 3: proxima.v1.DeliverRequest.links:type_name -> proxima.v1.Link
+	0,  // 4: proxima.v1.Delivered.verdict:type_name -> proxima.v1.Verdict
+	9,  // 5: proxima.v1.Delivered.record:type_name -> proxima.v1.Record
+	12, // 6: proxima.v1.DeliverResponse.answers:type_name -> proxima.v1.Delivered
+	1,  // 7: proxima.v1.LeaseItem.wish:type_name -> proxima.v1.Wish
+	4,  // 8: proxima.v1.LeaseRequest.header:type_name -> proxima.v1.Header
+	14, // 9: proxima.v1.LeaseRequest.items:type_name -> proxima.v1.LeaseItem
+	2,  // 10: proxima.v1.LeaseAnswer.grant:type_name -> proxima.v1.Grant
+	16, // 11: proxima.v1.LeaseResponse.answers:type_name -> proxima.v1.LeaseAnswer
+	4,  // 12: proxima.v1.RightsRequest.header:type_name -> proxima.v1.Header
+	19, // 13: proxima.v1.RightsRequest.lives:type_name -> proxima.v1.Life
+	21, // 14: proxima.v1.RightsResponse.rights:type_name -> proxima.v1.Right
+	4,  // 15: proxima.v1.RenewRequest.header:type_name -> proxima.v1.Header
+	4,  // 16: proxima.v1.ClaimRequest.header:type_name -> proxima.v1.Header
+	9,  // 17: proxima.v1.ClaimRequest.records:type_name -> proxima.v1.Record
+	9,  // 18: proxima.v1.ClaimResponse.newer:type_name -> proxima.v1.Record
+	27, // 19: proxima.v1.HostState.robots:type_name -> proxima.v1.RobotsFile
+	26, // 20: proxima.v1.Chunk.state:type_name -> proxima.v1.HostState
+	28, // 21: proxima.v1.Chunk.pending:type_name -> proxima.v1.Pending
+	4,  // 22: proxima.v1.StoreRequest.header:type_name -> proxima.v1.Header
+	32, // 23: proxima.v1.StoreRequest.items:type_name -> proxima.v1.StoreItem
+	9,  // 24: proxima.v1.StoreItem.record:type_name -> proxima.v1.Record
+	29, // 25: proxima.v1.StoreItem.chunk:type_name -> proxima.v1.Chunk
+	30, // 26: proxima.v1.StoreItem.digest:type_name -> proxima.v1.Digest
+	34, // 27: proxima.v1.StoreResponse.answers:type_name -> proxima.v1.StoreAnswer
+	3,  // 28: proxima.v1.StoreAnswer.step:type_name -> proxima.v1.Step
+	9,  // 29: proxima.v1.StoreAnswer.newer:type_name -> proxima.v1.Record
+	4,  // 30: proxima.v1.LoadRequest.header:type_name -> proxima.v1.Header
+	29, // 31: proxima.v1.LoadResponse.chunk:type_name -> proxima.v1.Chunk
+	4,  // 32: proxima.v1.CommitRequest.header:type_name -> proxima.v1.Header
+	9,  // 33: proxima.v1.CommitRequest.record:type_name -> proxima.v1.Record
+	30, // 34: proxima.v1.CommitRequest.digest:type_name -> proxima.v1.Digest
+	3,  // 35: proxima.v1.CommitResponse.step:type_name -> proxima.v1.Step
+	9,  // 36: proxima.v1.CommitResponse.newer:type_name -> proxima.v1.Record
+	4,  // 37: proxima.v1.FetchRequest.header:type_name -> proxima.v1.Header
+	39, // 38: proxima.v1.FetchRequest.page:type_name -> proxima.v1.RemoteFetch
+	43, // 39: proxima.v1.FetchResponse.result:type_name -> proxima.v1.FetchResult
+	10, // 40: proxima.v1.FetchResponse.links:type_name -> proxima.v1.Link
+	42, // 41: proxima.v1.FetchResult.timing:type_name -> proxima.v1.Timing
+	4,  // 42: proxima.v1.IdleRequest.header:type_name -> proxima.v1.Header
+	46, // 43: proxima.v1.QuotaBook.entries:type_name -> proxima.v1.QuotaEntry
+	4,  // 44: proxima.v1.QuotaRequest.header:type_name -> proxima.v1.Header
+	47, // 45: proxima.v1.QuotaRequest.book:type_name -> proxima.v1.QuotaBook
+	46, // 46: proxima.v1.QuotaRequest.report:type_name -> proxima.v1.QuotaEntry
+	47, // 47: proxima.v1.QuotaResponse.book:type_name -> proxima.v1.QuotaBook
+	46, // 48: proxima.v1.QuotaResponse.entry:type_name -> proxima.v1.QuotaEntry
+	11, // 49: proxima.v1.Overlay.Deliver:input_type -> proxima.v1.DeliverRequest
+	15, // 50: proxima.v1.Overlay.Lease:input_type -> proxima.v1.LeaseRequest
+	18, // 51: proxima.v1.Overlay.Rights:input_type -> proxima.v1.RightsRequest
+	22, // 52: proxima.v1.Overlay.Renew:input_type -> proxima.v1.RenewRequest
+	24, // 53: proxima.v1.Overlay.Claim:input_type -> proxima.v1.ClaimRequest
+	31, // 54: proxima.v1.Overlay.Store:input_type -> proxima.v1.StoreRequest
+	35, // 55: proxima.v1.Overlay.Load:input_type -> proxima.v1.LoadRequest
+	37, // 56: proxima.v1.Overlay.Commit:input_type -> proxima.v1.CommitRequest
+	40, // 57: proxima.v1.Overlay.Fetch:input_type -> proxima.v1.FetchRequest
+	44, // 58: proxima.v1.Overlay.Idle:input_type -> proxima.v1.IdleRequest
+	5,  // 59: proxima.v1.Overlay.Tell:input_type -> proxima.v1.TellRequest
+	48, // 60: proxima.v1.Overlay.Quota:input_type -> proxima.v1.QuotaRequest
+	7,  // 61: proxima.v1.Overlay.Ask:input_type -> proxima.v1.AskRequest
+	13, // 62: proxima.v1.Overlay.Deliver:output_type -> proxima.v1.DeliverResponse
+	17, // 63: proxima.v1.Overlay.Lease:output_type -> proxima.v1.LeaseResponse
+	20, // 64: proxima.v1.Overlay.Rights:output_type -> proxima.v1.RightsResponse
+	23, // 65: proxima.v1.Overlay.Renew:output_type -> proxima.v1.RenewResponse
+	25, // 66: proxima.v1.Overlay.Claim:output_type -> proxima.v1.ClaimResponse
+	33, // 67: proxima.v1.Overlay.Store:output_type -> proxima.v1.StoreResponse
+	36, // 68: proxima.v1.Overlay.Load:output_type -> proxima.v1.LoadResponse
+	38, // 69: proxima.v1.Overlay.Commit:output_type -> proxima.v1.CommitResponse
+	41, // 70: proxima.v1.Overlay.Fetch:output_type -> proxima.v1.FetchResponse
+	45, // 71: proxima.v1.Overlay.Idle:output_type -> proxima.v1.IdleResponse
+	6,  // 72: proxima.v1.Overlay.Tell:output_type -> proxima.v1.TellResponse
+	49, // 73: proxima.v1.Overlay.Quota:output_type -> proxima.v1.QuotaResponse
+	8,  // 74: proxima.v1.Overlay.Ask:output_type -> proxima.v1.AskResponse
+	62, // [62:75] is the sub-list for method output_type
+	49, // [49:62] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_overlay_proto_init() }
@@ -3820,7 +3939,7 @@ func file_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_overlay_proto_rawDesc), len(file_overlay_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   44,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

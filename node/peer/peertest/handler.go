@@ -23,6 +23,7 @@ type Handler struct {
 	OnFetch   func(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
 	OnQuota   func(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
+	OnAsk     func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
 }
 
 var _ peer.Handler = (*Handler)(nil)
@@ -88,4 +89,9 @@ func (h *Handler) Idle(ctx context.Context, from string, req *wire.IdleRequest) 
 // Quota calls OnQuota.
 func (h *Handler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	return do(ctx, h.OnQuota, from, req)
+}
+
+// Ask calls OnAsk.
+func (h *Handler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return do(ctx, h.OnAsk, from, req)
 }

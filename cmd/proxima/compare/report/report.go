@@ -17,27 +17,17 @@ import (
 	"strings"
 
 	"proxima/cmd/proxima/compare"
+	"proxima/node/console/drawing"
 )
 
 //go:embed page.html
 var pageText string
-
-// landPath is the coastline in half degrees east and south, from the 1:110m map of Natural Earth (public domain).
-//
-//go:embed land.path
-var landPath string
 
 //go:embed page.css
 var styleText string
 
 //go:embed page.js
 var scriptText string
-
-//go:embed uplot/uPlot.iife.min.js
-var plotScript string
-
-//go:embed uplot/uPlot.min.css
-var plotStyle string
 
 // page is what the template shows.
 type page struct {
@@ -84,7 +74,7 @@ type trust struct {
 // Write writes the page; version is that of this program. Errors are those of w.
 func Write(w io.Writer, r *compare.Result, version string) error {
 	colours := coloursOf(r)
-	p := page{Result: r, frame: newFrame(version), Land: landPath, Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
+	p := page{Result: r, frame: newFrame(version), Land: drawing.Land, Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
 		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
 	p.UsedHeads, p.Used = used(r.Nodes)
 	p.Worst, p.More = worst(r)
@@ -93,9 +83,9 @@ func Write(w io.Writer, r *compare.Result, version string) error {
 
 // newFrame is the frame of a page. Even if foreign text got into it, it would neither run nor send anything anywhere.
 func newFrame(version string) frame {
-	script := plotScript + "\n" + scriptText
+	script := drawing.Script + "\n" + scriptText
 	sum := sha256.Sum256([]byte(script))
-	return frame{version, template.CSS(plotStyle + styleText), template.JS(script), "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
+	return frame{version, template.CSS(drawing.Style + styleText), template.JS(script), "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 

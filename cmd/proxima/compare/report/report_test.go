@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"proxima/cmd/proxima/compare"
+	"proxima/node/console/drawing"
 )
 
 // sample is a comparison with every part: four assigners, nodes and servers on the globe, an event, and what it did to a node.
@@ -181,7 +182,7 @@ func TestPagesAreSelfContained(t *testing.T) {
 				t.Errorf("%d scripts, want the page's own", scripts)
 			}
 			for _, none := range []string{"NaN", "Inf", "<nil>"} {
-				if strings.Contains(strings.ReplaceAll(page, plotScript, ""), none) && name != "hostile" {
+				if strings.Contains(strings.ReplaceAll(page, drawing.Script, ""), none) && name != "hostile" {
 					if body := page[strings.Index(page, "<body>"):strings.LastIndex(page, "<script>")]; strings.Contains(body, none) {
 						t.Errorf("the page has %s", none)
 					}

@@ -1,0 +1,106 @@
+package console
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// Config is the section of the console.
+type Config struct {
+	// Listen is the host:port of the page for a browser, and of the API that it uses: without a host (":8300") this machine alone can reach
+	// it, but all of its users can. Any other address needs a token_file, tls_cert and tls_key. Empty serves neither.
+	Listen string `toml:"listen"`
+	// TokenFile has the tokens that let in: a line each, a name for the log and at least 32 characters that nobody can guess
+	// (openssl rand -hex 32). Only the node may read it. Empty lets everybody in who can reach the address.
+	TokenFile string `toml:"token_file"`
+	// TLSCert is the file of the certificate, with those that lead to its issuer, for https.
+	TLSCert string `toml:"tls_cert"`
+	// TLSKey is the file of its key.
+	TLSKey string `toml:"tls_key"`
+}
+
+// Validate reports the first value that cannot be.
+func (c Config) Validate() error {
+	if c.Listen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil:
+		return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return fmt.Errorf("tls_key: a certificate and its key belong together")
+	case !loopback(host) && (c.TLSCert == "" || c.TokenFile == ""):
+		return fmt.Errorf("listen: others can reach %s: that needs token_file, tls_cert and tls_key", c.Listen)
+	}
+	return nil
+}
+
+// loopback says whether only this machine can reach a host to listen on. A name could mean anything but for localhost.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// address is where to listen: on loopback where no host is named.
+func (c Config) address() string {
+	if strings.HasPrefix(c.Listen, ":") {
+		return "127.0.0.1" + c.Listen
+	}
+	return c.Listen
+}
+
+// shortest is the fewest characters of a token.
+const shortest = 32
+
+// tokens reads the names of the token file by their tokens; none where there is no file.
+func (c Config) tokens() (map[string]string, error) {
+	if c.TokenFile == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(c.TokenFile)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = fmt.Errorf("%s can be read by others: chmod 600 it", c.TokenFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read tokens: %w", err)
+	}
+	text, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("read tokens: %w", err)
+	}
+	names := map[string]string{}
+	for i, line := range strings.Split(string(text), "\n") {
+		switch words := strings.Fields(line); {
+		case len(words) == 0 || strings.HasPrefix(line, "#"):
+		case len(words) != 2 || len(words[1]) < shortest:
+			return nil, fmt.Errorf("read tokens: %s:%d: not a name and a token of at least %d characters", c.TokenFile, i+1, shortest)
+		default:
+			names[words[1]] = words[0]
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("read tokens: %s has none", c.TokenFile)
+	}
+	return names, nil
+}
+
+// certificate reads the certificate; nil where there is none.
+func (c Config) certificate() (*tls.Certificate, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	if cert.Leaf == nil {
+		return nil, errors.New("read certificate: it cannot be parsed")
+	}
+	return &cert, nil
+}

@@ -1,0 +1,138 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// feed is a hub in a bubble whose ticks count themselves.
+func feed(t *testing.T) (h *Hub, ticks *atomic.Int64) {
+	ticks = new(atomic.Int64)
+	h = NewHub(func(context.Context) []byte {
+		ticks.Add(1)
+		return []byte(`{"tick":"` + strings.Repeat("x", 1000) + `"}`)
+	})
+	go h.Run(t.Context()) //nolint:errcheck // it has none
+	return h, ticks
+}
+
+// Streams get what happens once a second; a hub that nobody watches does nothing.
+func TestHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, ticks := feed(t)
+		time.Sleep(time.Minute)
+		if n := ticks.Load(); n > 0 {
+			t.Errorf("%d ticks for nobody", n)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		w := httptest.NewRecorder()
+		go func() {
+			time.Sleep(10*time.Second + time.Millisecond)
+			leave()
+		}()
+		h.ServeHTTP(deadlined{w}, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+		if got := strings.Count(w.Body.String(), "data: {"); got < 10 || got > 12 {
+			t.Errorf("%d events in 10 s", got)
+		}
+		before := ticks.Load()
+		time.Sleep(time.Minute)
+		if n := ticks.Load() - before; n > 1 {
+			t.Errorf("%d ticks after the last has gone", n)
+		}
+	})
+}
+
+// deadlined is a recorder with the methods of a connection.
+type deadlined struct{ *httptest.ResponseRecorder }
+
+func (deadlined) SetWriteDeadline(time.Time) error { return nil }
+
+// TestManyStreams has ten thousand clients open event streams, over connections that they keep and never read from. Few are served, the others are
+// told so or wait outside, and memory does not grow with them.
+func TestManyStreams(t *testing.T) { synctest.Test(t, manyStreams) }
+
+func manyStreams(t *testing.T) {
+	h, _ := feed(t)
+	c, err := New(Config{Listen: ":8300"}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l) }()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before, routines := heap(), runtime.NumGoroutine()
+	var clients sync.WaitGroup
+	var accepted atomic.Int64
+	for range 10_000 {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			client, server := net.Pipe()
+			defer client.Close()
+			select {
+			case l.conns <- server:
+				accepted.Add(1)
+			case <-l.closed:
+				return
+			}
+			client.Write([]byte("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it may be closed
+			res, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err == nil && res.StatusCode != 200 && res.StatusCode != 503 {
+				t.Errorf("answered with %s", res.Status)
+			}
+			<-l.closed
+		}()
+	}
+	time.Sleep(2 * time.Second) // less than a connection without a request is kept
+	h.mu.Lock()
+	open := len(h.streams)
+	h.mu.Unlock()
+	if n := accepted.Load(); n > mostConns || open != mostStreams {
+		t.Errorf("%d connections and %d streams", n, open)
+	}
+	// The clients themselves are 10,000 goroutines of this test: what is beyond them is the server's.
+	if n := runtime.NumGoroutine() - routines - 10_000; n > 4*mostConns {
+		t.Errorf("%d goroutines serve them", n)
+	}
+	if grown := int64(heap()) - int64(before); grown > 150<<20 {
+		t.Errorf("%d MB more", grown>>20)
+	}
+	stop()
+	clients.Wait()
+	<-served
+}
+
+// pipes is a listener of connections within the process.
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
