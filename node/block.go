@@ -184,5 +184,5 @@ func (s *told) enforceLocked() {
 		}
 	}
 	s.list.Tell(on)
-	s.blocked.Store(digestOf(entries))
+	s.rest.Store(digestOf(append(entries, s.files...)))
 }

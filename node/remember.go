@@ -26,6 +26,8 @@ type task struct {
 	Learnt []string `json:"learnt,omitempty"`
 	// Blocks are what was ever blocked, by whomever.
 	Blocks []Block `json:"blocks,omitempty"`
+	// Files are entries that say which nodes have, or had, the files of sites.
+	Files []string `json:"files,omitempty"`
 }
 
 const taskVersion = 1

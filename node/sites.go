@@ -3,7 +3,9 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"proxima/fetch"
@@ -108,6 +110,9 @@ func (n *Node) openFiles() {
 		n.files[*e.Files] = files
 	}
 }
+
+// directories are those of sites that this node has.
+func (n *Node) directories() []string { return slices.Sorted(maps.Keys(n.files)) }
 
 func (n *Node) closeFiles() error {
 	var errs []error

@@ -23,8 +23,8 @@ import (
 // mostDigests is how many digests are remembered. There is a new one whenever somebody adds a seed or blocks something.
 const mostDigests = 10_000
 
-// told is what this node has been told about the crawl, by its seeds, its operator and its peers: what is in scope, and what is blocked. What
-// is not from its own seeds is remembered in crawl.json.
+// told is what this node has been told about the crawl, by its seeds, its operator and its peers: what is in scope, what is blocked, and who has
+// the files of which sites. What is not from its own seeds is remembered in crawl.json.
 type told struct {
 	rules *identity.Rules
 	list  *blocklist.List
@@ -32,8 +32,8 @@ type told struct {
 	deps  toldDeps
 	// changed holds a token when there is something to tell.
 	changed chan struct{}
-	// blocked is the digest of the blocks.
-	blocked atomic.Uint64
+	// rest is the digest of the blocks and the files.
+	rest atomic.Uint64
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -41,6 +41,7 @@ type told struct {
 	covered map[uint64]struct{}
 	task    task
 	blocks  map[string]Block // by what they are about
+	files   []string         // entries, sorted
 }
 
 // toldDeps are who hears of what is new.
@@ -53,7 +54,7 @@ type toldDeps struct {
 
 func newTold(rules *identity.Rules, list *blocklist.List, dir string, t task, deps toldDeps) (*told, error) {
 	s := &told{rules: rules, list: list, dir: dir, deps: deps, changed: make(chan struct{}, 1), covered: map[uint64]struct{}{}, task: t,
-		blocks: map[string]Block{}}
+		blocks: map[string]Block{}, files: t.Files}
 	if err := rules.Widen(t.Learnt, func([]string) error { return nil }); err != nil {
 		return nil, fmt.Errorf("scope: %w", err)
 	}
@@ -77,11 +78,11 @@ func (s *told) Entries() (entries []string, digest uint64) {
 	for _, on := range slices.Sorted(maps.Keys(s.blocks)) {
 		entries = append(entries, s.blocks[on].entry())
 	}
-	return entries, digest ^ s.blocked.Load()
+	return append(entries, s.files...), digest ^ s.rest.Load()
 }
 
 // Digest implements peer.Told.
-func (s *told) Digest() uint64 { return s.rules.SeededDigest() ^ s.blocked.Load() }
+func (s *told) Digest() uint64 { return s.rules.SeededDigest() ^ s.rest.Load() }
 
 // Knows implements peer.Told.
 func (s *told) Knows(digest uint64) bool {
@@ -97,9 +98,17 @@ func (s *told) Knows(digest uint64) bool {
 // Unite implements peer.Told.
 func (s *told) Unite(entries []string, whole uint64) error {
 	var blocks []Block
+	var files []string
 	scope := make([]string, 0, len(entries))
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry, blockEntry) {
+		switch {
+		case strings.HasPrefix(entry, filesEntry):
+			if err := checkFiles(entry); err != nil {
+				return fmt.Errorf("%w: %w", peer.ErrMalformed, err)
+			}
+			files = append(files, entry)
+			continue
+		case !strings.HasPrefix(entry, blockEntry):
 			scope = append(scope, entry)
 			continue
 		}
@@ -131,6 +140,9 @@ func (s *told) Unite(entries []string, whole uint64) error {
 		if err := s.blockLocked(blocks); err != nil {
 			return err
 		}
+	}
+	if err := s.filesLocked(files); err != nil {
+		return err
 	}
 	if whole != 0 {
 		if len(s.covered) >= mostDigests {

@@ -363,7 +363,9 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		}
 	}
 	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.WantsExchanges(), Until: visit.Until}
-	if visit.MayAsk != nil {
+	if files := l.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
+		req.Files = files // no server is asked: no lease is needed
+	} else if visit.MayAsk != nil {
 		req.Gate = visit.MayAsk
 	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
 		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
@@ -376,9 +378,6 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 		req.MaxBody = robots.MaxBytes + 1
 	case frontier.Sitemap:
 		req.MaxBody = l.deps.Sitemap.MaxBytes
-	}
-	if files := l.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
-		req.Files = files
 	}
 	res := l.deps.Client.Get(ctx, req)
 	if settings.Cookies {

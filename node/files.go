@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"proxima/node/site"
+)
+
+// Sites that are read from a directory belong to a node that has it. All nodes have the same settings of the site; who finds the directory
+// tells the others, and who owns a host of such a site without having its files hands it over.
+
+// filesEntry is how an entry begins that says who has a directory: the node, and the directory as the settings have it.
+const filesEntry = "files "
+
+// mostFiles is how many such entries there may be.
+const mostFiles = 10_000
+
+func filesOf(node, dir string) string { return filesEntry + node + " " + dir }
+
+func checkFiles(entry string) error {
+	node, dir, ok := strings.Cut(strings.TrimPrefix(entry, filesEntry), " ")
+	if !ok || dir == "" {
+		return errors.New("read files: it does not name a node and a directory")
+	}
+	return errors.Join(plain("node", node, maxWho), plain("files", dir, maxWhy))
+}
+
+// filesLocked remembers entries, on disk first.
+func (s *told) filesLocked(entries []string) error {
+	all := append(slices.Clone(s.files), entries...)
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == len(s.files) {
+		return nil
+	}
+	if len(all) > mostFiles {
+		return fmt.Errorf("more than %d directories of nodes", mostFiles)
+	}
+	next := s.task
+	next.Files = all
+	if err := s.keepLocked(next); err != nil {
+		return err
+	}
+	s.files = all
+	s.enforceLocked()
+	poke(s.changed)
+	return nil
+}
+
+// has tells the overlay of the directories that this node has.
+func (s *told) has(node string, dirs []string) error {
+	var entries []string
+	for _, dir := range dirs {
+		if entry := filesOf(node, dir); checkFiles(entry) == nil {
+			entries = append(entries, entry)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.filesLocked(entries)
+}
+
+// whoHas names one of some nodes that has a directory, "" for none.
+func (s *told) whoHas(dir string, of []string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range of {
+		if _, ok := slices.BinarySearch(s.files, filesOf(id, dir)); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// filesEvery is how often a node looks for hosts whose files another node has.
+const filesEvery = 2 * time.Second
+
+// sendToFiles hands hosts over to nodes that have their files.
+func (o *overlay) sendToFiles(ctx context.Context) error {
+	n := o.node
+	if !slices.ContainsFunc(n.cfg.Site, func(e site.Entry) bool { return e.Files != nil && *e.Files != "" }) {
+		return nil
+	}
+	if err := n.told.has(n.id.Node, n.directories()); err != nil {
+		return err
+	}
+	tick := time.NewTicker(filesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		v := o.there()
+		for _, host := range n.frontier.Active() {
+			dir := n.sites.ForHost(host).Files
+			if dir == "" || n.files[dir] != nil {
+				continue
+			}
+			if to := n.told.whoHas(dir, v.Alive); to != "" && to != v.Self {
+				// A host that cannot leave now is asked again.
+				_ = o.owners.HandOff(ctx, host, to, true, "it has the files of the site")
+			}
+		}
+	}
+}

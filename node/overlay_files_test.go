@@ -1,0 +1,62 @@
+package node_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"proxima/node"
+	"proxima/node/journal"
+)
+
+// A site's files are read by the node that has them, whoever owned its host first, without a lease.
+func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
+	inBed(t, square(), func(b *bed) {
+		dir := siteTree(t)
+		hidden := dir + ".elsewhere"
+		if err := os.Rename(dir, hidden); err != nil {
+			t.Fatal(err)
+		}
+		file, err := node.Parse("test.toml", fmt.Sprintf("[[site]]\nhost = \"files.example\"\nfiles = %q\n", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.cfg = func(_ int, c *node.Config) { c.Site, c.Scope.SeedScope = file.Site, "host" }
+		b.servers[netip.MustParseAddr(address(0))] = beside(b.nodes[0].at)
+		b.Site("files.example", address(0)).Took(time.Second).Pages(10)
+		b.sites = []string{"files.example"}
+		for i := range b.nodes { // only node 2 finds the directory when it starts
+			if i == 2 {
+				if err := os.Rename(hidden, dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.start(i)
+			if i == 2 {
+				if err := os.Rename(dir, hidden); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b.awaitEnd(time.Hour)
+		read := map[string]bool{}
+		for i := range b.nodes {
+			for _, f := range logged[journal.Fetch](b, i, journal.LogFetch) {
+				if f.Protocol == "file" {
+					if i != 2 {
+						t.Errorf("%s read %s", b.name(i), f.URL)
+					}
+					read[f.URL] = true
+				}
+			}
+		}
+		if n := len(b.Visits(nil)); n > 0 {
+			t.Errorf("%d requests by HTTP", n)
+		}
+		if len(read) < 30 || !read["http://files.example/docs/deep/"] {
+			t.Errorf("%d files were read", len(read))
+		}
+	})
+}
