@@ -72,6 +72,8 @@ func overrides() []*override {
 				c.Member.Join = append(c.Member.Join, strings.Split(v, ",")...)
 				return nil
 			}},
+		{name: "console", usage: "`host:port` of a page for a browser; without a host (:8300) only this machine reaches it (console.listen)",
+			set: text(func(c *node.Config) *string { return &c.Console.Listen })},
 		{name: "nodes", usage: "end only after a `number` of nodes were there (termination.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Termination.ExpectedNodes = int(n) })},
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
 		{name: "recrawl", usage: "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)",

@@ -78,7 +78,7 @@ function header(lost) {
 	}
 	const trouble = own.paused || own.trouble;
 	state.className = trouble ? "bad" : "";
-	state.textContent = `node ${short(world.self)} · ${world.ids.length} nodes · ${rate(world.sum(id => world.perSecond(id, x => x.pages)))} pages/s` +
+	state.textContent = `node ${short(world.self)} · ${world.ids.length} ${world.ids.length === 1 ? "node" : "nodes"} · ${rate(world.sum(id => world.perSecond(id, x => x.pages)))} pages/s` +
 		` · ${number(world.sum(id => world.latest(id)?.pending))} URLs pending` + (trouble ? " · " + trouble : "") + " · " + clock(own.t);
 	const quick = document.getElementById("quick"), wanted = own.paused ? "Resume" : "Pause";
 	if (quick.textContent !== wanted) { quick.replaceChildren(h("button", {onclick: () => act("/" + wanted.toLowerCase())}, wanted)); }

@@ -1,21 +1,35 @@
 // Steering: a form for each call of the API that changes something, made from its description.
-import {act, get, h} from "./base.js";
+import {act, clock, get, h, Table} from "./base.js";
 
 export function steer() {
-	const element = h("div", {class: "plots"});
+	const forms = h("div", {class: "forms"});
 	const form = (path, call) => {
 		const params = (call.parameters || []).map(p => [p, h("input", {name: p.name, required: p.required})]);
 		const body = call.requestBody && h("textarea", {name: "body", required: true, "aria-label": call.requestBody.description, placeholder: call.requestBody.description});
-		const name = path.slice(1).replaceAll("-", " ");
+		const word = path.slice(1).replaceAll("-", " "), name = word[0].toUpperCase() + word.slice(1);
 		return h("form", {onsubmit: async e => {
 			e.preventDefault();
 			if (!confirm(`${name}?`)) { return; }
 			const query = new URLSearchParams(params.filter(([, input]) => input.value.trim()).map(([p, input]) => [p.name, input.value.trim()]));
-			if (await act(path + (query.size ? "?" + query : ""), body?.value)) { e.target.reset(); }
-		}}, h("fieldset", {}, h("legend", {}, name[0].toUpperCase() + name.slice(1)), h("p", {class: "how"}, call.summary),
-			params.map(([p, input]) => h("label", {}, p.name, " ", h("small", {}, p.description), input)), body, h("button", {"data-act": path}, "Do it")));
+			if (await act(path + (query.size ? "?" + query : ""), body?.value)) {
+				e.target.reset();
+				refresh();
+			}
+		}}, h("fieldset", {}, h("legend", {}, name), h("p", {class: "how"}, call.summary),
+			params.map(([p, input]) => h("label", {}, p.name, " ", h("small", {}, p.description), input)), body, h("button", {"data-act": path}, name)));
 	};
-	get("/openapi.json").then(doc => element.append(h("p", {class: "how"}, "What is done here is done at this node, and stands in its log with who did it."),
-		...Object.entries(doc.paths).filter(([, on]) => on.post).map(([path, on]) => form(path, on.post))));
-	return {element};
+	const blocks = new Table([
+		{name: "Left alone", value: b => b.on},
+		{name: "Why", words: true, value: b => b.why},
+		{name: "By", value: b => b.by},
+		{name: "Since", value: b => b.at, show: b => new Date(b.at).toLocaleDateString("en-GB") + " " + clock(b.at)},
+		{name: "", value: b => b.on, show: b => h("button", {onclick: async () => { if (await act("/unblock?on=" + encodeURIComponent(b.on))) { refresh(); } }}, "Unblock")},
+	], {key: b => b.on}), list = h("section", {class: "card", hidden: true}, h("h2", {}, "Blocked, on all nodes"), blocks.element);
+	const refresh = async () => {
+		const all = await get("/blocks");
+		list.hidden = !all?.length;
+		blocks.show(all || []);
+	};
+	get("/openapi.json").then(doc => forms.append(...Object.entries(doc.paths).filter(([, on]) => on.post).map(([path, on]) => form(path, on.post))));
+	return {element: h("div", {}, h("p", {class: "how"}, "What is done here is done at this node, and stands in its log with who did it."), list, forms), refresh};
 }

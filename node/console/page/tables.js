@@ -11,7 +11,6 @@ export function hosts(world) {
 		clearTimeout(wait);
 		wait = setTimeout(refresh, 250);
 	}), count = h("span", {class: "how"});
-	const timelines = new Map(); // of hosts: elements, by their names
 	const table = new Table([
 		{name: "Host", value: x => x.host},
 		{name: "Waits for", value: x => x.wait, show: x => h("span", {class: x.wait === "backoff" ? "bad" : null}, x.wait)},
@@ -24,14 +23,24 @@ export function hosts(world) {
 
 	function detail(x) {
 		const line = h("div");
-		timelines.set(x.host, line);
 		everywhere(world.ids, "/events").then(answers => line.replaceChildren(...flat(answers).filter(e => e.host === x.host).sort((a, b) => b.t - a.t).slice(0, 20)
 			.map(e => h("div", {}, clock(e.t), " ", h("b", {}, e.kind), " ", e.reason || "", " ", h("small", {}, "at " + short(e.from))))));
-		const here = x.from === world.self;
+		const name = encodeURIComponent(x.host), please = async path => { if (await act(path)) { refresh(); } };
+		const button = (label, listener) => h("button", {onclick: listener, "data-key": x.host + label}, label);
 		return [h("p", {}, x.sentence + "."), h("p", {class: "how"}, `Crawl-delay ${lasting(x.delay_ns / 1e9)}; server ${x.server || "not known yet"}; `,
 			x.on_disk ? "more URLs wait on disk." : "all its URLs are in memory."),
-		h("div", {class: "row"}, here ? h("button", {onclick: async () => { if (confirm(`Give up ${x.in_memory} URLs or more of ${x.host}?`) && await act("/drop?host=" + encodeURIComponent(x.host))) { refresh(); } }}, "Drop") :
-			h("small", {}, "It is steered at the node that owns it.")), line];
+		h("div", {class: "row"}, x.from === world.self ? [
+			button("Retry", () => please("/retry?host=" + name)),
+			button("Move", () => {
+				const to = prompt(`To which node is ${x.host} to move? The id, or its beginning:`);
+				if (to) { please(`/move?host=${name}&to=${encodeURIComponent(to)}`); }
+			}),
+			button("Drop", () => { if (confirm(`Give up ${x.in_memory} URLs or more of ${x.host}?`)) { please("/drop?host=" + name); } }),
+		] : h("small", {}, "To retry, move or drop it, open the page of its owner."),
+		button("Block", () => {
+			const why = prompt(`Why are all nodes to leave ${x.host} alone, with all below it?`);
+			if (why != null) { please(`/block?on=${encodeURIComponent(new URL(x.host).hostname)}&why=${encodeURIComponent(why)}`); }
+		})), line];
 	}
 
 	async function refresh() {

@@ -1,0 +1,166 @@
+package node_test
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"proxima/node"
+	"proxima/node/console/browsertest"
+	"proxima/node/journal"
+)
+
+var shots = flag.String("shots", "", "folder for pictures of the console, as the browser shows it")
+
+// narrow asks the page what of it does not fit into the window.
+const narrow = `(() => {
+	const out = [], root = document.documentElement;
+	if (root.scrollWidth > root.clientWidth) { out.push("page " + root.scrollWidth + " wide in a window of " + root.clientWidth); }
+	for (const e of document.querySelectorAll("main *, header *")) {
+		const r = e.getBoundingClientRect();
+		if (r.width > 0 && r.right > root.clientWidth + 1 && !e.closest(".scroll, nav, svg *, .u-wrap")) { out.push(e.tagName + "." + e.className + " ends at " + r.right); }
+	}
+	return out;
+})()`
+
+// hostile is a reason that would run if it were shown as markup.
+const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+
+// deeds are what is done on the page of a node that crawls alone: the form, what is put into it, and what the page says then.
+func deeds() []struct{ path, input, body, said string } {
+	return []struct{ path, input, body, said string }{
+		{"/pause", "", "", "Done."}, {"/resume", "", "", "Done."},
+		{"/seeds", "", "http://a.test/1", "Done."}, {"/seeds", "", "no URL", "URL"},
+		{"/retry", "host=a.test", "", "Done."}, {"/drop", "host=a.test", "", "Done"}, {"/drop", "host=nobody.test", "", "no URLs here"},
+		{"/block", "on=b.test&why=" + hostile, "", "changed: true"}, {"/unblock", "on=c.test", "", "changed: false"},
+		{"/set", "key=crawl.fetchers&value=3", "", "Done"}, {"/set", "key=node.data&value=x", "", "cannot change"}, {"/reload", "", "", ""},
+		{"/move", "host=a.test&to=x", "", "alone"}, {"/drain", "", "", "alone"}, {"/rotate", "", "", "alone"}, {"/go-alone", "", "", "alone"},
+	}
+}
+
+// TestConsoleInABrowser opens the page of a node with a token, looks at every view wide and narrow, light and dark, and does everything that can be
+// done there. Nothing is asked of another site, nothing that somebody wrote becomes markup, and every act stands in the log.
+func TestConsoleInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: no browser is started")
+	}
+	site := newChainSite(t, 3)
+	defer site.server.Close()
+	c := config(t)
+	c.Console.TokenFile = filepath.Join(t.TempDir(), "tokens")
+	token := strings.Repeat("secret", 8)
+	if err := os.WriteFile(c.Console.TokenFile, []byte("anna "+token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Console.Listen = l.Addr().String()
+	address := "http://" + c.Console.Listen + "/"
+	b := browsertest.New(t, address)
+	l.Close()
+	n, client := onSocket(t, c, site.deps(), "http://a.test/0")
+	if res, err := client.Get("http://node/api/v1/status"); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
+	}
+	b.Open(address)
+	enter := func(token string) {
+		b.Await("the question for a token", `document.getElementById("login").open`)
+		browsertest.Evaluate[bool](b, fmt.Sprintf(`document.getElementById("token").value = %q; document.querySelector("#login button").click(); true`, token))
+	}
+	enter("wrong")
+	enter(token)
+	b.Await("the first sample", `document.getElementById("state").textContent.includes("pages/s")`)
+	seen(t, b)
+	if did := done(t, b, n); did == 0 {
+		t.Error("nothing was done")
+	}
+}
+
+// seen looks at every view.
+func seen(t *testing.T, b *browsertest.Browser) {
+	for i, view := range []string{"overview", "overlay", "hosts", "servers", "batches", "members", "events", "steer"} {
+		for width, scheme := range map[int64]string{1280: "light", 400: "dark"} {
+			b.Window(width, "screen", scheme)
+			browsertest.Evaluate[bool](b, fmt.Sprintf(`location.hash = %q; true`, view))
+			b.Await(view, fmt.Sprintf(`document.querySelectorAll("nav a")[%d].ariaCurrent === "page" && document.querySelector("main").innerText.length > 10`, i))
+			for _, fault := range browsertest.Evaluate[[]string](b, narrow) {
+				t.Errorf("%s, %d wide: %s", view, width, fault)
+			}
+			if *shots != "" {
+				b.Shoot(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", view, width, scheme)), 0, float64(width), 900)
+			}
+		}
+	}
+	browsertest.Evaluate[bool](b, `location.hash = "hosts"; true`)
+	b.Await("the search by keyboard", `document.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true})), document.activeElement.type === "search"`)
+	for _, wrong := range b.Wrongs() {
+		if !strings.Contains(wrong, "status of 401") { // the wrong token
+			t.Error(wrong)
+		}
+	}
+}
+
+// done does all deeds, and says how many acts of anna the log has.
+func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
+	browsertest.Evaluate[bool](b, `confirm = () => true; location.hash = "steer"; true`)
+	tried := map[string]bool{}
+	for _, d := range deeds() {
+		tried[d.path] = true
+		b.Await(d.path, fmt.Sprintf(`!!document.querySelector('[data-act="%s"]')`, d.path))
+		browsertest.Evaluate[bool](b, fmt.Sprintf(`(() => {
+			const form = document.querySelector('[data-act="%s"]').form;
+			for (const [name, value] of %s) { form.elements[name].value = value; }
+			if (form.elements.body) { form.elements.body.value = %q; }
+			document.getElementById("said").textContent = "";
+			form.querySelector("button").click();
+			return true;
+		})()`, d.path, pairs(d.input), d.body))
+		b.Await("an answer to "+d.path, `document.getElementById("said").textContent !== ""`)
+		if said := browsertest.Evaluate[string](b, `document.getElementById("said").textContent`); !strings.Contains(said, d.said) {
+			t.Errorf("%s %s: the page says %q, want %q", d.path, d.input, said, d.said)
+		}
+	}
+	b.Await("the block in the list, as text", `document.querySelector("main table").innerText.includes("<img src=x")`)
+	browsertest.Evaluate[bool](b, `location.hash = "events"; true`)
+	b.Await("the block among the events, as text", `document.querySelector("main").innerText.includes("<script>")`)
+	if found := browsertest.Evaluate[string](b, `document.title + document.querySelectorAll("main img, main script").length`); found != "Events · Proxima0" {
+		t.Errorf("a reason became markup: %s", found)
+	}
+	for _, wrong := range b.Wrongs() {
+		if !strings.Contains(wrong, "status of 4") { // acts that are refused
+			t.Error(wrong)
+		}
+	}
+	for path, item := range description(t, node.OpenAPI()).Paths {
+		if item["post"] != nil && !tried[path] {
+			t.Errorf("%s is not done in the browser", path)
+		}
+	}
+	for _, e := range readLogs(t, n.LogDir()).events {
+		if e.Event == journal.EventControl && e.Attrs[journal.KeyBy] == "anna" {
+			logged++
+		}
+	}
+	if logged < len(deeds())-2 { // what was refused before it was an act: no URL, and what is so already
+		t.Errorf("%d lines in the log about %d acts", logged, len(deeds()))
+	}
+	return logged
+}
+
+// pairs writes "a=b&c=d" as a list of pairs in JavaScript.
+func pairs(input string) string {
+	var list []string
+	for _, pair := range strings.Split(input, "&") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			list = append(list, fmt.Sprintf("[%q, %q]", name, value))
+		}
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
