@@ -52,7 +52,7 @@ func (c *apiCall) param(name string) string { return c.URL.Query().Get(name) }
 
 // routes are all calls of the API.
 func routes() []route {
-	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes())
+	return slices.Concat(statusRoutes(), watchRoutes(), controlRoutes(), steerRoutes(), doorRoutes())
 }
 
 // refusal is an error that tells the caller whose fault it is, by an HTTP status.

@@ -71,6 +71,7 @@ func tries() []try {
 		{"GET /blocks", "", 200}, {"POST /unblock?on=b.test", "", 200}, {"POST /unblock?on=nobody.test", "", 200},
 		{"POST /retry?host=a.test", "", 200}, {"POST /retry?host=nobody.test", "", 404}, {"POST /retry", "", 400},
 		{"POST /move?host=a.test&to=x", "", 409}, {"POST /move?host=a.test", "", 400}, {"POST /drain", "", 409}, {"POST /rotate", "", 409},
+		{"GET /requests", "", 200}, {"POST /dismiss?host=a.test", "", 404}, {"POST /dismiss", "", 400},
 		{"POST /set?key=politeness.min_gap&value=3s", "", 200}, {"POST /set?key=crawl.fetchers&value=x", "", 400}, {"POST /set?key=crawl.end&value=never", "", 409},
 		{"POST /set?key=no.key&value=1", "", 400}, {"POST /set", "", 400}, {"POST /reload", "", 409},
 		{"GET /snapshot", "", 200}, {"GET /profile?kind=heap", "", 200}, {"GET /profile?kind=no", "", 400}, {"GET /profile?kind=cpu&seconds=99", "", 400},

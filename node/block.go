@@ -131,7 +131,10 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 		return b, false, fmt.Errorf("block: %w", err)
 	}
 	poke(s.changed)
-	return b, true, nil
+	if !off {
+		err = n.frontier.Shelf(tableOwners).Delete([]byte(on)) // what its web master has asked for is done
+	}
+	return b, true, err
 }
 
 // logBlocks says what is about to hold, and who said so.

@@ -23,6 +23,7 @@ import (
 	"proxima/node/sink"
 	"proxima/node/site"
 	"proxima/node/termination"
+	"proxima/node/webmaster"
 )
 
 // Config is everything about a node that its operator may choose. Each room has its own section; the words behind a
@@ -51,6 +52,7 @@ type Config struct {
 	Recrawl     frontier.Recrawl       `toml:"recrawl"`
 	Metrics     Metrics                `toml:"metrics"`
 	Console     console.Config         `toml:"console"`
+	WebMaster   webmaster.Config       `toml:"webmaster"`
 	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
 	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
 	// holds for a URL.
@@ -139,6 +141,7 @@ func (c Config) Validate() []error {
 		{"recrawl", c.Recrawl.Validate()},
 		{"metrics", c.Metrics.Validate()},
 		{"console", c.Console.Validate()},
+		{"webmaster", c.WebMaster.Validate()},
 	} {
 		for _, err := range each(s.err) {
 			errs = append(errs, fmt.Errorf("%s.%w", s.section, err))

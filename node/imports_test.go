@@ -26,7 +26,7 @@ var rooms = [][]string{
 	{"lease"},
 	{"ownership"},
 	{"placement", "termination", "quota"},
-	{"site"},
+	{"site", "webmaster"},
 	{"crawl"},
 	{"netsim"},
 }

@@ -36,6 +36,7 @@ import (
 	"proxima/node/journal"
 	"proxima/node/sink"
 	"proxima/node/site"
+	"proxima/node/webmaster"
 )
 
 // Deps are what a node takes from the world: the one seam between it and the network.
@@ -76,6 +77,7 @@ type Node struct {
 	book      *console.Book
 	hub       *console.Hub
 	console   *console.Console // nil where none is served
+	door      *webmaster.Door  // nil where no page for web masters is served
 	sites     *site.Table
 	files     map[string]*fetch.Files // by name
 	overlay   *overlay                // nil where the node crawls alone
@@ -176,7 +178,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if n.journal, err = journal.Open(
 		journal.Config{Dir: n.LogDir(), MaxFileBytes: cfg.Output.LogFileBytes, Keep: cfg.Output.LogKeep},
 		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		journal.Deps{Now: time.Now, Watch: n.book.Watch, Echo: echo, OnError: n.warn},
+		journal.Deps{Now: time.Now, Watch: n.watched, Echo: echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}
@@ -193,6 +195,11 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		return nil, err
 	}
 	opened = append(opened, func() error { n.resolver.Close(); return nil })
+	if cfg.WebMaster.Listen != "" {
+		if n.door, err = n.newDoor(); err != nil {
+			return nil, err
+		}
+	}
 	if err = n.openSink(deps.Transport); err != nil {
 		return nil, err
 	}
@@ -309,6 +316,7 @@ func (n *Node) crawl(ctx context.Context, stop func()) error {
 	g.Go(func() error { return n.serveMetrics(ctx) })
 	g.Go(func() error { return n.hub.Run(ctx) })
 	g.Go(func() error { return n.serveConsole(ctx) })
+	g.Go(func() error { return n.serveDoor(ctx) })
 	ended := make(chan struct{}) // the loop has: the overlay leaves after it
 	g.Go(func() error {
 		defer stop()

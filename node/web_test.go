@@ -107,6 +107,9 @@ func (w *trial) judge() {
 	known := map[string]bool{}
 	last := map[string]netsim.Visit{}
 	for _, v := range w.Visits(nil) {
+		if v.Path == "/.well-known/proxima.txt" {
+			continue // its web master has had it asked for
+		}
 		origin := v.Scheme + "://" + v.Site
 		if v.Path == "/robots.txt" {
 			known[origin] = true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/webmaster"
 )
 
 // act is what ctl can have a node do.
@@ -36,6 +37,10 @@ func acts() []act {
 		{"block", "HOST|PREFIX...", "all nodes leave hosts with all below them, or addresses, alone from now on; -why says the reason", 1, -1, block("block", "blocked")},
 		{"unblock", "HOST|PREFIX...", "they may be asked again", 1, -1, block("unblock", "unblocked")},
 		{"blocks", "", "lists what is blocked, by whom, when and why", 0, 0, listBlocks},
+		{"requests", "", "lists what web masters have asked this node for without proof; block does it, dismiss forgets it", 0, 0, listRequests},
+		{"dismiss", "HOST", "forgets what was asked for a host", 1, 1, func(ctx context.Context, c *ctl, on []string) error {
+			return c.say(ctx, "/dismiss", url.Values{"host": on}, on[0]+": dismissed\n")
+		}},
 		{"retry", "HOST...", "hosts are asked now, as if they had never failed", 1, -1, func(ctx context.Context, c *ctl, on []string) error {
 			return each(on, func(host string) error {
 				return c.say(ctx, "/retry", url.Values{"host": {host}}, host+": asked again\n")
@@ -194,6 +199,17 @@ func listBlocks(ctx context.Context, c *ctl, _ []string) error {
 	}
 	for _, b := range blocks {
 		fmt.Fprintf(c.out, "%-30s %s  by %s at %.8s  %s\n", b.On, b.At.Format(time.DateTime), b.By, b.Node, b.Why)
+	}
+	return nil
+}
+
+func listRequests(ctx context.Context, c *ctl, _ []string) error {
+	var all []webmaster.Request
+	if err := c.call(ctx, http.MethodGet, "/requests", nil, nil, &all); err != nil {
+		return err
+	}
+	for _, r := range all {
+		fmt.Fprintf(c.out, "%-30s %s  from %s  %q\n", r.Host, r.At.Format(time.DateTime), r.From, r.Note)
 	}
 	return nil
 }

@@ -26,16 +26,17 @@ const maxAliases = 12
 type question struct {
 	id    uint16
 	name  string // canonical, without the final dot
-	qtype uint16 // dns.TypeA or dns.TypeAAAA
+	qtype uint16 // dns.TypeA, dns.TypeAAAA or dns.TypeTXT
 	edns  bool
 }
 
 // reply is what an answer says about a question: addresses, or the alias to ask for next, or neither: no such address.
 type reply struct {
 	addrs   []netip.Addr
-	alias   string // canonical name at the end of the aliases, where the answer says nothing about it
-	aliases int    // CNAME records followed
-	absent  error  // errNXDOMAIN or errNoAddress, with neither addrs nor alias
+	texts   []string // of a question for TXT
+	alias   string   // canonical name at the end of the aliases, where the answer says nothing about it
+	aliases int      // CNAME records followed
+	absent  error    // errNXDOMAIN or errNoAddress, with neither addrs nor alias
 	// ttl is the shortest on the way; negative where the answer gives none.
 	ttl time.Duration
 }
@@ -70,7 +71,20 @@ func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
 		return reply{}, fmt.Errorf("%w: RCODE %d (%s)", errServer, m.Rcode, dns.RcodeToString[m.Rcode])
 	}
+	if q.qtype == dns.TypeTXT {
+		return reply{texts: textsOf(&m, q.name)}, nil
+	}
 	return follow(&m, q, aliases, maxAddrs)
+}
+
+// textsOf are the TXT records of a name, each in one piece.
+func textsOf(m *dns.Msg, name string) (texts []string) {
+	for _, rr := range m.Answer {
+		if txt, ok := rr.(*dns.TXT); ok && sameName(txt.Hdr.Name, name) {
+			texts = append(texts, strings.Join(txt.Txt, ""))
+		}
+	}
+	return texts
 }
 
 // follow walks from the name asked for to its addresses.

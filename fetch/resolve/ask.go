@@ -16,6 +16,15 @@ const (
 	maxStrays = 32
 )
 
+// TXT returns the TXT records of a name, none where it has none. Aliases are not followed, and nothing is remembered.
+func (r *Resolver) TXT(ctx context.Context, name string) ([]string, error) {
+	rep, err := r.query(ctx, name, dns.TypeTXT, 0)
+	if err != nil {
+		return nil, fmt.Errorf("look up TXT of %s: %w", name, err)
+	}
+	return rep.texts, nil
+}
+
 // query asks the servers in turn, beginning with the one that answered last, until one gives an answer, the tries are
 // used up, or each has answered that it cannot.
 func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {

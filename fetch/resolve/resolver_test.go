@@ -17,6 +17,24 @@ import (
 
 const soa60 = "example.org. 600 IN SOA ns.example.org. root.example.org. 1 2 3 4 60"
 
+// The texts of a name are those of its own records, each in one piece.
+func TestTXT(t *testing.T) {
+	f := &fakeServers{handle: zone(map[string][]string{
+		"_x.example.org. TXT": {`_x.example.org. 60 TXT "one" "piece"`, `_x.example.org. 60 TXT "two"`, `other.example.org. 60 TXT "another's"`},
+		"broken.example. TXT": {"SERVFAIL"},
+	})}
+	r := start(t, f, nil)
+	if got, err := r.TXT(t.Context(), "_x.example.org"); err != nil || !slices.Equal(got, []string{"onepiece", "two"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := r.TXT(t.Context(), "none.example.org"); err != nil || got != nil {
+		t.Errorf("of a name that is not there: %q, %v", got, err)
+	}
+	if _, err := r.TXT(t.Context(), "broken.example"); err == nil {
+		t.Error("of a broken server: no error")
+	}
+}
+
 func TestLookup(t *testing.T) {
 	records := map[string][]string{
 		"one.example.org. A":    {"one.example.org. 100 A 192.0.2.1", "one.example.org. 90 A 192.0.2.2", "one.example.org. 90 A 192.0.2.1"},

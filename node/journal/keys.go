@@ -182,6 +182,7 @@ const (
 	EventError           = "error"             // something failed; with KeyReason
 	EventRefused         = "refused"           // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
 	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
+	EventRequest         = "request"           // a web master wants something without proof; with KeyHost, KeyReason: the note, KeyBy: the address
 	EventControl         = "control"           // an operator steers the node; with KeyReason, KeyBy, and KeyHost where it is about one, KeyPeer where it was said on another node
 	EventConsole         = "console"           // the page for a browser is served; with KeyAddress
 	EventOversized       = "oversized"         // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes

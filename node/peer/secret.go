@@ -30,6 +30,7 @@ const (
 	forCA     = "proxima 1 certificate authority"
 	forName   = "proxima 1 fingerprint"
 	forSites  = "proxima 1 signature of requests"
+	forOwners = "proxima 1 tokens of web masters"
 )
 
 // Secret is what all nodes of one cluster share and nobody else knows. It is never sent. It prints as a word, so that
@@ -56,9 +57,21 @@ func (s Secret) Format(f fmt.State, _ rune) {
 }
 
 // GossipKeys returns the keys of 32 bytes that encrypt gossip, AES-256: the first is used, all are understood.
-func (s *Secret) GossipKeys() (keys [][]byte, err error) {
+func (s *Secret) GossipKeys() ([][]byte, error) { return s.each(forGossip) }
+
+// caKeys sign the certificates of all nodes: the first does, all are believed.
+func (s *Secret) caKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forCA) }
+
+// SiteKeys returns the keys that sign requests to web servers: the first does, all stand in the directory.
+func (s *Secret) SiteKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forSites) }
+
+// OwnerKeys returns the keys that make the tokens by which web masters show what is theirs: the first does, all are accepted.
+func (s *Secret) OwnerKeys() (keys [][]byte, err error) { return s.each(forOwners) }
+
+// each are the keys of 32 bytes of both secrets for one purpose.
+func (s *Secret) each(purpose string) (keys [][]byte, err error) {
 	for _, key := range s.keys {
-		k, err := derive(key, forGossip, 32)
+		k, err := derive(key, purpose, 32)
 		if err != nil {
 			return nil, err
 		}
@@ -66,12 +79,6 @@ func (s *Secret) GossipKeys() (keys [][]byte, err error) {
 	}
 	return keys, nil
 }
-
-// caKeys sign the certificates of all nodes: the first does, all are believed.
-func (s *Secret) caKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forCA) }
-
-// SiteKeys returns the keys that sign requests to web servers: the first does, all stand in the directory.
-func (s *Secret) SiteKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forSites) }
 
 // pairs are the keys of both secrets for one purpose.
 func (s *Secret) pairs(purpose string) (keys []ed25519.PrivateKey, err error) {

@@ -1,0 +1,73 @@
+package node_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node"
+)
+
+// A web master sees what was asked of the site, puts a file there and has it left alone; another one only asks, and the operator decides.
+func TestWebMaster(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.cfg.WebMaster.Listen = "127.0.0.1:no" // it is not listened to in a bubble
+		token := ""
+		a := w.Site("a.test", server1).Pages(200).Handle("/.well-known/proxima.txt", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, token) })
+		w.Site("b.test", server2).Pages(5)
+		w.Site("private.test", "10.0.0.1")
+		send := func(n *node.Node, method, target string, form url.Values) (int, string) {
+			r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			out := httptest.NewRecorder()
+			n.Door().ServeHTTP(out, r)
+			return out.Code, out.Body.String()
+		}
+		leave := func(n *node.Node, site, way string) (int, string) {
+			_, body := send(n, "GET", "/?site="+site, nil)
+			token = regexp.MustCompile(`proxima-[a-z2-7]{32}`).FindString(body)
+			ticket := regexp.MustCompile(`name="ticket" value="([^"]*)"`).FindStringSubmatch(body)
+			time.Sleep(20 * time.Second)
+			if site == "a.test" && !strings.Contains(body, "http://a.test/") {
+				w.t.Errorf("what was asked of it is not shown:\n%s", body)
+			}
+			return send(n, "POST", "/", url.Values{"site": {site}, "ticket": {ticket[1]}, "way": {way}, "note": {"please"}})
+		}
+		w.watch = func(n *node.Node) {
+			time.Sleep(30 * time.Second)
+			if code, body := leave(n, "private.test", "file"); code != http.StatusForbidden {
+				w.t.Errorf("a private address: %d\n%s", code, body)
+			}
+			if code, _ := leave(n, "b.test", "ask"); code != 200 {
+				w.t.Errorf("a request: %d", code)
+			}
+			if all, err := n.Requests(); err != nil || len(all) != 1 || all[0].Host != "b.test" || all[0].Note != "please" {
+				w.t.Errorf("requests %v: %v", all, err)
+			}
+			if err := n.Dismiss("c.test", "ann"); err == nil {
+				w.t.Error("a request that nobody made is dismissed")
+			}
+			if err := n.Dismiss("b.test", "ann"); err != nil {
+				w.t.Error(err)
+			}
+			if code, body := leave(n, "a.test", "file"); code != 200 {
+				w.t.Errorf("with the file: %d\n%s", code, body)
+			}
+			if b := n.Blocks(); len(b) != 1 || b[0].On != "a.test" || b[0].By != "web master" {
+				w.t.Errorf("blocks %v", b)
+			}
+			if all, err := n.Requests(); err != nil || len(all) != 0 {
+				w.t.Errorf("requests %v: %v", all, err)
+			}
+		}
+		w.run("http://a.test/", "http://b.test/")
+		if n := len(pages(a.Visits())); n > 100 {
+			w.t.Errorf("%d pages of a site that is left alone", n)
+		}
+	})
+}

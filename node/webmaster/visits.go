@@ -1,0 +1,63 @@
+package webmaster
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// mostVisits is how many requests are remembered of all sites, and mostTold how many of one are told.
+	mostVisits, mostTold = 20_000, 20
+	// maxPath is how much of a URL is remembered, in bytes.
+	maxPath = 200
+)
+
+// Visit is a request to a site.
+type Visit struct {
+	At     time.Time
+	URL    string
+	Status int // 0: there was no answer
+
+	name string // of the host
+}
+
+// visits are the latest requests to all sites. The zero value has none.
+type visits struct {
+	// mu guards what follows.
+	mu   sync.Mutex
+	ring []Visit
+	next int
+}
+
+// Visited notes a request.
+func (d *Door) Visited(name, url string, status int) {
+	v := &d.visits
+	if len(url) > maxPath {
+		url = strings.ToValidUTF8(url[:maxPath], "") + "…"
+	}
+	one := Visit{At: time.Now().UTC(), URL: strings.Clone(url), Status: status, name: strings.Clone(name)}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.ring) < mostVisits {
+		v.ring = append(v.ring, one)
+		return
+	}
+	v.ring[v.next] = one
+	v.next = (v.next + 1) % mostVisits
+}
+
+// of are the latest requests to a host and to those below it, the last first.
+func (v *visits) of(host string) (found []Visit) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.ring {
+		one := v.ring[(v.next+len(v.ring)-1-i)%len(v.ring)]
+		if one.name == host || strings.HasSuffix(one.name, "."+host) {
+			if found = append(found, one); len(found) == mostTold {
+				break
+			}
+		}
+	}
+	return found
+}
