@@ -251,6 +251,14 @@ func TestCtl(t *testing.T) {
 			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
 		}
 	}
+	for words, want := range map[string]string{"members": "alive", "top": " kinds of errors", "top hosts": " hosts\n", "top servers": "asked again in"} {
+		if got, out, errs := call(t, append(strings.Fields(words), "-data", data)...); got != exitOK || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)
+		}
+	}
+	if got, _, errs := call(t, "rtt", "-data", data, "", "zz"); got == exitOK || !strings.Contains(errs, `0 members have an id that begins with "zz"`) {
+		t.Errorf("rtt of an unknown node: exit %d: %s", got, errs)
+	}
 	for words, want := range map[string]string{"move a.test x": "crawls alone", "drain": "crawls alone", "rotate": "crawls alone", "profile x": "no profile", "block *": `"*"`} {
 		if got, out, errs := call(t, append([]string{"ctl", "-data", data}, strings.Fields(words)...)...); got == exitOK || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s%s", words, got, out, errs)

@@ -54,6 +54,9 @@ func commands() []command {
 	return append([]command{
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode, nil},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus, nil},
+		{"members", "list the members of the overlay, as a running node sees them", runMembers, nil},
+		{"rtt", "say how far two members are from each other", runRTT, nil},
+		{"top", "show the hosts, servers and errors that a running node has most of", runTop, []string{"hosts", "servers", "errors"}},
 		{"ctl", "steer a running node: pause or drain it, add seeds, block a host", runCtl, ctlVerbs()},
 		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},

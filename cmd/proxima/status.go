@@ -20,12 +20,19 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
 	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
 	asJSON := flags.Bool("json", false, "print JSON")
+	again := flags.Bool("watch", false, "show it anew every two seconds, until Ctrl-C or the end of the node")
 	hosts, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
 	if err := dataOf(flags, data, *config); err != nil {
 		return err
+	}
+	if *again {
+		if *asJSON || len(hosts) > 0 {
+			return exit{exitUsage, errors.New("status: -watch shows the node as a whole, for people")}
+		}
+		return watchStatus(ctx, *data, out)
 	}
 	var answers []any
 	if len(hosts) == 0 {
@@ -60,6 +67,34 @@ func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// statusEvery is how often a status that is watched is shown.
+const statusEvery = 2 * time.Second
+
+// watchStatus shows what a node is doing, again and again, each in the place of the one before.
+func watchStatus(ctx context.Context, data string, out io.Writer) error {
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		s, err := node.AskStatus(ctx, data)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !first && errors.Is(err, node.ErrNotRunning):
+			fmt.Fprintln(out, "the node has ended")
+			return nil
+		case err != nil:
+			return noAnswer(err)
+		}
+		fmt.Fprint(out, "\x1b[H\x1b[2J") // to the top of an empty screen
+		showStatus(out, s)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 func noAnswer(err error) error {

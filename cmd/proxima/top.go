@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"proxima/ncoord"
+	"proxima/node"
+)
+
+// asking makes the flags of a command that asks a running node, and reads its arguments. data is the node's directory.
+func asking(name, help string, args []string, out io.Writer, more func(*flagSet)) (data string, rest []string, err error) {
+	flags := newFlags(name, out, help, "")
+	flags.StringVar(&data, "data", node.Default().Node.Data, "data `directory` of the node")
+	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
+	if more != nil {
+		more(flags)
+	}
+	if rest, err = parse(flags, args); err == nil {
+		err = dataOf(flags, &data, *config)
+	}
+	return data, rest, err
+}
+
+// members asks a node, or through it another one, whom it sees.
+func members(ctx context.Context, data, through string) (rows []node.MemberRow, err error) {
+	path := "/members"
+	if through != "" {
+		path += "?node=" + url.QueryEscape(through)
+	}
+	return rows, noAnswer(node.Call(ctx, http.MethodGet, data, path, nil, &rows))
+}
+
+func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
+	data, rest, err := asking("members", "Usage: proxima members [FLAGS]\nLists the members of the overlay, as the running node sees them.\n", args, out, nil)
+	if err == nil && len(rest) > 0 {
+		err = exit{exitUsage, fmt.Errorf("members takes no arguments, got %q", rest[0])}
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := members(ctx, data, "")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%-32s  %-22s %-8s %10s %7s %8s %8s %6s\n", "node", "address", "phase", "for", "settled", "rtt ms", "queue ms", "links")
+	for _, m := range rows {
+		fmt.Fprintf(out, "%-32s  %-22s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, time.Duration(m.ForS*float64(time.Second)).Round(time.Second),
+			m.Settled, m.RTTMs, m.QueueMs, m.Links)
+	}
+	return nil
+}
+
+func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
+	data, ids, err := asking("rtt", "Usage: proxima rtt [FLAGS] NODE NODE\nSays how far two members are from each other: the beginnings of their ids will do.\n", args, out, nil)
+	if err == nil && len(ids) != 2 {
+		err = exit{exitUsage, errors.New("rtt takes two nodes")}
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := members(ctx, data, "")
+	if err != nil {
+		return err
+	}
+	var ends [2]node.MemberRow
+	for i, id := range ids {
+		found := slices.DeleteFunc(slices.Clone(rows), func(m node.MemberRow) bool { return !strings.HasPrefix(m.ID, id) })
+		if len(found) != 1 {
+			return fmt.Errorf("%d members have an id that begins with %q", len(found), id)
+		}
+		ends[i] = found[0]
+	}
+	fmt.Fprintf(out, "%.8s to %.8s:", ends[0].ID, ends[1].ID)
+	if a, b := ends[0], ends[1]; len(a.Vector) > 0 && len(b.Vector) > 0 {
+		fmt.Fprintf(out, " %.1f ms by their coordinates (error %.0f %% and %.0f %%)", ncoord.Distance(place(a), place(b)), 100*a.Accuracy, 100*b.Accuracy)
+	} else {
+		fmt.Fprint(out, " one of them has no coordinate yet")
+	}
+	seen, err := members(ctx, data, ends[0].ID)
+	i := slices.IndexFunc(seen, func(m node.MemberRow) bool { return m.ID == ends[1].ID })
+	switch {
+	case err != nil:
+		fmt.Fprintf(out, "; %.8s cannot be asked what it has measured: %v\n", ends[0].ID, err)
+	case i < 0 || seen[i].RTTMs == 0:
+		fmt.Fprintln(out, "; not measured lately")
+	default:
+		fmt.Fprintf(out, "; %.1f ms measured\n", seen[i].RTTMs)
+	}
+	return nil
+}
+
+func place(m node.MemberRow) (c ncoord.Coordinate) {
+	copy(c.Vec[:], m.Vector)
+	c.Height, c.Error = m.HeightMs, m.Accuracy
+	return c
+}
+
+// mostTop is how many lines of a kind top shows.
+const mostTop = 20
+
+func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
+	data, kinds, err := asking("top", "Usage: proxima top [FLAGS] [hosts | servers | errors]\nShows what a running node has most of: hosts by their URLs in memory, servers by their hosts, errors by their number.\n", args, out, nil)
+	if err != nil {
+		return err
+	}
+	if len(kinds) == 0 {
+		kinds = []string{"hosts", "servers", "errors"}
+	}
+	shows := map[string]func(context.Context, string, io.Writer) error{"hosts": topHosts, "servers": topServers, "errors": topErrors}
+	for _, kind := range kinds {
+		if shows[kind] == nil {
+			return exit{exitUsage, fmt.Errorf("top takes hosts, servers and errors, not %q", kind)}
+		}
+	}
+	for _, kind := range kinds {
+		if err := shows[kind](ctx, data, out); err != nil {
+			return noAnswer(err)
+		}
+	}
+	return nil
+}
+
+func topHosts(ctx context.Context, data string, out io.Writer) error {
+	var list node.HostList
+	if err := node.Call(ctx, http.MethodGet, data, "/hosts", nil, &list); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d hosts\n", list.All)
+	for _, h := range list.Hosts[:min(mostTop, len(list.Hosts))] {
+		fmt.Fprintf(out, "  %6d URLs  %-40s %s\n", h.InMemory, printable(h.Host), printable(h.Sentence))
+	}
+	return nil
+}
+
+func topServers(ctx context.Context, data string, out io.Writer) error {
+	var servers []node.ServerRow
+	if err := node.Call(ctx, http.MethodGet, data, "/servers", nil, &servers); err != nil {
+		return err
+	}
+	slices.SortFunc(servers, func(a, b node.ServerRow) int {
+		return cmp.Or(len(b.Hosts)-len(a.Hosts), strings.Compare(a.Addr, b.Addr))
+	})
+	fmt.Fprintf(out, "%d servers\n", len(servers))
+	for _, s := range servers[:min(mostTop, len(servers))] {
+		fmt.Fprintf(out, "  %-40s asked again in %v  %s\n", s.Addr, time.Duration(s.WaitMs)*time.Millisecond, printable(strings.Join(s.Hosts, " ")))
+	}
+	return nil
+}
+
+func topErrors(ctx context.Context, data string, out io.Writer) error {
+	s, err := node.AskStatus(ctx, data)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int64{}
+	for row, n := range s.Crawl.Rows {
+		if !strings.HasPrefix(row, "2") {
+			counts["answer "+row] = n
+		}
+	}
+	for why, n := range s.Frontier.Failing {
+		counts["hosts that wait: "+why] = int64(n)
+	}
+	rows := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) })
+	fmt.Fprintf(out, "%d kinds of errors\n", len(rows))
+	for _, row := range rows[:min(mostTop, len(rows))] {
+		fmt.Fprintf(out, "  %6d  %s\n", counts[row], printable(row))
+	}
+	return nil
+}
+
+// printable is a text from elsewhere without what a terminal would act on.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
