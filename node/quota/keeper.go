@@ -22,8 +22,9 @@ type keeper struct {
 	entries map[string]*wire.QuotaEntry
 	version uint64
 	stored  *wire.QuotaBook
-	// hungry are nodes that want pages.
+	// hungry are nodes that want pages; given is what they had done when they were given some last.
 	hungry map[string]bool
+	given  map[string]uint64
 }
 
 // lead is a round of the keeper: it grants, has all store the book, and ends the crawl when a limit is reached.
@@ -97,7 +98,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 		_, err := q.promise(ctx, greatest) // the next try is above it
 		return err
 	}
-	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}}
+	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
 	for _, e := range newest.GetEntries() {
 		k.entries[e.GetOwner()] = copyOf(e)
 	}
@@ -146,6 +147,12 @@ func (q *Shares) reported(from string, req *wire.QuotaRequest) (*wire.QuotaRespo
 		return &wire.QuotaResponse{}, nil
 	}
 	k.report(from, req.GetReport(), req.GetWants())
+	if req.GetWants() {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
 	if k.stored == nil {
 		return &wire.QuotaResponse{}, nil
 	}
@@ -165,19 +172,31 @@ func (k *keeper) report(id string, r *wire.QuotaEntry, wants bool) {
 	k.hungry[id] = wants
 }
 
-// maxShare is how many pages a node is given at once, at most.
-const maxShare = 1000
+const (
+	// maxShare is how many pages a node is given at once, at most, and firstShare one that has used none yet.
+	maxShare, firstShare = 1000, 32
+)
 
-// grant gives those who want pages some of what is left: shares that get smaller, so that none is left with one node when others have work.
+// grant gives those who want pages some of what is left: twice what they have used lately, so that little is lost with one that crashes,
+// and no more than half of it all together, so that some is left for others who will have work.
 func (k *keeper) grant(limits Limits, v view.View) {
-	free := limits.MaxPages - k.out()
+	var hungry []string
 	for _, id := range slices.Sorted(maps.Keys(k.hungry)) {
-		if !k.hungry[id] || !v.IsAlive(id) || free <= 0 {
-			continue
+		if k.hungry[id] && v.IsAlive(id) {
+			hungry = append(hungry, id)
 		}
-		share := min(max(free/int64(4*len(v.Alive)), 1), maxShare)
+	}
+	free := limits.MaxPages - k.out()
+	most := free / int64(max(1, 2*len(hungry)))
+	for _, id := range hungry {
+		if free <= 0 {
+			return
+		}
+		e := k.entries[id]
+		share := min(int64(e.GetDone()-k.given[id])*2+firstShare, maxShare, max(most, 1))
 		free -= share
-		k.entries[id].Granted += uint64(share)
+		e.Granted += uint64(share)
+		k.given[id] = e.GetDone()
 		delete(k.hungry, id)
 	}
 }

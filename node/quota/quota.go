@@ -62,8 +62,8 @@ type Shares struct {
 	limits Limits
 	deps   Deps
 	began  time.Time
-	// writing is filled by who changes what is on disk.
-	writing chan struct{}
+	// writing is filled by who changes what is on disk; wake by a report of a node that wants pages.
+	writing, wake chan struct{}
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -82,11 +82,13 @@ const (
 	// hungryEvery is how often a node reports that wants pages.
 	hungryEvery = reportEvery / 4
 	askPatience = 5 * time.Second
+	// company is how long the keeper waits for others that want pages, too.
+	company = reportEvery / 20
 )
 
 // New reads what an earlier life remembered.
 func New(limits Limits, deps Deps) (*Shares, error) {
-	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), book: &wire.QuotaBook{}}
+	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("read quota: %w", err)
 	}
@@ -110,6 +112,8 @@ func (q *Shares) Run(ctx context.Context) error {
 			q.spent()
 			return q.keepMine(context.WithoutCancel(ctx), true)
 		case <-time.After(pause):
+		case <-q.wake:
+			time.Sleep(company)
 		}
 		v := q.deps.View()
 		var err error

@@ -264,7 +264,7 @@ func TestNeverMorePagesThanTheLimit(t *testing.T) {
 				t.Errorf("course %d: %d pages are asked for, after %d crashes", course, w.asked, kills)
 			}
 			stop()
-			time.Sleep(askPatience) // calls under way
+			time.Sleep(4 * askPatience) // calls under way
 		})
 	}
 }
