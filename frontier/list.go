@@ -11,7 +11,7 @@ import (
 type Listed struct {
 	Host string
 	Role Role
-	// Done, Failed and Dropped count the URLs that ended so, here and where it was before.
+	// Done, Failed and Dropped count the URLs that ended so on this node.
 	Done, Failed, Dropped uint64
 }
 

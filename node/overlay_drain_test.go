@@ -49,6 +49,42 @@ func TestOverlayDrains(t *testing.T) {
 	})
 }
 
+// A node that is drained while another one dies waits until its hosts are somewhere else, and one that is killed meanwhile leaves nothing behind
+// that is nowhere.
+func TestOverlayDrainsInTrouble(t *testing.T) {
+	inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
+		for i := range 10 {
+			b.site(fmt.Sprintf("s%d.example", i), address(i), beside(b.nodes[i%4].at), 60, 1)
+		}
+		b.startAll(2 * time.Second)
+		b.await("pages", 10*time.Minute, func() bool { return len(b.Visits(nil)) > 150 })
+		for _, i := range []int{1, 3} {
+			if err := b.nodes[i].node.Drain("ann"); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		b.kill(2) // some of their hosts were to go there
+		time.Sleep(300 * time.Millisecond)
+		b.kill(3) // in the middle of its own
+		b.start(2)
+		b.start(3)
+		b.await("the drain", 10*time.Minute, func() bool {
+			select {
+			case <-b.nodes[1].done:
+				return true
+			default:
+				return false
+			}
+		})
+		if end := b.nodes[1].end; end.Reason != "drained" || b.nodes[1].err != nil {
+			b.t.Errorf("it ended as %q: %v", end.Reason, b.nodes[1].err)
+		}
+		b.nodes[1].dead.Store(true)
+		b.awaitEnd(3 * time.Hour)
+		b.complete(60, true)
+	})
+}
+
 // A host is moved to the member that is named, with the others of its server.
 func TestOverlayMoves(t *testing.T) {
 	inBed(t, square(), func(b *bed) {

@@ -1,0 +1,47 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+)
+
+// Of a node that was drained no host is left, those included that came to it meanwhile, and none comes back: not to its home, and not by a wish.
+func TestDrainLeavesNothing(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		home, away := s.hostOf(1, 2, 3), s.hostOf(2, 1, 3)
+		s.node(1).find(links(home, 0, 2)...)
+		s.node(2).find(links(away, 0, 2)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(2).own.HandOff(s.t.Context(), away, idOf(1), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		var told []int64
+		if err := s.node(1).own.Drain(s.t.Context(), func(left int64, trouble error) {
+			if told = append(told, left); trouble != nil {
+				t.Error(trouble)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(told) != 2 || told[0] != 2 || told[1] != 0 {
+			t.Errorf("left %v", told)
+		}
+		time.Sleep(time.Minute) // for a host to follow its home
+		for _, host := range []string{home, away} {
+			if r, ok, err := s.node(2).own.Record(host); err != nil || !ok || r.Owner == idOf(1) {
+				t.Errorf("%s belongs to %s: %v", host, r.Owner, err)
+			}
+		}
+		if err := s.node(2).own.HandOff(s.t.Context(), away, idOf(1), true, "test"); err == nil {
+			t.Error("a drained node took a host")
+		}
+		if err := s.node(2).own.Move(s.t.Context(), away, idOf(3)); err != nil {
+			t.Error(err)
+		}
+		for _, c := range []struct{ at, to int }{{2, 1}, {3, 3}, {3, 9}} { // not the owner any more; there already; nobody
+			if err := s.node(c.at).own.Move(s.t.Context(), away, idOf(c.to)); err == nil {
+				t.Errorf("node %d moved it to %d", c.at, c.to)
+			}
+		}
+	})
+}
