@@ -80,10 +80,14 @@ export function overlay(world) {
 			const [x1, y1] = where(x) ? to(where(x)) : [owner[0] + 7 * Math.cos(2.4 * i), owner[1] + 7 * Math.sin(2.4 * i)], [x2, y2] = owner || [x1, y1];
 			svg.append(s("line", {class: "link " + c, x1, y1, x2, y2}), s("circle", {class: c, cx: x1, cy: y1, r: 1.3}, s("title", {}, `${x.server}, crawled by ${short(x.owner)}`)));
 		}
+		const taken = []; // places of names: one that finds no room is left out, the square still says it
 		for (const m of nodes) {
 			const [x, y] = at.get(m.id);
-			svg.append(s("rect", {class: "c" + world.slot(m.id), x: x - 2, y: y - 2, width: 4, height: 4}, s("title", {}, m.id)),
-				s("text", {x: x > 300 ? x - 4 : x + 4, y: y + 1.7, "text-anchor": x > 300 ? "end" : "start"}, short(m.id)));
+			svg.append(s("rect", {class: "c" + world.slot(m.id), x: x - 2, y: y - 2, width: 4, height: 4}, s("title", {}, m.id)));
+			const left = [x + 4, x - 28].find(l => l > 0 && l < 335 && !taken.some(([tx, ty]) => Math.abs(tx - l) < 25 && Math.abs(ty - y) < 5));
+			if (left == null) { continue; }
+			taken.push([left, y]);
+			svg.append(s("text", {x: left < x ? x - 4 : left, y: y + 1.7, "text-anchor": left < x ? "end" : "start"}, short(m.id)));
 		}
 	}
 

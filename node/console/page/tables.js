@@ -2,7 +2,7 @@
 import {act, bytes, clock, everywhere, get, h, lasting, millis, number, rate, short, Table} from "./base.js";
 
 const search = (label, heard) => h("input", {type: "search", placeholder: label, "aria-label": label, oninput: heard});
-const node = (world, id) => id ? h("span", {class: "c" + world.slot(id), title: id}, h("span", {class: "dot"}), short(id)) : "–";
+const node = (world, id) => id ? h("span", {class: "t c" + world.slot(id), title: id}, h("span", {class: "dot"}), short(id)) : "–";
 const flat = answers => answers.flatMap(([id, list]) => list.map(x => ({...x, from: id})));
 
 export function hosts(world) {
