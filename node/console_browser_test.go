@@ -40,6 +40,7 @@ func deeds() []struct{ path, input, body, said string } {
 		{"/block", "on=b.test&why=" + hostile, "", "changed: true"}, {"/unblock", "on=c.test", "", "changed: false"},
 		{"/set", "key=crawl.fetchers&value=3", "", "Done"}, {"/set", "key=node.data&value=x", "", "cannot change"}, {"/reload", "", "", ""},
 		{"/move", "host=a.test&to=x", "", "alone"}, {"/drain", "", "", "alone"}, {"/rotate", "", "", "alone"}, {"/go-alone", "", "", "alone"},
+		{"/dismiss", "host=nobody.test", "", "nobody has asked"},
 	}
 }
 
@@ -148,7 +149,7 @@ func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 			logged++
 		}
 	}
-	if logged < len(deeds())-2 { // what was refused before it was an act: no URL, and what is so already
+	if logged < len(deeds())-2 { // what was refused before it was an act: no URL, and what nobody has asked for
 		t.Errorf("%d lines in the log about %d acts", logged, len(deeds()))
 	}
 	return logged

@@ -119,6 +119,37 @@ func manyStreams(t *testing.T) {
 	<-served
 }
 
+// A stream goes on for as long as it is read, beyond the times that the server gives other requests.
+func TestStreamLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := feed(t)
+		c, err := New(Config{Listen: ":8300"}, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- c.Serve(ctx, l) }()
+		client, server := net.Pipe()
+		l.conns <- server
+		go client.Write([]byte("GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")) //nolint:errcheck // it is read below
+		res, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for lines := bufio.NewScanner(res.Body); time.Since(began) < 5*time.Minute; {
+			if !lines.Scan() {
+				t.Fatalf("the stream ended after %v: %v", time.Since(began), lines.Err())
+			}
+		}
+		client.Close()
+		stop()
+		<-served
+	})
+}
+
 // pipes is a listener of connections within the process.
 type pipes struct {
 	conns  chan net.Conn

@@ -18,18 +18,28 @@ export function steer() {
 		}}, h("fieldset", {}, h("legend", {}, name), h("p", {class: "how"}, call.summary),
 			params.map(([p, input]) => h("label", {}, p.name, " ", h("small", {}, p.description), input)), body, h("button", {"data-act": path}, name)));
 	};
+	const button = (label, path) => h("button", {onclick: async () => { if (await act(path)) { refresh(); } }}, label);
+	const requests = new Table([
+		{name: "Asked for", value: r => r.host},
+		{name: "Note", words: true, value: r => r.note},
+		{name: "From", value: r => r.from},
+		{name: "", value: r => r.host, show: r => h("div", {class: "row"}, button("Block", `/block?on=${encodeURIComponent(r.host)}&why=${encodeURIComponent("its owner asked")}`),
+			button("Dismiss", "/dismiss?host=" + encodeURIComponent(r.host)))},
+	], {key: r => r.host}), wished = h("section", {class: "card", hidden: true}, h("h2", {}, "Web masters ask to be left alone ", h("small", {}, "without proof that the site is theirs")), requests.element);
 	const blocks = new Table([
 		{name: "Left alone", value: b => b.on},
 		{name: "Why", words: true, value: b => b.why},
 		{name: "By", value: b => b.by},
 		{name: "Since", value: b => b.at, show: b => new Date(b.at).toLocaleDateString("en-GB") + " " + clock(b.at)},
-		{name: "", value: b => b.on, show: b => h("button", {onclick: async () => { if (await act("/unblock?on=" + encodeURIComponent(b.on))) { refresh(); } }}, "Unblock")},
+		{name: "", value: b => b.on, show: b => button("Unblock", "/unblock?on=" + encodeURIComponent(b.on))},
 	], {key: b => b.on}), list = h("section", {class: "card", hidden: true}, h("h2", {}, "Blocked, on all nodes"), blocks.element);
 	const refresh = async () => {
-		const all = await get("/blocks");
-		list.hidden = !all?.length;
-		blocks.show(all || []);
+		for (const [path, table, at] of [["/requests", requests, wished], ["/blocks", blocks, list]]) {
+			const all = await get(path) || [];
+			at.hidden = !all.length;
+			table.show(all);
+		}
 	};
 	get("/openapi.json").then(doc => forms.append(...Object.entries(doc.paths).filter(([, on]) => on.post).map(([path, on]) => form(path, on.post))));
-	return {element: h("div", {}, h("p", {class: "how"}, "What is done here is done at this node, and stands in its log with who did it."), list, forms), refresh};
+	return {element: h("div", {}, h("p", {class: "how"}, "What is done here is done at this node, and stands in its log with who did it."), wished, list, forms), refresh};
 }
