@@ -128,7 +128,7 @@ func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 			t.Errorf("%s %s: the page says %q, want %q", d.path, d.input, said, d.said)
 		}
 	}
-	b.Await("the block in the list, as text", `document.querySelector("main table").innerText.includes("<img src=x")`)
+	b.Await("the block in the list, as text", `document.querySelector("main").innerText.includes("<img src=x")`)
 	browsertest.Evaluate[bool](b, `location.hash = "events"; true`)
 	b.Await("the block among the events, as text", `document.querySelector("main").innerText.includes("<script>")`)
 	if found := browsertest.Evaluate[string](b, `document.title + document.querySelectorAll("main img, main script").length`); found != "Events · Proxima0" {
