@@ -3,7 +3,10 @@
 package main
 
 import (
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -134,7 +137,7 @@ func (y *yard) running(t *testing.T) (list []string) {
 	return list
 }
 
-const fleetScenario = `description = "Three nodes on real machines, of which one is slow for a while, as is a server"
+const fleetScenario = `description = "Three nodes on real machines, of which one is slow for a while, as is a server, and one dies and comes back"
 length = "3m"
 assigners = ["nearest", "geographic", "random"]
 
@@ -175,6 +178,16 @@ kind = "cpu"
 node = "n-1"
 factor = 1.0
 
+[[events]]
+at = "3s"
+kind = "kill"
+node = "n-3"
+
+[[events]]
+at = "4s"
+kind = "restart"
+node = "n-3"
+
 [node.member]
 faster = 6.5
 settle_after = "1s"
@@ -194,6 +207,39 @@ deadline = "3s"
 [node.sink]
 url = "file:///packages"
 `
+
+// livesOf is how many lives of a node stand in its logs.
+func livesOf(t *testing.T, logs string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(logs, "node*.jsonl*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	boots := map[uint64]bool{}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r io.Reader = f
+		if strings.HasSuffix(path, ".gz") {
+			if r, err = gzip.NewReader(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for line := json.NewDecoder(r); ; {
+			var e struct{ Boot uint64 }
+			if line.Decode(&e) != nil {
+				break
+			}
+			boots[e.Boot] = true
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return len(boots)
+}
 
 // TestFleet runs three assigners on two sets of three of ten hosts, with events, and once more: what is done is not done again.
 func TestFleet(t *testing.T) {
@@ -220,8 +266,11 @@ func TestFleet(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, &first.out)
 			}
-			if len(w.Events) != 4 || w.Events[0].Node != "n-1" || w.Events[1].AddMs != 100 || len(w.Assigners) != 1 || w.Assigners[0] != a {
+			if len(w.Events) != 6 || w.Events[0].Node != "n-1" || w.Events[1].AddMs != 100 || len(w.Assigners) != 1 || w.Assigners[0] != a {
 				t.Errorf("%s: %+v of %v", dir, w.Events, w.Assigners)
+			}
+			if lives := livesOf(t, filepath.Join(dir, "nodes", "n-3", "logs")); lives != 2 {
+				t.Errorf("%s: the node that is killed and started again has %d lives", dir, lives)
 			}
 			packages, err := filepath.Glob(filepath.Join(dir, "nodes", "n-*", "packages", "*"))
 			if err != nil || len(packages) == 0 {
