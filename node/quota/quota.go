@@ -123,7 +123,7 @@ func (q *Shares) Run(ctx context.Context) error {
 			q.leaveBook()
 			err = q.report(ctx, id, wants)
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 		if wants && deserted(v) {
