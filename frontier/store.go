@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -116,14 +117,15 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 		db, err = badger.Open(o)
 	}
 	if err != nil {
-		kind := ErrDamaged
-		switch {
-		case strings.Contains(err.Error(), "Cannot acquire directory lock"):
-			kind = ErrLocked
-		case errors.Is(err, os.ErrPermission):
-			return nil, fmt.Errorf("open store %s: %w", dir, err)
+		if strings.Contains(err.Error(), "Cannot acquire directory lock") {
+			return nil, fmt.Errorf("open store %s: %w", dir, ErrLocked)
 		}
-		return nil, fmt.Errorf("open store %s: %w: %w", dir, kind, err)
+		for _, e := range []syscall.Errno{syscall.EACCES, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
+			if strings.Contains(err.Error(), e.Error()) { // no damage, and nothing to delete
+				return nil, fmt.Errorf("open store %s: %w", dir, err)
+			}
+		}
+		return nil, fmt.Errorf("open store %s: %w: %w", dir, ErrDamaged, err)
 	}
 	c, err := newCodec()
 	if err != nil {

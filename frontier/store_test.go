@@ -69,3 +69,14 @@ func TestOldLayout(t *testing.T) {
 		}
 	}
 }
+
+// TestFullDiskIsNoDamage: nobody shall delete a directory because its disk was full when it was opened.
+func TestFullDiskIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "LOCK")); err != nil {
+		t.Skip(err)
+	}
+	if _, err := openStore(dir, 4); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("opened on a full disk: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package node
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -77,10 +78,33 @@ func hint(name string) string {
 		known = append(known, "site."+last)
 	}
 	if len(known) == 0 {
+		if near := nearKey(name); near != "" {
+			return " (did you mean " + near + "?)"
+		}
 		return ""
 	}
 	slices.Sort(known)
 	return fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
+}
+
+// nearKey is the key of the same section that is most like one that nobody knows, or the section that is most like it; "" where none is.
+func nearKey(name string) string {
+	section, last := "", name
+	if k := strings.LastIndex(name, "."); k >= 0 {
+		section, last = name[:k+1], name[k+1:]
+	}
+	t := reflect.TypeFor[Config]()
+	for _, part := range strings.Split(strings.TrimSuffix(section, "."), ".") {
+		if strings.HasPrefix(part, "site[") {
+			t = reflect.TypeFor[site.Entry]()
+		} else if field, ok := strict.Fields(t)[part]; ok && field.Kind() == reflect.Struct {
+			t = field
+		}
+	}
+	if near := strict.Nearest(last, slices.Sorted(maps.Keys(strict.Fields(t)))); near != "" {
+		return section + near
+	}
+	return ""
 }
 
 // Text is the configuration as a file of its own, without comments.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -45,6 +46,8 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 	var was task
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, now, nil, fmt.Errorf("data directory %s: a file is in its place", cfg.Node.Data)
 	case err != nil:
 		return nil, now, nil, fmt.Errorf("read %s: %w", path, err)
 	default:

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"proxima/frontier"
@@ -129,7 +130,10 @@ func Call(ctx context.Context, method, data, path string, body io.Reader, to any
 		return fmt.Errorf("ask node: %w", err)
 	}
 	res, err := client.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %s", ErrNotRunning, data)
+	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrNotRunning, data, err)
 	}
 	defer res.Body.Close()

@@ -34,6 +34,12 @@ func TestCommandLines(t *testing.T) {
 		{"-h", []string{"-h"}, exitOK, []string{"Usage: proxima COMMAND"}},
 		{"unknown command", []string{"crawl"}, exitUsage, []string{`proxima: unknown command "crawl" (proxima help)`}},
 		{"nearly a command", []string{"nodes"}, exitUsage, []string{`unknown command "nodes": did you mean proxima node?`}},
+		{"another command with a URL", []string{"crawl", "http://a.test/"}, exitUsage, []string{`unknown command "crawl": did you mean proxima node http://a.test/?`}},
+		{"help of a command, as a command", []string{"help", "node"}, exitOK, []string{"Usage: proxima node", "-max-pages"}},
+		{"help of an act", []string{"help", "ctl", "pause"}, exitOK, []string{"Usage: proxima ctl"}},
+		{"help of nearly a command", []string{"help", "nod"}, exitUsage, []string{`unknown command "nod": did you mean proxima node?`}},
+		{"help of help", []string{"help", "help"}, exitOK, []string{"Usage: proxima COMMAND"}},
+		{"-v", []string{"-v"}, exitOK, []string{"proxima ", "go1"}},
 		{"a URL for a command", []string{"http://a.test/"}, exitUsage, []string{"did you mean proxima node http://a.test/?"}},
 		{"version", []string{"--version"}, exitOK, []string{"proxima ", "go1"}},
 		{"help of a command", []string{"node", "-h"}, exitOK, []string{"Usage: proxima node", "-max-pages", "Exit codes"}},
@@ -43,6 +49,17 @@ func TestCommandLines(t *testing.T) {
 		{"dash that is no hyphen", []string{"node", "-data", none, "http://a.test/", "–max-pages", "5"}, exitUsage, []string{"–max-pages begins with a dash"}},
 		{"number for a URL", []string{"node", "-config", valid, "-data", none, "http://a.test/", "5"}, exitUsage, []string{`"5" is no URL: write http://5 if it is meant`}},
 		{"word for a URL", []string{"node", "-config", valid, "-data", none, "crawl"}, exitUsage, []string{`"crawl" is no URL`}},
+		{"file for a URL", []string{"node", "-config", valid, "-data", none, empty}, exitUsage, []string{"is a file: -seeds FILE reads URLs from it"}},
+		{"path for a URL", []string{"node", "-config", valid, "-data", none, none}, exitUsage, []string{none + `" is no URL` + "\n"}},
+		{"another scheme", []string{"node", "-config", valid, "-data", none, "ftp://a.test/"}, exitUsage, []string{`"ftp://a.test/" cannot be crawled: only http and https can`}},
+		{"file for a data directory", []string{"node", "-config", valid, "-data", empty, "a.test"}, exitFailed, []string{"data directory " + empty + ": a file is in its place"}},
+		{"time without unit", []string{"node", "-config", valid, "-data", none, "-max-time", "5", "a.test"}, exitUsage, []string{`-max-time: "5" is no duration: write 90s, 5m or 12h`}},
+		{"nearly a key", []string{"config", "-check", file(t, "nearly.toml", "[politeness]\nmin_gapp = \"1s\"\n")}, exitUsage,
+			[]string{"nearly.toml:2: politeness.min_gapp: unknown key (did you mean politeness.min_gap?)"}},
+		{"nearly a section", []string{"config", "-check", file(t, "section.toml", "[polite]\ngap = \"1s\"\n")}, exitUsage,
+			[]string{"polite: unknown section (did you mean politeness?)"}},
+		{"nearly a key of a site", []string{"config", "-check", file(t, "site.toml", "[[site]]\nhost = \"a.test\"\nbudgt = 5\n")}, exitUsage,
+			[]string{"site[0].budgt: unknown key (did you mean site[0].budget?)"}},
 		{"flag without value", []string{"node", "-data"}, exitUsage, []string{"needs an argument: -data"}},
 		{"unknown flag of status", []string{"status", "-fast"}, exitUsage, []string{"there is no flag -fast (proxima status -h"}},
 		{"unknown flag of config", []string{"config", "-fast"}, exitUsage, []string{"there is no flag -fast"}},
@@ -64,9 +81,10 @@ func TestCommandLines(t *testing.T) {
 		{"seeds file of nonsense", []string{"node", "-config", valid, "-data", none, "-seeds", bad}, exitUsage,
 			[]string{bad + ": line 1: ", bad + ": line 2: ", "left out", "no seeds"}},
 		{"seed of nonsense", []string{"node", "-config", valid, "-data", none, "http://[::1"}, exitUsage, []string{`"http://[::1" is no URL that can be crawled`}},
-		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there", none}},
+		{"status of nobody", []string{"status", "-data", none}, exitNoAnswer, []string{"no node is running there: " + none + " (-data or -config says where else)"}},
 		{"ctl without an act", []string{"ctl"}, exitUsage, []string{"ctl takes pause, resume, seed, drop, block,"}},
 		{"ctl, another act", []string{"ctl", "stop"}, exitUsage, []string{`ctl does not take "stop"`}},
+		{"ctl, nearly an act", []string{"ctl", "paus"}, exitUsage, []string{`ctl does not take "paus": did you mean pause?`}},
 		{"ctl pause of a host", []string{"ctl", "pause", "a.test"}, exitUsage, []string{`ctl does not take "pause a.test"`}},
 		{"ctl seed of nothing", []string{"ctl", "seed"}, exitUsage, []string{`ctl does not take "seed"`}},
 		{"ctl move to nowhere", []string{"ctl", "move", "a.test"}, exitUsage, []string{`ctl does not take "move a.test"`}},
@@ -219,15 +237,6 @@ func TestNothingCrawledSaysWhy(t *testing.T) {
 	got, _, errs = call(t, "node", "-quiet", "-allow", "127.0.0.0/8", "http://127.0.0.1:1/", "-data", filepath.Join(t.TempDir(), "d"))
 	if got != exitNothing || !strings.Contains(errs, "forbidden port") {
 		t.Errorf("exit %d: %s", got, errs)
-	}
-}
-
-func TestNearest(t *testing.T) {
-	words := []string{"max-pages", "data", "seeds", "seed"}
-	for of, want := range map[string]string{"max-page": "max-pages", "maxpages": "max-pages", "dta": "data", "seads": "seeds", "xyz": "", "q": ""} {
-		if got := nearest(of, words); got != want {
-			t.Errorf("%s: %q, want %q", of, got, want)
-		}
 	}
 }
 

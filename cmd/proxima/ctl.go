@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"proxima/node"
+	"proxima/node/strict"
 	"proxima/node/webmaster"
 )
 
@@ -128,7 +129,11 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 			return a.run(ctx, c, on)
 		}
 	}
-	return exit{exitUsage, fmt.Errorf("ctl does not take %q (proxima ctl -h)", strings.Join(words, " "))}
+	text := fmt.Sprintf("ctl does not take %q", strings.Join(words, " "))
+	if near := strict.Nearest(words[0], ctlVerbs()); near != "" && near != words[0] {
+		text += ": did you mean " + near + "?"
+	}
+	return exit{exitUsage, errors.New(text + " (proxima ctl -h)")}
 }
 
 // each does something for each argument, and goes on after errors.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"proxima/node"
+	"proxima/node/strict"
 )
 
 // flagSet are the flags of a subcommand, with what help says before and after their list. Package flag says what is wrong with the
@@ -76,7 +77,7 @@ func parseFirst(flags *flagSet, args []string) error {
 func parseAlone(flags *flagSet, args []string) error {
 	rest, err := parse(flags, args)
 	if err == nil && len(rest) > 0 {
-		err = exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (%s -h lists the flags)", flags.Name(), rest[0], flags.Name())}
+		err = exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (%s -h lists the flags)", strings.TrimPrefix(flags.Name(), "proxima "), rest[0], flags.Name())}
 	}
 	return err
 }
@@ -90,45 +91,10 @@ func wrong(flags *flag.FlagSet, err error) string {
 	var names []string
 	flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	text := "there is no flag -" + name
-	if near := nearest(strings.TrimLeft(name, "-"), names); near != "" {
+	if near := strict.Nearest(strings.TrimLeft(name, "-"), names); near != "" {
 		text += ": did you mean -" + near + "?"
 	}
 	return text
-}
-
-// nearest is the word that is most like another, "" where none is: one that begins with it, or differs in a third of its letters.
-func nearest(to string, words []string) (best string) {
-	least := len(to)/3 + 1
-	for _, w := range words {
-		if len(to) > 2 && strings.HasPrefix(w, to) {
-			return w
-		}
-		if d := distance(to, w); d <= least {
-			best, least = w, d-1
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be added, removed or replaced to make one word the other (V. Levenshtein, 1966).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for k := range row {
-		row[k] = k
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			d := last
-			if a[i] != b[k] {
-				d++
-			}
-			last = row[k+1]
-			row[k+1] = min(d, row[k+1]+1, row[k]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // dataOf replaces a data directory by that of a configuration, where one is named.

@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	_ "time/tzdata" // zones of sites' hours, on machines that have none
 
 	"proxima/node"
+	"proxima/node/strict"
 )
 
 // Exit codes.
@@ -87,9 +89,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
+		if args[0] == "help" && len(args) > 1 {
+			return run(ctx, append(slices.Clone(args[1:]), "-h"), out, errs)
+		}
 		usage(out)
 		return nil
-	case "version", "-version", "--version":
+	case "version", "-v", "-version", "--version":
 		fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return nil
 	}
@@ -101,11 +106,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		names = append(names, c.name)
 	}
 	text := fmt.Sprintf("unknown command %q", args[0])
-	switch near := nearest(args[0], names); {
+	url := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, "://") })
+	switch near := strict.Nearest(args[0], names); {
 	case near != "":
 		text += ": did you mean proxima " + near + "?"
-	case strings.Contains(args[0], "://"):
-		text += ": did you mean proxima node " + args[0] + "?"
+	case url >= 0:
+		text += ": did you mean proxima node " + args[url] + "?"
 	default:
 		text += " (proxima help)"
 	}
@@ -118,7 +124,7 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.does)
 	}
 	fmt.Fprintf(w, "  %-10s %s\n", "version", "say which version this is")
-	fmt.Fprintln(w, "proxima COMMAND -h lists the flags of a command.")
+	fmt.Fprintln(w, "proxima help COMMAND lists the flags of a command.")
 }
 
 // code prints an error for a person and returns the exit code it means.

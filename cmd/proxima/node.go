@@ -78,7 +78,7 @@ func overrides() []*override {
 		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
 		{name: "recrawl", usage: "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)",
 			set: func(c *node.Config, v string) (err error) {
-				c.Recrawl.Age, err = time.ParseDuration(v)
+				c.Recrawl.Age, err = duration(v)
 				if err == nil && c.Recrawl.Age <= 0 {
 					err = fmt.Errorf("%q is no age: 1s visits all pages again", v)
 				}
@@ -87,7 +87,7 @@ func overrides() []*override {
 		{name: "max-pages", usage: "end after exactly a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
 		{name: "max-bytes", usage: "end after a `number` of bytes of bodies (crawl.max_bytes)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxBytes = n })},
 		{name: "max-time", usage: "end after a `duration` like 90s or 12h (crawl.max_time)", set: func(c *node.Config, v string) (err error) {
-			c.Crawl.MaxTime, err = time.ParseDuration(v)
+			c.Crawl.MaxTime, err = duration(v)
 			return err
 		}},
 		{name: "sink", usage: "`URL` where downloads go, in packages: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
@@ -98,6 +98,15 @@ func overrides() []*override {
 			return err
 		}},
 	}
+}
+
+// duration reads one, or says how one is written.
+func duration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		err = fmt.Errorf("%q is no duration: write 90s, 5m or 12h", text)
+	}
+	return d, err
 }
 
 func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -303,15 +312,27 @@ func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) ([]
 	return seeds, nil
 }
 
-// argument is a seed of the command line. A word without scheme must look like the name of a host: "5" or "crawl" was hardly meant.
+// argument is a seed of the command line. A word without scheme must look like the name of a host: "5" or "crawl" was hardly meant, and
+// neither was the name of a file.
 func argument(text string) (identity.URL, error) {
-	host, _, _ := strings.Cut(text, "/")
-	if !strings.Contains(text, "://") && !strings.ContainsAny(host, ".[") && !strings.HasPrefix(host, "localhost") {
-		return identity.URL{}, fmt.Errorf("%q is no URL: write http://%s if it is meant", text, text)
+	scheme, _, hasScheme := strings.Cut(text, "://")
+	if hasScheme {
+		if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+			return identity.URL{}, fmt.Errorf("%q cannot be crawled: only http and https can", text)
+		}
+	} else {
+		if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+			return identity.URL{}, fmt.Errorf("%q is a file: -seeds FILE reads URLs from it, -config FILE a configuration", text)
+		}
+		if host, _, _ := strings.Cut(text, "/"); host == "" {
+			return identity.URL{}, fmt.Errorf("%q is no URL", text)
+		} else if !strings.ContainsAny(host, ".[") && !strings.HasPrefix(host, "localhost") {
+			return identity.URL{}, fmt.Errorf("%q is no URL: write http://%s if it is meant", text, text)
+		}
 	}
 	s, err := identity.ReadSeeds(strings.NewReader(text))
 	if err == nil && len(s.Errors) > 0 {
-		err = s.Errors[0]
+		err = errors.Unwrap(s.Errors[0]) // without the number of its line
 	}
 	if err != nil {
 		return identity.URL{}, fmt.Errorf("%q is no URL that can be crawled: %w", text, err)

@@ -227,7 +227,7 @@ func summarise(w io.Writer, e node.End) {
 		fmt.Fprintln(w)
 	}
 	if e.Unfinished > 0 {
-		fmt.Fprintf(w, "%s URLs are unfinished: run the same command again to go on\n", thousands(e.Unfinished))
+		fmt.Fprintf(w, "unfinished URLs: %s; run the same command again to go on\n", thousands(e.Unfinished))
 	}
 }
 

@@ -99,7 +99,7 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 
 func noAnswer(err error) error {
 	if errors.Is(err, node.ErrNotRunning) {
-		return exit{exitNoAnswer, err}
+		return exit{exitNoAnswer, fmt.Errorf("%w (-data or -config says where else)", err)}
 	}
 	return err
 }
