@@ -255,7 +255,7 @@ func (l *Loop) Spent() (pages, bytes int64, wants bool) {
 	s := l.limits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pages, s.bytes, !idle && s.allowed-s.pages-s.begun < wantsBelow
+	return s.pages, s.bytes, !idle && s.reached == "" && s.allowed-s.pages-s.begun < wantsBelow
 }
 
 // Allow says how many pages this node may ask for in all. It must not be called while Withdraw is.

@@ -128,7 +128,7 @@ type meter struct {
 func (m *meter) Spent() (pages, bytes int64, wants bool) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	return m.used, 10 * m.used, m.work > 0 && m.may-m.used < 20
+	return m.used, 10 * m.used, m.ended == "" && m.work > 0 && m.may-m.used < 20
 }
 
 func (m *meter) Allow(pages int64) {
