@@ -15,6 +15,7 @@ import (
 type nameServer struct {
 	names  map[string]string // address by name, with the dot at the end
 	silent atomic.Bool
+	wakes  time.Time // when a question for the root ends the silence, if that is set
 	asked  atomic.Int64
 }
 
@@ -37,6 +38,9 @@ func (s *nameServer) serve(c net.Conn) {
 			return
 		}
 		s.asked.Add(1)
+		if s.silent.Load() && !s.wakes.IsZero() && time.Now().After(s.wakes) && q.Question[0].Name == "." {
+			s.silent.Store(false)
+		}
 		if s.silent.Load() {
 			continue
 		}

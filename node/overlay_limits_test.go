@@ -55,6 +55,7 @@ func TestOverlayAsksForAsManyPagesAsTheLimit(t *testing.T) {
 }
 
 // A node that crashes may have asked for what it was given: that counts. Nobody asks for more pages than the limit, and nobody waits for ever.
+// Half of what is left stays with the keeper at each grant, so two crashes cost no more than half of all.
 func TestOverlayKeepsItsLimitWhenNodesDie(t *testing.T) {
 	limited(t, func(c *node.Config) { c.Crawl.MaxPages = 600 }, func(b *bed) {
 		for _, step := range []struct {
@@ -68,7 +69,7 @@ func TestOverlayKeepsItsLimitWhenNodesDie(t *testing.T) {
 		}
 		b.await("the end", 2*time.Hour, b.ended)
 		b.reasons("max_pages")
-		if n := len(pages(b.Visits(nil))); n > 600 || n < 450 {
+		if n := len(pages(b.Visits(nil))); n > 600 || n < 300 {
 			t.Errorf("%d pages are asked for, of 600", n)
 		}
 	})

@@ -97,6 +97,36 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestOutageEndsBehindAName: a name that was asked for while the name server was still silent failed by the outage, though
+// the server answers again when that is found out.
+func TestOutageEndsBehindAName(t *testing.T) {
+	inBubble(t, func(w *trial) {
+		w.Site("a.test", server1).Pages(300)
+		dns := &nameServer{names: map[string]string{"a.test.": server1}, wakes: w.began.Add(30 * time.Minute)}
+		w.byDNS, w.deps.DialDNS = true, dns.dial
+		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if time.Since(w.began) > 4*time.Minute {
+				dns.silent.CompareAndSwap(false, time.Now().Before(dns.wakes))
+			}
+			if dns.silent.Load() {
+				<-ctx.Done()
+				return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
+			}
+			return w.Dial(ctx, network, address)
+		}
+		w.cfg.Fetch.IdleTimeout = time.Second // each page is dialled for
+		got, logs := w.run("http://a.test/")
+		if got.Frontier.Done != 301 {
+			t.Errorf("ended by %q with %d done of 301", got.Reason, got.Frontier.Done)
+		}
+		for _, e := range logs.events {
+			if e.Event == journal.EventDNS {
+				t.Errorf("the host is blamed: %v", e)
+			}
+		}
+	})
+}
+
 // errGoOn lets connects through.
 var errGoOn = errors.New("no error")
 

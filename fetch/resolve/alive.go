@@ -33,17 +33,17 @@ func (a *alive) since(t time.Time) (heard, deaf bool) {
 	return !a.heard.Before(t) && !a.heard.IsZero(), !a.deaf.Before(t) && !a.deaf.IsZero()
 }
 
-// silent reports whether no server answers at all. It is asked by a lookup that began at start and heard nothing. If none
+// silent reports whether no server answers at all. It is asked by a lookup that has heard nothing since start. If none
 // of the others did, all servers are asked for what each of them knows: the servers of the root. Lookups share that probe,
-// unless it was begun before they were.
-func (r *Resolver) silent(start time.Time) bool {
-	for r.ctx.Err() == nil {
+// unless it was begun before start.
+func (r *Resolver) silent(start time.Time) (silent, probed bool) {
+	for ; r.ctx.Err() == nil; probed = true {
 		if heard, deaf := r.alive.since(start); heard || deaf {
-			return !heard
+			return !heard, probed
 		}
 		r.alive.probe.Do("", func() (any, error) { r.probe(); return nil, nil })
 	}
-	return false
+	return false, probed
 }
 
 // probe asks all servers at once, and notes where none answers.

@@ -14,18 +14,23 @@ import (
 
 // lookup asks the servers about a canonical name.
 func (r *Resolver) lookup(name string) *entry {
-	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(r.cfg.Attempts)*r.cfg.Timeout)
-	defer cancel()
-	start := time.Now()
-	found := r.findAll(ctx, name)
-	if found.kind == ErrTemporary && r.silent(start) {
-		found.err = fmt.Errorf("%w: %w", ErrNoServer, found.err)
+	found := r.findAll(name)
+	if found.kind == ErrTemporary {
+		// What was heard before the last question says nothing about the time in which that met silence.
+		switch silent, probed := r.silent(time.Now().Add(-r.cfg.Timeout)); {
+		case silent:
+			found.err = fmt.Errorf("%w: %w", ErrNoServer, found.err)
+		case probed: // the servers may have been silent when they were asked for the name, and answer now
+			found = r.findAll(name)
+		}
 	}
 	return r.conclude(name, found)
 }
 
 // findAll asks for the addresses of all families.
-func (r *Resolver) findAll(ctx context.Context, name string) finding {
+func (r *Resolver) findAll(name string) finding {
+	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(r.cfg.Attempts)*r.cfg.Timeout)
+	defer cancel()
 	if !r.cfg.IPv6 {
 		return r.find(ctx, name, dns.TypeA)
 	}
