@@ -102,7 +102,7 @@ func TestUnwantedTypesAndSizes(t *testing.T) {
 		}
 		a := serve("a.test", server1)
 		end, logs := w.run("http://a.test/")
-		if n := written.Load(); n > 16<<20 {
+		if n := written.Load(); n > 40<<20 {
 			t.Errorf("%d bytes of 80 million were written", n)
 		}
 		w.dropped(end, "unwanted type: image/png", 1)
