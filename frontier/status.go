@@ -22,15 +22,21 @@ type Status struct {
 	Waiting bool `json:"waiting"`
 	// Paused says why nothing is taken; "" when URLs are.
 	Paused string `json:"paused"`
-	// Failing counts the hosts that wait because they failed, by the reason.
-	Failing map[string]int `json:"failing"`
+	// Failing are the hosts that wait because they failed, by the reason.
+	Failing map[string]Failing `json:"failing"`
 	// NextDue is the time until something becomes ready; 0 when it is not known or now.
 	NextDue time.Duration `json:"next_due_ns"`
 }
 
+// Failing are hosts that wait for one reason: how many they are, and the first by name.
+type Failing struct {
+	Hosts int    `json:"hosts"`
+	First string `json:"first"`
+}
+
 // Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
 func (f *Frontier) Status() Status {
-	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]int),
+	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]Failing),
 		Queues: make(map[string]int)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +48,11 @@ func (f *Frontier) Status() Status {
 			s.Queues[Origin(o).String()] += h.window[o].len()
 		}
 		if kind == "backoff" {
-			s.Failing[h.why]++
+			was := s.Failing[h.why]
+			if was.Hosts++; was.Hosts == 1 || h.name < was.First {
+				was.First = h.name
+			}
+			s.Failing[h.why] = was
 		}
 	}
 	for o := range f.bench.ready {

@@ -153,7 +153,7 @@ func statusRoutes() []route {
 			run: func(n *Node, _ *apiCall) (any, error) { return n.Status(), nil }},
 		{method: "GET", path: "/host", does: "Says why a host waits; of a name without a scheme, both the host of http and that of https.",
 			query: []param{{"name", "the host", true}}, answer: []frontier.HostStatus{},
-			run: func(n *Node, c *apiCall) (any, error) { return n.explain(c.param("name")), nil }},
+			run: func(n *Node, c *apiCall) (any, error) { return n.explain(c.Context(), c.param("name")) }},
 		{method: "GET", path: "/metrics", does: "Gives the metrics of the node to Prometheus.", media: "text/plain",
 			stream: func(n *Node, w http.ResponseWriter, c *apiCall) { metricsHandler(n.metrics).ServeHTTP(w, c.Request) }},
 		{method: "GET", path: "/openapi.json", does: "Describes this API.", media: "application/json",

@@ -79,13 +79,25 @@ func (n *Node) serve(ctx context.Context, l net.Listener, h http.Handler) error 
 	return nil
 }
 
-// explain says why a host is waiting; of a name without a scheme, both the host of http and that of https.
-func (n *Node) explain(name string) []frontier.HostStatus {
-	var out []frontier.HostStatus
+// explain says why a host is waiting; of a name without a scheme, both the host of http and that of https, where something is
+// known of both.
+func (n *Node) explain(ctx context.Context, name string) (out []frontier.HostStatus, err error) {
 	for _, host := range hostsOf(name) {
-		out = append(out, n.frontier.Explain(host))
+		status := n.frontier.Explain(host)
+		if !status.Known {
+			switch state, err := n.frontier.StateOf(ctx, host); {
+			case err != nil:
+				return nil, err
+			case state == nil:
+				continue
+			}
+		}
+		out = append(out, status)
 	}
-	return out
+	if out == nil {
+		return nil, fmt.Errorf("%s: %w", name, ErrNotHere)
+	}
+	return out, nil
 }
 
 // hostsOf are the hosts that a person means by a name: without a scheme both that of http and that of https.

@@ -24,6 +24,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
+	"proxima/node/journal"
 	"proxima/node/sink"
 )
 
@@ -349,11 +350,21 @@ func echo(errs io.Writer, quiet bool) slog.Handler {
 	if quiet {
 		level = slog.LevelError
 	}
-	return slog.NewTextHandler(clearing{errs}, &slog.HandlerOptions{Level: level,
+	return toldAtEnd{slog.NewTextHandler(clearing{errs}, &slog.HandlerOptions{Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.String(a.Key, a.Value.Time().Format(time.TimeOnly))
 			}
 			return a
-		}})
+		}})}
+}
+
+// toldAtEnd leaves out what ended the node: the program says that itself, last.
+type toldAtEnd struct{ slog.Handler }
+
+func (h toldAtEnd) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == journal.EventError {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }

@@ -176,10 +176,14 @@ func whyNothing(e node.End) string {
 	for row, n := range e.Rows {
 		reasons[row] += n
 	}
-	for r, n := range e.Frontier.Failing { // says more than the rows of the table
+	for why, f := range e.Frontier.Failing { // says more than the rows of the table
 		delete(reasons, crawl.RowFailure)
 		delete(reasons, crawl.RowDNS)
-		reasons[fmt.Sprintf("%s (hosts: %d)", r, n)] = int64(n)
+		where := f.First
+		if f.Hosts > 1 {
+			where = fmt.Sprintf("%s and %d more", f.First, f.Hosts-1)
+		}
+		reasons[fmt.Sprintf("%s (%s)", why, where)] = int64(f.Hosts)
 	}
 	switch {
 	case len(reasons) == 0 && e.Unfinished > 0:

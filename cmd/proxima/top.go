@@ -169,8 +169,8 @@ func topErrors(ctx context.Context, data string, out io.Writer) error {
 			counts["answer "+row] = n
 		}
 	}
-	for why, n := range s.Frontier.Failing {
-		counts["hosts that wait: "+why] = int64(n)
+	for why, f := range s.Frontier.Failing {
+		counts["hosts that wait: "+why] = int64(f.Hosts)
 	}
 	rows := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) })
 	fmt.Fprintf(out, "%d kinds of errors\n", len(rows))
