@@ -191,3 +191,19 @@ func TestCloneSharesNothing(t *testing.T) {
 		t.Error("a change of the copy changed the original")
 	}
 }
+
+// After a silence little of what a node's downloads showed counts, and after a long one nothing: it may be another node by now.
+func TestSilenceIsForgotten(t *testing.T) {
+	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
+	for silence, want := range map[time.Duration]int{time.Minute: 7, 2 * time.Minute: 3, 5 * time.Minute: 1} {
+		var m assign.Memory
+		now := time.Unix(1_000_000, 0)
+		for range 6 {
+			m.Observe("n", ncoord.Coordinate{}, d, now)
+		}
+		m.Observe("n", ncoord.Coordinate{}, d, now.Add(silence))
+		if p := assign.Predictions(&m, assign.View{Nodes: []assign.Node{{ID: "n"}}}); p[0].Seen != want {
+			t.Errorf("after %v: %d downloads count, want %d", silence, p[0].Seen, want)
+		}
+	}
+}

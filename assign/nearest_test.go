@@ -366,3 +366,21 @@ func BenchmarkChoiceRatio(b *testing.B) {
 		}
 	}
 }
+
+// The one page of an estimate tells nothing of a typical page where the hosts' pages are known.
+func TestEstimatesLeaveTheTypicalPage(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(20, 1), assigntest.WorldConfig{Nodes: 4, Servers: 1, Seed: 1})
+	for known, want := range map[float64]float64{10_000: 10_000, 0: 3_000_000} {
+		b := w.Batch()
+		b.Servers[0].Hosts = []assign.Host{{Name: "h", Pending: 1, PageBytes: known}}
+		a, err := assign.New(assign.Nearest, assign.Default(), b, w.View(), time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := a.Asks(time.Unix(0, 0))[0]
+		a.Observe(assign.Result{Ask: ask, OK: true, Timing: assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 900e6, Bytes: 3_000_000}}, time.Unix(1, 0))
+		if got := a.Memory(ask.Server).PageBytes; got/want > 1.01 || want/got > 1.01 {
+			t.Errorf("of hosts with pages of %v bytes a typical page has %v", known, got)
+		}
+	}
+}

@@ -114,6 +114,13 @@ func TestOwnLearnsFromSample(t *testing.T) {
 			t.Errorf("seed %d: learnt from downloads of %d servers of 40", seed, len(due))
 		}
 		after = append(after, math.Log(o.Factors().LoadMs/150))
+		rested := o.Factors().Samples // what was not learnt from in a quiet hour is not made up for
+		for range 1000 {
+			o.Observe(w.Nodes[0].ID, w.Servers[0].Addr, w.Download(0, 0), nil, w.View(), now.Add(time.Hour))
+		}
+		if n := o.Factors().Samples - rested; n > 100 {
+			t.Errorf("seed %d: learnt from %d of 1000 downloads after an hour, want about 64", seed, n)
+		}
 	}
 	t.Logf("10 s after the load grew by 5 it is off by e^%.2f at the median", median(after))
 	if e := math.Abs(median(after)); e > 0.7 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -297,4 +298,23 @@ func TestNothingIsWrittenOnceItIsOver(t *testing.T) {
 			t.Errorf("over %v: sent %v, %v", over, x.sent, err)
 		}
 	}
+}
+
+// TestTriedAgain: where net/http finds a kept connection dead and takes another, the wait for the answer begins anew.
+func TestTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Default()
+		x := &exchange{cfg: &cfg, start: time.Now(), cancel: func(error) {}}
+		kept := &conn{}
+		kept.taken.Store(true)
+		trace := x.trace()
+		trace.GotConn(httptrace.GotConnInfo{Conn: kept})
+		trace.WroteRequest(httptrace.WroteRequestInfo{})
+		time.Sleep(cfg.HeaderTimeout - time.Second)
+		trace.GotConn(httptrace.GotConnInfo{Conn: &conn{}})
+		time.Sleep(2 * time.Second) // the second request is not written yet
+		if _, late := x.due(time.Now()); late != nil {
+			t.Error(late)
+		}
+	})
 }

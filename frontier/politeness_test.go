@@ -18,7 +18,8 @@ func testRules() rules {
 
 func TestGapIsTheLargest(t *testing.T) {
 	r := testRules() // 2 s at least, twice the download, that at most a minute
-	foreign, own := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.1.2.3")
+	foreign, own, loaded := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("192.0.2.2")
+	r.spacing = map[netip.Addr]float64{loaded: 4}
 	for _, c := range []struct {
 		name                       string
 		addr                       netip.Addr
@@ -31,6 +32,9 @@ func TestGapIsTheLargest(t *testing.T) {
 		{"crawl-delay", foreign, 90 * time.Second, 0, time.Hour, 90 * time.Second},
 		{"retry-after", foreign, time.Second, time.Hour, time.Second, time.Hour},
 		{"retry-after is bounded", foreign, 0, 1000 * time.Hour, 0, 24 * time.Hour},
+		{"overloaded", loaded, 0, 0, 0, 8 * time.Second},
+		{"overloaded, bounded", loaded, 20 * time.Second, 0, 0, time.Minute},
+		{"overloaded, and a longer crawl-delay", loaded, 90 * time.Second, 0, 0, 90 * time.Second},
 		{"one's own", own, time.Hour, time.Hour, time.Hour, time.Millisecond},
 	} {
 		if got := r.gap(nil, c.addr, c.crawlDelay, c.after, c.elapsed); got != c.want {

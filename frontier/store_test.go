@@ -80,3 +80,21 @@ func TestFullDiskIsNoDamage(t *testing.T) {
 		t.Errorf("opened on a full disk: %v", err)
 	}
 }
+
+// Nothing is pending between two lives, so that runs of done URLs alone say which numbers are taken: each life adds another run.
+func TestRunsOfEarlierLivesStay(t *testing.T) {
+	cfg, polite := ownServers(testConfig())
+	dir := t.TempDir()
+	const lives = 3
+	for i := range lives {
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.resolving()
+		l.add(pages("http://h1.test", i*maxFresh, maxFresh)...)
+		l.work(maxFresh)
+		l.stop()
+	}
+	l := begin(t, dir, cfg, polite, Deps{})
+	if n := count(l.add(pages("http://h1.test", 0, lives*maxFresh)...), Duplicate); n != lives*maxFresh {
+		t.Errorf("%d of %d URLs are known to be done", n, lives*maxFresh)
+	}
+}

@@ -64,6 +64,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A node that is told where it is, or told otherwise, judges round trips to peers that it knows by that.
+func TestLocationThatChanges(t *testing.T) {
+	peer := ncoord.Coordinate{Height: 3, Error: 0.3}
+	newYork, london, paris := ncoord.Location{Lat: 40.71, Lon: -74.01}, ncoord.Location{Lat: 51.51, Lon: -0.13}, ncoord.Location{Lat: 48.86, Lon: 2.35}
+	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
+	for _, at := range []struct {
+		place *ncoord.Location
+		want  error
+	}{{&paris, nil}, {&newYork, ncoord.FasterThanLight}, {nil, nil}, {&newYork, ncoord.FasterThanLight}, {&paris, nil}} {
+		n.SetLocation(at.place)
+		if err := n.Observe("p", peer, &london, 20*time.Millisecond, start); !errors.Is(err, at.want) {
+			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
+		}
+	}
+}
+
 // TestMemoryIsBounded meets far more peers, good and bad, than a node may remember.
 func TestMemoryIsBounded(t *testing.T) {
 	n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))

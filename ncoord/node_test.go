@@ -119,6 +119,27 @@ func TestLoadDoesNotFlutter(t *testing.T) {
 	}
 }
 
+// TestSurenessIsPublished: others learn that a node has become surer of its place, though it hardly moves any more.
+func TestSurenessIsPublished(t *testing.T) {
+	s, _, _, _ := plane(36, 1500)
+	n, now := ncoord.NewNode(rand.New(rand.NewPCG(1, 1))), start
+	for i := range 600 {
+		at, peer := i%30, s.nodes[i%30].Coordinate()
+		rtt := ncoord.Distance(n.Coordinate(), peer)
+		if i < 100 { // then all fits
+			rtt *= 1.5
+		}
+		now = now.Add(time.Second)
+		if err := n.Observe(s.names[at], peer, nil, duration(rtt), now); err != nil {
+			t.Fatal(err)
+		}
+		n.Publish(now)
+	}
+	if told, is := n.Published().Error, n.Coordinate().Error; math.Abs(told-is) > max(0.05, 0.25*told) {
+		t.Errorf("an error of %.3f is published, and is %.3f", told, is)
+	}
+}
+
 // TestPublishedIsStable compares how much the moving and the published coordinate move under noise, and how well both
 // predict.
 func TestPublishedIsStable(t *testing.T) {

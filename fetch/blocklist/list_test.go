@@ -351,3 +351,23 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+// A list that changes may take the room of what it was, however much that is.
+func TestLargeListChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list")
+	cfg := Default()
+	cfg.Sources, cfg.MaxEntries, cfg.MaxPatterns = []string{file}, 3, 3
+	l, err := New(cfg, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a.test\nb.test\n/c/\n", "a.test\nanother.test\n/other/\n"} {
+		write(t, file, text)
+		if err := l.Load(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, blocked := l.Host("another.test"); !blocked {
+		t.Error("the list as it is now is not in force")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/ncoord"
 	"proxima/node/wire"
 )
 
@@ -184,6 +185,28 @@ func TestGiveWaitsForTheRequestInFlight(t *testing.T) {
 	b.look(true, 0)
 	if _, m := b.sends(release); m.Successor != "s" {
 		t.Errorf("%v", m)
+	}
+}
+
+// What was learnt since the grantor was told last goes with the release, however short ago that was.
+func TestReleaseTakesTheMemoryAlong(t *testing.T) {
+	b := newBench(t)
+	l := b.obtain()
+	l.memory = &assign.Memory{}
+	for _, wish := range []wire.Wish{renew, release} {
+		l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
+		if l.changed = b.now; wish == release {
+			b.withdraw(server(1), l, b.now)
+			b.look(false, 0)
+		} else {
+			b.pass(b.cfg.Time / 2)
+		}
+		it, m := b.sends(wish)
+		if said, err := assign.DecodeMemory(m.GetMemory(), b.now); err != nil || said.Downloads() != l.memory.Downloads() {
+			t.Errorf("%v takes %d of %d downloads along: %v", wish, said.Downloads(), l.memory.Downloads(), err)
+		}
+		b.answered(it, b.grantedBy, yes(), at(b.now), b.now)
+		b.pass(time.Second)
 	}
 }
 

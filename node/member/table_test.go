@@ -277,6 +277,20 @@ func TestAnEchoOfAnEarlierLife(t *testing.T) {
 	if r := c.members[nodeID(2)]; r.boot != 7 || r.addr != "a:1" {
 		t.Errorf("the echo was believed: %+v", r)
 	}
+	c.lost(nodeID(2), c.now)
+	c.hear(entry{id: nodeID(2), boot: 6, phase: left})
+	c.expect("dead, and its earlier life had left", true, 2)
+}
+
+// Of a member's places the newer one counts, by a count that begins anew with each life.
+func TestPlaceOfALife(t *testing.T) {
+	c := newClock(t)
+	for _, said := range []struct{ boot, rev, believed uint64 }{{7, 9, 9}, {7, 8, 9}, {8, 1, 1}} {
+		c.seen(nodeID(2), "10.0.0.2:1", meta{boot: said.boot, addr: "a:1", placed: true, place: place{rev: said.rev}}, nil, c.now)
+		if got := c.members[nodeID(2)].place.rev; got != said.believed {
+			t.Errorf("place %d of life %d: place %d is believed", said.rev, said.boot, got)
+		}
+	}
 }
 
 func TestBadMetaIsToldOnce(t *testing.T) {

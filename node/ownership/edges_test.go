@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -94,6 +95,53 @@ func TestCopyOfAHostThatComesBackIsNotRemoved(t *testing.T) {
 		if all, _ := s.node(2).has(host); !changed || all != 3 {
 			t.Errorf("it became the owner: %v, and has %d URLs", changed, all)
 		}
+	})
+}
+
+// A home's word about an epoch counts for that one only: the record may have changed while it was under way.
+func TestWordAboutAnOlderEpochConfirmsNothing(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.hostOf(1, 2, 3), s.node(2).own
+		older, newer := Record{Host: host, Epoch: 1, Owner: idOf(2)}, Record{Host: host, Epoch: 2, Owner: idOf(2)}
+		own.mu.Lock()
+		own.rights.unconfirmed[host] = claimed{record: newer}
+		own.mu.Unlock()
+		for _, r := range []Record{older, newer} {
+			if _, err := own.claim(s.t.Context(), idOf(1), &wire.ClaimRequest{Records: []*wire.Record{r.wire()}}); err != nil {
+				t.Fatal(err)
+			}
+			own.mu.Lock()
+			if _, waits := own.rights.unconfirmed[host]; waits != (r == older) {
+				t.Errorf("after the answer about epoch %d it waits for one: %v", r.Epoch, waits)
+			}
+			own.mu.Unlock()
+		}
+	})
+}
+
+// The node that is to have the replica of a host that was handed over has the same, but does not mean to keep it, as it sees
+// other members: the former owner keeps its copy until it does.
+func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		host := s.hostOf(5, 2, 4, 1, 3)
+		s.node(2).find(links(host, 0, 3)...)
+		time.Sleep(2 * time.Second)
+		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(1), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		v := s.node(2).own.view()
+		v.Settled = append(slices.Clone(v.Settled), idOf(5)) // would be the home
+		s.node(2).own.SetView(v)
+		if err := s.node(1).own.HandOff(s.t.Context(), host, idOf(3), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if all, _ := s.node(1).has(host); all != 3 {
+			t.Errorf("the former owner has %d of 3 URLs", all)
+		}
+		s.see()
+		time.Sleep(3 * s.cfg.TakeAfter)
+		s.mustHave(host, 3, 3, 2)
 	})
 }
 

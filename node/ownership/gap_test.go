@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -57,5 +58,28 @@ func TestStoppedHomeHearsTheOthersFirst(t *testing.T) {
 		if !begins(hosts[1]) {
 			t.Error("it does not hear of the others")
 		}
+	})
+}
+
+// What a home was told counts for the members that there were then. A node that becomes the home of a host, and has heard
+// nothing of it as neither its replica nor its record was here, begins it only when all have told it anew what they own.
+func TestNewHomeHearsTheOthersFirst(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 5}, func(s *stage) {
+		host := s.hostOf(3, 1, 4, 2, 5)
+		s.node(3).find(link(host, 0))
+		if err := s.node(3).own.HandOff(s.t.Context(), host, idOf(2), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		s.join(4) // all tell it what they own, and it has no part in the host
+		time.Sleep(3 * s.cfg.TakeAfter)
+		s.node(3).die() // the home
+		s.node(1).die() // the witness
+		s.forget(1, 3)
+		s.node(4).find(link(host, 1))
+		if owners := s.owners(host); !slices.Equal(owners, []int{2}) {
+			t.Errorf("it is owned by %v", owners)
+		}
+		time.Sleep(time.Minute)
+		s.mustHave(host, 2, 2, 4)
 	})
 }

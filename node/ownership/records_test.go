@@ -57,10 +57,12 @@ func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	tallies.count(v, a, true)
 	tallies.cursor = a.Host
 	for range 2 {
-		again := z
-		again.Epoch++
-		tallies.replace(z.Host, v, z, again)
-		z = again
+		for _, r := range []*Record{&a, &z} {
+			again := *r
+			again.Epoch++
+			tallies.replace(r.Host, v, *r, again)
+			*r = again
+		}
 	}
 	if !tallies.counted(z.Host) {
 		t.Error("the count will count it again")

@@ -162,10 +162,10 @@ func (s *stage) join(nodes ...int) {
 	s.see()
 }
 
-// forget has the others no longer count a node among them.
-func (s *stage) forget(at int) {
+// forget has the others no longer count nodes among them.
+func (s *stage) forget(nodes ...int) {
 	s.mu.Lock()
-	s.members = slices.DeleteFunc(s.members, func(m int) bool { return m == at })
+	s.members = slices.DeleteFunc(s.members, func(m int) bool { return slices.Contains(nodes, m) })
 	s.mu.Unlock()
 	s.see()
 }

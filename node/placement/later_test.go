@@ -129,6 +129,35 @@ func TestServerMovesToTheBetterNode(t *testing.T) {
 	})
 }
 
+// A node that was better, then was not, and is so again must be so for half a minute from then on.
+func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		_, stop := w.start(cycle())
+		time.Sleep(25 * time.Second)
+		worse := &assign.Memory{}
+		for range 6 {
+			for node, connect := range map[string]time.Duration{"home": time.Millisecond, "n1": time.Second, "n2": time.Second} {
+				worse.Observe(node, w.coordOf(node), assign.Timing{Connect: connect, FirstByte: connect + 20*time.Millisecond,
+					Total: 3*connect + 25*time.Millisecond, Bytes: 20_000, Fresh: true}, time.Now())
+			}
+		}
+		w.mu.Lock()
+		better := w.memories[addr]
+		w.memories[addr] = worse
+		w.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		w.mu.Lock()
+		w.memories[addr] = better
+		w.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		stop()
+		if len(w.log) != 0 {
+			t.Errorf("%q", w.log)
+		}
+	})
+}
+
 // Pages of a server that was assigned here are downloaded elsewhere, as often as the share says, and politely.
 func TestOthersExplore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
