@@ -2,6 +2,7 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -32,8 +33,8 @@ type node struct {
 	place int
 	stop  context.CancelFunc
 	done  chan error
-	// killed is guarded by the overlay's lock.
-	killed bool
+	// killed and full, which says that its disk is, are guarded by the overlay's lock.
+	killed, full bool
 
 	mu     sync.Mutex
 	events []member.Event
@@ -117,6 +118,9 @@ func (o *overlay) start(place int, boot uint64, change ...setup) *node {
 		defer o.mu.Unlock()
 		if n.killed { // what a test has to do to end it
 			return nil
+		}
+		if n.full {
+			return errors.New("the disk is full")
 		}
 		o.disks[deps.ID] = b
 		return nil

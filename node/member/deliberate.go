@@ -40,7 +40,9 @@ func (m *Members) deliberate(ctx context.Context) error {
 		if len(letters) > 0 {
 			m.update()
 		}
+		woken := m.lettered
 		if err := m.store(); err != nil {
+			woken = nil // what could not be kept wakes this loop at once: it is tried again with the next tick
 			m.mu.Lock()
 			m.emit(Event{Kind: EventTrouble, Time: now, Reason: err.Error()})
 			m.mu.Unlock()
@@ -50,7 +52,7 @@ func (m *Members) deliberate(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.lettered:
+		case <-woken:
 		case <-ticker.C:
 		}
 	}

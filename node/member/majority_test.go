@@ -154,6 +154,32 @@ func TestBackAfterLong(t *testing.T) {
 	})
 }
 
+// What a voter has promised is on its disk before anybody hears of it: without a majority that can write nothing is decided.
+func TestVotersWithFullDisksDecideNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverlay(t, flat(30))
+		o.startAll(3)
+		time.Sleep(2 * time.Minute)
+		full := func(are bool) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.nodes[1].full, o.nodes[2].full = are, are
+		}
+		full(true)
+		o.start(3, 1)
+		time.Sleep(3 * time.Minute)
+		if n := o.nodes[0].View().Voters; n != 3 {
+			t.Errorf("%d voters, by promises that nobody could keep", n)
+		}
+		full(false)
+		time.Sleep(time.Minute)
+		if n := o.nodes[0].View().Voters; n != 4 {
+			t.Errorf("%d voters, when the disks have room", n)
+		}
+		o.close()
+	})
+}
+
 // An operator says that those who are not seen are gone; when they come back after all, they follow.
 func TestGoAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
