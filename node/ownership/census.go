@@ -12,8 +12,9 @@ import (
 	"proxima/node/wire"
 )
 
-// census is what this node, as a home, knows of the owners of its hosts. It is used under the lock of Ownership.
+// census is what this node, as a home, knows of the owners of its hosts. The lock of the book guards its fields.
 type census struct {
+	*book
 	heard     map[string]time.Time // by owner: when it renewed last, or was first expected to
 	left      map[string]bool      // members that have left in order: their owners have stopped
 	contested map[string]time.Time // hosts with a new owner whose former owner may go on until then
@@ -25,14 +26,18 @@ type census struct {
 	lists map[string]map[uint64]struct{}
 }
 
-func newCensus() census {
-	return census{heard: make(map[string]time.Time), left: make(map[string]bool),
+func newCensus(b *book) *census {
+	return &census{book: b, heard: make(map[string]time.Time), left: make(map[string]bool),
 		contested: make(map[string]time.Time), recent: make(map[string]time.Time), missing: make(map[string]int),
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
 
-// changed notes when a record was written.
-func (c *census) changed(r Record, now time.Time) {
+// changedLocked notes when a record was written.
+func (c *census) changedLocked(_ string, r Record) {
+	if r.Owner == "" {
+		return
+	}
+	now := time.Now()
 	c.recent[r.Host] = now
 	delete(c.missing, r.Host)
 	if _, ok := c.heard[r.Owner]; !ok {
@@ -65,58 +70,58 @@ func (c *census) seen(old, v view.View) {
 var errCounting = errors.New("this node counts its hosts anew")
 
 // Renew answers an owner's sign of life.
-func (o *Ownership) Renew(_ context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
-	if err := o.begun(); err != nil {
+func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	if err := c.begun(); err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.tallies.counting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tallies.counting {
 		return nil, errCounting
 	}
 	now := time.Now()
-	o.census.heard[from] = now
+	c.heard[from] = now
 	if req.GetTell() {
-		o.rights.due[from] = true
-		signal(o.renew)
+		c.due[from] = true
+		signal(c.renew)
 	}
-	t := o.tallies.lent[from]
+	t := c.tallies.lent[from]
 	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
-	if equal && req.GetMembers() == view.Digest(o.views.Now().Settled) {
-		o.toldLocked(from)
+	if equal && req.GetMembers() == view.Digest(c.views.Now().Settled) {
+		c.toldLocked(from)
 	}
-	agreed := equal && !o.returningLocked(now)
+	agreed := equal && !c.returningLocked(now)
 	return &wire.RenewResponse{Agreed: agreed}, nil
 }
 
 // returningLocked says that this node, as a home, may lack what others did in the meantime: it sees no majority or did
 // not lately, or it has just started.
-func (o *Ownership) returningLocked(now time.Time) bool {
-	return o.blindLocked(now, func(v *view.View) bool { return v.Majority })
+func (c *census) returningLocked(now time.Time) bool {
+	return c.blindLocked(now, func(v *view.View) bool { return v.Majority })
 }
 
 // collectingLocked says that this node, the home of a host, may not know its record yet: another one was its home lately.
-func (o *Ownership) collectingLocked(host string, now time.Time) bool {
-	return o.blindLocked(now, func(v *view.View) bool { return v.Majority && v.Home(host) == v.Self })
+func (c *census) collectingLocked(host string, now time.Time) bool {
+	return c.blindLocked(now, func(v *view.View) bool { return v.Majority && v.Home(host) == v.Self })
 }
 
 // blindLocked says that something may have been decided lately that this node does not know of, as it did not decide itself.
-func (o *Ownership) blindLocked(now time.Time, decided func(*view.View) bool) bool {
-	return !o.views.Now().Majority || !o.toldAllLocked() && o.views.Blind(now, o.cfg.Collect, decided) > 0
+func (c *census) blindLocked(now time.Time, decided func(*view.View) bool) bool {
+	return !c.views.Now().Majority || !c.toldAllLocked() && c.views.Blind(now, c.cfg.Collect, decided) > 0
 }
 
 // toldLocked notes that a member has told this home of all its hosts.
-func (o *Ownership) toldLocked(from string) {
-	if !o.census.told[from] {
-		o.census.told[from] = true
-		signal(o.check)
+func (c *census) toldLocked(from string) {
+	if !c.told[from] {
+		c.told[from] = true
+		signal(c.check)
 	}
 }
 
 // toldAllLocked says that all settled members have: then there is nothing to wait for, as nobody else can own a host.
-func (o *Ownership) toldAllLocked() bool {
-	for _, id := range o.views.Now().Settled {
-		if id != o.views.Now().Self && !o.census.told[id] {
+func (c *census) toldAllLocked() bool {
+	for _, id := range c.views.Now().Settled {
+		if id != c.views.Now().Self && !c.told[id] {
 			return false
 		}
 	}
@@ -124,59 +129,59 @@ func (o *Ownership) toldAllLocked() bool {
 }
 
 // Claim answers an owner that says what it owns.
-func (o *Ownership) Claim(_ context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
-	if err := o.begun(); err != nil {
+func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	if err := c.begun(); err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	o.mu.Lock()
-	o.census.heard[from] = now
+	c.mu.Lock()
+	c.heard[from] = now
 	if req.GetFirst() {
-		o.census.lists[from] = make(map[uint64]struct{})
+		c.lists[from] = make(map[uint64]struct{})
 	}
-	o.mu.Unlock()
+	c.mu.Unlock()
 	res := &wire.ClaimResponse{}
 	for i, w := range req.GetRecords() {
 		if r, ok := fromWire(w); ok && r.Owner == from {
 			handed := i < len(req.GetHanded()) && req.GetHanded()[i]
-			if err := o.hear(r, handed, now, res); err != nil {
+			if err := c.hear(r, handed, now, res); err != nil {
 				return nil, err
 			}
 		}
 	}
 	// What is confirmed here must not be forgotten by a crash.
-	if err := o.records.flush(); err != nil {
+	if err := c.records.flush(); err != nil {
 		return nil, err
 	}
 	if req.GetLast() {
-		o.mu.Lock()
-		list := o.census.lists[from]
-		delete(o.census.lists, from)
-		v := *o.views.Now()
-		o.mu.Unlock()
+		c.mu.Lock()
+		list := c.lists[from]
+		delete(c.lists, from)
+		v := *c.views.Now()
+		c.mu.Unlock()
 		if list != nil && req.GetMembers() == view.Digest(v.Settled) {
-			o.mu.Lock()
-			o.toldLocked(from)
-			o.mu.Unlock()
+			c.mu.Lock()
+			c.toldLocked(from)
+			c.mu.Unlock()
 		}
 		if list != nil && v.Majority && req.GetMembers() == view.Digest(v.Settled) {
-			return res, o.missed(from, list, v, now)
+			return res, c.missed(from, list, v, now)
 		}
 	}
 	return res, nil
 }
 
 // hear weighs a claim against what this home has, and adds to the answer.
-func (o *Ownership) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
+func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
 	obey := false
-	_, _, err := o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
-		v, c := o.views.Now(), &o.census
+	_, _, err := c.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		v := c.views.Now()
 		c.list(r.Owner, r.Host)
-		if p, leaving := o.proposals[r.Host]; v.Home(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
+		if p, leaving := c.proposals[r.Host]; v.Home(r.Host) != v.Self || !v.Majority || leaving && p.next.Owner != r.Owner {
 			res.Later = append(res.Later, r.Host)
 			return mine, false
 		}
-		if o.collectingLocked(r.Host, now) {
+		if c.collectingLocked(r.Host, now) {
 			res.Later = append(res.Later, r.Host) // somebody may have a newer record; what this one says is heard
 		}
 		switch {
@@ -185,14 +190,14 @@ func (o *Ownership) hear(r Record, handed bool, now time.Time, res *wire.ClaimRe
 			return mine, false
 		case !ok || mine == r:
 		case mine.Owner == v.Self && r.Owner != v.Self:
-			if p, leaving := o.proposals[r.Host]; leaving && p.next == r {
+			if p, leaving := c.proposals[r.Host]; leaving && p.next == r {
 				break // the hand-off that is under way here has been committed there
 			}
 			obey = true
 			return mine, false
 		case r.Owner != mine.Owner && !handed:
 			// Its former owner did not give it, and may go on until it suspends it: this home has answered that one.
-			if until := c.heard[mine.Owner].Add(o.cfg.FenceAfter); until.After(now) {
+			if until := c.heard[mine.Owner].Add(c.cfg.FenceAfter); until.After(now) {
 				c.contested[r.Host] = until
 			}
 		case handed:
@@ -206,7 +211,7 @@ func (o *Ownership) hear(r Record, handed bool, now time.Time, res *wire.ClaimRe
 		return r, true
 	})
 	if err == nil && obey {
-		err = o.obey(r)
+		err = c.obey(r)
 	}
 	return err
 }
@@ -232,42 +237,41 @@ func (c *census) list(from, host string) {
 }
 
 // missed takes over the hosts that an owner did not name in two whole lists in a row: it has lost its disk.
-func (o *Ownership) missed(from string, list map[uint64]struct{}, v view.View, now time.Time) error {
-	return o.records.visit(func(r Record) error {
+func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now time.Time) error {
+	return c.records.visit(func(r Record) error {
 		if r.Owner != from || v.Home(r.Host) != v.Self {
 			return nil
 		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		c := &o.census
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		if _, listed := list[xxhash.Sum64String(r.Host)]; listed {
 			delete(c.missing, r.Host)
 			return nil
 		}
-		if mine, ok, loaded := o.records.peek(r.Host); loaded && (!ok || mine != r) {
+		if mine, ok, loaded := c.records.peek(r.Host); loaded && (!ok || mine != r) {
 			return nil // it has changed since it was read
 		}
-		if now.Sub(c.recent[r.Host]) < 2*o.cfg.RenewEvery {
+		if now.Sub(c.recent[r.Host]) < 2*c.cfg.RenewEvery {
 			return nil
 		}
 		if c.missing[r.Host]++; c.missing[r.Host] >= 2 {
-			o.queue.add(r.Host, true)
+			c.queue.add(r.Host, true)
 		}
 		return nil
 	})
 }
 
 // runCensus looks for owners that are gone, and has their hosts taken over.
-func (o *Ownership) runCensus(ctx context.Context) error {
-	return again(ctx, nil, max(o.cfg.RenewEvery/3, time.Second), func(bool) error {
-		o.missReplicas(time.Now())
-		gone, v := o.goneOwners(time.Now())
+func (c *census) runCensus(ctx context.Context) error {
+	return again(ctx, nil, max(c.cfg.RenewEvery/3, time.Second), func(bool) error {
+		c.missReplicas(time.Now())
+		gone, v := c.goneOwners(time.Now())
 		if len(gone) == 0 {
 			return nil
 		}
-		return o.records.visit(func(r Record) error {
+		return c.records.visit(func(r Record) error {
 			if gone[r.Owner] && v.Home(r.Host) == v.Self {
-				o.queue.add(r.Host, true)
+				c.queue.add(r.Host, true)
 			}
 			return nil
 		})
@@ -275,61 +279,57 @@ func (o *Ownership) runCensus(ctx context.Context) error {
 }
 
 // missReplicas gives up waiting for the replicas of hosts that were taken over without one, and says so.
-func (o *Ownership) missReplicas(now time.Time) {
-	o.mu.Lock()
+func (c *census) missReplicas(now time.Time) {
+	c.mu.Lock()
 	var lost []string
-	for host, since := range o.awaited {
-		if now.Sub(since) > 2*o.cfg.TakeAfter {
+	for host, since := range c.awaited {
+		if now.Sub(since) > 2*c.cfg.TakeAfter {
 			lost = append(lost, host)
-			delete(o.awaited, host)
+			delete(c.awaited, host)
 		}
 	}
-	o.mu.Unlock()
+	c.mu.Unlock()
 	for _, host := range lost {
-		if r, ok, err := o.records.get(host); err == nil && ok {
-			o.deps.Event(Event{Kind: Lost, Record: r, Reason: "its owner is gone, and no other node has given a copy of it"})
+		if r, ok, err := c.records.get(host); err == nil && ok {
+			c.deps.Event(Event{Kind: Lost, Record: r, Reason: "its owner is gone, and no other node has given a copy of it"})
 		}
 	}
 }
 
-// found notes that something of a host has come here.
-func (o *Ownership) found(host string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, ok := o.awaited[host]; ok {
-		delete(o.awaited, host)
-		signal(o.check)
-	}
+// isMissing says that a host's owner lives and has lost it.
+func (c *census) isMissing(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.missing[host] >= 2
 }
 
 // goneOwners are those of hosts whose home this node is, in a view.
-func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := &o.census
-	v = *o.views.Now()
+func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v = *c.views.Now()
 	for host, at := range c.recent {
-		if now.Sub(at) > 2*o.cfg.RenewEvery {
+		if now.Sub(at) > 2*c.cfg.RenewEvery {
 			delete(c.recent, host)
 		}
 	}
 	for host, until := range c.contested {
 		if now.After(until) {
 			delete(c.contested, host)
-			signal(o.check)
+			signal(c.check)
 		}
 	}
-	if !v.Majority || o.tallies.counting {
+	if !v.Majority || c.tallies.counting {
 		return nil, v
 	}
 	gone = make(map[string]bool)
-	for owner := range o.tallies.lent {
-		if o.goneLocked(owner, now) {
+	for owner := range c.tallies.lent {
+		if c.goneLocked(owner, now) {
 			gone[owner] = true
 		}
 	}
 	for owner := range c.heard {
-		if _, ok := o.tallies.lent[owner]; !ok && !v.IsAlive(owner) {
+		if _, ok := c.tallies.lent[owner]; !ok && !v.IsAlive(owner) {
 			delete(c.heard, owner)
 			delete(c.lists, owner)
 		}
@@ -339,12 +339,11 @@ func (o *Ownership) goneOwners(now time.Time) (gone map[string]bool, v view.View
 
 // goneLocked says that an owner has left, or has been silent for so long that it has suspended its hosts. An owner that
 // still renews is there, whatever the gossip says.
-func (o *Ownership) goneLocked(owner string, now time.Time) bool {
-	c := &o.census
+func (c *census) goneLocked(owner string, now time.Time) bool {
 	heard, ok := c.heard[owner]
 	if !ok {
 		c.heard[owner] = now
 		return false
 	}
-	return c.left[owner] && !o.views.Now().IsAlive(owner) || now.Sub(heard) > o.cfg.TakeAfter
+	return c.left[owner] && !c.views.Now().IsAlive(owner) || now.Sub(heard) > c.cfg.TakeAfter
 }

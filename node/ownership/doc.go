@@ -38,6 +38,18 @@
 //	    ▼
 //	(nothing): the owner and the node with the replica have all of it, and this node is neither
 //
+// # Parts
+//
+// All parts share a book: the records, the members, and what is open about a host. Each uses only the book and the parts
+// above it; when a record changes, the book tells them all.
+//
+//	book        records, members, what is open                                         book.go, records.go, tallies.go, queue.go
+//	census      this node as a home: who owns its hosts, and who of them is gone       census.go
+//	replicator  the second copies: what changes goes there, what differs is mended     replicate.go, stream.go, union.go
+//	rights      this node as an owner: what its homes confirmed, what may be crawled   rights.go
+//	router      links: whose they are, which are taken in                              route.go
+//	reconciler  steps: hand-offs, take-overs, data that is not this node's             reconcile.go, handoff.go, store.go, drain.go
+//
 // One loop (reconcile.go) compares, for each host, the record and the members with the role, takes one step, and comes
 // back until they agree.
 package ownership

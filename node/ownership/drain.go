@@ -21,13 +21,13 @@ const (
 // Drain hands over every host that this node owns: to its home, or where that is this node, to the node that will be. Hosts that cannot go now are
 // tried again. From now on no other node can make this one an owner. It ends when no host is left, or with the context; left is told, again and
 // again, how many there are and what holds the last of them up.
-func (o *Ownership) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
-	o.draining.Store(true)
+func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
+	rc.draining.Store(true)
 	for {
 		var hosts atomic.Int64
 		var trouble atomic.Pointer[error]
-		if err := o.records.visit(func(r Record) error {
-			if r.Owner == o.self() {
+		if err := rc.records.visit(func(r Record) error {
+			if r.Owner == rc.self() {
 				hosts.Add(1)
 			}
 			return ctx.Err()
@@ -38,13 +38,13 @@ func (o *Ownership) Drain(ctx context.Context, left func(hosts int64, trouble er
 		if hosts.Load() == 0 {
 			return nil
 		}
-		err := o.records.pages(func(page []Record) error {
+		err := rc.records.pages(func(page []Record) error {
 			var g errgroup.Group
 			g.SetLimit(drainAtOnce)
 			for _, r := range page {
-				if v := o.view(); r.Owner == v.Self {
+				if v := rc.view(); r.Owner == v.Self {
 					g.Go(func() error {
-						if err := o.HandOff(ctx, r.Host, heir(v, r.Host), false, "this node is drained"); err != nil {
+						if err := rc.HandOff(ctx, r.Host, heir(v, r.Host), false, "this node is drained"); err != nil {
 							trouble.Store(&err)
 							return nil
 						}
@@ -79,9 +79,9 @@ func heir(v view.View, host string) string {
 }
 
 // Move hands a host over to a member as its assigned owner.
-func (o *Ownership) Move(ctx context.Context, host, to string) error {
-	v := o.view()
-	switch r, ok, err := o.records.get(host); {
+func (rc *reconciler) Move(ctx context.Context, host, to string) error {
+	v := rc.view()
+	switch r, ok, err := rc.records.get(host); {
 	case err != nil:
 		return err
 	case !ok:
@@ -93,5 +93,5 @@ func (o *Ownership) Move(ctx context.Context, host, to string) error {
 	case !v.IsAlive(to):
 		return fmt.Errorf("move %s: %s is no member that answers", host, to)
 	}
-	return o.HandOff(ctx, host, to, true, "moved by the operator")
+	return rc.HandOff(ctx, host, to, true, "moved by the operator")
 }

@@ -19,28 +19,28 @@ var errRefused = errors.New("refused")
 // HandOff makes another node the owner of a host, or this node its assigned owner. The host is frozen, what differs is
 // shipped, and the other node commits it. nil means that the record is written. After an error the host is crawled here as
 // before, or, where the other node may have committed it, it stays frozen until that is known.
-func (o *Ownership) HandOff(ctx context.Context, host, to string, assigned bool, reason string) error {
-	defer o.locks.lock(host)()
-	r, ok, err := o.records.get(host)
+func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned bool, reason string) error {
+	defer rc.locks.lock(host)()
+	r, ok, err := rc.records.get(host)
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
-	_, leaving := o.proposals[host]
-	o.mu.Unlock()
-	if !ok || r.Owner != o.self() || leaving {
+	rc.mu.Lock()
+	_, leaving := rc.proposals[host]
+	rc.mu.Unlock()
+	if !ok || r.Owner != rc.self() || leaving {
 		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
 	}
-	if role, _, err := o.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
+	if role, _, err := rc.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
 		return errors.Join(err, ErrNotOwner) // an earlier hand-off is not settled
 	}
-	return o.handOff(ctx, r, to, assigned, reason)
+	return rc.handOff(ctx, r, to, assigned, reason)
 }
 
 // handOff is HandOff of a host that is owned here. Its lock is held.
-func (o *Ownership) handOff(ctx context.Context, r Record, to string, assigned bool, reason string) error {
+func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned bool, reason string) error {
 	next := Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: to, Assigned: assigned}
-	switch v := o.view(); {
+	switch v := rc.view(); {
 	case !v.Majority:
 		return fmt.Errorf("hand over %s: this node does not see a majority of the nodes", r.Host)
 	case r.Epoch >= maxEpoch-2:
@@ -48,44 +48,44 @@ func (o *Ownership) handOff(ctx context.Context, r Record, to string, assigned b
 	case to == v.Self && r.Assigned == assigned:
 		return nil
 	case to == v.Self:
-		_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+		_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
 			if !ok || now != r {
 				return now, false
 			}
-			o.claimLocked(next, true)
+			rc.rights.claimLocked(next, true)
 			return next, true
 		})
 		return err
 	}
-	o.mu.Lock()
-	_, awaited := o.awaited[r.Host]
+	rc.mu.Lock()
+	_, awaited := rc.awaited[r.Host]
 	if !awaited {
-		o.proposals[r.Host] = proposal{next, reason}
+		rc.proposals[r.Host] = proposal{next, reason}
 	}
-	o.mu.Unlock()
+	rc.mu.Unlock()
 	if awaited { // it must be known first whether anybody has it
 		return fmt.Errorf("hand over %s: %w: its replica has not come yet", r.Host, errLater)
 	}
-	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
-		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), o.thaw(ctx, r.Host))
+	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
+		return errors.Join(fmt.Errorf("freeze %s: %w", r.Host, err), rc.thaw(ctx, r.Host))
 	}
-	return o.complete(ctx, r, proposal{next, reason})
+	return rc.complete(ctx, r, proposal{next, reason})
 }
 
 // complete ships a frozen host and has it committed.
-func (o *Ownership) complete(ctx context.Context, r Record, p proposal) error {
-	asked, err := o.ship(ctx, r, p.next)
+func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error {
+	asked, err := rc.ship(ctx, r, p.next)
 	if err == nil {
-		return o.handedOver(ctx, r, p)
+		return rc.handedOver(ctx, r, p)
 	}
-	o.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
+	rc.deps.Event(Event{Kind: Aborted, Record: p.next, Peer: p.next.Owner, Reason: err.Error()})
 	err = fmt.Errorf("hand over %s: %w", r.Host, err)
-	now, _, e := o.records.get(r.Host)
+	now, _, e := rc.records.get(r.Host)
 	if e != nil || now != r || asked && !errors.Is(err, errRefused) {
-		o.queue.add(r.Host, true) // it may be another node's by now
+		rc.queue.add(r.Host, true) // it may be another node's by now
 		return errors.Join(err, e)
 	}
-	return errors.Join(err, o.thaw(ctx, r.Host))
+	return errors.Join(err, rc.thaw(ctx, r.Host))
 }
 
 // transferTries is how often a host is brought to the other node anew when the two differ at the end.
@@ -93,27 +93,27 @@ const transferTries = 3
 
 // ship makes the other node have all of a host, and own it. asked says that the commit was sent: from then on an error
 // leaves it open whether the other node has it.
-func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err error) {
-	if err := o.flushHost(ctx, r); err != nil && ctx.Err() != nil {
+func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err error) {
+	if err := rc.replicator.flushHost(ctx, r); err != nil && ctx.Err() != nil {
 		return false, err // else it is shipped as a whole
 	}
 	for range transferTries {
-		a, err := o.push(ctx, next.Owner, r, true)
+		a, err := rc.replicator.push(ctx, next.Owner, r, true)
 		if err != nil {
 			return asked, err
 		}
 		if !a.equal { // the other node has something that is not here
-			if err := o.pull(ctx, next.Owner, r); err != nil {
+			if err := rc.replicator.pull(ctx, next.Owner, r); err != nil {
 				return asked, err
 			}
 			continue
 		}
-		d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+		d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
 		if err != nil {
 			return asked, fmt.Errorf("digest: %w", err)
 		}
 		asked = true
-		res, err := o.deps.Peers.Commit(ctx, next.Owner, &wire.CommitRequest{Record: next.wire(), Digest: digestToWire(d)})
+		res, err := rc.deps.Peers.Commit(ctx, next.Owner, &wire.CommitRequest{Record: next.wire(), Digest: digestToWire(d)})
 		if err != nil {
 			return asked, fmt.Errorf("commit at %s: %w", next.Owner, err)
 		}
@@ -126,7 +126,7 @@ func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err e
 		}
 		asked = false
 		if newer, ok := fromWire(res.GetNewer()); ok && newer.Host == r.Host {
-			if err := o.obey(newer); err != nil {
+			if err := rc.obey(newer); err != nil {
 				return asked, err
 			}
 		}
@@ -136,46 +136,46 @@ func (o *Ownership) ship(ctx context.Context, r, next Record) (asked bool, err e
 }
 
 // thaw lets a host go on here. It is done even if the node is being stopped: on disk it would stay frozen.
-func (o *Ownership) thaw(ctx context.Context, host string) error {
-	err := o.deps.Frontier.SetRole(context.WithoutCancel(ctx), host, frontier.Owned)
-	o.mu.Lock()
-	delete(o.proposals, host)
-	o.mu.Unlock()
-	signal(o.check)
+func (rc *reconciler) thaw(ctx context.Context, host string) error {
+	err := rc.deps.Frontier.SetRole(context.WithoutCancel(ctx), host, frontier.Owned)
+	rc.mu.Lock()
+	delete(rc.proposals, host)
+	rc.mu.Unlock()
+	signal(rc.check)
 	return err
 }
 
 // handedOver notes that a host has its next owner. What is here is a replica now; it goes at once where the next owner and
 // the node that keeps the replica have the same.
-func (o *Ownership) handedOver(ctx context.Context, r Record, p proposal) error {
+func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) error {
 	ctx = context.WithoutCancel(ctx)
-	_, _, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
-		delete(o.proposals, r.Host)
-		o.counts.HandedOff++
+	_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+		delete(rc.proposals, r.Host)
+		rc.counts.HandedOff++
 		return p.next, !ok || p.next.Newer(now)
 	})
 	if err != nil {
 		return err
 	}
-	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
+	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
 		return fmt.Errorf("release %s: %w", r.Host, err)
 	}
-	o.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})
-	o.queue.add(r.Host, false)
-	v := o.view()
+	rc.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})
+	rc.queue.add(r.Host, false)
+	v := rc.view()
 	replica := v.Replica(r.Host, p.next.Owner)
-	if now, _, err := o.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.IsAlive(replica) {
+	if now, _, err := rc.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.IsAlive(replica) {
 		return err
 	}
-	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
 	if err != nil {
 		return err
 	}
-	a, err := o.storeOne(ctx, replica, &wire.StoreItem{Record: p.next.wire(), Digest: digestToWire(d)})
+	a, err := rc.replicator.storeOne(ctx, replica, &wire.StoreItem{Record: p.next.wire(), Digest: digestToWire(d)})
 	if err != nil || !a.equal || !a.keeps {
 		return nil // the queue sees to it
 	}
-	return o.deps.Frontier.Remove(ctx, r.Host)
+	return rc.deps.Frontier.Remove(ctx, r.Host)
 }
 
 // maxCommits is how often a commit that was not answered is sent again before this node takes the host back.
@@ -184,14 +184,14 @@ const maxCommits = 3
 // settle ends a hand-off of which it is open whether the other node has committed it. It asks again; where that leads
 // nowhere this node takes the host back, with an epoch beyond what was proposed, if the home agrees. Whoever owns it by the
 // epoch before obeys then.
-func (o *Ownership) settle(ctx context.Context, r Record, v view.View) error {
-	o.mu.Lock()
-	p, known := o.proposals[r.Host]
-	tries := o.settling[r.Host]
-	o.settling[r.Host]++
-	o.mu.Unlock()
+func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
+	rc.mu.Lock()
+	p, known := rc.proposals[r.Host]
+	tries := rc.settling[r.Host]
+	rc.settling[r.Host]++
+	rc.mu.Unlock()
 	if known && v.IsAlive(p.next.Owner) && tries < maxCommits {
-		return o.complete(ctx, r, p)
+		return rc.complete(ctx, r, p)
 	}
 	switch {
 	case !v.Majority || len(v.Settled) == 0:
@@ -202,7 +202,7 @@ func (o *Ownership) settle(ctx context.Context, r Record, v view.View) error {
 	back := Record{Host: r.Host, Epoch: r.Epoch + 2, Owner: v.Self, Assigned: r.Assigned}
 	contested := false
 	if home := v.Home(r.Host); home != v.Self {
-		res, err := o.deps.Peers.Claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
+		res, err := rc.deps.Peers.Claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
 		if err != nil {
 			return fmt.Errorf("ask %s who owns it: %w", home, err)
 		}
@@ -214,28 +214,28 @@ func (o *Ownership) settle(ctx context.Context, r Record, v view.View) error {
 			if !ok || newer.Host != r.Host {
 				continue
 			}
-			if err := o.obey(newer); err != nil || newer.Owner != v.Self {
+			if err := rc.obey(newer); err != nil || newer.Owner != v.Self {
 				return err
 			}
-			return o.thaw(ctx, r.Host) // this node is the owner, by a record that it did not have
+			return rc.thaw(ctx, r.Host) // this node is the owner, by a record that it did not have
 		}
 		contested = len(res.GetContested()) > 0
 	}
-	_, changed, err := o.edit(r.Host, func(now Record, ok bool) (Record, bool) {
+	_, changed, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
 		if !ok || now != r {
 			return now, false
 		}
-		delete(o.settling, r.Host)
+		delete(rc.settling, r.Host)
 		if contested { // the other node had been confirmed, and may not know yet
-			o.claimLocked(back, false)
+			rc.rights.claimLocked(back, false)
 		}
 		return back, true
 	})
 	if err != nil || !changed {
 		return errors.Join(err, fmt.Errorf("%w: its record has changed meanwhile", errLater))
 	}
-	if err := o.persist(ctx); err != nil {
+	if err := rc.persist(ctx); err != nil {
 		return err
 	}
-	return o.thaw(ctx, r.Host)
+	return rc.thaw(ctx, r.Host)
 }

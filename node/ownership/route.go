@@ -13,25 +13,43 @@ import (
 	"proxima/node/wire"
 )
 
+// router finds the nodes that links are for, and answers those that other nodes deliver.
+type router struct {
+	*book
+	census     *census
+	replicator *replicator
+
+	// The lock of the book guards what follows.
+	rumours    map[string]Record // who is said to own hosts of which there is no record: good to route by, and no more
+	complained time.Time         // when a person last heard of links without a second copy
+}
+
+func newRouter(b *book, c *census, rep *replicator) *router {
+	return &router{book: b, census: c, replicator: rep, rumours: make(map[string]Record)}
+}
+
+// changedLocked forgets what was said of a host: there is a record now, or it is out of date.
+func (rt *router) changedLocked(host string, _ Record) { delete(rt.rumours, host) }
+
 // Route sorts links by the owners of their hosts: those for this node are returned, the others are in the outbox, on
 // disk, when it returns. A host may go elsewhere meanwhile: the frontier then says NotOwned of its links, and PassOn takes
 // them.
-func (o *Ownership) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
+func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
 	select {
-	case <-o.ready:
+	case <-rt.ready:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return o.route(ctx, links, false)
+	return rt.route(ctx, links, false)
 }
 
 // PassOn keeps links in the outbox whose hosts are on their way from or to this node.
-func (o *Ownership) PassOn(ctx context.Context, links []frontier.Link) error {
-	_, err := o.route(ctx, links, true)
+func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
+	_, err := rt.route(ctx, links, true)
 	return err
 }
 
-func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
+func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
 	mine = links[:0:0]
 	var out map[string][]*wire.Link
 	var last place
@@ -39,7 +57,7 @@ func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) 
 	found := false
 	for _, l := range links {
 		if l.URL.Host != lastHost { // most links of a page stay at home
-			if last, err = o.whereTo(l.URL.Host); err != nil {
+			if last, err = rt.whereTo(l.URL.Host); err != nil {
 				return nil, err
 			}
 			lastHost = l.URL.Host
@@ -56,20 +74,20 @@ func (o *Ownership) route(ctx context.Context, links []frontier.Link, all bool) 
 		out[last.to] = append(out[last.to], LinkToWire(l))
 	}
 	if found { // the record of a host is on disk before its URLs
-		if err := o.records.flush(); err != nil {
+		if err := rt.records.flush(); err != nil {
 			return nil, err
 		}
 	}
 	if len(out) == 0 {
 		return mine, nil
 	}
-	if err := o.deps.Outbox.Add(ctx, out); err != nil {
+	if err := rt.deps.Outbox.Add(ctx, out); err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
 	for _, links := range out {
-		o.counts.LinksRouted += uint64(len(links))
+		rt.counts.LinksRouted += uint64(len(links))
 	}
 	return mine, nil
 }
@@ -85,10 +103,10 @@ type place struct {
 }
 
 // whereTo finds the place of a host. A host that nobody knows begins here if this is its home.
-func (o *Ownership) whereTo(host string) (p place, err error) {
-	_, _, err = o.edit(host, func(r Record, ok bool) (Record, bool) {
-		v := o.views.Now()
-		_, leaving := o.proposals[host]
+func (rt *router) whereTo(host string) (p place, err error) {
+	_, _, err = rt.edit(host, func(r Record, ok bool) (Record, bool) {
+		v := rt.views.Now()
+		_, leaving := rt.proposals[host]
 		switch {
 		case leaving:
 			p = place{to: v.Self}
@@ -101,13 +119,13 @@ func (o *Ownership) whereTo(host string) (p place, err error) {
 			return r, false
 		}
 		home := v.Home(host)
-		said, rumoured := o.rumours[host]
+		said, rumoured := rt.rumours[host]
 		switch {
 		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home hears it from the owners themselves
 			p = place{to: said.Owner, epoch: said.Epoch}
 		case home != v.Self || ok:
 			p = place{to: home}
-		case o.collectingLocked(host, time.Now()):
+		case rt.census.collectingLocked(host, time.Now()):
 			p = place{to: v.Self}
 		default:
 			p = place{here: true, found: true, to: v.Self, epoch: 1}
@@ -119,30 +137,30 @@ func (o *Ownership) whereTo(host string) (p place, err error) {
 }
 
 // Destination is where a link of the outbox goes by what is known now; this node itself, while it cannot tell.
-func (o *Ownership) Destination(l *wire.Link) string {
+func (rt *router) Destination(l *wire.Link) string {
 	u, err := identity.Parse(l.GetUrl())
 	if err != nil {
-		return o.self()
+		return rt.self()
 	}
-	p, err := o.whereTo(u.Host)
+	p, err := rt.whereTo(u.Host)
 	if err != nil || p.to == "" {
-		return o.self()
+		return rt.self()
 	}
 	return p.to
 }
 
 // Moved takes note of a record that another node answered a link with.
-func (o *Ownership) Moved(w *wire.Record) error {
+func (rt *router) Moved(w *wire.Record) error {
 	if w.GetEpoch() == 0 && identity.CheckHost(w.GetHost()) == nil {
-		return o.unlearn(w.GetHost(), w.GetHome())
+		return rt.unlearn(w.GetHost(), w.GetHome())
 	}
 	said, ok := fromWire(w)
 	if !ok {
 		return nil
 	}
-	_, _, err := o.edit(said.Host, func(r Record, ok bool) (Record, bool) {
-		v := o.views.Now()
-		before, rumoured := o.rumours[said.Host]
+	_, _, err := rt.edit(said.Host, func(r Record, ok bool) (Record, bool) {
+		v := rt.views.Now()
+		before, rumoured := rt.rumours[said.Host]
 		switch {
 		case said.Owner == v.Self || ok && r.Owner == v.Self:
 			// What concerns this node itself is told by the home, not by who answers a link.
@@ -151,10 +169,10 @@ func (o *Ownership) Moved(w *wire.Record) error {
 		case v.Home(said.Host) == v.Self:
 			// The owner will claim it.
 		case !rumoured || said.Newer(before):
-			if len(o.rumours) >= o.cfg.CachedRecords {
-				clear(o.rumours) // what is asked for often is soon back
+			if len(rt.rumours) >= rt.cfg.CachedRecords {
+				clear(rt.rumours) // what is asked for often is soon back
 			}
-			o.rumours[said.Host] = said
+			rt.rumours[said.Host] = said
 		}
 		return r, false
 	})
@@ -163,18 +181,18 @@ func (o *Ownership) Moved(w *wire.Record) error {
 
 // unlearn forgets a record that names an owner who says that it knows nothing of the host. Who has a part in
 // the host keeps it, with ways of its own to find out.
-func (o *Ownership) unlearn(host, who string) error {
-	o.mu.Lock()
-	if o.rumours[host].Owner == who {
-		delete(o.rumours, host)
+func (rt *router) unlearn(host, who string) error {
+	rt.mu.Lock()
+	if rt.rumours[host].Owner == who {
+		delete(rt.rumours, host)
 	}
-	o.mu.Unlock()
-	if _, known, err := o.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
-		o.queue.add(host, false) // what is here must find its owner
+	rt.mu.Unlock()
+	if _, known, err := rt.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
+		rt.queue.add(host, false) // what is here must find its owner
 		return err
 	}
-	_, _, err := o.edit(host, func(r Record, ok bool) (Record, bool) {
-		v := o.views.Now()
+	_, _, err := rt.edit(host, func(r Record, ok bool) (Record, bool) {
+		v := rt.views.Now()
 		return Record{}, ok && r.Owner == who && !concerned(v, r)
 	})
 	return err
@@ -182,75 +200,85 @@ func (o *Ownership) unlearn(host, who string) error {
 
 // Deliver answers links that another node, or this node's own outbox, holds for the hosts of this one. What is
 // acknowledged survives the loss of this node's disk: the replicas have it, too.
-func (o *Ownership) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
-	if err := o.begun(); err != nil {
+func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	if err := rt.begun(); err != nil {
 		return nil, err
 	}
 	if req.GetKeep() {
-		return o.keep(ctx, from, req.GetLinks())
+		return rt.keep(ctx, from, req.GetLinks())
 	}
 	res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(req.GetLinks()))}
 	var links []frontier.Link
-	var at []int
+	var at []int // of links, in the request
 	for i, w := range req.GetLinks() {
-		res.Answers[i] = &wire.Delivered{}
-		l, answer, err := o.judge(w)
+		l, answer, err := rt.judge(w)
 		if err != nil {
 			return nil, err
 		}
-		if answer != nil {
-			res.Answers[i] = answer
-			continue
+		if res.Answers[i] = answer; answer == nil {
+			links, at = append(links, l), append(at, i)
 		}
-		links, at = append(links, l), append(at, i)
 	}
 	if len(links) == 0 {
 		return res, nil
 	}
-	if err := o.records.flush(); err != nil {
+	answers, err := rt.takeIn(ctx, links)
+	if err != nil {
 		return nil, err
 	}
-	verdicts, err := o.deps.Frontier.Add(ctx, links)
-	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
-		return nil, err
-	}
-	var kept []string
 	for j, i := range at {
-		if j >= len(verdicts) {
-			res.Answers[i] = later("the disk is full")
-			continue
-		}
-		switch verdicts[j] {
-		case frontier.Accepted:
-			kept = append(kept, links[j].URL.Host)
-			res.Answers[i].Verdict = wire.Verdict_VERDICT_ACCEPTED
-		case frontier.Duplicate:
-			kept = append(kept, links[j].URL.Host) // another link to it may just have been accepted
-			res.Answers[i].Verdict = wire.Verdict_VERDICT_DUPLICATE
-		case frontier.NotOwned:
-			res.Answers[i] = later("the host is on its way")
-		default:
-			res.Answers[i] = refused(verdicts[j].String())
-		}
-	}
-	o.mu.Lock()
-	o.counts.LinksDelivered += uint64(len(links))
-	o.mu.Unlock()
-	late, err := o.replicated(ctx, kept)
-	if err != nil || len(late) == 0 {
-		return res, err
-	}
-	for j, i := range at {
-		if j < len(verdicts) && late[links[j].URL.Host] {
-			res.Answers[i] = later("its replica does not have it yet")
-		}
+		res.Answers[i] = answers[j]
 	}
 	return res, nil
 }
 
+// takeIn adds links to the hosts that this node owns, and answers them when the replicas have them, too.
+func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.Delivered, error) {
+	if err := rt.records.flush(); err != nil {
+		return nil, err
+	}
+	verdicts, err := rt.deps.Frontier.Add(ctx, links)
+	if err != nil && !errors.Is(err, frontier.ErrDiskFull) {
+		return nil, err
+	}
+	answers := make([]*wire.Delivered, len(links))
+	var kept []string
+	for i, l := range links {
+		if i >= len(verdicts) {
+			answers[i] = later("the disk is full")
+			continue
+		}
+		switch verdicts[i] {
+		case frontier.Accepted:
+			kept = append(kept, l.URL.Host)
+			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED}
+		case frontier.Duplicate:
+			kept = append(kept, l.URL.Host) // another link to it may just have been accepted
+			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_DUPLICATE}
+		case frontier.NotOwned:
+			answers[i] = later("the host is on its way")
+		default:
+			answers[i] = refused(verdicts[i].String())
+		}
+	}
+	rt.mu.Lock()
+	rt.counts.LinksDelivered += uint64(len(links))
+	rt.mu.Unlock()
+	late, err := rt.replicated(ctx, kept)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range links[:len(verdicts)] {
+		if late[l.URL.Host] {
+			answers[i] = later("its replica does not have it yet")
+		}
+	}
+	return answers, nil
+}
+
 // keep puts links into this node's outbox that another one could not deliver yet, so that they are on two disks.
-func (o *Ownership) keep(ctx context.Context, from string, links []*wire.Link) (*wire.DeliverResponse, error) {
-	if _, err := o.deps.Frontier.Add(ctx, nil); err != nil { // the disk is full
+func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*wire.DeliverResponse, error) {
+	if _, err := rt.deps.Frontier.Add(ctx, nil); err != nil { // the disk is full
 		return nil, err
 	}
 	res := &wire.DeliverResponse{}
@@ -260,14 +288,14 @@ func (o *Ownership) keep(ctx context.Context, from string, links []*wire.Link) (
 			res.Answers = append(res.Answers, refused("not a URL"))
 			continue
 		}
-		to := o.Destination(l)
+		to := rt.Destination(l)
 		out[to] = append(out[to], l)
 		res.Answers = append(res.Answers, &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED})
 	}
-	if err := o.deps.Outbox.Keep(ctx, from, out); err != nil {
+	if err := rt.deps.Outbox.Keep(ctx, from, out); err != nil {
 		return nil, err
 	}
-	return res, o.deps.Frontier.Sync(ctx)
+	return res, rt.deps.Frontier.Sync(ctx)
 }
 
 // replicatedWithin is how long an answer to links waits for the replicas of their hosts.
@@ -276,28 +304,28 @@ const replicatedWithin = 3 * time.Second
 // replicated waits until the links that were taken for hosts, one for each time that it is named, are safe: on the disks of
 // this node and of the replica. It returns the hosts where that is not so. Where there is no replica, or none that has
 // answered for long, this node's disk must do.
-func (o *Ownership) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
+func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil
 	}
-	if err := o.gather(ctx); err != nil {
+	if err := rt.replicator.gather(ctx); err != nil {
 		return nil, err
 	}
 	links := len(hosts)
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
-	missing, alone := o.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, o.cfg.FenceAfter)
-	if alone > 0 && o.complain() {
-		o.warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them", alone, o.cfg.FenceAfter))
+	missing, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.FenceAfter)
+	if alone > 0 && rt.complain() {
+		rt.warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them", alone, rt.cfg.FenceAfter))
 	}
 	late = make(map[string]bool)
 	for _, host := range missing {
 		late[host] = true
 	}
 	for _, host := range hosts {
-		if r, _, err := o.records.get(host); err != nil {
+		if r, _, err := rt.records.get(host); err != nil {
 			return nil, err
-		} else if r.Owner != o.self() { // it has gone, and nobody sends what was found meanwhile
+		} else if r.Owner != rt.self() { // it has gone, and nobody sends what was found meanwhile
 			late[host] = true
 		}
 	}
@@ -305,29 +333,29 @@ func (o *Ownership) replicated(ctx context.Context, hosts []string) (late map[st
 }
 
 // complain says whether a person should hear again of what goes on for long: once a minute.
-func (o *Ownership) complain() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (rt *router) complain() bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
 	now := time.Now()
-	if now.Sub(o.complained) < time.Minute {
+	if now.Sub(rt.complained) < time.Minute {
 		return false
 	}
-	o.complained = now
+	rt.complained = now
 	return true
 }
 
 // judge says what a link is, or answers it.
-func (o *Ownership) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) {
+func (rt *router) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) {
 	l, ok := LinkOf(w)
 	if !ok {
 		return l, refused("not a URL"), nil
 	}
 	// First this: a host of which nothing is wanted gets no record.
-	if reason := o.deps.Admit(l); reason != "" {
+	if reason := rt.deps.Admit(l); reason != "" {
 		return l, refused(reason), nil
 	}
-	p, err := o.whereTo(l.URL.Host)
-	self := o.self()
+	p, err := rt.whereTo(l.URL.Host)
+	self := rt.self()
 	switch {
 	case err != nil:
 		return l, nil, err

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
-	"proxima/frontier/identity"
 	"proxima/node/wire"
 )
 
@@ -17,8 +16,8 @@ import (
 const storesAtOnce = 64
 
 // Store unites what a peer has of hosts with what this node has. The answers are given when it is on disk.
-func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
-	if err := o.begun(); err != nil {
+func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	if err := rc.begun(); err != nil {
 		return nil, err
 	}
 	res := &wire.StoreResponse{Answers: make([]*wire.StoreAnswer, len(req.GetItems()))}
@@ -27,7 +26,7 @@ func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest)
 	g.SetLimit(storesAtOnce)
 	for i, item := range req.GetItems() {
 		g.Go(func() (err error) {
-			res.Answers[i], err = o.store(each, item)
+			res.Answers[i], err = rc.store(each, item)
 			return err
 		})
 	}
@@ -35,21 +34,21 @@ func (o *Ownership) Store(ctx context.Context, _ string, req *wire.StoreRequest)
 		return nil, err
 	}
 	// Whoever only compares may remove what it has by this answer: what this node has must be safe, too.
-	return res, o.persist(ctx)
+	return res, rc.persist(ctx)
 }
 
-func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {
+func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {
 	r, ok := fromWire(item.GetRecord())
 	chunk, err := chunkFromWire(item.GetChunk())
 	if err != nil || !ok {
 		return &wire.StoreAnswer{Step: wire.Step_STEP_REFUSED}, nil
 	}
-	unlock := o.locks.wait(ctx, r.Host)
+	unlock := rc.locks.wait(ctx, r.Host)
 	if unlock == nil {
 		return &wire.StoreAnswer{Step: wire.Step_STEP_LATER}, nil
 	}
 	defer unlock()
-	answer, leaving, err := o.weigh(r)
+	answer, leaving, err := rc.weigh(r)
 	if err != nil || answer.GetStep() == wire.Step_STEP_REFUSED {
 		return answer, err
 	}
@@ -58,7 +57,7 @@ func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.Stor
 		return answer, nil
 	}
 	if item.GetChunk() != nil {
-		_, err := o.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
+		_, err := rc.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
 		switch {
 		case errors.Is(err, frontier.ErrDiskFull):
 			answer.Step = wire.Step_STEP_FULL
@@ -66,23 +65,23 @@ func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.Stor
 		case err != nil:
 			return nil, fmt.Errorf("store %s: %w", r.Host, err)
 		}
-		if now, _, err := o.records.get(r.Host); err != nil {
+		if now, _, err := rc.records.get(r.Host); err != nil {
 			return nil, err
-		} else if now.Owner == o.self() {
-			if err := o.own(ctx, now); err != nil {
+		} else if now.Owner == rc.self() {
+			if err := rc.replicator.own(ctx, now); err != nil {
 				return nil, err
 			}
-			o.found(r.Host)
+			rc.found(r.Host)
 		} else if !answer.Keeps {
 			// It is on its way here, or here for a while only. Whoever gives it is to finish first.
-			o.queue.addLater(r.Host, time.Now().Add(o.cfg.TakeAfter))
+			rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
 		}
 	}
 	answer.Step = wire.Step_STEP_STORED
 	if item.GetDigest() == nil {
 		return answer, nil
 	}
-	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -90,21 +89,21 @@ func (o *Ownership) store(ctx context.Context, item *wire.StoreItem) (*wire.Stor
 		return answer, nil
 	}
 	answer.Step = wire.Step_STEP_DIFFERS
-	if now, _, err := o.records.get(r.Host); err != nil {
+	if now, _, err := rc.records.get(r.Host); err != nil {
 		return nil, err
-	} else if item.GetChunk() == nil && now.Owner == o.self() && !o.stream.busy(r.Host) {
-		o.queue.add(r.Host, false) // who keeps its replica says so
+	} else if item.GetChunk() == nil && now.Owner == rc.self() && !rc.replicator.stream.busy(r.Host) {
+		rc.queue.add(r.Host, false) // who keeps its replica says so
 	}
 	return answer, nil
 }
 
 // weigh compares the record of a peer with that of this node: the newer one stays, unless this node owns the host. Then
 // the home has to say who is right.
-func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err error) {
+func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err error) {
 	answer = &wire.StoreAnswer{}
-	_, _, err = o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
-		v := o.views.Now()
-		_, leaving = o.proposals[r.Host]
+	_, _, err = rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		v := rc.views.Now()
+		_, leaving = rc.proposals[r.Host]
 		switch {
 		case ok && mine.Newer(r):
 			answer.Newer = mine.wire()
@@ -112,20 +111,20 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 			// An owner of which this home did not know, and that is gone: it goes on with an epoch beyond that one's.
 			if r.Newer(mine) && r.Epoch < maxEpoch {
 				mine.Epoch = r.Epoch + 1
-				o.census.contested[r.Host] = time.Now().Add(o.cfg.FenceAfter)
+				rc.census.contested[r.Host] = time.Now().Add(rc.cfg.FenceAfter)
 				answer.Newer = mine.wire()
 			}
 			answer.Keeps = true
 			return mine, true
 		case ok && mine.Owner == v.Self && r.Owner != v.Self:
-			o.claimLocked(mine, false)
+			rc.rights.claimLocked(mine, false)
 		case r.Owner == v.Self && (!ok || r.Newer(mine)):
 			// This node has forgotten it by a power cut, or it is another node's by now.
 			if v.Home(r.Host) != v.Self {
 				answer.Step = wire.Step_STEP_REFUSED // the home knows whose
 				break
 			}
-			if !v.Majority || r.Epoch >= maxEpoch || o.collectingLocked(r.Host, time.Now()) {
+			if !v.Majority || r.Epoch >= maxEpoch || rc.census.collectingLocked(r.Host, time.Now()) {
 				leaving = true
 				break
 			}
@@ -134,7 +133,7 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 			}
 			mine.Epoch = r.Epoch + 1
 			answer.Newer, answer.Keeps = mine.wire(), mine.Owner == v.Self
-			o.queue.add(r.Host, true)
+			rc.queue.add(r.Host, true)
 			return mine, true
 		case !ok || r.Newer(mine):
 			mine, ok = r, true
@@ -147,62 +146,43 @@ func (o *Ownership) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err
 	return answer, leaving, err
 }
 
-// Load returns a part of what this node has of a host.
-func (o *Ownership) Load(ctx context.Context, _ string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
-	if err := o.begun(); err != nil {
-		return nil, err
-	}
-	at, err := frontier.ParseCursor(req.GetCursor())
-	if err == nil && identity.CheckHost(req.GetHost()) != nil {
-		err = errors.New("malformed host")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", req.GetHost(), err)
-	}
-	chunk, next, end, err := o.deps.Frontier.Export(ctx, req.GetHost(), at, o.cfg.ChunkURLs, chunkBytes)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.LoadResponse{Chunk: chunkToWire(chunk), Next: next.Append(nil), End: end}, nil
-}
-
 // Commit makes this node the owner of a host, if it has exactly what the former owner has.
-func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
-	if err := o.begun(); err != nil {
+func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	if err := rc.begun(); err != nil {
 		return nil, err
 	}
 	r, ok := fromWire(req.GetRecord())
-	if !ok || r.Owner != o.self() {
+	if !ok || r.Owner != rc.self() {
 		return &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "malformed"}, nil
 	}
-	unlock := o.locks.wait(ctx, r.Host)
+	unlock := rc.locks.wait(ctx, r.Host)
 	if unlock == nil {
 		return &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is busy with the host"}, nil
 	}
 	defer unlock()
-	d, err := o.deps.Frontier.DigestOf(ctx, r.Host)
+	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
 	if err != nil {
 		return nil, err
 	}
 	var res *wire.CommitResponse
-	_, committed, err := o.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
-		_, leaving := o.proposals[r.Host]
+	_, committed, err := rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
+		_, leaving := rc.proposals[r.Host]
 		switch {
 		case ok && mine == r:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED} // its answer was lost
 		case ok && !r.Newer(mine):
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it has a newer record", Newer: mine.wire()}
-		case !o.views.Now().Majority:
+		case !rc.views.Now().Majority:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it does not see a majority of the nodes"}
-		case o.draining.Load():
+		case rc.draining.Load():
 			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it is drained"}
 		case leaving:
 			res = &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is handing the host over"}
 		case d != digestFromWire(req.GetDigest()):
 			res = &wire.CommitResponse{Step: wire.Step_STEP_DIFFERS}
 		default:
-			o.claimLocked(r, true)
-			o.counts.Received++
+			rc.rights.claimLocked(r, true)
+			rc.counts.Received++
 			return r, true
 		}
 		return mine, false
@@ -212,16 +192,16 @@ func (o *Ownership) Commit(ctx context.Context, from string, req *wire.CommitReq
 	}
 	// From here on this node is the owner, and knows it after a crash.
 	ctx = context.WithoutCancel(ctx)
-	if err := o.records.flush(); err != nil {
+	if err := rc.records.flush(); err != nil {
 		return nil, err
 	}
-	if err := o.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
+	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
 		return nil, err
 	}
-	if err := o.deps.Frontier.Sync(ctx); err != nil {
+	if err := rc.deps.Frontier.Sync(ctx); err != nil {
 		return nil, err
 	}
-	o.deps.Event(Event{Kind: Received, Record: r, Peer: from})
-	o.queue.add(r.Host, false)
+	rc.deps.Event(Event{Kind: Received, Record: r, Peer: from})
+	rc.queue.add(r.Host, false)
 	return &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED}, nil
 }

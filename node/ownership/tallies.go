@@ -14,7 +14,7 @@ type tally struct {
 
 // tallies count the records by home and by owner. When the homes change they are counted anew, some at a time: records
 // behind the cursor are counted as they change, those before it when it comes to them. They are used under the lock of
-// Ownership.
+// the book.
 type tallies struct {
 	owned map[string]tally // by home: hosts that this node owns
 	lent  map[string]tally // by owner: hosts whose home this node is
