@@ -21,6 +21,7 @@ var rooms = [][]string{
 	{"sink", "console"},
 	{"lobby"},
 	{"view"},
+	{"relay"},
 	{"member"},
 	{"peer"},
 	{"lease"},

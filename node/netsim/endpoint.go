@@ -158,7 +158,7 @@ func (a *attempt) request(wait time.Duration) {
 			a.request(2 * wait)
 		}
 	})
-	if far == nil {
+	if far == nil || far.noConns {
 		n.counts.cut++
 		return
 	}

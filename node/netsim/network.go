@@ -49,6 +49,8 @@ type host struct {
 	sockets          map[uint16]*socket
 	lastPort         uint16
 	packets, bytes   int64 // datagrams that it sent
+	// noConns and noPackets say that none of others come in.
+	noConns, noPackets bool
 }
 
 // New makes an empty network. delay is the one-way time of a packet between two addresses. It is asked for each packet and may vary
@@ -112,6 +114,18 @@ func (n *Network) Heal() {
 	clear(n.side)
 	clear(n.cut)
 	n.release()
+}
+
+// Shield lets no connection of others in to a host, or no datagram, or neither, until it is called again: as a NAT or a firewall does.
+func (n *Network) Shield(addr netip.Addr, conns, packets bool) error {
+	n.lock()
+	defer n.unlock()
+	h := n.hosts[addr]
+	if h == nil {
+		return fmt.Errorf("shield %v: no such host", addr)
+	}
+	h.noConns, h.noPackets = conns, packets
+	return nil
 }
 
 // between names two hosts, whichever comes first.

@@ -102,7 +102,7 @@ func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 	s.hosts[0].packets++
 	s.hosts[0].bytes += int64(len(b))
 	far := n.hosts[to.Addr()]
-	if far == nil {
+	if far == nil || far.noPackets {
 		n.counts.cut++
 		return nil
 	}

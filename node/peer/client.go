@@ -30,6 +30,8 @@ type ClientDeps struct {
 	Addr func(id string) (addr string, ok bool)
 	// Dial connects; nil dials by the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Through, if set, connects to a peer that is not to be dialled; conn and err are nil for one that is.
+	Through func(ctx context.Context, id string) (conn net.Conn, err error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
 	// Local carries out calls to this node's own id, without a network; nil: they fail. It gets a copy of the request.

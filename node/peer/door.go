@@ -83,12 +83,26 @@ func (d *door) prove(guest *lobby.Guest) {
 			refuse(kind, why)
 			return
 		}
+		if conn.ConnectionState().NegotiatedProtocol == linkProtocol {
+			s.link(conn)
+			return
+		}
 		select {
 		case d.proven <- conn:
 		case <-d.quit:
 			conn.Close() //nolint:errcheck // the server ends
 		}
 	}
+}
+
+// link hands a connection over that carries no calls.
+func (s *Server) link(conn *tls.Conn) {
+	id, err := idOf(conn.ConnectionState())
+	if s.deps.Link == nil || err != nil {
+		conn.Close() //nolint:errcheck // it is unwanted
+		return
+	}
+	s.deps.Link(conn, id)
 }
 
 // Accept is the next connection that has proved itself.

@@ -76,11 +76,7 @@ func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	defer cancel()
 	// The transport goes on with a dial when the call that wanted it has ended; the line must not.
 	defer context.AfterFunc(l.ctx, cancel)()
-	addr, ok := l.client.deps.Addr(l.to)
-	if !ok {
-		return nil, fmt.Errorf("no address of peer %s is known", l.to)
-	}
-	conn, err := l.client.deps.Dial(ctx, network, addr)
+	conn, err := l.client.reach(ctx, network, l.to)
 	if err != nil {
 		// A dial that took too long is no reason to think that the call did.
 		return nil, fmt.Errorf("dial peer %s: %v", l.to, err)
@@ -93,6 +89,45 @@ func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	}
 	l.conns[own] = struct{}{}
 	return own, nil
+}
+
+// reach connects to a peer, in whichever way it is to be reached.
+func (c *Client) reach(ctx context.Context, network, to string) (net.Conn, error) {
+	if c.deps.Through != nil {
+		if conn, err := c.deps.Through(ctx, to); conn != nil || err != nil {
+			return conn, err
+		}
+	}
+	addr, ok := c.deps.Addr(to)
+	if !ok {
+		return nil, errors.New("no address of it is known")
+	}
+	return c.deps.Dial(ctx, network, addr)
+}
+
+// Connect dials the port of a peer for a connection that carries no calls (ServerDeps.Link). Both ends have proved who they are.
+func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
+	c.mu.Lock()
+	credentials := c.credentials
+	c.mu.Unlock()
+	addr, ok := c.deps.Addr(to)
+	switch {
+	case credentials == nil:
+		return nil, ErrNoSecret
+	case !ok:
+		return nil, fmt.Errorf("connect to %s: no address of it is known", to)
+	}
+	raw, err := c.deps.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", to, err)
+	}
+	cfg := credentials.client(to)
+	cfg.NextProtos = []string{linkProtocol}
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to %s: %w", to, err), raw.Close())
+	}
+	return conn, nil
 }
 
 // close ends calls, dials and connections.

@@ -31,6 +31,8 @@ type ServerDeps struct {
 	Refused func(Refusal)
 	// Known, if set, says whether a host is that of a member: where strangers crowd, it goes first. It must not block.
 	Known func(host string) bool
+	// Link, if set, takes the connections of members that carry no calls (Client.Connect). It must not block.
+	Link func(conn net.Conn, id string)
 }
 
 // Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run

@@ -66,7 +66,7 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 		}
 	}
 	c.server = &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2"},
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2", linkProtocol},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: c.ca, VerifyConnection: verifyID,
 		// A ticket would be accepted without the certificate being looked at again.
 		SessionTicketsDisabled: true,
@@ -132,6 +132,9 @@ func authorityOf(state tls.ConnectionState) ed25519.PublicKey {
 func (c *credentials) believes(authority ed25519.PublicKey) bool {
 	return slices.ContainsFunc(c.authorities, func(a ed25519.PublicKey) bool { return a.Equal(authority) })
 }
+
+// linkProtocol is what a connection speaks (ALPN) that carries no calls: it is a link, or another connection of package relay.
+const linkProtocol = "proxima-link/1"
 
 // client speaks only with the node of that id.
 func (c *credentials) client(to string) *tls.Config {

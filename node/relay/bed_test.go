@@ -1,0 +1,287 @@
+package relay_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"proxima/node/netsim"
+	"proxima/node/relay"
+	"proxima/node/view"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const port = 7947
+
+// bed is a few nodes in a bubble. What they publish all know at once.
+type bed struct {
+	t   *testing.T
+	net *netsim.Network
+
+	mu    sync.Mutex
+	nodes []*node
+}
+
+// node is one with a relay, and what came to it.
+type node struct {
+	*relay.Relay
+	bed   *bed
+	place int
+	end   *netsim.Endpoint
+	calls net.Listener
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+
+	// The bed's mu guards what follows.
+	way     view.Way
+	alive   bool
+	packets []string
+}
+
+// inBed runs a test in a bubble. The one-way delay between places is the difference of their numbers, in ms.
+func inBed(t *testing.T, test func(b *bed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bed{t: t}
+		b.net = netsim.New(func(a, c netip.Addr) time.Duration {
+			d := netsim.PlaceOf(a) - netsim.PlaceOf(c)
+			return time.Duration(max(d, -d)) * time.Millisecond
+		})
+		defer b.net.Close() //nolint:errcheck // it has none
+		defer func() {
+			for _, n := range b.nodes {
+				n.halt()
+			}
+		}()
+		test(b)
+	})
+}
+
+// start begins a node at the next place. change may change what it gets.
+func (b *bed) start(place int, change func(*relay.Deps)) *node {
+	b.t.Helper()
+	end, err := b.net.Enter(netsim.Place(place))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	n := &node{bed: b, place: place, end: end, alive: true}
+	deps := relay.Deps{
+		ID: netsim.ID(place), Joins: true,
+		Connect: func(ctx context.Context, id string) (net.Conn, error) { return n.connect(ctx, id) },
+		Way: func(id string) (view.Way, bool) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, o := range b.nodes {
+				if netsim.ID(o.place) == id {
+					return o.way, o.alive
+				}
+			}
+			return view.Way{}, false
+		},
+		Near: n.near,
+		Publish: func(w view.Way) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			n.way = w
+		},
+		Knock: n.knock,
+	}
+	if change != nil {
+		change(&deps)
+	}
+	if n.Relay, err = relay.New(deps); err != nil {
+		b.t.Fatal(err)
+	}
+	inner, err := end.Listen("tcp", netip.AddrPortFrom(netsim.Place(place), port).String())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	socket, err := end.ListenPacket("udp", netip.AddrPortFrom(netsim.Place(place), port).String())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.nodes = append(b.nodes, n)
+	b.mu.Unlock()
+	ctx, stop := context.WithCancel(context.Background())
+	n.stop = stop
+	// Connections of links begin with an id, those for the server above with an x.
+	n.calls = n.Listener(&sorted{Listener: inner, links: n.Serve})
+	n.work.Go(func() { _ = n.Run(ctx) })
+	n.work.Go(func() { n.echo(n.calls.Accept) })
+	n.work.Go(func() {
+		n.echo(func() (net.Conn, error) {
+			select {
+			case c := <-n.Streams():
+				return c, nil
+			case <-ctx.Done():
+				return nil, net.ErrClosed
+			}
+		})
+	})
+	n.work.Go(func() {
+		for {
+			select {
+			case p := <-n.Packets():
+				b.mu.Lock()
+				n.packets = append(n.packets, string(p.Buf))
+				b.mu.Unlock()
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	n.work.Go(func() {
+		buf := make([]byte, 2048)
+		for {
+			k, _, err := socket.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			n.Knocked(buf[:k])
+		}
+	})
+	context.AfterFunc(ctx, func() { _ = n.calls.Close(); _ = socket.Close() })
+	return n
+}
+
+func (n *node) near() (all []relay.Neighbour) {
+	n.bed.mu.Lock()
+	defer n.bed.mu.Unlock()
+	for _, o := range n.bed.nodes {
+		if d := o.place - n.place; d != 0 && o.alive {
+			all = append(all, relay.Neighbour{ID: netsim.ID(o.place), Ms: 2 * float64(max(d, -d))})
+		}
+	}
+	slices.SortFunc(all, func(a, c relay.Neighbour) int { return int(a.Ms - c.Ms) })
+	return all
+}
+
+func placeOf(id string) int {
+	b, _ := hex.DecodeString(id)
+	return int(b[14])<<8 | int(b[15])
+}
+
+func (n *node) connect(ctx context.Context, id string) (net.Conn, error) {
+	c, err := n.end.DialContext(ctx, "tcp", netip.AddrPortFrom(netsim.Place(placeOf(id)), port).String())
+	if err == nil {
+		_, err = io.WriteString(c, netsim.ID(n.place))
+	}
+	return c, err
+}
+
+func (n *node) knock(id string, b []byte) {
+	c, err := n.end.DialContext(context.Background(), "udp", netip.AddrPortFrom(netsim.Place(placeOf(id)), port).String())
+	if err == nil {
+		_, _ = c.Write(b)
+		_ = c.Close()
+	}
+}
+
+// sorted takes the connections of links from those of a listener.
+type sorted struct {
+	net.Listener
+	links func(net.Conn, string)
+}
+
+func (s *sorted) Accept() (net.Conn, error) {
+	for {
+		c, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		id := make([]byte, 32)
+		if _, err := io.ReadFull(c, id); err != nil {
+			_ = c.Close()
+			continue
+		}
+		s.links(c, string(id))
+	}
+}
+
+// echo answers each connection with what it says, and with who it is before.
+func (n *node) echo(accept func() (net.Conn, error)) {
+	for {
+		c, err := accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			n.bed.t.Errorf("accept: %v", err)
+			return
+		}
+		n.work.Go(func() {
+			defer c.Close() //nolint:errcheck // it has none
+			_, _ = io.WriteString(c, netsim.ID(n.place))
+			_, _ = io.Copy(c, c)
+		})
+	}
+}
+
+// halt ends a node without a word.
+func (n *node) halt() {
+	n.stop()
+	_ = n.end.Close()
+	n.work.Wait()
+	n.bed.mu.Lock()
+	defer n.bed.mu.Unlock()
+	n.alive = false
+}
+
+// got is what came to a node since it was asked last.
+func (n *node) got() []string {
+	n.bed.mu.Lock()
+	defer n.bed.mu.Unlock()
+	got := n.packets
+	n.packets = nil
+	return got
+}
+
+// call makes a connection, has it answer, and says who did.
+func (n *node) call(to *node, kind relay.Kind) (who string, conn net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(n.bed.t.Context(), 5*time.Second)
+	defer cancel()
+	conn, through, err := n.Dial(ctx, netsim.ID(to.place), kind)
+	if err != nil {
+		return "", nil, err
+	}
+	if !through {
+		return "", nil, errors.New("it is to be dialled as usual")
+	}
+	id := make([]byte, 32)
+	text := strings.Repeat("some words ", 1000)
+	go func() { _, _ = io.WriteString(conn, text) }()
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(conn, id); err != nil {
+		return "", conn, err
+	}
+	back := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, back); err != nil || string(back) != text {
+		return "", conn, errors.Join(err, errors.New("something else came back"))
+	}
+	return string(id), conn, nil
+}
+
+// shielded begins a node that cannot be dialled.
+func (b *bed) shielded(place int) *node {
+	b.t.Helper()
+	if err := b.net.Add(netsim.Place(place), 0, 0); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.net.Shield(netsim.Place(place), true, true); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.start(place, nil)
+}

@@ -1,0 +1,291 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"proxima/node/view"
+)
+
+// Answers to a call.
+const (
+	accepted = 1
+	refused  = 2
+)
+
+// headStart is how long a relay has before the next one is tried as well.
+const headStart = 700 * time.Millisecond
+
+var errRefused = errors.New("the relay has no connection to it, or carries too much")
+
+// Dial makes a connection to a member that cannot be dialled as usual, and says whether that is so: if not, conn is nil.
+func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn, through bool, err error) {
+	way, _ := r.deps.Way(peer)
+	switch {
+	case peer == r.deps.ID || way.Reach == view.Direct && (kind == Calls || r.way.Load().Reach == view.Direct):
+		return nil, false, nil
+	case way.Reach == view.Streams && kind == Calls:
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	to, err := parseID(peer)
+	if err != nil {
+		return nil, true, err
+	}
+	if way.Reach != view.Outbound {
+		conn, err = r.callBy(ctx, peer, to, kind)
+		return conn, true, err
+	}
+	conn, err = r.race(ctx, peer, to, kind, way.Relays)
+	return conn, true, err
+}
+
+// DialGossip is Dial for the gossip.
+func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, bool, error) {
+	return r.Dial(ctx, peer, Gossip)
+}
+
+// race asks for a connection to an outbound node by this node's own link with it, and by its relays, each a little later
+// than the one before. The first that comes wins.
+func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays []string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ways := make([]func() (net.Conn, error), 0, len(relays)+1)
+	if l := r.standing(peer); l != nil && r.way.Load().Reach != view.Outbound {
+		ways = append(ways, func() (net.Conn, error) { return r.ask(ctx, l, kind) })
+	}
+	// Those that answer come first, in turn.
+	first := int(r.turn.Add(1))
+	for i := range relays {
+		relay := relays[(first+i)%len(relays)]
+		if relay == r.deps.ID {
+			continue
+		}
+		way := func() (net.Conn, error) { return r.callBy(ctx, relay, to, kind) }
+		if _, alive := r.deps.Way(relay); alive && r.standing(relay) != nil {
+			ways = slices.Insert(ways, 0, way)
+		} else {
+			ways = append(ways, way)
+		}
+	}
+	if len(ways) == 0 {
+		return nil, fmt.Errorf("reach %s: it is outbound only, and no relay of it is known", peer)
+	}
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result)
+	next, under := 0, 0
+	var errs []error
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for next < len(ways) || under > 0 {
+		var start <-chan time.Time
+		if next < len(ways) {
+			start = timer.C
+		}
+		select {
+		case <-start:
+			way := ways[next]
+			next++
+			if !r.goDo(func() {
+				conn, err := way()
+				select {
+				case results <- result{conn, err}:
+				case <-ctx.Done():
+					if conn != nil {
+						conn.Close() //nolint:errcheck // another one came first
+					}
+				}
+			}) {
+				return nil, net.ErrClosed
+			}
+			under++
+			timer.Reset(headStart)
+		case got := <-results:
+			if under--; got.err == nil {
+				return got.conn, nil
+			}
+			errs = append(errs, got.err)
+			timer.Reset(0)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("reach %s: %w", peer, errors.Join(append(errs, ctx.Err())...))
+		}
+	}
+	return nil, fmt.Errorf("reach %s: %w", peer, errors.Join(errs...))
+}
+
+// callBy asks a member for a connection to a node, which may be itself.
+func (r *Relay) callBy(ctx context.Context, by string, to id, kind Kind) (net.Conn, error) {
+	conn, err := r.connect(ctx, by, hello{role: roleCall, kind: kind, id: to})
+	if err != nil {
+		return nil, err
+	}
+	unhook := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // whoever reads is told
+	var answer [1]byte
+	_, err = io.ReadFull(conn, answer[:])
+	if err == nil && answer[0] != accepted {
+		err = errRefused
+	}
+	if !unhook() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("call by %s: %w", by, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// ask has the node at the other end of a link make a connection to this one.
+func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
+	t, come := token(), make(chan net.Conn, 1)
+	r.mu.Lock()
+	if len(r.waiting) >= mostCalls {
+		r.mu.Unlock()
+		return nil, errRefused
+	}
+	r.waiting[t] = come
+	r.mu.Unlock()
+	err := errRefused
+	if l.offer(frame{kind: frameCall, id: t, payload: []byte{byte(kind)}}) {
+		select {
+		case conn := <-come:
+			return conn, nil
+		case <-l.gone:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	r.mu.Lock()
+	delete(r.waiting, t)
+	r.mu.Unlock()
+	select {
+	case conn := <-come: // it came after all
+		return conn, nil
+	default:
+		return nil, fmt.Errorf("ask %s for a connection: %w", l.peer, err)
+	}
+}
+
+// answer makes the connection that a relay asked for. What comes over it is for this node.
+func (r *Relay) answer(relay string, t id, kind Kind) {
+	select {
+	case r.answers <- struct{}{}:
+	default:
+		return // the caller tries another relay
+	}
+	if !r.goDo(func() {
+		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
+		conn, err := r.connect(ctx, relay, hello{role: roleAnswer, id: t})
+		cancel()
+		<-r.answers
+		if err == nil {
+			r.give(conn, kind)
+		}
+	}) {
+		<-r.answers
+	}
+}
+
+// give passes a connection on to those that it is for.
+func (r *Relay) give(conn net.Conn, kind Kind) {
+	to := r.calls
+	if kind == Gossip {
+		to = r.streams
+	}
+	select {
+	case to <- conn:
+	case <-r.ctx.Done():
+		conn.Close() //nolint:errcheck // all has ended
+	}
+}
+
+// carry serves a call: it is for this node, or for one that has a link with it.
+func (r *Relay) carry(conn net.Conn, from string, h hello) {
+	answer := func(b byte) bool {
+		_ = conn.SetWriteDeadline(time.Now().Add(dialTime)) // the write fails else
+		_, err := conn.Write([]byte{b})
+		_ = conn.SetWriteDeadline(time.Time{})
+		return err == nil
+	}
+	if h.id == r.self {
+		if answer(accepted) {
+			r.give(conn, h.kind)
+			return
+		}
+		conn.Close() //nolint:errcheck // it broke
+		return
+	}
+	defer conn.Close() //nolint:errcheck // its users are told
+	to := h.id.String()
+	l := r.standing(to)
+	if l == nil || !r.enter(from, to) {
+		r.count.refused.Add(1)
+		answer(refused)
+		return
+	}
+	defer r.leave(from, to)
+	ctx, cancel := context.WithTimeout(r.ctx, dialTime)
+	far, err := r.ask(ctx, l, h.kind)
+	if cancel(); err != nil {
+		r.count.refused.Add(1)
+		answer(refused)
+		return
+	}
+	defer far.Close() //nolint:errcheck // its users are told
+	if answer(accepted) {
+		r.count.calls.Add(1)
+		r.splice(conn, far)
+	}
+}
+
+// enter counts a connection that is to be carried, if there is room.
+func (r *Relay) enter(from, to string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all >= mostCalls || r.carried[from] >= mostOf || r.carried[to] >= mostOf {
+		return false
+	}
+	r.all++
+	r.carried[from]++
+	r.carried[to]++
+	return true
+}
+
+func (r *Relay) leave(from, to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	for _, peer := range []string{from, to} {
+		if r.carried[peer]--; r.carried[peer] == 0 {
+			delete(r.carried, peer)
+		}
+	}
+}
+
+// splice copies both ways until one end ends.
+func (r *Relay) splice(a, b net.Conn) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	context.AfterFunc(ctx, func() {
+		a.Close() //nolint:errcheck // the copies end
+		b.Close() //nolint:errcheck // the copies end
+	})
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		both.Go(func() {
+			defer cancel()
+			// Of types that are no more than readers and writers, so that the buffer is this one.
+			_, _ = io.CopyBuffer(struct{ io.Writer }{way[1]}, struct{ io.Reader }{way[0]}, make([]byte, 16<<10))
+		})
+	}
+	both.Wait()
+}

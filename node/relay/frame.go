@@ -1,0 +1,134 @@
+package relay
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// id is that of a node, a token of a call, or a nonce.
+type id [16]byte
+
+func (i id) String() string { return hex.EncodeToString(i[:]) }
+
+func parseID(s string) (i id, err error) {
+	if len(s) != 2*len(i) {
+		return i, fmt.Errorf("%.40q is not a node's id", s)
+	}
+	if _, err := hex.Decode(i[:], []byte(s)); err != nil {
+		return i, fmt.Errorf("%.40q is not a node's id", s)
+	}
+	return i, nil
+}
+
+// What a connection is for.
+const (
+	roleLink   = 1 // frames, both ways
+	roleCall   = 2 // a connection to the node of an id, which may be the one that was dialled
+	roleAnswer = 3 // the connection that a call with a token asked for
+	roleKnock  = 4 // nothing: the nonce shows that this node can be dialled
+)
+
+// Kind is what a carried connection is for.
+type Kind uint8
+
+// Kinds of connections.
+const (
+	Calls  Kind = 0
+	Gossip Kind = 1
+)
+
+const version = 1
+
+// hello is what the one who dialled says first.
+type hello struct {
+	role byte
+	kind Kind
+	id   id
+}
+
+const helloSize = 3 + 16
+
+func (h hello) append(b []byte) []byte {
+	return append(append(b, version, h.role, byte(h.kind)), h.id[:]...)
+}
+
+func readHello(r io.Reader) (h hello, err error) {
+	var b [helloSize]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return h, fmt.Errorf("read hello: %w", err)
+	}
+	h = hello{role: b[1], kind: Kind(b[2]), id: id(b[3:])}
+	switch {
+	case b[0] != version:
+		return hello{}, fmt.Errorf("read hello: unknown version %d", b[0])
+	case h.role < roleLink || h.role > roleKnock || h.kind > Gossip:
+		return hello{}, fmt.Errorf("read hello: unknown role %d or kind %d", h.role, h.kind)
+	}
+	return h, nil
+}
+
+// Types of frames.
+const (
+	framePing    = 1 // the link is alive
+	framePacket  = 2 // a packet to the node of the id
+	frameCarried = 3 // a packet from the node of the id, to the one that reads
+	frameCall    = 4 // somebody wants a connection to the one that reads: the id is a token, the payload its kind
+	frameCheck   = 5 // the one that reads shall find out whether it can reach the one that wrote; the id is a nonce
+)
+
+// maxPayload bounds packets; those of the gossip have 1,400 bytes and what encryption adds.
+const maxPayload = 2048
+
+// frame is what goes over a link at once.
+type frame struct {
+	kind    byte
+	id      id
+	payload []byte
+}
+
+const frameHead = 1 + 16 + 2
+
+func (f frame) append(b []byte) []byte {
+	b = append(append(b, f.kind), f.id[:]...)
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(f.payload))), f.payload...)
+}
+
+func readFrame(r io.Reader) (f frame, err error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return f, err
+	}
+	size := int(binary.BigEndian.Uint16(head[17:]))
+	f = frame{kind: head[0], id: id(head[1:17])}
+	switch {
+	case f.kind < framePing || f.kind > frameCheck:
+		return frame{}, fmt.Errorf("read frame: unknown type %d", f.kind)
+	case size > maxPayload || size > 0 && (f.kind == framePing || f.kind == frameCheck) || f.kind == frameCall && size != 1:
+		return frame{}, fmt.Errorf("read frame: %d bytes in one of type %d", size, f.kind)
+	case size == 0:
+		return f, nil
+	}
+	f.payload = make([]byte, size)
+	if _, err = io.ReadFull(r, f.payload); err != nil {
+		return frame{}, err
+	}
+	if f.kind == frameCall && Kind(f.payload[0]) > Gossip {
+		return frame{}, errors.New("read frame: unknown kind of call")
+	}
+	return f, nil
+}
+
+// knock begins the packet that shows that packets arrive; a nonce follows. No packet of the gossip of a named run begins so, nor one
+// that is encrypted.
+const knock = "\xffproxima knock "
+
+// nonceOf is the nonce of a knock.
+func nonceOf(packet []byte) (nonce id, ok bool) {
+	if len(packet) != len(knock)+len(nonce) || string(packet[:len(knock)]) != knock {
+		return nonce, false
+	}
+	return id(packet[len(knock):]), true
+}

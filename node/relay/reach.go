@@ -1,0 +1,261 @@
+package relay
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"proxima/node/view"
+)
+
+const (
+	// asked is how many members are asked whether they can reach this node, answerTime how long they have.
+	asked      = 5
+	answerTime = 3 * time.Second
+	// firstCheck is when this node asks again, then three times as long each time, until lastCheck: most nodes are found to be what they took
+	// themselves for, and a network that has changed is found within minutes.
+	firstCheck, lastCheck = 4 * time.Second, 10 * time.Minute
+	// better is by how much a member must be nearer than a relay to take its place, and nearerMs by how many ms more.
+	better, nearerMs = 0.7, 5
+	// compareEvery is how often that is looked at.
+	compareEvery = 10 * time.Second
+)
+
+// round is one question to some members.
+type round struct {
+	nonce  id
+	tcp    map[string]bool // who has dialled this node
+	packet bool            // a packet has come
+	news   chan struct{}
+}
+
+// watch finds out how this node is reached, and keeps its relays.
+func (r *Relay) watch(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var due, compared time.Time
+	every, other := firstCheck, 0 // other counts the rounds that said otherwise
+	checked := false
+	for {
+		way := *r.way.Load()
+		if r.deps.Forced == nil && !time.Now().Before(due) {
+			reach, known := r.findOut(ctx)
+			switch {
+			case !known:
+				every = firstCheck
+			case reach == way.Reach:
+				checked, other = true, 0
+				every = min(3*every, lastCheck)
+			default:
+				if other++; !checked || other > 1 {
+					way.Reach, checked, other = reach, true, 0
+				}
+				every = firstCheck
+			}
+			due = time.Now().Add(every/2 + rand.N(every))
+		}
+		if way.Reach == view.Outbound {
+			replace := time.Since(compared) > compareEvery
+			if replace {
+				compared = time.Now()
+			}
+			way.Relays = r.keepRelays(way.Relays, replace)
+		} else if way.Relays != nil {
+			way.Relays = nil
+			r.release()
+		}
+		if had := r.way.Load(); had.Reach != way.Reach || !slices.Equal(had.Relays, way.Relays) {
+			r.way.Store(&way)
+			r.deps.Publish(way)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-r.poked:
+		}
+	}
+}
+
+// findOut asks some members to dial this node, and says what that tells, if it tells anything.
+func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
+	links := r.some()
+	if len(links) == 0 {
+		return 0, false
+	}
+	nonce := token()
+	q := &round{nonce: nonce, tcp: map[string]bool{}, news: make(chan struct{}, 1)}
+	r.mu.Lock()
+	r.checks = q
+	r.mu.Unlock()
+	for _, l := range links {
+		l.offer(frame{kind: frameCheck, id: nonce})
+	}
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-q.news:
+		case <-late.C:
+			waiting = false
+		case <-ctx.Done():
+			return 0, false
+		}
+		stood, came, packet := 0, 0, false
+		r.mu.Lock()
+		for _, l := range links {
+			if l.stands() || q.tcp[l.peer] {
+				stood++
+			}
+			if q.tcp[l.peer] {
+				came++
+			}
+		}
+		packet = q.packet
+		r.mu.Unlock()
+		switch {
+		case 2*came > len(links) && packet:
+			return view.Direct, true
+		case !waiting && stood == 0:
+			return 0, false
+		case !waiting && 2*came > stood:
+			return view.Streams, true // or direct, had the packets not been lost
+		case !waiting:
+			return view.Outbound, true
+		}
+	}
+	return 0, false
+}
+
+// some are links with some members, those that can be dialled before others: that they can reach each other says little of nodes
+// behind one NAT.
+func (r *Relay) some() (links []*link) {
+	all := r.deps.Near()
+	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	outbound := func(n Neighbour) int {
+		if way, _ := r.deps.Way(n.ID); way.Reach == view.Outbound {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b Neighbour) int { return outbound(a) - outbound(b) })
+	for _, n := range all {
+		if l := r.open(n.ID); l != nil {
+			links = append(links, l)
+		}
+		if len(links) == asked {
+			break
+		}
+	}
+	return links
+}
+
+// knocked hears that a member has dialled this node.
+func (r *Relay) knocked(nonce id, peer string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.checks; q != nil && q.nonce == nonce {
+		q.tcp[peer] = true
+		q.tell()
+	}
+}
+
+// Knocked takes a packet that may be a knock, and says whether it was.
+func (r *Relay) Knocked(packet []byte) bool {
+	nonce, ok := nonceOf(packet)
+	if !ok {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.checks; q != nil && q.nonce == nonce {
+		q.packet = true
+		q.tell()
+	}
+	return true
+}
+
+func (q *round) tell() {
+	select {
+	case q.news <- struct{}{}:
+	default:
+	}
+}
+
+// check dials a member that wants to know whether it can be dialled.
+func (r *Relay) check(peer string, nonce id) {
+	select {
+	case r.answers <- struct{}{}:
+	default:
+		return
+	}
+	if !r.goDo(func() {
+		defer func() { <-r.answers }()
+		r.deps.Knock(peer, append([]byte(knock), nonce[:]...))
+		ctx, cancel := context.WithTimeout(r.ctx, answerTime)
+		defer cancel()
+		if conn, err := r.connect(ctx, peer, hello{role: roleKnock, id: nonce}); err == nil {
+			conn.Close() //nolint:errcheck // it has served
+		}
+	}) {
+		<-r.answers
+	}
+}
+
+// keepRelays sees to it that there are relays, and says which stand.
+func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
+	near := slices.DeleteFunc(r.deps.Near(), func(n Neighbour) bool {
+		way, alive := r.deps.Way(n.ID)
+		return !alive || way.Reach == view.Outbound
+	})
+	kept := near[:0:0]
+	var others []Neighbour
+	for _, n := range near {
+		if slices.Contains(relays, n.ID) && r.standing(n.ID) != nil {
+			kept = append(kept, n)
+		} else {
+			others = append(others, n)
+		}
+	}
+	if replace && len(kept) == view.MaxRelays && len(others) > 0 && others[0].Ms+nearerMs < better*kept[len(kept)-1].Ms {
+		if l := r.open(others[0].ID); l != nil && l.stands() {
+			r.letGo(kept[len(kept)-1].ID)
+			kept = kept[:len(kept)-1]
+		}
+	}
+	for _, n := range others {
+		if len(kept) == view.MaxRelays {
+			break
+		}
+		if l := r.open(n.ID); l != nil {
+			kept = append(kept, n)
+		}
+	}
+	for _, n := range kept {
+		if l := r.open(n.ID); l != nil {
+			l.keep.Store(true)
+			if l.stands() {
+				stand = append(stand, n.ID)
+			}
+		}
+	}
+	slices.Sort(stand)
+	return stand
+}
+
+// letGo lets the link with a former relay end when nothing goes over it.
+func (r *Relay) letGo(peer string) {
+	if l := r.standing(peer); l != nil {
+		l.keep.Store(false)
+	}
+}
+
+// release lets go of all relays.
+func (r *Relay) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.links {
+		l.keep.Store(false)
+	}
+}

@@ -1,0 +1,217 @@
+package relay_test
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/node/netsim"
+	"proxima/node/relay"
+	"proxima/node/view"
+)
+
+// TestReachIsFoundOut: nodes find out how they can be reached, and who cannot be dialled keeps the nearest as relays.
+func TestReachIsFoundOut(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for i := range 6 {
+			b.start(10*i, nil)
+		}
+		behind := b.shielded(22)
+		for _, p := range []int{60} {
+			if err := b.net.Add(netsim.Place(p), 0, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.net.Shield(netsim.Place(p), false, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		muted := b.start(60, nil)
+		time.Sleep(time.Minute)
+		for _, n := range b.nodes {
+			want := view.Direct
+			switch n {
+			case behind:
+				want = view.Outbound
+			case muted:
+				want = view.Streams
+			}
+			if n.way.Reach != want {
+				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.way.Reach, want)
+			}
+		}
+		near := []string{netsim.ID(10), netsim.ID(20), netsim.ID(30)}
+		if slices.Sort(near); !slices.Equal(behind.way.Relays, near) {
+			t.Errorf("relays %v, want %v", behind.way.Relays, near)
+		}
+		// A nearer one that comes takes the place of the one that is farthest.
+		b.start(23, nil)
+		time.Sleep(time.Minute)
+		if !slices.Contains(behind.way.Relays, netsim.ID(23)) {
+			t.Errorf("relays %v, without the nearest", behind.way.Relays)
+		}
+		// The NAT is opened: it finds out.
+		if err := b.net.Shield(netsim.Place(22), false, false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(21 * time.Minute)
+		if behind.way.Reach != view.Direct || behind.way.Relays != nil {
+			t.Errorf("it can be dialled and says %v by %v", behind.way.Reach, behind.way.Relays)
+		}
+	})
+}
+
+// TestOutboundIsReached: packets and connections get to a node that cannot be dialled, from those that can be and from
+// others like it, also when its relays die one after the other.
+func TestOutboundIsReached(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for i := range 5 {
+			b.start(10*i, nil)
+		}
+		one, two := b.shielded(12), b.shielded(31)
+		time.Sleep(20 * time.Second)
+		all := func(when string) {
+			t.Helper()
+			for _, from := range b.nodes {
+				for _, to := range []*node{one, two} {
+					if from == to || !from.alive {
+						continue
+					}
+					for _, kind := range []relay.Kind{relay.Calls, relay.Gossip} {
+						who, conn, err := from.call(to, kind)
+						if err != nil || who != netsim.ID(to.place) {
+							t.Errorf("%s: call %d of %d to %d: %q, %v", when, kind, from.place, to.place, who, err)
+						}
+						if conn != nil {
+							_ = conn.Close()
+						}
+					}
+					text := fmt.Sprint("from ", from.place)
+					if !from.Send(netsim.ID(to.place), []byte(text)) {
+						t.Errorf("%s: packet of %d to %d does not go by a link", when, from.place, to.place)
+					}
+					time.Sleep(time.Second)
+					if got := to.got(); !slices.Equal(got, []string{text}) {
+						t.Errorf("%s: %d got %q, want %q", when, to.place, got, text)
+					}
+				}
+			}
+		}
+		all("all alive")
+		for _, dead := range []int{1, 3, 0} {
+			b.nodes[dead].halt()
+			began := time.Now()
+			if _, _, err := b.nodes[4].call(one, relay.Calls); err != nil || time.Since(began) > 3*time.Second {
+				t.Errorf("after the death of %d: %v after %v", b.nodes[dead].place, err, time.Since(began))
+			}
+			time.Sleep(15 * time.Second) // until links that say nothing have ended
+			all(fmt.Sprint("without ", b.nodes[dead].place))
+		}
+	})
+}
+
+// TestRelayFallsSilent: a relay that is off the network without a word does not hold calls up.
+func TestRelayFallsSilent(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for i := range 4 {
+			b.start(10*i, nil)
+		}
+		behind := b.shielded(12)
+		time.Sleep(20 * time.Second)
+		_, other, err := b.nodes[3].call(behind, relay.Calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = other.Close()
+		b.net.Partition([]netip.Addr{netsim.Place(10)})
+		for i := range 5 {
+			began := time.Now()
+			if _, _, err := b.nodes[3].call(behind, relay.Calls); err != nil || time.Since(began) > 2*time.Second {
+				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
+			}
+		}
+		b.net.Heal()
+	})
+}
+
+// TestFloodIsBounded: a member that floods its relay has few packets and connections carried, and others have theirs.
+func TestFloodIsBounded(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for i := range 2 {
+			b.start(10*i, nil)
+		}
+		behind, flooder, other := b.shielded(12), b.shielded(15), b.shielded(17)
+		time.Sleep(20 * time.Second)
+		behind.got()
+		const flood = 100_000
+		for i := range flood {
+			flooder.Send(netsim.ID(12), make([]byte, 1400))
+			if i%100 == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Second)
+		if n := len(behind.got()); n > 12_000 || n < 1000 {
+			t.Errorf("%d of %d packets of a flood came", n, flood)
+		}
+		var open []io.Closer
+		refused := 0
+		for range 200 {
+			_, conn, err := flooder.call(behind, relay.Calls)
+			if err != nil {
+				refused++
+			} else {
+				open = append(open, conn)
+			}
+		}
+		if n := len(open); n > 2*64 || refused == 0 {
+			t.Errorf("%d connections of one member are carried at once, %d refused", n, refused)
+		}
+		for _, c := range open {
+			_ = c.Close()
+		}
+		time.Sleep(time.Second)
+		if _, conn, err := other.call(behind, relay.Calls); err != nil {
+			t.Errorf("call of another one: %v", err)
+		} else {
+			_ = conn.Close()
+		}
+		other.Send(netsim.ID(12), []byte("a word"))
+		time.Sleep(time.Second)
+		if got := behind.got(); !slices.Contains(got, "a word") {
+			t.Errorf("packet of another one is lost: %q", got)
+		}
+	})
+}
+
+// TestSlowEndPausesItsOwn: an end that reads nothing holds no other connection up, and no packet.
+func TestSlowEndPausesItsOwn(t *testing.T) {
+	inBed(t, func(b *bed) {
+		b.start(0, nil)
+		behind, other := b.shielded(12), b.shielded(15)
+		time.Sleep(20 * time.Second)
+		_, slow, err := other.call(behind, relay.Calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = slow.SetWriteDeadline(time.Now().Add(5 * time.Second))
+		sent, err := io.Copy(slow, io.LimitReader(zeroes{}, 64<<20)) // the echo is never read
+		// Four connections of the network hold their windows of 4 MiB each, to the end and back; the relay holds next to nothing.
+		if err == nil || sent > 4*4<<20+2<<20 {
+			t.Errorf("%d bytes were taken in that nobody read: %v", sent, err)
+		}
+		began := time.Now()
+		if _, c, err := other.call(behind, relay.Calls); err != nil || time.Since(began) > time.Second {
+			t.Errorf("call beside it: %v after %v", err, time.Since(began))
+		} else {
+			_ = c.Close()
+		}
+		_ = slow.Close()
+	})
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
