@@ -90,6 +90,13 @@ func TestVivaldiGoesOn(t *testing.T) {
 	if _, done := next.Decide(now); done {
 		t.Error("decided without a tick")
 	}
+	asks := next.Asks(now)
+	if _, done := next.Decide(now); done {
+		t.Error("decided before the tick was answered")
+	}
+	for _, ask := range asks {
+		next.Observe(w.Answer(ask), now)
+	}
 	second, _ := w.Decide(next, now, cfg.Vivaldi.Tick)
 	if second[0].Estimates != 1 {
 		t.Errorf("%d estimates in the second round, %d in the first; want 1", second[0].Estimates, first[0].Estimates)

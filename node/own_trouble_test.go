@@ -30,7 +30,7 @@ func TestOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *trial) {
-				const hosts, urls = 6, 300
+				const hosts, urls = 6, 150
 				dns := &nameServer{names: map[string]string{}}
 				var seeds []string
 				for i := range hosts {
@@ -134,7 +134,7 @@ var errGoOn = errors.New("no error")
 // is given up, and the crawl ends.
 func TestOneAddressWithoutRoute(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.Site("a.test", server1).Pages(3000)
+		w.Site("a.test", server1).Pages(300)
 		w.Site("far.test", server2).Pages(3)
 		w.deps.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if strings.HasPrefix(address, server2) {
@@ -144,7 +144,7 @@ func TestOneAddressWithoutRoute(t *testing.T) {
 		}
 		w.cfg.Politeness.RetryConnect = []time.Duration{time.Minute, time.Minute}
 		got, logs := w.run("http://a.test/", "http://far.test/")
-		if got.Frontier.Done != 3001 || got.Frontier.Dropped != 1 {
+		if got.Frontier.Done != 301 || got.Frontier.Dropped != 1 {
 			t.Errorf("%d done, %d dropped", got.Frontier.Done, got.Frontier.Dropped)
 		}
 		w.givenUp(logs, "http://far.test", "unreachable", 1)

@@ -83,3 +83,20 @@ func TestLookSomeTimeHurriesNobody(t *testing.T) {
 		t.Errorf("%+v is due in %v", it, wait)
 	}
 }
+
+// A host whose look has failed rests, unless it has become urgent: the end of the crawl waits for it.
+func TestUrgencyEndsARest(t *testing.T) {
+	const host = "http://a.example"
+	now := time.Unix(1_000_000, 0)
+	q := newQueue()
+	q.add(host, false)
+	it, _ := q.next(now)
+	it.tries = 1
+	q.finish(it, now.Add(time.Minute))
+	for _, urgent := range []bool{false, true} {
+		q.add(host, urgent)
+		if it, wait := q.next(now); (it != nil) != urgent {
+			t.Errorf("urgent %v: %+v, due in %v", urgent, it, wait)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (b *batch) decide(ctx context.Context, id string) error {
 	return nil
 }
 
-// input is the batch as an assigner gets it. Nothing in it is shared with another.
+// input is the batch as an assigner gets it, which works on copies of the memories.
 func (b *batch) input(id string, t tuning) assign.Batch {
 	seed := fnv.New64a()
 	seed.Write([]byte(id))
@@ -81,7 +81,7 @@ func (b *batch) input(id string, t tuning) assign.Batch {
 		if !ok {
 			m = s.memory
 		}
-		out := assign.Server{Addr: s.addr, Memory: m.Clone(), Location: b.deps.Locate(s.addr)}
+		out := assign.Server{Addr: s.addr, Memory: m, Location: b.deps.Locate(s.addr)}
 		for _, h := range s.hosts {
 			out.Hosts = append(out.Hosts, assign.Host{Name: h.name, Pending: h.left(), PageBytes: m.PageBytes})
 		}

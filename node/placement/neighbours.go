@@ -46,7 +46,6 @@ func (n neighbours) near(batch []*server) (list []assign.Server) {
 		known, _ := n.known.Get(network)
 		for _, k := range known {
 			if !slices.ContainsFunc(batch, func(s *server) bool { return s.addr == k.Addr }) {
-				k.Memory = k.Memory.Clone()
 				list = append(list, k)
 			}
 		}
