@@ -184,10 +184,10 @@ const maxSeeds = 16 << 20
 // controlRoutes are the acts of an operator.
 func controlRoutes() []route {
 	return []route{
-		{method: "POST", path: "/pause", acts: true, does: "Lets no new request begin until resume, or until the node starts again. What is under way ends.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { n.Pause(c.by); return Acted{}, nil }},
+		{method: "POST", path: "/pause", acts: true, does: "Lets no new request begin until resume, in later lives of the node, too. What is under way ends.", answer: Acted{},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Pause(c.by) }},
 		{method: "POST", path: "/resume", acts: true, does: "Ends pause.", answer: Acted{},
-			run: func(n *Node, c *apiCall) (any, error) { n.Resume(c.by); return Acted{}, nil }},
+			run: func(n *Node, c *apiCall) (any, error) { return Acted{}, n.Resume(c.by) }},
 		{method: "POST", path: "/seeds", acts: true, does: "Adds seeds to the crawl as if they had been there from the start.", answer: Acted{},
 			body: "URLs, one a line", run: takeSeeds},
 		{method: "POST", path: "/drop", acts: true, does: "Gives up the pending URLs of a host that this node owns.", answer: Acted{},

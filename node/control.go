@@ -18,17 +18,29 @@ func (n *Node) acted(by, act string, more ...any) {
 	n.journal.Events().Info(journal.EventControl, append([]any{journal.KeyReason, act, journal.KeyBy, by}, more...)...)
 }
 
-// Pause lets no new request begin until Resume, or until the node starts again. What is under way ends. In an overlay the node
+// Pause lets no new request begin until Resume, in later lives of the node, too. What is under way ends. In an overlay the node
 // keeps its hosts, which wait with it.
-func (n *Node) Pause(by string) {
-	n.acted(by, "pause")
-	n.frontier.Hold(byOperator, "paused by its operator (proxima ctl resume lets it go on)")
-}
+func (n *Node) Pause(by string) error { return n.pause(by, "pause", true) }
 
 // Resume ends Pause.
-func (n *Node) Resume(by string) {
-	n.acted(by, "resume")
-	n.frontier.Hold(byOperator, "")
+func (n *Node) Resume(by string) error { return n.pause(by, "resume", false) }
+
+func (n *Node) pause(by, act string, on bool) error {
+	n.acted(by, act)
+	if err := n.told.pause(on); err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	n.holdIfPaused()
+	return nil
+}
+
+// holdIfPaused has the frontier give out nothing while the operator has paused the node.
+func (n *Node) holdIfPaused() {
+	why := ""
+	if n.told.paused() {
+		why = "paused by its operator (proxima ctl resume lets it go on)"
+	}
+	n.frontier.Hold(byOperator, why)
 }
 
 // AddSeeds adds URLs to the crawl as if they had been seeds from the start: what they bring into scope, scope.seed_scope says, and

@@ -22,7 +22,9 @@ func TestControl(t *testing.T) {
 		var paused, resumed time.Time
 		w.watch = func(n *node.Node) {
 			time.Sleep(10 * time.Second)
-			n.Pause("tester")
+			if err := n.Pause("tester"); err != nil {
+				w.t.Error(err)
+			}
 			paused = time.Now()
 			if why := n.Status().Frontier.Paused; why == "" {
 				w.t.Error("the status does not say that it is paused")
@@ -33,7 +35,9 @@ func TestControl(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			resumed = time.Now()
-			n.Resume("tester")
+			if err := n.Resume("tester"); err != nil {
+				w.t.Error(err)
+			}
 			time.Sleep(20 * time.Second)
 			if dropped, err := n.Drop(w.t.Context(), "c.test", "tester"); err != nil || dropped < 30 {
 				w.t.Errorf("%d URLs dropped: %v", dropped, err)

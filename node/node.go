@@ -155,6 +155,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 		cancel()
 		return n.frontier.Run(done)
 	})
+	n.holdIfPaused()
 	// The lock of the frontier is held: no other process counts lives here.
 	if err = doing.keep(cfg.Node.Data); err != nil {
 		return nil, err

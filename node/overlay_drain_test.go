@@ -153,7 +153,9 @@ func TestSnapshot(t *testing.T) {
 		w.Site("b.test", server2).Pages(50)
 		w.watch = func(n *node.Node) {
 			time.Sleep(20 * time.Second)
-			n.Pause("ann")
+			if err := n.Pause("ann"); err != nil {
+				w.t.Error(err)
+			}
 			time.Sleep(time.Minute)
 			var b bytes.Buffer
 			if err := n.Snapshot(w.t.Context(), &b); err != nil {
@@ -179,7 +181,9 @@ func TestSnapshot(t *testing.T) {
 			if want := fmt.Sprintf(`{"hosts":2,"urls":%d}`, pending); lines[len(lines)-1] != want {
 				w.t.Errorf("the last line is %s, not %s", lines[len(lines)-1], want)
 			}
-			n.Resume("ann")
+			if err := n.Resume("ann"); err != nil {
+				w.t.Error(err)
+			}
 		}
 		w.run("http://a.test/", "http://b.test/")
 	})

@@ -27,6 +27,8 @@ type task struct {
 	Learnt []string `json:"learnt,omitempty"`
 	// Blocks are what was ever blocked, by whomever.
 	Blocks []Block `json:"blocks,omitempty"`
+	// Paused says that the operator has paused the node.
+	Paused bool `json:"paused,omitempty"`
 	// Files are entries that say which nodes have, or had, the files of sites.
 	Files []string `json:"files,omitempty"`
 }
@@ -65,12 +67,16 @@ func recall(cfg Config, seeds []identity.URL) (all []identity.URL, now task, not
 		all = append(all, u)
 	}
 	now.Seeds, now.Learnt, now.Blocks = slices.Clone(was.Seeds), was.Learnt, was.Blocks
+	now.Files, now.Paused = was.Files, was.Paused
 	for _, u := range seeds {
 		if text := u.String(); !known[text] {
 			known[text] = true
 			now.Seeds = append(now.Seeds, text)
 			all = append(all, u)
 		}
+	}
+	if was.Paused {
+		notes = append(notes, "paused by its operator, as before: proxima ctl resume lets it go on")
 	}
 	if len(was.Seeds) > 0 {
 		notes = append(notes, fmt.Sprintf("going on with %s, scope %q; limits count from this start", listed(was.Seeds), cfg.Scope.SeedScope))

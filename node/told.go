@@ -179,6 +179,22 @@ func (s *told) seed(seeds []identity.URL) error {
 	return s.rules.Widen(s.rules.Brought(seeds), func([]string) error { return nil })
 }
 
+// pause remembers whether the operator has paused the node.
+func (s *told) pause(on bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.task
+	next.Paused = on
+	return s.keepLocked(next)
+}
+
+// paused says whether the operator has.
+func (s *told) paused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.task.Paused
+}
+
 // keepLocked writes what is remembered.
 func (s *told) keepLocked(next task) error {
 	if err := next.keep(s.dir); err != nil {

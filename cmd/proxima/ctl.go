@@ -29,7 +29,7 @@ type act struct {
 // acts are all of them, in the order of the help.
 func acts() []act {
 	return []act{
-		{"pause", "", "no new request begins until resume, or until the node starts again; what is under way ends", 0, 0,
+		{"pause", "", "no new request begins until resume, in later lives of the node, too; what is under way ends", 0, 0,
 			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/pause", nil, "paused\n") }},
 		{"resume", "", "ends pause", 0, 0,
 			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/resume", nil, "resumed\n") }},
