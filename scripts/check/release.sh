@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release of the last commit twice, in two folders, and compares them byte by byte; then installs the package below a
-# folder, crawls a page with it, upgrades, goes on, removes and purges. Needs dpkg and root; says what else is missing.
+# folder, crawls a page with it, upgrades, goes on, removes and purges; builds the image and crawls a page in a container. Needs
+# dpkg and root; says what else is missing.
 # FRESH=1 compiles everything anew for the second release, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -76,3 +77,19 @@ debian -r proxima
 debian -P proxima
 [ ! -e "$config" ] && [ ! -e "$data" ] || fail "something is left after a purge"
 echo "installed, upgraded, removed, purged"
+
+# The image is built around the program of the release, in the place of the stage that compiles it: that one wants a registry.
+command -v buildah >/dev/null || { echo "MISSING: buildah; the image was not built" >&2; exit 0; }
+mkdir -p "$dir/stage/etc/ssl/certs" "$dir/stage/data"
+touch "$dir/stage/etc/ssl/certs/ca-certificates.crt"
+cp "$dir"/a/proxima_*_linux_"$arch" "$dir/stage/proxima"
+image() { buildah --root "$dir/images" --runroot "$dir/images.run" --storage-driver vfs "$@"; }
+image bud --isolation chroot --build-context build="$dir/stage" -t proxima -f scripts/build/package/Containerfile "$dir/stage" \
+	>"$dir/image.log" 2>&1 || { cat "$dir/image.log" >&2; fail "the image was not built"; }
+container=$(image from --pull-never localhost/proxima)
+image run --isolation chroot "$container" -- /usr/bin/proxima version
+if [ -n "$server" ]; then
+	image run --isolation chroot "$container" -- /usr/bin/proxima node -data /data -allow 127.0.0.0/8 -contact http://a.test/ \
+		-from a@a.test -max-pages 1 "$url" >"$dir/crawl.log" 2>&1 || { cat "$dir/crawl.log" >&2; fail "the crawl in the container failed"; }
+fi
+echo "the image was built, and a page crawled in its container"
