@@ -78,6 +78,9 @@ func TestConsoleInABrowser(t *testing.T) {
 	enter("wrong")
 	enter(token)
 	b.Await("the first sample", `document.getElementById("state").textContent.includes("pages/s")`)
+	// Of many nodes the sum of their means is drawn, as long as all have told theirs; how often each has told makes no difference.
+	b.Await("the sum of nodes", `(window.asked ||= import("./overview.js").then(m => { window.sum = JSON.stringify(m.total(
+		[[[0, 5, 20, 25, 40], [1, 3, 4, null, 9]], [[1, 19, 21], [10, 20, 30]]])) })) && window.sum === "[[0,20],[12,29]]"`)
 	seen(t, b)
 	if did := done(t, b, n); did == 0 {
 		t.Error("nothing was done")

@@ -30,6 +30,25 @@ function stage(world, key) {
 	return [at, at.map(t => sums.get(t)[1] > 0 ? sums.get(t)[0] / sums.get(t)[1] : null)];
 }
 
+// total adds up what many nodes have, in steps of 20 seconds: of each node the mean of a step.
+export function total(lists) {
+	const steps = new Map();
+	for (const [x, y] of lists) {
+		const own = new Map();
+		x.forEach((t, i) => {
+			const at = Math.round(t / 20) * 20, [sum, n] = own.get(at) || [0, 0];
+			if (y[i] != null) { own.set(at, [sum + y[i], n + 1]); }
+		});
+		for (const [at, [sum, n]] of own) {
+			const [all, nodes] = steps.get(at) || [0, 0];
+			steps.set(at, [all + sum / n, nodes + 1]);
+		}
+	}
+	const at = [...steps.keys()].sort((a, b) => a - b);
+	if (at.length > 1 && steps.get(at.at(-1))[1] < steps.get(at.at(-2))[1]) { at.pop(); } // some have not told theirs yet
+	return [at, at.map(t => steps.get(t)[0])];
+}
+
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
 // Plot draws lines of [label, colour slot, [seconds, values]] over time.
@@ -65,18 +84,15 @@ export function overview(world) {
 	const byNode = of => {
 		const ids = [...world.series.keys()].sort();
 		if (ids.length <= 8) { return ids.map(id => [short(id), world.slot(id), of(world.series.get(id))]); }
-		const sums = new Map();
-		for (const id of ids) { of(world.series.get(id)).reduce((x, y) => x.forEach((t, i) => sums.set(Math.round(t / 20) * 20, (sums.get(Math.round(t / 20) * 20) || 0) + (y[i] || 0)))); }
-		const at = [...sums.keys()].sort((a, b) => a - b);
-		return [["all nodes", 0, [at, at.map(t => sums.get(t))]]];
+		return [["all nodes", 0, total(ids.map(id => of(world.series.get(id))))]];
 	};
 	const plots = [
-		[new Plot("Pages", "a second, by node", rate), () => byNode(l => rates(l, s => s.pages))],
+		[new Plot("Pages", "a second", rate), () => byNode(l => rates(l, s => s.pages))],
 		[new Plot("Errors", "pages a minute without an answer, or with 5xx", rate), () => byNode(l => rates(l, s => s.failed, 60))],
 		[new Plot("Stages of a download", "mean, all nodes", millis), () => stages.map(([name, key], i) => [name, i, stage(world, key)])],
-		[new Plot("URLs that wait", "by node", v => number(v)), () => byNode(l => values(l, s => s.pending))],
-		[new Plot("Memory", "resident, by node", bytes), () => byNode(l => values(l, s => s.rss))],
-		[new Plot("Processor", "share of a core, by node", v => number(v, 1) + " %"), () => byNode(l => rates(l, s => s.cpu_s, 100))],
+		[new Plot("URLs that wait", "", v => number(v)), () => byNode(l => values(l, s => s.pending))],
+		[new Plot("Memory", "resident", bytes), () => byNode(l => values(l, s => s.rss))],
+		[new Plot("Processor", "share of a core", v => number(v, 1) + " %"), () => byNode(l => rates(l, s => s.cpu_s, 100))],
 	];
 	const update = () => {
 		const sum = of => world.sum(id => world.latest(id) && of(world.latest(id))), speed = of => world.sum(id => world.perSecond(id, of));
