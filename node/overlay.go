@@ -26,6 +26,7 @@ import (
 	"proxima/node/peer"
 	"proxima/node/placement"
 	"proxima/node/quota"
+	"proxima/node/relay"
 	"proxima/node/termination"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -50,6 +51,7 @@ type overlay struct {
 	atlas     *atlas
 	members   *member.Members
 	server    *peer.Server
+	relay     *relay.Relay
 	client    *peer.Client
 	outbox    *peer.Outbox
 	owners    *ownership.Ownership
@@ -129,22 +131,25 @@ func newOverlay(n *Node, deps overlayDeps) (_ *overlay, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.relay, err = o.newRelay(address); err != nil {
+		return nil, err
+	}
 	if o.members, err = member.New(n.cfg.Member, member.Deps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secrets: keys, Transport: deps.Gossip, Event: o.memberEvent,
 		Voters: voters, Keep: func(b []byte) error { return keepVoters(n.cfg.Node.Data, n.cfg.Node.Run, b) },
-		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address),
+		Known: known(n.frontier.Shelf(tableMembers)), PeerAddr: address, Location: o.atlas.own(n.cfg.Geo, address), Links: o.relay,
 	}); err != nil {
 		return nil, err
 	}
 	if o.client, err = peer.NewClient(n.cfg.Peer, peer.ClientDeps{
 		ID: n.id.Node, Boot: n.id.Boot, Run: n.cfg.Node.Run, Secret: secret, Addr: o.members.Addr, Dial: deps.DialPeer, Local: &o.handler,
-		Told: n.told,
+		Told: n.told, Through: o.through,
 	}); err != nil {
 		return nil, err
 	}
 	if o.server, err = peer.NewServer(n.cfg.Peer, peer.ServerDeps{
-		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: listener, Handler: &o.handler, Refused: o.refused,
-		Known: o.members.Knows, Told: n.told,
+		ID: n.id.Node, Run: n.cfg.Node.Run, Secret: secret, Listener: o.relay.Listener(listener), Handler: &o.handler, Refused: o.refused,
+		Known: o.members.Knows, Told: n.told, Link: o.relay.Serve,
 	}); err != nil {
 		return nil, err
 	}
@@ -250,7 +255,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 		return nil
 	})
 	first := make(chan struct{})
-	for _, part := range []func(context.Context) error{o.clock.Run, o.members.Run, o.server.Run} {
+	for _, part := range []func(context.Context) error{o.clock.Run, o.runMembers, o.server.Run} {
 		g.Go(func() error { return part(ctx) })
 	}
 	g.Go(func() error { return o.follow(ctx, first) })

@@ -43,8 +43,9 @@ type bed struct {
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
 	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
-	early   func()   // called before the last node starts
-	guests  []func() // end those that are no nodes
+	early   func()          // called before the last node starts
+	shield  map[int][2]bool // nodes that no connection, or no datagram, of others gets in to
+	guests  []func()        // end those that are no nodes
 	servers map[netip.Addr]point
 	sites   []string
 	secret  string
@@ -156,6 +157,11 @@ func (b *bed) enter(i int) *netsim.Gossip {
 	}
 	if i < len(b.nodes) {
 		b.nodes[i].here = here
+	}
+	if s, ok := b.shield[i]; ok {
+		if err := b.net.Shield(netsim.Place(i), s[0], s[1]); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	return gossip
 }

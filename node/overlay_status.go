@@ -7,6 +7,7 @@ import (
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/relay"
 )
 
 // OverlayStatus is the node's part in the overlay, in its JSON for tools.
@@ -26,6 +27,8 @@ type OverlayStatus struct {
 	Vector   []float64 `json:"vector"`
 	HeightMs float64   `json:"height_ms"`
 	Accuracy float64   `json:"accuracy"`
+	// Reach is how others reach this node, and what it carries for them.
+	Reach relay.Status `json:"reach"`
 	// Peers are the members, by id.
 	Peers []PeerStatus `json:"peers"`
 	// Outbox counts links that wait for other nodes.
@@ -55,6 +58,8 @@ type PeerStatus struct {
 	ForS    float64 `json:"for_s"`
 	Settled bool    `json:"settled"`
 	RTTMs   float64 `json:"rtt_ms"`
+	// Reach is how it is reached: "direct", "streams" or "outbound".
+	Reach string `json:"reach"`
 	// Links wait here for it.
 	Links int `json:"links"`
 }
@@ -63,7 +68,7 @@ type PeerStatus struct {
 func (o *overlay) status() *OverlayStatus {
 	m, v, at := o.members.Status(), o.members.View(), o.members.Coordinate()
 	s := &OverlayStatus{Alive: len(v.Peers), Settled: len(v.Settled), Majority: v.Majority, Reason: v.Reason, Secret: o.secret.Load().Describe(),
-		Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
+		Reach: o.relay.Status(), Vector: at.Vec[:], HeightMs: at.Height, Accuracy: at.Error,
 		Outbox: o.outbox.Pending(), End: o.rounds.Why(), Hosts: o.owners.Counts(), Leases: lease.Status{GrantorStatus: o.grantor.Status(), HolderStatus: o.holder.Status()}, Batch: o.placement.Status(),
 		Calls: o.calls()}
 	s.Voters = v.Voters
@@ -76,7 +81,7 @@ func (o *overlay) status() *OverlayStatus {
 	}
 	for _, p := range m.Members {
 		s.Peers = append(s.Peers, PeerStatus{ID: p.ID, Addr: p.Addr, Phase: p.Phase, ForS: p.For.Round(time.Millisecond).Seconds(),
-			Settled: p.Settled, RTTMs: p.RTT, Links: o.outbox.PendingOf(p.ID)})
+			Settled: p.Settled, RTTMs: p.RTT, Reach: p.Way.Reach.String(), Links: o.outbox.PendingOf(p.ID)})
 	}
 	return s
 }

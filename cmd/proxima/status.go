@@ -155,9 +155,14 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 		fmt.Fprintf(w, "the crawl goes on: %s\n", o.End)
 	}
 	fmt.Fprintf(w, "coordinate: %.1f ms, height %.1f ms, error %.0f %%\n", o.Vector, o.HeightMs, 100*o.Accuracy)
-	fmt.Fprintf(w, "  %-10s %-22s %-6s %10s %8s %8s\n", "peer", "address", "phase", "for", "rtt ms", "links")
+	fmt.Fprintf(w, "reach: %s", o.Reach.Reach)
+	if len(o.Reach.Relays) > 0 {
+		fmt.Fprintf(w, ", by the relays %.8s", o.Reach.Relays)
+	}
+	fmt.Fprintf(w, "; %d links; %d connections and %d packets carried for others\n", o.Reach.Links, o.Reach.Calls, o.Reach.Packets)
+	fmt.Fprintf(w, "  %-10s %-22s %-6s %-8s %10s %8s %8s\n", "peer", "address", "phase", "reach", "for", "rtt ms", "links")
 	for _, p := range o.Peers {
-		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %10v %8.1f %8d\n", p.ID, p.Addr, p.Phase,
+		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %-8s %10v %8.1f %8d\n", p.ID, p.Addr, p.Phase, p.Reach,
 			time.Duration(p.ForS*float64(time.Second)).Round(time.Second), p.RTTMs, p.Links)
 	}
 }

@@ -53,9 +53,9 @@ func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-32s  %-22s %-8s %10s %7s %8s %8s %6s\n", "node", "address", "phase", "for", "settled", "rtt ms", "queue ms", "links")
+	fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10s %7s %8s %8s %6s\n", "node", "address", "phase", "reach", "for", "settled", "rtt ms", "queue ms", "links")
 	for _, m := range rows {
-		fmt.Fprintf(out, "%-32s  %-22s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, time.Duration(m.ForS*float64(time.Second)).Round(time.Second),
+		fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, m.Reach, time.Duration(m.ForS*float64(time.Second)).Round(time.Second),
 			m.Settled, m.RTTMs, m.QueueMs, m.Links)
 	}
 	return nil

@@ -51,7 +51,7 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 			return nil // it cannot answer
 		}
 	}
-	q := &wire.RightsRequest{View: view.Digest(v.Settled), Members: view.Digest(all)}
+	q := &wire.RightsRequest{View: v.Digest(), Members: view.Digest(all)}
 	for id, known := range l.lives {
 		q.Lives = append(q.Lives, &wire.Life{Id: id, Boot: known.boot})
 	}
@@ -76,7 +76,7 @@ func (q *inquiry) take(id string, a *wire.RightsResponse) bool {
 // conclude takes over what all members have said, if this node still sees what it saw when it began to ask.
 func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	v := l.history.Now()
-	if !v.Majority || !slices.Equal(v.Settled, q.view.Settled) || l.history.Since().After(q.began) {
+	if !v.Majority || !v.Same(&q.view) || l.history.Since().After(q.began) {
 		return false
 	}
 	said := map[netip.Addr]bool{} // that a member holds a server
@@ -207,7 +207,7 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	for _, x := range req.GetLives() {
 		h.lives.hear(x.GetId(), x.GetBoot(), now, h.cfg.Window())
 	}
-	a := &wire.RightsResponse{SameView: req.GetView() == view.Digest(h.view.Settled), Boot: h.deps.Boot}
+	a := &wire.RightsResponse{SameView: req.GetView() == h.view.Digest(), Boot: h.deps.Boot}
 	if !a.SameView {
 		return a, nil
 	}

@@ -1,17 +1,19 @@
 package member
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/memberlist"
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 )
 
 // Versions of what is sent. A reader refuses versions that it does not know.
 const (
-	metaVersion  = 4
+	metaVersion  = 5
 	ackVersion   = 1
 	stateVersion = 2
 )
@@ -36,6 +38,8 @@ type meta struct {
 	place    place
 	// stamp is which voters it holds.
 	stamp uint64
+	// way is how it is reached.
+	way view.Way
 }
 
 // ack is what a node adds to its answer to a ping: fresher than its meta.
@@ -47,12 +51,13 @@ type ack struct {
 	place place
 }
 
-// code: the version, flags, boot, stamp, location?, place?, address. At most memberlist.MetaMaxSize bytes if the address
+// code: the version, flags, boot, stamp, location?, place?, relays?, address. At most memberlist.MetaMaxSize bytes if the address
 // is at most maxAddr long.
 func (m *meta) code(c *coder) {
 	c.version(metaVersion)
 	located := m.location != nil
-	c.flags(&m.settled, &located, &m.placed, &m.over)
+	streams, outbound := m.way.Reach == view.Streams, m.way.Reach == view.Outbound
+	c.flags(&m.settled, &located, &m.placed, &m.over, &streams, &outbound)
 	c.uvarint(&m.boot)
 	c.fixed(&m.stamp)
 	if located {
@@ -67,6 +72,17 @@ func (m *meta) code(c *coder) {
 	}
 	if m.placed {
 		m.place.code(c)
+	}
+	switch {
+	case streams && outbound:
+		c.fail(errors.New("a node both with a way in and without"))
+	case streams:
+		m.way.Reach = view.Streams
+	case outbound:
+		m.way.Reach = view.Outbound
+		if c.ids(&m.way.Relays); len(m.way.Relays) > view.MaxRelays {
+			c.fail(fmt.Errorf("%d relays are too many", len(m.way.Relays)))
+		}
 	}
 	c.text(&m.addr, maxAddr)
 	c.fail(checkAddr(m.addr, true)) // whether loopback can be meant is for the reader to say

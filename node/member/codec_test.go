@@ -12,6 +12,7 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
+	"proxima/node/view"
 )
 
 func examplePlace() place {
@@ -21,7 +22,8 @@ func examplePlace() place {
 
 func exampleMeta() meta {
 	return meta{boot: 1 << 40, settled: true, over: true, addr: "node.example.org:7947",
-		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64}
+		location: &ncoord.Location{Lat: 51.5, Lon: -0.125}, placed: true, place: examplePlace(), stamp: math.MaxUint64,
+		way: view.Way{Reach: view.Outbound, Relays: []string{strings.Repeat("0a", 16), strings.Repeat("1b", 16), strings.Repeat("2c", 16)}}}
 }
 
 func exampleState() state {
@@ -36,7 +38,7 @@ func exampleState() state {
 var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, voters{}, origin{}, ballot{}, proposal{}, letter{}, kept{})
 
 func TestMetaRoundTrip(t *testing.T) {
-	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1"}} {
+	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1"}, {addr: "a:1", way: view.Way{Reach: view.Streams}}} {
 		got, err := decodeMeta(appendMeta(nil, m))
 		if err != nil {
 			t.Fatal(err)

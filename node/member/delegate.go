@@ -30,7 +30,7 @@ func (d delegate) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
-		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked()})
+		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked(), way: m.table.self.way})
 }
 
 // NotifyMsg takes a letter of a voter.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"time"
 
@@ -56,6 +57,21 @@ type Deps struct {
 	PeerAddr string
 	// Location is where the node is; nil if that is not known.
 	Location *ncoord.Location
+	// Links carry what does not go to the ports of members; nil: all does.
+	Links Links
+}
+
+// Links reach members that cannot be dialled as usual. No method but DialGossip waits.
+type Links interface {
+	// Send sends a packet, or says that it is to go to the member's port.
+	Send(id string, packet []byte) bool
+	// DialGossip makes a stream, or says that it is to be dialled.
+	DialGossip(ctx context.Context, id string) (conn net.Conn, through bool, err error)
+	// Packets and Streams are those that came by links.
+	Packets() <-chan *memberlist.Packet
+	Streams() <-chan net.Conn
+	// Knocked takes a packet that came to the port of the gossip, if it is none of the gossip.
+	Knocked(packet []byte) bool
 }
 
 // Peer is what is known of a live member.
@@ -70,6 +86,8 @@ type Peer struct {
 	Factors assign.Factors
 	// Location is where it is; nil if that is not known.
 	Location *ncoord.Location
+	// Way is how it is reached.
+	Way view.Way
 }
 
 // View is the overlay as one node sees it. It is a copy: nothing in it changes any more.
@@ -99,6 +117,7 @@ const (
 	EventBadMeta   = "bad_meta"  // a member publishes what cannot be read; with Reason
 	EventSample    = "sample"    // a round trip was measured; with RTT, Coord, and Reason if it was rejected
 	EventTrouble   = "trouble"   // the gossip complains; with Reason
+	EventReach     = "reach"     // a member, or this node, is reached in another way; with Reason
 )
 
 // Event is something that happened in the overlay as this node sees it.

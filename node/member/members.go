@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/node/lobby"
+	"proxima/node/view"
 )
 
 const (
@@ -64,6 +65,7 @@ type Members struct {
 	letters []letter // for deliberate
 	news    []post   // for deliberate to send
 	told    uint64   // the stamp that was announced last
+	toldWay view.Way // the way that was
 	twinErr error
 	claims  map[string]struct{} // gossip addresses that claim this node's id
 	changed chan struct{}
@@ -228,7 +230,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	if c.Keyring = m.ring; m.ring != nil {
 		proof = &prover{label: m.deps.Run, keys: m.ring.GetKeys, lobby: lobby.New(unproven, ofMember, m.Knows)}
 	}
-	carrier := newCarrier(t, proof, func(from string, err error) {
+	carrier := newCarrier(t, proof, m.deps.Links, func(from string, err error) {
 		c.Logger.Printf("[WARN] gossip stream from %s refused: %v", from, err)
 	})
 	c.Transport = carrier
@@ -285,7 +287,7 @@ func (m *Members) update() {
 	if m.table.aloneByItself(now) {
 		m.tellAllLocked()
 	}
-	if declare || stale || m.publishedStampLocked() != m.told {
+	if declare || stale || m.publishedStampLocked() != m.told || !m.sameWayLocked() {
 		poke(m.pressed)
 	}
 	if m.table.council.dirty {
@@ -383,17 +385,23 @@ func (m *Members) announce(ctx context.Context) error {
 		now := m.now()
 		m.mu.Lock()
 		list, declared, stamp := m.list, m.table.self.declared, m.publishedStampLocked()
-		same := declared == told && stamp == m.told && m.over == over
+		same := declared == told && stamp == m.told && m.over == over && m.sameWayLocked()
 		if same && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
 			m.mu.Unlock()
 			continue // tend presses again
 		}
-		m.told, over = stamp, m.over
+		m.told, m.toldWay, over = stamp, m.table.self.way, m.over
 		m.mu.Unlock()
 		told, last = declared, now
 		// The error is that nobody has taken the message on yet: they will, or get it when they compare all.
 		_ = list.UpdateNode(time.Millisecond)
 	}
+}
+
+// sameWayLocked says whether all were told how this node is reached.
+func (m *Members) sameWayLocked() bool {
+	was, is := m.toldWay, m.table.self.way
+	return was.Reach == is.Reach && slices.Equal(was.Relays, is.Relays)
 }
 
 // twin is told that a live node has this node's id; mu is held. The younger of the two gives way.

@@ -186,4 +186,4 @@ func (s *stream) Write(b []byte) (int, error) {
 	return n, err
 }
 
-var _ memberlist.Transport = (*carrier)(nil)
+var _ memberlist.NodeAwareTransport = (*carrier)(nil)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"proxima/node/view"
 )
 
 const (
@@ -67,7 +69,8 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	}
 	for _, r := range m.table.members {
 		// Voters are dialled for ever: what this node waits for must not end by ageing.
-		if r.phase == dead && r.gossip != "" && (now.Sub(r.since) < m.cfg.RedialFor || m.table.council.set.has(r.id)) {
+		// Who is outbound only dials itself.
+		if r.phase == dead && r.gossip != "" && r.way.Reach != view.Outbound && (now.Sub(r.since) < m.cfg.RedialFor || m.table.council.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
 	}
@@ -162,7 +165,7 @@ func (m *Members) Known() []string {
 	defer m.mu.Unlock()
 	var addrs []string
 	for _, r := range m.table.members {
-		if r != m.table.self && r.gossip != "" && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
+		if r != m.table.self && r.gossip != "" && r.way.Reach != view.Outbound && (r.phase == alive || r.phase == dead && now.Sub(r.since) < m.cfg.RedialFor) {
 			addrs = append(addrs, r.gossip)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"proxima/node/view"
 )
 
 // Status is the state of the room for people and for load.jsonl, beside its View. It is a copy.
@@ -25,6 +27,8 @@ type MemberStatus struct {
 	Phase   string
 	For     time.Duration
 	Settled bool
+	// Way is how it is reached.
+	Way view.Way
 	// RTT is the median of the latest round trips in ms, 0 if there was none.
 	RTT float64
 }
@@ -39,12 +43,12 @@ func (m *Members) Status() Status {
 	t := m.table
 	s := Status{Gossip: m.gossip}
 	if m.carrier != nil {
-		s.PacketsSent, s.BytesSent = m.carrier.packets.Load(), m.carrier.bytes.Load()
+		s.PacketsSent, s.BytesSent = m.carrier.sent.Load(), m.carrier.bytes.Load()
 	}
 	for _, r := range t.members {
 		_, counts := slices.BinarySearch(t.settled, r.id)
 		member := MemberStatus{ID: r.id, Boot: r.boot, Addr: r.addr, Phase: r.phase.String(),
-			For: now.Sub(r.since), Settled: counts, RTT: r.trips.median()}
+			For: now.Sub(r.since), Settled: counts, RTT: r.trips.median(), Way: r.way}
 		if r == t.self {
 			member.Addr = m.deps.PeerAddr
 		}

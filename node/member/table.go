@@ -1,12 +1,14 @@
 package member
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"proxima/ncoord"
 	"proxima/ncoord/quantile"
+	"proxima/node/view"
 )
 
 // table is who is there, who counts, and whether that is the majority. It is a function of what it is told and when:
@@ -71,6 +73,7 @@ type record struct {
 	over          bool // it said in this life that the crawl is
 	bade          bool // it said farewell, and the gossip has not told its end yet
 
+	way      view.Way // how it is reached
 	addr     string
 	location *ncoord.Location
 	placed   bool
@@ -123,7 +126,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 			t.event(EventBadMeta, r, now, err.Error())
 		}
 		r.bad, m = true, meta{boot: r.boot, addr: r.addr, location: r.location, settled: r.declared,
-			stamp: r.stamp}
+			stamp: r.stamp, way: r.way}
 	} else {
 		r.bad = false
 	}
@@ -140,6 +143,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.over = false
 	}
 	r.stamp, r.over = m.stamp, r.over || m.over
+	t.turn(r, m.way, now)
 	if m.over && m.stamp == t.council.plain() {
 		r.gave = m.stamp
 	}
@@ -165,6 +169,28 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	if r.stamp == t.council.plain() {
 		r.matched = now
 	}
+}
+
+// turn notes how a member is reached from now on.
+func (t *table) turn(r *record, way view.Way, now time.Time) {
+	if was := r.way.Reach; was != way.Reach {
+		t.event(EventReach, r, now, fmt.Sprintf("%v, was %v", way.Reach, was))
+		t.stirred = t.stirred || was == view.Outbound || way.Reach == view.Outbound
+	}
+	r.way = way
+}
+
+// homes are the settled members that can be dialled, all if none can.
+func (t *table) homes() (homes []string) {
+	for _, id := range t.settled {
+		if r := t.members[id]; r.way.Reach != view.Outbound {
+			homes = append(homes, id)
+		}
+	}
+	if len(homes) == 0 {
+		homes = slices.Clone(t.settled)
+	}
+	return homes
 }
 
 // disown ends the founders: there is an older overlay than theirs.

@@ -17,6 +17,9 @@ type carrier struct {
 	memberlist.Transport
 	// dial is set where the transport is the machine's: its dials can be cut short.
 	dial func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error)
+	// links carry what does not go to the ports of members; nil without.
+	links   Links
+	packets chan *memberlist.Packet
 	// proof is what strangers have to give, nil without a secret; refused is told of those who do not.
 	proof   *prover
 	refused func(from string, err error)
@@ -26,8 +29,8 @@ type carrier struct {
 	done    sync.WaitGroup
 	quit    chan struct{}
 
-	packets, bytes atomic.Uint64
-	down           atomic.Bool // no packet is sent any more
+	sent, bytes atomic.Uint64
+	down        atomic.Bool // no packet is sent any more
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -36,24 +39,56 @@ type carrier struct {
 }
 
 // newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover, whoever can reach this node is heard.
-func newCarrier(t memberlist.Transport, proof *prover, refused func(from string, err error)) *carrier {
-	c := &carrier{Transport: t, proof: proof, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
-		open: map[*stream]struct{}{}}
+func newCarrier(t memberlist.Transport, proof *prover, links Links, refused func(from string, err error)) *carrier {
+	c := &carrier{Transport: t, proof: proof, links: links, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
+		packets: make(chan *memberlist.Packet), open: map[*stream]struct{}{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if _, ok := t.(*memberlist.NetTransport); ok {
 		c.dial = func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error) {
 			return (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", addr)
 		}
 	}
-	c.done.Go(c.forward)
+	c.done.Go(func() { c.forward(c.Transport.StreamCh()) })
+	if links != nil {
+		c.done.Go(func() { c.forward(links.Streams()) })
+		c.done.Go(c.merge)
+	}
 	return c
 }
 
+// merge passes packets on, those to the port and those that came by links.
+func (c *carrier) merge() {
+	for {
+		var p *memberlist.Packet
+		select {
+		case p = <-c.Transport.PacketCh():
+			if c.links.Knocked(p.Buf) {
+				continue
+			}
+		case p = <-c.links.Packets():
+		case <-c.quit:
+			return
+		}
+		select {
+		case c.packets <- p:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+func (c *carrier) PacketCh() <-chan *memberlist.Packet {
+	if c.links == nil {
+		return c.Transport.PacketCh()
+	}
+	return c.packets
+}
+
 // forward passes incoming streams on.
-func (c *carrier) forward() {
+func (c *carrier) forward(streams <-chan net.Conn) {
 	for {
 		select {
-		case conn := <-c.Transport.StreamCh():
+		case conn := <-streams:
 			if c.proof == nil {
 				c.pass(conn, nil)
 				continue
@@ -106,22 +141,31 @@ func (c *carrier) WriteTo(b []byte, addr string) (time.Time, error) {
 	if c.down.Load() {
 		return time.Time{}, net.ErrClosed
 	}
-	c.packets.Add(1)
+	c.sent.Add(1)
 	c.bytes.Add(uint64(len(b)))
 	return c.Transport.WriteTo(b, addr)
 }
 
+// WriteToAddress sends a packet to a member, by a link or to its port.
+func (c *carrier) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
+	if c.links == nil || to.Name == "" || c.down.Load() || !c.links.Send(to.Name, b) {
+		return c.WriteTo(b, to.Addr)
+	}
+	c.sent.Add(1)
+	c.bytes.Add(uint64(len(b)))
+	return time.Now(), nil
+}
+
 func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return c.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout makes a stream to a member, by a link or to its port.
+func (c *carrier) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	if c.ctx.Err() != nil {
 		return nil, net.ErrClosed
 	}
-	var conn net.Conn
-	var err error
-	if c.dial != nil {
-		conn, err = c.dial(c.ctx, addr, timeout)
-	} else {
-		conn, err = c.Transport.DialTimeout(addr, timeout)
-	}
+	conn, err := c.reach(to, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +174,20 @@ func (c *carrier) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 		return nil, net.ErrClosed
 	}
 	return s, nil
+}
+
+func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	if c.links != nil && to.Name != "" {
+		ctx, cancel := context.WithTimeout(c.ctx, timeout)
+		defer cancel()
+		if conn, through, err := c.links.DialGossip(ctx, to.Name); through {
+			return conn, err
+		}
+	}
+	if c.dial != nil {
+		return c.dial(c.ctx, to.Addr, timeout)
+	}
+	return c.Transport.DialTimeout(to.Addr, timeout)
 }
 
 // hangUp closes all streams, cuts dials short and lets no more be made. Packets still pass.

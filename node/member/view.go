@@ -50,6 +50,35 @@ func (m *Members) Addr(id string) (string, bool) {
 	return r.addr, true
 }
 
+// Way is how a member is reached, as it says itself; there is false for those that do not answer.
+func (m *Members) Way(id string) (way view.Way, there bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.table.members[id]
+	if r == nil {
+		return view.Way{}, false
+	}
+	return r.way, r.phase == alive
+}
+
+// SetWay tells all how this node is reached.
+func (m *Members) SetWay(way view.Way) {
+	m.mu.Lock()
+	m.table.turn(m.table.self, way, m.now())
+	m.mu.Unlock()
+	m.wake()
+}
+
+// Knock sends a packet to the port of the gossip of a member.
+func (m *Members) Knock(id string, packet []byte) {
+	m.mu.Lock()
+	r, c := m.table.members[id], m.carrier
+	m.mu.Unlock()
+	if r != nil && c != nil {
+		_, _ = c.WriteTo(packet, r.gossip) // as packets are, it may be lost
+	}
+}
+
 // View is the overlay as this node sees it now.
 func (m *Members) View() View {
 	own := m.locator.current()
@@ -57,7 +86,7 @@ func (m *Members) View() View {
 	defer m.mu.Unlock()
 	t := m.table
 	now := m.now()
-	v := View{View: view.View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Majority: t.majority}}
+	v := View{View: view.View{Self: m.deps.ID, Version: t.version, Settled: slices.Clone(t.settled), Homes: t.homes(), Majority: t.majority}}
 	v.Missing, v.Voters = t.missing(now)
 	for _, w := range v.Missing {
 		v.Absent = append(v.Absent, w.ID)
@@ -72,10 +101,10 @@ func (m *Members) View() View {
 		switch {
 		case r == t.self:
 			v.Peers = append(v.Peers, Peer{ID: id, Addr: m.deps.PeerAddr, Placed: true, Coord: own.coord,
-				Factors: own.factors, Location: m.deps.Location})
+				Factors: own.factors, Location: m.deps.Location, Way: r.way})
 		case r.phase == alive:
 			v.Peers = append(v.Peers, Peer{ID: id, Addr: r.addr, Placed: r.placed, Coord: r.place.coord,
-				Factors: r.place.factors, Location: r.location})
+				Factors: r.place.factors, Location: r.location, Way: r.way})
 		}
 	}
 	slices.Sort(v.Over)

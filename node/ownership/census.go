@@ -159,12 +159,12 @@ func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (
 		delete(c.lists, from)
 		v := *c.views.Now()
 		c.mu.Unlock()
-		if list != nil && req.GetMembers() == view.Digest(v.Settled) {
+		if list != nil && req.GetMembers() == v.Digest() {
 			c.mu.Lock()
 			c.toldLocked(from)
 			c.mu.Unlock()
 		}
-		if list != nil && v.Majority && req.GetMembers() == view.Digest(v.Settled) {
+		if list != nil && v.Majority && req.GetMembers() == v.Digest() {
 			return res, c.missed(from, list, v, now)
 		}
 	}

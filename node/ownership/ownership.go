@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -169,7 +168,7 @@ func (o *Ownership) SetView(v view.View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := *o.views.Now()
-	moved := !slices.Equal(old.Settled, v.Settled) // homes are drawn from the settled
+	moved := !old.Same(&v) // homes are drawn anew
 	o.views.Set(v, time.Now())
 	o.census.seen(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ time.Time) bool { return !v.IsAlive(id) })

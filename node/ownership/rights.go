@@ -310,7 +310,7 @@ func (rg *rights) claimAll(ctx context.Context, home string) (all bool, err erro
 	if err != nil {
 		return false, err
 	}
-	req.Last, req.Members = true, view.Digest(v.Settled)
+	req.Last, req.Members = true, v.Digest()
 	return all, send()
 }
 

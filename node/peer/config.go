@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"proxima/node/view"
 )
 
 // Config is how a node speaks with its peers.
@@ -16,6 +18,9 @@ type Config struct {
 	// Secret is the file of the cluster secret (made by keygen, the same on every node). Empty: the node stays alone,
 	// whatever speaks to it.
 	Secret string `toml:"secret"`
+	// Reach is how peers reach this node: "direct" (they dial it), "outbound" (it dials them, and is reached through some of them, as behind a
+	// NAT), "streams" (they dial it, and UDP is blocked), or "auto", which finds that out: some peers try.
+	Reach string `toml:"reach"`
 
 	// No file sets the rest: only tests do. member.faster divides the times of links.
 
@@ -61,6 +66,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Listen:             "127.0.0.1:7947",
+		Reach:              ReachAuto,
 		Timeout:            10 * time.Second,
 		DialTimeout:        5 * time.Second,
 		Tries:              3,
@@ -79,11 +85,27 @@ func Default() Config {
 	}
 }
 
+// ReachAuto is the value of Config.Reach that finds it out.
+const ReachAuto = "auto"
+
+// Forced is how the node is reached by its configuration, nil if that is to be found out.
+func (c Config) Forced() *view.Reach {
+	for r := view.Direct; r <= view.Outbound; r++ {
+		if c.Reach == r.String() {
+			return &r
+		}
+	}
+	return nil
+}
+
 // Validate reports the first value that cannot be.
 func (c Config) Validate() error {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %q is not host:port: %w", c.Listen, err)
+	}
+	if c.Reach != ReachAuto && c.Forced() == nil {
+		return fmt.Errorf("reach: %q is none of %q, %q, %q, %q", c.Reach, ReachAuto, view.Direct, view.Streams, view.Outbound)
 	}
 	a, _ := netip.ParseAddr(host)
 	if c.Secret != "" && (host == "" || a.IsUnspecified()) && c.Advertise == "" {

@@ -96,7 +96,7 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 		case <-start:
 			way := ways[next]
 			next++
-			if !r.goDo(func() {
+			if !r.begin(func() {
 				conn, err := way()
 				select {
 				case results <- result{conn, err}:
@@ -182,7 +182,7 @@ func (r *Relay) answer(relay string, t id, kind Kind) {
 	default:
 		return // the caller tries another relay
 	}
-	if !r.goDo(func() {
+	if !r.begin(func() {
 		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, relay, hello{role: roleAnswer, id: t})
 		cancel()

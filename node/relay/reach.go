@@ -190,7 +190,7 @@ func (r *Relay) check(peer string, nonce id) {
 	default:
 		return
 	}
-	if !r.goDo(func() {
+	if !r.begin(func() {
 		defer func() { <-r.answers }()
 		r.deps.Knock(peer, append([]byte(knock), nonce[:]...))
 		ctx, cancel := context.WithTimeout(r.ctx, answerTime)

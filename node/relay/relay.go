@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,15 +156,23 @@ func (r *Relay) Packets() <-chan *memberlist.Packet { return r.packets }
 // Streams are the connections of the gossip that came by links.
 func (r *Relay) Streams() <-chan net.Conn { return r.streams }
 
-// go starts work, unless all has ended.
-func (r *Relay) goDo(f func()) bool {
+// begin starts work, unless all has ended.
+func (r *Relay) begin(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false
 	}
-	r.work.Go(f)
+	r.beginLocked(f)
 	return true
+}
+
+func (r *Relay) beginLocked(f func()) {
+	r.work.Go(func() {
+		// The caller's labels say whose work it does, and this goes on after it.
+		pprof.SetGoroutineLabels(context.Background())
+		f()
+	})
 }
 
 // standing is the link with a member, nil for none that stands.
@@ -188,7 +197,7 @@ func (r *Relay) open(peer string) *link {
 	}
 	l := newLink(peer)
 	r.links[peer] = l
-	r.work.Go(func() {
+	r.beginLocked(func() {
 		defer r.drop(l)
 		ctx, cancel := context.WithTimeout(r.ctx, dialTime)
 		conn, err := r.connect(ctx, peer, hello{role: roleLink})
@@ -243,7 +252,7 @@ func (r *Relay) connect(ctx context.Context, peer string, h hello) (net.Conn, er
 
 // Serve takes a connection that a member made by Connect, and returns when it has ended, or is somebody else's.
 func (r *Relay) Serve(conn net.Conn, peer string) {
-	if !r.goDo(func() { r.serve(conn, peer) }) {
+	if !r.begin(func() { r.serve(conn, peer) }) {
 		conn.Close() //nolint:errcheck // all has ended
 	}
 }

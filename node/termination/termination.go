@@ -197,7 +197,7 @@ func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map
 	var mu sync.Mutex
 	all := all(v)
 	answers = make(map[string]answer, len(all))
-	mine := view.Digest(v.Settled)
+	mine := v.Digest()
 	for _, first := range []func(id string) bool{
 		func(id string) bool { return id == v.Self },
 		func(id string) bool { return id == last },
@@ -336,7 +336,7 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	if req.GetEnd() && armed && s.Idle && len(v.Settled) > 0 && v.Settled[0] == from {
 		r.finish("told by " + from)
 	}
-	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: view.Digest(v.Settled)}
+	res := &wire.IdleResponse{Idle: s.Idle, Why: s.Why, Armed: armed, Counters: s.Counters, Members: v.Digest()}
 	r.mu.Lock()
 	if res.Over = r.ended; s.Idle && armed {
 		r.answered = &s.Counters

@@ -45,7 +45,7 @@ func (h *History) Since() time.Time {
 func (h *History) Set(v View, now time.Time) bool {
 	if len(h.periods) == 0 {
 		h.gap = now
-	} else if last := h.Now(); last.Majority == v.Majority && slices.Equal(last.Settled, v.Settled) {
+	} else if last := h.Now(); last.Majority == v.Majority && last.Same(&v) {
 		*last = v
 		return false
 	}

@@ -21,8 +21,10 @@ type View struct {
 	Self string
 	// Version grows with every change of Settled, Majority or Alive.
 	Version uint64
-	// Settled are the ids that homes and grantors are drawn from; never empty while the node is alone.
+	// Settled are the ids of the members that count; never empty while the node is alone.
 	Settled []string
+	// Homes are those of them that homes, replicas and grantors are drawn from: those that can be dialled, unless there is none. nil: all.
+	Homes []string
 	// Majority says whether this side may raise epochs and grant leases.
 	Majority bool
 	// Alive are the members that answer, Self included. Absent are others that may be alive all the same: dead, but not
@@ -35,15 +37,38 @@ type View struct {
 // IsAlive says whether a member answers.
 func (v *View) IsAlive(id string) bool { return slices.Contains(v.Alive, id) }
 
+// homes are the ids to draw from.
+func (v *View) homes() []string {
+	if len(v.Homes) > 0 {
+		return v.Homes
+	}
+	return v.Settled
+}
+
+// Same says whether the same is drawn from two views.
+func (v *View) Same(o *View) bool {
+	return slices.Equal(v.Settled, o.Settled) && slices.Equal(v.homes(), o.homes())
+}
+
+// Digest sums up what is drawn from.
+func (v *View) Digest() uint64 {
+	d := Digest(v.Settled)
+	if len(v.homes()) < len(v.Settled) {
+		d ^= Digest(v.Homes) * 31
+	}
+	return d
+}
+
 // Home is the node that decides about a host, "" in an empty view. Hosts of one registrable domain share their home.
 func (v *View) Home(host string) string {
-	switch len(v.Settled) {
+	homes := v.homes()
+	switch len(homes) {
 	case 0:
 		return ""
 	case 1:
-		return v.Settled[0]
+		return homes[0]
 	}
-	return assign.Rendezvous(identity.RegistrableDomain(host), v.Settled)
+	return assign.Rendezvous(identity.RegistrableDomain(host), homes)
 }
 
 // Replica is the node that keeps the replica of a host: the first in the order of its domain that is not the owner. So the
@@ -55,7 +80,12 @@ func (v *View) Witness(host, owner string) string { return v.besides(host, owner
 
 // besides is one of those that come first in the order of a host's domain, without its owner; "" where there are not so many.
 func (v *View) besides(host, owner string, i int) string {
-	order := assign.RendezvousOrder(identity.RegistrableDomain(host), v.Settled, i+2)
+	domain, homes := identity.RegistrableDomain(host), v.homes()
+	order := assign.RendezvousOrder(domain, homes, i+2)
+	if len(homes) < min(i+2, len(v.Settled)) { // others are better than nobody
+		rest := slices.DeleteFunc(slices.Clone(v.Settled), func(id string) bool { return slices.Contains(homes, id) })
+		order = append(order, assign.RendezvousOrder(domain, rest, i+2-len(homes))...)
+	}
 	order = slices.DeleteFunc(order, func(id string) bool { return id == owner })
 	if len(order) <= i {
 		return ""
@@ -65,11 +95,11 @@ func (v *View) besides(host, owner string, i int) string {
 
 // Grantor is the node that grants the leases of a server, "" in an empty view.
 func (v *View) Grantor(server netip.Addr) string {
-	return assign.Rendezvous(server.String(), v.Settled)
+	return assign.Rendezvous(server.String(), v.homes())
 }
 
 // Drawn is the node that does what one node does for all, by its name; "" in an empty view.
-func (v *View) Drawn(task string) string { return assign.Rendezvous(task, v.Settled) }
+func (v *View) Drawn(task string) string { return assign.Rendezvous(task, v.homes()) }
 
 // Digest sums up a sorted list of ids.
 func Digest(ids []string) uint64 {

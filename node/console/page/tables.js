@@ -112,7 +112,7 @@ export function members(world) {
 		{name: "Core", wide: true, n: true, value: x => world.perSecond(x.id, s => s.cpu_s), show: x => number(100 * world.perSecond(x.id, s => s.cpu_s)) + " %"},
 		{name: "Life", wide: true, n: true, value: x => x.boot},
 		{name: "Version", wide: true, value: x => latest(x, s => s.version)},
-	], {key: x => x.id, more: x => [h("p", {}, `${x.id}, gossip at ${x.addr || "–"}; ${x.settled ? "settled" : "not settled yet"}; ${x.links} links wait for it here.`),
+	], {key: x => x.id, more: x => [h("p", {}, `${x.id}, peers at ${x.addr || "–"}; reach: ${x.reach}; ${x.settled ? "settled" : "not settled yet"}; ${x.links} links wait for it here.`),
 		x.vector && h("p", {class: "how"}, `Coordinate ${x.vector.map(v => number(v, 1)).join(", ")} ms, height ${millis(x.height_ms)}, error ${number(100 * x.accuracy)} %.`),
 		latest(x, s => s.paused || s.trouble) && h("p", {class: "bad"}, latest(x, s => s.paused || s.trouble))]});
 	const refresh = async () => table.show(await get("/members"));
