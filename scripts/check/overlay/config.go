@@ -20,6 +20,9 @@ func configure(s settings, l *lab.Layout, index, life int) node.Config {
 	c.Crawl.Fetchers = s.fetch
 	c.Scope.SeedScope = "any"
 	prefix := subnet + "0/24"
+	if s.inside {
+		prefix = natSubnet + "0/24"
+	}
 	c.Fetch.UserAgent = fmt.Sprintf("Proxima/%d.%d", index, life)
 	c.Fetch.AllowPrefixes = []string{prefix}
 	c.Fetch.DNS.Hosts = map[string][]string{}

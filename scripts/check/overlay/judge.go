@@ -119,7 +119,26 @@ func judge(s settings, e *evidence) []lab.Verdict {
 			Faults: t.loose},
 		lab.None("requests that meet at a server", t.meetings),
 	}
+	if s.nat > 0 {
+		list = append(list, judgeBehind(s, t))
+	}
 	return append(list, judgeBooks(s, e), judgeDisks(e))
+}
+
+// judgeBehind checks that nodes behind routers crawl like any other.
+func judgeBehind(s settings, t traffic) lab.Verdict {
+	v := lab.Verdict{Name: "pages of nodes behind NATs", Bound: "each has some"}
+	total := 0
+	for n := range s.nodes {
+		if s.behind(n) {
+			if total += t.byNode[n]; t.byNode[n] == 0 {
+				v.Faults = append(v.Faults, fmt.Sprintf("node %d has none", n))
+			}
+		}
+	}
+	v.Found = fmt.Sprintf("%.1f %% by %d of %d nodes", 100*float64(total)/float64(max(1, t.downloads)), s.nat, s.nodes)
+	v.OK = len(v.Faults) == 0
+	return v
 }
 
 // judgeBooks checks that every node accounts for every URL, in each line of its queue log and at its end.

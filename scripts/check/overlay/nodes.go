@@ -61,6 +61,12 @@ func newCrew(s settings, w *lab.Site) (*crew, error) {
 
 // takePorts finds ports for all nodes, all at once so that no two are the same, and puts relays before them where needed.
 func (c *crew) takePorts() (err error) {
+	if c.s.inside {
+		for _, p := range c.nodes {
+			p.listen, p.gossip = c.s.home(p.index)+":7947", c.s.home(p.index)+":7946"
+		}
+		return nil
+	}
 	free, err := lab.Addresses("127.0.0.1", 2*len(c.nodes))
 	if err != nil {
 		return err
@@ -102,6 +108,7 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	file := filepath.Join(p.dir, fmt.Sprintf("life%d.toml", p.life))
 	cfg := configure(c.s, &c.site.Layout, p.index, p.life)
 	cfg.Peer.Listen, cfg.Member.Bind = p.listen, p.gossip
+	cfg.Peer.Secret = filepath.Join(c.s.dir, "secret")
 	if c.relays != nil {
 		cfg.Peer.Listen, cfg.Peer.Advertise = p.behind[0], p.listen
 		cfg.Member.Bind, cfg.Member.Advertise = p.behind[1], p.gossip
@@ -109,18 +116,21 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	if err := os.WriteFile(file, []byte(cfg.Text()), 0o644); err != nil {
 		return fmt.Errorf("write config: %w", err)
 	}
-	args := []string{"node", "-config", file, "-data", filepath.Join(p.dir, "data"), "-seeds", c.seeds, "-secret", filepath.Join(c.s.dir, "secret"),
-		"-nodes", fmt.Sprint(c.s.nodes)}
+	args := []string{"node", "-config", file, "-data", filepath.Join(p.dir, "data"), "-seeds", c.seeds, "-nodes", fmt.Sprint(c.s.nodes)}
 	var others []string
 	for _, other := range c.nodes[:min(3, len(c.nodes))] {
-		if other != p {
+		if other != p && !c.s.behind(other.index) {
 			others = append(others, other.gossip)
 		}
 	}
 	if p.index > 0 || p.life > 0 {
 		args = append(args, "-join", strings.Join(others, ","))
 	}
-	now, err := lab.Start(exec.CommandContext(ctx, c.s.proxima, args...))
+	command := append([]string{c.s.proxima}, args...)
+	if c.s.inside {
+		command = append([]string{"ip", "netns", "exec", fmt.Sprintf("n%d", p.index)}, command...)
+	}
+	now, err := lab.Start(exec.CommandContext(ctx, command[0], command[1:]...))
 	if err != nil {
 		return fmt.Errorf("node %d: %w", p.index, err)
 	}
