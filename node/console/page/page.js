@@ -54,8 +54,10 @@ let busy = false;
 async function refresh() {
 	if (busy || document.hidden || !shown?.refresh) { return; }
 	busy = true;
-	try { await shown.refresh(); } catch { /* the state line tells of a lost connection */ }
+	const asking = shown;
+	try { await asking.refresh(); } catch { /* the state line tells of a lost connection */ }
 	busy = false;
+	if (shown !== asking) { refresh(); } // another view was opened meanwhile
 }
 
 async function loadMembers() {
