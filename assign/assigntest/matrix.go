@@ -1,17 +1,13 @@
 package assigntest
 
 import (
-	"bufio"
 	"compress/gzip"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
-	"strings"
 
 	"proxima/ncoord"
 )
@@ -107,71 +103,6 @@ func complete(places []ncoord.Location, sum, count [][]float64) *Matrix {
 		}
 	}
 	return m
-}
-
-// ReadSquares reads square matrices of numbers in text, one after the other, and scales them to ms. Numbers that are not
-// above zero are gaps: the other direction stands in, else the median of the matrix.
-func ReadSquares(r io.Reader, scale float64) ([]*Matrix, error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	var all []*Matrix
-	var m *Matrix
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		if len(words) == 0 {
-			continue
-		}
-		row := make([]float64, len(words))
-		for i, word := range words {
-			v, err := strconv.ParseFloat(word, 64)
-			if err != nil {
-				return nil, fmt.Errorf("read matrix: %w", err)
-			}
-			row[i] = v * scale
-		}
-		if m == nil || len(m.RTT) == len(m.RTT[0]) {
-			m = &Matrix{}
-			all = append(all, m)
-		}
-		if m.RTT = append(m.RTT, row); len(row) != len(m.RTT[0]) {
-			return nil, fmt.Errorf("read matrix: a row of %d numbers after rows of %d", len(row), len(m.RTT[0]))
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read matrix: %w", err)
-	}
-	if m == nil || len(m.RTT) != len(m.RTT[0]) {
-		return nil, errors.New("read matrix: the last one is not square")
-	}
-	for _, m := range all {
-		m.fill()
-	}
-	return all, nil
-}
-
-func (m *Matrix) fill() {
-	var known []float64
-	for i, row := range m.RTT {
-		for j, v := range row {
-			if i != j && v > 0 {
-				known = append(known, v)
-			}
-		}
-	}
-	slices.Sort(known)
-	for i, row := range m.RTT {
-		for j, v := range row {
-			switch {
-			case i == j:
-				row[j] = 0.1
-			case v > 0:
-			case m.RTT[j][i] > 0:
-				row[j] = m.RTT[j][i]
-			case len(known) > 0:
-				row[j] = known[len(known)/2]
-			}
-		}
-	}
 }
 
 // MadeUp is a matrix without any data: places in clusters on the globe, round trips that follow the ground with detours
