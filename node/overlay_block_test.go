@@ -15,7 +15,7 @@ func TestOverlayBlocks(t *testing.T) {
 	inBed(t, append(square(), point{50, 50, 1}), func(b *bed) {
 		sites := []string{"bad.example", "www.bad.example", "worse.example", "both.example", "good.example"}
 		for i, name := range sites {
-			b.site(name, address(i), beside(b.nodes[i%4].at), 400, 1)
+			b.site(name, address(i), beside(b.nodes[i%4].at), 150, 1)
 		}
 		b.cfg = func(i int, c *node.Config) { c.Member.Join = []string{netsim.GossipAt(0), netsim.GossipAt(1)} }
 		b.seeds = func(i int) []string {
@@ -81,8 +81,8 @@ func TestOverlayBlocks(t *testing.T) {
 				b.t.Errorf("%s asked for %s %v after all knew", v.From, v.URL(), v.Start.Sub(since))
 			}
 		}
-		if n := len(b.pagesOf("good.example")); n < 401 {
-			b.t.Errorf("%d of 401 pages of a host that was not blocked", n)
+		if n := len(b.pagesOf("good.example")); n < 151 {
+			b.t.Errorf("%d of 151 pages of a host that was not blocked", n)
 		}
 		for i := range b.nodes {
 			var acts []journal.Event

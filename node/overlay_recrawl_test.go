@@ -15,7 +15,7 @@ func TestOverlayRecrawl(t *testing.T) {
 		b.cfg = func(_ int, c *node.Config) {
 			c.Recrawl.Enabled, c.Recrawl.Min, c.Recrawl.Max = true, 2*time.Minute, 4*time.Minute
 		}
-		const n = 20
+		const n = 10
 		for home := range b.nodes {
 			b.site(b.homed(home), address(home), beside(b.nodes[2].at), n, 500)
 		}

@@ -194,7 +194,7 @@ func TestChurn(t *testing.T) {
 			}
 			time.Sleep(90 * time.Second)
 			differ, looks := 0, 0
-			for range 240 {
+			for range 120 {
 				if i := rnd.IntN(n); rnd.IntN(8) == 0 {
 					switch {
 					case o.nodes[i] == nil:
