@@ -1,6 +1,6 @@
 // Package journal names the events of a node and writes its log files.
 //
-// It owns the keys and events that tools parse (keys.go), the form of the lines, the rotation of the files, and a Reader
+// It owns the lines that tools parse (lines.go) and the events (keys.go), the form of the lines on disk, the rotation of the files, and a Reader
 // for tools. It decides neither what is logged nor when, and it never stops the crawl: what the disk refuses is counted.
 // A directory holds nine logs, each a line of JSON a record:
 //
@@ -36,12 +36,12 @@ type Meta struct {
 // Config of a Journal.
 type Config struct {
 	// Dir of the files; made if missing.
-	Dir string `toml:"dir"`
-	// MaxFileBytes (bytes) is the size at which a file is rotated. A download takes about 600 bytes.
-	MaxFileBytes int64 `toml:"max_file_bytes"`
+	Dir string
+	// MaxFileBytes is the size at which a file is rotated. A download takes about 600 bytes.
+	MaxFileBytes int64
 	// Keep is how many rotated files of each log stay; the oldest is deleted. 0 keeps all. A crawl whose results are to be
 	// compared must keep all its downloads.
-	Keep int `toml:"keep"`
+	Keep int
 }
 
 // Default gives every value but Dir.

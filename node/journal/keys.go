@@ -19,145 +19,32 @@ const (
 // names are those of all logs.
 var names = []string{LogFetch, LogQueue, LogLoad, LogNode, LogCoord, LogProxy, LogAssign, LogMember, LogChange}
 
-// Keys of every line.
+// Keys of the node log. Each event has those that stand beside it, besides those of every line.
 const (
-	KeyV    = "v"    // Version
-	KeyRun  = "run"  // name of the crawl
-	KeyNode = "node" // id of the node
-	KeyBoot = "boot" // which of the node's lives
-	KeySeq  = "seq"  // 1, 2, … in this log and boot; a gap is a line that the disk refused
-	KeyTime = "time" // when the line was written; RFC 3339, UTC, milliseconds
-)
-
-// Keys of a line of the fetch log. Durations are in milliseconds, 0 where the stage did not happen (a connection used
-// again has no dns, connect and tls) or was not reached.
-const (
-	KeyURL         = "url"
-	KeyHost        = "host"          // scheme, name and port of the URL
-	KeyServer      = "server"        // address that was dialled, "" if none
-	KeyKind        = "kind"          // KindPage, KindRobots, KindSitemap
-	KeyStatus      = "status"        // HTTP status, 0 if none
-	KeyError       = "error"         // class of error, "" if none
-	KeyReason      = "reason"        // the same in words
-	KeyBytes       = "bytes"         // body as it crossed the wire
-	KeyBodyBytes   = "body_bytes"    // body decoded
-	KeyType        = "type"          // content type as the server says
-	KeyDNSMs       = "dns_ms"        // name to addresses
-	KeyConnectMs   = "connect_ms"    // TCP handshake: one round trip
-	KeyTLSMs       = "tls_ms"        // TLS handshake
-	KeyRequestMs   = "request_ms"    // connection ready to request written
-	KeyFirstByteMs = "first_byte_ms" // request written to first byte of the answer: a round trip and the server's thought
-	KeyLastByteMs  = "last_byte_ms"  // first byte to last byte of the body
-	KeyTotalMs     = "total_ms"      // from dialling or using the connection to the last byte, or to the failure; without dns
-	KeyFresh       = "fresh"         // whether the connection was made for this request
-	KeyProtocol    = "protocol"      // "http/1.1", "h2"
-	KeyWaitedMs    = "waited_ms"     // how long the URL was ready before its download began
-	KeyOrigin      = "origin"        // OriginDiscovered, OriginEstimate, OriginAssigned, OriginRevisit
-	KeyLabel       = "label"         // assigners that chose this node, with commas between them
-	KeyBatch       = "batch"         // of what a batch asked for: beginning of the home's id, boot, number; what an owner does itself has label and epoch
-	KeyHome        = "home"          // id of the host's home
-	KeyEpoch       = "epoch"         // epoch of the host's record
-	KeyAttempt     = "attempt"       // 1 for the first
-	KeyDepth       = "depth"         // links from a seed
-	KeyHops        = "hops"          // redirects followed to get here
-	KeyLinks       = "links"         // links found on the page
-	KeyAccepted    = "accepted"      // of these, URLs new to this node; in the queue log all since the boot
-)
-
-// Keys of a line of the change log, one for each visit that found a page another than before. It has the url, host and
-// status of the visit, too.
-const (
-	KeyWhat       = "what"        // ChangeChanged, ChangeTrivial, ChangeGone, ChangeMoved or ChangeBack
-	KeyDistance   = "distance"    // bits in which the fingerprints of the two texts differ, of 64
-	KeySeenBefore = "seen_before" // the visit before; RFC 3339, UTC
-	KeyVisits     = "visits"      // how often the page was seen, this time too
-)
-
-// Keys of a line of the queue log. What is named for a state is the number now, the rest counts since the boot. The books
-// balance: accepted + at_start + arrived = done + failed + dropped + left + pending.
-const (
-	KeyPending        = "pending"         // URLs waiting
-	KeyHostsActive    = "hosts_active"    // hosts with URLs in memory
-	KeyHostsWaiting   = "hosts_waiting"   // active hosts that may not be asked now; KeyWaits says why
-	KeyServersReady   = "servers_ready"   // servers that could be asked now
-	KeyServersBusy    = "servers_busy"    // servers being asked
-	KeyServersWaiting = "servers_waiting" // servers whose next request is due later
-	KeyInFlight       = "in_flight"       // downloads going on
-	KeyDuplicate      = "duplicate"       // URLs seen before
-	KeyDone           = "done"            // URLs finished, with whatever status
-	KeyFailed         = "failed"          // URLs given up
-	KeyDropped        = "dropped"         // URLs thrown away after they were accepted
-	KeyAtStart        = "at_start"        // URLs that were pending when the process started
-	KeyArrived        = "arrived"         // pending URLs that came with their hosts
-	KeyLeft           = "left"            // pending URLs that went with their hosts
-	KeyHeld           = "held"            // pending URLs kept here for other owners; not in pending
-	KeyDrops          = "drops"           // reason -> URLs not queued or thrown away
-	KeyWaits          = "waits"           // reason -> hosts waiting now
-	KeyQueues         = "queues"          // origin -> URLs in memory that wait to be drawn; more may wait on disk
-)
-
-// Keys of a line of the load log. Messages and bytes count since the boot.
-const (
-	KeyLoad1         = "load1"           // the machine's load average of a minute
-	KeyCPUSeconds    = "cpu_s"           // processor time of the process since it started
-	KeyRSSBytes      = "rss_bytes"       // resident memory of the process
-	KeyHeapBytes     = "heap_bytes"      // objects on the heap of Go
-	KeyGoroutines    = "goroutines"      //
-	KeyMessagesSent  = "messages_sent"   // to peers
-	KeyBytesSent     = "bytes_sent"      // to peers
-	KeyBytesReceived = "bytes_received"  // from peers
-	KeyLinksSent     = "links_sent"      // to their hosts' owners or homes among the peers
-	KeyDiskFreeBytes = "disk_free_bytes" // where the data directory is, for users without privileges
-)
-
-// Keys of a line of the coordinate log: one round trip to a peer, and where it left this node.
-const (
-	KeyPeer     = "peer"      // id of the other node
-	KeyRTTMs    = "rtt_ms"    // round trip as measured
-	KeyVector   = "vector"    // coordinate of this node: components in ms
-	KeyHeightMs = "height_ms" // its height
-	KeyAccuracy = "accuracy"  // its error, relative
-	KeyRefused  = "refused"   // why the sample was refused, "" if it was not
-)
-
-// Keys of a line of the proxy log: what is known of a server, and the download time expected at each peer. Label is the assigner that has
-// decided by it, "" for what owners know.
-const (
-	KeyUpdates     = "updates"      // samples so far
-	KeyThinkMs     = "think_ms"     // what the server itself needs before the first byte
-	KeyPageBytes   = "page_bytes"   // its typical page
-	KeyPredictedMs = "predicted_ms" // proxy log: node -> ms; assign log: ms at the node that was chosen
-)
-
-// Keys of a line of the assign log: where an assigner of a batch wants a host, or that a host has a new owner.
-const (
-	KeyOwner     = "owner"     // id of the node
-	KeyURLs      = "urls"      // pending at the decision
-	KeyEstimates = "estimates" // estimates asked for before the decision about the server, failed ones among them
-	KeySeconds   = "seconds"   // from the beginning of the batch to the decision
-	KeyDecided   = "decided"   // true: the choice of an assigner; false: a hand-off that is done
-)
-
-// Keys of a line of the member log.
-const (
-	KeyChange   = "change"   // joined, left, died, returned; took, handed over, received, obeyed, without copy, aborted
-	KeyMembers  = "members"  // settled members after it
-	KeyAddress  = "address"  // where the peer speaks the peer protocol
-	KeyMajority = "majority" // whether this node is on the larger side
-)
-
-// Keys of a line of the node log. Further keys come with the events; they are those above and the last group here.
-const (
+	KeyV     = "v"
+	KeyRun   = "run"
+	KeyNode  = "node"
+	KeyBoot  = "boot"
+	KeySeq   = "seq"
+	KeyTime  = "time"
 	KeyEvent = "event" // one of the events below
 	KeyLevel = "level" // INFO, WARN, ERROR
 
-	KeyConfig  = "config"  // effective configuration as text, without the passwords in URLs
-	KeyVersion = "version" // of the program: its release, or the commit it was built from
-	KeyCount   = "count"   // how many of what the event is about
-	KeyForMs   = "for_ms"  // how long it lasts or lasted
-	KeyPackage = "package" // its name
-	KeyText    = "text"    // beginning of a line too long to be kept
-	KeyBy      = "by"      // who has steered the node
+	KeyAddress       = "address"         // where something is served
+	KeyBy            = "by"              // who has steered the node
+	KeyBytes         = "bytes"           // its size
+	KeyConfig        = "config"          // effective configuration as text, without the passwords in URLs
+	KeyCount         = "count"           // how many of what the event is about
+	KeyDiskFreeBytes = "disk_free_bytes" // where the data directory is, for users without privileges
+	KeyForMs         = "for_ms"          // how long it lasts or lasted
+	KeyHost          = "host"            // scheme, name and port
+	KeyKind          = "kind"            // what kind of message
+	KeyPackage       = "package"         // its name
+	KeyPeer          = "peer"            // id of the other node
+	KeyReason        = "reason"          // why, in words
+	KeyText          = "text"            // beginning of a line too long to be kept
+	KeyURL           = "url"
+	KeyVersion       = "version" // of the program: its release, or the commit it was built from
 )
 
 // Events of the node log.

@@ -1,5 +1,5 @@
-// Command logs writes docs/logs.md from the one file that names events and keys, node/journal/keys.go: each group of
-// constants becomes a table of its names and comments.
+// Command logs writes docs/logs.md from package journal: each type of a line (lines.go) becomes a table of its keys, and each group of
+// constants (keys.go) one of its names, with their comments.
 //
 //	go run ./scripts/generate/logs -o docs/logs.md
 package main
@@ -11,15 +11,18 @@ import (
 	"go/parser"
 	"go/token"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 const heading = `# The log files of a node
 
-Written from ` + "`node/journal/keys.go`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
+Written from ` + "`node/journal`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
 
 One JSON object a line, in ` + "`logs`" + ` below the data directory, rotated by size: ` + "`fetch.jsonl`" + ` (one line a request),
 ` + "`queue.jsonl` and `load.jsonl`" + ` (every 10 s), ` + "`node.jsonl`" + ` (events; the first of a life is ` + "`start`" + ` with the
@@ -28,7 +31,7 @@ counts the lines of a file from 1 without gaps.
 `
 
 func main() {
-	in := flag.String("keys", "node/journal/keys.go", "file of the constants")
+	in := flag.String("journal", "node/journal", "directory of the package")
 	out := flag.String("o", "", "file to write; default is standard output")
 	flag.Parse()
 	text, err := generate(*in)
@@ -44,38 +47,67 @@ func main() {
 	}
 }
 
-// generate makes the document from a file of constants.
-func generate(keys string) (string, error) {
-	tree, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash(keys), nil, parser.ParseComments)
-	if err != nil {
-		return "", err
+// generate makes the document from the directory of the package.
+func generate(journal string) (string, error) {
+	var decls []ast.Decl
+	for _, name := range []string{"lines.go", "keys.go"} {
+		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.FromSlash(journal), name), nil, parser.ParseComments)
+		if err != nil {
+			return "", err
+		}
+		decls = append(decls, tree.Decls...)
 	}
 	// References in comments read as the words they stand for.
 	words := map[string]string{}
-	for _, d := range tree.Decls {
+	for _, d := range decls {
 		each(d, func(v *ast.ValueSpec, text string) { words[v.Names[0].Name] = text })
-	}
-	var pairs []string
-	for name, word := range words {
-		pairs = append(pairs, name, word)
 	}
 	var b strings.Builder
 	b.WriteString(heading)
-	for _, d := range tree.Decls {
+	row := func(name string, comment *ast.CommentGroup) {
+		text := strings.TrimSpace(comment.Text())
+		for _, word := range slices.Sorted(maps.Keys(words)) {
+			text = replaceWord(text, word, "`"+words[word]+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, strings.ReplaceAll(text, "|", "\\|"))
+	}
+	for _, d := range decls {
 		g, ok := d.(*ast.GenDecl)
-		if !ok || !g.Lparen.IsValid() {
+		if !ok {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s\n| name | meaning |\n|---|---|\n", title(g.Doc.Text()))
-		each(d, func(v *ast.ValueSpec, text string) {
-			comment := strings.TrimSpace(v.Comment.Text())
-			for i := 0; i < len(pairs); i += 2 {
-				comment = replaceWord(comment, pairs[i], "`"+pairs[i+1]+"`")
+		if t, line := lineOf(g); line != nil {
+			fmt.Fprintf(&b, "\n## %s\n%s\n| key | meaning |\n|---|---|\n", t, g.Doc.Text())
+			for _, f := range line.Fields.List {
+				if f.Tag != nil {
+					tag, _ := strconv.Unquote(f.Tag.Value)
+					row(reflect.StructTag(tag).Get("json"), f.Comment)
+				}
 			}
-			fmt.Fprintf(&b, "| `%s` | %s |\n", text, strings.ReplaceAll(comment, "|", "\\|"))
-		})
+		} else if g.Tok == token.CONST && g.Lparen.IsValid() {
+			fmt.Fprintf(&b, "\n## %s\n| name | meaning |\n|---|---|\n", title(g.Doc.Text()))
+			each(d, func(v *ast.ValueSpec, text string) { row(text, v.Comment) })
+		}
 	}
 	return b.String(), nil
+}
+
+// lineOf is the type of a line that is written as it is declared, with where it stands; nil is none.
+func lineOf(g *ast.GenDecl) (name string, line *ast.StructType) {
+	if g.Tok != token.TYPE {
+		return "", nil
+	}
+	t := g.Specs[0].(*ast.TypeSpec)
+	switch name = t.Name.Name; name {
+	case "Event": // its keys are constants
+		return "", nil
+	case "Line":
+		name = "Every line"
+	default:
+		name = strings.ToLower(name) + ".jsonl"
+	}
+	line, _ = t.Type.(*ast.StructType)
+	return name, line
 }
 
 // title is the comment of a group: its first sentence the heading, the rest a paragraph.

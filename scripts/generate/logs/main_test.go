@@ -6,7 +6,7 @@ import (
 )
 
 func TestDocumentIsFresh(t *testing.T) {
-	want, err := generate("../../../node/journal/keys.go")
+	want, err := generate("../../../node/journal")
 	if err != nil {
 		t.Fatal(err)
 	}
