@@ -5,9 +5,6 @@ import "time"
 // Knobs are what the operator of a node turns of Config. All else has the values of Default: they were measured, and the
 // simulator is the place to vary them.
 type Knobs struct {
-	// Margin is by which share of its own predicted time the owner of a server must be slower than another node before
-	// the server moves. A low margin follows changes, a high one moves hosts less.
-	Margin float64 `toml:"margin"`
 	// Vivaldi is the method of 2009.
 	Vivaldi VivaldiKnobs `toml:"vivaldi"`
 	// Nearest is the default.
@@ -33,14 +30,13 @@ type NearestKnobs struct {
 // DefaultKnobs gives the values of Default.
 func DefaultKnobs() Knobs {
 	c := Default()
-	return Knobs{Margin: c.Margin, Vivaldi: VivaldiKnobs{c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick},
+	return Knobs{Vivaldi: VivaldiKnobs{c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick},
 		Nearest: NearestKnobs{c.Nearest.Estimates}}
 }
 
 // Config is Default with the knobs turned.
 func (k Knobs) Config() Config {
 	c := Default()
-	c.Margin = k.Margin
 	c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick = k.Vivaldi.Theta, k.Vivaldi.MaxTicks, k.Vivaldi.Tick
 	c.Nearest.Estimates = k.Nearest.Estimates
 	c.Nearest.MinEstimates = max(0, min(c.Nearest.MinEstimates, c.Nearest.Estimates-1)) // the last is for those worth it

@@ -42,10 +42,10 @@ type Config struct {
 	Member      member.Config          `toml:"member"`
 	Geo         Geo                    `toml:"geo"`
 	Ownership   ownership.Config       `toml:"-"`
-	Lease       lease.Config           `toml:"lease"`
+	Lease       lease.Config           `toml:"-"`
 	Batch       placement.Config       `toml:"batch"`
 	Assign      assign.Knobs           `toml:"assign"`
-	Remote      placement.RemoteConfig `toml:"remote"`
+	Remote      placement.RemoteConfig `toml:"-"`
 	Termination termination.Config     `toml:"termination"`
 	Output      Output                 `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
@@ -131,10 +131,8 @@ func (c Config) Validate() []error {
 		{"peer", c.Peer.Validate()},
 		{"member", c.Member.Validate()},
 		{"geo", c.Geo.Validate()},
-		{"lease", c.Lease.Validate()},
 		{"batch", c.Batch.Validate()},
 		{"assign", c.Assign.Validate()},
-		{"remote", c.Remote.Validate()},
 		{"termination", c.Termination.Validate()},
 		{"output", c.Output.Validate()},
 		{"sink", c.Sink.Validate()},
@@ -223,7 +221,8 @@ func (c *Config) Hasten(by float64) {
 	shorter(m.HearWithin+time.Second, &l.Skew)
 	shorter(l.Skew+time.Second, &l.Time)
 	shorter(500*time.Millisecond, &o.SilentAfter)
-	shorter(time.Second, &l.Founding, &c.Remote.Wait)
+	shorter(time.Second, &l.Founding)
+	shorter(20*time.Second, &c.Remote.Wait)                             // servers and downloads get no faster
 	shorter(50*time.Millisecond, &c.Peer.OutboxWait, &c.Peer.CopyAfter) // replicas take a page for done when its links are answered
 	shorter(time.Second, &c.Peer.OutboxBackoff, &c.Termination.RoundEvery)
 }

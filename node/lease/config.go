@@ -1,36 +1,25 @@
 package lease
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Config of leases. All nodes of an overlay need the same values.
 type Config struct {
-	// Time is how long a lease lasts. Longer costs fewer messages; a server whose holder or grantor died waits longer. The
-	// other times of leases scale with it.
-	Time time.Duration `toml:"time"`
+	// Time is how long a lease lasts, no less than Skew. Longer costs fewer messages; a server whose holder or grantor died waits
+	// longer. The other times of leases scale with it.
+	Time time.Duration
 	// Skew is by how much the nodes' views of the members may lag behind one another, those of nodes that are cut off
 	// included (member.Config.HearWithin). A grantor waits that much longer than a lease before it grants a server again that
 	// was not given back.
-	Skew time.Duration `toml:"-"`
+	Skew time.Duration
 	// Founding is how long the first life of a node that nobody told of peers waits before it grants, time and skew at most:
 	// it founds an overlay, in which nothing can be granted yet. Shorter begins sooner. Where it only has lost its disk, and is
 	// the founder by name, longer lets its peers find it before it asks a server beside one of them.
-	Founding time.Duration `toml:"-"`
+	Founding time.Duration
 }
 
 // Default suits an overlay over the Internet.
 func Default() Config {
 	return Config{Time: time.Minute, Skew: 30 * time.Second, Founding: 10 * time.Second}
-}
-
-// Validate reports what cannot be.
-func (c Config) Validate() error {
-	if c.Time < c.Skew || c.Time > time.Hour {
-		return fmt.Errorf("time: %v is not between the skew, %v, and 1h", c.Time, c.Skew)
-	}
-	return nil
 }
 
 // Window is how long a grant may live on that nobody hears of.

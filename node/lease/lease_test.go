@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -414,15 +413,4 @@ func FuzzLease(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestConfig(t *testing.T) {
-	if err := Default().Validate(); err != nil {
-		t.Error(err)
-	}
-	for _, c := range []Config{{Time: time.Second, Skew: 2 * time.Second}, {Time: 2 * time.Hour}} {
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "time: ") {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
 }

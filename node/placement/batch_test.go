@@ -471,7 +471,7 @@ func TestConfig(t *testing.T) {
 	}
 	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Check: -1}
 	err := bad.Validate()
-	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "assigners", "deadline", "compare_urls", "round_urls"} {
+	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "assigners", "deadline", "compare_urls"} {
 		if err == nil || !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s is not reported: %v", key, err)
 		}

@@ -139,12 +139,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func TestRemoteConfig(t *testing.T) {
-	if err := DefaultRemote().Validate(); err != nil {
-		t.Error(err)
-	}
-	if err := (RemoteConfig{Wait: time.Millisecond}).Validate(); err == nil || !strings.Contains(err.Error(), "wait:") {
-		t.Error(err)
-	}
-}

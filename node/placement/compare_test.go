@@ -230,7 +230,7 @@ func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 						return Result{Lingers: lingers}, errors.New("gone"), true
 					}
 					cfg := cycle()
-					cfg.Mode, cfg.Assigners, cfg.RoundURLs, cfg.CompareURLs = mode, assigners, 6, 10
+					cfg.Mode, cfg.Assigners, cfg.CompareURLs = mode, assigners, 6
 					b, stop := w.start(cfg)
 					time.Sleep(time.Minute)
 					if s := b.Status(); mode == ModeCycle && len(assigners) == 1 && s.HandedOff != 6 {

@@ -42,10 +42,9 @@ type Config struct {
 	// Assigners decide. The first owns the hosts; with more than one every URL is downloaded once by each node that one of
 	// them chose: for comparisons. The home crawls nothing else while those estimate, so that round trips are clean.
 	Assigners []string `toml:"assigners"`
-	// CompareURLs is the largest number of URLs of a host that are downloaded for a comparison.
+	// CompareURLs is the largest number of URLs of a host that are downloaded for a comparison, or, 20 at most, in a round of mode
+	// persistent.
 	CompareURLs int `toml:"compare_urls"`
-	// RoundURLs is the largest number of URLs of a host in a round of mode persistent.
-	RoundURLs int `toml:"round_urls"`
 	// Candidates are tunings of assigners: each has a name that stands among the assigners, an assigner, and any of its keys
 	// (theta = 0.15). So several of one assigner decide the same batch.
 	Candidates []Candidate `toml:"candidate"`
@@ -55,7 +54,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Deadline: time.Hour,
-		Assigners: []string{assign.Nearest}, CompareURLs: 100, RoundURLs: 20,
+		Assigners: []string{assign.Nearest}, CompareURLs: 100,
 	}
 }
 
@@ -70,8 +69,12 @@ func (c Config) moves() bool {
 	return (c.Mode == ModeCycle || c.Mode == ModeSingle) && len(c.Assigners) == 1 && c.first() == assign.Nearest
 }
 
-// maxHosts bounds a batch, and with it the goroutines that carry it out.
-const maxHosts = 1000
+const (
+	// maxHosts bounds a batch, and with it the goroutines that carry it out.
+	maxHosts = 1000
+	// maxRound bounds the URLs of a host in a round of mode persistent.
+	maxRound = 20
+)
 
 // Validate reports every value that cannot be.
 func (c Config) Validate() error {
@@ -89,7 +92,6 @@ func (c Config) Validate() error {
 	number("hosts", c.Hosts, maxHosts)
 	number("urls", c.URLs, 1_000_000)
 	number("compare_urls", c.CompareURLs, 100_000)
-	number("round_urls", c.RoundURLs, 20)
 	duration := func(name string, d time.Duration) {
 		check(d >= 10*time.Millisecond && d <= 7*24*time.Hour, "%s: %v is not between 10ms and 168h", name, d)
 	}
@@ -135,7 +137,7 @@ func (c Config) Warnings(a assign.Config) []string {
 type RemoteConfig struct {
 	// Wait is how long a remote fetch waits for its answer. Longer lets slow peers answer; a server whose estimator has died
 	// or is cut off is left alone for five sixths of it. A page waits for a fetcher for a third of it, then it is given back.
-	Wait time.Duration `toml:"wait"`
+	Wait time.Duration
 }
 
 // DefaultRemote gives the times of the 2009 method.
@@ -147,11 +149,3 @@ func (c RemoteConfig) queue() time.Duration { return c.Wait / 3 }
 // call bounds one call to a peer, and what is kept free at the end of Wait: a download for a peer is broken off that long
 // before the peer stops waiting.
 func (c RemoteConfig) call() time.Duration { return c.Wait / 6 }
-
-// Validate reports every value that cannot be.
-func (c RemoteConfig) Validate() error {
-	if c.Wait < time.Second || c.Wait > time.Hour {
-		return fmt.Errorf("wait: %v is not between 1s and 1h", c.Wait)
-	}
-	return nil
-}

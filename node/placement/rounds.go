@@ -151,7 +151,7 @@ func (b *batch) persist(ctx context.Context) error {
 
 // collect takes the pages that the rounds repeat. Each is crawled here once, like any other.
 func (b *batch) collect(ctx context.Context, s *server) error {
-	return s.eachPage(ctx, b.cfg.RoundURLs, func(_ int, task *frontier.Task) error {
+	return s.eachPage(ctx, min(b.cfg.CompareURLs, maxRound), func(_ int, task *frontier.Task) error {
 		p := pageOf(task)
 		if err := b.deps.Crawler.Do(ctx, task); err != nil {
 			return fmt.Errorf("crawl %s: %w", p.url, err)

@@ -21,7 +21,7 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 		}
 		w.addHost("http://foreign.example", addrOf(250), 60)
 		cfg := cycle()
-		cfg.Mode, cfg.RoundURLs = ModePersistent, 6
+		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
 		b, stop := w.start(cfg)
 		time.Sleep(20 * time.Minute)
 		s := b.Status()
@@ -116,7 +116,7 @@ func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+4*i), 60)
 		}
 		cfg := cycle()
-		cfg.Mode, cfg.RoundURLs = ModePersistent, 6
+		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
 		_, stop := w.start(cfg)
 		time.Sleep(10 * time.Minute)
 		w.mu.Lock()
@@ -153,7 +153,7 @@ func TestRoundsForgetPagesThatAreMissing(t *testing.T) {
 			return Result{Asked: true, Status: 404}, nil, missing
 		}
 		cfg := cycle()
-		cfg.Mode, cfg.RoundURLs = ModePersistent, 4
+		cfg.Mode, cfg.CompareURLs = ModePersistent, 4
 		_, stop := w.start(cfg)
 		time.Sleep(20 * time.Minute)
 		stop()
@@ -191,7 +191,7 @@ func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
 		cfg := cycle()
-		cfg.Mode, cfg.RoundURLs, cfg.Assigners = ModePersistent, 3, []string{assign.Nearest, assign.Random}
+		cfg.Mode, cfg.CompareURLs, cfg.Assigners = ModePersistent, 3, []string{assign.Nearest, assign.Random}
 		_, stop := w.start(cfg)
 		time.Sleep(20 * time.Minute)
 		stop()
@@ -263,7 +263,7 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 			return Result{}, errors.New("queue full"), true
 		}
 		cfg := cycle()
-		cfg.Mode, cfg.RoundURLs = ModePersistent, 6
+		cfg.Mode, cfg.CompareURLs = ModePersistent, 6
 		b, stop := w.start(cfg)
 		time.Sleep(20 * time.Minute)
 		for _, how := range []string{late, unmade, refused} {

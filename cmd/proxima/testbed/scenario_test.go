@@ -19,7 +19,7 @@ func TestBrokenScenarios(t *testing.T) {
 		"unknown-key.toml": {"unknown-key.toml:7: nodes[1].citty: unknown key", "cities"},
 		"no-unit.toml":     {"no-unit.toml:1: length: want a duration in quotes with its unit", "got 60"},
 		"node-key.toml":    {"node-key.toml:6: batch.urlss: unknown key"},
-		"node-value.toml":  {"node-value.toml:6: lease.time:"},
+		"node-value.toml":  {"node-value.toml:6: batch.hosts:"},
 		"node-inline.toml": {"node-inline.toml:3: node: ", "[node.batch]"},
 		"event.toml": {"event.toml:12: events[1].at: 2m0s is not between 0 and the length, 1m0s",
 			`event.toml:14: events[1].node: no node has the name "b"`},
