@@ -146,6 +146,9 @@ func DefaultRemote() RemoteConfig { return RemoteConfig{Wait: time.Minute} }
 // queue is how long a page for a peer may wait for a fetcher here.
 func (c RemoteConfig) queue() time.Duration { return c.Wait / 3 }
 
+// back is how long a peer that is gone may take to come back to what it was asked for: the living that are taken for dead object within 11 s.
+func (c RemoteConfig) back() time.Duration { return c.Wait / 4 }
+
 // call bounds one call to a peer, and what is kept free at the end of Wait: a download for a peer is broken off that long
 // before the peer stops waiting.
 func (c RemoteConfig) call() time.Duration { return c.Wait / 6 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,8 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, 1))
 		n := newNetwork()
 		luck := rand.New(rand.NewPCG(7, 2)) // of the network
-		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
+		var dead atomic.Bool
+		n.lose = func(string, string, string) (bool, bool) { return dead.Load() || luck.IntN(3) == 0, luck.IntN(3) == 0 }
 		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 4)
 		var mu sync.Mutex
 		ends := make(map[string]time.Time) // of downloads, by URL
@@ -33,15 +35,19 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 			return d, page200(d + time.Millisecond)
 		}
 		cut := 0
-		for i := range 200 {
+		for i := range 300 {
 			e := estimateOf(t, fmt.Sprint(i))
 			mu.Lock()
 			after := time.Duration(rnd.IntN(int(50 * time.Second)))
 			mu.Unlock()
-			time.AfterFunc(after, func() { a.SetAlive([]string{"a"}) })
+			time.AfterFunc(after, func() {
+				dead.Store(true)
+				a.SetAlive([]string{"a"})
+			})
 			r, err := a.Do(t.Context(), "b", e)
 			told := time.Now().Add(r.Lingers)
 			time.Sleep(2 * time.Minute)
+			dead.Store(false)
 			a.SetAlive([]string{"a", "b"})
 			mu.Lock()
 			if end := ends[e.URL.String()]; errors.Is(err, ErrGone) {
@@ -55,6 +61,32 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 		}
 		if cut < 50 {
 			t.Errorf("%d downloads only went on: the test shows little", cut)
+		}
+	})
+}
+
+// A peer that was taken for dead, and is not, is asked for what it has downloaded meanwhile: nobody else may ask the server before it is
+// known to have ended, so nothing is gained by throwing that away.
+func TestResultOfThoseTakenForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		b.work = func(*Work) (time.Duration, Result) { return 15 * time.Second, page200(15 * time.Second) }
+		var cut atomic.Bool
+		n.lose = func(string, string, string) (bool, bool) { return cut.Load(), cut.Load() }
+		time.AfterFunc(5*time.Second, func() {
+			cut.Store(true)
+			a.SetAlive([]string{"a"})
+			b.SetAlive([]string{"b"})
+		})
+		time.AfterFunc(16*time.Second, func() {
+			cut.Store(false)
+			b.SetAlive([]string{"a", "b"})
+			a.SetAlive([]string{"a", "b"})
+		})
+		r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
+		if err != nil || r.Status != 200 || b.started["http://example.org/page"] != 1 {
+			t.Errorf("%+v, %v, downloaded %v", r, err, b.started)
 		}
 	})
 }

@@ -66,8 +66,8 @@ type Result struct {
 var (
 	// ErrUnanswered says that no answer came in time. The page may have been asked for all the same.
 	ErrUnanswered = errors.New("the remote fetch was not answered")
-	// ErrGone says that the peer died meanwhile, or was dead. It is an ErrUnanswered. A peer that is only cut off goes on: see
-	// Result.Lingers.
+	// ErrGone says that the peer is dead, and was for a while if it had been asked. It is an ErrUnanswered. A peer that is only cut off
+	// goes on: see Result.Lingers.
 	ErrGone = fmt.Errorf("%w: the peer is gone", ErrUnanswered)
 	// ErrClosed says that Run has ended.
 	ErrClosed = errors.New("remote fetches are closed")
@@ -135,6 +135,7 @@ type Remote struct {
 type ask struct {
 	to     string
 	cancel context.CancelCauseFunc
+	gone   *time.Timer // cancels it; nil while the peer is alive
 }
 
 // NewRemote makes both sides; Run starts them.
@@ -158,8 +159,9 @@ func (r *Remote) Run(ctx context.Context) error {
 	return nil
 }
 
-// SetAlive names the peers that are alive. Fetches by others end at once, and what they asked for and has not begun is
-// dropped. Before the first call everybody counts as alive; this node itself always does.
+// SetAlive names the peers that are alive. Fetches by others end when they have been gone for a while: some are taken for dead that live,
+// and nobody else may ask their servers yet. What the others asked for and has not begun is dropped. Before the first call everybody
+// counts as alive; this node itself always does.
 func (r *Remote) SetAlive(ids []string) {
 	alive := map[string]bool{r.deps.Self: true}
 	for _, id := range ids {
@@ -169,8 +171,12 @@ func (r *Remote) SetAlive(ids []string) {
 	defer r.mu.Unlock()
 	r.alive = alive
 	for k := range r.asks {
-		if !alive[k.to] {
-			k.cancel(ErrGone)
+		switch {
+		case !alive[k.to] && k.gone == nil:
+			k.gone = time.AfterFunc(r.cfg.back(), func() { k.cancel(ErrGone) })
+		case alive[k.to] && k.gone != nil:
+			k.gone.Stop()
+			k.gone = nil
 		}
 	}
 	r.giveBackLocked("who asked is gone", func(w *Work) bool { return !alive[w.From] })
@@ -189,7 +195,7 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 	end := time.Now().Add(r.cfg.Wait)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	k := &ask{to, cancel}
+	k := &ask{to: to, cancel: cancel}
 	number, err := r.enter(k)
 	if err == nil {
 		ctx, stop := context.WithDeadlineCause(ctx, end, ErrUnanswered)
@@ -229,6 +235,9 @@ func (r *Remote) leave(k *ask) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.asks, k)
+	if k.gone != nil {
+		k.gone.Stop()
+	}
 }
 
 // notLent is why a remote fetch is not even sent.

@@ -174,10 +174,10 @@ func TestDeadPeers(t *testing.T) {
 		begin := time.Now()
 		a.SetAlive([]string{"a", "c"})
 		<-done
-		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != 0 {
+		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrUnanswered) || time.Since(begin) != a.cfg.back() {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		if want := a.cfg.Wait - a.cfg.call() - time.Second; r.Lingers != want {
+		if want := a.cfg.Wait - a.cfg.call() - a.cfg.back() - time.Second; r.Lingers != want {
 			t.Errorf("it may go on for %v, want %v", r.Lingers, want)
 		}
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
