@@ -43,9 +43,10 @@ type bed struct {
 	seeds   func(i int) []string        // a node's seeds; nil gives all front pages to the last one
 	net     *netsim.Network             // of gossip and the peer protocol
 	nodes   []*bedNode
-	early   func()          // called before the last node starts
-	shield  map[int][2]bool // nodes that no connection, or no datagram, of others gets in to
-	guests  []func()        // end those that are no nodes
+	six     func(i int) bool // nodes whose address is of IPv6
+	early   func()           // called before the last node starts
+	shield  map[int][2]bool  // nodes that no connection, or no datagram, of others gets in to
+	guests  []func()         // end those that are no nodes
 	servers map[netip.Addr]point
 	sites   []string
 	secret  string
@@ -67,6 +68,18 @@ type bedNode struct {
 }
 
 func (b *bed) name(i int) string { return fmt.Sprintf("n%d", i) }
+
+// place is the address of a node.
+func (b *bed) place(i int) netip.Addr {
+	if b.six != nil && b.six(i) {
+		return netsim.Place6(i)
+	}
+	return netsim.Place(i)
+}
+
+func (b *bed) gossipAt(i int) string {
+	return netip.AddrPortFrom(b.place(i), netsim.GossipPort).String()
+}
 
 // inBed runs a test with nodes at some points. They start when the test says so.
 func inBed(t *testing.T, at []point, test func(b *bed)) {
@@ -127,12 +140,12 @@ func (b *bed) config(i int) node.Config {
 	c.Fetch.TLSVerify = false
 	c.Fetch.DNS.Servers = []string{"127.0.0.1"}
 	c.Fetch.DNS.Hosts = b.Names()
-	c.Peer.Secret, c.Peer.Listen = b.secret, netip.AddrPortFrom(netsim.Place(i), 7947).String()
-	c.Member.Bind = netsim.GossipAt(i)
+	c.Peer.Secret, c.Peer.Listen = b.secret, netip.AddrPortFrom(b.place(i), 7947).String()
+	c.Member.Bind = b.gossipAt(i)
 	if i > 0 {
-		c.Member.Join = []string{netsim.GossipAt(0)}
+		c.Member.Join = []string{b.gossipAt(0)}
 	} else if len(b.nodes) > 1 && b.nodes[1].node != nil {
-		c.Member.Join = []string{netsim.GossipAt(1)}
+		c.Member.Join = []string{b.gossipAt(1)}
 	}
 	c.Termination.ExpectedNodes = len(b.nodes)
 	if b.cfg != nil {
@@ -147,7 +160,7 @@ func (b *bed) config(i int) node.Config {
 // enter begins a life at a place of the network.
 func (b *bed) enter(i int) *netsim.Gossip {
 	b.t.Helper()
-	here, err := b.net.Enter(netsim.Place(i))
+	here, err := b.net.Enter(b.place(i))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -159,7 +172,7 @@ func (b *bed) enter(i int) *netsim.Gossip {
 		b.nodes[i].here = here
 	}
 	if s, ok := b.shield[i]; ok {
-		if err := b.net.Shield(netsim.Place(i), s[0], s[1]); err != nil {
+		if err := b.net.Shield(b.place(i), s[0], s[1]); err != nil {
 			b.t.Fatal(err)
 		}
 	}

@@ -115,3 +115,66 @@ func TestOverlayWithoutUDP(t *testing.T) {
 		t.Logf("ended after %v", b.since(time.Now()))
 	})
 }
+
+// TestOverlayOfSix: overlays crawl whose nodes have addresses of IPv6, all of them or every other, one of them behind a NAT.
+func TestOverlayOfSix(t *testing.T) {
+	for what, six := range map[string]func(i int) bool{
+		"only": func(int) bool { return true },
+		"both": func(i int) bool { return i%2 == 1 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBed(t, square(), func(b *bed) {
+				b.six, b.shield = six, behindNAT(1)
+				for i, n := range b.nodes {
+					b.site(fmt.Sprintf("s%d.test", i), address(i), beside(n.at), 40, 5000)
+				}
+				b.startAll(40 * time.Second)
+				b.reaches(time.Minute, map[int]view.Reach{1: view.Outbound})
+				b.awaitEnd(30 * time.Minute)
+				b.complete(40, false)
+				if n := len(b.deaths()); n > 0 {
+					t.Errorf("%d nodes were taken for dead", n)
+				}
+			})
+		})
+	}
+}
+
+// TestChoiceBehindNAT: nodes that cannot be dialled are found to be the nearest as those are that can be: of the same world, the owners'
+// downloads take as long, with three of eight nodes behind NATs as without.
+func TestChoiceBehindNAT(t *testing.T) {
+	mean := func(shield map[int][2]bool) (ratio float64) {
+		at := scattered(7, 8)
+		inBed(t, at, func(b *bed) {
+			b.shield = shield
+			for i := range 6 {
+				b.site(fmt.Sprintf("s%d.test", i), address(i), scattered(8, 6)[i], 60, 20_000)
+			}
+			b.startAll(80 * time.Second)
+			b.awaitEnd(time.Hour)
+			b.complete(60, false)
+			var took, best time.Duration
+			for i, s := range b.sites {
+				p := scattered(8, 6)[i]
+				least := b.expected(0, p, 20_000)
+				for k := range b.nodes {
+					least = min(least, b.expected(k, p, 20_000))
+				}
+				all := b.pagesOf(s)
+				for _, v := range all[len(all)/4:] { // once it is chosen
+					var k int
+					_, _ = fmt.Sscanf(v.From, "n%d", &k)
+					took += b.expected(k, p, 20_000)
+					best += least
+				}
+			}
+			ratio = float64(took) / float64(best)
+		})
+		return ratio
+	}
+	open, behind := mean(nil), mean(behindNAT(2, 4, 6))
+	t.Logf("the owners' downloads take %.3f times as long as the best; with three of eight behind NATs %.3f", open, behind)
+	if behind > open+0.05 {
+		t.Errorf("%.3f times the best, without NATs %.3f", behind, open)
+	}
+}

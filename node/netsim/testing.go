@@ -13,9 +13,14 @@ func Place(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
 
+// Place6 is another address of that place, of IPv6.
+func Place6(i int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
+}
+
 // PlaceOf is the number of a place.
 func PlaceOf(a netip.Addr) int {
-	b := a.Unmap().As4()
+	b := [4]byte(a.AsSlice()[a.BitLen()/8-4:])
 	return int(b[1])<<16 | int(b[2])<<8 | int(b[3])
 }
 

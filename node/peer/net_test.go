@@ -52,6 +52,8 @@ type who struct {
 	listens string // under another name than its own
 	known   func(host string) bool
 	told    peer.Told
+	link    func(net.Conn, string)
+	through func(ctx context.Context, id string) (net.Conn, error)
 }
 
 // world is the nodes of one test. All of them end with the test's bubble.
@@ -152,13 +154,13 @@ func (w *world) node(id string, as who) *testNode {
 	}
 	w.addrs[as.listens] = addr
 	n.server, err = peer.NewServer(cfg, peer.ServerDeps{ID: id, Run: as.run, Secret: as.secret, Listener: l,
-		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told})
+		Handler: n.handler, Refused: n.tell, Known: as.known, Told: as.told, Link: as.link})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	n.client, err = peer.NewClient(cfg, peer.ClientDeps{ID: id, Boot: 7, Run: as.run, Secret: as.secret,
 		Addr: func(id string) (string, bool) { a, ok := w.addrs[id]; return a, ok }, Dial: w.place(id).DialContext,
-		Local: n.handler, Told: as.told})
+		Local: n.handler, Told: as.told, Through: as.through})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ const (
 
 	// queued is how many frames wait for one link. rate is how many packets a second a member may have carried by this node, burst how
 	// many at once: an overlay of a hundred nodes needs ten.
-	queued      = 128
+	queued      = 64
 	rate, burst = 500.0, 1000.0
 	// mostLinks bounds the links, mostCalls the connections that are carried at once, mostOf those of one member.
 	mostLinks, mostCalls, mostOf = 512, 256, 64

@@ -1,0 +1,69 @@
+package peer_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestConnect: members get connections that carry no calls, and both ends know the other; who has another secret gets none, and neither
+// does who pretends to be another node.
+func TestConnect(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		came := make(chan string, 10)
+		w.node("b", who{link: func(c net.Conn, id string) {
+			came <- id
+			_, _ = io.WriteString(c, "hello "+id)
+			_ = c.Close()
+		}})
+		a := w.node("a", who{})
+		c, err := a.client.Connect(context.Background(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := io.ReadAll(c); string(said) != "hello a" || <-came != "a" {
+			t.Errorf("said %q: %v", said, err)
+		}
+		_ = c.Close()
+		stranger := w.node("s", who{secret: secretOf(2)})
+		if c, err := stranger.client.Connect(context.Background(), "b"); err == nil {
+			t.Error("a stranger is connected")
+			_ = c.Close()
+		}
+		w.node("d", who{listens: "c"})
+		if _, err := a.client.Connect(context.Background(), "c"); err == nil || !strings.Contains(err.Error(), "not c") {
+			t.Errorf("connected to another node than was wanted: %v", err)
+		}
+		if n := len(came); n > 0 {
+			t.Errorf("%d connections of strangers came", n)
+		}
+	})
+}
+
+// TestThrough: a call to a peer that is not to be dialled goes over the connection that is given for it, and the TLS is that of its two ends:
+// a relay that is somebody else's end of it gets nothing.
+func TestThrough(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		b := w.node("b", who{})
+		b.answersIdle()
+		w.node("m", who{}) // a member in the middle, which claims to be the peer
+		to := "b"
+		a := w.node("a", who{through: func(ctx context.Context, id string) (net.Conn, error) {
+			if id != "far" && id != "b" {
+				return nil, nil
+			}
+			return w.place("a").DialContext(ctx, "tcp", w.at(to))
+		}})
+		delete(w.addrs, "b") // it cannot be dialled
+		if res, err := a.ask("b"); err != nil || res.GetWhy() != "a" {
+			t.Errorf("call through a connection that was given: %v, %v", res, err)
+		}
+		a.client.Forget("b")
+		to = "m"
+		if _, err := a.ask("b"); err == nil {
+			t.Error("a member in the middle answers for the peer")
+		}
+	})
+}
