@@ -15,6 +15,7 @@ import (
 	"proxima/frontier/identity"
 	"proxima/node/console"
 	"proxima/node/crawl"
+	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/ownership"
@@ -47,7 +48,7 @@ type Config struct {
 	Assign      assign.Knobs           `toml:"assign"`
 	Remote      placement.RemoteConfig `toml:"-"`
 	Termination termination.Config     `toml:"termination"`
-	Output      Output                 `toml:"output"`
+	Output      journal.Config         `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
 	Recrawl     frontier.Recrawl       `toml:"recrawl"`
 	Metrics     Metrics                `toml:"metrics"`
@@ -76,16 +77,6 @@ type Fetch struct {
 	DNS resolve.Config `toml:"dns"`
 }
 
-// Output says what is written beside the frontier.
-type Output struct {
-	// Logs is the directory of the log files; empty is "logs" below node.data.
-	Logs string `toml:"logs"`
-	// LogFileBytes is the size in bytes at which a log file is rotated. Small files are easy to ship, large ones few.
-	LogFileBytes int64 `toml:"log_file_bytes"`
-	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
-	LogKeep int `toml:"log_keep"`
-}
-
 // Default gives every value.
 func Default() Config {
 	return Config{
@@ -106,7 +97,7 @@ func Default() Config {
 		Assign:      assign.DefaultKnobs(),
 		Remote:      placement.DefaultRemote(),
 		Termination: termination.Default(),
-		Output:      Output{LogFileBytes: 256 << 20, LogKeep: 20},
+		Output:      journal.Default(),
 		Sink:        sink.Default(),
 		Recrawl:     frontier.DefaultRecrawl(),
 	}
@@ -188,17 +179,6 @@ func (i Identity) Validate() error {
 		return fmt.Errorf("run: %q is not 1 to 100 bytes", i.Run)
 	case i.MemoryMiB < 64 || i.MemoryMiB > 1<<20:
 		return fmt.Errorf("memory_mib: %d is not between 64 and %d", i.MemoryMiB, 1<<20)
-	}
-	return nil
-}
-
-// Validate reports the first value that cannot be.
-func (o Output) Validate() error {
-	switch {
-	case o.LogFileBytes < 1<<16:
-		return fmt.Errorf("log_file_bytes: %d is less than 65536", o.LogFileBytes)
-	case o.LogKeep < 0:
-		return fmt.Errorf("log_keep: %d is negative", o.LogKeep)
 	}
 	return nil
 }

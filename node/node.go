@@ -176,8 +176,9 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if deps.Echo != nil {
 		echo = slog.NewMultiHandler(n.book, deps.Echo)
 	}
-	if n.journal, err = journal.Open(
-		journal.Config{Dir: n.LogDir(), MaxFileBytes: cfg.Output.LogFileBytes, Keep: cfg.Output.LogKeep},
+	logs := cfg.Output
+	logs.Logs = n.LogDir()
+	if n.journal, err = journal.Open(logs,
 		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
 		journal.Deps{Now: time.Now, Watch: n.watched, Echo: echo, OnError: n.warn},
 	); err != nil {

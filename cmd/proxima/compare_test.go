@@ -15,7 +15,7 @@ import (
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	cfg := journal.Default()
-	cfg.Dir = filepath.Join(dir, "n1", "logs")
+	cfg.Logs = filepath.Join(dir, "n1", "logs")
 	j, err := journal.Open(cfg, journal.Meta{Run: "r", Node: "1", Boot: 1}, journal.Deps{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)

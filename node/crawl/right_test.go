@@ -80,7 +80,7 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	front, err := frontier.Open(filepath.Join(dir, "frontier"), frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
 	must(err)
 	logCfg := journal.Default()
-	logCfg.Dir = filepath.Join(dir, "logs")
+	logCfg.Logs = filepath.Join(dir, "logs")
 	log, err := journal.Open(logCfg, journal.Meta{Run: "test", Node: "n", Boot: 1}, journal.Deps{Now: time.Now})
 	must(err)
 	fetchCfg := fetch.Default()
@@ -106,7 +106,7 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	if _, err := l.Seed(ctx, []identity.URL{seed}); err != nil {
 		t.Fatal(err)
 	}
-	return l, filepath.Join(logCfg.Dir, "fetch.jsonl")
+	return l, filepath.Join(logCfg.Logs, "fetch.jsonl")
 }
 
 // TestNoRight: what there is no right to ask for goes back as it was, without a line in the log or a failure of the host,

@@ -234,7 +234,7 @@ func BenchmarkFetch(b *testing.B) {
 	})
 	b.Run("to disk", func(b *testing.B) {
 		cfg := testConfig(b.TempDir())
-		cfg.Keep = 1
+		cfg.LogKeep = 1
 		j := open(b, cfg, meta)
 		b.ReportAllocs()
 		for b.Loop() {

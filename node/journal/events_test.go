@@ -81,7 +81,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add("V", "0", "\u017feq")
 	f.Add("level", "\"}\n{\"v\":1}", "")
 	dir := f.TempDir()
-	j := open(f, Config{Dir: dir, MaxFileBytes: 1, Keep: 1}, meta) // a line a file
+	j := open(f, Config{Logs: dir, LogFileBytes: 1, LogKeep: 1}, meta) // a line a file
 	seq := uint64(0)
 	f.Fuzz(func(t *testing.T, key, value, event string) {
 		j.Events().Info(event, key, value, slog.Group("g", key, value))

@@ -33,30 +33,26 @@ type Meta struct {
 	Boot uint64 // which of its lives: (node, boot) must be new, since seq begins at 1
 }
 
-// Config of a Journal.
+// Config says what is written beside the frontier.
 type Config struct {
-	// Dir of the files; made if missing.
-	Dir string
-	// MaxFileBytes is the size at which a file is rotated. A download takes about 600 bytes.
-	MaxFileBytes int64
-	// Keep is how many rotated files of each log stay; the oldest is deleted. 0 keeps all. A crawl whose results are to be
-	// compared must keep all its downloads.
-	Keep int
+	// Logs is the directory of the log files; empty is "logs" below node.data.
+	Logs string `toml:"logs"`
+	// LogFileBytes is the size in bytes at which a log file is rotated. Small files are easy to ship, large ones few.
+	LogFileBytes int64 `toml:"log_file_bytes"`
+	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
+	LogKeep int `toml:"log_keep"`
 }
 
-// Default gives every value but Dir.
-func Default() Config { return Config{MaxFileBytes: 256 << 20, Keep: 20} }
+// Default gives every value but the directory.
+func Default() Config { return Config{LogFileBytes: 256 << 20, LogKeep: 20} }
 
-// Validate names the first field that is wrong.
+// Validate reports the first value that cannot be.
 func (c Config) Validate() error {
-	if c.Dir == "" {
-		return fmt.Errorf("journal config: dir: missing")
-	}
-	if c.MaxFileBytes <= 0 {
-		return fmt.Errorf("journal config: max_file_bytes: %d is not positive", c.MaxFileBytes)
-	}
-	if c.Keep < 0 {
-		return fmt.Errorf("journal config: keep: %d is negative", c.Keep)
+	switch {
+	case c.LogFileBytes < 1<<16:
+		return fmt.Errorf("log_file_bytes: %d is less than 65536", c.LogFileBytes)
+	case c.LogKeep < 0:
+		return fmt.Errorf("log_keep: %d is negative", c.LogKeep)
 	}
 	return nil
 }
@@ -84,13 +80,10 @@ type Journal struct {
 // Open continues the logs in the directory, or begins them. A last line that a crash left torn gets its newline, so that
 // the lines behind it can be read. Close it.
 func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+	if cfg.Logs == "" || deps.Now == nil {
+		return nil, fmt.Errorf("open journal: directory or clock missing")
 	}
-	if deps.Now == nil {
-		return nil, fmt.Errorf("open journal: clock missing")
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(cfg.Logs, 0o700); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
 	j := &Journal{logs: map[string]*log{}, watch: deps.Watch}

@@ -57,7 +57,7 @@ type log struct {
 
 // openLog continues the file that is there.
 func openLog(name string, cfg Config, meta Meta, deps Deps) (*log, error) {
-	l := &log{dir: cfg.Dir, name: name, maxBytes: cfg.MaxFileBytes, limit: cfg.MaxFileBytes, keep: cfg.Keep, now: deps.Now,
+	l := &log{dir: cfg.Logs, name: name, maxBytes: cfg.LogFileBytes, limit: cfg.LogFileBytes, keep: cfg.LogKeep, now: deps.Now,
 		onError: deps.OnError}
 	l.written.L = &l.mu
 	l.meta = append(l.meta, `{"`+KeyV+`":`...)

@@ -45,7 +45,7 @@ func (b *bed) open(name, id string, boot uint64) *bedNode {
 	b.t.Helper()
 	n := &bedNode{name: name, id: id, now: began, logs: filepath.Join(b.dir, rundir.NodesFolder, name, rundir.LogsFolder)}
 	cfg := journal.Default()
-	cfg.Dir, cfg.Keep = n.logs, 0
+	cfg.Logs, cfg.LogKeep = n.logs, 0
 	j, err := journal.Open(cfg, journal.Meta{Run: "test", Node: id, Boot: boot}, journal.Deps{Now: func() time.Time { return n.now }})
 	if err != nil {
 		b.t.Fatal(err)
