@@ -88,14 +88,7 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 	if err := n.told.has(n.id.Node, n.directories()); err != nil {
 		return err
 	}
-	tick := time.NewTicker(filesEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, filesEvery, func() {
 		v := o.there()
 		for _, host := range n.frontier.Active() {
 			dir := n.sites.ForHost(host).Files
@@ -107,5 +100,5 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 				_ = o.owners.HandOff(ctx, host, to, true, "it has the files of the site")
 			}
 		}
-	}
+	})
 }

@@ -21,14 +21,7 @@ const doubtAfter = 30 * time.Second
 
 // publish tells the peers what this node has learnt about itself.
 func (o *overlay) publish(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return every(ctx, 5*time.Second, func() {
 		wait := journal.Ms(o.queueWait())
 		o.members.SetLoad(wait)
 		o.mu.Lock()
@@ -40,7 +33,7 @@ func (o *overlay) publish(ctx context.Context) error {
 		o.mu.Unlock()
 		f.QueueMs = wait
 		o.members.SetFactors(f)
-	}
+	})
 }
 
 // awaitEnd stops the node when the crawl has ended everywhere.

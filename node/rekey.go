@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"proxima/node/journal"
 	"proxima/node/peer"
@@ -13,15 +12,8 @@ import (
 // watchSecret reads the secret file again and again, and changes to what it says. What cannot be read or must not be
 // followed changes nothing, and is told once.
 func (o *overlay) watchSecret(ctx context.Context) error {
-	ticker := time.NewTicker(peer.SecretEvery)
-	defer ticker.Stop()
 	told := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return every(ctx, peer.SecretEvery, func() {
 		err := o.rekey()
 		switch {
 		case err == nil:
@@ -30,7 +22,7 @@ func (o *overlay) watchSecret(ctx context.Context) error {
 			told = err.Error()
 			o.node.warn(err)
 		}
-	}
+	})
 }
 
 // rekey takes the secret file over if it has changed.

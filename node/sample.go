@@ -11,19 +11,30 @@ import (
 
 // sampleEvery writes the state of the queues and the load of the node until the context ends.
 func (n *Node) sampleEvery(ctx context.Context, interval time.Duration) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for i := 0; ; i++ {
+	i := 0
+	sample := func() {
 		n.sample()
 		n.book.Sampled(n.sampleNow())
 		if i%6 == 0 {
 			n.book.Placed(n.placesNow())
 		}
+		i++
+	}
+	sample()
+	return every(ctx, interval, sample)
+}
+
+// every does something again and again until the context ends.
+func every(ctx context.Context, interval time.Duration, do func()) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
+		do()
 	}
 }
 

@@ -16,7 +16,6 @@ package quota
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -126,7 +125,7 @@ func (q *Shares) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if wants && deserted(v) {
+		if wants && v.AllOver() { // they have reached the limit, and this node, which has pages left, would wait for ever
 			q.reach(q.limits.first())
 		}
 	}
@@ -186,11 +185,6 @@ func (q *Shares) allow() {
 	if q.limits.MaxPages > 0 {
 		q.deps.Meter.Allow(max(n, 0))
 	}
-}
-
-// deserted says that all others have ended: they have reached the limit, and this node, which has pages left, would wait for ever.
-func deserted(v view.View) bool {
-	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
 }
 
 // first is the key of one of the limits.

@@ -42,16 +42,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// ended says whether the crawl is over for all others: for some by what they told, and nobody else is there.
-func ended(v view.View) bool {
-	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
-}
-
-// lonely says whether nobody else answers and this side is not the larger one.
-func lonely(v view.View) bool {
-	return !v.Majority && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
-}
-
 // all are the members whose word counts: one that has just come back is not settled, and may have much to do.
 func all(v view.View) []string {
 	ids := append(slices.Clone(v.Settled), v.Alive...)
@@ -248,11 +238,11 @@ func (r *Rounds) one(ctx context.Context, v view.View, id string, req *wire.Idle
 func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.Idle && ended(v) {
+	if s.Idle && v.AllOver() {
 		return "over at " + v.Over[0]
 	}
 	// It has said that it is idle, and nothing has happened here since.
-	if !s.Idle || !lonely(v) || r.answered == nil || *r.answered != s.Counters {
+	if !s.Idle || v.Majority || !v.Alone() || r.answered == nil || *r.answered != s.Counters {
 		r.lonely = time.Time{}
 		return ""
 	}

@@ -37,6 +37,16 @@ type View struct {
 // IsAlive says whether a member answers.
 func (v *View) IsAlive(id string) bool { return slices.Contains(v.Alive, id) }
 
+// Alone says whether nobody else answers.
+func (v *View) Alone() bool {
+	return !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self })
+}
+
+// AllOver says whether the crawl is over for all others: for some by what they told, and nobody else is there.
+func (v *View) AllOver() bool {
+	return len(v.Over) > 0 && !slices.ContainsFunc(v.Alive, func(id string) bool { return id != v.Self && !slices.Contains(v.Over, id) })
+}
+
 // homes are the ids to draw from.
 func (v *View) homes() []string {
 	if len(v.Homes) > 0 {
