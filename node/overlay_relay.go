@@ -3,12 +3,15 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/member"
 	"proxima/node/relay"
@@ -28,11 +31,35 @@ func (o *overlay) newRelay(address string) (*relay.Relay, error) {
 		Connect: func(ctx context.Context, id string) (net.Conn, error) { return o.client.Connect(ctx, id) },
 		Way:     func(id string) (view.Way, bool) { return o.members.Way(id) },
 		Near:    o.near,
-		Publish: func(w view.Way) { o.members.SetWay(w) },
+		Publish: o.publishWay,
 		Knock:   func(id string, packet []byte) { o.members.Knock(id, packet) },
-		Joins:   len(n.cfg.Member.Join) > 0,
+		First:   o.firstReach(),
 		Forced:  forced,
 	})
+}
+
+// keyReach is where it is kept how this node was reached: homes would move when it starts again, if it took itself for another one.
+const keyReach = "reach"
+
+// firstReach is how this node is reached as far as it knows.
+func (o *overlay) firstReach() view.Reach {
+	kept, err := o.node.frontier.Shelf(tableMembers).Get([]byte(keyReach))
+	for r := view.Direct; err == nil && r <= view.Outbound; r++ {
+		if string(kept) == r.String() {
+			return r
+		}
+	}
+	if len(o.cfg.Member.Join) > 0 {
+		return view.Outbound
+	}
+	return view.Direct
+}
+
+func (o *overlay) publishWay(w view.Way) {
+	o.members.SetWay(w)
+	if err := o.node.frontier.Shelf(tableMembers).Put([]byte(keyReach), []byte(w.Reach.String())); err != nil && !errors.Is(err, frontier.ErrClosed) {
+		o.node.warn(fmt.Errorf("remember how this node is reached: %w", err))
+	}
 }
 
 // runMembers runs the members, and the links for as long: the farewell goes by them, too.

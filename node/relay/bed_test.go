@@ -46,6 +46,7 @@ type node struct {
 
 	// The bed's mu guards what follows.
 	way     view.Way
+	ways    []view.Reach // all that it published
 	alive   bool
 	packets []string
 }
@@ -78,7 +79,7 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 	}
 	n := &node{bed: b, place: place, end: end, alive: true}
 	deps := relay.Deps{
-		ID: netsim.ID(place), Joins: true,
+		ID: netsim.ID(place), First: view.Outbound,
 		Connect: func(ctx context.Context, id string) (net.Conn, error) { return n.connect(ctx, id) },
 		Way: func(id string) (view.Way, bool) {
 			b.mu.Lock()
@@ -95,6 +96,7 @@ func (b *bed) start(place int, change func(*relay.Deps)) *node {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			n.way = w
+			n.ways = append(n.ways, w.Reach)
 		},
 		Knock: n.knock,
 	}
@@ -247,6 +249,13 @@ func (n *node) got() []string {
 	got := n.packets
 	n.packets = nil
 	return got
+}
+
+// said is how a node says that it is reached.
+func (n *node) said() view.Way {
+	n.bed.mu.Lock()
+	defer n.bed.mu.Unlock()
+	return n.way
 }
 
 // call makes a connection, has it answer, and says who did.

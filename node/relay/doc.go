@@ -29,5 +29,5 @@
 //	    └──────── most of those asked can, and a packet came ────► ▲
 //	    └──────── most of those asked can, but no packet ──► streams (UDP is blocked: the gossip goes by links)
 //
-// A node that has somebody to join begins as outbound, which works for all, and is asked about at once.
+// A node begins as what it was in its life before. A new one that has somebody to join begins as outbound, which works for all, and asks at once.
 package relay

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// asked is how many members are asked whether they can reach this node, answerTime how long they have.
+	// asked is how many members are asked whether they can reach this node, enough how many where others are outbound only;
+	// answerTime is how long they have.
 	asked      = 5
+	enough     = 3
 	answerTime = 3 * time.Second
 	// firstCheck is when this node asks again, then three times as long each time, until lastCheck: most nodes are found to be what they took
 	// themselves for, and a network that has changed is found within minutes.
@@ -141,6 +143,9 @@ func (r *Relay) some() (links []*link) {
 	}
 	slices.SortStableFunc(all, func(a, b Neighbour) int { return outbound(a) - outbound(b) })
 	for _, n := range all {
+		if outbound(n) == 1 && len(links) >= enough {
+			break
+		}
 		if l := r.open(n.ID); l != nil {
 			links = append(links, l)
 		}

@@ -47,8 +47,8 @@ type Deps struct {
 	Publish func(view.Way)
 	// Knock sends a packet to the port of the gossip of a member, past all links.
 	Knock func(id string, packet []byte)
-	// Joins says that there are nodes to join: until some were asked, this node takes itself for outbound only.
-	Joins bool
+	// First is what this node takes itself for until others were asked.
+	First view.Reach
 	// Forced is how this node is reached, where that is not to be found out; nil finds out.
 	Forced *view.Reach
 }
@@ -111,11 +111,9 @@ func New(deps Deps) (*Relay, error) {
 		poked: make(chan struct{}, 1), answers: make(chan struct{}, mostAnswers), links: map[string]*link{}, failed: map[string]time.Time{},
 		waiting: map[id]chan net.Conn{}, carried: map[string]int{}}
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	way := view.Way{}
+	way := view.Way{Reach: deps.First}
 	if deps.Forced != nil {
 		way.Reach = *deps.Forced
-	} else if deps.Joins {
-		way.Reach = view.Outbound
 	}
 	r.way.Store(&way)
 	return r, nil

@@ -38,27 +38,27 @@ func TestReachIsFoundOut(t *testing.T) {
 			case muted:
 				want = view.Streams
 			}
-			if n.way.Reach != want {
-				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.way.Reach, want)
+			if n.said().Reach != want {
+				t.Errorf("node at %d takes itself for %v, want %v", n.place, n.said().Reach, want)
 			}
 		}
 		near := []string{netsim.ID(10), netsim.ID(20), netsim.ID(30)}
-		if slices.Sort(near); !slices.Equal(behind.way.Relays, near) {
-			t.Errorf("relays %v, want %v", behind.way.Relays, near)
+		if slices.Sort(near); !slices.Equal(behind.said().Relays, near) {
+			t.Errorf("relays %v, want %v", behind.said().Relays, near)
 		}
 		// A nearer one that comes takes the place of the one that is farthest.
 		b.start(23, nil)
 		time.Sleep(time.Minute)
-		if !slices.Contains(behind.way.Relays, netsim.ID(23)) {
-			t.Errorf("relays %v, without the nearest", behind.way.Relays)
+		if !slices.Contains(behind.said().Relays, netsim.ID(23)) {
+			t.Errorf("relays %v, without the nearest", behind.said().Relays)
 		}
 		// The NAT is opened: it finds out.
 		if err := b.net.Shield(netsim.Place(22), false, false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(21 * time.Minute)
-		if behind.way.Reach != view.Direct || behind.way.Relays != nil {
-			t.Errorf("it can be dialled and says %v by %v", behind.way.Reach, behind.way.Relays)
+		if behind.said().Reach != view.Direct || behind.said().Relays != nil {
+			t.Errorf("it can be dialled and says %v by %v", behind.said().Reach, behind.said().Relays)
 		}
 	})
 }
@@ -215,3 +215,32 @@ func TestSlowEndPausesItsOwn(t *testing.T) {
 type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
+
+// TestItBeginsAsItWas: a node that was direct before is never taken for anything else while it asks, and finds out all the same that it is not.
+func TestItBeginsAsItWas(t *testing.T) {
+	inBed(t, func(b *bed) {
+		for i := range 3 {
+			b.start(10*i, nil)
+		}
+		behind := b.shielded(35)
+		time.Sleep(20 * time.Second)
+		again := b.start(40, func(d *relay.Deps) { d.First = view.Direct })
+		if err := b.net.Add(netsim.Place(50), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.net.Shield(netsim.Place(50), true, true); err != nil {
+			t.Fatal(err)
+		}
+		moved := b.start(50, func(d *relay.Deps) { d.First = view.Direct })
+		time.Sleep(time.Minute)
+		b.mu.Lock()
+		ways := slices.Clone(again.ways)
+		b.mu.Unlock()
+		if !slices.Equal(ways, []view.Reach{view.Direct}) {
+			t.Errorf("it published %v", ways)
+		}
+		if moved.said().Reach != view.Outbound || behind.said().Reach != view.Outbound {
+			t.Errorf("behind NATs they take themselves for %v and %v", moved.said().Reach, behind.said().Reach)
+		}
+	})
+}
