@@ -89,16 +89,20 @@ func (o *overlay) sendToFiles(ctx context.Context) error {
 		return err
 	}
 	return every(ctx, filesEvery, func() {
-		v := o.there()
 		for _, host := range n.frontier.Active() {
-			dir := n.sites.ForHost(host).Files
-			if dir == "" || n.files[dir] != nil {
-				continue
-			}
-			if to := n.told.whoHas(dir, v.Alive); to != "" && to != v.Self {
+			if to := o.whoHasFiles(host); to != "" {
 				// A host that cannot leave now is asked again.
 				_ = o.owners.HandOff(ctx, host, to, true, "it has the files of the site")
 			}
 		}
 	})
+}
+
+// whoHasFiles is the node that has the files of a host's site, "" where this one has them, or none that is there.
+func (o *overlay) whoHasFiles(host string) string {
+	dir := o.node.sites.ForHost(host).Files
+	if dir == "" || o.node.files[dir] != nil {
+		return ""
+	}
+	return o.node.told.whoHas(dir, o.there().Alive)
 }

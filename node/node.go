@@ -207,17 +207,19 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	var others crawl.Overlay // nil, not a nil *overlay
 	var mayAsk func(netip.Addr) error
+	var elsewhere func(string) bool
 	if cfg.Peer.Secret != "" {
 		if n.overlay, err = newOverlay(n, overlayDeps{Listen: deps.Listen, DialPeer: deps.DialPeer, Gossip: deps.Gossip}); err != nil {
 			return nil, err
 		}
 		others, mayAsk = n.overlay, n.overlay.holder.MayAsk
+		elsewhere = func(host string) bool { return n.overlay.whoHasFiles(host) != "" }
 		cfg.Crawl.End = crawl.EndNever // all nodes end together
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Files: n.files, Overlay: others,
 		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(), SharedLimits: n.overlay != nil,
-		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node,
+		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node, Elsewhere: elsewhere,
 	})
 	return n, nil
 }

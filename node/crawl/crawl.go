@@ -43,6 +43,8 @@ type Deps struct {
 	Sitemap  sitemap.Config
 	// Files are the directories that sites are read from, by their names in Sites; those that this node does not have are missing.
 	Files map[string]*fetch.Files
+	// Elsewhere says that another node has the directory of a host's site, and this one has not: the host goes there. Nil: never.
+	Elsewhere func(host string) bool
 	// Agent is the product token that robots.txt files are read for.
 	Agent string
 	// TrackDepth offers every link again and again, so that the frontier sees the smallest depth of each URL.
@@ -205,6 +207,10 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 	if l.files(u.Host) != nil && u.Name == identity.Name(u.Host) {
 		l.deps.Frontier.Place(u, []netip.Addr{frontier.FileServer(u.Host)}, 24*time.Hour, 0)
 		return nil
+	}
+	if l.deps.Elsewhere != nil && l.deps.Elsewhere(u.Host) {
+		_, err := l.deps.Frontier.Lost(ctx, u, "its files are at another node", true, false)
+		return err
 	}
 	answer, err := l.deps.Resolver.Lookup(ctx, u.Name)
 	if err != nil {

@@ -87,7 +87,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	}
 	t := c.tallies.lent[from]
 	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
-	if equal && req.GetMembers() == view.Digest(c.views.Now().Settled) {
+	if equal && req.GetMembers() == c.views.Now().Digest() {
 		c.toldLocked(from)
 	}
 	agreed := equal && !c.returningLocked(now)

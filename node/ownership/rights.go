@@ -246,7 +246,7 @@ func (rg *rights) renewAt(ctx context.Context, home string) (agreed bool, err er
 	}
 	rg.mu.Lock()
 	t := rg.tallies.owned[home]
-	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: view.Digest(rg.views.Now().Settled), Tell: !rg.census.told[home]}
+	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: rg.views.Now().Digest(), Tell: !rg.census.told[home]}
 	rg.mu.Unlock()
 	sent := time.Now()
 	res, err := rg.deps.Peers.Renew(ctx, home, req)

@@ -53,6 +53,7 @@ func (m *merged) listen() {
 
 func (m *merged) Close() (err error) {
 	m.once.Do(func() {
+		m.begin.Do(func() {}) // who accepts now begins nothing
 		close(m.quit)
 		err = m.Listener.Close()
 		m.work.Wait()
