@@ -83,3 +83,41 @@ func TestNewHomeHearsTheOthersFirst(t *testing.T) {
 		s.mustHave(host, 2, 2, 4)
 	})
 }
+
+// A node that can be dialled since just now is the home of more hosts, in its own eyes first. What owners tell it that do not
+// see that yet says nothing about those: it does not begin them.
+func TestHomeThatOthersDoNotSeeYet(t *testing.T) {
+	onStage(t, []int{1, 2, 3, 4}, func(s *stage) {
+		see := func(at int, homes ...int) {
+			own := s.node(at).own
+			v := own.view()
+			v.Homes = nil
+			for _, home := range homes {
+				v.Homes = append(v.Homes, idOf(home))
+			}
+			own.SetView(v)
+		}
+		for at := 1; at <= 4; at++ {
+			see(at, 2, 3, 4)
+		}
+		host := s.hostOf(1, 2, 3, 4)
+		time.Sleep(10 * time.Second)
+		s.node(2).find(link(host, 0))
+		if err := s.node(2).own.HandOff(s.t.Context(), host, idOf(4), true, "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		see(1, 1, 2, 3, 4)
+		time.Sleep(5 * time.Second)
+		if mine, err := s.node(1).own.Route(s.t.Context(), links(host, 1, 2)); err != nil || len(mine) > 0 {
+			t.Errorf("it begins %d links of a host that another node owns: %v", len(mine), err)
+		}
+		for at := 2; at <= 4; at++ {
+			see(at, 1, 2, 3, 4)
+		}
+		time.Sleep(time.Minute)
+		if owners := s.owners(host); !slices.Equal(owners, []int{4}) {
+			t.Errorf("it is owned by %v", owners)
+		}
+	})
+}
