@@ -226,14 +226,14 @@ func TestOverlayFullNode(t *testing.T) {
 }
 
 // TestOverlayEstimatorCutOff: a node that is cut off from the others goes on with the page that it was asked for. Its server
-// is left alone until then (the judge sees to it), whoever gets it, and the batch does not wait.
+// is left alone until then (the judge sees to it), whoever gets it, and the batch does not wait for the end of it.
 func TestOverlayEstimatorCutOff(t *testing.T) {
 	at := []point{{0, 0, 1}, {40, 0, 1}, {0, 40, 1}}
 	inBed(t, at, func(b *bed) {
 		b.cfg = func(_ int, c *node.Config) { c.Fetch.HeaderTimeout = time.Minute }
 		site := b.homed(0)
 		b.site(site, address(0), beside(at[2]), 60, 1000)
-		b.Site(site, address(0)).Took(30 * time.Second).Pages(60)
+		b.Site(site, address(0)).Took(45 * time.Second).Pages(60)
 		b.startAll(80 * time.Second)
 		at1 := func() bool { // it is at work for the home
 			all := b.pagesOf(site)

@@ -71,11 +71,15 @@ func (m *Members) SetWay(way view.Way) {
 
 // Knock sends a packet to the port of the gossip of a member.
 func (m *Members) Knock(id string, packet []byte) {
+	var to string
 	m.mu.Lock()
-	r, c := m.table.members[id], m.carrier
+	c := m.carrier
+	if r := m.table.members[id]; r != nil {
+		to = r.gossip
+	}
 	m.mu.Unlock()
-	if r != nil && c != nil {
-		_, _ = c.WriteTo(packet, r.gossip) // as packets are, it may be lost
+	if to != "" && c != nil {
+		_, _ = c.WriteTo(packet, to) // as packets are, it may be lost
 	}
 }
 
