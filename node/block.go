@@ -127,14 +127,18 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 		return was, false, nil
 	}
 	n.logBlocks([]Block{b})
-	if err := s.blockLocked([]Block{b}); err != nil {
+	if !off {
+		// The request of its web master goes first: with its last host blocked a crawl ends, and its tables are closed.
+		err = n.frontier.Shelf(tableOwners).Delete([]byte(on))
+	}
+	if err == nil {
+		err = s.blockLocked([]Block{b})
+	}
+	if err != nil {
 		return b, false, fmt.Errorf("block: %w", err)
 	}
 	poke(s.changed)
-	if !off {
-		err = n.frontier.Shelf(tableOwners).Delete([]byte(on)) // what its web master has asked for is done
-	}
-	return b, true, err
+	return b, true, nil
 }
 
 // logBlocks says what is about to hold, and who said so.

@@ -20,6 +20,7 @@ func TestWebMaster(t *testing.T) {
 		token := ""
 		a := w.Site("a.test", server1).Pages(200).Handle("/.well-known/proxima.txt", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, token) })
 		w.Site("b.test", server2).Pages(5)
+		w.Site("c.test", server3).Pages(100)
 		w.Site("private.test", "10.0.0.1")
 		send := func(n *node.Node, method, target string, form url.Values) (int, string) {
 			r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
@@ -38,7 +39,9 @@ func TestWebMaster(t *testing.T) {
 			}
 			return send(n, "POST", "/", url.Values{"site": {site}, "ticket": {ticket[1]}, "way": {way}, "note": {"please"}})
 		}
+		var ended *node.Node
 		w.watch = func(n *node.Node) {
+			ended = n
 			time.Sleep(30 * time.Second)
 			if code, body := leave(n, "private.test", "file"); code != http.StatusForbidden {
 				w.t.Errorf("a private address: %d\n%s", code, body)
@@ -49,7 +52,7 @@ func TestWebMaster(t *testing.T) {
 			if all, err := n.Requests(); err != nil || len(all) != 1 || all[0].Host != "b.test" || all[0].Note != "please" {
 				w.t.Errorf("requests %v: %v", all, err)
 			}
-			if err := n.Dismiss("c.test", "ann"); err == nil {
+			if err := n.Dismiss("d.test", "ann"); err == nil {
 				w.t.Error("a request that nobody made is dismissed")
 			}
 			if err := n.Dismiss("b.test", "ann"); err != nil {
@@ -65,7 +68,10 @@ func TestWebMaster(t *testing.T) {
 				w.t.Errorf("requests %v: %v", all, err)
 			}
 		}
-		w.run("http://a.test/", "http://b.test/")
+		w.run("http://a.test/", "http://b.test/", "http://c.test/")
+		if _, changed, err := ended.Block("d.test", "ann", "", false); changed || err == nil || len(ended.Blocks()) != 1 {
+			w.t.Errorf("a block of a node that has ended: %t, %v, %v", changed, err, ended.Blocks())
+		}
 		if n := len(pages(a.Visits())); n > 100 {
 			w.t.Errorf("%d pages of a site that is left alone", n)
 		}
