@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release of the last commit twice, in two folders, and compares them byte by byte; then installs the package below a
-# folder, crawls a page with it, upgrades, goes on, removes and purges; builds the image and crawls a page in a container. Needs
-# dpkg and root; says what else is missing.
+# folder, crawls a page with it, upgrades, goes on, removes and purges, and once more as a service; builds the image and crawls a
+# page in a container. Needs dpkg and root; says what else is missing.
 # FRESH=1 compiles everything anew for the second release, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -39,8 +39,7 @@ proxima=$root/usr/bin/proxima config=$root/etc/proxima/node.toml data=$root/var/
 debian -i "$dir/old.deb"
 if command -v systemd-analyze >/dev/null; then
 	sed "s#/usr/bin/proxima#$proxima#" "$root/usr/lib/systemd/system/proxima.service" >"$dir/proxima.service"
-	# What older versions of systemd do not know, they pass over.
-	said=$(systemd-analyze --man=no verify "$dir/proxima.service" 2>&1 | grep proxima.service | grep -v ImportCredential || true)
+	said=$(systemd-analyze --man=no verify "$dir/proxima.service" 2>&1 | grep proxima.service || true)
 	[ -z "$said" ] || fail "systemd finds fault with the unit: $said"
 	systemd-analyze --root="$root" security --offline=true --threshold=15 proxima.service | tail -1
 else
@@ -77,6 +76,7 @@ debian -r proxima
 debian -P proxima
 [ ! -e "$config" ] && [ ! -e "$data" ] || fail "something is left after a purge"
 echo "installed, upgraded, removed, purged"
+scripts/check/service.sh "$dir/old.deb" "$deb"
 
 # The image is built around the program of the release, in the place of the stage that compiles it: that one wants a registry.
 command -v buildah >/dev/null || { echo "MISSING: buildah; the image was not built" >&2; exit 0; }
