@@ -36,7 +36,9 @@ type PlannedNode struct {
 	// ID is the id under which it gossips: drawn, so that homes are the same in each run of a seed.
 	ID string
 	// CPU is the share of the time in which it may run, 1 for all.
-	CPU    float64
+	CPU float64
+	// NAT says whether nobody can dial it.
+	NAT    bool
 	city   int
 	access float64
 }
@@ -211,7 +213,7 @@ func (p *Plan) drawNodes(m *world.Matrix, rnd *rand.Rand) error {
 				down = class[1]
 			}
 			c := m.Cities[city]
-			n := PlannedNode{Group: g.Name, CPU: g.CPU, city: city, access: micro(rnd.ExpFloat64() * nodeAccessMs),
+			n := PlannedNode{Group: g.Name, CPU: g.CPU, NAT: g.NAT, city: city, access: micro(rnd.ExpFloat64() * nodeAccessMs),
 				Node: rundir.Node{Name: name, Addr: nth(nodeBase, len(p.Nodes)+1), City: c.Name, Country: c.Country,
 					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), Down: bytesPerMs(down)}}
 			if n.CPU == 0 {

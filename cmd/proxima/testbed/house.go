@@ -54,6 +54,9 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 		if err := b.net.Add(n.Addr, n.Up, n.Down); err != nil {
 			return nil, err
 		}
+		if err := b.net.Shield(n.Addr, n.NAT, false); err != nil { // datagrams pass: answers of the name server are some
+			return nil, err
+		}
 	}
 	var addrs []netip.Addr
 	for k, s := range p.Servers {

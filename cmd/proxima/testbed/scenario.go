@@ -78,6 +78,8 @@ type NodeGroup struct {
 	DownMbit float64 `toml:"down_mbit"`
 	// CPU is the share of the time in which the node may run, 0 to 1; 0 is all of it.
 	CPU float64 `toml:"cpu"`
+	// NAT keeps away from the node what it has not asked for.
+	NAT bool `toml:"nat"`
 }
 
 // SiteGroup is one web server address or several alike.

@@ -85,7 +85,7 @@ func TestKeptScenarios(t *testing.T) {
 			t.Errorf("%s: written down and read again it differs:\n%s", s.Name, diff)
 		}
 	}
-	if want := []string{"bandwidth", "churn", "ci", "comparison", "demo", "field", "fourteen", "load", "pacing",
+	if want := []string{"bandwidth", "churn", "ci", "comparison", "demo", "field", "fourteen", "load", "nat", "pacing",
 		"server", "single", "tunings"}; !slices.Equal(names, want) {
 		t.Errorf("kept are %q, want %q", names, want)
 	}
@@ -100,7 +100,7 @@ func TestSizesOfKeptScenarios(t *testing.T) {
 	}{
 		{"demo", 6, 24, 0, "cycle"}, {"comparison", 10, 80, 300, "cycle"}, {"bandwidth", 8, 17, 0, "persistent"},
 		{"load", 8, 30, 0, "persistent"}, {"server", 8, 17, 0, "persistent"},
-		{"single", 10, 40, 600, "single"}, {"fourteen", 14, 112, 0, "cycle"},
+		{"nat", 8, 64, 0, "cycle"}, {"single", 10, 40, 600, "single"}, {"fourteen", 14, 112, 0, "cycle"},
 	} {
 		s, err := Load(c.name)
 		if err != nil {

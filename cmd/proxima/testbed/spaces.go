@@ -88,7 +88,7 @@ func (b *spaces) emulation(kind string) emulate.Config {
 	cfg := emulate.Config{Seed: p.Seed, Emulation: kind}
 	for _, n := range p.Nodes {
 		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: n.Addr, Namespace: nodeSpace(n.Name),
-			UpBytesPerMs: n.Up, DownBytesPerMs: n.Down})
+			UpBytesPerMs: n.Up, DownBytesPerMs: n.Down, NAT: n.NAT})
 	}
 	for _, s := range p.Servers {
 		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: s.Addr, Namespace: serverSpace, UpBytesPerMs: s.Up})

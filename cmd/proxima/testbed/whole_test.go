@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,34 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	}
 	if err := report.Write(io.Discard, r, ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// A node that nobody can dial crawls its share.
+func TestNodeBehindNAT(t *testing.T) {
+	s, err := Load("ci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Nodes = append(s.Nodes, NodeGroup{Name: "natted", Count: 1, Cities: []string{"Chicago"}, NAT: true})
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	synctest.Test(t, func(t *testing.T) {
+		if err := Run(t.Context(), s, Options{Dir: dir, Seed: 5, Emulation: emulate.Portable, FakeClock: true, Out: io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r, err := compare.Read(t.Context(), []string{dir}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := r.Text(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`90 of the generator's 90 pages found`, `lost 0`, `\nnatted +Chicago +[1-9]`} {
+		if !regexp.MustCompile(text).Match(table.Bytes()) {
+			t.Errorf("%q is not in the comparison:\n%s", text, &table)
+		}
 	}
 }
 

@@ -35,12 +35,14 @@ type Readiness struct {
 }
 
 // Endpoint is one address with its bandwidth in bytes a millisecond (kB/s), up as sender, down as receiver; 0 is unlimited.
-// Endpoints of the same namespace talk to each other undelayed, past the router.
+// Endpoints of the same namespace talk to each other undelayed, past the router. What an endpoint behind a NAT has not asked for does
+// not reach it.
 type Endpoint struct {
 	Addr           netip.Addr
 	Namespace      string
 	UpBytesPerMs   float64
 	DownBytesPerMs float64
+	NAT            bool
 }
 
 // Path is one direction between two endpoints. Its delay is never below OneWay and OneWay+Jitter on average.
@@ -103,7 +105,7 @@ type Stats struct {
 	Packets, Bytes int64 // delivered
 	Lost           int64 // dropped as planned, by Path.Loss
 	Overflowed     int64 // dropped as planned, at the tail of a full emulated queue
-	Cut            int64 // dropped as planned, by Partition
+	Cut            int64 // dropped as planned, by Partition or a NAT
 	Unplanned      int64 // dropped for the testbed's own reasons: devices' queues or the router's memory were full
 	Strays         int64 // to or from addresses that are no endpoint
 

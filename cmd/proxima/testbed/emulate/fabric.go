@@ -72,6 +72,7 @@ type fabric struct {
 	index    map[netip.Addr]int
 	up, down []link
 	pairs    []pair // from*n + to
+	nats     []*nat // nil where an endpoint has none
 	random   *rand.Rand
 	events   []event // a heap
 	order    uint64
@@ -85,10 +86,14 @@ func newFabric(endpoints []Endpoint, paths []Path, seed uint64) *fabric {
 	n := len(endpoints)
 	f := &fabric{
 		index: make(map[netip.Addr]int, n), up: make([]link, n), down: make([]link, n), pairs: make([]pair, n*n),
+		nats:   make([]*nat, n),
 		random: rand.New(rand.NewPCG(seed, 0x656d756c617465)),
 	}
 	for i, e := range endpoints {
 		f.index[e.Addr] = i
+		if e.NAT {
+			f.nats[i] = &nat{asked: map[flow]int64{}}
+		}
 		f.setBandwidth(i, e.UpBytesPerMs, e.DownBytesPerMs)
 	}
 	for i, p := range paths {
@@ -137,8 +142,12 @@ func (f *fabric) done(p *packet) { f.blanks = append(f.blanks, p) }
 // enter takes a packet that its sender sent now. The packet belongs to the fabric until leave returns it.
 func (f *fabric) enter(now int64, p *packet) {
 	pair := &f.pairs[p.from*len(f.up)+p.to]
+	from, to := f.nats[p.from], f.nats[p.to]
+	if from != nil {
+		from.out(now, p)
+	}
 	switch {
-	case pair.cut:
+	case pair.cut, to != nil && !to.lets(now, p):
 		f.cutOff++
 	case pair.loss > 0 && f.random.Float64() < pair.loss:
 		f.lost++

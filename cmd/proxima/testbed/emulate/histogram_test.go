@@ -75,7 +75,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"not an address of": {Endpoints: []Endpoint{{Addr: netip.MustParseAddr("198.20.0.1"), Namespace: "a"}}, Path: path},
 		"endpoint ::1":      {Endpoints: []Endpoint{{Addr: netip.IPv6Loopback(), Namespace: "a"}}, Path: path},
 		"endpoint invalid":  {Endpoints: []Endpoint{{Namespace: "a"}}, Path: path},
-		"negative":          {Endpoints: []Endpoint{{addrOf(1), "a", -1, 0}}, Path: path},
+		"negative":          {Endpoints: []Endpoint{{Addr: addrOf(1), Namespace: "a", UpBytesPerMs: -1}}, Path: path},
 		"netem":             {Endpoints: []Endpoint{ok}, Path: path, Emulation: "netem"},
 	} {
 		if err := c.check(); err == nil || !strings.Contains(err.Error(), want) {

@@ -193,7 +193,7 @@ func addr(k int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(k >> 
 // two is a network of two namespaces, "a" with addr(1) and "b" with addr(2).
 func two(up, down float64, p Path) Config {
 	return Config{
-		Endpoints: []Endpoint{{Addr: addr(1), Namespace: "a"}, {addr(2), "b", up, down}},
+		Endpoints: []Endpoint{{Addr: addr(1), Namespace: "a"}, {Addr: addr(2), Namespace: "b", UpBytesPerMs: up, DownBytesPerMs: down}},
 		Path:      func(int, int) Path { return p },
 		Seed:      1,
 	}

@@ -23,10 +23,10 @@ func TestManyAddresses(t *testing.T) {
 	const nodes, servers = 14, 100
 	var cfg Config
 	for i := range nodes {
-		cfg.Endpoints = append(cfg.Endpoints, Endpoint{addr(i), fmt.Sprintf("node%d", i), 1000, 1000})
+		cfg.Endpoints = append(cfg.Endpoints, Endpoint{Addr: addr(i), Namespace: fmt.Sprintf("node%d", i)})
 	}
 	for k := range servers {
-		cfg.Endpoints = append(cfg.Endpoints, Endpoint{addr(1000 + k), "servers", 1000, 1000})
+		cfg.Endpoints = append(cfg.Endpoints, Endpoint{Addr: addr(1000 + k), Namespace: "servers"})
 	}
 	oneWay := func(i, k int) time.Duration { return time.Duration(i+(k-nodes)/20) * time.Millisecond }
 	cfg.Path = func(from, to int) Path { return Path{OneWay: oneWay(min(from, to), max(from, to))} }

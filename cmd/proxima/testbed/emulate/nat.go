@@ -1,0 +1,69 @@
+package emulate
+
+import (
+	"encoding/binary"
+	"maps"
+	"time"
+)
+
+const (
+	// natTime is how long an answer to a datagram finds the way in: the least of RFC 4787, section 4.3.
+	natTime = int64(2 * time.Minute)
+	// natMost bounds what a NAT remembers.
+	natMost = 1 << 16
+)
+
+// nat is in front of an endpoint and lets in only what the endpoint has asked for: packets of the TCP connections that it opened, and
+// datagrams from where it has sent some to of late. Addresses stay as they are.
+type nat struct{ asked map[flow]int64 }
+
+// flow is what datagrams between two sockets have in common.
+type flow struct {
+	peer         int // endpoint
+	inner, outer uint16
+}
+
+// The fields of IPv4, TCP and UDP that a NAT looks at (RFC 791, 9293, 768).
+const (
+	protocolAt, protocolTCP, protocolUDP = 9, 6, 17
+	tcpFlagsAt, tcpSYN, tcpACK           = 13, 0x02, 0x10
+)
+
+// transport is the part of a packet behind its IP header; nil where there is too little of it.
+func (p *packet) transport() []byte {
+	ip := p.frame[frameHeader : frameHeader+p.size]
+	if len(ip) < 20 || len(ip) < int(ip[0]&15)*4+tcpFlagsAt+1 {
+		return nil
+	}
+	return ip[int(ip[0]&15)*4:]
+}
+
+// out sees a packet that the endpoint sends now.
+func (n *nat) out(now int64, p *packet) {
+	t := p.transport()
+	if t == nil || p.frame[frameHeader+protocolAt] != protocolUDP {
+		return
+	}
+	if len(n.asked) >= natMost {
+		maps.DeleteFunc(n.asked, func(_ flow, at int64) bool { return now-at > natTime })
+	}
+	if len(n.asked) < natMost {
+		n.asked[flow{p.to, binary.BigEndian.Uint16(t), binary.BigEndian.Uint16(t[2:])}] = now
+	}
+}
+
+// lets says whether a packet that is sent to the endpoint now finds the way in.
+func (n *nat) lets(now int64, p *packet) bool {
+	t := p.transport()
+	if t == nil {
+		return false
+	}
+	switch p.frame[frameHeader+protocolAt] {
+	case protocolTCP:
+		return t[tcpFlagsAt]&(tcpSYN|tcpACK) != tcpSYN // the first packet of a connection
+	case protocolUDP:
+		at, asked := n.asked[flow{p.from, binary.BigEndian.Uint16(t[2:]), binary.BigEndian.Uint16(t)}]
+		return asked && now-at <= natTime
+	}
+	return false
+}
