@@ -169,6 +169,25 @@ func TestSparedServersComeBackSlowly(t *testing.T) {
 			t.Errorf("step %d, slowed %v: told %v, want %v", i, step.slowed, told, step.told)
 		}
 	}
+	p.level(map[netip.Addr]float64{server(1): 3, server(2): 1})
+	if told != paceMax {
+		t.Errorf("one that is still asked was told %v", told)
+	}
+	if p.level(map[netip.Addr]float64{server(2): 1}); told != 1 {
+		t.Errorf("one that is asked no more was told %v", told)
+	}
+}
+
+// A pause doubles from the least to the most, and varies by a quarter.
+func TestPausesDouble(t *testing.T) {
+	b := newBench(t)
+	l := &lease{}
+	for i := range 20 {
+		want := min(b.cfg.retryMax(), b.cfg.retryMin()<<i)
+		if b.retry(l, b.now); l.next.Sub(b.now) < want*3/4 || l.next.Sub(b.now) > want*5/4 {
+			t.Errorf("pause %d is %v, want about %v", i, l.next.Sub(b.now), want)
+		}
+	}
 }
 
 // A call that was under way while the node was stopped brings no lease.
