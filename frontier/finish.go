@@ -83,15 +83,6 @@ func (f *Frontier) putBack(h *host, p pending) {
 	}
 }
 
-// written ends a call that counted itself in ending: until then the frontier is not idle, though no task is out.
-func (f *Frontier) written() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ending--; f.ending == 0 {
-		signal(f.quiet)
-	}
-}
-
 // finish writes the links of an outcome and then, with the last of them, the end of its URL.
 func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *Finished) error {
 	for links := out.Links; ; {
@@ -145,47 +136,9 @@ func (r *Finished) count(links []Link, verdicts []Verdict) {
 	}
 }
 
-// resume lets a host go on after a task, or makes room for another when it has used up its budget.
-func (f *Frontier) resume(h *host) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	h.ending--
-	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0 || !f.bench.recrawl.done) &&
-		f.bench.evictable(h) {
-		f.evict(h, now)
-	} else {
-		f.bench.settle(h, now)
-	}
-	f.dispatch(now)
-}
-
-// evict sends a host back to the disk. It needs mu held.
-func (f *Frontier) evict(h *host, now time.Time) {
-	f.bench.leave(h, now)
-	f.rescan()
-	f.bench.recrawl.again()
-}
-
 // DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.
 func (f *Frontier) DropHost(ctx context.Context, name, reason string) (int, error) {
 	return f.giveUp(ctx, name, reason, time.Time{})
-}
-
-func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (int, error) {
-	n := 0
-	err := f.ledger.change(ctx, true, func(b *batch) error {
-		h, err := f.ledger.entry(b, name)
-		if err == nil {
-			n, err = f.ledger.decideDrop(b, h, reason, until)
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("drop %s: %w", name, err)
-	}
-	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: n})
-	return n, nil
 }
 
 // DropBlocked drops the hosts of the workbench that Deps.Blocked names now, or their servers. Those on disk are asked about when they

@@ -50,46 +50,15 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
-	cfg    Config
-	deps   Deps
-	store  *store
-	ledger *ledger
+	*front
+	*activation
+	*transfers
+	*leases
+	*placing
 
 	waitMille atomic.Int64 // chance of a fetcher to wait, by SetPace
 	troubled  atomic.Bool  // there is an outage
-	quiet     chan struct{}
-	kick      chan struct{}
-	wanted    chan struct{}
-	hungry    chan struct{}
-	dry       chan struct{}
-	arrived   chan struct{}
-
-	// mu guards what follows. It is never held across I/O.
-	mu         sync.Mutex
-	bench      *workbench
-	waiters    fifo[*waiter[*Task]]
-	craving    bool // a fetcher got a remote fetch where no host was ready
-	resolvers  fifo[*waiter[*host]]
-	candidates fifo[string]        // hosts with URLs on disk that could enter the bench
-	candidate  map[string]struct{} // the same as a set
-	scan       bool                // hosts wait on disk that are not candidates
-	cursor     string              // the last host that the scan looked at
-	found      bool                // somebody waits on disk, or may, since the scan began at the front
-	useful     bool                // somebody came in since the scan began at the front who need not wait on
-	wrapped    bool                // the scan found nobody, or none but sleepers, since it last began at the front
-	clockAt    time.Time           // when the clock wakes next
-	ending     int                 // calls whose changes the bench knows and the disk does not yet
-	full       string              // why nothing is taken for want of room on the disk, "" when something is
-	held       map[string]string   // why Hold wants nothing to be taken, by who said so
-	outage     outage
-	entered    []string // hosts that came onto the bench and are not checked yet
-	takers     []*taker
-	away       marks                // hosts not owned
-	frozen     map[string]*freezing // hosts that must not enter the bench
 }
-
-// maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
-const maxCandidates = 4096
 
 // Open opens the frontier in a directory; an empty name keeps everything in memory. It reads what is there.
 func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, error) {
@@ -116,19 +85,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil {
 		deps.FreeBytes = func() (uint64, error) { return freeBytes(dir) }
 	}
-	f := &Frontier{
-		cfg: cfg, deps: deps, store: s,
-		bench:     newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
-		candidate: make(map[string]struct{}),
-		held:      make(map[string]string),
-		frozen:    make(map[string]*freezing),
-		quiet:     make(chan struct{}, 1),
-		kick:      make(chan struct{}, 1),
-		wanted:    make(chan struct{}, 1),
-		hungry:    make(chan struct{}, 1),
-		dry:       make(chan struct{}, 1),
-		arrived:   make(chan struct{}, 1),
-	}
+	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
+	act := newActivation(common)
+	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.offered)
 	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
@@ -250,7 +209,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	f.waiters.push(w)
 	signal(f.hungry)
 	f.mu.Unlock()
-	return w.wait(ctx, f)
+	return w.wait(ctx, f.front)
 }
 
 // chance lets a fetcher wait before it takes, with the configured probability.
@@ -275,170 +234,23 @@ func (f *Frontier) chance(ctx context.Context) error {
 	}
 }
 
-// take needs mu held.
-func (f *Frontier) take(now time.Time) *Task {
-	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
-		return nil
-	}
-	task := f.bench.take(now)
-	if f.bench.recrawl.wanted {
-		signal(f.hungry)
-	}
-	if task != nil {
-		task.try = f.outage.try(true, now)
-	}
-	if task != nil && task.remote && !f.bench.anyReady(now) {
-		// Whoever works for others only, because no host here is ready, starves as well.
-		f.craving = true
-		signal(f.hungry)
-	}
-	return task
+// SetPace slows this node down while something else needs the network quiet: each fetcher waits Config.WaitTime before a
+// task, with the chance that is missing to share (1 is full speed). Config.WaitShare holds as well.
+func (f *Frontier) SetPace(share float64) {
+	f.waitMille.Store(int64(1000 * (1 - min(max(share, 0), 1))))
 }
 
-// dispatch serves those who wait, after anything that may have made a task ready. It needs mu held.
-func (f *Frontier) dispatch(now time.Time) {
-	for f.waiters.len() > 0 {
-		w := *f.waiters.peek()
-		if !w.gone {
-			t := f.take(now)
-			if t == nil {
-				signal(f.hungry)
-				break
-			}
-			w.answer <- t
-		}
-		f.waiters.pop()
-	}
-	for f.resolvers.len() > 0 {
-		r := *f.resolvers.peek()
-		if !r.gone {
-			h := f.nextUnresolved(now)
-			if h == nil {
-				break
-			}
-			r.answer <- h
-		}
-		f.resolvers.pop()
-	}
-	if len(f.bench.refills) > 0 {
-		signal(f.dry)
-	}
-	if f.bench.recrawl.wanted {
-		signal(f.hungry)
-	}
-	f.serveTakers(now)
-	due, ok := f.bench.nextWake(now)
-	if o := &f.outage; o.why != "" && now.Before(o.next) && (!ok || o.next.Before(due)) {
-		due, ok = o.next, true
-	}
-	if ok && (f.clockAt.IsZero() || due.Before(f.clockAt)) {
-		f.clockAt = due
-		signal(f.kick)
-	}
-	if len(f.bench.wants) > 0 {
-		signal(f.wanted)
-	}
-	if len(f.bench.expired) > 0 {
-		signal(f.kick)
-	}
-	if f.bench.inFlight == 0 && f.bench.resolving == 0 && f.bench.remote.out == 0 {
-		signal(f.quiet)
-	}
+// waitShare is the chance that a fetcher waits.
+func (f *Frontier) waitShare() float64 {
+	return max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
 }
 
-// runClock dispatches what time alone makes ready.
-func (f *Frontier) runClock(stop <-chan struct{}) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-f.kick:
-		case <-timer.C:
-		}
-		f.mu.Lock()
-		now := time.Now()
-		f.bench.advance(now)
-		f.clockAt = time.Time{}
-		f.dispatch(now)
-		select {
-		case <-f.kick: // dispatch meant this goroutine, which looks at clockAt anyway
-		default:
-		}
-		if f.clockAt.IsZero() {
-			timer.Reset(time.Hour)
-		} else {
-			// Timers stand still while the machine sleeps, the hours of sites do not.
-			timer.Reset(min(f.clockAt.Sub(now), time.Minute))
-		}
-		f.mu.Unlock()
-		f.tell()
-	}
-}
-
-// signal wakes a goroutine that looks at shared state; one waiting signal is as good as many.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// offered is called by the ledger with what has just been committed, in order.
-func (f *Frontier) offered(offers []offered) {
-	if len(offers) == 0 {
-		return
-	}
+// Adjust changes, while the frontier runs, those values of its configuration that are marked as live.
+func (f *Frontier) Adjust(cfg Config, p Politeness) {
+	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	for _, o := range offers {
-		switch {
-		case o.role != nil:
-			f.changedRole(o.host, *o.role, now)
-		case o.lowered:
-			if h := f.bench.hosts[o.host]; h != nil {
-				h.lower(o.hash, o.depth)
-			}
-		case o.ref == nil:
-			if h := f.bench.hosts[o.host]; h != nil {
-				h.forget(o.droppedAt)
-				if !h.reading {
-					f.bench.settle(h, now)
-				}
-			}
-		case f.bench.offer(o, now):
-		case o.away:
-		case o.first && f.frozen[o.host] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 &&
-			f.deps.Blocked(o.host) == "":
-			// A host that nobody knows needs no look at the disk.
-			h := f.bench.enter(o.host)
-			f.checkInLocked(h)
-			h.take(o.ref, cloned(o.entries))
-			f.bench.loadedHost(h, record{}, now)
-		default:
-			f.nominate(o.host)
-		}
-	}
-	f.dispatch(now)
+	r := &f.bench.rules
+	r.MinGap, r.Factor, r.MaxGap, r.OwnGap, r.BackoffMin = p.MinGap, p.Factor, p.MaxGap, p.OwnGap, p.BackoffMin
+	r.RetryConnect, r.RetryName, r.RetryPage = p.RetryConnect, p.RetryName, p.RetryPage
 }
-
-// nominate notes that a host on disk has something to crawl. It needs mu held.
-func (f *Frontier) nominate(name string) {
-	if _, ok := f.candidate[name]; ok {
-		return
-	}
-	if len(f.candidate) >= maxCandidates {
-		f.rescan()
-		return
-	}
-	f.candidate[name] = struct{}{}
-	f.candidates.push(name)
-	if f.waiters.len() > 0 {
-		signal(f.hungry)
-	}
-}
-
-// rescan notes that a host waits on disk that is no candidate. It needs mu held.
-func (f *Frontier) rescan() { f.scan, f.wrapped, f.found = true, false, true }

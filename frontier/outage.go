@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -45,9 +43,6 @@ func (o *outage) try(task bool, now time.Time) bool {
 	o.trying = true
 	return true
 }
-
-// tried ends a try that said nothing.
-func (o *outage) tried(was bool) { o.trying = o.trying && !was }
 
 // fail notes trouble, and reports whether that is news. What was begun before the next try is no further sign.
 func (o *outage) fail(why string, names bool, now time.Time) (news bool) {
@@ -121,21 +116,8 @@ func (f *Frontier) Troubled() bool {
 	return f.outage.blind(time.Now())
 }
 
-// pausedLocked says why nothing is taken, "" where something may be. It needs mu held.
-func (f *Frontier) pausedLocked() string {
-	switch {
-	case f.full != "":
-		return f.full
-	case len(f.held) > 0:
-		return f.held[slices.Min(slices.Collect(maps.Keys(f.held)))]
-	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):
-		return f.outage.why + "; waiting"
-	}
-	return ""
-}
-
 // tried ends the try of a task.
-func (f *Frontier) tried() {
+func (f *front) tried() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.outage.tried(true)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -76,30 +75,6 @@ type taken struct {
 	err  error
 }
 
-// serveTakers answers those takers for whom there is a task or an error. It needs mu held.
-func (f *Frontier) serveTakers(now time.Time) {
-	if len(f.takers) == 0 || f.full != "" || f.outage.keepsTasks(now) {
-		return
-	}
-	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
-		if t.gone {
-			return true
-		}
-		if f.outage.keepsTasks(now) { // another has just got the one try
-			return false
-		}
-		task, err := f.bench.takeHost(t.host, t.addr, now)
-		if task == nil && err == nil {
-			return false
-		}
-		if task != nil {
-			task.try = f.outage.try(true, now)
-		}
-		t.answer <- taken{task, err}
-		return true
-	})
-}
-
 // Reserve keeps the tasks of a server for TakeFrom, until it is called with false. A home reserves the servers of a
 // batch while it decides: their hosts stay on the workbench and at their server meanwhile.
 func (f *Frontier) Reserve(addr netip.Addr, on bool) {
@@ -130,7 +105,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		f.takers = append(f.takers, t)
 		f.dispatch(time.Now())
 		f.mu.Unlock()
-		a, err := t.wait(ctx, f)
+		a, err := t.wait(ctx, f.front)
 		if err != nil {
 			return nil, err
 		}
@@ -138,79 +113,4 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 			return a.task, a.err
 		}
 	}
-}
-
-// Activate brings a host to the workbench, so that it is resolved; it is there on return, unless it has no pending URL, is
-// not owned or was given up. It may push the workbench over Config.FrontHosts.
-func (f *Frontier) Activate(ctx context.Context, host string) error {
-	_, err := f.enterHost(ctx, host)
-	return err
-}
-
-// enterHost is Activate; it says whether the host is on the workbench.
-func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err error) {
-	if !f.store.enter() {
-		return false, ErrClosed
-	}
-	defer f.store.exit()
-	for {
-		if err := f.thawed(ctx, name); err != nil {
-			return false, err
-		}
-		if f.bench.hosts[name] != nil {
-			f.mu.Unlock()
-			return true, nil
-		}
-		if len(f.bench.hosts) >= f.cfg.FrontHosts {
-			f.evictSleepers(time.Now())
-		}
-		h := f.bench.enter(name)
-		f.mu.Unlock()
-		if err := f.activate([]*host{h}); err != nil {
-			return false, err
-		}
-		f.mu.Lock()
-		here, displaced := f.bench.hosts[name] != nil, h.displaced()
-		f.mu.Unlock()
-		if here || !displaced {
-			return here, nil
-		}
-	}
-}
-
-// thawed waits until nobody keeps a host off the workbench; without an error it returns with mu held.
-func (f *Frontier) thawed(ctx context.Context, name string) error {
-	for {
-		f.mu.Lock()
-		z := f.frozen[name]
-		if z == nil {
-			return nil
-		}
-		over := z.over
-		f.mu.Unlock()
-		select {
-		case <-over:
-		case <-f.ledger.closed:
-			return ErrClosed
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// Placed tells where a host of the workbench is: the addresses of its name, that of its server first.
-func (f *Frontier) Placed(host string) (addrs []netip.Addr, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.bench.hosts[host]
-	if h == nil || h.place != placed || h.placedName != h.dialName() || h.robotsTarget != nil {
-		return nil, false
-	}
-	addrs = append(addrs, h.server.addr)
-	for _, a := range h.addrs {
-		if a != h.server.addr {
-			addrs = append(addrs, a)
-		}
-	}
-	return addrs, true
 }

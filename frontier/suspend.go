@@ -11,7 +11,7 @@ const unchecked = "its ownership has not been checked yet"
 // Unchecked waits until hosts have come onto the workbench that Suspend has not been told about, and returns them. With
 // Config.Shared they are not crawled before. It is for one reader.
 func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
-	return gather(ctx, f, f.arrived, func() []string {
+	return gather(ctx, f.front, f.arrived, func() []string {
 		names := f.entered
 		f.entered = nil
 		return names
@@ -54,14 +54,4 @@ func (f *Frontier) Hold(who, why string) {
 		delete(f.held, who)
 	}
 	f.dispatch(time.Now())
-}
-
-// checkInLocked lets a host wait until Suspend says that it may be crawled. It needs mu held.
-func (f *Frontier) checkInLocked(h *host) {
-	if !f.cfg.Shared {
-		return
-	}
-	h.suspended = unchecked
-	f.entered = append(f.entered, h.name)
-	signal(f.arrived)
 }

@@ -11,7 +11,7 @@ type waiter[T any] struct {
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
 // wait returns the answer, or says why there is none.
-func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error) {
+func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	select {
 	case answer = <-w.answer:
 		return answer, nil
@@ -33,7 +33,7 @@ func (w *waiter[T]) wait(ctx context.Context, f *Frontier) (answer T, err error)
 }
 
 // gather waits until something is signalled and take returns some, or says why there is none.
-func gather[T any](ctx context.Context, f *Frontier, signalled <-chan struct{}, take func() []T) ([]T, error) {
+func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
 		f.mu.Lock()
 		some := take()
