@@ -91,3 +91,34 @@ func TestNeighboursAreRemembered(t *testing.T) {
 		t.Errorf("of a network that is not known: %+v", near)
 	}
 }
+
+// An assigner gets what its own rounds have learnt of a server, else what its grantor knew; of the network around only "nearest" hears.
+func TestAssignersGetWhatIsKnown(t *testing.T) {
+	known := func(bytes float64) assign.Memory { return assign.Memory{PageBytes: bytes} }
+	w := newWorld(t)
+	p := &Placement{deps: w.deps(), neighbours: newNeighbours()}
+	p.neighbours.remember(addrOf(9), known(9))
+	b := &batch{Placement: p, servers: []*server{
+		{addr: addrOf(1), memory: known(1), hosts: []*host{{name: "a", pending: 30, taken: 10}, {name: "b", pending: 5}}},
+		{addr: addrOf(2), memory: known(2), learnt: map[string]assign.Memory{"theta-15": known(3)}},
+	}}
+	for _, c := range []struct {
+		tuning
+		pages [2]float64
+		near  int
+	}{
+		{tuning{label: "theta-15", method: assign.Vivaldi}, [2]float64{1, 3}, 0},
+		{tuning{label: assign.Nearest, method: assign.Nearest}, [2]float64{1, 2}, 1},
+	} {
+		in := b.input("7", c.tuning)
+		if got := [2]float64{in.Servers[0].Memory.PageBytes, in.Servers[1].Memory.PageBytes}; got != c.pages || len(in.Near) != c.near {
+			t.Errorf("%s: pages of %v bytes, %d servers around", c.label, got, len(in.Near))
+		}
+		if h := in.Servers[0].Hosts; len(h) != 2 || h[0] != (assign.Host{Name: "a", Pending: 20, PageBytes: 1}) || h[1] != (assign.Host{Name: "b", Pending: 5, PageBytes: 1}) {
+			t.Errorf("%s: hosts %+v", c.label, h)
+		}
+		if in.ID != "7" || in.Home != "home" || in.Seed == b.input("8", c.tuning).Seed {
+			t.Errorf("%s: batch %s of %s", c.label, in.ID, in.Home)
+		}
+	}
+}
