@@ -84,6 +84,69 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// What was not asked for says nothing: of another server, by another node, or twice.
+func TestProbeTakesWhatItAskedFor(t *testing.T) {
+	a := newProbe(ProbeConfig{By: ProbeConnect}, batchOf("198.18.0.1"), viewOf("a", "b"))
+	ask := a.Asks(time.Time{})[0]
+	other := map[string]string{"a": "b", "b": "a"}[ask.Node]
+	for _, r := range []struct {
+		ask Ask
+		ms  int
+	}{
+		{Ask{Server: netip.MustParseAddr("198.18.0.2"), Node: ask.Node}, 1}, {Ask{Server: ask.Server, Node: other}, 2}, {ask, 30}, {ask, 3},
+	} {
+		d := time.Duration(r.ms) * time.Millisecond
+		a.Observe(Result{Ask: r.ask, OK: true, Timing: Timing{Connect: d, FirstByte: d, Total: d, Fresh: true}}, time.Time{})
+	}
+	if got := a.servers[0].times; len(got) != 1 || got[ask.Node] != 30 {
+		t.Errorf("after one answer it knows %v", got)
+	}
+}
+
+// The memory that comes with a server is its own, and an empty one is none.
+func TestRemembered(t *testing.T) {
+	servers := batchOf("198.18.0.1", "198.18.0.2").Servers
+	servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
+	for i, want := range []*Memory{&servers[0].Memory, nil} {
+		if got := remembered(servers, servers[i].Addr); got != want {
+			t.Errorf("of server %d it has %p, want %p", i, got, want)
+		}
+	}
+}
+
+// Zones are neighbours that have a face in common, not an edge or a corner, wherever they lie apart.
+func TestCANNeighbours(t *testing.T) {
+	box := func(least, most float64) *zone {
+		z := &zone{}
+		for d := range z.least {
+			z.least[d], z.most[d] = least, most
+		}
+		return z
+	}
+	for d := range box(0, 1).least {
+		for _, c := range []struct {
+			least, most float64 // in one dimension; like the other in the rest
+			want        bool
+		}{{1, 2, true}, {-1, 0, true}, {1.5, 2, false}, {-1, -0.5, false}, {0.5, 2, false}} {
+			z := box(0, 1)
+			z.least[d], z.most[d] = c.least, c.most
+			if got := z.neighbour(box(0, 1)); got != c.want {
+				t.Errorf("from %v to %v in dimension %d: %t", c.least, c.most, d, got)
+			}
+		}
+	}
+	if box(0, 1).neighbour(box(1, 2)) {
+		t.Error("zones that touch at a corner are neighbours")
+	}
+	for _, apart := range [][2]float64{{-2, -1}, {2, 3}} { // in one dimension, though level in another
+		z := box(0, 1)
+		z.least[0], z.most[0], z.least[1], z.most[1] = 1, 2, apart[0], apart[1]
+		if z.neighbour(box(0, 1)) {
+			t.Errorf("zones that lie apart, %v, are neighbours", apart)
+		}
+	}
+}
+
 func TestProbeRemembers(t *testing.T) {
 	times := bench{"198.18.0.1": {"a": 80, "b": 20}}
 	b, v := batchOf("198.18.0.1"), viewOf("a", "b")
