@@ -84,3 +84,24 @@ func TestPullOfOneSample(t *testing.T) {
 		}
 	}
 }
+
+// Of a move the heights take their share of the distance, within its bounds, and no coordinate leaves the range that others accept.
+func TestShareOfHeights(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for _, c := range []struct{ heights, distance, share float64 }{{2, 100, shareMin}, {7, 100, 0.07}, {50, 100, shareMax}} {
+		at := Coordinate{Height: c.heights / 2}
+		to := Coordinate{Vec: [MaxDims]float64{c.distance - c.heights}, Height: c.heights / 2}
+		pull(&at, &to, planar(&at, &to), c.distance+20, 1, rnd) // it is farther than that
+		up, away := at.Height-c.heights/2, -at.Vec[0]
+		if got := up / (up + away); math.Abs(got-c.share) > 1e-9 || up <= 0 {
+			t.Errorf("of heights %v in %v ms the share is %v, want %v", c.heights, c.distance, got, c.share)
+		}
+	}
+	edge := Coordinate{Vec: [MaxDims]float64{MaxComponent - 1}, Height: 1, Error: 1}
+	if pull(&edge, &Coordinate{Height: 1}, MaxComponent-1, MaxComponent+100, 1, rnd); edge.Vec[0] != MaxComponent {
+		t.Errorf("at the edge it is moved to %v", edge.Vec[0])
+	}
+	if err := edge.Check(); err != nil {
+		t.Error(err)
+	}
+}
