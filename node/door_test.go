@@ -16,7 +16,7 @@ import (
 // A web master sees what was asked of the site, puts a file there and has it left alone; another one only asks, and the operator decides.
 func TestWebMaster(t *testing.T) {
 	inBubble(t, func(w *trial) {
-		w.cfg.WebMaster.Listen = "127.0.0.1:no" // it is not listened to in a bubble
+		w.cfg.WebMaster.Listen = "203.0.113.1:80" // no address of this machine: nothing is listened to in a bubble
 		token := ""
 		a := w.Site("a.test", server1).Pages(200).Handle("/.well-known/proxima.txt", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, token) })
 		w.Site("b.test", server2).Pages(5)
