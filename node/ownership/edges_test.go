@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -237,6 +238,26 @@ func TestStreamKnowsWhatIsNotAtTheReplica(t *testing.T) {
 	s.stored("h")
 	if !s.storedLocked(time.Now()) {
 		t.Error("all was stored, and does not count")
+	}
+}
+
+// A replica that could not be mended has to be mended still; what came meanwhile waits until then, and goes out behind it.
+func TestMendingThatFails(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("no answer")} {
+		s, now := newStream(), time.Now()
+		s.take(map[string]*frontier.Change{"h": {Lost: true}}, now)
+		over := s.mend("h")
+		s.take(map[string]*frontier.Change{"h": {Added: []frontier.PendingURL{{Path: "/1"}}}}, now)
+		if out := s.next(); len(out) > 0 {
+			t.Errorf("%v was sent while it was mended", out)
+		}
+		over(failure)
+		if c := s.next()["h"]; c == nil || c.Lost != (failure != nil) || len(c.Added) != 1 && !c.Lost {
+			t.Errorf("after %v there waits %+v", failure, c)
+		}
+		if s.stored("h"); !s.storedLocked(time.Now()) {
+			t.Errorf("after %v something is left", failure)
+		}
 	}
 }
 
