@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,8 @@ const (
 	drainAtOnce = 8
 	// drainAgain is how long a node waits before it tries those that could not go.
 	drainAgain = time.Second
+	// moveWait is for how long a move is tried again that has to wait for something.
+	moveWait = 10 * time.Second
 )
 
 // Drain hands over every host that this node owns: to its home, or where that is this node, to the node that will be. Hosts that cannot go now are
@@ -78,7 +81,7 @@ func heir(v view.View, host string) string {
 	return v.Replica(host, v.Self)
 }
 
-// Move hands a host over to a member as its assigned owner.
+// Move hands a host over to a member as its assigned owner. Where one of the two is busy with the host it tries again for a while.
 func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 	v := rc.view()
 	switch r, ok, err := rc.records.get(host); {
@@ -93,5 +96,15 @@ func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 	case !v.IsAlive(to):
 		return fmt.Errorf("move %s: %s is no member that answers", host, to)
 	}
-	return rc.HandOff(ctx, host, to, true, "moved by the operator")
+	for until := time.Now().Add(moveWait); ; {
+		err := rc.HandOff(ctx, host, to, true, "moved by the operator")
+		if !errors.Is(err, errLater) || !time.Now().Before(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(drainAgain):
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -42,6 +43,27 @@ func TestDrainLeavesNothing(t *testing.T) {
 			if err := s.node(c.at).own.Move(s.t.Context(), away, idOf(c.to)); err == nil {
 				t.Errorf("node %d moved it to %d", c.at, c.to)
 			}
+		}
+	})
+}
+
+// Who moves a host does not hear that its new owner is busy with it for a moment, but for long.
+func TestMoveWaitsWhileTheReceiverIsBusy(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host := s.hostOf(1, 2, 3)
+		s.node(1).find(links(host, 0, 2)...)
+		time.Sleep(2 * time.Second)
+		busy := s.node(3).own.reconciler.locks.wait(s.t.Context(), host)
+		begun := time.Now()
+		if err := s.node(1).own.Move(s.t.Context(), host, idOf(3)); !errors.Is(err, errLater) || time.Since(begun) < moveWait {
+			t.Errorf("to a node that is busy for ever: %v after %v", err, time.Since(begun))
+		}
+		time.AfterFunc(moveWait/2, busy)
+		if err := s.node(1).own.Move(s.t.Context(), host, idOf(3)); err != nil {
+			t.Error(err)
+		}
+		if r, _, err := s.node(1).own.Record(host); err != nil || r.Owner != idOf(3) {
+			t.Errorf("it belongs to %s: %v", r.Owner, err)
 		}
 	})
 }
