@@ -103,7 +103,12 @@ func TestLocations(t *testing.T) {
 	if ms := ncoord.LightMs(newYork, london); math.Abs(ms-37.2) > 0.2 {
 		t.Errorf("light to London and back: %.1f ms", ms)
 	}
-	for _, l := range []ncoord.Location{{Lat: 91}, {Lon: 181}, {Lat: math.NaN()}, {Lon: math.Inf(1)}} {
+	for _, edge := range []ncoord.Location{{Lat: 90}, {Lat: -90}, {Lon: 180}, {Lon: -180}} {
+		if beyond := (ncoord.Location{Lat: edge.Lat * 1.01, Lon: edge.Lon * 1.01}); !edge.Valid() || beyond.Valid() {
+			t.Errorf("%v is valid: %v, %v: %v", edge, edge.Valid(), beyond, beyond.Valid())
+		}
+	}
+	for _, l := range []ncoord.Location{{Lat: math.NaN()}, {Lon: math.Inf(1)}} {
 		if l.Valid() {
 			t.Errorf("%v is valid", l)
 		}

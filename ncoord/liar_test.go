@@ -30,6 +30,8 @@ func TestRefusals(t *testing.T) {
 		{"good", "p", good, nil, 50 * time.Millisecond, nil},
 		{"good across the Atlantic", "p", good, &london, 70 * time.Millisecond, nil},
 		{"a location nowhere is unknown", "p", good, &ncoord.Location{Lat: math.NaN()}, time.Millisecond, nil},
+		{"a location above the pole is unknown", "p", good, &ncoord.Location{Lat: 91}, time.Millisecond, nil},
+		{"as long as is believed", "p", good, nil, 20 * time.Second, nil},
 		{"no name", "", good, nil, time.Second, ncoord.BadPeer},
 		{"no time", "p", good, nil, 0, ncoord.BadRTT},
 		{"negative time", "p", good, nil, -time.Second, ncoord.BadRTT},
@@ -41,6 +43,9 @@ func TestRefusals(t *testing.T) {
 		{"NaN", "p", with(func(c *ncoord.Coordinate) { c.Vec[1] = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
 		{"infinite", "p", with(func(c *ncoord.Coordinate) { c.Vec[2] = math.Inf(-1) }), nil, time.Second, ncoord.BadCoordinate},
 		{"far", "p", with(func(c *ncoord.Coordinate) { c.Vec[0] = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
+		{"as far as can be", "p", with(func(c *ncoord.Coordinate) { c.Vec[3], c.Height, c.Error = -60_000, 60_000, 1.5 }), nil, time.Second, nil},
+		{"no height", "p", with(func(c *ncoord.Coordinate) { c.Height = 0 }), nil, time.Second, nil},
+		{"high", "p", with(func(c *ncoord.Coordinate) { c.Height = 60_001 }), nil, time.Second, ncoord.BadCoordinate},
 		{"negative height", "p", with(func(c *ncoord.Coordinate) { c.Height = -1 }), nil, time.Second, ncoord.BadCoordinate},
 		{"NaN height", "p", with(func(c *ncoord.Coordinate) { c.Height = math.NaN() }), nil, time.Second, ncoord.BadCoordinate},
 		{"faster than light", "p", good, &london, 20 * time.Millisecond, ncoord.FasterThanLight},
@@ -48,6 +53,9 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
 			n.SetLocation(&newYork)
+			if bad := c.remote.Check() != nil; bad != (c.want == ncoord.BadCoordinate) {
+				t.Errorf("checked: %v", c.remote.Check())
+			}
 			for range 3 { // the first meets no link of the peer, the others may
 				before := n.Coordinate()
 				if err := n.Observe(c.peer, c.remote, c.at, c.rtt, start); !errors.Is(err, c.want) {
@@ -76,6 +84,19 @@ func TestLocationThatChanges(t *testing.T) {
 		n.SetLocation(at.place)
 		if err := n.Observe("p", peer, &london, 20*time.Millisecond, start); !errors.Is(err, at.want) {
 			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
+		}
+	}
+}
+
+// A location may be off by 50 km, so may the other: what is faster than light by more than that is refused.
+func TestLocationsMayBeOff(t *testing.T) {
+	here, there := ncoord.Location{}, ncoord.Location{Lon: 9} // 1001 km
+	least := duration(ncoord.LightMs(here, there) * 0.9)
+	for rtt, want := range map[time.Duration]error{least + 10*time.Microsecond: nil, least - 10*time.Microsecond: ncoord.FasterThanLight} {
+		n := ncoord.NewNode(rand.New(rand.NewPCG(1, 1)))
+		n.SetLocation(&here)
+		if err := n.Observe("p", ncoord.Coordinate{Error: 1}, &there, rtt, start); !errors.Is(err, want) {
+			t.Errorf("%v to a place 1001 km away: %v, want %v", rtt, err, want)
 		}
 	}
 }

@@ -1,0 +1,74 @@
+package ncoord
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestJumpIsTold: a node takes itself for one that has jumped where its error is far above that of its calm time, which follows
+// a falling error at once and a rising one slowly. Then it begins anew, and says that it is unsure.
+func TestJumpIsTold(t *testing.T) {
+	for _, c := range []struct {
+		err, calm         float64
+		wantErr, wantCalm float64
+		jumps             int
+	}{
+		{0.3, 0.3, 0.3, 0.3, 0},
+		{0.2, 0.3, 0.2, 0.2, 0},
+		{0.5, 0.2, 0.5, 0.2003, 0},
+		{0.59, 0.2, 0.59, 0.20039, 0},
+		{0.61, 0.2, 0.61, 0.61, 1},
+		{0.21, 0.01, 0.21, 0.0102, 0},
+		{0.23, 0.01, jumpError, jumpError, 1},
+	} {
+		n := &Node{coord: Coordinate{Error: c.err}, calm: c.calm, samples: 100}
+		n.watch()
+		if math.Abs(n.coord.Error-c.wantErr)+math.Abs(n.calm-c.wantCalm) > 1e-9 || n.jumps != c.jumps || (n.samples == 0) != (c.jumps > 0) {
+			t.Errorf("an error of %v after %v: error %v, calm %v, %d jumps, %d samples; want %v", c.err, c.calm, n.coord.Error, n.calm, n.jumps, n.samples, c)
+		}
+	}
+}
+
+// TestWhatIsWorthTelling: a new node tells each step that shows in a choice; one that has a window of places what differs from
+// the last window, and how sure it is if that has changed by more than a quarter.
+func TestWhatIsWorthTelling(t *testing.T) {
+	was := Coordinate{Height: 5, Error: 0.4}
+	for _, c := range []struct {
+		is   Coordinate
+		full bool // there is a window of places
+		want bool
+	}{
+		{was, false, false},
+		{Coordinate{Vec: [MaxDims]float64{1.9}, Height: 5, Error: 0.4}, false, false},
+		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, false, true},
+		{Coordinate{Vec: [MaxDims]float64{1.5}, Height: 4.4, Error: 0.4}, false, true},
+		{Coordinate{Height: 5, Error: 0.49}, false, false},
+		{Coordinate{Height: 5, Error: 0.29}, false, true},
+		{Coordinate{Height: 5, Error: 0.51}, false, true},
+		{Coordinate{Vec: [MaxDims]float64{0.1}, Height: 5, Error: 0.4}, true, false},
+		{Coordinate{Vec: [MaxDims]float64{2.25}, Height: 5, Error: 0.4}, true, true},
+		{Coordinate{Height: 5, Error: 0.49}, true, false},
+		{Coordinate{Height: 5, Error: 0.29}, true, true},
+		{Coordinate{Height: 5, Error: 0.51}, true, true},
+	} {
+		n := &Node{coord: c.is, settled: was, published: was, fresh: true}
+		for range energyWindow {
+			n.energy.add(&was)
+		}
+		n.energy.restart()
+		for range energyWindow {
+			n.energy.add(&c.is)
+		}
+		if !c.full {
+			n.energy.n--
+		}
+		got, told := n.Publish(time.Unix(1e9, 0))
+		if want := map[bool]Coordinate{true: c.is, false: was}[c.want]; told != c.want || got != want {
+			t.Errorf("%v, with a window: %v: told: %v, %v; want %v", c.is, c.full, told, got, want)
+		}
+		if got, told := n.Publish(time.Unix(1e9, 0)); told {
+			t.Errorf("%v is told twice, %v", c.is, got)
+		}
+	}
+}
