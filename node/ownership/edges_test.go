@@ -120,6 +120,84 @@ func TestWordAboutAnOlderEpochConfirmsNothing(t *testing.T) {
 	})
 }
 
+// Why a host is not crawled here now, in the words of its status.
+func TestWhyAHostWaits(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		away, home, own := s.hostOf(1, 2, 3), s.hostOf(2, 1, 3), s.node(2).own
+		time.Sleep(own.cfg.RenewEvery + 2*time.Second) // its home has answered
+		for _, c := range []struct {
+			host  string
+			owner int
+			set   func()
+			later time.Duration // after that was set
+			want  string
+		}{
+			{away, 2, func() {}, 0, ""},
+			{away, 3, func() {}, 0, "another node owns it"},
+			{away, 2, func() { own.rights.unconfirmed[away] = claimed{} }, 0, "its home has not confirmed the owner yet"},
+			{away, 2, func() { own.proposals[away] = proposal{} }, 0, "it is being handed over"},
+			{away, 2, func() { own.awaited[away] = time.Now() }, 0, "it was taken over, and its replica has not come yet"},
+			{away, 2, func() { own.awaited[away] = time.Now().Add(-own.cfg.Collect) }, 0, ""},
+			{away, 2, func() {}, own.cfg.FenceAfter + own.cfg.RenewEvery + 2*time.Second, "its home does not answer"},
+			{home, 2, func() {}, 0, ""},
+			{home, 2, func() { own.rights.unconfirmed[home] = claimed{} }, 0, ""}, // it is its own home
+			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, 0, "its former owner may not know yet that it is no longer"},
+			{home, 2, func() { own.census.contested[home] = time.Now().Add(time.Second) }, time.Second, ""},
+		} {
+			own.mu.Lock()
+			c.set()
+			own.mu.Unlock()
+			r := Record{Host: c.host, Epoch: 1, Owner: idOf(c.owner)}
+			if got := own.suspended(c.host, r, true, time.Now().Add(c.later)); got != c.want {
+				t.Errorf("a host of %d waits: %q, want %q", c.owner, got, c.want)
+			}
+			if c.want == "" && own.suspended(c.host, r, false, time.Now()) != "another node owns it" {
+				t.Error("a host without a record is crawled")
+			}
+			own.mu.Lock()
+			delete(own.rights.unconfirmed, c.host)
+			delete(own.proposals, c.host)
+			delete(own.awaited, c.host)
+			delete(own.census.contested, c.host)
+			own.mu.Unlock()
+		}
+	})
+}
+
+// A host that its home calls contested waits for the home's word; another node's does not concern this one.
+func TestContestedHostWaits(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		mine, theirs, own := s.hostOf(1, 2, 3), s.hostOf(1, 3, 2), s.node(2).own
+		records := map[string]Record{mine: {Host: mine, Epoch: 1, Owner: idOf(2)}, theirs: {Host: theirs, Epoch: 1, Owner: idOf(3)}}
+		req := &wire.ClaimRequest{}
+		for host, r := range records {
+			if _, _, err := own.edit(host, func(Record, bool) (Record, bool) { return r, true }); err != nil {
+				t.Fatal(err)
+			}
+			own.mu.Lock()
+			delete(own.rights.unconfirmed, host)
+			own.mu.Unlock()
+			req.Records = append(req.Records, r.wire())
+		}
+		s.watch(func(l letter) {
+			if res, ok := l.res.(*wire.ClaimResponse); ok && res != nil {
+				res.Contested = []string{mine, theirs}
+			}
+		})
+		if all, err := own.claim(s.t.Context(), idOf(1), req); err != nil || !all {
+			t.Fatal(all, err)
+		}
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if u, waits := own.rights.unconfirmed[mine]; !waits || u.record != records[mine] {
+			t.Errorf("the contested host waits: %t, for %+v", waits, u.record)
+		}
+		if _, waits := own.rights.unconfirmed[theirs]; waits {
+			t.Error("another node's host waits")
+		}
+	})
+}
+
 // The node that is to have the replica of a host that was handed over has the same, but does not mean to keep it, as it sees
 // other members: the former owner keeps its copy until it does.
 func TestFormerOwnerKeepsItsCopyUntilAnotherDoes(t *testing.T) {
