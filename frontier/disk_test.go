@@ -84,6 +84,65 @@ func TestDiskAllButFull(t *testing.T) {
 	}
 }
 
+// The crawl is not over while the last of it has ended, but not on disk: a page, a host that is lost or refused, another node's page.
+func TestNotIdleBeforeItIsWritten(t *testing.T) {
+	for what, end := range map[string]func(l *life) error{
+		"page": func(l *life) error {
+			_, err := l.Finish(context.Background(), l.taking(time.Minute), Outcome{Ending: Done, Asked: true})
+			return err
+		},
+		"lost host": func(l *life) error {
+			u, err := l.Resolve(context.Background())
+			if err == nil {
+				_, err = l.Lost(context.Background(), u, "no such name", false, true)
+			}
+			return err
+		},
+		"refused host": func(l *life) error {
+			u, err := l.Resolve(context.Background())
+			if err == nil {
+				_, err = l.Refuse(context.Background(), u, "private address", true)
+			}
+			return err
+		},
+		"remote fetch": func(l *life) error {
+			_, err := l.Finish(context.Background(), l.taking(time.Minute), Outcome{Ending: Done, Receipt: &Receipt{Shelf: l.Shelf('r'), Key: []byte("k")}})
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg, polite := testConfig()
+			cfg.RemoteFetches = 10
+			l := begin(t, "", cfg, polite, Deps{})
+			switch what {
+			case "page":
+				l.resolving()
+				l.add(page("http://h1.test", 1))
+				l.finish(l.taking(time.Minute), Outcome{Asked: true, Robots: &RobotsOutcome{Lifetime: time.Hour}})
+			case "remote fetch":
+				l.Enqueue(RemoteFetch{URL: page("http://h1.test", 1).URL, Server: addr1, Origin: Assigned})
+			default:
+				l.add(page("http://h1.test", 1))
+				if err := l.Activate(context.Background(), "http://h1.test"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute)
+			l.store.gate.set(true)
+			ended := make(chan error, 1)
+			go func() { ended <- end(l) }()
+			time.Sleep(time.Minute)
+			if idle, _ := l.Idle(10 * time.Hour); idle || len(ended) > 0 {
+				t.Errorf("%s: idle %t before it is written", what, idle)
+			}
+			l.store.gate.set(false)
+			if err := <-ended; err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+}
+
 // A block that is written while those before it are read is read next: nothing but the disk has it.
 func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
