@@ -138,7 +138,7 @@ func (c *Clock) Check(r Right) error {
 func (r Right) check(now moment) error {
 	mono, wall := r.until.since(now)
 	switch {
-	case r.until.mono.IsZero() || mono <= 0 || wall <= 0:
+	case mono <= 0 || wall <= 0:
 		return ErrOver
 	case (wall - mono).Abs() > drift:
 		return fmt.Errorf("%w: it is over in %v by one clock, in %v by the other", ErrGap, mono, wall)

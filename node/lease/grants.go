@@ -109,10 +109,10 @@ func (l *grants) prune(now time.Time) {
 
 // settle ends what has run out.
 func (n *grant) settle(now time.Time) {
-	if n.holder != "" && !n.until.After(now) {
+	if !n.until.After(now) {
 		n.holder = ""
 	}
-	if n.successor != "" && !n.reserved.After(now) {
+	if !n.reserved.After(now) {
 		n.successor = ""
 	}
 }

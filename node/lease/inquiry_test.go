@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"proxima/assign"
+	"proxima/node/view"
+	"proxima/node/wire"
 )
 
 // await says how long it takes until a node has a server, at most two windows.
@@ -178,4 +180,100 @@ func TestRestartedHolderWaitsForItsPeers(t *testing.T) {
 			all[2].mu.Unlock()
 		}
 	})
+}
+
+// TestWhatMembersSay is what a new grantor knows of a server after an inquiry: who has it, and until when, at the latest; and
+// until when a page may be downloaded under the lease of a life that is over.
+func TestWhatMembersSay(t *testing.T) {
+	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
+	mine, others := grantedBy(t, "k", both.Settled), grantedBy(t, "o", both.Settled)
+	says := func(addr netip.Addr, holder string, left time.Duration) *wire.Right {
+		return &wire.Right{Server: addr.AsSlice(), Holder: holder, ForMs: left.Milliseconds()}
+	}
+	cfg := Default()
+	for name, c := range map[string]struct {
+		claims string // who has renewed the lease here before the inquiry
+		a, b   *wire.Right
+		holder string
+		until  time.Duration
+		remote time.Duration
+	}{
+		"nobody has it":               {},
+		"a has it":                    {a: says(mine, "", 10*time.Second), holder: "a", until: 10*time.Second + cfg.Skew},
+		"a has it for ever":           {a: says(mine, "", time.Hour), holder: "a", until: cfg.Window()},
+		"a has had it":                {a: says(mine, "", -time.Second), holder: "a", until: cfg.Skew},
+		"a claims it":                 {claims: "a", a: says(mine, "a", 10*time.Second), holder: "a", until: cfg.Window()},
+		"a has claimed it, b has it":  {claims: "a", b: says(mine, "", 10*time.Second), holder: "b", until: 10*time.Second + cfg.Skew},
+		"a has claimed it, nobody":    {claims: "a"},
+		"a works for b":               {a: says(mine, "b", 10*time.Second), remote: 10*time.Second + cfg.Skew},
+		"a works for b, which has it": {claims: "b", a: says(mine, "b", 10*time.Second), b: says(mine, "", time.Second), holder: "b", until: cfg.Window()},
+		"a server of another grantor": {a: says(others, "", 10*time.Second)},
+		"no address":                  {a: &wire.Right{Server: []byte{1, 2, 3}, ForMs: 10_000}},
+		"an address by another name":  {a: says(netip.AddrFrom16(mine.As16()), "", 10*time.Second)},
+	} {
+		d := newDesk(t, false)
+		d.pass(cfg.Window())
+		d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
+		d.setView(both, d.now)
+		d.answer(request{from: "b", boot: 1, id: 1, addr: mine, wish: acquire}, d.now) // it waits for an inquiry
+		if c.claims != "" {
+			d.send(request{from: c.claims, boot: 1, id: 2, addr: mine, wish: renew}, given, c.claims)
+		}
+		q := d.inquiry(d.now)
+		for _, id := range everyone {
+			said := &wire.RightsResponse{SameView: true, Boot: 1}
+			if right := map[string]*wire.Right{"a": c.a, "b": c.b}[id]; right != nil {
+				said.Rights = append(said.Rights, right)
+			}
+			if !q.take(id, said) {
+				t.Fatal(name)
+			}
+		}
+		if !d.conclude(q, d.now) {
+			t.Fatalf("%s: the inquiry failed", name)
+		}
+		n := d.entries[mine]
+		if n == nil {
+			n = &grant{until: d.now, remote: d.now}
+		}
+		if n.holder != c.holder || n.holder != "" && n.until.Sub(d.now) != c.until || max(0, n.remote.Sub(d.now)) != c.remote || n.holder != "" && n.claimed {
+			t.Errorf("%s: %q has it for %v, a page may be under way for %v, claimed: %v; want %q, %v, %v", name, n.holder, n.until.Sub(d.now),
+				max(0, n.remote.Sub(d.now)), n.claimed, c.holder, c.until, c.remote)
+		}
+		if len(d.entries) > 1 {
+			t.Errorf("%s: it knows of %d servers", name, len(d.entries))
+		}
+	}
+}
+
+// TestRightsAreToldInOneView: who sees other settled nodes tells an inquiry nothing; who sees other members tells them, too.
+func TestRightsAreToldInOneView(t *testing.T) {
+	s := &stub{}
+	h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Boot: 7, Peers: s, Frontier: s})
+	h.SetView(view.View{Self: "a", Settled: []string{"k"}, Alive: []string{"a", "k"}, Majority: true})
+	until := time.Now().Add(time.Minute)
+	h.book.all[server(1)] = &lease{right: NewRight(until)}
+	h.book.all[server(2)] = &lease{right: NewRight(time.Now().Add(-time.Second))}
+	for _, c := range []struct {
+		settled, members, told []string
+		same                   bool
+		rights                 int
+	}{
+		{[]string{"k"}, []string{"a", "k"}, nil, true, 1},
+		{[]string{"k"}, []string{"k"}, []string{"a", "k"}, true, 1},
+		{[]string{"a", "k"}, []string{"a", "k"}, nil, false, 0},
+	} {
+		a, err := h.Rights(t.Context(), "k", &wire.RightsRequest{View: view.Digest(c.settled), Members: view.Digest(c.members)})
+		if err != nil || a.GetSameView() != c.same || len(a.GetRights()) != c.rights || !slices.Equal(a.GetMembers(), c.told) || a.GetBoot() != 7 {
+			t.Errorf("asked by who sees %v of %v: %v, %v", c.settled, c.members, a, err)
+		}
+		for _, r := range a.GetRights() {
+			if left := time.Until(until); ms(r.GetForMs()) < left || ms(r.GetForMs()) > left+time.Second || r.GetHolder() != "" {
+				t.Errorf("a lease for %v more is told as %v", left, r)
+			}
+		}
+	}
+	if a, _ := h.Rights(t.Context(), "x", &wire.RightsRequest{View: view.Digest([]string{"k"})}); len(a.GetRights()) != 0 {
+		t.Errorf("who is not the grantor is told %v", a)
+	}
 }

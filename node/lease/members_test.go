@@ -13,6 +13,7 @@ import (
 func TestDeadMemberStaysOver(t *testing.T) {
 	const window = 30 * time.Second
 	for what, dead := range map[string]view.View{
+		"unheard": {Alive: []string{"a"}, Settled: []string{"a"}},
 		"settled": {Alive: []string{"a"}, Settled: []string{"a", "b"}},
 		"missing": {Alive: []string{"a"}, Absent: []string{"b"}, Settled: []string{"a"}},
 	} {

@@ -1,0 +1,147 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node/view"
+	"proxima/node/wire"
+)
+
+// TestDecisions is what a grantor answers node a in each state of a server: who has it then, when to come back, and whether
+// it asks the members. The answer is counted under its name; other counts are named.
+func TestDecisions(t *testing.T) {
+	sees := func(d *desk, v view.View) { v.Self = "k"; d.setView(v, d.now) }
+	former := func(d *desk) { d.send(request{from: "a", addr: server(1), wish: acquire}, given, "a") } // boot 0
+	states := map[string]func(d *desk){
+		"free":                          func(*desk) {},
+		"held by a":                     func(d *desk) { d.ask("a", acquire, given, "a") },
+		"held by b":                     func(d *desk) { d.ask("b", acquire, given, "b") },
+		"reserved for a":                func(d *desk) { d.reserve("a") },
+		"reserved for b":                func(d *desk) { d.reserve("b") },
+		"held by a, in its former life": former,
+		"the same, and all have said what they do for it": func(d *desk) { former(d); d.known["a"] = 1 },
+		"being asked for a, in its former life": func(d *desk) {
+			d.entries[server(1)] = &grant{remote: d.now.Add(20 * time.Second)}
+		},
+		"of another grantor": func(d *desk) {
+			sees(d, view.View{Alive: everyone, Settled: []string{"o"}, Majority: true})
+		},
+		"in a minority": func(d *desk) { sees(d, view.View{Alive: everyone, Settled: []string{"k"}}) },
+		"a is not alive": func(d *desk) {
+			sees(d, view.View{Alive: []string{"k"}, Settled: []string{"k"}, Majority: true})
+		},
+		"a later life of a is known": func(d *desk) { d.lives.hear("a", 2, d.now, d.cfg.Window()) },
+		"there are too many":         func(d *desk) { d.most = 0 },
+	}
+	// What was granted before this life of the grantor is not known.
+	young := map[string]func(d *desk){
+		"unknown": func(*desk) {},
+		"unknown, and a member is gone": func(d *desk) {
+			sees(d, view.View{Alive: everyone, Settled: []string{"k"}, Absent: []string{"z"}, Majority: true})
+		},
+		"claimed by a": func(d *desk) { d.ask("a", renew, given, "a") },
+		"claimed by b": func(d *desk) { d.ask("b", renew, given, "b") },
+	}
+	for _, c := range []struct{ state, acquire, renew, release string }{
+		{"free",
+			"given for 1m0s; a's", "later in 500ms", "given, not counted"},
+		{"unknown",
+			"later in 1s, asks", "given for 1m0s; a's", "given, not counted"},
+		{"unknown, and a member is gone",
+			"later in 1m30s, asks", "given for 1m0s; a's", "given, not counted"},
+		{"held by a",
+			"given for 1m0s; a's", "given for 1m0s; a's", "given"},
+		{"held by b",
+			"held in 5s; b's", "held in 5s; b's", "held in 5s; b's"},
+		{"claimed by a",
+			"later in 1s, asks; a's", "given for 1m0s; a's", "given"},
+		{"claimed by b",
+			"held in 5s; b's", "held in 5s; b's", "held in 5s; b's"},
+		{"reserved for a",
+			"given for 1m0s; a's", "later in 500ms; for a", "given, not counted; for a"},
+		{"reserved for b",
+			"held in 5s; for b", "later in 500ms; for b", "given, not counted; for b"},
+		{"held by a, in its former life",
+			"later in 1s, asks; a's", "later in 1s, asks; a's", "later in 1s, asks; a's"},
+		{"the same, and all have said what they do for it",
+			"given for 1m0s; a's", "later in 500ms", "given, not counted"},
+		{"being asked for a, in its former life",
+			"later in 20s", "later in 500ms", "given, not counted"},
+		{"of another grantor",
+			"elsewhere", "elsewhere", "elsewhere"},
+		{"in a minority",
+			"later in 500ms", "later in 500ms", "later in 500ms"},
+		{"a is not alive",
+			"later in 500ms", "later in 500ms", "given, not counted"},
+		{"a later life of a is known",
+			"later in 500ms, stale", "later in 500ms, stale", "later in 500ms, stale"},
+		{"there are too many",
+			"later in 7.5s", "later in 500ms", "given, not counted"},
+	} {
+		for wish, want := range map[wire.Wish]string{acquire: c.acquire, renew: c.renew, release: c.release} {
+			begin, old := states[c.state]
+			if !old {
+				begin = young[c.state]
+			}
+			d := newDesk(t, old)
+			begin(d)
+			before := d.counts
+			d.ids["a"]++
+			a := d.answer(request{from: "a", boot: 1, id: d.ids["a"], addr: server(1), wish: wish}, d.now)
+			word := strings.ToLower(strings.TrimPrefix(a.GetGrant().String(), "GRANT_"))
+			if got := word + d.after(a, before); got != want {
+				t.Errorf("%s, %v: %s, want %s", c.state, wish, got, want)
+			}
+		}
+	}
+}
+
+// reserve has c give the server back, for who is to have it next.
+func (d *desk) reserve(successor string) {
+	d.ask("c", acquire, given, "c")
+	d.ids["c"]++
+	d.send(request{from: "c", boot: 1, id: d.ids["c"], addr: server(1), wish: release, successor: successor}, given, "")
+}
+
+// after is what an answer says, and what has changed by it.
+func (d *desk) after(a *wire.LeaseAnswer, before GrantorStatus) string {
+	var s strings.Builder
+	if a.GetForMs() > 0 {
+		fmt.Fprintf(&s, " for %v", ms(a.GetForMs()))
+	}
+	if a.GetRetryMs() > 0 {
+		fmt.Fprintf(&s, " in %v", ms(a.GetRetryMs()))
+	}
+	if d.grants.ask {
+		s.WriteString(", asks")
+	}
+	now, usual := d.counts, before
+	switch a.GetGrant() {
+	case given:
+		usual.Given++
+	case held:
+		usual.Refused++
+	case later:
+		usual.Later++
+	case elsewhere:
+		usual.Elsewhere++
+	}
+	if now.Stale > before.Stale {
+		s.WriteString(", stale")
+		usual.Stale++
+	}
+	if now == before {
+		s.WriteString(", not counted")
+	} else if now != usual {
+		fmt.Fprintf(&s, ", counted as %+v", now)
+	}
+	if n := d.entries[server(1)]; n != nil && d.granted(d.now) == 1 {
+		fmt.Fprintf(&s, "; %s's", n.holder)
+	} else if n != nil && n.successor != "" {
+		fmt.Fprintf(&s, "; for %s", n.successor)
+	}
+	return s.String()
+}

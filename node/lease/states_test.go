@@ -1,0 +1,150 @@
+package lease
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"proxima/assign"
+)
+
+// TestStates is what a holder says of a server in each state of its lease.
+func TestStates(t *testing.T) {
+	now := time.Now()
+	here, over := Right{moment{now.Add(time.Hour), now.Add(time.Hour)}}, Right{moment{now.Add(-time.Second), now.Add(-time.Second)}}
+	for name, c := range map[string]struct {
+		lease         *lease
+		held, memory  bool
+		counts, waits int
+		why           string
+	}{
+		"not wanted":           {why: ""},
+		"not asked for yet":    {lease: &lease{wanted: true}, waits: 1, why: "its grantor has not answered yet"},
+		"held by the home":     {lease: &lease{hold: true, why: "leased to x"}, waits: 1, why: "leased to x"},
+		"wanted no more":       {lease: &lease{why: "leased to x"}, why: "leased to x"},
+		"here":                 {lease: &lease{wanted: true, right: here}, held: true, memory: true, counts: 1},
+		"here, wanted no more": {lease: &lease{right: here}, held: true, memory: true, counts: 1},
+		"after a stop":         {lease: &lease{wanted: true, right: here, unsure: true, why: wasStopped}, held: true, memory: true, counts: 1, why: wasStopped},
+		"going back":           {lease: &lease{right: here, withdrawn: true}, memory: true, counts: 1, why: "its lease is being given back"},
+		"over, not noticed":    {lease: &lease{wanted: true, right: over, why: "x"}, waits: 1, why: "x"},
+	} {
+		s := &stub{}
+		h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Peers: s, Frontier: s})
+		if c.lease != nil {
+			c.lease.memory = &assign.Memory{}
+			h.book.all[server(1)] = c.lease
+		}
+		_, memory := h.Memory(server(1))
+		if held := slices.Contains(h.Held(), server(1)); held != c.held || memory != c.memory {
+			t.Errorf("%s: held %v, memory %v", name, held, memory)
+		}
+		if s := h.Status(); s.Held != c.counts || s.Waiting != c.waits {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if why := h.Why(server(1)); why != c.why {
+			t.Errorf("%s: %q, want %q", name, why, c.why)
+		}
+	}
+}
+
+// TestWantedAgain: a server that goes back stays here if it is wanted again, unless it is promised to another node, its grantor
+// may have been told, or this node leaves. One that never went back is asked for no sooner by that.
+func TestWantedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(b *bench, l *lease)
+		again  bool
+		told   bool // the frontier, that it may go on
+	}{
+		"held":               {func(*bench, *lease) {}, false, false},
+		"going back":         {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now) }, true, true},
+		"promised":           {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.successor = "s" }, false, false},
+		"may be given back":  {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.released = true }, false, false},
+		"over":               {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); b.pass(2 * time.Minute) }, false, false},
+		"this node leaves":   {func(b *bench, _ *lease) { b.leave(b.now) }, false, false},
+		"going back, unsure": {func(b *bench, l *lease) { b.withdraw(server(1), l, b.now); l.unsure = true }, true, false},
+	} {
+		b := newBench(t)
+		l := b.obtain()
+		c.change(b, l)
+		b.told()
+		b.want(server(1), b.now)
+		_, told := b.told()
+		if due := len(b.due(b.now, nil)) > 0; due != c.again || told != c.told {
+			t.Errorf("%s: asked for %v, told %v; want %v, %v", name, due, told, c.again, c.told)
+		}
+		if l.withdrawn && c.again {
+			t.Errorf("%s: it goes back all the same", name)
+		}
+	}
+}
+
+// TestLooks: the frontier is looked at the more often the sooner something hangs on it.
+func TestLooks(t *testing.T) {
+	b := newBench(t)
+	looks := func(what string, want time.Duration) {
+		t.Helper()
+		if got := b.lookIn(); got != want {
+			t.Errorf("%s: in %v, want %v", what, got, want)
+		}
+	}
+	looks("nothing is here", idleLook)
+	l := b.obtain()
+	looks("a server is here", lookEvery)
+	b.withdraw(server(1), l, b.now)
+	looks("something may be in flight", b.cfg.check())
+	b.look(false, 0)
+	looks("nothing is in flight", lookEvery)
+	b.leave(b.now)
+	looks("this node leaves", gather)
+}
+
+// TestReleaseAfter: a server goes back when it has not been wanted for a while, without a break.
+func TestReleaseAfter(t *testing.T) {
+	b := newBench(t)
+	l := b.obtain()
+	for i, step := range []struct {
+		wanted   bool
+		inFlight int
+		pass     time.Duration
+		goes     bool
+	}{
+		{false, 0, b.cfg.ReleaseAfter() - 1, false}, {true, 0, 0, false}, {false, 0, b.cfg.ReleaseAfter() - 1, false},
+		{false, 1, 0, false}, {false, 0, b.cfg.ReleaseAfter(), false}, {false, 0, 0, true},
+	} {
+		b.look(step.wanted, step.inFlight)
+		if l.withdrawn != step.goes {
+			t.Errorf("step %d: it goes back: %v", i, l.withdrawn)
+		}
+		b.pass(step.pass)
+	}
+}
+
+// TestCompany: with what is due go the renewals of the same grantor that would be due soon, and have not failed.
+func TestCompany(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(b *bench, l *lease)
+		goes   bool
+	}{
+		"soon":       {func(b *bench, l *lease) { l.next = b.now.Add(b.cfg.early()) }, true},
+		"later":      {func(b *bench, l *lease) { l.next = b.now.Add(b.cfg.early() + 1) }, false},
+		"failed":     {func(b *bench, l *lease) { l.next, l.fails = b.now.Add(1), 1 }, false},
+		"going back": {func(b *bench, l *lease) { l.next, l.withdrawn = b.now.Add(1), true }, false},
+		"under way":  {func(b *bench, l *lease) { l.next, l.busy = b.now.Add(1), true }, false},
+		"not here":   {func(b *bench, l *lease) { l.next, l.right, l.wanted = b.now.Add(1), Right{}, true }, false},
+	} {
+		b := newBench(t)
+		l := b.obtain()
+		c.change(b, l)
+		next := l.next
+		if due := b.due(b.now, nil); len(due) != 0 {
+			t.Errorf("%s: %v is due alone", name, due)
+		}
+		if soonest := b.dueAt; !l.busy && soonest.After(next) {
+			t.Errorf("%s: the next is due in %v, want %v", name, soonest.Sub(b.now), next.Sub(b.now))
+		}
+		b.want(server(2), b.now)
+		if due := b.due(b.now, nil)["k"]; len(due) != map[bool]int{true: 2, false: 1}[c.goes] {
+			t.Errorf("%s: %d go", name, len(due))
+		}
+	}
+}
