@@ -97,6 +97,18 @@ func TestShareOfHeights(t *testing.T) {
 			t.Errorf("of heights %v in %v ms the share is %v, want %v", c.heights, c.distance, got, c.share)
 		}
 	}
+	at := Coordinate{Height: 20}
+	if pull(&at, &Coordinate{Height: 10}, 0, 20, 1, rnd); at.Vec != [MaxDims]float64{} || math.Abs(20-at.Height-10*clipMs/(clipMs+10)) > 1e-9 {
+		t.Errorf("too near to a peer at the same place it is moved to %v", at)
+	}
+	low := Coordinate{Height: heightMin}
+	if pull(&low, &Coordinate{Height: 10}, 0, 1, 1, rnd); low.Height != heightMin {
+		t.Errorf("the least height falls to %v", low.Height)
+	}
+	high := Coordinate{Height: heightMax - 1}
+	if pull(&high, &Coordinate{Vec: [MaxDims]float64{1}}, 1, 2*heightMax, 1, rnd); high.Height > heightMax {
+		t.Errorf("the greatest height rises to %v", high.Height)
+	}
 	edge := Coordinate{Vec: [MaxDims]float64{MaxComponent - 1}, Height: 1, Error: 1}
 	if pull(&edge, &Coordinate{Height: 1}, MaxComponent-1, MaxComponent+100, 1, rnd); edge.Vec[0] != MaxComponent {
 		t.Errorf("at the edge it is moved to %v", edge.Vec[0])

@@ -86,6 +86,11 @@ func TestLocationThatChanges(t *testing.T) {
 			t.Errorf("at %v, 20 ms from London: %v, want %v", at.place, err, at.want)
 		}
 	}
+	for _, remote := range []ncoord.Location{newYork, london, newYork} { // the peer moves
+		if err := n.Observe("p", peer, &remote, 20*time.Millisecond, start); (err == nil) != (remote == london) {
+			t.Errorf("in Paris, 20 ms from %v: %v", remote, err)
+		}
+	}
 }
 
 // A location may be off by 50 km, so may the other: what is faster than light by more than that is refused.

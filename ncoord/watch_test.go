@@ -2,6 +2,7 @@ package ncoord
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -69,6 +70,16 @@ func TestWhatIsWorthTelling(t *testing.T) {
 		}
 		if got, told := n.Publish(time.Unix(1e9, 0)); told {
 			t.Errorf("%v is told twice, %v", c.is, got)
+		}
+	}
+}
+
+// TestDelayNeedsAFloor: a link tells delays from its fourth sample on, as its floor is not known before.
+func TestDelayNeedsAFloor(t *testing.T) {
+	n := NewNode(rand.New(rand.NewPCG(1, 1)))
+	for i, want := range []int{0, 0, 0, 1, 2} {
+		if err := n.Observe("p", Coordinate{Height: 1, Error: 1}, nil, time.Duration(10+i)*time.Millisecond, time.Unix(1e9, 0)); err != nil || n.delays.n != want {
+			t.Errorf("after %d samples %d delays are known: %v", i+1, n.delays.n, err)
 		}
 	}
 }

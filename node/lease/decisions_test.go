@@ -1,11 +1,14 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"proxima/assign"
 	"proxima/node/view"
 	"proxima/node/wire"
 )
@@ -145,3 +148,60 @@ func (d *desk) after(a *wire.LeaseAnswer, before GrantorStatus) string {
 	}
 	return s.String()
 }
+
+// TestItemsAtTheirBounds: the longest ids are read, longer ones are not; a server is left alone no longer than for a day.
+func TestItemsAtTheirBounds(t *testing.T) {
+	longest := strings.Repeat("x", maxID)
+	for i, c := range []struct {
+		from, successor string
+		waitMs          int64
+		wait            time.Duration
+		ok              bool
+	}{
+		{longest, longest, 5, 5 * time.Millisecond, true},
+		{"a", "", -5, 0, true},
+		{"a", "", maxWait.Milliseconds() + 1, maxWait, true},
+		{longest + "x", "", 0, 0, false},
+		{"a", longest + "x", 0, 0, false},
+		{"", "", 0, 0, false},
+	} {
+		item := &wire.LeaseItem{Server: server(1).AsSlice(), Wish: release, Successor: c.successor, WaitMs: c.waitMs, Level: 3}
+		r, ok := readItem(c.from, &wire.Header{Boot: 1, Id: 2}, item, time.Unix(1e9, 0))
+		want := request{from: c.from, boot: 1, id: 2, addr: server(1), wish: release, wait: c.wait, level: 3, successor: c.successor}
+		if ok != c.ok || ok && r != want {
+			t.Errorf("item %d: %v, %+v", i, ok, r)
+		}
+	}
+}
+
+// TestDiskThatFails: a grantor whose disk refuses to keep or to give what is known of a server says so, and grants all the same.
+func TestDiskThatFails(t *testing.T) {
+	var troubles []string
+	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1, Shelf: brokenShelf{}, Trouble: func(err error) { troubles = append(troubles, err.Error()) }})
+	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
+	g.grants.history.Begin(time.Now().Add(-time.Hour)) // it has been here for long
+	memory := (&assign.Memory{}).AppendBinary(nil, time.Now())
+	for i, item := range []*wire.LeaseItem{
+		{Server: server(1).AsSlice(), Wish: acquire}, {Server: server(1).AsSlice(), Wish: renew, Memory: memory},
+		{Server: server(1).AsSlice(), Wish: renew},
+	} {
+		resp, err := g.Lease(t.Context(), "a", &wire.LeaseRequest{Header: &wire.Header{Boot: 1, Id: uint64(i)}, Items: []*wire.LeaseItem{item}})
+		if err != nil || resp.Answers[0].GetGrant() != given {
+			t.Errorf("item %d: %v, %v", i, resp, err)
+		}
+	}
+	want := []string{"read memory of server 192.0.0.1: disk full", "store memory of server 192.0.0.1: disk full"}
+	if !slices.Equal(troubles, want) {
+		t.Errorf("heard of %q, want %q", troubles, want)
+	}
+}
+
+// brokenShelf is a disk that refuses everything.
+type brokenShelf struct{}
+
+var errFull = errors.New("disk full")
+
+func (brokenShelf) Get([]byte) ([]byte, error)                       { return nil, errFull }
+func (brokenShelf) Put(_, _ []byte) error                            { return errFull }
+func (brokenShelf) Delete([]byte) error                              { return errFull }
+func (brokenShelf) Scan([]byte, func(key, value []byte) error) error { return errFull }

@@ -94,7 +94,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 			}
 			n.settle(now)
 			if of := r.GetHolder(); of != "" && of != id {
-				if n.holder == "" || n.holder != of || n.boot < l.lives[of].boot {
+				if n.holder != of || n.boot < l.lives[of].boot {
 					n.remote = latest(n.remote, until)
 				}
 			} else if l.blind(addr, now) > 0 && (n.holder == "" || n.claimed) {
