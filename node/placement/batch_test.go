@@ -450,6 +450,8 @@ func TestOutcomes(t *testing.T) {
 		{"unanswered", "n1", Result{}, errors.New("x"), frontier.Interrupted, frontier.Again, true},
 		{"given back", "n1", Result{Unmade: true}, nil, frontier.Interrupted, frontier.Again, false},
 		{"done", "n1", Result{Asked: true, Status: 200, HTML: true}, nil, frontier.NoTrouble, frontier.Done, true},
+		{"not changed", "n1", Result{Asked: true, Status: 304}, nil, frontier.NoTrouble, frontier.Done, true},
+		{"we must not", "home", again(frontier.Forbidden), nil, frontier.Forbidden, frontier.Again, true},
 		{"not found", "n1", Result{Ending: frontier.Failed, Asked: true, Status: 404}, nil, frontier.NoTrouble, frontier.Failed, true},
 		{"a peer cannot reach it", "n1", again(frontier.Unreachable), nil, frontier.Interrupted, frontier.Again, true},
 		{"a peer must not", "n1", again(frontier.Forbidden), nil, frontier.Interrupted, frontier.Again, true},
@@ -458,38 +460,20 @@ func TestOutcomes(t *testing.T) {
 		{"broken", "n1", again(frontier.Broken), nil, frontier.Broken, frontier.Again, true},
 		{"no trouble", "n1", again(frontier.NoTrouble), nil, frontier.Interrupted, frontier.Again, true},
 	} {
+		c.r.RetryAfter, c.r.Timing.Total, c.r.Lingers = 3*time.Second, time.Second, 2*time.Second
 		out := outcome("home", c.node, c.r, c.err)
+		elapsed, retry, lingers := time.Second, 3*time.Second, time.Duration(0)
+		if c.err != nil || c.r.Unmade { // nothing is known of how long the server took
+			elapsed, retry = 0, 0
+		}
+		if c.err != nil {
+			lingers = 2 * time.Second
+		}
+		if out.Elapsed != elapsed || out.RetryAfter != retry || out.Lingers != lingers || (out.Visit != nil) != (c.name == "done") {
+			t.Errorf("%s: %+v, visit %v", c.name, out, out.Visit)
+		}
 		if out.Trouble != c.want || out.Ending != c.ending || out.Asked != c.asked {
 			t.Errorf("%s: %+v", c.name, out)
 		}
-	}
-}
-
-func TestConfig(t *testing.T) {
-	if err := cycle().Validate(); err != nil {
-		t.Error(err)
-	}
-	bad := Config{Mode: "x", Hosts: 5000, Assigners: []string{"nearest", "nearest", "far"}, Check: -1}
-	err := bad.Validate()
-	for _, key := range []string{"mode", "hosts", "urls", "longest_wait", "check", "assigners", "deadline", "compare_urls"} {
-		if err == nil || !strings.Contains(err.Error(), key+":") {
-			t.Errorf("%s is not reported: %v", key, err)
-		}
-	}
-	for _, part := range []string{"twice", `"far"`} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%s is not reported: %v", part, err)
-		}
-	}
-	c := cycle()
-	if got := c.Warnings(assign.Default()); len(got) != 0 {
-		t.Errorf("warnings %q", got)
-	}
-	c.Assigners = append(slices.Clone(c.Assigners), assign.Vivaldi)
-	if got := c.Warnings(assign.Default()); len(got) != 1 || !strings.Contains(got[0], "vivaldi asks for up to 300") {
-		t.Errorf("warnings %q", got)
-	}
-	if got := Default().Warnings(assign.Default()); len(got) != 0 {
-		t.Errorf("warnings without batches: %q", got)
 	}
 }

@@ -39,9 +39,6 @@ func encodeFetch(f RemoteFetch) *wire.RemoteFetch {
 
 // decodeFetch reads the message of a remote fetch and says what is wrong with it.
 func decodeFetch(m *wire.RemoteFetch) (RemoteFetch, error) {
-	if m == nil {
-		return RemoteFetch{}, errors.New("no remote fetch")
-	}
 	u, err := identity.Parse(m.GetUrl())
 	if err != nil {
 		return RemoteFetch{}, err

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,12 +57,21 @@ func TestRemoteFetchesThatMakeNoSense(t *testing.T) {
 		"labels":       func(e *wire.RemoteFetch) { e.Labels = make([]string, maxLabels+1) },
 		"label":        func(e *wire.RemoteFetch) { e.Labels = []string{strings.Repeat("x", maxName+1)} },
 		"depth":        func(e *wire.RemoteFetch) { e.Depth = 256 },
+		"hops":         func(e *wire.RemoteFetch) { e.Hops = 256 },
+		"attempt":      func(e *wire.RemoteFetch) { e.Attempt = 256 },
 	} {
 		e := good()
 		change(e)
 		if _, err := decodeFetch(e); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+	edge := good()
+	edge.Url, edge.Batch = "http://192.0.2.7/", strings.Repeat("x", maxName)
+	edge.Labels = slices.Repeat([]string{strings.Repeat("x", maxName)}, maxLabels)
+	edge.Depth, edge.Hops, edge.Attempt = 255, 255, 255
+	if f, err := decodeFetch(edge); err != nil || !proto.Equal(encodeFetch(f), edge) {
+		t.Errorf("at all its bounds: %v, %v", f, err)
 	}
 	if _, err := decodeFetch(nil); err == nil {
 		t.Error("nil: accepted")
@@ -81,6 +91,8 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 		"unmade page": func(r *wire.FetchResult) { r.Unmade = true },
 		"not asked":   func(r *wire.FetchResult) { r.Asked = false },
 		"no time":     func(r *wire.FetchResult) { r.Timing = nil },
+		"for ever":    func(r *wire.FetchResult) { r.RetryAfterMs = maxRetryAfter.Milliseconds() + 1 },
+		"an hour":     func(r *wire.FetchResult) { r.Timing.TotalUs = maxStage.Microseconds() + 1 },
 	} {
 		r := encodeResult(page200(time.Second))
 		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}, nil); !ok {
@@ -90,6 +102,22 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 		if _, ok := decodeResponse(&wire.FetchResponse{Result: r}, nil); ok {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// TestResultsAtTheirBounds: what is just possible is taken as it was sent.
+func TestResultsAtTheirBounds(t *testing.T) {
+	r := page200(maxStage)
+	r.Timing.Connect, r.Timing.TLS, r.Timing.FirstByte = maxStage/2, maxStage/2, time.Second // measured by several clocks
+	r.Ending, r.Trouble, r.Status, r.RetryAfter = frontier.Again, frontier.Interrupted, 999, maxRetryAfter
+	r.Reason = strings.Repeat("x", maxReason)
+	got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil)
+	if !ok || fmt.Sprint(got) != fmt.Sprint(r) {
+		t.Errorf("%v, %v, want %v", ok, got, r)
+	}
+	r.Timing.FirstByte += time.Microsecond
+	if _, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil); ok {
+		t.Error("its stages take longer than the whole")
 	}
 }
 

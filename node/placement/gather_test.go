@@ -66,6 +66,27 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	}
 }
 
+// TestACheckLooksFar: a check goes on behind hosts that are not ready, as far as it may look, and the next from there.
+func TestACheckLooksFar(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 * stride {
+		n := 1
+		if i == stride*3/2 || i == stride*5/2 {
+			n = 60
+		}
+		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
+	}
+	b := gatherer(t, w, cycle())
+	b.walk.scan = 2 * stride
+	for check, want := range []string{"http://h0750.example", "http://h1250.example"} {
+		hosts, err := b.gather(time.Now())
+		if err != nil || len(hosts) == 0 || hosts[0].name != want {
+			t.Fatalf("check %d: %v, %v, want %s", check, hosts, err, want)
+		}
+		w.hosts[want].owner = "assigned:n1"
+	}
+}
+
 // TestGatherWrapsWithinACheck finds hosts before the place where the last walk ended.
 func TestGatherWrapsWithinACheck(t *testing.T) {
 	w := newWorld(t)

@@ -13,6 +13,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node/lease"
+	"proxima/node/wire"
 )
 
 // TestPeersThatAreCutOffEndInTime: whatever is lost between two nodes, and whenever one takes the other for dead, a page that
@@ -181,6 +182,66 @@ func TestWorkEndsWithAGap(t *testing.T) {
 		}
 		if w, ok := b.Start(<-b.jobs); ok {
 			t.Errorf("%s was given back, and began", w.URL)
+		}
+	})
+}
+
+// TestUnderWay: what is queued here or has begun is under way, with who asked and until when; what has ended, was given back, or
+// comes from a former life of who asks is not.
+func TestUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		b := n.add(t, "b", DefaultRemote(), 0, func(d *RemoteDeps) {
+			d.FromLife = func(_ string, boot uint64, take func()) bool {
+				if boot < 2 {
+					return false
+				}
+				take()
+				return true
+			}
+		})
+		fetch := func(boot, number uint64) *wire.FetchResponse {
+			resp, err := b.Fetch(t.Context(), "a", &wire.FetchRequest{Header: &wire.Header{Boot: boot}, Number: number, Page: encodeFetch(estimateOf(t, "")), WithinMs: 30_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		if resp := fetch(1, 1); resp.GetRefused() != "a later life of the node that asks is known" || b.Busy() {
+			t.Errorf("a former life is answered %v", resp)
+		}
+		asked := time.Now()
+		want := lease.Remote{Server: serverAddr, Holder: "a", Until: asked.Add(30 * time.Second)}
+		underWay := func(what string, there bool) {
+			t.Helper()
+			if got := b.UnderWay(); len(got) != map[bool]int{true: 1}[there] || there && got[0] != want || b.Busy() != there {
+				t.Errorf("%s: under way are %v, busy: %v", what, got, b.Busy())
+			}
+		}
+		if resp := fetch(2, 1); resp.GetRefused() != "" || resp.GetResult() != nil || time.Since(asked) != b.cfg.call()/2 {
+			t.Errorf("answered %v after %v", resp, time.Since(asked))
+		}
+		underWay("queued", true)
+		w, ok := b.Start(<-b.jobs)
+		if underWay("begun", true); !ok {
+			t.Fatal("it cannot begin")
+		}
+		if _, again := b.Start(w); again {
+			t.Error("it began twice")
+		}
+		b.Finished(w, page200(time.Second))
+		underWay("ended", false)
+		if resp := fetch(2, 1); resp.GetResult().GetStatus() != 200 || len(b.jobs) > 0 {
+			t.Errorf("asked once more: %v", resp)
+		}
+		fetch(2, 2)
+		b.SetAlive([]string{"c"})
+		underWay("who asked is gone", false)
+		time.Sleep(2 * time.Minute)
+		b.Remote.mu.Lock()
+		defer b.Remote.mu.Unlock()
+		if len(b.Remote.work) > 0 {
+			t.Errorf("%d are remembered", len(b.Remote.work))
 		}
 	})
 }

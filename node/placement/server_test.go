@@ -1,0 +1,203 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+	"proxima/frontier"
+)
+
+// TestWhenAServerMayBeAskedAgain: after what was asked its gap counts, and before that the time for which a node that is not heard may
+// be at work. Where nothing was asked nothing changes.
+func TestWhenAServerMayBeAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			res         Result
+			err         error
+			alone, next time.Duration // from now on
+			unanswered  int64
+		}{
+			"downloaded":                 {res: Result{Asked: true}, next: time.Second},
+			"not asked":                  {next: time.Minute, alone: time.Minute},
+			"unanswered":                 {err: errLost, next: time.Second, unanswered: 1},
+			"unanswered, may be at work": {res: Result{Lingers: 20 * time.Second}, err: errLost, alone: 20 * time.Second, next: 21 * time.Second, unanswered: 1},
+		} {
+			w := newWorld(t)
+			w.addHost("http://a.example", addrOf(1), 1)
+			deps := w.deps()
+			var asked RemoteFetch
+			deps.Fetch = func(_ context.Context, _ string, f RemoteFetch) (Result, error) {
+				asked = f
+				return c.res, c.err
+			}
+			p := New(cycle(), deps)
+			now := time.Now()
+			s := &server{Placement: p, addr: addrOf(1), alone: now.Add(time.Minute), next: now.Add(time.Minute)}
+			one := page{url: mustURL(t, "http://a.example/1"), host: "http://a.example", depth: 1, hops: 2, attempt: 3}
+			if _, err := s.ask(t.Context(), "n1", one, RemoteFetch{Quiet: true}); !errors.Is(err, c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if alone, next := max(0, s.alone.Sub(now)), s.next.Sub(now); alone != c.alone || next != c.next || p.Status().Unanswered != c.unanswered {
+				t.Errorf("%s: alone for %v, next in %v, %d unanswered", name, alone, next, p.Status().Unanswered)
+			}
+			if want := (RemoteFetch{URL: one.url, Server: addrOf(1), Epoch: 7, Depth: 1, Hops: 2, Attempt: 3, Quiet: true}); fmt.Sprint(asked) != fmt.Sprint(want) {
+				t.Errorf("%s: asked for %v, want %v", name, asked, want)
+			}
+		}
+	})
+}
+
+// TestHostsOfAServerTakeTurns: pages are taken of one host after the other; one that has no more, or has gone to another
+// server, is passed over.
+func TestHostsOfAServerTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.gap = 0
+		for name, urls := range map[string]int{"http://a.example": 3, "http://b.example": 1, "http://c.example": 2, "http://d.example": 9} {
+			w.addHost(name, addrOf(1), urls).robots = true
+		}
+		w.hosts["http://d.example"].addr = addrOf(2)
+		s := &server{Placement: New(cycle(), w.deps()), addr: addrOf(1)}
+		s.reserve(s.addr, true)
+		for _, name := range slices.Sorted(maps.Keys(w.hosts)) {
+			s.hosts = append(s.hosts, &host{name: name})
+		}
+		var taken []string
+		for {
+			task, err := s.take(t.Context(), t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if task == nil {
+				break
+			}
+			taken = append(taken, task.Host[7:8])
+			if err := s.finish(t.Context(), task, frontier.Outcome{Ending: frontier.Done, Links: linksOf(task.URL)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := fmt.Sprint(taken); got != "[a b c a c a]" {
+			t.Errorf("taken of %v", got)
+		}
+		for i, h := range s.hosts {
+			if !h.spent || h.away != (i == 3) || h.taken != []int{3, 1, 2, 0}[i] {
+				t.Errorf("%+v", h)
+			}
+		}
+	})
+}
+
+// TestWhatBecomesOfHosts: a batch that ends counts its hosts by their fates, and lets those rest that could not be assigned. A host
+// that it has not come to is free for the next.
+func TestWhatBecomesOfHosts(t *testing.T) {
+	w := newWorld(t)
+	w.addHost("http://x.example", addrOf(1), 1)
+	p := New(cycle(), w.deps())
+	b := &batch{Placement: p}
+	for name, f := range map[string]fate{"undecided": undecided, "kept": kept, "handed off": handedOff, "joined": joined, "unresolved": unresolved} {
+		b.hosts = append(b.hosts, &host{name: name, fate: f})
+	}
+	held, gone := &server{Placement: p, addr: addrOf(1), held: true}, &server{Placement: p, addr: addrOf(2)}
+	w.servers[addrOf(1)].holder = w.self
+	p.reserve(held.addr, true)
+	b.servers = []*server{held, gone}
+	b.end()
+	if s := p.Status(); s.Kept != 1 || s.Unresolved != 1 || s.HandedOff != 1 || s.Joined != 1 {
+		t.Errorf("%+v", s)
+	}
+	if rest := slices.Sorted(maps.Keys(p.walk.resting)); !slices.Equal(rest, []string{"kept", "unresolved"}) {
+		t.Errorf("%q rest", rest)
+	}
+	if w.servers[addrOf(1)].reserved || !slices.Equal(w.servers[addrOf(1)].given, []string{"home"}) || len(w.log) != 1 {
+		t.Errorf("given back: %v", w.log)
+	}
+}
+
+// TestWhoIsChosen: nodes that several assigners chose download once for all of them; whoever none chose does not. The one of the
+// first assigner comes first, and each page begins with another.
+func TestWhoIsChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 1)
+		deps := w.deps()
+		var asked string
+		deps.Fetch = func(_ context.Context, to string, f RemoteFetch) (Result, error) {
+			asked += fmt.Sprintf("%s %v %v, ", to, f.Labels, f.Quiet)
+			return Result{}, nil
+		}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		b := &batch{Placement: s.Placement}
+		for _, c := range [][2]string{{"A", "n2"}, {"B", "n1"}, {"C", ""}, {"D", "n2"}, {"E", "n3"}} {
+			b.plans = append(b.plans, &plan{tuning: tuning{label: c[0]}, choices: map[netip.Addr]assign.Choice{s.addr: {Node: c[1]}}})
+		}
+		for i, want := range []string{
+			"n2 [A D] false, n1 [B] true, n3 [E] true, ",
+			"n1 [B] true, n3 [E] true, n2 [A D] false, ",
+			"n3 [E] true, n2 [A D] false, n1 [B] true, ",
+			"n2 [A D] false, n1 [B] true, n3 [E] true, ",
+		} {
+			asked = ""
+			if made := s.byAll(t.Context(), page{host: "http://a.example"}, b.chosenFor(s), i, "n2", RemoteFetch{}); len(made) != 3 || asked != want {
+				t.Errorf("page %d: %d downloads, %s", i, len(made), asked)
+			}
+		}
+		if n := s.Status().Compared; n != 12 {
+			t.Errorf("%d are counted", n)
+		}
+		b.plans[0].choices[s.addr] = assign.Choice{} // the owner to be is gone
+		s.hosts = []*host{{name: "http://a.example"}}
+		s.reserve(s.addr, true)
+		if err := b.compare(t.Context(), s); err != nil || len(w.hosts["http://a.example"].urls) != 1 || w.hosts["http://a.example"].robots {
+			t.Errorf("pages are taken that nobody could read: %v", err)
+		}
+	})
+}
+
+// TestMissingPages: a page that the server does not have is not asked for again, one that it has no time for is.
+func TestMissingPages(t *testing.T) {
+	for status, want := range map[int]bool{200: false, 399: false, 400: true, 404: true, 429: false, 499: true, 500: false} {
+		if got := missing(Result{Status: status}, nil); got != want {
+			t.Errorf("status %d: missing: %v", status, got)
+		}
+	}
+	if missing(Result{Status: 404}, errLost) {
+		t.Error("a page is missing of which nothing was heard")
+	}
+	for name, c := range map[string]struct {
+		r    Result
+		err  error
+		want bool
+	}{
+		"a page":     {page200(time.Second), nil, true},
+		"lost":       {page200(time.Second), errLost, false},
+		"no HTML":    {Result{Timing: assign.Timing{Total: 1}}, nil, false},
+		"no time":    {Result{HTML: true}, nil, false},
+		"given back": {Result{HTML: true, Unmade: true, Timing: assign.Timing{Total: 1}}, nil, false},
+	} {
+		if tells(c.r, c.err) != c.want {
+			t.Errorf("%s tells something about places: %v", name, !c.want)
+		}
+	}
+}
+
+// TestPausesBeforeAskingAgain: the pause doubles up to a second, and is drawn from its second half.
+func TestPausesBeforeAskingAgain(t *testing.T) {
+	for try, most := range []time.Duration{ms(250), ms(500), time.Second, time.Second, time.Second} {
+		least, longest := time.Hour, time.Duration(0)
+		for range 2000 {
+			d := pause(try)
+			least, longest = min(least, d), max(longest, d)
+		}
+		if least < most/2 || least > most*51/100 || longest > most || longest < most*99/100 {
+			t.Errorf("try %d: between %v and %v", try, least, longest)
+		}
+	}
+}
