@@ -1,0 +1,116 @@
+package assign_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/assign"
+	"proxima/assign/assigntest"
+	"proxima/node/golden"
+)
+
+var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
+
+// TestGolden lets each assigner decide a small world, over and over: where the servers go, in what time a page is expected, after
+// how many estimates, how wrong that may be, and why. The steps are those of small.do.
+//
+//	go test -run Golden ./assign -update
+func TestGolden(t *testing.T) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+		s := &small{t: t, now: time.Unix(0, 0), world: assigntest.NewWorld(assigntest.MadeUp(30, 5), assigntest.WorldConfig{Nodes: 8, Servers: 4, Seed: 5})}
+		for _, steps := range blocks {
+			s.out.Reset()
+			for _, step := range steps {
+				s.do(strings.Fields(step))
+			}
+			printed = append(printed, s.out.String())
+		}
+		return printed
+	})
+}
+
+// small is a world of eight nodes and four servers, and one assigner after the other.
+type small struct {
+	t        *testing.T
+	world    *assigntest.World
+	now      time.Time
+	assigner assign.Assigner
+	choices  []assign.Choice
+	out      strings.Builder
+}
+
+// do takes a step:
+//
+//	decide nearest     an assigner decides, with what others have learnt before
+//	lose               the node of the first server is gone
+//	hurry nearest      an assigner that knew nothing decides when two rounds of its questions have been answered
+//	look               this node looks for a better one for each server, and for one that explores
+func (s *small) do(w []string) {
+	switch w[0] {
+	case "decide", "hurry":
+		b, hurry := s.world.Batch(), w[0] == "hurry"
+		if s.assigner != nil && !hurry {
+			b.Before = s.assigner
+			for i := range b.Servers {
+				if m := s.assigner.Memory(b.Servers[i].Addr); m != nil {
+					b.Servers[i].Memory = m.Clone()
+				}
+			}
+		}
+		a, err := assign.New(w[1], assign.Default(), b, s.world.View(), s.now)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.assigner = a
+		if !hurry {
+			s.choices, s.now = s.world.Decide(a, s.now, time.Second)
+			break
+		}
+		for range 2 {
+			for _, ask := range a.Asks(s.now) {
+				a.Observe(s.world.Answer(ask), s.now)
+			}
+			s.now = s.now.Add(time.Second)
+		}
+		s.choices = a.Conclude(s.now)
+	case "lose":
+		v := s.world.View()
+		for i, n := range v.Nodes {
+			if n.ID == s.choices[0].Node {
+				v.Nodes = append(v.Nodes[:i], v.Nodes[i+1:]...)
+				break
+			}
+		}
+		s.assigner.SetView(v, s.now)
+		s.choices, _ = s.assigner.Decide(s.now)
+	case "look":
+		s.look()
+		return
+	default:
+		s.t.Fatalf("no step %q", w[0])
+	}
+	for _, c := range s.choices {
+		downloads := 0
+		if m := s.assigner.Memory(c.Server); m != nil {
+			downloads = m.Downloads()
+		}
+		fmt.Fprintf(&s.out, "%v to %s: %.1f ms ±%.3f, %d estimates, %d known: %s\n", c.Server, c.Node, c.PredictedMs, c.Error, c.Estimates, downloads, c.Reason)
+	}
+}
+
+// look prints who would be better than this node, and by how much, and who would be asked to explore.
+func (s *small) look() {
+	self := s.world.Nodes[0].ID
+	for _, server := range s.world.Servers {
+		m := s.assigner.Memory(server.Addr)
+		if m == nil {
+			continue
+		}
+		better, gain, _ := assign.Better(assign.Default(), m, s.world.View(), self)
+		explorer, _ := assign.Explorer(assign.Default(), m, s.world.View(), self, func() float64 { return 0.5 })
+		fmt.Fprintf(&s.out, "%v: better at %q by %.1f ms, explored by %q, slowed %.2f\n", server.Addr, better, gain, explorer, m.Slowed())
+	}
+}
