@@ -164,7 +164,7 @@ func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) erro
 	rc.queue.add(r.Host, false)
 	v := rc.view()
 	replica := v.Replica(r.Host, p.next.Owner)
-	if now, _, err := rc.records.get(r.Host); err != nil || now != p.next || replica == v.Self || replica == "" || !v.IsAlive(replica) {
+	if now, _, err := rc.records.get(r.Host); err != nil || now != p.next || replica == v.Self || !v.IsAlive(replica) {
 		return err
 	}
 	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)

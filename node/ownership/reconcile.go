@@ -236,7 +236,7 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	case !v.Majority:
 		return fmt.Errorf("%w: no majority", errLater)
 	case !v.IsAlive(r.Owner):
-		if home == v.Self || home == "" || !v.IsAlive(home) {
+		if home == v.Self || !v.IsAlive(home) {
 			return fmt.Errorf("%w: its owner does not answer", errLater) // it comes back, or its home takes the host
 		}
 		// A home that knows nothing of the host hears of it by this.
@@ -340,7 +340,7 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 		switch {
 		case r.Owner == v.Self && !r.Assigned && home != v.Self:
 			rc.queue.add(r.Host, true)
-		case r.Owner == v.Self && replica != "" && v.IsAlive(replica) && (all || compare[replica]):
+		case r.Owner == v.Self && v.IsAlive(replica) && (all || compare[replica]):
 			return rc.replicator.compareLater(ctx, replicas, replica, r)
 		case r.Owner != v.Self && replica == v.Self && v.IsAlive(r.Owner) && (all || compare[r.Owner]):
 			// The owner may have lost what this node has, by a power cut, and not know of it.

@@ -193,7 +193,7 @@ func (rep *replicator) parcels(ctx context.Context, busy map[string]bool) (map[s
 		case !ok || r.Owner != v.Self:
 			rep.stream.forget(host)
 			continue
-		case to == "" || !v.IsAlive(to):
+		case !v.IsAlive(to):
 			alone = append(alone, host)
 			continue // it is compared when there is one
 		case c.Lost:
@@ -325,7 +325,7 @@ func (rep *replicator) flushHost(ctx context.Context, r Record) error {
 	switch {
 	case c == nil:
 		return nil
-	case c.Lost || to == "" || !v.IsAlive(to):
+	case c.Lost || !v.IsAlive(to):
 		rep.stream.putBack(r.Host, c) // it is shipped as a whole
 		return nil
 	}

@@ -111,7 +111,7 @@ func (rt *router) whereTo(host string) (p place, err error) {
 		case leaving:
 			p = place{to: v.Self}
 			return r, false
-		case ok && r.Owner == v.Self:
+		case r.Owner == v.Self:
 			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
 			return r, false
 		case ok && v.IsAlive(r.Owner): // most links end here: nothing else need be looked at

@@ -1,0 +1,164 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// When a request is too late, and when it is looked at again: the times of its stages are from its start.
+func TestWhenARequestIsTooLate(t *testing.T) {
+	cfg := Config{TotalTimeout: time.Minute, HeaderTimeout: 20 * time.Second, GraceTime: 10 * time.Second, MinRate: 100}
+	start := time.Unix(1_000_000, 0)
+	const s, never = time.Second, -1
+	for name, c := range map[string]struct {
+		got, wrote, first time.Duration
+		window            time.Duration
+		begun, bytes      int64 // of the body, at the start of the window and now
+		paused            bool
+		now, next         time.Duration
+		class             Class
+	}{
+		"it dials":                     {got: never, wrote: never, first: never, now: 15 * s, next: 25 * s},
+		"it dials for long":            {got: never, wrote: never, first: never, now: 55 * s, next: 60 * s},
+		"all is over":                  {got: never, wrote: never, first: never, now: 60 * s, class: TimeoutTotal},
+		"it writes":                    {got: 5 * s, wrote: never, first: never, now: 20 * s, next: 25 * s},
+		"it writes for too long":       {got: 5 * s, wrote: never, first: never, now: 25 * s, class: TimeoutHeader},
+		"it waits for the answer":      {got: 5 * s, wrote: 9 * s, first: never, now: 25 * s, next: 29 * s},
+		"it looks for the first byte":  {got: 5 * s, wrote: 9 * s, first: never, now: 10 * s, next: 20 * s},
+		"it waits for too long":        {got: 5 * s, wrote: 9 * s, first: never, now: 29 * s, class: TimeoutHeader},
+		"the body comes":               {first: 5 * s, window: 5 * s, now: 14 * s, next: 15 * s},
+		"the body is too slow":         {first: 5 * s, window: 5 * s, begun: 500, bytes: 1499, now: 15 * s, class: TooSlow},
+		"the body is just fast enough": {first: 5 * s, window: 5 * s, begun: 500, bytes: 1500, now: 15 * s, next: 25 * s},
+		"nothing is read":              {first: 5 * s, window: 5 * s, paused: true, now: 30 * s, next: 40 * s},
+		"the end comes first":          {first: 5 * s, window: 52 * s, now: 55 * s, next: 60 * s},
+	} {
+		at := func(d time.Duration) time.Time {
+			if d == never {
+				return time.Time{}
+			}
+			return start.Add(d)
+		}
+		x := &exchange{cfg: &cfg, start: start, got: at(c.got), wrote: at(c.wrote), first: at(c.first), window: at(c.window), begun: c.begun, paused: c.paused}
+		x.bytes.Store(c.bytes)
+		next, err := x.due(at(c.now))
+		class := OK
+		if err != nil {
+			class = classOf(t.Context(), err)
+		}
+		if class != c.class || class == OK && !next.Equal(at(c.next)) {
+			t.Errorf("%s: %q, next after %v", name, class, next.Sub(start))
+		}
+		if slow := next.Add(cfg.GraceTime); c.class == OK && c.bytes > 0 { // the next window begins with what has come by now
+			if _, err := x.due(slow); err == nil {
+				t.Errorf("%s: and nothing more is fast enough", name)
+			}
+		}
+	}
+}
+
+// The stages of a request as its end tells them, whichever of its hooks ran.
+func TestStagesOfARequest(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	for name, c := range map[string]struct {
+		fresh                   bool
+		got, wrote, first, last int // seconds; 0: never
+		want                    Timing
+	}{
+		"all":                   {true, 1, 3, 6, 10, Timing{Fresh: true, Connect: 7, TLS: 8, Request: 2, FirstByte: 3, LastByte: 4, Total: 10}},
+		"on an old connection":  {false, 1, 3, 6, 10, Timing{Request: 2, FirstByte: 3, LastByte: 4, Total: 10}},
+		"no answer":             {true, 1, 3, 0, 10, Timing{Fresh: true, Connect: 7, TLS: 8, Request: 2, Total: 10}},
+		"an answer before":      {false, 1, 7, 6, 10, Timing{Request: 5, LastByte: 4, Total: 10}},
+		"an answer unasked":     {false, 1, 0, 6, 10, Timing{Request: 5, LastByte: 4, Total: 10}},
+		"nothing but a connect": {true, 1, 0, 0, 10, Timing{Fresh: true, Connect: 7, TLS: 8, Total: 10}},
+	} {
+		at := func(s int) time.Time {
+			if s == 0 {
+				return time.Time{}
+			}
+			return start.Add(time.Duration(s) * time.Second)
+		}
+		x := &exchange{start: start, fresh: c.fresh, conn: &conn{connect: 7 * time.Second, tls: 8 * time.Second}, timer: time.NewTimer(time.Hour),
+			got: at(c.got), wrote: at(c.wrote), first: at(c.first), last: at(c.last)}
+		want := c.want
+		want.Start = start
+		for _, d := range []*time.Duration{&want.Connect, &want.TLS, &want.Request, &want.FirstByte, &want.LastByte, &want.Total} {
+			*d *= time.Second
+		}
+		if got := x.end(); got != want {
+			t.Errorf("%s: %+v, not %+v", name, got, want)
+		}
+	}
+}
+
+// The class of an error by the stage in which it comes.
+func TestClassesOfErrors(t *testing.T) {
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(&failure{TooSlow, errors.New("too slow")})
+	left, cancel := context.WithCancelCause(t.Context())
+	cancel(nil)
+	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	for name, c := range map[string]struct {
+		err                   error
+		dial, handshake, read Class
+	}{
+		"refused":             {syscall.ECONNREFUSED, Refused, Refused, Refused},
+		"reset":               {syscall.EPIPE, Reset, Reset, Reset},
+		"no route":            {syscall.EHOSTUNREACH, Unreachable, Unreachable, Unreachable},
+		"no descriptors":      {syscall.EMFILE, Unreachable, Unreachable, Unreachable},
+		"unanswered":          {syscall.ETIMEDOUT, TimeoutConnect, TimeoutTLS, Reset},
+		"a deadline":          {context.DeadlineExceeded, TimeoutConnect, TimeoutTLS, Other},
+		"a timeout":           {timeout, TimeoutConnect, TimeoutTLS, Other},
+		"canceled":            {context.Canceled, Canceled, Canceled, Protocol},
+		"the end":             {io.ErrUnexpectedEOF, EOF, EOF, EOF},
+		"an idle connection":  {errors.New("http: server closed idle connection"), EOF, EOF, EOF},
+		"no TLS":              {tls.RecordHeaderError{}, TLS, TLS, TLS},
+		"an alert":            {&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, TLS, TLS, TLS},
+		"any other":           {errors.New("malformed"), Other, TLS, Protocol},
+		"a long head":         {errors.New("net/http: server response headers exceeded 1 bytes; aborted"), Other, TLS, HeaderTooLarge},
+		"a long head of h2":   {errors.New("http2: header list larger than peer's limit"), Other, TLS, HeaderTooLarge},
+		"a stream that is up": {errors.New("http2: server sent GOAWAY and closed the connection"), Other, TLS, Reset},
+		"a refused stream":    {errors.New("stream error: REFUSED_STREAM"), Other, TLS, Reset},
+		"too many streams":    {errors.New("ENHANCE_YOUR_CALM"), Other, TLS, Reset},
+		"a known class":       {&failure{Bomb, errors.New("bomb")}, Other, TLS, Bomb},
+	} {
+		if dial, handshake, read := dialClass(c.err), tlsClass(c.err), classOf(t.Context(), c.err); dial != c.dial || handshake != c.handshake || read != c.read {
+			t.Errorf("%s: %q as it dials, %q in the handshake, %q later", name, dial, handshake, read)
+		}
+	}
+	if a, b := classOf(canceled, io.EOF), classOf(left, io.EOF); a != TooSlow || b != Canceled {
+		t.Errorf("canceled for a reason: %q; for none: %q", a, b)
+	}
+}
+
+// A body that just fits its limit is whole, one byte more is cut: on the wire, and decoded.
+func TestBodiesAtTheirLimit(t *testing.T) {
+	for size, want := range map[int]error{9: io.EOF, 10: io.EOF, 11: errCut, 5000: errCut} {
+		whole := bytes.Repeat([]byte{'x'}, size)
+		for _, each := range []int{1, 9, 10, 11, 4096} {
+			var kept []byte
+			w := &wire{body: bytes.NewReader(whole), limit: 10, watch: &exchange{}, keep: &kept}
+			n := 0
+			var err error
+			for p := make([]byte, each); err == nil; {
+				var k int
+				k, err = w.Read(p)
+				n += k
+			}
+			if n != min(size, 10) || len(kept) != n || w.watch.bytes.Load() != int64(n) || !errors.Is(err, want) || !errors.Is(w.end, want) {
+				t.Errorf("%d bytes, %d at a time: %d read, %d kept, %d counted, %v, %v", size, each, n, len(kept), w.watch.bytes.Load(), err, w.end)
+			}
+		}
+		buf := make([]byte, 0, 1)
+		if err := readAll(&buf, bytes.NewReader(whole), 10, nil); !errors.Is(err, want) || len(buf) != min(size, 10) {
+			t.Errorf("%d bytes decoded: %d, %v", size, len(buf), err)
+		}
+	}
+}

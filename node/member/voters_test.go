@@ -1,0 +1,233 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clockOf is a table of a node that has met others, some of them voters with it.
+func clockOf(t *testing.T, self int, others []int, voters ...int) *clock {
+	now := time.Unix(1_000_000, 0)
+	c := &clock{table: newTable(Default(), nodeID(self), 1, true, now), t: t, now: now}
+	for _, i := range others {
+		c.meet(i, 1, true)
+	}
+	if len(voters) > 0 {
+		c.council.found(now, c.self.id)
+		c.vote(voters...)
+	}
+	return c
+}
+
+// numbers are the numbers of ids.
+func numbers(ids []string) (out []int) {
+	for _, id := range ids {
+		var n int
+		if _, err := fmt.Sscanf(id, "%x", &n); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Who is to vote next: a voter until it has left or has been dead for long, and a settled member that holds the present set.
+func TestWhoIsToVote(t *testing.T) {
+	window := Default().MajorityWindow
+	for name, k := range map[string]struct {
+		who    int // 2 is a voter, 4 is none
+		change func(c *clock, r *record)
+		want   []int
+	}{
+		"all":                       {2, func(*clock, *record) {}, []int{1, 2, 3, 4}},
+		"a voter has left":          {2, func(c *clock, r *record) { c.gone(r, left, c.now) }, []int{1, 3, 4}},
+		"a voter gave its vote up":  {2, func(c *clock, r *record) { r.gave = c.council.plain() }, []int{1, 3, 4}},
+		"it gave up an earlier one": {2, func(c *clock, r *record) { r.gave = c.council.plain() + 1 }, []int{1, 2, 3, 4}},
+		"a voter has just died":     {2, func(c *clock, r *record) { r.phase, r.since = dead, c.now.Add(1-window) }, []int{1, 2, 3, 4}},
+		"a voter is dead for long":  {2, func(c *clock, r *record) { r.phase, r.since = dead, c.now.Add(-window) }, []int{1, 3, 4}},
+		"a voter holds another set": {2, func(_ *clock, r *record) { r.stamp++ }, []int{1, 2, 3, 4}},
+		"another is not settled":    {4, func(_ *clock, r *record) { r.settled = false }, []int{1, 2, 3}},
+		"another is a founder":      {4, func(_ *clock, r *record) { r.settled, r.founder = false, true }, []int{1, 2, 3, 4}},
+		"another is not understood": {4, func(_ *clock, r *record) { r.bad = true }, []int{1, 2, 3}},
+		"another holds another set": {4, func(_ *clock, r *record) { r.stamp++ }, []int{1, 2, 3}},
+		"another has died":          {4, func(_ *clock, r *record) { r.phase = dead }, []int{1, 2, 3}},
+	} {
+		c := clockOf(t, 1, []int{2, 3, 4}, 1, 2, 3)
+		c.self.settled = true
+		k.change(c, c.members[nodeID(k.who)])
+		if got := numbers(c.wanted(c.now)); !slices.Equal(got, k.want) {
+			t.Errorf("%s: %v are to vote, not %v", name, got, k.want)
+		}
+	}
+}
+
+// The voters decide the next set in turn, the lowest first, and not again while a ballot is under way or just after it.
+func TestWhoDecides(t *testing.T) {
+	for self, turn := range map[int]time.Duration{1: 0, 2: nextInTurn, 3: 2 * nextInTurn} {
+		others := slices.DeleteFunc([]int{1, 2, 3, 4}, func(i int) bool { return i == self })
+		c := clockOf(t, self, others, 1, 2, 3) // 4 is to become one
+		after := func(d time.Duration, want bool) {
+			t.Helper()
+			if out := c.decide(c.now.Add(d), 0.5); (len(out) == 3) != want {
+				t.Errorf("node %d after %v: %d letters", self, d, len(out))
+			}
+		}
+		for id := range c.members {
+			c.answered(id, c.now)
+		}
+		after(0, turn == 0)
+		if turn > 0 {
+			after(turn-1, false)
+			after(turn, true)
+		}
+		after(turn+ballotFor, false) // it was not decided
+		after(turn+ballotFor*3/2-1, false)
+		after(turn+ballotFor*3/2, true)
+		now := c.now.Add(time.Minute)
+		c.read(letter{kind: letterPrepare, from: nodeID(0), set: c.council.set, ballot: ballot{9, nodeID(0)}}, now)
+		after(time.Minute+nextInTurn-1, false) // a lower one tries
+		after(time.Minute+nextInTurn, true)
+		c.gone(c.members[nodeID(4)], dead, c.now)
+		if after(2*time.Hour, false); !c.wished.IsZero() { // there is nothing to decide
+			t.Error("the time of the wish is kept")
+		}
+	}
+}
+
+// Whom a minority waits for, in the words of the status: the first five, each with what was last known of it.
+func TestWhomAMinorityWaitsFor(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3, 4, 5, 6, 7, 8}, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+	const head, tail = "waiting for ", "; if they are gone for good, run: proxima go-alone"
+	words := func(when, want string) {
+		t.Helper()
+		got := c.waiting(c.now)
+		for i := range 10 {
+			got = strings.ReplaceAll(got, nodeID(i)[:8], "node")
+		}
+		if got != head+want+tail {
+			t.Errorf("%s:\n%s\n%s", when, got, head+want+tail)
+		}
+	}
+	words("all but one answer", "1 of 9 nodes: node (not seen since this node started)")
+	c.lost(nodeID(2), c.now)
+	c.members[nodeID(3)].stamp++
+	c.members[nodeID(3)].matched = time.Time{}
+	c.deaf = true
+	c.now = c.now.Add(10 * time.Second)
+	words("one died, one holds another set", "3 of 9 nodes: node (last seen 10s ago at 10.0.0.2:1), node (it answers, and its vote is being settled), "+
+		"node (not seen since this node started)")
+	c.pass(c.cfg.HearWithin)
+	words("nobody answers", "8 of 9 nodes: node (last seen 30s ago at 10.0.0.2:1), node (last seen 30s ago at 10.0.0.3:1), "+
+		"node (last seen 30s ago at 10.0.0.4:1), node (last seen 30s ago at 10.0.0.5:1), node (last seen 30s ago at 10.0.0.6:1), and 3 more")
+	c.members[nodeID(4)].gave = c.council.plain()
+	if missing, voters := c.missing(c.now); len(missing) != 7 || voters != 8 {
+		t.Errorf("one gave its vote up: %d of %d are missing", len(missing), voters)
+	}
+}
+
+// Those that hold another set are told the latest one, four at a time, and each again after three seconds.
+func TestWhoIsToldTheVoters(t *testing.T) {
+	c := clockOf(t, 1, []int{2, 3, 4, 5, 6, 7, 8}, 1, 2, 3)
+	for i := 3; i <= 8; i++ {
+		c.members[nodeID(i)].stamp++
+	}
+	told := map[string]int{}
+	ask := func(want int) {
+		t.Helper()
+		out := c.ask(c.now)
+		for _, p := range out {
+			told[p.to]++
+		}
+		if len(out) != want {
+			t.Errorf("%d are told, not %d", len(out), want)
+		}
+	}
+	ask(4)
+	ask(2)
+	ask(0)
+	c.now = c.now.Add(3*time.Second - 1)
+	ask(0)
+	c.now = c.now.Add(1)
+	ask(4)
+	ask(2)
+	if len(told) != 6 || told[nodeID(2)] > 0 {
+		t.Errorf("told: %v", told)
+	}
+}
+
+// Of nodes that know of no overlay the lowest founds one, when nobody new has come for a while.
+func TestWhoFounds(t *testing.T) {
+	for name, k := range map[string]struct {
+		self, other int
+		change      func(r *record)
+		after       time.Duration
+		founds      bool
+	}{
+		"the lowest":               {1, 2, func(*record) {}, foundAfter, true},
+		"too soon":                 {1, 2, func(*record) {}, foundAfter - 1, false},
+		"not the lowest":           {2, 1, func(*record) {}, time.Hour, false},
+		"the lowest that answers":  {2, 1, func(r *record) { r.phase = dead }, time.Hour, false}, // and nobody else is there
+		"what is not understood":   {2, 1, func(r *record) { r.bad = true }, time.Hour, false},
+		"the other is in an older": {1, 2, func(r *record) { r.stamp = 7 }, time.Hour, false},
+	} {
+		c := clockOf(t, k.self, []int{k.other})
+		k.change(c.members[nodeID(k.other)])
+		c.foundIfLowest(c.now.Add(k.after))
+		if founds := c.council.set.version > 0; founds != k.founds {
+			t.Errorf("%s: it founds: %v", name, founds)
+		}
+	}
+}
+
+// Where the configuration says so a minority goes on alone, the lowest that lives first.
+func TestGoingOnAloneInTurn(t *testing.T) {
+	for self, turn := range map[int]time.Duration{1: 0, 2: nextInTurn} {
+		c := clockOf(t, self, []int{3 - self, 3, 4, 5}, 1, 2, 3, 4, 5)
+		c.cfg.GoAloneAfter = time.Minute
+		for i := 3; i <= 5; i++ {
+			c.lost(nodeID(i), c.now)
+		}
+		c.update(c.now)
+		if c.majority || c.aloneByItself(c.now.Add(time.Minute+turn-1)) {
+			t.Errorf("node %d goes on alone too soon", self)
+		}
+		for id := range c.members {
+			c.answered(id, c.now.Add(time.Minute+turn))
+		}
+		if !c.aloneByItself(c.now.Add(time.Minute+turn)) || !slices.Equal(numbers(c.council.set.ids), []int{1, 2}) {
+			t.Errorf("node %d, after a minute: the voters are %v", self, numbers(c.council.set.ids))
+		}
+		c.cfg.GoAloneAfter = 0
+		if c.aloneByItself(c.now.Add(time.Hour)) {
+			t.Error("it goes on alone unasked")
+		}
+	}
+}
+
+// What a member says of its end counts for its life, and is answered where it leaves.
+func TestFarewellOfALife(t *testing.T) {
+	for name, k := range map[string]struct {
+		kind, life             int
+		renounced              bool
+		over, left, gave, hear bool
+	}{
+		"the crawl is over":           {letterOver, 5, false, true, false, false, false},
+		"and it votes no more":        {letterOver, 5, true, true, false, true, false},
+		"said in an earlier life":     {letterOver, 4, true, false, false, false, false},
+		"said in a life to come":      {letterOver, 6, true, false, false, false, false},
+		"it leaves":                   {letterLeave, 5, false, false, true, false, true},
+		"it leaves without a vote":    {letterLeave, 5, true, false, true, true, true},
+		"it left in an earlier life":  {letterLeave, 4, true, false, false, false, false},
+		"it leaves in a life to come": {letterLeave, 6, true, false, true, false, true},
+	} {
+		c := clockOf(t, 1, nil, 1, 2, 3)
+		c.meet(2, 5, true)
+		out := c.read(letter{kind: k.kind, from: nodeID(2), set: c.council.set, ballot: ballot{uint64(k.life), nodeID(2)}, renounced: k.renounced}, c.now)
+		r := c.members[nodeID(2)]
+		if r.over != k.over || (r.phase == left) != k.left || c.absent(nodeID(2)) != k.gave || (len(out) == 1 && out[0].kind == letterLeft) != k.hear {
+			t.Errorf("%s: over %v, left %v, its vote given up %v, answered %v", name, r.over, r.phase == left, c.absent(nodeID(2)), len(out))
+		}
+	}
+}
