@@ -201,3 +201,65 @@ func TestPausesBeforeAskingAgain(t *testing.T) {
 		}
 	}
 }
+
+// judge is a crawler that cannot say whether a page may be asked for.
+type judge struct{ Crawler }
+
+func (judge) Refuse(*frontier.Task) (string, error) { return "", errLost }
+
+// TestPagesThatCannotBeJudged: where it is not known whether a page may be asked for it is not, and stays with its host.
+func TestPagesThatCannotBeJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.addHost("http://a.example", addrOf(1), 2)
+		h.robots = true
+		deps := w.deps()
+		deps.Crawler = judge{w}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1)}
+		s.reserve(s.addr, true)
+		task, err := s.takeOf(t.Context(), t.Context(), &host{name: h.name})
+		if task != nil || !errors.Is(err, errLost) || len(h.urls) != 2 || len(w.out) != 0 || !w.servers[s.addr].next.IsZero() {
+			t.Errorf("%v, %v, %d pages are left", task, err, len(h.urls))
+		}
+	})
+}
+
+// TestRoundsExplore: in a round of many pages another node than the chosen one downloads one of them, besides, and what it took is
+// learnt.
+func TestRoundsExplore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.addHost("http://a.example", addrOf(1), 1)
+		deps := w.deps()
+		asked := map[string]int{}
+		deps.Fetch = func(_ context.Context, to string, _ RemoteFetch) (Result, error) {
+			asked[to]++
+			return page200(time.Second), nil
+		}
+		s := &server{Placement: New(cycle(), deps), addr: addrOf(1), hosts: []*host{{name: h.name}}}
+		for _, node := range []string{"n1", "n2"} {
+			s.memory.Observe(node, w.coordOf(node), page200(time.Second).Timing, time.Now())
+		}
+		b := &batch{Placement: s.Placement, servers: []*server{s}}
+		for i := range 67 { // more than 1/exploreShare: there is one in each round
+			s.pages = append(s.pages, page{url: mustURL(t, fmt.Sprintf("http://a.example/%d", i)), host: h.name})
+		}
+		s.SetView(w.view(), "")
+		one := tuning{label: assign.Nearest, method: assign.Nearest, cfg: assign.Default()}
+		a, err := assign.New(one.method, one.cfg, b.input("1", one), w.view(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.plans = []*plan{{tuning: one, assigner: a, choices: map[netip.Addr]assign.Choice{s.addr: {Node: "n1"}}}}
+		if err := b.round(t.Context(), s, "1"); err != nil {
+			t.Fatal(err)
+		}
+		others := -asked["n1"]
+		for _, n := range asked {
+			others += n
+		}
+		if m := s.learnt[assign.Nearest]; asked["n1"] != len(s.pages) || others != 1 || m.Downloads() != 2+len(s.pages)+1 {
+			t.Errorf("asked %v for %d pages, %d downloads are known", asked, len(s.pages), m.Downloads())
+		}
+	})
+}
