@@ -22,8 +22,8 @@ outside() {
 	cgroups=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
 	[ -n "$cgroups" ] || missing "version 2 of control groups"
 	dir=$(mktemp -d) group=$cgroups/proxima-check-$$
-	mkdir "$dir/machine" && mkdir "$group" || missing "the right to make a control group"
 	trap "clean '$dir' '$group'" EXIT
+	mkdir "$dir/machine" "$group" || missing "the right to make a control group"
 	# The shell of the parentheses moves into the group, so that systemd finds itself at the top of one.
 	(echo $BASHPID >"$group/cgroup.procs" && exec unshare --mount --pid --net --uts --ipc --cgroup --fork --kill-child \
 		"$0" boot "$dir" "$old" "$new") >"$dir/boot.log" 2>&1 &
@@ -36,8 +36,10 @@ outside() {
 # clean ends what runs in the machine, and takes away what is left of it.
 clean() {
 	pkill -KILL -P "$(jobs -p)" || true
-	within 10 empty "$2" || true
-	find "$2" -depth -type d -exec rmdir {} +
+	if [ -d "$2" ]; then
+		within 10 empty "$2" || true
+		find "$2" -depth -type d -exec rmdir {} +
+	fi
 	rm -rf "$1"
 }
 empty() { ! grep -q . $(find "$1" -name cgroup.procs); }
