@@ -46,16 +46,20 @@ func (s *Scenario) faults() []fault {
 	check(share(s.Geo.Missing) && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v with wrong %v is more than all", s.Geo.Missing,
 		s.Geo.Wrong)
 
-	nodes, servers := 0, 0
+	nodes, natted, servers := 0, 0, 0
 	for i, g := range s.Nodes {
 		key := fmt.Sprintf("nodes[%d].", i)
 		nodes += g.Count
+		if g.NAT {
+			natted += g.Count
+		}
 		check(named(g.Name), key+"name", "%q is not of small letters, digits and hyphens", g.Name)
 		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
 		check(g.DownMbit >= 0, key+"down_mbit", "%v is negative", g.DownMbit)
 		check(share(g.CPU), key+"cpu", "%v is not between 0 and 1", g.CPU)
 	}
 	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d are not 1 to %d", nodes, maxNodes)
+	check(natted < nodes || nodes < 2, "nodes", "all are behind NATs, so that none can dial another")
 	for i, g := range s.Sites {
 		key := fmt.Sprintf("sites[%d].", i)
 		servers += g.Count

@@ -26,6 +26,7 @@ func TestBrokenScenarios(t *testing.T) {
 		"assigner.toml": {`assigner.toml:1: assigners: "best" is none of`, `assigner.toml:4: sites[0].software: "apache" is neither`},
 		"syntax.toml":   {"syntax.toml:3: "},
 		"empty.toml":    {"empty.toml:1: nodes: 0 are not 1 to", "empty.toml:1: sites: 0 servers are not"},
+		"natted.toml":   {"natted.toml:1: nodes: all are behind NATs"},
 	}
 	files, err := filepath.Glob("testdata/*.toml")
 	if err != nil || len(files) != len(broken) {
