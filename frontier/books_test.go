@@ -1,0 +1,165 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The books after a restart are those before it, for hosts of each role, with a digest or without, and with blocks of which a part
+// is done. What comes then lies behind what was there.
+func TestBooksOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := recrawlConfig()
+		l := begin(t, dir, cfg, polite, Deps{})
+		l.placed()
+		const plain, tracked, replica, leaving = "http://h1.test", "http://h2.test", "http://h3.test", "http://h4.test"
+		for _, host := range []string{plain, tracked, replica, leaving} {
+			l.add(pages(host, 0, 20)...)
+		}
+		done := map[string]int64{}
+		l.visit(50, func(task *Task) Outcome { done[task.Host]++; return asSeen(task.URL.Hash()) })
+		l.digest(tracked)
+		l.role(replica, Replica)
+		l.role(leaving, Leaving)
+		crawled := done[plain] + done[tracked]
+		want := Totals{Pending: 40 - crawled, Held: 40 - done[replica] - done[leaving], Pages: crawled}
+		for life := range 3 {
+			got := l.Status().Totals
+			books := Totals{Pending: got.Pending, Held: got.Held, Pages: got.Pages, Due: got.Due, AtStart: got.AtStart}
+			if d := cmp.Diff(want, books); d != "" {
+				t.Errorf("life %d, after %v: %s", life, done, d)
+			}
+			if life > 0 && got.Accepted+got.Done+got.Arrived+got.Left+got.Dropped > 0 {
+				t.Errorf("life %d begins with %+v", life, got)
+			}
+			if v := l.add(append(pages(plain, 0, 20), pages(tracked, 0, 20)...)...); !allAre(v, Duplicate) {
+				t.Errorf("life %d: what is known is %v", life, v)
+			}
+			for _, host := range []string{plain, tracked} {
+				if v := l.add(pages(host, 100+10*life, 10)...); !allAre(v, Accepted) {
+					t.Errorf("life %d: what is new is %v", life, v)
+				}
+			}
+			l.stop()
+			time.Sleep(2 * time.Hour) // no page is left alone for longer
+			l = begin(t, dir, cfg, polite, Deps{})
+			want.Pending += 20
+			want.AtStart, want.Due = want.Pending, crawled
+		}
+		l.stop()
+	})
+}
+
+// A budget of visits comes in evenly, and what is not used within an hour is lost, but for one.
+func TestVisitBudget(t *testing.T) {
+	begun := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		what   string
+		r      Recrawl
+		after  time.Duration
+		visits int
+		next   time.Duration // after that, the next
+	}{
+		{"none yet", Recrawl{Enabled: true, Budget: 24}, 0, 0, time.Hour},
+		{"not quite", Recrawl{Enabled: true, Budget: 24}, time.Hour - time.Second, 0, time.Second},
+		{"one", Recrawl{Enabled: true, Budget: 24}, time.Hour, 1, time.Hour},
+		{"one is kept", Recrawl{Enabled: true, Budget: 24}, 100 * time.Hour, 1, time.Hour},
+		{"half an hour of many", Recrawl{Enabled: true, Budget: 240}, 30 * time.Minute, 5, 6 * time.Minute},
+		{"those of an hour", Recrawl{Enabled: true, Budget: 240}, 100 * time.Hour, 10, 6 * time.Minute},
+		{"a clock that was set back", Recrawl{Enabled: true, Budget: 24}, -time.Hour, 0, time.Hour},
+		{"any", Recrawl{Enabled: true}, 0, 1000, 0},
+		{"any, once", Recrawl{Age: time.Hour, Budget: 1}, 0, 1000, 0},
+	} {
+		r := newRecrawl(c.r, begun)
+		now := begun.Add(c.after)
+		n := 0
+		may, at := r.mayVisit(now)
+		for ; may && n < 1000; may, at = r.mayVisit(now) {
+			r.spend()
+			n++
+		}
+		if wait := at.Sub(now); n != c.visits || n < 1000 && (wait < c.next || wait > c.next+2*time.Millisecond) {
+			t.Errorf("%s: %d visits, the next after %v", c.what, n, wait)
+		}
+	}
+}
+
+// Damage to what is on disk is told.
+func TestDamagedValues(t *testing.T) {
+	const host = "http://h1.test"
+	blocks := func(s *store) error {
+		var queues [Revisit]reading
+		queues[Discovered].want = 1
+		return s.blocks(host, &queues)
+	}
+	depths := func(s *store) error { _, err := s.depths(host); return err }
+	short := append(depthKey(host, 1), 0)
+	for name, c := range map[string]struct {
+		key, value []byte
+		read       func(*store) error
+	}{
+		"an empty block":          {pendingKey(host, Discovered, 1), nil, blocks},
+		"a block without a form":  {pendingKey(host, Discovered, 1), []byte{blockVersion}, blocks},
+		"a block of another form": {pendingKey(host, Discovered, 1), []byte{blockVersion, 9, 1}, blocks},
+		"a block to come":         {pendingKey(host, Discovered, 1), []byte{blockVersion + 1, blockPlain}, blocks},
+		"a depth of no page":      {short[:len(short)-3], []byte{1}, depths},
+		"a depth of more":         {short, []byte{1}, depths},
+		"an empty depth":          {depthKey(host, 1), nil, depths},
+		"two depths":              {depthKey(host, 1), []byte{1, 2}, depths},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, polite := testConfig()
+			l := begin(t, "", cfg, polite, Deps{})
+			if err := c.read(l.store); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.store.write(func(txn *badger.Txn) error { return txn.Set(c.key, c.value) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.read(l.store); err == nil || errors.Is(err, badger.ErrKeyNotFound) {
+				t.Errorf("%s was read: %v", name, err)
+			}
+		})
+	}
+}
+
+// What is moved with a host is counted at the host's role, and pages that are due in the part of an hour that is over.
+func TestCounters(t *testing.T) {
+	var c counters
+	c.start(10, 5)
+	c.moved(Owned, 3, 2)
+	c.moved(Replica, 4, 1)
+	c.moved(Leaving, 1, 0)
+	c.verdict(Accepted)
+	c.verdict(Duplicate)
+	c.verdict(HostFull)
+	c.known(2)
+	c.ended(Done, "", 1)
+	c.ended(Failed, "gone", 2)
+	c.ended(Dropped, "robots", 3)
+	c.revisited()
+	now := stampOf(time.Now())
+	for _, ago := range []stamp{2 * dueStep, 2 * dueStep, 0} {
+		c.page(Owned, now-ago, 1)
+		c.page(Replica, now-ago, 1)
+	}
+	c.page(Owned, now-2*dueStep, -1)
+	want := Totals{Accepted: 1, Duplicate: 3, Done: 1, Failed: 2, Dropped: 3, Arrived: 3, Left: 2, Held: 9, Pending: 6, AtStart: 10,
+		Pages: 2, Due: 1, Revisited: 1, Reasons: map[string]uint64{HostFull.String(): 1, "gone": 2, "robots": 3}}
+	if d := cmp.Diff(want, c.totals()); d != "" {
+		t.Error(d)
+	}
+	for i := range maxReasons {
+		c.ended(Failed, fmt.Sprintf("refused: %d", i), 1)
+	}
+	if r := c.totals().Reasons; len(r) != maxReasons+1 || r["refused"] != 3 {
+		t.Errorf("%d reasons, %d summed up", len(r), r["refused"])
+	}
+}

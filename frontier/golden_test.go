@@ -1,0 +1,311 @@
+package frontier
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/node/golden"
+)
+
+var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
+
+// TestGolden plays the scenarios of testdata/golden on a workbench. The steps are those of scene.do; printed is what was handed
+// out in a block and what became of it, and then every host and server.
+//
+//	go test -run Golden ./frontier -update
+func TestGolden(t *testing.T) {
+	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+		s := &scene{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), tasks: map[string]*Task{}}
+		for _, steps := range blocks {
+			for _, step := range steps {
+				s.do(strings.Fields(step))
+			}
+			printed = append(printed, s.print())
+		}
+		return printed
+	})
+}
+
+// scene is a workbench whose time a scenario moves.
+type scene struct {
+	*testing.T
+	*workbench
+	now   time.Time
+	seq   uint64
+	tasks map[string]*Task // those that are out, by host
+	lines []string
+}
+
+func (s *scene) say(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// do plays a step.
+func (s *scene) do(words []string) {
+	s.Helper()
+	if words[0] == "bench" {
+		s.begin(words[1:])
+		return
+	}
+	args := words[1:]
+	switch words[0] {
+	case "host": // host NAME URLS ORIGIN ADDRESSES: comes onto the workbench, with a robots.txt that holds for long
+		h := s.enter(args[0])
+		s.block(h, args[1], args[2])
+		s.loadedHost(h, record{robotsUntil: s.now.Add(1000 * time.Hour)}, s.now)
+		if len(args) > 3 {
+			s.place(args[3], "1000h")
+		}
+	case "record": // record NAME URLS WAIT DELAY LAST: the same, as an earlier life left it, and without a robots.txt
+		h := s.enter(args[0])
+		s.block(h, args[1], "discovered")
+		s.loadedHost(h, record{notBefore: s.now.Add(s.time(args[2])), crawlDelay: s.time(args[3]),
+			lastRequest: s.now.Add(-s.time(args[4])), failures: 1, level: 1}, s.now)
+	case "more": // more NAME URLS ORIGIN: a block of it is written
+		h := s.hosts[args[0]]
+		s.block(h, args[1], args[2])
+		s.settle(h, s.now)
+	case "place": // place ADDRESSES TTL: the next name is resolved
+		s.place(args[0], args[1])
+	case "lost": // lost [ours] [lasts]: the next name is not
+		h := s.nextUnresolved(s.now)
+		s.say("%s is lost; the last wait: %v", h.name, s.lostHost(h, "no such name", slices.Contains(args, "ours"), slices.Contains(args, "lasts"), s.now))
+	case "take": // take N
+		for range s.number(args[0]) {
+			s.take()
+		}
+	case "end":
+		s.end(args)
+	case "wait":
+		s.pass(s.time(args[0]), nil)
+	case "work": // work TIME EACH: what can be asked for is, and each takes as long
+		s.pass(s.time(args[0]), func() {
+			for t := s.take(); t != nil; t = s.take() {
+				s.now = s.now.Add(s.time(args[1]))
+				s.workbench.end(t, Outcome{Asked: true, Elapsed: s.time(args[1])}, s.now)
+				s.over(t)
+			}
+		})
+	case "grant": // grant ADDRESS TIME WAIT
+		s.grant(netip.MustParseAddr(args[0]), s.now.Add(s.time(args[1])), s.time(args[2]), s.now)
+	case "withdraw":
+		s.withdraw(netip.MustParseAddr(args[0]), s.now)
+	case "reserve": // reserve ADDRESS on|off
+		s.reserve(netip.MustParseAddr(args[0]), args[1] == "on", s.now)
+	case "suspend": // suspend NAME [WHY]
+		h := s.hosts[args[0]]
+		h.suspended = strings.Join(args[1:], " ")
+		s.settle(h, s.now)
+	case "freeze":
+		h := s.hosts[args[0]]
+		h.frozen = true
+		s.settle(h, s.now)
+	case "drop": // its URLs are given up
+		h := s.hosts[args[0]]
+		h.forget(s.seq)
+		s.settle(h, s.now)
+	default:
+		s.Fatalf("no step %q", words)
+	}
+}
+
+// begin makes the workbench: bench KEY VALUE ...
+func (s *scene) begin(words []string) {
+	cfg, polite := Default(), DefaultPoliteness()
+	for pair := range slices.Chunk(words, 2) {
+		switch pair[0] {
+		case "leases":
+			cfg.Leases = true
+		case "own":
+			polite.Own = []string{pair[1]}
+		case "parallel":
+			polite.OwnParallel = s.number(pair[1])
+		case "window":
+			cfg.WindowURLs = s.number(pair[1])
+		default:
+			s.Fatalf("no key %q", pair[0])
+		}
+	}
+	prefixes, err := polite.own()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.workbench = newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, rand.New(rand.NewPCG(1, 2)))
+	s.workbench.recrawl = newRecrawl(cfg.Recrawl, s.now)
+}
+
+func (s *scene) number(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+func (s *scene) time(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return d
+}
+
+// block gives a host the next n URLs of an origin.
+func (s *scene) block(h *host, n, origin string) {
+	var entries []entry
+	s.seq++
+	for i := range s.number(n) {
+		entries = append(entries, entry{path: fmt.Sprintf("/%d-%d", s.seq, i)})
+	}
+	o := map[string]Origin{"discovered": Discovered, "estimate": Estimate, "assigned": Assigned}[origin]
+	h.take(&blockRef{seq: s.seq, n: len(entries), origin: o}, entries)
+}
+
+func (s *scene) place(addresses, ttl string) {
+	var addrs []netip.Addr
+	for _, a := range strings.Split(addresses, ",") {
+		addrs = append(addrs, netip.MustParseAddr(a))
+	}
+	h := s.nextUnresolved(s.now)
+	if h == nil {
+		s.say("no name to resolve")
+		return
+	}
+	s.placeHost(h, addrs, s.time(ttl), s.now)
+}
+
+// take hands out a task, nil if there is none.
+func (s *scene) take() *Task {
+	t := s.workbench.take(s.now)
+	if t == nil {
+		return nil
+	}
+	s.say("%s %s%s of %s: %v, attempt %d, waited %v", s.at(s.now), t.Host, t.URL.Path, t.Server, t.Origin, t.Attempt, t.Waited)
+	s.tasks[t.Host] = t
+	if t.expiry != nil {
+		t.OnExpire(func() { s.say("%s the lease of %s ended", s.at(s.now), t.Host) })
+	}
+	return t
+}
+
+// end ends the task of a host: end NAME [done|failed|again] [TROUBLE] [unasked] [KEY TIME ...].
+func (s *scene) end(words []string) {
+	t, out := s.tasks[words[0]], Outcome{Asked: true, Reason: "it failed"}
+	if t == nil {
+		s.Fatalf("%s has no task at %s", words[0], s.at(s.now))
+	}
+	robots := func() *RobotsOutcome {
+		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{})
+		return out.Robots
+	}
+	for i := 1; i < len(words); i++ {
+		value := func() time.Duration { i++; return s.time(words[i]) }
+		switch words[i] {
+		case "done":
+		case "failed":
+			out.Ending = Failed
+		case "again":
+			out.Ending = Again
+		case "unreachable":
+			out.Trouble = Unreachable
+		case "broken":
+			out.Trouble = Broken
+		case "busy":
+			out.Trouble = Busy
+		case "forbidden":
+			out.Trouble = Forbidden
+		case "interrupted":
+			out.Trouble = Interrupted
+		case "lasts":
+			out.Lasts = true
+		case "unasked":
+			out.Asked = false
+		case "took":
+			out.Elapsed = value()
+		case "retry-after":
+			out.RetryAfter = value()
+		case "lingers":
+			out.Lingers = value()
+		case "robots":
+			robots().Lifetime = value()
+		case "crawl-delay":
+			robots().CrawlDelay = value()
+		default:
+			s.Fatalf("no outcome %q", words[i])
+		}
+	}
+	e := s.workbench.end(t, out, s.now)
+	s.say("%s %s%s has %s, again %s, give up %v", s.at(s.now), t.Host, t.URL.Path, word(e.ending, "done", "failed", "dropped", "to come again"), s.at(e.again), e.giveUp)
+	s.over(t)
+}
+
+// over puts a host where it belongs after its task, as the frontier does when the end is on disk.
+func (s *scene) over(t *Task) {
+	t.expiry.end()
+	delete(s.tasks, t.Host)
+	s.settle(t.host, s.now)
+	s.settleServer(t.server, s.now)
+}
+
+// pass lets time pass, from one wake to the next, with work at each.
+func (s *scene) pass(d time.Duration, work func()) {
+	until := s.now.Add(d)
+	for {
+		s.advance(s.now)
+		for _, x := range s.expired {
+			x.fire()
+		}
+		s.expired = nil
+		if work != nil {
+			work()
+		}
+		next, ok := s.nextWake(s.now)
+		if !ok || next.After(until) {
+			s.now = later(s.now, until)
+			return
+		}
+		if s.now = later(s.now, next); s.now.Equal(until) {
+			return
+		}
+	}
+}
+
+// at is a time as it is printed.
+func (s *scene) at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Round(time.Millisecond).String()
+}
+
+// print returns what happened since the last print, and how things stand.
+func (s *scene) print() string {
+	for _, addr := range s.wants {
+		s.say("%s is wanted", addr)
+	}
+	s.wants = nil
+	for _, name := range slices.Sorted(maps.Keys(s.hosts)) {
+		h := s.hosts[name]
+		e := s.explain(h, s.now)
+		s.say("%s: %s; %d URLs, %d failures, level %d, delay %v", name, e.Sentence, e.InMemory, e.Failures, h.level, e.Delay)
+	}
+	states := s.serverStates(s.now)
+	slices.SortFunc(states, func(a, b ServerState) int { return a.Addr.Compare(b.Addr) })
+	for _, st := range states {
+		slices.Sort(st.Hosts)
+		s.say("%s: wanted %v, until %s, wait %v, %d out, level %d, hosts %v", st.Addr, st.Wanted, s.at(st.Until), st.Wait.Round(time.Millisecond),
+			st.InFlight, st.Level, st.Hosts)
+	}
+	out := strings.Join(s.lines, "\n")
+	s.lines = nil
+	return out
+}
