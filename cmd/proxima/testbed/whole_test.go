@@ -82,6 +82,8 @@ func TestNodeBehindNAT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Assigners = []string{"random"} // each node has about a quarter of the hosts
+	s.Sites[0].Count, s.Sites[0].Pages = 24, 40
 	s.Nodes = append(s.Nodes, NodeGroup{Name: "natted", Count: 1, Cities: []string{"Chicago"}, NAT: true})
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +99,7 @@ func TestNodeBehindNAT(t *testing.T) {
 	if err := r.Text(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{`90 of the generator's 90 pages found`, `lost 0`, `\nnatted +Chicago +[1-9]`} {
+	for _, text := range []string{`960 of the generator's 960 pages found`, `lost 0`, `\nnatted +Chicago +[1-9]`} {
 		if !regexp.MustCompile(text).Match(table.Bytes()) {
 			t.Errorf("%q is not in the comparison:\n%s", text, &table)
 		}
