@@ -1,0 +1,446 @@
+package frontier
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/identity"
+	"proxima/node/golden"
+)
+
+// TestGoldenDisk plays the scenarios of testdata/disk on a whole frontier. The steps are those of house.do; printed is what they
+// answer, and after each block the books, what is told of hosts, and all that is on disk.
+//
+//	go test -run Golden ./frontier -update
+func TestGoldenDisk(t *testing.T) {
+	golden.Play(t, "testdata/disk/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			h := &house{t: t, dir: dir, sites: map[string]*Site{}, blocked: map[string]string{}, tasks: map[string]*Task{},
+				paths: map[uint64]string{}, chunks: map[string][]Chunk{}, begun: time.Now()}
+			h.cfg, h.polite = testConfig()
+			h.polite.MinGap, h.polite.Factor, h.polite.EndedFor = time.Second, 0, 10*time.Minute
+			for _, steps := range blocks {
+				for _, step := range steps {
+					h.do(strings.Fields(step))
+				}
+				printed = append(printed, h.print())
+			}
+			if h.life != nil {
+				h.life.stop()
+			}
+		})
+		return printed
+	})
+}
+
+// house is a frontier that a scenario opens and closes over one directory.
+type house struct {
+	*life
+	t       *testing.T
+	dir     string
+	cfg     Config
+	polite  Politeness
+	sites   map[string]*Site
+	blocked map[string]string
+	tasks   map[string]*Task // those that are out, by URL
+	paths   map[uint64]string
+	chunks  map[string][]Chunk // those exported or made up, by name
+	begun   time.Time
+	last    string // the URL of the task that came last
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	lines []string
+	heard []string // what was said by others than the steps since the last step
+}
+
+func (h *house) say(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, fmt.Sprintf(format, args...))
+}
+
+// hear notes what the frontier did by itself, at the same time as other things.
+func (h *house) hear(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard = append(h.heard, fmt.Sprintf(format, args...))
+}
+
+// wait lets everything come to rest.
+func (h *house) wait() {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.Sort(h.heard)
+	h.lines, h.heard = append(h.lines, h.heard...), nil
+}
+
+// half is a source of draws that are all in the middle: their order does not matter.
+type half struct{}
+
+func (half) Uint64() uint64 { return 1 << 63 }
+
+// do plays a step. Hosts are named without "http://", and a URL as HOST/PATH.
+func (h *house) do(words []string) {
+	h.t.Helper()
+	ctx := context.Background()
+	args := words[1:]
+	host := ""
+	if len(args) > 0 {
+		host = "http://" + args[0]
+	}
+	switch words[0] {
+	case "set":
+		h.set(args)
+	case "site": // site HOST KEY VALUE ...
+		h.site(host, args[1:])
+	case "blocked": // blocked HOST [WHY]
+		h.blocked[args[0]] = strings.Join(args[1:], " ")
+	case "open":
+		deps := Deps{Rand: rand.New(half{}), Site: func(host string) *Site { return h.sites[host] },
+			Blocked: func(host string) string { return h.blocked[short(host)] },
+			Event:   func(e Event) { h.hear("event %d %s %s, %d URLs", e.Kind, short(e.Host), e.Reason, e.URLs) }}
+		h.life = begin(h.t, h.dir, h.cfg, h.polite, deps)
+		go h.placing(addr1)
+		if h.cfg.Shared {
+			go h.letAll()
+		}
+	case "close":
+		h.stop()
+		h.life = nil
+	case "wait":
+		time.Sleep(h.time(args[0]))
+	case "add":
+		var links []Link
+		for _, word := range args {
+			links = append(links, h.link(word))
+		}
+		h.say("add: %v", h.add(links...))
+	case "take": // take [nothing]
+		if h.cfg.FrontHosts == Default().FrontHosts { // else they come in by themselves, at the same time
+			some, _, _ := h.Ready("", 1, 100)
+			for _, r := range some {
+				h.Activate(ctx, r.Host)
+				h.wait()
+			}
+		}
+		task := h.taking(time.Minute)
+		h.wait()
+		if task == nil {
+			h.say("nothing comes")
+			break
+		}
+		h.say("%s comes: %v, %v, depth %d, hops %d, attempt %d, %s", short(task.URL.String()), task.Kind, task.Origin, task.Depth, task.Hops, task.Attempt, h.page(task.Page))
+		h.last = short(task.URL.String())
+		h.tasks[h.last] = task
+	case "end":
+		h.end(args)
+	case "crawl": // crawl N OUTCOME: of robots.txt the best comes
+		for range h.number(args[0]) {
+			if h.do([]string{"take"}); len(h.tasks) == 0 {
+				break
+			}
+			for url, task := range h.tasks {
+				if task.Kind == Robots {
+					h.end([]string{url, "robots", "24h"})
+				} else {
+					h.end(append([]string{url}, args[1:]...))
+				}
+				h.wait()
+			}
+		}
+	case "role":
+		r := map[string]Role{"owned": Owned, "replica": Replica, "leaving": Leaving}[args[1]]
+		h.role(host, r)
+		got, known, err := h.RoleOf(ctx, host)
+		h.say("role: %v, known %v, %v", got, known, err)
+	case "drop": // drop HOST WHY
+		n, err := h.DropHost(ctx, host, strings.Join(args[1:], " "))
+		h.say("dropped: %d, %v", n, err)
+	case "drop-blocked":
+		h.say("dropped: %v", h.DropBlocked(ctx))
+	case "remove":
+		h.say("removed: %v", h.Remove(ctx, host))
+	case "retry":
+		h.say("retry: %v", h.Retry(ctx, host))
+	case "digest":
+		h.digest(host)
+	case "activate":
+		h.say("activate: %v", h.Activate(ctx, host))
+	case "export": // export HOST NAME URLS BYTES
+		h.export(host, args[1], h.number(args[2]), h.number(args[3]))
+	case "chunk": // chunk HOST NAME [KEY VALUE ...] [pending PATH ...] [done PATH ...] [page PATH ...]
+		h.chunk(args)
+	case "import": // import HOST NAME: as assigned
+		for _, c := range h.chunks[args[1]] {
+			n, err := h.Import(ctx, host, c, Assigned)
+			h.say("imported: %d new, %v", n, err)
+		}
+	case "list": // list MOST, from each to the next
+		after := ""
+		for {
+			some, err := h.List(ctx, after, h.number(args[0]))
+			if len(some) == 0 {
+				h.say("list ends, %v", err)
+				return
+			}
+			for _, s := range some {
+				h.say("list: %s, %v, done %d, failed %d, dropped %d", short(s.Host), s.Role, s.Done, s.Failed, s.Dropped)
+				after = s.Host
+			}
+		}
+	case "ready": // ready URLS MOST, from each to the next
+		for next := ""; ; {
+			some, at, err := h.Ready(next, h.number(args[0]), h.number(args[1]))
+			for _, r := range some {
+				h.say("ready: %s with %d", short(r.Host), r.Pending)
+			}
+			if next = at; next == "" {
+				h.say("ready ends, %v", err)
+				return
+			}
+		}
+	case "explain":
+		e := h.Explain(host)
+		h.say("%s: %s, %s; %d in memory, on disk %v, %d failures", args[0], e.Wait, e.Sentence, e.InMemory, e.OnDisk, e.Failures)
+	case "idle": // idle PATIENCE
+		idle, unfinished := h.Idle(h.time(args[0]))
+		h.say("idle %v, unfinished %d, hopeless %v", idle, unfinished, h.Hopeless())
+	case "trouble": // trouble lookup|network: this node's own
+		h.OwnTrouble("no "+args[0], args[0] == "lookup")
+	case "answered":
+		h.Answered(args[0] == "lookup")
+	case "status":
+		s := h.Status()
+		h.say("%d servers, %d ready, %d out, waiting %v, paused %q, troubled %v, hosts %v, queues %v, failing %v, next in %v", s.Servers, s.Ready,
+			s.InFlight, s.Waiting, s.Paused, h.Troubled(), s.Hosts, s.Queues, s.Failing, s.NextDue)
+	default:
+		h.t.Fatalf("no step %q", words)
+	}
+	h.wait()
+}
+
+// set changes the configuration of the next life: set KEY VALUE ...
+func (h *house) set(words []string) {
+	for pair := range slices.Chunk(words, 2) {
+		on := pair[1] == "on"
+		switch pair[0] {
+		case "shared":
+			h.cfg.Shared = on
+		case "depths":
+			h.cfg.TrackDepth = on
+		case "urls":
+			h.cfg.MaxHostURLs = h.number(pair[1])
+		case "hosts":
+			h.cfg.FrontHosts = h.number(pair[1])
+		case "window":
+			h.cfg.WindowURLs = h.number(pair[1])
+		case "budget":
+			h.cfg.HostBudget = h.number(pair[1])
+		case "recrawl":
+			h.cfg.Recrawl.Enabled, h.cfg.Recrawl.Min, h.cfg.Recrawl.Max = on, time.Minute, time.Hour
+		case "age":
+			h.cfg.Recrawl.Age, h.cfg.Recrawl.Min = h.time(pair[1]), time.Minute
+		case "own":
+			h.polite.Own = []string{pair[1]}
+		case "retry-name":
+			h.polite.RetryName = []time.Duration{h.time(pair[1])}
+		case "retry-connect":
+			h.polite.RetryConnect = []time.Duration{h.time(pair[1])}
+		default:
+			h.t.Fatalf("no key %q", pair[0])
+		}
+	}
+}
+
+func (h *house) site(host string, words []string) {
+	s := &Site{}
+	h.sites[host] = s
+	for pair := range slices.Chunk(words, 2) {
+		switch pair[0] {
+		case "gap":
+			d := h.time(pair[1])
+			s.Gap = &d
+		case "budget":
+			n := h.number(pair[1])
+			s.Budget = &n
+		case "min":
+			s.RecrawlMin = h.time(pair[1])
+		case "max":
+			s.RecrawlMax = h.time(pair[1])
+		case "stays":
+			s.Stays = pair[1] == "on"
+		case "closed": // from now on for so long
+			s.Hours = closedUntil{time.Now().Add(h.time(pair[1]))}
+		case "first": // paths with that come first, and of them the least deep
+			s.Rank = func(u identity.URL, depth uint8) int {
+				if strings.Contains(u.Path, pair[1]) {
+					return 100 - int(depth)
+				}
+				return 0
+			}
+		default:
+			h.t.Fatalf("no key %q", pair[0])
+		}
+	}
+}
+
+// closedUntil are hours that begin at a time.
+type closedUntil struct{ time.Time }
+
+func (c closedUntil) Open(now time.Time) bool              { return !now.Before(c.Time) }
+func (c closedUntil) Next(now time.Time) (time.Time, bool) { return c.Time, c.After(now) }
+func (c closedUntil) String() string                       { return "later" }
+
+// end ends a task, "it" is the last that came: end URL [done|failed|dropped|again] [TROUBLE] [KEY VALUE ...] [links URL ...].
+func (h *house) end(words []string) {
+	url := words[0]
+	if url == "it" {
+		url = h.last
+	}
+	task := h.tasks[url]
+	if task == nil {
+		h.say("%s is not out", url)
+		return
+	}
+	delete(h.tasks, url)
+	out := Outcome{Asked: true, Reason: "it failed"}
+	visit := func() *Visit {
+		out.Visit = cmp.Or(out.Visit, &Visit{})
+		return out.Visit
+	}
+	for i := 1; i < len(words); i++ {
+		next := func() string { i++; return words[i] }
+		switch words[i] {
+		case "done", "failed", "dropped", "again":
+			out.Ending = map[string]Ending{"done": Done, "failed": Failed, "dropped": Dropped, "again": Again}[words[i]]
+		case "unreachable", "broken", "busy", "forbidden", "interrupted":
+			out.Trouble = map[string]Trouble{"unreachable": Unreachable, "broken": Broken, "busy": Busy, "forbidden": Forbidden, "interrupted": Interrupted}[words[i]]
+		case "lasts":
+			out.Lasts = true
+		case "unasked":
+			out.Asked = false
+		case "robots":
+			out.Robots = &RobotsOutcome{Lifetime: h.time(next()), Body: []byte("allow")}
+		case "crawl-delay":
+			out.Robots.CrawlDelay = h.time(next())
+		case "known":
+			out.Known = h.number(next())
+		case "found": // found unchanged|trivial|altered|gone|moved DIGEST
+			word := next()
+			visit().Found = map[string]Found{"unchanged": Unchanged, "trivial": Trivial, "altered": Altered, "gone": Gone, "moved": Moved}[word]
+			visit().Digest = uint64(h.number(next()))
+			visit().Body, visit().Simhash = uint32(visit().Digest), visit().Digest
+		case "etag":
+			visit().ETag = next()
+		case "modified": // so long ago
+			visit().Modified = time.Now().Add(-h.time(next()))
+		case "fresh-for":
+			visit().FreshFor = h.time(next())
+		case "links":
+			for _, word := range words[i+1:] {
+				out.Links = append(out.Links, h.link(word))
+			}
+			i = len(words)
+		case "elsewhere", "nowhere":
+			lost := words[i] == "nowhere"
+			out.Elsewhere = func(_ context.Context, links []Link) error {
+				h.say("%d links are for elsewhere", len(links))
+				if lost {
+					return fmt.Errorf("nobody there")
+				}
+				return nil
+			}
+		default:
+			h.t.Fatalf("no outcome %q", words[i])
+		}
+	}
+	res, err := h.Finish(context.Background(), task, out)
+	h.say("%s has %s, again at %s, gave up %v, %d dropped; links: %d new, %d known, %d refused, %d not owned; %v", url,
+		word(res.Ending, "done", "failed", "dropped", "to come again"), h.at(res.NextAttempt), res.GaveUp, res.Dropped, res.Accepted, res.Duplicate, res.Refused, len(res.NotOwned), err)
+}
+
+// link is a URL with what stands behind it: "@3" a depth, "^2" hops, "!" a sitemap, "~1h" a lastmod that is so old.
+func (h *house) link(word string) Link {
+	l := Link{}
+	word, l.Sitemap = strings.CutSuffix(word, "!")
+	word, ago, modified := strings.Cut(word, "~")
+	if modified {
+		l.Modified = time.Now().Add(-h.time(ago))
+	}
+	word, hops, _ := strings.Cut(word, "^")
+	word, depth, _ := strings.Cut(word, "@")
+	l.Depth, l.Hops = uint8(h.number(cmp.Or(depth, "0"))), uint8(h.number(cmp.Or(hops, "0")))
+	host, path, _ := strings.Cut(word, "/")
+	l.URL = identity.URL{Host: "http://" + host, Path: "/" + path}
+	h.paths[l.URL.Hash()] = "/" + path
+	return l
+}
+
+func (h *house) number(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+func (h *house) time(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return d
+}
+
+// placing puts all names at an address but those that begin with "lost".
+func (h *house) placing(addr netip.Addr) {
+	l := h.life
+	for {
+		u, err := l.Resolve(context.Background())
+		switch {
+		case err != nil:
+			return
+		case strings.HasPrefix(u.Name, "lost"):
+			n, err := l.Lost(context.Background(), u, "no such name", false, true)
+			h.hear("%s is lost, %d dropped, %v", u.Name, n, err)
+		case strings.HasPrefix(u.Name, "refused"):
+			n, err := l.Refuse(context.Background(), u, "refused", u.Name != "refused-once")
+			h.hear("%s is refused, %d dropped, %v", u.Name, n, err)
+		default:
+			l.Place(u, []netip.Addr{addr}, time.Hour, 0)
+		}
+	}
+}
+
+// print returns what was said since the last print, the books, what is told of hosts, and what is on disk.
+func (h *house) print() string {
+	if h.life != nil {
+		t := h.Status().Totals
+		h.say("books: accepted %d, duplicate %d, done %d, failed %d, dropped %d, arrived %d, left %d, held %d, pending %d, pages %d, revisited %d, reasons %v",
+			t.Accepted, t.Duplicate, t.Done, t.Failed, t.Dropped, t.Arrived, t.Left, t.Held, t.Pending, t.Pages, t.Revisited, t.Reasons)
+		changes := h.Changes()
+		for _, host := range slices.Sorted(maps.Keys(changes)) {
+			h.say("told of %s: %s", short(host), h.told(changes[host]))
+		}
+		h.dump()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := strings.Join(h.lines, "\n")
+	h.lines = nil
+	return out
+}

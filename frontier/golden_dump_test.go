@@ -1,0 +1,241 @@
+package frontier
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// short is a host or URL without its scheme.
+func short(url string) string { return strings.TrimPrefix(url, "http://") }
+
+// at is a time as it is printed: since the scenario began.
+func (h *house) at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Sub(h.begun).Round(time.Second).String()
+}
+
+// named gives hashes the paths that the scenario knows.
+func (h *house) named(hashes []uint64) (paths []string) {
+	for _, hash := range hashes {
+		paths = append(paths, h.paths[hash])
+	}
+	return paths
+}
+
+// urls writes pending URLs as the steps do.
+func urls(entries []PendingURL) (words []string) {
+	for _, e := range entries {
+		w := e.Path
+		if e.Depth > 0 {
+			w += fmt.Sprint("@", e.Depth)
+		}
+		if e.Hops > 0 {
+			w += fmt.Sprint("^", e.Hops)
+		}
+		if e.Sitemap {
+			w += "!"
+		}
+		words = append(words, w)
+	}
+	return words
+}
+
+// page is what is known of a page, in words.
+func (h *house) page(p *PageRecord) string {
+	if p == nil {
+		return "new"
+	}
+	return fmt.Sprintf("%s seen %s, due %s, changed %s, modified %s, etag %q, digest %d, %d visits, gone %d, failures %d, depth %d, sitemap %v, hinted %v, dropped %v",
+		p.Path, h.at(p.Seen), h.at(p.Due), h.at(p.Changed), h.at(p.Modified), p.ETag, p.Digest, p.History.Visits(), p.Gone, p.Failures, p.Depth, p.Sitemap, p.Hinted, p.Dropped)
+}
+
+// told is a change in words. Only of a host that is tracked its digest is compared with its URLs (dump).
+func (h *house) told(c *Change) string {
+	words := []string{fmt.Sprintf("pending %v, done %v", urls(c.Added), h.named(c.Done))}
+	for i := range c.Pages {
+		words = append(words, "page "+h.page(&c.Pages[i]))
+	}
+	for _, f := range []struct {
+		on   bool
+		what string
+	}{{c.State, "its state"}, {c.Dropped, "given up"}, {c.Lost, "too much"}, {c.Tracked, fmt.Sprintf("%d accepted, %d done, %d drops", c.Digest.Accepted, c.Digest.Done, c.Digest.Drops)}} {
+		if f.on {
+			words = append(words, f.what)
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// dump says what is on disk.
+func (h *house) dump() {
+	err := h.store.each([]byte{keyVersion}, nil, true, func(item *badger.Item) (bool, error) {
+		return true, item.Value(func(v []byte) error { return h.value(item.KeyCopy(nil), slices.Clone(v)) })
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) value(key, v []byte) error {
+	switch key[1] {
+	case kindMeta, kindSample:
+		return nil
+	case kindNext:
+		due, host, err := splitNext(key)
+		h.say("disk: %s is next at %s", short(host), h.at(timeOf(due)))
+		return err
+	}
+	host, rest, err := splitKey(key)
+	if err != nil {
+		return err
+	}
+	name := short(host)
+	switch key[1] {
+	case kindHost:
+		rec, err := decodeRecord(host, v)
+		h.say("disk: %s", h.record(name, &rec))
+		if rec.tracked {
+			if d := h.scanned(host); d != rec.digest {
+				h.say("its digest is %+v, and that of its URLs %+v", rec.digest, d)
+			}
+		}
+		return err
+	case kindPending:
+		origin, seq, err := splitPending(rest)
+		if err != nil {
+			return err
+		}
+		entries, err := h.store.codec.open(host, v)
+		var some []PendingURL
+		for _, e := range entries {
+			some = append(some, e.pendingURL())
+		}
+		h.say("disk: %s %v block %d: %v", name, origin, seq, urls(some))
+		return err
+	case kindSeen:
+		var hashes []uint64
+		for ; len(v) >= 8; v = v[8:] {
+			hashes = append(hashes, binary.LittleEndian.Uint64(v))
+		}
+		h.say("disk: %s run %d: %v", name, binary.BigEndian.Uint64(rest), h.named(hashes))
+	case kindDepth:
+		h.say("disk: %s depth of %s: %v", name, h.paths[binary.BigEndian.Uint64(rest)], v)
+	case kindRobots:
+		h.say("disk: %s robots.txt: %s", name, v)
+	case kindPage:
+		h.say("disk: %s page %s is due at %s", name, h.paths[binary.BigEndian.Uint64(rest)], h.at(timeOf(binary.BigEndian.Uint32(v))))
+	case kindDue:
+		due, hash, err := splitDue(rest)
+		if err != nil {
+			return err
+		}
+		p, err := decodePage(v, int64(due))
+		h.say("disk: %s at %s %s: %s", name, h.at(timeOf(due)), h.paths[hash], h.page(&p))
+		return err
+	default:
+		h.say("disk: key %q", key)
+	}
+	return nil
+}
+
+// record is a record in words: what is not zero of it.
+func (h *house) record(name string, r *record) string {
+	words := []string{fmt.Sprintf("%s is %v", name, r.role)}
+	for _, f := range []struct {
+		on     bool
+		format string
+		arg    any
+	}{
+		{r.loose, "loose%.0v", ""}, {r.tracked, "tracked: %v", [3]uint64{r.digest.Accepted, r.digest.Done, r.digest.Drops}},
+		{!r.tracked && r.digest.Drops > 0, "%d drops", r.digest.Drops},
+		{r.digest.Pages > 0, "%d pages", r.digest.Pages}, {r.done > 0, "done %d", r.done}, {r.failed > 0, "failed %d", r.failed},
+		{r.dropped > 0, "dropped %d", r.dropped}, {!r.lastRequest.IsZero(), "asked at %s", h.at(r.lastRequest)},
+		{!r.notBefore.IsZero(), "not before %s", h.at(r.notBefore)}, {!r.endedUntil.IsZero(), "ended until %s", h.at(r.endedUntil)},
+		{r.endReason != "", "because %q", r.endReason}, {r.crawlDelay > 0, "delay %v", r.crawlDelay}, {r.level > 0, "level %d", r.level},
+		{r.failures > 0, "failures %d", r.failures}, {!r.robotsUntil.IsZero(), "robots until %s", h.at(r.robotsUntil)},
+		{r.next > 0, "next %s", h.at(timeOf(r.next))}, {r.hints != hints{}, "hints %+v", r.hints}, {len(r.fresh) > 0, "fresh %v", h.named(r.fresh)},
+	} {
+		if f.on {
+			words = append(words, fmt.Sprintf(f.format, f.arg))
+		}
+	}
+	for _, p := range r.partial {
+		words = append(words, fmt.Sprintf("of block %d are done %b", p.seq, p.done[0]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// export reads a host chunk by chunk, and each goes on where the one before it says in a message.
+func (h *house) export(host, name string, urls, bytes int) {
+	h.chunks[name] = nil
+	for at := (Cursor{}); ; {
+		c, next, end, err := h.Export(context.Background(), host, at, urls, bytes)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.chunks[name] = append(h.chunks[name], c)
+		h.say("chunk: %s", h.told(&Change{Added: c.Pending, Done: c.Done, Pages: c.Pages}))
+		if s := c.State; s != nil {
+			h.say("state: asked %v ago, wait %v, delay %v, level %d, done %d, failed %d, dropped %d, drops %d, robots %v", s.SinceRequest, s.Wait,
+				s.CrawlDelay, s.Level, s.Done, s.Failed, s.Dropped, c.Drops, s.Robots != nil)
+		}
+		if end {
+			return
+		}
+		if at, err = ParseCursor(next.Append(nil)); err != nil || at != next {
+			h.t.Fatalf("%+v is read as %+v, %v", next, at, err)
+		}
+	}
+}
+
+// chunk makes a chunk of a host as another node may send it.
+func (h *house) chunk(words []string) {
+	var c Chunk
+	kind := ""
+	state := func() *HostState {
+		c.State = cmp.Or(c.State, &HostState{SinceRequest: -1})
+		return c.State
+	}
+	for i := 2; i < len(words); i++ {
+		next := func() string { i++; return words[i] }
+		switch w := words[i]; w {
+		case "pending", "done", "page":
+			kind = w
+		case "drops":
+			c.Drops = uint64(h.number(next()))
+		case "asked":
+			state().SinceRequest = h.time(next())
+		case "wait":
+			state().Wait = h.time(next())
+		case "delay":
+			state().CrawlDelay = h.time(next())
+		case "level":
+			state().Level = uint8(h.number(next()))
+		case "counts":
+			state().Done, c.State.Failed, c.State.Dropped = uint64(h.number(next())), uint64(h.number(next())), uint64(h.number(next()))
+		case "robots":
+			state().Robots = &RobotsFile{Body: []byte("theirs"), Valid: h.time(next())}
+		default:
+			l := h.link(words[0] + w)
+			switch kind {
+			case "pending":
+				c.Pending = append(c.Pending, PendingURL{Path: l.URL.Path, Sitemap: l.Sitemap, Depth: l.Depth, Hops: l.Hops})
+			case "done":
+				c.Done = append(c.Done, l.URL.Hash())
+			case "page": // "~": when it was seen; "!": forgotten; hops: failures
+				p := PageRecord{Path: l.URL.Path, Depth: l.Depth, Failures: l.Hops, Dropped: l.Sitemap, Seen: l.Modified, Due: l.Modified.Add(time.Hour)}
+				c.Pages = append(c.Pages, p)
+			}
+		}
+	}
+	h.chunks[words[1]] = append(h.chunks[words[1]], c)
+}
