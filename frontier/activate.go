@@ -28,7 +28,14 @@ type activation struct {
 }
 
 func newActivation(f *front) *activation {
-	return &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	f.supply = a.supplyLocked
+	return a
+}
+
+// supplyLocked says whether hosts on disk may come in. It needs mu held.
+func (a *activation) supplyLocked() bool {
+	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
 // maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
@@ -91,7 +98,7 @@ func (a *activation) nextHosts() ([]*host, error) {
 		a.mu.Unlock()
 		return nil, nil
 	}
-	if len(a.bench.hosts) >= a.cfg.FrontHosts && (a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done) {
+	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
 		a.evictSleepers(time.Now())
 	}
 	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))

@@ -27,7 +27,8 @@ type front struct {
 	mu        sync.Mutex
 	bench     *workbench
 	waiters   fifo[*waiter[*Task]]
-	craving   bool // a fetcher got a remote fetch where no host was ready
+	craving   bool        // a fetcher got a remote fetch where no host was ready
+	supply    func() bool // says whether hosts on disk may come in; set once
 	resolvers fifo[*waiter[*host]]
 	takers    []*taker
 	clockAt   time.Time         // when the clock wakes next
@@ -51,7 +52,7 @@ func (f *front) take(now time.Time) *Task {
 	}
 	task := f.bench.take(now)
 	if f.bench.recrawl.wanted {
-		signal(f.hungry)
+		f.starveLocked()
 	}
 	if task != nil {
 		task.try = f.outage.try(true, now)
@@ -59,7 +60,7 @@ func (f *front) take(now time.Time) *Task {
 	if task != nil && task.remote && !f.bench.anyReady(now) {
 		// Whoever works for others only, because no host here is ready, starves as well.
 		f.craving = true
-		signal(f.hungry)
+		f.starveLocked()
 	}
 	return task
 }
@@ -71,7 +72,7 @@ func (f *front) dispatch(now time.Time) {
 		if !w.gone {
 			t := f.take(now)
 			if t == nil {
-				signal(f.hungry)
+				f.starveLocked()
 				break
 			}
 			w.answer <- t
@@ -93,7 +94,7 @@ func (f *front) dispatch(now time.Time) {
 		signal(f.dry)
 	}
 	if f.bench.recrawl.wanted {
-		signal(f.hungry)
+		f.starveLocked()
 	}
 	f.serveTakers(now)
 	due, ok := f.bench.nextWake(now)
@@ -242,6 +243,13 @@ func (f *front) checkInLocked(h *host) {
 	h.suspended = unchecked
 	f.entered = append(f.entered, h.name)
 	signal(f.arrived)
+}
+
+// starveLocked asks for hosts from the disk, where there may be any. It needs mu held.
+func (f *front) starveLocked() {
+	if f.supply() {
+		signal(f.hungry)
+	}
 }
 
 // signal wakes a goroutine that looks at shared state; one waiting signal is as good as many.

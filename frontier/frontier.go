@@ -207,7 +207,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	}
 	w := newWaiter[*Task]()
 	f.waiters.push(w)
-	signal(f.hungry)
+	f.starveLocked()
 	f.mu.Unlock()
 	return w.wait(ctx, f.front)
 }

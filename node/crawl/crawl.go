@@ -159,6 +159,13 @@ func (l *Loop) Run(ctx context.Context) error {
 
 // awaitEnd returns when the crawl has ended by itself, or with the context.
 func (l *Loop) awaitEnd(ctx context.Context) {
+	if l.cfg.End != EndIdle {
+		select {
+		case <-ctx.Done():
+		case <-l.limits.enough:
+		}
+		return
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -170,13 +177,8 @@ func (l *Loop) awaitEnd(ctx context.Context) {
 		case <-l.deps.Frontier.Quiet():
 		case <-tick.C:
 		}
-		if l.cfg.End == EndIdle {
-			if idle, _ := l.deps.Frontier.Idle(l.live.Load().Patience); idle {
-				return
-			}
-			if l.deps.Frontier.Hopeless() {
-				return
-			}
+		if idle, _ := l.deps.Frontier.Idle(l.live.Load().Patience); idle || l.deps.Frontier.Hopeless() {
+			return
 		}
 	}
 }
