@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks everything that needs no network of its own: form, vet, staticcheck, build, tests with the race detector. Go is
-# all it needs; what else is missing is said in one line and left out. Flags are passed on to go test. With PROXIMA_LONG=1 it
-# runs the tests, too, that take minutes each: those that measure, and those of a fleet of machines.
+# Checks everything that needs no network of its own: form, vet, tests with the race detector, in some minutes from an empty
+# cache. Go is all it needs; what else is missing is said in one line and left out. Flags are passed on to go test. With
+# PROXIMA_LONG=1, as .ci/run calls it, it runs staticcheck and the tests that take longer, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,38 +19,38 @@ say gofmt
 unformatted=$(sources . | xargs "$(go env GOROOT)/bin/gofmt" -l)
 [ -z "$unformatted" ] || { printf 'not formatted:\n%s\n' "$unformatted" >&2; exit 1; }
 
-say go vet
-go vet ./...
-
-say staticcheck
-tools=scripts/tools/go.mod
-if go tool -modfile="$tools" staticcheck -version >/dev/null 2>&1; then
-	go tool -modfile="$tools" staticcheck ./...
-else
-	missing "staticcheck: its modules cannot be downloaded; the code was not checked with it"
-fi
-
-say go build
-go build ./...
-
-# Modules of their own hold rivals and tools; ./... leaves them out.
-while read -r mod; do
-	dir=$(dirname "$mod")
-	[ -n "$(sources "$dir")" ] || continue
-	say "go vet in $dir"
-	if (cd "$dir" && go mod download) >/dev/null 2>&1; then
-		(cd "$dir" && go vet ./...)
-	else
-		missing "the modules of $dir cannot be downloaded; it was not vetted"
-	fi
-done < <(find . \( -name '.?*' -o -name node_modules \) -prune -o -mindepth 2 -name go.mod -print)
-
 race=-race
 read -r cc _ <<<"$(go env CC)"
 if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$cc" >/dev/null; then
 	missing "a C compiler, which the race detector needs; the tests run without it"
 	race=
 fi
+
+# The tests have the same flag, so that nothing is compiled twice.
+say "go vet $race"
+go vet $race ./...
+
+if [ -n "${PROXIMA_LONG:-}" ]; then
+	say staticcheck
+	tools=scripts/tools/go.mod
+	if go tool -modfile="$tools" staticcheck -version >/dev/null 2>&1; then
+		go tool -modfile="$tools" staticcheck ./...
+	else
+		missing "staticcheck: its modules cannot be downloaded; the code was not checked with it"
+	fi
+	# Modules of their own hold rivals and tools; ./... leaves them out.
+	while read -r mod; do
+		dir=$(dirname "$mod")
+		[ -n "$(sources "$dir")" ] || continue
+		say "go vet in $dir"
+		if (cd "$dir" && go mod download) >/dev/null 2>&1; then
+			(cd "$dir" && go vet ./...)
+		else
+			missing "the modules of $dir cannot be downloaded; it was not vetted"
+		fi
+	done < <(find . \( -name '.?*' -o -name node_modules \) -prune -o -mindepth 2 -name go.mod -print)
+fi
+
 # The race detector of Go 1.26 crashes itself now and then where a bubble of testing/synctest runs its timers: SIGSEGV on the
 # system stack, in no line of ours (golang.org/issue/78156 is of that kind). crashes reads what go test printed and says of
 # each package that is red whether it "crashed" so, with no failed test, race or panic before, or "failed".
@@ -64,15 +64,18 @@ crashes() {
 	' "$1"
 }
 
+# Those that take minutes, for no more than figures, or for what scripts/check/ssh does as well.
+figures='AgainstSerf|NoisyStream|Papers|Neighbours|Ablate|TheNodeThatIsHitLosesItsAssignments|HeapHasABound|Fleet|Freshness|Overlay(OfThirty|Cost)'
 # A large part of a minute each under the race detector, which sees the same code run in shorter tests: they run without it.
 slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|ChoiceBehindNAT|Outage|Mixtures'
 slow+='|Overlay(Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies)'
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
 slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder'
-# Those that take minutes without it, for no more than figures, or for what scripts/check/ssh does as well.
-long='AgainstSerf|NoisyStream|Papers|Neighbours|Ablate|TheNodeThatIsHitLosesItsAssignments|HeapHasABound|Fleet|Overlay(OfThirty|Cost)'
-skip=(-skip "^Test($long${race:+|$slow})$")
+later="$figures|$slow"
+# Some ten seconds each under the race detector: overlays of several nodes, of which others are in the short run.
+if [ -z "${PROXIMA_LONG:-}" ]; then later+='|Overlay(OfSix|WithoutUDP|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Retry|Snapshot|Set))'; fi
+skip=(-skip "^Test($later)$")
 
 # A store writes what it must to the disk at once. In memory that takes no time, which is most of the time of the tests of nodes.
 # It needs some GiB, from which programs may be started.
@@ -100,12 +103,16 @@ say "go test $race"
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 # Those that take longest begin first. All are vetted already.
-if ! go test $race -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./node/member ./cmd/proxima ./frontier "${racy[@]}" 2>&1 | tee "$printed"; then
+if ! go test $race -vet=off "${skip[@]}" -timeout 1000s "$@" ./node ./frontier ./node/member ./cmd/proxima "${racy[@]}" 2>&1 | tee "$printed"; then
 	red=$(crashes "$printed")
 	if [ -z "$red" ] || grep -q ^failed <<<"$red"; then exit 1; fi
 	mapfile -t again < <(cut -d' ' -f2 <<<"$red")
 	say "the race detector crashed itself; once more, on one processor, where it does not: ${again[*]}"
 	go test $race -vet=off "${skip[@]}" -timeout 1000s -cpu 1 "$@" "${again[@]}"
+fi
+if [ ${#calm[@]} != 0 ]; then
+	say "go test of what cannot race"
+	go test -vet=off "${skip[@]}" -timeout 1000s "$@" "${calm[@]}"
 fi
 
 # without NAMES runs tests without the race detector.
@@ -113,14 +120,10 @@ without() {
 	mapfile -t dirs < <(grep -rlE "^func Test($1)\(" --include='*_test.go' . | xargs -n1 dirname | sort -u)
 	go test -vet=off -timeout 1000s -run "^Test($1)$" "${dirs[@]}"
 }
-if [ -n "$race" ]; then
-	say "go test of what cannot race"
-	go test -vet=off "${skip[@]}" -timeout 1000s "$@" "${calm[@]}"
+if [ -n "${PROXIMA_LONG:-}" ]; then
 	say "go test of what is too slow for the race detector, without it"
 	without "$slow"
-fi
-if [ -n "${PROXIMA_LONG:-}" ]; then
 	say "go test of what takes minutes"
-	without "$long"
+	without "$figures"
 fi
 say "all is well"
