@@ -71,10 +71,13 @@ slow='CANZones|RecordsOfPages|HostileWeb|ChainIsCrawledToItsEnd|OneHolder|Choice
 slow+='|Overlay(Nearest|BehindNAT|Liar|Partition|SlowNode|EqualNodes|Drains|DrainsInTrouble|Blocks|Recrawl|OneAddress|HomeDies|EstimatorDies)'
 slow+='|Overlay(AsksForAsManyPagesAsTheLimit|KeepsItsLimitWhenNodesDie|KeepsTheLimitOfAHost|EndsByBytesAndTime)'
 slow+='|FarewellReachesWhomGossipMissed|Churn|Partition|BackAfterLong|Presets|NodesConverge|DeadAreRedialled|GoAlone|LoadAndFactorsReachAll'
-slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder'
+slow+='|MinorityDoesNotAge|ErasedDiskIsANewcomer|RollingDeath|RestartedMinorityIsNoFounder|Bombs|LargeWindowsDecode'
 later="$figures|$slow"
-# Some ten seconds each under the race detector: overlays of several nodes, of which others are in the short run.
-if [ -z "${PROXIMA_LONG:-}" ]; then later+='|Overlay(OfSix|WithoutUDP|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Retry|Snapshot|Set))'; fi
+# Ten seconds and more each under the race detector, of which others like them are in the short run.
+if [ -z "${PROXIMA_LONG:-}" ]; then
+	later+='|Overlay(OfSix|WithoutUDP|OwnerLeaves|Acts(Drop|Pause|Seeds|Rotate|Retry|Snapshot|Set))|AScenarioInNamespaces|NodeBehindNAT'
+	later+='|AllEventsOnThePortableEmulation|LeasesComeAndGo|PersistentHandsOutTheSameBatch|SilentStrangersKeepNoPeerOut|SeparateRuns|ManyAddresses'
+fi
 skip=(-skip "^Test($later)$")
 
 # A store writes what it must to the disk at once. In memory that takes no time, which is most of the time of the tests of nodes.
