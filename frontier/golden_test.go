@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"proxima/frontier/identity"
 	"proxima/node/golden"
 )
 
@@ -109,6 +110,24 @@ func (s *scene) do(words []string) {
 		h := s.hosts[args[0]]
 		h.frozen = true
 		s.settle(h, s.now)
+	case "takehost": // takehost NAME ADDRESS: of a reserved server
+		t, err := s.takeHost(args[0], netip.MustParseAddr(args[1]), s.now)
+		if t == nil {
+			s.say("%s nothing of %s: %v", s.at(s.now), args[0], err)
+			return
+		}
+		s.out(t)
+	case "enqueue": // enqueue ADDRESS ORIGIN PATH ...: remote fetches
+		for _, path := range args[2:] {
+			s.say("enqueued %v", s.remote.enqueue(RemoteFetch{URL: identity.URL{Host: "far", Path: path}, Server: netip.MustParseAddr(args[0]), Origin: s.origin(args[1])}, s.now))
+		}
+	case "finish": // finish ADDRESS: the remote fetch of it
+		s.remote.end(netip.MustParseAddr(args[0]))
+	case "look": // what there is to be taken
+		due, ok := s.nextWake(s.now)
+		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), ok, s.remote.count, s.remote.out)
+	case "closed": // closed NAME TIME: its hours begin after that time
+		s.site = s.closing(args[0], closedUntil{s.now.Add(s.time(args[1]))})
 	case "drop": // its URLs are given up
 		h := s.hosts[args[0]]
 		h.forget(s.seq)
@@ -131,6 +150,8 @@ func (s *scene) begin(words []string) {
 			polite.OwnParallel = s.number(pair[1])
 		case "window":
 			cfg.WindowURLs = s.number(pair[1])
+		case "remote":
+			cfg.RemoteFetches = s.number(pair[1])
 		default:
 			s.Fatalf("no key %q", pair[0])
 		}
@@ -166,8 +187,22 @@ func (s *scene) block(h *host, n, origin string) {
 	for i := range s.number(n) {
 		entries = append(entries, entry{path: fmt.Sprintf("/%d-%d", s.seq, i)})
 	}
-	o := map[string]Origin{"discovered": Discovered, "estimate": Estimate, "assigned": Assigned}[origin]
-	h.take(&blockRef{seq: s.seq, n: len(entries), origin: o}, entries)
+	h.take(&blockRef{seq: s.seq, n: len(entries), origin: s.origin(origin)}, entries)
+}
+
+func (s *scene) origin(word string) Origin {
+	return map[string]Origin{"discovered": Discovered, "estimate": Estimate, "assigned": Assigned}[word]
+}
+
+// closing is what is set for hosts: for one, hours.
+func (s *scene) closing(name string, hours Hours) func(string) *Site {
+	before := s.site
+	return func(host string) *Site {
+		if host == name {
+			return &Site{Hours: hours}
+		}
+		return before(host)
+	}
 }
 
 func (s *scene) place(addresses, ttl string) {
@@ -189,19 +224,25 @@ func (s *scene) take() *Task {
 	if t == nil {
 		return nil
 	}
+	s.out(t)
+	return t
+}
+
+// out notes a task.
+func (s *scene) out(t *Task) {
 	s.say("%s %s%s of %s: %v, attempt %d, waited %v", s.at(s.now), t.Host, t.URL.Path, t.Server, t.Origin, t.Attempt, t.Waited)
 	s.tasks[t.Host] = t
 	if t.expiry != nil {
 		t.OnExpire(func() { s.say("%s the lease of %s ended", s.at(s.now), t.Host) })
 	}
-	return t
 }
 
 // end ends the task of a host: end NAME [done|failed|again] [TROUBLE] [unasked] [KEY TIME ...].
 func (s *scene) end(words []string) {
 	t, out := s.tasks[words[0]], Outcome{Asked: true, Reason: "it failed"}
 	if t == nil {
-		s.Fatalf("%s has no task at %s", words[0], s.at(s.now))
+		s.say("%s %s has no task", s.at(s.now), words[0])
+		return
 	}
 	robots := func() *RobotsOutcome {
 		out.Robots = cmp.Or(out.Robots, &RobotsOutcome{})
@@ -237,6 +278,9 @@ func (s *scene) end(words []string) {
 			out.Lingers = value()
 		case "robots":
 			robots().Lifetime = value()
+		case "redirect": // of the robots.txt
+			i++
+			robots().Redirect = &identity.URL{Host: words[i], Path: "/robots.txt"}
 		case "crawl-delay":
 			robots().CrawlDelay = value()
 		default:

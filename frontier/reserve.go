@@ -29,7 +29,9 @@ func (w *workbench) reserve(addr netip.Addr, on bool, now time.Time) {
 		}
 		s = w.newServer(addr)
 	}
-	s.reserved = on
+	if s.reserved = on; on {
+		s.since = now // nothing of it waits for a fetcher meanwhile
+	}
 	w.settleServer(s, now)
 }
 

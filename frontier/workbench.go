@@ -198,7 +198,7 @@ func (w *workbench) rouse(h *host) {
 func (w *workbench) unplace(h *host, now time.Time) {
 	w.rouse(h)
 	s := h.server
-	if h.reservedAt = (netip.Addr{}); s.reserved {
+	if s.reserved {
 		h.reservedAt = s.addr
 	}
 	h.server, h.place = nil, unplaced
@@ -253,8 +253,11 @@ func (w *workbench) placeHost(h *host, addrs []netip.Addr, ttl time.Duration, no
 	h.addrs = addrs
 	h.placedName = h.dialName()
 	addr := addrs[0]
-	if s := w.servers[h.reservedAt]; s != nil && s.reserved && h.robotsTarget == nil && slices.Contains(addrs, s.addr) {
-		addr = s.addr
+	if h.robotsTarget == nil {
+		if s := w.servers[h.reservedAt]; s != nil && s.reserved && slices.Contains(addrs, s.addr) {
+			addr = s.addr
+		}
+		h.reservedAt = netip.Addr{}
 	}
 	w.seat(h, addr, now.Add(ttl), now)
 }

@@ -1,0 +1,53 @@
+package text
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	play "proxima/node/golden"
+)
+
+var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
+
+// TestGolden reads the pages of testdata/golden: before each divider stands a page, after it what it says. Fingerprints are kept for
+// as long as a page is: another one of the same text has every page changed.
+//
+//	go test -run Golden ./fetch/text -update
+func TestGolden(t *testing.T) {
+	play.Play(t, "testdata/golden/*.txt", *update, func(_ *testing.T, pages [][]string) (printed []string) {
+		for _, lines := range pages {
+			d := Extract([]byte(strings.Join(lines, "\n")), "utf-8")
+			printed = append(printed, fmt.Sprintf("title %q, description %q, language %q, %d words, fingerprint %016x %016x\n%s", d.Title, d.Description,
+				d.Language, d.Words, d.Fingerprint.Digest, d.Fingerprint.Simhash, d.Text))
+		}
+		return printed
+	})
+}
+
+// Two fingerprints differ by the bits of their simhashes, in angles.
+func TestDifference(t *testing.T) {
+	for bits, want := range map[int]float64{0: 0, 1: 0.0012, 16: 0.2929, 31: 0.951, 32: 1, 33: 1, 64: 1} {
+		f := Fingerprint{Simhash: 1<<bits - 1}
+		if got := f.Difference(Fingerprint{}); got < want-0.001 || got > want+0.001 || f.Distance(Fingerprint{}) != bits {
+			t.Errorf("%d bits are %v", bits, got)
+		}
+	}
+	if f := OfBytes([]byte("a")); f.Digest == 0 || f.Simhash == 0 || notZero(0) != 1 || notZero(7) != 7 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// What is long is cut between characters, and what is just short enough is not.
+func TestClean(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{{" a  b ", 3, "a b"}, {"abcd", 3, "abc"}, {"ééé", 4, "éé"}, {"ééé", 5, "éé"}, {"ééé", 1, ""}, {"a\xff", 9, "a\ufffd"}, {strings.Repeat(" ", 7) + "ab", 2, "a"}} {
+		if got := clean([]byte(c.text), c.most); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}

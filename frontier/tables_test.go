@@ -1,0 +1,482 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/frontier/revisit"
+)
+
+// What is just a value is taken, and what is just none is refused.
+func TestBounds(t *testing.T) {
+	const day = 24 * time.Hour
+	c, p := Default(), DefaultPoliteness()
+	c.Recrawl.Enabled = true
+	for _, v := range []struct {
+		name string
+		set  func(good bool)
+	}{
+		{"memory", func(g bool) { c.MemoryMiB = pick(g, 1, 0) }},
+		{"memory, most", func(g bool) { c.MemoryMiB = pick(g, 1<<20, 1<<20+1) }},
+		{"hosts", func(g bool) { c.FrontHosts = pick(g, 1, 0) }},
+		{"hosts, most", func(g bool) { c.FrontHosts = pick(g, 10_000_000, 10_000_001) }},
+		{"window", func(g bool) { c.WindowURLs = pick(g, 1, 0) }},
+		{"window, most", func(g bool) { c.WindowURLs = pick(g, 100_000, 100_001) }},
+		{"budget", func(g bool) { c.HostBudget = pick(g, 1, 0) }},
+		{"budget, most", func(g bool) { c.HostBudget = pick(g, 1<<30, 1<<30+1) }},
+		{"URLs", func(g bool) { c.MaxHostURLs = pick(g, 0, -1) }},
+		{"URLs, most", func(g bool) { c.MaxHostURLs = pick(g, 1<<30, 1<<30+1) }},
+		{"free", func(g bool) { c.MinFreeMiB = pick(g, 0, -1) }},
+		{"free, most", func(g bool) { c.MinFreeMiB = pick(g, 1<<30, 1<<30+1) }},
+		{"remote fetches", func(g bool) { c.RemoteFetches = pick(g, 0, -1) }},
+		{"remote fetches, most", func(g bool) { c.RemoteFetches = pick(g, 1<<20, 1<<20+1) }},
+		{"wait share", func(g bool) { c.WaitShare = pick(g, 0, -0.01) }},
+		{"wait share, most", func(g bool) { c.WaitShare = pick(g, 1, 1.01) }},
+		{"shares", func(g bool) { c.AssignedShare, c.EstimateShare = 0.5, pick(g, 0.5, 0.51) }},
+		{"wait", func(g bool) { c.WaitTime = pick[time.Duration](g, 0, -1) }},
+		{"wait, most", func(g bool) { c.WaitTime = pick(g, time.Hour, time.Hour+1) }},
+		{"age", func(g bool) { c.Recrawl.Age = pick[time.Duration](g, 0, -1) }},
+		{"age, most", func(g bool) { c.Recrawl.Age = pick(g, 3650*day, 3650*day+1) }},
+		{"visits", func(g bool) { c.Recrawl.Budget = pick(g, 0, -1) }},
+		{"min", func(g bool) { c.Recrawl.Min = pick(g, time.Minute, time.Minute-1) }},
+		{"share", func(g bool) { c.Recrawl.Share = pick(g, 0, -0.01) }},
+		{"share, most", func(g bool) { c.Recrawl.Share = pick(g, 1, 1.01) }},
+		{"gap", func(g bool) { p.MinGap = pick[time.Duration](g, 0, -1) }},
+		{"gap, most", func(g bool) { p.OwnGap = pick(g, 1000*time.Hour, 1000*time.Hour+1) }},
+		{"backoff", func(g bool) { p.BackoffMin = pick(g, 1, time.Duration(0)) }},
+		{"backoff, most", func(g bool) { p.BackoffMax = pick(g, p.BackoffMin, p.BackoffMin-1) }},
+		{"factor", func(g bool) { p.Factor = pick(g, 0, -0.01) }},
+		{"factor, most", func(g bool) { p.Factor = pick(g, 1000, 1000.01) }},
+		{"waits", func(g bool) { p.RetryName = slices.Repeat([]time.Duration{1}, pick(g, 100, 101)) }},
+		{"a wait", func(g bool) { p.RetryPage = []time.Duration{pick(g, 1, time.Duration(0))} }},
+		{"a wait, most", func(g bool) { p.RetryConnect = []time.Duration{pick(g, 1000*time.Hour, 1000*time.Hour+1)} }},
+		{"in parallel", func(g bool) { p.OwnParallel = pick(g, 1, 0) }},
+		{"in parallel, most", func(g bool) { p.OwnParallel = pick(g, 10_000, 10_001) }},
+	} {
+		for _, good := range []bool{false, true} {
+			v.set(good)
+			if err := errors.Join(c.Validate(), p.Validate()); (err == nil) != good {
+				t.Errorf("%s, good %v: %v", v.name, good, err)
+			}
+		}
+	}
+	c = Default()
+	c.Recrawl.Min = 0
+	if err := c.Validate(); err != nil {
+		t.Errorf("of what is off nothing counts: %v", err)
+	}
+	for memory, want := range map[int][3]int{1: {1, 1, 4}, 512: {32, 48, 8}, 256: {16, 24, 4}, 320: {20, 30, 5}, 1 << 20: {65536, 98304, 128}} {
+		c.MemoryMiB = memory
+		if got := [3]int{c.filterMiB(), c.setsMiB(), c.memtableMiB()}; got != want {
+			t.Errorf("%d MiB are used as %v", memory, got)
+		}
+	}
+}
+
+func pick[T any](good bool, a, b T) T {
+	if good {
+		return a
+	}
+	return b
+}
+
+// What is no position, no key and no page is refused.
+func TestMalformed(t *testing.T) {
+	good := Cursor{seen: true, pages: true, origin: Revisit, seq: 1 << 60, index: math.MaxInt32, of: 3, fresh: 5}
+	for c, ok := range map[Cursor]bool{
+		{}: true, good: true, {seen: true, fresh: math.MaxInt32}: true, {origin: Revisit + 1}: false, {index: math.MaxInt32 + 1}: false,
+		{of: math.MaxInt32 + 1}: false, {fresh: math.MaxInt32 + 1}: false,
+	} {
+		if got, err := ParseCursor(c.Append(nil)); (err == nil) != ok || ok && got != c {
+			t.Errorf("%+v is read as %+v, %v", c, got, err)
+		}
+	}
+	b := good.Append(nil)
+	for name, b := range map[string][]byte{"another version": append([]byte{3}, b[1:]...), "short": b[:len(b)-1], "long": append(slices.Clone(b), 0),
+		"no part": append([]byte{2, 3}, b[2:]...)} {
+		if c, err := ParseCursor(b); err == nil {
+			t.Errorf("%s is read as %+v", name, c)
+		}
+	}
+	if c, err := ParseCursor(nil); err != nil || c != (Cursor{}) {
+		t.Errorf("nothing is read as %+v, %v", c, err)
+	}
+
+	key := dueKey("h", 7, 9)
+	for name, err := range map[string]error{
+		"another version": third(splitKey(append([]byte{keyVersion + 1}, key[1:]...))), "no host": third(splitKey(key[:2])),
+		"no end":  third(splitKey([]byte{keyVersion, kindHost, 'h'})),
+		"a block": third(splitPending(make([]byte, 8))), "a long block": third(splitPending(make([]byte, 10))),
+		"a block of no origin": third(splitPending([]byte{byte(origins), 0, 0, 0, 0, 0, 0, 0, 1})),
+		"a page":               third(splitDue(make([]byte, 11))), "a long page": third(splitDue(make([]byte, 13))),
+		"a next host": third(splitNext(nextKey(1, ""))), "another next host": third(splitNext(append([]byte{0}, nextKey(1, "h")[1:]...))),
+	} {
+		if err == nil {
+			t.Errorf("%s is a key", name)
+		}
+	}
+	if host, rest, err := splitKey(append([]byte{keyVersion, kindHost}, 0)); host != "" || len(rest) != 0 || err != nil {
+		t.Errorf("the key without a name: %q, %v, %v", host, rest, err)
+	}
+	if due, host, err := splitNext(nextKey(1, "h")); due != 1 || host != "h" || err != nil {
+		t.Errorf("the next host: %d, %q, %v", due, host, err)
+	}
+
+	now := time.Unix(1_800_000_000, 0)
+	page := PageRecord{Path: "/" + strings.Repeat("x", maxPagePath-1), Seen: now, Due: now, ETag: "x!~"}
+	value := func(change func(p *PageRecord)) []byte {
+		p := page
+		change(&p)
+		return AppendPage(nil, &p, now)
+	}
+	plain := value(func(*PageRecord) {})
+	if p, err := ParsePage(plain, now); err != nil || p.Path != page.Path {
+		t.Errorf("the longest path: %v", err)
+	}
+	for name, b := range map[string][]byte{
+		"a longer path": value(func(p *PageRecord) { p.Path += "x" }), "no path": value(func(p *PageRecord) { p.Path = "" }),
+		"another path": value(func(p *PageRecord) { p.Path = "a" }), "a space in the ETag": value(func(p *PageRecord) { p.ETag = " " }),
+		"more than ASCII in it": value(func(p *PageRecord) { p.ETag = "\x7f" }), "nothing": nil, "a version": plain[:1],
+		"another version": append([]byte{pageVersion + 1}, plain[1:]...), "another flag": append([]byte{pageVersion, 1 << 5}, plain[2:]...),
+	} {
+		if p, err := ParsePage(b, now); err == nil {
+			t.Errorf("%s is read as %+v", name, p)
+		}
+	}
+	for i := range 40 {
+		if _, err := ParsePage(plain[:i], now); err == nil {
+			t.Errorf("%d bytes are a page", i)
+		}
+	}
+}
+
+func third[A, B any](_ A, _ B, err error) error { return err }
+
+// Stamps are seconds since 1970, at least one, and 0 for none.
+func TestStamps(t *testing.T) {
+	for at, want := range map[time.Time]stamp{{}: 0, time.Unix(0, 0): 1, time.Unix(-5, 0): 1, time.Unix(1, 0): 1, time.Unix(2, 9): 2,
+		time.Unix(1<<32-1, 0): 1<<32 - 1, time.Unix(1<<32, 0): 1<<32 - 1} {
+		if got := stampOf(at); got != want {
+			t.Errorf("%v is %d, want %d", at, got, want)
+		}
+	}
+	if !timeOf(0).IsZero() || timeOf(1) != time.Unix(1, 0) {
+		t.Errorf("back: %v, %v", timeOf(0), timeOf(1))
+	}
+}
+
+// A page after a visit, and without an answer.
+func TestPageAfterAVisit(t *testing.T) {
+	now := time.Unix(1_800_000_000, 5)
+	r := Recrawl{Enabled: true, Min: time.Minute, Max: time.Hour}
+	once := Recrawl{Age: 10 * time.Second, Min: time.Minute, Max: time.Hour}
+	for _, c := range []struct {
+		failures uint8
+		r        Recrawl
+		due      time.Duration
+		want     uint8
+	}{
+		{0, r, time.Minute, 1}, {1, r, 2 * time.Minute, 2}, {5, r, 32 * time.Minute, 6}, {6, r, time.Hour, 7}, {17, r, time.Hour, 18},
+		{254, r, time.Hour, 255}, {255, r, time.Hour, 255}, {0, once, time.Minute, 1}, {0, Recrawl{Age: time.Hour}, time.Hour, 1},
+		{60, Recrawl{Enabled: true, Min: time.Minute, Max: 1 << 62}, time.Minute << 16, 61},
+	} {
+		p := &PageRecord{Path: "/", Seen: now.Add(-time.Hour), Failures: c.failures}
+		n := p.after(nil, c.r, nil, now)
+		if due := n.Due.Sub(now.Truncate(time.Second)); due != c.due || n.Failures != c.want || n.Seen != p.Seen {
+			t.Errorf("after %d failures: due after %v, %d failures", c.failures, due, n.Failures)
+		}
+	}
+	long := &Visit{Found: Altered, Digest: 7, ETag: strings.Repeat("x", MaxETag+1), Modified: now.Add(-time.Hour)}
+	most := &Visit{Found: Altered, Digest: 7, ETag: strings.Repeat("x", MaxETag)}
+	was := &PageRecord{Path: "/", Seen: now.Add(-time.Hour), Hinted: true, Digest: 3, Body: 4, Simhash: 5, Gone: 1, ETag: "old", Modified: now.Add(-2 * time.Hour)}
+	fresh := *was
+	fresh.Gone, fresh.Hinted = 0, false
+	for _, c := range []struct {
+		name    string
+		was     *PageRecord
+		v       *Visit
+		etag    int
+		digest  uint64
+		changed bool
+		gone    uint8
+	}{
+		{"new", &PageRecord{Path: "/"}, long, 0, 7, false, 0}, {"altered", &fresh, most, MaxETag, 7, true, 0},
+		{"back", was, &Visit{}, 0, 3, true, 0}, {"unchanged", &fresh, &Visit{ETag: "a"}, 1, 3, false, 0}, {"trivial", &fresh, &Visit{Found: Trivial, Digest: 9}, 0, 9, false, 0},
+		{"gone", &fresh, &Visit{Found: Gone}, 0, 3, true, 1}, {"gone still", was, &Visit{Found: Gone}, 0, 3, false, 2},
+	} {
+		n := c.was.after(c.v, once, nil, now)
+		if len(n.ETag) != c.etag || n.Digest != c.digest || n.Changed.IsZero() == c.changed || n.Gone != c.gone || n.Hinted || n.Modified != c.v.Modified ||
+			n.Due.Sub(now.Truncate(time.Second)) != once.Age || n.History.Visits() != 1 || n.Failures != 0 || n.Seen != now.Truncate(time.Second) {
+			t.Errorf("%s: %+v", c.name, n)
+		}
+	}
+	if was.Gone++; was.after(&Visit{Found: Gone}, once, nil, now) != nil || fresh.after(&Visit{Found: Moved}, once, nil, now) != nil || (&PageRecord{}).after(&Visit{Found: Gone}, once, nil, now) != nil {
+		t.Error("it is remembered")
+	}
+	if n := fresh.after(&Visit{Found: Gone}, r, nil, now); n.Due.Sub(now.Truncate(time.Second)) != r.Max {
+		t.Errorf("a page that is gone is due at %v", n.Due)
+	}
+	quick := Recrawl{Age: 1}
+	if n := fresh.after(&Visit{}, quick, nil, now); n.Due.Sub(n.Seen) != time.Second {
+		t.Errorf("at an age of nothing it is due after %v", n.Due.Sub(n.Seen))
+	}
+	// The plan knows how old the page is by what its server says, and what it says to keep.
+	plan := r.plan().NewPlan(revisit.NewSample(), 1)
+	for _, modified := range []time.Time{{}, now.Add(-1000 * time.Hour), now.Add(time.Hour)} {
+		v := &Visit{Found: Unchanged, Modified: modified, FreshFor: 50 * time.Minute}
+		look := revisit.Visit{Gap: now.Truncate(time.Second).Sub(fresh.Seen)}
+		if modified.Before(now) && !modified.IsZero() {
+			look.Age = now.Truncate(time.Second).Sub(modified)
+		}
+		want := fresh.History.With(look)
+		n := fresh.after(v, r, plan, now)
+		if due := plan.Next(want, n.Seen, n.Seen, revisit.Hints{FreshFor: v.FreshFor}); n.History != want || !n.Due.Equal(due) {
+			t.Errorf("modified %v: due at %v, not %v; %v", modified, n.Due, due, n.History)
+		}
+	}
+}
+
+// Of two copies of a page that were visited at the same time, the one that knows worse is right.
+func TestFresherAtOnce(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(after time.Duration, gone, failures uint8, dropped bool) *PageRecord {
+		return &PageRecord{Seen: now.Add(after), Gone: gone, Failures: failures, Dropped: dropped}
+	}
+	for _, c := range []struct {
+		name string
+		p, q *PageRecord
+		want bool
+	}{
+		{"gone", at(0, 1, 0, false), at(0, 0, 5, false), true}, {"not gone", at(0, 0, 5, false), at(0, 1, 0, false), false},
+		{"failed", at(0, 1, 1, false), at(0, 1, 0, false), true}, {"not failed", at(0, 1, 0, false), at(0, 1, 1, false), false},
+		{"dropped", at(0, 0, 0, true), at(0, 0, 0, false), true}, {"the same", at(0, 0, 0, false), at(0, 0, 0, true), false},
+		{"near", at(10*time.Second, 0, 0, false), at(0, 1, 0, false), false}, {"later", at(10*time.Second+1, 0, 0, false), at(0, 1, 0, false), true},
+		{"near before", at(0, 1, 0, false), at(10*time.Second, 0, 0, false), true}, {"before", at(0, 1, 0, false), at(10*time.Second+1, 0, 0, false), false},
+	} {
+		if got := c.p.fresher(c.q); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// The bounds of a site hold for the next visit, and the shorter gives way.
+func TestNextVisitOfASite(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for _, c := range []struct {
+		site *Site
+		want time.Duration
+	}{
+		{nil, time.Hour}, {&Site{}, time.Hour}, {&Site{RecrawlMax: time.Minute}, time.Minute}, {&Site{RecrawlMin: 2 * time.Hour}, 2 * time.Hour},
+		{&Site{RecrawlMin: time.Minute, RecrawlMax: 2 * time.Hour}, time.Hour}, {&Site{RecrawlMin: 5 * time.Hour, RecrawlMax: time.Minute}, 5 * time.Hour},
+	} {
+		if got := c.site.nextVisit(now.Add(time.Hour), now).Sub(now); got != c.want {
+			t.Errorf("%+v: %v", c.site, got)
+		}
+	}
+	if got := (&Site{Hours: never{}}).opens(now); got != now.Add(neverOpens) {
+		t.Errorf("hours without a time open at %v", got)
+	}
+}
+
+// never are hours without a time.
+type never struct{}
+
+func (never) Open(time.Time) bool              { return false }
+func (never) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
+func (never) String() string                   { return "never" }
+
+// A host that is read from disk has a server of its own, at an address that nobody dials.
+func TestFileServer(t *testing.T) {
+	a, b := FileServer("file://a"), FileServer("file://b")
+	discard := netip.MustParsePrefix("100::/64")
+	if !discard.Contains(a) || !discard.Contains(b) || a == b || a != FileServer("file://a") || !isFileServer(a) || a.As16()[15] == 0 && b.As16()[15] == 0 {
+		t.Errorf("%v and %v", a, b)
+	}
+	for _, other := range []string{"100:0:0:1::1", "101::1", "192.0.2.1", "200::"} {
+		if isFileServer(netip.MustParseAddr(other)) {
+			t.Errorf("%s is one", other)
+		}
+	}
+	r := testRules()
+	if gap := r.gap(nil, a, time.Hour, time.Hour, time.Hour); gap != 0 {
+		t.Errorf("its gap is %v", gap)
+	}
+	hour := time.Hour
+	if gap := r.gap(&Site{Gap: &hour}, netip.MustParseAddr("10.1.2.3"), 0, 0, 0); gap != hour {
+		t.Errorf("the gap of a site is %v, though the server is one's own", gap)
+	}
+}
+
+// A node that is slowed down waits before some of its tasks.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		cfg.WaitTime = time.Second
+		f, err := Open("", cfg, polite, Deps{Rand: rand.New(rand.NewPCG(1, 2))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.store.close() //nolint:errcheck // it is in memory
+		for _, c := range []struct{ pace, least, most float64 }{{1, 0, 0}, {0, 1, 1}, {0.75, 0.19, 0.31}, {-1, 1, 1}, {2, 0, 0}} {
+			f.SetPace(c.pace)
+			begun := time.Now()
+			for range 400 {
+				if err := f.chance(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if share := time.Since(begun).Seconds() / 400; share < c.least || share > c.most {
+				t.Errorf("at a pace of %v %v of the tasks wait", c.pace, share)
+			}
+		}
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		for _, share := range []float64{1, 0.5, 0} {
+			if f.SetPace(share); f.chance(over) == nil {
+				t.Errorf("at a pace of %v a task comes after the end", share)
+			}
+		}
+	})
+}
+
+// An overloaded server is asked more slowly until it is not any more.
+func TestSpacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, polite := testConfig()
+		l := begin(t, "", cfg, polite, Deps{})
+		gap := func(want time.Duration) {
+			t.Helper()
+			if got := l.Gap("http://h1.test", addr1, 0, 0); got != want {
+				t.Errorf("the gap is %v, want %v", got, want)
+			}
+		}
+		gap(time.Second)
+		l.SetSpacing(addr1, 3)
+		gap(3 * time.Second)
+		l.SetSpacing(addr1, 1)
+		if gap(time.Second); len(l.bench.rules.spacing) > 0 {
+			t.Error("what is as usual is kept")
+		}
+		go l.placing(addr1)
+		l.add(page("http://h1.test", 1))
+		l.finish(l.taking(time.Minute), Outcome{Robots: &RobotsOutcome{Lifetime: time.Hour, CrawlDelay: 9 * time.Second}})
+		gap(9 * time.Second)
+		if l.OwnServer(addr1) || l.HostsAt(addr1.Next()) != nil {
+			t.Error("another's server is one's own, or one that is not known serves a host")
+		}
+		l.finish(l.taking(time.Minute), Outcome{})
+	})
+}
+
+// Exact seen sets leave when they take too much memory, but for the one that is read.
+func TestSetsAreBounded(t *testing.T) {
+	s := newSets(2*setCost + 5*hashCost)
+	a := s.put("a")
+	for i := range 2 {
+		s.add(a, uint64(i), isDone)
+		s.add(a, uint64(i), pendingAt(3)) // again
+	}
+	b := s.put("b")
+	for i := range 3 {
+		s.add(b, uint64(i), isDone)
+	}
+	if s.get("a") != a || s.get("b") != b || s.bytes != s.limit {
+		t.Errorf("%d bytes of %d; a %v, b %v", s.bytes, s.limit, s.get("a"), s.get("b"))
+	}
+	s.get("a")
+	s.add(a, 9, isDone)
+	if s.get("a") != a || s.get("b") != nil || s.bytes != setCost+3*hashCost {
+		t.Errorf("%d bytes; a %v, b %v", s.bytes, s.get("a"), s.get("b"))
+	}
+	for i := range uint64(100) {
+		s.add(a, i, isDone)
+	}
+	if s.get("a") != a || len(a.hashes) != 100 {
+		t.Error("the only one left")
+	}
+	c := s.put("c")
+	s.get("a")
+	if s.add(c, 1, isDone); s.get("c") != c || s.bytes != setCost+100*hashCost+setCost+hashCost {
+		t.Errorf("the one that is read left; %d bytes", s.bytes)
+	}
+	for depth, want := range map[uint8]urlState{0: 1, 253: 254, 254: 255, 255: 255} {
+		if got := pendingAt(depth); got != want || got.deeper(depth) || depth > 0 && !got.deeper(depth-2) && depth > 1 || isDone.deeper(0) {
+			t.Errorf("depth %d is %d", depth, got)
+		}
+	}
+}
+
+// Many imports of hashes that come together fit into the transactions of the smallest store.
+func TestManyHashesAtOnce(t *testing.T) {
+	cfg, polite := testConfig()
+	l := begin(t, "", cfg, polite, Deps{})
+	var importing sync.WaitGroup
+	for k := range 64 {
+		importing.Go(func() {
+			done := make([]uint64, maxRequestHashes)
+			for i := range done {
+				done[i] = uint64(k<<32 + i + 1)
+			}
+			host := fmt.Sprintf("http://h%d.test", k)
+			if n, err := l.Import(context.Background(), host, Chunk{Done: done}, Assigned); n != 0 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		})
+	}
+	importing.Wait()
+}
+
+// What happened later is added to what happened, and takes the memory that it says.
+func TestChangesFollow(t *testing.T) {
+	c := &Change{Added: []PendingURL{{Path: "/a"}}, Done: []uint64{1}, State: true}
+	if got := c.Memory(); got != 64+8+2+pendingCost {
+		t.Errorf("%d bytes", got)
+	}
+	c.Follow(&Change{Added: []PendingURL{{Path: "/b"}}, Done: []uint64{2}, Pages: []PageRecord{{Path: "/p", ETag: "x"}}, Tracked: true, Digest: Digest{Done: 2}})
+	if len(c.Added) != 2 || len(c.Done) != 2 || len(c.Pages) != 1 || !c.State || !c.Tracked || c.Digest.Done != 2 || c.Lost || c.Dropped ||
+		c.Memory() != 64+16+4+2*pendingCost+240+3 {
+		t.Errorf("%+v, %d bytes", c, c.Memory())
+	}
+	c.Follow(&Change{Dropped: true, Lost: true, Added: []PendingURL{{Path: "/c"}}})
+	if len(c.Added) != 1 || !c.Dropped || !c.Lost || c.Tracked || len(c.Done) != 2 {
+		t.Errorf("%+v", c)
+	}
+	f := newFeed()
+	n := (&Change{}).Memory()
+	f.bytes = maxFeedBytes - n
+	f.add(map[string]*Change{"fits": {}})
+	f.add(map[string]*Change{"not": {}})
+	if f.hosts["fits"].Lost || !f.hosts["not"].Lost {
+		t.Errorf("%+v", f.hosts)
+	}
+	tr := &transfers{&activation{front: &front{ledger: &ledger{feed: f}}}}
+	if len(tr.Changes()) != 2 || f.bytes != 0 || len(tr.Changes()) != 0 {
+		t.Errorf("%d bytes are left", f.bytes)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for _, a := range []struct {
+		a, b time.Time
+		want bool
+	}{{now, now, true}, {now, now.Add(time.Second - 1), true}, {now, now.Add(time.Second), false}, {now.Add(time.Second), now, false}, {time.Time{}, time.Time{}, true}, {time.Time{}, time.Time{}.Add(1), false}} {
+		if got := near(a.a, a.b); got != a.want {
+			t.Errorf("%v and %v: %v", a.a, a.b, got)
+		}
+	}
+	rec := record{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now}
+	for i, s := range []hostState{{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now, lastRequest: now, failures: 3}, {crawlDelay: 1, level: 2, robotsUntil: now}, {notBefore: now, level: 2, robotsUntil: now},
+		{notBefore: now, crawlDelay: 1, robotsUntil: now}, {notBefore: now, crawlDelay: 1, level: 2}} {
+		if got := s.alike(&rec); got != (i == 0) {
+			t.Errorf("%+v: %v", s, got)
+		}
+	}
+}
