@@ -270,10 +270,7 @@ func (e *seen) connect() float64 {
 		return 0
 	}
 	slices.Sort(v[:n])
-	if n%2 == 1 {
-		return v[n/2].value()
-	}
-	return (v[n/2-1].value() + v[n/2].value()) / 2
+	return (v[(n-1)/2].value() + v[n/2].value()) / 2
 }
 
 // thinkWithout is the think time as nodes other than key saw it, with its standard deviation in the log domain: that of

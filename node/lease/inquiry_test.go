@@ -246,6 +246,30 @@ func TestWhatMembersSay(t *testing.T) {
 	}
 }
 
+// What cannot be read, or is not this grantor's to lend, keeps nothing back that is told behind it.
+func TestRightsBehindOthersCount(t *testing.T) {
+	both := view.View{Self: "k", Alive: everyone, Settled: []string{"k", "o"}, Majority: true}
+	mine, others := grantedBy(t, "k", both.Settled), grantedBy(t, "o", both.Settled)
+	d := newDesk(t, false)
+	d.pass(d.cfg.Window())
+	d.setView(view.View{Self: "k", Alive: everyone, Settled: []string{"o"}, Majority: true}, d.now)
+	d.setView(both, d.now)
+	d.answer(request{from: "b", boot: 1, id: 1, addr: mine, wish: acquire}, d.now)
+	q := d.inquiry(d.now)
+	for _, id := range everyone {
+		said := &wire.RightsResponse{SameView: true, Boot: 1}
+		if id == "a" {
+			for _, addr := range [][]byte{{1, 2, 3}, others.AsSlice(), mine.AsSlice()} {
+				said.Rights = append(said.Rights, &wire.Right{Server: addr, ForMs: 10_000})
+			}
+		}
+		q.take(id, said)
+	}
+	if !d.conclude(q, d.now) || d.entries[mine] == nil || d.entries[mine].holder != "a" {
+		t.Errorf("it knows: %v", d.entries)
+	}
+}
+
 // TestRightsAreToldInOneView: who sees other settled nodes tells an inquiry nothing; who sees other members tells them, too.
 func TestRightsAreToldInOneView(t *testing.T) {
 	s := &stub{}

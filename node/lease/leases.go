@@ -389,7 +389,7 @@ func (h *leases) given(it item, grantor string, a *wire.LeaseAnswer, sent moment
 		l.right = Right{until}
 	}
 	l.next = sent.mono.Add(h.cfg.Time/2 - time.Duration(h.rnd.Float64()*float64(h.cfg.Time)/20))
-	if !it.memory.IsZero() && it.memory.Equal(l.changed) {
+	if it.memory.Equal(l.changed) { // nothing has been learnt since it was sent
 		l.changed = time.Time{}
 	}
 	var wait time.Duration

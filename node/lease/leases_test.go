@@ -324,6 +324,23 @@ func TestItemsOfAMessageAreBounded(t *testing.T) {
 }
 
 // What a grantor remembers of a server replaces what this node knows, unless that is newer.
+func TestMemoryThatChangesMeanwhileIsSentAgain(t *testing.T) {
+	for _, meanwhile := range []bool{false, true} {
+		b := newBench(t)
+		l := b.obtain()
+		l.memory, l.changed = &assign.Memory{}, b.now
+		l.memory.Observe("n", ncoord.Coordinate{}, page(time.Second), b.now)
+		b.pass(b.cfg.Time / 2)
+		it, _ := b.sends(renew)
+		if meanwhile {
+			l.changed = b.now
+		}
+		if b.answered(it, b.grantedBy, yes(), at(b.now), b.now); l.changed.IsZero() == meanwhile {
+			t.Errorf("changed meanwhile: %v; the grantor lacks what changed at %v", meanwhile, l.changed)
+		}
+	}
+}
+
 func TestNewerMemoryStays(t *testing.T) {
 	b := newBench(t)
 	answer := &wire.LeaseAnswer{Memory: (&assign.Memory{}).AppendBinary(nil, b.now), MemoryAgeMs: time.Minute.Milliseconds()}
