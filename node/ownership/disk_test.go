@@ -26,6 +26,7 @@ type disk struct {
 	wake    chan struct{}
 	names   *names
 	gate    func() // waits while the process that uses it is frozen
+	fault   *fault // a call that fails
 }
 
 // state is what lies on a disk.
@@ -90,6 +91,10 @@ func (d *disk) lock() error {
 	if d.dead {
 		d.mu.Unlock()
 		return frontier.ErrClosed
+	}
+	if err := d.fault.fails(); err != nil {
+		d.mu.Unlock()
+		return err
 	}
 	return nil
 }

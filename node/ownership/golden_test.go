@@ -27,17 +27,18 @@ func TestGolden(t *testing.T) {
 	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
 		first := strings.Fields(blocks[0][0])
 		onStage(t, numbersIn(first[1:]), func(s *stage) {
-			g := &scene{stage: s, hosts: map[string]string{}, names: map[string]string{}}
+			g := &scene{stage: s, hosts: map[string]string{}, names: map[string]string{}, begun: time.Now()}
 			s.watch(g.message)
 			s.hooks.Lock()
 			s.told = g.event
+			s.warned = func(at int, err error) { g.say("%d: warning: %s", at, g.numbers(err.Error())) }
 			s.hooks.Unlock()
 			blocks[0] = blocks[0][1:]
 			for _, steps := range blocks {
 				for _, step := range steps {
 					g.do(strings.Fields(step))
 				}
-				time.Sleep(time.Second)
+				time.Sleep(1300 * time.Millisecond) // nothing happens at that time, or a whole number of seconds before
 				printed = append(printed, g.print())
 			}
 		})
@@ -50,7 +51,9 @@ type scene struct {
 	*stage
 	hosts map[string]string // by short name
 	names map[string]string // by host
-	lines []string          // under hooks
+	lines []said            // under hooks
+	heard []string          // what was said in the block before
+	begun time.Time         // the block
 }
 
 func numbersIn(words []string) (all []int) {
@@ -74,6 +77,17 @@ func numbersIn(words []string) (all []int) {
 //	kill 1, return 1        a process ends at once, and starts again on its disk
 //	lose 1                  it ends for good, with its disk
 //	cut 1 from 2 3, heal    they do not hear each other, and do again
+//	leave 3                 it says farewell, and ends
+//	cut power of 1          it ends at once, and what was not synced is lost
+//	stopped 1               it stood still
+//	fill 1, clear 1         its disk is full, and has room again
+//	spoil a 1 at 2          page 1 is gone from a disk
+//	wish a from 1 to 3      placement wants it there
+//	move a from 1 to 3      the operator does
+//	drain 1                 it is to own nothing
+//	flush 1                 all that waits is to be sent
+//	drop commit from 1 to 3, drop answers of commit from 1 to 3, drop nothing
+//	                        messages of a kind are lost, or their answers are
 //	wait 90s
 func (g *scene) do(w []string) {
 	host := ""
@@ -83,7 +97,8 @@ func (g *scene) do(w []string) {
 	n := numbersIn(w[1:])
 	switch w[0] {
 	case "host":
-		host = g.hostOf(numbersIn(w[3:])...)
+		all := g.hostsOf(len(g.hosts)+1, numbersIn(w[3:])...)
+		host = all[slices.IndexFunc(all, func(h string) bool { return g.names[h] == "" })]
 		g.hosts[w[1]], g.names[host] = host, w[1]
 	case "find":
 		from, to, _ := strings.Cut(w[2], "-")
@@ -93,7 +108,7 @@ func (g *scene) do(w []string) {
 		g.node(n[1]).crawl(host, n[0])
 	case "hand":
 		if err := g.node(n[0]).own.HandOff(g.t.Context(), host, idOf(n[1]), true, "chosen"); err != nil {
-			g.say("hand-off failed")
+			g.tell("%s", g.numbers(err.Error()))
 		}
 	case "join":
 		g.join(n...)
@@ -101,13 +116,45 @@ func (g *scene) do(w []string) {
 		g.forget(n[0])
 	case "welcome":
 		g.welcome(n[0])
+	case "leave":
+		g.forget(n[0])
+		g.node(n[0]).kill(false)
 	case "kill":
 		g.node(n[0]).kill(false)
+	case "stopped":
+		g.node(n[0]).own.Stopped()
+	case "fill", "clear":
+		d := g.node(n[0]).disk
+		d.mu.Lock()
+		d.full = w[0] == "fill"
+		d.mu.Unlock()
+	case "spoil":
+		g.node(n[1]).spoil(host, n[0])
+	case "wish":
+		g.node(n[0]).own.Wish(host, idOf(n[1]), "it is nearer")
+	case "move":
+		if err := g.node(n[0]).own.Move(g.t.Context(), host, idOf(n[1])); err != nil {
+			g.tell("%s", g.numbers(err.Error()))
+		}
+	case "drain":
+		if err := g.node(n[0]).own.Drain(g.t.Context(), func(left int64, trouble error) {
+			g.tell("%d: %d hosts are left%s", n[0], left, mark(trouble != nil, g.numbers(fmt.Sprintf(", %v", trouble))))
+		}); err != nil {
+			g.t.Error(err)
+		}
+	case "flush":
+		g.node(n[0]).own.Flush(g.t.Context())
+	case "drop":
+		g.drop(strings.Contains(strings.Join(w, " "), "answers of"), w, n)
 	case "lose":
 		g.node(n[0]).die()
 	case "return":
 		g.node(n[0]).start()
 	case "cut", "heal":
+		if w[len(w)-1] != "heal" && w[1] == "power" {
+			g.node(n[0]).kill(true)
+			return
+		}
 		g.mu.Lock()
 		clear(g.cut)
 		for i := 1; i < len(n); i++ {
@@ -126,11 +173,51 @@ func (g *scene) do(w []string) {
 	}
 }
 
-// say notes a line, once in a block.
+// said is a line of a block, when it was said first and last, and how often: what is said again within a second is said once.
+type said struct {
+	line     string
+	at, last time.Duration
+	times    int
+}
+
+// tell is say for who does not hold hooks.
+func (g *scene) tell(format string, args ...any) {
+	g.hooks.Lock()
+	defer g.hooks.Unlock()
+	g.say(format, args...)
+}
+
+// say notes a line, once in a block. hooks is held.
 func (g *scene) say(format string, args ...any) {
-	if line := fmt.Sprintf(format, args...); !slices.Contains(g.lines, line) {
-		g.lines = append(g.lines, line)
+	line, now := fmt.Sprintf(format, args...), time.Since(g.begun)
+	i := slices.IndexFunc(g.lines, func(s said) bool { return s.line == line })
+	if i < 0 {
+		g.lines = append(g.lines, said{line: line, at: now, last: now, times: 1})
+	} else if now-g.lines[i].last >= time.Second {
+		g.lines[i].last = now
+		g.lines[i].times++
 	}
+}
+
+// drop has messages lost from now on.
+func (g *scene) drop(answers bool, w []string, n []int) {
+	g.lose(func(l letter) bool {
+		kind := strings.ToLower(strings.TrimSuffix(string(l.req.ProtoReflect().Descriptor().Name()), "Request"))
+		if !slices.Contains(w, kind) || l.from != n[0] || l.to != n[1] || (l.res != nil) != answers {
+			return false
+		}
+		g.say("%d -> %d %s is lost", l.from, l.to, yes(answers, "the answer of "+kind, kind))
+		return true
+	})
+}
+
+// numbers has the numbers of nodes in a text for their ids, and the names of hosts.
+func (g *scene) numbers(text string) string {
+	text = numbered.ReplaceAllStringFunc(text, func(id string) string { return fmt.Sprint(numberOf(id)) })
+	for host, name := range g.names {
+		text = strings.ReplaceAll(text, host, name)
+	}
+	return text
 }
 
 var numbered = regexp.MustCompile(`[0-9]{32}`)
@@ -138,7 +225,7 @@ var numbered = regexp.MustCompile(`[0-9]{32}`)
 func (g *scene) event(at int, e Event) {
 	reason := ""
 	if e.Reason != "" {
-		reason = ": " + numbered.ReplaceAllStringFunc(e.Reason, func(id string) string { return fmt.Sprint(numberOf(id)) })
+		reason = ": " + g.numbers(e.Reason)
 	}
 	g.say("%d: %s %s%s", at, e.Kind, g.record(e.Record.wire()), reason)
 }
@@ -156,67 +243,31 @@ func word(enum fmt.Stringer) string {
 	return strings.ToLower(last)
 }
 
-// message notes what says more than that all is well.
+// message notes a message that was answered.
 func (g *scene) message(l letter) {
-	line := fmt.Sprintf("%d -> %d ", l.from, l.to)
-	switch req := l.req.(type) {
-	case *wire.RenewRequest:
-		if req.GetCount() > 0 && !l.res.(*wire.RenewResponse).GetAgreed() {
-			g.say("%srenew %d hosts -> not agreed", line, req.GetCount())
-		}
-	case *wire.ClaimRequest:
-		res := l.res.(*wire.ClaimResponse)
-		for _, r := range req.GetRecords() {
-			answer := "yes"
-			for _, newer := range res.GetNewer() {
-				if newer.GetHost() == r.GetHost() {
-					answer = "no: " + g.record(newer)
-				}
-			}
-			if slices.Contains(res.GetLater(), r.GetHost()) {
-				answer = "later"
-			}
-			if slices.Contains(res.GetContested(), r.GetHost()) {
-				answer = "contested"
-			}
-			g.say("%sclaim %s -> %s", line, g.record(r), answer)
-		}
-	case *wire.StoreRequest:
-		for i, item := range req.GetItems() {
-			a := l.res.(*wire.StoreResponse).GetAnswers()[i]
-			what, answer := "compare "+g.record(item.GetRecord()), word(a.GetStep())
-			if a.GetStep() == wire.Step_STEP_STORED {
-				answer = "the same"
-			}
-			if c := item.GetChunk(); c != nil {
-				what, answer = fmt.Sprintf("store %s: %s", g.record(item.GetRecord()), chunk(c)), word(a.GetStep())
-			}
-			if a.GetNewer() != nil {
-				answer += ", newer: " + g.record(a.GetNewer())
-			}
-			g.say("%s%s -> %s", line, what, answer)
-		}
-	case *wire.LoadRequest:
-		g.say("%sload %s -> %s", line, g.names[req.GetHost()], chunk(l.res.(*wire.LoadResponse).GetChunk()))
-	case *wire.CommitRequest:
-		g.say("%scommit %s -> %s", line, g.record(req.GetRecord()), word(l.res.(*wire.CommitResponse).GetStep()))
-	case *wire.DeliverRequest:
-		for i, link := range req.GetLinks() {
-			for host, name := range g.names {
-				if path, ok := strings.CutPrefix(link.GetUrl(), host); ok {
-					a := l.res.(*wire.DeliverResponse).GetAnswers()[i]
-					g.say("%sdeliver %s %s -> %s", line, name, path, word(a.GetVerdict()))
-				}
-			}
-		}
+	for _, words := range g.spoken(l.req, l.res) {
+		g.say("%d -> %d %s", l.from, l.to, words)
 	}
 }
 
 // print returns what happened, and what every node has.
 func (g *scene) print() string {
 	g.hooks.Lock()
-	lines := g.lines
-	g.lines = nil
+	var lines []string
+	g.heard = nil
+	slices.SortFunc(g.lines, func(a, b said) int { // what happens at one time has no order
+		const moment = 5 * time.Millisecond
+		return cmp.Or(cmp.Compare(a.at/moment, b.at/moment), cmp.Compare(a.line, b.line))
+	})
+	for _, s := range g.lines {
+		line := fmt.Sprintf("+%.1fs %s", s.at.Seconds(), s.line)
+		if s.times > 1 {
+			line += fmt.Sprintf(" (%d times)", s.times)
+		}
+		g.heard = append(g.heard, s.line)
+		lines = append(lines, line)
+	}
+	g.lines, g.begun = nil, time.Now()
 	g.hooks.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(g.hosts)) {
 		host := g.hosts[name]
@@ -225,7 +276,8 @@ func (g *scene) print() string {
 				continue
 			}
 			line := fmt.Sprintf("%s at %d:", name, p.at)
-			if r, ok, err := p.own.Record(host); err == nil && ok {
+			r, ok, err := p.own.Record(host)
+			if err == nil && ok {
 				line += fmt.Sprintf(" owner %d, epoch %d;", numberOf(r.Owner), r.Epoch)
 			} else {
 				line += " no record;"
@@ -238,14 +290,24 @@ func (g *scene) print() string {
 				all, done := p.has(host)
 				line += fmt.Sprintf(" %v, %d URLs, %d done", role, all, done)
 				p.disk.mu.Lock()
-				if may := p.disk.allowed[host]; role == frontier.Owned && !may {
+				may := p.disk.allowed[host]
+				p.disk.mu.Unlock()
+				if role == frontier.Owned && !may {
 					line += ", suspended"
 				}
-				p.disk.mu.Unlock()
+				if why := p.own.suspended(host, r, ok, time.Now()); role == frontier.Owned && why != "" {
+					line += ": " + why
+				}
+				line += mark(p.own.Mine(host), ", to be assigned")
 			} else {
 				line += " nothing"
 			}
 			lines = append(lines, line)
+		}
+	}
+	for _, p := range g.all() {
+		if g.running(p) {
+			lines = append(lines, fmt.Sprintf("%d: %s", p.at, g.inside(p)))
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -359,7 +361,7 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 	if err != nil {
 		return err
 	}
-	for to := range replicas {
+	for _, to := range slices.Sorted(maps.Keys(replicas)) {
 		rc.replicator.compareNow(ctx, replicas, to)
 	}
 	return nil

@@ -33,14 +33,16 @@ type stage struct {
 	players map[int]*player
 	members []int           // the settled ones
 	cut     map[[2]int]bool // one-way links that are down
+	fault   map[int]*fault  // of the disks of nodes that will join
 
 	// hooks lets one goroutine at a time into what follows. Each may be nil.
 	hooks sync.Mutex
 	// fate says that a message is lost: asked before it arrives, and again with its answer.
 	fate func(letter) (lost bool)
-	// seen hears of every message that arrived, with its answer, and told of every event.
-	seen func(letter)
-	told func(at int, e Event)
+	// seen hears of every message that arrived, with its answer, told of every event, and warned of every warning.
+	seen   func(letter)
+	told   func(at int, e Event)
+	warned func(at int, err error)
 }
 
 // lose has messages lost from now on, or with nil no longer.
@@ -96,7 +98,7 @@ func numberOf(id string) int {
 func onStage(t *testing.T, nodes []int, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, cfg: Default(), names: &names{paths: map[uint64]string{}}, players: map[int]*player{}, cut: map[[2]int]bool{}}
-		s.cfg.ReplicateEvery = 500 * time.Millisecond // the steps of the tests are timed by it
+		s.cfg.ReplicateEvery = 489 * time.Millisecond // the steps of the tests are timed by it, and no other clock ticks with it
 		s.cfg.ChunkURLs = 10
 		s.join(nodes...)
 		time.Sleep(s.cfg.Collect + time.Second)
@@ -149,7 +151,7 @@ func (s *stage) join(nodes ...int) {
 	s.mu.Lock()
 	for _, at := range nodes {
 		p := &player{stage: s, at: at, disk: newDisk(s.names)}
-		p.front = p.disk
+		p.front, p.disk.fault = p.disk, s.fault[at]
 		s.players[at] = p
 		s.members = append(s.members, at)
 	}
@@ -157,7 +159,7 @@ func (s *stage) join(nodes ...int) {
 	s.mu.Unlock()
 	for _, at := range nodes {
 		s.node(at).start()
-		time.Sleep(37 * time.Millisecond) // their clocks do not tick together
+		time.Sleep(137 * time.Millisecond) // their clocks do not tick together
 	}
 	s.see()
 }
@@ -207,7 +209,14 @@ func (s *stage) see() {
 // start begins a life of a node. The others see it with the next view.
 func (p *player) start() {
 	own := New(p.cfg, Deps{Frontier: p.front, Peers: p, Outbox: outbox{p.disk}, Records: p.disk,
-		Admit: func(frontier.Link) string { return "" }, Warn: func(error) {},
+		Admit: func(frontier.Link) string { return "" },
+		Warn: func(err error) {
+			p.hooks.Lock()
+			defer p.hooks.Unlock()
+			if p.warned != nil {
+				p.warned(p.at, err)
+			}
+		},
 		Event: func(e Event) {
 			p.hooks.Lock()
 			defer p.hooks.Unlock()
@@ -226,7 +235,13 @@ func (p *player) start() {
 	p.see()
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := own.Run(ctx); err != nil && !errors.Is(err, frontier.ErrClosed) {
+		switch err := own.Run(ctx); {
+		case errors.Is(err, errFault):
+			p.hooks.Lock()
+			p.warned(p.at, fmt.Errorf("it ends: %w", err))
+			p.hooks.Unlock()
+			cancel()
+		case err != nil && !errors.Is(err, frontier.ErrClosed):
 			p.t.Errorf("node %d: %v", p.at, err)
 		}
 	})
@@ -277,12 +292,14 @@ func (p *player) insert(d *disk) {
 // deliver sends what is in the outbox, as package node does.
 func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	for ctx.Err() == nil {
-		sleep(ctx, 500*time.Millisecond)
+		sleep(ctx, 517*time.Millisecond)
 		disk.lend(own.view(), func(to string, req *wire.DeliverRequest) error {
 			_, err := carry(p, to, req, (*Ownership).Deliver)
 			return err
 		})
-		for to, links := range disk.linksTo() {
+		all := disk.linksTo()
+		for _, to := range slices.Sorted(maps.Keys(all)) {
+			links := all[to]
 			res, err := carry(p, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
 			for i, l := range links {
 				answer := &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER}

@@ -1,0 +1,157 @@
+package ownership
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"proxima/frontier"
+	"proxima/node/golden"
+)
+
+// errFault is that of a call to a disk which fails once.
+var errFault = errors.New("bad sector")
+
+// fault has one call to a disk fail: the n-th of a kind from now on.
+type fault struct {
+	call string
+	n    int
+	met  bool // it has
+}
+
+// fails counts the method of the disk that called lock. The lock of the disk is held.
+func (f *fault) fails() error {
+	pc, _, _, _ := runtime.Caller(2)
+	name := runtime.FuncForPC(pc).Name()
+	if f == nil || f.met || !strings.HasSuffix(name, ")."+f.call) {
+		return nil
+	}
+	if f.n--; f.n > 0 {
+		return nil
+	}
+	f.met = true
+	return errFault
+}
+
+// faultyCalls are those that may fail.
+var faultyCalls = []string{"SetRole", "RoleOf", "Export", "Import", "Remove", "DigestOf", "Sync", "Add", "Get", "Batch"}
+
+// TestFaults plays the scenarios of testdata/faults again and again, each time with another call of a disk failing: those of the nodes after
+// "at" in the last step, from "begin" on. Printed is what people and callers hear of it, and what becomes of the host a: whatever fails, it has
+// one owner in the end, and two copies that are whole. A node that ends by a fault is started again.
+//
+//	go test -run Faults ./node/ownership -update
+func TestFaults(t *testing.T) {
+	golden.Play(t, "testdata/faults/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
+		for _, steps := range blocks {
+			var lines []string
+			for _, at := range numbersIn(strings.Fields(steps[len(steps)-1])) {
+				for _, call := range faultyCalls {
+					lines = append(lines, faultsOf(t, steps[:len(steps)-1], call, at)...)
+				}
+			}
+			printed = append(printed, strings.Join(lines, "\n"))
+		}
+		return printed
+	})
+}
+
+// faultsOf is a line for what happens when one call of a kind fails, for as many calls as there are; equal ones are told together.
+func faultsOf(t *testing.T, steps []string, call string, at int) (lines []string) {
+	const most = 12 // some are made for ever
+	last, first := "", 1
+	for n := 1; n <= most+1; n++ {
+		line, met := "", false
+		if n <= most {
+			line, met = faultAt(t, steps, &fault{call: call, n: n}, at)
+		}
+		if n > 1 && (line != last || !met) {
+			lines = append(lines, fmt.Sprintf("%d: %s %s: %s", at, call, strings.TrimSuffix(fmt.Sprintf("%d-%d", first, n-1), "-"+strconv.Itoa(first)), last))
+			first = n
+		}
+		if last = line; !met {
+			break
+		}
+	}
+	return lines
+}
+
+func faultAt(t *testing.T, steps []string, f *fault, at int) (line string, met bool) {
+	onStage(t, numbersIn(strings.Fields(steps[0])), func(s *stage) {
+		g := &scene{stage: s, hosts: map[string]string{}, names: map[string]string{}, begun: time.Now()}
+		begin := slices.Index(steps, "begin")
+		for _, step := range steps[1:begin] {
+			g.do(strings.Fields(step))
+		}
+		s.hooks.Lock()
+		s.told = g.event
+		s.warned = func(at int, err error) {
+			if text := g.numbers(err.Error()); !strings.HasPrefix(text, "renew at ") { // who renews at that moment is chance
+				g.say("%d: warning: %s", at, text)
+			}
+		}
+		s.hooks.Unlock()
+		if p := s.node(at); p != nil {
+			p.fail(f)
+		} else { // it comes
+			s.fault = map[int]*fault{at: f}
+		}
+		for _, step := range steps[begin+1:] {
+			g.do(strings.Fields(step))
+		}
+		s.node(at).fail(nil)
+		if met = f.met; !met {
+			return
+		}
+		if s.node(at).ended() {
+			s.node(at).kill(false)
+			s.node(at).start()
+		}
+		time.Sleep(2 * s.cfg.TakeAfter)
+		g.print() // for the hooks
+		line = strings.Join(append(g.heard, g.whole("a")), "; ")
+	})
+	return line, met
+}
+
+// fail has a call to a node's disk fail.
+func (p *player) fail(f *fault) {
+	p.disk.mu.Lock()
+	defer p.disk.mu.Unlock()
+	p.disk.fault = f
+}
+
+// ended says that a life has ended by itself.
+func (p *player) ended() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// whole says who has a host: its owner first, and how much of it.
+func (g *scene) whole(name string) string {
+	var copies []string
+	owners := g.owners(g.hosts[name])
+	for _, p := range g.all() {
+		role, known, err := p.disk.RoleOf(g.t.Context(), g.hosts[name])
+		if err == nil && known && g.running(p) {
+			all, done := p.has(g.hosts[name])
+			copies = append(copies, fmt.Sprintf("%d (%v, %d, %d done)", p.at, role, all, done))
+			if role == frontier.Owned && !slices.Equal(owners, []int{p.at}) {
+				g.t.Errorf("%s is owned by %v", name, owners)
+			}
+		}
+	}
+	if len(copies) != 2 {
+		g.t.Errorf("%s has not two copies: %v", name, copies)
+	}
+	return "in the end " + strings.Join(copies, ", ")
+}
