@@ -2,6 +2,7 @@ package member
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,28 +11,36 @@ import (
 
 func TestAddressesOfNodes(t *testing.T) {
 	for addr, want := range map[string]struct{ far, local bool }{
-		"192.0.2.1:7947":          {true, true},
-		"[2001:db8::1]:7947":      {true, true},
-		"10.0.0.1:1":              {true, true},
-		"node-1.example.org:7947": {true, true},
-		"127.0.0.1:7947":          {false, true},
-		"[::1]:7947":              {false, true},
-		"[::ffff:127.0.0.1]:7947": {false, true},
-		"localhost:7947":          {false, true},
-		"0.0.0.0:7947":            {},
-		"[::]:7947":               {},
-		"[::ffff:0.0.0.0]:7947":   {},
-		"239.1.1.1:7947":          {},
-		"[ff02::1]:7947":          {},
-		"255.255.255.255:7947":    {},
-		"192.0.2.1:0":             {},
-		"192.0.2.1:65536":         {},
-		"192.0.2.1":               {},
-		":7947":                   {},
-		"a b:7947":                {},
-		"a\x00:7947":              {},
-		"a@b:7947":                {},
-		"":                        {},
+		"192.0.2.1:7947":                    {true, true},
+		"[2001:db8::1]:7947":                {true, true},
+		"10.0.0.1:1":                        {true, true},
+		"node-1.example.org:7947":           {true, true},
+		"az-09_.AZ.example:7947":            {true, true},
+		strings.Repeat("a", 253) + ":65535": {true, true},
+		"127.0.0.1:7947":                    {false, true},
+		"[::1]:7947":                        {false, true},
+		"[::ffff:127.0.0.1]:7947":           {false, true},
+		"localhost:7947":                    {false, true},
+		"0.0.0.0:7947":                      {},
+		"[::]:7947":                         {},
+		"[::ffff:0.0.0.0]:7947":             {},
+		"239.1.1.1:7947":                    {},
+		"[ff02::1]:7947":                    {},
+		"255.255.255.255:7947":              {},
+		"192.0.2.1:0":                       {},
+		"192.0.2.1:65536":                   {},
+		"192.0.2.1":                         {},
+		":7947":                             {},
+		"a b:7947":                          {},
+		"a\x00:7947":                        {},
+		"a@b:7947":                          {},
+		"a`b:7947":                          {}, // next to the letters
+		"a{b:7947":                          {},
+		"a/b:7947":                          {}, // next to the digits
+		"a;b:7947":                          {},
+		"192.0.2.1%25:7947":                 {},
+		strings.Repeat("a", 254) + ":65535": {},
+		"":                                  {},
 	} {
 		if err := checkAddr(addr, false); (err == nil) != want.far {
 			t.Errorf("%q from afar: %v", addr, err)

@@ -205,6 +205,26 @@ func TestDecodersRefuse(t *testing.T) {
 	}
 }
 
+// Locations are on Earth up to its poles and the date line, which both sides count as theirs.
+func TestOnEarth(t *testing.T) {
+	for l, want := range map[ncoord.Location]bool{
+		{Lat: 90, Lon: 180}: true, {Lat: -90, Lon: -180}: true, {}: true,
+		{Lat: 90.1}: false, {Lat: -90.1}: false, {Lon: 180.1}: false, {Lon: -180.1}: false,
+	} {
+		if onEarth(l) != want {
+			t.Errorf("%+v is on Earth: %v", l, !want)
+		}
+	}
+	for id, want := range map[string]bool{
+		strings.Repeat("09af", 8): true, strings.Repeat("a", 31): false, strings.Repeat("a", 33): false,
+		strings.Repeat("a", 31) + "/": false, strings.Repeat("a", 31) + ":": false, strings.Repeat("a", 31) + "`": false, strings.Repeat("a", 31) + "g": false,
+	} {
+		if validID(id) != want {
+			t.Errorf("%q is an id: %v", id, !want)
+		}
+	}
+}
+
 func FuzzMeta(f *testing.F) {
 	f.Add(appendMeta(nil, exampleMeta()))
 	f.Add(appendMeta(nil, meta{addr: "a:1"}))

@@ -50,7 +50,6 @@ func (t *table) hire(now time.Time) {
 func (t *table) restore(k kept, now time.Time) {
 	c := &t.council
 	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
-	c.mark = 0
 	t.hire(now)
 	for i, id := range k.set.ids {
 		if r := t.members[id]; r != t.self && r.gossip == "" {

@@ -352,3 +352,32 @@ func TestEarlierLifesPagesAreWithheld(t *testing.T) {
 		t.Error("it is withheld for ever")
 	}
 }
+
+// A peer answers less than it was asked, to changes, to comparisons and to what is given: what it says nothing of is asked again.
+func TestPeerThatAnswersLess(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		host, own := s.hostOf(1, 2, 3), s.node(1).own
+		s.node(1).find(links(host, 0, 8)...)
+		time.Sleep(2 * time.Second)
+		asked := 0
+		s.watch(func(l letter) {
+			if res, ok := l.res.(*wire.StoreResponse); ok && l.to != 1 {
+				res.Answers = res.GetAnswers()[1:]
+				asked++
+			}
+		})
+		s.node(1).find(link(host, 8))
+		time.Sleep(10 * time.Second)
+		if waits := !own.stream.storedLocked(time.Now()); !waits || asked < 15 {
+			t.Errorf("asked %d times; the change waits: %v", asked, waits)
+		}
+		if err := own.HandOff(t.Context(), host, idOf(2), true, "test"); err == nil {
+			t.Error("it was handed over to a node that does not answer")
+		}
+		s.node(2).spoil(host, 4)
+		time.Sleep(s.cfg.SweepEvery + time.Second) // compared
+		s.watch(nil)
+		time.Sleep(2 * time.Minute)
+		s.mustHave(host, 9, 1, 2)
+	})
+}

@@ -1,0 +1,58 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"proxima/assign"
+)
+
+// The status of a batch from its beginning to its end: each phase, and of how many hosts and servers it is then. Hosts of the same servers
+// come along; one whose name does not resolve is left out.
+func TestStatusOfABatch(t *testing.T) {
+	for mode, want := range map[string][]string{
+		ModeCycle: {
+			"resolving 4 0", "taking leases 4 0", "deciding 5 2", "comparing 5 2", "handing off 5 2", "idle 0 0 no host is ready",
+		},
+		ModePersistent: {
+			"resolving 4 0", "taking leases 4 0", "taking leases 4 2", "deciding 4 2", "waiting for the next round 4 2", "downloading a round 4 2",
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			for i, addr := range []int{1, 1, 2} {
+				w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(addr), 60)
+			}
+			w.addHost("http://small.example", addrOf(2), 3)
+			w.addHost("http://lost.example", addrOf(3), 60).resolves = false
+			w.servers[addrOf(1)].holdFor, w.servers[addrOf(2)].holdFor = time.Second, time.Second
+			cfg := cycle()
+			cfg.Mode, cfg.Assigners, cfg.CompareURLs = mode, []string{assign.Nearest, assign.Random}, 3
+			p, stop := w.start(cfg)
+			var told []string
+			for begin := time.Now(); time.Since(begin) < 5*time.Minute && len(told) < len(want); time.Sleep(10 * time.Millisecond) {
+				s := p.Status()
+				line := strings.TrimSpace(fmt.Sprintf("%s %d %d %s", s.Phase, s.Hosts, s.Servers, s.Why))
+				if s.ForMs > 0 && (len(told) == 0 || told[len(told)-1] != line) && s.Why+s.Batch != "" {
+					told = append(told, line)
+				}
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("mode %s: %q, want %q", mode, told, want)
+			}
+			stop()
+			for _, addr := range []int{1, 2} {
+				if s := w.servers[addrOf(addr)]; mode == ModeCycle && len(s.given) != 1 {
+					t.Errorf("server %d was given to %v", addr, s.given)
+				}
+			}
+			if s := p.Status(); s.Unresolved != 1 && mode == ModeCycle || s.Batches != 1 {
+				t.Errorf("mode %s: %+v", mode, s)
+			}
+		})
+	}
+}
