@@ -51,6 +51,12 @@ func TestHostsNotOwnAreNotCrawled(t *testing.T) {
 				l = begin(t, dir, cfg, polite, Deps{})
 			}
 			l.role("http://h1.test", Owned)
+			soon, cancel := context.WithTimeout(t.Context(), rescanAfter/2)
+			go l.Take(soon) //nolint:errcheck // a fetcher that waits
+			if u, err := l.Resolve(soon); err != nil || u.Host != "http://h1.test" {
+				t.Errorf("%v and back: not looked up at once: %v, %v", role, u, err)
+			}
+			cancel()
 			if v := l.add(page("http://h1.test", 1), page("http://h1.test", 5000)); v[0] != Duplicate || v[1] != Accepted {
 				t.Errorf("%v and back: added with %v", role, v)
 			}
