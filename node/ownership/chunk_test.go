@@ -102,3 +102,15 @@ func TestBoundsOfARecord(t *testing.T) {
 		}
 	}
 }
+
+// What is known of pages goes along with a chunk, in its order.
+func TestPagesOfAChunk(t *testing.T) {
+	var c frontier.Chunk
+	for _, path := range []string{"/2", "/1"} {
+		c.Pages = append(c.Pages, frontier.PageRecord{Path: path})
+	}
+	back, err := chunkFromWire(chunkToWire(c))
+	if err != nil || len(back.Pages) != 2 || back.Pages[0].Path != "/2" || back.Pages[1].Path != "/1" {
+		t.Errorf("%+v, %v", back.Pages, err)
+	}
+}

@@ -381,3 +381,18 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		s.mustHave(host, 9, 1, 2)
 	})
 }
+
+// People hear of what goes on for long once a minute.
+func TestComplaintsAreRare(t *testing.T) {
+	onStage(t, []int{1, 2}, func(s *stage) {
+		for i, k := range []struct {
+			after time.Duration
+			heard bool
+		}{{0, true}, {time.Second, false}, {time.Minute - time.Second - 1, false}, {1, true}, {time.Second, false}} {
+			time.Sleep(k.after)
+			if s.node(1).own.complain() != k.heard {
+				t.Errorf("complaint %d is heard: %v", i, !k.heard)
+			}
+		}
+	})
+}

@@ -27,7 +27,7 @@ type item struct {
 	urgent bool
 	busy   bool // it is being looked at
 	anew   bool // it was added meanwhile
-	at     int  // place in the heap, -1 while busy
+	at     int  // place in the heap unless it is busy, -1 before it has one
 }
 
 func newQueue() *queue {
@@ -134,6 +134,5 @@ func (h *dueHeap) Pop() any {
 	last := len(*h) - 1
 	it := (*h)[last]
 	*h = (*h)[:last]
-	it.at = -1
 	return it
 }

@@ -2,6 +2,9 @@ package ownership
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +100,46 @@ func TestUrgencyEndsARest(t *testing.T) {
 		q.add(host, urgent)
 		if it, wait := q.next(now); (it != nil) != urgent {
 			t.Errorf("urgent %v: %+v, due in %v", urgent, it, wait)
+		}
+	}
+}
+
+// All records are visited, in pages and in their order; an error of who visits ends it, and so does one of the disk.
+func TestAllRecordsAreVisited(t *testing.T) {
+	disk := newDisk(&names{})
+	records := newRecords(disk, 10)
+	for i := range 2001 {
+		host := fmt.Sprintf("http://h%04d.test", i)
+		records.put(host, Record{Host: host, Epoch: uint64(i + 1), Owner: idOf(1)})
+	}
+	var pages []int
+	var last uint64
+	if err := records.pages(func(page []Record) error {
+		pages = append(pages, len(page))
+		for _, r := range page {
+			if last++; r.Epoch != last {
+				t.Fatalf("epoch %d comes after %d", r.Epoch, last-1)
+			}
+		}
+		return nil
+	}); err != nil || !slices.Equal(pages, []int{1000, 1000, 1}) {
+		t.Errorf("pages of %v records, %v", pages, err)
+	}
+	visited := 0
+	enough := errors.New("enough of it")
+	if err := records.visit(func(Record) error {
+		if visited++; visited == 1500 {
+			return enough
+		}
+		return nil
+	}); !errors.Is(err, enough) || visited != 1500 {
+		t.Errorf("it ended after %d: %v", visited, err)
+	}
+	for _, call := range []string{"ScanAfter", "Batch"} {
+		records.put("http://new.test", Record{Host: "http://new.test", Epoch: 1, Owner: idOf(1)})
+		disk.fault = &fault{call: call, n: 1}
+		if err := records.visit(func(Record) error { return nil }); !errors.Is(err, errFault) {
+			t.Errorf("%s fails: %v", call, err)
 		}
 	}
 }
