@@ -3,6 +3,7 @@ package assign_test
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ var update = flag.Bool("update", false, "write the scenarios of testdata/golden 
 //	go test -run Golden ./assign -update
 func TestGolden(t *testing.T) {
 	golden.Play(t, "testdata/golden/*.txt", *update, func(t *testing.T, blocks [][]string) (printed []string) {
-		s := &small{t: t, now: time.Unix(0, 0), world: assigntest.NewWorld(assigntest.MadeUp(30, 5), assigntest.WorldConfig{Nodes: 8, Servers: 4, Seed: 5})}
+		s := &small{t: t, cfg: assign.Default(), now: time.Unix(0, 0), world: assigntest.NewWorld(assigntest.MadeUp(30, 5), assigntest.WorldConfig{Nodes: 8, Servers: 4, Seed: 5})}
 		for _, steps := range blocks {
 			s.out.Reset()
 			for _, step := range steps {
@@ -39,6 +40,8 @@ type small struct {
 	now      time.Time
 	assigner assign.Assigner
 	choices  []assign.Choice
+	cfg      assign.Config
+	deaf     []string // nodes whose downloads fail
 	out      strings.Builder
 }
 
@@ -47,6 +50,9 @@ type small struct {
 //	decide nearest     an assigner decides, with what others have learnt before
 //	lose               the node of the first server is gone
 //	hurry nearest      an assigner that knew nothing decides when two rounds of its questions have been answered
+//	deaf node0003      the downloads of these nodes fail from now on
+//	policy gh          the policy of can from now on
+//	unconverged random what vivaldi does with servers whose places are not sure
 //	look               this node looks for a better one for each server, and for one that explores
 func (s *small) do(w []string) {
 	switch w[0] {
@@ -60,22 +66,46 @@ func (s *small) do(w []string) {
 				}
 			}
 		}
-		a, err := assign.New(w[1], assign.Default(), b, s.world.View(), s.now)
+		a, err := assign.New(w[1], s.cfg, b, s.world.View(), s.now)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		s.assigner = a
-		if !hurry {
-			s.choices, s.now = s.world.Decide(a, s.now, time.Second)
-			break
-		}
-		for range 2 {
-			for _, ask := range a.Asks(s.now) {
-				a.Observe(s.world.Answer(ask), s.now)
+		for rounds, done := 0, false; ; rounds++ {
+			if hurry && rounds == 2 {
+				s.choices = a.Conclude(s.now)
+				break
 			}
-			s.now = s.now.Add(time.Second)
+			if !hurry {
+				if s.choices, done = a.Decide(s.now); done {
+					break
+				}
+			}
+			asks := a.Asks(s.now)
+			if !hurry {
+				s.now = s.now.Add(time.Second)
+			}
+			for _, ask := range asks {
+				r := s.world.Answer(ask)
+				r.OK = r.OK && !slices.Contains(s.deaf, ask.Node)
+				a.Observe(r, s.now)
+			}
+			if hurry {
+				s.now = s.now.Add(time.Second)
+			}
+			if rounds == 10_000 {
+				s.t.Fatalf("%s does not decide", w[1])
+			}
 		}
-		s.choices = a.Conclude(s.now)
+	case "deaf":
+		s.deaf = w[1:]
+		return
+	case "policy":
+		s.cfg.CAN.Policy = w[1]
+		return
+	case "unconverged":
+		s.cfg.Vivaldi.Unconverged = w[1]
+		return
 	case "lose":
 		v := s.world.View()
 		for i, n := range v.Nodes {
