@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,24 +60,19 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// faultsOf is a line for what happens when one call of a kind fails, for as many calls as there are; equal ones are told together.
+// faultsOf is a line for everything that comes of it when one call of a kind fails. Which of several calls at one time is the n-th is
+// chance, so the lines do not say.
 func faultsOf(t *testing.T, steps []string, call string, at int) (lines []string) {
 	const most = 12 // some are made for ever
-	last, first := "", 1
-	for n := 1; n <= most+1; n++ {
-		line, met := "", false
-		if n <= most {
-			line, met = faultAt(t, steps, &fault{call: call, n: n}, at)
-		}
-		if n > 1 && (line != last || !met) {
-			lines = append(lines, fmt.Sprintf("%d: %s %s: %s", at, call, strings.TrimSuffix(fmt.Sprintf("%d-%d", first, n-1), "-"+strconv.Itoa(first)), last))
-			first = n
-		}
-		if last = line; !met {
+	for n := 1; n <= most; n++ {
+		line, met := faultAt(t, steps, &fault{call: call, n: n}, at)
+		if !met {
 			break
 		}
+		lines = append(lines, fmt.Sprintf("%d: %s: %s", at, call, line))
 	}
-	return lines
+	slices.Sort(lines)
+	return slices.Compact(lines)
 }
 
 func faultAt(t *testing.T, steps []string, f *fault, at int) (line string, met bool) {
