@@ -146,3 +146,16 @@ func TestWantedAndSigned(t *testing.T) {
 		t.Error("not signed")
 	}
 }
+
+// The ports that browsers block, by their sum and number as the Fetch standard has them, and those beside them.
+func TestBadPortsAreThoseOfTheStandard(t *testing.T) {
+	count, sum := 0, 0
+	for port := range 1 << 16 {
+		if BadPort(uint16(port)) {
+			count, sum = count+1, sum+port
+		}
+	}
+	if count != len(badPorts) || count != 83 || sum != 115595 {
+		t.Errorf("%d ports, %d in all", count, sum)
+	}
+}

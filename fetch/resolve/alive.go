@@ -30,7 +30,7 @@ func (a *alive) hear() {
 func (a *alive) since(t time.Time) (heard, deaf bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !a.heard.Before(t) && !a.heard.IsZero(), !a.deaf.Before(t) && !a.deaf.IsZero()
+	return !a.heard.Before(t), !a.deaf.Before(t)
 }
 
 // silent reports whether no server answers at all. It is asked by a lookup that has heard nothing since start. If none

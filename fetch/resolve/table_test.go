@@ -1,0 +1,31 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+func TestHostsAsTheyAreWritten(t *testing.T) {
+	for host, want := range map[string]string{"[::1]": "::1", "::1": "::1", "[192.0.2.1]": "", "[a.example": "", "a.example]": "", "[a.example]": "", "192.0.2.1": "192.0.2.1",
+		"fe80::1%eth0": "", "[fe80::1%eth0]": "", "::ffff:192.0.2.1": "192.0.2.1", "A.example.": "a.example", "[::1": "", "::1]": ""} {
+		name, addr, err := parseHost(host)
+		if got := name; err == nil && (addr.IsValid() && addr.String() != want || !addr.IsValid() && got != want) || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, %v, want %q", host, name, addr, err, want)
+		}
+	}
+	table := parseHosts([]byte("192.0.2.1 a b\n# 192.0.2.9 a\nfe80::1%eth0 a\nno a\n192.0.2.2 a#b\n192.0.2.3 a\n2001:db8::1 c\n192.0.2.4\n192.0.2.1 b"), false, 2)
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	if !slices.Equal(table["a"], []netip.Addr{one, two}) || !slices.Equal(table["b"], []netip.Addr{one}) || len(table) != 2 {
+		t.Errorf("%v", table)
+	}
+}
+
+func TestServersAsTheyAreWritten(t *testing.T) {
+	for server, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "192.0.2.1:1": "192.0.2.1:1", "192.0.2.1:65535": "192.0.2.1:65535", "192.0.2.1:65536": "",
+		"192.0.2.1:0": "", "[2001:db8::1]:5": "[2001:db8::1]:5", "2001:db8::1": "[2001:db8::1]:53", "192.0.2.1:x": ""} {
+		if got, err := serverAddr(server); got != want && err == nil || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", server, got, err, want)
+		}
+	}
+}
