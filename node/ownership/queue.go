@@ -27,7 +27,7 @@ type item struct {
 	urgent bool
 	busy   bool // it is being looked at
 	anew   bool // it was added meanwhile
-	at     int  // place in the heap unless it is busy, -1 before it has one
+	at     int  // place in the heap, -1 at first; while it is busy it says nothing
 }
 
 func newQueue() *queue {
