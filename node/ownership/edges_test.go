@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"proxima/frontier"
@@ -368,6 +369,7 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		})
 		s.node(1).find(link(host, 8))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if waits := !own.stream.storedLocked(time.Now()); !waits || asked < 15 {
 			t.Errorf("asked %d times; the change waits: %v", asked, waits)
 		}
