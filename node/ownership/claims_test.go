@@ -96,6 +96,9 @@ func TestHostThatIsInNoList(t *testing.T) {
 	onStage(t, []int{1, 2, 3}, func(s *stage) {
 		hosts, own := s.hostsOf(4, 1, 2, 3), s.node(1).own
 		named, lost, young, other := hosts[0], hosts[1], hosts[2], hosts[3]
+		own.queue.mu.Lock()
+		own.queue.items[lost] = &item{host: lost, busy: true, at: -1} // else it is taken over before the test has seen it missing
+		own.queue.mu.Unlock()
 		for host, owner := range map[string]int{named: 2, lost: 2, young: 2, other: 3} {
 			r := Record{Host: host, Epoch: 1, Owner: idOf(owner)}
 			if _, _, err := own.edit(host, func(Record, bool) (Record, bool) { return r, true }); err != nil {
