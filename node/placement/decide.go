@@ -106,8 +106,11 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 	}
 	_, changed := b.currentView()
 	told := begun
-	for cut.Err() == nil && !p.decide(begun) {
+	for cut.Err() == nil {
 		now := time.Now()
+		if p.decide(begun) {
+			break
+		}
 		for _, ask := range p.assigner.Asks(now) {
 			if s := servers[ask.Server]; s != nil {
 				asking++
@@ -118,7 +121,7 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 				})
 			}
 		}
-		thought := time.Since(now)
+		thought := time.Since(now) // it learns when it is to decide, and when it is to ask
 		// One that neither asks nor waits for anything may be done by now.
 		if asking == 0 && p.decide(begun) {
 			break
@@ -155,8 +158,8 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 	return ctx.Err()
 }
 
-// restOver is how many times as long as it has thought an assigner rests, so that it takes a tenth of a processor at most: with a
-// thousand servers it learns from many answers at once.
+// restOver is how many times as long as it has thought an assigner rests. It then takes in many answers before it learns from them, and
+// learning from a thousand servers does not keep a processor busy.
 const restOver = 9
 
 // rest takes answers in while an assigner rests that has thought for so long.
