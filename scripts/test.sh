@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks everything that needs no network of its own: form, vet, tests with the race detector, in some minutes from an empty
-# cache. Go is all it needs; what else is missing is said in one line and left out. Flags are passed on to go test. With
-# PROXIMA_LONG=1, as .ci/run calls it, it runs staticcheck and the tests that take longer, too.
+# Checks everything that needs no network of its own: form, vet, tests with the race detector. Go is all it needs; what
+# else is missing is said in one line and left out. Flags are passed on to go test. With PROXIMA_LONG=1, as .ci/run calls it, it
+# runs staticcheck and the tests that take longer, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$cc" >/dev/null; then
 	race=
 fi
 
-# The tests have the same flag, so that nothing is compiled twice.
+# Most tests have the same flag: what they share with vet is compiled once.
 say "go vet $race"
 go vet $race ./...
 
