@@ -63,14 +63,11 @@ func (p *Placement) newBatch(hosts []*host) *batch {
 // run carries a batch out. Assigned says whether a server got as far as being decided.
 func (b *batch) run(ctx context.Context) (assigned bool, err error) {
 	defer b.end()
-	if err := b.resolve(ctx); err != nil {
-		return false, err
-	}
-	if err := b.lease(ctx); err != nil || len(b.servers) == 0 {
-		return false, err
-	}
 	if b.cfg.Mode == ModePersistent {
 		return true, b.persist(ctx)
+	}
+	if err := b.begin(ctx); err != nil || len(b.servers) == 0 {
+		return false, err
 	}
 	if err := b.decide(ctx, b.id); err != nil {
 		return true, err
@@ -83,6 +80,14 @@ func (b *batch) run(ctx context.Context) (assigned bool, err error) {
 	}
 	b.phase(PhaseHandOff)
 	return true, b.each(ctx, b.handOff)
+}
+
+// begin finds out where the hosts are, and takes the leases of their servers.
+func (b *batch) begin(ctx context.Context) error {
+	if err := b.resolve(ctx); err != nil {
+		return err
+	}
+	return b.lease(ctx)
 }
 
 // each does something with all servers at once, and returns the first error.
@@ -243,6 +248,9 @@ func (b *batch) hold(ctx context.Context, s *server) error {
 		return ctx.Err()
 	case !errors.As(err, &held) || held.Holder == b.deps.Self || !b.alive(held.Holder):
 		b.deps.Trouble(fmt.Errorf("take the lease of %s: %w", s.addr, err))
+		s.keep()
+		return nil
+	case b.cfg.Mode == ModePersistent: // a later round will have it
 		s.keep()
 		return nil
 	}

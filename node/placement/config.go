@@ -17,14 +17,14 @@ const (
 	ModeCycle = "cycle"
 	// ModeSingle makes one batch, then none.
 	ModeSingle = "single"
-	// ModePersistent hands the same batch out again and again, and keeps what was learnt.
+	// ModePersistent hands the same batch out again and again, with what has become ready, and keeps what was learnt.
 	ModePersistent = "persistent"
 )
 
 // Config is how a home makes batches.
 type Config struct {
 	// Mode is "crawl" (no batches), "cycle" (batch after batch), "single" (one batch) or "persistent" (one batch, handed
-	// out again every round; only for servers of one's own).
+	// out again every round with the hosts that have become ready since; only for servers of one's own).
 	Mode string `toml:"mode"`
 	// Hosts is the largest number of ready hosts in a batch; other hosts of the same servers come along, ready or not.
 	// Many are decided in the same time as few; the next batch waits for the last.

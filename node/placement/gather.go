@@ -26,8 +26,8 @@ func newWalk() walk {
 	return walk{scan: maxScan, most: maxNoticed, noticed: make(map[string]time.Time), resting: make(map[string]time.Time)}
 }
 
-// gather goes on with the walk and returns the hosts that are ready, at most as many as a batch may have.
-func (p *Placement) gather(now time.Time) ([]*host, error) {
+// gather goes on with the walk and returns the hosts that are ready, at most as many as a batch may have that has some already.
+func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	w := &p.walk
 	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })
 	if len(w.noticed) >= w.most { // who waits no more for long is gone, or will be noticed anew
@@ -36,6 +36,12 @@ func (p *Placement) gather(now time.Time) ([]*host, error) {
 	var hosts []*host
 	start, wrapped := w.after, false
 	chosen := make(map[string]bool)
+	for _, h := range already {
+		chosen[h.name] = true
+	}
+	if len(chosen) >= p.cfg.Hosts {
+		return nil, nil
+	}
 	for looked := 0; looked < w.scan; looked += stride {
 		found, next, err := p.deps.Frontier.Ready(w.after, 1, min(stride, w.scan-looked))
 		if err != nil {
@@ -47,7 +53,7 @@ func (p *Placement) gather(now time.Time) ([]*host, error) {
 			}
 			chosen[f.Host] = true
 			hosts = append(hosts, &host{name: f.Host, pending: f.Pending})
-			if len(hosts) == p.cfg.Hosts {
+			if len(chosen) == p.cfg.Hosts {
 				w.after = f.Host
 				return hosts, nil
 			}

@@ -30,7 +30,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	now := time.Now()
 	met := make(map[string]int)
 	for range 60 {
-		hosts, err := b.gather(now)
+		hosts, err := b.gather(now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 		h.urls = nil
 	}
 	b.walk.most = 2250
-	if _, err := b.gather(now.Add(time.Hour)); err != nil {
+	if _, err := b.gather(now.Add(time.Hour), nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.walk.noticed) != 0 {
@@ -79,7 +79,7 @@ func TestACheckLooksFar(t *testing.T) {
 	b := gatherer(t, w, cycle())
 	b.walk.scan = 2 * stride
 	for check, want := range []string{"http://h0750.example", "http://h1250.example"} {
-		hosts, err := b.gather(time.Now())
+		hosts, err := b.gather(time.Now(), nil)
 		if err != nil || len(hosts) == 0 || hosts[0].name != want {
 			t.Fatalf("check %d: %v, %v, want %s", check, hosts, err, want)
 		}
@@ -98,7 +98,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	b := gatherer(t, w, cfg)
 	b.walk.scan = 700
 	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
-		hosts, err := b.gather(time.Now())
+		hosts, err := b.gather(time.Now(), nil)
 		if err != nil || len(hosts) != 12 || hosts[0].name != want {
 			t.Fatalf("batch %d: %d hosts from %v: %v", i, len(hosts), hosts[0].name, err)
 		}
@@ -114,7 +114,7 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{0, 0}, {9 * time.Minute, 0}, {10 * time.Minute, 1}} {
-		hosts, err := b.gather(now.Add(step.after))
+		hosts, err := b.gather(now.Add(step.after), nil)
 		if err != nil || len(hosts) != step.want {
 			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
 		}
@@ -125,7 +125,7 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{29 * time.Minute, 0}, {30 * time.Minute, 0}, {39 * time.Minute, 0}, {40 * time.Minute, 1}} {
-		hosts, err := b.gather(now.Add(step.after))
+		hosts, err := b.gather(now.Add(step.after), nil)
 		if err != nil || len(hosts) != step.want {
 			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
 		}

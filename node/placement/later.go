@@ -53,9 +53,10 @@ func (p *Placement) Received(host string, patience time.Duration) {
 	p.later.told[host] = time.Now().Add(patience)
 }
 
-// LeasedTo hears that a server wanted here is another node's: its hosts join that node.
+// LeasedTo hears that a server wanted here is another node's: its hosts join that node. In mode persistent they stay with
+// their home, which waits for the lease.
 func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
-	if holder == "" || holder == p.deps.Self || !p.alive(holder) {
+	if p.cfg.Mode == ModePersistent || holder == "" || holder == p.deps.Self || !p.alive(holder) {
 		return
 	}
 	for _, host := range p.deps.Frontier.HostsAt(addr) {

@@ -177,6 +177,21 @@ func TestOthersExplore(t *testing.T) {
 	})
 }
 
+// The hosts of mode persistent wait at their home for a lease that a peer has.
+func TestHostsOfRoundsJoinNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, addr := assigned(t)
+		cfg := Default()
+		cfg.Mode = ModePersistent
+		p, stop := w.start(cfg)
+		p.LeasedTo(addr, "n2")
+		stop()
+		if len(w.log) != 0 {
+			t.Errorf("%q", w.log)
+		}
+	})
+}
+
 // Hosts join the node that has their server's lease, and are told so once in a while; one just received is left alone.
 func TestHostsJoinTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

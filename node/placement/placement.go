@@ -149,7 +149,7 @@ func (p *Placement) check(ctx context.Context) error {
 	var hosts []*host
 	if why == "" {
 		var err error
-		if hosts, err = p.gather(time.Now()); err != nil {
+		if hosts, err = p.gather(time.Now(), nil); err != nil {
 			return err
 		}
 		why = "no host is ready"

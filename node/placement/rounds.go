@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -116,22 +117,16 @@ func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task,
 	return s.finish(ctx, task, out)
 }
 
-// persist hands the same batch out again every round until the context ends. What was learnt about a server is kept from
-// round to round, for each assigner its own. The hosts stay with their home: its pages are downloaded by remote fetches. Those of one
-// server wait for one another, and a round for all of the last: of a batch no queue ever holds more than a page a server.
+// persist hands the same batch out again every round until the context ends, with the hosts that have become ready since the
+// last. What was learnt about a server is kept from round to round, for each assigner its own. The hosts stay with their
+// home: its pages are downloaded by remote fetches. Those of one server wait for one another, and a round for all of the
+// last: of a batch no queue ever holds more than a page a server.
 func (b *batch) persist(ctx context.Context) error {
-	if err := b.each(ctx, b.collect); err != nil {
-		return err
-	}
-	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
-		if len(s.pages) > 0 {
-			return false
+	ready := b.hosts
+	for round := 1; ; round++ {
+		if err := b.grow(ctx, ready); err != nil || len(b.servers) == 0 {
+			return err
 		}
-		s.keep()
-		s.give(b.deps.Self, nil)
-		return true
-	})
-	for round := 1; len(b.servers) > 0; round++ {
 		id := fmt.Sprintf("%s.%d", b.id, round)
 		if err := b.decide(ctx, id); err != nil {
 			return err
@@ -142,15 +137,76 @@ func (b *batch) persist(ctx context.Context) error {
 			return err
 		}
 		b.phase(PhaseRound)
-		if err := b.each(ctx, func(ctx context.Context, s *server) error { return b.round(ctx, s, id) }); err != nil {
+		err := b.each(ctx, func(ctx context.Context, s *server) error { return b.round(ctx, s, id) })
+		if err != nil {
+			return err
+		}
+		b.prune()
+		if ready, err = b.gather(time.Now(), b.hosts); err != nil {
 			return err
 		}
 	}
+}
+
+// grow takes in hosts with their pages. Those that cannot be had now are left out for a while.
+func (b *batch) grow(ctx context.Context, ready []*host) error {
+	if len(ready) > 0 {
+		more := &batch{Placement: b.Placement, id: b.id, hosts: ready}
+		defer more.end()
+		if err := more.begin(ctx); err != nil {
+			return err
+		}
+		known := make(map[netip.Addr]*server)
+		for _, s := range b.servers {
+			known[s.addr] = s
+		}
+		for _, s := range more.servers {
+			if k := known[s.addr]; k != nil {
+				s.next = k.next // the frontier does not know when the last round asked it
+			}
+		}
+		if err := more.each(ctx, more.collect); err != nil {
+			return err
+		}
+		for _, s := range more.servers {
+			k := known[s.addr]
+			if k == nil {
+				b.servers = append(b.servers, s)
+				continue
+			}
+			k.hosts, k.pages, k.next = append(k.hosts, s.hosts...), append(k.pages, s.pages...), s.next
+			b.reserve(s.addr, false) // it is twice
+		}
+		more.servers = nil
+	}
+	b.prune()
+	b.count(func(s *Status) { s.Hosts, s.Servers = len(b.hosts), len(b.servers) })
 	return nil
+}
+
+// prune lets go of hosts that are not this home's any more, and of servers without a page to repeat.
+func (b *batch) prune() {
+	b.hosts = nil
+	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
+		s.hosts = slices.DeleteFunc(s.hosts, func(h *host) bool { return !b.deps.Owners.Mine(h.name) })
+		s.pages = slices.DeleteFunc(s.pages, func(p page) bool {
+			return !slices.ContainsFunc(s.hosts, func(h *host) bool { return h.name == p.host })
+		})
+		if len(s.pages) > 0 {
+			b.hosts = append(b.hosts, s.hosts...)
+			return false
+		}
+		s.keep()
+		s.give(b.deps.Self, nil)
+		return true
+	})
 }
 
 // collect takes the pages that the rounds repeat. Each is crawled here once, like any other.
 func (b *batch) collect(ctx context.Context, s *server) error {
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
 	return s.eachPage(ctx, min(b.cfg.CompareURLs, maxRound), func(_ int, task *frontier.Task) error {
 		p := pageOf(task)
 		if err := b.deps.Crawler.Do(ctx, task); err != nil {

@@ -50,6 +50,11 @@ func (w *world) HandOff(_ context.Context, host, to string, _ bool, _ string) er
 
 // Do implements Crawler.
 func (w *world) Do(ctx context.Context, task *frontier.Task) error {
+	w.mu.Lock()
+	if s := w.servers[task.Server]; time.Now().Before(s.next) || time.Now().Before(s.alone) {
+		s.violations++
+	}
+	w.mu.Unlock()
 	time.Sleep(100 * time.Millisecond)
 	w.mu.Lock()
 	w.crawled++

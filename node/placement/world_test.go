@@ -66,7 +66,8 @@ type fakeServer struct {
 	holder         string
 	reserved       bool
 	inFlight, most int
-	next           time.Time
+	next           time.Time // when it may be asked again
+	knows          time.Time // what the frontier knows of that: of remote fetches it does not hear
 	alone          time.Time // until then a node may be at work that is taken for dead
 	violations     int
 	wake           chan struct{}
@@ -215,7 +216,7 @@ func (w *world) TakeFrom(ctx context.Context, host string, addr netip.Addr) (*fr
 			w.t.Error("a second task of a server was asked for before the first was finished")
 			return nil, frontier.ErrNoURL
 		default:
-			wait = time.Until(s.next)
+			wait = time.Until(s.knows)
 		}
 		if wait <= 0 {
 			task := &frontier.Task{Host: host, Server: addr}
@@ -249,8 +250,11 @@ func (w *world) Finish(_ context.Context, task *frontier.Task, out frontier.Outc
 	delete(w.out, task)
 	h, s := w.hosts[task.Host], w.servers[task.Server]
 	s.tasks--
-	if next := time.Now().Add(out.Lingers + w.gap); out.Asked && next.After(s.next) {
-		s.next = next
+	if next := time.Now().Add(out.Lingers + w.gap); out.Asked && next.After(s.knows) {
+		s.knows = next
+		if next.After(s.next) {
+			s.next = next
+		}
 	}
 	switch {
 	case task.Kind != frontier.Page:
