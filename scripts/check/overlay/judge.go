@@ -108,15 +108,15 @@ func judge(s settings, e *evidence) []lab.Verdict {
 	}
 	distinct := len(t.given)
 	repeats := t.downloads - distinct
-	overlap := float64(repeats) / float64(max(1, distinct))
+	overlap := 100 * float64(repeats) / float64(max(1, distinct))
 	list := []lab.Verdict{
 		{Name: "coverage", Found: fmt.Sprintf("%.4f (%d of %d pages)", float64(distinct)/float64(max(1, len(e.pages))), distinct, len(e.pages)), Bound: "1",
 			OK: len(missing) == 0 && distinct == len(e.pages), Faults: missing},
 		{Name: "faults", Found: fmt.Sprint(len(e.faults)), Bound: fmt.Sprint(s.faults.total()), OK: len(e.faults) == s.faults.total()},
 		lab.None("not of the site", t.strange),
 		lab.None("pages before robots.txt", t.early),
-		{Name: "overlap", Found: fmt.Sprintf("%.2f %%: %d repeats, %d by a fault", 100*overlap, repeats, t.explained), Bound: "< 1 %", OK: overlap < 0.01,
-			Faults: t.loose},
+		{Name: "overlap", Found: fmt.Sprintf("%.2f %%: %d repeats, %d by a fault", overlap, repeats, t.explained), Bound: fmt.Sprintf("< %g %%", s.overlap),
+			OK: overlap < s.overlap, Faults: t.loose},
 		lab.None("requests that meet at a server", t.meetings),
 	}
 	if s.nat > 0 {

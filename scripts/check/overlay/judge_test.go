@@ -22,7 +22,7 @@ func get(node, life int, path string, from, to int) lab.Request {
 
 // sound is a crawl in which all holds: node 0 hands the host to node 1, is killed, and comes back.
 func sound() (settings, *evidence) {
-	s := settings{nodes: 2, faults: counts{kill: 1}, fetch: 2, slack: time.Second}
+	s := settings{nodes: 2, faults: counts{kill: 1}, fetch: 2, slack: time.Second, overlap: 1}
 	e := &evidence{
 		pages:    []string{site0 + "/", site0 + "/1", site0 + "/2"},
 		requests: []lab.Request{get(0, 0, "/robots.txt", 0, 10), get(0, 0, "/", 20, 30), get(1, 0, "/1", 5000, 5010), get(1, 0, "/2", 5010, 5020)},
@@ -68,6 +68,10 @@ func TestJudge(t *testing.T) {
 				e.requests = append(e.requests, get(1, 0, "/1", 6000+i, 6001+i))
 			}
 		}, []string{"overlap"}},
+		{"as many repeats as may be", func(s *settings, e *evidence) {
+			e.requests = append(e.requests, get(1, 0, "/1", 6000, 6001))
+			s.overlap = 34 // of three pages
+		}, nil},
 		{"two nodes at one server", func(_ *settings, e *evidence) {
 			e.requests[2].Node, e.requests[2].Life, e.requests[2].End = 0, 1, at(5011)
 		},

@@ -32,7 +32,7 @@ type settings struct {
 	seed                                   uint64
 	faults                                 counts
 	think, slack, limit, shortest, longest time.Duration
-	faster                                 float64
+	faster, overlap                        float64
 	race                                   bool
 	nat                                    int
 	inside                                 bool
@@ -54,6 +54,7 @@ func main() {
 	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the faults' moments and victims")
 	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
 	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` from the end of a download to a fault that may have lost it")
+	flag.Float64Var(&s.overlap, "overlap", 1, "`percentage` of the pages below which those that are downloaded again must stay")
 	flag.DurationVar(&s.limit, "limit", 20*time.Minute, "longest `time` of the whole check")
 	flag.Float64Var(&s.faster, "faster", 7.5, "`number` by which the times of the overlay are divided")
 	flag.BoolVar(&s.race, "race", false, "build with the race detector")
@@ -81,6 +82,9 @@ func main() {
 		if !given["faster"] {
 			s.faster = 15
 		}
+		if !given["overlap"] {
+			s.overlap = 3 // what a kill costs, some 20 pages, is more of fewer pages
+		}
 	}
 	if *faults == "" {
 		for _, u := range usual {
@@ -97,7 +101,7 @@ func main() {
 		os.Exit(2)
 	}
 	if flag.NArg() > 0 || s.nodes < 3 || s.nodes > 64 || s.addresses < 1 || s.addresses > 100 || s.hosts < s.addresses ||
-		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 15 ||
+		s.hosts > 2*s.addresses || s.pages < s.hosts || s.faults[join] > s.nodes-3 || s.shortest <= 0 || s.longest < s.shortest || s.fetch < 1 || s.faster < 1 || s.faster > 15 || !(s.overlap > 0) ||
 		s.nat < 0 || s.nat > 0 && (s.nat > s.nodes-s.faults[join]-2 || s.faults[isolate] > 0 || s.addresses > 50 || s.nodes > 50) {
 		flag.Usage()
 		os.Exit(2)
