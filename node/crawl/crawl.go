@@ -370,7 +370,7 @@ func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit V
 			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
 		}
 	}
-	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.WantsExchanges(), Until: visit.Until}
+	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.Wants(sink.WARC), Until: visit.Until}
 	if files := l.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
 		req.Files = files // no server is asked: no lease is needed
 	} else if visit.MayAsk != nil {

@@ -30,7 +30,7 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
-	if l.deps.Sink.WantsExchanges() && len(res.RawResponse) > 0 {
+	if l.deps.Sink.Wants(sink.WARC) && len(res.RawResponse) > 0 {
 		ex, err := exchange(task, res)
 		if err != nil {
 			l.unkept(task, err)
@@ -38,7 +38,7 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 		}
 		r.Exchange = ex
 	}
-	if l.deps.Sink.WantsPages() && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
+	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
 		r.Page = l.pageOf(task, res, g)
 	}
 	if r.Exchange == nil && r.Page == nil {

@@ -9,40 +9,40 @@ import (
 
 // Formats of packages.
 const (
-	// WARC is WARC 1.1 with a CDXJ index: every exchange as it went over the wire.
+	// WARC is WARC 1.1 with a CDXJ index. It holds every exchange as it went over the wire.
 	WARC = "warc"
-	// Pages is pages.jsonl.zst: a line a page, with its text.
+	// Pages is pages.jsonl.zst, with one line of JSON per page.
 	Pages = "pages"
 )
 
-// Config is what is kept of downloads, and where it goes.
+// Config says which downloads are kept, and where.
 type Config struct {
 	// URL is where packages go: "file:///directory", "https://collector/prefix", or "s3://bucket/prefix?endpoint=https://host".
 	// Empty discards pages once their links are read. It must not hold a password: see secret.
 	URL string `toml:"url"`
-	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index) and "pages" (a line of JSON a page, with its
-	// text), or both. Each makes packages of its own.
+	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index), "pages" (one line of JSON per page, with its
+	// text), or both. Each format makes its own packages.
 	Formats []string `toml:"formats"`
-	// Secret is a file with what the destination asks for: of a collector a token, which is sent as Bearer; of a store its
-	// access key and secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from
+	// Secret is a file with the credentials for the destination: for a collector a token, sent as Bearer; for a store the
+	// access key and the secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from
 	// the environment.
 	Secret string `toml:"secret"`
-	// SizeBytes is where a package is closed, in bytes before text is compressed. Large packages are few, small ones are there
-	// soon. A package that is being made takes its space once more: with less than frontier.min_free_mib there is always room for that.
+	// SizeBytes is the size at which a package is closed, in bytes before text is compressed. While a package is made, it takes
+	// its space twice; keep that below frontier.min_free_mib.
 	SizeBytes int64 `toml:"size_bytes"`
-	// Age is how long a package may stay open; 0 is until it is full or the crawl ends.
+	// Age is how long a package may stay open; 0 means until it is full or the crawl ends.
 	Age time.Duration `toml:"age"`
-	// DiskBytes bounds what waits here for the destination, in bytes. Before it is reached nothing is downloaded until packages
+	// DiskBytes bounds the space of what waits for delivery, in bytes. Shortly before it is reached, downloads pause until packages
 	// are taken.
 	DiskBytes int64 `toml:"disk_bytes"`
-	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. What is left is delivered
-	// when the node is started again.
+	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. The next start of the node
+	// delivers what is left.
 	Patience time.Duration `toml:"patience"`
-	// Revisits is how many payloads are remembered to archive identical ones as revisit records; some 350 bytes each.
+	// Revisits is how many payloads are remembered, at about 350 bytes each, to archive identical ones as revisit records.
 	Revisits int `toml:"-"`
 }
 
-// Default discards pages.
+// Default returns a configuration that discards pages.
 func Default() Config {
 	return Config{
 		Formats:   []string{WARC},
@@ -54,11 +54,11 @@ func Default() Config {
 	}
 }
 
-// leastPackages is how many packages must fit within the bound: one is written, one is packed and takes twice its space
-// meanwhile, and some wait.
+// leastPackages is how many packages must fit within the bound: one being written, one being packed, which takes twice its space,
+// and some that wait.
 const leastPackages = 8
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (c Config) Validate() error {
 	if c.URL != "" {
 		if _, err := parseTarget(c.URL); err != nil {
@@ -90,7 +90,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// parseTarget reads the URL of a destination.
+// parseTarget parses the URL of a destination.
 func parseTarget(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -123,7 +123,7 @@ func parseTarget(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Dir is the directory of a destination that is one, else "".
+// Dir returns the directory of a file destination, else "".
 func (c Config) Dir() string {
 	if u, err := parseTarget(c.URL); err == nil && u.Scheme == "file" {
 		return u.Path

@@ -4,64 +4,52 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
-// deliverAll sends packages one after the other. One that is refused goes to the end, so that it does not keep the others back.
-func (s *Sink) deliverAll(ctx context.Context) {
-	for failed := 0; ; {
-		s.mu.Lock()
-		var p *parcel
-		if len(s.ready) > 0 {
-			p = s.ready[0]
-		}
-		s.mu.Unlock()
-		if p == nil {
-			select {
-			case <-s.work:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		err := s.deliver(ctx, p)
-		if ctx.Err() != nil && err != nil {
-			return
-		}
-		if err != nil {
-			failed++
+// deliverNext delivers the first package that is ready. A package that is refused goes to the end of the queue, so that it does
+// not block the others.
+func (s *Sink) deliverNext(ctx context.Context) (worked bool, err error) {
+	s.mu.Lock()
+	var p *parcel
+	if len(s.ready) > 0 {
+		p = s.ready[0]
+	}
+	s.mu.Unlock()
+	if p == nil {
+		return false, nil
+	}
+	if err := s.deliver(ctx, p); err != nil {
+		if ctx.Err() == nil {
 			s.mu.Lock()
 			s.stats.Failures++
 			s.ready = append(s.ready[1:], p)
 			s.mu.Unlock()
-			s.fail(fmt.Sprintf("%s does not take packages: %v", s.cfg.URL, err))
-			if !pause(ctx, failed) {
-				return
-			}
-			continue
 		}
-		failed = 0
-		s.mu.Lock()
-		over := s.undone
-		s.undone = ""
-		s.mu.Unlock()
-		s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
-		if over != "" {
-			s.deps.Event(Event{Kind: TroubleOver, Reason: over})
-		}
-		s.mu.Lock() // last: when nothing waits any more, Flush returns
-		s.ready = s.ready[1:]
-		s.packed -= p.size()
-		s.stats.Packages++
-		s.stats.Pages += int64(p.Pages)
-		s.stats.Bytes += p.size()
-		s.settleLocked()
-		s.mu.Unlock()
-		s.review()
+		return true, fmt.Errorf("%s does not take packages: %w", s.cfg.URL, err)
 	}
+	s.mu.Lock()
+	over := s.undone
+	s.undone = ""
+	s.mu.Unlock()
+	s.deps.Event(Event{Kind: Delivered, Name: p.Name, Pages: p.Pages, Bytes: p.size()})
+	if over != "" {
+		s.deps.Event(Event{Kind: TroubleOver, Reason: over})
+	}
+	s.mu.Lock() // after the events: Flush returns as soon as the queue is empty
+	s.ready = s.ready[1:]
+	s.packed -= p.size()
+	s.stats.Packages++
+	s.stats.Pages += int64(p.Pages)
+	s.stats.Bytes += p.size()
+	s.settleLocked()
+	s.mu.Unlock()
+	s.review()
+	return true, nil
 }
 
-// deliver sends the files of a package, the manifest last, and removes them here when all are acknowledged.
+// deliver sends the files of a package, the manifest last, and removes them when all are acknowledged.
 func (s *Sink) deliver(ctx context.Context, p *parcel) error {
 	files := append(p.Files[:len(p.Files):len(p.Files)], p.manifest)
 	for ; p.sent < len(files); p.sent++ {
@@ -69,33 +57,33 @@ func (s *Sink) deliver(ctx context.Context, p *parcel) error {
 			return err
 		}
 	}
-	// Without its manifest the rest is removed at the next start, if this is interrupted.
-	for i := range files {
-		if err := s.disk.remove(filepath.Join(s.dir, files[len(files)-1-i].Name)); err != nil {
+	// The manifest goes first: the next start removes files without one.
+	for _, f := range slices.Backward(files) {
+		if err := s.disk.remove(filepath.Join(s.dir, f.Name)); err != nil {
 			return fmt.Errorf("remove %s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
-// fail notes why packages cannot be made or delivered.
-func (s *Sink) fail(why string) {
+// fail records why packages cannot be made or delivered.
+func (s *Sink) fail(err error) {
 	s.mu.Lock()
-	news := s.undone == ""
-	s.undone = why
+	first := s.undone == ""
+	s.undone = err.Error()
 	s.stats.TroubleAt = time.Now()
 	s.mu.Unlock()
-	if news {
-		s.deps.Event(Event{Kind: Trouble, Reason: why})
+	if first {
+		s.deps.Event(Event{Kind: Trouble, Reason: err.Error()})
 	}
 	s.review()
 }
 
-// usedLocked is what the sink takes on the disk, and what it will while it makes packages: a spool and its packages are there
-// together for a while. It needs mu held.
+// usedLocked returns the bytes of disk space that the sink needs. A spool counts twice: it and the packages made from it exist
+// together for a while.
 func (s *Sink) usedLocked() int64 { return 2*s.spooled + s.packed }
 
-// review holds downloads, or lets them go on, as the room and the disk ask for.
+// review pauses or resumes downloads, depending on the space left and on whether records can be written.
 func (s *Sink) review() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,17 +102,17 @@ func (s *Sink) review() {
 	}
 	if why != s.held {
 		s.held = why
-		s.deps.Hold(why) // in order, for mu is held
+		s.deps.Hold(why) // under mu, so that calls are in order
 	}
 }
 
-// Status says what a sink has done and what waits.
+// Status is what a sink has delivered and what waits.
 type Status struct {
 	// To is the destination.
 	To string `json:"to"`
-	// Open are the downloads in the package that is open.
+	// Open counts the downloads in the open spool.
 	Open int `json:"open"`
-	// Waiting are the packages that are not delivered, those to be made among them; Used what they take of Limit, in bytes.
+	// Waiting counts spools and packages that are not delivered. Used is the disk space they need, of at most Limit bytes.
 	Waiting int   `json:"waiting"`
 	Used    int64 `json:"used"`
 	Limit   int64 `json:"limit"`
@@ -132,15 +120,15 @@ type Status struct {
 	Packages int   `json:"packages"`
 	Pages    int64 `json:"pages"`
 	Bytes    int64 `json:"bytes"`
-	// Failures counts tries to deliver that went wrong. Trouble says why the last one did, "" when a package was taken since.
+	// Failures counts failed deliveries. Trouble is the last reason, "" once a package was taken again.
 	Failures  int       `json:"failures"`
 	Trouble   string    `json:"trouble"`
 	TroubleAt time.Time `json:"trouble_at,omitzero"`
-	// Flushing says that the crawl is over and the node waits for its packages to be taken.
+	// Flushing means that the crawl is over and the node waits for its packages to be taken.
 	Flushing bool `json:"flushing"`
 }
 
-// Status reports.
+// Status returns the present state.
 func (s *Sink) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +141,7 @@ func (s *Sink) Status() Status {
 	return st
 }
 
-// bytesText writes a number of bytes for people.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 10<<30:

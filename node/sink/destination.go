@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
 // destination takes files.
 type destination interface {
-	// put sends a file of this directory and returns when the destination has shown, as well as it can be asked to, that it has all
-	// of it. A file that it has already is replaced.
+	// put sends a file from dir, replacing one of the same name, and returns when the destination has confirmed as well as its
+	// protocol allows that it has the complete file.
 	put(ctx context.Context, dir string, f File) error
 }
 
 var errUnequal = errors.New("it has another size than what was sent")
 
-// newDestination makes the one that the configuration names.
+// newDestination makes the destination that the configuration names.
 func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	u, err := parseTarget(cfg.URL)
 	if err != nil {
@@ -49,7 +51,7 @@ func newDestination(cfg Config, d disk, deps Deps) (destination, error) {
 	return newCollector(u, transport, words[0]), nil
 }
 
-// secrets reads a line a secret from a file or, where none is named, the variables of the environment.
+// secrets reads one secret per line from a file or, without a file, from environment variables.
 func secrets(file string, env func(string) string, names ...string) ([]string, error) {
 	words := make([]string, len(names))
 	if file == "" {
@@ -67,4 +69,50 @@ func secrets(file string, env func(string) string, names ...string) ([]string, e
 		return nil, fmt.Errorf("read sink.secret: %s has %d words, not %d", file, len(lines), len(names))
 	}
 	return lines, nil
+}
+
+// directory is a destination in this machine's file system.
+type directory struct {
+	disk disk
+	path string
+}
+
+// put links the file into the directory, or copies it from another file system. A file under its final name is always complete.
+func (d directory) put(_ context.Context, dir string, f File) error {
+	from, to := filepath.Join(dir, f.Name), filepath.Join(d.path, f.Name)
+	if err := d.disk.step("link", to); err != nil {
+		return err
+	}
+	if err := os.Link(from, to); err == nil {
+		return d.disk.syncDir(d.path)
+	}
+	if same(from, to) {
+		return d.disk.syncDir(d.path)
+	}
+	err := d.disk.store(to, func(out *os.File) error {
+		in, err := os.Open(from)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		_, err = io.Copy(out, in)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if got, err := os.Stat(to); err != nil || got.Size() != f.Bytes {
+		return fmt.Errorf("check %s: %w", f.Name, errors.Join(err, errUnequal))
+	}
+	return nil
+}
+
+// same reports whether two paths name the same file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }

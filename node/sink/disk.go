@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// disk makes the changes of files, each a step. Tests let steps fail, as a full disk does, or all from one on, as a crash does.
+// disk changes files in steps. Tests make steps fail, one by one like a full disk, or all from some point on like a crash.
 type disk struct {
 	fault func(step, path string) error // nil: none
-	lazy  bool                          // nothing is synced: enough where processes die and machines do not
+	lazy  bool                          // skip syncs, in tests where only processes die
 }
 
 func (d disk) step(step, path string) error {
@@ -20,7 +20,7 @@ func (d disk) step(step, path string) error {
 	return d.fault(step, path)
 }
 
-// create makes a file, or empties one that a crash left.
+// create makes a file, or truncates one that a crash left.
 func (d disk) create(path string) (*os.File, error) {
 	if err := d.step("create", path); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (d disk) create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 }
 
-// write appends to a file of this size.
+// write appends to a file of the given size.
 func (d disk) write(f *os.File, b []byte, size int64) error {
 	if err := d.step("write", f.Name()); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (d disk) sync(f *os.File) error {
 	return f.Sync()
 }
 
-// rename gives a file its name, for good.
+// rename renames a file durably.
 func (d disk) rename(from, to string) error {
 	if err := d.step("rename", to); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (d disk) rename(from, to string) error {
 	return errors.Join(os.Rename(from, to), d.syncDir(filepath.Dir(to)))
 }
 
-// remove removes a file for good; that it is not there is no error.
+// remove removes a file durably. A missing file is no error.
 func (d disk) remove(path string) error {
 	if err := d.step("remove", path); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (d disk) remove(path string) error {
 	return d.syncDir(filepath.Dir(path))
 }
 
-// store writes a file that is there whole or not at all, once fill has written it.
+// store writes a file atomically, with the content that fill writes.
 func (d disk) store(path string, fill func(f *os.File) error) error {
 	next := path + suffixNew
 	f, err := d.create(next)
@@ -85,7 +85,7 @@ func (d disk) store(path string, fill func(f *os.File) error) error {
 	return d.rename(next, path)
 }
 
-// syncDir takes the names in a directory to the disk.
+// syncDir syncs the entries of a directory.
 func (d disk) syncDir(dir string) error {
 	if d.lazy {
 		return nil

@@ -14,14 +14,14 @@ import (
 	"proxima/fetch/warc"
 )
 
-// Record is one download, for the formats that want it.
+// Record is one download.
 type Record struct {
-	// Exchange is what went over the wire; nil where it cannot be archived.
+	// Exchange is what went over the wire; nil if it cannot be archived.
 	Exchange *warc.Exchange
-	// Page is its line; nil where it is no page.
+	// Page is its line; nil if it is not a page.
 	Page *Page
 	Time time.Time
-	// IsPage says that it was a page that was asked for, not a robots.txt or a sitemap.
+	// IsPage means that the crawl asked for a page, not for a robots.txt file or a sitemap.
 	IsPage bool
 }
 
@@ -30,19 +30,19 @@ type Page struct {
 	URL    string    `json:"url"`
 	Time   time.Time `json:"time"`
 	Status int       `json:"status"`
-	// Type is that of the header, without parameters.
+	// Type is the Content-Type without parameters.
 	Type  string `json:"type"`
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Language is a code of ISO 639, "" where it is not known.
+	// Language is a code of ISO 639, "" if unknown.
 	Language string `json:"language"`
-	// Links are absolute, in the order of the page, each once.
+	// Links are absolute and unique, in the order of the page.
 	Links []string `json:"links"`
-	// Digest is that of the body, decoded: "sha256:" and hex.
+	// Digest is "sha256:" and the hex digest of the decoded body.
 	Digest string `json:"digest"`
 }
 
-// encode makes the part of a record for each format. stored, where it is not nil, must be called when the record stays.
+// encode makes the part of a record for each format. If stored is not nil, it must be called once the record is sure to be kept.
 func (s *Sink) encode(r Record) (parts [][]byte, stored func(), err error) {
 	for _, format := range s.cfg.Formats {
 		var part []byte
@@ -66,7 +66,7 @@ func (s *Sink) encode(r Record) (parts [][]byte, stored func(), err error) {
 	return parts, stored, nil
 }
 
-// packWARC writes the records of a spool that count as a WARC file and its index.
+// packWARC writes a WARC file and its CDXJ index.
 func (s *Sink) packWARC(p *packing) error {
 	file := p.file(".warc.gz")
 	var index []string
@@ -112,7 +112,7 @@ func (s *Sink) packWARC(p *packing) error {
 	})
 }
 
-// packPages writes the lines of a spool that count, compressed.
+// packPages writes the compressed file of pages.
 func (s *Sink) packPages(p *packing) error {
 	return s.disk.store(p.path(p.file(".pages.jsonl.zst")), func(f *os.File) error {
 		out, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// stall is how long a destination may neither take a byte nor answer.
+// stall is how long a destination may go without taking a byte or answering.
 const stall = time.Minute
 
 var errStalled = fmt.Errorf("nothing went on for %v", stall)
 
-// collector is a destination that takes files by PUT, below a URL. It must answer with the digest of what it has, and
-// again when it is asked with HEAD: one that answers 200 and keeps nothing, or half, does not get away with it, unless it lies.
+// collector is a destination that takes files by HTTP PUT. It must answer PUT, and a HEAD request after it, with the digest of what it
+// has stored. So the sink detects a collector that answers 200 but loses all or part of a file.
 type collector struct {
 	client *http.Client
 	base   *url.URL
@@ -33,7 +33,7 @@ func newCollector(u *url.URL, transport http.RoundTripper, token string) *collec
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// put sends a file, and then asks for it.
+// put sends a file, and checks with HEAD that it is there.
 func (c *collector) put(ctx context.Context, dir string, f File) error {
 	in, err := os.Open(filepath.Join(dir, f.Name))
 	if err != nil {
@@ -44,12 +44,12 @@ func (c *collector) put(ctx context.Context, dir string, f File) error {
 		return err
 	}
 	if err := c.ask(ctx, http.MethodHead, f, nil); err != nil {
-		return fmt.Errorf("what it has just acknowledged: %w", err)
+		return fmt.Errorf("the file it has just acknowledged: %w", err)
 	}
 	return nil
 }
 
-// ask makes one request about a file, which must be answered with its digest.
+// ask makes one request, whose response must have the file's digest.
 func (c *collector) ask(ctx context.Context, method string, f File, body io.Reader) error {
 	digest, err := fieldDigest(f.SHA256)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *collector) ask(ctx context.Context, method string, f File, body io.Read
 		req.ContentLength = f.Bytes
 		req.Header.Set("Content-Type", contentTypeOf(f.Name))
 		req.Header.Set("Content-Digest", digest)
-		req.Header.Set("Expect", "100-continue") // who refuses need not be sent it all
+		req.Header.Set("Expect", "100-continue") // a refusal then costs no upload
 	}
 	res, err := c.client.Do(req)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *collector) ask(ctx context.Context, method string, f File, body io.Read
 	return nil
 }
 
-// fieldDigest writes a SHA-256 in hex as the fields of RFC 9530 have it.
+// fieldDigest converts a hex SHA-256 to the form of RFC 9530.
 func fieldDigest(sha256 string) (string, error) {
 	sum, err := hex.DecodeString(sha256)
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":", err
@@ -114,14 +114,14 @@ func contentTypeOf(name string) string {
 	return "text/plain; charset=utf-8"
 }
 
-// guarded is a context that ends when moved is not called for too long.
+// guarded returns a context that ends when moved is not called for the duration stall.
 func guarded(ctx context.Context) (_ context.Context, moved, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(stall, func() { cancel(errStalled) })
 	return ctx, func() { timer.Reset(stall) }, func() { timer.Stop(); cancel(nil) }
 }
 
-// watched tells when something is read.
+// watched calls moved on each read.
 type watched struct {
 	io.Reader
 	moved func()

@@ -3,35 +3,35 @@ package sink
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Manifest says what a package is. It is the last of its files to be written and to be sent: where it is, the package is
-// whole.
+// Manifest describes a package. It is written and sent after the package's other files: where it is, the package is complete.
 type Manifest struct {
 	V int `json:"v"`
-	// Name is that of the package: no other has it, whatever node makes it.
+	// Name is unique among the packages of all nodes.
 	Name   string `json:"name"`
 	Format string `json:"format"`
 	Files  []File `json:"files"`
-	// Records are the downloads in the package, Pages those of pages: robots.txt files and sitemaps are none.
+	// Records counts the downloads in the package, Pages those that are pages and not robots.txt files or sitemaps.
 	Records int `json:"records"`
 	Pages   int `json:"pages"`
-	// Bytes are those of all files.
+	// Bytes is the size of all files but the manifest.
 	Bytes int64 `json:"bytes"`
-	// First and Last are when the first and the last download began.
+	// First and Last are the times at which the first and the last download began.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Node is the id of the node that downloaded it, Run the name of its crawl, Version its program.
+	// Node is the id of the node that made the downloads, Run the name of its crawl, Version its program's.
 	Node    string `json:"node"`
 	Run     string `json:"run"`
 	Version string `json:"version"`
@@ -46,36 +46,36 @@ type File struct {
 
 const manifestVersion = 1
 
-// parcel is a package that waits to be delivered.
+// parcel is a package that waits for delivery.
 type parcel struct {
 	Manifest
-	manifest File // of the manifest itself
-	sent     int  // files that the destination has, as far as this life knows
+	manifest File // the file of the manifest itself
+	sent     int  // files that the destination has acknowledged to this incarnation
 }
 
-// packing is a package of one format while it is made.
+// packing is a package of one format under construction.
 type packing struct {
 	Manifest
 	spool *spool
-	at    int // of the format's part in the records
+	at    int // index of the format's part in a record
 	dir   string
-	count map[uint32]struct{} // records with a receipt
+	count map[uint32]bool // records with a receipt
 	files []string
 }
 
 func (p *packing) path(file string) string { return filepath.Join(p.dir, file) }
 
-// file names a file of the package.
+// file adds a file to the package and returns its name.
 func (p *packing) file(suffix string) string {
 	name := p.spool.Name + suffix
 	p.files = append(p.files, name)
 	return name
 }
 
-// each visits the parts that count.
+// each calls visit for the parts of this format in records with a receipt.
 func (p *packing) each(visit func(part []byte) error) error {
 	_, err := p.spool.each(func(r *spooled) error {
-		if _, ok := p.count[r.n]; !ok || len(r.parts[p.at]) == 0 {
+		if !p.count[r.n] || len(r.parts[p.at]) == 0 {
 			return nil
 		}
 		p.Records++
@@ -93,17 +93,17 @@ func (p *packing) each(visit func(part []byte) error) error {
 	return err
 }
 
-// pack makes the packages of a spool and removes it. Whatever it is that interrupts it, it can be done again: no package is
-// delivered while its spool is there.
+// pack makes the packages of a spool and then removes it. It can be interrupted and repeated at any point, because no package is
+// delivered while its spool exists.
 func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
-	// A download that the frontier would forget with a loss of power is made again: it must not be in a package.
+	// A download whose receipt a power failure would undo is made again later, so it must not be in a package.
 	if err := s.deps.Sync(ctx); err != nil {
 		return nil, err
 	}
-	count := map[uint32]struct{}{}
+	count := map[uint32]bool{}
 	err := s.deps.Receipts.Scan(sp.receiptKey(), func(key, _ []byte) error {
-		if n, ok := recordOf(key); ok {
-			count[n] = struct{}{}
+		if len(key) == receiptLength {
+			count[binary.BigEndian.Uint32(key[prefixLength:])] = true
 		}
 		return nil
 	})
@@ -128,7 +128,7 @@ func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 	return parcels, nil
 }
 
-// packAs makes one package; nil where the format has nothing to keep.
+// packAs makes a package of one format. It returns nil if the spool has nothing for it.
 func (s *Sink) packAs(p *packing) (*parcel, error) {
 	var err error
 	switch p.Format {
@@ -170,7 +170,7 @@ func (s *Sink) packAs(p *packing) (*parcel, error) {
 	return readParcel(path)
 }
 
-// readParcel reads a package by its manifest.
+// readParcel reads the manifest of a package.
 func readParcel(path string) (*parcel, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -184,10 +184,10 @@ func readParcel(path string) (*parcel, error) {
 	return p, err
 }
 
-// size is what the package takes on the disk.
+// size returns the bytes of all files, the manifest included.
 func (p *parcel) size() int64 { return p.Bytes + p.manifest.Bytes }
 
-// describe reads a whole file.
+// describe reads a file for its size and digest.
 func describe(path string) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -199,24 +199,21 @@ func describe(path string) (File, error) {
 	return File{Name: filepath.Base(path), Bytes: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
-// forget removes the receipts of a package.
-func (s *Sink) forget(prefix []byte) error {
-	for {
-		var keys [][]byte
-		err := s.deps.Receipts.Scan(prefix, func(key, _ []byte) error {
-			if keys = append(keys, key); len(keys) == 1000 {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return fmt.Errorf("read receipts: %w", err)
+// forget removes the receipts whose keys begin with a prefix, except for those of spools in keep.
+func (s *Sink) forget(prefix []byte, keep map[string]bool) error {
+	var keys [][]byte
+	err := s.deps.Receipts.Scan(prefix, func(key, _ []byte) error {
+		if len(key) == receiptLength && !keep[string(key[:prefixLength])] {
+			keys = append(keys, key)
 		}
-		if len(keys) == 0 {
-			return nil
-		}
-		err = s.deps.Receipts.Batch(func(_ func(k, v []byte), del func(k []byte)) {
-			for _, k := range keys {
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read receipts: %w", err)
+	}
+	for some := range slices.Chunk(keys, 1000) {
+		err := s.deps.Receipts.Batch(func(_ func(k, v []byte), del func(k []byte)) {
+			for _, k := range some {
 				del(k)
 			}
 		})
@@ -224,19 +221,18 @@ func (s *Sink) forget(prefix []byte) error {
 			return fmt.Errorf("remove receipts: %w", err)
 		}
 	}
+	return nil
 }
 
-var errEnough = errors.New("enough")
-
-// recover takes stock of what earlier lives left: spools to be packed, packages to be delivered, and halves of either, which
-// nothing refers to.
+// recover finds the spools and packages that earlier incarnations left, and removes incomplete files and the receipts of
+// packages that are made.
 func (s *Sink) recover() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("read sink: %w", err)
 	}
 	keep := map[string]bool{}
-	spools := map[string]bool{} // prefixes of receipts
+	spools := map[string]bool{} // by the prefix of their receipts
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), suffixSpool) {
 			continue
@@ -245,7 +241,7 @@ func (s *Sink) recover() error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("read sink: %w", err)
-		case sp.V == 0: // killed before it had its header
+		case sp.V == 0: // the node was killed before the header was written
 			continue
 		}
 		keep[e.Name()] = true
@@ -256,7 +252,7 @@ func (s *Sink) recover() error {
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), suffixManifest)
 		if !ok || keep[strings.TrimSuffix(name, filepath.Ext(name))+suffixSpool] {
-			continue // a package whose spool is there is made again
+			continue // it will be made again from its spool
 		}
 		p, err := readParcel(filepath.Join(s.dir, e.Name()))
 		if err != nil {
@@ -276,20 +272,5 @@ func (s *Sink) recover() error {
 			}
 		}
 	}
-	return s.forgetOthers(spools)
-}
-
-// forgetOthers removes the receipts of packages that are made.
-func (s *Sink) forgetOthers(spools map[string]bool) error {
-	gone := map[string]bool{}
-	err := s.deps.Receipts.Scan(nil, func(key, _ []byte) error {
-		if len(key) >= 8 && !spools[string(key[:8])] {
-			gone[string(key[:8])] = true
-		}
-		return nil
-	})
-	for prefix := range gone {
-		err = errors.Join(err, s.forget([]byte(prefix)))
-	}
-	return err
+	return s.forget(nil, spools)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// store is a destination that speaks S3. It is told the checksum of what it gets, and asked afterwards what it has.
+// store is a destination that speaks S3. It checks each upload against a checksum; put verifies the object afterwards.
 type store struct {
 	client         *minio.Client
 	bucket, prefix string
@@ -40,7 +40,7 @@ func newStore(u *url.URL, transport http.RoundTripper, key, secret string) (*sto
 	return &store{client: c, bucket: u.Host, prefix: strings.Trim(u.Path, "/")}, nil
 }
 
-// put sends a file in one request, and then asks for it.
+// put sends a file in one request, and checks the stored object.
 func (s *store) put(ctx context.Context, dir string, f File) error {
 	in, err := os.Open(filepath.Join(dir, f.Name))
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *store) put(ctx context.Context, dir string, f File) error {
 	return nil
 }
 
-// explain adds what the store itself says.
+// explain adds the store's own error code.
 func (s *store) explain(ctx context.Context, name string, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause

@@ -1,12 +1,14 @@
-// Package sink keeps what a node downloads and hands it over, in packages of a format, to a directory, an HTTP collector or
-// an S3 store. A download is in exactly one package of each format, whatever is killed when:
+// Package sink keeps what a node downloads and delivers it in packages to a directory, an HTTP collector or an S3 store.
+// Each download is in exactly one package of each format, even if the node is killed at any moment:
 //
-//   - Put writes its record into a spool and returns when it is on the disk; only then may the end of the download be
-//     written, and with it, in one transaction, goes a receipt for the record;
-//   - a package is made of a spool when every download in it has ended: of the records that have a receipt, and of no other;
-//   - it is removed here when its destination has acknowledged it. Its name is its own, so what is sent again replaces itself.
+//   - Put writes the record of a download into a spool and returns once it is synced. Only then may the frontier record the
+//     end of the download; it stores a receipt for the record in the same transaction.
+//   - When every download in a spool has ended, the sink makes packages from exactly those records that have a receipt.
+//   - The sink removes a package when the destination has acknowledged it. Package names are unique, so a package that is
+//     sent again replaces its first copy.
 //
-// The room the packages take here is bounded; near the bound, and while nothing can be written, downloads are held.
+// The space that undelivered packages take is bounded. Near the bound, and while the disk refuses writes, the sink asks its node
+// to pause downloads. The package does not decide what is worth keeping: its caller does.
 package sink
 
 import (
@@ -17,53 +19,51 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"proxima/fetch/warc"
 )
 
-// Errors of Put. But for ErrUnfit, the download must not count as made: it is made again later.
+// Errors of Put. After all but ErrUnfit the download must be made again.
 var (
-	// ErrUnfit says that the download cannot be kept, now or later: its exchange cannot be archived truthfully, or it is larger
-	// than what may wait here. It may count as made.
+	// ErrUnfit means that this download can never be kept: its exchange cannot be archived faithfully, or it is too large for the
+	// bound on disk space. It counts as made.
 	ErrUnfit = errors.New("it cannot be kept")
-	// ErrFull says that there is no room for the record within the bound.
+	// ErrFull means that the record does not fit within the bound now.
 	ErrFull = errors.New("the sink is full")
-	// ErrClosed says that Run has ended.
+	// ErrClosed means that Run has ended.
 	ErrClosed = errors.New("the sink is closed")
 )
 
-// Receipts is the shelf of the frontier with the receipts of this sink, and nothing else on it.
+// Receipts is the shelf of the frontier that holds this sink's receipts and nothing else.
 type Receipts interface {
 	Scan(prefix []byte, visit func(key, value []byte) error) error
 	Batch(fill func(set func(k, v []byte), del func(k []byte))) error
 }
 
-// Deps are what a sink needs from outside. Its methods must not block but Sync, and not call the sink.
+// Deps are what a sink needs from its node. Functions other than Sync must not block, and none may call the sink.
 type Deps struct {
 	Receipts Receipts
-	// Sync returns when the receipts written before survive the death of the machine.
+	// Sync returns when all receipts written so far would survive a power failure.
 	Sync func(ctx context.Context) error
-	// Hold says that nothing must be downloaded, and why, or with "" that it may be again.
+	// Hold pauses downloads for the given reason; "" resumes them.
 	Hold func(why string)
-	// Event tells of what happened, Warn of what went wrong and does no harm.
+	// Event reports deliveries and trouble, Warn errors that do no harm.
 	Event func(Event)
 	Warn  func(error)
-	// Node, Boot, Run, Version and Operator say who downloads: the id and the life of the node, the name of the crawl, the program,
-	// and a contact.
+	// Node and Boot identify the node and its incarnation. Run is the name of the crawl, Version the program's, Operator a contact.
 	Node, Run, Version, Operator string
 	Boot                         uint64
-	// Transport carries packages over HTTP; nil is the machine's network.
+	// Transport carries HTTP requests; nil uses the machine's network.
 	Transport http.RoundTripper
 	// Env reads an environment variable.
 	Env func(name string) string
 }
 
-// Event is a package that was delivered, or the beginning or end of trouble.
+// Event reports a delivered package, or the beginning or end of trouble.
 type Event struct {
 	Kind   EventKind
 	Name   string
@@ -72,7 +72,7 @@ type Event struct {
 	Reason string
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Kinds of events.
@@ -82,7 +82,7 @@ const (
 	TroubleOver                  // they can again
 )
 
-// Sink is what Open opens. Its methods are safe for concurrent use.
+// Sink keeps records and delivers packages. Make one with Open. Its methods are safe for concurrent use.
 type Sink struct {
 	cfg     Config
 	deps    Deps
@@ -91,25 +91,25 @@ type Sink struct {
 	archive *warc.Encoder
 	to      destination
 	puts    chan *put
-	turns   chan struct{} // asks the writer to close the package
-	done    chan struct{} // Run has ended
+	turns   chan struct{} // asks the writer to close the open spool
+	done    chan struct{} // closed when Run has ended
 	changed chan struct{} // wakes the packer
-	work    chan struct{} // wakes who delivers
+	work    chan struct{} // wakes the deliverer
 
-	// mu guards what follows. It is never held across input or output.
+	// mu guards the fields below. It is never held during I/O.
 	mu        sync.Mutex
-	open      *spool
+	open      *spool   // only the writer changes it
 	closed    []*spool // to be packed, in order
 	ready     []*parcel
 	spooled   int64  // bytes of all spools
 	packed    int64  // bytes of all packages
 	flushing  bool   // the crawl is over
-	full      bool   // there is no room for more
-	unwritten string // why nothing can be written
-	undone    string // why no package can be made or delivered
-	held      string
+	full      bool   // the bound is near
+	unwritten string // why records cannot be written
+	undone    string // why packages cannot be made or delivered
+	held      string // the last reason given to Deps.Hold
 	stats     Status
-	settled   chan struct{} // closed and renewed when something was packed or delivered
+	settled   chan struct{} // closed and replaced when a spool was closed or packed, or a package delivered
 }
 
 // put is a record on its way to the disk.
@@ -122,7 +122,7 @@ type put struct {
 	done   chan struct{}
 }
 
-// Ticket is a record that is on the disk.
+// Ticket stands for a record on disk.
 type Ticket struct {
 	sink   *Sink
 	spool  *spool
@@ -130,10 +130,10 @@ type Ticket struct {
 	stored func()
 }
 
-// Key is the key of the receipt, to be written with the end of the download.
+// Key returns the key of the receipt, which the frontier must store together with the end of the download.
 func (t *Ticket) Key() []byte { return t.spool.receiptKey(t.record) }
 
-// End must be called once when the end of the download is written, or is known not to be.
+// End tells the sink whether the end of the download was written. Call it exactly once.
 func (t *Ticket) End(written bool) {
 	if written && t.stored != nil {
 		t.stored()
@@ -144,7 +144,7 @@ func (t *Ticket) End(written bool) {
 	signal(t.sink.changed)
 }
 
-// Open opens a sink in a directory of its own; Run starts it.
+// Open opens a sink in a directory of its own and recovers what earlier incarnations left there. Run starts it.
 func Open(dir string, cfg Config, deps Deps) (*Sink, error) { return openOn(disk{}, dir, cfg, deps) }
 
 func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
@@ -168,23 +168,11 @@ func openOn(d disk, dir string, cfg Config, deps Deps) (*Sink, error) {
 	return s, s.recover()
 }
 
-// WantsExchanges and WantsPages say what Put has a use for.
-func (s *Sink) WantsExchanges() bool { return s.wants(WARC) }
+// Wants reports whether Put has a use for records of this format.
+func (s *Sink) Wants(format string) bool { return slices.Contains(s.cfg.Formats, format) }
 
-// WantsPages is said with WantsExchanges.
-func (s *Sink) WantsPages() bool { return s.wants(Pages) }
-
-func (s *Sink) wants(format string) bool {
-	for _, f := range s.cfg.Formats {
-		if f == format {
-			return true
-		}
-	}
-	return false
-}
-
-// Put writes the record of a download and returns when it is on the disk. The download may be counted as made then, and the
-// ticket must be ended.
+// Put writes the record of a download and returns when it is on disk. The download may then count as made; the caller must end
+// the ticket.
 func (s *Sink) Put(ctx context.Context, r Record) (*Ticket, error) {
 	parts, stored, err := s.encode(r)
 	if errors.Is(err, warc.ErrInvalid) {
@@ -204,7 +192,7 @@ func (s *Sink) Put(ctx context.Context, r Record) (*Ticket, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	<-p.done // the writer answers what it has taken
+	<-p.done // the writer always answers
 	if p.err != nil {
 		return nil, fmt.Errorf("keep a download: %w", p.err)
 	}
@@ -212,7 +200,7 @@ func (s *Sink) Put(ctx context.Context, r Record) (*Ticket, error) {
 	return p.ticket, nil
 }
 
-// size is what the parts of a record take, in bytes.
+// size returns the bytes of all parts of a record.
 func size(parts [][]byte) (n int64) {
 	for _, p := range parts {
 		n += int64(len(p))
@@ -220,20 +208,40 @@ func size(parts [][]byte) (n int64) {
 	return n
 }
 
-// Run writes, packs and delivers until the context ends. What is left then waits for the next Open.
+// Run writes, packs and delivers until ctx ends. The next Open continues with what is left.
 func (s *Sink) Run(ctx context.Context) error {
 	defer close(s.done)
-	var g errgroup.Group
-	for _, part := range []func(context.Context){s.write, s.packAll, s.deliverAll} {
-		g.Go(func() error { part(ctx); return nil })
-	}
-	signal(s.changed)
-	signal(s.work)
-	return g.Wait()
+	var parts sync.WaitGroup
+	parts.Go(func() { s.write(ctx) })
+	parts.Go(func() { s.repeat(ctx, s.changed, s.packNext) })
+	parts.Go(func() { s.repeat(ctx, s.work, s.deliverNext) })
+	parts.Wait()
+	return nil
 }
 
-// Flush closes the open package and waits until everything is delivered, or until the context ends. It returns how many
-// packages are left. Nothing may be put any more.
+// repeat calls step until ctx ends. When step finds nothing to do, repeat waits for a signal. When it fails, repeat reports the
+// error and waits, longer after each failure in a row.
+func (s *Sink) repeat(ctx context.Context, wake <-chan struct{}, step func(context.Context) (worked bool, err error)) {
+	for failures := 0; ctx.Err() == nil; {
+		worked, err := step(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			failures++
+			s.fail(err)
+			pause(ctx, failures)
+		case worked:
+			failures = 0
+		default:
+			select {
+			case <-wake:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// Flush closes the open spool and waits until everything is delivered or ctx ends. It returns how many packages are left.
+// Put must not be called after it.
 func (s *Sink) Flush(ctx context.Context) (left int) {
 	s.mu.Lock()
 	s.flushing = true
@@ -261,30 +269,25 @@ func (s *Sink) Flush(ctx context.Context) (left int) {
 	}
 }
 
-// settle tells Flush that something has moved. It needs mu held.
+// settleLocked wakes Flush after a change.
 func (s *Sink) settleLocked() {
 	close(s.settled)
 	s.settled = make(chan struct{})
 }
 
-// pause waits with jitter, longer after each failure: the n-th from 1 on. It returns false when the context ends.
-func pause(ctx context.Context, n int) bool {
+// pause waits after the n-th failure in a row, n from 1 on, longer each time and with jitter, or until ctx ends.
+func pause(ctx context.Context, n int) {
 	const least, most = 200 * time.Millisecond, time.Minute
-	wait := most
-	if n < 10 {
-		wait = min(most, least<<(n-1))
-	}
+	wait := min(most, least<<min(n-1, 9))
 	timer := time.NewTimer(wait/2 + mathrand.N(wait/2+1))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }
 
-// signal wakes a goroutine that looks at shared state; one waiting signal is as good as many.
+// signal wakes a goroutine that then looks at the shared state: one pending signal is as good as many.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -22,17 +22,17 @@ const (
 
 const spoolVersion = 1
 
-// spool is the file of the records of one package to be. It is a row of frames: the length of what follows the checksum (4
-// bytes), the checksum (4 bytes, CRC-32C), and the rest. The first holds the header, the others a record each. A record counts once its
-// receipt is in the frontier; which of them have one is asked when the package is made.
+// spool is a file with the records of one future package, as a sequence of frames: length of the payload (4 bytes), its CRC-32C
+// (4 bytes), payload. The first frame is the header; each other frame is a record. A record counts once its receipt is in
+// the frontier, which is looked up when the package is made.
 type spool struct {
 	header
 	path    string
-	file    *os.File // nil where it is not written any more
-	size    int64    // bytes, all of them whole frames
-	torn    bool     // there are bytes behind size, of a write that failed
+	file    *os.File // nil once the spool is closed
+	size    int64    // bytes of complete frames
+	torn    bool     // a failed write left bytes behind size
 	records uint32
-	// out are the records whose downloads have not ended. It is guarded by Sink.mu.
+	// out counts the records whose downloads have not ended. Sink.mu guards it.
 	out int
 }
 
@@ -46,7 +46,10 @@ type header struct {
 	Begun   time.Time `json:"begun"`
 }
 
-// receiptKey is the key of a receipt: package, and record within it. Without record it is the prefix of the package's receipts.
+// Lengths of a receipt's key and of the prefix that it shares with the other receipts of its spool.
+const receiptLength, prefixLength = 12, 8
+
+// receiptKey returns the key of a record's receipt or, without a record, the prefix of all receipts of the spool.
 func (h *header) receiptKey(record ...uint32) []byte {
 	key := binary.BigEndian.AppendUint32(nil, h.Boot)
 	key = binary.BigEndian.AppendUint32(key, h.Serial)
@@ -56,25 +59,17 @@ func (h *header) receiptKey(record ...uint32) []byte {
 	return key
 }
 
-// recordOf is the record whose receipt has this key.
-func recordOf(key []byte) (record uint32, ok bool) {
-	if len(key) != 12 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(key[8:]), true
-}
-
-// spooled is a record as it lies in a spool.
+// spooled is a record in a spool.
 type spooled struct {
 	n     uint32
 	page  bool
 	time  time.Time
-	parts [][]byte // one a format, empty where the format has none
+	parts [][]byte // one per format, empty where the record has nothing for it
 }
 
 const frameHead = 8
 
-// maxFrame (bytes) bounds what a damaged length may ask for.
+// maxFrame bounds a frame in bytes, so that a damaged length does not exhaust memory.
 const maxFrame = 1<<31 - 1
 
 // appendFrame appends a frame to b.
@@ -125,7 +120,7 @@ func (r *spooled) read(b []byte, formats int) error {
 	return nil
 }
 
-// beginSpool makes the file of a spool.
+// beginSpool creates a spool.
 func beginSpool(d disk, dir string, h header) (*spool, error) {
 	head, err := json.Marshal(h)
 	if err != nil {
@@ -144,7 +139,7 @@ func beginSpool(d disk, dir string, h header) (*spool, error) {
 	return s, nil
 }
 
-// append writes whole frames and takes them to the disk, or leaves nothing that counts.
+// append writes and syncs complete frames. If it fails, none of them counts.
 func (s *spool) append(d disk, b []byte) error {
 	if s.torn {
 		if err := s.file.Truncate(s.size); err != nil {
@@ -164,7 +159,7 @@ func (s *spool) append(d disk, b []byte) error {
 	return nil
 }
 
-// openSpool reads the header of a spool that an earlier life left.
+// openSpool reads a spool that an earlier incarnation left.
 func openSpool(path string) (*spool, error) {
 	s := &spool{path: path}
 	var err error
@@ -172,8 +167,8 @@ func openSpool(path string) (*spool, error) {
 	return s, err
 }
 
-// each calls visit for every whole record, up to one that is torn, and returns how many bytes are whole. What visit gets
-// lasts until it returns.
+// each calls visit for every complete record and returns how many bytes are complete. It stops at a torn frame. The record is
+// valid until visit returns.
 func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -187,7 +182,7 @@ func (s *spool) each(visit func(r *spooled) error) (size int64, err error) {
 	for first := true; ; first = false {
 		payload, err = readFrame(in, payload)
 		if errors.Is(err, errDamaged) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return size, nil // the end, or what a crash tore
+			return size, nil // the end, or a frame that a crash tore
 		}
 		if err != nil {
 			return size, err

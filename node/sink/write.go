@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// maxTogether is how many records share one write to the disk.
+// maxTogether is how many records may share one write and sync.
 const maxTogether = 256
 
-// writer is the goroutine that writes the open spool.
+// writer writes the open spool, on a goroutine of its own.
 type writer struct {
 	*Sink
 	serial uint32
-	age    *time.Timer // of the open spool
-	retry  *time.Timer // after a failure
-	failed int
+	age    *time.Timer // closes the open spool
+	retry  *time.Timer // allows downloads again after a failure
+	failed int         // failures in a row
 }
 
-// write writes records as they come, together those that come together, and closes packages that are full or old.
+// write writes records until ctx ends, several in one write where they arrive together, and closes spools that are full or old.
 func (s *Sink) write(ctx context.Context) {
 	w := &writer{Sink: s, age: time.NewTimer(time.Hour), retry: time.NewTimer(time.Hour)}
 	w.age.Stop()
@@ -30,8 +30,8 @@ func (s *Sink) write(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if s.open != nil { // it is packed by the next life
-				_ = s.open.file.Close() // every record in it is on the disk
+			if s.open != nil { // the next incarnation packs it
+				_ = s.open.file.Close() // every record is synced
 			}
 			return
 		case p := <-s.puts:
@@ -50,7 +50,7 @@ func (s *Sink) write(ctx context.Context) {
 		case <-s.turns:
 			w.turn()
 		case <-w.retry.C:
-			w.trouble(nil) // whoever downloads next tries
+			w.trouble(nil) // the next download tries again
 		}
 		if s.open != nil && s.open.size >= s.cfg.SizeBytes {
 			w.turn()
@@ -58,7 +58,7 @@ func (s *Sink) write(ctx context.Context) {
 	}
 }
 
-// append writes records and answers their callers.
+// append writes records and answers the callers of Put.
 func (w *writer) append(batch []*put) {
 	var err error
 	if w.open == nil {
@@ -68,19 +68,19 @@ func (w *writer) append(batch []*put) {
 	var frames, payload []byte
 	var written []*put
 	for _, p := range batch {
-		switch before := len(frames); {
-		case err != nil:
+		if err != nil {
 			p.err = err
-		default:
-			r := spooled{n: sp.records + uint32(len(written)), page: p.page, time: p.time, parts: p.parts}
-			payload = r.append(payload[:0])
-			if frames = appendFrame(frames, payload); !w.room(int64(len(frames))) {
-				p.err, frames = ErrFull, frames[:before]
-				continue
-			}
-			p.ticket = &Ticket{sink: w.Sink, spool: sp, record: r.n}
-			written = append(written, p)
+			continue
 		}
+		r := spooled{n: sp.records + uint32(len(written)), page: p.page, time: p.time, parts: p.parts}
+		payload = r.append(payload[:0])
+		before := len(frames)
+		if frames = appendFrame(frames, payload); !w.room(int64(len(frames))) {
+			p.err, frames = ErrFull, frames[:before]
+			continue
+		}
+		p.ticket = &Ticket{sink: w.Sink, spool: sp, record: r.n}
+		written = append(written, p)
 	}
 	if len(written) > 0 {
 		err = sp.append(w.disk, frames)
@@ -105,14 +105,14 @@ func (w *writer) append(batch []*put) {
 	}
 }
 
-// room says whether so many bytes more fit within the bound.
+// room reports whether n more bytes of spool fit within the bound.
 func (w *writer) room(n int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.usedLocked()+2*n <= w.cfg.DiskBytes
 }
 
-// begin begins the next spool.
+// begin opens the next spool.
 func (w *writer) begin() error {
 	w.serial++
 	now := time.Now().UTC()
@@ -132,13 +132,13 @@ func (w *writer) begin() error {
 	return nil
 }
 
-// turn closes the open spool: the next record begins another.
+// turn closes the open spool, if there is one. The next record opens another.
 func (w *writer) turn() {
 	w.age.Stop()
 	if w.open == nil {
 		return
 	}
-	if err := w.open.file.Close(); err != nil { // every record in it is on the disk
+	if err := w.open.file.Close(); err != nil { // every record is synced
 		w.deps.Warn(fmt.Errorf("close spool: %w", err))
 	}
 	w.mu.Lock()
@@ -150,7 +150,7 @@ func (w *writer) turn() {
 	signal(w.changed)
 }
 
-// trouble notes whether the last write went well. After a failure downloads are held for a while, longer each time.
+// trouble records the outcome of a write. After a failure it pauses downloads, longer each time.
 func (w *writer) trouble(err error) {
 	why := ""
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *writer) trouble(err error) {
 	w.review()
 }
 
-// plain is an error without the paths of this package's doing.
+// plain returns the innermost error, which has no paths of spools in it.
 func plain(err error) string {
 	for u := err; u != nil; u = errors.Unwrap(u) {
 		err = u
@@ -177,52 +177,36 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// packAll makes packages of the spools that are closed and whose downloads have ended, in order.
-func (s *Sink) packAll(ctx context.Context) {
-	for failed := 0; ; {
-		s.mu.Lock()
-		var sp *spool
-		if len(s.closed) > 0 && s.closed[0].out == 0 {
-			sp = s.closed[0]
-		}
-		s.mu.Unlock()
-		if sp == nil {
-			select {
-			case <-s.changed:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		made, err := s.pack(ctx, sp)
-		if err != nil {
-			if ctx.Err() != nil {
-				return
-			}
-			failed++
-			s.fail("packages cannot be made: " + plain(err))
-			if !pause(ctx, failed) {
-				return
-			}
-			continue
-		}
-		failed = 0
-		s.mu.Lock()
-		s.spooled -= sp.size
-		for _, p := range made {
-			s.packed += p.size()
-		}
-		s.ready = append(s.ready, made...)
-		s.mu.Unlock()
-		s.review()
-		signal(s.work)
-		// The receipts say nothing any more. What is delivered meanwhile makes room, should that be what this has to wait for.
-		if err := s.forget(sp.receiptKey()); err != nil {
-			s.deps.Warn(err)
-		}
-		s.mu.Lock()
-		s.closed = s.closed[1:]
-		s.settleLocked()
-		s.mu.Unlock()
+// packNext makes packages of the first closed spool, once all of its downloads have ended.
+func (s *Sink) packNext(ctx context.Context) (worked bool, err error) {
+	s.mu.Lock()
+	var sp *spool
+	if len(s.closed) > 0 && s.closed[0].out == 0 {
+		sp = s.closed[0]
 	}
+	s.mu.Unlock()
+	if sp == nil {
+		return false, nil
+	}
+	made, err := s.pack(ctx, sp)
+	if err != nil {
+		return true, errors.New("packages cannot be made: " + plain(err))
+	}
+	s.mu.Lock()
+	s.spooled -= sp.size
+	for _, p := range made {
+		s.packed += p.size()
+	}
+	s.ready = append(s.ready, made...)
+	s.mu.Unlock()
+	s.review()
+	signal(s.work) // delivery may free the space that the removal of receipts waits for
+	if err := s.forget(sp.receiptKey(), nil); err != nil {
+		s.deps.Warn(err)
+	}
+	s.mu.Lock()
+	s.closed = s.closed[1:]
+	s.settleLocked()
+	s.mu.Unlock()
+	return true, nil
 }
