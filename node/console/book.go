@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,22 +14,22 @@ import (
 )
 
 const (
-	// history is how far back the book goes.
+	// history is how long samples and places are kept.
 	history = time.Hour
-	// mostEvents and mostDecisions bound what is remembered of them.
+	// mostEvents and mostDecisions bound what is kept of each.
 	mostEvents, mostDecisions = 1000, 500
-	// longest is how long a text from elsewhere is kept, in bytes.
+	// longest bounds a text from elsewhere, in bytes.
 	longest = 400
 )
 
-// Sample is a node at one moment. Counters count since its start.
+// Sample is the state of a node at one moment. Counters count since its start.
 type Sample struct {
 	T        int64            `json:"t"` // Unix time in ms
 	Boot     uint64           `json:"boot"`
 	Version  string           `json:"version"`
 	Pages    int64            `json:"pages"`
 	Bytes    int64            `json:"bytes"`
-	Failed   int64            `json:"failed"` // pages that were not answered, or with an error of the server
+	Failed   int64            `json:"failed"` // pages without an answer, or with a server error
 	Pending  int64            `json:"pending"`
 	Queued   int64            `json:"queued"`
 	Hosts    int64            `json:"hosts"`
@@ -38,14 +39,14 @@ type Sample struct {
 	Heap     int64            `json:"heap"`
 	CPU      float64          `json:"cpu_s"`
 	Stages   Stages           `json:"stages"`
-	Waits    map[string]int64 `json:"waits"` // hosts by what they wait for
+	Waits    map[string]int64 `json:"waits"` // hosts, by what they wait for
 	Leases   int64            `json:"leases"`
 	Outbox   int64            `json:"outbox"`
 	Paused   string           `json:"paused,omitempty"`
-	Trouble  string           `json:"trouble,omitempty"` // why it decides nothing about hosts
+	Trouble  string           `json:"trouble,omitempty"` // why the node decides nothing about hosts
 }
 
-// Stages are the sums of what downloads took, in ms.
+// Stages are the total times of the stages of all downloads, in ms.
 type Stages struct {
 	Downloads int64   `json:"downloads"`
 	DNS       float64 `json:"dns"`
@@ -55,7 +56,7 @@ type Stages struct {
 	Body      float64 `json:"body"`
 }
 
-// Event is something that happened at a node. Seq counts them.
+// Event is an event of a node. Seq numbers them.
 type Event struct {
 	Seq    uint64 `json:"seq"`
 	T      int64  `json:"t"`
@@ -67,7 +68,7 @@ type Event struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Decision is where an assigner of a batch wants a host.
+// Decision is where an assigner wants a host, or a finished hand-off.
 type Decision struct {
 	T           int64   `json:"t"`
 	Batch       string  `json:"batch"`
@@ -78,27 +79,27 @@ type Decision struct {
 	PredictedMs float64 `json:"predicted_ms"`
 	Estimates   int64   `json:"estimates"`
 	Seconds     float64 `json:"seconds"`
-	Decided     bool    `json:"decided"` // false: a hand-off that is done
+	Decided     bool    `json:"decided"` // false for a finished hand-off
 	Reason      string  `json:"reason,omitempty"`
 }
 
-// Place is a server that a node crawls.
+// Place is the place of a server that a node crawls.
 type Place struct {
 	Server string      `json:"server"`
-	Vector *[4]float32 `json:"vector,omitempty"` // in the space of coordinates, where that is known
-	At     *[2]float32 `json:"at,omitempty"`     // degrees north and east, where that is known
+	Vector *[4]float32 `json:"vector,omitempty"` // coordinate, if known
+	At     *[2]float32 `json:"at,omitempty"`     // degrees north and east, if known
 }
 
-// Places are the servers of a node at one moment.
+// Places are the places of a node's servers at one moment.
 type Places struct {
 	T      int64   `json:"t"`
 	Places []Place `json:"places"`
 }
 
-// Book remembers what a page shows: an hour of samples and places, the latest events and decisions. It is safe for concurrent use, and a slog.Handler
-// for the events.
+// Book keeps what the page shows: an hour of samples and places, and the latest events and decisions. It is a slog.Handler,
+// which takes the events. The zero value is ready, and safe for concurrent use.
 type Book struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	seq       uint64
 	events    []Event
@@ -108,21 +109,21 @@ type Book struct {
 	stages    Stages
 }
 
-// Sampled remembers a sample; Placed where the servers were.
+// Sampled adds a sample.
 func (b *Book) Sampled(s Sample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.samples = append(dropOld(b.samples, s.T, func(s Sample) int64 { return s.T }), s)
 }
 
-// Placed remembers where the servers of the node are.
+// Placed adds the places of the node's servers.
 func (b *Book) Placed(p Places) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.places = append(dropOld(b.places, p.T, func(p Places) int64 { return p.T }), p)
 }
 
-// dropOld drops what is older than the history, and what a clock that jumped has put behind now.
+// dropOld drops entries older than the history, and entries later than now, which a clock that jumped has left.
 func dropOld[E any](list []E, now int64, at func(E) int64) []E {
 	kept := list[:0]
 	for _, e := range list {
@@ -134,7 +135,7 @@ func dropOld[E any](list []E, now int64, at func(E) int64) []E {
 	return kept
 }
 
-// Watch takes a line of the journal.
+// Watch takes a line of the run log.
 func (b *Book) Watch(line any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +155,7 @@ func (b *Book) Watch(line any) {
 	}
 }
 
-// push appends and forgets the oldest.
+// push appends an element. When the list is full, it drops the older half.
 func push[E any](list []E, most int, e E) []E {
 	if len(list) >= most {
 		list = append(list[:0], list[len(list)-most/2:]...)
@@ -179,7 +180,7 @@ func clip(s string) string {
 // Enabled implements slog.Handler.
 func (b *Book) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
-// Handle implements slog.Handler: it takes an event.
+// Handle implements slog.Handler by adding an event.
 func (b *Book) Handle(_ context.Context, r slog.Record) error {
 	e := Event{Kind: r.Message}
 	if r.Level > slog.LevelInfo {
@@ -216,7 +217,7 @@ func (b *Book) WithAttrs([]slog.Attr) slog.Handler { return b }
 // WithGroup implements slog.Handler.
 func (b *Book) WithGroup(string) slog.Handler { return b }
 
-// Stages are the sums so far, in whole ms: they are sent often.
+// Stages returns the totals so far in whole ms, which is shorter to send.
 func (b *Book) Stages() Stages {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,14 +225,14 @@ func (b *Book) Stages() Stages {
 	return Stages{s.Downloads, math.Round(s.DNS), math.Round(s.Connect), math.Round(s.TLS), math.Round(s.FirstByte), math.Round(s.Body)}
 }
 
-// Samples are those of the last hour.
+// Samples returns the samples of the last hour.
 func (b *Book) Samples() []Sample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Sample{}, b.samples...)
 }
 
-// Events are those after a number, the oldest first, at most so many.
+// Events returns at most the given number of the latest events whose Seq is above after, the oldest first.
 func (b *Book) Events(after uint64, most int) []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,18 +243,16 @@ func (b *Book) Events(after uint64, most int) []Event {
 	return append([]Event{}, b.events[from:]...)
 }
 
-// Decisions are the latest, the newest first.
+// Decisions returns the latest decisions, the newest first.
 func (b *Book) Decisions() []Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := make([]Decision, 0, len(b.decisions))
-	for i := range b.decisions {
-		list = append(list, b.decisions[len(b.decisions)-1-i])
-	}
+	list := append([]Decision{}, b.decisions...)
+	slices.Reverse(list)
 	return list
 }
 
-// PlacesAt are those of a moment: the latest before it, the first where there is none.
+// PlacesAt returns the latest places at or before a time, or else the first.
 func (b *Book) PlacesAt(t int64) (at Places) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,7 +2,6 @@ package console
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,19 +11,19 @@ import (
 
 // Config is the section of the console.
 type Config struct {
-	// Listen is the host:port of the page for a browser, and of the API that it uses: without a host (":8300") this machine alone can reach
-	// it, but all of its users can. Any other address needs a token_file, tls_cert and tls_key. Empty serves neither.
+	// Listen is the host:port of the page for browsers and of the API that it uses. Without a host (":8300") every user of this
+	// machine can reach them, and nobody else. Any other address needs token_file, tls_cert and tls_key. Empty serves neither.
 	Listen string `toml:"listen"`
-	// TokenFile has the tokens that let in: a line each, a name for the log and at least 32 characters that nobody can guess
-	// (openssl rand -hex 32). Only the node may read it. Empty lets everybody in who can reach the address.
+	// TokenFile holds one token per line: a name for the log, then at least 32 random characters (openssl rand -hex 32). Only
+	// the node's user may be able to read it. Empty admits everybody who can reach the address.
 	TokenFile string `toml:"token_file"`
-	// TLSCert is the file of the certificate, with those that lead to its issuer, for https.
+	// TLSCert is the file with the certificate chain for https.
 	TLSCert string `toml:"tls_cert"`
-	// TLSKey is the file of its key.
+	// TLSKey is the file with the certificate's key.
 	TLSKey string `toml:"tls_key"`
 }
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (c Config) Validate() error {
 	if c.Listen == "" {
 		return nil
@@ -41,13 +40,13 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// loopback says whether only this machine can reach a host to listen on. A name could mean anything but for localhost.
+// loopback reports whether only this machine can reach a listening host. Of names, it trusts localhost alone.
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "" || host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// address is where to listen: on loopback where no host is named.
+// address returns the address to listen on, which is loopback if no host is given.
 func (c Config) address() string {
 	if strings.HasPrefix(c.Listen, ":") {
 		return "127.0.0.1" + c.Listen
@@ -55,10 +54,10 @@ func (c Config) address() string {
 	return c.Listen
 }
 
-// shortest is the fewest characters of a token.
+// shortest is the minimum length of a token.
 const shortest = 32
 
-// tokens reads the names of the token file by their tokens; none where there is no file.
+// tokens reads the token file and maps tokens to names. It returns nil if none is configured.
 func (c Config) tokens() (map[string]string, error) {
 	if c.TokenFile == "" {
 		return nil, nil
@@ -90,7 +89,7 @@ func (c Config) tokens() (map[string]string, error) {
 	return names, nil
 }
 
-// certificate reads the certificate; nil where there is none.
+// certificate reads the certificate. It returns nil if none is configured.
 func (c Config) certificate() (*tls.Certificate, error) {
 	if c.TLSCert == "" {
 		return nil, nil
@@ -98,9 +97,6 @@ func (c Config) certificate() (*tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	if err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)
-	}
-	if cert.Leaf == nil {
-		return nil, errors.New("read certificate: it cannot be parsed")
 	}
 	return &cert, nil
 }

@@ -1,5 +1,6 @@
-// Package console serves the page on which a node is watched and steered, and the API beside it, to browsers. It owns who is let in, how much strangers
-// may cost, what the page looks like, and what is remembered of the last hour. It does not know what the calls of the API mean.
+// Package console serves browsers the page on which a node is watched and steered, and the node's API below /api/. It owns the
+// page, admission by token and host name, the bounds on what strangers cost, and the history of the last hour (Book). It does
+// not know what the API's calls mean.
 package console
 
 import (
@@ -8,6 +9,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"net"
@@ -19,19 +21,19 @@ import (
 	"proxima/node/console/drawing"
 )
 
-// page are the files of the page.
+// page holds the files of the page.
 //
 //go:embed page
 var page embed.FS
 
 const (
-	// mostConns is how many connections are served at once; those beyond wait to be accepted.
+	// mostConns bounds the connections served at once; others wait to be accepted.
 	mostConns = 256
-	// apiRoot is where the API begins.
+	// apiRoot is the path below which the API lies.
 	apiRoot = "/api/"
 )
 
-// Console is the page and its guard.
+// Console is an http.Handler for the page and the API.
 type Console struct {
 	cfg   Config
 	guard *guard
@@ -39,7 +41,7 @@ type Console struct {
 	http.Handler
 }
 
-// New makes a console in front of an API. The handler finds who asks by Who.
+// New makes a console in front of an API, whose handler calls Who to learn who asks.
 func New(cfg Config, api http.Handler) (*Console, error) {
 	names, err := cfg.tokens()
 	if err != nil {
@@ -75,7 +77,7 @@ func New(cfg Config, api http.Handler) (*Console, error) {
 	return c, nil
 }
 
-// Listen opens the address of the configuration.
+// Listen listens on the configured address.
 func (c *Console) Listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", c.cfg.address())
 	if err != nil {
@@ -84,23 +86,18 @@ func (c *Console) Listen() (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on a listener until the context ends.
+// Serve serves the console on a listener until ctx ends.
 func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	l = netutil.LimitListener(l, mostConns)
 	if c.tls != nil {
 		l = tls.NewListener(l, c.tls)
 	}
-	// Streams give themselves more time with each line that they write.
+	// Event streams extend the write timeout themselves.
 	server := &http.Server{Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(nothing{}, "", 0)}
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0)} // strangers must not be able to fill a log
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the console on %s: %w", l.Addr(), err)
 	}
 	return nil
 }
-
-// nothing drops what net/http says of strangers: a flood of them must not fill a log.
-type nothing struct{}
-
-func (nothing) Write(p []byte) (int, error) { return len(p), nil }

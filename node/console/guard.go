@@ -8,38 +8,26 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
-	"sync"
-	"time"
 )
 
-// policy is what the page may load: its own files, and nothing that is written into it.
+// policy lets the page load its own files only, and nothing inline.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-const (
-	// mostGuesses is how many wrong tokens one address may try in guessWindow; then it waits for the next.
-	mostGuesses = 10
-	guessWindow = time.Minute
-	// mostGuessers is how many addresses are counted one by one; the others share a count.
-	mostGuessers = 1024
-)
+// Each network may try mostGuesses wrong tokens a minute; mostGuessers networks are counted separately.
+const mostGuesses, mostGuessers = 10, 1024
 
-// guard decides whom the console answers.
+// guard decides which requests the console answers.
 type guard struct {
-	names map[[sha256.Size]byte]string // of tokens, by their digests; nil lets everybody in
+	names map[[sha256.Size]byte]string // by the digests of tokens; nil admits everybody
 	cert  *x509.Certificate            // nil without TLS
 	cross *http.CrossOriginProtection
-
-	// mu guards what follows.
-	mu      sync.Mutex
-	began   time.Time            // of the window
-	guesses map[netip.Prefix]int // wrong tokens in the window
+	wrong *Limiter // of wrong tokens
 }
 
 func newGuard(tokens map[string]string) *guard {
-	g := &guard{cross: http.NewCrossOriginProtection(), guesses: map[netip.Prefix]int{}}
+	g := &guard{cross: http.NewCrossOriginProtection(), wrong: NewLimiter(mostGuesses, mostGuessers)}
 	for token, name := range tokens {
 		if g.names == nil {
 			g.names = map[[sha256.Size]byte]string{}
@@ -49,8 +37,8 @@ func newGuard(tokens map[string]string) *guard {
 	return g
 }
 
-// checked refuses what is not meant for this console, whoever asks: a name that leads here by somebody else's DNS, and what another site has the
-// browser send.
+// checked refuses requests that were not meant for this console: those for a name that somebody else's DNS points here, and
+// those that another site makes a browser send.
 func (g *guard) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -84,7 +72,7 @@ func (g *guard) scheme() string {
 	return "http"
 }
 
-// named says whether a Host header is a name of this console: one of the certificate's, or of loopback.
+// named reports whether a Host header names this console: a name of its certificate, or loopback.
 func (g *guard) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -100,22 +88,21 @@ func (g *guard) named(host string) bool {
 	return host != "" && loopback(host)
 }
 
-// callerKey is the key of a context that says who asks.
+// callerKey is the context key for who makes a request.
 type callerKey struct{}
 
-// Who says who makes a request that the console has let in: the name of the token, or the address.
+// Who returns who makes a request that the console has admitted: the name of the token, or the address.
 func Who(r *http.Request) string {
 	who, _ := r.Context().Value(callerKey{}).(string)
 	return who
 }
 
-// admitted lets those in who show a token, where there are tokens.
+// admitted requires a token, if there are any.
 func (g *guard) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := addressOf(r)
-		who := "console at " + from.String()
+		who := "console at " + addressOf(r).String()
 		if g.names != nil {
-			if !g.mayGuess(from, false) {
+			if g.wrong.Exhausted(r) {
 				w.Header().Set("Retry-After", "60")
 				refuse(w, http.StatusTooManyRequests, "too many wrong tokens: wait a minute")
 				return
@@ -123,7 +110,7 @@ func (g *guard) admitted(next http.Handler) http.Handler {
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if who = g.nameOf(token); who == "" {
 				if token != "" {
-					g.mayGuess(from, true)
+					g.wrong.Take(r, 1)
 				}
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				refuse(w, http.StatusUnauthorized, "a token is needed")
@@ -134,7 +121,7 @@ func (g *guard) admitted(next http.Handler) http.Handler {
 	})
 }
 
-// nameOf is whose token it is; "" for nobody's. All are compared, each in the same time.
+// nameOf returns the name of a token, or "". It always compares all tokens, each in constant time.
 func (g *guard) nameOf(token string) (name string) {
 	digest := sha256.Sum256([]byte(token))
 	for known, n := range g.names {
@@ -145,36 +132,9 @@ func (g *guard) nameOf(token string) (name string) {
 	return name
 }
 
-// mayGuess says whether an address may show a token, and counts that the last one was wrong.
-func (g *guard) mayGuess(addr netip.Addr, wrong bool) bool {
-	from := netip.PrefixFrom(addr, min(addr.BitLen(), 64)).Masked() // one customer has 64 bits of IPv6
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); now.Sub(g.began) >= guessWindow {
-		g.began = now
-		clear(g.guesses)
-	}
-	if _, known := g.guesses[from]; !known && len(g.guesses) >= mostGuessers {
-		from = netip.Prefix{}
-	}
-	if wrong {
-		g.guesses[from]++
-	}
-	return g.guesses[from] < mostGuesses
-}
-
-// addressOf is where a request comes from.
-func addressOf(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.IPv4Unspecified()
-	}
-	return at.Addr().Unmap().WithZone("")
-}
-
-// refuse answers in the form of the API.
+// refuse answers with an error in the form of the API.
 func refuse(w http.ResponseWriter, status int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the caller has gone where this fails
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // a failure means that the caller is gone
 }

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// mostStreams is how many event streams are open at once.
+	// mostStreams bounds the open event streams.
 	mostStreams = 64
-	// tickEvery is how often they get something.
+	// tickEvery is how often each gets an event.
 	tickEvery = time.Second
-	// patience is how long a reader may take for one tick.
+	// patience is how long a reader may take for one event.
 	patience = 10 * time.Second
 )
 
-// Hub sends the same events to all who watch. It costs nothing while nobody does.
+// Hub sends the same server-sent events to all watchers. It does nothing while there are none.
 type Hub struct {
-	tick  func(ctx context.Context) []byte // what has happened since the last call, as JSON
+	tick  func(ctx context.Context) []byte // returns the next event as JSON
 	woken chan struct{}
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	streams map[chan []byte]struct{}
 	closed  bool
 }
 
-// NewHub makes a hub that sends what tick gives, once a second. It sends nothing before Run.
+// NewHub makes a hub that, once a second while Run runs, sends what tick returns.
 func NewHub(tick func(ctx context.Context) []byte) *Hub {
 	return &Hub{tick: tick, woken: make(chan struct{}, 1), streams: map[chan []byte]struct{}{}}
 }
 
-// Run feeds the streams until the context ends, and ends them.
+// Run feeds the streams until ctx ends, and then ends them.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.close()
 	ticker := time.NewTicker(tickEvery)
@@ -61,7 +61,7 @@ func (h *Hub) watched() bool {
 	return len(h.streams) > 0
 }
 
-// send gives each stream a tick; one that has not read the last two misses it.
+// send gives each stream an event, except for those that have not yet read the last two.
 func (h *Hub) send(event []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *Hub) close() {
 	clear(h.streams)
 }
 
-// enter opens a stream; nil where there are too many.
+// enter opens a stream. It returns nil if there are too many.
 func (h *Hub) enter() chan []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +94,7 @@ func (h *Hub) enter() chan []byte {
 	h.streams[s] = struct{}{}
 	select {
 	case h.woken <- struct{}{}:
-	default:
+	default: // Run is about to wake anyway
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func (h *Hub) leave(s chan []byte) {
 	delete(h.streams, s)
 }
 
-// ServeHTTP is one stream of server-sent events.
+// ServeHTTP serves one event stream until its reader leaves or the hub ends.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.enter()
 	if s == nil {

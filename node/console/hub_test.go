@@ -57,8 +57,8 @@ type deadlined struct{ *httptest.ResponseRecorder }
 
 func (deadlined) SetWriteDeadline(time.Time) error { return nil }
 
-// TestManyStreams has ten thousand clients open event streams, over connections that they keep and never read from. Few are served, the others are
-// told so or wait outside, and memory does not grow with them.
+// TestManyStreams has ten thousand clients open event streams, over connections that they keep and never read from. Few are
+// served, the others are told so or wait outside, and memory does not grow with them.
 func TestManyStreams(t *testing.T) { synctest.Test(t, manyStreams) }
 
 func manyStreams(t *testing.T) {

@@ -20,20 +20,20 @@ type Config struct {
 	// URL is where packages go: "file:///directory", "https://collector/prefix", or "s3://bucket/prefix?endpoint=https://host".
 	// Empty discards pages once their links are read. It must not hold a password: see secret.
 	URL string `toml:"url"`
-	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index), "pages" (one line of JSON per page, with its
-	// text), or both. Each format makes its own packages.
+	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index), "pages" (one line of JSON per page, with
+	// its text), or both. Each format makes its own packages.
 	Formats []string `toml:"formats"`
 	// Secret is a file with the credentials for the destination: for a collector a token, sent as Bearer; for a store the
-	// access key and the secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from
-	// the environment.
+	// access key and the secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and
+	// AWS_SECRET_ACCESS_KEY, from the environment.
 	Secret string `toml:"secret"`
 	// SizeBytes is the size at which a package is closed, in bytes before text is compressed. While a package is made, it takes
 	// its space twice; keep that below frontier.min_free_mib.
 	SizeBytes int64 `toml:"size_bytes"`
 	// Age is how long a package may stay open; 0 means until it is full or the crawl ends.
 	Age time.Duration `toml:"age"`
-	// DiskBytes bounds the space of what waits for delivery, in bytes. Shortly before it is reached, downloads pause until packages
-	// are taken.
+	// DiskBytes bounds the space of what waits for delivery, in bytes. Shortly before it is reached, downloads pause until
+	// packages are taken.
 	DiskBytes int64 `toml:"disk_bytes"`
 	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. The next start of the node
 	// delivers what is left.
@@ -54,8 +54,8 @@ func Default() Config {
 	}
 }
 
-// leastPackages is how many packages must fit within the bound: one being written, one being packed, which takes twice its space,
-// and some that wait.
+// leastPackages is how many packages must fit within the bound: one being written, one being packed, which takes twice its
+// space, and some that wait.
 const leastPackages = 8
 
 // Validate reports the first invalid value.

@@ -369,8 +369,8 @@ func minioServer(t *testing.T) string {
 	}
 }
 
-// Every destination keeps the same word: what is put is there whole, what is put again replaces it, and what cannot be put is an
-// error that says why.
+// Every destination keeps the same word: what is put is there whole, what is put again replaces it, and what cannot be put is
+// an error that says why.
 func TestDestinations(t *testing.T) {
 	type target struct {
 		url   string

@@ -42,7 +42,8 @@ type Page struct {
 	Digest string `json:"digest"`
 }
 
-// encode makes the part of a record for each format. If stored is not nil, it must be called once the record is sure to be kept.
+// encode makes the part of a record for each format. If stored is not nil, it must be called once the record is sure to be
+// kept.
 func (s *Sink) encode(r Record) (parts [][]byte, stored func(), err error) {
 	for _, format := range s.cfg.Formats {
 		var part []byte

@@ -20,8 +20,8 @@ const stall = time.Minute
 
 var errStalled = fmt.Errorf("nothing went on for %v", stall)
 
-// collector is a destination that takes files by HTTP PUT. It must answer PUT, and a HEAD request after it, with the digest of what it
-// has stored. So the sink detects a collector that answers 200 but loses all or part of a file.
+// collector is a destination that takes files by HTTP PUT. It must answer PUT, and a HEAD request after it, with the digest of
+// what it has stored. So the sink detects a collector that answers 200 but loses all or part of a file.
 type collector struct {
 	client *http.Client
 	base   *url.URL

@@ -93,8 +93,8 @@ func (p *packing) each(visit func(part []byte) error) error {
 	return err
 }
 
-// pack makes the packages of a spool and then removes it. It can be interrupted and repeated at any point, because no package is
-// delivered while its spool exists.
+// pack makes the packages of a spool and then removes it. It can be interrupted and repeated at any point, because no package
+// is delivered while its spool exists.
 func (s *Sink) pack(ctx context.Context, sp *spool) ([]*parcel, error) {
 	// A download whose receipt a power failure would undo is made again later, so it must not be in a package.
 	if err := s.deps.Sync(ctx); err != nil {

@@ -7,8 +7,8 @@
 //   - The sink removes a package when the destination has acknowledged it. Package names are unique, so a package that is
 //     sent again replaces its first copy.
 //
-// The space that undelivered packages take is bounded. Near the bound, and while the disk refuses writes, the sink asks its node
-// to pause downloads. The package does not decide what is worth keeping: its caller does.
+// The space that undelivered packages take is bounded. Near the bound, and while the disk refuses writes, the sink asks its
+// node to pause downloads. The package does not decide what is worth keeping: its caller does.
 package sink
 
 import (
@@ -29,8 +29,8 @@ import (
 
 // Errors of Put. After all but ErrUnfit the download must be made again.
 var (
-	// ErrUnfit means that this download can never be kept: its exchange cannot be archived faithfully, or it is too large for the
-	// bound on disk space. It counts as made.
+	// ErrUnfit means that this download can never be kept: its exchange cannot be archived faithfully, or it is too large for
+	// the bound on disk space. It counts as made.
 	ErrUnfit = errors.New("it cannot be kept")
 	// ErrFull means that the record does not fit within the bound now.
 	ErrFull = errors.New("the sink is full")
@@ -54,7 +54,8 @@ type Deps struct {
 	// Event reports deliveries and trouble, Warn errors that do no harm.
 	Event func(Event)
 	Warn  func(error)
-	// Node and Boot identify the node and its incarnation. Run is the name of the crawl, Version the program's, Operator a contact.
+	// Node and Boot identify the node and its incarnation. Run is the name of the crawl, Version the program's, Operator a
+	// contact.
 	Node, Run, Version, Operator string
 	Boot                         uint64
 	// Transport carries HTTP requests; nil uses the machine's network.

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// mostVisits is how many requests are remembered of all sites, and mostTold how many of one are told.
+	// mostVisits is how many requests to all sites are remembered, mostTold how many to one site are shown.
 	mostVisits, mostTold = 20_000, 20
-	// maxPath is how much of a URL is remembered, in bytes.
+	// maxPath is how many bytes of a URL are remembered.
 	maxPath = 200
 )
 
@@ -17,20 +17,20 @@ const (
 type Visit struct {
 	At     time.Time
 	URL    string
-	Status int // 0: there was no answer
+	Status int // 0 if there was no answer
 
 	name string // of the host
 }
 
-// visits are the latest requests to all sites. The zero value has none.
+// visits holds the latest requests to all sites.
 type visits struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	ring []Visit
 	next int
 }
 
-// Visited notes a request.
+// Visited records a request to a host name.
 func (d *Door) Visited(name, url string, status int) {
 	v := &d.visits
 	if len(url) > maxPath {
@@ -47,7 +47,7 @@ func (d *Door) Visited(name, url string, status int) {
 	v.next = (v.next + 1) % mostVisits
 }
 
-// of are the latest requests to a host and to those below it, the last first.
+// of returns the latest requests to a host and its subdomains, the newest first.
 func (v *visits) of(host string) (found []Visit) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

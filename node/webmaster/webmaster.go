@@ -1,6 +1,6 @@
-// Package webmaster is the door for those whose sites are crawled: one plain page that says who crawls and why, what was asked of a site lately,
-// and how to have it left alone. It owns the page, what proves that somebody has a site in hand, and the bounds on what strangers cost. What
-// a block does it does not know.
+// Package webmaster serves one plain page to the web masters of crawled sites. It says who crawls and why, lists the latest
+// requests to a site, and lets a web master have the site left alone. The package owns the page, the proof that somebody
+// controls a site, and the bounds on what strangers cost. It does not know how a block takes effect.
 package webmaster
 
 import (
@@ -15,11 +15,9 @@ import (
 	"html/template"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -27,18 +25,19 @@ import (
 
 	"proxima/fetch/blocklist"
 	"proxima/frontier/identity"
+	"proxima/node/console"
 )
 
 // Config is the section of the page.
 type Config struct {
-	// Listen is the host:port of a page for web masters, which anybody may read: who crawls, what was asked of a site lately, and a form to have it
-	// left alone. Name it in contact. A server in front of it can add https. Empty serves none.
+	// Listen is the host:port of a public page for web masters: who crawls, the latest requests to a site, and a form to have
+	// the site left alone. Point contact at it. A server in front of it can add https. Empty serves none.
 	Listen string `toml:"listen"`
-	// About says on that page what the crawl is for, in a sentence or two.
+	// About is a sentence or two on that page about the purpose of the crawl.
 	About string `toml:"about"`
 }
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (c Config) Validate() error {
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -51,40 +50,40 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Request is what a web master asks without proof: somebody has to decide.
+// Request is a web master's request without proof, about which an operator decides.
 type Request struct {
 	Host string    `json:"host"`
 	Note string    `json:"note"`
-	From string    `json:"from"` // the address of who asked
+	From string    `json:"from"` // the requester's address
 	At   time.Time `json:"at"`
 }
 
-// Deps are what the page works with.
+// Deps are what the page needs from its node.
 type Deps struct {
-	// Agent, Contact and From are what the crawler says of itself.
+	// Agent, Contact and From are how the crawler identifies itself.
 	Agent, Contact, From string
-	// Keys make the tokens, the same on all nodes: the first is used, all are accepted.
+	// Keys returns the keys of the tokens, the same on all nodes: the first makes tokens, and tokens of all are accepted.
 	Keys func() ([][]byte, error)
-	// File reads the beginning of a URL, without following where it leads. TXT reads the records of a name.
+	// File reads the beginning of a URL's body, without following redirects. TXT reads the TXT records of a name.
 	File func(ctx context.Context, url identity.URL) (string, error)
 	TXT  func(ctx context.Context, name string) ([]string, error)
-	// Block has a host left alone, whose web master has shown that it is his in a way.
+	// Block has a host left alone whose web master has proved control of it in the given way.
 	Block func(host, way string) error
-	// Ask keeps a request for the operator.
+	// Ask stores a request for the operator.
 	Ask func(Request) error
 }
 
 const (
-	// proofFile is where a token is looked for at a host, and proofName before its name.
+	// A token is looked for in proofFile of a host, or in TXT records of proofName followed by its name.
 	proofFile, proofName = "/.well-known/proxima.txt", "_proxima."
-	// mostReads and mostPosts are how often one address may read the page and send the form in a minute, mostAddrs how many addresses are
-	// counted one by one: the others share a count.
+	// mostReads and mostPosts bound how often one network may read the page and send the form in a minute. mostAddrs is how
+	// many networks are counted separately; the others share a count.
 	mostReads, mostPosts, mostAddrs = 60, 6, 4096
-	// checksAtOnce is how many proofs are looked for at the same time, for checkTime at most.
+	// checksAtOnce bounds the proofs that are looked for at a time, each for at most checkTime.
 	checksAtOnce, checkTime = 4, 20 * time.Second
-	// Nobody fills the form within soonest, and nobody takes longer than latest.
+	// A person takes between soonest and latest to fill in the form.
 	soonest, latest = 2 * time.Second, time.Hour
-	// maxForm and maxNote bound what is sent, in bytes.
+	// maxForm and maxNote bound the form and its note, in bytes.
 	maxForm, maxNote = 8 << 10, 500
 )
 
@@ -97,17 +96,13 @@ type Door struct {
 	cross  *http.CrossOriginProtection
 	checks chan struct{}
 	visits visits
-
-	// mu guards what follows.
-	mu    sync.Mutex
-	began time.Time            // of the minute
-	asked map[netip.Prefix]int // in it
+	asked  *console.Limiter // of requests
 }
 
 //go:embed page.html
 var pageText string
 
-// style is the look of the page: the policy names it by its digest.
+// style is the page's style sheet, which the policy allows by its digest.
 const style = `body{max-width:44rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui,sans-serif;color-scheme:light dark}
 code,td{overflow-wrap:anywhere}td{padding-right:1rem;vertical-align:top}.trap{display:none}`
 
@@ -118,11 +113,11 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		return nil, fmt.Errorf("make page for web masters: %w", err)
 	}
 	digest := sha256.Sum256([]byte(style))
-	return &Door{cfg: cfg, deps: deps, page: page, cross: http.NewCrossOriginProtection(), checks: make(chan struct{}, checksAtOnce), asked: map[netip.Prefix]int{},
+	return &Door{cfg: cfg, deps: deps, page: page, cross: http.NewCrossOriginProtection(), checks: make(chan struct{}, checksAtOnce), asked: console.NewLimiter(mostReads, mostAddrs),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"}, nil
 }
 
-// shown is what the page says.
+// shown is what the page shows.
 type shown struct {
 	Agent, Contact, From, About string
 	Style                       template.CSS
@@ -132,7 +127,7 @@ type shown struct {
 	Visits                      []Visit
 }
 
-// ServeHTTP answers web masters.
+// ServeHTTP serves the page and takes its form.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", d.policy)
@@ -160,38 +155,22 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = d.tell(r.URL.Query().Get("site"), &s)
 	}
 	w.WriteHeader(status)
-	_ = d.page.Execute(w, s) // the reader has gone where this fails
+	_ = d.page.Execute(w, s) // a failure means that the reader is gone
 }
 
-// mayAsk counts a request against its network, and says whether it is one too many.
+// mayAsk counts a request against its network and reports whether it is within the bounds.
 func (d *Door) mayAsk(r *http.Request, post bool) bool {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) //nolint:errcheck // those without an address share a count
-	addr := at.Addr().Unmap().WithZone("")
-	from := netip.PrefixFrom(addr, min(addr.BitLen(), 64)).Masked() // one customer has 64 bits of IPv6
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if now := time.Now(); now.Sub(d.began) >= time.Minute {
-		d.began = now
-		clear(d.asked)
-	}
-	if _, known := d.asked[from]; !known && len(d.asked) >= mostAddrs {
-		from = netip.Prefix{}
-	}
 	cost := 1
 	if post {
 		cost = mostReads / mostPosts
 	}
-	if d.asked[from]+cost > mostReads {
-		return false
-	}
-	d.asked[from] += cost
-	return true
+	return d.asked.Take(r, cost)
 }
 
-// noSite is said of what cannot be a site.
+// noSite is the answer to a name that cannot be a site.
 const noSite = "That is not the public name of a site."
 
-// siteOf is the name of the host that a person means: its name, or any URL of it.
+// siteOf returns the host name that a person means, who gives the name or any URL of the host.
 func siteOf(text string) (name string, ok bool) {
 	if text = strings.TrimSpace(text); !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -205,13 +184,13 @@ func siteOf(text string) (name string, ok bool) {
 	return name, err == nil && on == name && suffix(name) != name
 }
 
-// suffix is what of a name many share: "org", "github.io".
+// suffix returns the public suffix of a name: "org", "github.io".
 func suffix(name string) string {
 	s, _ := publicsuffix.PublicSuffix(name)
 	return s
 }
 
-// tell says what is known of a site, and what proves that somebody has it in hand.
+// tell shows what is known of a site and how to prove control of it.
 func (d *Door) tell(text string, s *shown) (status int) {
 	host, ok := siteOf(text)
 	if !ok {
@@ -232,7 +211,7 @@ func (d *Door) tell(text string, s *shown) (status int) {
 	return http.StatusOK
 }
 
-// tokens are what proves that somebody has a host in hand: the first is shown, all are accepted.
+// tokens returns the tokens that prove control of a host: the first is shown, all are accepted.
 func (d *Door) tokens(host string) (tokens []string, err error) {
 	keys, err := d.deps.Keys()
 	for _, key := range keys {
@@ -246,7 +225,8 @@ func (d *Door) tokens(host string) (tokens []string, err error) {
 	return tokens, err
 }
 
-// valid says whether a ticket was given out with the form for a host, neither just now nor long ago: robots send forms at once, or again and again.
+// valid reports whether a ticket was issued with the form for a host, neither just now nor long ago. Robots send forms at once,
+// or again and again.
 func (d *Door) valid(ticket, host string) bool {
 	stamp, mac, _ := strings.Cut(ticket, ".")
 	at, err := strconv.ParseInt(stamp, 10, 64)
@@ -258,7 +238,7 @@ func (d *Door) valid(ticket, host string) bool {
 	return err == nil && slices.ContainsFunc(tokens, func(t string) bool { return hmac.Equal([]byte(t), []byte(mac)) })
 }
 
-// leave does what the form asks for.
+// leave carries out the form.
 func (d *Door) leave(r *http.Request, s *shown) (status int) {
 	if err := r.ParseForm(); err != nil {
 		s.Wrong = "The form is too long, or is none."
@@ -270,7 +250,7 @@ func (d *Door) leave(r *http.Request, s *shown) (status int) {
 	case !ok:
 		s.Wrong = noSite
 		return http.StatusBadRequest
-	case r.PostForm.Get("homepage") != "": // nobody sees that field: a robot has filled it, and must not learn that
+	case r.PostForm.Get("homepage") != "": // people do not see that field: a robot filled it in, and must not learn that
 		s.Done = "Thank you."
 		return http.StatusOK
 	case !d.valid(r.PostForm.Get("ticket"), host):
@@ -292,7 +272,7 @@ func (d *Door) leave(r *http.Request, s *shown) (status int) {
 	return http.StatusOK
 }
 
-// prove looks for the token in a file of the host or at its name, and has the host left alone where it is there.
+// prove looks for a token in a file of the host or in its DNS records, and blocks the host if it is there.
 func (d *Door) prove(ctx context.Context, host, way string, s *shown) (status int) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
