@@ -59,7 +59,7 @@ func judge(all []sites.Visit, p frontier.Politeness, delay time.Duration) pace {
 			switch {
 			case gap < 0:
 				out.parallel++
-			case gap < due && !v.Robots && !before.Robots: // Crawl-delay is not known before robots.txt is there
+			case gap < due && !v.Robots() && !before.Robots(): // Crawl-delay is not known before robots.txt is there
 				out.soon++
 			}
 			if v.Begin.Before(until) {
@@ -107,7 +107,7 @@ func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 		all := visits[s.Addr]
 		for _, v := range all {
 			err = errors.Join(err, lines.Encode(visitLine{s.Name, v.Begin.Sub(r.started).Seconds(), float64(v.End.Sub(v.Begin).Microseconds()) / 1000,
-				v.Robots, v.RetryAfter.Seconds()}))
+				v.Robots(), v.RetryAfter.Seconds()}))
 		}
 		if len(rules.Own) == 0 && len(all) > 0 {
 			// The calibration of the testbed asks before the run begins.

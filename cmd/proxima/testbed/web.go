@@ -78,7 +78,7 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 		in.group.Go(func() error { return in.web.Run(ctx) })
 		in.sample(in.web.URLs())
 	}
-	dns := sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names, TTL: time.Hour}
+	dns := sites.DNSConfig{Listen: netip.AddrPortFrom(nameServer, 53).String(), Names: names}
 	if in.dns, err = sites.NewDNS(dns, deps); err != nil {
 		return fmt.Errorf("start name server: %w", err)
 	}
@@ -160,7 +160,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func content(g SiteGroup) sites.Content {
 	c := sites.DefaultContent()
 	c.MedianBytes, c.Links, c.Abroad = g.PageKB*1000, g.Links, g.CrossLinks
-	c.Errors, c.Drips, c.Redirects = g.Misbehave/2, 0, g.Misbehave/2
+	c.Errors, c.Redirects = g.Misbehave/2, g.Misbehave/2
 	return c
 }
 

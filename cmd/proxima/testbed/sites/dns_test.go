@@ -83,9 +83,6 @@ func TestNameServer(t *testing.T) {
 				}
 			})
 		}
-		if answered, unknown := d.Queries(); answered != 8 || unknown != 2 {
-			t.Errorf("counted %d answered, %d unknown", answered, unknown)
-		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,22 +9,25 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
+
+	"proxima/ncoord"
 )
 
-// What a database says of a place.
+// What the database says about a place.
 const (
 	StatedRight   = "right"
 	StatedWrong   = "wrong"
 	StatedMissing = "missing"
 )
 
-// farAway is how far a wrong place is from the right one at least, in km, if there is any.
+// farAway is the least distance in km between a wrong place and the right one, if any place is that far away.
 const farAway = 1000
 
-// Place is where an address is.
+// Place is the true location of an address.
 type Place struct {
 	Addr          netip.Addr
 	City, Country string
@@ -31,19 +35,21 @@ type Place struct {
 	Lat, Lon float64
 }
 
-// Geo is how good a database of locations is.
+func (p Place) at() ncoord.Location { return ncoord.Location{Lat: p.Lat, Lon: p.Lon} }
+
+// Geo is the quality of a location database.
 type Geo struct {
 	Seed uint64
-	// Wrong is the share of addresses that it places where another one is, at least 1,000 km away if there is one; Missing is the
-	// share of those that it does not place: half of them it does not know, of the others only the country.
+	// Wrong is the share of addresses that the database puts at another address's place, at least 1,000 km away if there is one.
+	// Missing is the share that it does not locate: for half of them it knows nothing, for the others only the country.
 	Wrong, Missing float64
 }
 
-// Write makes the database, in the form of MaxMind's GeoLite2-City, and says for each place what it states: StatedRight, StatedWrong or
-// StatedMissing. The shares are kept exactly, up to rounding; which addresses they hit is drawn.
+// Write writes the database in the format of MaxMind's GeoLite2-City. It returns what the database says about each place: StatedRight,
+// StatedWrong or StatedMissing. The shares are exact up to rounding; the seed draws the addresses.
 func (g Geo) Write(path string, places []Place) (stated []string, err error) {
 	if !(g.Wrong >= 0 && g.Missing >= 0 && g.Wrong+g.Missing <= 1) {
-		return nil, fmt.Errorf("write locations: shares %v wrong and %v missing cannot be", g.Wrong, g.Missing)
+		return nil, fmt.Errorf("write locations: shares %v wrong and %v missing are impossible", g.Wrong, g.Missing)
 	}
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "GeoLite2-City", RecordSize: 24, IncludeReservedNetworks: true,
 		Languages: []string{"en"}, Description: map[string]string{"en": "Places of an emulated Internet"}})
@@ -60,7 +66,7 @@ func (g Geo) Write(path string, places []Place) (stated []string, err error) {
 		switch {
 		case k < wrong:
 			other := elsewhere(r, places, i)
-			if other.Lat == p.Lat && other.Lon == p.Lon { // there is no other place
+			if other.at() == p.at() { // there is no other place
 				stated[i] = StatedRight
 				break
 			}
@@ -92,7 +98,7 @@ func (g Geo) Write(path string, places []Place) (stated []string, err error) {
 	return stated, nil
 }
 
-// place is a record of the database.
+// place returns the database record of a place.
 func place(p Place) mmdbtype.Map {
 	name := func(s string) mmdbtype.Map { return mmdbtype.Map{"names": mmdbtype.Map{"en": mmdbtype.String(s)}} }
 	return mmdbtype.Map{
@@ -103,29 +109,17 @@ func place(p Place) mmdbtype.Map {
 	}
 }
 
-// elsewhere draws a place far from one of them; the farthest if none is.
+// elsewhere draws a place that is far from places[i], or returns the farthest one if none is far.
 func elsewhere(r *rand.Rand, places []Place, i int) Place {
-	var far []int
-	farthest, most := i, -1.0
-	for k, p := range places {
-		d := distance(p, places[i])
-		if d >= farAway {
-			far = append(far, k)
-		}
-		if d > most {
-			farthest, most = k, d
+	km := func(p Place) float64 { return ncoord.GreatCircleKm(p.at(), places[i].at()) }
+	var far []Place
+	for _, p := range places {
+		if km(p) >= farAway {
+			far = append(far, p)
 		}
 	}
-	if len(far) == 0 {
-		return places[farthest]
+	if len(far) > 0 {
+		return far[r.IntN(len(far))]
 	}
-	return places[far[r.IntN(len(far))]]
-}
-
-// distance is that on a great circle, in km.
-func distance(a, b Place) float64 {
-	const radius, degree = 6371, math.Pi / 180
-	x := math.Pow(math.Sin((a.Lat-b.Lat)*degree/2), 2) +
-		math.Cos(a.Lat*degree)*math.Cos(b.Lat*degree)*math.Pow(math.Sin((a.Lon-b.Lon)*degree/2), 2)
-	return 2 * radius * math.Asin(math.Min(1, math.Sqrt(x)))
+	return slices.MaxFunc(places, func(a, b Place) int { return cmp.Compare(km(a), km(b)) })
 }

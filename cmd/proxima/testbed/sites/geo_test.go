@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/oschwald/geoip2-golang/v2"
+
+	"proxima/ncoord"
 )
 
 // scattered are places all over the world, neighbours among them.
@@ -59,7 +61,7 @@ func TestLocationsAreReadBack(t *testing.T) {
 			}
 		case StatedWrong:
 			if !there || city.City.Names.English == p.City ||
-				distance(p, Place{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}) < farAway {
+				ncoord.GreatCircleKm(p.at(), ncoord.Location{Lat: *city.Location.Latitude, Lon: *city.Location.Longitude}) < farAway {
 				t.Errorf("%v: %+v, which is not far from %+v", p.Addr, city.Location, p)
 			}
 		}

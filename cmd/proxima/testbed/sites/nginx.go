@@ -17,29 +17,26 @@ import (
 )
 
 const (
-	// nginxPatience is how long nginx may take to listen, and to stop.
+	// nginxPatience is how long nginx may take to start and to stop.
 	nginxPatience = 10 * time.Second
-	nginxLook     = 10 * time.Millisecond
+	nginxPoll     = 10 * time.Millisecond
 )
 
-// NginxConfig is what nginx shall serve.
+// NginxConfig describes what nginx serves.
 type NginxConfig struct {
-	// Dir is where all is that it writes; it is made if it is not there.
-	Dir string
-	// Port is the one to listen at, 80 by default.
+	// Dir receives everything that nginx writes. It is created if absent.
+	Dir     string
 	Port    uint16
 	Sites   []NginxSite
 	Install *Install
 }
 
-// NginxSite is one host; many may share an address.
+// NginxSite is one host. Several may share an address.
 type NginxSite struct {
 	Host string
 	Addr netip.Addr
-	// Tree chooses what it serves: an index of Install.Trees, counted round.
+	// Tree selects the documentation: an index of Install.Trees, modulo its length.
 	Tree int
-	// Robots is the text of robots.txt; without one it answers 404.
-	Robots string
 }
 
 func (c NginxConfig) tree(s NginxSite) Tree { return c.Install.Trees[s.Tree%len(c.Install.Trees)] }
@@ -50,13 +47,10 @@ type Nginx struct {
 	start func(*exec.Cmd) error
 }
 
-// NewNginx writes the configuration. Nothing runs yet.
+// NewNginx writes the configuration. It starts nothing.
 func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 	if cfg.Install == nil || len(cfg.Install.Trees) == 0 {
 		return nil, errors.New("configure nginx: nothing is installed")
-	}
-	if cfg.Port == 0 {
-		cfg.Port = 80
 	}
 	if deps.Start == nil {
 		deps.Start = (*exec.Cmd).Start
@@ -67,20 +61,17 @@ func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 	}
 	cfg.Dir = dir
 	for _, s := range cfg.Sites {
-		if s.Tree < 0 || !s.Addr.IsValid() || s.Host == "" ||
-			strings.ContainsAny(s.Host, " \t\r\n;{}\"'\\$") || strings.ContainsAny(s.Robots, "'\\$") {
-			return nil, fmt.Errorf("configure nginx: site %q at %v cannot be written", s.Host, s.Addr)
+		if s.Tree < 0 || !s.Addr.IsValid() || s.Host == "" || strings.ContainsAny(s.Host, " \t\r\n;{}\"'\\$") {
+			return nil, fmt.Errorf("configure nginx: host %q or address %v is not allowed", s.Host, s.Addr)
 		}
 	}
 	x := &Nginx{cfg: cfg, start: deps.Start}
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
 		return nil, fmt.Errorf("configure nginx: %w", err)
 	}
-	// A log of an earlier run would be counted, its pid be taken for a sign of life.
-	for _, name := range []string{"access.log", "error.log", "nginx.pid"} {
-		if err := os.Remove(x.file(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("configure nginx: %w", err)
-		}
+	// The pid file of an earlier run would look like a sign of life.
+	if err := os.Remove(x.file("nginx.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("configure nginx: %w", err)
 	}
 	account, err := account()
 	if err != nil {
@@ -94,7 +85,7 @@ func NewNginx(cfg NginxConfig, deps Deps) (*Nginx, error) {
 
 func (x *Nginx) file(name string) string { return filepath.Join(x.cfg.Dir, name) }
 
-// account is a line of the configuration that has a root's nginx keep its user: in a user namespace there is no other.
+// account returns a configuration line that makes nginx keep root's user, since a user namespace has no other; "" if not root.
 func account() (string, error) {
 	if os.Geteuid() != 0 {
 		return "", nil
@@ -110,10 +101,9 @@ func account() (string, error) {
 	return fmt.Sprintf("user %s %s;\n", who.Username, group.Name), nil
 }
 
-// text is the configuration: one process, which a death signal ends whole, and which needs no other user.
+// text returns the configuration. nginx runs as a single process, so that one signal ends all of it.
 func (c NginxConfig) text() string {
 	var b strings.Builder
-	dir := c.Dir
 	fmt.Fprintf(&b, `daemon off;
 master_process off;
 pid "%[1]s/nginx.pid";
@@ -137,7 +127,7 @@ http {
   log_format requests escape=json '{"end":$msec,"took":$request_time,"server":"$server_addr","host":"$host","uri":"$request_uri",'
     '"status":$status,"bytes":$body_bytes_sent}';
   access_log "%[1]s/access.log" requests;
-`, dir)
+`, c.Dir)
 	known := map[netip.Addr]bool{}
 	for _, s := range c.Sites {
 		at := netip.AddrPortFrom(s.Addr, c.Port)
@@ -145,17 +135,13 @@ http {
 			known[s.Addr] = true
 			fmt.Fprintf(&b, "  server { listen %v default_server; return 421; }\n", at)
 		}
-		fmt.Fprintf(&b, "  server {\n    listen %v;\n    server_name %s;\n    root \"%s\";\n", at, s.Host, c.tree(s).Root)
-		if s.Robots != "" {
-			fmt.Fprintf(&b, "    location = /robots.txt { default_type text/plain; return 200 '%s'; }\n", s.Robots)
-		}
-		b.WriteString("  }\n")
+		fmt.Fprintf(&b, "  server { listen %v; server_name %s; root \"%s\"; }\n", at, s.Host, c.tree(s).Root)
 	}
 	b.WriteString("}\n")
 	return b.String()
 }
 
-// Fronts are the first pages of all sites.
+// Fronts returns the first pages of all sites.
 func (x *Nginx) Fronts() []string {
 	var urls []string
 	for _, s := range x.cfg.Sites {
@@ -164,7 +150,7 @@ func (x *Nginx) Fronts() []string {
 	return urls
 }
 
-// Run runs nginx until the context ends, and calls ready once it listens.
+// Run runs nginx until the context ends. It calls ready when nginx listens.
 func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	cmd := exec.Command(x.cfg.Install.Path, "-e", x.file("error.log"), "-p", x.cfg.Dir, "-c", x.file("nginx.conf"))
 	if err := x.start(cmd); err != nil {
@@ -179,15 +165,15 @@ func (x *Nginx) Run(ctx context.Context, ready func()) error {
 	failure := x.watch(ctx, ended, ready)
 	x.stop(cmd, ended)
 	if err := g.Wait(); failure != nil {
-		return fmt.Errorf("nginx: %w; its log says: %s", errors.Join(failure, err), lastLines(x.file("error.log"), 5))
+		return fmt.Errorf("nginx: %w; its log ends with: %s", errors.Join(failure, err), lastLines(x.file("error.log"), 5))
 	}
 	return nil
 }
 
-// watch returns when the context ends, or with an error when nginx does not work.
+// watch returns nil when the context ends, and an error when nginx fails.
 func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) error {
-	look := time.NewTicker(nginxLook)
-	defer look.Stop()
+	poll := time.NewTicker(nginxPoll)
+	defer poll.Stop()
 	late := time.NewTimer(nginxPatience)
 	defer late.Stop()
 	for listens := false; !listens; {
@@ -198,8 +184,8 @@ func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) 
 			return errors.New("it ended at once")
 		case <-late.C:
 			return fmt.Errorf("it does not listen after %v", nginxPatience)
-		case <-look.C:
-			// It writes its process id when it has opened its sockets.
+		case <-poll.C:
+			// nginx writes its pid file once its sockets are open.
 			if info, err := os.Stat(x.file("nginx.pid")); err == nil && info.Size() > 0 {
 				listens = true
 			}
@@ -214,14 +200,14 @@ func (x *Nginx) watch(ctx context.Context, ended <-chan struct{}, ready func()) 
 	}
 }
 
-// stop ends nginx in order, or at once if it does not listen to that. Errors are those of a process that has ended.
+// stop asks nginx to end and kills it if it does not. It ignores errors: the process has ended then.
 func (x *Nginx) stop(cmd *exec.Cmd, ended <-chan struct{}) {
 	late := time.NewTimer(nginxPatience)
 	defer late.Stop()
-	again := time.NewTicker(10 * nginxLook)
+	again := time.NewTicker(10 * nginxPoll)
 	defer again.Stop()
 	for {
-		// It notes the signal and looks when something wakes it: one that comes just before it goes to sleep is slept over.
+		// Repeat the signal: nginx can miss one that arrives just before it goes to sleep.
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

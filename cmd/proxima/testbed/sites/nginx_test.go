@@ -7,12 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // freePort is a port of loopback that nobody listens at.
@@ -34,7 +32,7 @@ func TestNginxServesDocumentation(t *testing.T) {
 	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 	var started *exec.Cmd
 	x, err := NewNginx(NginxConfig{Dir: filepath.Join(t.TempDir(), "a b"), Port: freePort(t), Install: in, Sites: []NginxSite{
-		{Host: "docs.a.test", Addr: a, Robots: "User-agent: *\nDisallow: /x\n"}, {Host: "docs.b.test", Addr: a, Tree: 1},
+		{Host: "docs.a.test", Addr: a}, {Host: "docs.b.test", Addr: a, Tree: 1},
 		{Host: "docs.c.test", Addr: b, Tree: 2},
 	}}, Deps{Start: func(c *exec.Cmd) error { started = c; return c.Start() }})
 	if err != nil {
@@ -71,9 +69,6 @@ func TestNginxServesDocumentation(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes", front, status, len(body))
 		}
 	}
-	if status, body := get("http://docs.a.test" + port + "/robots.txt"); status != 200 || body != "User-agent: *\nDisallow: /x\n" {
-		t.Errorf("robots.txt: %d %q", status, body)
-	}
 	if status, _ := get("http://docs.c.test" + port + "/robots.txt"); status != 404 {
 		t.Errorf("no robots.txt: %d", status)
 	}
@@ -87,14 +82,6 @@ func TestNginxServesDocumentation(t *testing.T) {
 	}
 	if started.ProcessState == nil {
 		t.Error("nginx was not started as it was told")
-	}
-	urls, err := x.Requests()
-	if err != nil || len(urls) != 6 || urls[x.Fronts()[0]] != 1 {
-		t.Errorf("%v: %v", urls, err)
-	}
-	servers, err := x.Servers()
-	if err != nil || servers[a].Requests != 3 || servers[b].Requests != 3 || servers[a].MaxParallel != 1 {
-		t.Errorf("%+v: %v", servers, err)
 	}
 }
 
@@ -128,39 +115,5 @@ func TestNginxSaysWhyItDoesNotRun(t *testing.T) {
 	site.Host = "a.test; return 200"
 	if _, err := NewNginx(NginxConfig{Dir: t.TempDir(), Install: in, Sites: []NginxSite{site}}, Deps{}); err == nil {
 		t.Error("a host that breaks the configuration was taken")
-	}
-}
-
-func TestNginxLog(t *testing.T) {
-	in := &Install{Trees: trees()}
-	x, err := NewNginx(NginxConfig{Dir: t.TempDir(), Install: in}, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if urls, err := x.Requests(); err != nil || len(urls) != 0 {
-		t.Errorf("before it ran: %v, %v", urls, err)
-	}
-	log := `{"end":100.500,"took":0.500,"server":"198.18.0.1","host":"a.test","uri":"/","status":200,"bytes":1}
-{"end":100.700,"took":0.300,"server":"198.18.0.1","host":"b.test","uri":"/x?y=1","status":200,"bytes":1}
-{"end":102.800,"took":0.100,"server":"198.18.0.1","host":"a.test","uri":"/","status":304,"bytes":1}
-{"end":102.900,"took":0.100,"server":"198.18.0.1","host":"a.test","uri":"/z","status":404,"bytes":1}
-`
-	if err := os.WriteFile(x.file("access.log"), []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	urls, err := x.Requests()
-	if err != nil || len(urls) != 3 || urls["http://a.test/"] != 2 || urls["http://b.test/x?y=1"] != 1 {
-		t.Errorf("%v, %v", urls, err)
-	}
-	servers, err := x.Servers()
-	v := servers[netip.MustParseAddr("198.18.0.1")]
-	if err != nil || v.Requests != 4 || v.MaxParallel != 2 || v.MinGap.Round(time.Millisecond) != 2*time.Second {
-		t.Errorf("%+v, %v", servers, err)
-	}
-	if err := os.WriteFile(x.file("access.log"), []byte("{broken\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.Requests(); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("a broken line: %v", err)
 	}
 }

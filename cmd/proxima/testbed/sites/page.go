@@ -11,33 +11,32 @@ import (
 	"time"
 )
 
-// What a URL of a site can be.
 type kind uint8
 
 const (
-	kindPage     kind = iota // a page of HTML; 0 is the front page
-	kindRedirect             // leads to the page of that number
-	kindGone                 // answers an error, and is linked from the page of that number
+	kindPage     kind = iota // an HTML page; page 0 is the front page
+	kindRedirect             // a redirect to the page
+	kindGone                 // a dead link on the page, which answers an error
 	kindRobots
-	kindOther // nothing
+	kindOther // 404
 )
 
-// target is what a URL stands for.
+// target is what a URL of a site refers to.
 type target struct {
 	kind kind
 	page int
 }
 
-// maxBytes is the longest page.
+// maxBytes is the size of the largest page.
 const maxBytes = 2 << 20
 
-// site is a host with what was drawn for it.
+// site is a host with the values drawn for it.
 type site struct {
 	Site
 	index  int
 	root   string  // "http://host"
-	seed   uint64  // of all that is drawn for its pages
-	median float64 // of the sizes of its pages, in bytes
+	seed   uint64  // draws its pages
+	median float64 // page size in bytes
 }
 
 func (w *Web) newSite(i int, s Site) *site {
@@ -49,7 +48,7 @@ func (w *Web) newSite(i int, s Site) *site {
 		median: s.MedianBytes * math.Exp(s.HostSpread*own.NormFloat64())}
 }
 
-// path is where a target is found.
+// path is the inverse of find.
 func path(t target) string {
 	switch {
 	case t.kind == kindRobots:
@@ -66,7 +65,7 @@ func path(t target) string {
 
 func (s *site) url(t target) string { return s.root + path(t) }
 
-// find says what a path stands for.
+// find returns what a path refers to.
 func (s *site) find(p string) target {
 	if p == "/" {
 		return target{kind: kindPage}
@@ -91,20 +90,19 @@ func (s *site) find(p string) target {
 	return target{kind: kindOther}
 }
 
-// has says whether there is such a target, for those that only some pages have.
+// has reports whether a target exists: only some pages have redirects and dead links.
 func (s *site) has(t target) bool {
 	d := s.draw(t.page)
 	return t.kind == kindPage || t.kind == kindRedirect && d.redirected || t.kind == kindGone && d.gone != 0
 }
 
-// drawn is what the seed says of a page.
+// drawn is what the seed determines for a page.
 type drawn struct {
-	bytes      int // as long as this, if its links leave room
+	bytes      int // the size, unless its links need more
 	think      time.Duration
-	drips      bool
-	redirected bool // the tree reaches it by a redirect
-	gone       int  // the status of a dead link on it; 0 for none
-	links      *rand.Rand
+	redirected bool       // the tree reaches it through a redirect
+	gone       int        // status of a dead link on it; 0 for none
+	links      *rand.Rand // draws the other links
 }
 
 func (s *site) draw(page int) drawn {
@@ -112,11 +110,12 @@ func (s *site) draw(page int) drawn {
 	d := drawn{
 		bytes: int(min(maxBytes, s.median*math.Exp(s.PageSpread*r.NormFloat64()))),
 		think: time.Duration(float64(s.Think) * math.Exp(s.ThinkSpread*r.NormFloat64())),
-		drips: r.Float64() < s.Drips,
+		links: r,
 	}
+	_ = r.Float64() // nothing uses this draw any more; without it every seed would give other pages
 	d.redirected = r.Float64() < s.Redirects && page > 0
 	dead, which := r.Float64() < s.Errors, r.IntN(11)
-	if dead { // in the proportions of a crawl of the real web
+	if dead { // with the frequencies of a crawl of the real web
 		d.gone = http.StatusNotFound
 		switch which {
 		case 0:
@@ -127,11 +126,10 @@ func (s *site) draw(page int) drawn {
 			d.gone = http.StatusForbidden
 		}
 	}
-	d.links = r
 	return d
 }
 
-// refs are the links of a page: to its children in the tree of the site's pages, to others of the site, and abroad.
+// refs returns the links of a page: to its children in the tree of the site's pages, to other pages of the site, and to other sites.
 func (w *Web) refs(s *site, page int, d drawn) []string {
 	var refs []string
 	arity := max(1, s.Links/2)
@@ -148,25 +146,25 @@ func (w *Web) refs(s *site, page int, d drawn) []string {
 	if d.gone != 0 {
 		refs = append(refs, path(target{kindGone, page}))
 	}
-	others := len(w.order) - 1
+	others := len(w.sites) - 1
 	if others == 0 || s.Abroad == 0 {
 		return refs
 	}
 	if page == 0 {
-		refs = append(refs, w.order[(s.index+1)%len(w.order)].url(target{kind: kindPage}))
+		refs = append(refs, w.sites[(s.index+1)%len(w.sites)].url(target{kind: kindPage}))
 	}
 	whole, part := math.Modf(s.Abroad)
 	if d.links.Float64() < part {
 		whole++
 	}
 	for range int(whole) {
-		to := w.order[(s.index+1+d.links.IntN(others))%len(w.order)]
+		to := w.sites[(s.index+1+d.links.IntN(others))%len(w.sites)]
 		refs = append(refs, to.url(target{kindPage, d.links.IntN(to.Pages)}))
 	}
 	return refs
 }
 
-// body is a page.
+// body returns the HTML of a page.
 func (w *Web) body(s *site, page int, d drawn) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d of %s</title></head><body>\n<ul>\n",
@@ -188,7 +186,7 @@ func (w *Web) body(s *site, page int, d drawn) []byte {
 	return []byte(b.String())
 }
 
-// filler is words that mean nothing.
+// filler returns 64 KiB of meaningless words.
 func filler(seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	const consonants, vowels = "bcdfghklmnprstvz", "aeiou"

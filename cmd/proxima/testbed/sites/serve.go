@@ -6,40 +6,92 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// dripTime is how long a page that drips takes, in dripParts parts.
-	dripTime  = 5 * time.Second
-	dripParts = 20
-)
+// Visit is one request as its server saw it.
+type Visit struct {
+	URL string
+	// Begin is when the server had read the request, End when it had written the answer.
+	Begin, End time.Time
+	// RetryAfter is how long the server told the client to stay away; 0 if it served the request.
+	RetryAfter time.Duration
+}
 
-// serve answers one request.
+// Robots reports whether the request was for robots.txt.
+func (v Visit) Robots() bool { return strings.HasSuffix(v.URL, "/robots.txt") }
+
+// mostVisits limits the log of one server: a polite crawl takes hours to fill it.
+const mostVisits = 10_000
+
+// server is the state that the sites of one address share.
+type server struct {
+	slow atomic.Int64 // extra think time in ns
+
+	mu     sync.Mutex // guards the fields below
+	pages  int        // page requests so far
+	until  time.Time  // when the latest Retry-After has passed
+	visits []Visit
+}
+
+// refusal counts a page request and returns the Retry-After to refuse it with; 0 means to serve it.
+func (a *server) refusal(s *site, now time.Time) time.Duration {
+	if s.RefuseEvery == 0 {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pages++; a.pages%s.RefuseEvery == 0 {
+		a.until = now.Add(s.RetryAfter)
+	}
+	return max(0, a.until.Sub(now)).Round(time.Second)
+}
+
+// done logs a request that has been answered.
+func (a *server) done(v *Visit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v.End = time.Now()
+	if len(a.visits) < mostVisits {
+		a.visits = append(a.visits, *v)
+	}
+}
+
+func (a *server) log() []Visit {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.visits)
+}
+
+// serve answers one request. It ignores write errors: the client has gone.
 func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	host := strings.ToLower(r.Host)
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	addr := server(r)
-	s := w.sites[host]
-	if s == nil || s.Addr != addr {
-		w.tally.misdirected.Add(1)
+	s := w.hosts[host]
+	if s == nil || s.Addr != dialled(r) {
 		http.Error(rw, "no such host at this address", http.StatusMisdirectedRequest)
 		return
 	}
-	t := s.find(r.URL.Path)
-	visit := w.tally.begin(s, t, r.URL.RequestURI())
-	defer visit.done()
+	t, at := s.find(r.URL.Path), w.servers[s.Addr]
+	visit := &Visit{URL: s.root + r.URL.RequestURI(), Begin: time.Now()}
+	if t.kind == kindPage {
+		visit.RetryAfter = at.refusal(s, visit.Begin)
+	}
+	defer at.done(visit)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		rw.Header().Set("Allow", "GET, HEAD")
 		http.Error(rw, "only GET and HEAD", http.StatusMethodNotAllowed)
 		return
 	}
 	d := s.draw(t.page)
-	if !pause(r.Context(), d.think+time.Duration(w.slow[addr].Load())) {
+	if !pause(r.Context(), d.think+time.Duration(at.slow.Load())) {
 		return
 	}
 	if visit.RetryAfter > 0 {
@@ -49,7 +101,10 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	switch t.kind {
 	case kindPage:
-		w.page(rw, r, s, t.page, d)
+		body := w.body(s, t.page, d)
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = rw.Write(body)
 	case kindRobots:
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(rw, s.Robots)
@@ -63,28 +118,8 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page writes a page; errors of writing are the client's, who has gone.
-func (w *Web) page(rw http.ResponseWriter, r *http.Request, s *site, page int, d drawn) {
-	body := w.body(s, page, d)
-	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-	rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	if !d.drips || r.Method == http.MethodHead {
-		_, _ = rw.Write(body)
-		return
-	}
-	flush := http.NewResponseController(rw)
-	for i := range dripParts {
-		if _, err := rw.Write(body[i*len(body)/dripParts : (i+1)*len(body)/dripParts]); err != nil {
-			return
-		}
-		if i == dripParts-1 || flush.Flush() != nil || !pause(r.Context(), dripTime/(dripParts-1)) {
-			return
-		}
-	}
-}
-
-// server is the address that the client dialled.
-func server(r *http.Request) netip.Addr {
+// dialled returns the address at which the client reached this server.
+func dialled(r *http.Request) netip.Addr {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
@@ -92,7 +127,7 @@ func server(r *http.Request) netip.Addr {
 	return at.AddrPort().Addr().Unmap()
 }
 
-// pause waits, and says whether the client is still there.
+// pause waits and reports whether the client is still there.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -1,7 +1,7 @@
-// Package sites is the web of the testbed: servers that make pages, or serve real documentation by nginx, the name server that knows
-// their hosts, and the database that says where their addresses are. It owns what the sites answer and counts what they were asked,
-// for the other side of what nodes log. Where listeners are opened and processes started is given by the caller: in a network
-// namespace, or on the portable emulation. It knows nothing of nodes and judges nobody.
+// Package sites is the web of the testbed: a server that generates pages, nginx with real documentation, the name server that knows
+// their hosts, and the location database that places their addresses. It owns what the sites answer, and it logs the requests that the
+// generated sites received. The caller decides where listeners are opened and processes started: in a network namespace or on the
+// portable emulation. The package knows nothing of nodes and judges nobody.
 package sites
 
 import (
@@ -18,119 +18,105 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Deps are how listeners and processes are made; nil is the machine's own way.
+// Deps open listeners and start processes. Nil fields use the machine's own network.
 type Deps struct {
 	Listen       func(network, address string) (net.Listener, error)
 	ListenPacket func(network, address string) (net.PacketConn, error)
 	Start        func(*exec.Cmd) error
 }
 
-// Config is what a Web is made of.
+// Config describes a Web.
 type Config struct {
-	// Seed decides sizes, links and think times: the same Config makes the same web.
+	// Seed determines sizes, links and think times: equal Configs give equal webs.
 	Seed uint64
-	// Listen are the addresses to listen at, "0.0.0.0:80" by default: one listener serves all addresses of its namespace.
+	// Listen holds the addresses to listen on. The default, "0.0.0.0:80", serves all addresses of a namespace with one listener.
 	Listen []string
-	// Port is the one in URLs, 80 by default.
+	// Port appears in URLs. The default is 80.
 	Port  uint16
 	Sites []Site
 }
 
-// Site is one host of a Web. Many may share an address.
+// Site is one host of a Web. Several may share an address.
 type Site struct {
 	Host string
-	// Addr is its server's address; asked for at another one, the server answers 421.
+	// Addr is the server's address. Requests for Host at any other address get 421.
 	Addr netip.Addr
-	// Pages is how many pages of HTML it has, the front page "/" included; at least 1.
+	// Pages is the number of HTML pages, including the front page "/"; at least 1.
 	Pages int
 	// Think is the median time from a request to the first byte of the answer.
 	Think time.Duration
-	// Robots is the text of robots.txt; without one it answers 404.
+	// Robots is the text of robots.txt. If it is empty, robots.txt answers 404.
 	Robots string
-	// RefuseEvery is which page is refused with 429 where it is not 0: each so many-th, with a Retry-After of RetryAfter. What comes
-	// before that is over is refused, too.
+	// RefuseEvery makes every n-th page request fail with 429 and a Retry-After of RetryAfter; 0 refuses none. Page requests that come
+	// before that time has passed are refused as well.
 	RefuseEvery int
 	RetryAfter  time.Duration
 	Content
 }
 
-// Content is how the pages of a site are.
+// Content describes the pages of a site.
 type Content struct {
-	// MedianBytes is the median size of the pages of the median host, in bytes. A host's own median is log-normal around it with
-	// HostSpread, its pages' sizes around that with PageSpread: standard deviations of the natural logarithm. Pages are as long as
-	// their links need at least, and 2 MB at most.
+	// MedianBytes is the median page size of the median host, in bytes. The median of each host is log-normal around it with standard
+	// deviation HostSpread; the sizes of its pages are log-normal around the host's median with PageSpread. A page is never smaller than
+	// its links need, and never larger than 2 MiB.
 	MedianBytes, HostSpread, PageSpread float64
-	// ThinkSpread is the same for the think times of the pages around Site.Think. Each page keeps its own.
+	// ThinkSpread is the standard deviation of the log-normal think times around Site.Think. Each page keeps its own think time.
 	ThinkSpread float64
-	// Links is how many links a page has within its site, at least 1. Some of them make a tree of all pages of the site.
+	// Links is the number of links from a page to its own site, at least 1. Some of them form a tree that reaches every page.
 	Links int
-	// Abroad is how many links a page has to other sites, on average. If it is not 0 the front page links to the front page of the
-	// next site, too; if it is 0 nowhere, the sites are islands.
+	// Abroad is the mean number of links from a page to other sites. Unless it is 0, the front page also links to the front page of the
+	// next site, so that no site is out of reach.
 	Abroad float64
-	// Errors is the share of pages with a link to something that answers 404, 500, 400 or 403, Drips of those that come in
-	// pieces over five seconds, Redirects of those that the tree reaches by a redirect.
-	Errors, Drips, Redirects float64
+	// Errors is the share of pages with a link that answers 404, 500, 400 or 403. Redirects is the share of pages that the tree reaches
+	// through a redirect.
+	Errors, Redirects float64
 }
 
-// DefaultContent is that of well-behaved sites of documentation.
+// DefaultContent describes well-behaved documentation sites.
 func DefaultContent() Content {
 	return Content{MedianBytes: 20_000, HostSpread: 0.6, PageSpread: 0.5, ThinkSpread: 0.3, Links: 12, Abroad: 1}
 }
 
-// validate reports every value that cannot be.
+// validate reports every impossible value.
 func (c Config) validate() error {
 	var errs []error
 	hosts := map[string]bool{}
 	for i, s := range c.Sites {
-		fault := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("site %d (%s): %s", i, s.Host, fmt.Sprintf(format, args...)))
+		check := func(ok bool, format string, args ...any) {
+			if !ok {
+				errs = append(errs, fmt.Errorf("site %d (%s): %s", i, s.Host, fmt.Sprintf(format, args...)))
+			}
 		}
-		if s.Host == "" || s.Host != strings.ToLower(s.Host) || hosts[s.Host] {
-			fault("the host is empty, not in lower case, or there twice")
-		}
+		check(s.Host != "" && s.Host == strings.ToLower(s.Host) && !hosts[s.Host], "the host is empty, not in lower case, or a duplicate")
 		hosts[s.Host] = true
-		if !s.Addr.IsValid() {
-			fault("no address")
-		}
-		if s.Pages < 1 || s.Links < 1 || !(s.MedianBytes > 0) {
-			fault("pages %d, links %d and median size %v must be above 0", s.Pages, s.Links, s.MedianBytes)
-		}
-		for _, v := range []float64{s.HostSpread, s.PageSpread, s.ThinkSpread, s.Abroad, s.Think.Seconds()} {
-			if !(v >= 0) {
-				fault("spreads, links abroad and think time must not be negative")
-				break
-			}
-		}
-		for _, v := range []float64{s.Errors, s.Drips, s.Redirects} {
-			if !(v >= 0 && v <= 1) {
-				fault("shares must be between 0 and 1")
-				break
-			}
-		}
+		check(s.Addr.IsValid(), "no address")
+		check(s.Pages >= 1 && s.Links >= 1 && s.MedianBytes > 0, "pages %d, links %d and median size %v must be positive",
+			s.Pages, s.Links, s.MedianBytes)
+		check(s.HostSpread >= 0 && s.PageSpread >= 0 && s.ThinkSpread >= 0 && s.Abroad >= 0 && s.Think >= 0,
+			"spreads, links to other sites and think time must not be negative")
+		check(s.Errors >= 0 && s.Errors <= 1 && s.Redirects >= 0 && s.Redirects <= 1, "shares must be between 0 and 1")
 	}
 	return errors.Join(errs...)
 }
 
-// Web serves sites made of seeds. Safe for concurrent use.
+// Web serves generated sites. It is safe for concurrent use.
 type Web struct {
 	cfg       Config
-	sites     map[string]*site // by host
-	order     []*site
-	text      string // what fills the pages
-	slow      map[netip.Addr]*atomic.Int64
-	tally     tally
-	server    *http.Server
+	hosts     map[string]*site
+	sites     []*site
+	servers   map[netip.Addr]*server
+	text      string // fills the pages
+	http      *http.Server
 	listeners []net.Listener
 	conns     sync.WaitGroup
 }
 
-// New makes the web and listens. Run must be called even to close it.
+// New generates the web and opens its listeners. Only Run closes them.
 func New(cfg Config, deps Deps) (*Web, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -144,13 +130,12 @@ func New(cfg Config, deps Deps) (*Web, error) {
 	if deps.Listen == nil {
 		deps.Listen = net.Listen
 	}
-	w := &Web{cfg: cfg, sites: map[string]*site{}, text: filler(cfg.Seed), slow: map[netip.Addr]*atomic.Int64{},
-		tally: tally{asked: map[asked]int{}, servers: map[netip.Addr]*visits{}}}
+	w := &Web{cfg: cfg, hosts: map[string]*site{}, servers: map[netip.Addr]*server{}, text: filler(cfg.Seed)}
 	for i, s := range cfg.Sites {
-		w.order = append(w.order, w.newSite(i, s))
-		w.sites[s.Host] = w.order[i]
-		if w.slow[s.Addr] == nil {
-			w.slow[s.Addr] = &atomic.Int64{}
+		w.sites = append(w.sites, w.newSite(i, s))
+		w.hosts[s.Host] = w.sites[i]
+		if w.servers[s.Addr] == nil {
+			w.servers[s.Addr] = &server{}
 		}
 	}
 	for _, address := range cfg.Listen {
@@ -163,7 +148,7 @@ func New(cfg Config, deps Deps) (*Web, error) {
 		}
 		w.listeners = append(w.listeners, l)
 	}
-	w.server = &http.Server{Handler: http.HandlerFunc(w.serve), ConnState: w.connState, ErrorLog: log.New(io.Discard, "", 0),
+	w.http = &http.Server{Handler: http.HandlerFunc(w.serve), ConnState: w.connState, ErrorLog: log.New(io.Discard, "", 0),
 		ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 	return w, nil
 }
@@ -173,7 +158,7 @@ func (w *Web) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range w.listeners {
 		g.Go(func() error {
-			if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := w.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve the sites at %v: %w", l.Addr(), err)
 			}
 			return nil
@@ -181,14 +166,14 @@ func (w *Web) Run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		<-ctx.Done()
-		return w.server.Close()
+		return w.http.Close()
 	})
 	err := g.Wait()
 	w.conns.Wait()
 	return err
 }
 
-// connState keeps count of connections, so that Run can wait for them.
+// connState counts open connections so that Run can wait for them.
 func (w *Web) connState(_ net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
@@ -198,38 +183,38 @@ func (w *Web) connState(_ net.Conn, s http.ConnState) {
 	}
 }
 
-// Slow makes a server think that much longer, until it is told otherwise; 0 restores it.
+// Slow adds by to the think time of a server until the next call for it; 0 restores the think time.
 func (w *Web) Slow(addr netip.Addr, by time.Duration) error {
-	slow := w.slow[addr]
-	if slow == nil {
+	s := w.servers[addr]
+	if s == nil {
 		return fmt.Errorf("slow server %v: no such server", addr)
 	}
-	slow.Store(int64(by))
+	s.slow.Store(int64(by))
 	return nil
 }
 
-// Fronts are the front pages of all sites, in their order.
+// Fronts returns the front pages of all sites, in the order of Config.Sites.
 func (w *Web) Fronts() []string {
 	var urls []string
-	for _, s := range w.order {
+	for _, s := range w.sites {
 		urls = append(urls, s.url(target{kind: kindPage}))
 	}
 	return urls
 }
 
-// Count is how many pages of HTML there are: what answers 200, robots.txt left out.
+// Count returns the number of HTML pages.
 func (w *Web) Count() int {
 	n := 0
-	for _, s := range w.order {
+	for _, s := range w.sites {
 		n += s.Pages
 	}
 	return n
 }
 
-// URLs are those pages, site by site.
+// URLs yields the URLs of the HTML pages, site by site.
 func (w *Web) URLs() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, s := range w.order {
+		for _, s := range w.sites {
 			for i := range s.Pages {
 				if !yield(s.url(target{kindPage, i})) {
 					return
@@ -239,7 +224,18 @@ func (w *Web) URLs() iter.Seq[string] {
 	}
 }
 
-// authority is a host as it stands in URLs.
+// Visits returns the first 10,000 requests of each server, in the order in which they ended.
+func (w *Web) Visits() map[netip.Addr][]Visit {
+	all := map[netip.Addr][]Visit{}
+	for addr, s := range w.servers {
+		if visits := s.log(); len(visits) > 0 {
+			all[addr] = visits
+		}
+	}
+	return all
+}
+
+// authority returns a host as it appears in URLs.
 func authority(host string, port uint16) string {
 	if port == 80 {
 		return host

@@ -9,38 +9,34 @@ import (
 	"strings"
 )
 
-// Tree is documentation in HTML that a Debian package brings.
+// Tree is the HTML documentation of a Debian package.
 type Tree struct {
-	Name string
-	// Root is its directory, Start the path of its first page.
-	Root, Start string
-	// Package is what to install for it.
+	// Package is the Debian package to install.
 	Package string
+	// Root is the directory, Start the path of the first page.
+	Root, Start string
 }
 
 func trees() []Tree {
 	return []Tree{
-		{"python", "/usr/share/doc/python3-doc/html", "/", "python3-doc"},
-		{"reference", "/usr/share/debian-reference", "/", "debian-reference-en"},
-		{"git", "/usr/share/doc/git-doc", "/", "git-doc"},
-		{"bash", "/usr/share/doc/bash", "/bashref.html", "bash-doc"},
+		{"python3-doc", "/usr/share/doc/python3-doc/html", "/"},
+		{"debian-reference-en", "/usr/share/debian-reference", "/"},
+		{"git-doc", "/usr/share/doc/git-doc", "/"},
+		{"bash-doc", "/usr/share/doc/bash", "/bashref.html"},
 	}
 }
 
-// Install is what this machine has for real sites.
+// Install is the software on this machine for real sites: the nginx program and at least one tree for it to serve.
 type Install struct {
-	// Path is the program, Trees what it can serve; never empty.
 	Path  string
 	Trees []Tree
-	// Missing are the packages of trees that are not there. It works without them.
-	Missing []string
 }
 
-// FindNginx looks for nginx and for documentation to serve. The error says what to install; built-in pages need neither.
+// FindNginx looks for nginx and for documentation to serve. Its error says what to install. Generated pages need neither.
 func FindNginx() (*Install, error) {
 	in := &Install{}
 	var errs []error
-	// An ordinary user's path does not lead there.
+	// sbin is not in the PATH of ordinary users.
 	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
 		if path, err := exec.LookPath(name); err == nil {
 			in.Path = path
@@ -50,9 +46,10 @@ func FindNginx() (*Install, error) {
 	if in.Path == "" {
 		errs = append(errs, errors.New("nginx is not installed (package nginx-light)"))
 	}
+	var missing []string
 	for _, t := range trees() {
 		if pages, _ := filepath.Glob(filepath.Join(t.Root, "*.html")); len(pages) == 0 {
-			in.Missing = append(in.Missing, t.Package)
+			missing = append(missing, t.Package)
 			continue
 		}
 		root, err := filepath.EvalSymlinks(t.Root)
@@ -63,7 +60,7 @@ func FindNginx() (*Install, error) {
 		in.Trees = append(in.Trees, t)
 	}
 	if len(in.Trees) == 0 {
-		errs = append(errs, fmt.Errorf("there is no documentation to serve (any of the packages %s)", strings.Join(in.Missing, ", ")))
+		errs = append(errs, fmt.Errorf("there is no documentation to serve (any of the packages %s)", strings.Join(missing, ", ")))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -71,7 +68,7 @@ func FindNginx() (*Install, error) {
 	return in, nil
 }
 
-// lastLines are the last lines of a file, for people.
+// lastLines returns the last lines of a file, or "" if it cannot be read.
 func lastLines(path string, most int) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
