@@ -15,17 +15,17 @@ import (
 	"proxima/node/wire"
 )
 
-// replicator keeps the second copies of the hosts that this node owns: it streams what changes, and mends what differs.
+// replicator keeps the replicas of the hosts that this node owns: it streams changes to them and mends those that differ.
 type replicator struct {
 	*book
 	stream *stream
-	sweep  chan struct{} // all hosts are to be looked at
+	sweep  chan struct{} // wakes runSweeps
 
-	// The lock of the book guards what follows.
-	silent map[string]time.Time // who has not answered what was to be stored, and since when
-	// unwitnessed are hosts owned here whose witness is to be told, and the epochs of their records.
+	// The lock of the book guards the fields below.
+	silent map[string]time.Time // peers that have not answered a Store yet, and since when
+	// unwitnessed are hosts owned here whose witness must be told their record, with its epoch.
 	unwitnessed map[string]uint64
-	// compare are the nodes whose replicas are to be compared: those that are back. Nil: all.
+	// compare are the peers whose replicas the next sweep compares, because they are back; nil stands for all.
 	compare map[string]bool
 }
 
@@ -34,35 +34,35 @@ func newReplicator(b *book) *replicator {
 		unwitnessed: make(map[string]uint64)}
 }
 
-// changedLocked has the witness told of the new record of a host that this node owns.
+// changedLocked has the witness told the new record of a host owned here.
 func (rep *replicator) changedLocked(host string, r Record) {
 	if r.Owner == rep.views.Now().Self {
 		rep.unwitnessed[host] = r.Epoch
 	}
 }
 
-// sending is a change on its way to the replica of a host, or the host's record on its way to the witness.
+// sending is one item of a message to a peer.
 type sending struct {
 	host   string
-	change *frontier.Change // nil: to the witness
+	change *frontier.Change // for the replica; nil if the peer is the witness
 	item   *wire.StoreItem
 }
 
-// runStream sends changes to replicas: one message at a time to each peer, and none waits for another peer's.
+// runStream sends changes to the replicas: one message at a time to each peer, without waiting for other peers.
 func (rep *replicator) runStream(ctx context.Context) error {
 	defer rep.stream.end()
 	tick := time.NewTicker(rep.cfg.ReplicateEvery)
 	defer tick.Stop()
-	t := talk{rep: rep, busy: make(map[string]bool), over: make(chan string)}
-	defer t.calls.Wait()
-	var company <-chan time.Time // what somebody waits for goes then
+	s := sender{rep: rep, busy: make(map[string]bool), answered: make(chan string)}
+	defer s.calls.Wait()
+	var company <-chan time.Time // fires when an awaited change has waited long enough for others to join it
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case to := <-t.over:
-			delete(t.busy, to)
+		case to := <-s.answered:
+			delete(s.busy, to)
 			continue
 		case <-rep.stream.wake:
 			if company == nil {
@@ -75,11 +75,12 @@ func (rep *replicator) runStream(ctx context.Context) error {
 		case <-tick.C:
 			err = rep.records.flush()
 		case done := <-rep.stream.flush:
-			err = t.flush(ctx)
+			err = s.flush(ctx)
 			close(done)
 		}
-		if company = nil; err == nil {
-			err = t.round(ctx)
+		company = nil
+		if err == nil {
+			err = s.round(ctx)
 		}
 		if err != nil {
 			return err
@@ -87,26 +88,26 @@ func (rep *replicator) runStream(ctx context.Context) error {
 	}
 }
 
-// talk is who is being spoken to by runStream.
-type talk struct {
-	rep   *replicator
-	busy  map[string]bool
-	over  chan string // receives who has answered
-	calls sync.WaitGroup
+// sender is the state of runStream: which peers it waits for.
+type sender struct {
+	rep      *replicator
+	busy     map[string]bool
+	answered chan string // receives each peer that has answered
+	calls    sync.WaitGroup
 }
 
-// round sends what can be sent now.
-func (t *talk) round(ctx context.Context) error {
-	if err := t.rep.gather(ctx); err != nil {
+// round sends everything that may be sent to peers that are not busy.
+func (s *sender) round(ctx context.Context) error {
+	if err := s.rep.gather(ctx); err != nil {
 		return err
 	}
-	parcels, err := t.rep.parcels(ctx, t.busy)
+	parcels, err := s.rep.parcels(ctx, s.busy)
 	for to, parcel := range parcels {
-		t.busy[to] = true
-		t.calls.Go(func() {
-			t.rep.send(ctx, to, parcel)
+		s.busy[to] = true
+		s.calls.Go(func() {
+			s.rep.send(ctx, to, parcel)
 			select {
-			case t.over <- to:
+			case s.answered <- to:
 			case <-ctx.Done():
 			}
 		})
@@ -114,20 +115,20 @@ func (t *talk) round(ctx context.Context) error {
 	return err
 }
 
-// flush sends all that there is, held back or not, and returns when it has been answered.
-func (t *talk) flush(ctx context.Context) error {
-	for range 2 { // the second is for peers that are being spoken to
-		if err := t.rep.gather(ctx); err != nil {
+// flush sends everything, held back or not, and waits for the answers.
+func (s *sender) flush(ctx context.Context) error {
+	for range 2 { // the second round reaches peers that were busy in the first
+		if err := s.rep.gather(ctx); err != nil {
 			return err
 		}
-		t.rep.stream.mature(func(time.Time) bool { return true }, t.rep.startup, time.Now(), 0)
-		if err := t.round(ctx); err != nil {
+		s.rep.stream.mature(func(time.Time) bool { return true }, s.rep.startup, time.Now(), 0)
+		if err := s.round(ctx); err != nil {
 			return err
 		}
-		for len(t.busy) > 0 {
+		for len(s.busy) > 0 {
 			select {
-			case to := <-t.over:
-				delete(t.busy, to)
+			case to := <-s.answered:
+				delete(s.busy, to)
 			case <-ctx.Done():
 				return nil
 			}
@@ -136,30 +137,30 @@ func (t *talk) flush(ctx context.Context) error {
 	return nil
 }
 
-// gather takes what the frontier tells, and lets go what is safe now.
+// gather moves changes from the frontier to the stream, and releases what need not be held back any more.
 func (rep *replicator) gather(ctx context.Context) error {
 	rep.stream.gathering <- struct{}{}
 	defer func() { <-rep.stream.gathering }()
 	changes := rep.deps.Frontier.Changes()
-	if len(changes) > 0 { // others are told that pages are done: a power cut must not undo the links found on them
-		// Nobody hears of these changes again: whoever asked for this, and has gone, must not take them along.
+	if len(changes) > 0 {
+		// Peers will hear that these pages are done, so a power cut must not undo the links found on them. The frontier reports a
+		// change once: a caller that gives up must not take it along.
 		if err := rep.deps.Frontier.Sync(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
-	now := time.Now() // the links of these pages were added to the outbox before
+	now := time.Now() // links of these pages entered the outbox before this
 	rep.stream.take(changes, now)
 	if rep.stream.mature(rep.deps.Outbox.Settled, rep.startup, now, 2*rep.cfg.TakeAfter) {
 		rep.mu.Lock()
-		rep.compare = nil // up to now nobody could have the same
+		rep.compare = nil // until now every replica had to differ
 		rep.mu.Unlock()
 		signal(rep.sweep)
 	}
 	return nil
 }
 
-// Flush sends what has changed up to now to the replicas, each change once, and returns when that is over or the context
-// ends.
+// Flush sends all changes up to now to the replicas, each once. It returns when they are answered or the context ends.
 func (rep *replicator) Flush(ctx context.Context) {
 	if rep.begun() != nil {
 		return
@@ -176,10 +177,10 @@ func (rep *replicator) Flush(ctx context.Context) {
 	}
 }
 
-// parcels takes the changes that can be sent now, by the peers that keep the replicas.
+// parcels takes what can be sent now, by peer.
 func (rep *replicator) parcels(ctx context.Context, busy map[string]bool) (map[string][]sending, error) {
 	changes := rep.stream.next()
-	v := rep.view() // after that: a node that comes later is compared with, and finds nothing on its way
+	v := rep.view() // read last: a peer that comes later is compared, and must find nothing on its way
 	out := make(map[string][]sending)
 	var alone []string
 	defer func() { rep.stream.stored(alone...) }()
@@ -192,30 +193,26 @@ func (rep *replicator) parcels(ctx context.Context, busy map[string]bool) (map[s
 		switch {
 		case !ok || r.Owner != v.Self:
 			rep.stream.forget(host)
-			continue
 		case !v.IsAlive(to):
-			alone = append(alone, host)
-			continue // it is compared when there is one
+			alone = append(alone, host) // the replica is compared when the peer is back
 		case c.Lost:
 			rep.stream.putBack(host, c)
 			rep.queue.add(host, false)
-			continue
 		case busy[to]:
 			rep.stream.putBack(host, c)
-			continue
+		default:
+			item, err := rep.storeItem(ctx, r, c)
+			if err != nil {
+				return nil, err
+			}
+			out[to] = append(out[to], sending{host, c, item})
 		}
-		item, err := rep.storeItem(ctx, r, c)
-		if err != nil {
-			return nil, err
-		}
-		out[to] = append(out[to], sending{host, c, item})
 	}
 	return out, rep.addWitnesses(out, &v, busy)
 }
 
-// addWitnesses adds the records that witnesses are to be told. A host's record is on a third disk besides its owner's and its
-// replica's, so that somebody knows of the host when both are lost at once: the witness is the home then, finds no copy, and
-// says so.
+// addWitnesses adds the records that witnesses must be told. A witness is a third node that knows of the host: if owner and
+// replica are lost at once it becomes the home, finds no copy, and reports the loss.
 func (rep *replicator) addWitnesses(out map[string][]sending, v *view.View, busy map[string]bool) error {
 	rep.mu.Lock()
 	hosts := slices.Collect(maps.Keys(rep.unwitnessed))
@@ -227,7 +224,7 @@ func (rep *replicator) addWitnesses(out map[string][]sending, v *view.View, busy
 		}
 		switch to := v.Witness(host, r.Owner); {
 		case !ok || r.Owner != v.Self || to == "":
-			rep.witnessed(host, maxEpoch) // who becomes the owner, or a change of the members, enters it again
+			rep.witnessed(host, maxEpoch) // a new owner, or the next change of members, enters it again
 		case v.IsAlive(to) && !busy[to]:
 			out[to] = append(out[to], sending{host: host, item: &wire.StoreItem{Record: r.wire()}})
 		}
@@ -235,7 +232,7 @@ func (rep *replicator) addWitnesses(out map[string][]sending, v *view.View, busy
 	return nil
 }
 
-// witnessed notes that the witness of a host need not be told a record any more.
+// witnessed notes that the witness of a host knows its record up to an epoch.
 func (rep *replicator) witnessed(host string, epoch uint64) {
 	rep.mu.Lock()
 	defer rep.mu.Unlock()
@@ -244,7 +241,7 @@ func (rep *replicator) witnessed(host string, epoch uint64) {
 	}
 }
 
-// storeItem makes the message about the changes of one host.
+// storeItem makes the message about a change.
 func (rep *replicator) storeItem(ctx context.Context, r Record, c *frontier.Change) (item *wire.StoreItem, err error) {
 	chunk := frontier.Chunk{Pending: c.Added, Done: c.Done, Pages: c.Pages, Drops: c.Digest.Drops}
 	if c.State {
@@ -257,7 +254,8 @@ func (rep *replicator) storeItem(ctx context.Context, r Record, c *frontier.Chan
 		return item, nil
 	}
 	d := c.Digest
-	if !c.Tracked { // from now on it is kept. What has changed since is in it, too: then the host is compared once more
+	if !c.Tracked {
+		// The frontier tracks the digest from this call on. If the host has changed since, it is compared once more.
 		if d, err = rep.deps.Frontier.DigestOf(ctx, r.Host); err != nil {
 			return nil, err
 		}
@@ -266,10 +264,10 @@ func (rep *replicator) storeItem(ctx context.Context, r Record, c *frontier.Chan
 	return item, nil
 }
 
-// messageURLs and chunkBytes bound a message of the changes of several hosts.
+// A message with changes of several hosts ends after messageURLs URLs or chunkBytes bytes.
 const messageURLs = 5000
 
-// send sends changes to one peer, in messages of bounded size. A replica that differs afterwards is mended.
+// send sends a parcel to one peer, in messages of bounded size. Replicas that differ afterwards are mended.
 func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 	for len(parcel) > 0 {
 		n, urls, size := 0, 0, 0
@@ -312,7 +310,7 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 	}
 }
 
-// flushHost sends everything that waits of a frozen host to the node that keeps its replica.
+// flushHost sends everything that waits of a frozen host to its replica.
 func (rep *replicator) flushHost(ctx context.Context, r Record) error {
 	defer rep.stream.pause(r.Host)()
 	if err := rep.gather(ctx); err != nil {
@@ -326,7 +324,7 @@ func (rep *replicator) flushHost(ctx context.Context, r Record) error {
 	case c == nil:
 		return nil
 	case c.Lost || !v.IsAlive(to):
-		rep.stream.putBack(r.Host, c) // it is shipped as a whole
+		rep.stream.putBack(r.Host, c) // the host is shipped as a whole
 		return nil
 	}
 	var a verdict
@@ -339,7 +337,7 @@ func (rep *replicator) flushHost(ctx context.Context, r Record) error {
 		return err
 	}
 	rep.stream.stored(r.Host)
-	if !a.equal { // the host may stay here, and nobody else hears of it
+	if !a.equal { // if the host stays here after all, nobody else would mend it
 		rep.queue.add(r.Host, false)
 	}
 	return nil

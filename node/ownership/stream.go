@@ -9,48 +9,48 @@ import (
 	"proxima/frontier"
 )
 
-// stream carries what changes at the hosts of this node to the nodes that keep their replicas. Nothing of it is on disk: a
-// digest tells whether a replica is whole, and one that is not is mended.
+// stream holds the changes of this node's hosts that their replicas do not have yet. It is not on disk: digests show which
+// replicas are incomplete after a crash, and those are mended.
 //
-// URLs that were found go out soon, and who delivered them waits for that. That a page is done is held back until the links
-// found on it are safe: those for other nodes have been answered by then, and those for hosts of this node are at the replicas
-// of these. Else both the page and its links would be gone with this node's disk.
+// New URLs go out soon, because whoever delivered them waits for that. "This page is done" is held back until the links found
+// on the page are safe: links to other nodes have been acknowledged, and links to hosts of this node are at their replicas.
+// Otherwise this node's disk could take both the page and its links with it.
 type stream struct {
-	flush     chan chan struct{}
-	wake      chan struct{} // somebody waits for what was found
-	gathering chan struct{} // filled by who gathers: what it has taken from the frontier is here before the next one looks
+	flush     chan chan struct{} // a request to send everything; closed when that is done
+	wake      chan struct{}      // somebody waits for new URLs to reach a replica
+	gathering chan struct{}      // a mutex that a fake clock understands: one goroutine moves changes from the frontier to here
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	hosts   map[string]*waiting
-	held    []heldBack // in the order of time
-	cleared bool       // links of an earlier life are answered
-	bytes   int        // of all that waits
+	held    []heldBack // oldest first
+	cleared bool       // the links that an earlier life left in the outbox are acknowledged
+	bytes   int        // memory of all waiting changes
 	ended   bool
-	news    chan struct{} // closed when something has been stored; nil: nobody waits
+	news    chan struct{} // closed at the next progress; nil if nobody waits
 	waiters int
-	eager   int // links that they wait for
+	eager   int // links that the waiters wait for
 }
 
-// waiting is what waits of one host.
+// waiting is what the replica of one host does not have yet.
 type waiting struct {
-	change *frontier.Change // to be sent, nil: nothing
-	found  time.Time        // when the first of its URLs were found; zero: it has none
-	sent   time.Time        // the same of what is on its way
-	held   int              // entries held back
-	paused int              // it is being mended: its changes wait
-	// digest is that after the last change seen, what is held back included; known says that it is one.
+	change *frontier.Change // to be sent; may be nil
+	found  time.Time        // when the oldest URL in change was found; zero if it has none
+	sent   time.Time        // the same for the change that is on its way
+	held   int              // entries in stream.held
+	paused int              // the replica is being mended: changes wait
+	// digest is the host's digest after the latest change seen, held back or not. It is valid if known is set.
 	digest frontier.Digest
 	known  bool
 }
 
-// heldBack is what was done until a time.
+// heldBack is the work done up to a time.
 type heldBack struct {
 	at    time.Time
 	hosts map[string]*frontier.Change
 }
 
-// maxStream bounds the memory of what waits, in bytes. Beyond it hosts are mended as a whole.
+// maxStream bounds the bytes of waiting changes. Beyond it, whole hosts are compared and mended instead.
 const maxStream = 32 << 20
 
 func newStream() *stream {
@@ -58,7 +58,7 @@ func newStream() *stream {
 		hosts: make(map[string]*waiting)}
 }
 
-// atLocked is what waits of a host, for a change of it.
+// atLocked returns the entry of a host and makes it if needed.
 func (s *stream) atLocked(host string) *waiting {
 	w := s.hosts[host]
 	if w == nil {
@@ -68,14 +68,14 @@ func (s *stream) atLocked(host string) *waiting {
 	return w
 }
 
-// tidyLocked forgets a host of which nothing waits.
+// tidyLocked drops the entry of a host if it is empty.
 func (s *stream) tidyLocked(host string) {
 	if w := s.hosts[host]; w != nil && w.change == nil && w.sent.IsZero() && w.held+w.paused == 0 {
 		delete(s.hosts, host)
 	}
 }
 
-// take adds what the frontier tells, at a time.
+// take adds changes that the frontier reported. It takes over the changes.
 func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 	if len(changes) == 0 {
 		return
@@ -103,7 +103,7 @@ func (s *stream) take(changes map[string]*frontier.Change, now time.Time) {
 	}
 }
 
-// addLocked adds a change that was seen at a time.
+// addLocked queues a change behind what waits already. at is when it was seen.
 func (s *stream) addLocked(host string, c *frontier.Change, at time.Time) {
 	w := s.atLocked(host)
 	if len(c.Added) > 0 || c.Lost {
@@ -118,7 +118,7 @@ func (s *stream) addLocked(host string, c *frontier.Change, at time.Time) {
 	s.bytes += w.change.Memory()
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times, ignoring zero times.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -126,7 +126,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// mature lets go what was held back and is safe now. cleared says that links of an earlier life have just been answered.
+// mature releases the held-back work that is safe now. It reports whether the links of an earlier life have just been
+// acknowledged, or were waited for longer than patience.
 func (s *stream) mature(settled func(until time.Time) bool, startup, now time.Time, patience time.Duration) (cleared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,14 +136,14 @@ func (s *stream) mature(settled func(until time.Time) bool, startup, now time.Ti
 	}
 	for len(s.held) > 0 && (s.bytes > maxStream || s.storedLocked(s.held[0].at) && settled(s.held[0].at)) {
 		for host, c := range s.held[0].hosts {
-			s.letGoLocked(host, c)
+			s.releaseLocked(host, c)
 		}
 		s.held = s.held[1:]
 	}
 	return cleared
 }
 
-// storedLocked says that all URLs found up to a time are at the replicas of their hosts.
+// storedLocked reports whether all URLs found up to a time are at the replicas of their hosts.
 func (s *stream) storedLocked(until time.Time) bool {
 	for _, w := range s.hosts {
 		if w.lacks(until) {
@@ -152,16 +153,16 @@ func (s *stream) storedLocked(until time.Time) bool {
 	return true
 }
 
-// lacks says that URLs found up to a time are not at the replica.
+// lacks reports whether the replica lacks URLs that were found up to a time.
 func (w *waiting) lacks(until time.Time) bool {
 	first := earlier(w.sent, w.found)
 	return !first.IsZero() && !first.After(until)
 }
 
-// stored notes that what was sent of hosts is at their replicas, or that there are none that answer.
+// stored notes that what was sent for these hosts has arrived, or that no replica is alive to receive it.
 func (s *stream) stored(hosts ...string) {
 	if len(hosts) == 0 {
-		return // those who wait would have all sent again at once, without end
+		return // waking the waiters without progress would make them ask again at once, for ever
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *stream) stored(hosts ...string) {
 	s.tellLocked()
 }
 
-// tellLocked has those look again who wait.
+// tellLocked wakes the waiters.
 func (s *stream) tellLocked() {
 	if s.news != nil {
 		close(s.news)
@@ -182,33 +183,33 @@ func (s *stream) tellLocked() {
 	}
 }
 
-// maxWaiters bounds who waits for replicas: calls that do the work for them must find room beside them.
+// maxWaiters bounds the calls that wait for replicas, so that the calls that store replicas still find room.
 const maxWaiters = 64
 
-// await waits until what was found of hosts up to a time is at their replicas, and returns those where that is not so when
-// its patience ends. It does not wait for replicas that have not answered for as long as old. links is how many links the
-// caller asks for.
-func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration) (late []string, given int) {
+// await waits until the URLs found up to a time are at the replicas of hosts, for patience at most. It returns the hosts that
+// are late then. It does not wait for replicas that have been behind for longer than old, and returns how many those are. links
+// is how many links the caller wants stored.
+func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration) (late []string, alone int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	full := s.waiters >= maxWaiters
+	ended := s.waiters >= maxWaiters
 	s.waiters, s.eager = s.waiters+1, s.eager+links
 	defer func() { s.waiters, s.eager = s.waiters-1, s.eager-links }()
 	over := time.NewTimer(patience)
 	defer over.Stop()
-	for ended := full; ; {
-		late, given = late[:0], 0
+	for {
+		late, alone = late[:0], 0
 		for _, host := range hosts {
 			switch w := s.hosts[host]; {
 			case w == nil || !w.lacks(until):
 			case time.Since(earlier(w.sent, w.found)) > old:
-				given++
+				alone++
 			default:
 				late = append(late, host)
 			}
 		}
 		if len(late) == 0 || ended || s.ended {
-			return late, given
+			return late, alone
 		}
 		if s.news == nil {
 			s.news = make(chan struct{})
@@ -227,17 +228,17 @@ func (s *stream) await(ctx context.Context, hosts []string, until time.Time, lin
 	}
 }
 
-// manyLinks are so many that they are not made to wait for company.
+// manyLinks is how many awaited links are worth a message at once.
 const manyLinks = 500
 
-// crowded says that those who wait have enough for a message.
+// crowded reports whether the waiters wait for enough links to fill a message.
 func (s *stream) crowded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.eager >= manyLinks
 }
 
-// end lets those go who wait: nothing more is sent.
+// end wakes the waiters for good: nothing is sent any more.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +246,8 @@ func (s *stream) end() {
 	s.tellLocked()
 }
 
-func (s *stream) letGoLocked(host string, c *frontier.Change) {
+// releaseLocked queues a change that was held back.
+func (s *stream) releaseLocked(host string, c *frontier.Change) {
 	s.bytes -= c.Memory()
 	w := s.atLocked(host)
 	w.held--
@@ -253,19 +255,19 @@ func (s *stream) letGoLocked(host string, c *frontier.Change) {
 	s.addLocked(host, c, time.Time{})
 }
 
-// release lets go everything that is held back of a host.
+// release queues everything that is held back of a host.
 func (s *stream) release(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, back := range s.held {
 		if c := back.hosts[host]; c != nil {
-			s.letGoLocked(host, c)
+			s.releaseLocked(host, c)
 			delete(back.hosts, host)
 		}
 	}
 }
 
-// forget drops what waits of a host, which this node does not own any more.
+// forget drops what waits of a host that this node no longer owns.
 func (s *stream) forget(host string) {
 	s.release(host)
 	s.mu.Lock()
@@ -278,7 +280,7 @@ func (s *stream) forget(host string) {
 	s.tellLocked()
 }
 
-// removeLocked takes what waits of a host for sending.
+// removeLocked takes the waiting change out, as being on its way; nil if there is none.
 func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	c := w.change
 	if c == nil {
@@ -290,23 +292,28 @@ func (s *stream) removeLocked(w *waiting) *frontier.Change {
 	return c
 }
 
-// holdsBack says that not everything that is done of a host may be told.
-func (s *stream) holdsBack(host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// holdsBackLocked reports whether some finished pages of a host must not be told yet.
+func (s *stream) holdsBackLocked(host string) bool {
 	w := s.hosts[host]
 	return !s.cleared || w != nil && w.held > 0
 }
 
-// busy says that something of a host is on its way.
+// holdsBack is holdsBackLocked for callers without the lock.
+func (s *stream) holdsBack(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holdsBackLocked(host)
+}
+
+// busy reports whether the replica of a host lacks something that this stream will send.
 func (s *stream) busy(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.hosts[host]
-	return !s.cleared || w != nil && (w.held > 0 || w.change != nil)
+	return s.holdsBackLocked(host) || w != nil && w.change != nil
 }
 
-// withhold takes out of a chunk what is held back of its host.
+// withhold removes from a chunk of a host what is held back.
 func (s *stream) withhold(host string, c *frontier.Chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -314,7 +321,7 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 		c.Done, c.Pages = nil, nil
 		return
 	}
-	if w := s.hosts[host]; w == nil || w.held == 0 || len(c.Done)+len(c.Pages) == 0 {
+	if !s.holdsBackLocked(host) {
 		return
 	}
 	back, pages := make(map[uint64]bool), make(map[string]bool)
@@ -328,17 +335,11 @@ func (s *stream) withhold(host string, c *frontier.Chunk) {
 			}
 		}
 	}
-	done := c.Done[:0]
-	for _, hash := range c.Done {
-		if !back[hash] {
-			done = append(done, hash)
-		}
-	}
-	c.Done = done
+	c.Done = slices.DeleteFunc(c.Done, func(hash uint64) bool { return back[hash] })
 	c.Pages = slices.DeleteFunc(c.Pages, func(p frontier.PageRecord) bool { return pages[p.Path] })
 }
 
-// pause keeps the changes of a host until the function that it returns is called.
+// pause keeps the changes of a host here until resume is called.
 func (s *stream) pause(host string) (resume func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +352,7 @@ func (s *stream) pause(host string) (resume func()) {
 	}
 }
 
-// next takes what can be sent now.
+// next takes the changes of all hosts that are not paused.
 func (s *stream) next() map[string]*frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,7 +366,7 @@ func (s *stream) next() map[string]*frontier.Change {
 	return out
 }
 
-// only takes what waits of one host, nil for nothing.
+// only takes the change of one host, paused or not; nil if there is none.
 func (s *stream) only(host string) *frontier.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +376,8 @@ func (s *stream) only(host string) *frontier.Change {
 	return nil
 }
 
-// mend begins to make a replica whole, if it has to be for what waits, and returns what ends that.
+// mend pauses a host while its replica is mended. The function that it returns ends that, with the result: a change that
+// could only be made good by mending is forgotten on success, and queued again after an error.
 func (s *stream) mend(host string) (over func(error)) {
 	resume := s.pause(host)
 	s.mu.Lock()
@@ -394,7 +396,7 @@ func (s *stream) mend(host string) (over func(error)) {
 	}
 }
 
-// putBack returns what could not be sent, before what came since.
+// putBack queues a change that could not be sent, before everything that has come since.
 func (s *stream) putBack(host string, c *frontier.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

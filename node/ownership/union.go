@@ -12,21 +12,20 @@ import (
 	"proxima/node/wire"
 )
 
-// verdict is what a peer says of a host that it was given.
+// verdict is a peer's answer about a host that it was given.
 type verdict struct {
-	// equal: it has exactly what this node has.
-	equal bool
-	// keeps: it owns the host, or keeps its replica, by what it knows.
-	keeps bool
+	equal bool // it has exactly what this node has
+	keeps bool // as far as it knows, it owns the host or keeps its replica
 }
 
-// errFull says that the disk of a peer is full. What it was to store stays here.
-var errFull = errors.New("its disk is full")
+var (
+	// errFull: the peer's disk is full. What it should have stored stays here.
+	errFull = errors.New("its disk is full")
+	// errNotTheirs: the peer is said to own the host, and does not.
+	errNotTheirs = errors.New("it knows nothing of it")
+)
 
-// errNotTheirs says that a peer does not own the host, though it is said to.
-var errNotTheirs = errors.New("it knows nothing of it")
-
-// askToStore sends items to a peer, and notes whether it answers.
+// askToStore sends items to a peer and keeps track of whether it answers.
 func (rep *replicator) askToStore(ctx context.Context, to string, items ...*wire.StoreItem) (*wire.StoreResponse, error) {
 	rep.mu.Lock()
 	if _, asked := rep.silent[to]; !asked {
@@ -42,8 +41,8 @@ func (rep *replicator) askToStore(ctx context.Context, to string, items ...*wire
 	return res, err
 }
 
-// silentLocked says that the node that keeps the replica of a host owned here has not answered for long: what is done now would
-// be on one disk. Where that goes on, one disk must do.
+// silentLocked reports whether the replica of a host owned here has not answered for SilentAfter: work done now would be on
+// one disk only. After FenceAfter one disk must do.
 func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bool {
 	for id, since := range rep.silent {
 		if d := now.Sub(since); d > rep.cfg.SilentAfter && d < rep.cfg.FenceAfter && v.IsAlive(id) && v.Replica(host, v.Self) == id {
@@ -53,7 +52,7 @@ func (rep *replicator) silentLocked(v *view.View, host string, now time.Time) bo
 	return false
 }
 
-// storeOne sends one item to a peer and reads its answer.
+// storeOne sends one item to a peer and reads the answer.
 func (rep *replicator) storeOne(ctx context.Context, to string, item *wire.StoreItem) (verdict, error) {
 	res, err := rep.askToStore(ctx, to, item)
 	if err != nil {
@@ -65,7 +64,7 @@ func (rep *replicator) storeOne(ctx context.Context, to string, item *wire.Store
 	return rep.readAnswer(to, item, res.GetAnswers()[0])
 }
 
-// readAnswer reads the answer to an item.
+// readAnswer reads the answer to an item, and obeys a newer record in it.
 func (rep *replicator) readAnswer(to string, item *wire.StoreItem, a *wire.StoreAnswer) (verdict, error) {
 	if newer, ok := fromWire(a.GetNewer()); ok && newer.Host == item.GetRecord().GetHost() {
 		if err := rep.obey(newer); err != nil {
@@ -85,35 +84,39 @@ func (rep *replicator) readAnswer(to string, item *wire.StoreItem, a *wire.Store
 	}
 }
 
-// unequal is the digest of nothing that there can be: more done than accepted.
-func unequal() *wire.Digest { return &wire.Digest{Done: 1} }
-
-// push gives a peer everything that this node has of a host, unless that has the same already. When it returns without an
-// error the peer has stored all of it. An owner that mends a replica holds back what is not to be told yet; whoever may
-// remove the host afterwards gives the whole.
-func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
-	compare := func() (verdict, error) {
-		if !whole && rep.stream.holdsBack(r.Host) { // the peer cannot have the same: it is not told yet of all that is done
-			return rep.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: unequal()})
-		}
+// compareWith asks a peer whether it has the same of a host. Unless whole is set, pages that the stream holds back count as
+// not done.
+func (rep *replicator) compareWith(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
+	item := &wire.StoreItem{Record: r.wire()}
+	if !whole && rep.stream.holdsBack(r.Host) {
+		item.Digest = &wire.Digest{Done: 1} // more done than accepted: equal to no digest, as the peer cannot have the same
+	} else {
 		d, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
 		if err != nil {
 			return verdict{}, fmt.Errorf("digest: %w", err)
 		}
-		return rep.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Digest: digestToWire(d)})
+		item.Digest = digestToWire(d)
 	}
-	v, err := compare()
+	return rep.storeOne(ctx, to, item)
+}
+
+// push gives a peer everything that this node has of a host, unless it has the same already. After a nil error the peer has
+// stored all of it. An owner that mends a replica leaves out what its stream holds back; a node that may remove the host
+// afterwards gives the whole.
+func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool) (verdict, error) {
+	v, err := rep.compareWith(ctx, to, r, whole)
 	if err != nil || v.equal {
 		return v, err
 	}
 	var at frontier.Cursor
-	for {
-		chunk, next, end, err := rep.deps.Frontier.Export(ctx, r.Host, at, rep.cfg.ChunkURLs, chunkBytes)
-		if err != nil {
+	for end := false; !end; {
+		var chunk frontier.Chunk
+		if chunk, at, end, err = rep.deps.Frontier.Export(ctx, r.Host, at, rep.cfg.ChunkURLs, chunkBytes); err != nil {
 			return verdict{}, fmt.Errorf("read: %w", err)
 		}
 		if !whole {
-			if err := rep.gather(ctx); err != nil { // pages may have been done just now
+			// Changes must be in the stream before it is asked what it holds back.
+			if err := rep.gather(ctx); err != nil {
 				return verdict{}, err
 			}
 			rep.stream.withhold(r.Host, &chunk)
@@ -121,11 +124,8 @@ func (rep *replicator) push(ctx context.Context, to string, r Record, whole bool
 		if _, err := rep.storeOne(ctx, to, &wire.StoreItem{Record: r.wire(), Chunk: chunkToWire(chunk)}); err != nil {
 			return verdict{}, err
 		}
-		if end {
-			return compare()
-		}
-		at = next
 	}
+	return rep.compareWith(ctx, to, r, whole)
 }
 
 // pull unites what a peer has of a host with what this node has.
@@ -133,14 +133,14 @@ func (rep *replicator) pull(ctx context.Context, from string, r Record) error {
 	var at []byte
 	for {
 		res, err := rep.deps.Peers.Load(ctx, from, &wire.LoadRequest{Host: r.Host, Cursor: at})
-		if err != nil {
-			return fmt.Errorf("load it from %s: %w", from, err)
+		var chunk frontier.Chunk
+		if err == nil {
+			chunk, err = chunkFromWire(res.GetChunk())
 		}
-		chunk, err := chunkFromWire(res.GetChunk())
-		if err != nil {
-			return fmt.Errorf("load it from %s: %w", from, err)
+		if err == nil {
+			_, err = rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin())
 		}
-		if _, err := rep.deps.Frontier.Import(ctx, r.Host, chunk, r.origin()); err != nil {
+		if err != nil {
 			return fmt.Errorf("load it from %s: %w", from, err)
 		}
 		if res.GetEnd() {
@@ -171,14 +171,14 @@ func (rep *replicator) Load(ctx context.Context, _ string, req *wire.LoadRequest
 	return &wire.LoadResponse{Chunk: chunkToWire(chunk), Next: next.Append(nil), End: end}, nil
 }
 
-// mendReplica makes this node, the owner, and the node that keeps the replica have the same of a host. What changes
-// meanwhile follows it in the stream.
+// mendReplica makes this node, the owner, and the node with the replica have the same of a host. Changes meanwhile wait in the
+// stream.
 func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (err error) {
 	over := rep.stream.mend(r.Host)
 	defer func() { over(err) }()
 	to := v.Replica(r.Host, r.Owner)
 	if to == "" || !v.IsAlive(to) {
-		return nil // replicas at a node that comes back are compared then
+		return nil // when a peer comes back its replicas are compared
 	}
 	a, err := rep.push(ctx, to, r, false)
 	if err != nil || a.equal {
@@ -194,17 +194,17 @@ func (rep *replicator) mendReplica(ctx context.Context, r Record, v view.View) (
 	if now, ok, err := rep.records.get(r.Host); err != nil || !ok || now != r {
 		return err
 	}
-	if err := rep.own(ctx, r); err != nil { // what was loaded may be the first of the host here
+	if err := rep.own(ctx, r); err != nil {
 		return err
 	}
 	after, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
-	if err == nil && after != before { // else there may only be what was found here since
+	if err == nil && after != before { // the peer really had something
 		rep.found(r.Host)
 	}
 	return err
 }
 
-// own makes sure that the frontier crawls a host that this node owns.
+// own makes the frontier crawl a host that this node owns. The host may have come to it only now, by data of a peer.
 func (rep *replicator) own(ctx context.Context, r Record) error {
 	role, known, err := rep.deps.Frontier.RoleOf(ctx, r.Host)
 	if err != nil || !known || role == frontier.Owned {
@@ -216,12 +216,13 @@ func (rep *replicator) own(ctx context.Context, r Record) error {
 // comparison gathers hosts to be compared, by peer.
 type comparison map[string][]*wire.StoreItem
 
-// compared is how many hosts are compared in one message.
+// compared is how many hosts one message compares.
 const compared = 200
 
+// compareLater adds a host to a comparison, unless the stream will compare it anyway. A full message is sent.
 func (rep *replicator) compareLater(ctx context.Context, c comparison, to string, r Record) error {
 	if rep.stream.busy(r.Host) {
-		return nil // the stream compares it
+		return nil
 	}
 	d, err := rep.deps.Frontier.DigestOf(ctx, r.Host)
 	if err != nil {
@@ -233,7 +234,7 @@ func (rep *replicator) compareLater(ctx context.Context, c comparison, to string
 	return nil
 }
 
-// compareNow compares hosts with their replicas at a peer, and has those mended that differ.
+// compareNow sends the comparison with one peer, and queues the hosts that differ.
 func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) {
 	items := c[to]
 	delete(c, to)
@@ -247,12 +248,12 @@ func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) 
 			if err == nil && a.equal {
 				continue
 			}
-			if errors.Is(err, errNotTheirs) || errors.Is(err, errLater) { // perhaps it has forgotten it, and does not know yet
+			if errors.Is(err, errNotTheirs) || errors.Is(err, errLater) { // the peer may have lost the host without knowing it yet
 				rep.queue.add(item.GetRecord().GetHost(), true)
 				continue
 			}
 		}
-		if item.GetRecord().GetOwner() == rep.self() { // else its owner sees to it
+		if item.GetRecord().GetOwner() == rep.self() { // otherwise its owner mends it
 			rep.queue.add(item.GetRecord().GetHost(), false)
 		}
 	}
