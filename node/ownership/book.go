@@ -11,7 +11,7 @@ import (
 	"proxima/node/view"
 )
 
-// book is what all parts share: the records of hosts, the members, and what is open about a host.
+// book is what all parts share: the records, the members, and unfinished business of hosts.
 type book struct {
 	cfg     Config
 	deps    Deps
@@ -19,37 +19,35 @@ type book struct {
 	records *records
 	queue   *queue
 	// jitter draws a time below a bound, for retries.
-	jitter func(time.Duration) time.Duration
-	// startup is when this life began: the outbox may hold links of earlier ones.
-	startup time.Time
-	ready   chan struct{} // closed when what an earlier life left is known
-	renew   chan struct{} // something is to be confirmed at once
-	check   chan struct{} // who may be crawled has changed
-	// changed tell the parts that a host has another record, or, where that has no owner, none. They are called under mu.
+	jitter  func(time.Duration) time.Duration
+	startup time.Time     // when this life began; the outbox may hold links of earlier ones
+	ready   chan struct{} // closed once the state of an earlier life is recovered
+	renew   chan struct{} // wakes runRenewals
+	check   chan struct{} // wakes runChecks
+	// changed are called under mu when the record of a host has changed; a record without owner stands for none.
 	changed []func(host string, r Record)
 
-	// mu guards what follows, and what the parts say that it guards. It is never held across I/O, nor for work that grows with the
-	// number of hosts.
+	// mu guards the fields below, and those that the parts put under it. It is never held across I/O, nor for work that grows with
+	// the number of hosts.
 	mu        sync.Mutex
 	views     *view.History
 	tallies   tallies
 	proposals map[string]proposal  // hand-offs from here that are not settled
-	awaited   map[string]time.Time // hosts taken over whose replica has not come, and since when
-	due       map[string]bool      // members that must hear soon what this node owns, if it is only that it owns nothing
+	awaited   map[string]time.Time // hosts taken over without a replica, and since when
+	due       map[string]bool      // members to renew with soon, even if this node owns nothing there
 	counts    Counts
 }
 
-// proposal is a hand-off of which the other node may have been told to commit it.
+// proposal is a hand-off that the next owner may have committed.
 type proposal struct {
 	next   Record
 	reason string
 }
 
-// Counts are what this room did, for the status and for the end of a crawl.
+// Counts are totals since the start, for the status and for termination.
 type Counts struct {
-	HandedOff, Received, Taken, Obeyed uint64
-	// LinksRouted went to other nodes, LinksDelivered came from them.
-	LinksRouted, LinksDelivered uint64
+	HandedOff, Received, Taken, Obeyed uint64 // hosts
+	LinksRouted, LinksDelivered        uint64 // to and from other nodes
 }
 
 func newBook(cfg Config, deps Deps) *book {
@@ -60,7 +58,7 @@ func newBook(cfg Config, deps Deps) *book {
 		proposals: make(map[string]proposal), awaited: make(map[string]time.Time), due: make(map[string]bool)}
 }
 
-// begun is an error until it is known what an earlier life left: until then nothing is answered.
+// begun returns an error until the state of an earlier life is recovered. Until then peers get no answers.
 func (b *book) begun() error {
 	select {
 	case <-b.ready:
@@ -70,7 +68,7 @@ func (b *book) begun() error {
 	}
 }
 
-// Counts are the counts so far.
+// Counts returns the counts so far.
 func (b *book) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +78,7 @@ func (b *book) Counts() Counts {
 // Record returns the record of a host, if this node has one.
 func (b *book) Record(host string) (Record, bool, error) { return b.records.get(host) }
 
-// HomeOf is the home of a host in the present view.
+// HomeOf returns the home of a host in the present view.
 func (b *book) HomeOf(host string) string {
 	v := b.view()
 	return v.Home(host)
@@ -94,8 +92,8 @@ func (b *book) view() view.View {
 
 func (b *book) self() string { return b.view().Self }
 
-// edit changes the record of a host to what next makes of it, in one step, and returns it as it is then. next says
-// whether there is a change; it is called under mu.
+// edit changes the record of a host atomically. next gets the record and returns the new one and whether it changes; it is
+// called under mu. edit returns the record that is then in force.
 func (b *book) edit(host string, next func(r Record, ok bool) (Record, bool)) (r Record, changed bool, err error) {
 	for {
 		b.mu.Lock()
@@ -105,7 +103,7 @@ func (b *book) edit(host string, next func(r Record, ok bool) (Record, bool)) (r
 			if _, _, err := b.records.get(host); err != nil {
 				return Record{}, false, err
 			}
-			continue // it may have fallen out of the cache again
+			continue // try again, as it may have dropped out of the cache meanwhile
 		}
 		r, changed = next(old, ok)
 		if changed = changed && (!ok || old != r); changed {
@@ -118,29 +116,29 @@ func (b *book) edit(host string, next func(r Record, ok bool) (Record, bool)) (r
 	}
 }
 
-// putLocked writes a record, and keeps what is counted of records. An empty Owner removes it.
+// putLocked replaces a record and tells everybody who depends on it. An empty Owner removes it.
 func (b *book) putLocked(host string, old, r Record) {
 	v := b.views.Now()
 	b.records.put(host, r)
 	b.tallies.replace(host, v, old, r)
-	if r.Owner != v.Self { // what this node was about as its owner is over
+	if r.Owner != v.Self { // whatever this node was doing as the owner is over
 		delete(b.proposals, host)
 		delete(b.awaited, host)
 	}
 	if old.Owner != "" && r.Owner != old.Owner && r.Owner != v.Self && r.Owner != "" {
-		b.queue.addLater(host, time.Now().Add(b.cfg.TakeAfter)) // what is here of it may be nobody's copy now
+		b.queue.addLater(host, time.Now().Add(b.cfg.TakeAfter)) // a copy here may not be needed any more
 	}
 	for _, tell := range b.changed {
 		tell(host, r)
 	}
 }
 
-// concerned says that a node has to know the record of a host: as its owner, its home, or by its replica or its witness.
+// concerned reports whether a node must keep a record: as owner, home, replica or witness.
 func concerned(v *view.View, r Record) bool {
 	return slices.Contains([]string{r.Owner, v.Home(r.Host), v.Replica(r.Host, r.Owner), v.Witness(r.Host, r.Owner)}, v.Self)
 }
 
-// forget removes the record of a host with which this node has nothing more to do.
+// forget removes a record that does not concern this node.
 func (b *book) forget(r Record) error {
 	_, _, err := b.edit(r.Host, func(now Record, ok bool) (Record, bool) {
 		v := b.views.Now()
@@ -149,7 +147,7 @@ func (b *book) forget(r Record) error {
 	return err
 }
 
-// obey takes a newer record over. If the host was owned here it is suspended at once, and what is here goes to its owner.
+// obey adopts a record if it is newer. If the host was owned here it is suspended at once, and its data goes to the new owner.
 func (b *book) obey(newer Record) error {
 	lost := false
 	_, changed, err := b.edit(newer.Host, func(r Record, ok bool) (Record, bool) {
@@ -172,7 +170,7 @@ func (b *book) obey(newer Record) error {
 	return nil
 }
 
-// found notes that something of a host has come here.
+// found notes that data of a host has arrived, which may have been awaited.
 func (b *book) found(host string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,7 +180,7 @@ func (b *book) found(host string) {
 	}
 }
 
-// persist makes records survive the death of the machine: others are told of them afterwards.
+// persist makes all records survive a power cut. It is called before other nodes hear of them.
 func (b *book) persist(ctx context.Context) error {
 	if err := b.records.flush(); err != nil {
 		return err

@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// hostLocks let one thing at a time happen to a host on this node's disk. Who acts by itself waits for the lock, and may
-// hold it while it calls another node; who answers another node waits for a moment at most: so two nodes never wait for
-// each other for long.
+// hostLocks serializes work on a host at this node. Work that this node begins waits for the lock, and may hold it while it
+// calls another node. Answers to other nodes wait for a moment only, so two nodes never block each other for long.
 type hostLocks struct {
-	mu    sync.Mutex // guards hosts, and the users of each
+	mu    sync.Mutex // guards hosts and their users
 	hosts map[string]*hostLock
 }
 
-// hostLock is the lock of a host. A channel, because a fake clock goes on while a goroutine waits for one.
+// hostLock is the lock of one host. It is a channel because a fake clock advances while goroutines wait for channels.
 type hostLock struct {
-	held  chan struct{} // of one place: who has the lock has filled it
-	users int           // who have it or wait for it
+	held  chan struct{} // full while the lock is held
+	users int           // holder and waiters
 }
 
 func newHostLocks() *hostLocks { return &hostLocks{hosts: make(map[string]*hostLock)} }
 
-// lock waits for a host and returns what gives it back.
+// lock waits for the lock of a host.
 func (l *hostLocks) lock(host string) (unlock func()) { return l.take(host, nil) }
 
-// take waits for a host until over; nil where it is busy for longer.
+// take waits for the lock of a host until over. It returns nil if that comes first.
 func (l *hostLocks) take(host string, over <-chan struct{}) (unlock func()) {
 	l.mu.Lock()
 	h := l.hosts[host]
@@ -54,10 +53,10 @@ func (l *hostLocks) take(host string, over <-chan struct{}) (unlock func()) {
 	}
 }
 
-// moment is for how long an answer to another node waits for a host. A change of its second copy is written meanwhile.
+// moment is how long an answer to another node waits for a host, enough to write a change of a replica.
 const moment = time.Second
 
-// wait waits for a host for a moment; nil where it is busy for longer.
+// wait waits for the lock of a host for a moment. It returns nil if the host stays busy.
 func (l *hostLocks) wait(ctx context.Context, host string) (unlock func()) {
 	short, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"proxima/node/wire"
 )
 
-// Frontier is where the URLs are.
+// Frontier stores the URLs.
 type Frontier interface {
 	Add(ctx context.Context, links []frontier.Link) ([]frontier.Verdict, error)
 	SetRole(ctx context.Context, host string, h frontier.Role) error
@@ -31,7 +31,7 @@ type Frontier interface {
 	Suspend(reasons map[string]string)
 }
 
-// Peers are the other nodes. A call to one that cannot be reached is an error.
+// Peers calls other nodes. Calling one that cannot be reached is an error.
 type Peers interface {
 	Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error)
 	Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
@@ -40,13 +40,13 @@ type Peers interface {
 	Commit(ctx context.Context, to string, req *wire.CommitRequest) (*wire.CommitResponse, error)
 }
 
-// Outbox keeps links for other nodes until they are answered.
+// Outbox keeps links for other nodes until those acknowledge them. Links are grouped by the node they are for.
 type Outbox interface {
-	// Add keeps links, by the nodes that they are for.
+	// Add stores links.
 	Add(ctx context.Context, links map[string][]*wire.Link) error
-	// Keep does so for another node, whose pages wait for them.
+	// Keep stores links on behalf of another node, whose pages wait for that.
 	Keep(ctx context.Context, from string, links map[string][]*wire.Link) error
-	// Settled says that all links that were added up to a time have been answered, or are in another node's outbox, too.
+	// Settled reports whether all links added up to a time are acknowledged, or in another node's outbox as well.
 	Settled(until time.Time) bool
 }
 
@@ -55,59 +55,56 @@ type EventKind uint8
 
 // Events.
 const (
-	Took      EventKind = iota // the owner is gone or has lost the host: it is crawled here now
-	HandedOff                  // the host has a new owner
-	Received                   // the host came here
-	Obeyed                     // a record with a higher epoch came: the host was given up here
-	NoCopy                     // a host was taken over of which this node has no replica
-	Aborted                    // a hand-off did not succeed
-	Lost                       // nobody has a copy of a host whose owner is gone
+	Took      EventKind = iota // this node took a host over, because its owner is gone or has lost it
+	HandedOff                  // this node handed a host over
+	Received                   // this node received a host
+	Obeyed                     // this node gave a host up, because a record with a higher epoch names another owner
+	NoCopy                     // this node took over a host of which it has no replica
+	Aborted                    // a hand-off failed
+	Lost                       // the owner is gone, and nobody has a copy
 )
 
-// String is the word for the event in logs.
+// String returns the word for logs.
 func (k EventKind) String() string {
 	return [...]string{Took: "took", HandedOff: "handed over", Received: "received", Obeyed: "obeyed", NoCopy: "without copy",
 		Aborted: "aborted", Lost: "lost"}[k]
 }
 
-// Event tells of a change of owner, for the log.
+// Event describes a change of owner, for the log.
 type Event struct {
 	Kind   EventKind
 	Record Record
-	// Peer is the other node.
-	Peer   string
+	Peer   string // the other node; may be empty
 	Reason string
 }
 
-// Deps are what an Ownership works with. Callbacks must not block.
+// Deps are the dependencies of an Ownership. The callbacks must not block.
 type Deps struct {
 	Frontier Frontier
 	Peers    Peers
 	Outbox   Outbox
-	// Records keeps them.
-	Records Shelf
-	// Admit says why a link from elsewhere is not wanted, "" if it is: scope and blocklist.
+	Records  Shelf // stores the records
+	// Admit returns why scope or blocklist rejects a link from another node, "" if they do not.
 	Admit func(l frontier.Link) string
-	// Event is told of changes of owners.
+	// Event hears of changes of owners.
 	Event func(Event)
-	// Warn is told of what went wrong and is tried again.
+	// Warn hears of failures that are retried.
 	Warn func(error)
 }
 
-// Ownership is the ownership of hosts at one node: parts that share its book, each of which uses those named before it. Run must be
-// running for its methods to make progress. It is safe for concurrent use.
+// Ownership manages the hosts of one node. Its parts share the book, and each uses only the parts before it. Its methods make
+// progress only while Run is running. It is safe for concurrent use.
 type Ownership struct {
 	*book
-	*census     // as a home: who owns what
-	*replicator // the second copies
-	*rights     // as an owner: what may be crawled
-	*router     // links
-	*reconciler // steps: hand-offs, take-overs, what becomes of data that is not this node's
-	// recount is told when the homes have changed.
-	recount chan struct{}
+	*census
+	*replicator
+	*rights
+	*router
+	*reconciler
+	recount chan struct{} // wakes runRecounts
 }
 
-// New makes an Ownership. The first view comes by SetView.
+// New makes an Ownership. It needs a first view (SetView).
 func New(cfg Config, deps Deps) *Ownership {
 	b := newBook(cfg, deps)
 	o := &Ownership{book: b, recount: make(chan struct{}, 1)}
@@ -116,7 +113,8 @@ func New(cfg Config, deps Deps) *Ownership {
 	o.rights = newRights(b, o.census, o.replicator)
 	o.router = newRouter(b, o.census, o.replicator)
 	o.reconciler = newReconciler(b, o.census, o.replicator, o.rights)
-	b.changed = []func(host string, r Record){o.census.changedLocked, o.replicator.changedLocked, o.rights.changedLocked, o.router.changedLocked, o.reconciler.changedLocked}
+	b.changed = []func(host string, r Record){o.census.changedLocked, o.replicator.changedLocked, o.rights.changedLocked,
+		o.router.changedLocked, o.reconciler.changedLocked}
 	return o
 }
 
@@ -136,7 +134,7 @@ func (o *Ownership) Run(ctx context.Context) error {
 	return errors.Join(err, ended(ctx, o.records.flush()))
 }
 
-// again does something when it is woken, and every so often, until the context ends. timed says that it is only time.
+// again calls do when woken and at every interval, until the context ends. timed tells do that the interval has passed.
 func again(ctx context.Context, wake <-chan struct{}, every time.Duration, do func(timed bool) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -155,7 +153,7 @@ func again(ctx context.Context, wake <-chan struct{}, every time.Duration, do fu
 	}
 }
 
-// ended turns errors that only mean that the node stops into none.
+// ended drops errors that come from the end of the context.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -163,12 +161,12 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// SetView tells of a new view. It does not block.
+// SetView installs a new view. It does not block.
 func (o *Ownership) SetView(v view.View) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old := *o.views.Now()
-	moved := !old.Same(&v) // homes are drawn anew
+	moved := !old.Same(&v) // hosts have new homes
 	o.views.Set(v, time.Now())
 	o.census.seen(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ time.Time) bool { return !v.IsAlive(id) })
@@ -199,18 +197,18 @@ func (o *Ownership) SetView(v view.View) {
 		signal(o.sweep)
 	}
 	if v.Majority && !old.Majority {
-		signal(o.sweep) // nothing could be done about what has come up
+		signal(o.sweep) // sweeps without a majority did nothing
 	}
 	signal(o.check)
 }
 
-// Stopped says that this node stood still, or that its clock jumped: others may have decided about its hosts since, as
-// owners and as homes. It crawls nothing, and decides nothing as a home, until it has heard of them.
+// Stopped tells that this node was frozen, or that its clock jumped. Others may have decided about its hosts meanwhile, so it
+// crawls nothing, and decides nothing as a home, until it has heard from them.
 func (o *Ownership) Stopped() {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.views.Begin(now) // what the homes agreed to before counts no more
+	o.views.Begin(now) // earlier answers of homes no longer count
 	clear(o.census.told)
 	for _, id := range o.views.Now().Settled {
 		o.due[id] = true
@@ -219,7 +217,7 @@ func (o *Ownership) Stopped() {
 	signal(o.check)
 }
 
-// Busy says that hosts are changing their owners, or must.
+// Busy reports whether hosts are changing owners, or must.
 func (o *Ownership) Busy() bool {
 	if o.queue.urgent() {
 		return true
@@ -231,14 +229,13 @@ func (o *Ownership) Busy() bool {
 	}
 	for owner := range o.tallies.lent {
 		if !o.views.Now().IsAlive(owner) {
-			return true // its hosts are to be taken over
+			return true // its hosts must be taken over
 		}
 	}
 	return false
 }
 
-// Mine says whether this node is the home of a host and its first owner, and may crawl it now: then it is the one to
-// assign it.
+// Mine reports whether this node may assign a host: it is the home, owns the host without an assignment, and may crawl it now.
 func (o *Ownership) Mine(host string) bool {
 	r, ok, err := o.records.get(host)
 	if err != nil || !ok || r.Assigned {
@@ -248,6 +245,7 @@ func (o *Ownership) Mine(host string) bool {
 	return r.Owner == v.Self && v.Home(host) == v.Self && o.suspended(host, r, ok, time.Now()) == ""
 }
 
+// signal wakes the reader of a channel with room for one value.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// queue holds the hosts that have to be looked at, each once. A host that is being looked at and is added again is looked
-// at again afterwards.
+// queue holds the hosts that the reconciler must look at, each once. A host that is added while it is busy is looked at again
+// afterwards.
 type queue struct {
-	wake chan struct{} // something may be due earlier
+	wake chan struct{} // an item may be due earlier
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	items map[string]*item
 	due   dueHeap
-	hurry int // items that are urgent
+	hurry int // urgent items
 }
 
 // item is a host in the queue.
@@ -26,18 +26,18 @@ type item struct {
 	// urgent: the crawl must not end before it is done.
 	urgent bool
 	busy   bool // it is being looked at
-	anew   bool // it was added meanwhile
-	at     int  // place in the heap, -1 at first; while it is busy it says nothing
+	anew   bool // it was added while busy
+	at     int  // place in the heap, -1 at first; meaningless while busy
 }
 
 func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), items: make(map[string]*item)}
 }
 
-// add has a host looked at, now.
+// add has a host looked at now.
 func (q *queue) add(host string, urgent bool) { q.put(host, urgent, time.Time{}) }
 
-// addLater has a host looked at some time, unless that is so already.
+// addLater has a host looked at at a time, unless it is queued already.
 func (q *queue) addLater(host string, at time.Time) { q.put(host, false, at) }
 
 func (q *queue) put(host string, urgent bool, at time.Time) {
@@ -61,21 +61,21 @@ func (q *queue) put(host string, urgent bool, at time.Time) {
 		return
 	case it.at < 0:
 		heap.Push(&q.due, it)
-	case it.tries == 0 || urgent: // else it waits after a failure
+	case it.tries == 0 || urgent: // otherwise it rests after a failure
 		it.after = time.Time{}
 		heap.Fix(&q.due, it.at)
 	}
 	signal(q.wake)
 }
 
-// presses says whether a host that is being looked at is urgent; it may have become so meanwhile.
+// presses reports whether a busy host is urgent. It may have become so while busy.
 func (q *queue) presses(it *item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return it.urgent
 }
 
-// next takes a host that is due, or says how long there is none; below 0 says that there is none at all.
+// next takes a host that is due. If there is none, wait is how long until there is one, negative if the queue is empty.
 func (q *queue) next(now time.Time) (it *item, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,7 +90,7 @@ func (q *queue) next(now time.Time) (it *item, wait time.Duration) {
 	return it, 0
 }
 
-// finish ends the look at a host. It comes again at a time if that is set, at once if it was added meanwhile.
+// finish ends the look at a host. It comes again at that time if it is not zero, or at once if it was added meanwhile.
 func (q *queue) finish(it *item, again time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,14 +109,14 @@ func (q *queue) finish(it *item, again time.Time) {
 	signal(q.wake)
 }
 
-// urgent says that a host must be looked at before the crawl may end.
+// urgent reports whether the crawl must not end yet.
 func (q *queue) urgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.hurry > 0
 }
 
-// dueHeap orders items by when they are due.
+// dueHeap orders items by the time they are due.
 type dueHeap []*item
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -2,7 +2,6 @@ package ownership
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -15,15 +14,14 @@ import (
 // Record says who owns a host.
 type Record struct {
 	Host string
-	// Epoch counts owners. The higher one wins; of equal ones the lower owner.
+	// Epoch counts the owners. The higher epoch wins; between equal epochs, the lower owner.
 	Epoch uint64
-	// Owner crawls the host.
-	Owner string
-	// Assigned says that an assigner chose the owner; else it is the home, or was when it became the owner.
+	Owner string // the node that crawls the host
+	// Assigned is set if an assigner chose the owner. Otherwise the owner is, or was, the home.
 	Assigned bool
 }
 
-// Newer says whether a record wins over another of the same host.
+// Newer reports whether a record wins over another record of the same host.
 func (r Record) Newer(than Record) bool {
 	if r.Epoch != than.Epoch {
 		return r.Epoch > than.Epoch
@@ -31,16 +29,12 @@ func (r Record) Newer(than Record) bool {
 	return r.Owner < than.Owner
 }
 
-// hash is the record's part of the digest by which home and owner see that they agree.
+// hash is the record's share of a tally's digest.
 func (r Record) hash() uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.WriteString(r.Host)
-	_, _ = d.Write(binary.BigEndian.AppendUint64([]byte{0}, r.Epoch))
-	return d.Sum64()
+	return xxhash.Sum64(binary.BigEndian.AppendUint64(append([]byte(r.Host), 0), r.Epoch))
 }
 
-// origin is the queue that URLs of the host belong to at its owner.
+// origin is the queue that new URLs of the host join at its owner.
 func (r Record) origin() frontier.Origin {
 	if r.Assigned {
 		return frontier.Assigned
@@ -54,22 +48,21 @@ func (r Record) wire() *wire.Record {
 
 const (
 	idLength = 32
-	// maxEpoch is beyond what any overlay reaches, and far from where numbers wrap.
+	// maxEpoch is more than any overlay reaches, and far from overflow.
 	maxEpoch = 1 << 62
 )
 
-// fromWire reads a record of a peer; false where it is malformed.
+// fromWire reads a record from a peer; false if it is malformed.
 func fromWire(w *wire.Record) (Record, bool) {
 	r := Record{Host: w.GetHost(), Epoch: w.GetEpoch(), Owner: w.GetOwner(), Assigned: w.GetAssigned()}
 	return r, identity.CheckHost(r.Host) == nil && len(r.Owner) == idLength && r.Epoch > 0 && r.Epoch <= maxEpoch
 }
 
-// On disk a record is: key = host; value = version (1 byte, 1), epoch (uvarint), flags (1 byte: 1 assigned), owner.
+// On disk the key of a record is its host. The value is version (1 byte), epoch (uvarint), flags (1 byte: 1 = assigned), owner.
 const recordVersion = 1
 
 func (r Record) append(b []byte) []byte {
-	b = append(b, recordVersion)
-	b = binary.AppendUvarint(b, r.Epoch)
+	b = binary.AppendUvarint(append(b, recordVersion), r.Epoch)
 	var flags byte
 	if r.Assigned {
 		flags = 1
@@ -77,15 +70,13 @@ func (r Record) append(b []byte) []byte {
 	return append(append(b, flags), r.Owner...)
 }
 
-var errDamaged = errors.New("damaged")
-
 func decodeRecord(host string, b []byte) (Record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
 		return Record{}, fmt.Errorf("read record of %s: unknown version", host)
 	}
 	epoch, n := binary.Uvarint(b[1:])
 	if n <= 0 || len(b) != 1+n+1+idLength || b[1+n] > 1 {
-		return Record{}, fmt.Errorf("read record of %s: %w", host, errDamaged)
+		return Record{}, fmt.Errorf("read record of %s: damaged", host)
 	}
 	return Record{Host: host, Epoch: epoch, Assigned: b[1+n] == 1, Owner: string(b[2+n:])}, nil
 }

@@ -10,24 +10,24 @@ import (
 
 // Shelf is a table of keys and values that survives a crash.
 type Shelf interface {
-	Get(key []byte) ([]byte, error) // nil, nil for none
-	// ScanAfter visits the keys that come after one in their order, nil for all. An error of visit ends it and is returned.
+	Get(key []byte) ([]byte, error) // nil, nil if there is none
+	// ScanAfter visits the keys after one in order, all if it is nil. An error from visit ends the scan and is returned.
 	ScanAfter(after []byte, visit func(key, value []byte) error) error
 	// Batch makes all changes that fill asks for, or none.
 	Batch(fill func(put func(key, value []byte), remove func(key []byte))) error
 }
 
-// records are the records that this node has. Changes are in memory at once and on disk with the next flush, so that no
-// caller of put waits for the disk; a bounded number of records is in memory besides. It is safe for concurrent use.
+// records stores the records that this node has. A put changes memory only, and the next flush writes to disk, so put does not
+// wait for the disk. A bounded number of clean records is cached. It is safe for concurrent use.
 type records struct {
 	shelf Shelf
 	limit int
 
-	// flushing is held over a flush: changes reach the disk in their order. It stands above mu.
+	// flushing is held during a flush, so that changes reach the disk in order. It is taken before mu.
 	flushing sync.Mutex
-	// mu guards what follows. It is never held across I/O.
+	// mu guards the fields below. It is never held across I/O.
 	mu    sync.Mutex
-	cache map[string]Record // with an empty Owner: there is none
+	cache map[string]Record // an empty Owner means that there is no record
 	dirty map[string]Record // not on disk yet
 }
 
@@ -48,7 +48,7 @@ func (t *records) get(host string) (Record, bool, error) {
 	}
 }
 
-// peek is get without the disk; loaded says that the answer is known.
+// peek is get without the disk. loaded tells whether the answer is known.
 func (t *records) peek(host string) (r Record, ok, loaded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *records) peek(host string) (r Record, ok, loaded bool) {
 	return r, r.Owner != "", loaded
 }
 
-// load brings what the disk says of a host into memory.
+// load caches what the disk has of a host.
 func (t *records) load(host string) error {
 	b, err := t.shelf.Get([]byte(host))
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *records) load(host string) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.cache[host]; !ok { // else it changed meanwhile
+	if _, ok := t.cache[host]; !ok { // otherwise it has changed meanwhile
 		t.rememberLocked(host, r)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (t *records) load(host string) error {
 func (t *records) rememberLocked(host string, r Record) {
 	if len(t.cache) >= t.limit {
 		n := t.limit / 8
-		for k := range t.cache { // whichever come: what is asked for often is soon back
+		for k := range t.cache { // in random order: popular records soon return
 			if _, dirty := t.dirty[k]; dirty {
 				continue
 			}
@@ -95,7 +95,7 @@ func (t *records) rememberLocked(host string, r Record) {
 	t.cache[host] = r
 }
 
-// put changes a record in memory; an empty Owner removes it.
+// put changes a record in memory. An empty Owner removes it.
 func (t *records) put(host string, r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +103,7 @@ func (t *records) put(host string, r Record) {
 	t.dirty[host] = r
 }
 
-// flush writes what has changed; it is with the store when it returns.
+// flush writes all changes to the store.
 func (t *records) flush() error {
 	t.flushing.Lock()
 	defer t.flushing.Unlock()
@@ -135,13 +135,13 @@ func (t *records) flush() error {
 	return nil
 }
 
-// maxFlush records fit into one transaction of the store.
+// maxFlush is how many records one transaction writes.
 const maxFlush = 500
 
-// pageRecords is how many records are read at once where all are visited.
+// pageRecords is how many records pages reads at once.
 const pageRecords = 1000
 
-// visit calls f for all records. What changes meanwhile may be seen or not.
+// visit calls f for all records. Records that change meanwhile may be missed or seen.
 func (t *records) visit(f func(Record) error) error {
 	return t.pages(func(page []Record) error {
 		for _, r := range page {
@@ -153,7 +153,7 @@ func (t *records) visit(f func(Record) error) error {
 	})
 }
 
-// pages calls f for all records, in the order of their hosts, some at a time.
+// pages calls f for all records in order of their hosts, some at a time.
 func (t *records) pages(f func([]Record) error) error {
 	if err := t.flush(); err != nil {
 		return err

@@ -2,41 +2,42 @@ package ownership
 
 import (
 	"context"
+	"errors"
 
 	"proxima/node/view"
 )
 
-// tally is how many hosts two nodes share, and a digest of their records: equal tallies need no lists.
+// tally is how many hosts an owner has at a home, with a digest of their records. If both compute the same tally, no lists need
+// be exchanged.
 type tally struct {
 	count  uint64
 	digest uint64
 }
 
-// tallies count the records by home and by owner. When the homes change they are counted anew, some at a time: records
-// behind the cursor are counted as they change, those before it when it comes to them. They are used under the lock of
-// the book.
+// tallies count the records by home and by owner. When homes change, all records are counted again, page by page. Until that
+// is over, cursor and ahead tell which records are counted. The lock of the book guards them.
 type tallies struct {
 	owned map[string]tally // by home: hosts that this node owns
-	lent  map[string]tally // by owner: hosts whose home this node is
+	lent  map[string]tally // by owner: hosts whose home is this node
 
 	counting bool
-	round    int                 // counts the counts
-	cursor   string              // the last host that was counted
-	ahead    map[string]struct{} // hosts beyond the cursor that are counted because they changed
+	round    int                 // number of the count
+	cursor   string              // the last host counted
+	ahead    map[string]struct{} // hosts beyond the cursor that are counted already, because they changed
 }
 
 func newTallies() tallies {
 	return tallies{owned: make(map[string]tally), lent: make(map[string]tally)}
 }
 
-// begin counts anew from the first record.
+// begin starts a new count.
 func (t *tallies) begin() {
 	t.owned, t.lent, t.ahead = make(map[string]tally), make(map[string]tally), make(map[string]struct{})
 	t.counting, t.cursor = true, ""
 	t.round++
 }
 
-// counted says whether a host stands in the tallies already.
+// counted reports whether a host is in the tallies.
 func (t *tallies) counted(host string) bool {
 	if !t.counting || host <= t.cursor {
 		return true
@@ -45,7 +46,7 @@ func (t *tallies) counted(host string) bool {
 	return ok
 }
 
-// replace puts one record in the place of another; those without an owner count nothing.
+// replace counts one record instead of another. Records without an owner do not count.
 func (t *tallies) replace(host string, v *view.View, old, r Record) {
 	if t.counted(host) {
 		t.count(v, old, false)
@@ -55,7 +56,7 @@ func (t *tallies) replace(host string, v *view.View, old, r Record) {
 	t.count(v, r, true)
 }
 
-// count adds a record, or takes it out.
+// count adds a record or removes it.
 func (t *tallies) count(v *view.View, r Record, in bool) {
 	if r.Owner == "" {
 		return
@@ -83,7 +84,7 @@ func add(m map[string]tally, key string, r Record, in bool) {
 	m[key] = t
 }
 
-// runRecounts counts the records anew whenever the homes have changed.
+// runRecounts counts all records again whenever the homes have changed.
 func (o *Ownership) runRecounts(ctx context.Context) error {
 	for {
 		select {
@@ -94,18 +95,17 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 		o.mu.Lock()
 		round := o.tallies.round
 		o.mu.Unlock()
-		over := false
 		err := o.records.pages(func(page []Record) error {
-			if over = over || !o.countPage(round, page); over {
-				return nil
+			if !o.countPage(round, page) {
+				return errOutdated
 			}
 			return ctx.Err()
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, errOutdated) {
 			return err
 		}
 		o.mu.Lock()
-		if done := o.tallies.round == round; done {
+		if o.tallies.round == round {
 			o.tallies.counting, o.tallies.ahead = false, nil
 			o.census.expect(o.tallies.lent)
 			signal(o.renew)
@@ -115,7 +115,10 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 	}
 }
 
-// countPage counts some records; false where a new count has begun.
+// errOutdated ends a count after which a new one has begun.
+var errOutdated = errors.New("the homes have changed again")
+
+// countPage counts some records. It returns false if a new count has begun.
 func (o *Ownership) countPage(round int, page []Record) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
