@@ -10,18 +10,18 @@ import (
 	"proxima/node/wire"
 )
 
-// On the shelf, a key is version, kind, length of the peer's id, id, number (8 bytes, big-endian): the blocks of a peer
-// lie together, in the order in which they were added. A value is version, number of links (uvarint), and the links as
-// the field of a DeliverRequest.
+// A key on the shelf is: version, kind, length of the peer's id, id, number (8 bytes, big-endian). So the blocks of one
+// peer lie together, in the order in which they were added. A value is: version, number of links (uvarint), and the links
+// encoded as the links field of a DeliverRequest.
 const (
 	keyVersion   = 1
 	blockVersion = 1
 
-	kindQueued = 'q' // waits for its peer
-	kindAside  = 'x' // cannot be read; kept for people
+	kindQueued = 'q' // waiting to be delivered
+	kindAside  = 'x' // unreadable; kept for people to look at
 )
 
-// blockKey is a key, decoded.
+// blockKey is a decoded key.
 type blockKey struct {
 	kind byte
 	peer string
@@ -29,8 +29,8 @@ type blockKey struct {
 }
 
 var (
-	errKey   = errors.New("key of an outbox is damaged, or of another version")
-	errBlock = errors.New("block of links is damaged, or of another version")
+	errKey   = errors.New("outbox key is damaged or of another version")
+	errBlock = errors.New("block of links is damaged or of another version")
 )
 
 func encodeKey(kind byte, peer string, seq uint64) []byte {
@@ -52,32 +52,25 @@ func decodeKey(key []byte) (blockKey, error) {
 	return k, nil
 }
 
-func encodeBlock(links []*wire.Link) ([]byte, error) {
-	return encodeLinks(blockHead(len(links)), links)
-}
-
-// blockHead is the beginning of a block.
-func blockHead(links int) []byte { return binary.AppendUvarint([]byte{blockVersion}, uint64(links)) }
-
-// encodeLinks appends links as a block has them: what is encoded by parts is one list.
-func encodeLinks(b []byte, links []*wire.Link) ([]byte, error) {
-	b, err := proto.MarshalOptions{}.MarshalAppend(b, &wire.DeliverRequest{Links: links})
+// encodeLinks encodes links as the body of a block. Bodies can be concatenated.
+func encodeLinks(links []*wire.Link) ([]byte, error) {
+	b, err := proto.Marshal(&wire.DeliverRequest{Links: links})
 	if err != nil {
 		return nil, fmt.Errorf("encode links: %w", err)
 	}
 	return b, nil
 }
 
-// maxBlockLinks bounds the number of links that a block claims to have.
-const maxBlockLinks = 1 << 20
-
-// blockLinks is the number of links that a block claims to have.
-func blockLinks(value []byte) (int, error) {
-	n, _, err := splitBlock(value)
-	return n, err
+// encodeBlock puts the head of a block before a body of n links.
+func encodeBlock(n int, body []byte) []byte {
+	return append(binary.AppendUvarint([]byte{blockVersion}, uint64(n)), body...)
 }
 
-func splitBlock(value []byte) (n int, links []byte, err error) {
+// maxBlockLinks bounds the number of links that a block may claim to have.
+const maxBlockLinks = 1 << 20
+
+// splitBlock returns the number of links that a block claims to have, and its body.
+func splitBlock(value []byte) (n int, body []byte, err error) {
 	if len(value) < 2 || value[0] != blockVersion {
 		return 0, nil, errBlock
 	}
@@ -103,11 +96,11 @@ func decodeBlock(value []byte) ([]*wire.Link, error) {
 	return m.Links, nil
 }
 
-// fit is how many of the first links go into one block: at least one.
+// fit returns how many of the first links go into one block, at least one.
 func fit(links []*wire.Link, maxLinks, maxBytes int) int {
 	n, bytes := 0, 0
 	for n < len(links) && n < maxLinks {
-		// No less than it takes: the URL, and beside it the tags, lengths and numbers.
+		// An upper bound: the URL, plus tags, lengths and numbers.
 		if bytes += len(links[n].GetUrl()) + 40; n > 0 && bytes > maxBytes {
 			break
 		}

@@ -22,10 +22,11 @@ func TestBlocksAndKeysComeBack(t *testing.T) {
 			return &wire.Link{Url: rapid.String().Draw(t, "url"), Depth: rapid.Uint32().Draw(t, "depth"),
 				Hops: rapid.Uint32().Draw(t, "hops"), Sitemap: rapid.Bool().Draw(t, "sitemap")}
 		}), 1, 20).Draw(t, "links")
-		value, err := encodeBlock(links)
+		body, err := encodeLinks(links)
 		if err != nil {
 			t.Fatal(err)
 		}
+		value := encodeBlock(len(links), body)
 		got, err := decodeBlock(value)
 		if err != nil || len(got) != len(links) {
 			t.Fatalf("%d links, %v; want %d", len(got), err, len(links))
@@ -35,7 +36,7 @@ func TestBlocksAndKeysComeBack(t *testing.T) {
 				t.Fatalf("%v, want %v", got[i], links[i])
 			}
 		}
-		if n, err := blockLinks(value); err != nil || n != len(links) {
+		if n, _, err := splitBlock(value); err != nil || n != len(links) {
 			t.Fatalf("%d, %v", n, err)
 		}
 		// A block that lost its end is not read as a shorter one.
@@ -56,7 +57,8 @@ func TestFitBoundsBlocks(t *testing.T) {
 		}
 		most, limit := rapid.IntRange(1, 60).Draw(t, "links"), rapid.IntRange(1, 2000).Draw(t, "bytes")
 		n := fit(links, most, limit)
-		value, err := encodeBlock(links[:n])
+		body, err := encodeLinks(links[:n])
+		value := encodeBlock(n, body)
 		if err != nil || n < 1 || n > most || n > len(links) || n > 1 && len(value) > limit+3 {
 			t.Fatalf("%d of %d links, %d bytes with a limit of %d and %d: %v", n, len(links), len(value), most, limit, err)
 		}
@@ -64,17 +66,18 @@ func TestFitBoundsBlocks(t *testing.T) {
 }
 
 func FuzzOutboxEntries(f *testing.F) {
-	value, err := encodeBlock([]*wire.Link{{Url: "http://a/", Depth: 1}})
+	body, err := encodeLinks([]*wire.Link{{Url: "http://a/", Depth: 1}})
 	if err != nil {
 		f.Fatal(err)
 	}
+	value := encodeBlock(1, body)
 	f.Add(encodeKey(kindQueued, "a1", 7), value)
 	f.Add([]byte{1, 'q', 0}, []byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		if k, err := decodeKey(key); err == nil && !bytes.Equal(encodeKey(k.kind, k.peer, k.seq), key) {
 			t.Errorf("%x is read as %v", key, k)
 		}
-		n, err := blockLinks(value)
+		n, _, err := splitBlock(value)
 		if n < 0 || n > maxBlockLinks || err != nil && n != 0 {
 			t.Errorf("%d links, %v", n, err)
 		}

@@ -9,38 +9,37 @@ import (
 	"proxima/node/wire"
 )
 
-// Links that are not answered soon lie on one disk for as long as their peer is frozen, or nobody knows who owns their hosts.
-// So that no page has to wait for that, they are copied to the outbox of another node, their custodian: it sends them, too, and
-// whoever takes a link first, the other hears that it is there. A copied link counts as settled.
+// While a peer is frozen, or nobody knows who owns a host, unanswered links lie on one disk only. So that no page has to
+// wait for that, such links are copied to the outbox of another node, their custodian, which sends them too. Whichever copy
+// arrives second is answered as a duplicate. A copied link counts as settled.
 
-// copied stands in place of the time when a block was added first, for blocks that another outbox has, too: it is later than all
-// times, so Settled passes over them.
+// copied is the birth of blocks that another outbox has too. It is later than any time, so Settled passes over them.
 const copied = time.Duration(math.MaxInt64)
 
-// Keep keeps links for another node, as Add does for this one. When that node is gone they are copied to a third.
+// Keep keeps links for another node, as Add does for this one. If that node goes away they are copied to a third.
 func (o *Outbox) Keep(ctx context.Context, from string, links map[string][]*wire.Link) error {
 	return o.add(ctx, links, block{born: copied, other: from})
 }
 
-// common is what links of several blocks are counted as together: as the oldest of them. Those that another outbox has, too,
-// count so only where it is the same for all.
-func (o *Outbox) common(blocks ...block) (like block) {
-	like.born, like.other = blocks[0].born, blocks[0].other
+// common returns the birth of the oldest of some blocks, and the other outbox that has their links too. Unless it is the same for
+// all of them, they count as not copied.
+func (o *Outbox) common(blocks ...block) (born time.Duration, other string) {
+	born, other = blocks[0].born, blocks[0].other
 	for _, b := range blocks {
-		if like.born = min(like.born, b.born); b.other != like.other {
-			like.other = ""
+		if born = min(born, b.born); b.other != other {
+			other = ""
 		}
 	}
-	if like.other == "" {
-		like.born = min(like.born, o.now())
+	if other == "" {
+		born = min(born, o.now())
 	}
-	return like
+	return born, other
 }
 
-// copyIn is how long until something of a queue has to be copied, or might have to be; inFlight is on its way to the peer. It is
-// called under the lock.
+// copyIn returns how long until something of a queue, or something added from now on, may have to be copied. It is called
+// with mu held.
 func (o *Outbox) copyIn(q *queue, inFlight []block) time.Duration {
-	oldest := o.now() // of what may come
+	oldest := o.now()
 	for b := range q.blocks(inFlight) {
 		if b.born != copied {
 			oldest = min(oldest, max(b.at, q.copyAt))
@@ -49,8 +48,8 @@ func (o *Outbox) copyIn(q *queue, inFlight []block) time.Duration {
 	return max(oldest+o.cfg.CopyAfter-o.now(), 0)
 }
 
-// copyOut sends a custodian what a queue holds, if it has waited long enough, and says when to look again. Its error is that of
-// the shelf.
+// copyOut sends a custodian what has waited long enough in a queue, and returns when to look again. Its error comes from the
+// shelf.
 func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait time.Duration, err error) {
 	if o.deps.Custodian == nil {
 		return math.MaxInt64, nil
@@ -73,11 +72,11 @@ func (o *Outbox) copyOut(ctx context.Context, q *queue, inFlight []block) (wait 
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	q.copyAt = o.now() // whether it succeeded or not
+	q.copyAt = o.now() // whether or not it succeeded
 	return o.copyIn(q, inFlight), nil
 }
 
-// leave forgets nodes that are gone: what their outboxes had, too, has to be copied again, if it was theirs or not.
+// leave forgets nodes that are gone: what their outboxes had too must be copied again.
 func (o *Outbox) leave(q *queue, inFlight []block) {
 	gone := map[string]bool{}
 	o.mu.Lock()
@@ -105,14 +104,14 @@ func (o *Outbox) leave(q *queue, inFlight []block) {
 	}
 }
 
-// setBorn changes when a block counts as added first, and which other outbox has its links. It is called under the lock.
+// setBorn changes the birth of a block, and which other outbox has its links. It is called with mu held.
 func (o *Outbox) setBorn(b *block, born time.Duration, other string) {
 	o.dropBorn(b.born)
 	b.born, b.other = born, other
 	o.born[born]++
 }
 
-// sendCopies sends blocks to the custodian of a queue, and marks those that it has taken. Its error is that of the shelf.
+// sendCopies sends blocks to the custodian of a queue, and marks those that it took. Its error comes from the shelf.
 func (o *Outbox) sendCopies(ctx context.Context, q *queue, todo, inFlight []block) error {
 	if q.custodian == "" {
 		q.custodian = o.deps.Custodian(q.peer)
@@ -122,7 +121,7 @@ func (o *Outbox) sendCopies(ctx context.Context, q *queue, todo, inFlight []bloc
 		req, size := &wire.DeliverRequest{Keep: true}, 0
 		for len(todo) > 0 {
 			b := todo[0]
-			if n := len(req.Links); n > 0 && (n+int(b.links) > o.cfg.OutboxMessageLinks || size+int(b.bytes) > o.cfg.OutboxMessageKiB<<10) {
+			if n := len(req.Links); n > 0 && !o.cfg.fits(n+int(b.links), size+int(b.bytes)) {
 				break
 			}
 			todo = todo[1:]

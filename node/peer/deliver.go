@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"proxima/node/wire"
 )
 
-// badLimit is how often a message may be refused as unreadable before it is set aside, and how often a peer may break down
-// over messages before they are taken for the cause.
+// badLimit is how often a message may be refused as unreadable before it is set aside, and how often a peer may fail over
+// messages before they are taken to be the cause.
 const badLimit = 3
 
 // serve sends the links of one queue until it is empty or ctx ends.
 func (o *Outbox) serve(ctx context.Context, q *queue) error {
-	lim := limits{o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB << 10, o.cfg.OutboxWait}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -25,7 +23,7 @@ func (o *Outbox) serve(ctx context.Context, q *queue) error {
 			return err
 		}
 		o.mu.Lock()
-		blocks, wait := q.take(o.now(), lim, gone)
+		blocks, wait := q.take(o.now(), o.cfg, gone)
 		if len(blocks) == 0 && q.empty() {
 			q.running = false
 			delete(o.queues, q.peer)
@@ -60,8 +58,8 @@ type message struct {
 	links  []*wire.Link
 }
 
-// deliver sends blocks in one message, or, if their peer is gone, finds others for them. What is not answered is in the
-// queue again when it returns. Its error is that of the shelf.
+// deliver sends blocks in one message or, if their peer is gone, routes them anew. When it returns, links without a final
+// answer are queued again. Its error comes from the shelf.
 func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone bool) error {
 	m, err := o.read(q, blocks)
 	if err != nil || len(m.links) == 0 {
@@ -77,37 +75,35 @@ func (o *Outbox) deliver(ctx context.Context, q *queue, blocks []block, gone boo
 	if err == nil && len(res.GetAnswers()) != len(m.links) {
 		err = fmt.Errorf("%w: %d answers to %d links", errAnswers, len(res.GetAnswers()), len(m.links))
 	}
+	o.mu.Lock()
 	switch {
 	case err == nil:
-		o.mu.Lock()
 		o.stats.Messages++
 		q.failures = 0
 		o.mu.Unlock()
 		return o.settle(q, m, res.Answers)
 	case ctx.Err() != nil:
-		o.mu.Lock()
 		defer o.mu.Unlock()
 		q.putBack(m.blocks)
 		return nil
 	}
-	o.mu.Lock()
 	o.stats.Failed++
 	q.failures++
 	if !errors.Is(err, ErrMalformed) {
-		// The trouble is the peer's or the network's: all its links wait.
+		// The fault is the peer's or the network's, so all its links wait.
 		q.retry = o.now() + o.backoff(q.failures)
 		if !errors.Is(err, errFault) || q.failures < badLimit && m.blocks[0].bad == 0 {
 			defer o.mu.Unlock()
 			q.putBack(m.blocks)
 			return nil
 		}
-		// It may be that of one link, over which the peer breaks down each time: it must not hold up all others.
+		// Perhaps one link makes the peer fail each time. It must not hold up all others.
 	}
 	o.mu.Unlock()
 	return o.narrow(q, m, err)
 }
 
-// ask sends a message to its peer. While the answer is long in coming, what waits for it is copied.
+// ask sends a message to its peer. While the answer is overdue, it copies what waits for it.
 func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.DeliverResponse, err error) {
 	answered := make(chan struct{})
 	go func() {
@@ -128,17 +124,25 @@ func (o *Outbox) ask(ctx context.Context, q *queue, m message) (res *wire.Delive
 	}
 }
 
-// read takes the links of blocks from disk. A block that cannot be read is set aside; the others go on.
+// read reads the links of blocks. It sets unreadable blocks aside and goes on with the others.
 func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 	m := message{blocks: make([]block, 0, len(blocks))}
 	for _, b := range blocks {
-		value, err := o.value(q, &b)
-		if err != nil {
-			return m, err
+		value := b.value
+		if value != nil {
+			b.value = nil // if the block has to wait, it is read from disk the next time
+			o.mu.Lock()
+			o.kept -= len(value)
+			o.mu.Unlock()
+		} else {
+			var err error
+			if value, err = o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq)); err != nil {
+				return m, fmt.Errorf("read outbox: %w", err)
+			}
 		}
 		links, err := decodeBlock(value)
 		if err != nil {
-			if err := o.setAside(q, b, value, err); err != nil {
+			if err := o.setAside(q, b, err); err != nil {
 				return m, err
 			}
 			continue
@@ -149,68 +153,59 @@ func (o *Outbox) read(q *queue, blocks []block) (message, error) {
 	return m, nil
 }
 
-// value is what a block has on disk. It is no longer kept: a block that has to wait is read again.
-func (o *Outbox) value(q *queue, b *block) ([]byte, error) {
-	if value := b.value; value != nil {
-		b.value = nil
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.kept -= len(value)
-		return value, nil
-	}
-	value, err := o.deps.Shelf.Get(encodeKey(kindQueued, q.peer, b.seq))
-	if err != nil {
-		return nil, fmt.Errorf("read outbox: %w", err)
-	}
-	return value, nil
-}
-
-// narrow treats a message that its receiver cannot understand, or breaks down over. Its blocks are sent one by one from now
-// on; one that fails too often is halved until the link that is the cause is alone. What cannot be understood is set aside
-// then; a fault of the peer may be mended, and the link waits for that behind all others.
+// narrow looks for the link in a message that its receiver cannot read, or fails over. From now on the blocks are sent one
+// by one, and a block that fails too often is halved, until that link is alone. If it is unreadable it is set aside. If
+// the peer fails over it, which may be mended some day, it waits behind all others.
 func (o *Outbox) narrow(q *queue, m message, cause error) error {
-	malformed := errors.Is(cause, ErrMalformed)
-	if b := m.blocks[0]; len(m.blocks) == 1 && b.bad+1 >= badLimit && (malformed || len(m.links) > 1) {
-		key := encodeKey(kindQueued, q.peer, b.seq)
+	unreadable := errors.Is(cause, ErrMalformed)
+	if b := m.blocks[0]; len(m.blocks) == 1 && b.bad+1 >= badLimit && (unreadable || len(m.links) > 1) {
 		if len(m.links) == 1 {
-			value, err := o.deps.Shelf.Get(key)
-			if err != nil {
-				return fmt.Errorf("read outbox: %w", err)
-			}
-			return o.setAside(q, b, value, cause)
+			return o.setAside(q, b, cause)
 		}
-		half := len(m.links) / 2
-		w := &write{del: [][]byte{key}, keys: 1}
-		like := o.common(m.blocks...)
-		like.bad, like.due = badLimit-1, o.now()
+		w, half := &write{}, len(m.links)/2
+		like := block{bad: badLimit - 1, due: o.now()}
+		like.born, like.other = o.common(m.blocks...)
 		for _, part := range [][]*wire.Link{m.links[:half], m.links[half:]} {
 			if err := o.pack(w, q.peer, part, like); err != nil {
 				return err
 			}
 		}
-		if err := o.write(w); err != nil {
-			return err
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.answered(q, len(m.links), m.blocks)
-		return nil
+		return o.replace(w, q, m)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range m.blocks {
 		b.bad = min(b.bad+1, badLimit)
-		saturate(&b.tries)
+		b.tries++
 		b.due = max(o.now(), q.retry) + o.backoff(int(b.tries))
 		q.put(b)
 	}
 	return nil
 }
 
-// setAside moves a block to where it is not sent from.
-func (o *Outbox) setAside(q *queue, b block, value []byte, cause error) error {
-	err := o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
-		remove(encodeKey(kindQueued, q.peer, b.seq))
+// replace carries out a write in place of the blocks of a message.
+func (o *Outbox) replace(w *write, q *queue, m message) error {
+	for _, b := range m.blocks {
+		w.del = append(w.del, encodeKey(kindQueued, q.peer, b.seq))
+	}
+	if err := o.write(w); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answered(q, m.blocks)
+	return nil
+}
+
+// setAside moves a block to where nothing is sent from.
+func (o *Outbox) setAside(q *queue, b block, cause error) error {
+	key := encodeKey(kindQueued, q.peer, b.seq)
+	value, err := o.deps.Shelf.Get(key)
+	if err != nil {
+		return fmt.Errorf("read outbox: %w", err)
+	}
+	err = o.deps.Shelf.Batch(func(put func(key, value []byte), remove func(key []byte)) {
+		remove(key)
 		put(encodeKey(kindAside, q.peer, b.seq), value)
 	})
 	if err != nil {
@@ -218,10 +213,55 @@ func (o *Outbox) setAside(q *queue, b block, value []byte, cause error) error {
 	}
 	o.mu.Lock()
 	o.stats.SetAside += uint64(b.links)
-	o.answered(q, int(b.links), []block{b})
+	o.answered(q, []block{b})
 	o.mu.Unlock()
 	if o.deps.Aside != nil {
 		o.deps.Aside(q.peer, int(b.links), cause)
+	}
+	return nil
+}
+
+// settle does what the answers to a message say, in one step. Without answers, the peer is gone.
+func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
+	f := o.judge(q, m.links, answers)
+	tries := int32(0)
+	for _, b := range m.blocks {
+		tries = max(tries, b.tries+1)
+	}
+	due := o.now() + o.backoff(int(tries))
+	if len(f.stay) == len(m.links) { // nothing changes on disk
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.stats.add(f.stats)
+		for _, b := range m.blocks {
+			b.tries, b.due, b.bad = tries, due, 0
+			q.put(b)
+		}
+		return nil
+	}
+	w, like := &write{}, block{tries: tries, due: due}
+	like.born, like.other = o.common(m.blocks...)
+	if err := o.pack(w, q.peer, f.stay, like); err != nil {
+		return err
+	}
+	if like.due = 0; tries > 1 { // a link sent to and fro waits longer each time
+		like.due = o.now() + o.backoff(int(tries)-1)
+	}
+	for to, links := range f.move {
+		if err := o.pack(w, to, links, like); err != nil {
+			return err
+		}
+	}
+	if err := o.replace(w, q, m); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.stats.add(f.stats)
+	o.mu.Unlock()
+	if o.deps.Refused != nil {
+		for _, r := range f.refused {
+			o.deps.Refused(q.peer, r.link, r.reason)
+		}
 	}
 	return nil
 }
@@ -239,72 +279,18 @@ type refusedLink struct {
 	reason string
 }
 
-// settle does what the answers say, in one step; no answers at all say that the peer is gone.
-func (o *Outbox) settle(q *queue, m message, answers []*wire.Delivered) error {
-	f := o.judge(q, m.links, answers)
-	if len(f.stay) == len(m.links) {
-		o.stay(q, m, f)
-		return nil
-	}
-	tries := triesOf(m.blocks)
-	w := &write{keys: len(m.blocks)}
-	for _, b := range m.blocks {
-		w.del = append(w.del, encodeKey(kindQueued, q.peer, b.seq))
-	}
-	like := o.common(m.blocks...)
-	like.tries, like.due = tries, o.now()+o.backoff(int(tries))
-	if err := o.pack(w, q.peer, f.stay, like); err != nil {
-		return err
-	}
-	if like.due = 0; tries > 1 { // a link that is sent to and fro waits longer each time
-		like.due = o.now() + o.backoff(int(tries)-1)
-	}
-	for to, links := range f.move {
-		if err := o.pack(w, to, links, like); err != nil {
-			return err
-		}
-	}
-	if err := o.write(w); err != nil {
-		return err
-	}
-	o.mu.Lock()
-	o.answered(q, len(m.links), m.blocks)
-	o.stats.add(f.stats)
-	o.mu.Unlock()
-	if o.deps.Refused != nil {
-		for _, r := range f.refused {
-			o.deps.Refused(q.peer, r.link, r.reason)
-		}
-	}
-	return nil
-}
-
-// stay puts the blocks of a message back whose links all have to wait. Nothing has to be written.
-func (o *Outbox) stay(q *queue, m message, f fate) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stats.add(f.stats)
-	tries := triesOf(m.blocks)
-	due := o.now() + o.backoff(int(tries))
-	for _, b := range m.blocks {
-		b.tries, b.due, b.bad = tries, due, 0
-		q.put(b)
-	}
-}
-
-// judge reads the answers.
+// judge decides the fate of links by their answers, or of all links of a peer that is gone.
 func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) fate {
 	f := fate{move: map[string][]*wire.Link{}}
 	if answers == nil {
 		for _, l := range links {
-			if !o.route(q, l, &f) {
-				continue
+			if o.route(q, l, &f) {
+				f.stats.Rerouted++
 			}
-			f.stats.Rerouted++
 		}
 		return f
 	}
-	// Records come first: Route knows all of them when it is asked.
+	// Moved gets all records before Route is asked, each once.
 	type claim struct {
 		host  string
 		epoch uint64
@@ -331,7 +317,7 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 		case wire.Verdict_VERDICT_MOVED:
 			f.stats.Moved++
 			o.route(q, link, &f)
-		default: // later, or a verdict of a later version
+		default: // later, or a verdict that this version does not know
 			f.stats.Later++
 			f.stay = append(f.stay, link)
 		}
@@ -339,7 +325,7 @@ func (o *Outbox) judge(q *queue, links []*wire.Link, answers []*wire.Delivered) 
 	return f
 }
 
-// route finds the next node for a link, and says whether there is one.
+// route moves a link to its next node, or keeps it if there is none. It reports whether it moved.
 func (o *Outbox) route(q *queue, l *wire.Link, f *fate) bool {
 	to := o.deps.Route(l)
 	if to == q.peer || checkID(to) != nil {
@@ -357,20 +343,4 @@ func (s *OutboxStats) add(o OutboxStats) {
 	s.Moved += o.Moved
 	s.Later += o.Later
 	s.Rerouted += o.Rerouted
-}
-
-// triesOf is how often links of some blocks have been answered so that they are not done with, this time too.
-func triesOf(blocks []block) (tries uint16) {
-	for _, b := range blocks {
-		tries = max(tries, b.tries)
-	}
-	saturate(&tries)
-	return tries
-}
-
-// saturate counts up to the largest number.
-func saturate(n *uint16) {
-	if *n < math.MaxUint16 {
-		*n++
-	}
 }

@@ -14,71 +14,71 @@ import (
 	"proxima/node/wire"
 )
 
-// OutboxDeps is what an outbox works with. Callbacks must be quick, and may be called by several goroutines at once;
-// none is called under a lock of the outbox.
+// OutboxDeps is what an outbox works with. Callbacks must be quick. Several goroutines may call them at once; the outbox
+// holds no lock meanwhile.
 type OutboxDeps struct {
 	// Shelf keeps the links.
 	Shelf Shelf
-	// Deliver sends a message to a peer: Client.Deliver. It is called for this node's own id too, where Route names it.
+	// Deliver sends a message to a peer (Client.Deliver), or to this node itself where Route says so.
 	Deliver func(ctx context.Context, to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
-	// Route says which node a link belongs to now, "" where nobody knows yet. It is asked for links that moved and for
+	// Route returns the node that a link belongs to now, "" while nobody knows. It is asked for links that moved and for
 	// those of peers that are gone.
 	Route func(*wire.Link) (to string)
-	// Moved, if set, takes the record by which a peer refers to the next owner, before Route is asked.
+	// Moved, if set, gets the record by which a peer names the next owner, before Route is asked.
 	Moved func(*wire.Record)
-	// Custodian, if set, names a peer that keeps copies of links that are not answered soon: one that is there and none of
-	// those; "" for nobody.
+	// Custodian, if set, names a live peer, none of those given, to keep copies of links that are not answered soon; ""
+	// for none.
 	Custodian func(not ...string) string
-	// Gone, if set, says that a peer is gone for good. It is asked before each message; Review makes it be asked again.
+	// Gone, if set, reports whether a peer is gone for good. It is asked before each message, and again after Review.
 	Gone func(id string) bool
-	// Refused, if set, is told of each link that its receiver will not have.
+	// Refused, if set, is told of each link that its receiver refuses for good.
 	Refused func(to string, link *wire.Link, reason string)
-	// Aside, if set, is told of links that were set aside: their receiver, or this node, cannot read them.
+	// Aside, if set, is told of links set aside because their receiver, or this node, cannot read them.
 	Aside func(to string, links int, err error)
 }
 
-// Outbox is the durable list of links that peers have not answered yet, a queue for each. Links are sent at least once,
+// Outbox is the durable list of links that peers have not answered yet, one queue per peer. It sends links at least once,
 // in no order, until they are answered. It is safe for concurrent use.
 //
-// Adding never waits for sending: a peer that takes no links holds nobody up. What is in memory of a queue is bounded; the
-// rest of a long one lies on disk only, and the disk is what bounds it.
+// Adding never waits for sending, so a peer that takes no links holds nobody up. Memory per queue is bounded; the rest of
+// a long queue is on disk only, and only the disk bounds it.
 type Outbox struct {
 	cfg  Config
 	deps OutboxDeps
-	// start is the origin of the times in the queues.
+	// start is the origin of all times in the queues.
 	start time.Time
-	// kick tells Run that a queue has to be looked at.
+	// kick tells Run that a queue needs a sender.
 	kick chan struct{}
 
 	// mu guards what follows.
 	mu     sync.Mutex
-	seq    uint64 // of the block that was added last
+	seq    uint64 // of the block added last
 	queues map[string]*queue
 	links  int
-	// born counts blocks by when their links were added first, in steps of bornStep.
+	// born counts blocks by when their links were first added, in steps of bornStep.
 	born map[time.Duration]int
-	// writes are blocks to be written; while writing, who adds some leaves them to who writes.
+	// writes wait to be written. While writing is set, another caller does that.
 	writes  []*write
 	writing bool
-	kept    int                 // bytes of blocks that are in memory, too
-	coming  map[uint64]struct{} // blocks that have a number and are not in a queue yet
+	kept    int                 // bytes of block values that are also in memory
+	coming  map[uint64]struct{} // blocks that have a number but are in no queue yet
 	stats   OutboxStats
 }
 
-// OutboxStats counts links since the start, but for SetAside, which counts what lies on disk.
+// OutboxStats counts links since the start, except SetAside, which counts those on disk.
 type OutboxStats struct {
-	Messages  uint64 `json:"messages"` // answered
-	Failed    uint64 `json:"failed"`   // messages that were not
+	Messages  uint64 `json:"messages"` // answered messages
+	Failed    uint64 `json:"failed"`   // messages without an answer
 	Accepted  uint64 `json:"accepted"`
 	Duplicate uint64 `json:"duplicate"`
 	Refused   uint64 `json:"refused"`
-	Moved     uint64 `json:"moved"`    // answered so
-	Later     uint64 `json:"later"`    // answered so, each time
+	Moved     uint64 `json:"moved"`
+	Later     uint64 `json:"later"`    // each time a link gets this answer
 	Rerouted  uint64 `json:"rerouted"` // because their peer was gone
 	SetAside  uint64 `json:"set_aside"`
 }
 
-// NewOutbox finds what earlier lives have left. Nothing is sent before Run.
+// NewOutbox loads what earlier lives of the node left. It sends nothing before Run.
 func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	o := &Outbox{cfg: cfg, deps: deps, start: time.Now(), kick: make(chan struct{}, 1), queues: map[string]*queue{}, born: map[time.Duration]int{},
 		coming: map[uint64]struct{}{}}
@@ -87,14 +87,13 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 		if err != nil {
 			return err
 		}
-		// A value that cannot be read stays for when it is sent: it is set aside then.
-		n, _ := blockLinks(value) //nolint:errcheck // see above
+		n, _, _ := splitBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
 		o.seq = max(o.seq, k.seq)
 		if k.kind == kindAside {
 			o.stats.SetAside += uint64(n)
 			return nil
 		}
-		o.push(stored{peer: k.peer, block: block{seq: k.seq, links: int32(n), bytes: int32(len(value)), born: -bornStep}})
+		o.push(stored{k.peer, block{seq: k.seq, links: int32(n), bytes: int32(len(value)), born: -bornStep}})
 		return nil
 	})
 	if err != nil {
@@ -103,8 +102,8 @@ func NewOutbox(cfg Config, deps OutboxDeps) (*Outbox, error) {
 	return o, nil
 }
 
-// Add keeps links, by the peers that they are for: they are on disk when it returns. It never refuses for lack of room. Links
-// that could not be sent in any message (not UTF-8) go to Refused. After an error some may have been added.
+// Add keeps links, keyed by the peer that they are for: they are on disk when it returns. It never refuses for lack of
+// room. Links that no message can carry (not UTF-8) go to Refused. After an error some links may have been added.
 func (o *Outbox) Add(ctx context.Context, links map[string][]*wire.Link) error {
 	return o.add(ctx, links, block{born: o.now().Truncate(bornStep)})
 }
@@ -113,148 +112,106 @@ func (o *Outbox) add(ctx context.Context, links map[string][]*wire.Link, like bl
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("add to outbox: %w", err)
 	}
-	w := &write{like: like}
+	var all write
 	for to, links := range links {
 		if err := checkID(to); err != nil {
 			return fmt.Errorf("add to outbox: %w", err)
 		}
-		for links = o.sendable(to, links); len(links) > 0; {
-			n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
-			body, err := encodeLinks(nil, links[:n])
-			if err != nil {
-				return fmt.Errorf("add to outbox of %s: %w", to, err)
-			}
-			if w.keys > 0 && (w.keys >= maxBatch || w.bytes+len(body) > maxBatchBytes) {
-				if err := o.write(w); err != nil {
-					return err
-				}
-				w = &write{like: like}
-			}
-			w.adds = append(w.adds, addition{to, n, body})
-			w.keys, w.bytes = w.keys+1, w.bytes+len(body)
-			links = links[n:]
+		if err := o.pack(&all, to, o.sendable(to, links), like); err != nil {
+			return err
 		}
 	}
-	if w.keys == 0 {
-		return nil
+	for len(all.adds) > 0 {
+		var w write
+		for len(all.adds) > 0 && len(w.adds) < maxBatch && (w.bytes == 0 || w.bytes+len(all.adds[0].body) <= maxBatchBytes) {
+			w.adds, w.bytes = append(w.adds, all.adds[0]), w.bytes+len(all.adds[0].body)
+			all.adds = all.adds[1:]
+		}
+		if err := o.write(&w); err != nil {
+			return err
+		}
 	}
-	return o.write(w)
+	return nil
 }
 
-// sendable leaves out links that protobuf does not carry.
+// sendable returns the links that protobuf can carry, and refuses the others.
 func (o *Outbox) sendable(to string, links []*wire.Link) []*wire.Link {
 	good := make([]*wire.Link, 0, len(links))
 	for _, l := range links {
-		switch {
-		case utf8.ValidString(l.GetUrl()):
+		if utf8.ValidString(l.GetUrl()) {
 			good = append(good, l)
-		default:
-			o.count(func(s *OutboxStats) { s.Refused++ })
-			if o.deps.Refused != nil {
-				o.deps.Refused(to, l, "URL is not UTF-8")
-			}
+			continue
+		}
+		o.mu.Lock()
+		o.stats.Refused++
+		o.mu.Unlock()
+		if o.deps.Refused != nil {
+			o.deps.Refused(to, l, "URL is not UTF-8")
 		}
 	}
 	return good
 }
 
-// stored is a block as it goes to the shelf, and its place in the index.
-type stored struct {
-	peer  string
-	block block
-	value []byte
-}
-
-// pack adds blocks of links to a write, each small enough for a message and like another in all else.
-func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error {
-	from := len(w.set)
-	for len(links) > 0 {
-		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.OutboxMessageKiB<<10)
-		value, err := encodeBlock(links[:n])
-		if err != nil {
-			return fmt.Errorf("add to outbox of %s: %w", to, err)
-		}
-		like.links, like.bytes, like.at = int32(n), int32(len(value)), o.now()
-		w.set = append(w.set, stored{to, like, value})
-		w.keys, w.bytes = w.keys+1, w.bytes+len(value)
-		links = links[n:]
-	}
-	o.number(w.set[from:])
-	return nil
-}
-
-// number gives blocks their numbers.
-func (o *Outbox) number(set []stored) []stored {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range set {
-		o.seq++
-		set[i].block.seq = o.seq
-		o.coming[o.seq] = struct{}{}
-	}
-	return set
-}
-
-// maxKept bounds the bytes of blocks that are kept in memory until they are sent, so that most need not be read again.
+// maxKept bounds the bytes of blocks kept in memory until they are sent, so that most need not be read back.
 const maxKept = 4 << 20
 
-// push queues a block that is on disk. It is called under the lock.
+// push queues a block that is on disk. It is called with mu held.
 func (o *Outbox) push(s stored) {
 	q := o.queues[s.peer]
 	if q == nil {
 		q = newQueue(s.peer)
 		o.queues[s.peer] = q
 	}
-	o.links += int(s.block.links)
-	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.block.seq > q.top {
+	o.links += int(s.links)
+	if (q.links >= o.cfg.OutboxLinks || q.spilled > 0) && s.seq > q.top {
 		if q.spilled++; q.spilled == 1 {
-			q.born = min(s.block.born, o.now()) // all that are on disk only count as old as the first of them
+			q.born = min(s.born, o.now()) // all spilled blocks count as old as the first
 		}
 		o.born[q.born]++
-		q.beyond += int(s.block.links)
-		return // its sender comes to it after the others
+		q.beyond += int(s.links)
+		return // refill reads it later
 	}
-	if o.kept+len(s.value) <= maxKept {
-		o.kept += len(s.value)
-		s.block.value = s.value
+	if o.kept += len(s.value); o.kept > maxKept {
+		o.kept -= len(s.value)
+		s.value = nil
 	}
 	q.push(s.block)
-	o.born[s.block.born]++
+	o.born[s.born]++
 	switch {
 	case !q.running:
 		poke(o.kick)
-	case len(q.ready) <= 1 || s.block.due > 0 || s.block.bad > 0 || q.readyLinks >= o.cfg.OutboxMessageLinks || q.readyBytes >= o.cfg.OutboxMessageKiB<<10:
-		poke(q.wake) // else its sender knows already how long to wait
+	case len(q.ready) <= 1 || s.due > 0 || s.bad > 0 || !o.cfg.fits(q.readyLinks+1, q.readyBytes+1):
+		poke(q.wake) // otherwise the sender already knows how long to wait
 	}
 }
 
-// bornStep keeps the ages of links few.
+// bornStep rounds the ages of links, so that there are few different ones.
 const bornStep = 100 * time.Millisecond
 
-// answered takes links that are no longer in a queue out of its count. It is called under the lock.
-func (o *Outbox) answered(q *queue, links int, blocks []block) {
+// answered subtracts blocks that have left a queue. It is called with mu held.
+func (o *Outbox) answered(q *queue, blocks []block) {
 	for _, b := range blocks {
 		o.dropBorn(b.born)
+		q.links -= int(b.links)
+		o.links -= int(b.links)
 	}
-	q.links -= links
-	o.links -= links
 }
 
-// dropBorn takes a block out of the count of those that were born at a time. It is called under the lock.
+// dropBorn counts one block less of an age. It is called with mu held.
 func (o *Outbox) dropBorn(born time.Duration) {
 	if o.born[born]--; o.born[born] <= 0 {
 		delete(o.born, born)
 	}
 }
 
-// Pending is the number of links that are not answered yet.
+// Pending returns the number of links not answered yet.
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.links
 }
 
-// PendingOf is the number of links that one peer has not answered yet.
+// PendingOf returns the number of links that one peer has not answered yet.
 func (o *Outbox) PendingOf(id string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -264,7 +221,7 @@ func (o *Outbox) PendingOf(id string) int {
 	return 0
 }
 
-// Settled says that all links that were added up to a time have been answered, or copied, those of earlier lives among them.
+// Settled reports whether all links added up to a time, including those of earlier lives, have been answered or copied.
 func (o *Outbox) Settled(until time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -283,7 +240,7 @@ func (o *Outbox) Stats() OutboxStats {
 	return o.stats
 }
 
-// Review tries all peers again now, and asks Gone and Route again: members or records have changed.
+// Review makes the outbox try all peers at once and ask Gone and Route again. Call it when members or records have changed.
 func (o *Outbox) Review() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -294,56 +251,37 @@ func (o *Outbox) Review() {
 	}
 }
 
-// Run sends until ctx ends; links that are not answered by then wait for the next start. An error is that of the shelf:
-// no link is lost, but the outbox must be made anew to find them all.
+// Run sends until ctx ends; links not answered by then wait for the next start. Its error comes from the shelf: no link is
+// lost, but only a new outbox finds them all.
 func (o *Outbox) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	defer o.stop()
-	for {
-		for _, q := range o.idle() {
-			group.Go(func() error { return o.serve(ctx, q) })
+	for ctx.Err() == nil {
+		o.mu.Lock()
+		for _, q := range o.queues {
+			if !q.running {
+				q.running = true
+				group.Go(func() error { return o.serve(ctx, q) })
+			}
 		}
+		o.mu.Unlock()
 		select {
 		case <-o.kick:
 		case <-ctx.Done():
-			return group.Wait()
 		}
 	}
-}
-
-// idle returns the queues that have links and nobody to send them, and marks them as served.
-func (o *Outbox) idle() []*queue {
+	err := group.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var idle []*queue
-	for _, q := range o.queues {
-		if !q.running {
-			q.running = true
-			idle = append(idle, q)
-		}
-	}
-	return idle
-}
-
-// stop leaves the queues for another Run.
-func (o *Outbox) stop() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, q := range o.queues {
+	for _, q := range o.queues { // for another Run
 		q.running = false
 	}
+	return err
 }
 
 func (o *Outbox) now() time.Duration { return time.Since(o.start) }
 
-func (o *Outbox) count(f func(*OutboxStats)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	f(&o.stats)
-}
-
-// backoff is the pause after the n-th failure in a row, from 1: doubling, bounded, and half of it drawn by lot, so that
-// nodes do not come back together.
+// backoff returns the pause after the n-th failure in a row, counted from 1. It doubles up to a bound, and half of it is
+// random, so that nodes do not come back together.
 func (o *Outbox) backoff(n int) time.Duration {
 	d := o.cfg.OutboxBackoff
 	if n < 16 {
@@ -354,7 +292,7 @@ func (o *Outbox) backoff(n int) time.Duration {
 
 const firstBackoff = 500 * time.Millisecond
 
-// poke wakes whoever waits, or will wait, for a channel with room for one.
+// poke wakes the reader of a channel with room for one, now or when it next reads.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -365,22 +303,19 @@ func poke(c chan struct{}) {
 var (
 	// errShelf is a failure of this node's own disk, not of a peer.
 	errShelf = errors.New("disk")
-	// errFault is a peer that broke down over a message.
+	// errFault is a peer that fails over a message.
 	errFault   = errors.New("fault of the peer")
-	errAnswers = fmt.Errorf("%w: it has not answered every link", errFault)
+	errAnswers = fmt.Errorf("%w: it did not answer every link", errFault)
 )
 
-// Shelf is a room on disk of the outbox's own: ordered keys with values. It is safe for concurrent use. It does not keep
-// what it is given, and what it gives to visit is valid until visit returns.
+// Shelf is the outbox's own space on disk: ordered keys with values. It is safe for concurrent use. It keeps no slice that
+// it is given; what it passes to visit is valid until visit returns.
 type Shelf interface {
 	// Get returns nil for a key that is not there.
 	Get(key []byte) ([]byte, error)
-	// Put and Delete are durable when they return.
-	Put(key, value []byte) error
-	Delete(key []byte) error
-	// Scan visits the keys with a prefix in order, until visit returns an error, which it returns.
+	// Scan visits the keys with a prefix in order. If visit returns an error, Scan stops and returns it.
 	Scan(prefix []byte, visit func(key, value []byte) error) error
-	// Batch makes all changes that fill asks for, or none; durable when it returns. The outbox asks for no more than 1 MiB
-	// and some 2,000 keys at a time with the default configuration.
+	// Batch makes all changes that fill asks for, or none; durable when it returns. With the default configuration the
+	// outbox asks for at most 1 MiB and some 2,000 keys at a time.
 	Batch(fill func(set func(key, value []byte), del func(key []byte))) error
 }

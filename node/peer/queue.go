@@ -2,44 +2,46 @@ package peer
 
 import (
 	"container/heap"
+	"errors"
+	"fmt"
 	"iter"
 	"time"
 )
 
-// block is some links on disk: what is in memory of them. Times are counted from the start of the outbox.
+// block is what memory holds of a block of links on disk. Times count from the start of the outbox.
 type block struct {
 	seq   uint64
-	at    time.Duration // when it was added; zero for an earlier life
-	born  time.Duration // when its links were added first, in any block; below zero for an earlier life, copied where another outbox has them, too
-	other string        // whose outbox has its links, too, where they are copied
-	due   time.Duration // not sent before
+	at    time.Duration // when it was added; zero if in an earlier life
+	born  time.Duration // when its links were first added to any block; negative if in an earlier life, or copied
+	other string        // the node whose outbox has these links too, if they are copied
+	due   time.Duration // not to be sent before
 	links int32
 	bytes int32
-	value []byte // what is on disk, if it was kept
-	// tries counts the answers "later", moves and refusals.
-	tries uint16
-	// bad counts the refusals as unreadable, and the faults of the peer that it may be the cause of. A bad block is sent alone.
+	value []byte // what is on disk, if it is kept in memory
+	// tries counts answers that did not settle its links.
+	tries int32
+	// bad counts answers that it is unreadable, and peer failures that it may have caused. A bad block is sent alone.
 	bad uint8
 }
 
-// queue is what waits for one peer. All of it is guarded by the lock of the outbox.
+// queue is what waits for one peer. The lock of the outbox guards it.
 type queue struct {
 	peer    string
 	running bool          // a goroutine sends it
-	wake    chan struct{} // tells that goroutine of changes
-	links   int           // with those in flight
-	top     uint64        // the last block that was taken into memory
-	born    time.Duration // of all spilled
-	spilled int           // blocks after that, which are on disk only
-	beyond  int           // the links in those
+	wake    chan struct{} // wakes that goroutine
+	links   int           // in memory, including those in flight
+	top     uint64        // the last block read into memory
+	born    time.Duration // of all spilled blocks
+	spilled int           // blocks after top, which are on disk only
+	beyond  int           // links in those
 
-	ready      []block // in order
+	ready      []block // oldest first
 	readyLinks int
 	readyBytes int
-	delayed    delayed // those with a due time
+	delayed    delayed // blocks with a due time
 
 	custodian string        // keeps copies of what is not answered soon
-	copyAt    time.Duration // when it was asked last
+	copyAt    time.Duration // when it last got some
 
 	failures int // in a row
 	retry    time.Duration
@@ -47,14 +49,14 @@ type queue struct {
 
 func newQueue(peer string) *queue { return &queue{peer: peer, wake: make(chan struct{}, 1)} }
 
-// push takes a block in, which was not counted yet.
+// push adds a block that is not counted yet.
 func (q *queue) push(b block) {
 	q.links += int(b.links)
 	q.top = max(q.top, b.seq)
 	q.put(b)
 }
 
-// put takes a block in that is counted.
+// put adds a block that is counted already.
 func (q *queue) put(b block) {
 	if b.due > 0 || b.bad > 0 {
 		heap.Push(&q.delayed, b)
@@ -65,19 +67,14 @@ func (q *queue) put(b block) {
 	q.readyBytes += int(b.bytes)
 }
 
-// putBack puts blocks that could not be sent before all others.
+// putBack returns blocks that could not be sent to the front.
 func (q *queue) putBack(blocks []block) {
-	var first []block
+	later := q.ready
+	q.ready = nil
 	for _, b := range blocks {
-		if b.due > 0 || b.bad > 0 {
-			heap.Push(&q.delayed, b)
-			continue
-		}
-		first = append(first, b)
-		q.readyLinks += int(b.links)
-		q.readyBytes += int(b.bytes)
+		q.put(b)
 	}
-	q.ready = append(first, q.ready...)
+	q.ready = append(q.ready, later...)
 }
 
 // hurry makes delayed blocks due.
@@ -90,7 +87,7 @@ func (q *queue) hurry() {
 
 func (q *queue) empty() bool { return len(q.ready) == 0 && len(q.delayed) == 0 && q.spilled == 0 }
 
-// blocks are all blocks in memory, with those that are on their way to the peer.
+// blocks iterates over all blocks in memory and those in flight.
 func (q *queue) blocks(inFlight []block) iter.Seq[*block] {
 	return func(yield func(*block) bool) {
 		for _, list := range [][]block{q.ready, q.delayed, inFlight} {
@@ -103,58 +100,52 @@ func (q *queue) blocks(inFlight []block) iter.Seq[*block] {
 	}
 }
 
-// limits bound a message.
-type limits struct {
-	links, bytes int
-	wait         time.Duration
-}
-
-// take removes the blocks of the next message, or says how long there is none. At once is for peers that are gone: there
-// is neither company nor the peer to wait for.
-func (q *queue) take(now time.Duration, lim limits, atOnce bool) (blocks []block, wait time.Duration) {
+// take removes and returns the blocks of the next message, or says how long to wait for one. With atOnce, it waits neither
+// for more links nor for the peer, because the peer is gone.
+func (q *queue) take(now time.Duration, cfg Config, atOnce bool) (blocks []block, wait time.Duration) {
 	if q.retry > now && !atOnce {
 		return nil, q.retry - now
 	}
 	links, bytes := 0, 0
-	fits := func(b block) bool {
-		return len(blocks) == 0 || links+int(b.links) <= lim.links && bytes+int(b.bytes) <= lim.bytes
-	}
-	add := func(b block) {
-		blocks = append(blocks, b)
-		links += int(b.links)
-		bytes += int(b.bytes)
-	}
-	for len(q.delayed) > 0 && q.delayed[0].due <= now && fits(q.delayed[0]) {
-		if q.delayed[0].bad > 0 && (len(blocks) > 0 || q.failures > 0 && len(q.ready) > 0) {
-			break // alone, and by turns with the others
+	add := func(b block) bool {
+		if len(blocks) > 0 && !cfg.fits(links+int(b.links), bytes+int(b.bytes)) {
+			return false
 		}
-		b := heap.Pop(&q.delayed).(block)
-		add(b)
-		if b.bad > 0 {
+		blocks, links, bytes = append(blocks, b), links+int(b.links), bytes+int(b.bytes)
+		return true
+	}
+	for len(q.delayed) > 0 && q.delayed[0].due <= now {
+		next := q.delayed[0]
+		if next.bad > 0 && (len(blocks) > 0 || q.failures > 0 && len(q.ready) > 0) {
+			break // it is sent alone, in turn with the others
+		}
+		if !add(next) {
+			break
+		}
+		heap.Pop(&q.delayed)
+		if next.bad > 0 {
 			return blocks, 0
 		}
 	}
 	if len(q.ready) > 0 {
 		age := now - q.ready[0].at
-		turn := len(q.delayed) > 0 && q.delayed[0].due <= now // they were let go first
-		enough := len(blocks) > 0 || turn || q.readyLinks >= lim.links || q.readyBytes >= lim.bytes || age >= lim.wait
+		turn := len(q.delayed) > 0 && q.delayed[0].due <= now // a bad block let the others go first
+		enough := len(blocks) > 0 || turn || !cfg.fits(q.readyLinks+1, q.readyBytes+1) || age >= cfg.OutboxWait
 		if !enough && !atOnce {
-			wait = lim.wait - age
+			wait = cfg.OutboxWait - age
 			if len(q.delayed) > 0 {
 				wait = min(wait, q.delayed[0].due-now)
 			}
 			return nil, wait
 		}
 	}
-	n := 0
-	for n < len(q.ready) && fits(q.ready[n]) {
-		add(q.ready[n])
-		q.readyLinks -= int(q.ready[n].links)
-		q.readyBytes -= int(q.ready[n].bytes)
-		n++
+	for len(q.ready) > 0 && add(q.ready[0]) {
+		q.readyLinks -= int(q.ready[0].links)
+		q.readyBytes -= int(q.ready[0].bytes)
+		q.ready = q.ready[1:]
 	}
-	if q.ready = q.ready[n:]; len(q.ready) == 0 {
-		q.ready = nil // what append leaves behind would stay
+	if len(q.ready) == 0 {
+		q.ready = nil // release the array
 	}
 	if len(blocks) == 0 && len(q.delayed) > 0 {
 		return nil, q.delayed[0].due - now
@@ -162,7 +153,7 @@ func (q *queue) take(now time.Duration, lim limits, atOnce bool) (blocks []block
 	return blocks, 0
 }
 
-// delayed is a heap of blocks by their due times.
+// delayed is a heap of blocks by due time.
 type delayed []block
 
 func (d delayed) Len() int           { return len(d) }
@@ -174,4 +165,48 @@ func (d *delayed) Pop() any {
 	b := (*d)[last]
 	*d = (*d)[:last]
 	return b
+}
+
+// errEnough ends a scan.
+var errEnough = errors.New("enough")
+
+// refill reads blocks that are on disk only, once few are left in memory.
+func (o *Outbox) refill(q *queue) error {
+	o.mu.Lock()
+	top, room := q.top, o.cfg.OutboxLinks-q.links
+	few := q.spilled > 0 && q.links <= o.cfg.OutboxLinks/2
+	o.mu.Unlock()
+	if !few {
+		return nil
+	}
+	var found []block
+	prefix := encodeKey(kindQueued, q.peer, 0)
+	err := o.deps.Shelf.Scan(prefix[:len(prefix)-8], func(key, value []byte) error {
+		k, err := decodeKey(key)
+		if err != nil || k.seq <= top {
+			return err
+		}
+		n, _, _ := splitBlock(value) //nolint:errcheck // an unreadable block is set aside when it is sent
+		found = append(found, block{seq: k.seq, links: int32(n), bytes: int32(len(value))})
+		if room -= max(n, 1); room <= 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return fmt.Errorf("read outbox: %w", err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, b := range found {
+		if _, coming := o.coming[b.seq]; coming {
+			q.top = max(q.top, b.seq) // it was just written, and its writer is about to queue it
+			continue
+		}
+		b.born = q.born
+		q.spilled--
+		q.beyond -= int(b.links)
+		q.push(b)
+	}
+	return nil
 }

@@ -3,38 +3,60 @@ package peer
 import (
 	"fmt"
 	"runtime"
+	"time"
+
+	"proxima/node/wire"
 )
 
-// What is written at once, at most.
+// Bounds of one batch for the shelf.
 const (
-	maxBatch      = 1000
+	maxBatch      = 1000 // keys
 	maxBatchBytes = 512 << 10
 )
 
-// write is links and blocks that become durable, and keys that are removed, in one step.
+// write is a change of the shelf that one caller waits for: links to add and keys to remove, in one step.
 type write struct {
-	// adds are links that are not in blocks yet, all to be counted alike.
-	adds []addition
-	like block
-	set  []stored
-	del  [][]byte
-	// keys and bytes are about what it is for the shelf.
-	keys, bytes int
-	// done says true if its caller has to write what waits, false when it is written, or has failed.
+	adds  []addition
+	del   [][]byte
+	bytes int // of adds
+	// done gets true if its caller has to write what waits, false once it is written or has failed with err.
 	done chan bool
 	err  error
 }
 
-// addition is encoded links for one peer, no more than a message may hold.
+// addition is encoded links for one peer, no more than fit into a message. like has what their block is to have besides.
 type addition struct {
-	to    string
-	links int
-	body  []byte
+	to   string
+	body []byte
+	like block
 }
 
-// write makes links and blocks durable, and removes keys, in one step; then the blocks are in their queues. What several
-// callers write at the same time is one step for the store, and their links for one peer share blocks: a commit, and a
-// key, cost more than the few links of a page.
+// stored is a block that goes to the shelf, and then into the queue of its peer.
+type stored struct {
+	peer string
+	block
+}
+
+func (w *write) keys() int { return len(w.adds) + len(w.del) }
+
+// pack adds links for a peer to a write, in blocks like the given one.
+func (o *Outbox) pack(w *write, to string, links []*wire.Link, like block) error {
+	for len(links) > 0 {
+		n := fit(links, o.cfg.OutboxMessageLinks, o.cfg.messageBytes())
+		body, err := encodeLinks(links[:n])
+		if err != nil {
+			return fmt.Errorf("add to outbox of %s: %w", to, err)
+		}
+		like.links = int32(n)
+		w.adds = append(w.adds, addition{to, body, like})
+		w.bytes += len(body)
+		links = links[n:]
+	}
+	return nil
+}
+
+// write makes a change durable, then queues its blocks. Changes that several callers make at the same time become one
+// batch, and their links for one peer share blocks: a commit and a key cost more than the few links of a page.
 func (o *Outbox) write(w *write) error {
 	w.done = make(chan bool, 1)
 	o.mu.Lock()
@@ -45,11 +67,11 @@ func (o *Outbox) write(w *write) error {
 	if !lead && !<-w.done {
 		return w.err
 	}
-	runtime.Gosched() // who is about to add links comes along
+	runtime.Gosched() // let callers that are about to write join this batch
 	o.mu.Lock()
 	n, bytes, keys := 0, 0, 0
 	for _, next := range o.writes {
-		keys, bytes = keys+next.keys, bytes+next.bytes
+		keys, bytes = keys+next.keys(), bytes+next.bytes
 		if n > 0 && (keys > maxBatch || bytes > maxBatchBytes) {
 			break
 		}
@@ -67,7 +89,7 @@ func (o *Outbox) write(w *write) error {
 			}
 		}
 		for _, s := range set {
-			put(encodeKey(kindQueued, s.peer, s.block.seq), s.value)
+			put(encodeKey(kindQueued, s.peer, s.seq), s.value)
 		}
 	})
 	if err != nil {
@@ -76,7 +98,7 @@ func (o *Outbox) write(w *write) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, s := range set {
-		delete(o.coming, s.block.seq)
+		delete(o.coming, s.seq)
 		if err == nil {
 			o.push(s)
 		}
@@ -93,39 +115,46 @@ func (o *Outbox) write(w *write) error {
 	return err
 }
 
-// gather makes blocks of all that some writes add.
-func (o *Outbox) gather(group []*write) []stored {
-	var alike []block
-	merged := make(map[string]addition)
-	var set, full []stored
+// gather makes numbered blocks of what some writes add. Links for one peer that wait equally long share a block; bad blocks
+// stay alone.
+func (o *Outbox) gather(group []*write) (set []stored) {
+	type kind struct {
+		to    string
+		due   time.Duration
+		tries int32
+	}
+	open := map[kind]addition{}
 	seal := func(a addition) {
-		value := append(blockHead(a.links), a.body...)
-		full = append(full, stored{a.to, block{links: int32(a.links), bytes: int32(len(value))}, value})
+		a.like.value = encodeBlock(int(a.like.links), a.body)
+		a.like.bytes, a.like.at = int32(len(a.like.value)), o.now()
+		set = append(set, stored{a.to, a.like})
 	}
 	for _, w := range group {
-		set = append(set, w.set...)
-		if len(w.adds) > 0 {
-			alike = append(alike, w.like)
-		}
 		for _, a := range w.adds {
-			m := merged[a.to]
-			if m.links > 0 && (m.links+a.links > o.cfg.OutboxMessageLinks || len(m.body)+len(a.body) > o.cfg.OutboxMessageKiB<<10) {
-				seal(m)
-				m = addition{}
+			if a.like.bad > 0 {
+				seal(a)
+				continue
 			}
-			merged[a.to] = addition{a.to, m.links + a.links, append(m.body, a.body...)}
+			k := kind{a.to, a.like.due, a.like.tries}
+			if b, ok := open[k]; ok && o.cfg.fits(int(b.like.links+a.like.links), len(b.body)+len(a.body)) {
+				b.like.born, b.like.other = o.common(b.like, a.like)
+				b.like.links += a.like.links
+				a = addition{a.to, append(b.body, a.body...), b.like}
+			} else if ok {
+				seal(b)
+			}
+			open[k] = a
 		}
 	}
-	for _, m := range merged {
-		seal(m)
+	for _, a := range open {
+		seal(a)
 	}
-	if len(full) == 0 {
-		return set
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range set {
+		o.seq++
+		set[i].seq = o.seq
+		o.coming[o.seq] = struct{}{}
 	}
-	like := o.common(alike...)
-	for i := range full {
-		b := &full[i].block
-		b.at, b.born, b.other = o.now(), like.born, like.other
-	}
-	return append(set, o.number(full)...)
+	return set
 }
