@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -176,6 +177,58 @@ func TestSparedServersComeBackSlowly(t *testing.T) {
 	if p.level(map[netip.Addr]float64{server(2): 1}); told != 1 {
 		t.Errorf("one that is asked no more was told %v", told)
 	}
+}
+
+// The slowness that half of a node's servers share is the node's own, from five servers on. It speeds nothing up.
+func TestOwnSlownessIsTheMedian(t *testing.T) {
+	for _, c := range []struct {
+		slowed []float64
+		own    float64
+	}{
+		{nil, 1},
+		{[]float64{9, 9, 9, 9}, 1},
+		{[]float64{1, 2, 3, 8, 9}, 3},
+		{[]float64{1, 2, 3, 4, 8, 9}, 3},
+		{[]float64{1, 2, 3, 4, 5, 8, 9}, 4},
+		{[]float64{0.1, 0.2, 0.3, 0.4, 0.5}, 1},
+	} {
+		all := map[netip.Addr]float64{}
+		for i, s := range c.slowed {
+			all[server(i)] = s
+		}
+		p := newPace(func(netip.Addr, float64) {})
+		p.median = 7 // of an earlier time
+		if p.level(all); p.median != c.own {
+			t.Errorf("of %v its own slowness is %v, want %v", c.slowed, p.median, c.own)
+		}
+	}
+}
+
+// early is a context that says something the moment somebody begins to wait for its end.
+type early struct {
+	context.Context
+	say func()
+}
+
+func (e early) Done() <-chan struct{} {
+	e.say()
+	return e.Context.Done()
+}
+
+// The answer may come before the caller of Hold begins to wait for it.
+func TestHoldHearsAnAnswerThatComesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHolder(Default(), HolderDeps{Clock: NewClock(nil), Boot: 1, Peers: &stub{}, Frontier: &stub{}})
+		says := &HeldError{Addr: server(1), Holder: "b"}
+		_, err := h.Hold(early{t.Context(), func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.book.get(server(1)).tell(says)
+		}}, server(1))
+		if !errors.Is(err, says) {
+			t.Errorf("%v, want %v", err, says)
+		}
+	})
 }
 
 // A pause doubles from the least to the most, and varies by a quarter.

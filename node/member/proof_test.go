@@ -86,6 +86,33 @@ func TestStreamsProveThemselves(t *testing.T) {
 	}
 }
 
+// A stream that has not proved itself takes a place for each begun 64 KiB that it has said, not for what it announces.
+func TestUnprovenStreamsTakePlacesAsTheySpeak(t *testing.T) {
+	for _, c := range []struct{ announced, said, places int }{
+		{1, 1, 1},
+		{placeSize, placeSize, 1},
+		{placeSize + 1, placeSize + 1, 2},
+		{2 * placeSize, 2 * placeSize, 2},
+		{5*placeSize + 1, 5*placeSize + 1, 6},
+		{maxStream, maxStream, maxStream / placeSize},
+		{maxStream, 0, 1},
+		{maxStream, placeSize - 1, 1},
+		{maxStream, 3 * placeSize, 4},
+	} {
+		l := lobby.New(unproven, unproven, nil)
+		here, there := net.Pipe()
+		go func() {
+			_, _ = there.Write(make([]byte, c.said))
+			_ = there.Close()
+		}()
+		got, err := grow(l.Enter(here), nil, c.announced)
+		if _, taken := l.Len(); taken != c.places || len(got) != c.said && c.said == c.announced || (err == nil) != (c.said == c.announced) {
+			t.Errorf("%d of %d bytes took %d places, want %d: %v", c.said, c.announced, taken, c.places, err)
+		}
+		_ = here.Close()
+	}
+}
+
 // The largest state of the largest overlay fits into a stream: 150 bytes are more than msgpack needs for the names of the
 // fields, the address, the incarnation and the versions of a member.
 func TestTheLargestStateFits(t *testing.T) {
