@@ -7,23 +7,23 @@ import "time"
 type Knobs struct {
 	// Vivaldi is the method of 2009.
 	Vivaldi VivaldiKnobs `toml:"vivaldi"`
-	// Nearest is the default.
+	// Nearest is the default assigner.
 	Nearest NearestKnobs `toml:"nearest"`
 }
 
 // VivaldiKnobs are those of the method of 2009.
 type VivaldiKnobs struct {
-	// Theta is the median relative error below which the batch is decided. Lower takes more estimates.
+	// Theta is the median relative error below which the batch is decided. A lower value takes more estimates.
 	Theta float64 `toml:"theta"`
 	// MaxTicks is the number of ticks after which the batch is decided in any case.
 	MaxTicks int `toml:"max_ticks"`
-	// Tick is the time from one round of estimates to the next.
+	// Tick is the time between two rounds of estimates.
 	Tick time.Duration `toml:"tick"`
 }
 
 // NearestKnobs are those of nearest.
 type NearestKnobs struct {
-	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer decide sooner.
+	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer estimates decide sooner.
 	Estimates int `toml:"estimates"`
 }
 

@@ -15,18 +15,18 @@ import (
 
 // Config bounds a download and says who asks. All times are bounds on one request, all sizes on one response.
 type Config struct {
-	// UserAgent is the product and version of the User-Agent header (RFC 9110 section 10.1.5). With Contact it
+	// UserAgent is the product and version of the User-Agent header (RFC 9110, section 10.1.5). With fetch.contact it
 	// becomes `Proxima/1.0 (+https://example.org/bot)`.
 	UserAgent string `toml:"user_agent"`
-	// Contact is the http(s) URL of a page that tells webmasters who crawls and why. Without Contact and From, public
-	// addresses are refused.
+	// Contact is the http(s) URL of a page that tells site owners who crawls and why. Without contact and from the node asks
+	// no public address.
 	Contact string `toml:"contact"`
-	// From is the mail address of the From header (RFC 9110 section 10.1.2).
+	// From is the mail address of the From header (RFC 9110, section 10.1.2).
 	From string `toml:"from"`
-	// SignatureAgent is the https URL of the host whose directory of keys (proxima keygen -directory) proves who asks: all requests are
-	// signed (Web Bot Auth, RFC 9421) with a key made from the cluster secret. Empty signs none.
+	// SignatureAgent is the https URL of the host that publishes your keys (proxima keygen -directory). All requests are
+	// then signed with a key derived from the cluster secret (Web Bot Auth, RFC 9421). Empty: requests are not signed.
 	SignatureAgent string `toml:"signature_agent"`
-	// AcceptLanguage is the Accept-Language header; empty sends none, which leaves the choice to the server.
+	// AcceptLanguage is the Accept-Language header. Empty: none is sent, and the server chooses.
 	AcceptLanguage string `toml:"accept_language"`
 
 	// ConnectTimeout bounds the TCP connect. Less frees fetchers from dead servers sooner, more reaches far ones.
@@ -36,7 +36,7 @@ type Config struct {
 	// HeaderTimeout bounds the time from the request written (or from the connection given, where the server does
 	// not even read) to the first byte of the answer. More waits for slow programs, and holds a fetcher meanwhile.
 	HeaderTimeout time.Duration `toml:"-"`
-	// TotalTimeout bounds the whole request, connect and TLS included.
+	// TotalTimeout limits a whole request, including connect and TLS.
 	TotalTimeout time.Duration `toml:"total_timeout"`
 	// MinRate is the least body speed, in bytes a second on the wire, averaged over each GraceTime: the end of slow
 	// drips. 0 leaves them to TotalTimeout.
@@ -45,8 +45,8 @@ type Config struct {
 	// More forgives stalls.
 	GraceTime time.Duration `toml:"-"`
 
-	// MaxBodyBytes is the longest body on the wire, in bytes; a longer one is cut there, without an error, and its
-	// connection closed.
+	// MaxBodyBytes is the longest body on the wire, in bytes. A longer one is cut there without an error, and its connection
+	// is closed.
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// MaxDecodedBytes is the longest decoded body, in bytes; beyond it a body counts as a decompression bomb.
 	MaxDecodedBytes int64 `toml:"-"`
@@ -67,20 +67,20 @@ type Config struct {
 	// besides its connections.
 	MaxServers int `toml:"-"`
 
-	// HTTP2 offers HTTP/2 to https servers. It saves bytes of headers; HTTP/1.1 captures are truer.
+	// HTTP2 offers HTTP/2 to https servers. It saves header bytes; captures of HTTP/1.1 show what was sent.
 	HTTP2 bool `toml:"http2"`
-	// TLSVerify refuses servers whose certificate cannot be verified. Without it sites with broken certificates (and
-	// TLS 1.0 or 1.1) can be crawled, and anyone on the path can forge pages.
+	// TLSVerify refuses servers whose certificate cannot be verified. Without it sites with broken certificates (and TLS 1.0
+	// or 1.1) can be crawled, but anyone on the path can forge pages.
 	TLSVerify bool `toml:"tls_verify"`
-	// AllowPrefixes are address ranges (CIDR) lifted from the guard, for networks of one's own. Anything that the
-	// crawled pages name there can then be fetched.
+	// AllowPrefixes are address ranges (CIDR) that the guard lets through although they are not public. Pages that you crawl
+	// can then make the node fetch anything in them.
 	AllowPrefixes []string `toml:"allow_prefixes"`
 
-	// ContentTypes are the types of pages that are wanted, like "text/html" or "text/*"; of others only the head is read. Empty
-	// takes all. An answer without a type is taken.
+	// ContentTypes are the wanted types, such as "text/html" or "text/*". Of other pages only the head is read. Pages
+	// without a type are read. Empty: all types are wanted.
 	ContentTypes []string `toml:"content_types"`
-	// MaxSize is the size of the largest page that is wanted, in bytes on the wire; 0 takes all. Of one whose Content-Length
-	// is larger only the head is read, and no more than this of one that does not say.
+	// MaxSize is the size of the largest wanted page, in bytes on the wire; 0 means any. If Content-Length says more, only
+	// the head is read; without Content-Length at most this much is read.
 	MaxSize int64 `toml:"max_size"`
 }
 

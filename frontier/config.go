@@ -21,14 +21,14 @@ type Config struct {
 	// HostBudget is how many URLs a host may take while others wait on disk for its place, in URLs. Small is fair,
 	// large keeps connections warm.
 	HostBudget int `toml:"-"`
-	// MaxHostURLs is how many URLs of one host are accepted in all: the end of infinite calendars. 0 is no limit,
-	// and then memory grows with the largest host (16 bytes a URL).
+	// MaxHostURLs is how many URLs of one host are accepted in all; it ends endless calendars. 0 means no limit, and then
+	// memory grows with the largest host (16 bytes per URL).
 	MaxHostURLs int `toml:"max_host_urls" live:"yes"`
 	// TrackDepth keeps the smallest depth at which a pending URL was found, not the first: needed where the scope has a
 	// largest depth, and then each duplicate costs a look at the exact seen set of its host.
 	TrackDepth bool `toml:"-"`
-	// MinFreeMiB is the disk watermark, in MiB: with less free, no download is started and no URL taken from others
-	// until there is room again. With less than a quarter of it nothing at all is written: what wants to waits.
+	// MinFreeMiB is the low-water mark of the disk, in MiB. With less free space the node starts no download and takes no
+	// URLs from peers until there is room again. With less than a quarter of it the node writes nothing at all and waits.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`
@@ -116,34 +116,33 @@ func (c Config) Validate() error {
 
 // Politeness says how often a server and a host may be asked, and what happens when they fail.
 type Politeness struct {
-	// MinGap is the least time between the end of a request to a server and the start of the next. Longer spares
-	// servers, shorter crawls faster.
+	// MinGap is the least time between the end of one request to a server and the start of the next. A longer gap spares
+	// servers, a shorter one crawls faster.
 	MinGap time.Duration `toml:"min_gap" live:"yes"`
-	// Factor times the last download time is another lower bound of the gap: slow servers are asked less.
+	// Factor times the duration of the last download is another lower bound of the gap, so that slow servers are asked less.
 	Factor float64 `toml:"factor" live:"yes"`
-	// MaxGap bounds what Factor asks for. Crawl-delay and Retry-After are not bounded by it.
+	// MaxGap limits the gap that factor asks for. It does not limit Crawl-delay or Retry-After.
 	MaxGap time.Duration `toml:"max_gap" live:"yes"`
 	// MaxRetryAfter bounds what a Retry-After is believed.
 	MaxRetryAfter time.Duration `toml:"-"`
-	// BackoffMin is the first wait of a host that answers 429 or 503; each further one doubles it, with jitter.
+	// BackoffMin is the first wait of a host that answers 429 or 503. Each further such answer doubles it, with jitter.
 	BackoffMin time.Duration `toml:"backoff_min" live:"yes"`
 	// BackoffMax bounds the doubling.
 	BackoffMax time.Duration `toml:"-"`
-	// RetryConnect are the waits of a host that cannot be reached, one after the other; after the last the host is
-	// given up and its URLs are dropped. More waits lose fewer hosts and hold their places longer.
+	// RetryConnect are the successive waits of a host that cannot be reached. After the last the host is given up and its
+	// URLs are dropped. More waits lose fewer hosts but hold memory longer.
 	RetryConnect []time.Duration `toml:"retry_connect" live:"yes"`
-	// RetryName are the waits of a host whose name does not resolve.
+	// RetryName are the successive waits of a host whose name does not resolve.
 	RetryName []time.Duration `toml:"retry_name" live:"yes"`
-	// RetryPage are the waits of a page that broke off or answered 5xx; after the last the URL has failed.
+	// RetryPage are the successive waits of a page that broke off or answered 5xx. After the last the URL has failed.
 	RetryPage []time.Duration `toml:"retry_page" live:"yes"`
 	// EndedFor is how long a host that was given up is left alone: its URLs are dropped as they come.
 	EndedFor time.Duration `toml:"-"`
-	// Own are address prefixes of servers of one's own: for them OwnGap and OwnParallel hold instead of the rules
-	// above.
+	// Own are address prefixes of your own servers. For them own_gap and own_parallel replace the rules above.
 	Own []string `toml:"own"`
-	// OwnGap is the gap of one's own servers.
+	// OwnGap is the gap between requests to your own servers.
 	OwnGap time.Duration `toml:"own_gap" live:"yes"`
-	// OwnParallel is how many requests one's own server gets at once.
+	// OwnParallel is the number of requests at once to one of your own servers.
 	OwnParallel int `toml:"own_parallel"`
 }
 

@@ -9,20 +9,21 @@ import (
 
 // Recrawl says whether and how often pages are visited again.
 type Recrawl struct {
-	// Enabled keeps a record of every page on disk, some 100 bytes in all, and visits it again: then the crawl does not end
-	// by itself. Pages downloaded while this was off are not visited again.
+	// Enabled keeps a record of every page on disk, some 100 bytes each, and visits pages again, so that the crawl does not
+	// end by itself. Pages that were downloaded without it are not visited again.
 	Enabled bool `toml:"enabled"`
-	// Age, unless it is 0, visits once all pages that were seen longer ago, and the crawl ends as it would without them, whatever
-	// enabled says. Neither min, max nor what is known of the pages' changes counts then.
+	// Age, unless 0, visits every page once that was last seen longer ago than this, and then ends the crawl as usual,
+	// whatever recrawl.enabled says. recrawl.min, recrawl.max and the history of the pages do not count then.
 	Age time.Duration `toml:"age"`
-	// Min is the shortest time between two visits of a page, whatever it does.
+	// Min is the shortest time between two visits of a page.
 	Min time.Duration `toml:"min"`
-	// Max is the longest: so long is a page left alone that never changes. Where the budget cannot pay for it, it takes longer.
+	// Max is the longest time between two visits, for a page that never changes. It is exceeded where the budget does not
+	// suffice.
 	Max time.Duration `toml:"max"`
-	// Budget is how many pages a day are visited again, those first where most change is to be found; 0 is no bound but politeness.
-	// What the budget has left over goes to visits at min.
+	// Budget is how many revisits a day are made, first where they find most change. 0 means no limit but politeness. Budget
+	// that is left over goes to visits at recrawl.min.
 	Budget int `toml:"budget"`
-	// Share is the probability that the next URL is a page that is due again, where there is one. The others are new.
+	// Share is the probability that the next URL is a due page, if there is one, rather than a new one.
 	Share float64 `toml:"share"`
 }
 

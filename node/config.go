@@ -54,9 +54,9 @@ type Config struct {
 	Metrics     Metrics                `toml:"metrics"`
 	Console     console.Config         `toml:"console"`
 	WebMaster   webmaster.Config       `toml:"webmaster"`
-	// Site are settings of single sites: each entry holds for the hosts, domains or beginnings of URLs that it names, and
-	// stands over what holds for the crawl and over the entries before it, key by key. `proxima config -for URL` says what
-	// holds for a URL.
+	// Site are settings of single sites. Each entry applies to the hosts, domains or URL prefixes that it names, and
+	// overrides, key by key, the settings of the crawl and those of earlier entries. `proxima config -for URL` prints what
+	// applies to a URL.
 	Site []site.Entry `toml:"site"`
 }
 
@@ -64,10 +64,10 @@ type Config struct {
 type Identity struct {
 	// Data is the directory of everything that survives a restart: the node's id, the frontier, the logs.
 	Data string `toml:"data"`
-	// Run is a name for the crawl that stands in every log line, so that logs of several runs can be told apart.
+	// Run names the crawl. The name is in every log line, so that logs of several runs can be told apart.
 	Run string `toml:"run"`
-	// MemoryMiB is the ceiling of the Go heap, in MiB: near it the collector works harder instead of growing. The parts
-	// have bounds of their own; less than 256 leaves little beside them.
+	// MemoryMiB is the soft limit of the Go heap, in MiB: close to it the garbage collector works harder. Every part of the
+	// node has its own bound; below 256 little room is left beside them.
 	MemoryMiB int `toml:"memory_mib"`
 }
 

@@ -13,12 +13,13 @@ import (
 
 // Geo says where things are.
 type Geo struct {
-	// Database is a GeoIP2 or GeoLite2 City file; empty places nothing. Assigner "geographic" needs it, "nearest" uses it.
+	// Database is a GeoIP2 or GeoLite2 City file. The assigner "geographic" needs it, "nearest" uses it. Empty: no address
+	// has a place.
 	Database string `toml:"database"`
-	// Latitude is that of this node, in degrees. Where it and the longitude are 0, the database is asked for the address
-	// of the peer protocol.
+	// Latitude of this node, in degrees. If latitude and longitude are 0, the database is asked for the address of the peer
+	// protocol.
 	Latitude float64 `toml:"latitude"`
-	// Longitude is that of this node, in degrees.
+	// Longitude of this node, in degrees.
 	Longitude float64 `toml:"longitude"`
 }
 

@@ -16,8 +16,8 @@ import (
 
 // Metrics is where a node can be watched by Prometheus.
 type Metrics struct {
-	// Listen is the host:port that serves /metrics, to whoever asks; empty serves it on the socket in the data directory only. No
-	// metric names a host or a page.
+	// Listen is the host:port that serves /metrics to everyone who asks. Empty: only the socket in the data directory serves
+	// it. No metric names a host or a page.
 	Listen string `toml:"listen"`
 }
 

@@ -11,8 +11,7 @@ import (
 
 // Config says where the lists are and what they may cost.
 type Config struct {
-	// Sources are paths of files or http(s) URLs. Each is searched on its own: every further one costs each lookup some
-	// 30 ns a label.
+	// Sources are files or http(s) URLs of lists. Each further list costs some 30 ns per label of a name that is looked up.
 	Sources []string `toml:"sources" live:"yes"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"-"`

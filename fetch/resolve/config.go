@@ -13,19 +13,19 @@ import (
 
 // Config says whom to ask and how long to believe the answers.
 type Config struct {
-	// Servers are the recursive name servers, host or host:port (53 where absent). Empty means those of resolv.conf.
-	// More servers survive more failures; the one that answered last is asked first.
+	// Servers are the recursive name servers, host or host:port (53 by default). Empty: those of resolv.conf. The server
+	// that answered last is asked first; more servers survive more failures.
 	Servers []string `toml:"servers"`
-	// Hosts maps names to addresses: private names, exactly as written, with no wildcards. They win over DNS and never
-	// expire, and addresses of both families are used whatever IPv6 says. Only names that are looked up are found here,
-	// never the targets of aliases: the web must not be able to point into this table.
+	// Hosts maps private names, exactly as written, to addresses. They win over DNS, never expire, and may be of either
+	// family whatever fetch.dns.ipv6 says. Only names that are looked up are found here, never the targets of aliases: no
+	// one on the web may point into this table.
 	Hosts map[string][]string `toml:"hosts"`
 	// Timeout is the time one try at one server may take, TCP included. Shorter finds the next server sooner; too short
 	// gives up on servers that first have to ask far away themselves.
 	Timeout time.Duration `toml:"-"`
 	// Attempts is the number of tries of one query. Attempts × Timeout bounds a whole lookup, aliases included.
 	Attempts int `toml:"-"`
-	// IPv6 also asks for IPv6 addresses: it doubles the queries, and hosts get addresses in two families.
+	// IPv6 also asks for IPv6 addresses. This doubles the queries and gives hosts addresses of both families.
 	IPv6 bool `toml:"ipv6"`
 }
 

@@ -20,40 +20,41 @@ const (
 // Config says which URLs belong to a crawl. All nodes of a crawl need the same one, but for SeedScope: a link that one node sends and
 // another refuses is lost work.
 type Config struct {
-	// TrackingParams are names of query parameters that are removed from every link, since they say where a visitor came
-	// from and not what is shown. A * at the end stands for any rest: "utm_*". A name that begins with a semicolon is a
-	// parameter in the path: ";jsessionid" of /a;jsessionid=1?b. Names match as written, in their own case. More names
-	// mean fewer duplicates; a name that matters to a site loses pages of it.
+	// TrackingParams are query parameters that are removed from every link, because they tell where a visitor came from and
+	// not what is shown. A * at the end matches any rest: "utm_*". A leading semicolon names a parameter in the path:
+	// ";jsessionid" removes that of /a;jsessionid=1?b. Names are case-sensitive. More names mean fewer duplicates, but a
+	// name that a site needs loses pages of that site.
 	TrackingParams []string `toml:"tracking_params"`
 	// MaxURLBytes is the longest URL taken, in bytes as serialised, 16 to 8192. Long URLs cost memory and disk; few pages
 	// of worth have any above 2,000.
 	MaxURLBytes int `toml:"-"`
-	// MaxDepth is the largest distance from a seed in links, 1 to 254: seeds have 0. 0 means no limit.
+	// MaxDepth is the largest distance from a seed in links, 1 to 254; seeds have distance 0. 0 means no limit.
 	MaxDepth int `toml:"max_depth"`
 	// MaxHops is the longest chain of redirects to a page.
 	MaxHops int `toml:"-"`
-	// Include is what is in scope besides the scope of the seeds. With nothing in it, and SeedScope "any", everything is.
+	// Include is in scope in addition to the scope of the seeds. If it is empty and seed_scope is "any", everything is in
+	// scope.
 	Include Match `toml:"include"`
-	// Exclude is what is never in scope, whatever includes it.
+	// Exclude is never in scope, whatever includes it.
 	Exclude Match `toml:"exclude"`
-	// SeedScope is what the seeds of this node bring into the scope of all nodes: "any", "host", "domain" or "prefix". Without seeds it
-	// says nothing, and a node without peers must have some for all but "any".
+	// SeedScope is what the seeds of this node bring into scope, for all nodes: "any", "host", "domain" or "prefix". Every
+	// value but "any" needs a seed, unless the node has peers.
 	SeedScope string `toml:"seed_scope"`
 	// Traps are the bounds that URLs out of endless sites break.
 	Traps Traps `toml:"-"`
-	// SkipExtensions are extensions of file names in URLs that are not asked for: "zip". A page without one is taken.
+	// SkipExtensions are file name extensions, such as "zip", whose URLs are not requested. URLs without an extension are.
 	SkipExtensions []string `toml:"skip_extensions"`
 }
 
 // Match names a set of URLs: those that any of its entries matches.
 type Match struct {
-	// Hosts are names ("www.example.org", "example.org:8080"), by http and https, or "*.example.org" for that name and all below it at
-	// any port.
+	// Hosts are names, matched for http and https: "www.example.org" or "example.org:8080", or "*.example.org" for that name
+	// and everything below it at any port.
 	Hosts []string `toml:"hosts"`
-	// Prefixes are beginnings of URLs: "https://example.org/docs/". Without scheme they hold for http and https. They
-	// match byte by byte: "example.org/docs" matches /docs2, too.
+	// Prefixes are beginnings of URLs: "https://example.org/docs/". Without a scheme they match http and https. They are
+	// compared byte by byte, so "example.org/docs" also matches /docs2.
 	Prefixes []string `toml:"prefixes"`
-	// Domains are registrable domains ("example.co.uk"); any name below one stands for it.
+	// Domains are registrable domains ("example.co.uk"), or any name below one.
 	Domains []string `toml:"domains"`
 }
 

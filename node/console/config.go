@@ -11,15 +11,17 @@ import (
 
 // Config is the section of the console.
 type Config struct {
-	// Listen is the host:port of the page for browsers and of the API that it uses. Without a host (":8300") every user of this
-	// machine can reach them, and nobody else. Any other address needs token_file, tls_cert and tls_key. Empty serves neither.
+	// Listen is the host:port of the operators' web page and of the API behind it. Without a host (":8300") only this
+	// machine can reach it, but every user of it can. Any other address needs token_file, tls_cert and tls_key. Empty:
+	// neither is served.
 	Listen string `toml:"listen"`
-	// TokenFile holds one token per line: a name for the log, then at least 32 random characters (openssl rand -hex 32). Only
-	// the node's user may be able to read it. Empty admits everybody who can reach the address.
+	// TokenFile lists the tokens that open the page, one per line: a name for the log, and at least 32 characters that
+	// nobody can guess (openssl rand -hex 32). Only the node's user may be able to read it. Empty: whoever reaches the
+	// address may use the page.
 	TokenFile string `toml:"token_file"`
-	// TLSCert is the file with the certificate chain for https.
+	// TLSCert is the certificate file for https, with the chain to its issuer.
 	TLSCert string `toml:"tls_cert"`
-	// TLSKey is the file with the certificate's key.
+	// TLSKey is the file of its private key.
 	TLSKey string `toml:"tls_key"`
 }
 

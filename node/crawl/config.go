@@ -15,37 +15,39 @@ const (
 
 // Config is how a node crawls.
 type Config struct {
-	// Seeds are files with a URL a line, read at start; URLs that are known already are skipped.
+	// Seeds are files with one URL per line, read at the start. URLs that are known already are skipped.
 	Seeds []string `toml:"seeds"`
-	// Fetchers is the number of downloads at once. Politeness bounds the speed of each server, fetchers that of all:
-	// more use the network better, and distort each other's timings.
+	// Fetchers is the number of downloads at once. Each server is paced by politeness, so more fetchers help only when many
+	// servers are ready. They use the network better but distort each other's timings.
 	Fetchers int `toml:"fetchers" live:"yes"`
 	// Resolvers is the number of names resolved at once.
 	Resolvers int `toml:"-"`
-	// End is when the crawl ends: "idle" when nothing is left to do within patience, "never" only when stopped.
+	// End says when the crawl ends: "idle" when nothing is left to do within crawl.patience, "never" only when it is
+	// stopped.
 	End string `toml:"end"`
-	// Patience is how long a crawl that ends when idle waits for retries that are due later. Longer gives failing hosts
-	// more chances; what is left is reported as unfinished.
+	// Patience is how long an idle crawl waits for retries that are due later. A longer time gives failing hosts more
+	// chances. What is left then is reported as unfinished.
 	Patience time.Duration `toml:"patience" live:"yes"`
-	// MaxPages ends the crawl after exactly this many pages were asked for; 0 is no limit. Limits count what this start of a node alone
-	// asks for, of which its data directory may have more; in an overlay the first three count for all nodes and all their starts.
+	// MaxPages ends the crawl after exactly this many page requests; 0 means no limit. A node alone counts from its last
+	// start. In an overlay max_pages, max_bytes and max_time hold for all nodes and all their starts together.
 	MaxPages int64 `toml:"max_pages"`
-	// Sitemaps follows the sitemaps that robots.txt names. They find pages that nothing links to, and cost a few requests.
+	// Sitemaps follows the sitemaps that robots.txt names. They lead to pages without links, for a few requests.
 	Sitemaps bool `toml:"sitemaps"`
-	// NearDuplicates is how many of the newest pages are remembered by what they say, for 48 bytes each: the links of a page of
-	// 50 words or more that says nearly the same as one of them are counted, not followed. 0 follows all links.
+	// NearDuplicates is how many recent pages are remembered by their text, at 48 bytes each. The links of a page of 50
+	// words or more that says nearly the same as one of them are counted but not followed. 0 follows all links.
 	NearDuplicates int `toml:"near_duplicates"`
 	// RobotsTTL is how long a robots.txt is believed; RFC 9309 allows a day.
 	RobotsTTL time.Duration `toml:"-"`
 	// RobotsCacheMiB bounds the parsed robots.txt kept in memory, in MiB of their text. Others are read from disk.
 	RobotsCacheMiB int `toml:"-"`
-	// MaxBytes ends the crawl after this many bytes of bodies were received; 0 is no limit. What is under way then is finished.
+	// MaxBytes ends the crawl after this many bytes of bodies; 0 means no limit. Downloads under way are finished.
 	MaxBytes int64 `toml:"max_bytes"`
-	// MaxTime ends the crawl after this time; 0 is no limit. What is under way then has 10 seconds to end.
+	// MaxTime ends the crawl after this time; 0 means no limit. Downloads under way have 10 seconds to finish.
 	MaxTime time.Duration `toml:"max_time"`
-	// MaxHostPages is how many pages are asked for at each host; the others are dropped, with that reason. 0 is no limit.
+	// MaxHostPages is the number of pages requested from each host; further pages are dropped, with that reason. 0 means no
+	// limit.
 	MaxHostPages int64 `toml:"max_host_pages"`
-	// MaxDomainPages is how many pages are asked for at the hosts of each registrable domain together; 0 is no limit.
+	// MaxDomainPages is the number of pages requested from all hosts of a registrable domain together; 0 means no limit.
 	MaxDomainPages int64 `toml:"max_domain_pages"`
 }
 

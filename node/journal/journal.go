@@ -35,9 +35,9 @@ type Meta struct {
 
 // Config says what is written beside the frontier.
 type Config struct {
-	// Logs is the directory of the log files; empty is "logs" below node.data.
+	// Logs is the directory of the log files. Empty: "logs" below node.data.
 	Logs string `toml:"logs"`
-	// LogFileBytes is the size in bytes at which a log file is rotated. Small files are easy to ship, large ones few.
+	// LogFileBytes is the size at which a log file is rotated, in bytes. Small files are easy to ship, large ones few.
 	LogFileBytes int64 `toml:"log_file_bytes"`
 	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
 	LogKeep int `toml:"log_keep"`

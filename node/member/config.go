@@ -22,23 +22,24 @@ const (
 
 // Config is how a node finds its peers and when it believes what it sees of them.
 type Config struct {
-	// Bind is host:port of the gossip, over UDP and TCP alike; port 0 takes any. Without a secret it must be loopback.
+	// Bind is the host:port of the gossip, for both UDP and TCP; port 0 takes any free port. Without peer.secret it must be
+	// loopback.
 	Bind string `toml:"bind"`
-	// Advertise is host:port that peers shall use if it is not that of Bind; "" is Bind, and where that is
-	// 0.0.0.0, the first private address of the machine.
+	// Advertise is the host:port that peers use if it is not member.bind. "" is member.bind, or where that is 0.0.0.0 the
+	// first private address of the machine.
 	Advertise string `toml:"advertise"`
-	// Preset is the timing of probes and gossip: "lan", "wan" or "testbed". Shorter finds deaths sooner and takes
-	// the slow for dead more often.
+	// Preset is the timing of probes and gossip: "lan", "wan" or "testbed". Shorter times find deaths sooner and mistake
+	// more slow nodes for dead ones.
 	Preset string `toml:"preset"`
-	// Join are gossip addresses (host:port) of some peers. One that answers is enough; those that do not are dialled
-	// again for ever.
+	// Join are gossip addresses (host:port) of some peers. One that answers is enough; the others are dialled again for
+	// ever.
 	Join []string `toml:"join"`
-	// Faster divides the times of the overlay, 1 to 20: when the silent count as gone, owners stop and homes take over, how often and how
-	// long leases are renewed, when peers are dialled again. More finds deaths sooner, costs more messages and takes slow
-	// machines for dead. Every node has the same value.
+	// Faster divides the times of the overlay, 1 to 20: when silent nodes count as gone, when owners stop and homes take
+	// over, how long leases last, how often peers are dialled. A larger number finds deaths sooner, costs more messages and
+	// mistakes more slow machines for dead ones. All nodes need the same value.
 	Faster float64 `toml:"faster"`
-	// SettleAfter is how long a node must have run before homes and grantors are hashed over it. Longer moves fewer
-	// homes when nodes come and go at once.
+	// SettleAfter is how long a node must have run before homes and grantors are assigned to it. With a longer time fewer
+	// homes move when nodes come and go at once.
 	SettleAfter time.Duration `toml:"settle_after"`
 	// ForgetAfter is how long a dead node still counts. Longer bears slower restarts; its hosts wait as long.
 	ForgetAfter time.Duration `toml:"-"`
@@ -48,8 +49,8 @@ type Config struct {
 	// HearWithin is how lately a voter must have answered to count for the majority: a node that is cut off stops that
 	// much later. It is shorter than the skew of leases. Longer bears slower machines.
 	HearWithin time.Duration `toml:"-"`
-	// GoAloneAfter is when a node in a minority goes on with those that it sees, as if it had been told to: "0s" is
-	// never. Two sides of a partition that both do so crawl the same hosts, and ask the same servers at once.
+	// GoAloneAfter is when nodes in a minority go on with those that they see, as if an operator had told them to; "0s" is
+	// never. Two sides of a partition that both do this crawl the same hosts, and ask the same servers at once.
 	GoAloneAfter time.Duration `toml:"go_alone_after"`
 	// Redial is the first wait until a dead peer is dialled again; it doubles. Shorter heals partitions sooner.
 	Redial time.Duration `toml:"-"`

@@ -11,15 +11,16 @@ import (
 
 // Config is how a node speaks with its peers.
 type Config struct {
-	// Listen is the host:port of the peer protocol. Without a secret only loopback is allowed.
+	// Listen is the host:port of the peer protocol. Without peer.secret only loopback is allowed.
 	Listen string `toml:"listen"`
-	// Advertise is the host:port that peers dial; empty is that of listen, which must then be one address.
+	// Advertise is the host:port that peers dial. Empty: that of peer.listen, which must then be one address.
 	Advertise string `toml:"advertise"`
-	// Secret is the file of the cluster secret (made by keygen, the same on every node). Empty: the node stays alone,
-	// whatever speaks to it.
+	// Secret is the file of the cluster secret, made by proxima keygen and the same on every node. Empty: the node stays
+	// alone.
 	Secret string `toml:"secret"`
-	// Reach is how peers reach this node: "direct" (they dial it), "outbound" (it dials them, and is reached through some of them, as behind a
-	// NAT), "streams" (they dial it, and UDP is blocked), or "auto", which finds that out: some peers try.
+	// Reach says how peers reach this node: "direct" (they dial it), "outbound" (it dials them, as behind a NAT, and some of
+	// them forward to it), "streams" (they dial it, but UDP is blocked), or "auto" (the node finds out with the help of some
+	// peers).
 	Reach string `toml:"reach"`
 
 	// No file sets the rest: only tests do. member.faster divides the times of links.

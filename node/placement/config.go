@@ -23,30 +23,32 @@ const (
 
 // Config is how a home makes batches.
 type Config struct {
-	// Mode is "crawl" (no batches), "cycle" (batch after batch), "single" (one batch) or "persistent" (one batch, handed
-	// out again every round with the hosts that have become ready since; only for servers of one's own).
+	// Mode is "crawl" (no batches), "cycle" (batch after batch), "single" (one batch) or "persistent" (one batch that is
+	// handed out again every round, with the hosts that have become ready since; only for your own servers).
 	Mode string `toml:"mode"`
-	// Hosts is the largest number of ready hosts in a batch; other hosts of the same servers come along, ready or not.
-	// Many are decided in the same time as few; the next batch waits for the last.
+	// Hosts is the largest number of ready hosts in a batch; other hosts of the same servers come along, ready or not. A
+	// large batch takes hardly longer to decide than a small one, but the next batch waits for it.
 	Hosts int `toml:"hosts"`
-	// URLs is how many pending URLs make a host ready. Estimates use them up: it should exceed the estimates of a server.
+	// URLs is how many pending URLs make a host ready. Estimates use them up, so it should exceed the number of estimates of
+	// a server.
 	URLs int `toml:"urls"`
-	// LongestWait is how long a host with fewer URLs waits. Shorter assigns small hosts that are nearly done. A host that could
-	// not be assigned is left out of batches for half of it.
+	// LongestWait is how long a host with fewer URLs waits. A shorter time assigns small hosts that are nearly done. A host
+	// that could not be assigned is left out of batches for half this time.
 	LongestWait time.Duration `toml:"longest_wait"`
-	// Check is how often hosts are looked at. A batch gives a name one and a half times that to resolve, 15s at most, and an
-	// estimate three times that to wait for the politeness of its server, 30s at most.
+	// Check is how often hosts are looked at. A batch gives a name one and a half times this long to resolve, at most 15s,
+	// and an estimate three times this long to wait for the politeness of its server, at most 30s.
 	Check time.Duration `toml:"check"`
-	// Deadline bounds the deciding; what is undecided then is decided by what is known, or drawn.
+	// Deadline limits the decision. What is undecided then is decided by what is known, or drawn at random.
 	Deadline time.Duration `toml:"deadline"`
-	// Assigners decide. The first owns the hosts; with more than one every URL is downloaded once by each node that one of
-	// them chose: for comparisons. The home crawls nothing else while those estimate, so that round trips are clean.
+	// Assigners decide. The first one's choice owns the hosts. With several, each URL is downloaded once by every node that
+	// one of them chose, so that they can be compared; the home then crawls nothing else during estimates, to keep round
+	// trips clean.
 	Assigners []string `toml:"assigners"`
-	// CompareURLs is the largest number of URLs of a host that are downloaded for a comparison, or, 20 at most, in a round of mode
-	// persistent.
+	// CompareURLs is the largest number of URLs of a host that are downloaded for a comparison; in a round of mode
+	// "persistent" at most 20.
 	CompareURLs int `toml:"compare_urls"`
-	// Candidates are tunings of assigners: each has a name that stands among the assigners, an assigner, and any of its keys
-	// (theta = 0.15). So several of one assigner decide the same batch.
+	// Candidates are variants of assigners. Each has a name to use in batch.assigners, an assigner, and any of its keys
+	// (theta = 0.15), so that several variants of one assigner can decide the same batch.
 	Candidates []Candidate `toml:"candidate"`
 }
 

@@ -17,26 +17,27 @@ const (
 
 // Config says which downloads are kept, and where.
 type Config struct {
-	// URL is where packages go: "file:///directory", "https://collector/prefix", or "s3://bucket/prefix?endpoint=https://host".
-	// Empty discards pages once their links are read. It must not hold a password: see secret.
+	// URL is where packages go: "file:///directory", "https://collector/prefix" or
+	// "s3://bucket/prefix?endpoint=https://host". It must not hold a password: see sink.secret. Empty: pages are discarded
+	// once their links are read.
 	URL string `toml:"url"`
 	// Formats are "warc" (exchanges as they went over the wire, with a CDXJ index), "pages" (one line of JSON per page, with
-	// its text), or both. Each format makes its own packages.
+	// its text), or both. Each format has its own packages.
 	Formats []string `toml:"formats"`
-	// Secret is a file with the credentials for the destination: for a collector a token, sent as Bearer; for a store the
-	// access key and the secret key, on two lines. Empty takes PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and
-	// AWS_SECRET_ACCESS_KEY, from the environment.
+	// Secret is a file with the credentials of the destination. For a collector: a token, sent as Bearer. For a store:
+	// access key and secret key, on two lines. Empty: PROXIMA_SINK_TOKEN, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+	// from the environment.
 	Secret string `toml:"secret"`
-	// SizeBytes is the size at which a package is closed, in bytes before text is compressed. While a package is made, it takes
-	// its space twice; keep that below frontier.min_free_mib.
+	// SizeBytes is the size at which a package is closed, in bytes before text is compressed. Large packages are fewer,
+	// small ones are delivered sooner. Closing a package needs as much disk again; frontier.min_free_mib should exceed that.
 	SizeBytes int64 `toml:"size_bytes"`
-	// Age is how long a package may stay open; 0 means until it is full or the crawl ends.
+	// Age is how long a package may stay open. 0: until it is full or the crawl ends.
 	Age time.Duration `toml:"age"`
-	// DiskBytes bounds the space of what waits for delivery, in bytes. Shortly before it is reached, downloads pause until
-	// packages are taken.
+	// DiskBytes limits the data that waits for the destination, in bytes. At the limit downloads stop until packages are
+	// taken.
 	DiskBytes int64 `toml:"disk_bytes"`
-	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. The next start of the node
-	// delivers what is left.
+	// Patience is how long a node whose crawl has ended waits for a destination that takes nothing. What is left is
+	// delivered when the node is started again.
 	Patience time.Duration `toml:"patience"`
 	// Revisits is how many payloads are remembered, at about 350 bytes each, to archive identical ones as revisit records.
 	Revisits int `toml:"-"`

@@ -37,54 +37,55 @@ func (n *Names) UnmarshalTOML(value any) error {
 
 // Entry is one [[site]] of a configuration: which URLs it is for, and what holds for them. What it leaves out is as it was.
 type Entry struct {
-	// Host is a name ("www.example.org", "example.org:8080"), by http and https, or "*.example.org" for that name and all
-	// below it, or "*" for every host.
+	// Host is a name, for http and https: "www.example.org" or "example.org:8080", "*.example.org" for that name and
+	// everything below it, or "*" for every host.
 	Host Names `toml:"host"`
-	// Domain is a registrable domain ("example.co.uk"), with all names below it.
+	// Domain is a registrable domain ("example.co.uk") with all names below it.
 	Domain Names `toml:"domain"`
-	// Prefix is the beginning of URLs ("https://example.org/docs/"), without a scheme for http and https. Each of the three
-	// may be a list; an entry needs one of them.
+	// Prefix is the beginning of URLs ("https://example.org/docs/"); without a scheme it matches http and https. host,
+	// domain and prefix may be lists; an entry needs one of them.
 	Prefix Names `toml:"prefix"`
-	// Path narrows the entry to URLs whose path and query are like one of these patterns: "/news/*", "*.pdf". A * is any text.
+	// Path narrows the entry to URLs whose path and query match one of these patterns: "/news/*", "*.pdf". A * matches any
+	// text.
 	Path Names `toml:"path"`
-	// Gap stands in place of politeness.min_gap and politeness.own_gap. Crawl-delay, Retry-After and politeness.factor hold as well.
+	// Gap replaces politeness.min_gap and politeness.own_gap. Crawl-delay, Retry-After and politeness.factor still count.
 	Gap *time.Duration `toml:"gap"`
-	// Budget is how many URLs of each host are accepted in all, in place of frontier.max_host_urls; 0 is no limit.
+	// Budget is how many URLs of each host are accepted in all; it replaces frontier.max_host_urls. 0 means no limit.
 	Budget *int `toml:"budget"`
-	// Depth is the largest distance from a seed in links, in place of scope.max_depth; 0 is no limit.
+	// Depth is the largest distance from a seed in links; it replaces scope.max_depth. 0 means no limit.
 	Depth *int `toml:"depth"`
-	// Hours are when the site is asked, by the clock on the wall: "09:00-17:00 Mon-Fri", with several ranges behind commas
-	// or in a list. A range that ends before it begins goes on past midnight. An empty list is at any time.
+	// Hours are the times of day at which the site may be asked: "09:00-17:00 Mon-Fri", several separated by commas or in a
+	// list. A range that ends before it begins goes past midnight. An empty list allows any time.
 	Hours Names `toml:"hours"`
-	// Zone is the time zone of hours, a name like "Europe/Nicosia"; empty is that of the machine.
+	// Zone is the time zone of hours, such as "Europe/Nicosia". Empty: that of the machine.
 	Zone *string `toml:"zone"`
-	// UserAgent stands in place of fetch.user_agent, and its product reads robots.txt in place of that one's. The contact is
-	// added as always.
+	// UserAgent replaces fetch.user_agent, and its product is the name that robots.txt is read for. The contact is added as
+	// always.
 	UserAgent *string `toml:"user_agent"`
-	// Cookies says that cookies of the site are kept in memory and sent back.
+	// Cookies keeps the site's cookies in memory and sends them back.
 	Cookies *bool `toml:"cookies"`
-	// Headers are further header fields of requests, name by name; an empty text removes one.
+	// Headers are additional request header fields by name. An empty value removes a field.
 	Headers map[string]string `toml:"headers"`
-	// Include leaves out all URLs whose path and query are like none of these patterns. An empty list takes all.
+	// Include leaves out all URLs whose path and query match none of these patterns. An empty list includes all.
 	Include Names `toml:"include"`
-	// Exclude leaves out the URLs whose path and query are like one of these patterns.
+	// Exclude leaves out URLs whose path and query match one of these patterns.
 	Exclude Names `toml:"exclude"`
-	// SkipExtensions stands in place of scope.skip_extensions.
+	// SkipExtensions replaces scope.skip_extensions.
 	SkipExtensions Names `toml:"skip_extensions"`
-	// ContentTypes stands in place of fetch.content_types.
+	// ContentTypes replaces fetch.content_types.
 	ContentTypes Names `toml:"content_types"`
-	// MaxSize stands in place of fetch.max_size, in bytes.
+	// MaxSize replaces fetch.max_size, in bytes.
 	MaxSize *int64 `toml:"max_size"`
-	// Priority says which URLs of a host come first: the higher, among the 64 that are in memory. It
-	// changes nothing between hosts.
+	// Priority orders the URLs of a host: the highest first, among the 64 that are in memory. It does not order hosts.
 	Priority *int `toml:"priority"`
-	// PriorityPerLink is added to priority for each link of distance from a seed: below 0 what is near comes first.
+	// PriorityPerLink is added to priority for each link of distance from a seed. Below 0, pages near the seeds come first.
 	PriorityPerLink *int `toml:"priority_per_link"`
-	// RecrawlMin stands in place of recrawl.min, the shortest time between two visits of a page.
+	// RecrawlMin replaces recrawl.min, the shortest time between two visits of a page.
 	RecrawlMin *time.Duration `toml:"recrawl_min"`
-	// RecrawlMax stands in place of recrawl.max, the longest.
+	// RecrawlMax replaces recrawl.max, the longest time between two visits.
 	RecrawlMax *time.Duration `toml:"recrawl_max"`
-	// Files is a directory of this machine that the site is read from in place of HTTP. A node without it asks the site's server.
+	// Files is a directory of this machine from which the site is read instead of over HTTP. Nodes without it ask the site's
+	// server.
 	Files *string `toml:"files"`
 }
 

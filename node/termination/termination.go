@@ -27,7 +27,8 @@ type Config struct {
 	// RoundEvery is the time between two rounds of questions. Shorter: the crawl ends sooner after its last page; each
 	// round costs a small message to who was busy in the last one, and one a node where it is not any more.
 	RoundEvery time.Duration `toml:"-"`
-	// ExpectedNodes is how many nodes must have been seen before the crawl may end: the nodes that are started together.
+	// ExpectedNodes is how many nodes must have joined before the crawl may end: the number of nodes that you start
+	// together.
 	ExpectedNodes int `toml:"expected_nodes"`
 }
 

@@ -30,8 +30,8 @@ import (
 
 // Config is the section of the page.
 type Config struct {
-	// Listen is the host:port of a public page for web masters: who crawls, the latest requests to a site, and a form to have
-	// the site left alone. Point contact at it. A server in front of it can add https. Empty serves none.
+	// Listen is the host:port of a public page for site owners: who crawls, what was requested from a site lately, and a
+	// form to have it left alone. Link to it from fetch.contact. A reverse proxy can add https. Empty: it is not served.
 	Listen string `toml:"listen"`
 	// About is a sentence or two on that page about the purpose of the crawl.
 	About string `toml:"about"`

@@ -35,8 +35,8 @@ func main() {
 }
 
 const heading = `# The configuration of a Proxima node: every key, with its default.
-# What is left out of a file keeps its default; flags override the file. Durations are like "250ms" or "1h30m".
-# What is marked as live can change while the node runs: proxima ctl set KEY VALUE, or in the file and then proxima ctl reload.
+# Keys that a file leaves out keep their default; flags override the file. Durations look like "250ms" or "1h30m".
+# Keys marked live can change while the node runs: proxima ctl set KEY VALUE, or edit the file and run proxima ctl reload.
 `
 
 // generate makes the text. It runs in any folder of the module.
