@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -20,7 +19,7 @@ func loopback(b *testing.B, accepted *atomic.Int64) *peer.Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &peertest.Handler{}
+	h := &fakeHandler{}
 	h.OnDeliver = func(_ context.Context, _ string, r *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 		res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(r.Links))}
 		for i := range res.Answers {
@@ -79,7 +78,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkOutbox(b *testing.B) {
 	var accepted atomic.Int64
 	client, links := loopback(b, &accepted), benchLinks(50)
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: client.Deliver,
+	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: client.Deliver,
 		Route: func(*wire.Link) string { return "" }})
 	if err != nil {
 		b.Fatal(err)

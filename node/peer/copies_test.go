@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -79,7 +78,7 @@ func (c *crowd) keeps(id string) int {
 func onCrowd(t *testing.T, test func(c *crowd, o *peer.Outbox)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{frozen: map[string]bool{"b": true}, gone: map[string]bool{}, kept: map[string][]string{}, got: map[string]int{}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: c.deliver, Gone: c.isGone, Custodian: c.custodian})
 		defer stop()
 		test(c, o)
 	})

@@ -13,7 +13,6 @@ import (
 
 	"proxima/node/netsim"
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -24,7 +23,7 @@ type testNode struct {
 	id      string
 	server  *peer.Server
 	client  *peer.Client
-	handler *peertest.Handler
+	handler *fakeHandler
 
 	mu       sync.Mutex
 	refusals []peer.Refusal
@@ -146,7 +145,7 @@ func (w *world) node(id string, as who) *testNode {
 	if as.listens == "" {
 		as.listens = id
 	}
-	n := &testNode{id: id, handler: &peertest.Handler{}}
+	n := &testNode{id: id, handler: &fakeHandler{}}
 	addr := w.at(id)
 	l, err := w.place(id).Listen("tcp", addr)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -36,7 +35,7 @@ func TestOutboxGoesRoundALinkThatBreaksItsPeer(t *testing.T) {
 					}
 					return res, nil
 				}
-				shelf := peertest.NewShelf()
+				shelf := newShelf()
 				o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.client.Deliver})
 				defer stop()
 				add(t, o, "b", linksOf("b", 200))
@@ -81,7 +80,7 @@ func TestOutboxBearsAPeerThatIsBrokenAltogether(t *testing.T) {
 			}
 			return res, nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.client.Deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
 		defer stop()
 		for range 50 {
 			add(t, o, "b", linksOf("b", 100))
@@ -112,7 +111,7 @@ func TestLinksThatBreakTheirPeerTakeTurns(t *testing.T) {
 			}
 			return res, nil
 		}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.client.Deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver})
 		defer stop()
 		for range 30 {
 			add(t, o, "b", []*wire.Link{{Url: "http://poison.example/", Depth: 9}})

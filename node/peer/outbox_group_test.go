@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
 // slowShelf takes its time for each step, counts them, and fails when told so.
 type slowShelf struct {
-	*peertest.Shelf
+	*memShelf
 
 	mu          sync.Mutex
 	steps, gets int
@@ -32,7 +31,7 @@ func (s *slowShelf) Get(key []byte) ([]byte, error) {
 	s.mu.Lock()
 	s.gets++
 	s.mu.Unlock()
-	return s.Shelf.Get(key)
+	return s.memShelf.Get(key)
 }
 
 func (s *slowShelf) Batch(fill func(set func(key, value []byte), del func(key []byte))) error {
@@ -44,13 +43,13 @@ func (s *slowShelf) Batch(fill func(set func(key, value []byte), del func(key []
 	if err != nil {
 		return err
 	}
-	return s.Shelf.Batch(fill)
+	return s.memShelf.Batch(fill)
 }
 
 // Pages that end at the same time share a step of the store, and what was just written is not read again.
 func TestAddsShareSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf, peers := &slowShelf{Shelf: peertest.NewShelf()}, &answerer{}
+		shelf, peers := &slowShelf{memShelf: newShelf()}, &answerer{}
 		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: peers.deliver})
 		defer stop()
 		var adders sync.WaitGroup
@@ -78,7 +77,7 @@ func TestAddsShareSteps(t *testing.T) {
 // A step that fails fails for all whose links it had, and the next one is tried.
 func TestAddsShareErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shelf := &slowShelf{Shelf: peertest.NewShelf(), err: errors.New("no")}
+		shelf := &slowShelf{memShelf: newShelf(), err: errors.New("no")}
 		o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: shelf})
 		if err != nil {
 			t.Fatal(err)

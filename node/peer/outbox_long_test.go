@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -36,7 +35,7 @@ func TestLongQueue(t *testing.T) {
 				}
 				return verdict(wire.Verdict_VERDICT_ACCEPTED)
 			}}
-		shelf := peertest.NewShelf()
+		shelf := newShelf()
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
 		o, stop := running(t, cfg, deps)
 		sum, deepest := 0, 0

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -83,7 +82,7 @@ func everyLinkOnce(t *testing.T, r *rand.Rand) {
 		}
 		return res, nil
 	}
-	shelf := peertest.NewShelf()
+	shelf := newShelf()
 	gone := ""
 	deps := peer.OutboxDeps{Shelf: shelf, Deliver: deliver,
 		Route: func(*wire.Link) string { return []string{"a", "b", "c", "d", ""}[lot(5)] },

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
 func TestDamagedBlocksAreSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{err: func(string, []*wire.Link) error { return peer.ErrUnavailable }}, peertest.NewShelf()
+		a, shelf := &answerer{err: func(string, []*wire.Link) error { return peer.ErrUnavailable }}, newShelf()
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver}
 		o, stop := running(t, peer.Default(), deps)
 		add(t, o, "b", linksOf("b", 7))
@@ -39,7 +38,7 @@ func TestDamagedBlocksAreSetAside(t *testing.T) {
 
 func TestOutboxTellsABrokenShelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, peertest.NewShelf()
+		a, shelf := &answerer{}, newShelf()
 		deps := peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver, Route: func(*wire.Link) string { return "" }}
 		o, err := peer.NewOutbox(peer.Default(), deps)
 		if err != nil {
@@ -47,10 +46,10 @@ func TestOutboxTellsABrokenShelf(t *testing.T) {
 		}
 		add(t, o, "b", linksOf("b", 10))
 		shelf.BreakAfter(0)
-		if err := o.Add(context.Background(), map[string][]*wire.Link{"b": linksOf("c", 1)}); !errors.Is(err, peertest.ErrBroken) {
+		if err := o.Add(context.Background(), map[string][]*wire.Link{"b": linksOf("c", 1)}); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
-		if err := o.Run(context.Background()); !errors.Is(err, peertest.ErrBroken) {
+		if err := o.Run(context.Background()); !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
 		shelf.BreakAfter(-1)

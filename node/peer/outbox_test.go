@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -106,7 +105,7 @@ func add(t *testing.T, o *peer.Outbox, to string, links []*wire.Link) {
 
 func TestOutboxMakesMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, peertest.NewShelf()
+		a, shelf := &answerer{}, newShelf()
 		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: shelf, Deliver: a.deliver})
 		defer stop()
 		begin := time.Now()
@@ -164,7 +163,7 @@ func TestOutboxMakesMessages(t *testing.T) {
 
 func TestOutboxObeysVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, peertest.NewShelf()
+		a, shelf := &answerer{}, newShelf()
 		rounds := map[string]int{}
 		a.answer = func(to string, l *wire.Link) *wire.Delivered {
 			if to == "c" {
@@ -232,7 +231,7 @@ func TestOutboxWaitsForAPeerThatIsAway(t *testing.T) {
 			}
 			return nil
 		}}
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.deliver})
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.deliver})
 		defer stop()
 		add(t, o, "b", linksOf("b", 10))
 		sleep(10 * time.Minute)
@@ -261,7 +260,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 		boxes := map[string]*peer.Outbox{}
 		for _, id := range ids {
 			n := w.node(id, who{})
-			o, stop := running(t, cfg, peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: n.client.Deliver})
+			o, stop := running(t, cfg, peer.OutboxDeps{Shelf: newShelf(), Deliver: n.client.Deliver})
 			defer stop()
 			boxes[id] = o
 			// Accepting fills the own outbox further for a while: each link brings one back, up to a depth.
@@ -291,7 +290,7 @@ func TestTwoPeersWithFullOutboxesGoOn(t *testing.T) {
 func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const poison = "http://poison.example/"
-		a, shelf := &answerer{}, peertest.NewShelf()
+		a, shelf := &answerer{}, newShelf()
 		poisoned := 0
 		a.err = func(_ string, links []*wire.Link) error {
 			for _, l := range links {
@@ -341,7 +340,7 @@ func TestUnreadableMessagesDoNotBlockOthers(t *testing.T) {
 
 func TestLinksOfPeersThatAreGoneFindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shelf := &answerer{}, peertest.NewShelf()
+		a, shelf := &answerer{}, newShelf()
 		gone := false
 		a.err = func(to string, _ []*wire.Link) error {
 			if to == "b" {
@@ -385,7 +384,7 @@ func TestAnswersThatAreTooFewCountForNothing(t *testing.T) {
 			}
 			return res, nil
 		}
-		deps := peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: deliver,
+		deps := peer.OutboxDeps{Shelf: newShelf(), Deliver: deliver,
 			Route: func(*wire.Link) string { t.Error("routed"); return "" }}
 		o, err := peer.NewOutbox(peer.Default(), deps)
 		if err != nil {
@@ -407,7 +406,7 @@ func TestAnswersThatAreTooFewCountForNothing(t *testing.T) {
 }
 
 func TestOutboxTakesNoIDThatCannotBe(t *testing.T) {
-	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf()})
+	o, err := peer.NewOutbox(peer.Default(), peer.OutboxDeps{Shelf: newShelf()})
 	if err != nil {
 		t.Fatal(err)
 	}

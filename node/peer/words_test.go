@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -28,7 +27,7 @@ func TestWordsOfPeersAreBounded(t *testing.T) {
 			return &wire.DeliverResponse{Answers: []*wire.Delivered{{Verdict: wire.Verdict_VERDICT_REFUSED, Reason: words}}}, nil
 		}
 		told := ""
-		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: peertest.NewShelf(), Deliver: a.client.Deliver,
+		o, stop := running(t, peer.Default(), peer.OutboxDeps{Shelf: newShelf(), Deliver: a.client.Deliver,
 			Refused: func(_ string, _ *wire.Link, reason string) { told = reason }})
 		add(t, o, "b", linksOf("b", 1))
 		sleep(2 * time.Second)

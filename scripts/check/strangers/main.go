@@ -24,7 +24,6 @@ import (
 
 	"proxima/node/member"
 	"proxima/node/peer"
-	"proxima/node/peer/peertest"
 	"proxima/node/wire"
 )
 
@@ -92,11 +91,8 @@ func check(rate int, last time.Duration) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for peers: %w", err)
 	}
-	handler := &peertest.Handler{OnIdle: func(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
-		return &wire.IdleResponse{}, nil
-	}}
 	server, err := peer.NewServer(peer.Default(), peer.ServerDeps{ID: "node", Run: "check", Secret: secret, Listener: listener,
-		Handler: handler, Known: node.Knows})
+		Handler: idler{}, Known: node.Knows})
 	if err != nil {
 		return err
 	}
@@ -177,4 +173,11 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc + m.StackInuse
+}
+
+// idler answers Idle and no other call.
+type idler struct{ peer.Handler }
+
+func (idler) Idle(context.Context, string, *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return &wire.IdleResponse{}, nil
 }

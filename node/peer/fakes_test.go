@@ -1,0 +1,180 @@
+package peer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	"proxima/node/peer"
+	"proxima/node/wire"
+)
+
+// fakeHandler carries out the calls that a test gives functions for, and refuses the others.
+type fakeHandler struct {
+	OnDeliver func(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+	OnLease   func(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
+	OnRights  func(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error)
+	OnRenew   func(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error)
+	OnClaim   func(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error)
+	OnStore   func(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error)
+	OnLoad    func(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error)
+	OnCommit  func(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error)
+	OnFetch   func(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error)
+	OnIdle    func(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error)
+	OnQuota   func(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
+	OnAsk     func(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error)
+}
+
+var _ peer.Handler = (*fakeHandler)(nil)
+
+func do[Q, R any](ctx context.Context, f func(context.Context, string, Q) (R, error), from string, req Q) (R, error) {
+	if f == nil {
+		var none R
+		return none, fmt.Errorf("unexpected %T", req)
+	}
+	return f(ctx, from, req)
+}
+
+func (h *fakeHandler) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+	return do(ctx, h.OnDeliver, from, req)
+}
+
+func (h *fakeHandler) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
+	return do(ctx, h.OnLease, from, req)
+}
+
+func (h *fakeHandler) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
+	return do(ctx, h.OnRights, from, req)
+}
+
+func (h *fakeHandler) Renew(ctx context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
+	return do(ctx, h.OnRenew, from, req)
+}
+
+func (h *fakeHandler) Claim(ctx context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
+	return do(ctx, h.OnClaim, from, req)
+}
+
+func (h *fakeHandler) Store(ctx context.Context, from string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
+	return do(ctx, h.OnStore, from, req)
+}
+
+func (h *fakeHandler) Load(ctx context.Context, from string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
+	return do(ctx, h.OnLoad, from, req)
+}
+
+func (h *fakeHandler) Commit(ctx context.Context, from string, req *wire.CommitRequest) (*wire.CommitResponse, error) {
+	return do(ctx, h.OnCommit, from, req)
+}
+
+func (h *fakeHandler) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return do(ctx, h.OnFetch, from, req)
+}
+
+func (h *fakeHandler) Idle(ctx context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+	return do(ctx, h.OnIdle, from, req)
+}
+
+func (h *fakeHandler) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
+	return do(ctx, h.OnQuota, from, req)
+}
+
+func (h *fakeHandler) Ask(ctx context.Context, from string, req *wire.AskRequest) (*wire.AskResponse, error) {
+	return do(ctx, h.OnAsk, from, req)
+}
+
+// memShelf is a shelf in memory that outlives its users, as a disk does. Safe for concurrent use.
+type memShelf struct {
+	// mu guards what follows.
+	mu    sync.Mutex
+	rows  map[string][]byte
+	limit int // writes that may still pass; negative for all
+}
+
+// newShelf makes an empty shelf.
+func newShelf() *memShelf { return &memShelf{rows: map[string][]byte{}, limit: -1} }
+
+// errBroken is what a broken shelf answers.
+var errBroken = errors.New("shelf is broken")
+
+// BreakAfter lets some more writes pass; then all fail. Negative mends it.
+func (s *memShelf) BreakAfter(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = writes
+}
+
+// write says whether a write may pass.
+func (s *memShelf) write() error {
+	if s.limit == 0 {
+		return errBroken
+	}
+	if s.limit > 0 {
+		s.limit--
+	}
+	return nil
+}
+
+// Len is the number of keys.
+func (s *memShelf) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.rows)
+}
+
+// Get returns a copy, nil for none.
+func (s *memShelf) Get(key []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.rows[string(key)]), nil
+}
+
+// Put sets a value.
+func (s *memShelf) Put(key, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.write(); err != nil {
+		return err
+	}
+	s.rows[string(key)] = append([]byte{}, value...)
+	return nil
+}
+
+// Scan visits a snapshot of the keys with a prefix, in order.
+func (s *memShelf) Scan(prefix []byte, visit func(key, value []byte) error) error {
+	type row struct {
+		key   string
+		value []byte
+	}
+	var rows []row
+	s.mu.Lock()
+	for k, v := range s.rows {
+		if strings.HasPrefix(k, string(prefix)) {
+			rows = append(rows, row{k, bytes.Clone(v)})
+		}
+	}
+	s.mu.Unlock()
+	sort.Slice(rows, func(i, j int) bool { return rows[i].key < rows[j].key })
+	for _, r := range rows {
+		if err := visit([]byte(r.key), r.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Batch makes all changes at once.
+func (s *memShelf) Batch(fill func(set func(key, value []byte), del func(key []byte))) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.write(); err != nil {
+		return err
+	}
+	fill(func(key, value []byte) { s.rows[string(key)] = append([]byte{}, value...) },
+		func(key []byte) { delete(s.rows, string(key)) })
+	return nil
+}
