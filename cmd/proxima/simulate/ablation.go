@@ -1,26 +1,27 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"math"
+
+	"gonum.org/v1/gonum/stat"
 
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
 )
 
-// Ablation is what nearest's ingredients are worth.
+// Ablation says what each ingredient of nearest is worth.
 type Ablation struct {
-	// Settings are the columns: worlds that have a goal.
+	// Settings are the columns: the worlds that have a goal.
 	Settings []string      `json:"settings"`
 	Rows     []AblationRow `json:"rows"`
 	World    Described     `json:"world"`
 }
 
-// AblationRow is nearest without one ingredient.
+// AblationRow is nearest without one ingredient. The first row has everything, and Without is empty.
 type AblationRow struct {
-	// Without is what is left out; "" in the first row: nothing.
 	Without string         `json:"without"`
 	Cells   []AblationCell `json:"cells"`
 }
@@ -30,20 +31,21 @@ type AblationCell struct {
 	ChoiceRatio Spread  `json:"choice_ratio"`
 	Estimates   float64 `json:"estimates_mean"`
 	Makespan    float64 `json:"makespan_ratio"`
-	// More is by how much the choice ratio is higher than with everything: the mean over the seeds, world by world, and its
+	// More is how much higher the choice ratio is than with everything: the mean over the seeds, seed by seed, with its
 	// standard error.
 	More  float64 `json:"more"`
 	Error float64 `json:"more_error"`
 }
 
-// Ablate runs nearest with everything, and then without each of its ingredients in turn, in the worlds that have goals.
+// Ablate runs nearest with everything, then without each ingredient in turn, in the worlds that have goals.
 func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, error) {
 	a := &Ablation{World: describe(cfg)}
+	cfg.Pages = 1
 	all := settings(noisy)
 	for _, s := range all {
 		a.Settings = append(a.Settings, s.name)
 	}
-	whole := make([][]float64, len(all))
+	whole := make([][]score, len(all))
 	for _, name := range append([]string{""}, assign.Ablations()...) {
 		without, err := assign.ParseAblation(name)
 		if err != nil {
@@ -54,14 +56,16 @@ func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, 
 			one := cfg
 			one.Assign.Nearest.Without = without
 			s.set(&one)
-			ratios, cell, err := choices(ctx, one)
+			scores, err := nearest(ctx, one)
 			if err != nil {
 				return nil, fmt.Errorf("without %q, %s: %w", name, s.what, err)
 			}
 			if name == "" {
-				whole[k] = ratios
+				whole[k] = scores
 			}
-			cell.More, cell.Error = paired(ratios, whole[k])
+			sum := summarize(assign.Nearest, scores)
+			cell := AblationCell{ChoiceRatio: sum.ChoiceRatio, Estimates: sum.EstimatesMean, Makespan: sum.MakespanRatio}
+			cell.More, cell.Error = paired(scores, whole[k])
 			row.Cells = append(row.Cells, cell)
 		}
 		a.Rows = append(a.Rows, row)
@@ -69,39 +73,32 @@ func Ablate(ctx context.Context, cfg Config, noisy []*world.Matrix) (*Ablation, 
 	return a, nil
 }
 
-// choices are the choice ratios of nearest, by seed, and what else is measured.
-func choices(ctx context.Context, cfg Config) (ratios []float64, cell AblationCell, err error) {
-	scores := make([]score, cfg.Seeds)
-	cfg.Pages = 1
-	err = eachSeed(ctx, cfg, func(ctx context.Context, i int, w *World) error {
+// nearest judges the choices of nearest, by seed.
+func nearest(ctx context.Context, cfg Config) ([]score, error) {
+	return perSeed(ctx, cfg, func(w *World) (s score, err error) {
 		d, err := decide(ctx, w, assign.Nearest)
 		if err != nil {
-			return err
+			return s, err
 		}
-		scores[i] = newTruth(w).judge(w, d)
-		return nil
+		return newTruth(w).judge(d), nil
 	})
-	for _, s := range scores {
-		ratios = append(ratios, s.choice)
-	}
-	a := summarize(assign.Nearest, scores)
-	return ratios, AblationCell{ChoiceRatio: a.ChoiceRatio, Estimates: a.EstimatesMean, Makespan: a.MakespanRatio}, err
 }
 
-// paired is the mean difference of two lists, and its standard error.
-func paired(a, b []float64) (mean, err float64) {
-	n := float64(len(a))
+// paired is the mean difference between the choice ratios of the same worlds, and its standard error.
+func paired(a, b []score) (mean, err float64) {
+	var more []float64
 	for i := range a {
-		mean += (a[i] - b[i]) / n
+		more = append(more, a[i].choice-b[i].choice)
 	}
-	for i := range a {
-		err += (a[i] - b[i] - mean) * (a[i] - b[i] - mean)
+	if len(more) == 1 {
+		return more[0], 0
 	}
-	return mean, math.Sqrt(err / max(1, n-1) / n)
+	mean, sd := stat.MeanStdDev(more, nil)
+	return mean, stat.StdErr(sd, float64(len(more)))
 }
 
-// Print writes the table for people: medians, and by how much the mean is higher than with everything, ± twice its standard
-// error; in the end the mean of the estimates at a budget of 16, and the makespan at one of 6.
+// Print writes medians, and how much higher the mean is than with everything ± twice its standard error. The last columns are the
+// mean number of estimates in the second world and the makespan in the first.
 func (a *Ablation) Print(out io.Writer) error {
 	a.World.print(out)
 	t := newTable(out)
@@ -111,11 +108,7 @@ func (a *Ablation) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(t, "estimates (%s)\tmakespan (%s)\t\n", a.Settings[1], a.Settings[0])
 	for _, r := range a.Rows {
-		name := r.Without
-		if name == "" {
-			name = "nothing"
-		}
-		fmt.Fprintf(t, "%s\t", name)
+		fmt.Fprintf(t, "%s\t", cmp.Or(r.Without, "nothing"))
 		for _, c := range r.Cells {
 			fmt.Fprintf(t, "%.3f\t%+.3f ±%.3f\t", c.ChoiceRatio.Median, c.More, 2*c.Error)
 		}

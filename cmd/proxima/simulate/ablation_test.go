@@ -48,8 +48,12 @@ func TestAblate(t *testing.T) {
 }
 
 func TestPaired(t *testing.T) {
-	mean, err := paired([]float64{2, 4, 6}, []float64{1, 1, 1})
+	one := score{choice: 1}
+	mean, err := paired([]score{{choice: 2}, {choice: 4}, {choice: 6}}, []score{one, one, one})
 	if mean != 3 || math.Abs(err-2/math.Sqrt(3)) > 1e-12 {
 		t.Errorf("mean %v, standard error %v; want 3 and 2/√3", mean, err)
+	}
+	if mean, err := paired([]score{one}, []score{one}); mean != 0 || err != 0 {
+		t.Errorf("mean %v, standard error %v of one pair; want 0 and 0", mean, err)
 	}
 }

@@ -3,30 +3,28 @@ package simulate
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 const (
-	// boundGap is how near the bound comes to the optimum, relative.
+	// boundGap is the relative distance to the optimum at which the search ends.
 	boundGap = 1e-5
-	// boundSteps ends the search: what has been found by then is a bound, too.
+	// boundSteps ends the search at any distance. What it has found is a bound, too.
 	boundSteps = 20_000
 	lpTiny     = 1e-9
 )
 
 // lowerBound is a lower bound of the makespan of jobs that may be split among machines (unrelated machines; J. Lenstra,
 // D. Shmoys, É. Tardos, 1990): the least T with Σ_i x_ij = 1 for each job j, Σ_j p_ij x_ij ≤ T for each machine i and, where
-// limit is finite, Σ p_ij x_ij ≤ limit. p is by machine, then job. The search is Dantzig and Wolfe's (1960): its columns
-// are whole assignments, the next of which, given weights w_i of the machines, gives each job to the machine of the least
-// w_i p_ij. Whatever the weights, Σ_j min_i w_i p_ij with Σ w_i = 1 is a bound by duality: what is returned is the largest of
-// these, no matter how the search went. reached is the makespan of the best fractional assignment found: the optimum is
-// between the two, which are the same but for 10⁻⁵ unless it took too long.
+// limit is finite, Σ p_ij x_ij ≤ limit. p is by machine, then by job. The search is Dantzig and Wolfe's (1960). Its columns are whole
+// assignments: given weights w_i of the machines, the next one gives each job to the machine with the least w_i p_ij. By duality,
+// Σ_j min_i w_i p_ij with Σ w_i = 1 is a bound whatever the weights, and the largest of these is returned. reached is the makespan of
+// the best fractional assignment found: the optimum lies between the two.
 //
-// The dense simplex of gonum finds the same optimum, and takes a hundred times as long: 250 ms for 14 nodes and 80 servers, of which a
-// comparison solves hundreds.
+// The dense simplex of gonum finds the same optimum in a hundred times the time: 250 ms for 14 nodes and 80 servers, and a comparison
+// solves hundreds of those.
 func lowerBound(p [][]float64, limit float64) (bound, reached float64) {
-	if len(p) == 0 || len(p[0]) == 0 {
-		return 0, 0
-	}
 	l := newProgram(p, limit)
 	for range boundSteps {
 		bound = max(bound, l.dual())
@@ -37,16 +35,16 @@ func lowerBound(p [][]float64, limit float64) (bound, reached float64) {
 	return bound, l.makespan()
 }
 
-// program is the revised simplex method over machines + 1 or 2 rows: the machines', that of convexity, that of the limit.
+// program is the revised simplex method. It has a row for each machine, one for convexity and, with a limit, one for that.
 type program struct {
 	p              [][]float64
 	limit          float64
 	rows, machines int
 	inverse        [][]float64
 	b, y           []float64
-	basis          []int // what is basic in a row: a machine's slack by its number, or one of the following
+	basis          []int // the variable of each row: a machine's slack by its number, or one of the following
 	column, enter  []float64
-	best           []float64 // scratch: the column priced last
+	best           []float64 // the column that price found
 }
 
 const (
@@ -61,9 +59,8 @@ func newProgram(p [][]float64, limit float64) *program {
 	if !math.IsInf(limit, 1) {
 		l.rows++
 	}
-	l.inverse = make([][]float64, l.rows)
-	for r := range l.inverse {
-		l.inverse[r] = make([]float64, l.rows)
+	for r := range l.rows {
+		l.inverse = append(l.inverse, make([]float64, l.rows))
 		l.inverse[r][r] = 1
 		l.basis = append(l.basis, r)
 	}
@@ -73,24 +70,18 @@ func newProgram(p [][]float64, limit float64) *program {
 	if l.rows > m+1 {
 		l.b[m+1], l.basis[m+1] = limit, lpLimit
 	}
-	// Each job at its fastest machine is feasible: the sum cannot be less.
+	// Each job on its fastest machine is feasible, since no sum is less.
 	for i := range l.y[:m] {
 		l.y[i] = -1
 	}
 	l.price()
 	l.pivot(l.best, m, lpColumns)
-	most := 0
-	for i := range m {
-		if l.best[i] > l.best[most] {
-			most = i
-		}
-	}
-	l.pivot(l.columnOf(lpT), most, lpT)
+	l.pivot(l.columnOf(lpT), floats.MaxIdx(l.best[:m]), lpT)
 	l.duals()
 	return l
 }
 
-// columnOf is the column of a variable other than an assignment.
+// columnOf returns the column of a variable other than an assignment.
 func (l *program) columnOf(variable int) []float64 {
 	clear(l.column)
 	switch variable {
@@ -106,7 +97,7 @@ func (l *program) columnOf(variable int) []float64 {
 	return l.column
 }
 
-// price finds the assignment of the least cost at the present duals, and its cost.
+// price finds the assignment with the least cost at the present duals, and returns the cost.
 func (l *program) price() float64 {
 	clear(l.best)
 	var all float64
@@ -126,14 +117,12 @@ func (l *program) price() float64 {
 	}
 	l.best[l.machines] = 1
 	if l.rows > l.machines+1 {
-		for _, v := range l.best[:l.machines] {
-			l.best[l.rows-1] += v
-		}
+		l.best[l.rows-1] = floats.Sum(l.best[:l.machines])
 	}
 	return all
 }
 
-// dual is the bound that the present duals prove.
+// dual returns the bound that the present duals prove.
 func (l *program) dual() float64 {
 	var weight float64
 	for _, y := range l.y[:l.machines] {
@@ -156,7 +145,7 @@ func (l *program) makespan() float64 {
 	return 0
 }
 
-// duals recomputes y: only the makespan costs.
+// duals computes y anew: only the makespan has a cost.
 func (l *program) duals() {
 	clear(l.y)
 	if r := slices.Index(l.basis, lpT); r >= 0 {
@@ -164,7 +153,7 @@ func (l *program) duals() {
 	}
 }
 
-// step enters the variable of the most negative reduced cost; false if there is none.
+// step brings in the variable with the most negative reduced cost. It returns false if there is none.
 func (l *program) step() bool {
 	least, variable := -lpTiny, 0
 	var column []float64
@@ -180,21 +169,12 @@ func (l *program) step() bool {
 		column = l.columnOf(variable)
 	} else {
 		l.price()
-		value := 0.0
-		for r, a := range l.best {
-			value += l.y[r] * a
-		}
-		if value <= lpTiny {
+		if floats.Dot(l.y, l.best) <= lpTiny {
 			return false
 		}
 		column, variable = l.best, lpColumns
 	}
-	for r := range l.enter {
-		l.enter[r] = 0
-		for k, a := range column {
-			l.enter[r] += l.inverse[r][k] * a
-		}
-	}
+	l.transform(column)
 	leave := -1
 	for r, d := range l.enter {
 		if d <= lpTiny {
@@ -218,24 +198,22 @@ func (l *program) step() bool {
 	return true
 }
 
+// transform computes enter, a column in terms of the basis.
+func (l *program) transform(column []float64) {
+	for r, row := range l.inverse {
+		l.enter[r] = floats.Dot(row, column)
+	}
+}
+
 // pivot makes a variable basic in a row.
 func (l *program) pivot(column []float64, row, variable int) {
-	for r := range l.enter {
-		l.enter[r] = 0
-		for k, a := range column {
-			l.enter[r] += l.inverse[r][k] * a
-		}
-	}
+	l.transform(column)
 	d := l.enter[row]
-	for k := range l.inverse[row] {
-		l.inverse[row][k] /= d
-	}
+	floats.Scale(1/d, l.inverse[row])
 	l.b[row] /= d
 	for r := range l.inverse {
 		if f := l.enter[r]; r != row && f != 0 {
-			for k, v := range l.inverse[row] {
-				l.inverse[r][k] -= f * v
-			}
+			floats.AddScaled(l.inverse[r], -f, l.inverse[row])
 			l.b[r] -= f * l.b[row]
 		}
 	}

@@ -1,3 +1,6 @@
+// Package simulate compares assigners without a network. It draws worlds of nodes and servers over a matrix of round trips, models
+// their downloads instead of making them, and lets the real assign and ncoord decide. A truth that the assigners do not see judges
+// their choices. The package owns the world and the judgement; how an assigner decides belongs to package assign.
 package simulate
 
 import (
@@ -5,50 +8,53 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+
+	"github.com/BurntSushi/toml"
 
 	"proxima/assign"
 	"proxima/cmd/proxima/world"
 )
 
-// Config is what is simulated.
+// Config says what is simulated.
 type Config struct {
-	// Matrices are the round trips; each seed takes the next. Empty: synthetic ones among the built-in cities, by seed.
+	// Matrices are the round trips: each seed takes the next one. Without any, they are synthetic, over the built-in cities.
 	Matrices []*world.Matrix
-	// Nodes and Servers are drawn over the cities by seed.
+	// Nodes and Servers are placed in cities by seed.
 	Nodes, Servers int
-	// Seeds is how many worlds are drawn, numbered from First.
+	// Seeds is the number of worlds, First the seed of the first one.
 	Seeds int
 	First uint64
-	// Homes is how many nodes have a share of the servers to decide about; 0 for all.
+	// Homes is how many nodes decide, each about its share of the servers; 0 means all.
 	Homes int
-	// Estimates is the hard budget of downloads a server; negative for each assigner's own.
+	// Estimates is the hard limit of estimates per server; a negative one leaves it to each assigner.
 	Estimates int
-	// LocationWrong is the share of servers that the location database puts elsewhere, 0 to 1; LocationMissing the share of
-	// servers and nodes that it does not know.
+	// LocationWrong is the share of servers that the location database misplaces, LocationMissing the share of servers and nodes
+	// that it does not know. Both are from 0 to 1.
 	LocationWrong, LocationMissing float64
-	// Prefixed says that servers stand together in prefixes.
+	// Prefixed gives neighbouring addresses to servers that stand together.
 	Prefixed bool
-	// Delegations are the blocks of which the prefixes are, nil for invented ones.
+	// Delegations are the real address blocks for Prefixed; nil invents them.
 	Delegations Delegations
-	sparse      bool // and few of them
-	// Noise scales what is random about a download, a connect time and a ping; 1 is the default world.
+	sparse      bool // few servers share a prefix
+	// Noise scales everything random about a download, a connection and a ping; the default world has 1.
 	Noise float64
-	// Pages is how many pages of each server are downloaded once all is decided.
+	// Pages is how many pages of each server are downloaded after all decisions.
 	Pages int
-	// Assigners are the names, in order; see Names.
+	// Assigners are compared in this order: those of package assign, Best, TrueRTT, and DirectPrefix with a number.
 	Assigners []string
-	// Assign is how the real assigners decide.
+	// Assign configures the real assigners.
 	Assign assign.Config
 }
 
-// The assigners that see the truth. DirectPrefix is followed by the number of downloads.
+// Assigners that see the truth. DirectPrefix is followed by the number of downloads that every node makes from every server.
 const (
 	Best         = "best"
 	TrueRTT      = "true-rtt"
 	DirectPrefix = "direct-"
 )
 
-// Default is the pinned world with the built-in matrices.
+// Default returns the standard world, over synthetic round trips.
 func Default() Config {
 	return Config{
 		Nodes: 14, Servers: 80, Seeds: 30, First: 1, Estimates: -1, Noise: 1, Pages: 100,
@@ -57,10 +63,7 @@ func Default() Config {
 	}
 }
 
-// most bounds what is simulated, so that a slip of the finger does not fill the memory.
-const mostNodes, mostServers = 10_000, 1_000_000
-
-// Validate reports all that is wrong.
+// Validate reports everything that is wrong. Its upper bounds keep a typing error from filling the memory.
 func (c Config) Validate() error {
 	var errs []error
 	in := func(name string, v, least, most float64) {
@@ -68,8 +71,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %v is not between %v and %v", name, v, least, most))
 		}
 	}
-	in("nodes", float64(c.Nodes), 1, mostNodes)
-	in("servers", float64(c.Servers), 1, mostServers)
+	in("nodes", float64(c.Nodes), 1, 10_000)
+	in("servers", float64(c.Servers), 1, 1_000_000)
 	in("seeds", float64(c.Seeds), 1, 100_000)
 	in("homes", float64(c.Homes), 0, float64(c.Nodes))
 	in("estimates", float64(c.Estimates), -1, 1000)
@@ -78,24 +81,24 @@ func (c Config) Validate() error {
 	in("noise", c.Noise, 0, 10)
 	in("pages", float64(c.Pages), 1, 10_000)
 	if len(c.Assigners) == 0 {
-		errs = append(errs, errors.New("assigners: there are none"))
+		errs = append(errs, errors.New("assigners: none are given"))
 	}
 	for i, name := range c.Assigners {
 		if slices.Index(c.Assigners, name) < i {
-			errs = append(errs, fmt.Errorf("assigners: %q is there twice", name))
+			errs = append(errs, fmt.Errorf("assigners: %q is given twice", name))
 		}
 		if _, direct := downloads(name); !direct && name != Best && name != TrueRTT && !slices.Contains(assign.Names(), name) {
-			errs = append(errs, fmt.Errorf("assigners: %q is none of %q, %q, %q and %q with a number from 1 to 1000", name, assign.Names(),
+			errs = append(errs, fmt.Errorf("assigners: %q is none of %q, %q, %q, or %q with a number from 1 to 1000", name, assign.Names(),
 				Best, TrueRTT, DirectPrefix))
 		}
 		if probers := []string{assign.Probe, assign.HiMicra, assign.IPMicra, assign.CAN}; c.Estimates >= 0 && slices.Contains(probers, name) {
-			errs = append(errs, fmt.Errorf("assigners: %q has no budget of estimates: leave that away", name))
+			errs = append(errs, fmt.Errorf("assigners: the estimates of %q cannot be limited", name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// budgeted is how the assigners decide, with the budget of estimates put into their configuration.
+// budgeted returns the configuration of the assigners with the limit of estimates in it.
 func (c Config) budgeted() assign.Config {
 	cfg := c.Assign
 	if c.Estimates >= 0 {
@@ -103,4 +106,31 @@ func (c Config) budgeted() assign.Config {
 		cfg.Vivaldi.MaxTicks = max(1, c.Estimates)
 	}
 	return cfg
+}
+
+// Set changes one parameter: a numeric field by the name of its flag, or a key of the assigners' configuration such as
+// nearest.balance.
+func (c *Config) Set(name, value string) (err error) {
+	whole := map[string]*int{"nodes": &c.Nodes, "servers": &c.Servers, "homes": &c.Homes, "estimates": &c.Estimates, "pages": &c.Pages}
+	if at := whole[name]; at != nil {
+		if *at, err = strconv.Atoi(value); err != nil {
+			err = fmt.Errorf("%s: %q is not a whole number", name, value)
+		}
+		return err
+	}
+	real := map[string]*float64{"location-wrong": &c.LocationWrong, "location-missing": &c.LocationMissing, "noise": &c.Noise}
+	if at := real[name]; at != nil {
+		if *at, err = strconv.ParseFloat(value, 64); err != nil {
+			err = fmt.Errorf("%s: %q is not a number", name, value)
+		}
+		return err
+	}
+	meta, err := toml.Decode(name+" = "+value, &c.Assign)
+	if err != nil {
+		return fmt.Errorf("%s = %s: %w", name, value, err)
+	}
+	if len(meta.Undecoded()) > 0 || len(meta.Keys()) == 0 {
+		return fmt.Errorf("no parameter %q: it is neither a numeric flag nor a key of the assigners", name)
+	}
+	return c.Assign.Validate()
 }

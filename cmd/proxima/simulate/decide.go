@@ -16,14 +16,15 @@ import (
 
 // decision is what an assigner chose in a world.
 type decision struct {
-	nodes     []int // by server
-	estimates []estimated
-	homes     []*home // nil for those that see the truth
+	nodes     []int   // chosen, by server
+	estimates [][]int // by server, the nodes that downloaded from it before the choice
+	homes     []*home // nil for assigners that see the truth
 	overlay   *overlay
 }
 
-// estimated are the nodes that downloaded a server before it was given away.
-type estimated []int
+func newDecision(w *World) *decision {
+	return &decision{nodes: make([]int, len(w.servers)), estimates: make([][]int, len(w.servers))}
+}
 
 // home is a node that decides about its share of the servers.
 type home struct {
@@ -31,10 +32,19 @@ type home struct {
 	batch    assign.Batch
 	assigner assign.Assigner
 	done     bool
-	choices  []assign.Choice
 }
 
-// downloads is k of "direct-k".
+// made counts downloads by node and server, and so numbers them.
+type made map[[2]int]int
+
+// next makes the next download from a server by a node.
+func (m made) next(w *World, node, server int) assign.Timing {
+	t := w.download(node, server, m[[2]int{node, server}])
+	m[[2]int{node, server}]++
+	return t
+}
+
+// downloads returns k of "direct-k".
 func downloads(name string) (k int, ok bool) {
 	digits, ok := strings.CutPrefix(name, DirectPrefix)
 	if !ok {
@@ -44,23 +54,26 @@ func downloads(name string) (k int, ok bool) {
 	return k, err == nil && k >= 1 && k <= 1000
 }
 
-// decide lets the assigner of that name decide about all servers of a world.
+// decide lets the named assigner decide about all servers of a world. Homes decide about their shares in rounds, and know of each
+// other only what was published.
 func decide(ctx context.Context, w *World, name string) (*decision, error) {
 	if k, ok := downloads(name); ok {
 		return byDownloads(w, k), nil
 	}
 	switch name {
 	case Best:
-		return bySight(w, w.Expected), nil
+		return bySight(w, w.expected), nil
 	case TrueRTT:
 		return bySight(w, w.trip), nil
 	}
-	return byAssigner(ctx, w, name)
+	d := newDecision(w)
+	d.overlay, d.homes = newOverlay(w, name == assign.Nearest), share(w)
+	return d, d.decide(ctx, w, name, w.cfg.budgeted(), d.homes)
 }
 
-// bySight gives each server to the node of the least cost.
+// bySight gives each server to the node with the least cost.
 func bySight(w *World, cost func(node, server int) float64) *decision {
-	d := &decision{nodes: make([]int, len(w.servers)), estimates: make([]estimated, len(w.servers))}
+	d := newDecision(w)
 	for j := range w.servers {
 		least := math.Inf(1)
 		for i := range w.nodes {
@@ -72,7 +85,7 @@ func bySight(w *World, cost func(node, server int) float64) *decision {
 	return d
 }
 
-// byDownloads lets every node download k pages of every server, and goes by the geometric mean.
+// byDownloads lets every node download k pages from every server, and compares the geometric means.
 func byDownloads(w *World, k int) *decision {
 	d := bySight(w, func(node, server int) float64 {
 		sum := 0.0
@@ -81,7 +94,7 @@ func byDownloads(w *World, k int) *decision {
 		}
 		return sum
 	})
-	all := make(estimated, 0, k*len(w.nodes))
+	var all []int
 	for i := range w.nodes {
 		all = append(all, slices.Repeat([]int{i}, k)...)
 	}
@@ -91,17 +104,10 @@ func byDownloads(w *World, k int) *decision {
 	return d
 }
 
-// maxRounds ends what will never decide: the most ticks that a configuration can have, and some.
+// maxRounds stops an assigner that never decides. It is above the most ticks that can be configured.
 const maxRounds = 110_000
 
-// byAssigner lets the homes decide their shares, in rounds. What a home learns of the others is what they published.
-func byAssigner(ctx context.Context, w *World, name string) (*decision, error) {
-	d := &decision{nodes: make([]int, len(w.servers)), estimates: make([]estimated, len(w.servers)),
-		overlay: newOverlay(w, name == assign.Nearest), homes: share(w)}
-	return d, d.decide(ctx, w, name, w.cfg.budgeted(), d.homes)
-}
-
-// decide lets some homes decide about their batches.
+// decide lets homes decide about their batches.
 func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign.Config, homes []*home) (err error) {
 	o := d.overlay
 	for _, h := range homes {
@@ -109,21 +115,17 @@ func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign
 			return err
 		}
 	}
-	made := make(map[[2]int]int) // downloads by node and server
+	downloads := made{}
 	for range maxRounds {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		open := 0
 		for _, h := range homes {
-			if err := d.advance(w, h, made); err != nil {
+			if err := d.advance(w, h, downloads); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if !h.done {
-				open++
-			}
 		}
-		if open == 0 {
+		if !slices.ContainsFunc(homes, func(h *home) bool { return !h.done }) {
 			return nil
 		}
 		o.pass()
@@ -133,55 +135,49 @@ func (d *decision) decide(ctx context.Context, w *World, name string, cfg assign
 			}
 		}
 	}
-	return fmt.Errorf("%s: not decided after %d rounds", name, maxRounds)
+	return fmt.Errorf("%s: undecided after %d rounds", name, maxRounds)
 }
 
-// share gives the homes their servers. How large pages are is for them to find out.
+// share gives each home its servers. Homes do not know how large the pages are.
 func share(w *World) []*home {
 	count := w.cfg.Homes
 	if count == 0 {
 		count = len(w.nodes)
 	}
 	homes, ids := make([]*home, count), make([]string, count)
-	index := make(map[string]int, count)
 	for i := range homes {
 		ids[i] = w.nodes[i].id
-		index[ids[i]] = i
 		homes[i] = &home{node: i, batch: assign.Batch{ID: "batch." + ids[i], Home: ids[i], Seed: mix(w.seed<<16 + streamChoice + uint64(i)<<8)}}
 	}
 	for i, s := range w.servers {
 		name := fmt.Sprintf("host%d.example", i)
-		h := homes[index[assign.Rendezvous(name, ids)]]
+		h := homes[w.index[assign.Rendezvous(name, ids)]]
 		h.batch.Servers = append(h.batch.Servers, assign.Server{Addr: s.addr, Location: s.location,
 			Hosts: []assign.Host{{Name: name, Pending: w.cfg.Pages}}})
 	}
 	return homes
 }
 
-// advance carries out what a home asks for now.
-func (d *decision) advance(w *World, h *home, made map[[2]int]int) error {
+// advance lets a home ask, observe the answers, and decide if it can.
+func (d *decision) advance(w *World, h *home, downloads made) error {
 	if h.done {
 		return nil
 	}
 	o := d.overlay
-	// What asks bring is known at the end of the round: the results of all are observed once they are all made.
-	asks := h.assigner.Asks(o.now)
-	now := o.now.Add(round - time.Second)
-	for _, ask := range asks {
+	now := o.now.Add(round - time.Second) // answers are known at the end of the round
+	for _, ask := range h.assigner.Asks(o.now) {
 		i, okNode := w.index[ask.Node]
 		j, okServer := w.at[ask.Server]
 		if !okNode || !okServer {
-			return fmt.Errorf("asks node %q for server %s, which are not both of this world", ask.Node, ask.Server)
+			return fmt.Errorf("asks node %q for server %s: one of them is not in this world", ask.Node, ask.Server)
 		}
 		if budget := w.cfg.Estimates; budget >= 0 && len(d.estimates[j]) >= max(budget, 1) {
 			return fmt.Errorf("asks for more than %d estimates of a server", budget)
 		}
-		t := w.download(i, j, made[[2]int{i, j}])
-		made[[2]int{i, j}]++
+		t := downloads.next(w, i, j)
 		d.estimates[j] = append(d.estimates[j], i)
 		h.assigner.Observe(assign.Result{Ask: ask, OK: true, Timing: t, Coord: o.coords[i].Coordinate()}, now)
-		// An estimator knows nothing of the server but its own download, unless it is the home itself.
-		var m *assign.Memory
+		var m *assign.Memory // a node other than the home knows only its own download
 		if i == h.node {
 			m = h.assigner.Memory(ask.Server)
 		}
@@ -191,7 +187,7 @@ func (d *decision) advance(w *World, h *home, made map[[2]int]int) error {
 	if !done {
 		return nil
 	}
-	h.done, h.choices = true, choices
+	h.done = true
 	for _, c := range choices {
 		node, ok := w.index[c.Node]
 		if !ok {
@@ -202,7 +198,7 @@ func (d *decision) advance(w *World, h *home, made map[[2]int]int) error {
 	return nil
 }
 
-// memory is what the homes know of a server, a copy; nothing for assigners that see the truth.
+// memory is a copy of what the homes know about a server. It is empty for assigners that see the truth.
 func (d *decision) memory(server netip.Addr) assign.Memory {
 	for _, h := range d.homes {
 		if m := h.assigner.Memory(server); m != nil {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"proxima/assign"
@@ -10,29 +11,29 @@ import (
 )
 
 const (
-	// round is the time from one round of asks to the next: answers come that often. Nodes publish as often.
+	// round is the time between two rounds of asks. Answers come, and nodes publish, as often.
 	round = 10 * time.Second
-	// Each node pings one random peer that often, and has done so for so many pings before anything is decided.
+	// Every pingEvery, each node pings one random peer. It has done so warmUpPings times before anything is decided.
 	pingEvery   = 5 * time.Second
 	warmUpPings = 200
 )
 
-// overlay is what the nodes of a world know of themselves and publish. Each has its own coordinate and its own factors.
+// overlay is what the nodes of a world know about themselves and publish. Each has its own coordinate and its own factors.
 type overlay struct {
 	world  *World
 	coords []*ncoord.Node
 	own    []*assign.Own
-	// Factors take long to work out and are published as they were while a node downloads nothing; stale says whose are old.
-	// They stay as they were where the assigner takes no notice of them.
+	// Factors take long to compute. They are published unchanged while a node downloads nothing; stale marks those to compute
+	// again. heeded says whether the assigner uses them at all.
 	factors []assign.Factors
 	stale   []bool
 	heeded  bool
 	rnd     *rand.Rand
 	now     time.Time
-	view    assign.View // as published last
+	view    assign.View // as last published
 }
 
-// newOverlay lets the nodes find their coordinates first. heeded says whether the assigner takes notice of factors.
+// newOverlay makes an overlay whose nodes have found their coordinates. heeded says whether the assigner uses factors.
 func newOverlay(w *World, heeded bool) *overlay {
 	o := &overlay{world: w, heeded: heeded, factors: make([]assign.Factors, len(w.nodes)), stale: make([]bool, len(w.nodes)),
 		rnd: stream(w.seed, streamPings), now: time.Unix(1_000_000_000, 0)}
@@ -49,7 +50,7 @@ func newOverlay(w *World, heeded bool) *overlay {
 	return o
 }
 
-// ping lets every node measure one peer.
+// ping lets every node measure the round trip to one peer.
 func (o *overlay) ping() {
 	o.now = o.now.Add(pingEvery)
 	w := o.world
@@ -60,12 +61,12 @@ func (o *overlay) ping() {
 		}
 		a, b := &w.nodes[i], &w.nodes[j]
 		ms := (w.matrix.RTT[a.city][b.city] + a.loadMs + b.loadMs) * math.Exp(pingSD*w.cfg.Noise*o.rnd.NormFloat64())
-		// A sample that is refused moves nothing; nodes meet such samples in real life, too.
+		// Real nodes, too, meet samples that are refused.
 		_ = o.coords[i].Observe(b.id, o.coords[j].Coordinate(), b.location, time.Duration(ms*float64(time.Millisecond)), o.now)
 	}
 }
 
-// learn lets a node learn from a download of its own from a server. m is what it knows of the server, nil for nothing.
+// learn lets a node learn from its own download. m is what it knows about the server; nil means nothing.
 func (o *overlay) learn(node, server int, t assign.Timing, m *assign.Memory) {
 	if !o.heeded {
 		return
@@ -74,7 +75,7 @@ func (o *overlay) learn(node, server int, t assign.Timing, m *assign.Memory) {
 	o.stale[node] = true
 }
 
-// pass lets time pass until the next round, and the nodes publish.
+// pass lets the time of a round pass.
 func (o *overlay) pass() {
 	for range round / pingEvery {
 		o.ping()
@@ -83,20 +84,19 @@ func (o *overlay) pass() {
 }
 
 func (o *overlay) publish() {
-	nodes := make([]assign.Node, len(o.coords))
+	o.view.Nodes = make([]assign.Node, len(o.coords))
 	for i, c := range o.coords {
 		if o.stale[i] && o.heeded {
 			o.factors[i], o.stale[i] = o.own[i].Factors(), false
 		}
 		coord, _ := c.Publish(o.now)
-		nodes[i] = assign.Node{ID: o.world.nodes[i].id, Coord: coord, Location: o.world.nodes[i].location, Factors: o.factors[i]}
+		o.view.Nodes[i] = assign.Node{ID: o.world.nodes[i].id, Coord: coord, Location: o.world.nodes[i].location, Factors: o.factors[i]}
 	}
-	o.view = assign.View{Nodes: nodes}
 }
 
-// viewOf is what is published as a node sees it.
+// viewOf is the published view as a node sees it.
 func (o *overlay) viewOf(node int) assign.View {
-	v := assign.View{Nodes: append([]assign.Node(nil), o.view.Nodes...)}
+	v := assign.View{Nodes: slices.Clone(o.view.Nodes)}
 	v.Nodes[node].Self = true
 	return v
 }

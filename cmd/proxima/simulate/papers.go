@@ -9,13 +9,14 @@ import (
 	"proxima/assign"
 )
 
-// PaperRow is one row of a published table beside the same experiment in these worlds. Shares are of 1; published values that were
-// not printed are NaN.
+// PaperRow is one row of a published table beside the same experiment in these worlds. Shares are from 0 to 1. A published loss of 0
+// was not printed.
 type PaperRow struct {
 	Method string `json:"method"`
 	Setup  string `json:"setup"`
-	// Best is the share of servers that went to the node of the least probe, Probes the probes made over those of all nodes for
-	// all servers, LossMs by how much the probe of the chosen node is longer than the least, over the servers at other nodes.
+	// Best is the share of servers that went to the node with the shortest probe. Probes is the number of probes / that of every
+	// node probing every server. LossMs is how much longer than the shortest the probe of the chosen node is, over the servers
+	// that went elsewhere.
 	Best       float64 `json:"best"`
 	Probes     float64 `json:"probes"`
 	LossMs     float64 `json:"loss_ms"`
@@ -24,13 +25,13 @@ type PaperRow struct {
 	PaperLoss  float64 `json:"paper_loss_ms,omitempty"`
 }
 
-// Papers is the tables of the literature.
+// Papers are the tables of the literature.
 type Papers struct {
 	Rows  []PaperRow `json:"rows"`
 	World Described  `json:"world"`
 }
 
-// paper is an experiment: crawlers decide about servers by a method, after it has been trained with some.
+// paper is an experiment: nodes decide about servers by a method that was trained with others before.
 type paper struct {
 	method             string
 	nodes              int
@@ -39,8 +40,8 @@ type paper struct {
 	best, probes, loss float64 // as published
 }
 
-// The tables of O. Papapetrou's thesis of 2003: 8.1 and 8.2 (HiMicra) and those of section 8.6 (IPMicra). Section 8.3 has ping
-// right for 908 of 1,000 sites, by download times; the table of probe here is by probes, where it is right by definition.
+// papers are the tables of O. Papapetrou's thesis of 2003: 8.1 and 8.2 (HiMicra) and those of section 8.6 (IPMicra). Its section 8.3
+// finds ping right for 908 of 1,000 sites by download times. Here probes are the measure, and ping is right by definition.
 var papers = []paper{
 	{assign.HiMicra, 12, 25, 0, 1000, .89, .78, 4.8},
 	{assign.HiMicra, 12, 50, 0, 1000, .62, .55, 17},
@@ -56,68 +57,60 @@ var papers = []paper{
 	{assign.IPMicra, 12, 50, 0, 1000, .703, .29, 0},
 }
 
-// MeasurePapers repeats the experiments of the literature in the worlds of a configuration: prefixed ones, one home that
-// decides, no noise, medians over the seeds.
+// MeasurePapers repeats the experiments in the worlds of a configuration, but prefixed, with one home and without noise. Rows are
+// medians over the seeds.
 func MeasurePapers(ctx context.Context, cfg Config) (*Papers, error) {
 	cfg.Noise, cfg.Homes, cfg.Prefixed, cfg.sparse = 0, 1, true, true
 	p := &Papers{World: describe(cfg)}
 	for _, one := range papers {
 		cfg.Nodes, cfg.Servers = one.nodes, one.trained+one.servers
-		rows := make([]PaperRow, cfg.Seeds)
-		err := eachSeed(ctx, cfg, func(_ context.Context, i int, w *World) (err error) {
-			rows[i], err = one.measure(w)
-			return err
-		})
+		rows, err := perSeed(ctx, cfg, one.measure)
 		if err != nil {
 			return nil, err
-		}
-		middle := func(of func(PaperRow) float64) float64 {
-			v := make([]float64, len(rows))
-			for i, r := range rows {
-				v[i] = of(r)
-			}
-			return spreadOf(v).Median
 		}
 		setup := fmt.Sprintf("%d nodes, T %.0f ms, %d servers", one.nodes, one.thresholdMs, one.servers)
 		if one.trained > 0 {
 			setup += fmt.Sprintf(" after %d", one.trained)
 		}
-		p.Rows = append(p.Rows, PaperRow{one.method, setup, middle(func(r PaperRow) float64 { return r.Best }),
-			middle(func(r PaperRow) float64 { return r.Probes }), middle(func(r PaperRow) float64 { return r.LossMs }),
-			one.best, one.probes, one.loss})
+		p.Rows = append(p.Rows, PaperRow{Method: one.method, Setup: setup,
+			Best:      spread(rows, func(r PaperRow) float64 { return r.Best }).Median,
+			Probes:    spread(rows, func(r PaperRow) float64 { return r.Probes }).Median,
+			LossMs:    spread(rows, func(r PaperRow) float64 { return r.LossMs }).Median,
+			PaperBest: one.best, PaperProbe: one.probes, PaperLoss: one.loss})
 	}
 	return p, nil
 }
 
-// measure is the experiment in one world.
-func (p *paper) measure(w *World) (row PaperRow, err error) {
+// measure makes the experiment in one world.
+func (p paper) measure(w *World) (row PaperRow, err error) {
 	o := newOverlay(w, false)
-	batches := share(w)[0].batch
-	// Neighbours in number come in any order.
-	stream(w.seed, streamChoice).Shuffle(len(batches.Servers), func(i, j int) {
-		batches.Servers[i], batches.Servers[j] = batches.Servers[j], batches.Servers[i]
+	batch := share(w)[0].batch
+	// Neighbouring addresses come in any order.
+	stream(w.seed, streamChoice).Shuffle(len(batch.Servers), func(i, j int) {
+		batch.Servers[i], batch.Servers[j] = batch.Servers[j], batch.Servers[i]
 	})
 	cfg := w.cfg.Assign
-	var before assign.Assigner
-	if p.trained > 0 { // each subnet to the node of the least probe: no probe is fast enough
+	training := batch
+	training.Servers, batch.Servers = batch.Servers[:p.trained], batch.Servers[p.trained:]
+	if p.trained > 0 { // no probe is below this threshold, so each subnet goes to the node with the shortest
 		cfg.HiMicra.ThresholdMs, cfg.IPMicra.ThresholdMs, cfg.IPMicra.Check = 0, 0, true
-		batch := batches
-		batch.Servers = batches.Servers[:p.trained]
-		if before, _, err = p.run(w, o, cfg, batch); err != nil {
+		if batch.Before, _, err = p.run(w, o, cfg, training); err != nil {
 			return row, err
 		}
 	}
 	cfg.HiMicra.ThresholdMs, cfg.IPMicra.ThresholdMs, cfg.IPMicra.Check = p.thresholdMs, p.thresholdMs, w.cfg.Assign.IPMicra.Check
-	batches.Servers, batches.Before = batches.Servers[p.trained:], before
-	_, choices, err := p.run(w, o, cfg, batches)
+	_, choices, err := p.run(w, o, cfg, batch)
 	if err != nil {
 		return row, err
 	}
+	probe := func(node, server int) float64 {
+		return float64(w.download(node, server, 0).Connect.Microseconds()) / 1000
+	}
 	wrong := 0.0
 	for _, c := range choices {
-		chosen, least := w.probe(w.index[c.Node], w.at[c.Server]), math.Inf(1)
+		chosen, least := probe(w.index[c.Node], w.at[c.Server]), math.Inf(1)
 		for i := range w.nodes {
-			least = min(least, w.probe(i, w.at[c.Server]))
+			least = min(least, probe(i, w.at[c.Server]))
 		}
 		row.Probes += float64(c.Estimates) / float64(len(w.nodes)*len(choices))
 		if chosen == least {
@@ -131,13 +124,8 @@ func (p *paper) measure(w *World) (row PaperRow, err error) {
 	return row, nil
 }
 
-// probe is the connect time without noise, in ms.
-func (w *World) probe(node, server int) float64 {
-	return float64(w.download(node, server, 0).Connect.Microseconds()) / 1000
-}
-
 // run lets the method decide about a batch.
-func (p *paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (assign.Assigner, []assign.Choice, error) {
+func (p paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (assign.Assigner, []assign.Choice, error) {
 	a, err := assign.New(p.method, cfg, b, o.viewOf(0), o.now)
 	if err != nil {
 		return nil, nil, err
@@ -151,10 +139,10 @@ func (p *paper) run(w *World, o *overlay, cfg assign.Config, b assign.Batch) (as
 			a.Observe(assign.Result{Ask: ask, OK: true, Timing: w.download(i, j, 0), Coord: o.coords[i].Coordinate()}, o.now)
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: not decided after %d rounds", p.method, maxRounds)
+	return nil, nil, fmt.Errorf("%s: undecided after %d rounds", p.method, maxRounds)
 }
 
-// Print writes the tables for people.
+// Print writes the measured tables beside the published ones.
 func (p *Papers) Print(out io.Writer) error {
 	p.World.print(out)
 	t := newTable(out)

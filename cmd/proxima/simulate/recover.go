@@ -2,55 +2,104 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"proxima/assign"
 )
 
-// change is what happens to a node.
+const (
+	// Every server is downloaded from once in pageEvery. Nodes publish every passEvery and, like real nodes, look every pageEvery
+	// whether another node is better for their servers.
+	passEvery = pingEvery
+	pageEvery = 2 * passEvery
+	// Like real nodes, one in exploreEvery of an owner's downloads is made by another node.
+	exploreEvery = 67
+	// Like a real node, one that downloads nothing for doubtAfter stops believing what it has learnt about itself.
+	doubtAfter = 30 * time.Second
+	// recoverMost ends the wait for a node that gets no more servers.
+	recoverMost = 5 * time.Minute
+	// The crawl runs for quietPasses before each change.
+	quietPasses = 16
+	// The goal: within that many downloads, the choice ratio is below the limit again.
+	recoverDownloads, recoverLimit = 30, 1.10
+)
+
+// change is what happens to a node: its load and its bandwidth are multiplied.
 type change struct {
-	name string
-	// by multiplies the node's load and bandwidth.
+	name            string
 	load, bandwidth float64
 }
 
-const (
-	// Every server is downloaded from that often. Nodes publish after passEvery, and look that often whether their servers
-	// would be better off elsewhere, as nodes do.
-	passEvery = pingEvery
-	pageEvery = 2 * passEvery
-	lookEvery = 2 * passEvery
-	// exploreEvery is one in how many of an owner's downloads another node makes, as nodes do it.
-	exploreEvery = 67
-	// doubtAfter is how long a node without downloads believes what it has learnt of itself, as nodes do.
-	doubtAfter = 30 * time.Second
-	// A node that is never asked again would be waited for forever.
-	recoverMost = 5 * time.Minute
-)
-
 // recovery is what became of the choices after a change.
 type recovery struct {
-	// at is the choice ratio, of the servers that the change concerns, just after it; after that once the node has made the
-	// downloads.
-	at, after float64
-	// whole is the choice ratio of all servers then.
-	whole float64
-	// servers is how many it concerns, moved how many of all have changed hands since.
+	// at is the choice ratio of the servers concerned just after the change; after is that once the node has made the downloads,
+	// and whole that of all servers then.
+	at, after, whole float64
+	// servers is how many are concerned, moved how many of all have another owner now.
 	servers, moved int
-	// needed is how many of its downloads it took until the ratio was under the limit for good; the bound if it never was.
+	// needed is after how many of the node's downloads the ratio stayed below the limit; one too many if it never did.
 	needed int
 }
 
-// crawl goes on after a decision: owners download, learn, and give servers up that are better off elsewhere.
+// measureRecovery changes the node for which it matters most, and changes it back.
+func measureRecovery(ctx context.Context, cfg Config) (rows []Goal, err error) {
+	for _, kind := range [][]change{
+		{{"a node's load × 5", 5, 1}, {"its load back", 0.2, 1}},
+		{{"a node's bandwidth ÷ 5", 1, 0.2}, {"its bandwidth back", 1, 5}},
+	} {
+		all, err := perSeed(ctx, cfg, func(w *World) ([]recovery, error) {
+			c, err := newCrawl(ctx, w)
+			if err != nil {
+				return nil, err
+			}
+			var list []recovery
+			node := -1
+			for _, what := range kind {
+				if err := c.settle(ctx, quietPasses); err != nil {
+					return nil, err
+				}
+				if node < 0 {
+					node = c.hardest(what)
+				}
+				r, err := c.recover(ctx, node, what, recoverDownloads, recoverLimit)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, r)
+			}
+			return list, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for k, what := range kind {
+			of := func(figure func(r recovery) float64) Spread {
+				return spread(all, func(list []recovery) float64 { return figure(list[k]) })
+			}
+			needed := of(func(r recovery) float64 { return float64(r.needed) })
+			note := fmt.Sprintf("%.0f servers, %.3f at once; below %.2f for good after %.0f downloads (p90 %.0f; %d means never); "+
+				"%.0f servers moved; all %d servers: %.3f",
+				of(func(r recovery) float64 { return float64(r.servers) }).Median, of(func(r recovery) float64 { return r.at }).Median,
+				recoverLimit, needed.Median, needed.P90, recoverDownloads+1,
+				of(func(r recovery) float64 { return float64(r.moved) }).Median, cfg.Servers, of(func(r recovery) float64 { return r.whole }).Median)
+			rows = append(rows, Goal{What: fmt.Sprintf("choice ratio of the servers concerned, %d downloads after %s", recoverDownloads, what.name),
+				Most: recoverLimit, Measured: of(func(r recovery) float64 { return r.after }), Note: note})
+		}
+	}
+	return rows, nil
+}
+
+// crawl goes on after a decision: owners download, learn, and give up servers for which another node is better.
 type crawl struct {
 	world    *World
 	overlay  *overlay
 	cfg      assign.Config
 	owner    []int
 	memory   []assign.Memory
-	made     map[[2]int]int
-	last     []time.Time // of each node's downloads
+	made     made
+	last     []time.Time // latest download of each node
 	explored int
 	count    []int // downloads by node
 }
@@ -60,35 +109,32 @@ func newCrawl(ctx context.Context, w *World) (*crawl, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crawl{world: w, overlay: d.overlay, cfg: w.cfg.budgeted(), owner: slices.Clone(d.nodes), made: map[[2]int]int{},
-		last: make([]time.Time, len(w.nodes)), count: make([]int, len(w.nodes))}
+	c := &crawl{world: w, overlay: d.overlay, cfg: w.cfg.budgeted(), owner: slices.Clone(d.nodes), made: made{},
+		last: slices.Repeat([]time.Time{d.overlay.now}, len(w.nodes)), count: make([]int, len(w.nodes))}
 	for j, s := range w.servers {
 		c.memory = append(c.memory, d.memory(s.addr))
 		for _, i := range d.estimates[j] {
 			c.made[[2]int{i, j}]++
 		}
 	}
-	for i := range c.last {
-		c.last[i] = c.overlay.now
-	}
 	return c, nil
 }
 
-// ratio is the choice ratio of some servers as things are, 1 for none.
+// ratio is the present choice ratio of some servers, 1 without any.
 func (c *crawl) ratio(servers []int) float64 {
-	var sum, best float64
-	for _, j := range servers {
-		sum += c.world.Expected(c.owner[j], j)
-		best += c.world.Expected(c.world.best(j), j)
-	}
 	if len(servers) == 0 {
 		return 1
+	}
+	var sum, best float64
+	for _, j := range servers {
+		sum += c.world.expected(c.owner[j], j)
+		best += c.world.expected(c.world.best(j), j)
 	}
 	return sum / best
 }
 
-// concerned are the servers that a change of a node makes a difference to: those that it has, and those that it should have
-// before or after.
+// concerned changes a node. It returns the servers for which that makes a difference: those that the node owns, and those for which it
+// is the best before or after.
 func (c *crawl) concerned(node int, what change) (servers []int) {
 	before := make([]int, len(c.owner))
 	for j := range before {
@@ -108,32 +154,27 @@ func (c *crawl) change(node int, what change) {
 	c.world.nodes[node].bytesPerMs *= what.bandwidth
 }
 
-// download is one download by a node.
+// download makes one download.
 func (c *crawl) download(node, server int) {
 	w, o := c.world, c.overlay
-	t := w.download(node, server, c.made[[2]int{node, server}])
-	c.made[[2]int{node, server}]++
+	t := c.made.next(w, node, server)
 	c.count[node]++
 	c.last[node] = o.now
 	m := &c.memory[server]
 	m.Observe(w.nodes[node].id, o.coords[node].Coordinate(), t, o.now)
 	if c.owner[server] != node {
-		m = nil // who does not have the lease does not have the memory
+		m = nil // only the holder of the lease has the memory
 	}
 	o.learn(node, server, t, m)
 }
 
-// pass is passEvery of crawling; stop ends it at once. Whether they are better off elsewhere is asked of some servers only: it
-// takes the most time.
+// pass crawls for passEvery, unless stop ends it earlier. Only the servers in look may change their owner: that takes the most time.
 func (c *crawl) pass(look []int, stop func() bool) {
 	w, o := c.world, c.overlay
 	o.ping()
 	const turns = int(pageEvery / passEvery)
 	turn := int(o.now.Unix()/int64(passEvery/time.Second)) % turns
-	for j := range w.servers {
-		if j%turns != turn {
-			continue
-		}
+	for j := turn; j < len(w.servers); j += turns {
 		node := c.owner[j]
 		if c.explored++; c.explored%exploreEvery == 0 {
 			if id, ok := assign.Scout(c.cfg, &c.memory[j], o.viewOf(node), w.nodes[node].id); ok {
@@ -167,8 +208,7 @@ func (c *crawl) look(servers []int) {
 	}
 }
 
-// recover changes a node and looks how the choices of the servers that it concerns are once the node has made so many
-// downloads.
+// recover changes a node, and watches the choices until the node has made so many downloads.
 func (c *crawl) recover(ctx context.Context, node int, what change, downloads int, limit float64) (r recovery, err error) {
 	owners := slices.Clone(c.owner)
 	servers := c.concerned(node, what)
@@ -188,7 +228,7 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 			}
 		}
 	}
-	// What the last downloads showed counts: the nodes publish it, and look once more.
+	// What the last downloads showed counts, too: publish it and look once more.
 	c.overlay.publish()
 	c.look(servers)
 	r.after = c.ratio(servers)
@@ -207,8 +247,8 @@ func (c *crawl) recover(ctx context.Context, node int, what change, downloads in
 	return r, nil
 }
 
-// hardest is the node that loses the most time, over all servers, by a change: with the node that has the most servers, mostly
-// fast ones, hardly anything happens.
+// hardest is the node for which a change costs the most time over all servers. For the node with the most servers, which are mostly
+// fast, hardly anything changes.
 func (c *crawl) hardest(what change) int {
 	worst, most := 0, -1.0
 	for i := range c.world.nodes {
@@ -217,7 +257,7 @@ func (c *crawl) hardest(what change) int {
 		lost := 0.0
 		for j, owner := range c.owner {
 			if owner == i {
-				lost += c.world.Expected(i, j) - c.world.Expected(c.world.best(j), j)
+				lost += c.world.expected(i, j) - c.world.expected(c.world.best(j), j)
 			}
 		}
 		c.world.nodes[i] = was
@@ -228,23 +268,21 @@ func (c *crawl) hardest(what change) int {
 	return worst
 }
 
-// all are all servers.
-func (c *crawl) all() []int {
-	all := make([]int, len(c.owner))
-	for j := range all {
-		all[j] = j
+// all are the indices of all servers.
+func (c *crawl) all() (all []int) {
+	for j := range c.owner {
+		all = append(all, j)
 	}
 	return all
 }
 
-// settle crawls for a while, so that what happened before is over.
+// settle crawls for a while, until what happened before no longer matters.
 func (c *crawl) settle(ctx context.Context, passes int) error {
-	all := c.all()
 	for range passes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.pass(all, func() bool { return false })
+		c.pass(c.all(), func() bool { return false })
 	}
 	return nil
 }

@@ -3,13 +3,53 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
+	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/cmd/proxima/world"
 	"proxima/ncoord/quantile"
 )
+
+// Report is the outcome of Run.
+type Report struct {
+	Assigners []Assigner `json:"assigners"`
+	World     Described  `json:"world"`
+}
+
+// Assigner says how good the choices of one assigner are.
+type Assigner struct {
+	Name string `json:"name"`
+	// ChoiceRatio is the sum of the servers' expected download times at the chosen nodes / at the best nodes.
+	ChoiceRatio Spread `json:"choice_ratio"`
+	Figures
+}
+
+// Figures are medians over the worlds, unless they say otherwise. Times are in ms.
+type Figures struct {
+	// TotalRatio is the time that all pages took at the chosen nodes, noise included / the time expected at the best nodes.
+	// TotalWith is the same with the first pages at the nodes that downloaded them as estimates.
+	TotalRatio float64 `json:"total_ratio"`
+	TotalWith  float64 `json:"total_ratio_with_estimates"`
+	// BestShare is the share of servers at their best node.
+	BestShare float64 `json:"best_share"`
+	// LossMs is the mean time lost per download. P50Ms and P90Ms are of the time of all pages.
+	LossMs float64 `json:"loss_ms"`
+	P50Ms  float64 `json:"p50_ms"`
+	P90Ms  float64 `json:"p90_ms"`
+	// EstimatesMax is the most estimates of a server in any world, EstimatesMean the mean over all servers.
+	EstimatesMax  int     `json:"estimates_max"`
+	EstimatesMean float64 `json:"estimates_mean"`
+	// MakespanRatio is the largest sum of expected times of a node / the least possible if servers may be split.
+	// MakespanSameSum is the same / the least possible without a larger sum over all nodes.
+	MakespanRatio   float64 `json:"makespan_ratio"`
+	MakespanSameSum float64 `json:"makespan_same_sum_ratio"`
+	// BalanceCV is the coefficient of variation of the nodes' sums.
+	BalanceCV float64 `json:"balance_cv"`
+}
 
 // Spread is a quantity over the worlds.
 type Spread struct {
@@ -18,44 +58,18 @@ type Spread struct {
 	P90    float64 `json:"p90"`
 }
 
-// Assigner is how good the choices of one assigner are: medians over the worlds where nothing else is said. Times are in ms.
-type Assigner struct {
-	Name string `json:"name"`
-	// ChoiceRatio is the sum over the servers of the expected download time at the chosen node, over that at the best nodes.
-	ChoiceRatio Spread `json:"choice_ratio"`
-	// TotalRatio is the time that all pages took at the chosen nodes, noise and slow downloads included, over what the same pages
-	// are expected to take at the best nodes. TotalWith counts the estimates' pages where they were downloaded.
-	TotalRatio float64 `json:"total_ratio"`
-	TotalWith  float64 `json:"total_ratio_with_estimates"`
-	// BestShare is the share of servers at their best node.
-	BestShare float64 `json:"best_share"`
-	// LossMs is the mean time lost a download.
-	LossMs float64 `json:"loss_ms"`
-	P50Ms  float64 `json:"p50_ms"`
-	P90Ms  float64 `json:"p90_ms"`
-	// EstimatesMax is the largest number of estimates of a server in any world, EstimatesMean the mean of all.
-	EstimatesMax  int     `json:"estimates_max"`
-	EstimatesMean float64 `json:"estimates_mean"`
-	// MakespanRatio is the largest sum of expected times of a node, over the least that is possible if servers may be split;
-	// MakespanSameSum over the least that is possible without a larger sum over all nodes.
-	MakespanRatio   float64 `json:"makespan_ratio"`
-	MakespanSameSum float64 `json:"makespan_same_sum_ratio"`
-	// BalanceCV is the coefficient of variation of the nodes' sums.
-	BalanceCV float64 `json:"balance_cv"`
-}
-
-// Described is what a report says of its worlds.
+// Described is what a report says about its worlds.
 type Described struct {
 	Cities int `json:"cities"`
-	// Violations is the share of triangles that violate the inequality, the median of the worlds' matrices.
+	// Violations is the share of triangles that violate the inequality, the median over the matrices.
 	Violations      float64 `json:"triangle_violations"`
-	Matrices        string  `json:"matrices"`
+	Matrices        string  `json:"matrices"` // "synthetic" or "measured"
 	Nodes           int     `json:"nodes"`
 	Servers         int     `json:"servers"`
 	Homes           int     `json:"homes"`
 	Seeds           int     `json:"seeds"`
 	First           uint64  `json:"first_seed"`
-	Estimates       *int    `json:"estimates"` // null: each assigner's own
+	Estimates       *int    `json:"estimates"` // nil: each assigner's own
 	LocationWrong   float64 `json:"location_wrong"`
 	LocationMissing float64 `json:"location_missing"`
 	Prefixed        bool    `json:"prefixed"`
@@ -63,93 +77,85 @@ type Described struct {
 	Pages           int     `json:"pages"`
 }
 
-// Report is the outcome.
-type Report struct {
-	Assigners []Assigner `json:"assigners"`
-	World     Described  `json:"world"`
-}
-
 // Run simulates all worlds, as many at once as there are cores. The same configuration gives the same report.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	scores := make([][]score, cfg.Seeds)
-	err := eachSeed(ctx, cfg, func(ctx context.Context, i int, w *World) (err error) {
+	scores, err := perSeed(ctx, cfg, func(w *World) ([]score, error) {
 		t := newTruth(w)
-		scores[i] = make([]score, len(cfg.Assigners))
+		list := make([]score, len(cfg.Assigners))
 		for k, name := range cfg.Assigners {
 			d, err := decide(ctx, w, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			scores[i][k] = t.judge(w, d)
+			list[k] = t.judge(d)
 		}
-		return nil
+		return list, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{World: describe(cfg)}
 	for k, name := range cfg.Assigners {
-		one := make([]score, cfg.Seeds)
-		for i := range one {
-			one[i] = scores[i][k]
+		var one []score
+		for _, ofWorld := range scores {
+			one = append(one, ofWorld[k])
 		}
 		r.Assigners = append(r.Assigners, summarize(name, one))
 	}
 	return r, nil
 }
 
-// eachSeed draws the worlds of a configuration and does something with each, several at once.
-func eachSeed(ctx context.Context, cfg Config, do func(ctx context.Context, i int, w *World) error) error {
+// perSeed draws the worlds of a configuration, several at once, and returns what do finds in each, in the order of the seeds.
+func perSeed[T any](ctx context.Context, cfg Config, do func(w *World) (T, error)) ([]T, error) {
+	found := make([]T, cfg.Seeds)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range cfg.Seeds {
-		g.Go(func() error {
-			seed := cfg.First + uint64(i)
+	for i := range found {
+		g.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := do(ctx, i, newWorld(cfg, seed)); err != nil {
-				return fmt.Errorf("seed %d: %w", seed, err)
+			seed := cfg.First + uint64(i)
+			if found[i], err = do(newWorld(cfg, seed)); err != nil {
+				err = fmt.Errorf("seed %d: %w", seed, err)
 			}
-			return nil
+			return err
 		})
 	}
-	return g.Wait()
+	return found, g.Wait()
 }
 
-// spreadOf is the spread of values, which it sorts.
-func spreadOf(v []float64) Spread {
+// spread is the spread of a quantity over worlds.
+func spread[T any](worlds []T, of func(T) float64) Spread {
+	v := make([]float64, len(worlds))
+	for i, w := range worlds {
+		v[i] = of(w)
+	}
 	slices.Sort(v)
 	return Spread{Median: quantile.Median(v), P10: quantile.Of(v, 0.1), P90: quantile.Of(v, 0.9)}
 }
 
 func summarize(name string, all []score) Assigner {
-	of := func(what func(*score) float64) Spread {
-		v := make([]float64, len(all))
-		for i := range all {
-			v[i] = what(&all[i])
-		}
-		return spreadOf(v)
-	}
-	a := Assigner{
-		Name:            name,
-		ChoiceRatio:     of(func(s *score) float64 { return s.choice }),
-		TotalRatio:      of(func(s *score) float64 { return s.total }).Median,
-		TotalWith:       of(func(s *score) float64 { return s.totalWith }).Median,
-		BestShare:       of(func(s *score) float64 { return s.bestShare }).Median,
-		LossMs:          of(func(s *score) float64 { return s.lossMs }).Median,
-		P50Ms:           of(func(s *score) float64 { return s.p50 }).Median,
-		P90Ms:           of(func(s *score) float64 { return s.p90 }).Median,
-		MakespanRatio:   of(func(s *score) float64 { return s.makespan }).Median,
-		MakespanSameSum: of(func(s *score) float64 { return s.makespanSameSum }).Median,
-		BalanceCV:       of(func(s *score) float64 { return s.balance }).Median,
+	a := Assigner{Name: name, ChoiceRatio: spread(all, func(s score) float64 { return s.choice })}
+	for _, figure := range []func(f *Figures) *float64{
+		func(f *Figures) *float64 { return &f.TotalRatio },
+		func(f *Figures) *float64 { return &f.TotalWith },
+		func(f *Figures) *float64 { return &f.BestShare },
+		func(f *Figures) *float64 { return &f.LossMs },
+		func(f *Figures) *float64 { return &f.P50Ms },
+		func(f *Figures) *float64 { return &f.P90Ms },
+		func(f *Figures) *float64 { return &f.MakespanRatio },
+		func(f *Figures) *float64 { return &f.MakespanSameSum },
+		func(f *Figures) *float64 { return &f.BalanceCV },
+	} {
+		*figure(&a.Figures) = spread(all, func(s score) float64 { return *figure(&s.Figures) }).Median
 	}
 	for _, s := range all {
-		a.EstimatesMax = max(a.EstimatesMax, s.estimatesMax)
-		a.EstimatesMean += s.estimatesMean / float64(len(all))
+		a.EstimatesMax = max(a.EstimatesMax, s.EstimatesMax)
+		a.EstimatesMean += s.EstimatesMean / float64(len(all))
 	}
 	return a
 }
@@ -163,18 +169,50 @@ func describe(cfg Config) Described {
 	if cfg.Estimates >= 0 {
 		d.Estimates = &cfg.Estimates
 	}
+	worlds := min(cfg.Seeds, 10)
 	if len(cfg.Matrices) > 0 {
-		d.Matrices = "measured"
+		d.Matrices, worlds = "measured", min(worlds, len(cfg.Matrices))
 	}
-	var shares []float64
-	for i := range min(cfg.Seeds, 10) {
-		m := matrixOf(cfg, cfg.First+uint64(i))
-		d.Cities = len(m.Cities)
-		shares = append(shares, m.Violations())
-		if len(cfg.Matrices) == 1 {
-			break
-		}
+	var matrices []*world.Matrix
+	for i := range worlds {
+		matrices = append(matrices, matrixOf(cfg, cfg.First+uint64(i)))
 	}
-	d.Violations = spreadOf(shares).Median
+	d.Cities = len(matrices[0].Cities)
+	d.Violations = spread(matrices, (*world.Matrix).Violations).Median
 	return d
+}
+
+// Print writes a report as a table.
+func (r *Report) Print(out io.Writer) error {
+	r.World.print(out)
+	t := newTable(out)
+	fmt.Fprintln(t, "assigner\t"+columns)
+	for _, a := range r.Assigners {
+		fmt.Fprintf(t, "%s\t%s\n", a.Name, a.cells())
+	}
+	return t.Flush()
+}
+
+func newTable(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+}
+
+const columns = "choice ratio\tp10–p90\ttotal\twith estimates\t% best\tloss ms\tp50 ms\tp90 ms\testimates\tmax\tmakespan\tof same sum\t" +
+	"balance cv\t"
+
+func (a *Assigner) cells() string {
+	c := a.ChoiceRatio
+	return fmt.Sprintf("%.3f\t%.3f–%.3f\t%.3f\t%.3f\t%.0f\t%.1f\t%.0f\t%.0f\t%.1f\t%d\t%.2f\t%.2f\t%.2f\t", c.Median, c.P10, c.P90, a.TotalRatio,
+		a.TotalWith, 100*a.BestShare, a.LossMs, a.P50Ms, a.P90Ms, a.EstimatesMean, a.EstimatesMax, a.MakespanRatio, a.MakespanSameSum,
+		a.BalanceCV)
+}
+
+func (d Described) print(out io.Writer) {
+	budget := "as each assigner likes"
+	if d.Estimates != nil {
+		budget = fmt.Sprintf("at most %d per server", *d.Estimates)
+	}
+	fmt.Fprintf(out, "%d nodes, %d servers, %d homes over %d cities (%s round trips, %.0f %% triangle violations); %d seeds from %d;\n"+
+		"estimates: %s; locations wrong %.0f %%, missing %.0f %%; noise × %g; %d pages per server\n\n", d.Nodes, d.Servers, d.Homes, d.Cities,
+		d.Matrices, 100*d.Violations, d.Seeds, d.First, budget, 100*d.LocationWrong, 100*d.LocationMissing, d.Noise, d.Pages)
 }

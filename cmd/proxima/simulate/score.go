@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"proxima/ncoord/quantile"
 )
 
@@ -11,9 +13,8 @@ import (
 func (w *World) times() [][]float64 {
 	p := make([][]float64, len(w.nodes))
 	for i := range p {
-		p[i] = make([]float64, len(w.servers))
-		for j := range p[i] {
-			p[i][j] = w.Expected(i, j)
+		for j := range w.servers {
+			p[i] = append(p[i], w.expected(i, j))
 		}
 	}
 	return p
@@ -22,37 +23,33 @@ func (w *World) times() [][]float64 {
 // boundSize is up to how many pairs of node and server the linear program is solved.
 const boundSize = 300_000
 
-// truth is what a world's choices are compared with.
+// truth is what the choices in a world are compared with. Times are in ms.
 type truth struct {
-	times    [][]float64 // by node and server, ms; nil in a world too large for the linear program
-	best     []float64   // by server, ms
+	world    *World
+	times    [][]float64 // by node and server; nil in a world too large for the linear program
+	best     []float64   // by server
 	sum      float64     // of best
-	makespan float64     // the least that jobs which may be split allow, ms, one page a server
+	makespan float64     // the least possible with one page per server, if servers may be split
 	pages    []page
-	pagesSum float64 // of the pages at the best nodes, without noise, ms
+	pagesSum float64 // of the pages at the best nodes, without noise
 }
 
-// page is one page of a server, with what is random about its download: the same for all assigners.
+// page is one page of a server. The noise of its download is the same for all assigners.
 type page struct {
 	server        int
 	bytes, factor float64
 }
 
 func newTruth(w *World) *truth {
-	t := &truth{}
-	places := make([]int, len(w.servers))
-	for j := range w.servers {
-		places[j] = w.best(j)
-		t.best = append(t.best, w.Expected(places[j], j))
-		t.sum += t.best[j]
-	}
+	t := &truth{world: w}
 	if len(w.nodes)*len(w.servers) <= boundSize {
 		t.times = w.times()
 	}
-	t.makespan = t.bound(w, math.Inf(1))
 	rnd := stream(w.seed, streamPages)
 	for j, s := range w.servers {
-		best := places[j]
+		best := w.best(j)
+		t.best = append(t.best, w.expected(best, j))
+		t.sum += t.best[j]
 		for range w.cfg.Pages {
 			size, factor := w.pageNoise(rnd)
 			p := page{server: j, bytes: s.pageBytes * size, factor: factor}
@@ -60,81 +57,68 @@ func newTruth(w *World) *truth {
 			t.pagesSum += w.took(best, j, p.bytes)
 		}
 	}
+	t.makespan = t.bound(math.Inf(1))
 	return t
 }
 
-// bound is a lower bound of the makespan without a larger sum than limit. In a large world it is but the mean of the nodes if
-// all servers were at their best.
-func (t *truth) bound(w *World, limit float64) float64 {
+// bound is a lower bound of the makespan among choices with at most that sum of times. In a large world it is only the mean load of
+// the nodes if every server were at its best one.
+func (t *truth) bound(limit float64) float64 {
 	if t.times == nil {
-		return t.sum / float64(len(w.nodes))
+		return t.sum / float64(len(t.world.nodes))
 	}
 	b, _ := lowerBound(t.times, limit)
 	return b
 }
 
-// score is how good the choices of an assigner are in one world.
+// score says how good an assigner's choices are in one world.
 type score struct {
-	choice          float64 // sum of expected times / at the best nodes
-	total           float64 // time measured / expected at the best nodes, pages of actual sizes
-	totalWith       float64 // the same, where the first pages were downloaded by the estimators
-	bestShare       float64
-	lossMs          float64
-	p50, p90        float64 // of download times, ms
-	estimatesMax    int
-	estimatesMean   float64
-	makespan        float64 // largest sum of expected times of a node / the least possible
-	makespanSameSum float64 // the same / the least possible without a larger sum over all nodes
-	balance         float64 // coefficient of variation of the nodes' sums
+	choice float64 // see Assigner.ChoiceRatio
+	Figures
 }
 
 // judge compares a decision with the truth.
-func (t *truth) judge(w *World, d *decision) score {
+func (t *truth) judge(d *decision) score {
 	var s score
-	servers := float64(len(w.servers))
-	busy := make([]float64, len(w.nodes))
+	servers := float64(len(t.best))
+	busy := make([]float64, len(t.world.nodes))
 	var sum float64
 	for j, i := range d.nodes {
-		took := w.Expected(i, j)
+		took := t.world.expected(i, j)
 		sum += took
 		busy[i] += took
-		s.lossMs += (took - t.best[j]) / servers
+		s.LossMs += (took - t.best[j]) / servers
 		if took <= t.best[j] {
-			s.bestShare += 1 / servers
+			s.BestShare += 1 / servers
 		}
-		s.estimatesMax = max(s.estimatesMax, len(d.estimates[j]))
-		s.estimatesMean += float64(len(d.estimates[j])) / servers
+		s.EstimatesMax = max(s.EstimatesMax, len(d.estimates[j]))
+		s.EstimatesMean += float64(len(d.estimates[j])) / servers
 	}
 	s.choice = sum / t.sum
 	most := slices.Max(busy)
-	s.makespan = most / t.makespan
-	s.makespanSameSum = most / t.bound(w, sum)
-	mean := sum / float64(len(busy))
-	var square float64
-	for _, b := range busy {
-		square += (b - mean) * (b - mean)
-	}
-	s.balance = math.Sqrt(square/float64(len(busy))) / mean
-	t.download(w, d, &s)
+	s.MakespanRatio = most / t.makespan
+	s.MakespanSameSum = most / t.bound(sum)
+	mean, sd := stat.PopMeanStdDev(busy, nil)
+	s.BalanceCV = sd / mean
+	t.download(d, &s)
 	return s
 }
 
-// download lets the chosen nodes download the pages.
-func (t *truth) download(w *World, d *decision, s *score) {
-	all := make([]float64, 0, len(t.pages))
+// download lets the chosen nodes download all pages.
+func (t *truth) download(d *decision, s *score) {
+	var all []float64
 	var sum, with float64
 	for k, p := range t.pages {
-		node := d.nodes[p.server]
-		ms := p.factor * w.took(node, p.server, p.bytes)
+		ms := p.factor * t.world.took(d.nodes[p.server], p.server, p.bytes)
 		all = append(all, ms)
 		sum += ms
-		// The estimators' pages are pages of the list.
-		if nth := k % w.cfg.Pages; nth < len(d.estimates[p.server]) {
-			ms = p.factor * w.took(d.estimates[p.server][nth], p.server, p.bytes)
+		// Estimates downloaded the first pages of the server.
+		if nth := k % t.world.cfg.Pages; nth < len(d.estimates[p.server]) {
+			ms = p.factor * t.world.took(d.estimates[p.server][nth], p.server, p.bytes)
 		}
 		with += ms
 	}
 	slices.Sort(all)
-	s.p50, s.p90 = quantile.Of(all, 0.5), quantile.Of(all, 0.9)
-	s.total, s.totalWith = sum/t.pagesSum, with/t.pagesSum
+	s.P50Ms, s.P90Ms = quantile.Of(all, 0.5), quantile.Of(all, 0.9)
+	s.TotalRatio, s.TotalWith = sum/t.pagesSum, with/t.pagesSum
 }

@@ -293,7 +293,7 @@ func TestExpectedIsTheMeanOverPages(t *testing.T) {
 		for range n {
 			mean += w.took(3, j, w.servers[j].pageBytes*math.Exp(sizeSD*rnd.NormFloat64())) / n
 		}
-		if e := w.Expected(3, j); math.Abs(e/mean-1) > 0.005 {
+		if e := w.expected(3, j); math.Abs(e/mean-1) > 0.005 {
 			t.Errorf("server %d: expected %.1f ms, mean %.1f", j, e, mean)
 		}
 	}
@@ -339,8 +339,8 @@ func TestWrongConfigurations(t *testing.T) {
 		"noise":            func(c *Config) { c.Noise = math.NaN() },
 		`"oracle" is none`: func(c *Config) { c.Assigners = []string{"oracle"} },
 		`"direct-0"`:       func(c *Config) { c.Assigners = []string{"direct-0"} },
-		"there twice":      func(c *Config) { c.Assigners = []string{Best, Best} },
-		"there are none":   func(c *Config) { c.Assigners = nil },
+		"given twice":      func(c *Config) { c.Assigners = []string{Best, Best} },
+		"none are given":   func(c *Config) { c.Assigners = nil },
 	} {
 		cfg := Default()
 		set(&cfg)

@@ -4,42 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"io"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"proxima/cmd/proxima/curves"
 )
-
-// Set changes one parameter of a configuration: one of nodes, servers, homes, estimates, location-wrong, location-missing,
-// noise and pages, or a key of the assigners' configuration such as nearest.balance or vivaldi.theta.
-func (c *Config) Set(name, value string) error {
-	whole := map[string]*int{"nodes": &c.Nodes, "servers": &c.Servers, "homes": &c.Homes, "estimates": &c.Estimates, "pages": &c.Pages}
-	real := map[string]*float64{"location-wrong": &c.LocationWrong, "location-missing": &c.LocationMissing, "noise": &c.Noise}
-	if at, ok := whole[name]; ok {
-		v, err := strconv.Atoi(value)
-		if err != nil {
-			return fmt.Errorf("%s: %q is not a whole number", name, value)
-		}
-		*at = v
-		return nil
-	}
-	if at, ok := real[name]; ok {
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return fmt.Errorf("%s: %q is not a number", name, value)
-		}
-		*at = v
-		return nil
-	}
-	meta, err := toml.Decode(name+" = "+value, &c.Assign)
-	if err != nil {
-		return fmt.Errorf("%s = %s: %w", name, value, err)
-	}
-	if len(meta.Undecoded()) > 0 || len(meta.Keys()) == 0 {
-		return fmt.Errorf("there is no parameter %q: neither a number's flag nor a key of the assigners", name)
-	}
-	return c.Assign.Validate()
-}
 
 // Sweep is one report for each value of a parameter.
 type Sweep struct {
@@ -52,37 +21,73 @@ type Sweep struct {
 func ParseSweep(text string) (*Sweep, error) {
 	name, list, ok := strings.Cut(text, "=")
 	if !ok || name == "" || list == "" {
-		return nil, fmt.Errorf("%q is not of the form name=value,value", text)
+		return nil, fmt.Errorf("%q does not have the form name=value,value", text)
 	}
 	return &Sweep{Parameter: name, Values: strings.Split(list, ",")}, nil
 }
 
-// Check says what is wrong with the values, before hours are spent on them.
+// Check reports what is wrong with the values.
 func (s *Sweep) Check(cfg Config) error {
-	var errs []error
+	_, err := s.configs(cfg)
+	return err
+}
+
+// configs are the configurations of the values.
+func (s *Sweep) configs(cfg Config) (list []Config, err error) {
 	for _, v := range s.Values {
 		one := cfg
-		if err := one.Set(s.Parameter, v); err != nil {
-			errs = append(errs, err)
-		} else if err := one.Validate(); err != nil {
-			errs = append(errs, err)
+		if e := one.Set(s.Parameter, v); e != nil {
+			err = errors.Join(err, e)
+		} else {
+			err = errors.Join(err, one.Validate())
 		}
+		list = append(list, one)
 	}
-	return errors.Join(errs...)
+	return list, err
 }
 
 // Run simulates all values.
 func (s *Sweep) Run(ctx context.Context, cfg Config) error {
-	for _, v := range s.Values {
-		one := cfg
-		if err := one.Set(s.Parameter, v); err != nil {
-			return err
-		}
+	list, err := s.configs(cfg)
+	if err != nil {
+		return err
+	}
+	for i, one := range list {
 		r, err := Run(ctx, one)
 		if err != nil {
-			return fmt.Errorf("%s=%s: %w", s.Parameter, v, err)
+			return fmt.Errorf("%s=%s: %w", s.Parameter, s.Values[i], err)
 		}
 		s.Reports = append(s.Reports, r)
 	}
 	return nil
+}
+
+// Plot draws the choice ratios, medians as lines and p10 to p90 as bands. The file's extension is its format.
+func (s *Sweep) Plot(file string) error {
+	w := s.Reports[0].World
+	p := curves.Plot{Title: fmt.Sprintf("Choices by %s: %d seeds from %d, %d cities (%s)", s.Parameter, w.Seeds, w.First, w.Cities, w.Matrices),
+		X: s.Parameter, Y: "choice ratio (1 is perfect); median, p10–p90", Values: s.Values}
+	for k, a := range s.Reports[0].Assigners {
+		c := curves.Curve{Name: a.Name}
+		for _, r := range s.Reports {
+			ratio := r.Assigners[k].ChoiceRatio
+			c.Points = append(c.Points, curves.Span{Low: ratio.P10, Mid: ratio.Median, High: ratio.P90})
+		}
+		p.Curves = append(p.Curves, c)
+	}
+	return p.Save(file)
+}
+
+// Print writes a sweep as a table, assigner by assigner.
+func (s *Sweep) Print(out io.Writer) error {
+	fmt.Fprintf(out, "Sweep over %s, from ", s.Parameter)
+	s.Reports[0].World.print(out)
+	t := newTable(out)
+	fmt.Fprintln(t, s.Parameter+"\tassigner\t"+columns)
+	for k := range s.Reports[0].Assigners {
+		for i, r := range s.Reports {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", s.Values[i], r.Assigners[k].Name, r.Assigners[k].cells())
+		}
+	}
+	return t.Flush()
 }

@@ -37,7 +37,7 @@ func TestSweep(t *testing.T) {
 	if err := s.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"estimates", "nearest", "1.000 │c", "a geographic  b nearest  c best"} {
+	for _, want := range []string{"estimates", "choice ratio", "nearest", "geographic", "1.000"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())
 		}

@@ -12,22 +12,22 @@ import (
 	"proxima/ncoord"
 )
 
-// The pinned world: log-normal quantities by median and sigma.
+// The standard world. Quantities are log-normal, by median and sigma.
 const (
-	loadMs, loadSD             = 15.0, 1.2   // of a node, added to every download
-	bandwidth, bandwidthSD     = 1250.0, 1.0 // of a node, bytes a ms: 10 Mbit/s
+	loadMs, loadSD             = 15.0, 1.2   // a node adds this to every download
+	bandwidth, bandwidthSD     = 1250.0, 1.0 // of a node, bytes per ms: 10 Mbit/s
 	thinkMs, thinkSD           = 60.0, 1.0   // of a server
-	pageBytes, pageSD          = 30_000, 0.7 // typical of a host
-	sizeSD                     = 0.6         // each page around the typical
-	downloadSD                 = 0.25        // of a download around its expectation
-	slowShare, slowTimes       = 0.03, 3     // downloads that take much longer
+	pageBytes, pageSD          = 30_000, 0.7 // typical page of a host
+	sizeSD                     = 0.6         // a page around its host's typical one
+	downloadSD                 = 0.25        // a download around its expectation
+	slowShare, slowTimes       = 0.03, 3     // share of downloads that take this many times longer
 	connectLoad, connectExcess = 0.3, 0.15   // connect time = (round trip + 0.3 load) × (1 + 0.15 |N|)
 	pingSD                     = 0.1
-	accessMs, accessSD         = 3.0, 0.8 // of a server that shares its city
-	segmentsBytes              = 14_600   // the initial window of TCP (RFC 6928)
+	accessMs, accessSD         = 3.0, 0.8 // access delay of a server that shares its city
+	segmentsBytes              = 14_600   // TCP's initial window (RFC 6928)
 )
 
-// The streams of random numbers, one for each concern, so that one more draw in one changes no other.
+// Each concern has its own stream of random numbers, so that one more draw in one changes no other.
 const (
 	streamPlaces = iota + 1
 	streamNodes
@@ -37,25 +37,26 @@ const (
 	streamDownloads
 	streamPages
 	streamChoice
+	streamPrefixes = 1 << 8
 )
 
-// World is an Internet in numbers: the truth. Make it by newWorld. Not safe for concurrent use.
+// World is the truth about one simulated Internet. newWorld makes it. It is not safe for concurrent use.
 type World struct {
 	cfg     Config
 	seed    uint64
 	matrix  *world.Matrix
 	nodes   []node
 	servers []server
-	index   map[string]int     // of nodes by id
-	at      map[netip.Addr]int // of servers by address
-	source  *rand.PCG
-	draw    *rand.Rand // over source
+	index   map[string]int     // nodes by id
+	at      map[netip.Addr]int // servers by address
+	source  *rand.PCG          // seeded anew for each download
+	draw    *rand.Rand         // over source
 }
 
 type node struct {
 	id                 string
 	city               int
-	location           *ncoord.Location // nil if nobody says
+	location           *ncoord.Location // nil if unknown
 	loadMs, bytesPerMs float64
 }
 
@@ -65,16 +66,15 @@ type server struct {
 	accessMs           float64
 	location           *ncoord.Location // as the database says
 	thinkMs, pageBytes float64
-	// What is expected over all its pages.
-	rounds, bytes float64
+	rounds, bytes      float64 // expected over all its pages
 }
 
-// stream is the random numbers of a concern.
+// stream returns the random numbers of a concern.
 func stream(seed, concern uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(seed), mix(concern<<32+seed)))
 }
 
-// mix makes neighbours unlike each other (splitmix64; G. Steele, D. Lea, C. Flood, 2014).
+// mix makes neighbouring numbers unlike each other (splitmix64; G. Steele, D. Lea, C. Flood, 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -86,12 +86,11 @@ func logNormal(r *rand.Rand, median, sigma float64) float64 {
 	return median * math.Exp(sigma*r.NormFloat64())
 }
 
-// newWorld draws a world. Nodes and servers stand in different cities as long as there are enough; a server that shares its
-// city has an access delay of its own.
+// newWorld draws a world. Nodes and servers stand in different cities while there are enough. A server that must share a city gets
+// an access delay of its own.
 func newWorld(cfg Config, seed uint64) *World {
-	w := &World{cfg: cfg, seed: seed, index: map[string]int{}, at: map[netip.Addr]int{}, source: rand.NewPCG(0, 0)}
+	w := &World{cfg: cfg, seed: seed, matrix: matrixOf(cfg, seed), index: map[string]int{}, at: map[netip.Addr]int{}, source: rand.NewPCG(0, 0)}
 	w.draw = rand.New(w.source)
-	w.matrix = matrixOf(cfg, seed)
 	cities := len(w.matrix.Cities)
 	places := stream(seed, streamPlaces).Perm(cities)
 	rnd := stream(seed, streamNodes)
@@ -102,11 +101,7 @@ func newWorld(cfg Config, seed uint64) *World {
 		w.nodes = append(w.nodes, n)
 	}
 	rnd = stream(seed, streamServers)
-	density := dense
-	if cfg.sparse {
-		density = sparse
-	}
-	prefixes := newPrefixes(seed, density, w.matrix.Cities, cfg.Delegations)
+	prefixes := newPrefixes(seed, densityOf(cfg.sparse), w.matrix.Cities, cfg.Delegations)
 	for i := range cfg.Servers {
 		at := cfg.Nodes + i
 		s := server{addr: address(i), city: places[at%cities], thinkMs: logNormal(rnd, thinkMs, thinkSD),
@@ -125,7 +120,7 @@ func newWorld(cfg Config, seed uint64) *World {
 	return w
 }
 
-// matrixOf is the matrix of a world.
+// matrixOf returns the round trips of a world.
 func matrixOf(cfg Config, seed uint64) *world.Matrix {
 	if len(cfg.Matrices) > 0 {
 		return cfg.Matrices[seed%uint64(len(cfg.Matrices))]
@@ -133,14 +128,7 @@ func matrixOf(cfg Config, seed uint64) *world.Matrix {
 	return world.Synthetic(world.Cities(), seed)
 }
 
-// address is that of the i-th server, in a network of its own as long as there are enough: it says nothing of where it is.
-func address(i int) netip.Addr {
-	const networks = 1 << 20
-	a := uint32(16<<24) + uint32(i%networks)<<8 + uint32(i/networks) + 1
-	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)})
-}
-
-// locate is what the location database says. Nodes that it knows stand where it says: who runs them can tell.
+// locate draws what the location database says. It is never wrong about a node: operators can tell where theirs are.
 func (w *World) locate() {
 	rnd := stream(w.seed, streamLocations)
 	cities := w.matrix.Cities
@@ -162,10 +150,10 @@ func (w *World) locate() {
 	}
 }
 
-// rounds is one round trip for the connection and those of slow start.
+// rounds is how many round trips a download takes: one to connect, and those of slow start.
 func rounds(bytes float64) float64 { return 1 + math.Ceil(math.Log2(bytes/segmentsBytes+1)) }
 
-// meanRounds is the mean of rounds over the pages of a host: a sum of the probabilities that a page needs one more.
+// meanRounds is the mean of rounds over the pages of a host: it sums the probabilities that a page needs one more.
 func meanRounds(typical float64) float64 {
 	mean := 2.0
 	for m := 1; m < 60; m++ {
@@ -175,37 +163,40 @@ func meanRounds(typical float64) float64 {
 	return mean
 }
 
-// trip is the round trip from a node to a server, in ms.
+// trip is the round trip between a node and a server, in ms.
 func (w *World) trip(node, server int) float64 {
 	s := &w.servers[server]
 	return w.matrix.RTT[w.nodes[node].city][s.city] + s.accessMs
 }
 
-// took is the time of a download of some bytes without noise, in ms.
+// took is the time of a download without noise, in ms.
 func (w *World) took(node, server int, bytes float64) float64 {
-	n, s := &w.nodes[node], &w.servers[server]
-	return rounds(bytes)*w.trip(node, server) + bytes/n.bytesPerMs + s.thinkMs + n.loadMs
+	return w.time(node, server, rounds(bytes), bytes)
 }
 
-// Expected is the mean time of a download of the server's pages by a node, whatever their size, in ms, but for the mean of the
-// noise, which is the same for all: what choices are judged by.
-func (w *World) Expected(node, server int) float64 {
-	n, s := &w.nodes[node], &w.servers[server]
-	return s.rounds*w.trip(node, server) + s.bytes/n.bytesPerMs + s.thinkMs + n.loadMs
+// expected is the mean time of a download over the server's pages, in ms. It leaves out the mean of the noise, which is the same for
+// all nodes. Choices are judged by it.
+func (w *World) expected(node, server int) float64 {
+	return w.time(node, server, w.servers[server].rounds, w.servers[server].bytes)
 }
 
-// best is the node that is truly the best for a server.
+func (w *World) time(node, server int, rounds, bytes float64) float64 {
+	n := &w.nodes[node]
+	return rounds*w.trip(node, server) + bytes/n.bytesPerMs + w.servers[server].thinkMs + n.loadMs
+}
+
+// best is the node that is truly best for a server.
 func (w *World) best(server int) int {
 	best := 0
 	for i := range w.nodes {
-		if w.Expected(i, server) < w.Expected(best, server) {
+		if w.expected(i, server) < w.expected(best, server) {
 			best = i
 		}
 	}
 	return best
 }
 
-// pageNoise is what is random about one download, whoever makes it.
+// pageNoise draws the relative size of a page, and the factor of the time that its download takes.
 func (w *World) pageNoise(r *rand.Rand) (size, factor float64) {
 	size = math.Exp(sizeSD * r.NormFloat64())
 	factor = math.Exp(downloadSD * w.cfg.Noise * r.NormFloat64())
@@ -215,8 +206,8 @@ func (w *World) pageNoise(r *rand.Rand) (size, factor float64) {
 	return size, factor
 }
 
-// download is the k-th download of a page of a server by a node, the same for all assigners, so that they are compared by
-// pairs. Its noise delays all stages alike, but the handshake has its own.
+// download is the k-th download from a server by a node. It is the same for all assigners, so that they are compared in pairs. One
+// factor of noise delays all stages but the handshake, which has its own.
 func (w *World) download(node, server, k int) assign.Timing {
 	w.source.Seed(mix(w.seed<<8+streamDownloads), mix(mix(uint64(server)<<20+uint64(node))+uint64(k)))
 	n, s := &w.nodes[node], &w.servers[server]
