@@ -187,5 +187,3 @@ func (b *book) persist(ctx context.Context) error {
 	}
 	return b.deps.Frontier.Sync(ctx)
 }
-
-func (b *book) warn(err error) { b.deps.Warn(err) }

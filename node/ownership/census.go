@@ -3,6 +3,7 @@ package ownership
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,16 +16,18 @@ import (
 // census is what this node, as a home, knows of the owners of its hosts. The lock of the book guards its fields.
 type census struct {
 	*book
-	heard     map[string]time.Time // by owner: when it renewed last, or was first expected to
-	left      map[string]bool      // members that have left in order: their owners have stopped
-	contested map[string]time.Time // hosts with a new owner whose former owner may go on until then
-	recent    map[string]time.Time // when a record of this home was written: a list sent before cannot have it
-	missing   map[string]int       // how many lists in a row of its owner lacked a host
-	// told are the members that have told this home of all their hosts since the settled members changed last.
-	told map[string]bool
-	// lists are, by owner, hashes of the hosts in the list that it is sending.
+	heard     map[string]time.Time // by owner: when it last renewed, or was first expected to
+	left      map[string]bool      // members that left in order, so they crawl nothing any more
+	contested map[string]time.Time // hosts with a new owner whose former owner may still crawl until then
+	recent    map[string]time.Time // hosts whose record changed lately: an owner's list may be older
+	missing   map[string]int       // by host: how many lists in a row of its owner lacked it
+	told      map[string]bool      // members that have told this home all their hosts since the settled members changed
+	// lists are, by owner, the hashes of the hosts in the list that it is sending.
 	lists map[string]map[uint64]struct{}
 }
+
+// listsMissed is how many lists of its owner must lack a host before it counts as lost.
+const listsMissed = 2
 
 func newCensus(b *book) *census {
 	return &census{book: b, heard: make(map[string]time.Time), left: make(map[string]bool),
@@ -32,7 +35,7 @@ func newCensus(b *book) *census {
 		told: make(map[string]bool), lists: make(map[string]map[uint64]struct{})}
 }
 
-// changedLocked notes when a record was written.
+// changedLocked notes that a record has changed.
 func (c *census) changedLocked(_ string, r Record) {
 	if r.Owner == "" {
 		return
@@ -40,23 +43,18 @@ func (c *census) changedLocked(_ string, r Record) {
 	now := time.Now()
 	c.recent[r.Host] = now
 	delete(c.missing, r.Host)
-	if _, ok := c.heard[r.Owner]; !ok {
-		c.heard[r.Owner] = now // from now on it is expected to renew here
+	c.expectLocked(r.Owner, now)
+}
+
+// expectLocked expects an owner to renew here from now on.
+func (c *census) expectLocked(owner string, now time.Time) {
+	if _, ok := c.heard[owner]; !ok {
+		c.heard[owner] = now
 	}
 }
 
-// expect begins to expect the owners that have hosts of this home.
-func (c *census) expect(lent map[string]tally) {
-	now := time.Now()
-	for owner := range lent {
-		if _, ok := c.heard[owner]; !ok {
-			c.heard[owner] = now // it has not had a chance to renew here
-		}
-	}
-}
-
-// seen notes in a new view who has left in order: the dead stay settled for a while.
-func (c *census) seen(old, v view.View) {
+// seenLocked notes which members have left in order. Members that died stay settled for a while.
+func (c *census) seenLocked(old, v view.View) {
 	for _, id := range old.Settled {
 		if old.IsAlive(id) && !slices.Contains(v.Settled, id) {
 			c.left[id] = true
@@ -69,7 +67,7 @@ func (c *census) seen(old, v view.View) {
 
 var errCounting = errors.New("this node counts its hosts anew")
 
-// Renew answers an owner's sign of life.
+// Renew answers the renewal of an owner.
 func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	if err := c.begun(); err != nil {
 		return nil, err
@@ -90,27 +88,27 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 	if equal && req.GetMembers() == c.views.Now().Digest() {
 		c.toldLocked(from)
 	}
-	agreed := equal && !c.returningLocked(now)
-	return &wire.RenewResponse{Agreed: agreed}, nil
+	return &wire.RenewResponse{Agreed: equal && !c.returningLocked(now)}, nil
 }
 
-// returningLocked says that this node, as a home, may lack what others did in the meantime: it sees no majority or did
-// not lately, or it has just started.
+// returningLocked reports whether this home may have missed decisions of others: it sees no majority, saw none lately, or has
+// just started.
 func (c *census) returningLocked(now time.Time) bool {
 	return c.blindLocked(now, func(v *view.View) bool { return v.Majority })
 }
 
-// collectingLocked says that this node, the home of a host, may not know its record yet: another one was its home lately.
+// collectingLocked reports whether this home may not know the record of a host yet, because another node was the home lately.
 func (c *census) collectingLocked(host string, now time.Time) bool {
 	return c.blindLocked(now, func(v *view.View) bool { return v.Majority && v.Home(host) == v.Self })
 }
 
-// blindLocked says that something may have been decided lately that this node does not know of, as it did not decide itself.
+// blindLocked reports whether another node may have decided something lately that this node has not heard of. decided tells
+// whether this node was the one to decide in a view.
 func (c *census) blindLocked(now time.Time, decided func(*view.View) bool) bool {
 	return !c.views.Now().Majority || !c.toldAllLocked() && c.views.Blind(now, c.cfg.Collect, decided) > 0
 }
 
-// toldLocked notes that a member has told this home of all its hosts.
+// toldLocked notes that a member has told this home all its hosts.
 func (c *census) toldLocked(from string) {
 	if !c.told[from] {
 		c.told[from] = true
@@ -118,17 +116,13 @@ func (c *census) toldLocked(from string) {
 	}
 }
 
-// toldAllLocked says that all settled members have: then there is nothing to wait for, as nobody else can own a host.
+// toldAllLocked reports whether all settled members have told their hosts. Then there is nobody left to wait for.
 func (c *census) toldAllLocked() bool {
-	for _, id := range c.views.Now().Settled {
-		if id != c.views.Now().Self && !c.told[id] {
-			return false
-		}
-	}
-	return true
+	v := c.views.Now()
+	return !slices.ContainsFunc(v.Settled, func(id string) bool { return id != v.Self && !c.told[id] })
 }
 
-// Claim answers an owner that says what it owns.
+// Claim answers an owner that names hosts it owns.
 func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
 	if err := c.begun(); err != nil {
 		return nil, err
@@ -149,29 +143,26 @@ func (c *census) Claim(_ context.Context, from string, req *wire.ClaimRequest) (
 			}
 		}
 	}
-	// What is confirmed here must not be forgotten by a crash.
-	if err := c.records.flush(); err != nil {
-		return nil, err
+	// A crash must not forget what is confirmed here.
+	if err := c.records.flush(); err != nil || !req.GetLast() {
+		return res, err
 	}
-	if req.GetLast() {
-		c.mu.Lock()
-		list := c.lists[from]
-		delete(c.lists, from)
-		v := *c.views.Now()
-		c.mu.Unlock()
-		if list != nil && req.GetMembers() == v.Digest() {
-			c.mu.Lock()
-			c.toldLocked(from)
-			c.mu.Unlock()
-		}
-		if list != nil && v.Majority && req.GetMembers() == v.Digest() {
-			return res, c.missed(from, list, v, now)
-		}
+	c.mu.Lock()
+	list := c.lists[from]
+	delete(c.lists, from)
+	v := *c.views.Now()
+	whole := list != nil && req.GetMembers() == v.Digest()
+	if whole {
+		c.toldLocked(from)
+	}
+	c.mu.Unlock()
+	if whole && v.Majority {
+		return res, c.missed(from, list, v, now)
 	}
 	return res, nil
 }
 
-// hear weighs a claim against what this home has, and adds to the answer.
+// hear weighs a claim against the record of this home, and adds to the answer.
 func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimResponse) error {
 	obey := false
 	_, _, err := c.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
@@ -182,7 +173,7 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 			return mine, false
 		}
 		if c.collectingLocked(r.Host, now) {
-			res.Later = append(res.Later, r.Host) // somebody may have a newer record; what this one says is heard
+			res.Later = append(res.Later, r.Host) // another owner may have a newer record; the claim counts nevertheless
 		}
 		switch {
 		case ok && mine.Newer(r):
@@ -191,12 +182,12 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 		case !ok || mine == r:
 		case mine.Owner == v.Self && r.Owner != v.Self:
 			if p, leaving := c.proposals[r.Host]; leaving && p.next == r {
-				break // the hand-off that is under way here has been committed there
+				break // the next owner has committed a hand-off from here
 			}
 			obey = true
 			return mine, false
 		case r.Owner != mine.Owner && !handed:
-			// Its former owner did not give it, and may go on until it suspends it: this home has answered that one.
+			// The former owner did not give the host away, and may go on until its right from this home's last answer ends.
 			if until := c.heard[mine.Owner].Add(c.cfg.FenceAfter); until.After(now) {
 				c.contested[r.Host] = until
 			}
@@ -216,11 +207,11 @@ func (c *census) hear(r Record, handed bool, now time.Time, res *wire.ClaimRespo
 	return err
 }
 
-// maxListed bounds the hosts in the lists of all owners that are under way, some 20 bytes each.
+// maxListed bounds the hosts in all unfinished lists, about 20 bytes each.
 const maxListed = 1 << 20
 
-// list notes a host in the list that an owner is sending. A list for which there is no room is given up: nobody is said
-// to have lost a host by what is not known to be whole.
+// list notes a host of the list that an owner is sending. If there is no room the whole list is given up: an incomplete list
+// must not make hosts count as lost.
 func (c *census) list(from, host string) {
 	seen, all := c.lists[from], 0
 	if seen == nil {
@@ -236,7 +227,7 @@ func (c *census) list(from, host string) {
 	seen[xxhash.Sum64String(host)] = struct{}{}
 }
 
-// missed takes over the hosts that an owner did not name in two whole lists in a row: it has lost its disk.
+// missed queues hosts that an owner left out of its lists repeatedly: it has lost its disk, and this home takes them over.
 func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now time.Time) error {
 	return c.records.visit(func(r Record) error {
 		if r.Owner != from || v.Home(r.Host) != v.Self {
@@ -249,19 +240,30 @@ func (c *census) missed(from string, list map[uint64]struct{}, v view.View, now 
 			return nil
 		}
 		if mine, ok, loaded := c.records.peek(r.Host); loaded && (!ok || mine != r) {
-			return nil // it has changed since it was read
+			return nil // it has changed since visit read it
 		}
 		if now.Sub(c.recent[r.Host]) < 2*c.cfg.RenewEvery {
 			return nil
 		}
-		if c.missing[r.Host]++; c.missing[r.Host] >= 2 {
+		c.missing[r.Host]++
+		if c.missingLocked(r.Host) {
 			c.queue.add(r.Host, true)
 		}
 		return nil
 	})
 }
 
-// runCensus looks for owners that are gone, and has their hosts taken over.
+// missingLocked reports whether the owner of a host is alive and has lost it.
+func (c *census) missingLocked(host string) bool { return c.missing[host] >= listsMissed }
+
+// isMissing is missingLocked for callers without the lock.
+func (c *census) isMissing(host string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.missingLocked(host)
+}
+
+// runCensus looks for owners that are gone, and queues their hosts to be taken over.
 func (c *census) runCensus(ctx context.Context) error {
 	return again(ctx, nil, max(c.cfg.RenewEvery/3, time.Second), func(bool) error {
 		c.missReplicas(time.Now())
@@ -278,7 +280,7 @@ func (c *census) runCensus(ctx context.Context) error {
 	})
 }
 
-// missReplicas gives up waiting for the replicas of hosts that were taken over without one, and says so.
+// missReplicas reports hosts as lost that were taken over long ago and of which no replica has come.
 func (c *census) missReplicas(now time.Time) {
 	c.mu.Lock()
 	var lost []string
@@ -296,23 +298,12 @@ func (c *census) missReplicas(now time.Time) {
 	}
 }
 
-// isMissing says that a host's owner lives and has lost it.
-func (c *census) isMissing(host string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.missing[host] >= 2
-}
-
-// goneOwners are those of hosts whose home this node is, in a view.
+// goneOwners returns the owners that are gone, by the view that it returns. It also drops what the census need not remember.
 func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v = *c.views.Now()
-	for host, at := range c.recent {
-		if now.Sub(at) > 2*c.cfg.RenewEvery {
-			delete(c.recent, host)
-		}
-	}
+	maps.DeleteFunc(c.recent, func(_ string, at time.Time) bool { return now.Sub(at) > 2*c.cfg.RenewEvery })
 	for host, until := range c.contested {
 		if now.After(until) {
 			delete(c.contested, host)
@@ -337,8 +328,8 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 	return gone, v
 }
 
-// goneLocked says that an owner has left, or has been silent for so long that it has suspended its hosts. An owner that
-// still renews is there, whatever the gossip says.
+// goneLocked reports whether an owner has left, or was silent for so long that it has suspended its hosts. An owner that still
+// renews is there, whatever gossip says.
 func (c *census) goneLocked(owner string, now time.Time) bool {
 	heard, ok := c.heard[owner]
 	if !ok {

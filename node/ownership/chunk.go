@@ -9,9 +9,15 @@ import (
 	"proxima/node/wire"
 )
 
-// chunkBytes bounds a chunk besides its number of URLs: of a host with very long URLs it would take much memory, and be
-// larger than the largest message.
-const chunkBytes = 512 << 10
+// Bounds of what a chunk holds. What a peer sends beyond them is malformed, or cut where that does no harm.
+const (
+	// chunkBytes bounds a chunk in addition to ChunkURLs: with very long URLs it would exceed the largest message.
+	chunkBytes = 512 << 10
+	maxWait    = 7 * 24 * time.Hour
+	maxDrops   = 1 << 32
+	maxPath    = 64 << 10 // far above what identity accepts
+	maxRobots  = 1 << 20  // above the limit of the fetcher
+)
 
 func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	w := &wire.Chunk{Drops: c.Drops}
@@ -25,7 +31,7 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 		}
 	}
 	w.Pending = make([]*wire.Pending, len(c.Pending))
-	all := make([]wire.Pending, len(c.Pending)) // one piece of memory instead of thousands
+	all := make([]wire.Pending, len(c.Pending)) // one allocation instead of thousands
 	for i, p := range c.Pending {
 		w.Pending[i] = &all[i]
 		w.Pending[i].Path, w.Pending[i].Sitemap = p.Path, p.Sitemap
@@ -42,7 +48,7 @@ func chunkToWire(c frontier.Chunk) *wire.Chunk {
 	return w
 }
 
-// milliseconds keeps "never", below 0, below 0.
+// milliseconds maps negative durations, which mean "never", to -1.
 func milliseconds(d time.Duration) int64 {
 	if d < 0 {
 		return -1
@@ -50,9 +56,7 @@ func milliseconds(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// maxWait bounds what another node may make this one wait or believe: a week.
-const maxWait = 7 * 24 * time.Hour
-
+// duration is the inverse of milliseconds, up to maxWait.
 func duration(ms int64) time.Duration {
 	if ms < 0 {
 		return -1
@@ -61,15 +65,6 @@ func duration(ms int64) time.Duration {
 }
 
 var errMalformed = errors.New("malformed chunk")
-
-// maxDrops is beyond how often any host is given up.
-const maxDrops = 1 << 32
-
-// maxPath is far above what identity lets through; maxRobots is the cap of the fetcher and some.
-const (
-	maxPath   = 64 << 10
-	maxRobots = 1 << 20
-)
 
 func chunkFromWire(w *wire.Chunk) (frontier.Chunk, error) {
 	c := frontier.Chunk{Drops: min(w.GetDrops(), maxDrops)}
@@ -118,6 +113,6 @@ func digestToWire(d frontier.Digest) *wire.Digest {
 }
 
 func digestFromWire(w *wire.Digest) frontier.Digest {
-	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(), Drops: w.GetDrops(),
-		Pages: w.GetPages(), PagesXor: w.GetPagesXor()}
+	return frontier.Digest{Accepted: w.GetAccepted(), Done: w.GetDone(), AcceptedXor: w.GetAcceptedXor(), DoneXor: w.GetDoneXor(),
+		Drops: w.GetDrops(), Pages: w.GetPages(), PagesXor: w.GetPagesXor()}
 }

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// drainAtOnce is how many hosts are handed over at the same time.
+	// drainAtOnce is how many hosts are handed over in parallel.
 	drainAtOnce = 8
-	// drainAgain is how long a node waits before it tries those that could not go.
+	// drainAgain is the pause before hosts that could not go are tried again.
 	drainAgain = time.Second
-	// moveWait is for how long a move is tried again that has to wait for something.
+	// moveWait is how long Move keeps trying while a node is busy with the host.
 	moveWait = 10 * time.Second
 )
 
-// Drain hands over every host that this node owns: to its home, or where that is this node, to the node that will be. Hosts that cannot go now are
-// tried again. From now on no other node can make this one an owner. It ends when no host is left, or with the context; left is told, again and
-// again, how many there are and what holds the last of them up.
+// Drain hands over every host that this node owns: to its home, or if that is this node, to the next home. It tries again until
+// no host is left or the context ends. From now on this node refuses hosts. left hears repeatedly how many hosts remain, and what
+// kept the last one.
 func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble error)) error {
 	rc.draining.Store(true)
 	for {
@@ -73,7 +73,7 @@ func (rc *reconciler) Drain(ctx context.Context, left func(hosts int64, trouble 
 	}
 }
 
-// heir is who gets a host of this node when it is drained; "" where nobody is there.
+// heir returns the node that gets a host when this node is drained, "" if there is none.
 func heir(v view.View, host string) string {
 	if home := v.Home(host); home != v.Self {
 		return home
@@ -81,7 +81,7 @@ func heir(v view.View, host string) string {
 	return v.Replica(host, v.Self)
 }
 
-// Move hands a host over to a member as its assigned owner. Where one of the two is busy with the host it tries again for a while.
+// Move hands a host over to a member as its assigned owner. It retries for a while if one of the two is busy with the host.
 func (rc *reconciler) Move(ctx context.Context, host, to string) error {
 	v := rc.view()
 	switch r, ok, err := rc.records.get(host); {

@@ -10,15 +10,15 @@ import (
 	"proxima/node/wire"
 )
 
-// ErrNotOwner is returned by HandOff where this node does not own the host, or is handing it over already.
+// ErrNotOwner is returned by HandOff if this node does not own the host, or is handing it over already.
 var ErrNotOwner = errors.New("this node does not own the host")
 
-// errRefused says that the other node will not have the host.
+// errRefused: the other node does not take the host.
 var errRefused = errors.New("refused")
 
-// HandOff makes another node the owner of a host, or this node its assigned owner. The host is frozen, what differs is
-// shipped, and the other node commits it. nil means that the record is written. After an error the host is crawled here as
-// before, or, where the other node may have committed it, it stays frozen until that is known.
+// HandOff makes another node the owner of a host, or this node its assigned owner. It freezes the host, ships what the other
+// node lacks, and asks it to commit. nil means that the record is written. After an error the host is crawled here as before,
+// unless the other node may have committed: then it stays frozen until that is known.
 func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned bool, reason string) error {
 	defer rc.locks.lock(host)()
 	r, ok, err := rc.records.get(host)
@@ -32,12 +32,12 @@ func (rc *reconciler) HandOff(ctx context.Context, host, to string, assigned boo
 		return fmt.Errorf("hand over %s: %w", host, ErrNotOwner)
 	}
 	if role, _, err := rc.deps.Frontier.RoleOf(ctx, host); err != nil || role == frontier.Leaving {
-		return errors.Join(err, ErrNotOwner) // an earlier hand-off is not settled
+		return errors.Join(err, ErrNotOwner) // an earlier hand-off is open
 	}
 	return rc.handOff(ctx, r, to, assigned, reason)
 }
 
-// handOff is HandOff of a host that is owned here. Its lock is held.
+// handOff is HandOff for a caller that holds the lock of the host and has checked that it is owned here.
 func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned bool, reason string) error {
 	next := Record{Host: r.Host, Epoch: r.Epoch + 1, Owner: to, Assigned: assigned}
 	switch v := rc.view(); {
@@ -63,7 +63,7 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 		rc.proposals[r.Host] = proposal{next, reason}
 	}
 	rc.mu.Unlock()
-	if awaited { // it must be known first whether anybody has it
+	if awaited { // perhaps nobody has it
 		return fmt.Errorf("hand over %s: %w: its replica has not come yet", r.Host, errLater)
 	}
 	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Leaving); err != nil {
@@ -72,7 +72,7 @@ func (rc *reconciler) handOff(ctx context.Context, r Record, to string, assigned
 	return rc.complete(ctx, r, proposal{next, reason})
 }
 
-// complete ships a frozen host and has it committed.
+// complete ships a frozen host and settles the outcome as far as it is known.
 func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error {
 	asked, err := rc.ship(ctx, r, p.next)
 	if err == nil {
@@ -82,27 +82,27 @@ func (rc *reconciler) complete(ctx context.Context, r Record, p proposal) error 
 	err = fmt.Errorf("hand over %s: %w", r.Host, err)
 	now, _, e := rc.records.get(r.Host)
 	if e != nil || now != r || asked && !errors.Is(err, errRefused) {
-		rc.queue.add(r.Host, true) // it may be another node's by now
+		rc.queue.add(r.Host, true) // the other node may own it by now
 		return errors.Join(err, e)
 	}
 	return errors.Join(err, rc.thaw(ctx, r.Host))
 }
 
-// transferTries is how often a host is brought to the other node anew when the two differ at the end.
+// transferTries is how often a host is shipped if the two nodes differ at the end.
 const transferTries = 3
 
-// ship makes the other node have all of a host, and own it. asked says that the commit was sent: from then on an error
-// leaves it open whether the other node has it.
+// ship brings everything of a host to the other node and has it commit. After an error, asked tells whether the other node may
+// have committed.
 func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err error) {
 	if err := rc.replicator.flushHost(ctx, r); err != nil && ctx.Err() != nil {
-		return false, err // else it is shipped as a whole
+		return false, err // any other error is made good by shipping the whole
 	}
 	for range transferTries {
 		a, err := rc.replicator.push(ctx, next.Owner, r, true)
 		if err != nil {
 			return asked, err
 		}
-		if !a.equal { // the other node has something that is not here
+		if !a.equal { // the other node has something that this one lacks
 			if err := rc.replicator.pull(ctx, next.Owner, r); err != nil {
 				return asked, err
 			}
@@ -121,21 +121,20 @@ func (rc *reconciler) ship(ctx context.Context, r, next Record) (asked bool, err
 		case wire.Step_STEP_COMMITTED:
 			return asked, nil
 		case wire.Step_STEP_DIFFERS:
-			asked = false // it said no
+			asked = false
 			continue
 		}
-		asked = false
 		if newer, ok := fromWire(res.GetNewer()); ok && newer.Host == r.Host {
 			if err := rc.obey(newer); err != nil {
-				return asked, err
+				return false, err
 			}
 		}
-		return asked, fmt.Errorf("%w by %s: %s", errRefused, next.Owner, res.GetReason())
+		return false, fmt.Errorf("%w by %s: %s", errRefused, next.Owner, res.GetReason())
 	}
-	return asked, fmt.Errorf("%w by %s: what arrives differs from what is sent", errRefused, next.Owner)
+	return false, fmt.Errorf("%w by %s: what arrives differs from what is sent", errRefused, next.Owner)
 }
 
-// thaw lets a host go on here. It is done even if the node is being stopped: on disk it would stay frozen.
+// thaw ends a hand-off and crawls the host here again. It ignores the end of ctx: otherwise the host would stay frozen on disk.
 func (rc *reconciler) thaw(ctx context.Context, host string) error {
 	err := rc.deps.Frontier.SetRole(context.WithoutCancel(ctx), host, frontier.Owned)
 	rc.mu.Lock()
@@ -145,8 +144,8 @@ func (rc *reconciler) thaw(ctx context.Context, host string) error {
 	return err
 }
 
-// handedOver notes that a host has its next owner. What is here is a replica now; it goes at once where the next owner and
-// the node that keeps the replica have the same.
+// handedOver ends a hand-off that was committed: what is here becomes a replica. It is removed at once if the node that keeps
+// the replica already has the same; otherwise the queue sees to it.
 func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) error {
 	ctx = context.WithoutCancel(ctx)
 	_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
@@ -173,17 +172,16 @@ func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) erro
 	}
 	a, err := rc.replicator.storeOne(ctx, replica, &wire.StoreItem{Record: p.next.wire(), Digest: digestToWire(d)})
 	if err != nil || !a.equal || !a.keeps {
-		return nil // the queue sees to it
+		return nil
 	}
 	return rc.deps.Frontier.Remove(ctx, r.Host)
 }
 
-// maxCommits is how often a commit that was not answered is sent again before this node takes the host back.
+// maxCommits is how often an unanswered commit is repeated before this node takes the host back.
 const maxCommits = 3
 
-// settle ends a hand-off of which it is open whether the other node has committed it. It asks again; where that leads
-// nowhere this node takes the host back, with an epoch beyond what was proposed, if the home agrees. Whoever owns it by the
-// epoch before obeys then.
+// settle ends a hand-off that the other node may have committed. It asks again. If that fails, this node takes the host back with
+// an epoch above the proposed one, if the home agrees; the other node then obeys the higher epoch.
 func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 	rc.mu.Lock()
 	p, known := rc.proposals[r.Host]
@@ -200,35 +198,27 @@ func (rc *reconciler) settle(ctx context.Context, r Record, v view.View) error {
 		return errors.New("it has had too many owners")
 	}
 	back := Record{Host: r.Host, Epoch: r.Epoch + 2, Owner: v.Self, Assigned: r.Assigned}
-	contested := false
 	if home := v.Home(r.Host); home != v.Self {
-		res, err := rc.deps.Peers.Claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
+		all, err := rc.rights.claim(ctx, home, &wire.ClaimRequest{Records: []*wire.Record{back.wire()}})
 		if err != nil {
 			return fmt.Errorf("ask %s who owns it: %w", home, err)
 		}
-		if len(res.GetLater()) > 0 {
-			return fmt.Errorf("%w: %s does not know yet who owns it", errLater, home)
-		}
-		for _, w := range res.GetNewer() {
-			newer, ok := fromWire(w)
-			if !ok || newer.Host != r.Host {
-				continue
-			}
-			if err := rc.obey(newer); err != nil || newer.Owner != v.Self {
+		if now, _, err := rc.records.get(r.Host); err != nil || now != r { // the home had a newer record
+			if err != nil || now.Owner != v.Self {
 				return err
 			}
-			return rc.thaw(ctx, r.Host) // this node is the owner, by a record that it did not have
+			return rc.thaw(ctx, r.Host)
 		}
-		contested = len(res.GetContested()) > 0
+		if !all {
+			return fmt.Errorf("%w: %s does not know yet who owns it", errLater, home)
+		}
 	}
 	_, changed, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
 		if !ok || now != r {
 			return now, false
 		}
 		delete(rc.settling, r.Host)
-		if contested { // the other node had been confirmed, and may not know yet
-			rc.rights.claimLocked(back, false)
-		}
+		signal(rc.renew) // to confirm the new epoch, if the home called the host contested
 		return back, true
 	})
 	if err != nil || !changed {

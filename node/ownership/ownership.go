@@ -19,7 +19,7 @@ type Frontier interface {
 	Add(ctx context.Context, links []frontier.Link) ([]frontier.Verdict, error)
 	SetRole(ctx context.Context, host string, h frontier.Role) error
 	RoleOf(ctx context.Context, host string) (h frontier.Role, known bool, err error)
-	Export(ctx context.Context, host string, at frontier.Cursor, maxURLs, maxBytes int) (c frontier.Chunk, next frontier.Cursor, end bool, err error)
+	Export(ctx context.Context, host string, at frontier.Cursor, maxURLs, maxBytes int) (frontier.Chunk, frontier.Cursor, bool, error)
 	Import(ctx context.Context, host string, c frontier.Chunk, origin frontier.Origin) (added int, err error)
 	Remove(ctx context.Context, host string) error
 	DigestOf(ctx context.Context, host string) (frontier.Digest, error)
@@ -168,7 +168,7 @@ func (o *Ownership) SetView(v view.View) {
 	old := *o.views.Now()
 	moved := !old.Same(&v) // hosts have new homes
 	o.views.Set(v, time.Now())
-	o.census.seen(old, v)
+	o.census.seenLocked(old, v)
 	maps.DeleteFunc(o.silent, func(id string, _ time.Time) bool { return !v.IsAlive(id) })
 	for _, id := range v.Alive {
 		if !old.IsAlive(id) {

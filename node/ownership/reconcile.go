@@ -15,19 +15,18 @@ import (
 	"proxima/node/view"
 )
 
-// reconciler brings what a host is here, by its record and the members, together with what is on disk: take-overs, hand-offs, and
-// the removal of what other nodes have.
+// reconciler makes the role of each host on disk agree with its record and the members: it takes over, hands off, mends, and
+// removes copies that other nodes have.
 type reconciler struct {
 	*book
 	census     *census
 	replicator *replicator
 	rights     *rights
-	// draining says that this node is to own nothing.
-	draining atomic.Bool
+	draining   atomic.Bool // Drain was called: this node takes no hosts
 
-	// The lock of the book guards what follows.
-	settling map[string]int  // how often it was tried to settle the hand-off of a host
-	wishes   map[string]wish // hosts owned here that placement wants handed off
+	// The lock of the book guards the fields below.
+	settling map[string]int  // by host: attempts to settle its hand-off
+	wishes   map[string]wish // by host: the hand-off that placement asks for
 }
 
 // wish is a hand-off that placement asks for.
@@ -39,7 +38,7 @@ func newReconciler(b *book, c *census, rep *replicator, rg *rights) *reconciler 
 	return &reconciler{book: b, census: c, replicator: rep, rights: rg, settling: make(map[string]int), wishes: make(map[string]wish)}
 }
 
-// changedLocked forgets what was wanted of a host that another node owns now.
+// changedLocked drops the plans for a host that another node owns now.
 func (rc *reconciler) changedLocked(host string, r Record) {
 	if r.Owner != rc.views.Now().Self {
 		delete(rc.settling, host)
@@ -47,7 +46,7 @@ func (rc *reconciler) changedLocked(host string, r Record) {
 	}
 }
 
-// Wish asks for a host to be handed to a better peer, soon.
+// Wish asks for a host to be handed to a better peer soon. It is dropped if that fails.
 func (rc *reconciler) Wish(host, to, reason string) {
 	r, ok, err := rc.records.get(host)
 	if v := rc.view(); err != nil || !ok || r.Owner != v.Self || !v.IsAlive(to) {
@@ -59,10 +58,10 @@ func (rc *reconciler) Wish(host, to, reason string) {
 	rc.queue.add(host, false)
 }
 
-// atOnce bounds how many hosts are looked at at the same time, and so the memory for chunks.
+// atOnce is how many hosts are worked on in parallel. It bounds the memory for chunks.
 const atOnce = 8
 
-// runQueue looks at the hosts of the queue. A host whose step fails comes again, later and later.
+// runQueue takes a step for each host of the queue. A host whose step fails comes again, after growing pauses.
 func (rc *reconciler) runQueue(ctx context.Context) error {
 	var g errgroup.Group
 	defer g.Wait() //nolint:errcheck // steps return none
@@ -98,7 +97,7 @@ func (rc *reconciler) runQueue(ctx context.Context) error {
 	}
 }
 
-// errLater says that a step has to wait for something that is under way and not wrong.
+// errLater: a step must wait for something, but nothing is wrong.
 var errLater = errors.New("later")
 
 // look takes one step for a host of the queue.
@@ -109,16 +108,15 @@ func (rc *reconciler) look(ctx context.Context, it *item) {
 		return
 	}
 	it.tries++
-	// Views differ for a moment whenever a node comes or goes, and a first try or two then fail.
+	// When a node comes or goes views differ for a moment, and the first tries may fail.
 	if !errors.Is(err, errLater) && ctx.Err() == nil && it.tries > 2 {
-		rc.warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
+		rc.deps.Warn(fmt.Errorf("host %s, try %d: %w", it.host, it.tries, err))
 	}
 	pause := rc.cfg.pause(it.tries, rc.queue.presses(it))
-	rc.queue.finish(it, time.Now().Add(pause/2+rc.jitter(pause+1))) // two nodes that were in each other's way do not come back together
+	rc.queue.finish(it, time.Now().Add(pause/2+rc.jitter(pause+1))) // random, so that two nodes in each other's way do not collide again
 }
 
-// pause is about how long a host rests after so many tries in a row that failed. For one that is urgent the end of the crawl
-// waits.
+// pause is the mean pause after so many failed tries in a row. Urgent hosts, for which the end of the crawl waits, rest less.
 func (c Config) pause(tries int, urgent bool) time.Duration {
 	longest := c.FenceAfter
 	if urgent {
@@ -127,8 +125,8 @@ func (c Config) pause(tries int, urgent bool) time.Duration {
 	return min(time.Duration(tries)*c.RenewEvery/4, longest)
 }
 
-// step compares what a host should be here, by its record and the members, with what it is, and brings the two closer.
-// nil says that they agree.
+// step compares what a host should be here, by its record and the members, with its role, and takes one step towards that. nil
+// means that they agree.
 func (rc *reconciler) step(ctx context.Context, it *item) error {
 	defer rc.locks.lock(it.host)()
 	r, ok, err := rc.records.get(it.host)
@@ -144,7 +142,7 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 	case r.Owner == v.Self:
 		return rc.stepOwner(ctx, r, v, role, known)
 	case known && role != frontier.Replica:
-		// Another node owns it now: what is here is a replica, and more than that until its owner has it.
+		// Another node owns it now. What is here is a replica at most, and stays until the owner has all of it.
 		if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
 			return fmt.Errorf("stop: %w", err)
 		}
@@ -173,11 +171,11 @@ func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View, role
 	delete(rc.wishes, r.Host)
 	rc.mu.Unlock()
 	switch {
-	case wished: // it is no duty: who wished may wish again
+	case wished: // not retried: placement may wish again
 		if err := rc.handOff(ctx, r, w.to, true, w.reason); err != nil {
-			rc.warn(err)
+			rc.deps.Warn(err)
 		}
-		rc.queue.add(r.Host, false) // for what else it was to be looked at
+		rc.queue.add(r.Host, false) // the host may have been queued for another reason as well
 		return nil
 	case !r.Assigned && home != v.Self && v.IsAlive(home):
 		return rc.handOff(ctx, r, home, false, "it follows its home")
@@ -191,12 +189,12 @@ func (rc *reconciler) takeOver(ctx context.Context, was Record, known bool) erro
 	reason := "its owner is gone"
 	next, taken, err := rc.edit(was.Host, func(r Record, ok bool) (Record, bool) {
 		v := rc.views.Now()
-		missing := rc.census.missing[was.Host] >= 2
+		missing := rc.census.missingLocked(was.Host)
 		if missing {
 			reason = "its owner has lost it"
 		}
 		if !ok || r != was || v.Home(r.Host) != v.Self || r.Epoch >= maxEpoch {
-			return r, false // things have changed: what is still needed comes again
+			return r, false // overtaken by events: whatever is still needed is queued again
 		}
 		if waits = !v.Majority || !missing && !rc.census.goneLocked(r.Owner, time.Now()); waits {
 			return r, false
@@ -225,12 +223,13 @@ func (rc *reconciler) takeOver(ctx context.Context, was Record, known bool) erro
 	}
 	rc.deps.Event(Event{Kind: kind, Record: next, Peer: was.Owner, Reason: reason})
 	signal(rc.check)
-	rc.queue.add(next.Host, true) // whoever has a replica is to be asked for it
+	rc.queue.add(next.Host, true) // to mend it with the copy of another node
 	return nil
 }
 
-// give brings what this node has of a host to its owner, and removes it here if this node is not to keep it. The owner
-// looks after the replica; in any other case this node goes on until another has said that it stored everything.
+// give brings what this node has of a host to its owner. If this node need not keep a replica, it then makes sure that the
+// replica has all of it, too, and removes its own copy. If this node keeps the replica, it gives only if all is set: the owner
+// mends replicas.
 func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool) error {
 	replica := v.Replica(r.Host, r.Owner)
 	home := v.Home(r.Host)
@@ -239,9 +238,9 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 		return fmt.Errorf("%w: no majority", errLater)
 	case !v.IsAlive(r.Owner):
 		if home == v.Self || !v.IsAlive(home) {
-			return fmt.Errorf("%w: its owner does not answer", errLater) // it comes back, or its home takes the host
+			return fmt.Errorf("%w: its owner does not answer", errLater) // it will be back, or the home takes the host over
 		}
-		// A home that knows nothing of the host hears of it by this.
+		// This tells the home of the host, in case it has lost the record.
 		if _, err := rc.replicator.push(ctx, home, r, true); err != nil {
 			return err
 		}
@@ -251,7 +250,7 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	}
 	a, err := rc.replicator.push(ctx, r.Owner, r, true)
 	if errors.Is(err, errNotTheirs) && home != v.Self && home != r.Owner {
-		_, err = rc.replicator.push(ctx, home, r, true) // it says who owns the host, or finds out
+		_, err = rc.replicator.push(ctx, home, r, true) // the home says who owns the host, or finds out
 		return errors.Join(err, errLater)
 	}
 	if err != nil {
@@ -283,8 +282,7 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	return rc.forget(r)
 }
 
-// recover brings the records and the roles of the hosts together, and asks for a look at those that an
-// earlier life has left on their way.
+// recover repairs roles after a crash, and queues hosts that an earlier life left between two roles.
 func (rc *reconciler) recover(ctx context.Context) error {
 	self := rc.self()
 	return rc.records.visit(func(r Record) error {
@@ -293,7 +291,7 @@ func (rc *reconciler) recover(ctx context.Context) error {
 			return err
 		}
 		switch mine := r.Owner == self; {
-		case mine && role == frontier.Replica: // it had arrived whole, or was taken over
+		case mine && role == frontier.Replica: // the crash came after a commit or a take-over
 			if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
 				return err
 			}
@@ -307,8 +305,8 @@ func (rc *reconciler) recover(ctx context.Context) error {
 	})
 }
 
-// runSweeps looks at all records after the members have changed, and now and then: hosts that must follow their home,
-// replicas that must be made, copies that nobody needs any more.
+// runSweeps looks at all records after a change of members, and periodically, for hosts that must follow their home, replicas
+// that must be made, and copies that nobody needs.
 func (rc *reconciler) runSweeps(ctx context.Context) error {
 	return again(ctx, rc.replicator.sweep, rc.cfg.SweepEvery, func(all bool) error {
 		if err := rc.sweepAll(ctx, all); err != nil {
@@ -318,8 +316,8 @@ func (rc *reconciler) runSweeps(ctx context.Context) error {
 	})
 }
 
-// sweepAll puts hosts into the queue whose record and role may not agree, and compares the others with their replicas at
-// the nodes with which that is due, or with all.
+// sweepAll queues hosts whose record and role may disagree. It compares the others with their replicas, at all peers or at those
+// in replicator.compare.
 func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 	rc.mu.Lock()
 	v := *rc.views.Now()
@@ -336,26 +334,29 @@ func (rc *reconciler) sweepAll(ctx context.Context, all bool) error {
 		home, replica := v.Home(r.Host), v.Replica(r.Host, r.Owner)
 		if compare == nil && r.Owner == v.Self {
 			rc.mu.Lock()
-			rc.replicator.unwitnessed[r.Host] = r.Epoch // its witness may be another one now
+			rc.replicator.unwitnessed[r.Host] = r.Epoch // it may have a new witness
 			rc.mu.Unlock()
 		}
-		switch {
-		case r.Owner == v.Self && !r.Assigned && home != v.Self:
-			rc.queue.add(r.Host, true)
-		case r.Owner == v.Self && v.IsAlive(replica) && (all || compare[replica]):
-			return rc.replicator.compareLater(ctx, replicas, replica, r)
-		case r.Owner != v.Self && replica == v.Self && v.IsAlive(r.Owner) && (all || compare[r.Owner]):
-			// The owner may have lost what this node has, by a power cut, and not know of it.
-			if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
-				return err
+		if r.Owner == v.Self {
+			switch {
+			case !r.Assigned && home != v.Self:
+				rc.queue.add(r.Host, true)
+			case v.IsAlive(replica) && (all || compare[replica]):
+				return rc.replicator.compareLater(ctx, replicas, replica, r)
 			}
-			return rc.replicator.compareLater(ctx, replicas, r.Owner, r)
-		case r.Owner != v.Self && (!v.IsAlive(r.Owner) || replica != v.Self):
-			if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
-				return err
-			}
-			rc.queue.add(r.Host, !v.IsAlive(r.Owner))
+			return ctx.Err()
 		}
+		ours := replica == v.Self && v.IsAlive(r.Owner) // the replica is here, and in order as far as this node knows
+		if ours && !all && !compare[r.Owner] {
+			return ctx.Err()
+		}
+		if _, known, err := rc.deps.Frontier.RoleOf(ctx, r.Host); err != nil || !known {
+			return err
+		}
+		if ours { // the owner may have lost some of it in a power cut without knowing
+			return rc.replicator.compareLater(ctx, replicas, r.Owner, r)
+		}
+		rc.queue.add(r.Host, !v.IsAlive(r.Owner))
 		return ctx.Err()
 	})
 	if err != nil {

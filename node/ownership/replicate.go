@@ -283,7 +283,7 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 		parcel = parcel[n:]
 		res, err := rep.askToStore(ctx, to, items...)
 		if err != nil && ctx.Err() == nil {
-			rep.warn(fmt.Errorf("send changes of %d hosts to %s: %w", len(part), to, err))
+			rep.deps.Warn(fmt.Errorf("send changes of %d hosts to %s: %w", len(part), to, err))
 		}
 		var stored []string
 		for i, p := range part {
@@ -300,7 +300,7 @@ func (rep *replicator) send(ctx context.Context, to string, parcel []sending) {
 			}
 			stored = append(stored, p.host)
 			if err != nil {
-				rep.warn(err)
+				rep.deps.Warn(err)
 			}
 			if res.GetAnswers()[i].GetStep() != wire.Step_STEP_STORED {
 				rep.queue.add(p.host, false)

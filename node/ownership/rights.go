@@ -14,33 +14,29 @@ import (
 	"proxima/node/wire"
 )
 
-// rights are what the homes of this node's hosts have said: without their word no host is crawled. The lock of the book guards
-// the maps.
+// rights knows which hosts this node may crawl, by what their homes have answered. The lock of the book guards the maps.
 type rights struct {
 	*book
 	census     *census
 	replicator *replicator
-	// checking lets one goroutine at a time tell the frontier who may be crawled: what is told last is what was found last.
+	// checking is held while the frontier is told, so that it hears of the latest state last.
 	checking sync.Mutex
 
-	// answered is, by home, when the latest renewals were sent that it agreed to.
-	answered map[string][]time.Time
-	// unconfirmed are hosts owned here that their home has not confirmed yet.
-	unconfirmed map[string]claimed
+	answered    map[string][]time.Time // by home: when the latest renewals were sent that it agreed to
+	unconfirmed map[string]claimed     // hosts owned here that their home has not confirmed yet
 }
 
 // claimed is a host that this node claims.
 type claimed struct {
 	record Record
-	// handed says that its former owner gave it: the home need not wait for that one.
-	handed bool
+	handed bool // by its former owner, so the home need not wait until that one has stopped
 }
 
 func newRights(b *book, c *census, rep *replicator) *rights {
 	return &rights{book: b, census: c, replicator: rep, answered: make(map[string][]time.Time), unconfirmed: make(map[string]claimed)}
 }
 
-// changedLocked forgets the claim of a host that another node owns now, or claims it by its new record.
+// changedLocked updates the claim of a host, or drops it if another node owns the host now.
 func (rg *rights) changedLocked(host string, r Record) {
 	u, ok := rg.unconfirmed[host]
 	switch {
@@ -48,14 +44,14 @@ func (rg *rights) changedLocked(host string, r Record) {
 	case r.Owner != rg.views.Now().Self:
 		delete(rg.unconfirmed, host)
 	default:
-		u.record = r // this is what the home has to confirm from now on
+		u.record = r
 		rg.unconfirmed[host] = u
 	}
 }
 
-// agreed notes that a home has answered a renewal sent then.
-func (rg *rights) agreed(home string, sent time.Time, keep time.Duration) {
-	times := slices.DeleteFunc(rg.answered[home], func(at time.Time) bool { return sent.Sub(at) > keep })
+// agreedLocked notes that a home has agreed to a renewal. Earlier ones are kept for a while.
+func (rg *rights) agreedLocked(home string, sent time.Time) {
+	times := slices.DeleteFunc(rg.answered[home], func(at time.Time) bool { return sent.Sub(at) > rg.cfg.FenceAfter })
 	rg.answered[home] = append(times, sent)
 }
 
@@ -68,7 +64,7 @@ func (rg *rights) claimLocked(r Record, handed bool) {
 	signal(rg.check)
 }
 
-// suspended says why a host must not be crawled here now, "" if it may.
+// suspended returns why a host must not be crawled here now, "" if it may.
 func (rg *rights) suspended(host string, r Record, known bool, now time.Time) string {
 	rg.mu.Lock()
 	defer rg.mu.Unlock()
@@ -101,23 +97,23 @@ func (rg *rights) suspended(host string, r Record, known bool, now time.Time) st
 	return ""
 }
 
-// answeredLocked says whether the home of a host has agreed to a renewal lately. What a former home agreed to holds as
-// long as it would have: the next one takes nothing over before that.
+// answeredLocked reports whether the home of a host has agreed to a renewal lately. An answer of a former home counts for as
+// long as it would have: the new home takes nothing over before that.
 func (rg *rights) answeredLocked(host string, now time.Time) bool {
 	return rg.views.Ever(now, func(v *view.View, from, until time.Time) bool {
 		return slices.ContainsFunc(rg.answered[v.Home(host)], func(at time.Time) bool {
-			// Only while it was the host's home did it answer for this host.
+			// It answered for this host only while it was the host's home.
 			return now.Sub(at) <= rg.cfg.FenceAfter && !at.Before(from) && !at.After(until)
 		})
 	})
 }
 
-// runChecks tells the frontier which hosts of its workbench may be crawled: after every change, and as time passes.
+// runChecks tells the frontier which hosts of its workbench are suspended, after every change and periodically.
 func (rg *rights) runChecks(ctx context.Context) error {
 	return again(ctx, rg.check, rg.cfg.SilentAfter/5, func(bool) error { return rg.checkHosts(rg.deps.Frontier.Active) })
 }
 
-// runUnchecked tells the frontier whether hosts that have come onto its workbench may be crawled.
+// runUnchecked tells the frontier whether hosts that are new on its workbench are suspended.
 func (rg *rights) runUnchecked(ctx context.Context) error {
 	for {
 		hosts, err := rg.deps.Frontier.Unchecked(ctx)
@@ -148,10 +144,10 @@ func (rg *rights) checkHosts(hosts func() []string) error {
 	return nil
 }
 
-// retryRenewal is the pause after the first renewal that a home did not agree to; it doubles.
+// retryRenewal is the pause after the first failed renewal. It doubles with each failure.
 const retryRenewal = 500 * time.Millisecond
 
-// runRenewals keeps the homes of this node's hosts informed: all of them now and then, and some at once.
+// runRenewals renews with all homes periodically, and with some as soon as they must hear something.
 func (rg *rights) runRenewals(ctx context.Context) error {
 	tick := time.NewTicker(rg.cfg.RenewEvery)
 	defer tick.Stop()
@@ -177,13 +173,12 @@ func (rg *rights) runRenewals(ctx context.Context) error {
 	}
 }
 
-// renewAll shows homes that this node lives: all, or those that have to hear of it soon. It says whether there is
-// nothing to be repeated soon.
+// renewAll renews with all homes, or with those where it is urgent. It reports whether none of them needs to be tried again.
 func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	rg.mu.Lock()
 	if rg.tallies.counting {
 		rg.mu.Unlock()
-		return true // who has counted renews
+		return true // the end of the count wakes runRenewals
 	}
 	v := *rg.views.Now()
 	homes := rg.dueLocked()
@@ -204,7 +199,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 			}
 			rg.mu.Unlock()
 			if err != nil && ctx.Err() == nil && v.IsAlive(home) {
-				rg.warn(fmt.Errorf("renew at %s: %w", home, err))
+				rg.deps.Warn(fmt.Errorf("renew at %s: %w", home, err))
 			}
 			return nil
 		})
@@ -216,8 +211,8 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	return len(rg.dueLocked()) == 0
 }
 
-// dueLocked are the homes to renew with soon: those that have not heard from this node in this view, and those of hosts
-// that they have not confirmed; and members of which this node, as a home, has not heard yet, so that they tell it.
+// dueLocked returns the members to renew with soon: those that have not heard from this node in this view, homes that have not
+// confirmed a host, and members that have not told this home their hosts yet, to ask them.
 func (rg *rights) dueLocked() map[string]bool {
 	v := rg.views.Now()
 	due := make(map[string]bool)
@@ -238,8 +233,8 @@ func (rg *rights) dueLocked() map[string]bool {
 	return due
 }
 
-// renewAt renews with one home: unconfirmed hosts are claimed one by one, then the tallies compared, and where they differ
-// all hosts are claimed. It says whether the home agreed.
+// renewAt renews with one home: it claims unconfirmed hosts, compares tallies, and claims all hosts if those differ. It reports
+// whether the home agreed.
 func (rg *rights) renewAt(ctx context.Context, home string) (agreed bool, err error) {
 	if err := rg.confirm(ctx, home); err != nil {
 		return false, err
@@ -260,15 +255,15 @@ func (rg *rights) renewAt(ctx context.Context, home string) (agreed bool, err er
 		}
 	}
 	rg.mu.Lock()
-	rg.agreed(home, sent, rg.cfg.FenceAfter)
+	rg.agreedLocked(home, sent)
 	rg.mu.Unlock()
 	return true, nil
 }
 
-// claimsPerMessage bounds one message of claims.
+// claimsPerMessage bounds the claims in one message.
 const claimsPerMessage = 1000
 
-// confirm claims the hosts that came here lately, so that they can be crawled before the next renewal.
+// confirm claims the unconfirmed hosts of a home.
 func (rg *rights) confirm(ctx context.Context, home string) error {
 	req := &wire.ClaimRequest{}
 	rg.mu.Lock()
@@ -286,7 +281,7 @@ func (rg *rights) confirm(ctx context.Context, home string) error {
 	return err
 }
 
-// claimAll tells a home of all its hosts that are owned here. It reports whether the home knew them all as its own.
+// claimAll claims all hosts of a home that are owned here. It reports whether the home knew about all of them.
 func (rg *rights) claimAll(ctx context.Context, home string) (all bool, err error) {
 	all = true
 	v := rg.view()
@@ -314,7 +309,7 @@ func (rg *rights) claimAll(ctx context.Context, home string) (all bool, err erro
 	return all, send()
 }
 
-// claim sends one message and does what the answer says.
+// claim sends one message of claims and applies the answer. all is false if the home put some of them off.
 func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest) (all bool, err error) {
 	res, err := rg.deps.Peers.Claim(ctx, home, req)
 	if err != nil {
@@ -339,7 +334,7 @@ func (rg *rights) claim(ctx context.Context, home string, req *wire.ClaimRequest
 		not[host] = true
 		if _, _, err := rg.edit(host, func(r Record, ok bool) (Record, bool) {
 			if _, claims := rg.unconfirmed[host]; ok && r.Owner == rg.views.Now().Self && !claims {
-				rg.unconfirmed[host] = claimed{record: r} // this host waits, the others go on
+				rg.unconfirmed[host] = claimed{record: r}
 			}
 			return r, false
 		}); err != nil {

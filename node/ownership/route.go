@@ -13,27 +13,26 @@ import (
 	"proxima/node/wire"
 )
 
-// router finds the nodes that links are for, and answers those that other nodes deliver.
+// router sends links to the owners of their hosts, and answers links that other nodes deliver.
 type router struct {
 	*book
 	census     *census
 	replicator *replicator
 
-	// The lock of the book guards what follows.
-	rumours    map[string]Record // who is said to own hosts of which there is no record: good to route by, and no more
-	complained time.Time         // when a person last heard of links without a second copy
+	// The lock of the book guards the fields below.
+	rumours    map[string]Record // hearsay about owners of hosts without a record here; used for routing only
+	complained time.Time         // when it was last logged that links are on one disk only
 }
 
 func newRouter(b *book, c *census, rep *replicator) *router {
 	return &router{book: b, census: c, replicator: rep, rumours: make(map[string]Record)}
 }
 
-// changedLocked forgets what was said of a host: there is a record now, or it is out of date.
+// changedLocked drops the rumour of a host.
 func (rt *router) changedLocked(host string, _ Record) { delete(rt.rumours, host) }
 
-// Route sorts links by the owners of their hosts: those for this node are returned, the others are in the outbox, on
-// disk, when it returns. A host may go elsewhere meanwhile: the frontier then says NotOwned of its links, and PassOn takes
-// them.
+// Route returns the links whose hosts this node owns, and stores the others in the outbox, on disk. If a host moves away before
+// its links reach the frontier, that answers NotOwned, and the links go to PassOn.
 func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error) {
 	select {
 	case <-rt.ready:
@@ -43,12 +42,13 @@ func (rt *router) Route(ctx context.Context, links []frontier.Link) (mine []fron
 	return rt.route(ctx, links, false)
 }
 
-// PassOn keeps links in the outbox whose hosts are on their way from or to this node.
+// PassOn stores all links in the outbox, because their hosts are moving.
 func (rt *router) PassOn(ctx context.Context, links []frontier.Link) error {
 	_, err := rt.route(ctx, links, true)
 	return err
 }
 
+// route is Route, or PassOn if all is set.
 func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (mine []frontier.Link, err error) {
 	mine = links[:0:0]
 	var out map[string][]*wire.Link
@@ -56,7 +56,7 @@ func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (m
 	var lastHost string
 	found := false
 	for _, l := range links {
-		if l.URL.Host != lastHost { // most links of a page stay at home
+		if l.URL.Host != lastHost { // most links of a page have the same host
 			if last, err = rt.whereTo(l.URL.Host); err != nil {
 				return nil, err
 			}
@@ -73,7 +73,7 @@ func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (m
 		}
 		out[last.to] = append(out[last.to], LinkToWire(l))
 	}
-	if found { // the record of a host is on disk before its URLs
+	if found { // a new host's record must be on disk before its URLs
 		if err := rt.records.flush(); err != nil {
 			return nil, err
 		}
@@ -94,15 +94,14 @@ func (rt *router) route(ctx context.Context, links []frontier.Link, all bool) (m
 
 // place is where links of a host belong.
 type place struct {
-	here   bool
-	found  bool // it begins here, by this
+	here   bool // this node owns the host
+	found  bool // the host is new and was created just now
 	origin frontier.Origin
-	// to is a node that knows better; this node itself, where it owns the host or cannot tell yet.
-	to    string
-	epoch uint64
+	to     string // the owner, or a node that knows better; this node if it cannot tell yet
+	epoch  uint64
 }
 
-// whereTo finds the place of a host. A host that nobody knows begins here if this is its home.
+// whereTo finds the place of a host. If this node is the home and nobody knows the host, it becomes the owner.
 func (rt *router) whereTo(host string) (p place, err error) {
 	_, _, err = rt.edit(host, func(r Record, ok bool) (Record, bool) {
 		v := rt.views.Now()
@@ -114,14 +113,14 @@ func (rt *router) whereTo(host string) (p place, err error) {
 		case r.Owner == v.Self:
 			p = place{here: true, to: v.Self, epoch: r.Epoch, origin: r.origin()}
 			return r, false
-		case ok && v.IsAlive(r.Owner): // most links end here: nothing else need be looked at
+		case ok && v.IsAlive(r.Owner): // the usual case
 			p = place{to: r.Owner, epoch: r.Epoch}
 			return r, false
 		}
 		home := v.Home(host)
 		said, rumoured := rt.rumours[host]
 		switch {
-		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home hears it from the owners themselves
+		case !ok && rumoured && home != v.Self && v.IsAlive(said.Owner): // a home relies on claims, not on rumours
 			p = place{to: said.Owner, epoch: said.Epoch}
 		case home != v.Self || ok:
 			p = place{to: home}
@@ -136,7 +135,7 @@ func (rt *router) whereTo(host string) (p place, err error) {
 	return p, err
 }
 
-// Destination is where a link of the outbox goes by what is known now; this node itself, while it cannot tell.
+// Destination returns the node to which a link of the outbox goes now, this node if that is not known yet.
 func (rt *router) Destination(l *wire.Link) string {
 	u, err := identity.Parse(l.GetUrl())
 	if err != nil {
@@ -149,7 +148,7 @@ func (rt *router) Destination(l *wire.Link) string {
 	return p.to
 }
 
-// Moved takes note of a record that another node answered a link with.
+// Moved takes note of the record with which another node answered a link.
 func (rt *router) Moved(w *wire.Record) error {
 	if w.GetEpoch() == 0 && identity.CheckHost(w.GetHost()) == nil {
 		return rt.unlearn(w.GetHost(), w.GetHome())
@@ -163,14 +162,14 @@ func (rt *router) Moved(w *wire.Record) error {
 		before, rumoured := rt.rumours[said.Host]
 		switch {
 		case said.Owner == v.Self || ok && r.Owner == v.Self:
-			// What concerns this node itself is told by the home, not by who answers a link.
+			// Only the home may say what this node owns.
 		case ok:
 			return said, said.Newer(r)
 		case v.Home(said.Host) == v.Self:
 			// The owner will claim it.
 		case !rumoured || said.Newer(before):
 			if len(rt.rumours) >= rt.cfg.CachedRecords {
-				clear(rt.rumours) // what is asked for often is soon back
+				clear(rt.rumours) // popular ones soon return
 			}
 			rt.rumours[said.Host] = said
 		}
@@ -179,8 +178,8 @@ func (rt *router) Moved(w *wire.Record) error {
 	return err
 }
 
-// unlearn forgets a record that names an owner who says that it knows nothing of the host. Who has a part in
-// the host keeps it, with ways of its own to find out.
+// unlearn drops a record whose owner says that it does not know the host. A node that must keep the record, or has a copy, finds
+// out in other ways.
 func (rt *router) unlearn(host, who string) error {
 	rt.mu.Lock()
 	if rt.rumours[host].Owner == who {
@@ -188,7 +187,7 @@ func (rt *router) unlearn(host, who string) error {
 	}
 	rt.mu.Unlock()
 	if _, known, err := rt.deps.Frontier.RoleOf(context.Background(), host); err != nil || known {
-		rt.queue.add(host, false) // what is here must find its owner
+		rt.queue.add(host, false) // bring the copy to its owner
 		return err
 	}
 	_, _, err := rt.edit(host, func(r Record, ok bool) (Record, bool) {
@@ -198,8 +197,8 @@ func (rt *router) unlearn(host, who string) error {
 	return err
 }
 
-// Deliver answers links that another node, or this node's own outbox, holds for the hosts of this one. What is
-// acknowledged survives the loss of this node's disk: the replicas have it, too.
+// Deliver takes in links from another node's outbox, or this node's own. A link that is acknowledged is on two disks: here and at
+// the replica of its host.
 func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
 	if err := rt.begun(); err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 	}
 	res := &wire.DeliverResponse{Answers: make([]*wire.Delivered, len(req.GetLinks()))}
 	var links []frontier.Link
-	var at []int // of links, in the request
+	var at []int // their places in the request
 	for i, w := range req.GetLinks() {
 		l, answer, err := rt.judge(w)
 		if err != nil {
@@ -232,7 +231,7 @@ func (rt *router) Deliver(ctx context.Context, from string, req *wire.DeliverReq
 	return res, nil
 }
 
-// takeIn adds links to the hosts that this node owns, and answers them when the replicas have them, too.
+// takeIn adds links to the frontier, and answers when their replicas have them.
 func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.Delivered, error) {
 	if err := rt.records.flush(); err != nil {
 		return nil, err
@@ -253,7 +252,7 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 			kept = append(kept, l.URL.Host)
 			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_ACCEPTED}
 		case frontier.Duplicate:
-			kept = append(kept, l.URL.Host) // another link to it may just have been accepted
+			kept = append(kept, l.URL.Host) // the first one may have been accepted just now
 			answers[i] = &wire.Delivered{Verdict: wire.Verdict_VERDICT_DUPLICATE}
 		case frontier.NotOwned:
 			answers[i] = later("the host is on its way")
@@ -276,9 +275,9 @@ func (rt *router) takeIn(ctx context.Context, links []frontier.Link) ([]*wire.De
 	return answers, nil
 }
 
-// keep puts links into this node's outbox that another one could not deliver yet, so that they are on two disks.
+// keep stores a copy of links that another node cannot deliver yet in this node's outbox, so that they are on two disks.
 func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*wire.DeliverResponse, error) {
-	if _, err := rt.deps.Frontier.Add(ctx, nil); err != nil { // the disk is full
+	if _, err := rt.deps.Frontier.Add(ctx, nil); err != nil { // the disk may be full
 		return nil, err
 	}
 	res := &wire.DeliverResponse{}
@@ -298,12 +297,11 @@ func (rt *router) keep(ctx context.Context, from string, links []*wire.Link) (*w
 	return res, rt.deps.Frontier.Sync(ctx)
 }
 
-// replicatedWithin is how long an answer to links waits for the replicas of their hosts.
+// replicatedWithin is how long an answer to links waits for their replicas.
 const replicatedWithin = 3 * time.Second
 
-// replicated waits until the links that were taken for hosts, one for each time that it is named, are safe: on the disks of
-// this node and of the replica. It returns the hosts where that is not so. Where there is no replica, or none that has
-// answered for long, this node's disk must do.
+// replicated waits until links are at the replicas of their hosts, and returns the hosts that are late. hosts has one entry for
+// each link. If there is no replica, or it has not answered for FenceAfter, this node's disk must do.
 func (rt *router) replicated(ctx context.Context, hosts []string) (late map[string]bool, err error) {
 	if len(hosts) == 0 {
 		return nil, nil
@@ -316,7 +314,8 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	hosts = slices.Compact(hosts)
 	missing, alone := rt.replicator.stream.await(ctx, hosts, time.Now(), links, replicatedWithin, rt.cfg.FenceAfter)
 	if alone > 0 && rt.complain() {
-		rt.warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them", alone, rt.cfg.FenceAfter))
+		rt.deps.Warn(fmt.Errorf("links to %d hosts are on one disk only: for %v the nodes that keep their replicas have not stored them",
+			alone, rt.cfg.FenceAfter))
 	}
 	late = make(map[string]bool)
 	for _, host := range missing {
@@ -325,14 +324,14 @@ func (rt *router) replicated(ctx context.Context, hosts []string) (late map[stri
 	for _, host := range hosts {
 		if r, _, err := rt.records.get(host); err != nil {
 			return nil, err
-		} else if r.Owner != rt.self() { // it has gone, and nobody sends what was found meanwhile
+		} else if r.Owner != rt.self() { // it has moved away without these links
 			late[host] = true
 		}
 	}
 	return late, nil
 }
 
-// complain says whether a person should hear again of what goes on for long: once a minute.
+// complain limits to one a minute the log lines about links on one disk.
 func (rt *router) complain() bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -344,13 +343,13 @@ func (rt *router) complain() bool {
 	return true
 }
 
-// judge says what a link is, or answers it.
+// judge returns a link that belongs here, or the answer to one that does not.
 func (rt *router) judge(w *wire.Link) (frontier.Link, *wire.Delivered, error) {
 	l, ok := LinkOf(w)
 	if !ok {
 		return l, refused("not a URL"), nil
 	}
-	// First this: a host of which nothing is wanted gets no record.
+	// First, so that a host of which nothing is wanted gets no record.
 	if reason := rt.deps.Admit(l); reason != "" {
 		return l, refused(reason), nil
 	}
@@ -377,7 +376,7 @@ func later(reason string) *wire.Delivered {
 	return &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER, Reason: reason}
 }
 
-// LinkOf reads a link of a message; false: it is none.
+// LinkOf reads a link from a message; false if it is malformed.
 func LinkOf(w *wire.Link) (l frontier.Link, ok bool) {
 	u, err := identity.Parse(w.GetUrl())
 	if err != nil || w.GetDepth() > math.MaxUint8 || w.GetHops() > math.MaxUint8 {
@@ -386,7 +385,7 @@ func LinkOf(w *wire.Link) (l frontier.Link, ok bool) {
 	return frontier.Link{URL: u, Depth: uint8(w.GetDepth()), Hops: uint8(w.GetHops()), Sitemap: w.GetSitemap()}, true
 }
 
-// LinkToWire makes the message of a link.
+// LinkToWire makes the message for a link.
 func LinkToWire(l frontier.Link) *wire.Link {
 	return &wire.Link{Url: l.URL.String(), Depth: uint32(l.Depth), Hops: uint32(l.Hops), Sitemap: l.Sitemap}
 }

@@ -12,16 +12,16 @@ import (
 	"proxima/node/wire"
 )
 
-// storesAtOnce bounds how many hosts of one message are stored at the same time.
+// storesAtOnce is how many hosts of one message are stored in parallel.
 const storesAtOnce = 64
 
-// Store unites what a peer has of hosts with what this node has. The answers are given when it is on disk.
+// Store unites what a peer has of hosts with what this node has. It returns when that is on disk.
 func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreRequest) (*wire.StoreResponse, error) {
 	if err := rc.begun(); err != nil {
 		return nil, err
 	}
 	res := &wire.StoreResponse{Answers: make([]*wire.StoreAnswer, len(req.GetItems()))}
-	// Hosts that are stored at the same time share commits, which cost more than the few changes of a host.
+	// Hosts stored in parallel share commits, which cost more than the few changes of a host.
 	g, each := errgroup.WithContext(ctx)
 	g.SetLimit(storesAtOnce)
 	for i, item := range req.GetItems() {
@@ -33,10 +33,11 @@ func (rc *reconciler) Store(ctx context.Context, _ string, req *wire.StoreReques
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// Whoever only compares may remove what it has by this answer: what this node has must be safe, too.
+	// A peer that only compared may remove its copy after this answer, so what was here already must be safe, too.
 	return res, rc.persist(ctx)
 }
 
+// store is Store for one host.
 func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.StoreAnswer, error) {
 	r, ok := fromWire(item.GetRecord())
 	chunk, err := chunkFromWire(item.GetChunk())
@@ -48,11 +49,11 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 		return &wire.StoreAnswer{Step: wire.Step_STEP_LATER}, nil
 	}
 	defer unlock()
-	answer, leaving, err := rc.weigh(r)
+	answer, later, err := rc.weigh(r)
 	if err != nil || answer.GetStep() == wire.Step_STEP_REFUSED {
 		return answer, err
 	}
-	if leaving { // what is being compared must not change
+	if later {
 		answer.Step = wire.Step_STEP_LATER
 		return answer, nil
 	}
@@ -73,7 +74,7 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 			}
 			rc.found(r.Host)
 		} else if !answer.Keeps {
-			// It is on its way here, or here for a while only. Whoever gives it is to finish first.
+			// The copy is not meant to stay, unless a hand-off to here is under way. Let that finish first.
 			rc.queue.addLater(r.Host, time.Now().Add(rc.cfg.TakeAfter))
 		}
 	}
@@ -92,23 +93,23 @@ func (rc *reconciler) store(ctx context.Context, item *wire.StoreItem) (*wire.St
 	if now, _, err := rc.records.get(r.Host); err != nil {
 		return nil, err
 	} else if item.GetChunk() == nil && now.Owner == rc.self() && !rc.replicator.stream.busy(r.Host) {
-		rc.queue.add(r.Host, false) // who keeps its replica says so
+		rc.queue.add(r.Host, false) // its replica differs
 	}
 	return answer, nil
 }
 
-// weigh compares the record of a peer with that of this node: the newer one stays, unless this node owns the host. Then
-// the home has to say who is right.
-func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, err error) {
+// weigh compares a peer's record with this node's, and adopts it if it is newer. If this node owns the host by its own record, the
+// home must say who is right. later tells the peer to come again.
+func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, later bool, err error) {
 	answer = &wire.StoreAnswer{}
 	_, _, err = rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
 		v := rc.views.Now()
-		_, leaving = rc.proposals[r.Host]
+		_, later = rc.proposals[r.Host]
 		switch {
 		case ok && mine.Newer(r):
 			answer.Newer = mine.wire()
 		case ok && mine.Owner == v.Self && r.Owner != v.Self && v.Home(r.Host) == v.Self && v.Majority && !v.IsAlive(r.Owner):
-			// An owner of which this home did not know, and that is gone: it goes on with an epoch beyond that one's.
+			// The peer names an owner of which this home did not know, and that is gone. The home goes on with a higher epoch.
 			if r.Newer(mine) && r.Epoch < maxEpoch {
 				mine.Epoch = r.Epoch + 1
 				rc.census.contested[r.Host] = time.Now().Add(rc.cfg.FenceAfter)
@@ -119,13 +120,13 @@ func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, e
 		case ok && mine.Owner == v.Self && r.Owner != v.Self:
 			rc.rights.claimLocked(mine, false)
 		case r.Owner == v.Self && (!ok || r.Newer(mine)):
-			// This node has forgotten it by a power cut, or it is another node's by now.
+			// This node has lost the record in a power cut, or the host has another owner by now.
 			if v.Home(r.Host) != v.Self {
-				answer.Step = wire.Step_STEP_REFUSED // the home knows whose
+				answer.Step = wire.Step_STEP_REFUSED // the home knows
 				break
 			}
 			if !v.Majority || r.Epoch >= maxEpoch || rc.census.collectingLocked(r.Host, time.Now()) {
-				leaving = true
+				later = true
 				break
 			}
 			if !ok {
@@ -143,7 +144,7 @@ func (rc *reconciler) weigh(r Record) (answer *wire.StoreAnswer, leaving bool, e
 		answer.Keeps = ok && (mine.Owner == v.Self || v.Replica(r.Host, mine.Owner) == v.Self)
 		return mine, false
 	})
-	return answer, leaving, err
+	return answer, later, err
 }
 
 // Commit makes this node the owner of a host, if it has exactly what the former owner has.
@@ -164,23 +165,24 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 	if err != nil {
 		return nil, err
 	}
-	var res *wire.CommitResponse
+	res := &wire.CommitResponse{}
 	_, committed, err := rc.edit(r.Host, func(mine Record, ok bool) (Record, bool) {
 		_, leaving := rc.proposals[r.Host]
 		switch {
 		case ok && mine == r:
-			res = &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED} // its answer was lost
+			res.Step = wire.Step_STEP_COMMITTED // the first answer was lost
 		case ok && !r.Newer(mine):
-			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it has a newer record", Newer: mine.wire()}
+			res.Step, res.Reason, res.Newer = wire.Step_STEP_REFUSED, "it has a newer record", mine.wire()
 		case !rc.views.Now().Majority:
-			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it does not see a majority of the nodes"}
+			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it does not see a majority of the nodes"
 		case rc.draining.Load():
-			res = &wire.CommitResponse{Step: wire.Step_STEP_REFUSED, Reason: "it is drained"}
+			res.Step, res.Reason = wire.Step_STEP_REFUSED, "it is drained"
 		case leaving:
-			res = &wire.CommitResponse{Step: wire.Step_STEP_LATER, Reason: "it is handing the host over"}
+			res.Step, res.Reason = wire.Step_STEP_LATER, "it is handing the host over"
 		case d != digestFromWire(req.GetDigest()):
-			res = &wire.CommitResponse{Step: wire.Step_STEP_DIFFERS}
+			res.Step = wire.Step_STEP_DIFFERS
 		default:
+			res.Step = wire.Step_STEP_COMMITTED
 			rc.rights.claimLocked(r, true)
 			rc.counts.Received++
 			return r, true
@@ -190,9 +192,9 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 	if err != nil || !committed {
 		return res, err
 	}
-	// From here on this node is the owner, and knows it after a crash.
+	// This node is the owner now, and must know it after a crash.
 	ctx = context.WithoutCancel(ctx)
-	if err := rc.records.flush(); err != nil {
+	if err := rc.records.flush(); err != nil { // first: recover finds the role by the record
 		return nil, err
 	}
 	if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
@@ -203,5 +205,5 @@ func (rc *reconciler) Commit(ctx context.Context, from string, req *wire.CommitR
 	}
 	rc.deps.Event(Event{Kind: Received, Record: r, Peer: from})
 	rc.queue.add(r.Host, false)
-	return &wire.CommitResponse{Step: wire.Step_STEP_COMMITTED}, nil
+	return res, nil
 }

@@ -189,7 +189,8 @@ const maxWaiters = 64
 // await waits until the URLs found up to a time are at the replicas of hosts, for patience at most. It returns the hosts that
 // are late then. It does not wait for replicas that have been behind for longer than old, and returns how many those are. links
 // is how many links the caller wants stored.
-func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration) (late []string, alone int) {
+func (s *stream) await(ctx context.Context, hosts []string, until time.Time, links int, patience, old time.Duration,
+) (late []string, alone int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ended := s.waiters >= maxWaiters

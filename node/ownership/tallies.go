@@ -3,6 +3,7 @@ package ownership
 import (
 	"context"
 	"errors"
+	"time"
 
 	"proxima/node/view"
 )
@@ -107,7 +108,9 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 		o.mu.Lock()
 		if o.tallies.round == round {
 			o.tallies.counting, o.tallies.ahead = false, nil
-			o.census.expect(o.tallies.lent)
+			for owner := range o.tallies.lent {
+				o.census.expectLocked(owner, time.Now()) // it has had no chance to renew here
+			}
 			signal(o.renew)
 			signal(o.check)
 		}

@@ -240,7 +240,7 @@ func (rep *replicator) compareNow(ctx context.Context, c comparison, to string) 
 	delete(c, to)
 	res, err := rep.askToStore(ctx, to, items...)
 	if err != nil && ctx.Err() == nil {
-		rep.warn(fmt.Errorf("compare %d hosts with their replicas at %s: %w", len(items), to, err))
+		rep.deps.Warn(fmt.Errorf("compare %d hosts with their replicas at %s: %w", len(items), to, err))
 	}
 	for i, item := range items {
 		if err == nil && i < len(res.GetAnswers()) {
