@@ -10,9 +10,32 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// activation brings hosts onto the workbench and sends them back. They wait on disk and come in only when fetchers starve: a front no
+// larger than needed keeps memory small and connections warm.
+type activation struct {
+	*front
+
+	// The lock of the front guards what follows.
+	candidates fifo[string]         // hosts with URLs on disk that could enter the bench
+	candidate  map[string]struct{}  // the same as a set
+	scan       bool                 // hosts wait on disk that are not candidates
+	cursor     string               // the last host that the scan looked at
+	found      bool                 // somebody waits on disk, or may, since the scan began at the front
+	useful     bool                 // somebody came in since the scan began at the front who need not wait on
+	wrapped    bool                 // the scan found nobody, or none but sleepers, since it last began at the front
+	away       marks                // hosts not owned
+	frozen     map[string]*freezing // hosts that must not enter the bench
+}
+
+func newActivation(f *front) *activation {
+	a := &activation{front: f, candidate: make(map[string]struct{}), frozen: make(map[string]*freezing)}
+	f.supply = a.supplyLocked
+	return a
+}
+
 // supplyLocked says whether hosts on disk may come in. It needs mu held.
-func (f *Frontier) supplyLocked() bool {
-	return f.candidates.len() > 0 || f.scan && !f.wrapped || !f.bench.recrawl.done
+func (a *activation) supplyLocked() bool {
+	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
 
 // maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
@@ -28,26 +51,26 @@ const longSleep = time.Minute
 const rescanAfter = 10 * time.Second
 
 // runActivation brings hosts in whenever fetchers starve.
-func (f *Frontier) runActivation(stop <-chan struct{}) error {
+func (a *activation) runActivation(stop <-chan struct{}) error {
 	retry := time.NewTicker(rescanAfter)
 	defer retry.Stop()
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-f.hungry:
+		case <-a.hungry:
 		case <-retry.C:
-			f.mu.Lock()
-			f.wrapped = false
-			f.bench.recrawl.again()
-			f.mu.Unlock()
+			a.mu.Lock()
+			a.wrapped = false
+			a.bench.recrawl.again()
+			a.mu.Unlock()
 		}
 		for {
-			hosts, err := f.nextHosts()
+			hosts, err := a.nextHosts()
 			if err != nil {
 				return err
 			}
-			due, err := f.nextDueHosts()
+			due, err := a.nextDueHosts()
 			if err != nil {
 				return err
 			}
@@ -55,7 +78,7 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 			if len(hosts) == 0 {
 				break
 			}
-			switch err := f.activate(hosts); {
+			switch err := a.activate(hosts); {
 			case errors.Is(err, ErrClosed):
 				return nil // the ledger stops, and says why if it should not have
 			case err != nil:
@@ -67,75 +90,75 @@ func (f *Frontier) runActivation(stop <-chan struct{}) error {
 
 // nextHosts picks hosts to bring in: candidates first, then whom a scan of the disk finds. They enter the bench in the
 // same breath: between the two Idle would see neither.
-func (f *Frontier) nextHosts() ([]*host, error) {
-	f.mu.Lock()
-	starved := f.waiters.len() > 0 || f.craving
-	f.craving = false
-	if !starved || f.full != "" || f.outage.keepsTasks(time.Now()) {
-		f.mu.Unlock()
+func (a *activation) nextHosts() ([]*host, error) {
+	a.mu.Lock()
+	starved := a.waiters.len() > 0 || a.craving
+	a.craving = false
+	if !starved || a.full != "" || a.outage.keepsTasks(time.Now()) {
+		a.mu.Unlock()
 		return nil, nil
 	}
-	if len(f.bench.hosts) >= f.cfg.FrontHosts && f.supplyLocked() {
-		f.evictSleepers(time.Now())
+	if len(a.bench.hosts) >= a.cfg.FrontHosts && a.supplyLocked() {
+		a.evictSleepers(time.Now())
 	}
-	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	var hosts []*host
-	for f.candidates.len() > 0 && len(hosts) < room {
-		name := f.candidates.pop()
-		delete(f.candidate, name)
-		if f.bench.hosts[name] == nil && f.frozen[name] == nil {
-			hosts = append(hosts, f.bench.enter(name))
+	for a.candidates.len() > 0 && len(hosts) < room {
+		name := a.candidates.pop()
+		delete(a.candidate, name)
+		if a.bench.hosts[name] == nil && a.frozen[name] == nil {
+			hosts = append(hosts, a.bench.enter(name))
 		}
 	}
-	scan, cursor := f.scan && !f.wrapped, f.cursor
-	f.mu.Unlock()
+	scan, cursor := a.scan && !a.wrapped, a.cursor
+	a.mu.Unlock()
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
 	}
-	names, last, end, err := f.store.waiting(cursor, room, f.kept)
+	names, last, end, err := a.store.waiting(cursor, room, a.kept)
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case len(names) > 0:
-		f.cursor, f.found = last, true
+		a.cursor, a.found = last, true
 		for _, name := range names {
-			if f.bench.hosts[name] == nil && f.frozen[name] == nil {
-				hosts = append(hosts, f.bench.enter(name))
+			if a.bench.hosts[name] == nil && a.frozen[name] == nil {
+				hosts = append(hosts, a.bench.enter(name))
 			}
 		}
 		if len(hosts) == 0 {
-			signal(f.hungry) // they came in by themselves meanwhile: look on
+			signal(a.hungry) // they came in by themselves meanwhile: look on
 		}
-	case end && !f.found:
+	case end && !a.found:
 		// A whole round, and nobody waits: what comes now is told by offered.
-		f.scan, f.wrapped, f.cursor = false, true, ""
-		signal(f.quiet)
-	case end && !f.useful:
+		a.scan, a.wrapped, a.cursor = false, true, ""
+		signal(a.quiet)
+	case end && !a.useful:
 		// A whole round, and all wait: another now would only send one sleeper back for the next.
-		f.wrapped, f.cursor, f.found = true, "", false
+		a.wrapped, a.cursor, a.found = true, "", false
 	case end:
-		f.cursor, f.found, f.useful = "", false, false
-		signal(f.hungry)
+		a.cursor, a.found, a.useful = "", false, false
+		signal(a.hungry)
 	default:
-		f.cursor = last
-		signal(f.hungry) // only hosts of the bench, or of others, so far: look on
+		a.cursor = last
+		signal(a.hungry) // only hosts of the bench, or of others, so far: look on
 	}
 	return hosts, nil
 }
 
 // kept says that a host with pending URLs on disk is not waiting there for a place.
-func (f *Frontier) kept(host string) bool {
-	f.mu.Lock()
-	here, away := f.bench.hosts[host] != nil || f.frozen[host] != nil, f.away.has(host)
-	f.mu.Unlock()
+func (a *activation) kept(host string) bool {
+	a.mu.Lock()
+	here, away := a.bench.hosts[host] != nil || a.frozen[host] != nil, a.away.has(host)
+	a.mu.Unlock()
 	if here || !away {
 		return here
 	}
 	kept := false
-	err := f.store.db.View(func(txn *badger.Txn) error {
+	err := a.store.db.View(func(txn *badger.Txn) error {
 		rec, _, err := readRecord(txn, host)
 		kept = rec.role != Owned
 		return err
@@ -145,12 +168,12 @@ func (f *Frontier) kept(host string) bool {
 
 // evictSleepers makes room on a full bench: hosts that have long to wait can do so on disk. Those whose pages wait, not
 // they themselves, stay: the disk does not know of that. It looks at a bounded number of hosts. It needs mu held.
-func (f *Frontier) evictSleepers(now time.Time) {
+func (a *activation) evictSleepers(now time.Time) {
 	looked := 0
-	for _, h := range f.bench.hosts {
-		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && f.bench.evictable(h) {
-			f.bench.leave(h, now)
-			f.scan, f.found, f.bench.recrawl.over = true, true, !f.bench.recrawl.On() // but not at once: it has long to wait
+	for _, h := range a.bench.hosts {
+		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && a.bench.evictable(h) {
+			a.bench.leave(h, now)
+			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On() // but not at once: it has long to wait
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -160,56 +183,56 @@ func (f *Frontier) evictSleepers(now time.Time) {
 
 // activate reads hosts that have entered the workbench from disk, several at once: each waits for the ledger, whose answers come
 // together.
-func (f *Frontier) activate(hosts []*host) error {
+func (a *activation) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
 	for _, h := range hosts {
-		g.Go(func() error { return f.activateHost(h) })
+		g.Go(func() error { return a.activateHost(h) })
 	}
 	return g.Wait()
 }
 
-func (f *Frontier) activateHost(h *host) error {
-	rec, err := f.load(h)
+func (a *activation) activateHost(h *host) error {
+	rec, err := a.load(h)
 	if err != nil {
 		return err
 	}
 	if rec.role != Owned { // it leaves as it came
-		f.mu.Lock()
-		defer f.mu.Unlock()
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		now := time.Now()
 		h.frozen, h.foreign = true, true
-		f.bench.loadedHost(h, rec, now)
-		f.dispatch(now)
+		a.bench.loadedHost(h, rec, now)
+		a.dispatch(now)
 		return nil
 	}
 	now := time.Now()
-	reason, until := f.deps.Blocked(h.name), time.Time{}
+	reason, until := a.deps.Blocked(h.name), time.Time{}
 	if reason == "" && rec.endedUntil.After(now) {
-		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(f.bench.rules.EndedFor))
+		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
 	}
 	if reason != "" {
-		if _, err := f.giveUp(context.Background(), h.name, reason, until); err != nil {
+		if _, err := a.giveUp(context.Background(), h.name, reason, until); err != nil {
 			return err
 		}
-	} else if err := f.read(h, rec.partial); err != nil {
+	} else if err := a.read(h, rec.partial); err != nil {
 		return err
-	} else if err := f.noneDue(h); err != nil {
+	} else if err := a.noneDue(h); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now = time.Now()
-	f.checkInLocked(h)
-	f.useful = f.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
-	f.bench.loadedHost(h, rec, now)
-	f.dispatch(now)
+	a.checkInLocked(h)
+	a.useful = a.useful || later(rec.notBefore, h.site.opens(now)).Sub(now) <= longSleep
+	a.bench.loadedHost(h, rec, now)
+	a.dispatch(now)
 	return nil
 }
 
 // load asks the ledger for the record of a host, and lets it clear up after a hand-off.
-func (f *Frontier) load(h *host) (rec record, err error) {
-	l := f.ledger
+func (a *activation) load(h *host) (rec record, err error) {
+	l := a.ledger
 	for {
 		err := l.do(context.Background(), &request{reads: true, op: func(b *batch) error {
 			h, err := l.entry(b, h.name)
@@ -231,20 +254,20 @@ func (f *Frontier) load(h *host) (rec record, err error) {
 }
 
 // read fills a host's window from disk. The host is marked as reading, so that nobody else touches its window.
-func (f *Frontier) read(h *host, leftover []partialBlock) error {
-	if f.cfg.TrackDepth {
-		depths, err := f.store.depths(h.name)
+func (a *activation) read(h *host, leftover []partialBlock) error {
+	if a.cfg.TrackDepth {
+		depths, err := a.store.depths(h.name)
 		if err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		for hash, depth := range depths {
 			h.lower(hash, depth)
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
 	var queues [Revisit]reading
-	f.mu.Lock()
+	a.mu.Lock()
 	if h.leftover == nil {
 		h.leftover = leftover
 	}
@@ -252,44 +275,44 @@ func (f *Frontier) read(h *host, leftover []partialBlock) error {
 	for o := range queues {
 		// Of a host that enters it is not known yet what is on disk.
 		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
-			q.want = f.cfg.WindowURLs - h.window[o].len()
+			q.want = a.cfg.WindowURLs - h.window[o].len()
 			queues[o], any = q, any || q.want > 0
 		}
 	}
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if any {
-		if err := f.store.blocks(h.name, &queues); err != nil {
+		if err := a.store.blocks(h.name, &queues); err != nil {
 			return err
 		}
-		f.mu.Lock()
+		a.mu.Lock()
 		for o := range queues {
-			f.bench.fill(h, Origin(o), &queues[o])
+			a.bench.fill(h, Origin(o), &queues[o])
 		}
-		f.mu.Unlock()
+		a.mu.Unlock()
 	}
-	return f.readDue(h)
+	return a.readDue(h)
 }
 
 // runRefills fills windows that run low.
-func (f *Frontier) runRefills(stop <-chan struct{}) error {
+func (a *activation) runRefills(stop <-chan struct{}) error {
 	for {
 		select {
 		case <-stop:
 			return nil
-		case <-f.dry:
+		case <-a.dry:
 		}
-		f.mu.Lock()
-		low := f.bench.refills
-		f.bench.refills = nil
-		f.mu.Unlock()
+		a.mu.Lock()
+		low := a.bench.refills
+		a.bench.refills = nil
+		a.mu.Unlock()
 		for _, h := range low {
-			if err := f.read(h, nil); err != nil {
+			if err := a.read(h, nil); err != nil {
 				return err
 			}
-			f.mu.Lock()
-			f.bench.refilled(h, time.Now())
-			f.dispatch(time.Now())
-			f.mu.Unlock()
+			a.mu.Lock()
+			a.bench.refilled(h, time.Now())
+			a.dispatch(time.Now())
+			a.mu.Unlock()
 		}
 	}
 }

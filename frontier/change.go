@@ -111,8 +111,8 @@ func (f *feed) add(changes map[string]*Change) {
 
 // Changes returns what happened to the hosts owned since the last call, by host. It is for one reader; where
 // Config.Leases is off there is nothing to read.
-func (f *Frontier) Changes() map[string]*Change {
-	d := f.ledger.feed
+func (t *transfers) Changes() map[string]*Change {
+	d := t.ledger.feed
 	if d == nil {
 		return nil
 	}

@@ -7,8 +7,8 @@
 //     transaction and answers them after the commit. Nothing is acknowledged before.
 //   - the workbench is what can be crawled now: hosts with a window of their URLs, grouped by server, servers ordered
 //     by the time of their next request. Taking the next URL is a matter of heads of queues, never of a scan.
-//   - between the two, activate.go brings hosts onto the workbench, placing.go finds out where they are, lease.go obeys the
-//     grantors of servers, and export.go and import.go carry hosts from node to node.
+//   - between the two stand activation, which brings hosts onto the workbench, placing, which finds out where they are, leases, and
+//     transfers, which carry hosts from node to node. They share a front: one lock, and who waits.
 //   - both know the role of a host: owned ones are crawled; those on their way away and replicas are
 //     only kept. Export and Import carry a host from node to node in chunks, Changes tells what becomes of it, and a Digest
 //     says whether two copies are one.

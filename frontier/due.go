@@ -80,29 +80,29 @@ func (r *recrawl) again() {
 }
 
 // nextDueHosts brings hosts in whose pages are due, where fetchers want any.
-func (f *Frontier) nextDueHosts() ([]*host, error) {
-	f.mu.Lock()
-	r := &f.bench.recrawl
+func (a *activation) nextDueHosts() ([]*host, error) {
+	a.mu.Lock()
+	r := &a.bench.recrawl
 	now := time.Now()
 	may, _ := r.mayVisit(now)
-	wanted := !r.done && may && f.full == "" && !f.outage.keepsTasks(now) &&
-		(f.waiters.len() > 0 || r.wanted && len(f.bench.hosts) < f.cfg.FrontHosts/2)
-	room := min(activateAtOnce, f.cfg.FrontHosts-len(f.bench.hosts))
+	wanted := !r.done && may && a.full == "" && !a.outage.keepsTasks(now) &&
+		(a.waiters.len() > 0 || r.wanted && len(a.bench.hosts) < a.cfg.FrontHosts/2)
+	room := min(activateAtOnce, a.cfg.FrontHosts-len(a.bench.hosts))
 	r.wanted = false
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if !wanted || room <= 0 {
 		return nil, nil
 	}
-	if err := f.lookAhead(now); err != nil {
+	if err := a.lookAhead(now); err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var hosts []*host
 	for len(r.ahead) > 0 && len(hosts) < room {
 		d := r.ahead[0]
-		if r.ahead = r.ahead[1:]; f.bench.hosts[d.name] == nil && f.frozen[d.name] == nil {
-			h := f.bench.enter(d.name)
+		if r.ahead = r.ahead[1:]; a.bench.hosts[d.name] == nil && a.frozen[d.name] == nil {
+			h := a.bench.enter(d.name)
 			h.next = d.at
 			hosts = append(hosts, h)
 		}
@@ -114,10 +114,10 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 		r.cursor, r.found = nil, false // those that came in may stand there again
 	case end:
 		r.done, r.over = true, true
-		signal(f.quiet)
+		signal(a.quiet)
 	}
 	if len(hosts) == 0 && !r.done {
-		signal(f.hungry)
+		signal(a.hungry)
 	}
 	return hosts, nil
 }
@@ -127,43 +127,43 @@ func (f *Frontier) nextDueHosts() ([]*host, error) {
 const dueAhead = 16384
 
 // lookAhead finds the next hosts whose pages are due, if none are left.
-func (f *Frontier) lookAhead(now time.Time) error {
-	f.mu.Lock()
-	r := &f.bench.recrawl
+func (a *activation) lookAhead(now time.Time) error {
+	a.mu.Lock()
+	r := &a.bench.recrawl
 	cursor, by, some := r.cursor, r.by(now), len(r.ahead) > 0
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if some {
 		return nil
 	}
-	due, last, end, err := f.store.dueHosts(cursor, by, dueAhead, f.kept)
+	due, last, end, err := a.store.dueHosts(cursor, by, dueAhead, a.kept)
 	if err != nil {
 		return err
 	}
 	if end { // and those of whose pages a clock that ran ahead has said that they are due in years
-		ahead, _, _, err := f.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, f.kept)
+		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, a.kept)
 		if err != nil {
 			return err
 		}
 		due = append(due, ahead...)
 	}
 	slices.SortFunc(due, func(a, b dueHost) int { return strings.Compare(a.name, b.name) })
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	r.ahead, r.cursor, r.last = due, last, end
 	return nil
 }
 
 // readDue fills a host's window of pages that are due.
-func (f *Frontier) readDue(h *host) error {
-	f.mu.Lock()
-	on, after, by := f.bench.recrawl.On(), h.lastDue, f.bench.recrawl.by(time.Now())
-	want := min(dueWindow, f.cfg.WindowURLs) - h.window[Revisit].len()
+func (a *activation) readDue(h *host) error {
+	a.mu.Lock()
+	on, after, by := a.bench.recrawl.On(), h.lastDue, a.bench.recrawl.by(time.Now())
+	want := min(dueWindow, a.cfg.WindowURLs) - h.window[Revisit].len()
 	given := h.givenUp
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if !on || want <= 0 || given {
 		return nil
 	}
-	pages, next, err := f.store.duePages(h.name, after, by, want)
+	pages, next, err := a.store.duePages(h.name, after, by, want)
 	if err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func (f *Frontier) readDue(h *host) error {
 			items[i].flags |= flagSitemap
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if h.givenUp { // meanwhile
 		return nil
 	}
@@ -195,14 +195,14 @@ func (f *Frontier) readDue(h *host) error {
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
 // noneDue puts a host that came in for its pages where it belongs, if none of them is due.
-func (f *Frontier) noneDue(h *host) error {
-	f.mu.Lock()
+func (a *activation) noneDue(h *host) error {
+	a.mu.Lock()
 	at, some := h.next, h.lastDue != nil
-	f.mu.Unlock()
+	a.mu.Unlock()
 	if at == 0 || some {
 		return nil
 	}
-	err := f.ledger.change(context.Background(), true, func(b *batch) error { return f.ledger.decideNext(b, h.name, at) })
+	err := a.ledger.change(context.Background(), true, func(b *batch) error { return a.ledger.decideNext(b, h.name, at) })
 	if err != nil {
 		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
 	}

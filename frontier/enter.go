@@ -6,56 +6,56 @@ import (
 )
 
 // nominate notes that a host on disk has something to crawl. It needs mu held.
-func (f *Frontier) nominate(name string) {
-	if _, ok := f.candidate[name]; ok {
+func (a *activation) nominate(name string) {
+	if _, ok := a.candidate[name]; ok {
 		return
 	}
-	if len(f.candidate) >= maxCandidates {
-		f.rescan()
+	if len(a.candidate) >= maxCandidates {
+		a.rescan()
 		return
 	}
-	f.candidate[name] = struct{}{}
-	f.candidates.push(name)
-	if f.waiters.len() > 0 {
-		signal(f.hungry)
+	a.candidate[name] = struct{}{}
+	a.candidates.push(name)
+	if a.waiters.len() > 0 {
+		signal(a.hungry)
 	}
 }
 
 // rescan notes that a host waits on disk that is no candidate. It needs mu held.
-func (f *Frontier) rescan() { f.scan, f.wrapped, f.found = true, false, true }
+func (a *activation) rescan() { a.scan, a.wrapped, a.found = true, false, true }
 
 // Activate brings a host to the workbench, so that it is resolved; it is there on return, unless it has no pending URL, is
 // not owned or was given up. It may push the workbench over Config.FrontHosts.
-func (f *Frontier) Activate(ctx context.Context, host string) error {
-	_, err := f.enterHost(ctx, host)
+func (a *activation) Activate(ctx context.Context, host string) error {
+	_, err := a.enterHost(ctx, host)
 	return err
 }
 
 // enterHost is Activate; it says whether the host is on the workbench.
-func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err error) {
-	if !f.store.enter() {
+func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
+	if !a.store.enter() {
 		return false, ErrClosed
 	}
-	defer f.store.exit()
+	defer a.store.exit()
 	for {
-		if err := f.thawed(ctx, name); err != nil {
+		if err := a.thawed(ctx, name); err != nil {
 			return false, err
 		}
-		if f.bench.hosts[name] != nil {
-			f.mu.Unlock()
+		if a.bench.hosts[name] != nil {
+			a.mu.Unlock()
 			return true, nil
 		}
-		if len(f.bench.hosts) >= f.cfg.FrontHosts {
-			f.evictSleepers(time.Now())
+		if len(a.bench.hosts) >= a.cfg.FrontHosts {
+			a.evictSleepers(time.Now())
 		}
-		h := f.bench.enter(name)
-		f.mu.Unlock()
-		if err := f.activate([]*host{h}); err != nil {
+		h := a.bench.enter(name)
+		a.mu.Unlock()
+		if err := a.activate([]*host{h}); err != nil {
 			return false, err
 		}
-		f.mu.Lock()
-		here, displaced := f.bench.hosts[name] != nil, h.displaced()
-		f.mu.Unlock()
+		a.mu.Lock()
+		here, displaced := a.bench.hosts[name] != nil, h.displaced()
+		a.mu.Unlock()
 		if here || !displaced {
 			return here, nil
 		}
@@ -63,18 +63,18 @@ func (f *Frontier) enterHost(ctx context.Context, name string) (here bool, err e
 }
 
 // thawed waits until nobody keeps a host off the workbench; without an error it returns with mu held.
-func (f *Frontier) thawed(ctx context.Context, name string) error {
+func (a *activation) thawed(ctx context.Context, name string) error {
 	for {
-		f.mu.Lock()
-		z := f.frozen[name]
+		a.mu.Lock()
+		z := a.frozen[name]
 		if z == nil {
 			return nil
 		}
 		over := z.over
-		f.mu.Unlock()
+		a.mu.Unlock()
 		select {
 		case <-over:
-		case <-f.ledger.closed:
+		case <-a.ledger.closed:
 			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
@@ -83,23 +83,23 @@ func (f *Frontier) thawed(ctx context.Context, name string) error {
 }
 
 // resume lets a host go on after a task, or makes room for another when it has used up its budget.
-func (f *Frontier) resume(h *host) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (a *activation) resume(h *host) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now := time.Now()
 	h.ending--
-	if h.taken >= f.cfg.HostBudget && len(f.bench.hosts) >= f.cfg.FrontHosts && (f.scan || f.candidates.len() > 0 || !f.bench.recrawl.done) &&
-		f.bench.evictable(h) {
-		f.evict(h, now)
+	if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && (a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) &&
+		a.bench.evictable(h) {
+		a.evict(h, now)
 	} else {
-		f.bench.settle(h, now)
+		a.bench.settle(h, now)
 	}
-	f.dispatch(now)
+	a.dispatch(now)
 }
 
 // evict sends a host back to the disk. It needs mu held.
-func (f *Frontier) evict(h *host, now time.Time) {
-	f.bench.leave(h, now)
-	f.rescan()
-	f.bench.recrawl.again()
+func (a *activation) evict(h *host, now time.Time) {
+	a.bench.leave(h, now)
+	a.rescan()
+	a.bench.recrawl.again()
 }

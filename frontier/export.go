@@ -14,21 +14,21 @@ import (
 // end says that there is none. A part ends with the URL by which it takes maxBytes of memory or more. It reads what is on disk, whatever the role of the host. Of a host that changes meanwhile
 // the parts together may miss or repeat what changed: with the changes since before the first (Deps.Changed) they are
 // whole, where done wins over pending. The state of the host is in the part that begins at the zero Cursor.
-func (f *Frontier) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
+func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
 	}
-	x := &export{store: f.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
-	if err := f.store.view(ctx, x.read); err != nil {
+	x := &export{store: t.store, host: host, room: maxURLs, bytes: maxBytes, at: at}
+	if err := t.store.view(ctx, x.read); err != nil {
 		return Chunk{}, at, false, fmt.Errorf("export %s: %w", host, err)
 	}
 	return x.chunk, x.at, x.end, nil
 }
 
 // StateOf reads the state of a host as it is on disk; nil where nothing is known of it.
-func (f *Frontier) StateOf(ctx context.Context, host string) (*HostState, error) {
+func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error) {
 	var state *HostState
-	err := f.store.view(ctx, func(txn *badger.Txn) error {
+	err := t.store.view(ctx, func(txn *badger.Txn) error {
 		rec, known, err := readRecord(txn, host)
 		if err != nil || !known {
 			return err

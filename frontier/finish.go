@@ -21,24 +21,16 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 
 func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	task.expiry.end()
+	if task.try {
+		f.tried()
+	}
+	if task.remote {
+		return f.finishRemote(ctx, task, out)
+	}
 	var res Finished
 	f.mu.Lock()
-	f.outage.tried(task.try)
 	f.ending++
 	defer f.written()
-	if task.remote {
-		f.bench.remote.end(task.Server)
-		f.dispatch(time.Now())
-		f.mu.Unlock()
-		res.Ending = out.Ending
-		if out.Receipt == nil {
-			return res, nil
-		}
-		if err := f.ledger.do(ctx, &request{receipt: out.Receipt}); err != nil {
-			return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
-		}
-		return res, nil
-	}
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
 	h.ending++
@@ -142,23 +134,6 @@ func (r *Finished) count(links []Link, verdicts []Verdict) {
 			r.Refused++
 		}
 	}
-}
-
-// giveUp drops the pending URLs of a host and returns their number. Until the given time, unless zero, new ones are dropped too.
-func (f *Frontier) giveUp(ctx context.Context, name, reason string, until time.Time) (int, error) {
-	n := 0
-	err := f.ledger.change(ctx, true, func(b *batch) error {
-		h, err := f.ledger.entry(b, name)
-		if err == nil {
-			n, err = f.ledger.decideDrop(b, h, reason, until)
-		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("drop %s: %w", name, err)
-	}
-	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: n})
-	return n, nil
 }
 
 // DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.

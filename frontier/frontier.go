@@ -50,49 +50,17 @@ const (
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
 type Frontier struct {
-	cfg    Config
-	deps   Deps
-	store  *store
-	ledger *ledger
+	*front
+	*activation
+	*transfers
+	*leases
+	*placing
 
-	waitMille atomic.Int64 // chance of a fetcher to wait, in thousandths (SetPace)
+	waitMille atomic.Int64 // chance of a fetcher to wait, by SetPace
 	troubled  atomic.Bool  // there is an outage
-
-	// Each channel wakes one goroutine and holds one signal.
-	quiet   chan struct{} // no fetcher and no resolver is at work
-	kick    chan struct{} // the clock must be set, or expired leases reported
-	wanted  chan struct{} // a server needs a lease
-	hungry  chan struct{} // fetchers starve
-	dry     chan struct{} // a window runs low
-	arrived chan struct{} // an unchecked host came onto the workbench
-
-	// mu guards what follows. It is never held across I/O.
-	mu        sync.Mutex
-	bench     *workbench
-	waiters   fifo[*waiter[*Task]]
-	craving   bool // a fetcher got a remote fetch because no host was ready
-	resolvers fifo[*waiter[*host]]
-	takers    []*taker
-	clockAt   time.Time         // when the clock wakes next
-	ending    int               // calls whose changes are on the workbench but not yet on disk
-	full      string            // why nothing is taken: the disk is full; else ""
-	held      map[string]string // reasons of Hold, by caller
-	outage    outage
-	entered   []string // hosts that came onto the workbench and are not checked yet
-
-	// How hosts on disk come onto the workbench (activate.go); also guarded by mu.
-	candidates fifo[string]         // hosts with URLs on disk that could enter the workbench
-	candidate  map[string]struct{}  // the same as a set
-	scan       bool                 // hosts that are not candidates wait on disk
-	cursor     string               // the last host that the scan looked at
-	found      bool                 // since it began, the scan found a host, or one was sent back to disk
-	useful     bool                 // since the scan began, a host came in that need not wait any longer
-	wrapped    bool                 // the last whole scan found no host worth bringing in
-	away       marks                // hosts not owned
-	frozen     map[string]*freezing // hosts that must not enter the workbench
 }
 
-// Open opens the frontier in a directory and reads what is there. With an empty directory name everything stays in memory.
+// Open opens the frontier in a directory; an empty name keeps everything in memory. It reads what is there.
 func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, error) {
 	if err := errors.Join(cfg.Validate(), polite.Validate()); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
@@ -107,9 +75,6 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.Blocked == nil {
 		deps.Blocked = func(string) string { return "" }
 	}
-	if deps.Site == nil {
-		deps.Site = func(string) *Site { return nil }
-	}
 	if deps.Event == nil {
 		deps.Event = func(Event) {}
 	}
@@ -120,24 +85,23 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	if deps.FreeBytes == nil {
 		deps.FreeBytes = func() (uint64, error) { return freeBytes(dir) }
 	}
-	signals := func() chan struct{} { return make(chan struct{}, 1) }
-	f := &Frontier{
-		cfg: cfg, deps: deps, store: s,
-		bench: newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand),
-		quiet: signals(), kick: signals(), wanted: signals(), hungry: signals(), dry: signals(), arrived: signals(),
-		held: make(map[string]string), candidate: make(map[string]struct{}), frozen: make(map[string]*freezing),
-	}
-	f.bench.site = deps.Site
+	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
+	act := newActivation(common)
+	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.offered)
-	f.ledger.site = deps.Site
+	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
-	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	f.bench.site, f.ledger.site = f.deps.siteOf, f.deps.siteOf
+	if cfg.Shared {
+		f.ledger.feed = newFeed()
 	}
-	if err == nil {
-		err = f.openRecrawl()
+	if f.away, err = f.ledger.recover(); err != nil {
+		if !errors.Is(err, ErrOldLayout) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
-	if err != nil {
+	if err := f.openRecrawl(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
 	if f.ledger.count.totals().Pending > 0 {
@@ -146,12 +110,13 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	return f, nil
 }
 
-// Run keeps the frontier going until the context ends. It then finishes what callers have handed in and closes the store.
-// Later calls get ErrClosed.
+// Run keeps the frontier going until the context ends, then finishes what callers have handed in and closes the
+// store. Calls that come later get ErrClosed.
 func (f *Frontier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	stop := make(chan struct{})
-	end := sync.OnceFunc(func() { close(stop); f.Stopping() })
+	var once sync.Once
+	end := func() { once.Do(func() { close(stop); f.Stopping() }) }
 	defer context.AfterFunc(ctx, end)()
 	for _, part := range []func(<-chan struct{}) error{
 		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan, f.watchDisk,
@@ -159,7 +124,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 		g.Go(func() error {
 			err := part(stop)
 			if err != nil {
-				end() // a part that fails stops the others
+				end() // one part that fails takes the others along
 			}
 			return err
 		})
@@ -236,7 +201,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 		return nil, err
 	}
 	f.mu.Lock()
-	if t := f.takeLocked(time.Now()); t != nil {
+	if t := f.take(time.Now()); t != nil {
 		f.mu.Unlock()
 		return t, nil
 	}
@@ -244,7 +209,7 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	f.waiters.push(w)
 	f.starveLocked()
 	f.mu.Unlock()
-	return w.wait(ctx, f)
+	return w.wait(ctx, f.front)
 }
 
 // chance lets a fetcher wait before it takes, with the configured probability.

@@ -16,25 +16,25 @@ import (
 //
 // For a host owned, what is done elsewhere and the state are taken over while none of its tasks is out; those that
 // are out are waited for, bounded by the context.
-func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
+func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
 	}
-	f.mu.Lock()
-	full := f.full != ""
-	f.mu.Unlock()
+	t.mu.Lock()
+	full := t.full != ""
+	t.mu.Unlock()
 	if full && len(c.Pending)+len(c.Done)+len(c.Pages) > 0 {
 		return 0, fmt.Errorf("import %s: %w", host, ErrDiskFull)
 	}
 	if c.State != nil || len(c.Done)+len(c.Pages) > 0 || c.Drops > 0 {
-		if err := f.freeze(ctx, host); err != nil {
+		if err := t.freeze(ctx, host); err != nil {
 			return 0, fmt.Errorf("import %s: %w", host, err)
 		}
-		defer f.thaw(host)
+		defer t.thaw(host)
 	}
 	state := c.State
 	if c.Drops > 0 { // what is forgotten has to be so on disk before the same URLs can come again
-		if err := f.unite(ctx, &union{host: host, origin: origin, drops: c.Drops}); err != nil {
+		if err := t.unite(ctx, &union{host: host, origin: origin, drops: c.Drops}); err != nil {
 			return 0, err
 		}
 	}
@@ -59,7 +59,7 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 			size += len(c.Pending[0].Path)
 			c.Pending = c.Pending[1:]
 		}
-		if err := f.unite(ctx, u); err != nil {
+		if err := t.unite(ctx, u); err != nil {
 			return added, err
 		}
 		added += u.added
@@ -67,9 +67,9 @@ func (f *Frontier) Import(ctx context.Context, host string, c Chunk, origin Orig
 	return added, nil
 }
 
-func (f *Frontier) unite(ctx context.Context, u *union) error {
+func (t *transfers) unite(ctx context.Context, u *union) error {
 	alone := u.state != nil || u.pages != nil || u.drops > 0 && u.entries == nil && u.done == nil
-	if err := f.ledger.change(ctx, alone, func(b *batch) error { return f.ledger.decideUnion(b, u) }); err != nil {
+	if err := t.ledger.change(ctx, alone, func(b *batch) error { return t.ledger.decideUnion(b, u) }); err != nil {
 		return fmt.Errorf("import %s: %w", u.host, err)
 	}
 	return nil
@@ -78,21 +78,21 @@ func (f *Frontier) unite(ctx context.Context, u *union) error {
 // Remove forgets everything about a host, whatever its role: URLs that come later are new, and the host is Owned
 // again by the first. It waits until no task of the host is out, bounded by the context. After a crash in between the host
 // keeps its role, and Remove can be called again.
-func (f *Frontier) Remove(ctx context.Context, host string) error {
-	if err := f.freeze(ctx, host); err != nil {
+func (t *transfers) Remove(ctx context.Context, host string) error {
+	if err := t.freeze(ctx, host); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
-	defer f.thaw(host)
-	if err := f.ledger.change(ctx, true, func(b *batch) error { return f.ledger.decideRemove(b, host) }); err != nil {
+	defer t.thaw(host)
+	if err := t.ledger.change(ctx, true, func(b *batch) error { return t.ledger.decideRemove(b, host) }); err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	return nil
 }
 
 // DigestOf sums up the URLs of a host. The first time all of them are read; from then on the digest is kept.
-func (f *Frontier) DigestOf(ctx context.Context, host string) (Digest, error) {
+func (t *transfers) DigestOf(ctx context.Context, host string) (Digest, error) {
 	var d Digest
-	l := f.ledger
+	l := t.ledger
 	err := l.change(ctx, false, func(b *batch) error {
 		h, err := l.entry(b, host)
 		if err != nil {

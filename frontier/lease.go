@@ -161,68 +161,71 @@ func (l *expiry) end() {
 	l.over, l.cancel = true, nil
 }
 
+// leases is what the node is told of servers, and tells of them.
+type leases struct{ *front }
+
 // Grant gives this node the lease of a server, or extends it; the server is not asked before wait has passed, counted from
 // now. With a time until that has passed the lease ends at once, and tasks that are out are told (Task.OnExpire).
 // It matters with Config.Leases only.
-func (f *Frontier) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	f.bench.grant(addr, until, wait, now)
-	f.dispatch(now)
+	l.bench.grant(addr, until, wait, now)
+	l.dispatch(now)
 }
 
 // Withdraw has no further task of a server handed out until the next Grant. Those that are out may go on until the lease ends.
-func (f *Frontier) Withdraw(addr netip.Addr) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) Withdraw(addr netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	f.bench.withdraw(addr, now)
-	f.dispatch(now)
+	l.bench.withdraw(addr, now)
+	l.dispatch(now)
 }
 
 // Wanted waits for servers that have something to be asked for and are not leased to this node, and returns those since the
 // last call: each once, until the next Grant or the end of a lease. One caller hears of each. The error is that of the
 // context, or ErrClosed.
-func (f *Frontier) Wanted(ctx context.Context) ([]netip.Addr, error) {
-	return gather(ctx, f, f.wanted, func() []netip.Addr {
-		wants := f.bench.wants
-		f.bench.wants = nil
+func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
+	return gather(ctx, l.front, l.wanted, func() []netip.Addr {
+		wants := l.bench.wants
+		l.bench.wants = nil
 		return wants
 	})
 }
 
 // SetSpacing sets the factor by which the time between two requests to a server grows, because it is overloaded; 1 is as
 // usual.
-func (f *Frontier) SetSpacing(addr netip.Addr, factor float64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if factor > 1 {
-		f.bench.rules.spacing[addr] = factor
+		l.bench.rules.spacing[addr] = factor
 	} else {
-		delete(f.bench.rules.spacing, addr)
+		delete(l.bench.rules.spacing, addr)
 	}
 }
 
 // Gap is how long a server must be left alone after a request for a host's page that took that long.
-func (f *Frontier) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var delay time.Duration
-	if h := f.bench.hosts[host]; h != nil {
+	if h := l.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return f.bench.rules.gap(f.deps.Site(host), addr, delay, retryAfter, elapsed)
+	return l.bench.rules.gap(l.deps.siteOf(host), addr, delay, retryAfter, elapsed)
 }
 
 // OwnServer says whether a server is named as one's own.
-func (f *Frontier) OwnServer(addr netip.Addr) bool { return f.bench.rules.own(addr) }
+func (l *leases) OwnServer(addr netip.Addr) bool { return l.bench.rules.own(addr) }
 
 // HostsAt are the hosts of the workbench that a server serves, in no order.
-func (f *Frontier) HostsAt(addr netip.Addr) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := f.bench.servers[addr]
+func (l *leases) HostsAt(addr netip.Addr) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.bench.servers[addr]
 	if s == nil {
 		return nil
 	}
@@ -253,10 +256,10 @@ type ServerState struct {
 const serverHosts = 4
 
 // Servers tells of the servers of the workbench, in no order. It looks at every host there: not for a hot path.
-func (f *Frontier) Servers() []ServerState {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.bench.serverStates(time.Now())
+func (l *leases) Servers() []ServerState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bench.serverStates(time.Now())
 }
 
 func (w *workbench) serverStates(now time.Time) []ServerState {

@@ -122,7 +122,7 @@ type builder struct {
 }
 
 func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
-	l := &ledger{
+	return &ledger{
 		cfg: cfg, store: s, offer: offer,
 		seen:     newSeen(cfg.filterMiB()),
 		sets:     newSets(cfg.setsMiB() << 20),
@@ -132,11 +132,6 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 		commits:  make(chan *batch, 1),
 		closed:   make(chan struct{}),
 	}
-	l.mostURLs.Store(int64(cfg.MaxHostURLs))
-	if cfg.Shared {
-		l.feed = newFeed()
-	}
-	return l
 }
 
 // do hands a request to the ledger and waits until it is on disk. A context that ends takes the caller away; the

@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -118,18 +116,9 @@ func (f *Frontier) Troubled() bool {
 	return f.outage.blind(time.Now())
 }
 
-// tried ends a try that gave no answer. was says whether it was a try at all.
-func (o *outage) tried(was bool) { o.trying = o.trying && !was }
-
-// pausedLocked says why nothing is taken, or "". It needs mu held.
-func (f *Frontier) pausedLocked() string {
-	switch {
-	case f.full != "":
-		return f.full
-	case len(f.held) > 0:
-		return f.held[slices.Min(slices.Collect(maps.Keys(f.held)))]
-	case f.outage.why != "" && (f.outage.blind(time.Now()) || f.bench.inFlight == 0):
-		return f.outage.why + "; waiting"
-	}
-	return ""
+// tried ends the try of a task.
+func (f *front) tried() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.outage.tried(true)
 }

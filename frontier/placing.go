@@ -17,88 +17,91 @@ type Unplaced struct {
 	try  bool // by its answer the node sees that its outage is over
 }
 
+// placing finds out where hosts are: the node asks for names, and tells what became of them.
+type placing struct{ *activation }
+
 // Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
 // is answered by Place or by Lost.
-func (f *Frontier) Resolve(ctx context.Context) (Unplaced, error) {
-	f.mu.Lock()
-	h := f.nextUnresolved(time.Now())
+func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
+	p.mu.Lock()
+	h := p.nextUnresolved(time.Now())
 	if h == nil {
 		w := newWaiter[*host]()
-		f.resolvers.push(w)
-		f.mu.Unlock()
+		p.resolvers.push(w)
+		p.mu.Unlock()
 		var err error
-		if h, err = w.wait(ctx, f); err != nil {
+		if h, err = w.wait(ctx, p.front); err != nil {
 			return Unplaced{}, err
 		}
-		f.mu.Lock()
+		p.mu.Lock()
 	}
-	defer f.mu.Unlock()
-	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: f.outage.why != ""}, nil
+	defer p.mu.Unlock()
+	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: p.outage.why != ""}, nil
 }
 
 // Place tells where a host is: its addresses, for how long, and how long it took to find out.
-func (f *Frontier) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
-	f.outage.tried(u.try)
+	p.outage.tried(u.try)
 	u.host.resolveTook = took
-	f.bench.placeHost(u.host, addrs, ttl, now)
-	f.dispatch(now)
+	p.bench.placeHost(u.host, addrs, ttl, now)
+	p.dispatch(now)
 }
 
 // Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
 // were dropped is returned. Unless it lasts, URLs that are offered later are taken again.
-func (f *Frontier) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
+func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
 	until := time.Time{}
 	if lasts {
-		until = time.Now().Add(f.bench.rules.EndedFor)
+		until = time.Now().Add(p.bench.rules.EndedFor)
 	}
-	f.mu.Lock()
-	f.ending++
-	f.mu.Unlock()
-	defer f.written()
-	n, err := f.giveUp(ctx, u.Host, reason, until)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	p.mu.Lock()
+	p.ending++
+	p.mu.Unlock()
+	defer p.written()
+	n, err := p.giveUp(ctx, u.Host, reason, until)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
-	f.outage.tried(u.try)
-	f.bench.lostHost(u.host, reason, true, false, now)
-	f.dispatch(now)
+	p.outage.tried(u.try)
+	p.bench.lostHost(u.host, reason, true, false, now)
+	p.dispatch(now)
 	return n, err
 }
 
 // Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
 // URLs dropped is returned. A failure of this node itself is not held against the host.
-func (f *Frontier) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
-	f.mu.Lock()
-	f.ending++
-	defer f.written()
+func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
+	p.mu.Lock()
+	p.ending++
+	defer p.written()
 	now := time.Now()
-	f.outage.tried(u.try)
+	p.outage.tried(u.try)
 	u.host.ending++
-	giveUp := f.bench.lostHost(u.host, reason, ours, lasts, now)
+	giveUp := p.bench.lostHost(u.host, reason, ours, lasts, now)
 	wait := &request{host: u.Host, finish: &finished{state: u.host.state()}}
-	f.dispatch(now)
-	f.mu.Unlock()
-	defer f.resume(u.host)
+	p.dispatch(now)
+	p.mu.Unlock()
+	defer p.resume(u.host)
 	switch {
 	case ours:
 		return 0, nil
 	case !giveUp:
-		if err := f.ledger.do(ctx, wait); err != nil {
+		if err := p.ledger.do(ctx, wait); err != nil {
 			return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)
 		}
 		return 0, nil
 	}
-	return f.giveUp(ctx, u.Host, reason, now.Add(f.bench.rules.EndedFor))
+	return p.giveUp(ctx, u.Host, reason, now.Add(p.bench.rules.EndedFor))
 }
 
 // Placed tells where a host of the workbench is: the addresses of its name, that of its server first.
-func (f *Frontier) Placed(host string) (addrs []netip.Addr, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.bench.hosts[host]
+func (p *placing) Placed(host string) (addrs []netip.Addr, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.bench.hosts[host]
 	if h == nil || h.place != placed || h.placedName != h.dialName() || h.robotsTarget != nil {
 		return nil, false
 	}

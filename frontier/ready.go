@@ -45,7 +45,7 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 			if err != nil {
 				return err
 			}
-			if site := f.deps.Site(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
+			if site := f.deps.siteOf(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
 				continue
 			}
 			n := int(rec.digest.Pending())

@@ -107,7 +107,7 @@ func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (
 		f.takers = append(f.takers, t)
 		f.dispatch(time.Now())
 		f.mu.Unlock()
-		a, err := t.wait(ctx, f)
+		a, err := t.wait(ctx, f.front)
 		if err != nil {
 			return nil, err
 		}

@@ -26,28 +26,31 @@ const (
 // String is the word for the role in logs.
 func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
+// transfers keeps what hosts are to this node, and carries them to other nodes and in from them.
+type transfers struct{ *activation }
+
 // SetRole says what a host is to this node; it is on disk on return. To anything but Owned it first waits until no task of
 // the host is out and the host has left the workbench: if the context ends before, nothing has changed. Of an owned host, the
 // pending URLs can be taken.
-func (f *Frontier) SetRole(ctx context.Context, host string, h Role) error {
+func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 	if h >= roles {
 		return fmt.Errorf("make %s: no role %d", host, h)
 	}
 	if h != Owned {
-		if err := f.freeze(ctx, host); err != nil {
+		if err := t.freeze(ctx, host); err != nil {
 			return fmt.Errorf("make %s %v: %w", host, h, err)
 		}
-		defer f.thaw(host)
+		defer t.thaw(host)
 	}
-	if err := f.ledger.change(ctx, false, func(b *batch) error { return f.ledger.decideRole(b, host, h) }); err != nil {
+	if err := t.ledger.change(ctx, false, func(b *batch) error { return t.ledger.decideRole(b, host, h) }); err != nil {
 		return fmt.Errorf("make %s %v: %w", host, h, err)
 	}
 	return nil
 }
 
 // RoleOf reads the role of a host. It is known when anything about it is on disk; if not, it is Owned.
-func (f *Frontier) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
-	err = f.store.view(ctx, func(txn *badger.Txn) error {
+func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
+	err = t.store.view(ctx, func(txn *badger.Txn) error {
 		rec, is, err := readRecord(txn, host)
 		if r, known = rec.role, is; err != nil || known {
 			return err
@@ -70,24 +73,24 @@ type freezing struct {
 }
 
 // freeze keeps a host off the workbench until thaw, and waits until it has left. With an error it is not frozen.
-func (f *Frontier) freeze(ctx context.Context, name string) error {
-	f.mu.Lock()
-	if f.frozen[name] == nil {
-		f.frozen[name] = &freezing{over: make(chan struct{})}
+func (t *transfers) freeze(ctx context.Context, name string) error {
+	t.mu.Lock()
+	if t.frozen[name] == nil {
+		t.frozen[name] = &freezing{over: make(chan struct{})}
 	}
-	f.frozen[name].by++
+	t.frozen[name].by++
 	var gone chan struct{}
-	if h := f.bench.hosts[name]; h != nil {
+	if h := t.bench.hosts[name]; h != nil {
 		if h.gone == nil {
 			h.gone = make(chan struct{})
 		}
 		gone = h.gone
 		now := time.Now()
 		h.frozen = true
-		f.bench.settle(h, now)
-		f.dispatch(now)
+		t.bench.settle(h, now)
+		t.dispatch(now)
 	}
-	f.mu.Unlock()
+	t.mu.Unlock()
 	if gone == nil {
 		return nil
 	}
@@ -95,92 +98,92 @@ func (f *Frontier) freeze(ctx context.Context, name string) error {
 	select {
 	case <-gone:
 		return nil
-	case <-f.ledger.closed:
+	case <-t.ledger.closed:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	f.thaw(name)
+	t.thaw(name)
 	return err
 }
 
 // thaw lets a host back onto the workbench, if nobody else keeps it off.
-func (f *Frontier) thaw(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	z := f.frozen[name]
+func (t *transfers) thaw(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	z := t.frozen[name]
 	if z.by--; z.by > 0 {
 		return
 	}
-	delete(f.frozen, name)
+	delete(t.frozen, name)
 	close(z.over)
 	now := time.Now()
-	if h := f.bench.hosts[name]; h != nil {
-		h.frozen = f.away.has(name)
-		f.bench.settle(h, now)
-	} else if !f.away.has(name) {
-		f.nominate(name) // what was offered meanwhile
-		f.bench.recrawl.again()
+	if h := t.bench.hosts[name]; h != nil {
+		h.frozen = t.away.has(name)
+		t.bench.settle(h, now)
+	} else if !t.away.has(name) {
+		t.nominate(name) // what was offered meanwhile
+		t.bench.recrawl.again()
 	}
-	f.dispatch(now)
+	t.dispatch(now)
 }
 
 // changedRole is told of a role that is on disk. It needs mu held.
-func (f *Frontier) changedRole(name string, h Role, now time.Time) {
-	b := f.bench.hosts[name]
+func (t *transfers) changedRole(name string, h Role, now time.Time) {
+	b := t.bench.hosts[name]
 	switch {
 	case h == Owned:
-		f.away.remove(name)
-		f.bench.recrawl.again()
+		t.away.remove(name)
+		t.bench.recrawl.again()
 		switch {
-		case b == nil && f.frozen[name] == nil:
-			f.nominate(name)
+		case b == nil && t.frozen[name] == nil:
+			t.nominate(name)
 		case b != nil && (b.frozen || b.place == loading):
-			f.rescan() // it may be leaving because of the role that it had before
+			t.rescan() // it may be leaving because of the role that it had before
 		}
 	case b != nil: // it came in after all: whoever asked for the role went away before it was written
 		b.frozen = true
-		f.bench.settle(b, now)
+		t.bench.settle(b, now)
 		fallthrough
 	default:
-		f.away.add(name)
+		t.away.add(name)
 	}
 }
 
 // offered is called by the ledger with what has just been committed, in order.
-func (f *Frontier) offered(offers []offered) {
+func (t *transfers) offered(offers []offered) {
 	if len(offers) == 0 {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	now := time.Now()
 	for _, o := range offers {
 		switch {
 		case o.role != nil:
-			f.changedRole(o.host, *o.role, now)
+			t.changedRole(o.host, *o.role, now)
 		case o.lowered:
-			if h := f.bench.hosts[o.host]; h != nil {
+			if h := t.bench.hosts[o.host]; h != nil {
 				h.lower(o.hash, o.depth)
 			}
 		case o.ref == nil:
-			if h := f.bench.hosts[o.host]; h != nil {
+			if h := t.bench.hosts[o.host]; h != nil {
 				h.forget(o.droppedAt)
 				if !h.reading {
-					f.bench.settle(h, now)
+					t.bench.settle(h, now)
 				}
 			}
-		case f.bench.offer(o, now):
+		case t.bench.offer(o, now):
 		case o.away:
-		case o.first && f.frozen[o.host] == nil && len(f.bench.hosts) < f.cfg.FrontHosts && f.waiters.len() > 0 &&
-			f.deps.Blocked(o.host) == "":
+		case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
+			t.deps.Blocked(o.host) == "":
 			// A host that nobody knows needs no look at the disk.
-			h := f.bench.enter(o.host)
-			f.checkInLocked(h)
+			h := t.bench.enter(o.host)
+			t.checkInLocked(h)
 			h.take(o.ref, cloned(o.entries))
-			f.bench.loadedHost(h, record{}, now)
+			t.bench.loadedHost(h, record{}, now)
 		default:
-			f.nominate(o.host)
+			t.nominate(o.host)
 		}
 	}
-	f.dispatch(now)
+	t.dispatch(now)
 }

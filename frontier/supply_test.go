@@ -5,15 +5,15 @@ import "testing"
 // A fetcher that waits wakes nobody where no host on disk may come in.
 func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(a *Frontier)
+		prepare func(a *activation)
 		want    bool
 	}{
-		"nobody is there":            {func(*Frontier) {}, false},
-		"a candidate":                {func(a *Frontier) { a.candidates.push("a.example") }, true},
-		"some on disk":               {func(a *Frontier) { a.scan = true }, true},
-		"a scan has found none":      {func(a *Frontier) { a.scan, a.wrapped = true, true }, false},
-		"a candidate after the scan": {func(a *Frontier) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
-		"pages may be due":           {func(a *Frontier) { a.bench.recrawl.done = false }, true},
+		"nobody is there":            {func(*activation) {}, false},
+		"a candidate":                {func(a *activation) { a.candidates.push("a.example") }, true},
+		"some on disk":               {func(a *activation) { a.scan = true }, true},
+		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
+		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
+		"pages may be due":           {func(a *activation) { a.bench.recrawl.done = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
@@ -21,7 +21,7 @@ func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.store.close() //nolint:errcheck // in memory
-			c.prepare(f)
+			c.prepare(f.activation)
 			f.mu.Lock()
 			f.starveLocked()
 			f.mu.Unlock()
