@@ -1,15 +1,30 @@
+// Package assign decides which node crawls which server.
+//
+// It owns the assigners (nearest and those of the literature, docs/assigners.md) behind one interface, what is remembered of a
+// server (Memory), what a node learns about its own downloads (Own, Factors), the prediction of download times from both, and
+// the rendezvous draw that finds homes and grantors. It does not download, keep, send, log or wait. It is pure: time is an
+// argument and randomness comes from a seed. Nothing here is safe for concurrent use unless it says so.
+//
+// An assigner is a step machine. Its driver asks it what to download now (Asks), reports results (Observe) and the nodes that
+// are alive (SetView), and polls for the decision (Decide). In whatever order these calls come, an assigner decides in the end
+// as long as its asks are answered or refused and time passes.
+//
+// The model behind nearest, with its sources: model.go says what a download consists of, field.go models the round trips from
+// all nodes to one server, places.go says where the server may be, neighbours.go what servers nearby tell of it. learner.go
+// fits all of it. docs/nearest.md says what each part is worth.
 package assign
 
 import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"proxima/ncoord"
 )
 
-// The assigners, as New knows them.
+// The names of the assigners, for New.
 const (
 	Random     = "random"
 	Geographic = "geographic"
@@ -22,53 +37,53 @@ const (
 	CAN        = "can"
 )
 
-// Node is one node that may be chosen, as the deciding node knows it.
+// Node is one node that may be chosen, as the deciding home knows it.
 type Node struct {
 	ID string
-	// Coord is the coordinate that the node published last; the zero value if none is known.
+	// Coord is the last published coordinate, the zero value if none is known.
 	Coord ncoord.Coordinate
-	// Location is where the node says it stands, nil if unknown.
+	// Location is where the node says it is, nil if unknown.
 	Location *ncoord.Location
-	// Factors are what the node published about its own downloads.
+	// Factors is what the node published about its own downloads.
 	Factors Factors
 	// Self marks the node that decides.
 	Self bool
 }
 
-// Timing is one successful download. Times without DNS and without waiting in queues.
+// Timing is how long one successful download took, without DNS and without waiting in queues.
 type Timing struct {
-	// Connect is the TCP handshake, one round trip; 0 if the connection was kept or not timed.
+	// Connect is the TCP handshake: one round trip. 0 if the connection was reused or not timed.
 	Connect time.Duration
 	// TLS is the TLS handshake, 0 if there was none.
 	TLS time.Duration
-	// FirstByte is from the request written to the first byte of the answer: a round trip, the server's think time and
-	// the node's load.
+	// FirstByte runs from the request written to the first byte of the answer: a round trip, the server's think time and the
+	// node's load.
 	FirstByte time.Duration
-	// Total is from dialling, or from using a kept connection, to the last byte of the body.
+	// Total runs from dialling (or from reusing a connection) to the last byte of the body.
 	Total time.Duration
-	// Bytes is the size of the body as it crossed the wire.
+	// Bytes is the size of the body on the wire.
 	Bytes int64
-	// Fresh says that the connection was made for this request.
+	// Fresh is true if the connection was made for this request.
 	Fresh bool
 }
 
 // Host is one host on a server.
 type Host struct {
-	// Name is the authority.
+	// Name is the host's authority.
 	Name string
-	// Pending is how many URLs wait.
+	// Pending is the number of URLs waiting.
 	Pending int
-	// PageBytes is the size of a typical page as it crosses the wire, in bytes; 0 if unknown.
+	// PageBytes is the size of a typical page on the wire, in bytes; 0 if unknown.
 	PageBytes float64
 }
 
-// Server is what is assigned: all its hosts go to one node.
+// Server is the unit of assignment: all its hosts go to one node.
 type Server struct {
 	Addr  netip.Addr
 	Hosts []Host
-	// Location is where a database says that the address is, nil if unknown.
+	// Location is where a database places the address, nil if unknown.
 	Location *ncoord.Location
-	// Memory is what was known before; the zero value if nothing. The assigner works on a copy.
+	// Memory is what earlier batches showed. The assigner works on a copy.
 	Memory Memory
 }
 
@@ -80,25 +95,32 @@ type Batch struct {
 	// Seed makes the decision reproducible.
 	Seed    uint64
 	Servers []Server
-	// Near are servers that are not assigned here, whose memories tell something of those that are: servers of the same networks
-	// (Network).
+	// Near are further servers of the same networks (Network). They are not assigned, but their memories are evidence.
 	Near []Server
-	// Before is the assigner that decided the same servers in the round before (mode persistent), nil if none. vivaldi keeps
-	// the places it gave them, ipmicra the subnets; what the others know is in the servers' memories.
+	// Before is the assigner that decided these servers in the previous round (mode persistent), nil if none. From it vivaldi
+	// takes over places and ipmicra subnets; the others find all they know in the servers' memories.
 	Before Assigner
 }
 
-// View is the set of nodes that may be chosen, self included. The order of Nodes does not matter; ids are unique.
+// View is the set of nodes that may be chosen, self included. Ids are unique; the order does not matter.
 type View struct{ Nodes []Node }
 
-// sorted is a copy of v's nodes in the order of their ids, each id once.
+// sorted copies the nodes in the order of their ids, each id once.
 func (v View) sorted() []Node {
 	nodes := slices.Clone(v.Nodes)
-	slices.SortStableFunc(nodes, func(a, b Node) int { return compareStrings(a.ID, b.ID) })
+	slices.SortStableFunc(nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.ID == b.ID })
 }
 
-// find is the node with an id, nil if it is not in the view.
+func ids(nodes []Node) []string {
+	list := make([]string, len(nodes))
+	for i, n := range nodes {
+		list[i] = n.ID
+	}
+	return list
+}
+
+// find returns the node with an id, nil if the view lacks it.
 func (v View) find(id string) *Node {
 	for i := range v.Nodes {
 		if v.Nodes[i].ID == id {
@@ -108,7 +130,7 @@ func (v View) find(id string) *Node {
 	return nil
 }
 
-// Ask is the wish that a node downloads one page of a server.
+// Ask asks a node to download one page of a server.
 type Ask struct {
 	Server netip.Addr
 	Node   string
@@ -117,11 +139,11 @@ type Ask struct {
 // Result answers an Ask.
 type Result struct {
 	Ask
-	// OK is false for failures, for asks that nobody answered, and where the server has no URL left. They say nothing
-	// about places; the assigner counts them and goes on.
+	// OK is false if the download failed, nobody answered, or the server has no URL left. The assigner counts such results and
+	// learns nothing from them.
 	OK     bool
 	Timing Timing
-	// Coord is the estimator's coordinate at the time of the download; the zero value if unknown.
+	// Coord is the estimator's coordinate at the time of the download, the zero value if unknown.
 	Coord ncoord.Coordinate
 }
 
@@ -129,46 +151,45 @@ type Result struct {
 type Choice struct {
 	Server netip.Addr
 	Node   string
-	// PredictedMs is the predicted download time of a typical page at Node, in ms; 0 where the assigner predicts none.
+	// PredictedMs is the predicted download time of a typical page at Node, in ms; 0 if the assigner predicts none.
 	PredictedMs float64
 	// Estimates is how many downloads were asked for, failed ones included.
 	Estimates int
-	// Error is the relative error of the prediction (nearest) or of the proxy coordinate (vivaldi); 0 if none.
+	// Error is the relative error of the prediction (nearest) or of the proxy coordinate (vivaldi); 0 for the others.
 	Error float64
-	// Reason says in words why.
+	// Reason explains the choice in words.
 	Reason string
 }
 
 // Assigner decides one batch.
 type Assigner interface {
-	// Name is the name that New knows it by.
+	// Name returns the name that New knows the assigner by.
 	Name() string
-	// Asks is what to ask for now. Each ask is returned once and waits for its Result; a server has at most one ask
-	// outstanding.
+	// Asks returns what to ask for now. Each ask is returned once; a server has at most one ask outstanding.
 	Asks(now time.Time) []Ask
-	// Next is when Asks or Decide may change by the passing of time alone; false if they only change by results.
-	Next(now time.Time) (time.Time, bool)
-	// Observe takes the result of an ask. Results that were never asked for are ignored.
+	// Next returns when Asks or Decide may change just because time passes; ok is false if only results change them.
+	Next(now time.Time) (at time.Time, ok bool)
+	// Observe takes the result of an ask. It ignores results of asks never made.
 	Observe(r Result, now time.Time)
-	// SetView replaces the nodes that may be chosen. Asks that are outstanding with nodes that are gone are given up.
+	// SetView replaces the nodes that may be chosen. It gives up asks to nodes that are gone.
 	SetView(v View, now time.Time)
-	// Decide gives one choice for each server of the batch, in its order, once it is done. Done stays done. When nodes are
-	// gone after that, what was theirs is chosen anew from what is known. With an empty view the choices are of no node
-	// ("") and done is true.
+	// Decide returns one choice for each server of the batch, in its order, once it is done. Done stays done. If nodes leave
+	// after that, their servers are chosen anew from what is known. With an empty view it is done, and no node ("") is chosen.
 	Decide(now time.Time) (choices []Choice, done bool)
-	// Conclude decides at once, by what is known; it changes nothing where Decide was done.
+	// Conclude decides at once from what is known. It changes nothing where Decide was done.
 	Conclude(now time.Time) []Choice
-	// Memory is what is known about a server now, nil if it is not in the batch or nothing is known. It belongs to the
-	// assigner: copy it by Clone.
+	// Memory returns what is known about a server now, nil if nothing is or the batch lacks it. It belongs to the assigner:
+	// copy it by Clone.
 	Memory(server netip.Addr) *Memory
 }
 
-// Names are the assigners that New makes.
+// Names lists the assigners that New makes.
 func Names() []string {
 	return []string{Random, Geographic, Vivaldi, Nearest, Hash, Probe, HiMicra, IPMicra, CAN}
 }
 
-// New makes the assigner of that name for one batch. Servers with the same address are a fault of the caller.
+// New makes the assigner of that name for one batch. It fails for an unknown name, a bad configuration, and for two servers
+// with one address.
 func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("make assigner %q: %w", name, err)
@@ -182,9 +203,9 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	}
 	switch name {
 	case Random:
-		return newRandom(b, v), nil
+		return newDirect(Random, b, v, random), nil
 	case Geographic:
-		return newGeographic(b, v), nil
+		return newDirect(Geographic, b, v, geographic), nil
 	case Vivaldi:
 		return newVivaldi(cfg.Vivaldi, b, v, now), nil
 	case Nearest:
@@ -203,11 +224,11 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 }
 
-// revise is what remains of choices when the view has changed: those of nodes that are gone are replaced by fresh ones.
-func revise(choices, fresh []Choice, alive func(id string) bool) []Choice {
+// revise replaces the choices of nodes that are gone by fresh ones.
+func revise(choices, fresh []Choice, v View) []Choice {
 	choices = slices.Clone(choices)
 	for i := range choices {
-		if !alive(choices[i].Node) {
+		if v.find(choices[i].Node) == nil {
 			choices[i] = fresh[i]
 		}
 	}

@@ -7,14 +7,14 @@ type Prediction struct {
 	Node string
 	// Ms is the expected download time of a typical page, in ms.
 	Ms float64
-	// Error is its standard deviation in the log domain, of what differs between nodes: 0.1 is 10 %.
+	// Error is the standard deviation of Ms in the log domain, counting only what differs between nodes: 0.1 is 10 %.
 	Error float64
-	// Seen is how many downloads by this node are remembered.
+	// Seen is the number of remembered downloads by this node.
 	Seen int
 }
 
-// Predictions are those of all nodes of a view for the server of m, best first. The work grows with the nodes times the
-// square of those remembered (at most MaxMemoryNodes). Ages count back from the last download remembered.
+// Predictions returns what is expected of all nodes of a view for the server of m, best first. The work grows with the number
+// of nodes times the square of the number remembered (at most MaxMemoryNodes). Ages count back from the last download.
 func Predictions(m *Memory, v View) []Prediction {
 	s := learnt(m)
 	l := newLearner(v, []*learntServer{&s}, 0)
@@ -26,15 +26,9 @@ func Predictions(m *Memory, v View) []Prediction {
 	return all
 }
 
-// Predict is the expected download time of the server's typical page at one node, and its standard deviation, in ms.
-func (m *Memory) Predict(n Node) (ms, uncertainty float64) {
-	p := Predictions(m, View{Nodes: []Node{n}})[0]
-	return p.Ms, p.Ms * p.Error
-}
-
-// Better is re-assignment: it says whether another node is expected to be faster than the owner by Margin and by MarginMs,
-// and by how many ms. The other's prediction counts with half a standard deviation added: what is hardly known must promise
-// more. An owner that is not in the view always loses, with gainMs 0. The caller waits until the answer has been the same
+// Better decides re-assignment. It returns the node that is expected to beat the owner by Margin and by MarginMs, and by how
+// many ms. Half a standard deviation is added to the other node's prediction: the less is known of a node, the more it must
+// promise. An owner that is not in the view always loses, with gainMs 0. The caller acts once the answer has stayed the same
 // for long enough.
 func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs float64, ok bool) {
 	all := Predictions(m, v)
@@ -66,9 +60,9 @@ func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs fl
 	return all[best].Node, gainMs, true
 }
 
-// Scout is the node that a download other than by the owner would tell most about: the one of the lowest prediction less
-// Explore standard deviations. A small share of an owner's downloads (1 to 2 %) should go there: without them a node that
-// has recovered would never be asked again. ok is false when nobody else may be faster.
+// Scout returns the node other than the owner whose download would tell most: the one of the lowest prediction less Explore
+// standard deviations. ok is false if no other node may be faster than the owner. One to two percent of an owner's downloads
+// should go there, or a node that has recovered would never be asked again.
 func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
 	least, own := math.Inf(1), math.Inf(1)
 	for _, p := range Predictions(m, v) {
@@ -83,9 +77,9 @@ func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
 	return node, node != "" && least < own
 }
 
-// Explorer is who should make one of the 1 to 2 % of a server's downloads that its owner does not make: Scout's node, else one
-// of those that have downloaded from the server, drawn, the faster the likelier. Without the draw none would ever be asked
-// again that was slow once, however long ago. draw gives numbers from [0, 1). ok is false when nobody else is known.
+// Explorer returns who should make one of the 1 to 2 % of a server's downloads that its owner does not make: Scout's node, or
+// else one of those that have downloaded from the server, drawn with a probability inverse to its time. Without the draw, a
+// node that was slow once would never be asked again. draw returns numbers from [0, 1). ok is false if no other node is known.
 func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) (node string, ok bool) {
 	if node, ok = Scout(cfg, m, v, owner); ok {
 		return node, true
@@ -97,7 +91,7 @@ func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) 
 			continue
 		}
 		sum += 1 / p.Ms
-		if draw()*sum < 1/p.Ms { // each in the end with its share of the sum
+		if draw()*sum < 1/p.Ms { // reservoir sampling: in the end each has its share of the sum
 			node = p.Node
 		}
 	}

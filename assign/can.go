@@ -9,54 +9,54 @@ import (
 	"proxima/ncoord"
 )
 
-// The values of CANConfig.Policy: where a newcomer's zone comes from.
+// The values of CANConfig.Policy: which zone a newcomer splits, and where.
 const (
-	CANDL     = "dl"       // the zone at the newcomer, halved in the middle, in each dimension in turn
-	CANMPP    = "mpp"      // the same, halved at the median of its servers
+	CANDL     = "dl"       // the zone at the newcomer's place, in the middle, in each dimension in turn
+	CANMPP    = "mpp"      // the same zone, at the median of its servers
 	CANNH     = "nh"       // the most loaded of that zone and its neighbours
 	CANGH     = "gh"       // the most loaded of all zones
-	CANMP     = "mp"       // the zone at the newcomer, between the newcomer and its owner
+	CANMP     = "mp"       // the zone at the newcomer's place, between the newcomer and its owner
 	CANMPThen = "mp_30_nh" // mp for the first 30 % of the nodes, then nh
 	CANDLThen = "dl_30_nh" // dl for the first 30 %, then nh
 )
 
-// CANPolicies are all of them.
+// CANPolicies lists the values of CANConfig.Policy.
 func CANPolicies() []string {
 	return []string{CANDL, CANMPP, CANNH, CANGH, CANMP, CANMPThen, CANDLThen}
 }
 
 const (
-	canOutliers = 0.05 // the share of hosts that are moved to the border of the others
-	canSwitch   = 0.3  // the share of nodes before the policies that switch do
-	canStarts   = 5    // from how many landmarks the search for a server's place begins
+	canOutliers = 0.05 // share of hosts that are moved to the border of the others
+	canSwitch   = 0.3  // share of the nodes that join before a two-part policy switches
+	canStarts   = 5    // number of landmarks from which the search for a server's place starts
 )
 
 // can gives each server to the node whose zone of the coordinate space it lies in (X. Xu, W. Zhang, H. Zhang, B. Fang: Exploiting
-// Location-aware Mechanism for Distributed Web Crawling over DHTs, 2010). Nodes join one after another; each takes over half of a
-// zone, by the policy. A server's place is found from the probes of a few nodes, the landmarks, by the least squared relative
+// Location-aware Mechanism for Distributed Web Crawling over DHTs, 2010). Nodes join one after another, and each takes over half
+// of a zone, by the policy. A few nodes, the landmarks, probe each server; its place is the one of the least squared relative
 // error (T. S. E. Ng, H. Zhang: Predicting Internet Network Distance with Coordinates-Based Approaches, 2002).
 //
-// What was published leaves open, and is decided here: nodes join in an order drawn from their ids and have the coordinates
-// that they publish; all servers of the batch are there before the first join; the newcomer's half is the one with its own
-// place (mp) or drawn (the others).
+// Decided here, since the paper leaves it open: nodes join in an order drawn from their ids, at the coordinates that they
+// publish. All servers of the batch are there before the first join. The newcomer's half is the one with its own place (mp), or
+// drawn (the other policies).
 type can struct {
 	cfg       CANConfig
 	nodes     []Node
 	landmarks []string
 	servers   []*probed
-	zones     []*zone // once all servers have their places
-	places    map[*probed]spot
+	zones     []*zone          // nil until all landmarks have answered
+	places    map[*probed]spot // of the servers that could be placed
 }
 
-// spot is a place in the space, without height.
+// spot is a place in the coordinate space, without height.
 type spot [ncoord.MaxDims]float64
 
-// zone is a half-open box with its owner and the servers in it.
+// zone is a half-open box.
 type zone struct {
 	least, most spot
-	node        string
-	at          spot // of the node, moved to the border if it is an outlier
-	servers     []spot
+	node        string // the owner
+	at          spot   // place of the owner; an outlier's is moved to the border
+	servers     []spot // in the zone
 	splits      int
 }
 
@@ -70,13 +70,13 @@ func (c *can) join(nodes []Node, servers []*probed) {
 }
 
 func (c *can) step(s *probed) (string, *Choice) {
-	if missing := c.missing(s); missing != "" {
-		return missing, nil
-	}
-	if slices.ContainsFunc(c.servers, func(s *probed) bool { return c.missing(s) != "" }) {
-		return "", nil
+	if landmark := c.missing(s); landmark != "" {
+		return landmark, nil
 	}
 	if c.zones == nil {
+		if slices.ContainsFunc(c.servers, func(s *probed) bool { return c.missing(s) != "" }) {
+			return "", nil // zones need the places of all servers
+		}
 		c.divide()
 	}
 	at, ok := c.places[s]
@@ -88,7 +88,7 @@ func (c *can) step(s *probed) (string, *Choice) {
 	return "", &Choice{Node: z.node, Reason: fmt.Sprintf("in its zone, by %s", c.cfg.Policy)}
 }
 
-// missing is a landmark that has not been asked about s.
+// missing returns a landmark that has not probed s, "" if all have.
 func (c *can) missing(s *probed) string {
 	for _, id := range c.landmarks {
 		if s.times[id] == 0 {
@@ -98,7 +98,7 @@ func (c *can) missing(s *probed) string {
 	return ""
 }
 
-// divide finds the places of the servers and lets the nodes join.
+// divide places the servers and lets the nodes join.
 func (c *can) divide() {
 	c.places = make(map[*probed]spot)
 	var all []spot
@@ -120,22 +120,18 @@ func (c *can) divide() {
 	slices.SortFunc(first.servers, compareSpots) // a map has no order
 	order := RendezvousOrder("join", ids(c.nodes), len(c.nodes))
 	for i, id := range order {
-		at := first.clamp(spot(c.node(id).Coord.Vec))
+		at := box.clamp(spot(View{c.nodes}.find(id).Coord.Vec))
 		if i == 0 {
 			first.node, first.at = id, at
-			c.zones = []*zone{{least: first.least, most: first.most, node: id, at: at, servers: first.servers}}
+			c.zones = []*zone{first}
 			continue
 		}
 		c.zones = append(c.zones, c.enter(id, at, float64(i) < canSwitch*float64(len(order))))
 	}
 }
 
-func (c *can) node(id string) Node {
-	return c.nodes[slices.IndexFunc(c.nodes, func(n Node) bool { return n.ID == id })]
-}
-
-// locate is the place of the least squared relative error of the landmarks' probes, false if fewer than two were answered or
-// no coordinates are known.
+// locate finds the place of the least squared relative error of the landmarks' probes. ok is false if fewer than two landmarks
+// with coordinates answered.
 func (c *can) locate(s *probed) (spot, bool) {
 	type landmark struct {
 		coord ncoord.Coordinate
@@ -143,7 +139,7 @@ func (c *can) locate(s *probed) (spot, bool) {
 	}
 	var marks []landmark
 	for _, id := range c.landmarks {
-		if n := c.node(id); known(n.Coord) && s.times[id] < unanswered {
+		if n := (View{c.nodes}).find(id); known(n.Coord) && s.times[id] < unanswered {
 			marks = append(marks, landmark{n.Coord, s.times[id]})
 		}
 	}
@@ -151,7 +147,7 @@ func (c *can) locate(s *probed) (spot, bool) {
 		return spot{}, false
 	}
 	slices.SortStableFunc(marks, func(a, b landmark) int { return cmp.Compare(a.ms, b.ms) })
-	// The last number is the height. Dimensions that no node uses stay at zero.
+	// x holds the dimensions that some node uses (the others stay at zero), then the height.
 	at := func(x []float64) (coord ncoord.Coordinate) {
 		copy(coord.Vec[:dims(c.nodes)], x)
 		coord.Height = math.Abs(x[len(x)-1])
@@ -175,7 +171,7 @@ func (c *can) locate(s *probed) (spot, bool) {
 	return best, true
 }
 
-// dims is how many dimensions nodes use.
+// dims counts the dimensions that nodes use.
 func dims(nodes []Node) (n int) {
 	for _, node := range nodes {
 		for d, x := range node.Coord.Vec {
@@ -187,7 +183,7 @@ func dims(nodes []Node) (n int) {
 	return n
 }
 
-// descend is a local minimum near x: it walks along the axes, by ever smaller steps, in ms.
+// descend finds a local minimum near x by walking along the axes with ever smaller steps, in ms.
 func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 	least := cost(x)
 	for step := 64.0; step > 0.1; step /= 2 {
@@ -209,7 +205,7 @@ func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 	return x, least
 }
 
-// boxOf is the box of all spots but the share of outliers that are the farthest from the median in each dimension.
+// boxOf is the bounding box of all spots but the outliers, those farthest from the median of each dimension.
 func boxOf(all []spot) zone {
 	var middle spot
 	for d := range middle {
@@ -235,7 +231,7 @@ func boxOf(all []spot) zone {
 			box.least[d], box.most[d] = min(box.least[d], s[d]), max(box.most[d], s[d])
 		}
 	}
-	for d := range box.most { // half-open: the last one is in it, too
+	for d := range box.most { // half-open, so that the last one is inside
 		box.most[d] = math.Nextafter(box.most[d], math.Inf(1))
 	}
 	return box
@@ -243,7 +239,7 @@ func boxOf(all []spot) zone {
 
 func compareSpots(a, b spot) int { return slices.Compare(a[:], b[:]) }
 
-// clamp moves a spot to the border of z where it is outside.
+// clamp moves a spot outside of z to its border.
 func (z *zone) clamp(s spot) spot {
 	for d := range s {
 		s[d] = max(z.least[d], min(s[d], math.Nextafter(z.most[d], math.Inf(-1))))
@@ -260,12 +256,12 @@ func (z *zone) contains(s spot) bool {
 	return true
 }
 
-// zoneAt is the zone that holds a spot of the box.
+// zoneAt returns the zone that holds a spot. The zones cover the box, and s lies in it.
 func zoneAt(zones []*zone, s spot) *zone {
 	return zones[slices.IndexFunc(zones, func(z *zone) bool { return z.contains(s) })]
 }
 
-// neighbour says that two zones share a face.
+// neighbour reports whether two zones share a face.
 func (z *zone) neighbour(o *zone) bool {
 	touching := 0
 	for d := range z.least {
@@ -279,7 +275,7 @@ func (z *zone) neighbour(o *zone) bool {
 	return touching == 1
 }
 
-// enter splits a zone for a node that joins; early says that it is among the first, before the policies that switch do.
+// enter splits a zone for a node that joins, and returns the newcomer's half. early: a two-part policy has not switched yet.
 func (c *can) enter(id string, at spot, early bool) *zone {
 	policy := c.cfg.Policy
 	switch {
@@ -319,8 +315,8 @@ func (c *can) enter(id string, at spot, early bool) *zone {
 	return &half
 }
 
-// cut is the dimension and the place at which z is split for a newcomer, and whether the newcomer gets the upper half. A zone
-// that cannot be split stays whole, and the newcomer gets nothing.
+// cut says in which dimension and where z is split for a newcomer, and whether the newcomer gets the upper half. A zone too
+// small to split stays whole, and the newcomer gets an empty zone.
 func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper bool) {
 	if policy == CANMP {
 		for i := range at {
@@ -347,7 +343,7 @@ func (z *zone) cut(policy string, at spot, id string) (d int, cut float64, upper
 	return 0, z.most[0], true
 }
 
-// median is that of the servers in one dimension, the border if there are none.
+// median is that of the servers in one dimension, the lower border if there are none.
 func (z *zone) median(d int) float64 {
 	if len(z.servers) == 0 {
 		return z.least[d]

@@ -20,10 +20,10 @@ const (
 
 // Config is how assigners decide.
 type Config struct {
-	// Margin is by which share of its own predicted time the owner of a server must be slower than another node before
-	// the server moves. A low margin follows changes, a high one moves hosts less.
+	// Margin is the share of its own predicted time by which an owner must be slower than another node before a server moves. A
+	// low margin follows changes, a high one moves hosts less.
 	Margin float64 `toml:"margin"`
-	// MarginMs is by how many ms besides.
+	// MarginMs is the number of ms by which it must be slower besides.
 	MarginMs float64 `toml:"margin_ms"`
 	// Vivaldi is the method of 2009.
 	Vivaldi VivaldiConfig `toml:"vivaldi"`
@@ -51,7 +51,7 @@ type HashConfig struct {
 type ProbeConfig struct {
 	// ThresholdMs ends the probes of a server at the first that takes no longer, in ms; 0 lets all nodes probe.
 	ThresholdMs float64 `toml:"threshold_ms"`
-	// By is what counts of a probe: "connect", the connect time, as a ping shows it, or "total", the whole download.
+	// By says what to compare: "connect", the connect time, as a ping shows it, or "total", the time of the whole download.
 	By string `toml:"by"`
 }
 
@@ -73,21 +73,21 @@ type IPMicraConfig struct {
 
 // CANConfig has the parameters of can.
 type CANConfig struct {
-	// Policy is which zone a node that joins gets half of: "mp", "dl", "mpp", "nh", "gh", "mp_30_nh" or "dl_30_nh".
+	// Policy says which zone a newcomer gets half of: "mp", "dl", "mpp", "nh", "gh", "mp_30_nh" or "dl_30_nh".
 	Policy string `toml:"policy"`
-	// Landmarks is how many nodes probe each server to find its place.
+	// Landmarks is the number of nodes that probe each server to find its place.
 	Landmarks int `toml:"landmarks"`
 }
 
-// VivaldiConfig has the parameters of the method of 2009, by their names there where they have one.
+// VivaldiConfig has the parameters of the method of 2009, under their names there.
 type VivaldiConfig struct {
 	// Theta is the median relative error below which the batch is decided. Lower takes more estimates.
 	Theta float64 `toml:"theta"`
 	// MaxTicks (pi) is the number of ticks, each with an estimate of every server, after which the batch is decided in any case.
 	MaxTicks int `toml:"max_ticks"`
-	// Tick is the time from one round of estimates to the next.
+	// Tick is the time between two rounds of estimates.
 	Tick time.Duration `toml:"tick"`
-	// Window is how many download times an estimator's window for a server holds. 1 is no window.
+	// Window is the number of download times in an estimator's window for a server. 1 is no window.
 	Window int `toml:"window"`
 	// Percentile of the window is the download time that is used, 0 to 1.
 	Percentile float64 `toml:"percentile"`
@@ -95,32 +95,32 @@ type VivaldiConfig struct {
 	Step float64 `toml:"step"`
 	// Smoothing is the weight of a new error in the moving average, times the weight of the update; 0 to 1.
 	Smoothing float64 `toml:"smoothing"`
-	// Unconverged is how servers above theta are decided in the end: "distance", "geographic" or "random".
+	// Unconverged says how servers above theta are decided in the end: "distance", "geographic" or "random".
 	Unconverged string `toml:"unconverged"`
-	// Keep begins where the server was left by the batch before, and by the downloads of its owners since: the further work of 2009.
+	// Keep starts at the place that earlier batches and the owners' downloads have given the server: the future work of 2009.
 	Keep bool `toml:"keep"`
 }
 
 // NearestConfig has the parameters of nearest.
 type NearestConfig struct {
-	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer decide sooner.
+	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer estimates decide sooner.
 	Estimates int `toml:"estimates"`
-	// MinEstimates is how many are made whatever they are worth.
+	// MinEstimates is the number of estimates made whatever they are worth.
 	MinEstimates int `toml:"min_estimates"`
-	// Explore is by how many standard deviations a node's prediction is lowered when the next estimator is chosen. More
-	// asks nodes that little is known of.
+	// Explore is the number of standard deviations by which predictions are lowered to choose the next estimator. More asks nodes
+	// of which little is known.
 	Explore float64 `toml:"explore"`
 	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share:
 	// 0.01 saves a tenth of 8 estimates, 0.02 a quarter. 0 uses up all.
 	StopGain float64 `toml:"stop_gain"`
-	// Balance is which share of a page's time may be paid to take it off the busiest node, 0 to 10. A node is busy with what the
-	// batch gives it and with the queue that it publishes. More shares more and costs choice; 0 looks at predicted times only.
+	// Balance is the share of a page's time that may be paid to take it off the busiest node, 0 to 10. A node is busy with what the
+	// batch gives it and with the queue that it publishes. More spreads servers wider, at worse times; 0 ignores how busy nodes are.
 	Balance float64 `toml:"balance"`
-	// Without leaves ingredients out, for simulations only.
+	// Without leaves out ingredients, for simulations only.
 	Without Ablation `toml:"-"`
 }
 
-// Default gives the values that were measured to be good.
+// Default returns the values that measured best.
 func Default() Config {
 	return Config{
 		Margin:   0.05,
@@ -138,8 +138,8 @@ func Default() Config {
 	}
 }
 
-// MaxEstimates is the largest number of estimates of one server that an assigner asks for; 0 if it asks for none, or for up to one
-// of each node.
+// MaxEstimates returns the largest number of estimates of one server that an assigner asks for. It is 0 if the assigner asks for
+// none, or for at most one of each node.
 func (c Config) MaxEstimates(name string) int {
 	switch name {
 	case Vivaldi:
@@ -152,12 +152,17 @@ func (c Config) MaxEstimates(name string) int {
 	return 0
 }
 
-// Validate reports all that is wrong.
+// Validate reports all fields that are wrong.
 func (c Config) Validate() error {
 	var errs []error
 	in := func(name string, v, least, most float64) {
 		if math.IsNaN(v) || v < least || v > most {
 			errs = append(errs, fmt.Errorf("%s: %v is not between %v and %v", name, v, least, most))
+		}
+	}
+	oneOf := func(name, v string, values ...string) {
+		if !slices.Contains(values, v) {
+			errs = append(errs, fmt.Errorf("%s: %q is none of %q", name, v, values))
 		}
 	}
 	in("margin", c.Margin, 0, 10)
@@ -170,12 +175,7 @@ func (c Config) Validate() error {
 	in("vivaldi.percentile", v.Percentile, 0, 1)
 	in("vivaldi.step", v.Step, 0.001, 1)
 	in("vivaldi.smoothing", v.Smoothing, 0.001, 1)
-	switch v.Unconverged {
-	case UnconvergedDistance, UnconvergedGeographic, UnconvergedRandom:
-	default:
-		errs = append(errs, fmt.Errorf("vivaldi.unconverged: %q is not %q, %q or %q", v.Unconverged, UnconvergedDistance,
-			UnconvergedGeographic, UnconvergedRandom))
-	}
+	oneOf("vivaldi.unconverged", v.Unconverged, UnconvergedDistance, UnconvergedGeographic, UnconvergedRandom)
 	n := c.Nearest
 	in("nearest.estimates", float64(n.Estimates), 0, 1000)
 	in("nearest.min_estimates", float64(n.MinEstimates), 0, 1000)
@@ -184,15 +184,55 @@ func (c Config) Validate() error {
 	in("nearest.balance", n.Balance, 0, 10)
 	in("hash.replicas", float64(c.Hash.Replicas), 1, 10_000)
 	in("probe.threshold_ms", c.Probe.ThresholdMs, 0, 60_000)
-	if c.Probe.By != ProbeConnect && c.Probe.By != ProbeTotal {
-		errs = append(errs, fmt.Errorf("probe.by: %q is not %q or %q", c.Probe.By, ProbeConnect, ProbeTotal))
-	}
+	oneOf("probe.by", c.Probe.By, ProbeConnect, ProbeTotal)
 	in("himicra.threshold_ms", c.HiMicra.ThresholdMs, 0, 60_000)
 	in("himicra.branches", float64(c.HiMicra.Branches), 2, 100)
 	in("ipmicra.threshold_ms", c.IPMicra.ThresholdMs, 0, 60_000)
-	if !slices.Contains(CANPolicies(), c.CAN.Policy) {
-		errs = append(errs, fmt.Errorf("can.policy: %q is none of %q", c.CAN.Policy, CANPolicies()))
-	}
+	oneOf("can.policy", c.CAN.Policy, CANPolicies()...)
 	in("can.landmarks", float64(c.CAN.Landmarks), 2, 100)
 	return errors.Join(errs...)
 }
+
+// Knobs is the part of Config that the operator of a node may set. The rest keeps the measured values of Default; the simulator is
+// the place to vary them.
+type Knobs struct {
+	// Vivaldi is the method of 2009.
+	Vivaldi VivaldiKnobs `toml:"vivaldi"`
+	// Nearest is the default assigner.
+	Nearest NearestKnobs `toml:"nearest"`
+}
+
+// VivaldiKnobs are the knobs of vivaldi.
+type VivaldiKnobs struct {
+	// Theta is the median relative error below which the batch is decided. A lower value takes more estimates.
+	Theta float64 `toml:"theta"`
+	// MaxTicks is the number of ticks after which the batch is decided in any case.
+	MaxTicks int `toml:"max_ticks"`
+	// Tick is the time between two rounds of estimates.
+	Tick time.Duration `toml:"tick"`
+}
+
+// NearestKnobs are the knobs of nearest.
+type NearestKnobs struct {
+	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer estimates decide sooner.
+	Estimates int `toml:"estimates"`
+}
+
+// DefaultKnobs returns the values of Default.
+func DefaultKnobs() Knobs {
+	c := Default()
+	return Knobs{Vivaldi: VivaldiKnobs{c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick},
+		Nearest: NearestKnobs{c.Nearest.Estimates}}
+}
+
+// Config returns Default with the knobs set.
+func (k Knobs) Config() Config {
+	c := Default()
+	c.Vivaldi.Theta, c.Vivaldi.MaxTicks, c.Vivaldi.Tick = k.Vivaldi.Theta, k.Vivaldi.MaxTicks, k.Vivaldi.Tick
+	c.Nearest.Estimates = k.Nearest.Estimates
+	c.Nearest.MinEstimates = max(0, min(c.Nearest.MinEstimates, c.Nearest.Estimates-1)) // the last one only if it is worth it
+	return c
+}
+
+// Validate reports all fields that are wrong.
+func (k Knobs) Validate() error { return k.Config().Validate() }

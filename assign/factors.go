@@ -14,10 +14,10 @@ const (
 	maxFactor   = 1e9
 )
 
-// Factors are what a node has learnt about its own downloads from any server, and publishes: what it adds to a download
+// Factors is what a node has learnt from its own downloads, of whatever server, and publishes: what it adds to a download
 // besides the way through the network. The zero value is that of a node that has learnt nothing.
 type Factors struct {
-	// LoadMs is what the node's own load adds to a download, in ms.
+	// LoadMs is what the node's load adds to a download, in ms.
 	LoadMs float64
 	// LoadError is the standard deviation of LoadMs in the log domain: 0.1 is 10 %.
 	LoadError float64
@@ -25,28 +25,37 @@ type Factors struct {
 	BytesPerMs float64
 	// BytesError is the standard deviation of BytesPerMs in the log domain.
 	BytesError float64
-	// Samples is how many downloads this was learnt from; what is above counts for nothing if it is 0. Up to 65,535.
+	// Samples is the number of downloads that taught the above, up to 65,535; if it is 0 the above counts for nothing.
 	Samples int
 	// QueueMs is how long a page waits for a fetcher at the node now, in ms.
 	QueueMs float64
 }
 
-// AppendBinary appends the form for gossip and disk, FactorsSize bytes: a version, two float32, two errors in steps of
-// 1/64, a count, a float32.
-func (f Factors) AppendBinary(b []byte) []byte {
-	b = append(b, factorsVersion)
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.LoadMs)))
-	b = append(b, errorCode(f.LoadError))
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.BytesPerMs)))
-	b = append(b, errorCode(f.BytesError))
-	b = binary.LittleEndian.AppendUint16(b, uint16(max(0, min(f.Samples, math.MaxUint16))))
-	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(f.QueueMs)))
+// encodedFactors is the form for gossip and disk, little endian.
+type encodedFactors struct {
+	Version    uint8
+	LoadMs     float32
+	LoadError  uint8 // in steps of 1/64
+	BytesPerMs float32
+	BytesError uint8 // in steps of 1/64
+	Samples    uint16
+	QueueMs    float32
 }
 
-// errorCode rounds up, so that an error never becomes none.
+// AppendBinary appends the form for gossip and disk, FactorsSize bytes.
+func (f Factors) AppendBinary(b []byte) []byte {
+	b, err := binary.Append(b, binary.LittleEndian, encodedFactors{factorsVersion, float32(f.LoadMs), errorCode(f.LoadError),
+		float32(f.BytesPerMs), errorCode(f.BytesError), uint16(max(0, min(f.Samples, math.MaxUint16))), float32(f.QueueMs)})
+	if err != nil {
+		panic(err) // the size of the form is fixed
+	}
+	return b
+}
+
+// errorCode rounds up, so that a small error never becomes none.
 func errorCode(e float64) byte { return byte(max(0, min(math.Ceil(e*64), 255))) }
 
-// DecodeFactors reads what AppendBinary wrote and nothing else.
+// DecodeFactors reads what AppendBinary wrote. It fails on other versions and lengths, and on what Check refuses.
 func DecodeFactors(b []byte) (Factors, error) {
 	if len(b) == 0 {
 		return Factors{}, errors.New("decode factors: empty")
@@ -54,24 +63,19 @@ func DecodeFactors(b []byte) (Factors, error) {
 	if b[0] != factorsVersion {
 		return Factors{}, fmt.Errorf("decode factors: unknown version %d", b[0])
 	}
-	if len(b) != FactorsSize {
+	var e encodedFactors
+	if n, err := binary.Decode(b, binary.LittleEndian, &e); err != nil || n != len(b) {
 		return Factors{}, fmt.Errorf("decode factors: %d bytes, not %d", len(b), FactorsSize)
 	}
-	f := Factors{
-		LoadMs:     float64(math.Float32frombits(binary.LittleEndian.Uint32(b[1:]))),
-		LoadError:  float64(b[5]) / 64,
-		BytesPerMs: float64(math.Float32frombits(binary.LittleEndian.Uint32(b[6:]))),
-		BytesError: float64(b[10]) / 64,
-		Samples:    int(binary.LittleEndian.Uint16(b[11:])),
-		QueueMs:    float64(math.Float32frombits(binary.LittleEndian.Uint32(b[13:]))),
-	}
+	f := Factors{float64(e.LoadMs), float64(e.LoadError) / 64, float64(e.BytesPerMs), float64(e.BytesError) / 64, int(e.Samples),
+		float64(e.QueueMs)}
 	if err := f.Check(); err != nil {
 		return Factors{}, fmt.Errorf("decode factors: %w", err)
 	}
 	return f, nil
 }
 
-// Check says why factors cannot be, nil if they can.
+// Check reports why factors are impossible, nil if they are possible.
 func (f Factors) Check() error {
 	for _, v := range [...]float64{f.LoadMs, f.LoadError, f.BytesPerMs, f.BytesError, f.QueueMs} {
 		if !(v >= 0 && v <= maxFactor) {

@@ -6,31 +6,30 @@ import (
 	"proxima/ncoord"
 )
 
-// The field of one server is what is believed of its round trips to all nodes: a Gaussian process over the logarithm of
-// the round trip (C. Rasmussen, C. Williams: Gaussian Processes for Machine Learning, 2006, chapter 2), mixed over
-// hypotheses about where the server is (places.go).
+// The field of one server models its round trips to all nodes: a Gaussian process over the logarithm of the round trip (C.
+// Rasmussen, C. Williams: Gaussian Processes for Machine Learning, 2006, chapter 2), mixed over hypotheses h about where the
+// server is (places.go).
 //
 //	log rtt(n) = log m_h(n) + s_h(n) · e(n),   cov(e(n), e(k)) = shared · ρ(|x_n − x_k|) + (1 − shared) · [n = k]
 //
-// m_h is the round trip expected from there, s_h how far real ones spread around it (near places more than far ones: .59 at
-// 20 ms, .3 at 150 ms). Detours are shared by nodes that are close to each other (ρ), in the overlay's coordinates or over
-// the ground. The weight of a hypothesis is its likelihood given the connect times seen: a wrong location is outweighed by
-// the first few that do not fit.
+// m_h is the round trip expected from there; s_h is how far real ones spread around it, wider for near places (.59 at 20 ms)
+// than for far ones (.3 at 150 ms). Nodes close to each other share detours (ρ), be it in the overlay's coordinates or over the
+// ground. The weight of a hypothesis is its likelihood given the connect times seen: the first few outvote a wrong location.
 //
-// Constants were fitted by the predictive likelihood of round trips that were not shown, in worlds over cities (2020),
-// PlanetLab, cloud regions, Seattle and made-up places; docs/nearest.md has the figures.
+// The constants maximise the predictive likelihood of held-out round trips in worlds over cities (2020), PlanetLab, cloud
+// regions, Seattle and made-up places; docs/nearest.md has the figures.
 const (
 	sharedPart = 0.8
 	kernelMs   = 110.0
 )
 
-// point is a node as the kernel sees it, in ms of round trip. Nodes that are not placed share nothing with others.
+// point is where the kernel sees a node, in ms of round trip. A node that is not placed shares nothing with others.
 type point struct {
 	x      [ncoord.MaxDims]float64
 	placed bool
 }
 
-// chord puts a location into space, so that distances are those through the ground, in ms.
+// chord puts a location into space, so that distances run through the ground, in ms.
 func chord(l *ncoord.Location) point {
 	p := onGlobe(l)
 	for i := range p.x {
@@ -47,7 +46,7 @@ func (p *point) distance(q *point) float64 {
 	return math.Sqrt(sum)
 }
 
-// kernel is ρ: Matérn 3/2, whose fields are smooth but not too smooth.
+// kernel is shared · ρ, where ρ is Matérn 3/2: its fields are smooth, but not too smooth.
 func kernel(p, q *point) float64 {
 	if !p.placed || !q.placed {
 		return 0
@@ -63,13 +62,13 @@ type measured struct {
 	noise float64 // variance
 }
 
-// hypothesis is a place where the server may be.
+// hypothesis is a place where the server may be. chol and alpha are L and α of Rasmussen and Williams, algorithm 2.1.
 type hypothesis struct {
 	*place
 	weight float64
 	prior  float64
 
-	sds   []float64 // of the measured
+	sds   []float64 // s_h of the measured nodes
 	chol  []float64 // lower triangle by rows
 	alpha []float64
 }
@@ -77,13 +76,13 @@ type hypothesis struct {
 // field is the posterior.
 type field struct {
 	seen []measured
-	rho  func(a, b int) float64 // covariance of two nodes
+	rho  func(a, b int) float64 // covariance of two nodes' deviations e
 	hyps []hypothesis
 
-	shared, cov, v []float64 // scratch; shared is that of the measured, lower triangle by rows
+	shared, cov, v []float64 // scratch; shared holds rho of the measured nodes, lower triangle by rows
 }
 
-// newField computes the posterior. Hypotheses come with their weights a priori.
+// newField computes the posterior from hypotheses with their prior weights.
 func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *field {
 	k := len(seen)
 	f := &field{seen: seen, rho: rho, cov: make([]float64, k), v: make([]float64, k), shared: make([]float64, k*k)}
@@ -92,7 +91,7 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 			f.shared[i*k+j] = rho(seen[i].node, seen[j].node)
 		}
 	}
-	// All hypotheses are solved in the same memory; those that remain get their own.
+	// All hypotheses are solved in the same memory; only the survivors get their own.
 	var work hypothesis
 	work.sds, work.chol, work.alpha = make([]float64, k), make([]float64, k*k), make([]float64, k)
 	logs := make([]float64, len(hyps))
@@ -118,7 +117,7 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 	return f
 }
 
-// likely are the hypotheses that remained, as they were a priori.
+// likely returns the hypotheses that survived, with their prior weights.
 func (f *field) likely() []hypothesis {
 	hyps := make([]hypothesis, len(f.hyps))
 	for i, h := range f.hyps {
@@ -127,7 +126,7 @@ func (f *field) likely() []hypothesis {
 	return hyps
 }
 
-// solve factorises the covariance of what was measured under a hypothesis and returns the log likelihood.
+// solve factorises the covariance of the measured under a hypothesis, and returns the log likelihood.
 func (f *field) solve(h *hypothesis) float64 {
 	k := len(f.seen)
 	var like float64
@@ -153,7 +152,7 @@ func (f *field) solve(h *hypothesis) float64 {
 			v -= h.chol[i*k+l] * h.alpha[l]
 		}
 		h.alpha[i] = v / h.chol[i*k+i]
-		// A Student's t instead of a Gaussian would be right for outliers; a bound on what one sample can say does.
+		// Bounding what one sample can say stands in for a Student's t, which would suit outliers better than a Gaussian.
 		like -= min(h.alpha[i]*h.alpha[i]/2, 8) + math.Log(h.chol[i*k+i])
 	}
 	for i := k - 1; i >= 0; i-- {
@@ -165,7 +164,7 @@ func (f *field) solve(h *hypothesis) float64 {
 	return like
 }
 
-// predict gives mean and variance of log rtt from a node.
+// predict returns mean and variance of log rtt from a node.
 func (f *field) predict(node int) (mean, variance float64) {
 	k := len(f.seen)
 	for i := range f.seen {

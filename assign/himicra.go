@@ -9,13 +9,13 @@ import (
 	"proxima/ncoord"
 )
 
-// himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6): the nodes
-// stand in a tree whose upper ones are far apart, and a server is searched for from the root down, so that few nodes probe it.
-// It goes to the first node whose probe is within the threshold, else to the fastest of those asked.
+// himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6). The nodes
+// form a tree whose upper nodes are far apart. A server is searched for from the root down, so few nodes probe it. It goes to
+// the first node whose probe is within the threshold, else to the fastest of those asked.
 //
-// What was published leaves open, and is decided here: the sample that the tree is built from is the nodes themselves, at the
-// distances of their coordinates, so that building it costs no probe; of the subsets of nodes that are far apart the best is
-// found by adding the farthest and swapping (the paper tries all). A node that does not answer has its children asked last.
+// Decided here, since the paper leaves it open: the sample that the tree is built from is the nodes themselves, at the distances
+// of their coordinates, so building it costs no probe. Swapping one node at a time finds the subset that is farthest apart (the
+// paper tries all subsets). The children of a node that does not answer are asked last.
 type himicra struct {
 	cfg      HiMicraConfig
 	children map[string][]string // by parent; the root is ""
@@ -43,7 +43,7 @@ func (h *himicra) join(nodes []Node, _ []*probed) {
 	h.build("", all, times)
 }
 
-// apart is how differently two nodes see the sample; not at all where a coordinate is unknown.
+// apart is how differently two nodes see the sample; 0 if a coordinate is unknown.
 func apart(times [][]float64, i, j int) (sum float64) {
 	for s := range min(len(times[i]), len(times[j])) {
 		sum += math.Abs(times[i][s] - times[j][s])
@@ -51,7 +51,7 @@ func apart(times [][]float64, i, j int) (sum float64) {
 	return sum
 }
 
-// build puts the nodes of below under parent.
+// build makes a subtree of the nodes below and puts it under parent.
 func (h *himicra) build(parent string, below []int, times [][]float64) {
 	top := below
 	if len(below) > h.cfg.Branches {
@@ -72,7 +72,7 @@ func (h *himicra) build(parent string, below []int, times [][]float64) {
 	}
 }
 
-// farthest are n of all whose distances from each other have the largest sum that adding and swapping finds.
+// farthest picks n of all, the largest sum of pairwise distances that swapping finds.
 func farthest(all []int, n int, distance func(i, j int) float64) []int {
 	sum := func(set []int) (s float64) {
 		for i := range set {
@@ -106,24 +106,18 @@ func farthest(all []int, n int, distance func(i, j int) float64) []int {
 func (h *himicra) step(s *probed) (string, *Choice) {
 	open := slices.Clone(h.children[""])
 	for len(open) > 0 {
-		// All that are open are probed before one of them is gone on with.
+		// All open nodes probe before the search descends below the fastest.
 		for _, id := range open {
 			if s.times[id] == 0 {
 				return id, nil
 			}
 		}
-		i := 0
-		for j, id := range open {
-			if s.times[id] < s.times[open[i]] {
-				i = j
-			}
-		}
-		id := open[i]
+		id := slices.MinFunc(open, func(a, b string) int { return cmp.Compare(s.times[a], s.times[b]) })
 		if s.times[id] <= h.cfg.ThresholdMs {
 			c := s.fastestOf([]string{id}, fmt.Sprintf("first in the tree within %v ms", h.cfg.ThresholdMs))
 			return "", &c
 		}
-		open = append(slices.Delete(open, i, i+1), h.children[id]...)
+		open = append(slices.DeleteFunc(open, func(o string) bool { return o == id }), h.children[id]...)
 	}
 	c := s.fastestOf(h.ids, "fastest in the tree")
 	return "", &c

@@ -7,18 +7,18 @@ import (
 )
 
 // ipmicra is IPMicra (O. Papapetrou, G. Samaras: IPMicra: An IP-address based Location Aware Distributed Web Crawler, 2004; O.
-// Papapetrou's thesis of 2003, chapter 7): addresses that are close in number are mostly close in the network. Subnets form a
-// hierarchy, and a subnet belongs to the node that its first server went to; a server in a subnet without a node tries those
-// of its organisation, then those of the subnets around, from near to far, until a probe is within the threshold.
+// Papapetrou's thesis of 2003, chapter 7). Addresses that are close in number are mostly close in the network. Subnets form a
+// hierarchy, and a subnet belongs to the node that its first server went to. A server in a new subnet tries the nodes of its
+// organisation, then those of the subnets around it, from near to far, until a probe is within the threshold.
 //
-// What was published leaves open, and is decided here: subnets are prefixes of fixed lengths and an organisation is one of them,
-// since the registries' bulk data that the paper uses is not public any more. Homes decide for themselves, from the servers
-// of the batch and what Batch.Before has. A server waits while an earlier one of its organisation is being probed.
+// Decided here, since the papers leave it open or their data is gone: subnets are prefixes of fixed lengths, and an organisation
+// is one of these lengths, because the registries' bulk data is no longer public. Each home decides alone, from the servers of
+// the batch and what Batch.Before knows. A server waits while an earlier one of its organisation is being probed.
 type ipmicra struct {
 	cfg       IPMicraConfig
 	ids       []string
 	servers   []*probed
-	delegated []delegation // in the order of their making
+	delegated []delegation // oldest first
 }
 
 // delegation is a subnet that belongs to a node.
@@ -42,18 +42,18 @@ func (m *ipmicra) join(nodes []Node, servers []*probed) {
 	m.delegated = slices.DeleteFunc(m.delegated, func(d delegation) bool { return !slices.Contains(m.ids, d.node) })
 }
 
-// The lengths of prefixes that are subnets, the smallest subnet first, and of those that are organisations; twice that in IPv6.
+// The prefix lengths of subnets, smallest subnet first, and of organisations. They are doubled for IPv6.
 var subnetBits = [...]int{24, 20, 16, 12, 8, 0}
 
 const organisationBits = 16
 
-// within is the subnet of that length that holds an address.
+// within returns the subnet of that length that holds an address.
 func within(a netip.Addr, bits int) netip.Prefix {
 	a = a.Unmap()
 	if a.Is6() {
 		bits *= 2
 	}
-	p, _ := a.Prefix(bits) // fails for addresses that are none only
+	p, _ := a.Prefix(bits) // fails only for the zero address
 	return p
 }
 
@@ -76,24 +76,23 @@ func (m *ipmicra) step(s *probed) (string, *Choice) {
 		m.delegated = append(m.delegated, delegation{own, c.Node})
 		return "", &c
 	}
-	// The nodes of the organisation: one alone is trusted without a probe.
+	// If one node alone has the organisation, it is trusted without a probe.
 	inside := m.nodesIn(org)
 	if len(inside) == 1 && !m.cfg.Check {
 		return settle(Choice{Node: inside[0], Reason: fmt.Sprintf("it has the other subnets of %v", org)})
 	}
 	order := inside
-	for _, bits := range subnetBits {
-		for _, id := range m.nodesIn(within(s.Addr, bits)) {
+	add := func(nodes []string) {
+		for _, id := range nodes {
 			if !slices.Contains(order, id) {
 				order = append(order, id)
 			}
 		}
 	}
-	for _, id := range m.ids { // nodes without a subnet
-		if !slices.Contains(order, id) {
-			order = append(order, id)
-		}
+	for _, bits := range subnetBits {
+		add(m.nodesIn(within(s.Addr, bits)))
 	}
+	add(m.ids) // last those without a subnet
 	for i, id := range order {
 		switch t := s.times[id]; {
 		case t == 0:
@@ -110,7 +109,7 @@ func (m *ipmicra) step(s *probed) (string, *Choice) {
 	return settle(s.fastestOf(order, "fastest of all nodes"))
 }
 
-// nodesIn are the nodes with a delegated subnet within p, in the order of their first.
+// nodesIn returns the nodes with a delegated subnet within p, in the order of their first delegation.
 func (m *ipmicra) nodesIn(p netip.Prefix) (nodes []string) {
 	for _, d := range m.delegated {
 		if p.Bits() <= d.subnet.Bits() && p.Contains(d.subnet.Addr()) && !slices.Contains(nodes, d.node) {

@@ -11,27 +11,27 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// learner fits the model to all that is remembered about some servers at once, so that what one server shows about a
-// node's load and bandwidth counts for the others.
+// learner fits the model to the memories of several servers at once, so that what one server shows of a node's load and
+// bandwidth counts for the others.
 type learner struct {
-	nodes   []learntNode // those of the view first
-	live    int          // how many are of the view
+	nodes   []learntNode // those of the view first, then those only remembered
+	live    int          // number of nodes in the view
 	index   map[uint64]int
-	points  []point // as the kernel sees the nodes
-	globe   []point // where they say they are
+	points  []point // where the kernel sees the nodes
+	globe   []point // where the nodes say they are
 	servers []*learntServer
 	without Ablation
 
 	networks map[netip.Prefix]*network
 	// Places where servers may be; see places.go.
-	byCoords                           bool // the kernel sees coordinates, not locations
+	byCoords                           bool // points are coordinates, not locations
 	beside, tall                       []*place
 	anywhere, anywhereTall, everywhere *place
-	stated                             map[cell]*place // one stated location of each cell
+	stated                             map[cell]*place // the first stated location of each cell
 
-	// Scratch of candidates.
+	// Scratch of candidates, so that it allocates nothing for each server.
 	list   []int32
-	listed []uint32
+	listed []uint32 // by node: the round in which it was listed last
 	round  uint32
 }
 
@@ -49,44 +49,44 @@ type learntServer struct {
 	think    quantity
 	field    *field
 	obs      []observation
-	pairs    map[int]pair
+	pairs    map[int][]float64 // by node: residuals of whole downloads in the log domain
 	spread   bool
-	// own is the field by what the server itself showed, for its neighbours; nil if it showed nothing.
-	own *field
+	own      *field // from the server's own downloads alone, evidence for its neighbours; nil if there are none
 }
 
-// freshFor is the age at which a download says less, by e, of the server's think time and of what the pair has of its own, where the
-// node publishes what it has learnt about itself since. Of the round trip it goes on to speak.
+// freshFor is the age at which a download's weight for think time and pair has fallen by a factor of e, if the node publishes
+// what it has learnt since. For the round trip the download keeps its weight.
 const freshFor = time.Minute
 
 // observation is one download in the model's terms.
 type observation struct {
 	node         int
-	rtt          float64 // what is believed of it
-	connect      float64 // as measured, or rtt
-	timed        bool    // it was measured
+	rtt          float64 // as estimated
+	connect      float64 // as measured, else rtt
+	timed        bool    // connect was measured
 	first, tail  float64
 	bytes, extra float64 // extra is variance for age
-	fresh        float64 // how much it still says of node and server
+	fresh        float64 // weight left for think time and pair, 0 to 1
 	rounds       float64 // those after the first byte
-}
-
-// pair is what one node showed at one server besides the model: residuals of whole downloads in the log domain.
-type pair struct {
-	residuals []float64
 }
 
 func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	l := &learner{index: map[uint64]int{}, servers: servers, without: without}
+	add := func(key uint64, n Node) {
+		l.index[key] = len(l.nodes)
+		l.nodes = append(l.nodes, learntNode{Node: n, load: loadOf(n), slow: slowOf(n)})
+	}
 	for _, n := range v.sorted() {
-		l.add(n)
+		if without.has(withoutFactors) {
+			n.Factors = Factors{}
+		}
+		add(nodeKey(n.ID), n)
 	}
 	l.live = len(l.nodes)
 	for _, s := range servers {
 		for _, e := range s.memory.seen {
 			if _, ok := l.index[e.key]; !ok {
-				l.index[e.key] = len(l.nodes)
-				l.nodes = append(l.nodes, gone(e.coord))
+				add(e.key, Node{Coord: e.coord})
 			}
 		}
 	}
@@ -97,22 +97,8 @@ func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	return l
 }
 
-func (l *learner) add(n Node) {
-	l.index[nodeKey(n.ID)] = len(l.nodes)
-	if l.without.has(withoutFactors) {
-		n.Factors = Factors{}
-	}
-	l.nodes = append(l.nodes, learntNode{Node: n, load: loadOf(n), slow: slowOf(n)})
-}
-
-// gone is a node that is remembered but not in the view.
-func gone(c ncoord.Coordinate) learntNode {
-	n := Node{Coord: c}
-	return learntNode{Node: n, load: loadOf(n), slow: slowOf(n)}
-}
-
-// loadOf is what is believed of a node's load before the downloads at hand: what it published, else what its height says,
-// which holds its access link, too. It is one or the other: load counts once.
+// loadOf is the prior of a node's load: what it published, else its height, which contains the access link as well. It is one or
+// the other, so that load counts once.
 func loadOf(n Node) quantity {
 	switch {
 	case n.Factors.Samples > 0 && n.Factors.LoadMs > 0:
@@ -130,7 +116,7 @@ func slowOf(n Node) quantity {
 	return newQuantity(slowPrior, slowPriorSD)
 }
 
-// place decides how the kernel sees the nodes: by coordinates if most have one, else by locations.
+// place puts the nodes where the kernel sees them: at their coordinates if most have one, else at their locations.
 func (l *learner) place() {
 	coords := 0
 	for i := range l.nodes {
@@ -151,9 +137,9 @@ func (l *learner) place() {
 	}
 }
 
-// fit learns all from all.
+// fit learns from all memories. Ages count back from now.
 func (l *learner) fit(now time.Time) {
-	// Round trips depend on loads a little, and loads on round trips.
+	// Round trips depend a little on loads, and loads on round trips: two rounds settle both.
 	for round := range 2 {
 		for _, s := range l.servers {
 			l.fitField(s, now, round > 0)
@@ -166,25 +152,22 @@ func (l *learner) fit(now time.Time) {
 	for _, s := range l.servers {
 		s.pairs = nil
 		if len(s.obs) > 0 {
-			s.pairs = map[int]pair{}
+			s.pairs = map[int][]float64{}
 		}
 		for i := range s.obs {
 			o := &s.obs[i]
-			p := s.pairs[o.node]
-			whole := o.fresh * math.Log((o.connect+o.first+o.tail)/l.whole(s, o))
-			p.residuals = append(p.residuals, whole)
-			s.pairs[o.node] = p
+			s.pairs[o.node] = append(s.pairs[o.node], o.fresh*math.Log((o.connect+o.first+o.tail)/l.whole(s, o)))
 		}
 	}
 }
 
-// whole is the download time that the model expects of an observation.
+// whole is the download time that the model expects of an observation, in ms.
 func (l *learner) whole(s *learntServer, o *observation) float64 {
 	n := &l.nodes[o.node]
 	return (2+o.rounds)*o.rtt + s.think.value() + n.load.value() + o.bytes*n.slow.value()
 }
 
-// sweep is one step of all quantities.
+// sweep takes one Newton step of all quantities.
 func (l *learner) sweep() {
 	for _, s := range l.servers {
 		think := s.think.value()
@@ -198,11 +181,11 @@ func (l *learner) sweep() {
 			w := trust(r, variance)
 			s.think.add(r, think/want, variance, w*o.fresh)
 			if n.Factors.Samples > 0 {
-				continue // it has learnt from these downloads and from others, and sooner sees a change
+				continue // the node itself learns from these downloads and more, and sees changes sooner
 			}
 			n.load.add(r, load/want, variance, w)
 			if o.tail > 0 && o.bytes > 0 {
-				// All but the first byte's time: a small difference of large times is noise.
+				// The connect time is included, since the tail alone may be a small, noisy difference of large times.
 				slow := o.bytes * n.slow.value()
 				want := (1+o.rounds)*o.rtt + slow
 				r := math.Log((o.connect + o.tail) / want)
@@ -220,8 +203,8 @@ func (l *learner) sweep() {
 	}
 }
 
-// fitField computes a server's field from connect times, and its observations. Again is for a field that has just been
-// computed from almost the same: hypotheses that did not fit then are not looked at.
+// fitField computes a server's field from its connect times, and its observations. again is set if it has just done so from
+// nearly the same values: then it looks only at the hypotheses that survived.
 func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 	if s.think.priorVar == 0 {
 		s.think = newQuantity(thinkPriorMs, thinkPriorSD)
@@ -247,7 +230,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		}
 		m := measured{node: node}
 		if len(logs) > 0 {
-			// What made some of them slow may be over: when they are no longer fresh, the least speaks for the way.
+			// What made some of them slow may be over, so as they age the least of them speaks for the way.
 			least := slices.Min(logs) + math.Log(connectExcess/leastExcess(len(logs)))
 			middle := quantile.Median(logs)
 			m.y, m.noise = least+fresh*(middle-least), connectSD*connectSD*1.3/float64(len(logs))+extra
@@ -264,15 +247,15 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		seen = append(seen, m)
 		for _, x := range e.samples {
 			bytes := x.bytes.value()
-			s.obs = append(s.obs, observation{node: node, connect: x.connect.value(), timed: x.connect > 0, first: x.first.value(), tail: x.tail.value(), bytes: bytes,
-				rounds: rounds(bytes) - 2, extra: extra, fresh: fresh})
+			s.obs = append(s.obs, observation{node: node, connect: x.connect.value(), timed: x.connect > 0, first: x.first.value(),
+				tail: x.tail.value(), bytes: bytes, rounds: rounds(bytes) - 2, extra: extra, fresh: fresh})
 		}
 	}
 	s.spread = s.memory.Spread || l.inTwoPlaces(seen)
 	before := s.own
 	s.field, s.own = nil, nil
 	if len(seen) == 0 {
-		return // nothing to keep: see posterior
+		return // posterior computes it when it is needed
 	}
 	if again && before != nil {
 		s.field = newField(seen, l.rho, before.likely())
@@ -283,7 +266,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 	l.observed(s)
 }
 
-// observed says what is believed of the round trips of a server's observations.
+// observed fills in the estimated round trips of a server's observations.
 func (l *learner) observed(s *learntServer) {
 	at := -1
 	var rtt float64
@@ -300,7 +283,7 @@ func (l *learner) observed(s *learntServer) {
 	}
 }
 
-// posterior is a server's field. That of a server without downloads is not kept: there may be very many of them.
+// posterior is a server's field. Without downloads it is computed anew each time, for there may be very many such servers.
 func (l *learner) posterior(s *learntServer) *field {
 	if s.field != nil {
 		return s.field
@@ -308,8 +291,8 @@ func (l *learner) posterior(s *learntServer) *field {
 	return newField(nil, l.rho, l.withNeighbours(s, l.hypotheses(s)))
 }
 
-// inTwoPlaces says whether nodes are too near to the server to be that far from each other, and not only because of one
-// that is not where it says.
+// inTwoPlaces reports whether some nodes reach the server faster than light could get from one to the other, so that the address
+// must answer at several places. If all such pairs share one node, that node is not where it says.
 func (l *learner) inTwoPlaces(seen []measured) bool {
 	pairs, of := 0, make([]int, len(seen))
 	for i, a := range seen {
@@ -342,27 +325,27 @@ func sq(x float64) float64 { return x * x }
 type prediction struct {
 	node int
 	ms   float64 // mean
-	low  float64 // median
+	low  float64 // median of the time
 	sd   float64 // in the log domain, of what differs between nodes
 	seen int     // downloads
 }
 
-// predict is the prediction for a server at a node.
+// predict predicts a typical page of a server at a node.
 func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	n := &l.nodes[node]
 	mean, variance := f.predict(node)
 	r := rounds(s.page)
 	rtt, load, slow := r*math.Exp(mean), n.load.value(), s.page*n.slow.value()
 	median := rtt + load + slow + s.think.value()
-	if p := s.pairs[node]; len(p.residuals) > 0 && !l.without.has(withoutPairs) {
-		k := float64(len(p.residuals))
-		noise := downloadSD * downloadSD * 1.3 / k
-		// A residual far outside of the noise is of a time when the server or the node was another: the farther the less it says.
-		r := quantile.Median(p.residuals)
+	if residuals := s.pairs[node]; len(residuals) > 0 && !l.without.has(withoutPairs) {
+		noise := downloadSD * downloadSD * 1.3 / float64(len(residuals))
+		// A residual far outside of the noise stems from a time when the server or the node was different: the farther the less
+		// it tells.
+		r := quantile.Median(residuals)
 		if far := 2 * downloadSD; math.Abs(r) > far {
 			r = math.Copysign(far*far/math.Abs(r), r)
 		}
-		// Only of what is not think time: that is the same for all.
+		// It corrects only what is not think time, which is the same for all nodes.
 		own := sq(pairSD * (1 - s.think.value()/median))
 		median *= math.Exp(r * own / (own + noise))
 	}
@@ -371,11 +354,11 @@ func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	if l.without.has(withoutExpectation) {
 		expected = median
 	}
-	return prediction{node: node, ms: expected, low: median, sd: math.Sqrt(v) / median, seen: len(s.pairs[node].residuals)}
+	return prediction{node: node, ms: expected, low: median, sd: math.Sqrt(v) / median, seen: len(s.pairs[node])}
 }
 
-// ranking is what is expected of a server at the nodes that may be the best for it, best first. Where the address answers at
-// several places, nodes that have downloaded come before those that have not.
+// ranking predicts a server at its candidates, best first. If the address answers at several places, nodes that have downloaded
+// from it come before the others.
 func (l *learner) ranking(s *learntServer) []prediction {
 	f := l.posterior(s)
 	nodes := l.candidates(s, f)

@@ -14,35 +14,35 @@ import (
 )
 
 const (
-	// MaxMemoryNodes is how many nodes a Memory remembers.
+	// MaxMemoryNodes is the number of nodes that a Memory remembers.
 	MaxMemoryNodes = 24
-	// nodeSamples is how many downloads it remembers of each, memorySamples of all.
+	// nodeSamples is the number of downloads it remembers of each node, memorySamples of all nodes together.
 	nodeSamples   = 8
 	memorySamples = 120
-	// The pace of the trackers: the recent think time follows within some 10 downloads, the usual one within hundreds.
+	// The recent think time follows within some 10 downloads, the usual one within hundreds.
 	recentStep, usualStep = 0.2, 0.01
 )
 
-// Memory is what is known about one server: where it is, how long it thinks, how long pages took from each node. It is
-// bounded (2 KiB encoded), travels with leases and survives on disk. The zero value knows nothing. Not safe for concurrent
-// use; copy it by Clone.
+// Memory is what is known about one server: where it is, how long it thinks, and how long pages took from each node. It is
+// bounded (2 KiB encoded), travels with leases and survives on disk. The zero value knows nothing. It is not safe for concurrent
+// use. Copy it by Clone.
 type Memory struct {
-	// Proxy is the server's place in the space of the nodes' coordinates, moved by the downloads of its owners too.
+	// Proxy is the server's proxy coordinate. The downloads of its owners move it, too.
 	Proxy Proxy
-	// Location is where a database says that the address is, nil if unknown.
+	// Location is where a database places the address, nil if unknown.
 	Location *ncoord.Location
-	// PageBytes is the size of a typical page as it crosses the wire, in bytes; 0 if unknown.
+	// PageBytes is the size of a typical page on the wire, in bytes; 0 if unknown.
 	PageBytes float64
-	// Spread says that the address answers at several places (anycast): the proxy and the location mean nothing.
+	// Spread says that the address answers at several places (anycast), so that Proxy and Location mean nothing.
 	Spread bool
 
 	downloads uint32
-	// Trackers of the median of first byte − connect, in ms.
+	// Running medians of first byte − connect, in ms.
 	recentThink, usualThink float64
 	seen                    []seen // in the order of the first download
 }
 
-// seen is what one node's downloads showed.
+// seen is what the downloads of one node showed.
 type seen struct {
 	key       uint64
 	coord     ncoord.Coordinate
@@ -51,10 +51,10 @@ type seen struct {
 	samples   []sample // oldest first
 }
 
-// sample is one download. Each value is a code: what is encoded is exactly what is remembered.
+// sample is one download. It holds codes, so that encoding a Memory loses nothing.
 type sample struct{ connect, first, tail, bytes code }
 
-// code is a positive number in 16 bits of its logarithm, exact to 0.03 %; 0 stands for none.
+// code is the logarithm of a positive number in 16 bits, exact to 0.03 %; 0 stands for none.
 type code uint16
 
 const codeLeast, codeSpan = 1e-3, 23.03 // e^23.03 is 1e10
@@ -77,7 +77,7 @@ func nodeKey(id string) uint64 { return xxhash.Sum64String(id) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Clone is a copy that shares nothing with m.
+// Clone returns a copy that shares nothing with m.
 func (m *Memory) Clone() Memory {
 	c := *m
 	if m.Location != nil {
@@ -91,14 +91,14 @@ func (m *Memory) Clone() Memory {
 	return c
 }
 
-// Empty says that no download has been seen.
+// Empty reports whether no download has been seen.
 func (m *Memory) Empty() bool { return m.downloads == 0 }
 
-// Downloads is how many downloads have been seen.
+// Downloads returns the number of downloads seen.
 func (m *Memory) Downloads() int { return int(m.downloads) }
 
-// Age is the time since the last download, false if there was none.
-func (m *Memory) Age(now time.Time) (time.Duration, bool) {
+// Age returns the time since the last download; ok is false if there was none.
+func (m *Memory) Age(now time.Time) (age time.Duration, ok bool) {
 	return now.Sub(m.latest()), len(m.seen) > 0
 }
 
@@ -112,8 +112,8 @@ func (m *Memory) latest() (last time.Time) {
 	return last
 }
 
-// Observe takes one successful download by a node, whose coordinate was coord (the zero value if unknown). Timings that
-// cannot be (a total below its stages, nothing at all) are ignored.
+// Observe takes one successful download by a node whose coordinate was coord (the zero value if unknown). It ignores impossible
+// timings.
 func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now time.Time) {
 	connect, first := ms(t.Connect), ms(t.FirstByte)
 	if t.Total <= 0 || first <= 0 || connect < 0 || t.TLS < 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
@@ -127,13 +127,13 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 	if known(coord) {
 		e.coord = coord
 	}
-	// After a silence the samples are of a time when the node was another. Two stay for a while, for servers that may only be
-	// asked now and then: those with the least connect times, since what made the others slow may be why there was silence.
+	// Samples from before a silence tell of a node that may have changed since. Two of them stay for a while, for servers that may
+	// be asked only now and then: those with the least connect times, since what made the others slow may have caused the silence.
 	switch silence := now.Sub(e.at); {
 	case silence > 4*freshFor:
 		e.samples = e.samples[:0]
 	case silence > freshFor && len(e.samples) > 2:
-		slices.SortStableFunc(e.samples, func(a, b sample) int { return cmp.Compare(a.connect-1, b.connect-1) }) // none is the last
+		slices.SortStableFunc(e.samples, func(a, b sample) int { return cmp.Compare(a.connect-1, b.connect-1) }) // 0, none, wraps to the end
 		e.samples = e.samples[:2]
 	}
 	e.at = now
@@ -154,10 +154,10 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 		return
 	}
 	if known(coord) && !m.Spread {
-		// Randomness is for places that coincide only.
+		// Randomness matters only for places that coincide.
 		m.Proxy.move(Default().Vivaldi, coord, e.usual(), rand.New(rand.NewPCG(uint64(m.downloads), nodeKey(node))))
 		if m.Proxy.Coord.Check() != nil {
-			m.Proxy = Proxy{} // somebody's times cannot be
+			m.Proxy = Proxy{} // some reported time was impossible
 		}
 	}
 	if think := first - connect; think > 0 {
@@ -169,7 +169,7 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 
 const maxDownloadMs = 3_600_000
 
-// usual is the median of the whole times on fresh connections, in ms; the last download was on one.
+// usual is the median of the whole times on fresh connections, in ms. There is at least one: the last download.
 func (s *seen) usual() float64 {
 	var times []float64
 	for _, x := range s.samples {
@@ -182,11 +182,11 @@ func (s *seen) usual() float64 {
 
 func saturate(n uint32) uint32 { return max(n, n+1) }
 
-// known says whether there is a coordinate at all.
+// known reports whether there is a coordinate at all.
 func known(c ncoord.Coordinate) bool { return c.Error > 0 }
 
-// track moves a positive number towards a sample in the log domain, by a share of what lies between, taken for at most
-// e^most: an outlier moves it little more than any other sample.
+// track moves a positive number towards a sample, by a share of their distance in the log domain. That distance counts as at most
+// most, so that an outlier moves the number little more than any other sample.
 func track(v, sample, share, most float64) float64 {
 	if v <= 0 {
 		return sample
@@ -194,25 +194,20 @@ func track(v, sample, share, most float64) float64 {
 	return v * math.Exp(share*max(-most, min(math.Log(sample/v), most)))
 }
 
-// entry finds or makes the entry of a node.
+// entry finds or makes the entry of a node. A new one replaces the entry that is longest unused if there are too many.
 func (m *Memory) entry(key uint64, now time.Time) *seen {
 	if i := slices.IndexFunc(m.seen, func(s seen) bool { return s.key == key }); i >= 0 {
 		return &m.seen[i]
 	}
 	if len(m.seen) >= MaxMemoryNodes {
-		oldest := 0
-		for i := range m.seen {
-			if m.seen[i].at.Before(m.seen[oldest].at) {
-				oldest = i
-			}
-		}
-		m.seen = slices.Delete(m.seen, oldest, oldest+1)
+		oldest := slices.MinFunc(m.seen, func(a, b seen) int { return a.at.Compare(b.at) }).key
+		m.seen = slices.DeleteFunc(m.seen, func(s seen) bool { return s.key == oldest })
 	}
 	m.seen = append(m.seen, seen{key: key, at: now})
 	return &m.seen[len(m.seen)-1]
 }
 
-// bound drops the oldest sample of the node with the most, until all fit.
+// bound drops the oldest samples of the nodes with the most, until all fit.
 func (m *Memory) bound() {
 	for {
 		sum, most := 0, 0
@@ -229,31 +224,28 @@ func (m *Memory) bound() {
 	}
 }
 
-// Think is the time that the server takes before the first byte, with the load of the nodes that asked, in ms: that of
-// the last downloads, and that of hundreds. ok is false before there is any.
+// Think returns the time that the server takes before the first byte, including the load of the nodes that asked, in ms: over the
+// last downloads (recent) and over hundreds (usual). ok is false before the first download.
 func (m *Memory) Think() (recent, usual float64, ok bool) {
 	return m.recentThink, m.usualThink, m.usualThink > 0
 }
 
-// Slowed is by how much downloads take longer than they usually do because the server thinks longer, 1 if they do not. It is
-// a ratio of whole download times, so that a near server that thinks for 2 ms instead of 1 is not called slow, and noise of
-// a long way is not either.
+// Slowed returns by which factor downloads take longer than usual because the server thinks longer, at least 1. It compares whole
+// download times, so that neither a near server that thinks for 2 ms instead of 1 counts as slow, nor noise on a long way.
 func (m *Memory) Slowed() float64 {
 	const leastMs = 100
 	if m.usualThink <= 0 {
 		return 1
 	}
-	var connects [MaxMemoryNodes]float64
-	n := 0
+	var connects []float64
 	for i := range m.seen {
-		if c := m.seen[i].connect(); c > 0 && n < len(connects) {
-			connects[n] = c
-			n++
+		if c := m.seen[i].connect(); c > 0 {
+			connects = append(connects, c)
 		}
 	}
 	rest := float64(leastMs)
-	if n > 0 {
-		rest += rounds(m.PageBytes) * quantile.Median(connects[:n])
+	if len(connects) > 0 {
+		rest += rounds(m.PageBytes) * quantile.Median(connects)
 	}
 	return max(1, (rest+m.recentThink)/(rest+m.usualThink))
 }

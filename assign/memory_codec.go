@@ -73,7 +73,7 @@ func (m *Memory) AppendBinary(b []byte, now time.Time) []byte {
 
 var errShort = errors.New("decode memory: it ends too soon")
 
-// reader reads a Memory's fields; after the end it reads zeros and short is true.
+// reader reads fields of a Memory. Past the end it reads zeros and sets short.
 type reader struct {
 	b     []byte
 	short bool
@@ -94,9 +94,8 @@ func (r *reader) code() code     { return code(binary.LittleEndian.Uint16(r.take
 func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) float() float64 { return float64(math.Float32frombits(r.uint32())) }
 
-// DecodeMemory reads what AppendBinary wrote and nothing else: it fails on unknown versions, on more nodes or samples than
-// a Memory holds, on places that cannot be, and on bytes left over. Ages count back from now: where the bytes have lain for
-// a while, that while before.
+// DecodeMemory reads what AppendBinary wrote. It fails on unknown versions, on more nodes or samples than a Memory holds, on
+// impossible places, and on bytes left over. Ages count back from now; pass an earlier time for bytes that were stored for a while.
 func DecodeMemory(b []byte, now time.Time) (Memory, error) {
 	if len(b) > MaxMemorySize {
 		return Memory{}, fmt.Errorf("decode memory: %d bytes, more than %d", len(b), MaxMemorySize)

@@ -41,11 +41,10 @@ func TestMemoryRoundTrip(t *testing.T) {
 		if got.Downloads() != m.Downloads() || got.Spread != m.Spread || got.Proxy.Updates != m.Proxy.Updates {
 			t.Errorf("got %+v, want %+v", got, m)
 		}
-		n := assign.Node{ID: "node0003", Location: &ncoord.Location{Lat: 48, Lon: 2}}
-		ms1, sd1 := m.Predict(n)
-		ms2, sd2 := got.Predict(n)
-		if math.Abs(ms1/ms2-1) > 0.01 || math.Abs(sd1/sd2-1) > 0.01 {
-			t.Errorf("it predicts %v±%v after decoding, %v±%v before", ms2, sd2, ms1, sd1)
+		v := assign.View{Nodes: []assign.Node{{ID: "node0003", Location: &ncoord.Location{Lat: 48, Lon: 2}}}}
+		p1, p2 := assign.Predictions(&m, v)[0], assign.Predictions(&got, v)[0]
+		if math.Abs(p1.Ms/p2.Ms-1) > 0.01 || math.Abs(p1.Ms*p1.Error/(p2.Ms*p2.Error)-1) > 0.01 {
+			t.Errorf("it predicts %+v after decoding, %+v before", p2, p1)
 		}
 		if a1, _ := m.Age(now); m.Downloads() > 0 {
 			if a2, ok := got.Age(now.Add(time.Hour)); !ok || a2-a1 != time.Hour {

@@ -108,7 +108,7 @@ func TestRemembered(t *testing.T) {
 	servers := batchOf("198.18.0.1", "198.18.0.2").Servers
 	servers[0].Memory.Observe("a", ncoord.Coordinate{}, Timing{Connect: time.Millisecond, FirstByte: time.Millisecond, Total: time.Millisecond}, time.Unix(1, 0))
 	for i, want := range []*Memory{&servers[0].Memory, nil} {
-		if got := remembered(servers, servers[i].Addr); got != want {
+		if got := (&direct{servers: servers}).Memory(servers[i].Addr); got != want {
 			t.Errorf("of server %d it has %p, want %p", i, got, want)
 		}
 	}
@@ -196,7 +196,7 @@ func TestHash(t *testing.T) {
 		t.Errorf("not the first host in the alphabet: %q", before[0].Reason)
 	}
 	// The circle is closed: a point before the first replica may be closest to the last.
-	ring := &hash{circle: []replica{{100, "low"}, {1 << 63, "middle"}, {1<<64 - 50, "high"}}}
+	ring := circle{{100, "low"}, {1 << 63, "middle"}, {1<<64 - 50, "high"}}
 	for point, want := range map[uint64]string{0: "high", 90: "low", 1<<64 - 1: "high", 1 << 62: "low", 1<<63 - 1: "middle"} {
 		if got := ring.closest(point); got != want {
 			t.Errorf("%d belongs to %s, want %s", point, got, want)

@@ -6,12 +6,12 @@ import "math"
 //
 //	rounds(b) · rtt(n, s) + think(s) + load(n) + b / bandwidth(n)
 //
-// where rounds is one for the connection and those of slow start from an initial window of ten segments (RFC 6928). TLS
-// adds one or two round trips, which are left out on both sides. Think time is the same for all nodes and cancels when
-// they are compared; it matters for what is expected of the rest.
+// where rounds is one for the connection and those of slow start from an initial window of ten segments (RFC 6928). The one or
+// two round trips of TLS are left out of predictions and measurements alike. Think time is the same for all nodes and cancels in
+// comparisons; it matters because it must be told apart from the rest.
 const (
 	initialWindow = 14_600 // bytes
-	// What is believed before anything is seen: medians, and standard deviations in the log domain.
+	// Priors: medians, and standard deviations in the log domain.
 	loadPriorMs, loadPriorSD   = 15.0, 1.2
 	thinkPriorMs, thinkPriorSD = 60.0, 1.0
 	slowPrior, slowPriorSD     = 1.0 / 1250, 1.0 // ms a byte: 10 Mbit/s
@@ -20,22 +20,22 @@ const (
 	downloadSD, connectSD = 0.25, 0.11
 	// Connect times are longer than the round trip, never shorter: by this factor at the median.
 	connectExcess = 1.1
-	// Which share of a node's load delays its connect times, too. It is taken off, so that load counts once.
+	// This share of a node's load delays its connect times, too. It is taken off, so that load counts once.
 	connectLoad = 0.3
-	// What one node and one server have of their own besides the model.
+	// How far one node at one server deviates from the model, in the log domain.
 	pairSD = 0.14
 )
 
-// rounds is how many round trips a download of that many bytes takes, connection included.
+// rounds is the number of round trips that a download takes, connection included.
 func rounds(bytes float64) float64 { return 1 + max(1, math.Ceil(math.Log2(bytes/initialWindow+1))) }
 
-// quantity is a positive number that is being learnt: log-normal, with its prior. Its estimate is that of a maximum a
-// posteriori, its variance that of Laplace's approximation.
+// quantity is a positive number that is being learnt, log-normal with a prior. The estimate is the maximum a posteriori, the
+// variance that of Laplace's approximation.
 type quantity struct {
 	prior, priorVar float64
 	log, variance   float64
 
-	// Sums of the sweep under way.
+	// Sums of the current sweep.
 	slope, bend float64
 }
 
@@ -52,7 +52,7 @@ func (q *quantity) add(residual, d, variance, weight float64) {
 	q.bend += weight * d * d / variance
 }
 
-// step makes a damped Newton step and forgets the sums.
+// step takes a damped Newton step and clears the sums.
 func (q *quantity) step() {
 	bend := q.bend + 1/q.priorVar
 	slope := q.slope - (q.log-q.prior)/q.priorVar
@@ -61,14 +61,14 @@ func (q *quantity) step() {
 	q.slope, q.bend = 0, 0
 }
 
-// trust is the weight of a residual under Huber's loss: outliers pull, but no harder than what is 1.5 standard deviations
-// away. Unlike weights that fall to nothing it leaves one best fit, however far away that begins.
+// trust is the weight of a residual under Huber's loss: an outlier pulls no harder than a residual of 1.5 standard deviations.
+// Unlike losses whose weights fall to nothing, it has a single best fit, wherever the search starts.
 func trust(residual, variance float64) float64 {
 	return min(1, 1.5*math.Sqrt(variance)/max(math.Abs(residual), 1e-9))
 }
 
-// cleanConnect is the round trip that a connect time stands for, which is too long by some factor and holds a part of the
-// node's load; all times in ms.
+// cleanConnect is the round trip behind a connect time, which is too long by the factor excess and contains a share of the
+// node's load. All times are in ms.
 func cleanConnect(connect, excess, load float64) float64 {
 	connect /= excess
 	return max(connect-connectLoad*load, 0.2*connect)

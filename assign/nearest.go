@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and
-// stops asking about a server when one more estimate is worth less than it costs.
+// nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and stops
+// asking about a server when one more estimate gains too little.
 type nearest struct {
 	cfg     NearestConfig
 	batch   Batch
@@ -18,9 +18,9 @@ type nearest struct {
 	near    []*learntServer
 	index   map[netip.Addr]*nearestServer
 	learner *learner
-	stale   bool // the learner has not seen the last answers
-	fitted  time.Time
-	choices []Choice // once decided
+	stale   bool      // answers have come since the last fit
+	fitted  time.Time // time of the last fit
+	choices []Choice  // nil until decided
 }
 
 type nearestServer struct {
@@ -28,10 +28,10 @@ type nearestServer struct {
 	Server
 	memory  Memory
 	asked   int
-	asking  string // the node that is asked, "" if none
-	failed  map[string]int
-	stopped string // why no more is asked, "" as long as it is
-	plan    string // the node to ask next, if planned
+	asking  string         // node asked now, "" if none
+	failed  map[string]int // by node
+	stopped string         // why no more nodes are asked, "" while they are
+	plan    string         // node to ask next, if planned
 	planned bool
 }
 
@@ -69,7 +69,7 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 	return a
 }
 
-// typicalPage is the typical page of a server's hosts, each weighted by its pending URLs; 0 if unknown.
+// typicalPage is the size of a typical page over a server's hosts, weighted by their pending URLs, in bytes; 0 if unknown.
 func typicalPage(s Server) float64 {
 	var sum, weight float64
 	for _, h := range s.Hosts {
@@ -84,7 +84,7 @@ func typicalPage(s Server) float64 {
 	return math.Exp(sum / weight)
 }
 
-// learnt is a server as the learner takes it.
+// learnt prepares a server for the learner.
 func learnt(m *Memory) learntServer {
 	page := m.PageBytes
 	if page <= 0 {
@@ -97,19 +97,17 @@ func (a *nearest) Name() string                     { return Nearest }
 func (a *nearest) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
 
 func (a *nearest) Memory(server netip.Addr) *Memory {
-	if s := a.server(server); s != nil && !s.memory.Empty() {
+	if s := a.index[server]; s != nil && !s.memory.Empty() {
 		return &s.memory
 	}
 	return nil
 }
 
-func (a *nearest) server(addr netip.Addr) *nearestServer { return a.index[addr] }
-
 func (a *nearest) SetView(v View, _ time.Time) {
 	a.view = View{Nodes: v.sorted()}
 	list := make([]*learntServer, len(a.servers))
 	for i, s := range a.servers {
-		if s.asking != "" && a.view.find(s.asking) == nil {
+		if a.view.find(s.asking) == nil {
 			s.asking = ""
 		}
 		list[i] = &s.learntServer
@@ -117,11 +115,11 @@ func (a *nearest) SetView(v View, _ time.Time) {
 	a.learner = newLearner(a.view, append(list, a.near...), a.cfg.Without)
 	a.stale = true
 	if a.choices != nil {
-		a.choices = revise(a.choices, a.decide(), func(id string) bool { return a.view.find(id) != nil })
+		a.choices = revise(a.choices, a.decide(), a.view)
 	}
 }
 
-// learn brings the learner up to date.
+// learn fits the learner if answers have come since it last did.
 func (a *nearest) learn(now time.Time) {
 	if a.stale {
 		a.learner.fit(now)
@@ -154,7 +152,7 @@ func (a *nearest) Asks(now time.Time) []Ask {
 	return asks
 }
 
-// planFor is next, computed once for what has been learnt.
+// planFor is next, computed once for each state of knowledge.
 func (a *nearest) planFor(s *nearestServer) string {
 	if !s.planned {
 		s.plan, s.planned = a.next(s), true
@@ -162,7 +160,7 @@ func (a *nearest) planFor(s *nearestServer) string {
 	return s.plan
 }
 
-// next is the node to ask about a server, "" if none is worth it: then s.stopped says why.
+// next returns the node to ask about a server. If none is worth it, it returns "" and sets s.stopped.
 func (a *nearest) next(s *nearestServer) string {
 	switch {
 	case s.asked >= a.cfg.Estimates:
@@ -185,7 +183,7 @@ func (a *nearest) next(s *nearestServer) string {
 		if s.failed[id] >= 2 {
 			continue
 		}
-		// What another download takes away of the uncertainty: the more there have been the less.
+		// One more download takes away less of the uncertainty the more there have been.
 		if v := p.low * math.Exp(-a.cfg.Explore*p.sd/float64(1+p.seen)); v < least {
 			best, least = id, v
 		}
@@ -196,9 +194,9 @@ func (a *nearest) next(s *nearestServer) string {
 	return best
 }
 
-// gain is by how many ms one more estimate is expected to shorten a download: the largest of the nodes' expected improvements
-// over the best (J. Močkus, 1975), given that either prediction may be wrong. Of the uncertainty counts what one more
-// download takes away: the more there have been the less.
+// gain is the number of ms by which one more estimate is expected to shorten a download: the largest expected improvement (J.
+// Močkus, 1975) of any node over the best, given that either prediction may be wrong. Only the uncertainty that one more download
+// takes away counts, which is less the more there have been.
 func gain(sorted []prediction) float64 {
 	var most float64
 	b := sorted[0]
@@ -214,7 +212,7 @@ func gain(sorted []prediction) float64 {
 }
 
 func (a *nearest) Observe(r Result, now time.Time) {
-	s := a.server(r.Server)
+	s := a.index[r.Server]
 	if s == nil || s.asking == "" || s.asking != r.Node {
 		return
 	}
@@ -238,10 +236,7 @@ func (a *nearest) Observe(r Result, now time.Time) {
 }
 
 func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
-	if a.choices != nil {
-		return slices.Clone(a.choices), true
-	}
-	if len(a.view.Nodes) > 0 {
+	if a.choices == nil && len(a.view.Nodes) > 0 {
 		for _, s := range a.servers {
 			if s.asking != "" || s.stopped == "" {
 				a.learn(now)
@@ -251,12 +246,10 @@ func (a *nearest) Decide(now time.Time) ([]Choice, bool) {
 			}
 		}
 	}
-	a.learn(now)
-	a.choices = a.decide()
-	return slices.Clone(a.choices), true
+	return a.Conclude(now), true
 }
 
-// Conclude decides as if no estimate were worth its cost any more.
+// Conclude decides as if no further estimate were worth its cost.
 func (a *nearest) Conclude(now time.Time) []Choice {
 	if a.choices == nil {
 		if len(a.view.Nodes) > 0 {
@@ -267,7 +260,7 @@ func (a *nearest) Conclude(now time.Time) []Choice {
 	return slices.Clone(a.choices)
 }
 
-// decide makes the choices from what is known.
+// decide chooses from what is known.
 func (a *nearest) decide() []Choice {
 	choices := make([]Choice, len(a.servers))
 	if len(a.view.Nodes) == 0 {
@@ -282,8 +275,8 @@ func (a *nearest) decide() []Choice {
 	for i, s := range a.servers {
 		all := a.learner.ranking(&s.learntServer)
 		if s.spread && all[0].seen > 0 {
-			// Predictions mean nothing where nobody has looked.
-			all = all[:slices.IndexFunc(append(all, prediction{}), func(p prediction) bool { return p.seen == 0 })]
+			// Where nobody has looked, predictions mean nothing. Those who have looked come first.
+			all = slices.DeleteFunc(all, func(p prediction) bool { return p.seen == 0 })
 		}
 		rankings[i] = slices.Clone(all[:min(keptRanks, len(all))])
 		for _, h := range s.Hosts {
@@ -297,10 +290,10 @@ func (a *nearest) decide() []Choice {
 	return choices
 }
 
-// keptRanks is how many nodes of a ranking are kept while a batch is decided.
+// keptRanks is the number of best nodes of a ranking that share may choose from.
 const keptRanks = 24
 
-// choice words the choice of the pick-th of a ranking.
+// choice makes a Choice of the pick-th node of a ranking.
 func (a *nearest) choice(s *nearestServer, ranking []prediction, pick int) Choice {
 	p := ranking[pick]
 	c := Choice{Server: s.Addr, Node: a.learner.nodes[p.node].ID, PredictedMs: p.ms, Estimates: s.asked, Error: p.sd}

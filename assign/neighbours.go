@@ -1,33 +1,34 @@
 package assign
 
 import (
+	"maps"
 	"math"
 	"net/netip"
 )
 
-// Servers whose addresses are close in number are mostly close in the network (O. Papapetrou, G. Samaras: IPMicra, 2004): where one
-// of a network is known, it is a hypothesis about the others. How much it is trusted is learnt from the networks of which
-// several are known.
+// Servers whose addresses are close in number are mostly close in the network (O. Papapetrou, G. Samaras: IPMicra, 2004). So each
+// known server of a network is a hypothesis about the others. How far to trust it is learnt from the networks of which several
+// servers are known.
 const (
-	// What is believed of a network before anything is seen of it: the share of servers that are where another one is, and by
-	// how many servers that counts.
+	// The prior of a network: the share of its servers that stand where another one does, worth that many servers of evidence.
 	neighbourTrust, neighbourCounts = 0.9, 1.0
-	// What is believed of all networks counts so many servers.
+	// The evidence, in servers, that the prior over all networks is worth.
 	networksCount = 10.0
-	// By how much the round trips of servers in one place differ: in the log domain, and by their access, in ms, to at most a factor of e.
+	// How round trips to servers in one place differ: in the log domain, and by their access in ms, which counts for at most a
+	// factor of e.
 	neighbourSD, neighbourMs = 0.1, 4.0
-	// Of so many servers of a network the fields are hypotheses about each other.
+	// The number of servers of a network whose fields become hypotheses.
 	mostNeighbours = 4
 )
 
-// Network is the network whose servers are expected to be together: 24 bits of an IPv4 address, 48 of an IPv6 one.
+// Network returns the network whose servers are expected to stand together: 24 bits of an IPv4 address, 48 of an IPv6 one.
 func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := 24
 	if a.Is6() {
 		bits = 48
 	}
-	p, _ := a.Prefix(bits) // fails for the zero address only
+	p, _ := a.Prefix(bits) // fails only for the zero address
 	return p
 }
 
@@ -35,11 +36,11 @@ func Network(a netip.Addr) netip.Prefix {
 type network struct {
 	servers []*learntServer
 	trust   float64
-	places  []*place // of the first that are known
-	of      []*learntServer
+	of      []*learntServer // the first known servers
+	places  []*place        // theirs
 }
 
-// networksOf are the networks with more than one server.
+// networksOf finds the networks with more than one server.
 func networksOf(servers []*learntServer) map[netip.Prefix]*network {
 	all := make(map[netip.Prefix]*network)
 	for _, s := range servers {
@@ -52,15 +53,11 @@ func networksOf(servers []*learntServer) map[netip.Prefix]*network {
 		}
 		all[p].servers = append(all[p].servers, s)
 	}
-	for p, n := range all {
-		if len(n.servers) == 1 {
-			delete(all, p)
-		}
-	}
+	maps.DeleteFunc(all, func(_ netip.Prefix, n *network) bool { return len(n.servers) == 1 })
 	return all
 }
 
-// fitNeighbours gives the servers of each network the fields of the others as places, and learns how far they may be trusted.
+// fitNeighbours makes the fields of known servers hypotheses about the others of their network, and learns how far to trust them.
 func (l *learner) fitNeighbours() {
 	if l.without.has(withoutNeighbours) {
 		return
@@ -78,7 +75,7 @@ func (l *learner) fitNeighbours() {
 			}
 		}
 	}
-	// First by what is believed of all networks, then by what each of them shows. The sum has a fixed order.
+	// First the trust in all networks together, then in each by what it shows. Summing over l.servers keeps a fixed order.
 	sum, count := neighbourTrust*networksCount, networksCount
 	together := make(map[*learntServer]float64)
 	for _, s := range l.servers {
@@ -112,7 +109,7 @@ func (l *learner) networkOf(s *learntServer) *network {
 	return l.networks[Network(s.addr)]
 }
 
-// together is how likely a server is where one of its neighbours is, by what it showed itself.
+// together is the probability that a server stands where one of its neighbours does, given its own downloads.
 func (l *learner) together(s *learntServer) (share float64) {
 	n := l.networkOf(s)
 	f := newField(s.own.seen, l.rho, l.withNeighbours(s, l.hypotheses(s)))
@@ -141,7 +138,7 @@ func (l *learner) withNeighbours(s *learntServer, hyps []hypothesis) []hypothesi
 	if others == 0 {
 		return hyps
 	}
-	// Both may be right about a stated location: what disagrees with it has its doubt as evidence against it.
+	// Neighbours and a stated location may both be right. What disagrees with the location carries its doubt as evidence against it.
 	among := 1.0
 	if s.stated != nil {
 		among -= statedWeight

@@ -4,45 +4,44 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"time"
 
 	"proxima/ncoord/quantile"
 )
 
 const (
-	// How many downloads load and bandwidth are learnt from.
+	// The number of downloads that load and bandwidth are learnt from.
 	ownWindow = 64
-	// How many downloads a second it learns from in the long run. A fast node makes thousands, which say hardly more and reach
-	// back hardly a moment.
+	// The number of downloads a second to learn from in the long run. A fast node makes thousands, but a window of 64 of those
+	// would reach back only a moment.
 	ownRate = 8.0
-	// How likely it is, before anything is seen, that load or bandwidth changed with a given download.
+	// The prior probability that load or bandwidth changes at a given download.
 	changeRate = 0.01
 )
 
-// Own learns a node's Factors from the node's own downloads, of whatever server: the first byte less round trip and think
-// time shows the load, the rest of the body the bandwidth. It remembers the last 64 that it learnt from, and of many downloads
-// learns from a sample. Make it by NewOwn. Not safe for concurrent use.
+// Own learns a node's Factors from the node's own downloads, of whatever server. The first byte less round trip and think time
+// shows the load, the rest of the body the bandwidth. It learns from a sample of the downloads and remembers the last 64 of it.
+// Make it by NewOwn. It is not safe for concurrent use.
 type Own struct {
 	load, slow window
 	samples    int
-	now        float64 // the load as estimated a few downloads ago, or believed before, in ms
+	now        float64 // the load as estimated a few downloads ago, in ms
 	trips      trips
-	// budget is how many downloads may be learnt from at the time spent.
+	// budget is the number of downloads that it might still learn from at the time spent.
 	budget float64
 	spent  time.Time
 	jitter *rand.Rand
 }
 
-// window is what is known of one quantity: its prior, and the likelihoods of the last downloads over a grid of its logarithm.
+// window is what is known of one quantity: its prior, and the likelihoods of the last downloads on a grid of its logarithm.
 type window struct {
 	mean, sd float64 // prior, of the logarithm
 	last     []likelihood
 	value    density // the quantity at each point of the grid
-	prior    density // logarithms; its exponentials add up to 1
+	prior    density // in logarithms; the densities add up to 1
 }
 
-// The grid reaches some standard deviations of the prior to either side.
+// The grid reaches gridReach standard deviations of the prior to either side.
 const gridPoints, gridReach = 49, 3.0
 
 // density is a number for each point of the grid.
@@ -65,17 +64,17 @@ func newWindow(median, sd float64) window {
 	return w
 }
 
-// part is a time that is rest + hidden + scale × the quantity, with the noise of a download. What is hidden is log-normal:
-// the think time of a server that only this node has seen.
+// part is a measured time that should be rest + hidden + scale × the quantity, up to the noise of a download. hidden is log-normal:
+// the think time of the server.
 type part struct{ took, rest, hidden, hiddenSD, scale float64 }
 
-// NewOwn begins with what was published before, the zero value if nothing.
+// NewOwn begins with the factors published in an earlier life, the zero value if there are none.
 func NewOwn(before Factors) *Own {
 	o := &Own{now: loadPriorMs, budget: ownWindow, jitter: rand.New(rand.NewPCG(uint64(before.Samples), 0))}
 	load, loadSD, slow, slowSD := loadPriorMs, loadPriorSD, slowPrior, slowPriorSD
 	if before.Samples > 0 && before.Check() == nil {
 		o.samples = before.Samples
-		// What it was in the last life is not what it must be in this one.
+		// The node may have changed since.
 		if before.LoadMs > 0 {
 			o.now, load, loadSD = before.LoadMs, before.LoadMs, math.Hypot(before.LoadError, 0.5)
 		}
@@ -87,8 +86,8 @@ func NewOwn(before Factors) *Own {
 	return o
 }
 
-// Due says whether a download that ends now would be learnt from. All are until there are many: then a random sample of
-// ownRate a second. What is not due costs next to nothing.
+// Due reports whether Observe would learn from a download that ends now: from all while they are few, then from a random sample of
+// ownRate a second. Downloads that are not due cost next to nothing.
 func (o *Own) Due(now time.Time) bool {
 	if passed := now.Sub(o.spent); passed > 0 {
 		if !o.spent.IsZero() {
@@ -99,7 +98,7 @@ func (o *Own) Due(now time.Time) bool {
 	return o.budget >= 1
 }
 
-// Factors is what has been learnt. It works through the window: call it when it is to be published, not for each download.
+// Factors returns what has been learnt. It works through the whole window: call it to publish, not for each download.
 func (o *Own) Factors() Factors {
 	if o.samples == 0 {
 		return Factors{}
@@ -109,9 +108,9 @@ func (o *Own) Factors() Factors {
 	return Factors{LoadMs: load, LoadError: loadSD, BytesPerMs: 1 / slow, BytesError: slowSD, Samples: o.samples}
 }
 
-// Observe takes one successful download by the node self from a server. m is what is known of the server (nil if nothing),
-// before or after it has seen the download: other nodes' downloads in it tell the think time. v has their loads. Where the
-// connection was kept, the way is that of earlier ones.
+// Observe takes one successful download by the node self from a server. m is what is known of the server, nil if nothing: the
+// downloads of other nodes in it tell the think time, and v has the loads of those nodes. m may include the download already. For
+// a reused connection the round trip is that of earlier connections.
 func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v View, now time.Time) {
 	first, connect := ms(t.FirstByte), ms(t.Connect)
 	if first <= 0 || connect < 0 || t.Total <= 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
@@ -129,9 +128,9 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 		trip.least, trip.load, trip.times = m.connectOf(nodeKey(self)), o.now, 1
 	}
 	if trip.least <= 0 {
-		return // without the round trip nothing can be told apart
+		return // without the round trip the load cannot be told apart
 	}
-	// An even pace would meet the same of the servers that take turns again and again.
+	// At an even pace it might meet the same server again and again, if servers take turns.
 	o.budget -= 0.5 + o.jitter.Float64()
 	rtt := trip.rtt()
 	o.samples = min(o.samples+1, math.MaxUint16)
@@ -139,28 +138,28 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	if m != nil {
 		think, sd = m.thinkWithout(nodeKey(self), v)
 	}
-	// What connecting took beyond the way is load, too, but for the usual noise; and it is no matter of bandwidth.
+	// What connecting took beyond the round trip is load, too, except for the usual noise. Bandwidth has no part in it.
 	beyond := max(connect-trip.least, 0)
 	usual := (connectExcess - leastExcess(trip.times)) * rtt
 	o.load.add(part{took: first + beyond, rest: rtt + usual, hidden: think, hiddenSD: sd, scale: 1})
 	if o.samples%8 == 1 {
 		o.now, _ = o.load.estimate()
 	}
-	// All but the first byte's time, and not only what came after it: a small difference of large times is noise.
+	// The round trip is included, since what came after the first byte may be a small, noisy difference of large times.
 	body := ms(t.Total-t.TLS) - first - connect + trip.least
 	if bytes := float64(t.Bytes); body > 0 && bytes > 0 {
 		o.slow.add(part{took: body, rest: (rounds(bytes) - 1) * rtt, scale: bytes})
 	}
 }
 
-// hiddenSteps is over how many values of what is hidden is summed, hiddenReach how many standard deviations they reach.
+// The sum over hidden takes hiddenSteps values that reach hiddenReach standard deviations to either side.
 const hiddenSteps, hiddenReach = 9, 2.4
 
 func (w *window) add(p part) {
 	if len(w.last) == ownWindow {
 		w.last = w.last[:copy(w.last, w.last[1:])]
 	}
-	// The hidden part is summed over: it may be most of the time, or hardly any.
+	// Sum over the hidden part: it may be most of the time, or hardly any of it.
 	steps, rest, weight := 1, [hiddenSteps]float64{p.rest}, [hiddenSteps]float64{1}
 	if p.hidden > 0 && p.hiddenSD > 0 {
 		steps = hiddenSteps
@@ -176,7 +175,7 @@ func (w *window) add(p part) {
 		var sum float64
 		for k := range steps {
 			r := math.Log(p.took/(rest[k]+p.scale*value)) / downloadSD
-			// Student's t with 4 degrees of freedom: q to the power of -2.5.
+			// Student's t with 4 degrees of freedom: q^−2.5.
 			q := 1 + r*r/4
 			sum += weight[k] / (q * q * math.Sqrt(q))
 		}
@@ -185,13 +184,12 @@ func (w *window) add(p part) {
 	w.last = append(w.last, l)
 }
 
-// estimate is the quantity with its standard deviation in the log domain. It may have changed once among the downloads that
-// are remembered: the estimate is the mean over the times at which it may have (R. Adams, D. MacKay: Bayesian Online
-// Changepoint Detection, 2007). So a change shows within a few downloads that cannot be explained otherwise, and as long as
-// there is none all downloads count.
+// estimate returns the quantity and its standard deviation in the log domain. The quantity may have changed once among the
+// remembered downloads: the estimate is the mean over the times at which it may have done so (R. Adams, D. MacKay: Bayesian Online
+// Changepoint Detection, 2007). So a change shows within a few downloads, and without a change all downloads count.
 func (w *window) estimate() (value, sd float64) {
 	n := len(w.last)
-	// Evidence of the first k downloads together; densities of the last n − k follow below.
+	// The evidence of the first k downloads; those of the last n − k follow below.
 	before := make([]float64, n)
 	sum := w.prior
 	var posterior density
@@ -229,7 +227,7 @@ func (d *density) add(l *likelihood) {
 	}
 }
 
-// evidence is the logarithm of the sum of what d has the logarithms of, and sets p to their shares in it.
+// evidence returns the logarithm of the sum of the densities, and normalises them into p.
 func (d *density) evidence(p *density) float64 {
 	most := math.Inf(-1)
 	for _, x := range d {
@@ -246,7 +244,7 @@ func (d *density) evidence(p *density) float64 {
 	return most + math.Log(sum)
 }
 
-// connectOf is the median connect time of a node, 0 if none is remembered.
+// connectOf is the median connect time of a node in ms, 0 if none is remembered.
 func (m *Memory) connectOf(key uint64) float64 {
 	for _, e := range m.seen {
 		if e.key == key {
@@ -256,25 +254,22 @@ func (m *Memory) connectOf(key uint64) float64 {
 	return 0
 }
 
-// connect is the median of the connect times, 0 if there is none.
+// connect is the median of the connect times in ms, 0 if there is none.
 func (e *seen) connect() float64 {
-	var v [nodeSamples]code // codes are in the order of their values, and need no memory of their own
-	n := 0
+	var connects []float64
 	for _, x := range e.samples {
-		if x.connect > 0 && n < len(v) {
-			v[n] = x.connect
-			n++
+		if x.connect > 0 {
+			connects = append(connects, x.connect.value())
 		}
 	}
-	if n == 0 {
+	if connects == nil {
 		return 0
 	}
-	slices.Sort(v[:n])
-	return (v[(n-1)/2].value() + v[n/2].value()) / 2
+	return quantile.Median(connects)
 }
 
-// thinkWithout is the think time as nodes other than key saw it, with its standard deviation in the log domain: that of
-// any server if none did.
+// thinkWithout is the think time in ms as nodes other than key saw it, and its standard deviation in the log domain. If none of
+// them saw any it is the prior.
 func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
 	loads := make(map[uint64]float64, len(v.Nodes))
 	for _, n := range v.Nodes {
@@ -297,7 +292,7 @@ func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
 			thinks = append(thinks, math.Log(max(first-cleanConnect(connect, connectExcess, load)-load, 0.05*first, 0.1)))
 		}
 	}
-	// Shrunk towards the prior in proportion to what is known.
+	// The mean is shrunk towards the prior, less the more downloads there are.
 	n := float64(len(thinks))
 	if n == 0 {
 		return thinkPriorMs, thinkPriorSD

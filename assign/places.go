@@ -7,30 +7,30 @@ import (
 	"proxima/ncoord"
 )
 
-// A hypothesis about a server is a place where it may be: where a database states, beside one of the nodes, anywhere, or
-// everywhere (anycast). A place says which round trip is to be expected from each node, and which nodes may be the best.
+// A hypothesis about a server is a place where it may be: where a database says, beside one of the nodes, anywhere, or everywhere
+// (anycast). A place tells which round trip to expect from each node, and which nodes may be the best.
 
 const (
 	groundBaseMs  = 8.0
 	groundMsPerKm = 0.017
 	earthKm       = 6371.0
 	besideMs      = 8.5
-	// Weights a priori: of the stated location, and of the others in what remains. They need not sum to one.
+	// Prior weights: of the stated location, and of the others within what remains. They need not sum to one.
 	statedWeight                                   = 0.85
 	besideWeight, ignorantWeight, everywhereWeight = 0.1, 2.0, 0.065
-	// What is expected where nothing is known, and where an address is near from everywhere.
+	// The round trip to expect if nothing is known, and of an address that is near to everybody.
 	ignorantMs, ignorantSD     = 105.0, 1.5
 	everywhereMs, everywhereSD = 12.0, 0.7
-	// A server that may be anywhere is as far as nodes are from each other, and this much less certain than that.
+	// A server that may be anywhere is as far away as nodes are from each other, and that much less certain.
 	anywhereWide = 1.3
-	// How much the errors of two coordinates add to the spread.
+	// The share of the errors of two coordinates that widens the spread.
 	coordinateShare = 0.3
-	// Beside that many nodes servers are looked for, and by so many places is anywhere judged.
+	// The number of nodes beside which servers are looked for, and the number of places that anywhere is averaged over.
 	maxHypotheses, anywherePlaces = 64, 16
 	leastWeight                   = 3e-3
 )
 
-// onGlobe is a location as a unit vector; not placed if it is unknown.
+// onGlobe turns a location into a unit vector, not placed if it is unknown.
 func onGlobe(l *ncoord.Location) point {
 	if l == nil || !l.Valid() {
 		return point{}
@@ -42,26 +42,26 @@ func onGlobe(l *ncoord.Location) point {
 
 // groundMs is the round trip expected over the ground between two unit vectors.
 func (p *point) groundMs(q *point) float64 {
-	// The angle from the chord: exact for near places, where the arc cosine is not.
+	// The angle from the chord is exact for near places, where the arc cosine is not.
 	return groundBaseMs + groundMsPerKm*earthKm*2*math.Asin(min(p.distance(q)/2, 1))
 }
 
 // spreadOf is the standard deviation in the log domain of round trips that are expected to be ms.
 func spreadOf(ms float64) float64 { return 0.28 + 0.5*math.Exp(-ms/40) }
 
-// place is what is expected of round trips to one place: logarithm of the ms, and its standard deviation, from each node.
+// place is the round trip to expect to one place from each node: the logarithm of its ms, and the standard deviation of that.
 type place struct {
-	// expect computes it for a node; nil if log and sd are the same from everywhere. What it gave is kept if keep is set:
-	// then the place is shared by many servers.
+	// expect computes both for a node. It is nil if log and sd are the same from everywhere.
 	expect  func(node int) (log, sd float64)
 	log, sd float64
-	keep    bool
-	known   []expected
-	// near are the nodes that may be the best for servers there, computed once; see candidates.
+	// keep has results kept in known, for places that many servers share.
+	keep  bool
+	known []expected
+	// near holds the nodes that may be the best for servers there, computed once; see candidates.
 	near []int32
 }
 
-type expected struct{ log, sd float32 } // sd is 0 as long as nothing is known
+type expected struct{ log, sd float32 } // sd is 0 until computed
 
 func (p *place) from(node int) (log, sd float64) {
 	switch {
@@ -78,12 +78,12 @@ func (p *place) from(node int) (log, sd float64) {
 	return float64(e.log), float64(e.sd)
 }
 
-// shared is a place that keeps what it computed.
+// shared makes a place that keeps what it computed.
 func (l *learner) shared(expect func(node int) (log, sd float64)) *place {
 	return &place{expect: expect, keep: true, known: make([]expected, len(l.nodes))}
 }
 
-// at is what is expected of a round trip of ms, and at a place of ignorance if ms is 0. Extra widens the spread.
+// at is the expectation of a round trip of ms, that of ignorance if ms is 0. extra widens the spread.
 func at(ms, extra float64) (log, sd float64) {
 	if ms <= 0 {
 		return math.Log(ignorantMs), ignorantSD
@@ -111,7 +111,7 @@ func (l *learner) places() {
 	l.stated = map[cell]*place{}
 }
 
-// besideNode expects the round trips to a server beside node j. Heights, if they are taken for ways, count by share.
+// besideNode expects the round trips to a server beside node j. heights is 1 if heights are distance, 0 if they are load.
 func (l *learner) besideNode(j int, heights float64) func(int) (float64, float64) {
 	return func(i int) (log, sd float64) {
 		if !l.points[i].placed {
@@ -126,14 +126,14 @@ func (l *learner) besideNode(j int, heights float64) func(int) (float64, float64
 	}
 }
 
-// anywhereAmong is the place of a server that is as far from a node as other nodes are, for all that is known.
+// anywhereAmong is the place of a server that is as far from a node as other nodes are.
 func (l *learner) anywhereAmong(places []*place) *place {
 	if len(places) < 4 || l.without.has(withoutAnywhere) {
 		return &place{log: math.Log(ignorantMs), sd: ignorantSD}
 	}
 	step := (len(places) + anywherePlaces - 1) / anywherePlaces
 	return l.shared(func(node int) (log, sd float64) {
-		// What is believed of any server counts like two places.
+		// The prior of any server counts like two places.
 		own := math.Log(ignorantMs)
 		n, sum, squares := 2.0, 2*own, 2*(ignorantSD*ignorantSD+own*own)
 		for i := 0; i < len(places); i += step {
@@ -161,7 +161,7 @@ func (l *learner) statedPlace(loc *ncoord.Location) *place {
 
 // hypotheses are the places where a server may be.
 func (l *learner) hypotheses(s *learntServer) []hypothesis {
-	// An anycast address is near from everywhere.
+	// An anycast address is near to everybody.
 	if s.spread {
 		return []hypothesis{{place: l.everywhere, weight: 1}}
 	}
@@ -188,18 +188,18 @@ func (l *learner) hypotheses(s *learntServer) []hypothesis {
 }
 
 const (
-	// Up to so many nodes all are candidates for every server.
+	// Up to that many nodes, all are candidates for every server.
 	fewNodes = 128
-	// Else those that are expected to be the best at one of the server's likely places, so many of each, and all that have
-	// downloaded from it.
+	// Beyond, candidates are all nodes that have downloaded from the server and the nearNodes best ones at each place whose
+	// weight is at least nearWeight.
 	nearNodes, nearWeight = 40, 0.03
-	// Stated locations share their candidates with others in the same cell of so many degrees.
+	// Stated locations in one cell of that many degrees share their candidates.
 	cellDegrees = 5.0
 )
 
 type cell struct{ lat, lon int16 }
 
-// candidates are the nodes of the view that may be the best for a server, each once.
+// candidates returns the nodes of the view that may be the best for a server, each once. The slice is valid until the next call.
 func (l *learner) candidates(s *learntServer, f *field) []int32 {
 	l.list = l.list[:0]
 	if l.live <= fewNodes {
@@ -236,7 +236,7 @@ func (l *learner) candidates(s *learntServer, f *field) []int32 {
 	return l.list
 }
 
-// near are the nodes that are expected to be the best at a place, for a typical page.
+// near returns the nodes that are expected to be the best at a place, for a typical page.
 func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
 	if p.expect != nil && !p.keep { // stated
 		c := cell{int16(math.Round(loc.Lat / cellDegrees)), int16(math.Round(loc.Lon / cellDegrees))}
@@ -248,7 +248,7 @@ func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
 	if p.near != nil {
 		return p.near
 	}
-	// The best so far, in order: few enter.
+	// Keep the best so far in order; few nodes enter.
 	type scored struct {
 		node int32
 		ms   float64
@@ -262,7 +262,7 @@ func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(best, ms, func(s scored, ms float64) int {
-			if s.ms <= ms { // equals in the order of their numbers
+			if s.ms <= ms { // ties keep the order of the nodes
 				return -1
 			}
 			return 1

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// prober is what the methods of the literature have in common that measure servers by single probes: for each server it asks
-// one node after another, as its method says, and decides when the method has settled every server.
+// prober drives those methods of the literature that measure servers by single probes: for each server it asks one node after
+// another, in the order of its method, and it decides once the method has settled every server.
 //
-// A probe is a download of one page. Its connect time is what a ping would show, its whole time what a timed GET would. A node
-// that does not answer gives no value, and is not asked again. What a server's memory holds of earlier batches costs no probe.
+// A probe is the download of one page. Its connect time is what a ping would show, its whole time what a timed GET would. A
+// node that does not answer is not asked again. What a server's memory holds of earlier batches costs no probe.
 type prober struct {
 	name    string
 	method  method
-	whole   bool   // whole times count, not connect times
-	nodes   []Node // by id
+	whole   bool // compare whole times, not connect times
+	view    View // sorted
 	servers []*probed
 	choices []Choice
 }
 
-// method is what differs between probers.
+// method is one rule of whom to probe and whom to choose.
 type method interface {
-	// join tells which nodes there are: before the first step, and when that changes.
+	// join tells the method which nodes there are, before the first step and after each change.
 	join(nodes []Node, servers []*probed)
-	// step is the node that shall probe s now, or the choice that needs no more probes. Neither: s waits for another server
-	// of the batch. It is called again until its node has answered.
+	// step returns the node that shall probe s now, or the choice if no more probes are needed. It returns neither while s has
+	// to wait for another server of the batch. It is called again once the node has answered.
 	step(s *probed) (ask string, settled *Choice)
 }
 
@@ -34,13 +34,13 @@ type method interface {
 type probed struct {
 	Server
 	memory Memory
-	asking string
+	asking string // node asked now, "" if none
 	asked  int
-	times  map[string]float64 // in ms, by node; unanswered where there was no answer
-	choice *Choice            // once it is settled
+	times  map[string]float64 // by node, in ms; unanswered if the node did not answer
+	choice *Choice            // nil until settled
 }
 
-// unanswered stands for the time of a probe without an answer. It is above every time.
+// unanswered stands for the time of a probe without an answer, and is above every time.
 const unanswered = 1e9
 
 func newProber(name string, m method, whole bool, b Batch, v View) *prober {
@@ -77,51 +77,44 @@ func (a *prober) server(addr netip.Addr) *probed {
 	return nil
 }
 
-func (a *prober) alive(id string) bool {
-	return slices.ContainsFunc(a.nodes, func(n Node) bool { return n.ID == id })
-}
-
 func (a *prober) SetView(v View, _ time.Time) {
-	a.nodes = v.sorted()
+	a.view = View{v.sorted()}
 	for _, s := range a.servers {
-		if !a.alive(s.asking) {
+		if a.view.find(s.asking) == nil {
 			s.asking = ""
 		}
-		if s.choice != nil && !a.alive(s.choice.Node) {
+		if s.choice != nil && a.view.find(s.choice.Node) == nil {
 			s.choice = nil
 		}
 	}
-	a.method.join(a.nodes, a.servers)
+	a.method.join(a.view.Nodes, a.servers)
 	if a.choices != nil {
 		a.choices = a.decide()
 	}
 }
 
-// step lets the method look at every server that is not settled and waits for no answer; it gives the nodes to ask.
-func (a *prober) step() map[*probed]string {
-	asks := make(map[*probed]string)
+// step takes one step with every server that is neither settled nor waiting for an answer, and returns the asks that follow.
+func (a *prober) step() (asks []Ask) {
 	for _, s := range a.servers {
-		if s.choice == nil && s.asking == "" && len(a.nodes) > 0 {
+		if s.choice == nil && s.asking == "" && len(a.view.Nodes) > 0 {
 			var node string
 			if node, s.choice = a.method.step(s); node != "" {
-				asks[s] = node
+				asks = append(asks, Ask{Server: s.Addr, Node: node})
 			}
 		}
 	}
 	return asks
 }
 
-func (a *prober) Asks(time.Time) (asks []Ask) {
+func (a *prober) Asks(time.Time) []Ask {
 	if a.choices != nil {
 		return nil
 	}
-	wanted := a.step()
-	for _, s := range a.servers {
-		if node := wanted[s]; node != "" {
-			s.asking = node
-			s.asked++
-			asks = append(asks, Ask{Server: s.Addr, Node: node})
-		}
+	asks := a.step()
+	for _, ask := range asks {
+		s := a.server(ask.Server)
+		s.asking = ask.Node
+		s.asked++
 	}
 	return asks
 }
@@ -146,15 +139,14 @@ func (a *prober) Observe(r Result, now time.Time) {
 	}
 }
 
-func (a *prober) Decide(time.Time) ([]Choice, bool) {
+func (a *prober) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
 		a.step()
-		if len(a.nodes) > 0 && slices.ContainsFunc(a.servers, func(s *probed) bool { return s.choice == nil }) {
+		if len(a.view.Nodes) > 0 && slices.ContainsFunc(a.servers, func(s *probed) bool { return s.choice == nil }) {
 			return nil, false
 		}
-		a.choices = a.decide()
 	}
-	return slices.Clone(a.choices), true
+	return a.Conclude(now), true
 }
 
 func (a *prober) Conclude(time.Time) []Choice {
@@ -164,25 +156,25 @@ func (a *prober) Conclude(time.Time) []Choice {
 	return slices.Clone(a.choices)
 }
 
-// decide is the choices as they are settled, and the fastest node known for servers that are not.
+// decide collects the settled choices. A server that is not settled goes to the fastest node known.
 func (a *prober) decide() []Choice {
 	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
 		s.asking = ""
 		switch {
-		case len(a.nodes) == 0:
+		case len(a.view.Nodes) == 0:
 			choices[i].Reason = noNode
 		case s.choice != nil:
 			choices[i] = *s.choice
 		default:
-			choices[i] = s.fastestOf(ids(a.nodes), "fastest of the probes made")
+			choices[i] = s.fastestOf(ids(a.view.Nodes), "fastest of the probes made")
 		}
 		choices[i].Server, choices[i].Estimates = s.Addr, s.asked
 	}
 	return choices
 }
 
-// fastest is the node of the least time among those that answered, "" if none did.
+// fastest returns the node of the least time among those that answered, "" if none did.
 func (s *probed) fastest(ids []string) (node string, least float64) {
 	least = unanswered
 	for _, id := range ids {
@@ -193,7 +185,7 @@ func (s *probed) fastest(ids []string) (node string, least float64) {
 	return node, least
 }
 
-// fastestOf is the choice of the fastest of some nodes, drawn among them where none answered.
+// fastestOf chooses the fastest of some nodes, and draws among them if none answered.
 func (s *probed) fastestOf(ids []string, why string) Choice {
 	node, t := s.fastest(ids)
 	if node == "" {
@@ -204,7 +196,7 @@ func (s *probed) fastestOf(ids []string, why string) Choice {
 	return Choice{Node: node, PredictedMs: t, Reason: fmt.Sprintf("%s: %.0f ms", why, t)}
 }
 
-// probe is the least time of a node's downloads that m remembers, in ms: of the connection, or of the whole; 0 if there is none.
+// probe returns the least time among a node's remembered downloads, of the connection or of the whole, in ms; 0 if there is none.
 func (m *Memory) probe(node string, whole bool) (least float64) {
 	key := nodeKey(node)
 	for i := range m.seen {
@@ -222,4 +214,41 @@ func (m *Memory) probe(node string, whole bool) (least float64) {
 		}
 	}
 	return least
+}
+
+// The values of ProbeConfig.By.
+const (
+	// ProbeConnect compares connect times, as a ping does.
+	ProbeConnect = "connect"
+	// ProbeTotal compares whole download times, as a timed GET does.
+	ProbeTotal = "total"
+)
+
+// probe is brute force (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, section 5.3): every
+// node probes every server, and the fastest gets it. With a threshold nodes probe one after another until one is fast enough
+// (section 5.3.1), in an order drawn for each server.
+type probe struct {
+	cfg ProbeConfig
+	ids []string
+}
+
+func newProbe(cfg ProbeConfig, b Batch, v View) *prober {
+	return newProber(Probe, &probe{cfg: cfg}, cfg.By == ProbeTotal, b, v)
+}
+
+func (p *probe) join(nodes []Node, _ []*probed) { p.ids = ids(nodes) }
+
+func (p *probe) step(s *probed) (string, *Choice) {
+	order := RendezvousOrder(s.Addr.String(), p.ids, len(p.ids))
+	for _, id := range order {
+		if s.times[id] > 0 && s.times[id] <= p.cfg.ThresholdMs {
+			c := s.fastestOf([]string{id}, fmt.Sprintf("first probe within %v ms", p.cfg.ThresholdMs))
+			return "", &c
+		}
+	}
+	if i := slices.IndexFunc(order, func(id string) bool { return s.times[id] == 0 }); i >= 0 {
+		return order[i], nil
+	}
+	c := s.fastestOf(order, "fastest probe of all nodes")
+	return "", &c
 }

@@ -8,16 +8,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-func compareStrings(a, b string) int { return strings.Compare(a, b) }
-
-// weight is the weight of a node for a key.
+// weight is the pseudo-random weight of a node for a key.
 func weight(key, node string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(key) // a digest never fails
 	_, _ = d.Write([]byte{0})
 	_, _ = d.WriteString(node)
-	// One more mixing step: xxhash is weak for short inputs that differ in their last bytes.
+	// One more mixing step: xxhash is weak for short inputs that differ only in their last bytes.
 	x := d.Sum64()
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
@@ -25,9 +23,9 @@ func weight(key, node string) uint64 {
 	return x
 }
 
-// Rendezvous is the node with the highest random weight for a key, "" if there are no nodes (D. Thaler, C. Ravishankar:
-// Using Name-Based Mappings to Increase Hit Rates, 1998). All who know the same nodes agree; a node that joins takes only
-// what becomes its own, one that leaves gives only what was its own. The order of nodes does not matter.
+// Rendezvous returns the node with the highest random weight for a key, "" if there are no nodes (D. Thaler, C. Ravishankar:
+// Using Name-Based Mappings to Increase Hit Rates, 1998). Everyone who knows the same nodes, in whatever order, gets the same
+// answer. A node that joins takes only what becomes its own, and one that leaves gives up only what was its own.
 func Rendezvous(key string, nodes []string) string {
 	var best string
 	var most uint64
@@ -40,7 +38,7 @@ func Rendezvous(key string, nodes []string) string {
 	return best
 }
 
-// RendezvousOrder are the n nodes of the highest weights, highest first; fewer if there are fewer.
+// RendezvousOrder returns the n nodes of the highest weights, highest first; fewer if there are fewer.
 func RendezvousOrder(key string, nodes []string, n int) []string {
 	type drawn struct {
 		node   string
@@ -51,7 +49,7 @@ func RendezvousOrder(key string, nodes []string, n int) []string {
 		all[i] = drawn{node, weight(key, node)}
 	}
 	slices.SortFunc(all, func(a, b drawn) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), compareStrings(a.node, b.node))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), strings.Compare(a.node, b.node))
 	})
 	order := make([]string, 0, min(max(n, 0), len(all)))
 	for _, d := range all[:cap(order)] {

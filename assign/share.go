@@ -2,16 +2,17 @@ package assign
 
 import "math"
 
-// sharePasses bounds how often all servers are looked at while a batch is shared. Two to four passes settle most batches.
+// sharePasses bounds the passes over all servers of share. Two to four settle most batches.
 const sharePasses = 10
 
 // share picks one of each server's ranked predictions. It makes
 //
 //	Σ work · ms + balance · (Σ_n busy(n)⁸)^⅛
 //
-// small: the time that all pages take, and balance times that of the busiest node, where the eighth power stands for the maximum
-// and lets the second busiest count, too. So at most balance of a page's time is paid to move it off the busiest node, and nothing
-// where all are alike. Servers move one by one, as long as a move pays. A node's queue makes it as busy as if the whole batch waited there.
+// small: the time of all pages, plus balance times that of the busiest node. The eighth power stands for the maximum and lets the
+// second busiest node count, too. So at most the share balance of a page's time is paid to take it off the busiest node, and
+// nothing where all nodes are equally busy. Servers move one by one as long as a move pays. A node's queue makes it as busy as if
+// the whole batch waited there.
 func (a *nearest) share(rankings [][]prediction, work []float64) []int {
 	picks := make([]int, len(rankings))
 	if a.cfg.Balance <= 0 {

@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -11,39 +12,39 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London,
-// 2009, chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads
-// one page of each server; a tick counts for the servers that it asked. Whole download times, filtered by a window for each node and
-// server, move the server's place (Proxy). When the median error falls below theta, or after the last tick, all servers go to their
-// nearest nodes at once.
+// vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London, 2009,
+// chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads one page
+// of each server. Whole download times, filtered by a window for each node and server, move the server's proxy coordinate. When
+// the median error falls below theta, or after the last tick, all servers go to their nearest nodes at once.
 //
-// What was published leaves open, and is decided here: the server begins at the place of its first estimator, in no
-// direction in particular; the moving average of errors has the weight Smoothing × w (Vivaldi's ce) and begins at 1.
+// Decided here, since the thesis leaves it open: a tick counts for the servers that it asked. A server begins at the place of its
+// first estimator and leaves it in a random direction. The moving average of errors has the weight Smoothing × w (ce in the
+// paper on Vivaldi) and begins at 1.
 type vivaldi struct {
 	cfg     VivaldiConfig
 	rnd     *rand.Rand
-	nodes   []Node
+	view    View // sorted
 	servers []*vivaldiServer
 	ticks   int
-	next    time.Time
+	next    time.Time // of the next tick
 	choices []Choice
-	again   bool // it has places from before
+	again   bool // it began with places from before
 }
 
 type vivaldiServer struct {
 	Server
 	memory  Memory
-	asking  string
+	asking  string // node asked now, "" if none
 	asked   int
 	at      Proxy
-	windows map[string][]float64
+	windows map[string][]float64 // by node: its last download times, in ms
 }
 
 func newVivaldi(cfg VivaldiConfig, b Batch, v View, now time.Time) *vivaldi {
-	a := &vivaldi{cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), nodes: v.sorted(), next: now}
+	a := &vivaldi{cfg: cfg, rnd: rand.New(rand.NewPCG(b.Seed, weight("vivaldi", b.ID))), view: View{v.sorted()}, next: now}
 	for _, s := range b.Servers {
 		a.servers = append(a.servers, &vivaldiServer{Server: s, memory: s.Memory.Clone(),
-			at: nowhere(), windows: map[string][]float64{}})
+			at: Proxy{Coord: ncoord.Coordinate{Error: 1}}, windows: map[string][]float64{}})
 	}
 	if before, ok := b.Before.(*vivaldi); ok {
 		a.again = true
@@ -85,29 +86,25 @@ func (a *vivaldi) server(addr netip.Addr) *vivaldiServer {
 }
 
 func (a *vivaldi) SetView(v View, _ time.Time) {
-	a.nodes = v.sorted()
+	a.view = View{v.sorted()}
 	for _, s := range a.servers {
-		if s.asking != "" && !a.alive(s.asking) {
+		if a.view.find(s.asking) == nil {
 			s.asking = ""
 		}
 	}
 	if a.choices != nil {
-		a.choices = revise(a.choices, a.decide(), a.alive)
+		a.choices = revise(a.choices, a.decide(), a.view)
 	}
 }
 
-func (a *vivaldi) alive(id string) bool {
-	return slices.ContainsFunc(a.nodes, func(n Node) bool { return n.ID == id })
-}
-
 func (a *vivaldi) Asks(now time.Time) []Ask {
-	if a.choices != nil || len(a.nodes) == 0 || now.Before(a.next) {
+	if a.choices != nil || len(a.view.Nodes) == 0 || now.Before(a.next) {
 		return nil
 	}
 	if a.next = a.next.Add(a.cfg.Tick); !a.next.After(now) {
 		a.next = now.Add(a.cfg.Tick)
 	}
-	node := a.nodes[a.rnd.IntN(len(a.nodes))].ID
+	node := a.view.Nodes[a.rnd.IntN(len(a.view.Nodes))].ID
 	var asks []Ask
 	for _, s := range a.servers {
 		if s.asking == "" && s.asked < a.cfg.MaxTicks {
@@ -122,7 +119,7 @@ func (a *vivaldi) Asks(now time.Time) []Ask {
 	return asks
 }
 
-// exhausted says that every server has been asked for as often as it may be.
+// exhausted reports whether every server has used up its ticks.
 func (a *vivaldi) exhausted() bool {
 	return !slices.ContainsFunc(a.servers, func(s *vivaldiServer) bool { return s.asked < a.cfg.MaxTicks })
 }
@@ -134,24 +131,22 @@ func (a *vivaldi) Observe(r Result, now time.Time) {
 	}
 	s.asking = ""
 	if t := ms(r.Timing.Total); r.OK && t > 0 && t <= maxDownloadMs {
-		// The published coordinate, which decides in the end: what the estimator says of itself now may hold its load or not.
+		// By the published coordinate, which decides in the end. What the estimator reports now may or may not include its load.
 		s.update(a.cfg, r.Node, a.coordOf(r.Node), t, a.rnd)
 		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
-		s.memory.Proxy = s.at // by this one's own windows
+		s.memory.Proxy = s.at // Observe knows no windows
 	}
 }
 
-// coordOf is the coordinate of a node, one of no certainty if it has none.
+// coordOf returns the coordinate of a node, or one without any certainty.
 func (a *vivaldi) coordOf(id string) ncoord.Coordinate {
-	for _, n := range a.nodes {
-		if n.ID == id && known(n.Coord) {
-			return n.Coord
-		}
+	if n := a.view.find(id); n != nil && known(n.Coord) {
+		return n.Coord
 	}
 	return ncoord.Coordinate{Error: 1}
 }
 
-// update moves the server by one download time, filtered by the window of the node's.
+// update moves the server by one download time, filtered by the node's window.
 func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coordinate, t float64, rnd *rand.Rand) {
 	window := append(s.windows[node], t)
 	if len(window) > cfg.Window {
@@ -161,7 +156,7 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 	s.at.move(cfg, from, quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile), rnd)
 }
 
-// medianError is the median of the batch.
+// medianError is the median of the servers' errors.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
@@ -173,16 +168,15 @@ func (a *vivaldi) medianError() float64 {
 
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
-		// The last tick has its time to be answered, too.
+		// The last tick, too, gets its time to be answered.
 		over := a.exhausted() && (!now.Before(a.next) || !a.waiting())
-		// With the places of the round before it may be sure of itself at once; one tick tells whether it still should.
+		// Places from before may already be certain enough; one tick checks that they still hold.
 		early := a.again && (a.ticks == 0 || a.waiting())
-		if len(a.servers) > 0 && len(a.nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
+		if len(a.servers) > 0 && len(a.view.Nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
 			return nil, false
 		}
-		a.choices = a.decide()
 	}
-	return slices.Clone(a.choices), true
+	return a.Conclude(now), true
 }
 
 // Conclude decides as after the last tick.
@@ -209,7 +203,7 @@ func (a *vivaldi) decide() []Choice {
 }
 
 func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
-	if len(a.nodes) == 0 {
+	if len(a.view.Nodes) == 0 {
 		return Choice{Server: s.Addr, Reason: noNode}
 	}
 	why := fmt.Sprintf("median error below %v after %d ticks", a.cfg.Theta, a.ticks)
@@ -222,10 +216,10 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 		case s.at.Updates > 0 && a.cfg.Unconverged == UnconvergedDistance:
 			return a.least(s, "least distance, not converged; "+why)
 		case a.cfg.Unconverged == UnconvergedGeographic:
-			c, ok = nearestByGround(s.Server, a.nodes)
+			c, ok = nearestByGround(s.Server, a.view.Nodes)
 		}
 		if !ok {
-			c = draw(s.Server, ids(a.nodes))
+			c = draw(s.Server, ids(a.view.Nodes))
 		}
 		c.Reason += ", not converged; " + why
 		return c
@@ -233,14 +227,13 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	return a.least(s, "least distance; "+why)
 }
 
-// least is the node at the least distance.
+// least chooses the node at the least distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
-	best := a.nodes[0].ID
-	least := ncoord.Distance(a.coordOf(best), s.at.Coord)
-	for _, n := range a.nodes[1:] {
-		if d := ncoord.Distance(a.coordOf(n.ID), s.at.Coord); d < least {
-			best, least = n.ID, d
+	c := Choice{Server: s.Addr, PredictedMs: math.Inf(1), Reason: reason}
+	for _, n := range a.view.Nodes {
+		if d := ncoord.Distance(a.coordOf(n.ID), s.at.Coord); d < c.PredictedMs {
+			c.Node, c.PredictedMs = n.ID, d
 		}
 	}
-	return Choice{Server: s.Addr, Node: best, PredictedMs: least, Reason: reason}
+	return c
 }

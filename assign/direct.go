@@ -1,0 +1,170 @@
+package assign
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"proxima/ncoord"
+)
+
+// direct is an assigner that asks for nothing: it chooses from the batch and the view alone.
+type direct struct {
+	name    string
+	servers []Server
+	nodes   []Node // by id
+	choose  func(servers []Server, nodes []Node) []Choice
+	choices []Choice // for the present view; nil until someone asks
+}
+
+func newDirect(name string, b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
+	return &direct{name: name, servers: b.Servers, nodes: v.sorted(), choose: choose}
+}
+
+func (d *direct) Name() string                     { return d.name }
+func (d *direct) Asks(time.Time) []Ask             { return nil }
+func (d *direct) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
+func (d *direct) Observe(Result, time.Time)        {}
+func (d *direct) SetView(v View, _ time.Time)      { d.nodes, d.choices = v.sorted(), nil }
+
+func (d *direct) Decide(now time.Time) ([]Choice, bool) { return d.Conclude(now), true }
+
+func (d *direct) Conclude(time.Time) []Choice {
+	if d.choices == nil {
+		d.choices = d.choose(d.servers, d.nodes)
+	}
+	return slices.Clone(d.choices)
+}
+
+func (d *direct) Memory(server netip.Addr) *Memory {
+	i := slices.IndexFunc(d.servers, func(s Server) bool { return s.Addr == server })
+	if i < 0 || d.servers[i].Memory.Empty() {
+		return nil
+	}
+	return &d.servers[i].Memory
+}
+
+const (
+	noNode       = "there is no node to choose"
+	randomReason = "random draw"
+)
+
+// draw picks a node for one server by rendezvous.
+func draw(s Server, ids []string) Choice {
+	c := Choice{Server: s.Addr, Node: Rendezvous(s.Addr.String(), ids), Reason: randomReason}
+	if c.Node == "" {
+		c.Reason = noNode
+	}
+	return c
+}
+
+// random draws a node for each server by rendezvous: a node that joins or leaves moves only its own share.
+func random(servers []Server, nodes []Node) []Choice {
+	choices := make([]Choice, len(servers))
+	list := ids(nodes)
+	for i, s := range servers {
+		choices[i] = draw(s, list)
+	}
+	return choices
+}
+
+// geographic gives each server to the node at the shortest great circle. Where the server or all nodes have no location it
+// draws, and the reason tells how many servers of the batch were drawn.
+func geographic(servers []Server, nodes []Node) []Choice {
+	choices := make([]Choice, len(servers))
+	missing := 0
+	for i, s := range servers {
+		var ok bool
+		if choices[i], ok = nearestByGround(s, nodes); !ok {
+			choices[i] = draw(s, ids(nodes))
+			missing++
+		}
+	}
+	for i := range choices {
+		if choices[i].Reason == randomReason {
+			choices[i].Reason = fmt.Sprintf("no location: random draw (%d of %d servers)", missing, len(choices))
+		}
+	}
+	return choices
+}
+
+// nearestByGround is the choice by great circle; ok is false if the server or all nodes lack a valid location.
+func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
+	if s.Location == nil || !s.Location.Valid() {
+		return Choice{}, false
+	}
+	best, least := "", math.Inf(1)
+	for _, n := range nodes {
+		if n.Location != nil && n.Location.Valid() {
+			if km := ncoord.GreatCircleKm(*n.Location, *s.Location); km < least {
+				best, least = n.ID, km
+			}
+		}
+	}
+	if best == "" {
+		return Choice{}, false
+	}
+	return Choice{Server: s.Addr, Node: best, Reason: fmt.Sprintf("nearest over the ground: %.0f km", least)}, true
+}
+
+// newHash makes the consistent hashing of UbiCrawler (P. Boldi, B. Codenotti, M. Santini, S. Vigna: UbiCrawler, a scalable
+// fully distributed web crawler, 2004, section 5). Each node has replicas at pseudo-random points of a circle, and a host
+// belongs to the node of the closest replica. A node that joins takes about its share of the hosts; all others stay.
+//
+// Decided here: the hosts of a server stay together, so the alphabetically first of their names is hashed.
+func newHash(cfg HashConfig, b Batch, v View) *direct {
+	return newDirect(Hash, b, v, func(servers []Server, nodes []Node) []Choice {
+		circle := newCircle(nodes, cfg.Replicas)
+		choices := make([]Choice, len(servers))
+		for i, s := range servers {
+			name := s.Addr.String()
+			if len(s.Hosts) > 0 {
+				name = slices.MinFunc(s.Hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) }).Name
+			}
+			choices[i] = Choice{Server: s.Addr, Reason: noNode}
+			if node := circle.closest(weight("host", name)); node != "" {
+				choices[i].Node, choices[i].Reason = node, fmt.Sprintf("closest replica to the hash of %s", name)
+			}
+		}
+		return choices
+	})
+}
+
+// circle holds the replicas of all nodes, ordered by their points.
+type circle []replica
+
+type replica struct {
+	point uint64
+	node  string
+}
+
+func newCircle(nodes []Node, replicas int) circle {
+	var c circle
+	for _, n := range nodes {
+		for i := range replicas {
+			c = append(c, replica{weight(strconv.Itoa(i), n.ID), n.ID})
+		}
+	}
+	slices.SortFunc(c, func(a, b replica) int {
+		return cmp.Or(cmp.Compare(a.point, b.point), strings.Compare(a.node, b.node))
+	})
+	return c
+}
+
+// closest is the node of the replica closest to a point in either direction, "" on an empty circle.
+func (c circle) closest(point uint64) string {
+	if len(c) == 0 {
+		return ""
+	}
+	i, _ := slices.BinarySearchFunc(c, point, func(r replica, p uint64) int { return cmp.Compare(r.point, p) })
+	after, before := c[i%len(c)], c[(i+len(c)-1)%len(c)]
+	if point-before.point <= after.point-point { // unsigned differences wrap around the circle
+		return before.node
+	}
+	return after.node
+}
