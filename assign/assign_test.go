@@ -57,6 +57,18 @@ func TestConfigReportsAll(t *testing.T) {
 	}
 }
 
+// Only those that make estimates in rounds say how many they make at most.
+func TestMostEstimates(t *testing.T) {
+	cfg := assign.Default()
+	cfg.Vivaldi.MaxTicks, cfg.Nearest.Estimates, cfg.CAN.Landmarks = 11, 12, 13
+	want := map[string]int{assign.Vivaldi: 11, assign.Nearest: 12, assign.CAN: 13}
+	for _, name := range assign.Names() {
+		if n := cfg.MaxEstimates(name); n != want[name] {
+			t.Errorf("%s makes up to %d estimates, want %d", name, n, want[name])
+		}
+	}
+}
+
 func names(n int) []string {
 	list := make([]string, n)
 	for i := range list {

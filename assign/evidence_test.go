@@ -3,6 +3,8 @@ package assign
 import (
 	"math"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -35,6 +37,45 @@ func TestTripsAreBelievedForAWhile(t *testing.T) {
 	} {
 		if got := all.take(server, c.connect, 5, begin.Add(c.at)); got.least != c.least {
 			t.Errorf("after %v, connecting in %v ms: the least is %v ms, want %v", c.at, c.connect, got.least, c.least)
+		}
+	}
+}
+
+// A memory from another node has no more nodes and samples than one that was made here, and each node once.
+func TestBoundsOfAMemory(t *testing.T) {
+	now := time.Unix(2000, 0)
+	nodes := func(n, samples int) (list []seen) {
+		for i := range n {
+			list = append(list, seen{key: uint64(i), at: now, samples: make([]sample, samples)})
+		}
+		return list
+	}
+	of := func(samples ...int) (list []seen) {
+		for i, n := range samples {
+			list = append(list, seen{key: uint64(i), at: now, samples: make([]sample, n)})
+		}
+		return list
+	}
+	twice := append(nodes(2, 1), nodes(1, 1)...)
+	full := slices.Repeat([]int{nodeSamples}, memorySamples/nodeSamples)
+	full = append(full, memorySamples%nodeSamples)
+	for _, c := range []struct {
+		what string
+		seen []seen
+		err  string // "": it is taken
+	}{
+		{"all nodes", nodes(MaxMemoryNodes, 1), ""},
+		{"a node too many", nodes(MaxMemoryNodes+1, 1), "nodes, more than"},
+		{"a node twice", twice, "twice"},
+		{"all samples of a node", of(nodeSamples), ""},
+		{"a sample of a node too many", of(nodeSamples + 1), "of one node"},
+		{"all samples", of(full...), ""},
+		{"a sample too many", of(append(slices.Clone(full), 1)...), "samples, more than"},
+	} {
+		m := Memory{seen: c.seen}
+		_, err := DecodeMemory(m.AppendBinary(nil, now), now)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: %v, want %q", c.what, err, c.err)
 		}
 	}
 }

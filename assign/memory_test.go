@@ -122,6 +122,12 @@ func TestFactorsRoundTrip(t *testing.T) {
 	if got, err := assign.DecodeFactors(b); err != nil || got != x || len(b) != assign.FactorsSize {
 		t.Errorf("%+v, %v, %d bytes", got, err, len(b))
 	}
+	for name, bad := range map[string][]byte{"nothing": nil, "another version": append([]byte{b[0] + 1}, b[1:]...), "a byte less": b[:len(b)-1],
+		"a byte more": append(bytes.Clone(b), 0)} {
+		if _, err := assign.DecodeFactors(bad); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
 	for _, bad := range []assign.Factors{{LoadMs: -1}, {LoadMs: math.NaN()}, {BytesPerMs: math.Inf(1)}} {
 		if _, err := assign.DecodeFactors(bad.AppendBinary(nil)); err == nil {
 			t.Errorf("%+v was taken", bad)
@@ -150,6 +156,32 @@ func TestMemoryStaysBoundedAndForgetsTheOldest(t *testing.T) {
 	}
 	if seen != assign.MaxMemoryNodes {
 		t.Errorf("remembers %d nodes, want %d", seen, assign.MaxMemoryNodes)
+	}
+}
+
+// The node that was heard of longest ago makes room, wherever it stands.
+func TestMemoryForgetsWhoWasHeardOfLongestAgo(t *testing.T) {
+	d := assign.Timing{Connect: 20e6, FirstByte: 50e6, Total: 100e6, Bytes: 10_000, Fresh: true}
+	for oldest := range assign.MaxMemoryNodes {
+		var m assign.Memory
+		var v assign.View
+		observe := func(i, at int) { m.Observe(fmt.Sprint(i), ncoord.Coordinate{}, d, time.Unix(int64(at), 0)) }
+		for i := range assign.MaxMemoryNodes + 1 {
+			v.Nodes = append(v.Nodes, assign.Node{ID: fmt.Sprint(i)})
+		}
+		for i := range assign.MaxMemoryNodes {
+			at := 100 + i
+			if i == oldest {
+				at = 50
+			}
+			observe(i, at)
+		}
+		observe(assign.MaxMemoryNodes, 200)
+		for _, p := range assign.Predictions(&m, v) {
+			if forgotten := p.Node == fmt.Sprint(oldest); (p.Seen == 0) != forgotten {
+				t.Errorf("node %d is the oldest, and of node %s %d downloads are remembered", oldest, p.Node, p.Seen)
+			}
+		}
 	}
 }
 

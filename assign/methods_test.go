@@ -290,6 +290,26 @@ func TestIPMicra(t *testing.T) {
 	}
 }
 
+// The prefixes of IPv6 are twice as long. An IPv4 address counts as one however it is written.
+func TestSubnetsOfBothFamilies(t *testing.T) {
+	for _, c := range []struct {
+		addr string
+		bits int
+		want string
+	}{
+		{"192.0.2.77", 24, "192.0.2.0/24"},
+		{"::ffff:192.0.2.77", 24, "192.0.2.0/24"},
+		{"192.0.2.77", 16, "192.0.0.0/16"},
+		{"2001:db8:1:2::3", 24, "2001:db8:1::/48"},
+		{"2001:db8:1:2::3", 16, "2001:db8::/32"},
+		{"2001:db8:1:2::3", 0, "::/0"},
+	} {
+		if got := within(netip.MustParseAddr(c.addr), c.bits); got.String() != c.want {
+			t.Errorf("%s within %d is %v, want %s", c.addr, c.bits, got, c.want)
+		}
+	}
+}
+
 // Of several nodes in an organisation the first within the threshold has the subnet, else the fastest of them, however fast others are.
 func TestIPMicraOrganisation(t *testing.T) {
 	times := bench{"10.1.3.1": {"a": 40, "b": 60, "c": 1}}

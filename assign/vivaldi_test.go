@@ -71,6 +71,23 @@ func TestVivaldiTicks(t *testing.T) {
 	}
 }
 
+// A tick that comes late by less than its length does not move the next ones; after a longer pause they begin anew.
+func TestVivaldiKeepsItsRhythm(t *testing.T) {
+	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 5, Servers: 6, Seed: 1})
+	cfg := assign.Default()
+	cfg.Vivaldi.Tick = 10 * time.Second
+	a, err := assign.New(assign.Vivaldi, cfg, w.Batch(), w.View(), time.Unix(100, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ at, next int64 }{{100, 110}, {113, 120}, {120, 130}, {139, 140}, {150, 160}, {185, 195}} {
+		a.Asks(time.Unix(c.at, 0))
+		if next, ok := a.Next(time.Unix(c.at, 0)); !ok || next.Unix() != c.next {
+			t.Errorf("after the tick at %d the next is at %d, %v, want %d", c.at, next.Unix(), ok, c.next)
+		}
+	}
+}
+
 // In mode persistent the next round goes on from the places of the last, and one tick is enough while nothing has changed.
 func TestVivaldiGoesOn(t *testing.T) {
 	w := assigntest.NewWorld(assigntest.MadeUp(60, 2), assigntest.WorldConfig{Nodes: 8, Servers: 20, Seed: 2})

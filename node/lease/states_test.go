@@ -148,3 +148,21 @@ func TestCompany(t *testing.T) {
 		}
 	}
 }
+
+// TestTimes: the times of a lease follow from its length; calls and first retries get no longer than suits a network.
+func TestTimes(t *testing.T) {
+	for length, want := range map[time.Duration][8]time.Duration{
+		4 * time.Second: {34 * time.Second, 4 * time.Second / 6, 4 * time.Second / 12, 4 * time.Second / 60, time.Second, time.Second, 500 * time.Millisecond,
+			500 * time.Millisecond},
+		2 * time.Second: {32 * time.Second, 2 * time.Second / 6, 2 * time.Second / 12, 2 * time.Second / 60, 500 * time.Millisecond,
+			500 * time.Millisecond, 250 * time.Millisecond, 250 * time.Millisecond},
+		time.Minute: {90 * time.Second, 10 * time.Second, 5 * time.Second, time.Second, 5 * time.Second, 15 * time.Second, 500 * time.Millisecond,
+			7500 * time.Millisecond},
+	} {
+		c := Config{Time: length, Skew: 30 * time.Second}
+		got := [8]time.Duration{c.Window(), c.ReleaseAfter(), c.HeldRetry(), c.check(), c.timeout(), c.early(), c.retryMin(), c.retryMax()}
+		if got != want || c.memoryEvery() != c.ReleaseAfter() {
+			t.Errorf("of leases of %v: %v, want %v", length, got, want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"proxima/node/wire"
+)
+
+// put gives a node a record of a host.
+func (p *player) put(r Record) {
+	p.t.Helper()
+	if _, _, err := p.own.edit(r.Host, func(Record, bool) (Record, bool) { return r, true }); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A home agrees with an owner that has as many hosts as it knows of, and the same ones.
+func TestHomeAgreesOnWhatItKnows(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		time.Sleep(2 * s.cfg.Collect)
+		own := s.node(1).own
+		s.node(1).put(Record{Host: s.hostOf(1, 2, 3), Epoch: 1, Owner: idOf(2)})
+		own.mu.Lock()
+		known := own.tallies.lent[idOf(2)]
+		own.mu.Unlock()
+		for _, c := range []struct {
+			count  uint64
+			digest uint64
+			agreed bool
+		}{
+			{known.count, known.digest, true},
+			{known.count + 1, known.digest, false},
+			{known.count, known.digest + 1, false},
+			{0, 0, false},
+		} {
+			res, err := own.Renew(s.t.Context(), idOf(2), &wire.RenewRequest{Count: c.count, Digest: c.digest})
+			if err != nil || res.GetAgreed() != c.agreed {
+				t.Errorf("%d hosts of digest %x, where it knows %+v: it agreed %v, %v", c.count, c.digest, known, res.GetAgreed(), err)
+			}
+		}
+	})
+}
+
+// A renewal fails when the home does not answer, neither to what it has to confirm nor to the sign of life.
+func TestRenewalWithoutAnAnswerFails(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		own, host := s.node(2).own, s.hostOf(1, 2, 3)
+		for _, open := range []bool{false, true} {
+			s.lose(func(l letter) bool {
+				_, claim := l.req.(*wire.ClaimRequest)
+				_, renew := l.req.(*wire.RenewRequest)
+				return l.from == 2 && (claim || renew && !open)
+			})
+			own.mu.Lock()
+			clear(own.unconfirmed)
+			if open {
+				own.unconfirmed[host] = claimed{record: Record{Host: host, Epoch: 1, Owner: idOf(2)}}
+			}
+			own.mu.Unlock()
+			if agreed, err := own.renewAt(s.t.Context(), idOf(1)); agreed || err == nil {
+				t.Errorf("with an unconfirmed host, %v: it agreed %v, %v", open, agreed, err)
+			}
+		}
+	})
+}
+
+// What a node answers to an owner that gives it a host.
+func TestWhatIsCommitted(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		own, host := s.node(3).own, s.hostOf(1, 2, 3)
+		const committed, refused, later, differs = wire.Step_STEP_COMMITTED, wire.Step_STEP_REFUSED, wire.Step_STEP_LATER, wire.Step_STEP_DIFFERS
+		for _, c := range []struct {
+			what     string
+			mine     uint64 // its epoch of the host, whose owner is node 2
+			to       int
+			epoch    uint64
+			drained  bool
+			leaving  bool
+			other    bool // the giver has something else of the host
+			want     wire.Step
+			received bool
+		}{
+			{what: "for another node", mine: 1, to: 2, epoch: 2, want: refused},
+			{what: "no record", mine: 1, to: 3, want: refused},
+			{what: "an older record", mine: 3, to: 3, epoch: 2, want: refused},
+			{what: "another record of the epoch", mine: 2, to: 3, epoch: 2, want: refused},
+			{what: "while it is drained", mine: 1, to: 3, epoch: 2, drained: true, want: refused},
+			{what: "while it gives the host away", mine: 1, to: 3, epoch: 2, leaving: true, want: later},
+			{what: "something else", mine: 1, to: 3, epoch: 2, other: true, want: differs},
+			{what: "the next record", mine: 1, to: 3, epoch: 2, want: committed, received: true},
+			{what: "once more", to: 3, epoch: 2, want: committed},
+		} {
+			if c.mine > 0 {
+				s.node(3).put(Record{Host: host, Epoch: c.mine, Owner: idOf(2)})
+			}
+			own.draining.Store(c.drained)
+			own.mu.Lock()
+			if delete(own.proposals, host); c.leaving {
+				own.proposals[host] = proposal{}
+			}
+			before := own.counts.Received
+			own.mu.Unlock()
+			d, err := s.node(3).front.DigestOf(s.t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.other {
+				d.Accepted++
+			}
+			r := Record{Host: host, Epoch: c.epoch, Owner: idOf(c.to)}
+			res, err := own.Commit(s.t.Context(), idOf(2), &wire.CommitRequest{Record: r.wire(), Digest: digestToWire(d)})
+			own.mu.Lock()
+			received := own.counts.Received > before
+			delete(own.proposals, host)
+			own.mu.Unlock()
+			own.draining.Store(false)
+			if err != nil || res.GetStep() != c.want || received != c.received {
+				t.Errorf("%s: %v (%s), received %v, %v; want %v", c.what, res.GetStep(), res.GetReason(), received, err, c.want)
+			}
+		}
+	})
+}
+
+// What is no link, no record and no host is refused, and leaves nothing behind.
+func TestMalformedMessages(t *testing.T) {
+	for _, c := range []struct {
+		link *wire.Link
+		ok   bool
+	}{
+		{&wire.Link{Url: "http://h.test/"}, true},
+		{&wire.Link{Url: "http://h.test/", Depth: 255, Hops: 255, Sitemap: true}, true},
+		{&wire.Link{Url: "http://h.test/", Depth: 256}, false},
+		{&wire.Link{Url: "http://h.test/", Hops: 256}, false},
+		{&wire.Link{Url: "h.test"}, false},
+	} {
+		l, ok := LinkOf(c.link)
+		if ok != c.ok || ok && LinkToWire(l).String() != c.link.String() {
+			t.Errorf("%v became %+v, %v", c.link, l, ok)
+		}
+	}
+	onStage(t, []int{1, 2}, func(s *stage) {
+		own, host := s.node(1).own, s.hostOf(1, 2)
+		bad := &wire.Link{Url: "nothing"}
+		good := LinkToWire(link(host, 1))
+		for _, forward := range []bool{false, true} {
+			res, err := own.Deliver(s.t.Context(), idOf(2), &wire.DeliverRequest{Links: []*wire.Link{bad, good}, Keep: forward})
+			if a := res.GetAnswers(); err != nil || len(a) != 2 || a[0].GetVerdict() != wire.Verdict_VERDICT_REFUSED ||
+				a[1].GetVerdict() == wire.Verdict_VERDICT_REFUSED {
+				t.Errorf("to keep %v: %v, %v", forward, res, err)
+			}
+		}
+		res, err := own.Store(s.t.Context(), idOf(2), &wire.StoreRequest{Items: []*wire.StoreItem{{Record: &wire.Record{Host: host, Owner: "x"}}}})
+		if a := res.GetAnswers(); err != nil || len(a) != 1 || a[0].GetStep() != wire.Step_STEP_REFUSED {
+			t.Errorf("%v, %v", res, err)
+		}
+		if _, err := own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: "no host"}); err == nil {
+			t.Error("what is no host was loaded")
+		}
+		if _, err := own.Load(s.t.Context(), idOf(2), &wire.LoadRequest{Host: host, Cursor: []byte{9}}); err == nil {
+			t.Error("from no place a host was loaded")
+		}
+	})
+}
+
+// A host is neither given nor taken back when its epoch could run over.
+func TestEpochsHaveAnEnd(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		p, host := s.node(2), s.hostOf(1, 2, 3)
+		for _, c := range []struct {
+			epoch uint64
+			ends  bool
+		}{{maxEpoch - 3, false}, {maxEpoch - 2, true}, {maxEpoch, true}} {
+			r := Record{Host: host, Epoch: c.epoch, Owner: idOf(2), Assigned: true}
+			p.put(r)
+			if err := p.own.HandOff(s.t.Context(), host, idOf(2), false, "test"); (err != nil) != c.ends {
+				t.Errorf("given in epoch %d: %v", c.epoch, err)
+			}
+			p.put(r)
+			if err := p.own.settle(s.t.Context(), r, p.own.view()); (err != nil) != c.ends {
+				t.Errorf("taken back in epoch %d: %v", c.epoch, err)
+			}
+			if now, _, err := p.own.Record(host); err != nil || (now == r) != c.ends {
+				t.Errorf("of epoch %d it has %+v, %v", c.epoch, now, err)
+			}
+		}
+	})
+}
+
+// A look at all hosts ends with the node.
+func TestLookAtAllEndsWithTheNode(t *testing.T) {
+	onStage(t, []int{1, 2, 3}, func(s *stage) {
+		s.node(1).put(Record{Host: s.hostOf(1, 2, 3), Epoch: 1, Owner: idOf(1)})
+		if err := s.node(1).own.sweepAll(s.t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(s.t.Context())
+		cancel()
+		if err := s.node(1).own.sweepAll(ctx, false); !errors.Is(err, context.Canceled) {
+			t.Errorf("it went on: %v", err)
+		}
+	})
+}
