@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 	}
 	page := filepath.Join(dir, "report.html")
 	got, out, errs := call(t, "compare", "-html", page, dir)
-	if got != exitOK || errs != "" || !strings.Contains(out, "nearest alone was run") || !strings.Contains(out, "200 OK") {
+	if got != exitOK || errs != "" || !strings.Contains(out, "Only nearest was run") || !strings.Contains(out, "200 OK") {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
 	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), "nearest") {
@@ -47,7 +47,7 @@ func TestCompare(t *testing.T) {
 	}
 	// What was read is told, even if the page cannot be written.
 	got, out, errs = call(t, "compare", "-html", filepath.Join(dir, "none", "report.html"), dir)
-	if got != exitFailed || !strings.Contains(errs, "write report") || !strings.Contains(out, "nearest alone was run") {
+	if got != exitFailed || !strings.Contains(errs, "write report") || !strings.Contains(out, "Only nearest was run") {
 		t.Errorf("exit %d\n%s%s", got, out, errs)
 	}
 	for args, want := range map[string]string{"compare": "needs a folder with logs", "compare -fast": "there is no flag -fast",

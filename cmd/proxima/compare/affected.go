@@ -9,24 +9,24 @@ import (
 	"proxima/node/journal"
 )
 
-// Kinds of what an event hits.
+// What an event hits.
 const (
 	kindNode   = "node"
 	kindServer = "server"
 )
 
-// affected is a node or a server that events hit.
+// affected is a node or a server that events hit, with timelines by row.
 type affected struct {
 	kind, name string
 	rate       [maxRows]*timeline[cell] // hosts given to the node
 	urls       [maxRows]*timeline[cell] // URLs downloaded there, or from it
 	requests   *timeline[cell]          // to a server
-	// By who decided by them, owners for those that did not decide: distances in the coordinate space between it and the other side, and
-	// the errors of the servers' places.
+	// Distances to the other side in the coordinate space, and errors of the servers' places, by the assigner that used them or by
+	// owners.
 	far, wrong map[string]*timeline[dist]
 }
 
-// owners stands for all who know the place of a server by its lease.
+// owners stands for the nodes that know a server's place from its lease.
 const owners = "owners"
 
 // whoIsHit lists whom the events of a world hit.
@@ -49,6 +49,7 @@ func whoIsHit(w *rundir.World) (list []*affected) {
 	return list
 }
 
+// count counts one more for a row.
 func count(of *[maxRows]*timeline[cell], row int, second float64) {
 	if of[row] == nil {
 		of[row] = newSums()
@@ -56,7 +57,7 @@ func count(of *[maxRows]*timeline[cell], row int, second float64) {
 	of[row].at(second).add(1)
 }
 
-// requested notes a request to a server, whatever for and whatever came of it.
+// requested notes any request to a server.
 func (r *run) requested(server string, second float64) {
 	for _, a := range r.affected {
 		if a.kind == kindServer && a.name == server {
@@ -65,23 +66,23 @@ func (r *run) requested(server string, second float64) {
 	}
 }
 
-// downloaded notes a download by a node that the rows in mask chose.
+// downloaded notes a download by a node that the rows in mask chose. The speed is in kB/s.
 func (r *run) downloaded(n int, server string, mask uint16, second, speed float64) {
-	each(mask, func(row int) {
+	for row := range each(mask) {
 		count(&r.progress, row, second)
 		if r.speeds[row] == nil {
 			r.speeds[row] = newDists()
 		}
 		r.speeds[row].at(second).add(speed)
-	})
-	for _, a := range r.affected {
-		if a.kind == kindServer && a.name == server || a.kind == kindNode && a.name == r.nodes[n].name {
-			each(mask, func(row int) { count(&a.urls, row, second) })
+		for _, a := range r.affected {
+			if a.kind == kindServer && a.name == server || a.kind == kindNode && a.name == r.nodes[n].name {
+				count(&a.urls, row, second)
+			}
 		}
 	}
 }
 
-// moved notes a hand-off that no batch has decided: the owner had become slower than another node.
+// moved notes a hand-off that no batch decided: the owner had become slower than another node.
 func (c *comparer) moved(r *run, d *journal.Assign, second float64) {
 	if r.world != nil && len(r.world.Assigners) == 1 && !strings.HasPrefix(d.Reason, r.world.Assigners[0]+": ") {
 		if row := c.rowOf(r, r.world.Assigners[0]); row >= 0 {
@@ -90,7 +91,7 @@ func (c *comparer) moved(r *run, d *journal.Assign, second float64) {
 	}
 }
 
-// given notes that a node is to have a host.
+// given notes that a node gets a host.
 func (r *run) given(row int, owner string, second float64) {
 	for _, a := range r.affected {
 		if i, ok := r.byID[owner]; ok && a.kind == kindNode && r.nodes[i].name == a.name {
@@ -99,7 +100,7 @@ func (r *run) given(row int, owner string, second float64) {
 	}
 }
 
-// affectedSeries are what happened to whom the events of the main run hit; of each row in the run that it took part in.
+// affectedSeries shows what happened to whom the events of the main run hit, for each row in a run of its own.
 func (c *comparer) affectedSeries(main *run) (list []Affected) {
 	for k, a := range main.affected {
 		p := Affected{Kind: a.kind, Name: a.name}
@@ -108,7 +109,7 @@ func (c *comparer) affectedSeries(main *run) (list []Affected) {
 			if r == nil {
 				continue
 			}
-			// In a run of its own the busiest node, which an event hits, may be another.
+			// An event that hits the busiest node may hit different ones in different runs.
 			if k < len(r.affected) && r.affected[k].kind == a.kind {
 				b := r.affected[k]
 				end := r.last.Sub(r.started).Seconds()
@@ -132,7 +133,7 @@ func (c *comparer) affectedSeries(main *run) (list []Affected) {
 	return list
 }
 
-// runOf is the first run that a row took part in, those of several assigners before those of one.
+// runOf returns the first run of a row, preferring runs of several assigners.
 func (c *comparer) runOf(row int) *run {
 	for _, r := range slices.Concat(c.main(), c.runs) {
 		if r.tallies[row] != nil {
@@ -142,12 +143,12 @@ func (c *comparer) runOf(row int) *run {
 	return nil
 }
 
-// inWords words the events of a scenario. A state lasts until the event that ends it.
+// inWords describes the events of a scenario. A state lasts until the event that ends it.
 func inWords(all []rundir.Event) []Event {
 	var list []Event
 	for i, e := range all {
 		p := Event{AtS: e.AtS, UntilS: e.AtS, Target: e.Node}
-		ends := false // of a state that an earlier event began
+		ends := false // a state that an earlier event began
 		switch e.Kind {
 		case rundir.EventBandwidth:
 			ends = e.Factor == 1 || e.Factor == 0
@@ -176,7 +177,7 @@ func inWords(all []rundir.Event) []Event {
 	return list
 }
 
-// wasBurnt says that the last event about a node's processor was its burning.
+// wasBurnt reports whether the last event about a node's processor began to burn it.
 func wasBurnt(before []rundir.Event, node string) bool {
 	burnt := false
 	for _, e := range before {
@@ -187,12 +188,14 @@ func wasBurnt(before []rundir.Event, node string) bool {
 	return burnt
 }
 
-// endOf is when the state that an event set was over.
+// endOf returns when the state that an event began was over.
 func endOf(after []rundir.Event, e rundir.Event) (float64, bool) {
-	ending := map[string]string{rundir.EventKill: rundir.EventRestart, rundir.EventPartition: rundir.EventHeal}
 	kind := e.Kind
-	if k, ok := ending[e.Kind]; ok {
-		kind = k
+	switch e.Kind {
+	case rundir.EventKill:
+		kind = rundir.EventRestart
+	case rundir.EventPartition:
+		kind = rundir.EventHeal
 	}
 	for _, f := range after {
 		if f.Kind == kind && (kind == rundir.EventHeal || f.Node == e.Node && f.Server == e.Server) {

@@ -12,23 +12,23 @@ import (
 	"proxima/node/journal"
 )
 
-// crawlCounts is what one run did as a whole.
+// crawlCounts are the counts of one run's crawl. Those of URLs are made when records are joined.
 type crawlCounts struct {
 	statuses    map[int]int64 // pages by HTTP status, 0 for none
 	dnsErrors   int64
 	attempted   int64 // URLs
 	downloaded  int64 // URLs answered with a status below 400
-	links       int64
 	repeats     int64 // further downloads of these
-	html        int64 // URLs that were pages
+	html        int64 // URLs that were HTML pages
 	waiting     int64 // URLs whose last try may be repeated
-	reassigned  int64 // hosts, after that
-	unbalanced  int64 // lines of queue logs whose books do not balance
+	links       int64 // on all pages
+	reassigned  int64 // hosts
+	unbalanced  int64 // lines of queue logs whose counts do not add up
 	unbalancedN string
 }
 
-// page takes in all downloads of one URL in this run. Pages downloaded by several nodes for a comparison are one download; rounds of
-// mode persistent repeat pages on purpose and do not count.
+// page handles all downloads of one URL in this run. Several for a comparison are one. Rounds of mode persistent repeat on purpose, and
+// do not count.
 func (k *crawlCounts) page(g []record) {
 	tried, again, done, html := false, true, int64(0), false
 	compared := uint64(0)
@@ -66,19 +66,17 @@ func (k *crawlCounts) page(g []record) {
 	}
 }
 
-// queue takes in a line of the queue log.
+// queue handles a line of the queue log.
 func (r *run) queue(n int, q *journal.Queue) {
 	if q.Accepted+q.AtStart+q.Arrived != q.Done+q.Failed+q.Dropped+q.Left+q.Pending {
 		r.crawl.unbalanced++
 		r.crawl.unbalancedN = r.nodes[n].name
 	}
 	r.nodes[n].queue.at(r.seconds(q.Time)).add(float64(q.Pending))
-	kept := *q
-	kept.Drops, kept.Waits = maps.Clone(q.Drops), nil
-	r.nodes[n].life(q.Boot).queue = kept
+	r.nodes[n].life(q.Boot).queue = *q
 }
 
-// used takes in a line of the load log.
+// used handles a line of the load log.
 func (r *run) used(n int, l *journal.Load) {
 	life := r.nodes[n].life(l.Boot)
 	life.rss = max(life.rss, l.RSSBytes)
@@ -89,10 +87,10 @@ func (r *run) used(n int, l *journal.Load) {
 	life.load, life.loadAt = *l, second
 }
 
-// event takes in a line of the node log.
+// event handles a line of the node log.
 func (r *run) event(n int, e *journal.Event) {
 	if r.world == nil && (r.started.IsZero() || e.Time.Before(r.started)) {
-		r.started = e.Time // with the first of the nodes, whichever is read first
+		r.started = e.Time // the run starts with its first node
 	}
 	switch e.Event {
 	case journal.EventStart:
@@ -105,9 +103,9 @@ func (r *run) event(n int, e *journal.Event) {
 	}
 }
 
-// configured takes in what a node says of itself when it starts.
+// configured notes what a node says about itself when it starts.
 func (r *run) configured(e *journal.Event) {
-	r.name = cmp.Or(r.name, strings.Clone(e.Run))
+	r.name = cmp.Or(r.name, e.Run)
 	if v, ok := e.Attrs[journal.KeyVersion].(string); ok {
 		r.version = v
 	}
@@ -126,7 +124,7 @@ func (r *run) configured(e *journal.Event) {
 	}
 }
 
-// pending are the URLs that waited at the end. What a killed node said last does not count where others ended in order: they have
+// pending returns how many URLs waited at the end. What a killed node said last does not count if others stopped in order: they have
 // taken its hosts over.
 func (r *run) pending() int64 {
 	var all, orderly int64
@@ -146,25 +144,24 @@ func (r *run) pending() int64 {
 	return all
 }
 
-// crawlFigures are the figures of a run's crawl.
-type crawlFigures struct {
-	attempted, assigned    int64 // URLs; assigned is attempted and what waits still
-	found, listed          int64 // pages, against the generator's list
-	repeats, downloaded    int64
-	answers                int64
-	messages, bytes, links int64 // between nodes
-	pageLinks              int64
-	reassigned             int64
-	lost                   int64
-	withheld               string // why coverage and losses are not known
-	unsure                 string // why losses are not known, although coverage is
+// crawlSums add up the crawls of several runs.
+type crawlSums struct {
+	crawlCounts
+	assigned, listed, answers, lost int64
+	messages, bytes, linksSent      int64  // between nodes
+	withheld                        string // why coverage and losses are not known
+	unsure                          string // why losses are not known although coverage is
 }
 
-// figures adds a run up. Gaps are why the logs cannot be trusted, "" if they can.
-func (r *run) figures(gaps string) crawlFigures {
+// add adds a run. gaps says why its logs cannot be trusted, "" if they can.
+func (f *crawlSums) add(r *run, gaps string) {
 	k := &r.crawl
-	f := crawlFigures{pageLinks: k.links, attempted: k.attempted, found: k.html, repeats: k.repeats, downloaded: k.downloaded, reassigned: k.reassigned,
-		withheld: gaps}
+	f.attempted += k.attempted
+	f.downloaded += k.downloaded
+	f.repeats += k.repeats
+	f.html += k.html
+	f.links += k.links
+	f.reassigned += k.reassigned
 	for status, n := range k.statuses {
 		if status > 0 {
 			f.answers += n
@@ -172,14 +169,13 @@ func (r *run) figures(gaps string) crawlFigures {
 	}
 	var in, out, dropped int64
 	var killed []string
-	pending := r.pending()
 	for _, n := range r.nodes {
 		boots := slices.Sorted(maps.Keys(n.lives))
 		for i, b := range boots {
 			l := n.lives[b]
 			f.messages += l.load.MessagesSent
 			f.bytes += l.load.BytesSent
-			f.links += l.load.LinksSent
+			f.linksSent += l.load.LinksSent
 			in += l.queue.Accepted
 			out += l.queue.Done + l.queue.Failed + l.queue.Dropped
 			dropped += l.queue.Dropped
@@ -194,35 +190,38 @@ func (r *run) figures(gaps string) crawlFigures {
 			}
 		}
 	}
-	f.assigned = k.attempted + max(0, pending-k.waiting)
+	pending, listed := r.pending(), int64(0)
 	if r.world != nil {
-		f.listed = int64(r.world.Pages)
+		listed = int64(r.world.Pages)
 	}
+	f.assigned += k.attempted + max(0, pending-k.waiting)
+	f.listed += listed
+	withheld, unsure := gaps, ""
 	switch {
 	case gaps != "":
 	case k.unbalanced > 0:
-		f.withheld = fmt.Sprintf("the books of %s do not balance in %d lines", k.unbalancedN, k.unbalanced)
-	case f.listed > 0 && pending == 0:
-		// What was never answered was not lost, it failed; what was dropped has a reason in the log.
-		f.lost = max(0, f.listed-f.found-k.waiting-dropped)
-		f.assigned += f.lost
+		withheld = fmt.Sprintf("the counts of %s do not add up in %d lines", k.unbalancedN, k.unbalanced)
+	case listed > 0 && pending == 0:
+		// A page that was tried in vain is not lost, it failed. One that was dropped has a reason in the log.
+		lost := max(0, listed-k.html-k.waiting-dropped)
+		f.lost += lost
+		f.assigned += lost
 	case len(killed) > 0:
-		f.unsure = fmt.Sprintf("%s ended without a last line: what it had accepted since the line before is not known", strings.Join(killed,
-			", "))
+		unsure = fmt.Sprintf("%s ended without a last line: what it had accepted since the line before is not known", strings.Join(killed, ", "))
 	case in > out:
 		// A URL that two owners accepted is finished once.
-		f.unsure = fmt.Sprintf("at most %d: accepted and not accounted for, those among them that two owners knew", in-out)
+		unsure = fmt.Sprintf("at most %d URLs: accepted and not accounted for, including those that two owners knew", in-out)
 	}
-	return f
+	f.withheld, f.unsure = cmp.Or(f.withheld, withheld), cmp.Or(f.unsure, unsure)
 }
 
-// Status is how many pages were answered so.
+// Status counts the pages with one answer.
 type Status struct {
 	Label string
 	Count int64
 }
 
-// statuses are the rows of the status table: failures first, then each HTTP status.
+// statuses returns the rows of the status table: failures first, then each HTTP status.
 func statuses(runs []*run) []Status {
 	var dns int64
 	sum := map[int]int64{}
@@ -241,7 +240,7 @@ func statuses(runs []*run) []Status {
 	return rows
 }
 
-// distrust says why coverage and losses of a run cannot be known from its logs, "" if they can.
+// distrust says why the logs of a run cannot tell coverage and losses, "" if they can.
 func (c *comparer) distrust(r *run) string {
 	var why []string
 	for k, n := range c.lines.gaps {
@@ -250,11 +249,11 @@ func (c *comparer) distrust(r *run) string {
 		}
 	}
 	slices.Sort(why)
-	if c.lines.cut > 0 {
-		why = append(why, fmt.Sprintf("%d packed files break off", c.lines.cut))
+	if c.lines.Cut > 0 {
+		why = append(why, fmt.Sprintf("%d packed files are cut off", c.lines.Cut))
 	}
-	if c.lines.newer != "" {
-		why = append(why, c.lines.newer+" is of a newer version")
+	if c.lines.Newer != "" {
+		why = append(why, c.lines.Newer+" has a newer version")
 	}
 	there := map[string]bool{}
 	for _, n := range r.nodes {
@@ -275,25 +274,19 @@ func (c *comparer) distrust(r *run) string {
 	return strings.Join(why, "; ")
 }
 
-// crawl adds up the runs' crawls.
+// crawl adds up the crawls of runs.
 func (c *comparer) crawl(runs []*run) Crawl {
-	var f crawlFigures
+	var f crawlSums
 	for _, r := range runs {
-		g := r.figures(c.distrust(r))
-		for _, n := range [...]struct{ to, of *int64 }{{&f.attempted, &g.attempted}, {&f.assigned, &g.assigned}, {&f.found, &g.found},
-			{&f.listed, &g.listed}, {&f.repeats, &g.repeats}, {&f.downloaded, &g.downloaded}, {&f.answers, &g.answers},
-			{&f.pageLinks, &g.pageLinks}, {&f.messages, &g.messages}, {&f.bytes, &g.bytes}, {&f.links, &g.links}, {&f.reassigned, &g.reassigned}, {&f.lost, &g.lost}} {
-			*n.to += *n.of
-		}
-		f.withheld, f.unsure = cmp.Or(f.withheld, g.withheld), cmp.Or(f.unsure, g.unsure)
+		f.add(r, c.distrust(r))
 	}
 	a := float64(f.answers)
-	k := Crawl{Links: f.pageLinks, Reassigned: f.reassigned, Found: f.found, Listed: f.listed, Attempted: f.attempted, Answers: f.answers,
+	k := Crawl{Links: f.links, Reassigned: f.reassigned, Found: f.html, Listed: f.listed, Attempted: f.attempted,
 		Withheld: f.withheld, LostWhy: f.unsure, Overlap: ratio(float64(f.repeats), float64(f.downloaded)),
-		URLsExchangedPerPage: ratio(float64(f.links), a), MessagesPerPage: ratio(float64(f.messages), a), BytesPerPage: ratio(float64(f.bytes), a)}
+		URLsExchangedPerPage: ratio(float64(f.linksSent), a), MessagesPerPage: ratio(float64(f.messages), a), BytesPerPage: ratio(float64(f.bytes), a)}
 	if f.withheld == "" {
 		k.Coverage = ratio(float64(f.attempted), float64(f.assigned))
-		k.CoverageGenerated = ratio(float64(f.found), float64(f.listed))
+		k.CoverageGenerated = ratio(float64(f.html), float64(f.listed))
 		if f.unsure == "" && len(runs) > 0 {
 			k.Lost = &f.lost
 		}

@@ -19,7 +19,7 @@ import (
 // maxDepth is how far below a folder runs are looked for.
 const maxDepth = 3
 
-// source is a run as it lies on the disk.
+// source is a run on the disk.
 type source struct {
 	dir     string
 	world   *rundir.World   // nil for logs of real machines
@@ -30,7 +30,7 @@ type source struct {
 // nodeLogs is a folder with the logs of a node.
 type nodeLogs struct{ name, dir string }
 
-// findAll lists the runs in all folders, each once however often it was named.
+// findAll lists the runs in all folders, each once.
 func findAll(dirs []string) ([]source, error) {
 	var all []source
 	seen := map[string]bool{}
@@ -59,12 +59,12 @@ func findAll(dirs []string) ([]source, error) {
 	return all, nil
 }
 
-// find lists the runs in a folder: itself, those below it, or else all logs below it as one run.
+// find lists the runs in a folder: the folder itself, those below it, or else all logs below it as one run.
 func find(dir string) ([]source, error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("find logs: %w", err)
 	} else if !st.IsDir() {
-		return nil, fmt.Errorf("find logs: %s is no folder", dir)
+		return nil, fmt.Errorf("find logs: %s is not a folder", dir)
 	}
 	runs, err := runsIn(dir, maxDepth)
 	if err != nil || len(runs) > 0 {
@@ -80,7 +80,7 @@ func find(dir string) ([]source, error) {
 	return []source{s}, nil
 }
 
-func runsIn(dir string, depth int) ([]source, error) {
+func runsIn(dir string, depth int) (all []source, err error) {
 	if _, err := os.Stat(filepath.Join(dir, rundir.WorldFile)); err == nil {
 		s, err := openRun(dir)
 		return []source{s}, err
@@ -92,7 +92,6 @@ func runsIn(dir string, depth int) ([]source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find logs: %w", err)
 	}
-	var all []source
 	for _, e := range entries {
 		if e.IsDir() {
 			runs, err := runsIn(filepath.Join(dir, e.Name()), depth-1)
@@ -105,13 +104,14 @@ func runsIn(dir string, depth int) ([]source, error) {
 	return all, nil
 }
 
+// openRun reads what the testbed says about a run, and lists its logs.
 func openRun(dir string) (source, error) {
 	s := source{dir: dir}
 	w, err := rundir.ReadWorld(dir)
 	if err != nil {
 		return s, err
 	}
-	if len(w.RTTMs) != len(w.Nodes) && len(w.RTTMs) > 0 { // of real machines none are known
+	if len(w.RTTMs) != len(w.Nodes) && len(w.RTTMs) > 0 { // real machines have none
 		return s, fmt.Errorf("read %s in %s: %d rows of round trips for %d nodes", rundir.WorldFile, dir, len(w.RTTMs), len(w.Nodes))
 	}
 	for i, row := range w.RTTMs {
@@ -126,32 +126,28 @@ func openRun(dir string) (source, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	if s.logs, err = logsBelow(filepath.Join(dir, rundir.NodesFolder)); err != nil {
-		return s, err
+	nodes := filepath.Join(dir, rundir.NodesFolder)
+	if s.logs, err = logsBelow(nodes); err == nil && len(s.logs) == 0 {
+		err = fmt.Errorf("find logs: %s has no logs of any node", nodes)
 	}
-	if len(s.logs) == 0 {
-		return s, fmt.Errorf("find logs: there are none of any node in %s", filepath.Join(dir, rundir.NodesFolder))
-	}
-	return s, nil
+	return s, err
 }
 
 const suffix = ".jsonl"
 
 var logForm = regexp.MustCompile(`^(fetch|queue|load|node|coord|proxy|assign|member)(?:-(\d{6,9}))?\.jsonl(\.gz)?$`)
 
-// logsBelow lists the folders that hold logs. A node is named after its folder, without "logs" and "data".
-func logsBelow(top string) ([]nodeLogs, error) {
-	var list []nodeLogs
-	// With a separator at its end, a link to a folder is that folder.
-	err := filepath.WalkDir(top+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+// logsBelow lists the folders that hold logs.
+func logsBelow(top string) (list []nodeLogs, err error) {
+	// With a separator at the end, a link to a folder is followed.
+	err = filepath.WalkDir(top+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !logForm.MatchString(d.Name()) {
 			return err
 		}
 		dir := filepath.Dir(path)
-		if n := len(list); n > 0 && list[n-1].dir == dir {
-			return nil
+		if n := len(list); n == 0 || list[n-1].dir != dir {
+			list = append(list, nodeLogs{nameOf(top, dir), dir})
 		}
-		list = append(list, nodeLogs{nameOf(top, dir), dir})
 		return nil
 	})
 	if err != nil {
@@ -160,15 +156,13 @@ func logsBelow(top string) ([]nodeLogs, error) {
 	return list, nil
 }
 
+// nameOf names a node after the folder of its logs, without "logs" and "data".
 func nameOf(top, dir string) string {
 	rel, err := filepath.Rel(top, dir)
-	if err != nil || rel == "." {
-		return filepath.Base(top)
-	}
 	parts := slices.DeleteFunc(strings.Split(rel, string(filepath.Separator)), func(p string) bool {
-		return p == rundir.LogsFolder || p == "data"
+		return p == rundir.LogsFolder || p == "data" || p == "."
 	})
-	if len(parts) == 0 {
+	if err != nil || len(parts) == 0 {
 		return filepath.Base(top)
 	}
 	return strings.Join(parts, "/")
@@ -177,10 +171,10 @@ func nameOf(top, dir string) string {
 // logFile is one file of a log.
 type logFile struct {
 	path   string
-	number int // of a rotated file; the current one comes last
-	packed bool
-	size   int64
+	number int // of a rotated file
 }
+
+func (f logFile) packed() bool { return strings.HasSuffix(f.path, ".gz") }
 
 // files lists the files of a log in the order in which they were written.
 func files(dir, log string) ([]logFile, error) {
@@ -188,34 +182,23 @@ func files(dir, log string) ([]logFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list logs: %w", err)
 	}
-	const current = 1 << 30
 	var list []logFile
 	for _, e := range entries {
 		m := logForm.FindStringSubmatch(e.Name())
 		if m == nil || m[1] != log || e.IsDir() {
 			continue
 		}
-		f := logFile{path: filepath.Join(dir, e.Name()), number: current, packed: m[3] != ""}
+		f := logFile{path: filepath.Join(dir, e.Name()), number: 1 << 30} // the current file is the last
 		if m[2] != "" {
 			if f.number, err = strconv.Atoi(m[2]); err != nil {
 				return nil, fmt.Errorf("list logs: number of %s: %w", e.Name(), err)
 			}
 		}
-		if info, err := e.Info(); err == nil {
-			f.size = info.Size()
-		}
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b logFile) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(btoi(a.packed), btoi(b.packed)))
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.path, b.path))
 	})
-	// Where a file is there packed and unpacked, it is the same.
+	// A file that is there both packed and not counts once: the plain one, whose path is shorter.
 	return slices.CompactFunc(list, func(a, b logFile) bool { return a.number == b.number }), nil
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

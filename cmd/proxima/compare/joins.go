@@ -8,14 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"proxima/fetch"
 	"proxima/node/journal"
 )
 
-// mostMs bounds a download: a line that says more was not written by a node.
+// mostMs bounds the time of a download. No node writes a longer one.
 const mostMs = 1e9
 
-// download takes in a line of the fetch log.
+// download handles a line of the fetch log.
 func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	f.TotalMs = min(max(f.TotalMs, 0), mostMs)
 	begin := f.Time.Add(-time.Duration(f.TotalMs * float64(time.Millisecond)))
@@ -28,7 +30,7 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	if f.Kind != journal.KindPage {
 		return nil
 	}
-	compared := f.Origin == journal.OriginAssigned && f.Batch != ""
+	compared, estimate := f.Origin == journal.OriginAssigned && f.Batch != "", f.Origin == journal.OriginEstimate
 	if !cut {
 		r.crawl.statuses[f.Status]++
 		r.crawl.links += int64(f.Links)
@@ -48,13 +50,15 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	if ok {
 		at.spedAt(second, float64(f.Bytes)/f.TotalMs)
 		at.times.add(f.TotalMs)
-		r.sizes.add(server, float64(f.Bytes))
+		size := r.sizes[server]
+		size.add(float64(f.Bytes))
+		r.sizes[server] = size
 	}
-	// In a comparison, what the owner downloads beyond it belongs to nobody.
-	if ok && f.Origin != journal.OriginEstimate && (compared || !r.compared) {
+	// What the owner downloads besides a comparison belongs to no row.
+	if ok && !estimate && (compared || !r.compared) {
 		r.downloaded(n, f.Server, mask, second, float64(f.Bytes)/f.TotalMs)
 	}
-	rec := record{class: classPage, key: c.hash(f.URL), batch: c.batch(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
+	rec := record{class: classPage, key: xxhash.Sum64String(f.URL), batch: batchHash(f.Batch), time: begin.UnixMilli(), ms: float32(f.TotalMs),
 		bytes: uint32(min(max(f.Bytes, 0), math.MaxUint32)), server: server, run: uint16(r.index), node: uint16(n),
 		rows: mask, status: uint16(f.Status)}
 	set := func(on bool, flag uint8) {
@@ -66,48 +70,48 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	set(cut, flagCut)
 	set(ok && f.Status == http.StatusOK && isHTML(f.Type), flagHTML)
 	set(compared, flagCompared)
-	set(f.Origin == journal.OriginEstimate, flagEstimate)
-	set(strings.Contains(f.Batch, "."), flagRound) // the batch's name, a point, the number of the round
+	set(estimate, flagEstimate)
+	set(strings.Contains(f.Batch, "."), flagRound) // the batch, a point, the number of the round
 	set(!ok && (f.Error != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests), flagAgain)
-	if rec.flags&flagEstimate != 0 && !cut {
-		token := rec
-		token.class, token.key = classDecision, c.decisionKey(r, f.Batch, f.Server)
-		if err := c.records.add(token); err != nil {
+	if estimate && !cut {
+		ofDecision := rec
+		ofDecision.class, ofDecision.key = classDecision, decisionKey(r, f.Batch, f.Server)
+		if err := c.records.add(ofDecision); err != nil {
 			return err
 		}
 	}
 	return c.records.add(rec)
 }
 
-// isHTML says that a content type is that of a page.
+// isHTML reports whether a content type is that of an HTML page.
 func isHTML(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	return kind == "text/html" || kind == "application/xhtml+xml"
 }
 
-// Words in the reasons of decisions that had to be made before the assigner was content.
+// Parts of the reasons of decisions that could not wait until the assigner was content.
 const (
 	reasonLastTick = "median error not below"
 	reasonOverdue  = "undecided after"
 )
 
-// lastDecision tells the lines about one server's hosts, which follow one another, from the next decision.
+// lastDecision is what the line before was about: a decision has a line for each host of the server.
 type lastDecision struct{ batch, label, server string }
 
-// decision takes in a line of the assign log.
+// decision handles a line of the assign log.
 func (c *comparer) decision(r *run, n int, a *journal.Assign, last *lastDecision) error {
 	second := r.seconds(a.Time)
 	if !a.Decided {
 		c.moved(r, a, second)
-		return c.records.add(record{class: classMove, key: c.hash(a.Host) ^ uint64(r.index), time: a.Time.UnixMilli(), run: uint16(r.index),
-			node: c.nodeIndex(r, a.Owner)})
+		return c.records.add(record{class: classMove, key: xxhash.Sum64String(a.Host) ^ uint64(r.index), time: a.Time.UnixMilli(),
+			run: uint16(r.index), node: r.recordNode(a.Owner)})
 	}
 	bit := c.rowBits(r, a.Label)
-	if bit == 0 || strings.Contains(a.Label, ",") { // without a label nobody was asked: another node has the lease
+	if bit == 0 || strings.Contains(a.Label, ",") { // without a label, another node has the lease and no assigner was asked
 		return nil
 	}
-	row, batch := c.rowOf(r, a.Label), c.batch(a.Batch)
+	row, batch := c.rowOf(r, a.Label), batchHash(a.Batch)
 	r.rows |= bit
 	r.batches[batch] |= bit
 	r.given(row, a.Owner, second)
@@ -118,32 +122,41 @@ func (c *comparer) decision(r *run, n int, a *journal.Assign, last *lastDecision
 	} else if last.server == a.Server {
 		return nil // another host of the server
 	}
+	*last = lastDecision{a.Batch, a.Label, a.Server}
 	home.updates.add(float64(a.Estimates))
 	home.wrong.add(a.Accuracy)
-	*last = lastDecision{strings.Clone(a.Batch), strings.Clone(a.Label), strings.Clone(a.Server)}
 	if a.Estimates > 0 {
 		r.tally(row).accuracy.add(a.Accuracy)
 	}
-	rec := record{class: classDecision, key: c.decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
-		bytes: uint32(max(a.Estimates, 0)), server: c.server(a.Server), run: uint16(r.index), node: c.nodeIndex(r, a.Owner), rows: bit}
+	rec := record{class: classDecision, key: decisionKey(r, a.Batch, a.Server), batch: batch, time: a.Time.UnixMilli(),
+		bytes: uint32(max(a.Estimates, 0)), server: c.server(a.Server), run: uint16(r.index), node: r.recordNode(a.Owner), rows: bit}
 	if strings.Contains(a.Reason, reasonLastTick) || strings.HasPrefix(a.Reason, reasonOverdue) {
 		rec.flags |= flagTruncated
 	}
 	return c.records.add(rec)
 }
 
+// recordNode is the index of a node in a record.
+func (r *run) recordNode(id string) uint16 {
+	if id == "" {
+		return noNode
+	}
+	return uint16(min(r.node(id), noNode))
+}
+
 // changeTook is the word of the member log for a host whose owner died.
 const changeTook = "took"
 
+// member handles a line of the member log.
 func (c *comparer) member(r *run, m *journal.Member) error {
 	if m.Change != changeTook || m.Host == "" {
 		return nil
 	}
-	return c.records.add(record{class: classMove, key: c.hash(m.Host) ^ uint64(r.index), time: m.Time.UnixMilli(), run: uint16(r.index),
-		node: noNode, flags: flagCut})
+	return c.records.add(record{class: classMove, key: xxhash.Sum64String(m.Host) ^ uint64(r.index), time: m.Time.UnixMilli(),
+		run: uint16(r.index), node: noNode, flags: flagCut})
 }
 
-// join is called with all records of a key.
+// join handles all records of one key.
 func (c *comparer) join(g []record) {
 	switch g[0].class {
 	case classDecision:
@@ -155,11 +168,11 @@ func (c *comparer) join(g []record) {
 	}
 }
 
-// joinMoves counts the changes of a host's owner after the first hand-off.
+// joinMoves counts how often a host changed its owner after the first hand-off.
 func (c *comparer) joinMoves(g []record) {
 	first := true
 	for _, m := range g {
-		if taken := m.flags&flagCut != 0; taken || !first {
+		if takenOver := m.flags&flagCut != 0; takenOver || !first {
 			c.runs[m.run].crawl.reassigned++
 		} else {
 			first = false
@@ -167,39 +180,42 @@ func (c *comparer) joinMoves(g []record) {
 	}
 }
 
-// joinDecisions brings what was decided about a server in a batch together with the estimates that were made for it.
+// joinDecisions joins the decisions about a server in a batch with the estimates that were made for them.
 func (c *comparer) joinDecisions(g []record) {
 	r := c.runs[g[0].run]
 	var made [maxRows]int
 	for _, e := range g {
 		if e.flags&flagEstimate != 0 {
-			each(e.rows, func(row int) { made[row]++ })
+			for row := range each(e.rows) {
+				made[row]++
+			}
 		}
 	}
 	for _, d := range g {
 		if d.flags&flagEstimate != 0 {
 			continue
 		}
-		each(d.rows, func(row int) {
+		for row := range each(d.rows) {
 			t := r.tally(row)
 			t.decisions++
 			t.asked.add(float64(made[row]))
-			if int(d.bytes) > made[row]+1 { // one may be under way when the decision is made
+			if int(d.bytes) > made[row]+1 { // one may still be in progress at the decision
 				t.short++
 			}
 			if d.flags&flagTruncated != 0 {
 				t.forced++
 			}
 			c.judge(r, row, d)
-		})
+		}
 	}
 }
 
-// judge compares the node that was chosen for a server with the one that was best for the server's mean page.
+// judge compares the node that was chosen for a server with the best one for the server's mean page.
 func (c *comparer) judge(r *run, row int, d record) {
 	k := choice{node: d.node, at: d.time}
-	if size, ok := r.sizes.mean(d.server); ok {
-		if k.here, k.best, k.bestNode, ok = r.expected(d.node, c.names[d.server], size, timeOf(d)); ok {
+	if size := r.sizes[d.server]; size.n > 0 {
+		var ok bool
+		if k.here, k.best, k.bestNode, ok = r.expected(d.node, c.names[d.server], int64(size.mean()), d.at()); ok {
 			t := r.tally(row)
 			t.judged++
 			if k.here <= k.best*(1+1e-9) {
@@ -217,7 +233,7 @@ func (c *comparer) judge(r *run, row int, d record) {
 	}
 }
 
-// joinPage is join for the downloads of one URL, in all runs.
+// joinPage joins the downloads of one URL in all runs.
 func (c *comparer) joinPage(g []record) {
 	c.samples = c.samples[:0]
 	for ofRun := range chunks(g, func(a, b record) bool { return a.run == b.run }) {
@@ -230,7 +246,7 @@ func (c *comparer) joinPage(g []record) {
 	c.pair()
 }
 
-// joinBatch is joinPage for the downloads of one run in one batch, or outside of all.
+// joinBatch joins those of one run in one batch, or outside all batches.
 func (c *comparer) joinBatch(r *run, g []record) {
 	var wanted uint16
 	for _, d := range g {
@@ -245,7 +261,7 @@ func (c *comparer) joinBatch(r *run, g []record) {
 	}
 	var chosen [maxRows]*record
 	whole := true
-	each(wanted, func(row int) {
+	for row := range each(wanted) {
 		d := pick(g, row, r.compared)
 		t := r.tally(row)
 		t.urls++
@@ -259,23 +275,30 @@ func (c *comparer) joinBatch(r *run, g []record) {
 			chosen[row] = d
 		}
 		whole = whole && chosen[row] != nil
-	})
-	if !whole {
-		return // what one assigner's node did not get says nothing about time, for none of them
 	}
-	each(wanted, func(row int) {
+	if !whole {
+		return // a page that one assigner's node did not get says nothing about time, for any of them
+	}
+	for row := range each(wanted) {
 		d, t := chosen[row], r.tally(row)
 		t.times.add(float64(d.ms))
-		if here, best, _, ok := r.expected(d.node, c.names[d.server], int64(d.bytes), timeOf(*d)); ok {
-			t.sums.add(float64(d.ms), here, best)
-		}
+		t.sums.merge(c.sums(r, *d))
 		if r.compared || c.separate {
 			c.samples = append(c.samples, sample{r.seed(), row, d.server, float64(d.ms)})
 		}
-	})
+	}
 }
 
-// pick is the download that counts for a row: the first that was answered, else one that failed, else none.
+// sums are the measured and the expected times of a download, 0 where the truth is not known.
+func (c *comparer) sums(r *run, d record) sums {
+	here, best, _, ok := r.expected(d.node, c.names[d.server], int64(d.bytes), d.at())
+	if !ok {
+		return sums{}
+	}
+	return sums{float64(d.ms), here, best}
+}
+
+// pick returns the download that counts for a row: the first that was answered, else one that failed, else none.
 func pick(g []record, row int, compared bool) (best *record) {
 	for i := range g {
 		d := &g[i]
@@ -290,19 +313,16 @@ func pick(g []record, row int, compared bool) (best *record) {
 	return best
 }
 
-// estimate counts the time of a page downloaded for an estimate.
+// estimate counts the time of an estimate.
 func (c *comparer) estimate(r *run, d record) {
-	if d.flags&flagCut != 0 || d.flags&flagOK == 0 {
-		return
-	}
-	each(d.rows, func(row int) {
-		if here, best, _, ok := r.expected(d.node, c.names[d.server], int64(d.bytes), timeOf(d)); ok {
-			r.tally(row).estimates.add(float64(d.ms), here, best)
+	if d.flags&flagCut == 0 && d.flags&flagOK != 0 {
+		for row := range each(d.rows) {
+			r.tally(row).estimates.merge(c.sums(r, d))
 		}
-	})
+	}
 }
 
-// sample is a download of the URL that is joined.
+// sample is a download of the URL that is being joined.
 type sample struct {
 	seed   uint64
 	row    int
@@ -310,20 +330,20 @@ type sample struct {
 	ms     float64
 }
 
-// clusterKey is a server in the runs of one seed, and which rows got the pages that are summed up.
+// clusterKey is a server in the runs of one seed, and the rows that got the pages.
 type clusterKey struct {
 	seed   uint64
 	server uint32
 	rows   uint16
 }
 
-// cluster sums up pages of one server: they are no independent samples.
+// cluster sums up pages of one server, which are not independent samples.
 type cluster struct {
 	n  int64
 	ms [maxRows]float64
 }
 
-// pair adds the URL to the sums of its server: once for the runs of each seed, with the mean of each row's downloads.
+// pair adds the URL to the sums of its server, once for the runs of each seed, with the mean of each row's downloads.
 func (c *comparer) pair() {
 	slices.SortStableFunc(c.samples, func(a, b sample) int { return cmp.Compare(a.seed, b.seed) })
 	for of := range chunks(c.samples, func(a, b sample) bool { return a.seed == b.seed }) {
@@ -339,6 +359,8 @@ func (c *comparer) pair() {
 			c.clusters[k] = to
 		}
 		to.n++
-		each(k.rows, func(row int) { to.ms[row] += sums[row].sum / float64(sums[row].n) })
+		for row := range each(k.rows) {
+			to.ms[row] += sums[row].mean()
+		}
 	}
 }

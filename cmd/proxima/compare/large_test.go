@@ -47,6 +47,17 @@ func large(t testing.TB, dir string, downloads int) (bytes int64) {
 	return bytes
 }
 
+// probe is a context that calls a function whenever it is asked for its error, as the reading of lines does.
+type probe struct {
+	context.Context
+	do func()
+}
+
+func (p probe) Err() error {
+	p.do()
+	return p.Context.Err()
+}
+
 // liveHeap reads logs and returns the most that was alive on the heap meanwhile, over what was before.
 func liveHeap(t testing.TB, dir string) (most int64) {
 	t.Helper()
@@ -57,10 +68,7 @@ func liveHeap(t testing.TB, dir string) (most int64) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	r, err := Read(context.Background(), []string{dir}, Options{Progress: func(int64, int64) {
-		most = max(most,
-			heap()-before)
-	}})
+	r, err := Read(probe{t.Context(), func() { most = max(most, heap()-before) }}, []string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +91,7 @@ func TestHeapHasABound(t *testing.T) {
 	if heap > downloads*100+4<<20 {
 		t.Errorf("%d bytes alive with %d downloads", heap, downloads)
 	}
-	if _, err := Read(t.Context(), []string{dir}, Options{Most: 1000}); err == nil || !strings.Contains(err.Error(), "more than 1000 downloads") {
+	if _, err := Read(t.Context(), []string{dir}, Options{most: 1000}); err == nil || !strings.Contains(err.Error(), "more than 1000 downloads") {
 		t.Errorf("beyond the bound: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -8,11 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"proxima/node/journal"
 )
 
-// life is one boot of a node, and how far one of its logs has been read.
+// life is one boot of a node, in one of its logs.
 type life struct {
 	run       int
 	log, node string
@@ -21,42 +23,12 @@ type life struct {
 
 // lineReader reads logs line by line, and notes what is missing.
 type lineReader struct {
-	ctx      context.Context
-	progress func(read, all int64)
-	run      int   // that is read
-	read     int64 // bytes
-	all      int64
-	told     int64
-	lines    int64
-	damaged  int64
-	cut      int64 // packed files that break off
-	repeated int64
-	newer    string // a file in a newer schema
-	seqs     map[life]uint64
-	gaps     map[life]uint64 // lines missing
+	Reading
+	ctx  context.Context
+	run  int             // being read
+	seqs map[life]uint64 // number of the last line
+	gaps map[life]uint64 // lines missing
 }
-
-func newLineReader(ctx context.Context, progress func(read, all int64), sources []source) (*lineReader, error) {
-	r := &lineReader{ctx: ctx, progress: progress, seqs: make(map[life]uint64), gaps: make(map[life]uint64)}
-	for _, s := range sources {
-		for _, n := range s.logs {
-			for _, log := range logs {
-				list, err := files(n.dir, log)
-				if err != nil {
-					return nil, err
-				}
-				for _, f := range list {
-					r.all += f.size
-				}
-			}
-		}
-	}
-	return r, nil
-}
-
-// logs in the order in which they are read: each pass needs what those before it found.
-var logs = []string{journal.LogNode, journal.LogCoord, journal.LogAssign, journal.LogMember, journal.LogProxy, journal.LogQueue,
-	journal.LogLoad, journal.LogFetch}
 
 // each fills e, whose Line is line, with every line of a log and calls do.
 func (r *lineReader) each(dir, log string, e journal.Entry, line *journal.Line, do func() error) error {
@@ -78,36 +50,44 @@ func (r *lineReader) file(f logFile, log string, e journal.Entry, line *journal.
 		return err
 	}
 	defer file.Close()
-	in := io.Reader(counted{file, r})
-	if f.packed {
+	in := io.TeeReader(file, (*bytesRead)(&r.Bytes))
+	if f.packed() {
 		if in, err = gzip.NewReader(in); err != nil {
-			r.cut++
+			r.Cut++
 			return nil
 		}
 	}
 	return r.stream(in, f, log, e, line, do)
 }
 
-// stream is file for what is in the file.
+// bytesRead counts what is written to it.
+type bytesRead int64
+
+func (n *bytesRead) Write(p []byte) (int, error) {
+	*n += bytesRead(len(p))
+	return len(p), nil
+}
+
+// stream is file for the content of a file.
 func (r *lineReader) stream(in io.Reader, f logFile, log string, e journal.Entry, line *journal.Line, do func() error) error {
 	lines := journal.NewReader(in)
-	defer func() { r.damaged += int64(lines.Skipped()) }()
+	defer func() { r.Damaged += int64(lines.Skipped()) }()
 	var corrupt flate.CorruptInputError
 	for {
 		err := lines.Next(e)
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-			r.cut++
+			r.Cut++
 			return nil
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, journal.ErrVersion):
-			r.newer = f.path
+			r.Newer = f.path
 			return nil
 		case err != nil:
 			return err
 		}
-		if r.lines++; r.lines%1024 == 0 {
+		if r.Lines++; r.Lines%1024 == 0 {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
@@ -121,12 +101,12 @@ func (r *lineReader) stream(in io.Reader, f logFile, log string, e journal.Entry
 	}
 }
 
-// next notes a line's number; false if the line was there before.
+// next notes the number of a line. It returns false for a line that was there before.
 func (r *lineReader) next(log string, l *journal.Line) bool {
 	k := life{r.run, log, l.Node, l.Boot}
 	last := r.seqs[k]
 	if l.Seq <= last {
-		r.repeated++
+		r.Repeated++
 		return false
 	}
 	if missing := l.Seq - last - 1; missing > 0 {
@@ -136,18 +116,15 @@ func (r *lineReader) next(log string, l *journal.Line) bool {
 	return true
 }
 
-// counted tells how far the reading has come.
-type counted struct {
-	io.Reader
-	r *lineReader
-}
-
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.r.read += int64(n)
-	if c.r.progress != nil && c.r.read-c.r.told >= 4<<20 {
-		c.r.told = c.r.read
-		c.r.progress(c.r.read, c.r.all)
+// reading returns what was read and what is missing.
+func (c *comparer) reading() Reading {
+	g := c.lines.Reading
+	for k, n := range c.lines.gaps {
+		g.Missing += int64(n)
+		g.Gaps = append(g.Gaps, Gap{c.runs[k.run].nameOf(k.node), k.log, k.boot, n})
 	}
-	return n, err
+	slices.SortFunc(g.Gaps, func(a, b Gap) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Log, b.Log), cmp.Compare(a.Boot, b.Boot))
+	})
+	return g
 }

@@ -104,7 +104,7 @@ func TestLossIsFound(t *testing.T) {
 			b.nodes[0].queue(26, journal.Queue{Accepted: 9, Done: 5,
 				Failed: 1})
 		},
-			withheld: "the books of berlin do not balance in 1 lines"},
+			withheld: "the counts of berlin do not add up in 1 lines"},
 		{name: "no list", change: func(*bed) {}},
 		{name: "no list, and accepted twice or lost", change: func(b *bed) {
 			b.nodes[0].queue(26, journal.Queue{Accepted: 9, Done: 5, Failed: 1,
@@ -215,12 +215,12 @@ func TestPackedAndRotated(t *testing.T) {
 		t.Errorf("%+v", r.Reading)
 	}
 	pack(t, filepath.Join(logs, "fetch.jsonl.gz"), strings.Join(lines[4:], ""), 12)
-	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files break off") {
+	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files are cut off") {
 		t.Errorf("%+v, %q", r.Reading, r.Crawl.Withheld)
 	}
 	pack(t, filepath.Join(logs, "fetch.jsonl.gz"), strings.Join(lines[4:], ""), 0)
 	corrupt(t, filepath.Join(logs, "fetch.jsonl.gz"))
-	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files break off") {
+	if r := read(t, dir); r.Reading.Cut != 1 || !strings.Contains(r.Crawl.Withheld, "1 packed files are cut off") {
 		t.Errorf("%+v, %q", r.Reading, r.Crawl.Withheld)
 	}
 }
@@ -329,7 +329,7 @@ func TestSeveralRunsSayWhatIsOfOne(t *testing.T) {
 		t.Errorf("calibration %v", got)
 	}
 	notes := strings.Join(r.Notes(), "\n")
-	for _, want := range []string{"portable emulation", "of one run alone: " + dirs[0] + "."} {
+	for _, want := range []string{"portable emulation", "from one run only: " + dirs[0] + "."} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not in:\n%s", want, notes)
 		}
@@ -350,7 +350,7 @@ func TestFoldersThatCannotBe(t *testing.T) {
 	}
 	short := small(t)
 	short.world.RTTMs = short.world.RTTMs[:1]
-	for dir, words := range map[string]string{empty: "there are no logs", file: "is no folder", filepath.Join(empty, "none"): "no such file",
+	for dir, words := range map[string]string{empty: "there are no logs", file: "is not a folder", filepath.Join(empty, "none"): "no such file",
 		broken: rundir.WorldFile, short.write(): "1 rows of round trips for 2 nodes"} {
 		if _, err := Read(t.Context(), []string{dir}, Options{}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", dir, err, words)

@@ -55,7 +55,7 @@ func TestDifferenceKnowsItsUncertainty(t *testing.T) {
 	held := 0
 	const tries = 200
 	for try := range tries {
-		c := newComparer(Options{Seed: uint64(try)})
+		c := newComparer(t.Context(), Options{Seed: uint64(try)})
 		c.rows = []row{{name: "own"}, {name: "base"}}
 		for server := range uint32(40) {
 			l := &cluster{n: 50}
@@ -73,7 +73,7 @@ func TestDifferenceKnowsItsUncertainty(t *testing.T) {
 	if held < tries*88/100 || held > tries*99/100 {
 		t.Errorf("the true difference is in %d of %d intervals of 95 %%", held, tries)
 	}
-	c := newComparer(Options{})
+	c := newComparer(t.Context(), Options{})
 	c.rows = []row{{}, {}}
 	c.clusters[clusterKey{seed: 1, rows: 3}] = &cluster{n: 5, ms: [maxRows]float64{1, 2}}
 	c.clusters[clusterKey{seed: 2, rows: 3}] = &cluster{n: 5, ms: [maxRows]float64{1, 2}}
@@ -103,10 +103,9 @@ func FuzzFetchLine(f *testing.F) {
 	f.Add([]byte(`{"v":1,"seq":1,"label":"a","kind":"page","status":200,"total_ms":1e308,` +
 		`"bytes":9223372036854775807,"url":"u","time":"9999-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		c := newComparer(Options{Seed: 1, By: ByAssigner, Against: "random"})
+		c := newComparer(t.Context(), Options{Seed: 1, By: ByAssigner, Against: "random"})
 		r := newRun(0, source{})
 		c.runs = []*run{r}
-		c.lines = &lineReader{ctx: t.Context(), seqs: map[life]uint64{}, gaps: map[life]uint64{}}
 		var e journal.Fetch
 		in := bytes.NewReader(append(append([]byte{}, line...), '\n'))
 		err := c.lines.stream(in, logFile{}, journal.LogFetch, &e, &e.Line, func() error { return c.download(r, r.own(e.Node, "n"), &e) })
@@ -115,7 +114,7 @@ func FuzzFetchLine(f *testing.F) {
 		}
 		c.records.groups(c.join)
 		var out bytes.Buffer
-		res := c.result(nil)
+		res := c.result()
 		if err := res.JSON(&out); err != nil {
 			t.Fatal(err)
 		}

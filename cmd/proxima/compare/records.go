@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// class says what a record is about, and so with which others it is joined.
+// class says what a record is about. Records are joined within a class.
 type class uint8
 
 const (
-	classPage     class = iota // a download of a page; key is the URL
-	classDecision              // what an assigner decided about a server in a batch, and the estimates that it asked for
-	classMove                  // a host has a new owner; key is the host
+	classPage     class = iota // a download of a page; the key is of the URL
+	classDecision              // a decision about a server in a batch, or an estimate for it; the key is of both
+	classMove                  // a host gets an owner; the key is of the host
 )
 
-// record is what is kept of a line until it meets the others with its key. Of a decision, bytes is the number of estimates that were
-// asked for and node the one that was chosen.
+// record is what is kept of a line until it is joined with the others of its key. In a decision, bytes is the number of estimates that
+// were asked for, and node the one that was chosen.
 type record struct {
 	key    uint64 // hash
 	batch  uint64 // hash, 0 for none
@@ -29,7 +29,7 @@ type record struct {
 	bytes  uint32
 	server uint32 // index in names
 	run    uint16
-	node   uint16 // index in the run, noNode for none
+	node   uint16 // index in the run, or noNode
 	rows   uint16 // a bit for each
 	status uint16
 	class  class
@@ -39,13 +39,13 @@ type record struct {
 // Flags of a record.
 const (
 	flagCompared  = 1 << iota // downloaded for a comparison
-	flagEstimate              // downloaded for an estimate; of a decision's class: the token of one
+	flagEstimate              // downloaded for an estimate
 	flagRound                 // in a round of mode persistent
 	flagOK                    // answered with a status below 400
-	flagHTML                  // and it was a page
-	flagCut                   // broken off by this side: says nothing
+	flagHTML                  // an HTML page was answered
+	flagCut                   // the node itself broke it off, or a host was taken over
 	flagAgain                 // another try may succeed
-	flagTruncated             // the assigner decided because it had to
+	flagTruncated             // the assigner had to decide
 )
 
 const noNode = math.MaxUint16
@@ -71,7 +71,7 @@ func (s *records) add(r record) error {
 	return nil
 }
 
-// groups calls a function with all records of each key and class, sorted by run, batch and time, and forgets them.
+// groups calls do with all records of each key and class, sorted by run, batch and time, and frees them.
 func (s *records) groups(do func([]record)) {
 	for i, list := range s.shards {
 		slices.SortStableFunc(list, func(a, b record) int {
@@ -85,7 +85,7 @@ func (s *records) groups(do func([]record)) {
 	}
 }
 
-// chunks are the longest stretches of neighbours that are alike.
+// chunks splits a list where neighbours differ.
 func chunks[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for len(list) > 0 {
@@ -101,11 +101,15 @@ func chunks[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	}
 }
 
-// each calls a function with the index of every bit.
-func each(mask uint16, do func(row int)) {
-	for ; mask != 0; mask &= mask - 1 {
-		do(bits.TrailingZeros16(mask))
+// each yields the index of every bit that is set.
+func each(mask uint16) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; mask != 0; mask &= mask - 1 {
+			if !yield(bits.TrailingZeros16(mask)) {
+				return
+			}
+		}
 	}
 }
 
-func timeOf(r record) time.Time { return time.UnixMilli(r.time) }
+func (r record) at() time.Time { return time.UnixMilli(r.time) }

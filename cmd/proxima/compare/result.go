@@ -7,33 +7,32 @@ import (
 	"time"
 )
 
-// Result is a comparison. The fields with names in JSON are its stable form for programs (docs/compare.md); nil is what the logs cannot
+// Result is a comparison. The fields with JSON names are its stable form for programs (docs/compare.md). nil means that the logs cannot
 // tell.
 type Result struct {
 	Assigners []Assigner `json:"assigners"`
 	Crawl     Crawl      `json:"crawl"`
 	Testbed   Testbed    `json:"testbed"`
 
-	Dirs      []string   `json:"-"`
-	Command   string     `json:"-"` // that read the logs; "" if it is not known
+	Command   string     `json:"-"` // that read the logs, "" if unknown
 	By        string     `json:"-"` // what a row is
 	Runs      []RunInfo  `json:"-"`
 	Statuses  []Status   `json:"-"`
-	Nodes     []NodeUse  `json:"-"` // of the first run that is compared, like all below
-	NodesOf   string     `json:"-"` // its folder where there are several runs
+	Nodes     []NodeUse  `json:"-"` // of the first compared run, like everything below
+	NodesOf   string     `json:"-"` // folder of that run if there are several
 	Reading   Reading    `json:"-"`
-	Servers   []Server   `json:"-"` // the worst loss of the leading row first
+	Servers   []Server   `json:"-"` // those where the leading row loses most come first
 	Events    []Event    `json:"-"` // of the scenario
 	Affected  []Affected `json:"-"`
 	Homes     []HomeUse  `json:"-"`
-	Reference string     `json:"-"` // what rows are compared to, "" if it was not there
+	Reference string     `json:"-"` // what rows are compared to, "" if there is none
 
-	// Timelines: x is s since the start of the run.
+	// Timelines; x is in s since the start of the run.
 	Progress   []Series `json:"-"` // URLs downloaded, by row
-	Speed      []Series `json:"-"` // kB/s, median of the 120 latest pages, by node
+	Speed      []Series `json:"-"` // kB/s by node, median of the 120 latest pages
 	SpeedBy    []Series `json:"-"` // the same by row
-	CPU        []Series `json:"-"` // processors that a node uses
-	Queue      []Series `json:"-"` // URLs that wait at a node
+	CPU        []Series `json:"-"` // processors in use by a node
+	Queue      []Series `json:"-"` // URLs waiting at a node
 	CoordError []Series `json:"-"` // relative, of the nodes' coordinates: p50 and p90
 }
 
@@ -46,8 +45,7 @@ type Series struct {
 // Point is x and y.
 type Point [2]float64
 
-// Assigner is what is known of one assigner. Times are of single downloads, answered with a status below 400, of pages that the nodes of
-// all assigners got.
+// Assigner is one row. Times are of single downloads, answered with a status below 400, of pages that the nodes of all assigners got.
 type Assigner struct {
 	Name                    string   `json:"name"`
 	URLs                    int64    `json:"urls"`
@@ -73,37 +71,29 @@ type Assigner struct {
 	Times                    []Point     `json:"-"` // distribution of download times: ms and share
 	Updates                  []Point     `json:"-"` // distribution of the estimates of a server
 	ChoiceRatioWithEstimates *float64    `json:"-"`
-	SecondsP50               *float64    `json:"-"` // from the beginning of a batch to the decision
-	AccuracyP50              *float64    `json:"-"` // error of servers' places when decided
+	SecondsP50               *float64    `json:"-"` // from the start of a batch to the decision
+	AccuracyP50              *float64    `json:"-"` // error of the servers' places when decided
 	Decisions                int64       `json:"-"` // servers
-	Short, Forced            int64       `json:"-"` // of these: fewer pages than wanted; decided because it had to be
-	MakespanWhy              string      `json:"-"` // why it is not known
+	Short, Forced            int64       `json:"-"` // of these: fewer pages than wanted; decided because it had to
+	MakespanWhy              string      `json:"-"` // why it is unknown
 	Balance                  *Balance    `json:"-"`
-	Seeds                    []SeedShare `json:"-"` // where there were several
+	Seeds                    []SeedShare `json:"-"` // if there are several
 }
 
-// Balance is the work of the nodes in an assigner's own run.
+// Balance is how an assigner's own run shared the work among the nodes.
 type Balance struct {
 	MinURLs, MaxURLs   int64
 	MinBusyS, MaxBusyS float64
 	CVURLs, CVBusy     float64 // standard deviation / mean
-	Nodes              []NodeShare
 }
 
-// NodeShare is the work of one node.
-type NodeShare struct {
-	Node  string
-	URLs  int64
-	BusyS float64
-}
-
-// SeedShare has an assigner's figures with one seed.
+// SeedShare has the figures of an assigner with one seed.
 type SeedShare struct {
 	Seed                 uint64
 	Choice, Total, P50Ms *float64
 }
 
-// Crawl has the figures of the overlay as a whole.
+// Crawl has the figures of the whole overlay.
 type Crawl struct {
 	Coverage             *float64 `json:"coverage"`
 	Overlap              *float64 `json:"overlap"`
@@ -118,12 +108,11 @@ type Crawl struct {
 	Found, Listed     int64    `json:"-"` // pages
 	Attempted         int64    `json:"-"` // URLs
 	Links             int64    `json:"-"` // on all pages
-	Answers           int64    `json:"-"` // downloads with an HTTP status
-	Withheld          string   `json:"-"` // why coverage and losses are not known
-	LostWhy           string   `json:"-"` // why losses alone are not known
+	Withheld          string   `json:"-"` // why coverage and losses are unknown
+	LostWhy           string   `json:"-"` // why only losses are unknown
 }
 
-// Testbed says whether the emulation may be trusted; nil for real machines.
+// Testbed says whether the emulation can be trusted. All is nil for real machines.
 type Testbed struct {
 	Trusted         *bool    `json:"trusted"`
 	DelayErrorP50Ms *float64 `json:"delay_error_p50_ms"`
@@ -134,12 +123,12 @@ type Testbed struct {
 	Dropped   int64    `json:"-"` // for the testbed's own reasons
 	Busy      float64  `json:"-"`
 	WaitP99Ms float64  `json:"-"`
-	// Calibration is how long an ordinary client took / what truth expects: 10th, 50th and 90th percentile of so many downloads.
+	// Calibration percentiles are of the time that an ordinary client took / the expected time, over so many downloads.
 	CalibrationP10, CalibrationP50, CalibrationP90 float64 `json:"-"`
 	Calibrations                                   int     `json:"-"`
 }
 
-// RunInfo names a run, and what it was made of.
+// RunInfo describes a run.
 type RunInfo struct {
 	Dir, Name, Scenario string
 	Seed                uint64
@@ -148,38 +137,38 @@ type RunInfo struct {
 	Seconds             float64
 	Nodes               int
 	Servers             int
-	Cores               int    // of the machine; 0 if it is not known
-	Machine             string // its processor and system, "" if they are not known
-	MadeBy              string // the command of the run, "" if it is not known
+	Cores               int    // of the machine, 0 if unknown
+	Machine             string // processor and system, "" if unknown
+	MadeBy              string // command of the run, "" if unknown
 	Assigners           []string
-	Version             string // of the nodes' program, "" if they did not say
+	Version             string // of the nodes' program, "" if unknown
 	Config              string // of the first node
-	Differs             string // settings that other runs have otherwise
+	Differs             string // settings that differ from other runs
 }
 
-// Server is a web server, and which nodes were chosen for it last.
+// Server is a web server, with the nodes that were chosen for it last.
 type Server struct {
 	Addr, Host, City string
 	Best             string // node; "" without truth
 	BestMs           float64
-	Choices          []Choice // by row, of those that decided
-	Geo              *Point   // longitude and latitude, nil if they are not known
+	Choices          []Choice // of the rows that decided
+	Geo              *Point   // longitude and latitude, nil if unknown
 	Space            []float64
 }
 
-// Choice is the node that a row chose for a server, and how much longer it takes for the server's mean page than the best node.
+// Choice is the node that a row chose for a server. LossMs is how much longer the server's mean page takes there than at the best node.
 type Choice struct {
 	Row, Node string
 	LossMs    *float64
 }
 
-// Event is something that the scenario did.
+// Event is something that the scenario did. UntilS is AtS if it has no length.
 type Event struct {
-	AtS, UntilS   float64 // UntilS is AtS for what has no length
+	AtS, UntilS   float64
 	Label, Target string
 }
 
-// Affected is what happened to a node or a server that events hit.
+// Affected shows what happened to a node or a server that events hit.
 type Affected struct {
 	Kind, Name string
 	Rate       []Series // by row: hosts given to the node a minute, or URLs downloaded from the server
@@ -189,11 +178,12 @@ type Affected struct {
 	Spacing    []Series // s between two requests to a server
 }
 
-// HomeUse is how a home decided its batches for a row: medians of them and of their servers.
+// HomeUse says how a home decided its batches for a row. The figures are medians.
 type HomeUse struct {
-	Node, Row                   string
-	Batches, Servers            int
-	SecondsP50, UpdatesP50, P50 *float64 // P50 is the error of the servers' places
+	Node, Row               string
+	Batches, Servers        int
+	SecondsP50              *float64 // per batch
+	UpdatesP50, AccuracyP50 *float64 // per server: estimates, and the error of its place
 }
 
 // NodeUse is what a node used.
@@ -205,31 +195,30 @@ type NodeUse struct {
 	RSSBytes     int64
 	CoordError   *float64
 	Times        []Point // distribution of download times: ms and share
-	Boots        int
 	Geo          *Point
 	Space        []float64
 }
 
-// Reading says how the logs were.
+// Reading says what was read.
 type Reading struct {
 	Bytes    int64
 	Lines    int64
 	Damaged  int64 // lines that could not be read
-	Cut      int64 // packed files that break off
+	Cut      int64 // packed files that are cut off
 	Repeated int64 // lines that were there twice
 	Missing  int64 // lines, by their numbers
 	Gaps     []Gap
-	Newer    string // a file in a newer schema, which was not read
+	Newer    string // a file in a newer format, which was not read
 }
 
-// Gap is a log in which numbers are missing.
+// Gap is a log in which line numbers are missing.
 type Gap struct {
 	Node, Log string
 	Boot      uint64
 	Lines     uint64
 }
 
-// JSON writes the stable form for programs.
+// JSON writes the comparison for programs.
 func (r *Result) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -81,7 +81,7 @@ func TestRowsBy(t *testing.T) {
 			near(t, "difference", &d.Ms, want)
 		}
 	}
-	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "there are vivaldi, random") {
+	if _, err := Read(t.Context(), []string{a}, Options{Against: "hash"}); err == nil || !strings.Contains(err.Error(), "only vivaldi, random") {
 		t.Errorf("against what is not there: %v", err)
 	}
 	if _, err := Read(t.Context(), []string{a}, Options{By: "host"}); err == nil || !strings.Contains(err.Error(), "assigner, candidate, run, config") {
@@ -97,7 +97,7 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 		want, not string
 	}{
 		{2, 100, "vivaldi and random are equal", "faster"},
-		{1, 50, "nothing is said about chance", "faster"},
+		{1, 50, "chance cannot be judged", "faster"},
 		{2, 50, "vivaldi was faster than all others: it needed 50 % less time per page than random (95 % interval -50 to -50 %)", "chance"},
 		{2, 150, "random was faster than all others", "vivaldi was"},
 	} {
@@ -117,7 +117,7 @@ func TestHeadlineClaimsNothingThatTheFiguresDoNot(t *testing.T) {
 	if got := versus(small) + ", " + span95(small); got != "0.4 % less time per page than b, -0.6 to -0.3 %" {
 		t.Errorf("a small difference that is clear: %q", got)
 	}
-	const want = "a is not told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
+	const want = "a cannot be told apart from b: it needed 1 % less time per page than b, which may be chance (95 % interval -9 to +3 %); " +
 		"a needed 50 % less time per page than random (95 % interval -60 to -40 %)."
 	if h := r.Headline(); h != want {
 		t.Errorf("%s", h)

@@ -15,31 +15,31 @@ import (
 	"proxima/node/journal"
 )
 
-// run is what is known of one run of nodes.
+// run is what is known about one run of nodes.
 type run struct {
 	source
 	index   int
-	truth   *rundir.Truth // nil without round trips that are known
+	truth   *rundir.Truth // nil if the round trips are unknown
 	started time.Time
 	nodes   []*node
 	byID    map[string]int
 	places  map[string]int // servers of the world, by address
 
-	name     string            // as its lines say
+	name     string            // in its lines, or its folder
 	version  string            // of the nodes' program
 	config   string            // of the first node
-	settings map[string]string // of the configuration
-	disagree map[string]bool   // settings that differ between the nodes
-	tuned    []setting         // that other runs have otherwise
+	settings map[string]string // of that configuration
+	disagree map[string]bool   // settings that differ between nodes
+	tuned    []setting         // settings that differ between runs
 
 	compared bool              // several assigners decided the same batches
 	rows     uint16            // all that decided
-	batches  map[uint64]uint16 // by the hash of their names, the rows that decided them
+	batches  map[uint64]uint16 // rows that decided, by the hash of the batch
 	tallies  [maxRows]*tally
-	choices  map[uint32]map[int]choice // by server and row, the last
-	sizes    sizes
+	choices  map[uint32]map[int]choice // the last, by server and row
+	sizes    map[uint32]cell           // of pages in bytes, by server
 	crawl    crawlCounts
-	first    time.Time // begin of the first page
+	first    time.Time // start of the first page
 	last     time.Time // end of the last
 
 	servers  map[string]*serverPlace
@@ -49,8 +49,8 @@ type run struct {
 	affected []*affected
 }
 
-// choice is the node that a row gave a server to, the one that was best, and what the server's mean page takes at both, in ms; 0
-// without truth.
+// choice is the node that a row gave a server to, and the best one. here and best are the times in ms that the server's mean page takes
+// at them, 0 without truth.
 type choice struct {
 	node       uint16
 	at         int64 // ms since 1970
@@ -60,27 +60,27 @@ type choice struct {
 
 // node is one node of a run.
 type node struct {
-	name  string
+	name  string // "" if it has no logs of its own
 	id    string
 	world int // index in the world, -1 for none
 	lives map[uint64]*lifeLogs
 
 	pages, bytes int64 // answered
 	busyMs       float64
-	times        dist      // of its downloads, in ms
+	times        dist      // of downloads, in ms
 	recent       []float64 // latest download speeds, kB/s
 	path         *timeline[placed]
 	speed, cpu   *timeline[cell]
 	queue        *timeline[cell] // URLs that wait
 }
 
-// lifeLogs are the last counts of a boot.
+// lifeLogs are the last counts of one boot.
 type lifeLogs struct {
 	stopped bool // in order
 	queue   journal.Queue
 	load    journal.Load
-	rss     int64 // most
-	loadAt  float64
+	rss     int64   // most
+	loadAt  float64 // s
 }
 
 // placed is where a node was.
@@ -97,10 +97,9 @@ func laterPlace(earlier, later placed) placed {
 }
 
 func newRun(index int, s source) *run {
-	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{}, sizes: sizes{},
-		disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
-		homes: map[homeRow]*homeCounts{}}
-	r.crawl.statuses = map[int]int64{}
+	r := &run{source: s, index: index, byID: map[string]int{}, places: map[string]int{}, batches: map[uint64]uint16{},
+		sizes: map[uint32]cell{}, disagree: map[string]bool{}, choices: map[uint32]map[int]choice{}, servers: map[string]*serverPlace{},
+		homes: map[homeRow]*homeCounts{}, crawl: crawlCounts{statuses: map[int]int64{}}}
 	if s.world != nil {
 		r.started = s.world.Started
 		if len(s.world.RTTMs) > 0 {
@@ -114,18 +113,19 @@ func newRun(index int, s source) *run {
 	return r
 }
 
-// node is the index of the node with an id; one that has no logs of its own yet is made without a name.
+// node returns the index of a node by its id, and adds it if it is new.
 func (r *run) node(id string) int {
-	if i, ok := r.byID[id]; ok {
-		return i
+	i, ok := r.byID[id]
+	if !ok {
+		i = len(r.nodes)
+		r.byID[id] = i
+		r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}, path: newTimeline(laterPlace), speed: newSums(),
+			cpu: newSums(), queue: newSums()})
 	}
-	r.byID[id] = len(r.nodes)
-	r.nodes = append(r.nodes, &node{id: id, world: -1, lives: map[uint64]*lifeLogs{}, path: newTimeline(laterPlace), speed: newSums(),
-		cpu: newSums(), queue: newSums()})
-	return len(r.nodes) - 1
+	return i
 }
 
-// own is node for a line in the node's own logs, whose folder has its name.
+// own is node for a line of the node's own logs, whose folder has its name.
 func (r *run) own(id, name string) int {
 	i := r.node(id)
 	if n := r.nodes[i]; n.name == "" {
@@ -146,7 +146,7 @@ func (n *node) life(boot uint64) *lifeLogs {
 	return l
 }
 
-// lastLife is the latest boot that is known of, nil for none.
+// lastLife returns the latest boot, nil for none.
 func (n *node) lastLife() *lifeLogs {
 	if len(n.lives) == 0 {
 		return nil
@@ -162,26 +162,18 @@ func (r *run) seconds(t time.Time) float64 {
 	return t.Sub(r.started).Seconds()
 }
 
-// alive says which nodes of the world run at a moment.
-func (r *run) alive(at time.Time) func(int) bool {
-	return func(i int) bool { return r.truth.Alive(i, at) }
-}
-
-// expected are the times that a page should take at a node and at the best one, in ms; false where there is no truth.
+// expected returns how long a page should take at a node and at the best one, in ms. ok is false if the truth is not known.
 func (r *run) expected(node uint16, server string, bytes int64, at time.Time) (here, best float64, bestNode int, ok bool) {
-	if r.truth == nil || int(node) >= len(r.nodes) || r.nodes[node].world < 0 {
-		return 0, 0, 0, false
-	}
 	k, known := r.places[server]
-	if !known {
+	if r.truth == nil || int(node) >= len(r.nodes) || r.nodes[node].world < 0 || !known {
 		return 0, 0, 0, false
 	}
 	here = r.truth.DownloadMs(r.nodes[node].world, k, bytes, at)
-	bestNode, best = r.truth.Best(k, bytes, at, r.alive(at))
+	bestNode, best = r.truth.Best(k, bytes, at, func(i int) bool { return r.truth.Alive(i, at) })
 	return here, best, bestNode, bestNode >= 0 && best > 0 && !math.IsInf(here, 0)
 }
 
-// tally is the tally of a row, made when first needed.
+// tally returns the tally of a row.
 func (r *run) tally(row int) *tally {
 	if r.tallies[row] == nil {
 		r.tallies[row] = &tally{}
@@ -189,7 +181,7 @@ func (r *run) tally(row int) *tally {
 	return r.tallies[row]
 }
 
-// seed is that of the world; runs of logs without one go together.
+// seed is that of the world, 0 for logs of real machines.
 func (r *run) seed() uint64 {
 	if r.world == nil {
 		return 0
@@ -197,44 +189,24 @@ func (r *run) seed() uint64 {
 	return r.world.Seed
 }
 
-// recentPages is over how many pages the download speed is a median.
+// recentPages is over how many pages a download speed is a median.
 const recentPages = 120
 
-// spedAt notes the speed of a download, in kB/s.
+// spedAt notes the speed of a download in kB/s.
 func (n *node) spedAt(second, speed float64) {
 	if math.IsNaN(speed) || math.IsInf(speed, 0) {
 		return
 	}
-	if len(n.recent) == recentPages {
+	n.recent = append(n.recent, speed)
+	if len(n.recent) > recentPages {
 		n.recent = slices.Delete(n.recent, 0, 1)
 	}
-	n.recent = append(n.recent, speed)
 	if s := n.speed.at(second); s.n == 0 {
 		s.add(quantile.Median(n.recent))
 	}
 }
 
-// sizes are the mean sizes of the pages of servers, in bytes.
-type sizes map[uint32]*cell
-
-func (s sizes) add(server uint32, bytes float64) {
-	c := s[server]
-	if c == nil {
-		c = &cell{}
-		s[server] = c
-	}
-	c.add(bytes)
-}
-
-func (s sizes) mean(server uint32) (bytes int64, ok bool) {
-	c := s[server]
-	if c == nil {
-		return 0, false
-	}
-	return int64(c.mean()), true
-}
-
-// balance is the work of the run's nodes, those that did nothing too.
+// balance returns the work of the run's nodes, including those that did nothing.
 func (r *run) balance() Balance {
 	b := Balance{MinURLs: math.MaxInt64, MinBusyS: math.Inf(1)}
 	var urls, busy []float64
@@ -243,7 +215,6 @@ func (r *run) balance() Balance {
 			continue
 		}
 		s := n.busyMs / 1000
-		b.Nodes = append(b.Nodes, NodeShare{n.name, n.pages, s})
 		urls, busy = append(urls, float64(n.pages)), append(busy, s)
 		b.MinURLs, b.MaxURLs = min(b.MinURLs, n.pages), max(b.MaxURLs, n.pages)
 		b.MinBusyS, b.MaxBusyS = min(b.MinBusyS, s), max(b.MaxBusyS, s)
@@ -252,20 +223,20 @@ func (r *run) balance() Balance {
 	return b
 }
 
-// variation is the standard deviation divided by the mean, NaN without either.
+// variation is the standard deviation / the mean, or NaN.
 func variation(v []float64) float64 {
 	mean, sd := stat.PopMeanStdDev(v, nil)
 	return sd / mean
 }
 
-// uses is what the nodes of a run used.
+// uses lists what the nodes used.
 func (r *run) uses() []NodeUse {
 	var list []NodeUse
 	for _, n := range r.nodes {
 		if n.name == "" {
 			continue
 		}
-		u := NodeUse{Name: n.name, Pages: n.pages, Bytes: n.bytes, BusyS: n.busyMs / 1000, Boots: len(n.lives), Times: n.times.cdf()}
+		u := NodeUse{Name: n.name, Pages: n.pages, Bytes: n.bytes, BusyS: n.busyMs / 1000, Times: n.times.cdf()}
 		if n.world >= 0 {
 			w := r.world.Nodes[n.world]
 			u.City, u.Geo = w.City, &Point{w.Lon, w.Lat}
@@ -283,10 +254,10 @@ func (r *run) uses() []NodeUse {
 	return list
 }
 
-// nameOf is the name of a node by its id.
+// nameOf returns the name of a node, or its id if it has none.
 func (r *run) nameOf(id string) string {
-	if i, ok := r.byID[id]; ok && r.nodes[i].name != "" {
-		return r.nodes[i].name
+	if i, ok := r.byID[id]; ok {
+		return cmp.Or(r.nodes[i].name, id)
 	}
 	return id
 }
@@ -294,10 +265,10 @@ func (r *run) nameOf(id string) string {
 // homeRow is a home and a row that decides its batches.
 type homeRow struct{ node, row int }
 
-// homeCounts are the batches of a home: how long they took, then the estimates and errors of their servers.
+// homeCounts are the times of a home's batches, and the estimates and errors of their servers.
 type homeCounts struct{ seconds, updates, wrong dist }
 
-// home is what a home's batches were, made when first needed.
+// home returns the counts of a home's batches.
 func (r *run) home(node, row int) *homeCounts {
 	k := homeRow{node, row}
 	if r.homes[k] == nil {
@@ -306,7 +277,7 @@ func (r *run) home(node, row int) *homeCounts {
 	return r.homes[k]
 }
 
-// homeUses are the homes of a run.
+// homeUses lists the homes of a run.
 func (c *comparer) homeUses(r *run) (list []HomeUse) {
 	for k, h := range r.homes {
 		list = append(list, HomeUse{r.nodes[k.node].name, c.rows[k.row].name, len(h.seconds), len(h.updates), h.seconds.quantile(.5),

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"proxima/ncoord"
 	"proxima/ncoord/quantile"
 	"proxima/node/journal"
 )
 
-// serverPlace is where a server was said to be last.
+// serverPlace is the last known place of a server.
 type serverPlace struct {
 	ms int64 // since 1970
 	at ncoord.Coordinate
@@ -23,14 +22,14 @@ func coordinate(vector []float64, height, accuracy float64) ncoord.Coordinate {
 	return k
 }
 
-// placed takes in a line of the coordinate log.
+// placed handles a line of the coordinate log.
 func (r *run) placed(n int, k *journal.Coord) {
 	if at := coordinate(k.Vector, k.HeightMs, k.Accuracy); k.Refused == "" && at.Check() == nil {
 		*r.nodes[n].path.at(r.seconds(k.Time)) = placed{at, true}
 	}
 }
 
-// whereWas is where a node was at a moment, or the last before.
+// whereWas returns where a node was at a moment, or last before it.
 func (n *node) whereWas(second float64) (ncoord.Coordinate, bool) {
 	for i := min(int(max(second, 0)/n.path.width), len(n.path.cells)-1); i >= 0; i-- {
 		if c := n.path.cells[i]; c.known {
@@ -40,7 +39,7 @@ func (n *node) whereWas(second float64) (ncoord.Coordinate, bool) {
 	return ncoord.Coordinate{}, false
 }
 
-// proxy takes in a line of the proxy log. The coordinate logs have been read.
+// proxy handles a line of the proxy log. The coordinate logs have been read before.
 func (r *run) proxy(p *journal.Proxy) {
 	at := coordinate(p.Vector, p.HeightMs, p.Accuracy)
 	if at.Check() != nil {
@@ -49,13 +48,13 @@ func (r *run) proxy(p *journal.Proxy) {
 	have := r.servers[p.Server]
 	if have == nil {
 		have = &serverPlace{}
-		r.servers[strings.Clone(p.Server)] = have
+		r.servers[p.Server] = have
 	}
 	if ms := p.Time.UnixMilli(); ms >= have.ms {
 		have.ms, have.at = ms, at
 	}
 	second := r.seconds(p.Time)
-	label := cmp.Or(strings.Clone(p.Label), owners)
+	label := cmp.Or(p.Label, owners)
 	for _, a := range r.affected {
 		hit := a.kind == kindServer && a.name == p.Server
 		if !hit && a.kind == kindServer {
@@ -73,8 +72,8 @@ func (r *run) proxy(p *journal.Proxy) {
 	}
 }
 
-// coordError is the error of coordinates over time, median and p90: against the world's round trips where they are known, else what the
-// nodes believe.
+// coordError returns the median and the p90 of the coordinates' errors over time: measured against the world's round trips, or what the
+// nodes believe if those are unknown.
 func (r *run) coordError() []Series {
 	width, end := 1.0, 0.0
 	for _, n := range r.nodes {
@@ -94,6 +93,7 @@ func (r *run) coordError() []Series {
 	return list
 }
 
+// errorsAt returns the errors of coordinates at a moment.
 func (r *run) errorsAt(second float64) []float64 {
 	var errs []float64
 	for i, a := range r.nodes {
@@ -117,7 +117,7 @@ func (r *run) errorsAt(second float64) []float64 {
 	return errs
 }
 
-// measured says that the round trips between the nodes are known.
+// measured reports whether the round trips between the nodes are known.
 func (r *run) measured() bool {
 	if r.world == nil || len(r.world.NodeRTTMs) != len(r.world.Nodes) {
 		return false

@@ -8,8 +8,8 @@ import (
 )
 
 // result adds everything up.
-func (c *comparer) result(dirs []string) *Result {
-	res := &Result{Assigners: []Assigner{}, Dirs: dirs, By: c.By}
+func (c *comparer) result() *Result {
+	res := &Result{Assigners: []Assigner{}, By: c.By}
 	main := c.main()
 	for _, r := range c.runs {
 		res.Runs = append(res.Runs, c.info(r))
@@ -48,7 +48,7 @@ func (c *comparer) result(dirs []string) *Result {
 	return res
 }
 
-// ofOne adds what is of one run: nodes, servers and timelines.
+// ofOne adds what comes from one run: nodes, servers and timelines.
 func (c *comparer) ofOne(res *Result, main *run) {
 	res.Nodes, res.Servers, res.CoordError = main.uses(), c.servers(res, main), main.coordError()
 	for _, n := range main.nodes {
@@ -69,7 +69,7 @@ func (c *comparer) ofOne(res *Result, main *run) {
 	res.Affected, res.Homes = c.affectedSeries(main), c.homeUses(main)
 }
 
-// servers lists the servers of a run that were decided about or have a place, with the worst loss of the leading row first.
+// servers lists the servers of a run that have a place or were decided about, those where the leading row loses most first.
 func (c *comparer) servers(res *Result, r *run) []Server {
 	leader := ""
 	if order := res.Order(); len(order) > 0 {
@@ -102,7 +102,8 @@ func (c *comparer) servers(res *Result, r *run) []Server {
 			if k.best > 0 {
 				chosen.LossMs = new(k.here - k.best)
 				s.Best, s.BestMs = r.world.Nodes[k.bestNode].Name, k.best
-				if loss[addr] += 1e-6 * *chosen.LossMs; w.name == leader { // the others' break a tie
+				loss[addr] += 1e-6 * *chosen.LossMs // the other rows break a tie
+				if w.name == leader {
 					loss[addr] += *chosen.LossMs
 				}
 			}
@@ -116,6 +117,7 @@ func (c *comparer) servers(res *Result, r *run) []Server {
 	return list
 }
 
+// info describes a run.
 func (c *comparer) info(r *run) RunInfo {
 	i := RunInfo{Dir: r.dir, Name: r.name, Emulated: r.truth != nil, Started: r.started, Nodes: len(r.nodes), Servers: len(r.servers),
 		Version: r.version, Config: r.config}
@@ -128,7 +130,9 @@ func (c *comparer) info(r *run) RunInfo {
 	if !r.last.IsZero() {
 		i.Seconds = r.last.Sub(r.started).Seconds()
 	}
-	each(r.rows, func(row int) { i.Assigners = append(i.Assigners, c.rows[row].assigner) })
+	for row := range each(r.rows) {
+		i.Assigners = append(i.Assigners, c.rows[row].assigner)
+	}
 	var tuned []string
 	for _, s := range r.tuned {
 		tuned = append(tuned, s.key+" = "+s.value)
@@ -137,23 +141,10 @@ func (c *comparer) info(r *run) RunInfo {
 	return i
 }
 
-func (c *comparer) reading() Reading {
-	l := c.lines
-	g := Reading{Bytes: l.read, Lines: l.lines, Damaged: l.damaged, Cut: l.cut, Repeated: l.repeated, Newer: l.newer}
-	for k, n := range l.gaps {
-		g.Missing += int64(n)
-		g.Gaps = append(g.Gaps, Gap{c.runs[k.run].nameOf(k.node), k.log, k.boot, n})
-	}
-	slices.SortFunc(g.Gaps, func(a, b Gap) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Log, b.Log), cmp.Compare(a.Boot, b.Boot))
-	})
-	return g
-}
-
-// portable is the emulation that is the least like a network.
+// portable is the emulation that is least like a network.
 const portable = "portable"
 
-// testbed is the worst of what the runs' testbeds say.
+// testbed returns the worst that the runs' testbeds say.
 func testbed(runs []*run) Testbed {
 	var t Testbed
 	for _, r := range runs {
@@ -163,18 +154,13 @@ func testbed(runs []*run) Testbed {
 		b := r.testbed
 		if b == nil {
 			t.Trusted = new(false)
-			t.Why = append(t.Why, r.dir+": the testbed left no word on how faithful it was")
+			t.Why = append(t.Why, r.dir+": the testbed did not say how faithful it was")
 			continue
 		}
 		t.Trusted = new(b.Trusted && (t.Trusted == nil || *t.Trusted))
-		worst := func(have *float64, v float64) *float64 {
-			if have == nil || v > *have {
-				return &v
-			}
-			return have
-		}
-		t.DelayErrorP50Ms, t.DelayErrorP99Ms = worst(t.DelayErrorP50Ms, b.DelayErrorP50Ms), worst(t.DelayErrorP99Ms, b.DelayErrorP99Ms)
-		if t.Dropped += b.DroppedForOwn; t.Emulation != portable {
+		t.DelayErrorP50Ms, t.DelayErrorP99Ms = atLeast(t.DelayErrorP50Ms, b.DelayErrorP50Ms), atLeast(t.DelayErrorP99Ms, b.DelayErrorP99Ms)
+		t.Dropped += b.DroppedForOwn
+		if t.Emulation != portable {
 			t.Emulation = b.Emulation
 		}
 		t.Busy, t.WaitP99Ms = max(t.Busy, b.CPUBusy), max(t.WaitP99Ms, b.WaitP99Ms)
@@ -189,4 +175,12 @@ func testbed(runs []*run) Testbed {
 		}
 	}
 	return t
+}
+
+// atLeast is the larger of two figures, of which the first may be unknown.
+func atLeast(have *float64, v float64) *float64 {
+	if have == nil || v > *have {
+		return &v
+	}
+	return have
 }

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// tableWidth is how many columns the text needs at most.
+// tableWidth is the largest width of the text, in columns.
 const tableWidth = 100
 
-// dash stands for what is not known.
+// dash stands for what is unknown.
 const dash = "–"
 
 // Text writes the comparison for people.
@@ -31,25 +31,22 @@ func (r *Result) Text(w io.Writer) error {
 
 func (r *Result) head(b *bytes.Buffer) {
 	const shown = 6
-	for i, run := range r.Runs {
-		if i == shown {
-			fmt.Fprintf(b, "… and %d more runs\n", len(r.Runs)-shown)
-			break
-		}
+	for _, run := range r.Runs[:min(shown, len(r.Runs))] {
+		name := run.Dir
 		if run.Emulated {
-			fmt.Fprintf(b, "scenario %s, seed %d: ", run.Scenario, run.Seed)
-		} else {
-			fmt.Fprintf(b, "%s: ", run.Dir)
+			name = fmt.Sprintf("scenario %s, seed %d", run.Scenario, run.Seed)
 		}
-		fmt.Fprintf(b, "%d nodes, %d servers, %.0f s, %s\n", run.Nodes, run.Servers, run.Seconds, cmp.Or(strings.Join(run.Assigners, ", "),
-			"no assigner"))
+		fmt.Fprintf(b, "%s: %d nodes, %d servers, %.0f s, %s\n", name, run.Nodes, run.Servers, run.Seconds,
+			cmp.Or(strings.Join(run.Assigners, ", "), "no assigner"))
+	}
+	if more := len(r.Runs) - shown; more > 0 {
+		fmt.Fprintf(b, "… and %d more runs\n", more)
 	}
 	if t := r.Testbed; t.Trusted != nil {
-		word := "may be trusted"
+		text := "testbed: may be trusted"
 		if !*t.Trusted {
-			word = "NOT TO BE TRUSTED"
+			text = "testbed: NOT TO BE TRUSTED"
 		}
-		text := "testbed: " + word
 		if t.DelayErrorP99Ms != nil {
 			text += fmt.Sprintf(" (%s; delay error p50 %.2f ms, p99 %.2f ms; %d packets dropped unplanned; processors %.0f %% busy)",
 				t.Emulation, *t.DelayErrorP50Ms, *t.DelayErrorP99Ms, t.Dropped, 100*t.Busy)
@@ -71,7 +68,7 @@ func (r *Result) head(b *bytes.Buffer) {
 	fmt.Fprintln(b)
 }
 
-// wrap writes text in lines that fit, those after the first indented.
+// wrap writes text in lines that fit. Those after the first are indented.
 func wrap(b *bytes.Buffer, text, indent string) {
 	width := 0
 	for _, word := range strings.Fields(text) {
@@ -93,54 +90,42 @@ func (r *Result) assignersText(b *bytes.Buffer) {
 	if len(r.Assigners) == 0 {
 		return
 	}
-	rows := [][]string{{"assigner", "URLs", "downloaded", "failed", "MB", "p50 ms", "p90", "p99", "mean", "vs " + cmp.Or(r.Reference,
-		"random") + ", 95 %"}}
+	times := [][]string{{"assigner", "URLs", "downloaded", "failed", "MB", "p50 ms", "p90", "p99", "mean",
+		"vs " + cmp.Or(r.Reference, "random") + ", 95 %"}}
+	choices := [][]string{{"assigner", "choice", "total", "+estimates", "best node", "est p50", "p90", "decided s", "error", "makespan s", "balance"}}
+	truncated := ""
 	for _, a := range r.Assigners {
-		diff := dash
+		name, diff := a.Name, dash
 		if d := a.Difference; d != nil {
 			diff = fmt.Sprintf("%+.0f %% (%+.0f to %+.0f)", 100*d.Rel, 100*d.Low, 100*d.High)
 		}
-		rows = append(rows, []string{a.Name, fmt.Sprint(a.URLs), fmt.Sprint(a.Downloaded), fmt.Sprint(a.Failed), fmt.Sprintf("%.1f",
-			float64(a.Bytes)/1e6),
+		times = append(times, []string{name, fmt.Sprint(a.URLs), fmt.Sprint(a.Downloaded), fmt.Sprint(a.Failed), megabytes(a.Bytes),
 			number(a.P50Ms, 0), number(a.P90Ms, 0), number(a.P99Ms, 0), number(a.MeanMs, 0), diff})
-	}
-	grid(b, rows)
-	rows = [][]string{{"assigner", "choice", "total", "+estimates", "best node", "est p50", "p90", "decided s", "error", "makespan s",
-		"balance"}}
-	truncated := false
-	for _, a := range r.Assigners {
-		name := a.Name
 		if a.Truncated {
 			name += " *"
-			truncated = true
+			truncated = "*: truncated, see above\n"
 		}
-		rows = append(rows, []string{name, number(a.ChoiceRatio, 3), number(a.TotalRatio, 3), number(a.TotalRatioWithEstimates, 3),
-			percent(a.BestShare),
-			number(a.EstimatesP50, 0), number(a.EstimatesP90, 0), number(a.SecondsP50, 1), number(a.AccuracyP50, 2), number(a.MakespanS,
-				0), number(a.BalanceCV, 2)})
+		choices = append(choices, []string{name, number(a.ChoiceRatio, 3), number(a.TotalRatio, 3), number(a.TotalRatioWithEstimates, 3),
+			percent(a.BestShare, 0), number(a.EstimatesP50, 0), number(a.EstimatesP90, 0), number(a.SecondsP50, 1),
+			number(a.AccuracyP50, 2), number(a.MakespanS, 0), number(a.BalanceCV, 2)})
 	}
-	grid(b, rows)
-	wrap(b, "choice: expected time at the chosen nodes / at the best; total: measured / the same; 1 is the best possible. "+
+	grid(b, times)
+	grid(b, choices)
+	wrap(b, "choice: expected time at the chosen nodes / at the best nodes; total: measured time / the same; 1 is the best possible. "+
 		"balance: variation of URLs per node.", "")
-	if truncated {
-		fmt.Fprintln(b, "*: truncated, see above")
-	}
-	r.balanceText(b)
-	r.seedsText(b)
-	fmt.Fprintln(b)
-}
-
-func (r *Result) balanceText(b *bytes.Buffer) {
+	b.WriteString(truncated)
 	for _, a := range r.Assigners {
 		if l := a.Balance; l != nil {
 			fmt.Fprintf(b, "%s alone: URLs per node %d to %d (cv %.2f), busy %.0f to %.0f s (cv %.2f)", a.Name, l.MinURLs, l.MaxURLs, l.CVURLs,
 				l.MinBusyS, l.MaxBusyS, l.CVBusy)
 			if a.MakespanWhy != "" {
-				fmt.Fprintf(b, "; makespan not known: %s", a.MakespanWhy)
+				fmt.Fprintf(b, "; makespan unknown: %s", a.MakespanWhy)
 			}
 			fmt.Fprintln(b)
 		}
 	}
+	r.seedsText(b)
+	fmt.Fprintln(b)
 }
 
 func (r *Result) seedsText(b *bytes.Buffer) {
@@ -159,19 +144,19 @@ func (r *Result) seedsText(b *bytes.Buffer) {
 
 func (r *Result) crawlText(b *bytes.Buffer) {
 	k := r.Crawl
-	generated := ""
+	coverage, generated, lost := "withheld", "", "withheld"
+	if k.Coverage != nil {
+		coverage = number(k.Coverage, 4)
+	}
 	if k.CoverageGenerated != nil {
 		generated = fmt.Sprintf(" (%d of the generator's %d pages found, %.4f)", k.Found, k.Listed, *k.CoverageGenerated)
 	}
-	lost := "withheld"
 	if k.Lost != nil {
 		lost = fmt.Sprint(*k.Lost)
 	}
-	fmt.Fprintf(b, "crawl: %d URLs attempted, coverage %s%s\n", k.Attempted, cmp.Or(strings.ReplaceAll(number(k.Coverage, 4), dash, ""),
-		"withheld"), generated)
-	fmt.Fprintf(b, "  lost %s, overlap %s, %d re-assignments of hosts\n", lost, percent2(k.Overlap), k.Reassigned)
-	fmt.Fprintf(b, "  between nodes a page: %s URLs, %s messages, %s bytes\n", number(k.URLsExchangedPerPage, 2), number(k.MessagesPerPage,
-		2),
+	fmt.Fprintf(b, "crawl: %d URLs attempted, coverage %s%s\n", k.Attempted, coverage, generated)
+	fmt.Fprintf(b, "  lost %s, overlap %s, %d re-assignments of hosts\n", lost, percent(k.Overlap, 2), k.Reassigned)
+	fmt.Fprintf(b, "  between nodes per page: %s URLs, %s messages, %s bytes\n", number(k.URLsExchangedPerPage, 2), number(k.MessagesPerPage, 2),
 		number(k.BytesPerPage, 0))
 	if p := r.CoordError[0].Points; len(p) > 0 {
 		at := func(i int) string { return fmt.Sprintf("%.2f after %.0f s", p[i][1], p[i][0]) }
@@ -189,13 +174,9 @@ func (r *Result) nodesText(b *bytes.Buffer) {
 	const shown = 40
 	rows := [][]string{{"node", "city", "pages", "MB", "busy s", "CPU s", "CPU ms/page", "RSS MiB", "coord error"}}
 	for _, n := range r.Nodes[:min(shown, len(r.Nodes))] {
-		perPage := dash
-		if n.Pages > 0 {
-			perPage = fmt.Sprintf("%.1f", 1000*n.CPUSeconds/float64(n.Pages))
-		}
-		rows = append(rows, []string{clip(n.Name, 24), clip(n.City, 16), fmt.Sprint(n.Pages), fmt.Sprintf("%.1f", float64(n.Bytes)/1e6),
-			fmt.Sprintf("%.0f", n.BusyS),
-			fmt.Sprintf("%.1f", n.CPUSeconds), perPage, fmt.Sprintf("%.0f", float64(n.RSSBytes)/(1<<20)), number(n.CoordError, 2)})
+		perPage := ratio(1000*n.CPUSeconds, float64(n.Pages))
+		rows = append(rows, []string{clip(n.Name, 24), clip(n.City, 16), fmt.Sprint(n.Pages), megabytes(n.Bytes), fmt.Sprintf("%.0f", n.BusyS),
+			fmt.Sprintf("%.1f", n.CPUSeconds), number(perPage, 1), fmt.Sprintf("%.0f", float64(n.RSSBytes)/(1<<20)), number(n.CoordError, 2)})
 	}
 	grid(b, rows)
 	if more := len(r.Nodes) - shown; more > 0 {
@@ -203,7 +184,7 @@ func (r *Result) nodesText(b *bytes.Buffer) {
 	}
 }
 
-// grid writes rows in columns; the first is on the left, the others are on the right.
+// grid writes rows in columns. The first is aligned to the left, the others to the right.
 func grid(b *bytes.Buffer, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -212,16 +193,9 @@ func grid(b *bytes.Buffer, rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		for i, s := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(s))
-			switch {
-			case i == 0 && len(row) == 1:
-				b.WriteString(s)
-			case i == 0:
-				b.WriteString(s + pad)
-			default:
-				b.WriteString("  " + pad + s)
-			}
+		fmt.Fprintf(b, "%-*s", widths[0], row[0])
+		for i, s := range row[1:] {
+			fmt.Fprintf(b, "  %*s", widths[i+1], s)
 		}
 		b.WriteByte('\n')
 	}
@@ -234,21 +208,16 @@ func number(v *float64, decimals int) string {
 	return fmt.Sprintf("%.*f", decimals, *v)
 }
 
-func percent(v *float64) string {
+func percent(v *float64, decimals int) string {
 	if v == nil {
 		return dash
 	}
-	return fmt.Sprintf("%.0f %%", 100**v)
+	return fmt.Sprintf("%.*f %%", decimals, 100**v)
 }
 
-func percent2(v *float64) string {
-	if v == nil {
-		return dash
-	}
-	return fmt.Sprintf("%.2f %%", 100**v)
-}
+func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
 
-// clip is the beginning of a text of at most n characters.
+// clip shortens a text to n characters.
 func clip(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

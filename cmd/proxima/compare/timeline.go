@@ -6,10 +6,10 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// maxCells bounds a timeline. A longer run has wider cells.
+// maxCells bounds a timeline: the cells of a longer run are wider.
 const maxCells = 600
 
-// timeline holds something for each moment of a run. Its cells begin a second wide; when there are too many, two become one.
+// timeline holds a value for each moment of a run. Its cells start one second wide. When there are too many, each two become one.
 type timeline[T any] struct {
 	width float64 // s
 	cells []T
@@ -20,24 +20,22 @@ func newTimeline[T any](merge func(earlier, later T) T) *timeline[T] {
 	return &timeline[T]{width: 1, merge: merge}
 }
 
-// at is the cell of a moment, in s since the start of the run.
+// at returns the cell of a moment, in s since the start of the run.
 func (t *timeline[T]) at(s float64) *T {
 	s = max(s, 0)
 	for s >= maxCells*t.width {
 		half := make([]T, 0, maxCells)
-		for i := 0; i < len(t.cells); i += 2 {
-			c := t.cells[i]
-			if i+1 < len(t.cells) {
-				c = t.merge(c, t.cells[i+1])
+		for pair := range slices.Chunk(t.cells, 2) {
+			if len(pair) == 2 {
+				pair[0] = t.merge(pair[0], pair[1])
 			}
-			half = append(half, c)
+			half = append(half, pair[0])
 		}
 		t.cells, t.width = half, 2*t.width
 	}
 	i := int(s / t.width)
-	for len(t.cells) <= i {
-		var zero T
-		t.cells = append(t.cells, zero)
+	if more := i + 1 - len(t.cells); more > 0 {
+		t.cells = append(t.cells, make([]T, more)...)
 	}
 	return &t.cells[i]
 }
@@ -55,17 +53,15 @@ func (c *cell) add(v float64) {
 
 func (c *cell) mean() float64 { return c.sum / float64(c.n) }
 
-func mergeCells(earlier, later cell) cell {
-	return cell{earlier.n + later.n, earlier.sum + later.sum}
+func newSums() *timeline[cell] {
+	return newTimeline(func(earlier, later cell) cell { return cell{earlier.n + later.n, earlier.sum + later.sum} })
 }
-
-func newSums() *timeline[cell] { return newTimeline(mergeCells) }
 
 func newDists() *timeline[dist] {
 	return newTimeline(func(earlier, later dist) dist { return append(earlier, later...) })
 }
 
-// medians are those of the latest values up to each cell: of all in it, or of more from before.
+// medians returns the median of the latest values up to each cell, at least those in the cell.
 func medians(label string, t *timeline[dist], latest int) Series {
 	s := Series{Label: label}
 	if t == nil {
@@ -85,7 +81,7 @@ func medians(label string, t *timeline[dist], latest int) Series {
 	return s
 }
 
-// upTo makes a timeline reach to the end of its run: nothing is a figure, too.
+// upTo extends a timeline to the end of its run with empty cells.
 func upTo(t *timeline[cell], end float64) *timeline[cell] {
 	if t == nil {
 		t = newSums()
@@ -94,7 +90,7 @@ func upTo(t *timeline[cell], end float64) *timeline[cell] {
 	return t
 }
 
-// means are the means of the cells, without those that are empty.
+// means returns the means of the cells that are not empty.
 func means(label string, t *timeline[cell]) Series {
 	s := Series{Label: label}
 	for i, c := range t.cells {
@@ -105,7 +101,7 @@ func means(label string, t *timeline[cell]) Series {
 	return s
 }
 
-// cumulative counts up.
+// cumulative returns running sums.
 func cumulative(label string, t *timeline[cell]) Series {
 	s, sum := Series{Label: label}, 0.0
 	for i, c := range t.cells {
@@ -115,10 +111,10 @@ func cumulative(label string, t *timeline[cell]) Series {
 	return s
 }
 
-// rateCells is how many cells become one in a plot of a rate: counts of single seconds are noise.
+// rateCells is over how many cells a rate is taken, since counts of single seconds are noise.
 const rateCells = 10
 
-// rates are what a function makes of the sums of ten cells and their length in s; false leaves a gap.
+// rates returns what of makes of the sum and the length in s of each rateCells cells. false leaves a gap.
 func rates(label string, t *timeline[cell], of func(sum, seconds float64) (float64, bool)) Series {
 	s := Series{Label: label}
 	for i := 0; i < len(t.cells); i += rateCells {
@@ -133,11 +129,11 @@ func rates(label string, t *timeline[cell], of func(sum, seconds float64) (float
 	return s
 }
 
-// perMinute is a rate; spacing is the mean time between two.
+// perMinute is a rate, spacing the mean time between two.
 func perMinute(sum, seconds float64) (float64, bool) { return sum * 60 / seconds, true }
 func spacing(sum, seconds float64) (float64, bool)   { return seconds / sum, sum > 0 }
 
-// drawn leaves out series without points.
+// drawn appends a series, unless it has no points.
 func drawn(list []Series, s Series) []Series {
 	if len(s.Points) == 0 {
 		return list

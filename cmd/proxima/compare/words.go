@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Headline says in one sentence who was faster, by how much, and how sure that is.
+// Headline says in one sentence who was faster, by how much, and how certain that is.
 func (r *Result) Headline() string {
 	order := r.Order()
 	if len(order) == 0 {
-		return "No assigner has decided anything: there is nothing to compare."
+		return "No assigner decided anything, so there is nothing to compare."
 	}
 	first := order[0]
 	if len(order) == 1 {
-		return fmt.Sprintf("%s alone was run%s.", first.Name, ratios(first))
+		return fmt.Sprintf("Only %s was run%s.", first.Name, ratios(first))
 	}
 	second := order[1]
 	if second.Lead == nil {
-		return fmt.Sprintf("%s has the least mean time per page, %.0f ms, and %s %.0f ms; with fewer than two servers of which both got "+
-			"the same pages nothing is said about chance.", first.Name, *first.MeanMs, second.Name, *second.MeanMs)
+		return fmt.Sprintf("%s has the lowest mean time per page, %.0f ms, and %s has %.0f ms; chance cannot be judged, since both got the same "+
+			"pages from fewer than two servers.", first.Name, *first.MeanMs, second.Name, *second.MeanMs)
 	}
-	var level []string // that the leader is not told apart from
+	var level []string // rows that cannot be told apart from the leader
 	for _, a := range order[1:] {
 		if !a.Lead.Clear() {
 			level = append(level, a.Name)
 		}
 	}
-	over := "" // what is sure nevertheless
+	over := "" // what is certain all the same
 	if d := first.Difference; d.Clear() {
 		over = fmt.Sprintf("; %s needed %s (95 %% interval %s)", first.Name, versus(d), span95(d))
 	}
 	switch d := second.Lead; {
-	case len(level) == 0 && first.Difference != nil && first.Difference.To != second.Name && first.Difference.Clear():
+	case len(level) == 0 && first.Difference.Clear() && first.Difference.To != second.Name:
 		return fmt.Sprintf("%s was faster than all others: it needed %s (95 %% interval %s) and %s (%s)%s.", first.Name,
 			versus(first.Difference), span95(first.Difference), versus(d), span95(d), ratios(first))
 	case len(level) == 0:
@@ -42,12 +42,12 @@ func (r *Result) Headline() string {
 	case d.Ms == 0 && d.LowMs == 0 && d.HighMs == 0:
 		return fmt.Sprintf("%s and %s are equal%s.", first.Name, listed(level), over)
 	default:
-		return fmt.Sprintf("%s is not told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(level),
+		return fmt.Sprintf("%s cannot be told apart from %s: it needed %s, which may be chance (95 %% interval %s)%s.", first.Name, listed(level),
 			versus(d), span95(d), over)
 	}
 }
 
-// listed joins words as a sentence does.
+// listed joins words as in a sentence.
 func listed(words []string) string {
 	if n := len(words) - 1; n > 0 {
 		return strings.Join(words[:n], ", ") + " and " + words[n]
@@ -55,7 +55,7 @@ func listed(words []string) string {
 	return strings.Join(words, "")
 }
 
-// Order lists the rows with figures, the fastest first: by the paired difference to the reference, else by the mean.
+// Order lists the rows with figures, the fastest first: by the paired difference to the reference or, without any, by the mean.
 func (r *Result) Order() []Assigner {
 	list := slices.DeleteFunc(slices.Clone(r.Assigners), func(a Assigner) bool { return a.MeanMs == nil })
 	paired := slices.ContainsFunc(list, func(a Assigner) bool { return a.Difference != nil })
@@ -68,7 +68,7 @@ func (r *Result) Order() []Assigner {
 	return list
 }
 
-// rel is the difference to the reference, 0 of the reference itself.
+// rel is the relative difference to the reference, 0 for the reference itself.
 func (a Assigner) rel() float64 {
 	if a.Difference == nil {
 		return 0
@@ -87,7 +87,7 @@ func versus(d *Difference) string {
 	return percents("%.*f", d.Rel) + " more time per page than " + d.To
 }
 
-// percents writes shares; one that is below 1 % and not 0 with a digit more, so that it does not look like 0.
+// percents writes shares. One below 1 % that is not 0 gets one more digit, so that it does not look like 0.
 func percents(format string, shares ...float64) string {
 	var args []any
 	for _, v := range shares {
@@ -116,7 +116,7 @@ func ratios(a Assigner) string {
 	return s
 }
 
-// Explain has a sentence on each row, the fastest first.
+// Explain has a sentence about each row, the fastest first.
 func (r *Result) Explain() []string {
 	var list []string
 	for _, a := range r.Order() {
@@ -129,12 +129,12 @@ func (r *Result) Explain() []string {
 			parts = append(parts, s)
 		}
 		if a.EstimatesP50 != nil && *a.EstimatesP90 > 0 {
-			s := fmt.Sprintf("decided with %.0f estimates a server", *a.EstimatesP50)
+			s := fmt.Sprintf("decided with %.0f estimates per server", *a.EstimatesP50)
 			if a.SecondsP50 != nil {
 				s += fmt.Sprintf(" after %.0f s", *a.SecondsP50)
 			}
 			if a.TotalRatioWithEstimates != nil {
-				s += fmt.Sprintf(", which cost %+.2f of total ratio", *a.TotalRatioWithEstimates-*a.TotalRatio)
+				s += fmt.Sprintf(", which added %+.2f to its total ratio", *a.TotalRatioWithEstimates-*a.TotalRatio)
 			}
 			parts = append(parts, s)
 		}
@@ -151,11 +151,11 @@ func (r *Result) Explain() []string {
 	return list
 }
 
-// truncation says what kept an assigner from deciding as it would have.
+// truncation says what kept an assigner from deciding as it wanted to.
 func (a Assigner) truncation() string {
 	var parts []string
 	if a.Short > 0 {
-		parts = append(parts, fmt.Sprintf("at %d of %d servers fewer pages could be asked for than it wanted", a.Short, a.Decisions))
+		parts = append(parts, fmt.Sprintf("%d of %d servers had fewer pages than it wanted to ask for", a.Short, a.Decisions))
 	}
 	if a.Forced > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d servers were decided at the last tick or the deadline", a.Forced, a.Decisions))
@@ -163,18 +163,19 @@ func (a Assigner) truncation() string {
 	return "truncated: " + strings.Join(parts, ", ")
 }
 
-// Notes are what a reader must know before the figures.
+// Notes say what a reader must know before the figures.
 func (r *Result) Notes() []string {
 	var list []string
 	t := r.Testbed
+	note := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if t.Trusted != nil && !*t.Trusted {
-		list = append(list, "NOT TO BE TRUSTED: "+cmp.Or(strings.Join(t.Why, "; "), "the testbed says so")+".")
+		note("NOT TO BE TRUSTED: %s.", cmp.Or(strings.Join(t.Why, "; "), "the testbed says so"))
 	}
 	if t.Emulation == portable {
-		list = append(list, "The network was the portable emulation in one process: it has no loss, and nodes share processors and memory.")
+		note("The network was the portable emulation in one process: it has no loss, and nodes share processors and memory.")
 	}
 	if r.NodesOf != "" {
-		list = append(list, "Nodes and coordinates, their plots and the map are of one run alone: "+r.NodesOf+".")
+		note("Nodes and coordinates, their plots and the map are from one run only: %s.", r.NodesOf)
 	}
 	g := r.Reading
 	if g.Missing > 0 {
@@ -186,23 +187,24 @@ func (r *Result) Notes() []string {
 			}
 			where = append(where, fmt.Sprintf("%d in the %s log of %s", gap.Lines, gap.Log, gap.Node))
 		}
-		list = append(list, fmt.Sprintf("%d lines are missing, as their numbers show: %s.", g.Missing, strings.Join(where, ", ")))
+		note("%d lines are missing, as their numbers show: %s.", g.Missing, strings.Join(where, ", "))
 	}
 	if g.Damaged+g.Cut > 0 {
-		list = append(list, fmt.Sprintf("%d damaged lines were passed over; %d packed files break off.", g.Damaged, g.Cut))
+		note("%d damaged lines were skipped; %d packed files are cut off.", g.Damaged, g.Cut)
 	}
 	if g.Repeated > 0 {
-		list = append(list, fmt.Sprintf("%d lines were there twice and counted once.", g.Repeated))
+		note("%d lines were there twice and counted once.", g.Repeated)
 	}
 	if g.Newer != "" {
-		list = append(list, g.Newer+" is in a newer version of the logs and was not read.")
+		note("%s is in a newer version of the logs and was not read.", g.Newer)
 	}
-	if why := r.Crawl.Withheld; why != "" {
-		list = append(list, "Coverage and losses are withheld: "+why+".")
-	} else if r.Crawl.Lost == nil {
-		list = append(list, "Losses are withheld: "+r.Crawl.LostWhy+".")
-	} else if *r.Crawl.Lost > 0 {
-		list = append(list, fmt.Sprintf("%d URLs WERE LOST.", *r.Crawl.Lost))
+	switch k := r.Crawl; {
+	case k.Withheld != "":
+		note("Coverage and losses are withheld: %s.", k.Withheld)
+	case k.Lost == nil:
+		note("Losses are withheld: %s.", k.LostWhy)
+	case *k.Lost > 0:
+		note("%d URLs WERE LOST.", *k.Lost)
 	}
 	return list
 }

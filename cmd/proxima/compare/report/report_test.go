@@ -28,7 +28,7 @@ func sample(nodes, servers int) *compare.Result {
 		}
 		return s
 	}
-	r := &compare.Result{By: compare.ByAssigner, Reference: "random", Command: "proxima compare x", Dirs: []string{"x"},
+	r := &compare.Result{By: compare.ByAssigner, Reference: "random", Command: "proxima compare x",
 		Runs: []compare.RunInfo{{Dir: "x", Scenario: "bandwidth", Seed: 7, Emulated: true, Started: time.Unix(1.8e9, 0), Seconds: 300, Nodes: nodes,
 			Servers: servers, Cores: 2, Machine: "Some CPU", MadeBy: "proxima testbed run bandwidth", Assigners: names, Version: "v1", Config: "[crawl]\nfetchers = 3\n"}},
 		Crawl:    compare.Crawl{Coverage: new(1.), Lost: new(int64(0)), Attempted: 900},

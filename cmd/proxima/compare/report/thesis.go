@@ -88,7 +88,7 @@ func figures() []published {
 				f.Table = [][]string{{"home", "batches", "servers", "s a batch", "updates", "error"}}
 				for _, h := range r.Homes {
 					f.Table = append(f.Table, []string{h.Node, fmt.Sprint(h.Batches), fmt.Sprint(h.Servers), figure(h.SecondsP50),
-						figure(h.UpdatesP50), figure(h.P50)})
+						figure(h.UpdatesP50), figure(h.AccuracyP50)})
 				}
 			}},
 		{ID: "5.11", Title: "Load", Scenario: "fourteen",

@@ -1,0 +1,238 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"proxima/ncoord/quantile"
+)
+
+// tally is what one run says about one row. Times are in ms.
+type tally struct {
+	urls, downloaded, failed int64
+	bytes                    int64
+	times                    dist // of the downloads that count
+	sums, estimates          sums // of downloads with a known truth
+
+	asked     dist  // estimates made for a server
+	seconds   dist  // from the start of a batch to the decision
+	accuracy  dist  // error of servers' places when decided
+	decisions int64 // servers assigned
+	judged    int64 // of these, with a known best node
+	best      int64 // of these, given to it
+	short     int64 // servers with fewer pages to ask for than wanted
+	forced    int64 // servers decided at the last tick or the deadline
+}
+
+// merge adds the tally of another run.
+func (t *tally) merge(o *tally) {
+	t.urls += o.urls
+	t.downloaded += o.downloaded
+	t.failed += o.failed
+	t.bytes += o.bytes
+	t.times = append(t.times, o.times...)
+	t.sums.merge(o.sums)
+	t.estimates.merge(o.estimates)
+	t.asked = append(t.asked, o.asked...)
+	t.seconds = append(t.seconds, o.seconds...)
+	t.accuracy = append(t.accuracy, o.accuracy...)
+	t.decisions += o.decisions
+	t.judged += o.judged
+	t.best += o.best
+	t.short += o.short
+	t.forced += o.forced
+}
+
+// sums are the measured times of downloads, and those expected at the same nodes and at the best ones.
+type sums struct{ measured, expected, best float64 }
+
+func (s *sums) merge(o sums) {
+	s.measured += o.measured
+	s.expected += o.expected
+	s.best += o.best
+}
+
+// dist collects values for quantiles. There are at most as many as records.
+type dist []float32
+
+func (d *dist) add(v float64) {
+	if v >= 0 && v <= 1e12 { // no node writes another one
+		*d = append(*d, float32(v))
+	}
+}
+
+// quantile returns the value of the nearest rank, nil without values.
+func (d dist) quantile(p float64) *float64 {
+	if len(d) == 0 {
+		return nil
+	}
+	slices.Sort(d)
+	return new(float64(quantile.Of(d, p)))
+}
+
+func (d dist) mean() *float64 {
+	sum := 0.0
+	for _, v := range d {
+		sum += float64(v)
+	}
+	return ratio(sum, float64(len(d)))
+}
+
+// cdf returns the distribution as a line of 201 points, none without values.
+func (d dist) cdf() []Point {
+	slices.Sort(d)
+	var list []Point
+	for i := 0; i <= 200 && len(d) > 0; i++ {
+		share := float64(i) / 200
+		list = append(list, Point{float64(quantile.Of(d, share)), share})
+	}
+	return list
+}
+
+// figures returns what a tally tells about a row.
+func figures(name string, t *tally) Assigner {
+	a := Assigner{Name: name, URLs: t.urls, Downloaded: t.downloaded, Failed: t.failed, Bytes: t.bytes,
+		P50Ms: t.times.quantile(.5), P90Ms: t.times.quantile(.9), P99Ms: t.times.quantile(.99), MeanMs: t.times.mean(),
+		Times: t.times.cdf(), Updates: t.asked.cdf(), BestShare: ratio(float64(t.best), float64(t.judged)),
+		EstimatesP50: t.asked.quantile(.5), EstimatesP90: t.asked.quantile(.9),
+		SecondsP50: t.seconds.quantile(.5), AccuracyP50: t.accuracy.quantile(.5),
+		Decisions: t.decisions, Short: t.short, Forced: t.forced, Truncated: t.short+t.forced > 0,
+		ChoiceRatio: ratio(t.sums.expected, t.sums.best), TotalRatio: ratio(t.sums.measured, t.sums.best)}
+	if t.sums.best > 0 {
+		a.ChoiceRatioWithEstimates = ratio(t.sums.expected+t.estimates.expected, t.sums.best+t.estimates.best)
+		a.TotalRatioWithEstimates = ratio(t.sums.measured+t.estimates.measured, t.sums.best+t.estimates.best)
+	}
+	return a
+}
+
+// ratio returns a / b, nil if b is not positive.
+func ratio(a, b float64) *float64 {
+	if !(b > 0) {
+		return nil
+	}
+	return new(a / b)
+}
+
+// Difference is the mean paired difference to another row with its 95 % confidence interval, in ms and relative to the other row's mean.
+// A negative one is faster.
+type Difference struct {
+	To                string // name of the other row
+	Ms, LowMs, HighMs float64
+	Rel, Low, High    float64
+	Pairs             int64
+	Servers           int
+}
+
+// Clear reports whether chance alone cannot explain the difference.
+func (d *Difference) Clear() bool { return d != nil && (d.HighMs < 0 || d.LowMs > 0) }
+
+// Resamples of the bootstrap. mostDraws makes them fewer with very many servers.
+const (
+	resamples = 2000
+	mostDraws = 20_000_000
+)
+
+// difference compares two rows by a bootstrap that draws whole servers with replacement (cluster bootstrap, percentile interval): an
+// assigner decides by server, so the pages of one server are not independent. It returns nil with fewer than two servers.
+func (c *comparer) difference(row, to int) *Difference {
+	type pages struct{ n, own, base float64 }
+	var list []pages // of a server in the runs of a seed
+	var all pages
+	add := func(s *pages, p pages) { s.n, s.own, s.base = s.n+p.n, s.own+p.own, s.base+p.base }
+	servers := map[uint32]bool{}
+	last := clusterKey{}
+	order := func(a, b clusterKey) int {
+		return cmp.Or(cmp.Compare(a.seed, b.seed), cmp.Compare(a.server, b.server), cmp.Compare(a.rows, b.rows))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(c.clusters), order) {
+		if both := uint16(1)<<row | 1<<to; k.rows&both != both {
+			continue
+		}
+		l := c.clusters[k]
+		p := pages{float64(l.n), l.ms[row], l.ms[to]}
+		add(&all, p)
+		if len(list) > 0 && last.seed == k.seed && last.server == k.server {
+			add(&list[len(list)-1], p)
+		} else {
+			list = append(list, p)
+		}
+		last = k
+		servers[k.server] = true
+	}
+	if len(servers) < 2 || all.base <= 0 {
+		return nil
+	}
+	n := max(200, min(resamples, mostDraws/len(list)))
+	ms, rel := make([]float64, n), make([]float64, n)
+	random := rand.New(rand.NewPCG(c.Seed, 0x70726f78696d61))
+	for i := range n {
+		var s pages
+		for range list {
+			add(&s, list[random.IntN(len(list))])
+		}
+		ms[i], rel[i] = (s.own-s.base)/s.n, (s.own-s.base)/s.base
+	}
+	slices.Sort(ms)
+	slices.Sort(rel)
+	low, high := n*25/1000, n-1-n*25/1000
+	return &Difference{To: c.rows[to].name, Ms: (all.own - all.base) / all.n, LowMs: ms[low], HighMs: ms[high],
+		Rel: (all.own - all.base) / all.base, Low: rel[low], High: rel[high], Pairs: int64(all.n), Servers: len(list)}
+}
+
+// seedShares returns a row's figures by seed, nil if there is only one.
+func seedShares(runs []*run, row int) (list []SeedShare) {
+	by := map[uint64]*tally{}
+	for _, r := range runs {
+		if t := r.tallies[row]; t != nil && r.world != nil {
+			if by[r.seed()] == nil {
+				by[r.seed()] = &tally{}
+			}
+			by[r.seed()].merge(t)
+		}
+	}
+	if len(by) < 2 {
+		return nil
+	}
+	for _, seed := range slices.Sorted(maps.Keys(by)) {
+		f := figures("", by[seed])
+		list = append(list, SeedShare{seed, f.ChoiceRatio, f.TotalRatio, f.P50Ms})
+	}
+	return list
+}
+
+// separately adds what only a run with this assigner alone can tell. Makespan and variations are means over such runs.
+func (c *comparer) separately(a *Assigner, row int) {
+	var makespans, urls, busy cell
+	a.MakespanWhy = "it needs a run with this assigner alone"
+	for _, r := range c.runs {
+		if r.compared || r.rows != 1<<row || len(r.nodes) == 0 {
+			continue
+		}
+		b := r.balance()
+		urls.add(b.CVURLs)
+		busy.add(b.CVBusy)
+		if a.Balance == nil {
+			a.Balance = &b
+		}
+		a.Balance.MinURLs, a.Balance.MaxURLs = min(a.Balance.MinURLs, b.MinURLs), max(a.Balance.MaxURLs, b.MaxURLs)
+		a.Balance.MinBusyS, a.Balance.MaxBusyS = min(a.Balance.MinBusyS, b.MinBusyS), max(a.Balance.MaxBusyS, b.MaxBusyS)
+		if pending := r.pending(); pending > 0 {
+			a.MakespanWhy = fmt.Sprintf("%d URLs were still waiting when the run ended", pending)
+		} else if !r.first.IsZero() {
+			makespans.add(r.last.Sub(r.first).Seconds())
+		}
+	}
+	if makespans.n > 0 {
+		a.MakespanS, a.MakespanWhy = new(makespans.mean()), ""
+	}
+	if a.Balance != nil {
+		a.Balance.CVURLs, a.Balance.CVBusy = urls.mean(), busy.mean()
+		if !math.IsNaN(a.Balance.CVURLs) {
+			a.BalanceCV = &a.Balance.CVURLs
+		}
+	}
+}
