@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,6 +207,24 @@ func TestDamagedRecords(t *testing.T) {
 	} {
 		if _, err := decodeRecord("h", b); err == nil {
 			t.Errorf("%s was read", name)
+		}
+	}
+}
+
+// Times of a page that lie up to 200 years of 365 days apart are kept; what is beyond comes of a clock that was never set.
+func TestDistanceOfTimesIsBounded(t *testing.T) {
+	const most = 6_307_200_000 // seconds
+	for _, c := range []struct {
+		apart, kept int64
+		damaged     bool // as it stands
+	}{{most, most, false}, {most + 1, most, true}, {-most, -most, false}, {-most - 1, -most, true}, {0, 0, false}} {
+		f := fields{b: appendSeconds(nil, c.apart)}
+		if got := f.seconds(); got != c.kept || f.broken {
+			t.Errorf("%d seconds became %d, damaged %v", c.apart, got, f.broken)
+		}
+		f = fields{b: binary.AppendVarint(nil, c.apart)}
+		if f.seconds(); f.broken != c.damaged {
+			t.Errorf("%d seconds are damaged: %v", c.apart, f.broken)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,47 @@ func TestConfigReportsAll(t *testing.T) {
 	if strings.Contains(err.Error(), "join[0]") {
 		t.Error("a good address is reported")
 	}
+}
+
+// Each number may be the first and the last that is allowed, and none beyond.
+func TestConfigBounds(t *testing.T) {
+	for _, b := range []struct {
+		what string
+		set  func(c *Config, ok bool)
+	}{
+		{"faster: least", func(c *Config, ok bool) { c.Faster = pick(ok, 1, 0.999) }},
+		{"faster: most", func(c *Config, ok bool) { c.Faster = pick(ok, 20, 20.001) }},
+		{"faster: a number", func(c *Config, ok bool) { c.Faster = pick(ok, 2, math.NaN()) }},
+		{"settle_after: least", func(c *Config, ok bool) { c.SettleAfter = pick(ok, time.Second, time.Second-1) }},
+		{"settle_after: most", func(c *Config, ok bool) { c.SettleAfter = pick(ok, time.Hour, time.Hour+1) }},
+		{"go_alone_after: never", func(c *Config, ok bool) { c.GoAloneAfter = pick[time.Duration](ok, 0, -1) }},
+		{"go_alone_after: least", func(c *Config, ok bool) { c.GoAloneAfter = pick(ok, c.MajorityWindow, c.MajorityWindow-1) }},
+		{"go_alone_after: most", func(c *Config, ok bool) { c.GoAloneAfter = pick(ok, 720*time.Hour, 720*time.Hour+1) }},
+		{"bind: port", func(c *Config, ok bool) { c.Bind = pick(ok, "127.0.0.1:65535", "127.0.0.1:65536") }},
+		{"bind: all of IPv4", func(c *Config, ok bool) { c.Bind = pick(ok, "0.0.0.0:1", "[::]:1") }},
+		{"bind: all of IPv6", func(c *Config, ok bool) { c.Bind, c.Advertise = "[::]:1", pick(ok, "[2001:db8::1]:1", "") }},
+		{"bind: address", func(c *Config, ok bool) { c.Bind = pick(ok, "[::1]:1", "localhost:1") }},
+		{"advertise: port", func(c *Config, ok bool) { c.Advertise = pick(ok, "192.0.2.1:1", "192.0.2.1:0") }},
+		{"advertise: address", func(c *Config, ok bool) { c.Advertise = pick(ok, "192.0.2.1:1", "host.test:1") }},
+		{"join: name", func(c *Config, ok bool) { c.Join = []string{pick(ok, "a:1", ":1")} }},
+		{"join: port", func(c *Config, ok bool) { c.Join = []string{pick(ok, "a:1", "a:0")} }},
+	} {
+		for _, ok := range []bool{true, false} {
+			c := Default()
+			b.set(&c, ok)
+			key, _, _ := strings.Cut(b.what, ":")
+			if err := c.Validate(); (err == nil) != ok || !ok && !strings.Contains(err.Error(), key) {
+				t.Errorf("%s, allowed %v: %v", b.what, ok, err)
+			}
+		}
+	}
+}
+
+func pick[T any](ok bool, good, bad T) T {
+	if ok {
+		return good
+	}
+	return bad
 }
 
 func goodDeps() Deps {

@@ -231,3 +231,28 @@ func TestFarewellOfALife(t *testing.T) {
 		}
 	}
 }
+
+// A ballot's number is above all that this node has seen, promised, accepted and begun.
+func TestBallotsGoUp(t *testing.T) {
+	for name, c := range map[string]council{
+		"seen":     {round: round{seen: 8}},
+		"promised": {promised: ballot{number: 8}},
+		"accepted": {accepted: proposal{ballot: ballot{number: 8}}},
+		"begun":    {round: round{ballot: ballot{number: 8}}},
+	} {
+		c.self = nodeID(1)
+		c.begin(nil, time.Time{})
+		if c.round.ballot != (ballot{9, nodeID(1)}) || c.round.seen != 9 {
+			t.Errorf("after number 8 was %s it begins %+v", name, c.round)
+		}
+	}
+}
+
+// Founders count for a quarter of the time that a newcomer waits, at least a second.
+func TestGraceOfFounders(t *testing.T) {
+	for settle, want := range map[time.Duration]time.Duration{time.Second: time.Second, 4 * time.Second: time.Second, 12 * time.Second: 3 * time.Second} {
+		if got := (&table{cfg: Config{SettleAfter: settle}}).grace(); got != want {
+			t.Errorf("where newcomers wait %v founders count for %v, want %v", settle, got, want)
+		}
+	}
+}
