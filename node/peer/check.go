@@ -16,13 +16,13 @@ import (
 type call struct {
 	peer      string
 	procedure string
-	// refused: it has been counted.
+	// refused is set once the refusal has been counted.
 	refused bool
 }
 
 type callKey struct{}
 
-// callOf finds the call that the middleware put into the context.
+// callOf returns the call that ServeHTTP put into the context.
 func callOf(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c
@@ -30,17 +30,15 @@ func callOf(ctx context.Context) *call {
 	return &call{}
 }
 
-// request is the message of a call.
-type request[Q any] interface {
-	*Q
+// headed is a message with a header: the request of any call.
+type headed interface {
 	proto.Message
 	GetHeader() *wire.Header
 }
 
-// pathOf is where a call is made.
 func pathOf(procedure string) string { return "/proxima.v1.Overlay/" + procedure }
 
-// routes are the calls by their paths.
+// routes returns the handlers of all calls by path.
 func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handler {
 	h := s.deps.Handler
 	return map[string]http.Handler{
@@ -60,9 +58,11 @@ func (s *Server) routes(options ...connect.HandlerOption) map[string]http.Handle
 	}
 }
 
-// route has one kind of call carried out, if its header and its form are right.
-func route[Q, R any, M request[Q]](s *Server, carryOut func(context.Context, string, M) (*R, error),
-	options []connect.HandlerOption) http.Handler {
+// route returns the handler of one kind of call. It checks the header and the form of a message before it carries it out.
+func route[Q, R any, M interface {
+	*Q
+	headed
+}](s *Server, carryOut func(context.Context, string, M) (*R, error), options []connect.HandlerOption) http.Handler {
 	return connect.NewUnaryHandlerSimple("", func(ctx context.Context, req *Q) (*R, error) {
 		call := callOf(ctx)
 		if err := s.check(call, M(req)); err != nil {
@@ -71,44 +71,42 @@ func route[Q, R any, M request[Q]](s *Server, carryOut func(context.Context, str
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 		defer cancel()
 		res, err := carryOut(ctx, call.peer, req)
-		if err == nil && res == nil {
-			err = errors.New("handler has no answer")
+		switch {
+		case err == nil && res != nil:
+			return res, nil
+		case err == nil:
+			return nil, s.refuse(call, KindInternal, "handler has no answer")
+		case errors.Is(err, ErrMalformed):
+			return nil, s.refuse(call, KindMalformed, err.Error())
+		case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+			return nil, s.refuse(call, KindUnavailable, err.Error())
 		}
-		if err != nil {
-			return nil, s.handled(call, err)
-		}
-		return res, nil
+		return nil, s.refuse(call, KindInternal, err.Error())
 	}, options...)
 }
 
-// check refuses a message that is not for this node, not of its caller, or not in its form.
-func (s *Server) check(call *call, m interface {
-	proto.Message
-	GetHeader() *wire.Header
-}) error {
+// check refuses a message that is not for this node, not from its caller, or has not its form.
+func (s *Server) check(call *call, m headed) error {
 	switch h := m.GetHeader(); {
 	case h.GetVersion() != Version:
-		return s.refuse(call, KindVersion, connect.CodeFailedPrecondition,
-			fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
+		return s.refuse(call, KindVersion, fmt.Sprintf("version %d of the protocol; this node speaks %d", h.GetVersion(), Version))
 	case h.GetRun() != s.deps.Run:
-		return s.refuse(call, KindRun, connect.CodeFailedPrecondition,
-			fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
+		return s.refuse(call, KindRun, fmt.Sprintf("run %.80q; this node is of another", h.GetRun()))
 	case h.GetSender() != call.peer:
-		return s.refuse(call, KindSender, connect.CodePermissionDenied,
-			fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
+		return s.refuse(call, KindSender, fmt.Sprintf("sender %.80q has the certificate of %s", h.GetSender(), call.peer))
 	}
 	if err := s.forms.check(m); err != nil {
-		return s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
+		return s.refuse(call, KindMalformed, err.Error())
 	}
 	if t, _ := m.(*wire.TellRequest); len(t.GetEntries()) == 0 && s.deps.Told != nil && !s.deps.Told.Knows(m.GetHeader().GetTold()) {
-		call.refused = true // no fault of the peer: it tells all now
+		call.refused = true // not the peer's fault, so it is not reported
 		s.tally.failed(KindTold)
-		return refusal(KindTold, connect.CodeFailedPrecondition, errors.New("what it has been told is not known here yet"))
+		return refusal(KindTold, errors.New("what it has been told is not known here yet"))
 	}
 	return nil
 }
 
-// unite takes what a peer tells.
+// unite carries out Tell.
 func (s *Server) unite(_ context.Context, _ string, req *wire.TellRequest) (*wire.TellResponse, error) {
 	if s.deps.Told == nil {
 		return nil, fmt.Errorf("%w: this node is told nothing", ErrMalformed)
@@ -119,32 +117,14 @@ func (s *Server) unite(_ context.Context, _ string, req *wire.TellRequest) (*wir
 	return &wire.TellResponse{}, nil
 }
 
-// refuse counts a call that is not carried out, and makes its answer.
-func (s *Server) refuse(call *call, kind string, code connect.Code, reason string) *connect.Error {
+// refuse counts and reports a refused call, and returns the error to send.
+func (s *Server) refuse(call *call, kind, reason string) *connect.Error {
 	call.refused = true
 	s.refusals.add(Refusal{Peer: call.peer, Kind: kind, Procedure: call.procedure, Reason: reason})
-	return refusal(kind, code, errors.New(reason))
-}
-
-// handled sorts the error of a handler.
-func (s *Server) handled(call *call, err error) *connect.Error {
-	switch {
-	case errors.Is(err, ErrMalformed):
-		return s.refuse(call, KindMalformed, connect.CodeInvalidArgument, err.Error())
-	case errors.Is(err, ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return s.refuse(call, KindUnavailable, connect.CodeUnavailable, err.Error())
-	}
-	return s.refuse(call, KindInternal, connect.CodeInternal, err.Error())
+	return refusal(kind, errors.New(reason))
 }
 
 // broke answers a call whose handler panicked. The node goes on.
 func (s *Server) broke(ctx context.Context, _ connect.Spec, _ http.Header, value any) error {
-	return s.refuse(callOf(ctx), KindPanic, connect.CodeInternal, fmt.Sprintf("handler panics: %v", value))
-}
-
-// refusal makes the error that a peer gets.
-func refusal(kind string, code connect.Code, err error) *connect.Error {
-	e := connect.NewError(code, err)
-	e.Meta().Set(kindHeader, kind)
-	return e
+	return s.refuse(callOf(ctx), KindPanic, fmt.Sprintf("handler panics: %v", value))
 }

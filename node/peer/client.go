@@ -253,7 +253,10 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	defer done()
 	defer context.AfterFunc(l.ctx, cancel)()
 	if !l.enter(ctx) {
-		kind := kindOf(connect.NewError(codeOf(ctx.Err()), ctx.Err()))
+		kind := KindCanceled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			kind = KindTimeout
+		}
 		c.tally.failed(kind)
 		return nil, fmt.Errorf("%s to %s: too many calls at once: %w", procedure, to, &callError{kind, ctx.Err()})
 	}
@@ -332,39 +335,3 @@ func pause(ctx context.Context, try int) bool {
 }
 
 const firstPause = 100 * time.Millisecond
-
-// callError is what a call ended with, and its kind.
-type callError struct {
-	kind string
-	err  error
-}
-
-func (e *callError) Error() string { return plain(e.err.Error()) }
-func (e *callError) Unwrap() error { return e.err }
-
-// Is sorts kinds into what a caller can do about them.
-func (e *callError) Is(target error) bool {
-	switch e.kind {
-	case KindUnavailable, KindBusy, KindTold:
-		return target == ErrUnavailable
-	case KindMalformed, KindOversized:
-		return target == ErrMalformed
-	case KindVersion, KindRun, KindSender, KindSecret, KindIdentity, KindHandshake, KindProcedure:
-		return target == ErrRefused
-	case KindTimeout:
-		return target == context.DeadlineExceeded || target == ErrUnavailable
-	case KindCanceled:
-		return target == context.Canceled
-	case KindInternal, KindPanic:
-		return target == errFault
-	}
-	return false
-}
-
-// codeOf is the code of the end of a context.
-func codeOf(err error) connect.Code {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return connect.CodeDeadlineExceeded
-	}
-	return connect.CodeCanceled
-}

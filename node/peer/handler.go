@@ -8,7 +8,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 
 	"proxima/node/wire"
 )
@@ -52,16 +51,3 @@ type Told interface {
 	// Unite adds entries, on disk before it returns. Where whole is not 0 it is the digest of all of which these were the last.
 	Unite(entries []string, whole uint64) error
 }
-
-var (
-	// ErrMalformed is a message that its receiver cannot understand, however often it is sent.
-	ErrMalformed = errors.New("malformed message")
-	// ErrUnavailable is a peer that cannot be reached, or that cannot answer now.
-	ErrUnavailable = errors.New("peer is unavailable")
-	// ErrRefused is a peer that does not speak with this node: another version, run or secret, or not who it should be.
-	ErrRefused = errors.New("peer refused")
-	// ErrNoSecret says that a node without a cluster secret has no peers.
-	ErrNoSecret = errors.New("no cluster secret: this node has no peers")
-	// ErrClosed is a call of a client that was closed.
-	ErrClosed = errors.New("client is closed")
-)

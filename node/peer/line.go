@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 )
 
 // line is the way to one peer: a connection that is dialled when needed and shared by all calls.
@@ -195,69 +193,4 @@ func (b *countedBody) Close() error {
 		b.once.Do(func() { b.ended(b.n.Load()) })
 	}
 	return err
-}
-
-// kindOf sorts the error of one try.
-func kindOf(err error) string {
-	var authority x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var alert tls.AlertError
-	switch {
-	case connect.IsWireError(err):
-		return kindOfCode(err)
-	case errors.Is(err, context.DeadlineExceeded) && connect.CodeOf(err) == connect.CodeDeadlineExceeded:
-		return KindTimeout
-	case errors.Is(err, context.Canceled):
-		return KindCanceled
-	case errors.As(err, &authority):
-		return KindSecret
-	case errors.As(err, &name):
-		return KindIdentity
-	case errors.As(err, &alert):
-		return KindHandshake
-	}
-	switch connect.CodeOf(err) {
-	case connect.CodeResourceExhausted:
-		return KindOversized
-	case connect.CodeInternal:
-		if errors.Is(err, proto.Error) {
-			return KindMalformed // it cannot be encoded
-		}
-		return KindInternal
-	case connect.CodeInvalidArgument:
-		return KindInternal // the answer cannot be decoded
-	case connect.CodeUnimplemented:
-		return KindProcedure
-	}
-	return KindUnavailable
-}
-
-// kindHeader is the key of connect's error metadata in which a server names the kind of its refusal.
-const kindHeader = "Proxima-Kind"
-
-// kindOfCode reads the kind that a peer gave, or the code of its error.
-func kindOfCode(err error) string {
-	var e *connect.Error
-	if errors.As(err, &e) {
-		switch kind := e.Meta().Get(kindHeader); kind {
-		case KindVersion, KindRun, KindSender, KindMalformed, KindOversized, KindProcedure, KindBusy, KindPanic,
-			KindInternal, KindUnavailable, KindTold:
-			return kind
-		}
-	}
-	switch connect.CodeOf(err) {
-	case connect.CodeInvalidArgument:
-		return KindMalformed
-	case connect.CodeResourceExhausted:
-		return KindOversized
-	case connect.CodeUnavailable:
-		return KindUnavailable
-	case connect.CodeDeadlineExceeded:
-		return KindTimeout
-	case connect.CodeUnimplemented, connect.CodeNotFound:
-		return KindProcedure
-	case connect.CodePermissionDenied, connect.CodeFailedPrecondition, connect.CodeUnauthenticated:
-		return KindSender
-	}
-	return KindInternal
 }

@@ -7,34 +7,36 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"connectrpc.com/connect"
 )
 
 // Refusal is something that a server did not accept.
 type Refusal struct {
-	// Peer is the id of the node that sent it, or the host of an address where the node is not known.
+	// Peer is the id of the node that sent it, or the host of its address if the node is not known.
 	Peer string
 	// Kind is one of the Kinds.
 	Kind string
 	// Procedure is the call, empty for a connection.
 	Procedure string
-	// Reason says in words what was wrong with it.
+	// Reason says what was wrong.
 	Reason string
-	// Skipped counts refusals of the same peer and kind since the last that was told.
+	// Skipped counts refusals of the same peer and kind since the last one reported.
 	Skipped uint64
 }
 
 const (
-	// refusalEvery is how often one kind of one peer is told.
+	// refusalEvery is the least time between two reports of one peer and kind.
 	refusalEvery = time.Second
-	// maxTold bounds how many peers and kinds are remembered; strangers have as many addresses as they like.
+	// maxTold bounds the peers and kinds remembered, because strangers have as many addresses as they like.
 	maxTold = 1024
-	// toldFor is how long those are remembered, at least, of whom more was refused than was told.
+	// toldFor is how long a peer and kind with skipped refusals is remembered at least.
 	toldFor = time.Minute
-	// maxReason is the length in bytes of the longest words of a peer that are kept or told.
+	// maxReason bounds the text of a peer that is kept or reported, in bytes.
 	maxReason = 300
 )
 
-// refusals counts what is refused, and tells some of it. Safe for concurrent use.
+// refusals counts what is refused, and reports some of it. It is safe for concurrent use.
 type refusals struct {
 	tally *tally
 	tell  func(Refusal)
@@ -64,7 +66,7 @@ func (r *refusals) add(f Refusal) {
 	}
 }
 
-// plain makes words that a peer chose harmless: they end up in logs, and must not fill one, or break a line or a terminal.
+// plain makes a peer's text safe for a log: it cannot fill it, nor break a line or a terminal.
 func plain(words string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || c == utf8.RuneError {
@@ -74,7 +76,7 @@ func plain(words string) string {
 	}, words[:min(len(words), maxReason)])
 }
 
-// due says whether a refusal is told, and fills in how many were not.
+// due reports whether to report a refusal, and fills in how many were skipped.
 func (r *refusals) due(f *Refusal) bool {
 	now := time.Now()
 	r.mu.Lock()
@@ -88,7 +90,7 @@ func (r *refusals) due(f *Refusal) bool {
 			}
 		}
 		if len(r.told) >= maxTold {
-			key = [2]string{"", f.Kind} // all others together
+			key = [2]string{"", f.Kind} // count all others together
 			last = r.told[key]
 		}
 	}
@@ -104,33 +106,30 @@ func (r *refusals) due(f *Refusal) bool {
 	return true
 }
 
-// faults takes net/http's log of what went wrong with connections of peers.
+// faults receives net/http's log of what went wrong with peers' connections, one line per Write.
 type faults struct{ r *refusals }
 
-// Write is one line of the log.
 func (f faults) Write(line []byte) (int, error) {
 	f.r.add(Refusal{Kind: KindInternal, Reason: strings.TrimSpace(string(line))})
 	return len(line), nil
 }
 
-// unread is the refusal of a call that connect refused of its own accord: its message was never read.
+// unread is the refusal of a call that connect refused by itself, without reading its message.
 func unread(c *call, status int, body []byte) Refusal {
 	f := Refusal{Peer: c.peer, Procedure: c.procedure, Kind: KindMalformed, Reason: http.StatusText(status)}
-	switch status {
-	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
-		f.Kind = KindOversized
-	case http.StatusUnsupportedMediaType, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		f.Kind = KindProcedure
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout, http.StatusServiceUnavailable, 499:
-		f.Kind = KindUnavailable
-	case http.StatusInternalServerError:
-		f.Kind = KindInternal
-	}
 	var said struct {
-		Message string `json:"message"`
+		Code    connect.Code `json:"code"`
+		Message string       `json:"message"`
 	}
-	if json.Unmarshal(body, &said) == nil && said.Message != "" {
+	if json.Unmarshal(body, &said) != nil {
+		return f
+	}
+	if said.Message != "" {
 		f.Reason = said.Message
+	}
+	f.Kind = kindOfCode(said.Code)
+	if said.Code == connect.CodeCanceled || said.Code == connect.CodeDeadlineExceeded {
+		f.Kind = KindUnavailable
 	}
 	return f
 }

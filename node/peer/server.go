@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -137,10 +136,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
-	refuse := func(kind string, code connect.Code, reason string) {
-		call.refused = true
-		s.refusals.add(Refusal{Peer: call.peer, Kind: kind, Procedure: call.procedure, Reason: reason})
-		s.errors.Write(w, r, refusal(kind, code, errors.New(reason))) //nolint:errcheck // the peer has gone
+	refuse := func(kind, reason string) {
+		s.errors.Write(w, r, s.refuse(call, kind, reason)) //nolint:errcheck // the peer has gone
 	}
 	// Connect would speak gRPC and JSON, too. One way in is enough.
 	if kind := r.Header.Get("Content-Type"); r.Method != http.MethodPost || kind != "application/proto" {
@@ -151,13 +148,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rpc := s.calls[r.URL.Path]
 	if rpc == nil {
-		refuse(KindProcedure, connect.CodeUnimplemented, fmt.Sprintf("no procedure %.100q", r.URL.Path))
+		refuse(KindProcedure, fmt.Sprintf("no procedure %.100q", r.URL.Path))
 		return
 	}
 	call.procedure = path.Base(r.URL.Path)
 	leave, why := s.enter(r.Context(), call.peer)
 	if leave == nil {
-		refuse(KindBusy, connect.CodeUnavailable, why)
+		refuse(KindBusy, why)
 		return
 	}
 	defer leave()
