@@ -18,34 +18,35 @@ import (
 	"proxima/node/wire"
 )
 
-// ClientDeps is what a client works with.
+// ClientDeps is what a client needs.
 type ClientDeps struct {
-	// ID is this node, Boot which of its lives, Run the name of the crawl.
+	// ID is this node, Boot its current life, Run the name of the crawl.
 	ID   string
 	Boot uint64
 	Run  string
-	// Secret is the cluster's. Nil: every call fails with ErrNoSecret, but those to this node itself.
+	// Secret is the cluster's. Without one, every call fails with ErrNoSecret, except those to this node itself.
 	Secret *Secret
-	// Addr finds the address of a peer, "host:port".
+	// Addr returns the "host:port" of a peer.
 	Addr func(id string) (addr string, ok bool)
-	// Dial connects; nil dials by the machine's network.
+	// Dial connects; nil uses the machine's network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Through, if set, connects to a peer that is not to be dialled; conn and err are nil for one that is.
+	// Through, if set, connects to a peer that cannot be dialled. For other peers it returns nil and nil.
 	Through func(ctx context.Context, id string) (conn net.Conn, err error)
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
-	// Local carries out calls to this node's own id, without a network; nil: they fail. It gets a copy of the request.
+	// Local carries out calls to this node's own id, without a network; if nil, they fail. It gets a copy of the
+	// request.
 	Local Handler
 }
 
-// Client calls peers. It is safe for concurrent use. Each call has an id of its own and is tried again, under the same
-// id, while the trouble is that of the connection; it ends within Config.Timeout or with its context.
+// Client calls peers. It is safe for concurrent use. It retries a call, with the same message id, while the connection
+// or the peer is unavailable. A call ends within Config.Timeout or with its context.
 //
-// Errors of calls are ErrUnavailable (nothing is known about what became of the message: send it again), ErrMalformed
-// (the peer will never understand it), ErrRefused, ErrNoSecret, ErrClosed, or those of the context. Others are faults of
-// the peer.
+// Calls fail with ErrUnavailable (it is unknown whether the message arrived: send it again), ErrMalformed (the peer
+// will never understand it), ErrRefused, ErrNoSecret, ErrClosed, or the error of the context. Any other error is a
+// fault of the peer.
 //
-// A request is the client's until the call returns: its header is written.
+// A request belongs to the client until the call returns: the client writes its header.
 type Client struct {
 	cfg     Config
 	deps    ClientDeps
@@ -54,18 +55,18 @@ type Client struct {
 	ids     atomic.Uint64
 	options []connect.ClientOption
 
-	// calls are those under way, for Close.
+	// calls counts the calls in progress, for Close.
 	calls sync.WaitGroup
 	// mu guards what follows.
 	mu          sync.Mutex
 	closed      bool
 	credentials *credentials // nil without a secret
 	lines       map[string]*line
-	// retired are lines made with an earlier secret, until the calls on them have ended.
+	// retired are lines with an earlier secret, kept until their calls have ended.
 	retired map[*line]*time.Timer
 }
 
-// NewClient makes a client that has dialled nobody yet. It must be closed.
+// NewClient makes a client without connections. It must be closed.
 func NewClient(cfg Config, deps ClientDeps) (*Client, error) {
 	if err := checkID(deps.ID); err != nil {
 		return nil, err
@@ -90,22 +91,22 @@ func (c *Client) Deliver(ctx context.Context, to string, req *wire.DeliverReques
 	return send(ctx, c, to, "Deliver", req, &req.Header, Handler.Deliver)
 }
 
-// Lease asks a grantor for servers.
+// Lease asks a grantor for leases of servers.
 func (c *Client) Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	return send(ctx, c, to, "Lease", req, &req.Header, Handler.Lease)
 }
 
-// Rights asks a node what servers it may ask.
+// Rights asks a node which servers it may send requests to.
 func (c *Client) Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
 	return send(ctx, c, to, "Rights", req, &req.Header, Handler.Rights)
 }
 
-// Renew is an owner's sign of life to a home.
+// Renew tells a home that an owner of its hosts is alive.
 func (c *Client) Renew(ctx context.Context, to string, req *wire.RenewRequest) (*wire.RenewResponse, error) {
 	return send(ctx, c, to, "Renew", req, &req.Header, Handler.Renew)
 }
 
-// Claim tells a home which hosts this node owns.
+// Claim tells a home which of its hosts this node owns.
 func (c *Client) Claim(ctx context.Context, to string, req *wire.ClaimRequest) (*wire.ClaimResponse, error) {
 	return send(ctx, c, to, "Claim", req, &req.Header, Handler.Claim)
 }
@@ -115,7 +116,7 @@ func (c *Client) Store(ctx context.Context, to string, req *wire.StoreRequest) (
 	return send(ctx, c, to, "Store", req, &req.Header, Handler.Store)
 }
 
-// Load asks a peer for a part of what it has of a host.
+// Load asks a peer for part of what it has of a host.
 func (c *Client) Load(ctx context.Context, to string, req *wire.LoadRequest) (*wire.LoadResponse, error) {
 	return send(ctx, c, to, "Load", req, &req.Header, Handler.Load)
 }
@@ -125,7 +126,7 @@ func (c *Client) Commit(ctx context.Context, to string, req *wire.CommitRequest)
 	return send(ctx, c, to, "Commit", req, &req.Header, Handler.Commit)
 }
 
-// Fetch has a peer download a page, and says what became of it.
+// Fetch has a peer download a page and returns the result.
 func (c *Client) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
 	return send(ctx, c, to, "Fetch", req, &req.Header, Handler.Fetch)
 }
@@ -140,7 +141,7 @@ func (c *Client) Ask(ctx context.Context, to string, req *wire.AskRequest) (*wir
 	return send(ctx, c, to, "Ask", req, &req.Header, Handler.Ask)
 }
 
-// Tell has a peer know all that this node has been told.
+// Tell tells a peer all that this node has been told.
 func (c *Client) Tell(ctx context.Context, to string) error {
 	req := &wire.TellRequest{}
 	_, err := send[wire.TellRequest, wire.TellResponse](ctx, c, to, "Tell", req, &req.Header, nil)
@@ -152,11 +153,11 @@ func (c *Client) Quota(ctx context.Context, to string, req *wire.QuotaRequest) (
 	return send(ctx, c, to, "Quota", req, &req.Header, Handler.Quota)
 }
 
-// Counts is the traffic of calls made, and their failures by kind.
+// Counts returns the traffic and failures of calls made.
 func (c *Client) Counts() Counts { return c.tally.counts() }
 
-// Forget ends the calls to a peer that are under way and closes its connections: it is gone, or has moved. Calls made
-// afterwards dial anew.
+// Forget ends the calls to a peer in progress and closes its connections. Use it when a peer is gone or has moved.
+// Later calls dial anew.
 func (c *Client) Forget(id string) {
 	c.mu.Lock()
 	l := c.lines[id]
@@ -185,7 +186,7 @@ func (c *Client) Close() {
 	c.calls.Wait()
 }
 
-// Rekey changes the secret of a client. Calls under way end as they would have; others dial anew.
+// Rekey changes the secret of a client. Calls in progress finish undisturbed; later ones dial anew.
 func (c *Client) Rekey(secret *Secret) error {
 	credentials, err := newCredentials(secret, c.deps.ID)
 	if err != nil {
@@ -199,7 +200,7 @@ func (c *Client) Rekey(secret *Secret) error {
 	c.credentials = credentials
 	for id, l := range c.lines {
 		delete(c.lines, id)
-		// No call is longer than that.
+		// No call takes longer.
 		c.retired[l] = time.AfterFunc(c.cfg.Timeout, func() {
 			c.mu.Lock()
 			delete(c.retired, l)
@@ -210,7 +211,7 @@ func (c *Client) Rekey(secret *Secret) error {
 	return nil
 }
 
-// line returns the connection to a peer and counts the call; done must be called when it has ended.
+// line returns the connection to a peer and counts the call. The caller must call done when the call has ended.
 func (c *Client) line(to string) (l *line, done func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +232,7 @@ func (c *Client) line(to string) (l *line, done func(), err error) {
 	return l, c.calls.Done, nil
 }
 
-// send makes one call: it fills in the header, and tries until it is answered, refused or too late.
+// send makes one call: it fills in the header and tries until there is an answer, a refusal or a timeout.
 func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q, header **wire.Header,
 	local func(Handler, context.Context, string, *Q) (*R, error)) (*R, error) {
 	*header = c.header()
@@ -239,7 +240,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	ctx, cancel := context.WithTimeout(caller, c.cfg.Timeout)
 	defer cancel()
 	if to == c.deps.ID && c.deps.Local != nil {
-		// The handler may keep its request; it must not share it with the caller.
+		// The handler may keep its request, so it gets its own.
 		own, ok := proto.Clone(any(req).(proto.Message)).(any).(*Q)
 		if !ok {
 			return nil, fmt.Errorf("%s to itself: %T is no message", procedure, req)
@@ -274,7 +275,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 		}
 		kind := kindOf(err)
 		if kind == KindCanceled && ctx.Err() == nil {
-			kind = KindUnavailable // a connection that is reset ends its requests like one that wants to
+			kind = KindUnavailable // a reset connection cancels its requests, too
 		}
 		c.tally.failed(kind)
 		if kind == KindTold && !told && c.deps.Told != nil {
@@ -285,7 +286,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 			continue
 		}
 		if l.ctx.Err() != nil && caller.Err() == nil {
-			return nil, fmt.Errorf("%s to %s: %w: it was forgotten meanwhile", procedure, to, ErrUnavailable)
+			return nil, fmt.Errorf("%s to %s: %w: the peer was forgotten", procedure, to, ErrUnavailable)
 		}
 		if try >= c.cfg.Tries || kind != KindUnavailable && kind != KindBusy || !pause(ctx, try) {
 			return nil, fmt.Errorf("%s to %s: %w", procedure, to, &callError{kind, err})
@@ -293,7 +294,7 @@ func send[Q, R any](ctx context.Context, c *Client, to, procedure string, req *Q
 	}
 }
 
-// header is that of a new message.
+// header returns the header of a new message.
 func (c *Client) header() *wire.Header {
 	h := &wire.Header{Version: Version, Run: c.deps.Run, Sender: c.deps.ID, Boot: c.deps.Boot, Id: c.ids.Add(1)}
 	if c.deps.Told != nil {
@@ -302,10 +303,10 @@ func (c *Client) header() *wire.Header {
 	return h
 }
 
-// mostEntries is how many entries one message tells.
+// mostEntries bounds the entries of one message.
 const mostEntries = 20_000
 
-// tell gives a peer all that this node has been told, and returns the digest of that.
+// tell tells a peer all that this node has been told, and returns the digest of that.
 func (c *Client) tell(ctx context.Context, l *line) (digest uint64, err error) {
 	entries, digest := c.deps.Told.Entries()
 	remote := callTo[wire.TellRequest, wire.TellResponse](l, "Tell")
@@ -322,7 +323,7 @@ func (c *Client) tell(ctx context.Context, l *line) (digest uint64, err error) {
 	return digest, nil
 }
 
-// pause waits before the next try, and says whether there is time for one.
+// pause waits before the next try. It returns false if ctx ends first.
 func pause(ctx context.Context, try int) bool {
 	t := time.NewTimer(time.Duration((0.5 + rand.Float64()) * float64(firstPause<<(try-1))))
 	defer t.Stop()

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxParts bounds the messages and list elements in one message, twice what any configuration sends. An empty one takes two
-// bytes on the wire and a hundred in memory: 8 MiB of them, sent as 2 kB, would take 440 MB.
+// maxParts bounds the messages and list elements in one message, twice what any configuration sends. An empty part
+// takes two bytes on the wire and a hundred in memory: 8 MiB of them, compressed to 2 kB, would take 440 MB.
 const maxParts = 100_000
 
 var errParts = fmt.Errorf("it has more than %d parts", maxParts)
 
-// codec is connect's for protobuf, but refuses messages of too many parts before it makes room for them.
+// codec is connect's codec for protobuf, except that it refuses messages with too many parts before it allocates them.
 type codec struct{}
 
 func (codec) Name() string { return "proto" }
@@ -34,7 +34,7 @@ func (codec) Unmarshal(b []byte, m any) error {
 	if !ok {
 		return fmt.Errorf("decode %T: it is no message", m)
 	}
-	// Few bytes have few parts: most messages need no second look.
+	// A short message has few parts and needs no count.
 	if left := maxParts; len(b) > 2*maxParts {
 		if err := count(p.ProtoReflect().Descriptor(), b, &left); err != nil {
 			return fmt.Errorf("decode %T: %w", m, err)
@@ -43,7 +43,7 @@ func (codec) Unmarshal(b []byte, m any) error {
 	return proto.Unmarshal(b, p)
 }
 
-// count takes the parts of an encoded message from left, and fails when none is left.
+// count subtracts the parts of an encoded message from left, and fails when that gets negative.
 func count(of protoreflect.MessageDescriptor, b []byte, left *int) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -57,7 +57,7 @@ func count(of protoreflect.MessageDescriptor, b []byte, left *int) error {
 		value, b = value[:n], value[n:]
 		field := of.Fields().ByNumber(number)
 		if field == nil {
-			continue // kept as it is
+			continue // unknown fields stay encoded
 		}
 		switch message := field.Message(); {
 		case message != nil && kind == protowire.BytesType:

@@ -11,16 +11,16 @@ import (
 
 const (
 	zstdName = "zstd"
-	// smallest is the size in bytes below which compressing costs more than it saves: what fits into one packet.
+	// smallest is the size in bytes below which compression costs more than it saves: what fits into one packet.
 	smallest = 1400
-	// window bounds what a decompressor must remember, and with it its memory, in bytes. URLs repeat within few KiB.
+	// window bounds what a decompressor must remember, in bytes, and so its memory. URLs repeat within a few KiB.
 	window = 1 << 20
 )
 
 var errBomb = errors.New("it decompresses to more than is allowed")
 
-// decompressor is a zstd reader that ends with an error after limit bytes: connect drains what exceeds its own limit in
-// order to tell its size, and a few KiB can hold gigabytes.
+// decompressor is a zstd reader that fails after limit bytes. Without that, connect would read to the end to tell the
+// size, and a few KiB can hold gigabytes.
 type decompressor struct {
 	r     *zstd.Decoder
 	limit int64
@@ -28,10 +28,10 @@ type decompressor struct {
 }
 
 func newDecompressor(limit int64) *decompressor {
-	// With one worker it decodes in the goroutine that reads. Buffers must not be decoded at a stroke, or the limit would
-	// come too late.
+	// With one worker it decodes in the goroutine that reads. Small buffers must not be decoded at once, or the limit
+	// would come too late.
 	r, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(window), zstd.WithDecodeBuffersBelow(0)) // the options are right, and always the same
+		zstd.WithDecoderMaxWindow(window), zstd.WithDecodeBuffersBelow(0)) // the options are constant and valid
 	return &decompressor{r: r, limit: limit}
 }
 
@@ -50,15 +50,16 @@ func (d *decompressor) Read(p []byte) (int, error) {
 func (d *decompressor) Reset(r io.Reader) error {
 	d.left = d.limit
 	if r == http.NoBody {
-		r = nil // connect puts it away
+		r = nil // connect returns the decoder to its pool
 	}
 	return d.r.Reset(r)
 }
 
-// Close keeps the decoder for the next message. It holds no goroutine.
+// Close keeps the decoder for the next message; it holds no goroutine.
 func (d *decompressor) Close() error { return nil }
 
-// compression are the options of client and handlers that bound messages and their parts, and compress them by zstd alone.
+// compression returns the options for handlers and client: bounds on messages and their parts, and zstd as the only
+// compression.
 func compression(cfg Config) ([]connect.HandlerOption, []connect.ClientOption) {
 	limit := cfg.maxMessage()
 	expand := func() connect.Decompressor { return newDecompressor(int64(limit) + 2) }
@@ -71,8 +72,8 @@ func compression(cfg Config) ([]connect.HandlerOption, []connect.ClientOption) {
 }
 
 func newCompressor() connect.Compressor {
-	// One worker starts no goroutine. The fastest level: 80 KB of URLs become 8 KB in 0.15 ms.
+	// One worker starts no goroutine. At the fastest level, 80 KB of URLs become 8 KB in 0.15 ms.
 	w, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window)) // the options are right, and always the same
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window)) // the options are constant and valid
 	return w
 }

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// unproven is how many connections may be under way to their handshake, at some 20 KiB each: with 50 addresses that
-	// flood, each has five.
+	// unproven is how many connections may be handshaking, at about 20 KiB each. If 50 addresses flood the node, each
+	// has five.
 	unproven = 256
-	// ofMember is how many of them a member may have before it counts like a stranger: nodes share machines.
+	// ofMember is how many of them a member may have before it counts like a stranger. Nodes may share machines.
 	ofMember = 64
 )
 
-// door is a listener whose connections have shown a certificate of the cluster. The others wait in a lobby, for the
-// DialTimeout at most, and are no business of the server beneath.
+// door is a listener for connections that have shown a certificate of the cluster. The others wait in a lobby, for
+// DialTimeout at most, and the HTTP server never sees them.
 type door struct {
 	net.Listener
 	server *Server
@@ -33,7 +33,7 @@ type door struct {
 	work   sync.WaitGroup
 }
 
-// open makes a door. Its goroutines end some time after Close; wait waits for them.
+// open opens the door. Its goroutines end some time after Close; wait waits for them.
 func (s *Server) open() *door {
 	d := &door{Listener: s.deps.Listener, server: s, lobby: lobby.New(unproven, ofMember, s.deps.Known),
 		proven: make(chan net.Conn), failed: make(chan error), quit: make(chan struct{})}
@@ -41,7 +41,7 @@ func (s *Server) open() *door {
 	return d
 }
 
-// listen takes connections until the listener is closed.
+// listen accepts connections until the listener is closed.
 func (d *door) listen() {
 	for {
 		conn, err := d.Listener.Accept()
@@ -50,7 +50,7 @@ func (d *door) listen() {
 			d.work.Go(func() { d.prove(guest) })
 			continue
 		}
-		// The server waits before it accepts again, or closes the door.
+		// The HTTP server pauses before it accepts again, or closes the door.
 		select {
 		case d.failed <- err:
 		case <-d.quit:
@@ -59,7 +59,7 @@ func (d *door) listen() {
 	}
 }
 
-// prove lets a guest in that has a certificate of the cluster.
+// prove admits a guest with a certificate of the cluster.
 func (d *door) prove(guest *lobby.Guest) {
 	s := d.server
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DialTimeout)
@@ -90,12 +90,12 @@ func (d *door) prove(guest *lobby.Guest) {
 		select {
 		case d.proven <- conn:
 		case <-d.quit:
-			conn.Close() //nolint:errcheck // the server ends
+			conn.Close() //nolint:errcheck // the server has ended
 		}
 	}
 }
 
-// link hands a connection over that carries no calls.
+// link passes on a connection without calls.
 func (s *Server) link(conn *tls.Conn) {
 	id, err := idOf(conn.ConnectionState())
 	if s.deps.Link == nil || err != nil {
@@ -105,7 +105,7 @@ func (s *Server) link(conn *tls.Conn) {
 	s.deps.Link(conn, id)
 }
 
-// Accept is the next connection that has proved itself.
+// Accept returns the next connection that has proved itself.
 func (d *door) Accept() (net.Conn, error) {
 	select {
 	case conn := <-d.proven:
@@ -117,7 +117,7 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener and shows all out who have not proved themselves.
+// Close closes the listener and all connections that have not proved themselves.
 func (d *door) Close() (err error) {
 	d.once.Do(func() {
 		close(d.quit)
@@ -127,10 +127,9 @@ func (d *door) Close() (err error) {
 	return err
 }
 
-// wait waits for the goroutines of a closed door.
 func (d *door) wait() { d.work.Wait() }
 
-// admit lets a connection in, or says why not.
+// admit registers a connection, or says why it is refused.
 func (s *Server) admit(e *entrant, state tls.ConnectionState) (kind, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,15 +144,15 @@ func (s *Server) admit(e *entrant, state tls.ConnectionState) (kind, why string)
 	return "", ""
 }
 
-// believed are the credentials of the moment.
+// believed returns the current credentials.
 func (s *Server) believed() *credentials {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.credentials
 }
 
-// Rekey changes the secret of a server that runs. Connections that were let in with a secret that is not accepted any
-// more are closed.
+// Rekey changes the secret of a running server. It closes connections admitted with a secret that is no longer
+// accepted.
 func (s *Server) Rekey(secret *Secret) error {
 	c, err := newCredentials(secret, s.deps.ID)
 	if err != nil {
@@ -174,7 +173,7 @@ func (s *Server) Rekey(secret *Secret) error {
 	return nil
 }
 
-// entrant is a connection that counts as one of the peers' from its proof until it is closed.
+// entrant is a connection that counts as a peer's from its proof until it is closed.
 type entrant struct {
 	*lobby.Guest
 	server    *Server

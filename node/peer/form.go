@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// maxEpoch is the largest epoch that is believed. Epochs grow by ones: what is above it comes from nowhere, and would
-	// wrap.
+	// maxEpoch is the largest valid epoch. Epochs grow by ones, so a larger one is wrong, and might wrap.
 	maxEpoch = 1 << 62
-	// maxTally bounds counts of things, so that sums of them do not wrap.
+	// maxTally bounds counts, so that sums do not wrap.
 	maxTally = 1 << 52
-	// maxLevel is the highest level of a backoff: rooms keep it in a byte.
+	// maxLevel is the highest level of a backoff; rooms keep it in a byte.
 	maxLevel = math.MaxUint8
-	// maxPath is the longest path of a URL: identities are not longer.
+	// maxPath is the length of the longest path of a URL, as in identities.
 	maxPath = 8 << 10
 )
 
-// check is what must hold of a value.
+// check returns what is wrong with a value.
 type check func(protoreflect.Value) error
 
-// forms says what messages must look like beyond what protobuf knows: hosts, epochs, ids, addresses, durations. It is the
-// one place where what peers say is checked for form; rooms check what it means. Fields of one name have one form,
-// whatever the message.
+// forms holds what fields must look like beyond their protobuf type: hosts, epochs, ids, addresses, durations. This is
+// the only check of form; rooms check what a message means. Fields with the same name have the same form in all
+// messages.
 type forms map[protoreflect.FullName][]field
 
-// field is a part of a message that has a form.
+// field is a field that has a form.
 type field struct {
 	is    protoreflect.FieldDescriptor
-	check check // nil: a message, with fields that have forms
+	check check // nil for a message whose fields have forms
 }
 
-// newForms finds the fields that have a form in all messages of the protocol.
+// newForms finds the fields with a form in all messages of the protocol.
 func newForms() forms {
 	f := forms{}
 	all := wire.File_overlay_proto.Messages()
@@ -49,7 +48,8 @@ func newForms() forms {
 	return f
 }
 
-// add says whether a message has fields with a form, and notes them. Messages of the protocol do not contain themselves.
+// add collects the fields of a message type that have a form, and reports whether there are any. No message contains
+// itself.
 func (f forms) add(of protoreflect.MessageDescriptor) bool {
 	if fields, ok := f[of.FullName()]; ok {
 		return len(fields) > 0
@@ -57,22 +57,16 @@ func (f forms) add(of protoreflect.MessageDescriptor) bool {
 	var fields []field
 	for i := range of.Fields().Len() {
 		fd := of.Fields().Get(i)
-		switch {
-		case fd.Message() != nil:
-			if f.add(fd.Message()) {
-				fields = append(fields, field{fd, nil})
-			}
-		default:
-			if c := formOf(fd); c != nil {
-				fields = append(fields, field{fd, c})
-			}
+		c := formOf(fd)
+		if c != nil || fd.Message() != nil && f.add(fd.Message()) {
+			fields = append(fields, field{fd, c})
 		}
 	}
 	f[of.FullName()] = fields
 	return len(fields) > 0
 }
 
-// check says which field of a message has not its form.
+// check returns an error that names the first field without its form.
 func (f forms) check(m proto.Message) error {
 	if at, err := f.fault(m.ProtoReflect()); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
@@ -80,7 +74,7 @@ func (f forms) check(m proto.Message) error {
 	return nil
 }
 
-// fault is the way to the first field that has not its form, and what is wrong with it.
+// fault returns the path of the first field without its form, and what is wrong with it.
 func (f forms) fault(m protoreflect.Message) (at string, err error) {
 	for _, fd := range f[m.Descriptor().FullName()] {
 		name := string(fd.is.Name())
@@ -94,7 +88,7 @@ func (f forms) fault(m protoreflect.Message) (at string, err error) {
 			continue
 		}
 		if fd.check == nil && !m.Has(fd.is) {
-			continue // a message that is left out
+			continue // an absent message
 		}
 		if at, err := f.faultOf(fd, m.Get(fd.is)); err != nil {
 			return name + at, err
@@ -111,7 +105,7 @@ func (f forms) faultOf(fd field, v protoreflect.Value) (at string, err error) {
 	return "." + at, err
 }
 
-// formOf is the form of a field, nil for none.
+// formOf returns the form of a field, nil if it has none.
 func formOf(fd protoreflect.FieldDescriptor) check {
 	name := string(fd.Name())
 	switch fd.Kind() {
@@ -120,13 +114,23 @@ func formOf(fd protoreflect.FieldDescriptor) check {
 		case "host", "later", "contested":
 			return func(v protoreflect.Value) error { return identity.CheckHost(v.String()) }
 		case "home", "owner", "holder", "successor", "sender":
-			return func(v protoreflect.Value) error { return checkIDOrNone(v.String()) }
+			return func(v protoreflect.Value) error {
+				if v.String() == "" {
+					return nil
+				}
+				return checkID(v.String())
+			}
 		case "path":
 			return func(v protoreflect.Value) error { return checkPath(v.String()) }
 		}
 	case protoreflect.BytesKind:
 		if name == "server" {
-			return func(v protoreflect.Value) error { return checkServer(len(v.Bytes())) }
+			return func(v protoreflect.Value) error {
+				if n := len(v.Bytes()); n != 4 && n != 16 {
+					return fmt.Errorf("an address of %d bytes", n)
+				}
+				return nil
+			}
 		}
 	case protoreflect.Uint64Kind:
 		switch name {
@@ -159,7 +163,7 @@ func atMost(most uint64) check {
 	}
 }
 
-// durationOf refuses numbers that would wrap as a duration.
+// durationOf refuses numbers that would overflow a time.Duration.
 func durationOf(unit time.Duration) check {
 	most := int64(math.MaxInt64 / unit)
 	return func(v protoreflect.Value) error {
@@ -168,20 +172,6 @@ func durationOf(unit time.Duration) check {
 		}
 		return nil
 	}
-}
-
-func checkIDOrNone(id string) error {
-	if id == "" {
-		return nil
-	}
-	return checkID(id)
-}
-
-func checkServer(size int) error {
-	if size != 4 && size != 16 {
-		return fmt.Errorf("an address of %d bytes", size)
-	}
-	return nil
 }
 
 func checkPath(path string) error {

@@ -15,17 +15,17 @@ import (
 	"connectrpc.com/connect"
 )
 
-// line is the way to one peer: a connection that is dialled when needed and shared by all calls.
+// line is one peer's connection. It is dialled when needed, and all calls share it.
 type line struct {
 	to     string
 	client *Client
 	http   *http.Transport
-	// procedures are those that were called, each a connect.Client by its name.
+	// procedures holds a connect.Client for each procedure called so far, by name.
 	procedures sync.Map
-	// ctx ends with the line, and with it all dials and calls.
+	// ctx ends with the line, and ends all its dials and calls.
 	ctx  context.Context
 	stop context.CancelFunc
-	// slots bounds the calls under way. More than the peer allows on one connection would open others.
+	// slots bounds the calls in progress. More than the peer allows on one connection would open others.
 	slots chan struct{}
 
 	// mu guards what follows.
@@ -45,7 +45,7 @@ func newLine(c *Client, to string) *line {
 	return l
 }
 
-// callTo is how a procedure of the peer is called.
+// callTo returns the client of one procedure of the peer.
 func callTo[Q, R any](l *line, procedure string) *connect.Client[Q, R] {
 	made, ok := l.procedures.Load(procedure)
 	if !ok {
@@ -55,10 +55,9 @@ func callTo[Q, R any](l *line, procedure string) *connect.Client[Q, R] {
 	return made.(*connect.Client[Q, R])
 }
 
-// noRedirect refuses to be sent elsewhere.
 func noRedirect(*http.Request, []*http.Request) error { return errors.New("peer redirects") }
 
-// enter waits for a slot, and says whether there was one before ctx ended.
+// enter waits for a slot. It returns false if ctx ends first.
 func (l *line) enter(ctx context.Context) bool {
 	select {
 	case l.slots <- struct{}{}:
@@ -68,15 +67,15 @@ func (l *line) enter(ctx context.Context) bool {
 	}
 }
 
-// dial connects to where the peer is now.
+// dial connects to the peer's current address.
 func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.client.cfg.DialTimeout)
 	defer cancel()
-	// The transport goes on with a dial when the call that wanted it has ended; the line must not.
+	// The transport continues a dial after the call that wanted it has ended. The line must not.
 	defer context.AfterFunc(l.ctx, cancel)()
 	conn, err := l.client.reach(ctx, network, l.to)
 	if err != nil {
-		// A dial that took too long is no reason to think that the call did.
+		// Do not wrap err: a dial that timed out does not mean that the call did.
 		return nil, fmt.Errorf("dial peer %s: %v", l.to, err)
 	}
 	own := &lineConn{Conn: conn, line: l}
@@ -89,7 +88,7 @@ func (l *line) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	return own, nil
 }
 
-// reach connects to a peer, in whichever way it is to be reached.
+// reach connects to a peer, through another one if need be.
 func (c *Client) reach(ctx context.Context, network, to string) (net.Conn, error) {
 	if c.deps.Through != nil {
 		if conn, err := c.deps.Through(ctx, to); conn != nil || err != nil {
@@ -103,7 +102,7 @@ func (c *Client) reach(ctx context.Context, network, to string) (net.Conn, error
 	return c.deps.Dial(ctx, network, addr)
 }
 
-// Connect dials the port of a peer for a connection that carries no calls (ServerDeps.Link). Both ends have proved who they are.
+// Connect dials a peer for a connection without calls (ServerDeps.Link). Both ends have proved who they are.
 func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
 	c.mu.Lock()
 	credentials := c.credentials
@@ -128,7 +127,7 @@ func (c *Client) Connect(ctx context.Context, to string) (net.Conn, error) {
 	return conn, nil
 }
 
-// close ends calls, dials and connections.
+// close ends all calls, dials and connections.
 func (l *line) close() {
 	l.stop()
 	l.mu.Lock()
@@ -141,7 +140,7 @@ func (l *line) close() {
 	l.http.CloseIdleConnections()
 }
 
-// lineConn leaves its line when it is closed.
+// lineConn is a connection that removes itself from its line when closed.
 type lineConn struct {
 	net.Conn
 	line *line
@@ -154,13 +153,13 @@ func (c *lineConn) Close() error {
 	return c.Conn.Close()
 }
 
-// RoundTrip counts what goes over the wire.
+// RoundTrip counts the bytes sent and received.
 func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	procedure, t := path.Base(req.URL.Path), l.client.tally
 	body := &countedBody{ReadCloser: http.NoBody}
 	if req.Body != nil {
 		body.ReadCloser = req.Body
-		// A transport must not change its request.
+		// A RoundTripper must not change its request.
 		req = req.Clone(req.Context())
 		req.Body = body
 	}
@@ -173,11 +172,11 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// countedBody counts the bytes read from a body, and tells their number once, when it is closed.
+// countedBody counts the bytes read from a body, and reports the number once, on Close.
 type countedBody struct {
 	io.ReadCloser
 	once  sync.Once
-	ended func(int64) // nil: nobody wants to know
+	ended func(int64) // may be nil
 	n     atomic.Int64
 }
 

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Rotate takes a secret file one step further on the way to a new secret, and says what is to be done next. Nodes that
-// are between two neighbouring steps understand each other, so that a file may reach them one after the other:
+// Rotate takes a secret file one step further towards a new secret, and returns what to do next. Nodes at neighbouring
+// steps understand each other, so the file may reach them one by one:
 //
-//  1. A new secret is added. Nodes accept it, and use the old one.
-//  2. The two change places. Nodes use the new one, and accept the old one.
+//  1. A new secret is added. Nodes accept it and use the old one.
+//  2. The two change places. Nodes use the new one and accept the old one.
 //  3. The old one is dropped.
 func Rotate(path string) (next string, err error) {
-	// What is meant is the file, not a link to it.
+	// Replace the file, not a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("find secret file: %w", err)
 	}
@@ -25,11 +25,7 @@ func Rotate(path string) (next string, err error) {
 	var step string
 	switch {
 	case len(s.keys) == 1:
-		key, err := newKey()
-		if err != nil {
-			return "", err
-		}
-		s = &Secret{keys: [][32]byte{s.keys[0], key}, mark: markNext}
+		s = &Secret{keys: [][32]byte{s.keys[0], newKey()}, mark: markNext}
 		step = "Step 1 of 3: a new secret is accepted, and not used yet."
 	case s.mark == markNext:
 		s = &Secret{keys: [][32]byte{s.keys[1], s.keys[0]}, mark: markOld}
@@ -53,7 +49,7 @@ meanwhile needs the file before it comes back.
 `, nil
 }
 
-// replace puts a file in the place of another in one step: a crash leaves one of them whole.
+// replace replaces a file in one step: after a crash it is either the old one or the new one.
 func replace(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // nobody else may read it
 	if err != nil {

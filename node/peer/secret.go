@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// secretPrefix opens the line of a secret file: its name and version.
+// secretPrefix opens each line of a secret file: name and version.
 const secretPrefix = "proxima-secret-1 "
 
-// SecretEvery is how often a running node looks whether its secret file has changed.
+// SecretEvery is how often a running node checks whether its secret file has changed.
 const SecretEvery = 3 * time.Second
 
-// What keys are made for, after RFC 5869: a key says nothing about another.
+// Purposes of derived keys (RFC 5869). One key reveals nothing about another.
 const (
 	forGossip = "proxima 1 gossip"
 	forCA     = "proxima 1 certificate authority"
@@ -33,16 +33,16 @@ const (
 	forOwners = "proxima 1 tokens of web masters"
 )
 
-// Secret is what all nodes of one cluster share and nobody else knows. It is never sent. It prints as a word, so that
-// no log shows it. While it is changed (Rotate) it is two: the first is used, both are accepted. The zero Secret is not
-// usable.
+// Secret is what all nodes of one cluster share and nobody else knows. It is never sent, and it prints as "(secret)",
+// so no log shows it. While it is being changed (Rotate) it is two secrets: the first is used, both are accepted. The
+// zero Secret is not usable.
 type Secret struct {
 	keys [][32]byte
 	// mark says what the second key is for: markNext or markOld.
 	mark string
 }
 
-// What a second secret is for: it will be used, or it was.
+// Marks of a second secret: it will be used, or was used.
 const (
 	markNext = "next"
 	markOld  = "old"
@@ -51,24 +51,25 @@ const (
 // NewSecret makes a secret of 32 random bytes.
 func NewSecret(key [32]byte) *Secret { return &Secret{keys: [][32]byte{key}} }
 
-// Format hides the secret, whatever it is printed with.
+// Format hides the secret, whatever verb prints it.
 func (s Secret) Format(f fmt.State, _ rune) {
-	io.WriteString(f, "(secret)") //nolint:errcheck // fmt has no place for it
+	io.WriteString(f, "(secret)") //nolint:errcheck // Format cannot return it
 }
 
-// GossipKeys returns the keys of 32 bytes that encrypt gossip, AES-256: the first is used, all are understood.
+// GossipKeys returns the keys that encrypt gossip, 32 bytes each for AES-256: the first is used, all are accepted.
 func (s *Secret) GossipKeys() ([][]byte, error) { return s.each(forGossip) }
 
-// caKeys sign the certificates of all nodes: the first does, all are believed.
+// caKeys returns the keys that sign nodes' certificates: the first is used, all are accepted.
 func (s *Secret) caKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forCA) }
 
-// SiteKeys returns the keys that sign requests to web servers: the first does, all stand in the directory.
+// SiteKeys returns the keys that sign requests to web servers: the first is used, all are in the directory.
 func (s *Secret) SiteKeys() ([]ed25519.PrivateKey, error) { return s.pairs(forSites) }
 
-// OwnerKeys returns the keys that make the tokens by which web masters show what is theirs: the first does, all are accepted.
-func (s *Secret) OwnerKeys() (keys [][]byte, err error) { return s.each(forOwners) }
+// OwnerKeys returns the keys of the tokens by which web masters prove what is theirs: the first is used, all are
+// accepted.
+func (s *Secret) OwnerKeys() ([][]byte, error) { return s.each(forOwners) }
 
-// each are the keys of 32 bytes of both secrets for one purpose.
+// each derives a key of 32 bytes from each secret for one purpose.
 func (s *Secret) each(purpose string) (keys [][]byte, err error) {
 	for _, key := range s.keys {
 		k, err := derive(key, purpose, 32)
@@ -80,19 +81,16 @@ func (s *Secret) each(purpose string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// pairs are the keys of both secrets for one purpose.
+// pairs derives a key pair from each secret for one purpose.
 func (s *Secret) pairs(purpose string) (keys []ed25519.PrivateKey, err error) {
-	for _, key := range s.keys {
-		seed, err := derive(key, purpose, ed25519.SeedSize)
-		if err != nil {
-			return nil, err
-		}
+	seeds, err := s.each(purpose)
+	for _, seed := range seeds {
 		keys = append(keys, ed25519.NewKeyFromSeed(seed))
 	}
-	return keys, nil
+	return keys, err
 }
 
-// Describe names the secrets that are accepted by fingerprints, from which they cannot be found: the one in use first.
+// Describe names the accepted secrets by fingerprint, the one in use first.
 func (s *Secret) Describe() string {
 	if len(s.keys) < 2 {
 		return fingerprint(s.keys[0])
@@ -100,11 +98,11 @@ func (s *Secret) Describe() string {
 	return fmt.Sprintf("%s, %s %s", fingerprint(s.keys[0]), s.mark, fingerprint(s.keys[1]))
 }
 
-// Equal says whether two secrets are used and accepted alike.
+// Equal reports whether two secrets are used and accepted alike.
 func (s *Secret) Equal(o *Secret) bool { return s.mark == o.mark && slices.Equal(s.keys, o.keys) }
 
-// Follow says why a node that has this secret must not change to another while it runs: what it would use must be what
-// its peers accept already.
+// Follow returns why a running node with this secret must not change to next, or nil: its peers must already accept
+// what it would use.
 func (s *Secret) Follow(next *Secret) error {
 	if slices.Contains(s.keys, next.keys[0]) {
 		return nil
@@ -120,7 +118,7 @@ func fingerprint(key [32]byte) string {
 	return hex.EncodeToString(b)
 }
 
-// derive makes a key by HKDF-SHA256 (RFC 5869). The secret is uniformly random: it needs no salt.
+// derive makes a key by HKDF-SHA256 (RFC 5869). The secret is uniformly random, so it needs no salt.
 func derive(key [32]byte, purpose string, size int) ([]byte, error) {
 	derived, err := hkdf.Key(sha256.New, key[:], nil, purpose, size)
 	if err != nil {
@@ -129,31 +127,25 @@ func derive(key [32]byte, purpose string, size int) ([]byte, error) {
 	return derived, nil
 }
 
-// Keygen writes a new secret to a file that only its owner can read. It never overwrites one.
+// Keygen writes a new secret to a file that only its owner can read. It never overwrites a file.
 func Keygen(path string) error {
-	key, err := newKey()
-	if err != nil {
-		return err
-	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("make secret file: %w", err)
 	}
-	_, err = f.Write(NewSecret(key).text())
+	_, err = f.Write(NewSecret(newKey()).text())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("write secret file %s: %w", path, err), os.Remove(path))
 	}
 	return nil
 }
 
-func newKey() (key [32]byte, err error) {
-	if _, err := rand.Read(key[:]); err != nil {
-		return key, fmt.Errorf("make secret: %w", err)
-	}
-	return key, nil
+func newKey() (key [32]byte) {
+	_, _ = rand.Read(key[:]) // never fails
+	return key
 }
 
-// text is what stands in the file: a line for each secret, the second with its mark.
+// text returns the content of the file: a line for each secret, the second with its mark.
 func (s *Secret) text() []byte {
 	var b []byte
 	for i, key := range s.keys {
@@ -166,8 +158,8 @@ func (s *Secret) text() []byte {
 	return b
 }
 
-// Load reads a secret file. One that others on the machine may read is refused. systemd opens a credential to its service by
-// an access list, which looks like the right of a group.
+// Load reads a secret file. It refuses one that other users may read. systemd grants a service its credential by an
+// access list, which looks like a group permission and is allowed.
 func Load(path string) (*Secret, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -191,7 +183,7 @@ func Load(path string) (*Secret, error) {
 	return s, nil
 }
 
-// ParseSecret reads the text of a secret file. Its errors do not show the text.
+// ParseSecret parses the text of a secret file. Its errors do not show the text.
 func ParseSecret(text []byte) (*Secret, error) {
 	s := &Secret{}
 	for line := range bytes.SplitSeq(bytes.TrimRight(text, "\r\n"), []byte("\n")) {
@@ -225,7 +217,7 @@ func parseKey(line []byte) (key [32]byte, err error) {
 	if !ok {
 		return key, fmt.Errorf("it does not begin with %q: no secret of this version", secretPrefix)
 	}
-	// Decode skips line breaks of its own accord; a secret has none.
+	// Decode ignores line breaks; a secret has none.
 	if len(coded) != base64.StdEncoding.EncodedLen(len(key)) || bytes.ContainsAny(coded, "\r\n") {
 		return key, fmt.Errorf("a secret of %d characters, not %d", len(coded), base64.StdEncoding.EncodedLen(len(key)))
 	}

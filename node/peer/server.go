@@ -13,12 +13,12 @@ import (
 	"connectrpc.com/connect"
 )
 
-// ServerDeps is what a server works with.
+// ServerDeps is what a server needs.
 type ServerDeps struct {
 	// ID is this node, Run the name of the crawl.
 	ID  string
 	Run string
-	// Secret is the cluster's; a server without one cannot be made.
+	// Secret is the cluster's. It must be set.
 	Secret *Secret
 	// Listener accepts connections; the server closes it.
 	Listener net.Listener
@@ -26,16 +26,17 @@ type ServerDeps struct {
 	Handler Handler
 	// Told, if set, is what this node has been told about the crawl.
 	Told Told
-	// Refused, if set, is told what was refused, at most once a second per peer and kind. It must not block.
+	// Refused, if set, is told of refusals, at most once a second per peer and kind. It must not block.
 	Refused func(Refusal)
-	// Known, if set, says whether a host is that of a member: where strangers crowd, it goes first. It must not block.
+	// Known, if set, reports whether a host is that of a member. Members go first when strangers crowd the door. It
+	// must not block.
 	Known func(host string) bool
-	// Link, if set, takes the connections of members that carry no calls (Client.Connect). It must not block.
+	// Link, if set, takes members' connections without calls (Client.Connect). It must not block.
 	Link func(conn net.Conn, id string)
 }
 
-// Server answers the calls of peers over HTTP/2 and mutual TLS. What is not a well-formed call of this version and run
-// from the node that the certificate names gets an error, is counted and told to Refused, and changes nothing else.
+// Server answers the calls of peers over HTTP/2 and mutual TLS. It refuses, counts and reports whatever is not a
+// well-formed call of this version and run by the node of the certificate; such a call changes nothing else.
 type Server struct {
 	cfg      Config
 	deps     ServerDeps
@@ -47,7 +48,7 @@ type Server struct {
 	// slots bounds the calls carried out at once.
 	slots chan struct{}
 
-	// working are the handlers at work, for the end.
+	// working counts running handlers, for the end of Run.
 	working sync.WaitGroup
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -76,13 +77,13 @@ func NewServer(cfg Config, deps ServerDeps) (*Server, error) {
 	return s, nil
 }
 
-// Counts is the traffic of calls answered, and what was refused, by kind.
+// Counts returns the traffic of calls answered and the refusals by kind.
 func (s *Server) Counts() Counts { return s.tally.counts() }
 
-// farewell is how long calls under way may go on when the server ends.
+// farewell is how long calls in progress may take when the server stops.
 const farewell = 2 * time.Second
 
-// Run accepts peers until ctx ends, then lets calls under way finish, for a short time, and returns when the last
+// Run accepts peers until ctx ends, then lets calls in progress finish for a short time, and returns once the last
 // handler has. Its error is that of the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
@@ -96,7 +97,7 @@ func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	door := s.open()
 	defer door.wait()
-	defer door.Close() //nolint:errcheck // it may be closed by now
+	defer door.Close() //nolint:errcheck // it may be closed already
 	go func() { served <- server.Serve(door) }()
 	var err error
 	select {
@@ -106,24 +107,24 @@ func (s *Server) Run(ctx context.Context) error {
 		s.refuseAll()
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		server.Shutdown(late) //nolint:errcheck // Close ends what did not end in time
-		server.Close()        //nolint:errcheck // the listener is closed by now
+		server.Shutdown(late) //nolint:errcheck // Close ends the rest
+		server.Close()        //nolint:errcheck // the listener is closed already
 		<-served
 	}
 	s.refuseAll()
-	server.Close() //nolint:errcheck // the connections that a broken listener leaves
+	server.Close() //nolint:errcheck // closes what a broken listener left
 	s.working.Wait()
 	return err
 }
 
-// refuseAll lets no further call in.
+// refuseAll refuses all calls from now on.
 func (s *Server) refuseAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
 }
 
-// ServeHTTP lets one call in: its peer is known, its size bounded, its number too.
+// ServeHTTP admits one call: from a known peer, of bounded size, within the limits of concurrent calls.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := &call{}
 	if r.TLS == nil {
@@ -139,7 +140,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse := func(kind, reason string) {
 		s.errors.Write(w, r, s.refuse(call, kind, reason)) //nolint:errcheck // the peer has gone
 	}
-	// Connect would speak gRPC and JSON, too. One way in is enough.
+	// Connect would speak gRPC and JSON as well.
 	if kind := r.Header.Get("Content-Type"); r.Method != http.MethodPost || kind != "application/proto" {
 		reason := fmt.Sprintf("%.20s with content %.60q", r.Method, kind)
 		s.refusals.add(Refusal{Peer: call.peer, Kind: KindProcedure, Reason: reason})
@@ -158,7 +159,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	// A byte more than is allowed tells connect that it is too much; it does not have to read the rest.
+	// One byte above the limit tells connect that the body is too long; it need not read the rest.
 	body := &countedBody{ReadCloser: http.MaxBytesReader(w, r.Body, int64(s.cfg.maxMessage())+1)}
 	r.Body = body
 	answer := &countedWriter{ResponseWriter: w}
@@ -173,10 +174,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // share is the slots of one peer.
 type share struct {
 	slots chan struct{}
-	users int // in them, or waiting
+	users int // calls in a slot or waiting for one
 }
 
-// enter takes a slot for a call of a peer, of its own and of all, or says why there is none in time.
+// enter waits for one of the peer's slots and one of all, and returns how to leave them, or why there was none in time.
 func (s *Server) enter(ctx context.Context, peer string) (leave func(), why string) {
 	s.mu.Lock()
 	if s.closing {
@@ -239,5 +240,5 @@ func (w *countedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets net/http find what is beneath.
+// Unwrap lets net/http find the original writer.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

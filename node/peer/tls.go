@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// maxID is the length of the longest id: ids stand in certificates as DNS labels.
+// maxID is the length of the longest id. Ids are DNS labels in certificates.
 const maxID = 63
 
-// checkID says whether an id can stand in a certificate: lower case letters, digits and inner hyphens.
+// checkID checks that an id can stand in a certificate: lower-case letters, digits and inner hyphens.
 func checkID(id string) error {
 	if id == "" || len(id) > maxID || id[0] == '-' || id[len(id)-1] == '-' {
-		return fmt.Errorf("node id %q has not 1 to %d letters and digits", id, maxID)
+		return fmt.Errorf("node id %q does not have 1 to %d letters and digits", id, maxID)
 	}
 	for _, c := range []byte(id) {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
@@ -29,19 +29,19 @@ func checkID(id string) error {
 	return nil
 }
 
-// credentials are what a node shows to peers and believes of them.
+// credentials are what a node shows to peers and what it accepts from them.
 type credentials struct {
 	leaf tls.Certificate
 	ca   *x509.CertPool
 	// authorities are the public keys of ca.
 	authorities []ed25519.PublicKey
-	// server lets in only those who hold a certificate of the cluster.
+	// server admits only holders of a certificate of the cluster.
 	server *tls.Config
 }
 
-// newCredentials makes the certificate of a node. Every holder of the secret derives the same authority from it, so no node
-// asks another for a certificate, and none has to be distributed. The key of the leaf lives as long as the process. Of
-// two secrets the first signs, and the authorities of both are believed.
+// newCredentials makes the certificate of a node. Every holder of the secret derives the same authority from it, so no
+// node asks another for a certificate. The key of the certificate lives as long as the process. Of two secrets, the
+// first signs, and both authorities are accepted.
 func newCredentials(s *Secret, id string) (*credentials, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -58,24 +58,23 @@ func newCredentials(s *Secret, id string) (*credentials, error) {
 		}
 		c.ca.AddCert(ca)
 		c.authorities = append(c.authorities, key.Public().(ed25519.PublicKey))
-		if i > 0 {
-			continue
-		}
-		if c.leaf, err = newLeaf(id, ca, key); err != nil {
-			return nil, err
+		if i == 0 {
+			if c.leaf, err = newLeaf(id, ca, key); err != nil {
+				return nil, err
+			}
 		}
 	}
 	c.server = &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2", linkProtocol},
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: c.ca, VerifyConnection: verifyID,
-		// A ticket would be accepted without the certificate being looked at again.
+		// A session ticket would be accepted without another look at the certificate.
 		SessionTicketsDisabled: true,
 	}
 	return c, nil
 }
 
-// lifetime is that of all certificates. Whoever holds the secret can make one at any time: an expiry would protect nothing,
-// and stop nodes whose clocks are wrong. RFC 5280 has the last date for "does not expire".
+// lifetime is that of all certificates. Holders of the secret can make one at any time, so expiry would protect
+// nothing, and would stop nodes with wrong clocks. RFC 5280 defines the last date as "does not expire".
 func lifetime() (from, to time.Time) {
 	return time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 }
@@ -102,12 +101,8 @@ func newLeaf(id string, ca *x509.Certificate, key ed25519.PrivateKey) (tls.Certi
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make key of certificate: %w", err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make serial of certificate: %w", err)
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: id}, DNSNames: []string{id}, NotBefore: from, NotAfter: to,
+	leaf := &x509.Certificate{ // it gets a random serial number
+		Subject: pkix.Name{CommonName: id}, DNSNames: []string{id}, NotBefore: from, NotAfter: to,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
@@ -118,7 +113,7 @@ func newLeaf(id string, ca *x509.Certificate, key ed25519.PrivateKey) (tls.Certi
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, nil
 }
 
-// authorityOf is the key that signed the certificate of the other end of a connection that was verified, nil for none.
+// authorityOf returns the key that signed the verified certificate of the other end, nil if there is none.
 func authorityOf(state tls.ConnectionState) ed25519.PublicKey {
 	if len(state.VerifiedChains) == 0 {
 		return nil
@@ -128,15 +123,15 @@ func authorityOf(state tls.ConnectionState) ed25519.PublicKey {
 	return key
 }
 
-// believes says whether an authority is of a secret that is accepted.
+// believes reports whether an authority belongs to an accepted secret.
 func (c *credentials) believes(authority ed25519.PublicKey) bool {
 	return slices.ContainsFunc(c.authorities, func(a ed25519.PublicKey) bool { return a.Equal(authority) })
 }
 
-// linkProtocol is what a connection speaks (ALPN) that carries no calls: it is a link, or another connection of package relay.
+// linkProtocol is the ALPN protocol of connections without calls: links, and the other connections of package relay.
 const linkProtocol = "proxima-link/1"
 
-// client speaks only with the node of that id.
+// client returns the TLS configuration to reach the node with an id, and no other.
 func (c *credentials) client(to string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c.leaf}, NextProtos: []string{"h2"},
@@ -144,13 +139,13 @@ func (c *credentials) client(to string) *tls.Config {
 	}
 }
 
-// verifyID refuses certificates that do not name exactly one node. That they are of the cluster was verified before.
+// verifyID refuses certificates that do not name exactly one node. TLS has verified that they are of the cluster.
 func verifyID(state tls.ConnectionState) error {
 	_, err := idOf(state)
 	return err
 }
 
-// idOf is the node at the other end of a connection.
+// idOf returns the id of the node at the other end.
 func idOf(state tls.ConnectionState) (string, error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", errors.New("peer has shown no certificate")
