@@ -4,18 +4,17 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// maxEventText (bytes) bounds a string of an event; the configuration in EventStart is the longest.
+// maxEventText bounds a string of an event in bytes. The longest is the configuration in EventStart.
 const maxEventText = 64 << 10
 
-// mark tells the message apart from an attribute of the same key: slog gives both to ReplaceAttr.
+// mark distinguishes the message from an attribute with the same key: slog passes both to ReplaceAttr.
 const mark = "\x00"
 
-// events is a slog.Handler: slog encodes the record, eventLine puts the keys of Line before it.
+// events is a slog.Handler: slog encodes a record, and eventLine writes it behind the keys of Line.
 type events struct {
 	json slog.Handler
 	log  *log
@@ -34,7 +33,7 @@ func (e events) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (e events) Handle(ctx context.Context, r slog.Record) error {
-	r.Time = time.Time{} // left out: the line has its own
+	r.Time = time.Time{} // omits it: the line has its own
 	r.Message = mark + r.Message
 	e.log.report(e.json.Handle(ctx, r))
 	return nil
@@ -45,7 +44,7 @@ func (e events) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 func (e events) WithGroup(name string) slog.Handler { return events{e.json.WithGroup(name), e.log} }
 
-// lineKeys are the keys that no attribute may have.
+// lineKeys are the keys that attributes must not have.
 var lineKeys = []string{KeyV, KeyRun, KeyNode, KeyBoot, KeySeq, KeyTime, KeyEvent}
 
 func replace(groups []string, a slog.Attr) slog.Attr {
@@ -62,7 +61,7 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
 	}
-	// encoding/json, and so our Reader, takes keys that differ in case for the same.
+	// encoding/json, and so the Reader, ignores case in keys.
 	same := func(key string) bool { return strings.EqualFold(key, a.Key) }
 	_, isLevel := a.Value.Any().(slog.Level)
 	if slices.ContainsFunc(lineKeys, same) || same(KeyLevel) && !isLevel {
@@ -71,17 +70,18 @@ func replace(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// eventLine writes what slog has encoded, `{"level":…,"event":…}\n`, as a line of the log. slog calls it under a lock of
-// its own, so the report goes back to Handle.
+// eventLine writes what slog has encoded, `{"level":…,"event":…}\n`, as a line of the log. slog calls it under a lock, so it
+// hands an error to report back to Handle.
 type eventLine struct{ log *log }
 
 func (w eventLine) Write(p []byte) (int, error) {
-	b := w.log.begin()
-	if len(b)-w.log.from+len(p) > MaxLine {
-		b = append(b, `,"`+KeyLevel+`":"WARN","`+KeyEvent+`":"`+EventOversized+`","`+KeyBytes+`":`...)
-		b = appendString(append(strconv.AppendInt(b, int64(len(p)), 10), `,"`+KeyText+`":`...), string(p[:maxText]))
-	} else {
-		b = append(append(b, ','), p[1:len(p)-len("}\n")]...)
+	pairs := p[1 : len(p)-len("}\n")]
+	if len(w.log.meta)+len(p)+64 > MaxLine {
+		text, err := encode(map[string]any{KeyLevel: "WARN", KeyEvent: EventOversized, KeyBytes: len(p), KeyText: string(p[:maxText])})
+		if err != nil {
+			return 0, err
+		}
+		pairs = text[1 : len(text)-1]
 	}
-	return len(p), w.log.put(b, nil)
+	return len(p), w.log.put(pairs, nil)
 }

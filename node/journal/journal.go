@@ -1,52 +1,55 @@
-// Package journal names the events of a node and writes its log files.
+// Package journal writes a node's run log: one JSON object per line, in nine files that are rotated by size.
 //
-// It owns the lines that tools parse (lines.go) and the events (keys.go), the form of the lines on disk, the rotation of the files, and a Reader
-// for tools. It decides neither what is logged nor when, and it never stops the crawl: what the disk refuses is counted.
-// A directory holds nine logs, each a line of JSON a record:
-//
-//	fetch.jsonl  one line a download
+//	fetch.jsonl  one line per download
 //	queue.jsonl  the frontier, every few seconds: what waits, and what was dropped, by reason
 //	load.jsonl   processor, memory, disk and messages, every few seconds
 //	node.jsonl   events
 //	coord.jsonl  round trips to peers, and this node's coordinate
-//	proxy.jsonl  servers whose leases this node holds: where they are, and what is expected of each peer
+//	proxy.jsonl  servers whose leases this node holds: their coordinates, and the download time predicted at each peer
 //	assign.jsonl decisions about hosts, and hand-offs
-//	member.jsonl who is there, and who owns what
-//	change.jsonl pages that were visited again and found changed
+//	member.jsonl changes of the members, and of the owners of hosts
+//	change.jsonl pages that had changed when they were visited again
 //
-// A directory belongs to one Journal at a time: the caller holds a lock on its data directory.
+// The package owns the lines that tools parse (lines.go), the names of events and keys (keys.go), the files, and a Reader for
+// tools. It decides neither what is logged nor when, and never stops the crawl: it counts the lines that the disk refuses.
+//
+// Only one Journal may write to a directory at a time. The caller holds the lock on its data directory.
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
+	"reflect"
 	"time"
+	"unicode/utf8"
 )
 
-// Meta is on every line.
+// Meta is what every line says of its writer.
 type Meta struct {
 	Run  string // name of the crawl
 	Node string // id of the node
-	Boot uint64 // which of its lives: (node, boot) must be new, since seq begins at 1
+	Boot uint64 // the node's incarnation; (Node, Boot) must be new, since seq begins at 1
 }
 
-// Config says what is written beside the frontier.
+// Config is the configuration of the run log.
 type Config struct {
 	// Logs is the directory of the log files. Empty: "logs" below node.data.
 	Logs string `toml:"logs"`
 	// LogFileBytes is the size at which a log file is rotated, in bytes. Small files are easy to ship, large ones few.
 	LogFileBytes int64 `toml:"log_file_bytes"`
-	// LogKeep is how many rotated files of each log are kept; older ones are deleted. 0 keeps all.
+	// LogKeep is how many rotated files of each log are kept. Older ones are deleted; 0 keeps all.
 	LogKeep int `toml:"log_keep"`
 }
 
-// Default gives every value but the directory.
+// Default returns the default configuration, which lacks the directory.
 func Default() Config { return Config{LogFileBytes: 256 << 20, LogKeep: 20} }
 
-// Validate reports the first value that cannot be.
+// Validate reports the first invalid value.
 func (c Config) Validate() error {
 	switch {
 	case c.LogFileBytes < 1<<16:
@@ -57,28 +60,29 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what a Journal takes from the world.
+// Deps are what a Journal needs from its node.
 type Deps struct {
 	// Now is the clock of the lines; safe for concurrent use.
 	Now func() time.Time
-	// OnError hears of the first line that a log loses, again after it has recovered, and of each rotation that fails. It
-	// is called without locks on the goroutine that logs, and may log itself. May be nil.
+	// OnError is told of the first line that a log loses, of the first one after each recovery, and of each failed rotation. It
+	// is called without locks on the goroutine that logs, and may itself log. May be nil.
 	OnError func(error)
-	// Watch gets each Fetch (as a pointer, which it must not keep), Assign and Member as well, on the goroutine that logs. May be nil.
+	// Watch also gets each Fetch (as a pointer, which it must not keep), Assign and Member, on the goroutine that logs. May be
+	// nil.
 	Watch func(line any)
-	// Echo gets the events as well, for people: slog.NewTextHandler(os.Stderr, …). May be nil.
+	// Echo also gets the events, to show them to people: slog.NewTextHandler(os.Stderr, …). May be nil.
 	Echo slog.Handler
 }
 
-// Journal writes the logs. Its methods are safe for concurrent use and never fail: see Err.
+// Journal writes the run log. Its methods are safe for concurrent use. They never fail; Err tells what was lost.
 type Journal struct {
 	logs   map[string]*log // by name
 	watch  func(line any)
 	events *slog.Logger
 }
 
-// Open continues the logs in the directory, or begins them. A last line that a crash left torn gets its newline, so that
-// the lines behind it can be read. Close it.
+// Open opens the logs in the directory, creating them if needed. It ends a line that a crash has torn, so that the lines after
+// it can be read. The caller must Close the Journal.
 func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 	if cfg.Logs == "" || deps.Now == nil {
 		return nil, fmt.Errorf("open journal: directory or clock missing")
@@ -103,14 +107,14 @@ func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
 
 // Fetch logs one download. It neither changes nor keeps f.
 func (j *Journal) Fetch(f *Fetch) {
-	l := j.logs[LogFetch]
-	l.commit(f.append(l.begin()), nil)
+	line := f.bounded()
+	j.logs[LogFetch].write(&line)
 	j.watch(f)
 }
 
 // Queue logs the state of the frontier.
 func (j *Journal) Queue(q Queue) {
-	// Readers find objects, never null.
+	// Readers expect objects, not null.
 	if q.Drops == nil {
 		q.Drops = map[string]int64{}
 	}
@@ -120,7 +124,7 @@ func (j *Journal) Queue(q Queue) {
 	j.logs[LogQueue].write(&q)
 }
 
-// Load logs what the node uses.
+// Load logs the node's use of resources.
 func (j *Journal) Load(l Load) { j.logs[LogLoad].write(&l) }
 
 // Coord logs a round trip to a peer.
@@ -148,34 +152,80 @@ func (j *Journal) Assign(a Assign) {
 	j.watch(a)
 }
 
-// Change logs what a visit found of a page.
+// Change logs that a visit found a page changed.
 func (j *Journal) Change(c Change) { j.logs[LogChange].write(&c) }
 
-// Member logs a change of who is there, or of who owns a host.
+// Member logs a change of the members, or of a host's owner.
 func (j *Journal) Member(m Member) {
 	j.logs[LogMember].write(&m)
 	j.watch(m)
 }
 
-// pairs encodes what a struct has behind its Line, which must be zero: `,"key":value` and so on.
-func pairs(v any) ([]byte, error) {
-	all, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
+// Bounds of a string in a fetch line, in bytes before escaping.
+const (
+	maxURL  = 8 << 10
+	maxText = 1 << 10
+)
+
+// bounded returns f with long strings cut and durations rounded to microseconds. Durations that are not numbers become 0.
+func (f Fetch) bounded() Fetch {
+	url := clip(f.URL, maxURL)
+	fields := reflect.ValueOf(&f).Elem()
+	for i := range fields.NumField() {
+		switch v := fields.Field(i); v.Kind() {
+		case reflect.String:
+			v.SetString(clip(v.String(), maxText))
+		case reflect.Float64:
+			ms := math.Round(v.Float()*1000) / 1000
+			if math.IsNaN(ms) || math.IsInf(ms, 0) {
+				ms = 0
+			}
+			v.SetFloat(ms)
+		}
 	}
-	line, err := json.Marshal(Line{})
-	if err != nil {
-		return nil, err
-	}
-	return all[len(line)-1 : len(all)-1], nil
+	f.URL = url
+	return f
 }
 
-// Events is the logger of the node log: the message is the event, the attributes are the keys. Levels below Info are
-// dropped. Attributes with the keys of Line get an underscore behind them (groups must not have such names); strings are cut
-// at 64 KiB.
+// clip cuts s to at most n bytes without cutting a character in two.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for range utf8.UTFMax - 1 {
+		if utf8.RuneStart(s[n]) {
+			break
+		}
+		n--
+	}
+	return s[:n]
+}
+
+// pairs encodes the keys of a line other than those of Line: `"key":value,…`.
+func pairs(e Entry) ([]byte, error) {
+	*e.line() = Line{}
+	all, err := encode(e)
+	if err != nil {
+		return nil, err
+	}
+	_, rest, _ := bytes.Cut(all, []byte(`"`+KeyTime+`":"0001-01-01T00:00:00Z",`)) // the last key of Line
+	return bytes.TrimSuffix(rest, []byte("}")), nil
+}
+
+// encode encodes a value as JSON without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Events returns the logger of the node log. The message is the event, the attributes are its keys. It drops levels below Info
+// and cuts strings at 64 KiB. An attribute with a key of Line gets an underscore appended; groups must not have such names.
 func (j *Journal) Events() *slog.Logger { return j.events }
 
-// Err says which lines were lost since Open, or nil.
+// Err reports which lines were lost since Open, or nil.
 func (j *Journal) Err() error {
 	var errs []error
 	for _, name := range names {
@@ -184,7 +234,7 @@ func (j *Journal) Err() error {
 	return errors.Join(errs...)
 }
 
-// Close closes the files; lines that come later are lost, and counted.
+// Close closes the files. Later lines are lost, and counted.
 func (j *Journal) Close() error {
 	var errs []error
 	for _, l := range j.logs {

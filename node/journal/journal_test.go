@@ -269,8 +269,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// What the disk refuses is counted and reported once, shows as a gap in seq, and does not tear other lines.
-// TestLostTogether counts each of the lines that share a write which fails, and numbers those behind it.
+// Every line that is lost at the same time is counted, and leaves a gap in seq.
 func TestLostTogether(t *testing.T) {
 	const together = 40
 	dir := t.TempDir()
@@ -305,6 +304,7 @@ func TestLostTogether(t *testing.T) {
 	}
 }
 
+// A line that the disk refuses is counted and reported once, leaves a gap in seq, and does not tear other lines.
 func TestDiskErrors(t *testing.T) {
 	dir := t.TempDir()
 	var reports []error

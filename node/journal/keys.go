@@ -1,9 +1,9 @@
 package journal
 
-// Version of the schema of every line. It grows when a key changes its meaning; new keys do not need a new version.
+// Version is the schema version of every line. It changes when a key changes its meaning, not when a key is added.
 const Version = 1
 
-// Names of the logs: files are NAME.jsonl and, rotated, NAME-000001.jsonl and so on.
+// Names of the logs. The current file of a log is NAME.jsonl; rotated files are NAME-000001.jsonl and so on.
 const (
 	LogFetch  = "fetch"
 	LogQueue  = "queue"
@@ -16,10 +16,10 @@ const (
 	LogChange = "change"
 )
 
-// names are those of all logs.
+// names lists all logs.
 var names = []string{LogFetch, LogQueue, LogLoad, LogNode, LogCoord, LogProxy, LogAssign, LogMember, LogChange}
 
-// Keys of the node log. Each event has those that stand beside it, besides those of every line.
+// Keys of the node log. In addition to the keys of every line, an event has the keys named with it below.
 const (
 	KeyV     = "v"
 	KeyRun   = "run"
@@ -30,68 +30,68 @@ const (
 	KeyEvent = "event" // one of the events below
 	KeyLevel = "level" // INFO, WARN, ERROR
 
-	KeyAddress       = "address"         // where something is served
-	KeyBy            = "by"              // who has steered the node
-	KeyBytes         = "bytes"           // its size
-	KeyConfig        = "config"          // effective configuration as text, without the passwords in URLs
-	KeyCount         = "count"           // how many of what the event is about
-	KeyDiskFreeBytes = "disk_free_bytes" // where the data directory is, for users without privileges
-	KeyForMs         = "for_ms"          // how long it lasts or lasted
+	KeyAddress       = "address"         // where the node serves something
+	KeyBy            = "by"              // who steered the node
+	KeyBytes         = "bytes"           // size
+	KeyConfig        = "config"          // effective configuration as text, with passwords in URLs removed
+	KeyCount         = "count"           // number of things that the event is about
+	KeyDiskFreeBytes = "disk_free_bytes" // free for unprivileged users, in the file system of the data directory
+	KeyForMs         = "for_ms"          // duration
 	KeyHost          = "host"            // scheme, name and port
-	KeyKind          = "kind"            // what kind of message
-	KeyPackage       = "package"         // its name
+	KeyKind          = "kind"            // kind of message
+	KeyPackage       = "package"         // name of a package
 	KeyPeer          = "peer"            // id of the other node
-	KeyReason        = "reason"          // why, in words
-	KeyText          = "text"            // beginning of a line too long to be kept
+	KeyReason        = "reason"          // the reason in words
+	KeyText          = "text"            // beginning of an oversized event
 	KeyURL           = "url"
-	KeyVersion       = "version" // of the program: its release, or the commit it was built from
+	KeyVersion       = "version" // release of the program, or the commit it was built from
 )
 
 // Events of the node log.
 const (
-	EventStart           = "start"             // the process runs; with KeyVersion, KeyConfig
-	EventWaits           = "waits"             // what has kept the crawl from ending for some seconds; with KeyReason
+	EventStart           = "start"             // the node has started; with KeyVersion, KeyConfig
+	EventWaits           = "waits"             // the crawl has not ended for some seconds because of KeyReason
 	EventOver            = "over"              // the crawl is over everywhere; with KeyReason: how this node knows
-	EventStop            = "stop"              // it ends in order; with KeyReason
-	EventBlocklist       = "blocklist"         // the list was (re)loaded or could not be; with KeyCount, KeyReason
+	EventStop            = "stop"              // the node stops in order; with KeyReason
+	EventBlocklist       = "blocklist"         // a blocklist was loaded, or could not be; with KeyCount, KeyReason
 	EventDNS             = "dns"               // a name did not resolve; with KeyHost, KeyReason
-	EventHostBackoff     = "host_backoff"      // a host, or one URL of it, rests; with KeyHost, KeyURL, KeyReason, KeyForMs
-	EventHostDropped     = "host_dropped"      // a host is given up with all its URLs; with KeyHost, KeyReason, KeyCount
-	EventHostLeftOut     = "host_left_out"     // a batch goes on without a host; with KeyHost, KeyReason, KeyCount
-	EventDiskFull        = "disk_full"         // free space fell below the watermark; with KeyDiskFreeBytes
-	EventDiskOK          = "disk_ok"           // and is above it again; with KeyDiskFreeBytes
-	EventOwnTrouble      = "own_trouble"       // this node itself cannot download: it waits, no host is blamed; with KeyReason
+	EventHostBackoff     = "host_backoff"      // a host, or one of its URLs, must wait; with KeyHost, KeyURL, KeyReason, KeyForMs
+	EventHostDropped     = "host_dropped"      // the node gave up a host with all its URLs; with KeyHost, KeyReason, KeyCount
+	EventHostLeftOut     = "host_left_out"     // a batch continues without a host; with KeyHost, KeyReason, KeyCount
+	EventDiskFull        = "disk_full"         // free disk space fell below the watermark; with KeyDiskFreeBytes
+	EventDiskOK          = "disk_ok"           // free space is above the watermark again; with KeyDiskFreeBytes
+	EventOwnTrouble      = "own_trouble"       // the node itself cannot download; it waits and blames no host; with KeyReason
 	EventOwnTroubleOver  = "own_trouble_over"  // it can again; with KeyReason
-	EventPackage         = "package"           // a package was acknowledged by its sink; with KeyPackage, KeyCount: pages, KeyBytes
+	EventPackage         = "package"           // the destination acknowledged a package; with KeyPackage, KeyCount: pages, KeyBytes
 	EventSinkTrouble     = "sink_trouble"      // packages cannot be written or delivered; with KeyReason
 	EventSinkTroubleOver = "sink_trouble_over" // they can again; with KeyReason
-	EventWarning         = "warning"           // something is wrong, the node goes on; with KeyReason
+	EventWarning         = "warning"           // something is wrong, but the node continues; with KeyReason
 	EventError           = "error"             // something failed; with KeyReason
-	EventRefused         = "refused"           // a message that could not be accepted; with KeyPeer, KeyKind, KeyReason, KeyCount
-	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secret used, and of the other that is accepted
-	EventRequest         = "request"           // a web master wants something without proof; with KeyHost, KeyReason: the note, KeyBy: the address
-	EventControl         = "control"           // an operator steers the node; with KeyReason, KeyBy, and KeyHost where it is about one, KeyPeer where it was said on another node
-	EventConsole         = "console"           // the page for a browser is served; with KeyAddress
-	EventOversized       = "oversized"         // an event longer than MaxLine, of which KeyText is the beginning; with KeyBytes
+	EventRefused         = "refused"           // the node refused a message; with KeyPeer, KeyKind, KeyReason, KeyCount
+	EventSecret          = "secret"            // the secret file has changed; with KeyReason: fingerprints of the secrets
+	EventRequest         = "request"           // a web master asks for a block without proof; with KeyHost, KeyReason: the note, KeyBy: the address
+	EventControl         = "control"           // an operator steers the node; with KeyReason, KeyBy; KeyHost if it is about a host, KeyPeer if it was done at another node
+	EventConsole         = "console"           // the node serves the console; with KeyAddress
+	EventOversized       = "oversized"         // an event was too long for a line; with KeyText, KeyBytes
 )
 
-// Kinds of a download.
+// Kinds of downloads.
 const (
 	KindPage    = "page"
 	KindRobots  = "robots"
 	KindSitemap = "sitemap"
 )
 
-// What a visit found of a page.
+// Changes of a page that a visit finds.
 const (
-	ChangeChanged = "changed" // its text is another
-	ChangeTrivial = "trivial" // its text differs in a counter, a date or the like
-	ChangeGone    = "gone"    // the server says that it is no more
-	ChangeMoved   = "moved"   // it is elsewhere for good
-	ChangeBack    = "back"    // it was gone, and is there again
+	ChangeChanged = "changed" // its text differs
+	ChangeTrivial = "trivial" // its text differs only in counters, dates and the like
+	ChangeGone    = "gone"    // the server says that the page is gone
+	ChangeMoved   = "moved"   // the page has moved permanently
+	ChangeBack    = "back"    // the page was gone and is back
 )
 
-// Origins of a URL: found by this crawl, asked by a home for an estimate, assigned to this node, or visited again.
+// Origins of a URL: found by this node's crawl, requested by a home as an estimate, assigned to this node, or visited again.
 const (
 	OriginDiscovered = "discovered"
 	OriginEstimate   = "estimate"

@@ -22,7 +22,7 @@ func sampleSystem(dir string, l *Load) {
 	}
 }
 
-// field is the i-th number in a file of proc(5), 0 if it cannot be had.
+// field returns the i-th number in a file of proc(5), or 0.
 func field(path string, i int) float64 {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"reflect"
 )
 
-// MaxLine (bytes) bounds a line: none longer is written, and a Reader skips what is longer.
+// MaxLine bounds a line in bytes. No longer line is written, and a Reader skips longer ones.
 const MaxLine = 1 << 20
 
-// ErrVersion is the error of a line in a newer schema: what it means is not known here.
+// ErrVersion is the error of a line in a newer schema, whose meaning is not known.
 var ErrVersion = errors.New("newer version of the log")
 
-// Entry is a pointer to one of the lines, which a Reader fills.
+// Entry is a pointer to one of the line types.
 type Entry interface{ line() *Line }
 
 func (l *Line) line() *Line { return l }
@@ -52,8 +52,8 @@ type Reader struct {
 // NewReader reads from r, which it buffers.
 func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// Next fills e with the next line that can be read, and returns io.EOF after the last. Lines that a crash has torn, or
-// that are no lines of a journal, are skipped and counted. Other errors are r's own and ErrVersion.
+// Next fills e with the next valid line, and returns io.EOF after the last. It skips and counts lines that a crash has torn and
+// lines that are not of a run log. Other errors are ErrVersion and those of the underlying reader.
 func (r *Reader) Next(e Entry) error {
 	for {
 		b, err := r.readLine()
@@ -74,11 +74,11 @@ func (r *Reader) Next(e Entry) error {
 	}
 }
 
-// Skipped is how many lines were passed over so far.
+// Skipped returns how many lines were skipped so far.
 func (r *Reader) Skipped() int { return r.skipped }
 
-// readLine returns the next line without its end, valid until the next call; empty for lines without content and, counted,
-// for those that are too long. With an error it returns what came before.
+// readLine returns the next line without its newline, valid until the next call. It returns an empty line in place of one that
+// is too long, which it counts as skipped. With an error it returns what came before.
 func (r *Reader) readLine() ([]byte, error) {
 	r.long = r.long[:0]
 	tooLong := false
@@ -105,8 +105,7 @@ func (r *Reader) readLine() ([]byte, error) {
 	}
 }
 
-// Files lists the files of a log (LogFetch, …) in the order in which they were written, the current one last. A directory
-// without any gives none.
+// Files lists the files of a log (LogFetch, …) in the order of writing, the current one last.
 func Files(dir, name string) ([]string, error) {
 	rotated, err := listRotated(dir, name)
 	if err != nil {

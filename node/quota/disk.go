@@ -10,10 +10,10 @@ import (
 	"proxima/node/wire"
 )
 
-// What the node remembers, by its key. Each value begins with the version of the form.
+// The node keeps two values. Each begins with the version of its form:
 //
-//	book   a QuotaRequest: the epoch that was promised, and the book that was stored
-//	mine   a byte, 1 where the last life ended in order, and the node's QuotaEntry
+//	book   a QuotaRequest with the epoch last promised and the book last stored
+//	mine   a byte that is 1 if the last incarnation ended in order, and the node's QuotaEntry
 const (
 	keyBook = "book"
 	keyMine = "mine"
@@ -22,34 +22,29 @@ const (
 
 var errForm = errors.New("it has another form")
 
-// read reads both.
+// read reads both values.
 func (q *Shares) read() error {
-	q.mine = &wire.QuotaEntry{}
-	value, err := q.deps.Read(keyMine)
+	mine, err := q.deps.Read(keyMine)
 	if err != nil {
 		return err
 	}
-	if len(value) > 0 {
-		if len(value) < 2 || value[0] != form {
-			return errForm
+	q.mine = &wire.QuotaEntry{}
+	if len(mine) > 0 {
+		if err := parse(mine, 2, q.mine); err != nil {
+			return err
 		}
-		if err := proto.Unmarshal(value[2:], q.mine); err != nil {
-			return fmt.Errorf("%w: %w", errForm, err)
-		}
-		if value[1] == 0 { // it crashed: it may have asked for all that it was given
+		if inOrder := mine[1] == 1; !inOrder { // it may have used all that was granted to it
 			q.mine.Done = max(q.mine.GetDone(), q.mine.GetGranted()-q.mine.GetGivenBack())
 		}
 	}
 	q.earlier = copyOf(q.mine)
-	if value, err = q.deps.Read(keyBook); err != nil || len(value) == 0 {
+	book, err := q.deps.Read(keyBook)
+	if err != nil || len(book) == 0 {
 		return err
 	}
 	stored := &wire.QuotaRequest{}
-	if value[0] != form {
-		return errForm
-	}
-	if err := proto.Unmarshal(value[1:], stored); err != nil {
-		return fmt.Errorf("%w: %w", errForm, err)
+	if err := parse(book, 1, stored); err != nil {
+		return err
 	}
 	q.promised = stored.GetEpoch()
 	if stored.GetBook() != nil {
@@ -58,20 +53,24 @@ func (q *Shares) read() error {
 	return nil
 }
 
-// keepMine writes what this node has. In order says that it asks for nothing more.
-func (q *Shares) keepMine(ctx context.Context, inOrder bool) error {
-	value := []byte{form, 0}
-	if inOrder {
-		value[1] = 1
+// parse parses a value behind a head of so many bytes, whose first is the version of the form.
+func parse(value []byte, head int, m proto.Message) error {
+	if len(value) < head || value[0] != form {
+		return errForm
 	}
-	value, err := proto.MarshalOptions{}.MarshalAppend(value, q.entry())
-	if err == nil {
-		err = q.deps.Keep(ctx, keyMine, value)
-	}
-	if err != nil {
-		return fmt.Errorf("keep quota: %w", err)
+	if err := proto.Unmarshal(value[head:], m); err != nil {
+		return fmt.Errorf("%w: %w", errForm, err)
 	}
 	return nil
+}
+
+// keepMine writes this node's entry. With inOrder the node promises not to use any more of its grant.
+func (q *Shares) keepMine(ctx context.Context, inOrder bool) error {
+	head := []byte{form, 0}
+	if inOrder {
+		head[1] = 1
+	}
+	return q.keep(ctx, keyMine, head, q.entry())
 }
 
 // keepBook writes what was promised and stored.
@@ -79,12 +78,16 @@ func (q *Shares) keepBook(ctx context.Context) error {
 	q.mu.Lock()
 	stored := &wire.QuotaRequest{Epoch: q.promised, Book: q.book}
 	q.mu.Unlock()
-	value, err := proto.MarshalOptions{}.MarshalAppend([]byte{form}, stored)
+	return q.keep(ctx, keyBook, []byte{form}, stored)
+}
+
+func (q *Shares) keep(ctx context.Context, key string, head []byte, m proto.Message) error {
+	value, err := proto.MarshalOptions{}.MarshalAppend(head, m)
 	if err == nil {
-		err = q.deps.Keep(ctx, keyBook, value)
+		err = q.deps.Keep(ctx, key, value)
 	}
 	if err != nil {
-		return fmt.Errorf("keep book of quotas: %w", err)
+		return fmt.Errorf("keep %s of quota: %w", key, err)
 	}
 	return nil
 }

@@ -14,20 +14,21 @@ import (
 	"proxima/node/wire"
 )
 
-// keeper is what the node knows that keeps the book; it is used under the lock of Shares. It begins with the newest book of all nodes, after they have promised to hear no keeper of
-// an earlier epoch: any grant that counts is in one of them, because two majorities share a node.
+// keeper is the state of the node that keeps the book. Shares.mu guards it. A keeper begins with the newest book of all nodes,
+// after they have promised to ignore keepers of earlier epochs. Since two majorities share a node, that book has every grant
+// that counts.
 type keeper struct {
 	epoch uint64
-	// entries are the book, with what nodes have reported since it was stored last; stored is what all have of it.
+	// entries are the book's, updated with later reports. stored is the last book that all nodes have stored.
 	entries map[string]*wire.QuotaEntry
 	version uint64
 	stored  *wire.QuotaBook
-	// hungry are nodes that want pages; given is what they had done when they were given some last.
+	// hungry are the nodes that want pages. given is how many pages each had done at its last grant.
 	hungry map[string]bool
 	given  map[string]uint64
 }
 
-// lead is a round of the keeper: it grants, has all store the book, and ends the crawl when a limit is reached.
+// lead runs one round of the keeper: it grants pages, has all nodes store the book, and ends the crawl if a limit is reached.
 func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 	q.mu.Lock()
 	k, known := q.keeper, q.book.GetVersion() > 0
@@ -50,7 +51,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 	k.version++
 	q.mu.Unlock()
 	if !same {
-		// The others first: this node ends with the book in which the limit is reached, and nobody would tell them.
+		// The others go first: a book that says that a limit is reached ends this node, which could then no longer tell them.
 		if !q.all(ctx, v, func(ctx context.Context, id string) bool {
 			res, err := q.deps.Ask(ctx, id, &wire.QuotaRequest{Epoch: k.epoch, Book: book})
 			return err == nil && res.GetOk()
@@ -72,7 +73,7 @@ func (q *Shares) lead(ctx context.Context, v view.View, wants bool) error {
 	return q.take(ctx, granted, scarce && !wants)
 }
 
-// takeOver makes this node the keeper, if all that are there promise to hear it.
+// takeOver makes this node the keeper if all live nodes promise to ignore earlier ones.
 func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 	q.mu.Lock()
 	epoch := q.promised + 1
@@ -95,7 +96,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 		greatest = max(greatest, res.GetEpoch())
 		return res.GetOk()
 	}) {
-		_, err := q.promise(ctx, greatest) // the next try is above it
+		_, err := q.promise(ctx, greatest) // so that the next attempt has a higher epoch
 		return err
 	}
 	k := &keeper{epoch: epoch, version: newest.GetVersion(), entries: map[string]*wire.QuotaEntry{}, hungry: map[string]bool{}, given: map[string]uint64{}}
@@ -108,7 +109,7 @@ func (q *Shares) takeOver(ctx context.Context, v view.View) error {
 	return nil
 }
 
-// all asks all other nodes that are there, and says whether it went well with each.
+// all asks all other live nodes at the same time, and reports whether each agreed.
 func (q *Shares) all(ctx context.Context, v view.View, ask func(ctx context.Context, id string) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -128,16 +129,16 @@ func (q *Shares) all(ctx context.Context, v view.View, ask func(ctx context.Cont
 	return g.Wait() == nil
 }
 
-var errUnwilling = errors.New("it has not stored or promised")
+var errUnwilling = errors.New("a node has refused")
 
-// leaveBook ends this node's time as the keeper.
+// leaveBook makes this node stop being the keeper.
 func (q *Shares) leaveBook() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.keeper = nil
 }
 
-// reported answers a report.
+// reported takes a node's report and answers with its grant.
 func (q *Shares) reported(from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	v := q.deps.View()
 	q.mu.Lock()
@@ -159,7 +160,7 @@ func (q *Shares) reported(from string, req *wire.QuotaRequest) (*wire.QuotaRespo
 	return &wire.QuotaResponse{Ok: true, Entry: k.of(from), Scarce: k.scarce(q.limits, v)}, nil
 }
 
-// report takes note of what a node has. What it says that was granted to it is true: it was told so by a keeper.
+// report updates a node's entry. Its word on what was granted to it is good, for it has that from a keeper.
 func (k *keeper) report(id string, r *wire.QuotaEntry, wants bool) {
 	e := k.entries[id]
 	if e == nil {
@@ -173,12 +174,12 @@ func (k *keeper) report(id string, r *wire.QuotaEntry, wants bool) {
 }
 
 const (
-	// maxShare is how many pages a node is given at once, at most, and firstShare one that has used none yet.
+	// maxShare is the most pages that one grant gives; firstShare is a grant to a node that has not used any pages.
 	maxShare, firstShare = 1000, 32
 )
 
-// grant gives those who want pages some of what is left: twice what they have used lately, so that little is lost with one that crashes,
-// and no more than half of it all together, so that some is left for others who will have work.
+// grant gives pages to the nodes that want some. Each gets twice what it used since its last grant, so that a crash loses
+// little. Together they get at most half of what is left, so that some remains for nodes that find work later.
 func (k *keeper) grant(limits Limits, v view.View) {
 	var hungry []string
 	for _, id := range slices.Sorted(maps.Keys(k.hungry)) {
@@ -201,7 +202,7 @@ func (k *keeper) grant(limits Limits, v view.View) {
 	}
 }
 
-// out is how many pages nodes may ask for, or have asked for.
+// out returns how many pages are granted and not given back.
 func (k *keeper) out() (sum int64) {
 	for _, e := range k.entries {
 		sum += int64(e.GetGranted()) - int64(e.GetGivenBack())
@@ -209,7 +210,7 @@ func (k *keeper) out() (sum int64) {
 	return sum
 }
 
-// reached is the key of the limit that is reached, "" for none. What was granted to a node that is not there counts as done.
+// reached returns the key of the limit that is reached, or "". All that was granted to a node that is not alive counts as done.
 func (k *keeper) reached(limits Limits, v view.View) string {
 	var pages, bytes, elapsed int64
 	for id, e := range k.entries {
@@ -219,18 +220,10 @@ func (k *keeper) reached(limits Limits, v view.View) string {
 			pages += max(0, int64(e.GetGranted())-int64(e.GetGivenBack())-int64(e.GetDone()))
 		}
 	}
-	switch {
-	case limits.MaxPages > 0 && pages >= limits.MaxPages:
-		return "max_pages"
-	case limits.MaxBytes > 0 && bytes >= limits.MaxBytes:
-		return "max_bytes"
-	case limits.MaxTime > 0 && time.Duration(elapsed)*time.Millisecond >= limits.MaxTime:
-		return "max_time"
-	}
-	return ""
+	return limits.reached(pages, bytes, time.Duration(elapsed)*time.Millisecond)
 }
 
-// of is what a node has in the book that all have stored.
+// of returns a node's entry in the book that all nodes have stored.
 func (k *keeper) of(id string) *wire.QuotaEntry {
 	for _, e := range k.stored.GetEntries() {
 		if e.GetOwner() == id {
@@ -240,12 +233,12 @@ func (k *keeper) of(id string) *wire.QuotaEntry {
 	return &wire.QuotaEntry{Owner: id}
 }
 
-// scarce says that nodes want pages and none is left.
+// scarce reports whether live nodes want pages and none are left.
 func (k *keeper) scarce(limits Limits, v view.View) bool {
 	return k.out() >= limits.MaxPages && slices.ContainsFunc(v.Alive, func(id string) bool { return k.hungry[id] })
 }
 
-// newer says which of two books counts.
+// newer reports whether book a replaces book b.
 func newer(a, b *wire.QuotaBook) bool {
 	if a.GetEpoch() != b.GetEpoch() {
 		return a.GetEpoch() > b.GetEpoch()
@@ -254,10 +247,10 @@ func newer(a, b *wire.QuotaBook) bool {
 }
 
 func copyOf(e *wire.QuotaEntry) *wire.QuotaEntry {
-	return proto.Clone(e).(*wire.QuotaEntry) //nolint:forcetypeassert // it is what was cloned
+	return proto.Clone(e).(*wire.QuotaEntry) //nolint:forcetypeassert // Clone keeps the type
 }
 
-// alike says that two entries have the same pages. Bytes and time alone are no reason for a new book.
+// alike reports whether two entries have the same pages. A change in bytes or time alone does not need a new book.
 func alike(a, b *wire.QuotaEntry) bool {
 	return a.GetOwner() == b.GetOwner() && a.GetGranted() == b.GetGranted() && a.GetGivenBack() == b.GetGivenBack() && a.GetDone() == b.GetDone()
 }

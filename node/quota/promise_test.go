@@ -7,8 +7,8 @@ import (
 	"proxima/node/wire"
 )
 
-// Whoever has promised to hear the keeper of an epoch stores no book of an earlier one, nor an older book, and makes no promise twice: not after
-// a restart either.
+// Whoever has promised to hear the keeper of an epoch stores no book of an earlier one, nor an older book, and makes no promise
+// twice: not after a restart either.
 func TestPromisesHold(t *testing.T) {
 	disk := map[string][]byte{}
 	open := func() *Shares {

@@ -1,21 +1,22 @@
-// Package quota shares the limits of a crawl, its pages, bytes and time, among the nodes of an overlay, so that it asks for no more pages
-// than it may, whoever dies. It owns the book in which stands what each node may ask for and has asked for. It does not count
-// anything and stops nothing: its node's loop does (Meter).
+// Package quota shares a crawl's limits on pages, bytes and time among the nodes of an overlay. The nodes together never
+// request more pages than the limit, whichever of them die. The package owns the book of what each node may request and has
+// requested. It neither counts nor stops anything itself: the node's crawl loop does (Meter).
 //
-// One node, drawn from the settled ones, keeps the book (keeper.go). A node asks only for pages that were granted to it, and a grant counts only
-// when all nodes of a majority have stored the book in which it stands:
+// One node, drawn from the settled members, keeps the book (keeper.go). A node requests only pages that were granted to it, and
+// a grant counts only once all nodes of a majority have stored the book that contains it:
 //
-//	        a node reports what it has done, and that it wants more
+//	        a node reports what it has done, and whether it wants more
 //	node ──────────────────────────────────────────────────────────► keeper ──► all store the book: the grant counts
 //	  ▲                                                                │
 //	  └────────── the next report is answered with the grant ─────────┘
 //
-// What a node was given when it crashed, and may have asked for, counts as done: so the crawl then ends with fewer pages, never with more.
+// When a node crashes, its whole grant counts as done. The crawl may then end with fewer pages than the limit, never with more.
 package quota
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -23,69 +24,87 @@ import (
 	"proxima/node/wire"
 )
 
-// Limits are those of the whole crawl, by their keys in the configuration; 0 is none.
+// Limits are the limits of the whole crawl, named as in the configuration. 0 means no limit.
 type Limits struct {
 	MaxPages, MaxBytes int64
 	MaxTime            time.Duration
 }
 
-// Any says whether there is a limit.
-func (l Limits) Any() bool { return l.MaxPages > 0 || l.MaxBytes > 0 || l.MaxTime > 0 }
+// Any reports whether there is a limit.
+func (l Limits) Any() bool { return l.first() != "" }
 
-// Meter is what counts at this node. Its methods are quick and safe for concurrent use.
+// first returns the key of the first limit that is set, or "".
+func (l Limits) first() string { return l.reached(math.MaxInt64, math.MaxInt64, math.MaxInt64) }
+
+// reached returns the key of the first limit that these values reach, or "".
+func (l Limits) reached(pages, bytes int64, elapsed time.Duration) string {
+	switch {
+	case l.MaxPages > 0 && pages >= l.MaxPages:
+		return "max_pages"
+	case l.MaxBytes > 0 && bytes >= l.MaxBytes:
+		return "max_bytes"
+	case l.MaxTime > 0 && elapsed >= l.MaxTime:
+		return "max_time"
+	}
+	return ""
+}
+
+// Meter counts and bounds the requests of this node. Its methods are quick and safe for concurrent use.
 type Meter interface {
-	// Spent returns what this life has asked for: pages, and bytes received. wants says that it could use more pages than it may ask for.
+	// Spent returns the pages requested and bytes received by this incarnation. wants means that it could use more pages than
+	// allowed.
 	Spent() (pages, bytes int64, wants bool)
-	// Allow says how many pages this life may ask for in all. It never says fewer than before, but for what was withdrawn.
+	// Allow sets how many pages this incarnation may request in all. Except after Withdraw, the number never falls.
 	Allow(pages int64)
-	// Withdraw takes back what is allowed and not needed now, and returns how many pages that were.
+	// Withdraw takes back pages that are allowed and not needed now, and returns how many.
 	Withdraw() int64
-	// End ends the crawl, as the limit of a key is reached.
+	// End ends the crawl because the limit with this key is reached.
 	End(limit string)
 }
 
-// Deps are what a quota works with.
+// Deps are what a node's Shares need from it.
 type Deps struct {
 	View func() view.View
 	Ask  func(ctx context.Context, to string, req *wire.QuotaRequest) (*wire.QuotaResponse, error)
-	// Read and Keep read and write what the node remembers; Keep returns when that survives a power cut.
+	// Read and Keep read and write values on disk. Keep returns when its value would survive a power failure.
 	Read func(key string) ([]byte, error)
 	Keep func(ctx context.Context, key string, value []byte) error
-	// Expected is how many nodes must have been there before anything is granted: groups that began apart would each grant all.
+	// Expected is how many nodes must be settled before the first grant. Otherwise groups that start apart would each grant
+	// everything.
 	Expected int
 	Meter    Meter
 }
 
 // Shares is a node's part in sharing the limits. It is safe for concurrent use.
 type Shares struct {
-	limits Limits
-	deps   Deps
-	began  time.Time
-	// writing is filled by who changes what is on disk; wake by a report of a node that wants pages.
-	writing, wake chan struct{}
+	limits  Limits
+	deps    Deps
+	began   time.Time
+	writing chan struct{} // a lock for changes of what was promised and stored
+	wake    chan struct{} // a node has reported that it wants pages
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// mine is what this node has; earlier is what it had when this life began, its granted pages all done.
+	// mine is this node's entry. earlier is its entry when this incarnation began.
 	mine, earlier *wire.QuotaEntry
-	// promised is the epoch of the last keeper that was promised to be heard; book is what a keeper has stored here.
+	// promised is the epoch of the last keeper that this node follows. book is the last book that a keeper stored here.
 	promised uint64
 	book     *wire.QuotaBook
 	keeper   *keeper // nil while another node keeps the book
 	over     bool
 }
 
-// Steps of time.
 const (
+	// reportEvery is the interval of a node's reports, hungryEvery that of a node that wants pages.
 	reportEvery = time.Second
-	// hungryEvery is how often a node reports that wants pages.
 	hungryEvery = reportEvery / 4
+	// askPatience bounds the wait for an answer.
 	askPatience = 5 * time.Second
-	// company is how long the keeper waits for others that want pages, too.
+	// company is how long the keeper waits for more nodes that want pages before it grants some.
 	company = reportEvery / 20
 )
 
-// New reads what an earlier life remembered.
+// New makes a node's Shares, which continue what an earlier incarnation kept on disk. Run starts them.
 func New(limits Limits, deps Deps) (*Shares, error) {
 	q := &Shares{limits: limits, deps: deps, began: time.Now(), writing: make(chan struct{}, 1), wake: make(chan struct{}, 1), book: &wire.QuotaBook{}}
 	if err := q.read(); err != nil {
@@ -94,7 +113,7 @@ func New(limits Limits, deps Deps) (*Shares, error) {
 	return q, nil
 }
 
-// Run reports, and keeps the book while that is this node's turn, until the context ends. The loop has ended by then.
+// Run reports to the keeper, or keeps the book if this node is drawn, until ctx ends. The crawl loop must have ended by then.
 func (q *Shares) Run(ctx context.Context) error {
 	if err := q.keepMine(ctx, false); err != nil {
 		return err
@@ -116,7 +135,7 @@ func (q *Shares) Run(ctx context.Context) error {
 		}
 		v := q.deps.View()
 		var err error
-		if id := v.Drawn(drawn); id == v.Self {
+		if id := v.Drawn("quota"); id == v.Self {
 			err = q.lead(ctx, v, wants)
 		} else if id != "" {
 			q.leaveBook()
@@ -125,16 +144,13 @@ func (q *Shares) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if wants && v.AllOver() { // they have reached the limit, and this node, which has pages left, would wait for ever
+		if wants && v.AllOver() { // the others have reached the limit: this node would wait for pages for ever
 			q.reach(q.limits.first())
 		}
 	}
 }
 
-// drawn is what the keeper is drawn by.
-const drawn = "quota"
-
-// spent takes note of what this life has asked for, and says whether it wants to ask for more.
+// spent updates this node's entry and reports whether it wants more pages.
 func (q *Shares) spent() (wants bool) {
 	pages, bytes, wants := q.deps.Meter.Spent()
 	q.mu.Lock()
@@ -145,18 +161,18 @@ func (q *Shares) spent() (wants bool) {
 	return wants
 }
 
-// report tells the keeper how this node stands, and takes what it answers.
+// report sends this node's entry to the keeper and takes the grant from its answer.
 func (q *Shares) report(ctx context.Context, keeper string, wants bool) error {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	res, err := q.deps.Ask(asking, keeper, &wire.QuotaRequest{Report: q.entry(), Wants: wants})
 	if err != nil || !res.GetOk() {
-		return nil //nolint:nilerr // the next report may find another keeper; meanwhile the node has what it was given
+		return nil //nolint:nilerr // the next report may find another keeper
 	}
 	return q.take(ctx, res.GetEntry().GetGranted(), res.GetScarce() && !wants)
 }
 
-// take makes use of what is granted to this node, and gives back what it does not need where others want it.
+// take takes a grant. With back it gives back the pages that this node does not need.
 func (q *Shares) take(ctx context.Context, granted uint64, back bool) error {
 	var unused uint64
 	if back {
@@ -170,14 +186,14 @@ func (q *Shares) take(ctx context.Context, granted uint64, back bool) error {
 	if !more && unused == 0 {
 		return nil
 	}
-	if err := q.keepMine(ctx, false); err != nil { // before any of it is used
+	if err := q.keepMine(ctx, false); err != nil { // before the grant is used
 		return err
 	}
 	q.allow()
 	return nil
 }
 
-// allow tells the loop how many pages it may ask for.
+// allow tells the crawl loop how many pages it may request.
 func (q *Shares) allow() {
 	q.mu.Lock()
 	n := int64(q.mine.GetGranted()) - int64(q.mine.GetGivenBack()) - int64(q.earlier.GetDone())
@@ -187,18 +203,7 @@ func (q *Shares) allow() {
 	}
 }
 
-// first is the key of one of the limits.
-func (l Limits) first() string {
-	switch {
-	case l.MaxPages > 0:
-		return "max_pages"
-	case l.MaxBytes > 0:
-		return "max_bytes"
-	}
-	return "max_time"
-}
-
-// Quota answers a keeper, or the report of another node.
+// Quota answers a keeper's request or another node's report. It implements the peer call of that name.
 func (q *Shares) Quota(ctx context.Context, from string, req *wire.QuotaRequest) (*wire.QuotaResponse, error) {
 	switch {
 	case req.GetEpoch() == 0:
@@ -209,7 +214,8 @@ func (q *Shares) Quota(ctx context.Context, from string, req *wire.QuotaRequest)
 	return q.store(ctx, req.GetEpoch(), req.GetBook())
 }
 
-// promise makes the keeper of an epoch the only one that is heard, unless one of a later epoch was.
+// promise makes this node ignore keepers of epochs before the given one. It refuses if it has already promised that epoch or a
+// later one.
 func (q *Shares) promise(ctx context.Context, epoch uint64) (*wire.QuotaResponse, error) {
 	return q.change(ctx, func() bool {
 		if epoch <= q.promised {
@@ -220,7 +226,7 @@ func (q *Shares) promise(ctx context.Context, epoch uint64) (*wire.QuotaResponse
 	})
 }
 
-// store keeps the book of a keeper, unless a later one was promised to be heard.
+// store stores a keeper's book, unless this node has promised to ignore that keeper.
 func (q *Shares) store(ctx context.Context, epoch uint64, book *wire.QuotaBook) (*wire.QuotaResponse, error) {
 	res, err := q.change(ctx, func() bool {
 		if epoch < q.promised || !newer(book, q.book) {
@@ -246,7 +252,7 @@ func (q *Shares) reach(limit string) {
 	}
 }
 
-// change changes what this node has promised and stored, on disk before it answers.
+// change applies do to what this node has promised and stored. If do returns true, the change is on disk when change returns.
 func (q *Shares) change(ctx context.Context, do func() bool) (*wire.QuotaResponse, error) {
 	select {
 	case q.writing <- struct{}{}:
@@ -271,7 +277,7 @@ func (q *Shares) change(ctx context.Context, do func() bool) (*wire.QuotaRespons
 	return res, nil
 }
 
-// entry is a copy of what this node has.
+// entry returns a copy of this node's entry.
 func (q *Shares) entry() *wire.QuotaEntry {
 	q.mu.Lock()
 	defer q.mu.Unlock()

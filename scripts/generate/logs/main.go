@@ -22,12 +22,12 @@ import (
 
 const heading = `# The log files of a node
 
-Written from ` + "`node/journal`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
+Generated from ` + "`node/journal`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
 
-One JSON object a line, in ` + "`logs`" + ` below the data directory, rotated by size: ` + "`fetch.jsonl`" + ` (one line a request),
-` + "`queue.jsonl` and `load.jsonl`" + ` (every 10 s), ` + "`node.jsonl`" + ` (events; the first of a life is ` + "`start`" + ` with the
-effective configuration). A line is written at once: a killed node loses none of a finished download. Within a boot, seq
-counts the lines of a file from 1 without gaps.
+A node writes one JSON object per line into files in ` + "`logs`" + ` below its data directory and rotates them by size. ` + "`fetch.jsonl`" + `
+has one line per request, ` + "`queue.jsonl` and `load.jsonl`" + ` one every 10 s, ` + "`node.jsonl`" + ` the events; the first event of each boot is
+` + "`start`" + ` with the effective configuration. Lines are written at once, so a killed node loses none. Within a boot, seq counts the
+lines of a log from 1 without gaps.
 `
 
 func main() {
