@@ -1,6 +1,6 @@
-// Package blocklist says what is never to be crawled: hosts, addresses and URLs named by lists in files and on the web.
-// It owns reading the lists, keeping them current and looking things up. It does not own what the configuration puts out
-// of scope, nor the ban on private addresses, nor what is done about a blocked URL.
+// Package blocklist knows what must never be crawled: hosts, addresses and URLs named by lists in files and on the web. It owns
+// reading the lists, keeping them current and looking things up. It does not own the scope of the configuration, the ban on
+// private addresses, or what happens to a blocked URL.
 //
 // A list is a text with one entry a line:
 //
@@ -8,13 +8,14 @@
 //	example.org                       this host and all below it
 //	0.0.0.0 ads.example.org           the same, as in a hosts file; several names may follow
 //	192.0.2.0/24, 2001:db8::/32       addresses with this prefix (one a line), or a single address
-//	*://*.example.org/private/*       URLs like this, as a whole; * is any run of characters, also of / and none
+//	*://*.example.org/private/*       whole URLs like this; * is any run of characters, including / and including none
 //	/\.(exe|zip)$/                    URLs in which this regular expression (RE2) matches; no comment may follow
 //
-// Lines that make no sense are counted, and the first are reported; the rest of the list holds.
+// Lines that cannot be parsed are counted, and the first few reported; the rest of the list is in force.
 package blocklist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,20 +29,19 @@ import (
 	"time"
 )
 
-// List is the lists of all sources. It is safe for concurrent use. Lookups take no lock and see the sources as they
-// were after one poll, never in between.
+// List combines the lists of all sources. It is safe for concurrent use. Lookups take no lock and see all sources as of one poll.
 type List struct {
 	cfg     Config
 	http    *http.Client
 	changed func(Report)
 	seed    maphash.Seed
-	tables  atomic.Pointer[[]*table] // what is told, then one for each source that has been read
+	tables  atomic.Pointer[[]*table] // told, then one for each source that has been read
 
 	mu      sync.Mutex // held during a poll
 	sources []*source
-	gone    bool // a source is not to be followed any more
+	dropped bool // Follow has dropped a source since the last poll
 
-	// force guards what tables are made of.
+	// force guards the parts of tables.
 	force  sync.Mutex
 	listed []*table
 	told   *table
@@ -60,16 +60,16 @@ type SourceReport struct {
 	Source string
 	// Hosts, Prefixes and Patterns are the numbers of entries in use, without duplicates within the source.
 	Hosts, Prefixes, Patterns int
-	// Wrong is the number of lines that make no sense, and WrongLines the errors of the first ten.
+	// Wrong is the number of lines that cannot be parsed, and WrongLines the errors of the first ten.
 	Wrong      int
 	WrongLines []error
-	// Changed reports whether the last poll brought other content.
+	// Changed reports whether the last poll brought new content.
 	Changed bool
-	// Err is why the last poll failed; the entries are then those from before.
+	// Err is why the last poll failed; the entries then are older.
 	Err error
 }
 
-// Entries is the number of entries in use.
+// Entries returns the number of entries in use.
 func (r Report) Entries() int {
 	n := 0
 	for _, s := range r.Sources {
@@ -78,21 +78,18 @@ func (r Report) Entries() int {
 	return n
 }
 
-// Summary says in a line what is wrong with the sources, or that nothing is.
+// Summary returns one line on what is wrong with the sources, or "loaded".
 func (r Report) Summary() string {
-	text := ""
+	var faults []string
 	for _, s := range r.Sources {
 		if s.Err != nil {
-			text += fmt.Sprintf("%s: %v; ", s.Source, s.Err)
+			faults = append(faults, fmt.Sprintf("%s: %v", s.Source, s.Err))
 		}
 		if s.Wrong > 0 {
-			text += fmt.Sprintf("%s: %d wrong lines, the first: %v; ", s.Source, s.Wrong, s.WrongLines[0])
+			faults = append(faults, fmt.Sprintf("%s: %d wrong lines, the first: %v", s.Source, s.Wrong, s.WrongLines[0]))
 		}
 	}
-	if text == "" {
-		return "loaded"
-	}
-	return text[:len(text)-2]
+	return cmp.Or(strings.Join(faults, "; "), "loaded")
 }
 
 // New returns an empty List. Load fills it.
@@ -100,10 +97,7 @@ func New(cfg Config, deps Deps) (*List, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure blocklist: %w", err)
 	}
-	l := &List{cfg: cfg, http: deps.HTTP, changed: deps.Changed, seed: maphash.MakeSeed()}
-	if l.http == nil {
-		l.http = &http.Client{}
-	}
+	l := &List{cfg: cfg, http: cmp.Or(deps.HTTP, http.DefaultClient), changed: deps.Changed, seed: maphash.MakeSeed()}
 	for _, where := range cfg.Sources {
 		l.sources = append(l.sources, newSource(where))
 	}
@@ -112,18 +106,18 @@ func New(cfg Config, deps Deps) (*List, error) {
 	return l, nil
 }
 
-// Load reads all sources that have changed since they were last read. The error joins those of the sources that could
-// not be read; they keep their previous content, and the others are in force.
+// Load reads all sources that have changed since they were last read. A source that fails keeps its previous content; the error
+// joins those of all such sources.
 func (l *List) Load(ctx context.Context) error {
 	_, err := l.poll(ctx)
 	return err
 }
 
-// Follow has other sources read, now and from now on. Of those that stay what was read stays. The error is that of Load.
+// Follow replaces the sources and reads the new ones. Those that stay keep what was read. The error is that of Load.
 func (l *List) Follow(ctx context.Context, sources []string) error {
 	l.mu.Lock()
 	was := l.sources
-	l.sources = nil
+	l.sources, l.dropped = nil, true
 	for _, where := range sources {
 		if i := slices.IndexFunc(was, func(s *source) bool { return s.where == where }); i >= 0 {
 			l.sources = append(l.sources, was[i])
@@ -131,7 +125,6 @@ func (l *List) Follow(ctx context.Context, sources []string) error {
 			l.sources = append(l.sources, newSource(where))
 		}
 	}
-	l.gone = true
 	l.mu.Unlock()
 	_, err := l.poll(ctx)
 	if ctx.Err() == nil && l.changed != nil {
@@ -140,7 +133,7 @@ func (l *List) Follow(ctx context.Context, sources []string) error {
 	return err
 }
 
-// Run looks at the sources every Poll until ctx ends; it returns nil then. Load is not part of it.
+// Run polls the sources every Config.Poll until ctx ends, then returns nil. It does not load them at the start.
 func (l *List) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.Poll)
 	defer tick.Stop()
@@ -163,15 +156,15 @@ func (l *List) Run(ctx context.Context) error {
 // Report returns the state after the last poll. The caller must not change it.
 func (l *List) Report() Report { return *l.reported.Load() }
 
-// poll reads the sources one after the other, since a list is no hurry, and puts them in force together.
+// poll reads the sources one after another and puts them in force together.
 func (l *List) poll(ctx context.Context) (changed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var errs []error
 	var report Report
-	changed, l.gone = l.gone, false
+	changed, l.dropped = l.dropped, false
 	for _, s := range l.sources {
-		other, err := l.read(ctx, s, l.left(s))
+		other, err := l.read(ctx, s, l.leftLocked(s))
 		if s.err = err; err != nil {
 			errs = append(errs, err)
 		}
@@ -191,7 +184,7 @@ func (l *List) poll(ctx context.Context) (changed bool, err error) {
 	return changed, errors.Join(errs...)
 }
 
-// Tell puts entries in force beside those of the sources, and instead of those told before. Each is one that Target has returned.
+// Tell puts entries in force beside those of the sources. They replace the entries told before. Target has returned each of them.
 func (l *List) Tell(entries []string) {
 	t := &table{seed: l.seed}
 	for _, entry := range entries {
@@ -203,7 +196,7 @@ func (l *List) Tell(entries []string) {
 	l.enforce(func() { l.told = t })
 }
 
-// enforce makes what is looked at after a change.
+// enforce changes listed or told, and puts the result in force.
 func (l *List) enforce(change func()) {
 	l.force.Lock()
 	defer l.force.Unlock()
@@ -215,8 +208,8 @@ func (l *List) enforce(change func()) {
 	l.tables.Store(&tables)
 }
 
-// left returns what the other sources leave to s. The caller holds l.mu.
-func (l *List) left(s *source) limits {
+// leftLocked returns what the other sources leave to s.
+func (l *List) leftLocked(s *source) limits {
 	most := limits{bytes: l.cfg.MaxBytes, entries: l.cfg.MaxEntries, patterns: l.cfg.MaxPatterns}
 	for _, o := range l.sources {
 		if o != s && o.table != nil {
@@ -236,8 +229,8 @@ func (s *source) report(changed bool) SourceReport {
 	return r
 }
 
-// Host reports whether a host, or one that it is below, is listed, and which. Host is a name or an address, with a
-// scheme and a port or without; an address is looked up as by Addr. A miss allocates nothing where host is in lower case.
+// Host reports whether a host or a domain above it is listed, and which. host is a name or an address, with or without scheme and
+// port; addresses are looked up as Addr does. A miss allocates nothing if host is in lower case.
 func (l *List) Host(host string) (rule string, blocked bool) {
 	tables := *l.tables.Load()
 	if len(tables) == 0 {
@@ -258,7 +251,7 @@ func (l *List) Host(host string) (rule string, blocked bool) {
 	return "", false
 }
 
-// Addr reports whether an address is listed, and by which prefix: the longest of the first source that has one.
+// Addr reports whether an address is listed, and by which prefix: the longest in the first source that has one.
 func (l *List) Addr(a netip.Addr) (rule string, blocked bool) {
 	a = a.Unmap().WithZone("")
 	for _, t := range *l.tables.Load() {
@@ -269,8 +262,8 @@ func (l *List) Addr(a netip.Addr) (rule string, blocked bool) {
 	return "", false
 }
 
-// URL reports whether a pattern or regular expression matches u, a URL in canonical form, and which. Hosts and addresses
-// are not looked at.
+// URL reports whether a pattern or regular expression matches u, a URL in canonical form, and which. It does not look at hosts
+// and addresses.
 func (l *List) URL(u string) (rule string, blocked bool) {
 	for _, t := range *l.tables.Load() {
 		if rule, blocked = t.url(u); blocked {
@@ -280,36 +273,29 @@ func (l *List) URL(u string) (rule string, blocked bool) {
 	return "", false
 }
 
-// HasPatterns says whether URL can match anything now: where it cannot, nobody needs to write URLs out to ask.
+// HasPatterns reports whether URL can match anything now. If not, callers need not build URLs to ask.
 func (l *List) HasPatterns() bool {
-	for _, t := range *l.tables.Load() {
-		if t.patterns() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(*l.tables.Load(), func(t *table) bool { return t.patterns() > 0 })
 }
 
 // splitHost returns the canonical name or the address in a host with or without scheme and port.
 func splitHost(host string) (name string, addr netip.Addr) {
-	if at := strings.Index(host, "://"); at >= 0 {
-		host = host[at+len("://"):]
+	if _, rest, ok := strings.Cut(host, "://"); ok {
+		host = rest
 	}
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		inner, _, _ = strings.Cut(inner, "]")
 		addr, _ = netip.ParseAddr(inner)
 		return inner, addr
 	}
-	if i := strings.IndexByte(host, ':'); i >= 0 {
-		if strings.IndexByte(host[i+1:], ':') >= 0 { // an IPv6 address without brackets
-			addr, _ = netip.ParseAddr(host)
-			return host, addr
-		}
-		host = host[:i]
+	if strings.Count(host, ":") > 1 { // an IPv6 address without brackets
+		addr, _ = netip.ParseAddr(host)
+		return host, addr
 	}
+	host, _, _ = strings.Cut(host, ":")
 	host = strings.TrimSuffix(host, ".")
-	// Only what ends in a digit can be an IPv4 address; the error of parsing anything else would be allocated.
-	if host != "" && isDigit(host[len(host)-1]) {
+	// Only what ends in a digit can be an IPv4 address, and parsing anything else would allocate an error.
+	if host != "" && '0' <= host[len(host)-1] && host[len(host)-1] <= '9' {
 		if addr, err := netip.ParseAddr(host); err == nil {
 			return "", addr
 		}

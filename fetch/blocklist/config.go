@@ -15,17 +15,17 @@ type Config struct {
 	Sources []string `toml:"sources" live:"yes"`
 	// Poll is the time between two looks at the sources. Shorter blocks new entries sooner and asks servers more often.
 	Poll time.Duration `toml:"-"`
-	// Timeout is the time one read of one source may take.
+	// Timeout bounds one read of one source.
 	Timeout time.Duration `toml:"-"`
-	// MaxBytes is the size of the largest source in bytes, decompressed. A larger one fails as a whole: a list cut in the
-	// middle would look like a list that allows the rest.
+	// MaxBytes is the size of the largest source in bytes, decompressed. A larger one fails as a whole, since half a list would
+	// allow what the other half blocks.
 	MaxBytes int64 `toml:"-"`
-	// MaxEntries is the number of entries of all sources together; a source that does not fit fails as a whole. It bounds
-	// memory: 8 bytes a host or prefix once read, and some 20 more while its source is read anew.
+	// MaxEntries is the number of entries of all sources together. A source that does not fit fails as a whole. It bounds memory:
+	// 8 bytes a host or prefix, and some 20 more while its source is read.
 	MaxEntries int `toml:"-"`
-	// MaxPatterns is the number of patterns and regular expressions among the entries. It bounds time: each is tried on
-	// every URL. On one of 2,000 bytes a pattern takes up to 3 µs; a regular expression 1 to 100 µs, and a perverse one
-	// some ms: take them from sources that you trust.
+	// MaxPatterns is the number of patterns and regular expressions among the entries. It bounds time: each is tried on every
+	// URL. On 2,000 bytes a pattern takes up to 3 µs, a regular expression 1 to 100 µs and a hostile one some ms, so take them
+	// only from sources that you trust.
 	MaxPatterns int `toml:"-"`
 }
 

@@ -8,12 +8,16 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"proxima/fetch/resolve"
 )
 
-// maxPattern is the length in bytes of the longest pattern or regular expression.
-const maxPattern = 1000
+const (
+	maxName    = 253  // bytes of the longest host name
+	maxPattern = 1000 // bytes of the longest pattern or regular expression
+)
 
-// rule is what one line of a list says: one of the fields, or none on an empty line or a comment.
+// rule is what one line of a list says: at most one of the fields is set, none for an empty line or a comment.
 type rule struct {
 	hosts  []string     // canonical names
 	prefix netip.Prefix // masked; IPv4 as IPv4
@@ -21,12 +25,12 @@ type rule struct {
 	regex  *regexp.Regexp
 }
 
-// parseLine reads one line. The forms are described at the package.
+// parseLine reads one line. The package comment describes the forms.
 func parseLine(line string) (rule, error) {
 	line = strings.TrimSpace(line)
-	// A regular expression may hold blanks and #, hence no comment follows it.
+	// A regular expression may contain blanks and #, so no comment can follow it.
 	if len(line) > 1 && line[0] == '/' && line[len(line)-1] == '/' {
-		return parseRegex(line)
+		return parseRegex(line[1 : len(line)-1])
 	}
 	fields := strings.Fields(line)
 	for i, f := range fields {
@@ -39,19 +43,17 @@ func parseLine(line string) (rule, error) {
 		return rule{}, nil
 	}
 	first := fields[0]
-	if len(fields) > 1 {
+	switch {
+	case len(fields) > 1:
 		return parseHosts(first, fields[1:])
-	}
-	if strings.Contains(first, "*") || strings.Contains(first, "://") {
+	case strings.Contains(first, "*") || strings.Contains(first, "://"):
 		g, err := parseGlob(first)
 		return rule{glob: g}, err
 	}
-	if strings.ContainsAny(first, "/:") || isDigit(first[len(first)-1]) {
-		if p, err := parsePrefix(first); err == nil {
-			return rule{prefix: p}, nil
-		} else if strings.ContainsAny(first, "/:") {
-			return rule{}, err
-		}
+	if p, err := parsePrefix(first); err == nil {
+		return rule{prefix: p}, nil
+	} else if strings.ContainsAny(first, "/:") {
+		return rule{}, err
 	}
 	name, err := canonicalName(first)
 	if err != nil {
@@ -60,13 +62,11 @@ func parseLine(line string) (rule, error) {
 	return rule{hosts: []string{name}}, nil
 }
 
-// Target returns the one host name, or the one prefix of addresses, that a text names, as it stands in a list.
+// Target returns the one host name, or the one prefix of addresses, that text stands for in a list.
 func Target(text string) (string, error) {
-	if strings.ContainsAny(text, " \t\n#") || len(text) > maxName {
-		return "", fmt.Errorf("%.100q is neither the name of a host nor addresses", text)
-	}
 	r, err := parseLine(text)
 	switch {
+	case strings.ContainsAny(text, " \t\n#") || len(text) > maxName:
 	case err != nil:
 		return "", fmt.Errorf("%.100q: %w", text, err)
 	case r.prefix.IsValid() && r.prefix.Bits() > 0:
@@ -77,8 +77,7 @@ func Target(text string) (string, error) {
 	return "", fmt.Errorf("%.100q is neither the name of a host nor addresses", text)
 }
 
-func parseRegex(line string) (rule, error) {
-	expr := line[1 : len(line)-1]
+func parseRegex(expr string) (rule, error) {
 	if expr == "" || len(expr) > maxPattern {
 		return rule{}, fmt.Errorf("regular expression of %d bytes, not 1 to %d", len(expr), maxPattern)
 	}
@@ -89,8 +88,8 @@ func parseRegex(line string) (rule, error) {
 	return rule{regex: re}, nil
 }
 
-// parseHosts reads a line of a hosts file. Lists in that form send names to an address where nothing is; a line with
-// another address is no entry of a list. Names without a dot are those of the machine itself: localhost, broadcasthost.
+// parseHosts reads a line of a hosts file. Such lists map names to an address where nothing listens; a line with any other
+// address is an error. It skips names without a dot (localhost, broadcasthost), which stand for the machine itself.
 func parseHosts(addr string, names []string) (rule, error) {
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
@@ -113,7 +112,7 @@ func parseHosts(addr string, names []string) (rule, error) {
 	return r, nil
 }
 
-// parsePrefix reads an address or a prefix. Bits beyond its length are cleared.
+// parsePrefix reads an address or a prefix, and clears the bits beyond its length.
 func parsePrefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		a, err := netip.ParseAddr(text)
@@ -136,38 +135,58 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// canonicalName returns a name of a host in lower case and ASCII, without the final dot.
+// canonicalName returns a host name as URLs have it: in lower case and ASCII, without the final dot.
 func canonicalName(name string) (string, error) {
-	text := strings.TrimSuffix(name, ".")
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			ascii, err := idna.Lookup.ToASCII(text)
-			if err != nil {
-				return "", err
-			}
-			text = ascii
-			break
+	if !isASCII(name) {
+		ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(name, "."))
+		if err != nil {
+			return "", err
 		}
+		name = ascii
 	}
-	text = strings.ToLower(text)
-	if text == "" || len(text) > maxName {
-		return "", fmt.Errorf("name of %d bytes, not 1 to %d", len(text), maxName)
-	}
-	last := ""
-	for last = range strings.SplitSeq(text, ".") {
-		if last == "" || len(last) > 63 {
-			return "", fmt.Errorf("label of %d bytes, not 1 to 63", len(last))
-		}
-		for i := range len(last) {
-			if c := last[i]; !isDigit(c) && (c < 'a' || c > 'z') && c != '-' && c != '_' {
-				return "", fmt.Errorf("byte %#02x in name", c)
-			}
-		}
-	}
-	if strings.Trim(last, "0123456789") == "" {
-		return "", errors.New("last label is a number")
-	}
-	return text, nil
+	return resolve.CanonicalName(name)
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
+
+// glob is a pattern in which * stands for any run of bytes, also the empty one.
+type glob struct {
+	text  string
+	parts []string // between the asterisks; at least one
+}
+
+// parseGlob reads a pattern for whole URLs. It lowers scheme and host, as URLs do.
+func parseGlob(text string) (*glob, error) {
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("pattern of %d bytes, not 1 to %d", len(text), maxPattern)
+	}
+	if !isASCII(text) { // it would silently match nothing
+		return nil, errors.New("pattern with bytes beyond ASCII, which URLs hold as xn-- and %XX")
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return nil, errors.New("pattern without scheme: begin it with *://")
+	}
+	authority, path, slash := strings.Cut(rest, "/")
+	text = strings.ToLower(scheme + "://" + authority)
+	if slash {
+		text += "/" + path
+	}
+	return &glob{text: text, parts: strings.Split(text, "*")}, nil
+}
+
+// match reports whether the pattern covers all of s. The time is linear in both: taking the first place of each part between
+// two asterisks is never worse than a later one, so nothing is tried twice.
+func (g *glob) match(s string) bool {
+	last := len(g.parts) - 1
+	if last == 0 {
+		return s == g.text
+	}
+	s, ok := strings.CutPrefix(s, g.parts[0])
+	for _, part := range g.parts[1:last] {
+		if ok {
+			_, s, ok = strings.Cut(s, part)
+		}
+	}
+	return ok && strings.HasSuffix(s, g.parts[last])
+}

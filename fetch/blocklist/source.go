@@ -16,7 +16,7 @@ type source struct {
 	name  string // for reports: without a password
 	table *table // nil until read for the first time
 	err   error  // of the last attempt; table is then older
-	// What tells whether it has changed since: of a file, and of a URL (RFC 9110, section 8.8).
+	// Validators of the last version read: of a file, and of a URL (RFC 9110, section 8.8).
 	modified     time.Time
 	size         int64
 	etag         string
@@ -31,13 +31,13 @@ func newSource(where string) *source {
 	return s
 }
 
-// limits are what a source may use of the bounds of the list.
+// limits is what the other sources leave to one source.
 type limits struct {
 	bytes             int64
 	entries, patterns int
 }
 
-// read reads the source anew unless it is unchanged. After an error everything is as before.
+// read reads the source unless it is unchanged. After an error the source is as before.
 func (l *List) read(ctx context.Context, s *source, most limits) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
@@ -47,13 +47,13 @@ func (l *List) read(ctx context.Context, s *source, most limits) (changed bool, 
 		changed, err = l.open(s, most)
 	}
 	if err != nil {
-		return false, fmt.Errorf("read blocklist %s: %w", s.name, err)
+		err = fmt.Errorf("read blocklist %s: %w", s.name, err)
 	}
-	return changed, nil
+	return changed, err
 }
 
 func (l *List) open(s *source, most limits) (bool, error) {
-	// Opening a pipe would wait for its other end.
+	// Check first: opening a pipe would wait for its other end.
 	info, err := os.Stat(s.where)
 	if err != nil {
 		return false, err

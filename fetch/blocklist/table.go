@@ -14,34 +14,33 @@ import (
 )
 
 const (
-	maxName   = 253  // bytes of a host name
 	maxLine   = 4096 // bytes of a line
 	keptWrong = 10   // errors of lines kept for each source
 )
 
-// table is the content of one source. It is never changed.
+// table is the content of one source. It never changes once it is read.
 //
-// Hosts and prefixes are kept as sorted hashes: 8 bytes each, where a map of texts takes 56 and work of the garbage collector.
-// What matched is its own text. A name is taken for one of a million listed ones with a probability of 5·10⁻¹⁴, and nobody
-// can search for such names, as the hashes are seeded at random.
+// It keeps hosts and prefixes as sorted hashes, 8 bytes each, where a map of strings would take 56 and burden the garbage
+// collector. A name is mistaken for one of a million listed ones with a probability of 5·10⁻¹⁴, and nobody can search for such
+// names, because the hashes have a random seed.
 type table struct {
 	seed     maphash.Seed
 	hosts    set
 	prefixes set
-	bits     [2][]int // lengths of prefixes present, longest first, of IPv4 and IPv6
+	bits     [2][]int // lengths of the prefixes of IPv4 and IPv6, longest first
 	globs    []*glob
 	regexes  []*regexp.Regexp
-	lines    int // entries as they stand in the source
-	wrong    int // lines that make no sense
-	errs     []error
+	lines    int     // entries in the source, including duplicates
+	wrong    int     // lines that cannot be parsed
+	errs     []error // of the first of them
 }
 
-// set holds hashes in order, each once.
+// set holds hashes in ascending order, each once.
 type set []uint64
 
 func newSet(hashes []uint64) set {
 	slices.Sort(hashes)
-	return slices.Clone(slices.Compact(hashes)) // without the room to grow
+	return slices.Clone(slices.Compact(hashes)) // a clone has no spare capacity
 }
 
 func (s set) has(hash uint64) bool {
@@ -94,16 +93,15 @@ func readTable(r io.Reader, source string, seed maphash.Seed, most limits) (*tab
 	return t, nil
 }
 
-// sort makes a table searchable, after the last entry.
+// sort makes a table searchable after its last entry.
 func (t *table) sort() {
 	t.hosts, t.prefixes = newSet(t.hosts), newSet(t.prefixes)
 	for _, lengths := range t.bits {
-		slices.Sort(lengths)
-		slices.Reverse(lengths)
+		slices.SortFunc(lengths, func(a, b int) int { return b - a })
 	}
 }
 
-// add adds what one line says.
+// add adds the entries of one line.
 func (t *table) add(r rule) {
 	t.lines++
 	switch {
@@ -124,7 +122,7 @@ func (t *table) add(r rule) {
 	}
 }
 
-// readLine returns the next line, valid until the next call, or long where it is longer than the buffer of in.
+// readLine returns the next line, valid until the next call. A line longer than the buffer of in is only reported as long.
 func readLine(in *bufio.Reader) (line []byte, long bool, err error) {
 	line, err = in.ReadSlice('\n')
 	for errors.Is(err, bufio.ErrBufferFull) {
@@ -145,7 +143,7 @@ func (t *table) host(name string) (string, bool) {
 	return "", false
 }
 
-// addr returns the longest prefix listed that contains a. There is one look for each length that occurs.
+// addr returns the longest listed prefix that contains a, with one lookup for each length that occurs.
 func (t *table) addr(a netip.Addr) (netip.Prefix, bool) {
 	for _, bits := range t.bits[family(a)] {
 		p, err := a.Prefix(bits)
@@ -167,7 +165,7 @@ func (t *table) url(u string) (string, bool) {
 	return "", false
 }
 
-// family is the index of the family of a in table.bits.
+// family is the index in table.bits of the family of a.
 func family(a netip.Addr) int {
 	if a.Is4() {
 		return 0

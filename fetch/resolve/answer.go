@@ -105,7 +105,7 @@ func follow(m *dns.Msg, q question, aliases, maxAddrs int) (reply, error) {
 		if rep.aliases == aliases {
 			return reply{}, fmt.Errorf("%w: more than %d aliases", errServer, maxAliases)
 		}
-		target, err := canonicalName(cname.Target)
+		target, err := CanonicalName(cname.Target)
 		if err != nil {
 			return reply{}, fmt.Errorf("%w: alias: %w", errServer, err)
 		}

@@ -98,7 +98,7 @@ func serverAddr(s string) (string, error) {
 		return "", fmt.Errorf("%q: no port", s)
 	}
 	if _, err := netip.ParseAddr(host); err != nil {
-		if _, err := canonicalName(host); err != nil {
+		if _, err := CanonicalName(host); err != nil {
 			return "", fmt.Errorf("%q: %w", s, err)
 		}
 	}
@@ -109,7 +109,7 @@ func serverAddr(s string) (string, error) {
 func staticTable(hosts map[string][]string) (map[string][]netip.Addr, error) {
 	table := make(map[string][]netip.Addr, len(hosts))
 	for host, texts := range hosts {
-		name, err := canonicalName(host)
+		name, err := CanonicalName(host)
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %q: %w", host, err)
 		}

@@ -225,7 +225,7 @@ func FuzzInterpret(f *testing.F) {
 			}
 		}
 		if rep.alias != "" {
-			if name, err := canonicalName(rep.alias); err != nil || name != rep.alias {
+			if name, err := CanonicalName(rep.alias); err != nil || name != rep.alias {
 				t.Fatalf("alias %q is not canonical", rep.alias)
 			}
 		}

@@ -18,44 +18,32 @@ import (
 // maxFile is the size in bytes of the largest hosts file or resolv.conf read.
 const maxFile = 16 << 20
 
-// canonicalName returns name in lower case without the final dot. It takes names of hosts as the web has them: letters,
-// digits, hyphens and underscores, 63 bytes a label and 253 in all (RFC 1035, section 2.3.4), and a last label that is
-// not a number (RFC 3696, section 2), since 127.1 is an address to some and a name to others.
-func canonicalName(name string) (string, error) {
+const (
+	digits    = "0123456789"
+	hostBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_" + digits
+)
+
+// CanonicalName returns a host name in lower case without the final dot. It accepts the names that the web uses: letters,
+// digits, hyphens and underscores, 63 bytes a label and 253 in all (RFC 1035, section 2.3.4). The last label must not be a
+// number (RFC 3696, section 2), since some take 127.1 for an address and others for a name.
+func CanonicalName(name string) (string, error) {
 	name = strings.TrimSuffix(name, ".")
 	if name == "" || len(name) > 253 {
 		return "", fmt.Errorf("%d bytes, not 1 to 253", len(name))
 	}
-	lower, start, digits := true, 0, true
-	for i := 0; i <= len(name); i++ {
-		if i == len(name) || name[i] == '.' {
-			if i == start || i-start > 63 {
-				return "", fmt.Errorf("label of %d bytes, not 1 to 63", i-start)
-			}
-			if i < len(name) {
-				start, digits = i+1, true
-			}
-			continue
+	last := ""
+	for last = range strings.SplitSeq(name, ".") {
+		if last == "" || len(last) > 63 {
+			return "", fmt.Errorf("label of %d bytes, not 1 to 63", len(last))
 		}
-		c := name[i]
-		switch {
-		case '0' <= c && c <= '9':
-			continue
-		case 'a' <= c && c <= 'z' || c == '-' || c == '_':
-		case 'A' <= c && c <= 'Z':
-			lower = false
-		default:
-			return "", fmt.Errorf("byte %#02x in name", c)
+		if rest := strings.TrimLeft(last, hostBytes); rest != "" {
+			return "", fmt.Errorf("byte %#02x in name", rest[0])
 		}
-		digits = false
 	}
-	if digits {
+	if strings.Trim(last, digits) == "" {
 		return "", errors.New("last label is a number")
 	}
-	if !lower {
-		name = strings.ToLower(name)
-	}
-	return name, nil
+	return strings.ToLower(name), nil
 }
 
 // parseHost returns the canonical name, or the address where host is an IPv4 or IPv6 literal, in brackets or not.
@@ -73,7 +61,7 @@ func parseHost(host string) (name string, addr netip.Addr, err error) {
 		}
 		return "", addr.Unmap(), nil
 	}
-	name, err = canonicalName(text)
+	name, err = CanonicalName(text)
 	return name, netip.Addr{}, err
 }
 
@@ -136,7 +124,7 @@ func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
 			continue
 		}
 		for _, field := range fields[1:] {
-			name, err := canonicalName(field)
+			name, err := CanonicalName(field)
 			if err == nil && len(table[name]) < most && !slices.Contains(table[name], addr) {
 				table[name] = append(table[name], addr)
 			}
