@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// alive is what is known of the name servers as a whole: a name whose own servers are dead may meet silence, too, and says
+// alive tracks the name servers as a whole. Silence about one name may only mean that the name's own servers are dead; it says
 // nothing about this machine's network.
 type alive struct {
 	mu    sync.Mutex
-	heard time.Time // when any server answered anything last
-	deaf  time.Time // when a question to all of them was begun last that none answered
+	heard time.Time // when any server last answered anything
+	deaf  time.Time // start of the last probe that no server answered
 
 	probe singleflight.Group
 }
@@ -26,16 +26,16 @@ func (a *alive) hear() {
 	a.heard = time.Now()
 }
 
-// since says whether a server has answered since a time, and whether all have been asked in vain since then.
+// since reports whether a server has answered since t, and whether a probe of all since t was in vain.
 func (a *alive) since(t time.Time) (heard, deaf bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return !a.heard.Before(t), !a.deaf.Before(t)
 }
 
-// silent reports whether no server answers at all. It is asked by a lookup that has heard nothing since start. If none
-// of the others did, all servers are asked for what each of them knows: the servers of the root. Lookups share that probe,
-// unless it was begun before start.
+// silent reports whether no server answers at all. A lookup calls it that has heard nothing since start. If no other lookup has
+// either, it probes all servers with a question that each can answer: the name servers of the root. Lookups share a probe unless
+// it began before start.
 func (r *Resolver) silent(start time.Time) (silent, probed bool) {
 	for ; r.ctx.Err() == nil; probed = true {
 		if heard, deaf := r.alive.since(start); heard || deaf {
@@ -46,7 +46,7 @@ func (r *Resolver) silent(start time.Time) (silent, probed bool) {
 	return false, probed
 }
 
-// probe asks all servers at once, and notes where none answers.
+// probe asks all servers at once, and notes if none answers.
 func (r *Resolver) probe() {
 	begun := time.Now()
 	ctx, cancel := context.WithCancel(r.ctx)

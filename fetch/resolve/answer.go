@@ -22,7 +22,7 @@ const (
 // maxAliases is the number of CNAME records followed in one lookup. Chains of content networks have up to six.
 const maxAliases = 12
 
-// question is what an answer must answer.
+// question is what an answer must match.
 type question struct {
 	id    uint16
 	name  string // canonical, without the final dot
@@ -30,32 +30,32 @@ type question struct {
 	edns  bool
 }
 
-// reply is what an answer says about a question: addresses, or the alias to ask for next, or neither: no such address.
+// reply is what an answer says: addresses, or the alias to ask for next, or that there is no address.
 type reply struct {
 	addrs   []netip.Addr
 	texts   []string // of a question for TXT
-	alias   string   // canonical name at the end of the aliases, where the answer says nothing about it
-	aliases int      // CNAME records followed
-	absent  error    // errNXDOMAIN or errNoAddress, with neither addrs nor alias
-	// ttl is the shortest on the way; negative where the answer gives none.
+	alias   string   // canonical name that the aliases end at, if the answer says nothing more about it
+	aliases int      // number of CNAME records followed
+	absent  error    // errNXDOMAIN or errNoAddress; set if there are neither addrs nor an alias
+	// ttl is the shortest of the records used, negative if the answer gives none.
 	ttl time.Duration
 }
 
-// interpret reads a DNS message as the answer to q (RFC 1034, section 4.3; RFC 2308). Only what belongs to the name asked
-// for, or to the aliases that lead on from it, counts. It keeps the first maxAddrs addresses and follows up to aliases
-// CNAME records. Errors: errStray, errTruncated, errNoEDNS, errServer. It is pure.
+// interpret reads a DNS message as the answer to q (RFC 1034, section 4.3; RFC 2308). It uses only records of the name asked for
+// and of the aliases that lead on from it. It keeps the first maxAddrs addresses and follows up to aliases CNAME records. Its
+// errors are errStray, errTruncated, errNoEDNS and errServer.
 func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
 	if len(msg) < headerLen || binary.BigEndian.Uint16(msg) != q.id || msg[2]&flagQR == 0 {
 		return reply{}, errStray
 	}
 	var m dns.Msg
-	unpackErr := m.Unpack(msg) // what precedes an error has been filled in
+	unpackErr := m.Unpack(msg) // fills in what precedes an error
 	if m.Opcode != dns.OpcodeQuery {
 		return reply{}, errStray
 	}
 	refused := m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented
 	if len(m.Question) == 0 && q.edns && refused {
-		return reply{}, errNoEDNS // such servers may return the header alone
+		return reply{}, errNoEDNS // some servers return only the header
 	}
 	if len(m.Question) != 1 || m.Question[0].Qtype != q.qtype || m.Question[0].Qclass != dns.ClassINET ||
 		!sameName(m.Question[0].Name, q.name) {
@@ -77,7 +77,7 @@ func interpret(msg []byte, q question, aliases, maxAddrs int) (reply, error) {
 	return follow(&m, q, aliases, maxAddrs)
 }
 
-// textsOf are the TXT records of a name, each in one piece.
+// textsOf returns the TXT records of a name, each joined to one string.
 func textsOf(m *dns.Msg, name string) (texts []string) {
 	for _, rr := range m.Answer {
 		if txt, ok := rr.(*dns.TXT); ok && sameName(txt.Hdr.Name, name) {
@@ -182,12 +182,12 @@ func authority(records []dns.RR, name string) *dns.SOA {
 	return nil
 }
 
-// sameName compares a name in a message with a canonical one. Presentation form is ASCII, so folding is safe.
+// sameName compares a name in a message with a canonical one. The presentation form is ASCII, so case folding is safe.
 func sameName(wire, name string) bool {
 	return len(wire) == len(name)+1 && wire[len(name)] == '.' && strings.EqualFold(wire[:len(name)], name)
 }
 
-// seconds is a time to live; one with the highest bit set is none (RFC 2181, section 8).
+// seconds converts a time to live. One with the highest bit set counts as zero (RFC 2181, section 8).
 func seconds(ttl uint32) time.Duration {
 	if ttl > math.MaxInt32 {
 		return 0

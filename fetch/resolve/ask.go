@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// ednsSize is the size in bytes of the largest UDP answer asked for: it fits a packet everywhere (DNS Flag Day 2020).
+	// ednsSize is the size in bytes of the largest UDP answer asked for. It fits into one packet everywhere (DNS Flag Day 2020).
 	ednsSize = 1232
-	// maxStrays is the number of messages ignored while waiting for an answer. More is an attempt to guess the id.
+	// maxStrays is the number of messages ignored while waiting for an answer. More suggest that someone guesses the id.
 	maxStrays = 32
 )
 
-// TXT returns the TXT records of a name, none where it has none. Aliases are not followed, and nothing is remembered.
+// TXT returns the TXT records of a name, if any. It does not follow aliases and caches nothing.
 func (r *Resolver) TXT(ctx context.Context, name string) ([]string, error) {
 	rep, err := r.query(ctx, name, dns.TypeTXT, 0)
 	if err != nil {
@@ -25,10 +25,10 @@ func (r *Resolver) TXT(ctx context.Context, name string) ([]string, error) {
 	return rep.texts, nil
 }
 
-// query asks the servers in turn, beginning with the one that answered last, until one gives an answer, the tries are
-// used up, or each has answered that it cannot.
+// query asks the servers in turn, beginning with the one that answered last, until one answers, the tries are used up, or every
+// server has failed.
 func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases int) (reply, error) {
-	left := make([]int, len(r.servers)) // those to be asked, the next first
+	left := make([]int, len(r.servers)) // indices of the servers still to ask, the next first
 	for i := range left {
 		left[i] = (int(r.good.Load()) + i) % len(left)
 	}
@@ -40,7 +40,7 @@ func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases
 			r.good.Store(int32(server))
 			return rep, nil
 		}
-		if ctx.Err() == nil || lastErr == nil { // else the reason of the try before says more than the end of the time
+		if ctx.Err() == nil || lastErr == nil { // an earlier error says more than that the time is over
 			lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
 		}
 		if ctx.Err() != nil {
@@ -53,8 +53,8 @@ func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases
 	return reply{}, lastErr
 }
 
-// try asks one server within cfg.Timeout: over UDP, again without EDNS where the server does not know it (RFC 6891,
-// section 7), and over TCP where the answer does not fit (RFC 7766, section 5).
+// try asks one server within cfg.Timeout: over UDP, once more without EDNS if the server does not know it (RFC 6891, section 7),
+// and over TCP if the answer does not fit (RFC 7766, section 5).
 func (r *Resolver) try(ctx context.Context, server, name string, qtype uint16, aliases int) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -73,8 +73,8 @@ func (r *Resolver) try(ctx context.Context, server, name string, qtype uint16, a
 	return rep, err
 }
 
-// exchange sends a question over a connection of its own, hence from a random port, and waits for the answer to it. What may
-// be a forgery does not end the wait, as it would with dns.Client.
+// exchange sends a question over a new connection, hence from a random port, and waits for its answer. Unlike dns.Client it does
+// not give up at a message that may be forged.
 func (r *Resolver) exchange(ctx context.Context, network, server string, q question, aliases int) (reply, error) {
 	conn, err := r.dial(ctx, network, server)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 
 	size := ednsSize + 1
 	if network == "tcp" {
-		conn, size = &dns.Conn{Conn: conn}, dns.MaxMsgSize // which puts the length before each message
+		conn, size = &dns.Conn{Conn: conn}, dns.MaxMsgSize // frames each message with its length
 	}
 	q.id = dns.Id()
 	msg, err := q.pack()
@@ -107,7 +107,7 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 			return reply{}, err
 		}
 		if network == "udp" && n > ednsSize {
-			buf[2] |= flagTC // larger than asked for, so the end is missing
+			buf[2] |= flagTC // larger than asked for, so its end is missing
 		}
 		rep, err := interpret(buf[:n], q, aliases, r.bounds.addresses)
 		if !errors.Is(err, errStray) {
@@ -118,7 +118,7 @@ func (r *Resolver) exchange(ctx context.Context, network, server string, q quest
 	return reply{}, fmt.Errorf("%d messages: %w", maxStrays, errStray)
 }
 
-// pack returns the message that asks q of a recursive server.
+// pack returns the message that asks a recursive server.
 func (q question) pack() ([]byte, error) {
 	m := dns.Msg{
 		MsgHdr:   dns.MsgHdr{Id: q.id, RecursionDesired: true},

@@ -20,8 +20,8 @@ type Config struct {
 	// family whatever fetch.dns.ipv6 says. Only names that are looked up are found here, never the targets of aliases: no
 	// one on the web may point into this table.
 	Hosts map[string][]string `toml:"hosts"`
-	// Timeout is the time one try at one server may take, TCP included. Shorter finds the next server sooner; too short
-	// gives up on servers that first have to ask far away themselves.
+	// Timeout bounds one try at one server, TCP included. A shorter one turns to the next server sooner; too short a one gives up
+	// on servers that must ask far away themselves.
 	Timeout time.Duration `toml:"-"`
 	// Attempts is the number of tries of one query. Attempts × Timeout bounds a whole lookup, aliases included.
 	Attempts int `toml:"-"`
@@ -29,22 +29,20 @@ type Config struct {
 	IPv6 bool `toml:"ipv6"`
 }
 
-// bounds are what no operator has a reason to turn; tests do.
+// bounds are settings that only tests change.
 type bounds struct {
-	// minTTL is the least time an answer is kept, whatever its own time to live: it saves queries, and blunts names that
-	// change their address between two requests. maxTTL is the longest.
+	// minTTL and maxTTL bound how long an answer is cached, whatever its own time to live. The minimum saves queries, and blunts
+	// names that change their address between two requests.
 	minTTL, maxTTL time.Duration
-	// negativeTTL is the longest time for which a name is held not to exist.
+	// negativeTTL bounds how long it is cached that a name does not exist.
 	negativeTTL time.Duration
-	// temporaryTTL is the time for which a failure of the servers is repeated without asking again, 1 s to 5 min (RFC
-	// 9520, section 3.2).
+	// temporaryTTL is how long a failure of the servers is cached, 1 s to 5 min (RFC 9520, section 3.2).
 	temporaryTTL time.Duration
-	// names is the number of names kept, good and bad; the one unused for longest gives way. Some 240 bytes each with one
-	// address.
+	// names is the number of names cached, least recently used out first. Each takes some 240 bytes with one address.
 	names int
-	// addresses is the number of addresses kept per name, the first of an answer.
+	// addresses is the number of addresses kept of one answer, the first ones.
 	addresses int
-	// lookups is the number of lookups under way at a time; others wait. Each holds a socket, two with IPv6.
+	// lookups is the number of concurrent lookups; others wait. Each holds a socket, two with IPv6.
 	lookups int
 }
 
@@ -77,10 +75,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps is what a Resolver needs from outside.
+// Deps holds what a Resolver needs from outside.
 type Deps struct {
-	// Dial connects to a name server over network "udp" or "tcp"; nil means that of net.Dialer. A connection over "udp"
-	// must give one message a Read and take answers from the dialled address only, as connected UDP sockets do.
+	// Dial connects to a name server over network "udp" or "tcp"; nil means net.Dialer. A "udp" connection must return one message
+	// for each Read, and only messages from the dialled address, as connected UDP sockets do.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// ResolvConf is the path of resolv.conf(5); "" means /etc/resolv.conf. Only its name servers are used.
 	ResolvConf string
@@ -88,7 +86,7 @@ type Deps struct {
 	HostsFile string
 }
 
-// serverAddr returns host:port of a server.
+// serverAddr returns the host:port of a server.
 func serverAddr(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {

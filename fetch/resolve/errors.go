@@ -4,22 +4,21 @@ import "errors"
 
 // The kinds of failure of a lookup, for errors.Is.
 var (
-	// ErrNotFound: the name does not exist or has no address. Asking again soon is of no use.
+	// ErrNotFound: the name does not exist or has no address. There is no use in asking again soon.
 	ErrNotFound = errors.New("host not found")
-	// ErrTemporary: no server gave an answer about the name: they failed, or were silent.
+	// ErrTemporary: all servers failed or were silent about the name.
 	ErrTemporary = errors.New("no answer from name servers")
-	// ErrNoServer: no server answers, whatever name it is asked for, so this machine's network may be at fault. Errors with
-	// it are ErrTemporary, too.
+	// ErrNoServer: no server answers any question, so this machine's network may be at fault. Such errors are also ErrTemporary.
 	ErrNoServer = errors.New("no name server answers at all")
-	// ErrInvalid: the host is neither a name nor an address. No server is ever asked.
+	// ErrInvalid: the host is neither a name nor an address. No server was asked.
 	ErrInvalid = errors.New("invalid host name")
-	// ErrClosed: the Resolver was closed. Errors with it are ErrTemporary, too.
+	// ErrClosed: the Resolver was closed. Such errors are also ErrTemporary.
 	ErrClosed = errors.New("resolver closed")
 )
 
 // Error is the failure of a lookup.
 type Error struct {
-	// Host is the name as it was given to Lookup; of failures that callers share, the canonical name.
+	// Host is the name as given to Lookup, or the canonical name if callers share the failure.
 	Host string
 	// Kind is ErrNotFound, ErrTemporary or ErrInvalid.
 	Kind error
@@ -46,5 +45,5 @@ var (
 	errStray     = errors.New("not an answer to the query")
 	errTruncated = errors.New("truncated")
 	errNoEDNS    = errors.New("server does not know EDNS")
-	errServer    = errors.New("server failure") // the server answered; asking it again is of no use
+	errServer    = errors.New("server failure") // it answered, so there is no use in asking it again
 )

@@ -16,11 +16,11 @@ import (
 func (r *Resolver) lookup(name string) *entry {
 	found := r.findAll(name)
 	if found.kind == ErrTemporary {
-		// What was heard before the last question says nothing about the time in which that met silence.
+		// Answers from before the last question say nothing about the silence that it met.
 		switch silent, probed := r.silent(time.Now().Add(-r.cfg.Timeout)); {
 		case silent:
 			found.err = fmt.Errorf("%w: %w", ErrNoServer, found.err)
-		case probed: // the servers may have been silent when they were asked for the name, and answer now
+		case probed: // the servers answer now, so ask about the name once more
 			found = r.findAll(name)
 		}
 	}
@@ -42,15 +42,15 @@ func (r *Resolver) findAll(name string) finding {
 	return merge(v4, v6, r.bounds.addresses, r.bounds.temporaryTTL)
 }
 
-// finding is what the servers say about the addresses of a name in one family, or in both.
+// finding is what the servers say about the addresses of a name, in one family or in both.
 type finding struct {
 	addrs []netip.Addr
-	ttl   time.Duration // not clamped; negative where unknown
+	ttl   time.Duration // not clamped; negative if unknown
 	kind  error         // nil, ErrNotFound or ErrTemporary
 	err   error
 }
 
-// find asks for the addresses of one family, following aliases that the server did not.
+// find asks for the addresses of one family. It follows aliases if the server does not.
 func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding {
 	ttl := r.bounds.maxTTL
 	for aliases := maxAliases; ; {
@@ -70,7 +70,7 @@ func (r *Resolver) find(ctx context.Context, name string, qtype uint16) finding 
 	}
 }
 
-// merge joins both families. That one is missing is no failure while the other is there.
+// merge joins both families, alternating. If one is missing, the other is enough.
 func merge(v4, v6 finding, most int, temporary time.Duration) finding {
 	switch {
 	case v4.kind == nil && v6.kind == nil:
@@ -86,7 +86,7 @@ func merge(v4, v6 finding, most int, temporary time.Duration) finding {
 	case v4.kind == nil:
 		return v4
 	case v6.kind == nil:
-		if v4.kind == ErrTemporary { // most servers have IPv4 addresses: ask again soon
+		if v4.kind == ErrTemporary { // most servers have IPv4 addresses, so ask again soon
 			v6.ttl = min(v6.ttl, temporary)
 		}
 		return v6
@@ -99,7 +99,7 @@ func merge(v4, v6 finding, most int, temporary time.Duration) finding {
 	return v4
 }
 
-// conclude turns a finding into what is kept.
+// conclude turns a finding into a cache entry.
 func (r *Resolver) conclude(name string, f finding) *entry {
 	e := &entry{addrs: f.addrs}
 	var ttl time.Duration
@@ -108,13 +108,13 @@ func (r *Resolver) conclude(name string, f finding) *entry {
 		ttl = min(max(f.ttl, r.bounds.minTTL), r.bounds.maxTTL)
 	case ErrNotFound:
 		if ttl = f.ttl; ttl < 0 {
-			ttl = r.bounds.temporaryTTL // RFC 2308, section 5: without SOA, not to be cached; a little avoids storms
+			ttl = r.bounds.temporaryTTL // without SOA it should not be cached (RFC 2308, section 5), but a little avoids storms
 		}
 		ttl = min(max(ttl, r.bounds.minTTL), r.bounds.negativeTTL)
 	case ErrTemporary:
 		ttl = r.bounds.temporaryTTL
 		if errors.Is(f.err, ErrNoServer) {
-			ttl = 0 // it says nothing about the name, and ends when the first server answers
+			ttl = 0 // it says nothing about the name, and is over as soon as a server answers
 		}
 	}
 	if f.kind != nil {

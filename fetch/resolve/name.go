@@ -70,8 +70,8 @@ func under(name, zone string) bool {
 	return strings.HasSuffix(name, zone) && (len(name) == len(zone) || name[len(name)-len(zone)-1] == '.')
 }
 
-// known returns the addresses of a canonical name that needs no DNS. Names that never exist there give an error: they are
-// not to leave the machine (RFC 6761, sections 6.3 and 6.4; RFC 7686, section 2).
+// known returns the addresses of a canonical name that needs no DNS, nil if it needs DNS. Reserved names fail: they must not
+// leave the machine (RFC 6761, sections 6.3 and 6.4; RFC 7686, section 2).
 func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	if addrs := r.static[name]; addrs != nil {
 		return addrs, nil
@@ -89,7 +89,7 @@ func (r *Resolver) known(name string) ([]netip.Addr, error) {
 	return r.hosts[name], nil
 }
 
-// readFile reads a file of the system, or nothing where there is none.
+// readFile reads a system file, nothing if it does not exist.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +106,8 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// parseHosts reads the text of a hosts file: an address and its names on each line, # comments. Lines that make no sense
-// are passed over, as everywhere. A name keeps its first most addresses; IPv6 addresses count only with ipv6.
+// parseHosts reads a hosts file: an address and its names on each line, # comments. Like everyone it skips lines that it cannot
+// parse. A name keeps its first most addresses; IPv6 addresses count only with ipv6.
 func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
 	table := map[string][]netip.Addr{}
 	for line := range bytes.Lines(text) {
@@ -133,8 +133,8 @@ func parseHosts(text []byte, ipv6 bool, most int) map[string][]netip.Addr {
 	return table
 }
 
-// parseResolvConf returns host:port of the name servers in the text of a resolv.conf, or the one of this machine where
-// it names none (resolv.conf(5)).
+// parseResolvConf returns the host:port of the name servers in a resolv.conf, or that of this machine if there are none
+// (resolv.conf(5)).
 func parseResolvConf(text []byte) ([]string, error) {
 	conf, err := dns.ClientConfigFromReader(bytes.NewReader(text))
 	if err != nil {

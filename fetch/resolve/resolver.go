@@ -1,8 +1,7 @@
-// Package resolve turns the names of hosts into addresses: a caching stub resolver for a crawler. It owns the queries to
-// recursive name servers, the cache of their answers, and the names that need no server (literals, a static table, the
-// hosts file, localhost). It does not judge addresses: whether one may be dialled is decided where it is dialled. Names
-// are absolute, search domains are not applied, and names in other scripts must be in their ASCII form. The hosts file
-// and resolv.conf are read once. DNSSEC is left to the recursive servers.
+// Package resolve is a caching stub resolver for a crawler: it turns host names into addresses. It owns the queries to recursive
+// name servers, the cache of their answers, and the names that need no server (literals, a static table, the hosts file,
+// localhost). It does not judge addresses: whoever dials one decides whether it may. Names are absolute, in their ASCII form, and
+// search domains do not apply. The hosts file and resolv.conf are read once. DNSSEC is left to the recursive servers.
 package resolve
 
 import (
@@ -31,16 +30,16 @@ type Resolver struct {
 	good    atomic.Int32            // index of the server that answered last
 	alive   alive
 	cache   *lru.Cache[string, *entry] // by canonical name
-	flights singleflight.Group         // lookups under way or waiting for a slot, by canonical name
-	slots   chan struct{}              // one element for each lookup under way
+	flights singleflight.Group         // lookups that run or wait for a slot, by canonical name
+	slots   chan struct{}              // one element for each running lookup
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // of the flights
+	wg     sync.WaitGroup // counts the flights
 	mu     sync.Mutex     // held while ctx ends and while wg grows
 }
 
-// entry is what is known of a name: addresses, or why there are none. It is never changed.
+// entry is what is known of a name: addresses, or why there are none. It never changes.
 type entry struct {
 	addrs   []netip.Addr
 	err     *Error
@@ -58,19 +57,18 @@ func (e *entry) answer(now time.Time, cached bool, elapsed time.Duration) (Answe
 
 // Answer is what a lookup found.
 type Answer struct {
-	// Addrs are the addresses, without duplicates, in the order of the answer; with IPv6, the families alternate. The
-	// slice belongs to the caller.
+	// Addrs are the distinct addresses in the order of the answer; with IPv6 the families alternate. The slice belongs to the
+	// caller.
 	Addrs []netip.Addr
-	// TTL is the time for which lookups will give the same; a day where no DNS is involved. It is set on failures, too.
+	// TTL is how long lookups will return the same, a day if no DNS is involved. It is set on failures, too.
 	TTL time.Duration
-	// Cached reports that no name server was asked and that nothing was waited for.
+	// Cached reports that this call waited for no name server.
 	Cached bool
 	// Elapsed is how long this call waited for servers.
 	Elapsed time.Duration
 }
 
-// New returns a Resolver. It reads resolv.conf, unless servers are configured, and the hosts file; that they do not
-// exist is no error.
+// New returns a Resolver. It reads the hosts file and, unless servers are configured, resolv.conf. Either may be missing.
 func New(cfg Config, deps Deps) (*Resolver, error) { return newResolver(cfg, deps, defaultBounds()) }
 
 func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
@@ -120,7 +118,7 @@ func newResolver(cfg Config, deps Deps, most bounds) (*Resolver, error) {
 	return r, nil
 }
 
-// Close ends all lookups and waits for their goroutines. Later lookups of names fail with ErrClosed.
+// Close ends all lookups and waits for their goroutines. Lookups after it fail with ErrClosed.
 func (r *Resolver) Close() {
 	r.mu.Lock()
 	r.cancel()
@@ -128,10 +126,9 @@ func (r *Resolver) Close() {
 	r.wg.Wait()
 }
 
-// Lookup returns the addresses of host: a name without port, or an IPv4 or IPv6 literal, the latter in brackets or not.
-// Callers that ask for the same name at the same time share one lookup; one whose ctx ends leaves without ending it.
-// Failures are an *Error with ErrNotFound, ErrTemporary or ErrInvalid, or wrap the error of ctx. Those with ErrNoServer say
-// nothing about the host.
+// Lookup returns the addresses of host: a name without port, or an IP literal, an IPv6 one with or without brackets. Concurrent
+// callers of one name share one lookup, which goes on if the ctx of one of them ends. Failures are an *Error with ErrNotFound,
+// ErrTemporary or ErrInvalid, or wrap the error of ctx. Those with ErrNoServer say nothing about the host.
 func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	name, addr, err := parseHost(host)
 	if err != nil {
@@ -164,7 +161,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string) (Answer, error) {
 	}
 }
 
-// cached returns what is known of a canonical name at now, or nil.
+// cached returns the entry of a canonical name if it is still valid at now, else nil.
 func (r *Resolver) cached(name string, now time.Time) *entry {
 	e, ok := r.cache.Get(name)
 	if !ok || !now.Before(e.expires) || r.ctx.Err() != nil {
@@ -173,11 +170,11 @@ func (r *Resolver) cached(name string, now time.Time) *entry {
 	return e
 }
 
-// fly carries a lookup out and keeps what it found.
+// fly carries out a lookup and caches the result.
 func (r *Resolver) fly(name string) *entry {
 	r.mu.Lock()
 	if r.ctx.Err() == nil {
-		r.wg.Add(1) // not once Close waits
+		r.wg.Add(1) // never after Close has begun to wait
 		defer r.wg.Done()
 	}
 	r.mu.Unlock()
