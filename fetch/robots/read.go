@@ -11,30 +11,31 @@ import (
 
 // file is what a robots.txt says to one agent.
 type file struct {
-	named     said // by the groups that name the agent
-	everybody said // by the groups for `*`
+	named     said // in groups that name the agent
+	everybody said // in groups for `*`
 	sitemaps  []string
 }
 
-// said is what the groups for one agent say together (RFC 9309 section 2.2.1: several groups are one).
+// said is what all groups for one agent say together: several groups count as one (RFC 9309 section 2.2.1).
 type said struct {
 	seen  bool
 	rules []rule
 	delay time.Duration
 }
 
-// read takes the file apart. Lines that are neither User-agent, Allow nor Disallow never end a group (section 2.2.4): the
-// rules after them are for all agents of the run of User-agent lines. A Crawl-delay is for those just above it alone.
+// read parses a robots.txt. It knows the keys in any case, with the usual misspellings. Only Allow and Disallow end a run of
+// User-agent lines (section 2.2.4): rules are for all agents of that run. A Crawl-delay is only for those just above it.
 func read(body []byte, agent string) file {
 	var f file
-	var group, above []*said // whom the next rule, and the next Crawl-delay, concerns
+	var group, above []*said // whom the next rule and the next Crawl-delay concern
 	var ruled, delayed bool  // a rule, or a Crawl-delay, was read since the last User-agent line
 	for body = head(body); len(body) > 0; {
 		var line []byte
 		line, body = cutLine(body)
 		key, value := cutField(line)
-		switch directiveOf(key) {
-		case agentLine:
+		key = key[:min(len(key), maxKey)]
+		switch name := strings.ToLower(string(key)); name {
+		case "user-agent", "useragent", "user agent":
 			switch {
 			case ruled:
 				group, above = nil, nil
@@ -52,17 +53,17 @@ func read(body []byte, agent string) file {
 			}
 			to.seen = true
 			group, above = with(group, to), with(above, to)
-		case allowLine, disallowLine:
+		case "allow", "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
 			ruled = true
 			for _, to := range group {
-				to.addRule(value, directiveOf(key) == allowLine)
+				to.addRule(value, name == "allow")
 			}
-		case delayLine:
+		case "crawl-delay", "crawldelay", "crawl delay":
 			delayed = true
 			for _, to := range above {
 				to.delay = max(to.delay, parseDelay(string(value)))
 			}
-		case sitemapLine:
+		case "sitemap", "site-map":
 			if len(value) > 0 && len(f.sitemaps) < MaxSitemaps {
 				f.sitemaps = append(f.sitemaps, string(value))
 			}
@@ -71,7 +72,7 @@ func read(body []byte, agent string) file {
 	return f
 }
 
-// with returns the list with one more, unless it is there.
+// with adds to unless the list has it.
 func with(list []*said, to *said) []*said {
 	if slices.Contains(list, to) {
 		return list
@@ -79,7 +80,7 @@ func with(list []*said, to *said) []*said {
 	return append(list, to)
 }
 
-// addRule adds a rule, and the one that it implies. An empty path is no rule.
+// addRule adds a rule and the one that it implies. An empty path is no rule.
 func (s *said) addRule(path []byte, allow bool) {
 	if len(path) == 0 {
 		return
@@ -91,8 +92,8 @@ func (s *said) addRule(path []byte, allow bool) {
 	}
 }
 
-// head returns the whole lines within the first MaxBytes of body, less a byte order mark, of which a broken editor may have
-// left only the first octets. The line that MaxBytes cuts is dropped: half an Allow would allow too much.
+// head returns the whole lines within the first MaxBytes of body, without a byte order mark, of which a broken editor may have
+// left only the first octets. It drops the line that MaxBytes cuts, since half an Allow would allow too much.
 func head(body []byte) []byte {
 	if len(body) > MaxBytes {
 		next := body[MaxBytes]
@@ -110,7 +111,7 @@ func head(body []byte) []byte {
 	return body
 }
 
-// cutLine splits off the first line. CR, LF and CR LF end a line; of CR LF it leaves the LF as an empty line.
+// cutLine splits off the first line. CR, LF and CR LF end a line; after CR LF an empty line follows.
 func cutLine(body []byte) (line, rest []byte) {
 	if i := bytes.IndexAny(body, "\r\n"); i >= 0 {
 		return body[:i], body[i+1:]
@@ -118,8 +119,7 @@ func cutLine(body []byte) (line, rest []byte) {
 	return body, nil
 }
 
-// cutField returns key and value of a line without its comment. Where the colon is missing, white space between two words
-// stands for it.
+// cutField returns key and value of a line without its comment. White space between two words may stand for the colon.
 func cutField(line []byte) (key, value []byte) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	key, value, found := bytes.Cut(line, []byte(":"))
@@ -133,48 +133,20 @@ func cutField(line []byte) (key, value []byte) {
 	return trim(key), trim(value)
 }
 
-// trim drops ASCII white space only: other octets may be part of a path in an unknown encoding.
+// trim drops only ASCII white space, since other octets may be part of a path in an unknown encoding.
 func trim(b []byte) []byte { return bytes.Trim(b, " \t\v\f") }
 
-type directive uint8
-
-const (
-	unknownLine directive = iota
-	agentLine
-	allowLine
-	disallowLine
-	delayLine
-	sitemapLine
-)
-
-// directiveOf knows the keys in any case, and the misspellings that webmasters are known for.
-func directiveOf(key []byte) directive {
-	if len(key) > len("crawl-delay") {
-		return unknownLine
-	}
-	switch strings.ToLower(string(key)) {
-	case "user-agent", "useragent", "user agent":
-		return agentLine
-	case "allow":
-		return allowLine
-	case "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
-		return disallowLine
-	case "crawl-delay", "crawldelay", "crawl delay":
-		return delayLine
-	case "sitemap", "site-map":
-		return sitemapLine
-	}
-	return unknownLine
-}
+// maxKey is longer than the longest known key; it bounds what is copied of others.
+const maxKey = len("crawl-delay") + 1
 
 // isEverybody reports whether the value of a User-agent line is `*`, alone or before white space.
 func isEverybody(value []byte) bool {
 	return len(value) > 0 && value[0] == '*' && (len(value) == 1 || value[1] == ' ' || value[1] == '\t')
 }
 
-// names reports whether the value of a User-agent line names the agent: its product token, which ends at the first octet
-// that cannot be part of one ("foobot/2.1", "Foobot beta"), is the agent's in any case. RFC 9309 has letters, `-` and `_`;
-// digits and dots are taken as part of a token too, since a "foo2" is not a "foo" to those who write it.
+// names reports whether the value of a User-agent line names the agent, without regard to case. The product token ends at the
+// first octet that cannot be part of one ("foobot/2.1", "Foobot beta"). RFC 9309 allows letters, `-` and `_`; digits and dots count
+// here as well, since whoever writes "foo2" does not mean "foo".
 func names(value []byte, agent string) bool {
 	end := 0
 	for end < len(value) && isTokenOctet(value[end]) {
@@ -187,7 +159,7 @@ func isTokenOctet(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
-// parseDelay reads seconds, fractions included. What is no number, negative or without end is no delay.
+// parseDelay reads seconds with fractions. Anything but a positive finite number is no delay.
 func parseDelay(value string) time.Duration {
 	seconds, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0) || seconds <= 0 {

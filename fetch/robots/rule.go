@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// rule is one Allow or Disallow line in normal form, in which `*` is any run of octets and end the end of the path.
+// rule is one Allow or Disallow line in normal form, in which `*` stands for any run of octets.
 type rule struct {
 	pattern string
-	written string // with the escapes as written, where that is an Allow with escapes of unreserved octets; else ""
+	written string // the pattern with its escapes as written, for an Allow with needless escapes; else ""
 	allow   bool
 }
 
-// end stands at the end of every path in normal form, and of the patterns that are tied to it.
+// end terminates every path in normal form, and every pattern that is tied to the end of the path.
 const end = "$"
 
 // robotsPath is /robots.txt in normal form.
@@ -29,11 +29,11 @@ func newRule(path string, allow bool) rule {
 	return l
 }
 
-// plain reports whether the rule covers what begins with its pattern, and no more need be known of it.
+// plain reports whether the rule covers exactly the paths that begin with its pattern.
 func (l rule) plain() bool { return l.written == "" && !strings.ContainsAny(l.pattern, "*"+end) }
 
-// directory returns the Allow of a directory that an Allow of its index.html implies, as Google's parser has it. An escape
-// within the name of the page implies nothing.
+// directory returns the Allow of a directory that an Allow of its index.html implies, as in Google's parser. A page name with an
+// escape implies nothing.
 func (l rule) directory() (implied rule, ok bool) {
 	dirOf := func(pattern string) (string, bool) {
 		dir, ok := strings.CutSuffix(strings.TrimSuffix(pattern, end), "/index.html")
@@ -46,7 +46,7 @@ func (l rule) directory() (implied rule, ok bool) {
 	return implied, ok && l.allow
 }
 
-// ranked returns the distinct rules, the strongest first: that of the most octets, and Allow among equals.
+// ranked returns the distinct rules, the strongest first: the longest, and Allow among equals.
 func ranked(rules []rule) []rule {
 	slices.SortFunc(rules, func(a, b rule) int {
 		if a.allow != b.allow && len(a.pattern) == len(b.pattern) {
@@ -60,8 +60,8 @@ func ranked(rules []rule) []rule {
 	return slices.Compact(rules)
 }
 
-// verdict reports what the strongest rule that covers the path says. An Allow with needless escapes must cover the path as
-// written, too.
+// verdict reports what the strongest rule says that covers the path. An Allow with needless escapes must also cover the path as
+// written.
 func verdict(rules []rule, path, written string) bool {
 	for _, l := range rules {
 		if covers(l.pattern, path) && (l.written == "" || covers(l.written, written)) {
@@ -71,8 +71,8 @@ func verdict(rules []rule, path, written string) bool {
 	return true
 }
 
-// covers reports whether a pattern matches a path from its start. The time is linear: taking the leftmost place of every
-// literal is never worse than a later one, so nothing is tried twice.
+// covers reports whether a pattern matches a path from its start. The time is linear: the leftmost place of each literal is never
+// worse than a later one, so nothing is tried twice.
 func covers(pattern, path string) bool {
 	literal, pattern, more := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(path, literal)
@@ -83,8 +83,8 @@ func covers(pattern, path string) bool {
 	return ok
 }
 
-// normalPath returns the normal form of a path. What RFC 9309 compares has octets beyond ASCII encoded and unreserved ones
-// decoded. As written, escapes of unreserved octets stay, and raw octets beyond ASCII do, too, which no rule holds.
+// normalPath returns the normal form of a path: octets beyond ASCII encoded and unreserved ones decoded, as RFC 9309 compares
+// them. With written set, escapes of unreserved octets stay, and so do raw octets beyond ASCII, which no rule contains.
 func normalPath(path string, written bool) string {
 	var buffer [512]byte
 	dst := buffer[:0]
@@ -94,8 +94,8 @@ func normalPath(path string, written bool) string {
 	return string(append(appendNormal(dst, path, written, written), end...))
 }
 
-// normalPattern returns the normal form of the path of a rule, which is not empty. A `$` is the end only where it comes
-// last. Runs of `*` are one, and a trailing one is dropped, since every rule covers what begins like it.
+// normalPattern returns the normal form of the path of a rule, which is not empty. `$` means the end only if it comes last. A run of
+// `*` counts as one, and a trailing `*` is dropped, since every rule covers what begins like it.
 func normalPattern(path string, written bool) string {
 	path, tied := strings.CutSuffix(path, end)
 	dst := make([]byte, 0, len(path)+8)
@@ -118,8 +118,8 @@ func normalPattern(path string, written bool) string {
 	}
 }
 
-// appendNormal appends s octet by octet, each as itself or as an escape in upper case. A % that opens no escape stays, so
-// that `Disallow: /*%` matches what it seems to.
+// appendNormal appends s octet by octet, each as itself or as an escape in upper case. A % that begins no escape stays, so that
+// `Disallow: /*%` matches what it seems to.
 func appendNormal(dst []byte, s string, keepEscapes, keepRaw bool) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(s); i++ {
@@ -139,9 +139,8 @@ func appendNormal(dst []byte, s string, keepEscapes, keepRaw bool) []byte {
 	return dst
 }
 
-// mustEscape are the octets that have no place in a path or query: those that RFC 3986 does not allow there, also where only
-// one of RFC 3986 and the WHATWG URL standard wants them encoded ({ } | ^ '). Literal `*` and `$` are among them, which lets
-// %2A and %24 name them (RFC 9309 section 2.2.3), and both keep their meaning in patterns.
+// mustEscape are the octets that do not belong into a path or query, even if only one of RFC 3986 and the WHATWG URL standard wants
+// them encoded ({ } | ^ '). They include `*` and `$`, so that %2A and %24 stand for these literally (RFC 9309 section 2.2.3).
 var mustEscape = func() (t [256]bool) {
 	for c := range t {
 		t[c] = c <= ' ' || c >= 0x7f || strings.IndexByte("\"#$'*<>\\^`{|}", byte(c)) >= 0
