@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// firstBuffer is what a buffer holds at first, and keptBuffer the largest that is kept for another body, in bytes.
+	// A buffer starts with firstBuffer bytes; one larger than keptBuffer is not reused.
 	firstBuffer = 32 << 10
 	keptBuffer  = 1 << 20
-	// maxHint bounds what a Content-Length alone can make us allocate, in bytes.
+	// maxHint limits how many bytes a Content-Length alone can make us allocate.
 	maxHint = 256 << 10
-	// maxDrain is how much is read after the end of the decoded body to keep the connection, in bytes.
+	// maxDrain is how many bytes are read after the end of the decoded body to keep the connection.
 	maxDrain = 16 << 10
 )
 
-// errCut ends a wire that has reached its limit.
+// errCut ends a wire at its limit.
 var errCut = errors.New("body is cut")
 
-// buffers lends byte slices.
+// buffers is a pool of byte slices.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) get(hint int64) *[]byte {
@@ -31,7 +31,7 @@ func (b *buffers) get(hint int64) *[]byte {
 	if p == nil {
 		p = new([]byte)
 	}
-	*p = slices.Grow((*p)[:0], int(max(firstBuffer, min(hint+1, maxHint)))) // one more: the last read sees the end
+	*p = slices.Grow((*p)[:0], int(max(firstBuffer, min(hint+1, maxHint)))) // one more byte, to read the end without growing
 	return p
 }
 
@@ -41,15 +41,15 @@ func (b *buffers) put(p *[]byte) {
 	}
 }
 
-// wire is a body as it comes from the server: counted, cut at a limit, and remembered how it ended.
+// wire is a body as it comes from the server. It counts the bytes, cuts them at a limit, and remembers how the body ended.
 type wire struct {
 	body  io.Reader
 	limit int64
 	watch *exchange
-	keep  *[]byte // where the bytes go too; nil for nowhere
+	keep  *[]byte // gets a copy of the bytes, unless nil
 
 	n   int64
-	end error // nil until it ended: io.EOF, errCut, or what net/http said
+	end error // nil until the end: io.EOF, errCut, or an error of net/http
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -58,7 +58,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	room := w.limit - w.n
 	if int64(len(p)) > room {
-		p = p[:room+1] // one byte more tells a body that is cut from one that just fits
+		p = p[:room+1] // one more byte shows whether the body just fits
 	}
 	n, err := w.body.Read(p)
 	if int64(n) > room {
@@ -79,18 +79,18 @@ func (w *wire) Read(p []byte) (int, error) {
 // largest is the largest window of a decoder, in bytes: that of Brotli.
 const largest = 16 << 20
 
-// pot is the memory that large bodies may take, over all downloads. Windows have a share of their own, which is taken
-// first: so nobody who holds one waits for another.
+// pot limits the memory of large bodies over all downloads. Windows of decoders have a semaphore of their own, taken before that of
+// bodies, so that no two downloads wait for each other.
 type pot struct {
-	bodies  *semaphore.Weighted // beyond keptBuffer
-	windows *semaphore.Weighted // bytes of those beyond keptBuffer
+	bodies  *semaphore.Weighted // number of bodies beyond keptBuffer
+	windows *semaphore.Weighted // bytes of windows beyond keptBuffer
 }
 
 func newPot(bodies int) *pot {
 	return &pot{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
 }
 
-// place is what one download has taken from the pot: a body until its result is released, a window until it is decoded.
+// place is what one download holds of the pot: a body until its result is released, a window until it is decoded.
 type place struct {
 	pot    *pot
 	ctx    context.Context
@@ -100,7 +100,7 @@ type place struct {
 	window int64
 }
 
-// take waits for the right to a large body.
+// take waits until this body may be large.
 func (p *place) take() error {
 	if p.body {
 		return nil
@@ -112,7 +112,7 @@ func (p *place) take() error {
 	return nil
 }
 
-// leave gives a large body back.
+// leave ends the right to a large body.
 func (p *place) leave() {
 	if p.body {
 		p.body = false
@@ -120,7 +120,7 @@ func (p *place) leave() {
 	}
 }
 
-// takeWindow waits for the memory of the one large window that a download may have. Small ones are free.
+// takeWindow waits for the memory of a large window, of which a download has at most one. Small windows are free.
 func (p *place) takeWindow(size int64) error {
 	if size <= keptBuffer {
 		return nil
@@ -139,7 +139,7 @@ func (p *place) leaveWindow() {
 	}
 }
 
-// wait takes n from a part of the pot. The wait is not held against the server, but ends with the download.
+// wait takes n from a part of the pot. Meanwhile MinRate is suspended, but the other limits of the download hold.
 func (p *place) wait(part *semaphore.Weighted, n int64) error {
 	if part.TryAcquire(n) {
 		return nil
@@ -153,8 +153,8 @@ func (p *place) wait(part *semaphore.Weighted, n int64) error {
 	return nil
 }
 
-// readAll appends r to *buf until its end, which is io.EOF, or until more than limit bytes have come: then it keeps limit
-// bytes and returns errCut. A large body takes its place first.
+// readAll appends r to *buf and returns the error that ends it, io.EOF at the end. After more than limit bytes it keeps limit of them
+// and returns errCut. Before a body grows large it takes its place.
 func readAll(buf *[]byte, r io.Reader, limit int64, p *place) error {
 	for empty := 0; ; {
 		b := *buf
@@ -164,7 +164,7 @@ func readAll(buf *[]byte, r io.Reader, limit int64, p *place) error {
 					return err
 				}
 			}
-			b = slices.Grow(b, len(b)) // doubles
+			b = slices.Grow(b, len(b)) // double it
 		}
 		free := b[len(b):cap(b)]
 		if room := limit - int64(len(b)) + 1; int64(len(free)) > room {
@@ -187,8 +187,8 @@ func readAll(buf *[]byte, r io.Reader, limit int64, p *place) error {
 	}
 }
 
-// drain reads what little may follow the end of the decoded body, so that the connection can be kept. It reads into the
-// free part of buf.
+// drain reads up to maxDrain bytes after the end of the decoded body, so that the connection can be reused. It reads into the free
+// part of buf.
 func (w *wire) drain(buf []byte) {
 	free := buf[len(buf):cap(buf)]
 	if len(free) < 512 {

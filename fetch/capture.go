@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// tap keeps the bytes of one exchange on an HTTP/1.1 connection, up to a limit each way.
+// tap records the bytes of one exchange on an HTTP/1.1 connection, up to a limit in each direction.
 type tap struct {
 	limit int64
 
@@ -28,7 +28,7 @@ func (t *tap) wrote(p []byte) {
 func (t *tap) read(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over { // else the buffer may be lent to another by now
+	if !t.over { // afterwards the buffer may belong to another exchange
 		*t.response = t.keep(*t.response, p)
 	}
 }
@@ -38,14 +38,14 @@ func (t *tap) keep(to, p []byte) []byte {
 	return append(to, p[:min(int64(len(p)), room)]...)
 }
 
-// restart forgets an exchange that net/http gave up for another connection.
+// restart discards what was recorded, when net/http tries again on another connection.
 func (t *tap) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.request, *t.response = t.request[:0], (*t.response)[:0]
 }
 
-// end returns the exchange: request, and response from its final head on.
+// end stops recording and returns the request, and the response from its final head on.
 func (t *tap) end() (request, response []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,14 +61,14 @@ func (t *tap) end() (request, response []byte) {
 	return t.request, response
 }
 
-// informational reports whether head is a 1xx one other than 101, which net/http skips too.
+// informational reports whether head has a 1xx status other than 101. net/http skips those, too.
 func informational(head []byte) bool {
 	const line = "HTTP/1.1 1"
 	return len(head) > len(line)+2 && string(head[:7]) == line[:7] && string(head[8:10]) == line[8:] &&
 		string(head[10:12]) != "01"
 }
 
-// requestHead writes the head of an HTTP/2 request in the form of HTTP/1.1, as WARC files hold it.
+// requestHead writes the head of an HTTP/2 request in the form of HTTP/1.1, as WARC files contain it.
 func requestHead(r *http.Request) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\n", r.URL.RequestURI(), r.Host)
@@ -77,7 +77,7 @@ func requestHead(r *http.Request) []byte {
 	return b.Bytes()
 }
 
-// responseHead is the same of a response.
+// responseHead does the same for a response.
 func responseHead(r *http.Response) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", r.StatusCode, http.StatusText(r.StatusCode))

@@ -7,22 +7,22 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"proxima/fetch/resolve"
 )
 
-// Class says in one word how a download ended.
+// Class names in one word how a download ended.
 type Class string
 
 // The classes. A body above MaxBodyBytes is no failure: it is cut, and Result.Truncated says so.
 const (
 	OK               Class = ""
 	Refused          Class = "refused"           // nothing listens on the port
-	Unreachable      Class = "unreachable"       // no route to the server, or nothing left here to go there with
+	Unreachable      Class = "unreachable"       // no route to the server, or no descriptor, port or memory to connect with
 	TimeoutConnect   Class = "timeout_connect"   // ConnectTimeout, or the system's own
 	TimeoutTLS       Class = "timeout_tls"       // TLSTimeout
 	TLS              Class = "tls"               // certificate, version or handshake
@@ -37,24 +37,20 @@ const (
 	Bomb             Class = "bomb"              // MaxDecodedBytes
 	ForbiddenAddress Class = "forbidden_address" // the guard
 	ForbiddenPort    Class = "forbidden_port"    // a port that browsers block
-	NoIdentity       Class = "no_identity"       // public address without Contact and From
+	NoIdentity       Class = "no_identity"       // a public address, but no Contact and From
 	NoRight          Class = "no_right"          // Request.Gate or Request.Until
 	Unwanted         Class = "unwanted"          // Request.Wanted
 	Canceled         Class = "canceled"          // the caller's context, or Close
 	Other            Class = "other"             // bad URL, anything else
 )
 
-// Network reports a failure of the connection to the server, worth another try on a schedule, as opposed to one of the
-// page or of the caller.
+// Network reports whether the connection to the server failed, so that another try on a schedule is worth it. It is false for
+// failures of the page or of the caller.
 func (c Class) Network() bool {
-	switch c {
-	case Refused, Unreachable, TimeoutConnect, TimeoutTLS, TLS, TimeoutHeader, Reset, EOF:
-		return true
-	}
-	return false
+	return slices.Contains([]Class{Refused, Unreachable, TimeoutConnect, TimeoutTLS, TLS, TimeoutHeader, Reset, EOF}, c)
 }
 
-// late reports that a bound of time ended the exchange.
+// late reports whether a time limit ended the exchange.
 func (c Class) late() bool { return c == TimeoutHeader || c == TimeoutTotal || c == TooSlow }
 
 // failure is an error whose class is known where it arises.
@@ -68,8 +64,8 @@ func (f *failure) Unwrap() error { return f.err }
 
 var errClosed = &failure{Canceled, errors.New("client is closed")}
 
-// classOf tells the class of an error of a round trip or of its body. A cause given to cancel the request comes first,
-// since what net/http makes of a cancelled request varies.
+// classOf classifies an error of a round trip or of its body. The cause of a cancellation comes first, since what net/http makes of
+// a cancelled request varies.
 func classOf(ctx context.Context, err error) Class {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.class
@@ -84,12 +80,14 @@ func classOf(ctx context.Context, err error) Class {
 		return class
 	}
 	// net/http and its HTTP/2 export none of these errors.
-	if text := err.Error(); strings.Contains(text, "server response headers exceeded") ||
-		strings.Contains(text, "header list larger than") {
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
+	}
+	switch {
+	case says("server response headers exceeded", "header list larger than"):
 		return HeaderTooLarge
-	} else if strings.Contains(text, "GOAWAY") || strings.Contains(text, "REFUSED_STREAM") ||
-		strings.Contains(text, "ENHANCE_YOUR_CALM") {
-		return Reset // HTTP/2's way; any other reset of a stream concerns the page
+	case says("GOAWAY", "REFUSED_STREAM", "ENHANCE_YOUR_CALM"):
+		return Reset // of the whole connection; any other reset of a stream concerns the page
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return Other
@@ -97,7 +95,7 @@ func classOf(ctx context.Context, err error) Class {
 	return Protocol
 }
 
-// reason is err, or the cause that was given to cancel the request: over HTTP/2 net/http says no more than that it was.
+// reason returns err, or the cause of a cancellation, which net/http leaves out over HTTP/2.
 func reason(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return context.Cause(ctx)
@@ -105,21 +103,16 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// dialClass tells the class of an error of a connect.
-func dialClass(err error) Class {
-	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		return TimeoutConnect
-	}
-	if errors.Is(err, context.Canceled) {
-		return Canceled
-	}
-	return connClass(err)
-}
+// dialClass classifies an error of a connect.
+func dialClass(err error) Class { return stageClass(err, TimeoutConnect, Other) }
 
-// tlsClass tells the class of an error of a handshake.
-func tlsClass(err error) Class {
+// tlsClass classifies an error of a handshake.
+func tlsClass(err error) Class { return stageClass(err, TimeoutTLS, TLS) }
+
+// stageClass classifies an error of one stage of a dial, as other if it is no error of the connection.
+func stageClass(err error, timeout, other Class) Class {
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		return TimeoutTLS
+		return timeout
 	}
 	if errors.Is(err, context.Canceled) {
 		return Canceled
@@ -127,76 +120,63 @@ func tlsClass(err error) Class {
 	if class := connClass(err); class != Other {
 		return class
 	}
-	return TLS
+	return other
 }
 
-// connClass tells the class of an error of the connection itself, Other where it is none.
+// connClass classifies an error of the connection itself, as Other if it is none.
 func connClass(err error) Class {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Refused
-	case isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):
+	case isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED,
+		syscall.ETIMEDOUT): // the last: nobody acknowledged packets of an open connection
 		return Reset
 	case isAny(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
-		syscall.EACCES, syscall.EPERM): // a local firewall answers with the last two
+		syscall.EACCES, syscall.EPERM): // the last two: a local firewall
 		return Unreachable
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM):
-		return Unreachable // this machine's want of descriptors, ports or memory passes: no page is to be lost by it
-	case errors.Is(err, syscall.ETIMEDOUT): // packets of an open connection unanswered
-		return Reset
+		return Unreachable // this machine's shortage passes and must cost no page
 	case isAny(err, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed),
 		strings.HasSuffix(err.Error(), "server closed idle connection"): // not exported by net/http
 		return EOF
-	}
-	if isTLS(err) {
+	case isTLS(err):
 		return TLS
 	}
 	return Other
 }
 
 func isTLS(err error) bool {
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	// An alert of the peer is a net.OpError with this operation around an unexported type.
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && (op.Op == "remote error" || op.Op == "local error")
-}
-
-func isTimeout(err error) bool {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return true
-	}
-	ne, ok := errors.AsType[net.Error](err)
-	return ok && ne.Timeout()
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
+	var (
+		record  tls.RecordHeaderError
+		alert   tls.AlertError
+		invalid *tls.CertificateVerificationError
+		name    x509.HostnameError
+		op      *net.OpError
+	)
+	for _, target := range []any{&record, &alert, &invalid, &name} {
+		if errors.As(err, target) {
 			return true
 		}
 	}
-	return false
+	// An alert of the peer is an unexported type within a net.OpError of this operation.
+	return errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// errNoRoute says that this machine has no route to an address: no router on the way said so, as it may do with the same
-// error number.
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, os.ErrDeadlineExceeded) || ok && ne.Timeout()
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
+// errNoRoute says that this machine has no route to an address. A router on the way may report the same error number.
 var errNoRoute = errors.New("this machine has no route")
 
-// OwnTrouble reports whether a failed download or lookup may be this machine's fault, and why in words. Such a failure says
-// nothing about the host, so it must not count against it.
-//
-// Failures that only look like this machine's are not among them: routers far away, too, say that networks are unreachable.
+// OwnTrouble reports whether a failed download or lookup may be this machine's fault, and why in words. Such a failure says nothing
+// about the host, so it must not count against it. Failures that only look like this machine's do not qualify: routers far away
+// report unreachable networks, too.
 func OwnTrouble(err error) (why string, ok bool) {
 	for _, t := range []struct {
 		is  error
@@ -216,14 +196,4 @@ func OwnTrouble(err error) (why string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// hasRoute asks the system's routing table for the way to an address. It sends nothing: a datagram socket that connects
-// only looks its route up.
-func hasRoute(addr netip.Addr) bool {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 9)))
-	if err == nil {
-		c.Close()
-	}
-	return !isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN)
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,27 +26,27 @@ import (
 // accept is the Accept header of pages.
 const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
-// Deps are what a client needs from outside.
+// Deps holds what a client needs from outside.
 type Deps struct {
-	// Dial connects, to an IP address and port; nil is a net.Dialer. The guard looks before and after it.
+	// Dial connects to an IP address and port; nil means a net.Dialer. The guard checks the address before and after.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// HasRoute tells whether this machine has a route to an address; nil asks the system. It is asked when a connect found
-	// the address unreachable.
+	// HasRoute reports whether this machine has a route to an address; nil asks the system. The client calls it after a connect
+	// found the address unreachable.
 	HasRoute func(netip.Addr) bool
-	// OwnAddrs reads the addresses of this machine, each with the length of its network; nil asks the system. They are read
-	// again once a minute.
+	// OwnAddrs reads the addresses of this machine, each with the length of its network; nil asks the system. The client calls it
+	// at most once a minute.
 	OwnAddrs func() ([]netip.Prefix, error)
-	// RootCAs are whom to trust; nil is the system's.
+	// RootCAs are the trusted authorities; nil means the system's.
 	RootCAs *x509.CertPool
 }
 
-// Client downloads. Its methods may be called at the same time.
+// Client downloads. It is safe for concurrent use.
 type Client struct {
 	cfg      Config
 	deps     Deps
 	guard    guard
 	tls      *tls.Config
-	header   http.Header // shared by all requests, never changed
+	header   http.Header // shared by all requests; never changes
 	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
 	buffers  buffers
@@ -54,11 +55,11 @@ type Client struct {
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex
-	pools *simplelru.LRU[netip.Addr, *http.Transport] // of the servers used last
-	conns map[*conn]struct{}                          // open
+	pools *simplelru.LRU[netip.Addr, *http.Transport] // of the most recently used servers
+	conns map[*conn]struct{}                          // open connections
 }
 
-// New makes a client; the error names the field of cfg that cannot work.
+// New makes a client. Its error names the field of cfg that is wrong.
 func New(cfg Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("fetch config: %w", err)
@@ -75,7 +76,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		return nil, fmt.Errorf("fetch config: %w", err)
 	}
 	if deps.Dial == nil {
-		// No keep-alive probes: idle connections are few seconds old, and a dead one costs one more connect.
+		// No keep-alive probes: idle connections live only seconds, and a dead one costs just another connect.
 		deps.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
 	if deps.HasRoute == nil {
@@ -109,7 +110,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	return c, nil
 }
 
-// SetKey has all requests from now on signed with key, as Config.SignatureAgent says. Where that is empty it does nothing.
+// SetKey signs all later requests with key, as Config.SignatureAgent says. If that is empty, SetKey does nothing.
 func (c *Client) SetKey(key ed25519.PrivateKey) error {
 	if c.cfg.SignatureAgent == "" {
 		return nil
@@ -122,18 +123,15 @@ func (c *Client) SetKey(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// Close closes every connection. Downloads under way fail with class Canceled, and so do later ones.
+// Close closes every connection. Running and later downloads fail with class Canceled.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.cancel()
-	var conns []*conn
-	for cn := range c.conns {
-		conns = append(conns, cn)
-	}
+	conns := slices.Collect(maps.Keys(c.conns))
 	pools := c.pools.Values()
 	c.mu.Unlock()
 	for _, cn := range conns {
-		cn.Close()
+		cn.Close() // takes c.mu
 	}
 	for _, t := range pools {
 		t.CloseIdleConnections()
@@ -144,43 +142,41 @@ func (c *Client) Close() {
 type Request struct {
 	// URL is an http or https URL as the WHATWG URL standard serialises it; path and query are sent byte for byte.
 	URL string
-	// Addr is the one address to dial, at the port of URL.
+	// Addr is the only address to dial, at the port of URL.
 	Addr netip.Addr
-	// Fresh asks for a new connection; the others to the server that are idle are closed.
+	// Fresh forces a new connection, and closes the idle ones to the server.
 	Fresh bool
 	// Accept is the Accept header; empty asks for pages.
 	Accept string
-	// IfNoneMatch is the ETag and IfModifiedSince the Last-Modified of a copy that is known, "" and zero where there is none: the
-	// server may answer 304.
+	// IfNoneMatch and IfModifiedSince are the ETag and Last-Modified of a known copy, if any; the server may then answer 304.
 	IfNoneMatch     string
 	IfModifiedSince time.Time
-	// Agent stands in place of Config.UserAgent, if it is not empty.
+	// Agent replaces Config.UserAgent unless it is empty.
 	Agent string
-	// Header are further header fields, which replace those of the same names. It is not changed.
+	// Header has further header fields, which replace those of the same names. It is not changed.
 	Header http.Header
-	// Wanted, if set, is asked when the head of the answer is there, and given the length of the body, -1 where it is not told.
-	// After an error the body is not read: the connection is closed, and the class is Unwanted.
+	// Wanted, if set, is called once the head of the answer is there, with the length of the body or -1 if unknown. If it returns
+	// an error, the body is not read, the connection is closed, and the class is Unwanted.
 	Wanted func(status int, header http.Header, length int64) error
-	// MaxWire above 0 is where a body is cut on the wire, if that is before MaxBodyBytes.
+	// MaxWire above 0 cuts the body on the wire there, if that is before MaxBodyBytes.
 	MaxWire int64
-	// Files is where the answer is read from, if it is set: nobody is asked, and Addr says nothing.
+	// Files, if set, is read instead of asking a server; Addr is then unused.
 	Files *Files
 	// Capture keeps the bytes of the exchange, for WARC.
 	Capture bool
-	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut, on the wire or
-	// decoded, without an error.
+	// MaxBody above 0 replaces both MaxBodyBytes and MaxDecodedBytes, in bytes. A longer body is cut without an error, on the wire
+	// or decoded.
 	MaxBody int64
-	// Gate says whether the server may be asked at this instant; nil is always. It is called when a connection is about to
-	// be made, and again right before the first bytes of the request go out, on every connection that it is tried on: on a
-	// new one, on one that was kept, and when net/http tries again by itself. It must not block. After an error no byte of
-	// the request is written, and the connection is closed.
+	// Gate says whether the server may be asked at this instant; nil means always. It is called before each new connection, and
+	// again right before the first bytes of the request go out, on every connection, including reused ones and those of net/http's
+	// own retries. It must not block. If it returns an error, no byte of the request is written, and the connection is closed.
 	Gate func() error
-	// Until is when the right to ask the server ends, if it is not zero: a connect or handshake is given up then, and no
-	// request is written. An answer may take longer.
+	// Until, unless zero, is when the right to ask the server ends: connects and handshakes are given up then, and no request is
+	// written later. An answer may take longer.
 	Until time.Time
 }
 
-// limit is where the body of an answer is cut on the wire.
+// limit returns where the body of an answer is cut on the wire.
 func (c *Client) limit(req *Request) int64 {
 	limit := cmp.Or(req.MaxBody, c.cfg.MaxBodyBytes)
 	if req.MaxWire > 0 {
@@ -189,7 +185,7 @@ func (c *Client) limit(req *Request) int64 {
 	return limit
 }
 
-// headerOf is the header of a request.
+// headerOf returns the header of a request.
 func (c *Client) headerOf(req *Request) http.Header {
 	if req.Accept == "" && req.Agent == "" && len(req.Header) == 0 && req.IfNoneMatch == "" && req.IfModifiedSince.IsZero() {
 		return c.header
@@ -213,7 +209,7 @@ func (c *Client) headerOf(req *Request) http.Header {
 
 // Result is how a download ended. Everything but Body and the raw bytes stays valid after Release.
 type Result struct {
-	// Class is OK where Err is nil, and else says how the download failed.
+	// Class is OK if Err is nil, else it says how the download failed.
 	Class Class
 	Err   error
 	// Sent says that bytes of the request may have reached the server.
@@ -225,18 +221,18 @@ type Result struct {
 	Header   http.Header
 	// Location is where a redirect (3xx) points, as the server wrote it. Redirects are never followed.
 	Location string
-	// Body is the decoded body. It lies in a buffer of the client: after Release it must not be read. A download that
-	// failed midway keeps what had come, save a bomb, which keeps nothing.
+	// Body is the decoded body, in a buffer of the client: it must not be read after Release. A download that failed midway keeps
+	// what had come, except for a bomb, which keeps nothing.
 	Body []byte
 	// Truncated says why Body is not whole, in the words of WARC-Truncated: "length" (a limit of ours), "time",
 	// "disconnect", or empty.
 	Truncated string
-	// WireBytes is the length of the body before decoding, in bytes, as far as it was read.
+	// WireBytes is the number of bytes of the encoded body that were read.
 	WireBytes int64
 	Timing    Timing
-	// RawRequest and RawResponse are the bytes of the exchange, where Capture asked for them: of HTTP/1.1 as they went
-	// over the connection (without informational heads), of HTTP/2 the undecoded body under heads in the form of HTTP/1.1.
-	// A response is kept to MaxBodyBytes and MaxHeaderBytes together.
+	// RawRequest and RawResponse are the bytes of the exchange if Capture is set: for HTTP/1.1 as they crossed the connection
+	// (without informational heads), for HTTP/2 the undecoded body under heads in the form of HTTP/1.1. The response is cut at
+	// MaxBodyBytes plus MaxHeaderBytes.
 	RawRequest, RawResponse []byte
 
 	buffers *buffers
@@ -245,8 +241,8 @@ type Result struct {
 	place   *place  // of a large body
 }
 
-// Release gives the memory of Body back. It is called once for a download, copies of Result included: the place of a large
-// body (Config.LargeBodies) is taken until then.
+// Release returns the memory of Body. Call it once for each download, not for copies of the Result. A large body occupies its place
+// (Config.LargeBodies) until then.
 func (r *Result) Release() {
 	if r.place != nil {
 		r.place.leave()
@@ -260,14 +256,14 @@ func (r *Result) Release() {
 	r.place, r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil, nil
 }
 
-// fail notes the first failure.
+// fail records the first failure.
 func (r *Result) fail(class Class, err error) {
 	if r.Err == nil {
 		r.Class, r.Err = class, err
 	}
 }
 
-// Get downloads one URL. It returns within TotalTimeout; what goes wrong is in the Result.
+// Get downloads one URL. It returns within TotalTimeout. Failures are in the Result.
 func (c *Client) Get(ctx context.Context, req Request) Result {
 	start := time.Now()
 	req.MaxBody = min(max(req.MaxBody, 0), 1<<40) // leaves room for sums
@@ -309,7 +305,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		return res, err
 	}
 	if req.Fresh {
-		// Nobody else can take a connection of a pool that nobody else knows. It replaces the old one at the end.
+		// No other request can take a connection from a pool that only this one knows. It replaces the old pool at the end.
 		pool = c.transport(addr)
 	}
 
@@ -324,8 +320,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 		x.tap = &tap{limit: limit + c.cfg.MaxHeaderBytes, response: res.raw}
 	}
 	hr := new(http.Request).WithContext(httptrace.WithClientTrace(ctx, x.trace()))
-	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, nil
-	hr.Header = c.headerOf(&req)
+	hr.Method, hr.URL, hr.Host, hr.Header = http.MethodGet, u, u.Host, c.headerOf(&req)
 	if signer := c.signer.Load(); signer != nil {
 		hr.Header = signer.Sign(hr.Header, u.Host, time.Now())
 	}
@@ -347,7 +342,7 @@ func (c *Client) get(ctx context.Context, req Request, start time.Time) (res Res
 	}
 	late := x.overHTTP2() && res.Class.late()
 	if late {
-		pool = c.transport(addr) // net/http ends the stream alone, and would go on with a connection that may be dead
+		pool = c.transport(addr) // net/http ends only the stream, and would go on using a connection that may be dead
 	}
 	if late || req.Fresh {
 		c.adopt(addr, pool)
@@ -362,7 +357,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	if resp.StatusCode/100 == 3 {
 		res.Location = resp.Header.Get("Location")
 	}
-	if resp.StatusCode < 200 { // net/http leaves "000" and 101 to us
+	if resp.StatusCode < 200 { // net/http passes on "000" and 101
 		res.fail(Protocol, fmt.Errorf("status %d", resp.StatusCode))
 		return
 	}
@@ -388,7 +383,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	res.Body, res.WireBytes = *res.buffer, w.n
 
 	switch {
-	case w.end == errCut && err == nil: // only padding after the end was cut
+	case w.end == errCut && err == nil: // it cut only padding after the end
 	case w.end == errCut:
 		res.Truncated = "length"
 	case w.end != nil && w.end != io.EOF:
@@ -410,8 +405,8 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 	}
 }
 
-// decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at
-// limit (or at that of w), and else what went wrong, on the wire or in a coding.
+// decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at limit or at
+// that of w, else what went wrong on the wire or in a coding.
 func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *place) error {
 	list, err := codings(header)
 	if err != nil {
@@ -425,7 +420,7 @@ func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *p
 		err = readAll(buf, r, limit, p)
 		done()
 	}
-	if err == io.EOF || w.n == 0 && w.end == io.EOF { // an empty body has no coding, whatever its header says
+	if err == io.EOF || w.n == 0 && w.end == io.EOF { // an empty body has no coding, whatever the header says
 		return nil
 	}
 	return err

@@ -177,3 +177,23 @@ func (c Config) agent(product string) string {
 	}
 	return product + " (+" + c.Contact + ")"
 }
+
+// CheckAgent fails unless agent is a product token, or product/version.
+func CheckAgent(agent string) error {
+	product, version, _ := strings.Cut(agent, "/")
+	if !httpguts.ValidHeaderFieldName(product) || version != "" && !httpguts.ValidHeaderFieldName(version) {
+		return fmt.Errorf("%q: want a product token, or product/version", agent)
+	}
+	return nil
+}
+
+// CheckTypes fails unless each is a media type like "text/html" or a range like "text/*".
+func CheckTypes(types []string) error {
+	for _, t := range types {
+		main, sub, ok := strings.Cut(t, "/")
+		if !ok || !httpguts.ValidHeaderFieldName(main) || !httpguts.ValidHeaderFieldName(sub) || main == "*" {
+			return fmt.Errorf("%q is no media type", t)
+		}
+	}
+	return nil
+}

@@ -12,21 +12,20 @@ import (
 	"time"
 )
 
-// conn is a connection with what was measured while it was made. It lies directly under net/http (over TLS, where
-// HTTP/1.1 runs on TLS), so it sees the bytes of the exchange, or under TLS where HTTP/2 runs on it, since net/http
-// takes nothing but a *tls.Conn for that.
+// conn is a connection with the times that it took to make. For HTTP/1.1 it lies directly under net/http, above TLS, and sees the bytes
+// of the exchange. For HTTP/2 it lies under TLS, because net/http then accepts only a *tls.Conn.
 type conn struct {
 	net.Conn
 	connect, tls time.Duration
 	taken        atomic.Bool              // a request has used it
-	first        atomic.Pointer[exchange] // asked before the first bytes of its request are written
-	tap          atomic.Pointer[tap]      // keeps the bytes of the exchange under way
-	closed       func()                   // nil where the conn below does it
+	first        atomic.Pointer[exchange] // must agree before the first bytes of its request are written
+	tap          atomic.Pointer[tap]      // records the current exchange
+	closed       func()                   // nil if the conn below has it
 }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	// Only now, since net/http waits in Read before a request takes an idle connection.
+	// Load the tap only now: on an idle connection net/http waits in Read before a request takes it.
 	if t := c.tap.Load(); t != nil {
 		t.read(p[:n])
 	}
@@ -36,7 +35,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Write(p []byte) (int, error) {
 	if x := c.first.Swap(nil); x != nil {
 		if err := x.beforeWrite(); err != nil {
-			c.Close() // HTTP/2 would go on with a connection that lacks a part
+			c.Close() // HTTP/2 would otherwise go on, with a part missing
 			return 0, err
 		}
 	}
@@ -65,9 +64,9 @@ func connUnder(nc net.Conn) *conn {
 	return nil
 }
 
-// dial connects to addr and the port of address, between two looks of the guard.
+// dial connects to addr and the port of address. The guard checks before and after.
 //
-// net/http detaches dials from the request that starts them: they may serve a later one. So their bounds are set here.
+// net/http detaches dials from the request that starts them, since they may serve a later one. So dial sets its own limits.
 func (c *Client) dial(ctx context.Context, addr netip.Addr, network, address string) (*conn, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -117,7 +116,7 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 	}
 	cfg := c.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(address)
-	x := ctx.Value(exchangeKey{}).(*exchange) // else there would be no connection
+	x := ctx.Value(exchangeKey{}).(*exchange) // dial has checked it
 	ctx, cancel := c.dialling(ctx, x, c.cfg.TLSTimeout)
 	defer cancel()
 	start := time.Now()
@@ -133,7 +132,7 @@ func (c *Client) dialTLS(ctx context.Context, addr netip.Addr, network, address 
 	return &conn{Conn: tc, connect: raw.connect, tls: raw.tls}, nil
 }
 
-// remember lists an open connection so that Close can end it; it refuses when the client is closed.
+// remember lists an open connection for Close. It returns false if the client is closed.
 func (c *Client) remember(cn *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

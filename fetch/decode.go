@@ -15,23 +15,22 @@ import (
 )
 
 const (
-	// acceptEncoding is what is asked for. Deflate is decoded too, but not asked for: servers disagree on its format.
+	// acceptEncoding leaves out deflate, which is decoded but not asked for: servers disagree on its format.
 	acceptEncoding = "gzip, br, zstd"
 	// maxWindow is the largest zstd window decoded, in bytes: what RFC 9659 allows on the web.
 	maxWindow = 8 << 20
 )
 
-// decoders pools what decodes bodies. Only deflate, which nobody asked for, is made anew each time, and what would keep a
-// large window.
+// decoders pools decoders, except for those of deflate and those with a large window.
 type decoders struct {
 	gzip, brotli, zstd sync.Pool
 }
 
-// codings lists the codings of the Content-Encoding header values, in the order they were applied. From a name that is
-// no known coding on, the body is left as it is, as browsers do.
+// codings lists the codings of the Content-Encoding header values, in the order in which they were applied. If one is unknown, the body
+// is left as it is, as browsers do.
 //
-// A second coding is one that a proxy laid over the server's. One of the two must be gzip or deflate, whose windows are
-// small: no real server sends others, and with them one body would need two large windows.
+// A second coding is what a proxy adds to the server's. One of the two must be gzip or deflate, whose windows are small, or one body
+// would need two large windows. No real server sends such a pair.
 func codings(values []string) ([]string, error) {
 	var list []string
 	wide := 0
@@ -56,8 +55,8 @@ func codings(values []string) ([]string, error) {
 	return list, nil
 }
 
-// open lays decoders over r, the last coding first. The memory of a large window is taken from p before it is allocated.
-// The caller calls done when it has read what it wants.
+// open puts decoders over r, the last coding first. It takes the memory of a large window from p before allocating it. The caller calls
+// done when it has read enough.
 func (d *decoders) open(list []string, r io.Reader, p *place) (decoded io.Reader, done func(), err error) {
 	var undo []func()
 	done = func() {
@@ -88,7 +87,7 @@ func (d *decoders) open(list []string, r io.Reader, p *place) (decoded io.Reader
 	return r, done, nil
 }
 
-// openGzip reads the first member only: what follows it on the web is padding, and browsers ignore it.
+// openGzip reads only the first member. What follows on the web is padding, which browsers ignore.
 func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 	z, _ := d.gzip.Get().(*gzip.Reader)
 	if z == nil {
@@ -104,7 +103,7 @@ func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 
 func (d *decoders) openBrotli(r io.Reader, p *place) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
-	start, _ := head.Peek(brotliHead) // the decoder meets the same error
+	start, _ := head.Peek(brotliHead) // the decoder will meet the same error
 	window := brotliWindow(start)
 	if err := p.takeWindow(window); err != nil {
 		return nil, nil, err
@@ -124,7 +123,7 @@ func (d *decoders) openBrotli(r io.Reader, p *place) (io.Reader, func(), error) 
 
 func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
-	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder meets the same error
+	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder will meet the same error
 	window := zstdWindow(start)
 	if window > maxWindow {
 		return nil, nil, zstd.ErrWindowSizeExceeded
@@ -135,8 +134,8 @@ func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
 	z, _ := d.zstd.Get().(*zstd.Decoder)
 	if z == nil || window > keptBuffer {
 		var err error
-		// Concurrency 1 decodes in the caller, without goroutines that a pool would leak. The frames after the first may
-		// not have larger windows.
+		// With concurrency 1 it decodes in the caller, without goroutines that a pool would leak. Later frames must not have larger
+		// windows.
 		z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(uint64(max(window, keptBuffer))))
 		if err != nil {
@@ -147,7 +146,7 @@ func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
 	back := func() {
 		p.leaveWindow()
 		if window <= keptBuffer {
-			_ = z.Reset(nil) // lets go of r
+			_ = z.Reset(nil) // drops its reference to r
 			d.zstd.Put(z)
 		}
 	}
@@ -157,7 +156,7 @@ func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
 	return z, back, nil
 }
 
-// openDeflate takes both formats found under this name: zlib (RFC 9110 section 8.4.1.2) and bare deflate.
+// openDeflate reads both formats in use under this name: zlib (RFC 9110 section 8.4.1.2) and bare deflate.
 func openDeflate(r io.Reader) (io.Reader, error) {
 	br := bufio.NewReader(r)
 	head, err := br.Peek(2)
@@ -167,12 +166,11 @@ func openDeflate(r io.Reader) (io.Reader, error) {
 	return flate.NewReader(br), nil
 }
 
-// brotliHead is how many bytes brotliWindow wants to see.
+// brotliHead is the number of bytes that brotliWindow needs.
 const brotliHead = 5
 
-// brotliWindow tells from the start of a Brotli stream how many bytes its window takes (RFC 7932, sections 9.1 and 9.2).
-// Encoders declare large windows for small pages, too: where the first meta-block is the last, the window needs no more
-// than its length.
+// brotliWindow returns the size of a Brotli stream's window in bytes, from the start of the stream (RFC 7932, sections 9.1 and 9.2).
+// Encoders declare large windows even for small pages: if the first meta-block is the last, its length is enough.
 func brotliWindow(start []byte) int64 {
 	var bits uint64
 	for i, b := range start[:min(len(start), brotliHead)] {
@@ -190,7 +188,7 @@ func brotliWindow(start []byte) int64 {
 		} else if n := take(3); n == 0 {
 			wide = 17
 		} else {
-			wide = 8 + int(n) // 9 is invalid, and refused by the decoder
+			wide = 8 + int(n) // n = 1 is invalid, and the decoder refuses it
 		}
 	}
 	window := int64(1) << wide
@@ -203,8 +201,8 @@ func brotliWindow(start []byte) int64 {
 	return window
 }
 
-// zstdWindow tells from the start of a zstd stream how many bytes the window of its first frame takes. What is no zstd
-// needs none: the decoder refuses it.
+// zstdWindow returns the size of the window of a zstd stream's first frame in bytes, from the start of the stream. It is 0 if this is
+// not zstd, which the decoder refuses.
 func zstdWindow(start []byte) int64 {
 	var h zstd.Header
 	switch err := h.Decode(start); {

@@ -11,30 +11,27 @@ import (
 	"time"
 )
 
-// Timing is how long each stage of one request took. Stages that did not happen, or were not reached, are zero.
+// Timing is how long each stage of one request took. Stages that were not reached are zero.
 type Timing struct {
 	// Start is when Get was called.
 	Start time.Time
-	// Fresh tells that the connection was made for this request, or has served none before. Connect and TLS are zero
-	// where it is false.
+	// Fresh is true if the connection has served no request before. If it is false, Connect and TLS are zero.
 	Fresh bool
-	// Connect is the TCP connect: one round trip. TLS is the handshake after it: one round trip more in TLS 1.3.
+	// Connect is the TCP connect: one round trip. TLS is the handshake after it: another round trip in TLS 1.3.
 	Connect, TLS time.Duration
-	// Request is from the connection given to the request written.
+	// Request runs from getting the connection to the request written.
 	Request time.Duration
-	// FirstByte is from the request written to the first byte of the answer, informational (1xx) ones included: one
-	// round trip and the server's think time.
+	// FirstByte runs from the request written to the first byte of the answer, be it an informational (1xx) one: one round trip and
+	// the server's think time.
 	FirstByte time.Duration
-	// LastByte is from the first byte to the last of the body.
+	// LastByte runs from the first byte to the last of the body.
 	LastByte time.Duration
-	// Total is from Start to the last byte, or to the failure. It exceeds the sum of the stages by what net/http needs
-	// between them.
+	// Total runs from Start to the last byte or the failure. It exceeds the sum of the stages by what net/http needs between them.
 	Total time.Duration
 }
 
-// exchange watches one request: it takes the times from httptrace and ends the request that is too slow. A request costs
-// one timer and no goroutine: the timer fires at the earliest moment at which anything could be due, and then looks
-// again what is.
+// exchange watches one request: it takes the times from httptrace, and ends the request if it is too slow. This costs one timer and no
+// goroutine: the timer fires when the next limit may be due, and checks again.
 type exchange struct {
 	cfg    *Config
 	start  time.Time
@@ -49,17 +46,17 @@ type exchange struct {
 	over    bool
 	conn    *conn
 	tap     *tap // nil without capture
-	tapped  bool // tap lies on conn
+	tapped  bool // tap is on conn
 	h2      bool // conn speaks HTTP/2, whatever the answer claims
 	tries   int
 	sent    bool     // bytes of the request may have gone out
-	refused *failure // there was no right to ask
+	refused *failure // set if the right to ask was missing
 	fresh   bool
-	got     time.Time // connection given
+	got     time.Time // net/http got a connection
 	wrote   time.Time // request written
 	first   time.Time // first byte
 	last    time.Time // last byte
-	paused  bool      // nothing is read now, which is not the server's doing
+	paused  bool      // we do not read now, so MinRate is suspended
 	window  time.Time // start of the window of MinRate
 	begun   int64     // bytes at its start
 }
@@ -87,12 +84,11 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 	return trace
 }
 
-// maxTries bounds how often net/http sends one request on old connections.
+// maxTries limits how often net/http may send one request on reused connections.
 const maxTries = 3
 
-// gotConn runs again where net/http finds an idle connection dead and takes another: the last one counts. It ends a
-// request that was sent on a fresh connection already: net/http sends it again without end to an HTTP/2 server that
-// resets every stream, each time on a new connection.
+// gotConn runs again if net/http finds an idle connection dead and takes another; the last one counts. It ends a request that has
+// already been sent on a fresh connection: to an HTTP/2 server that resets every stream, net/http would send it forever.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -106,7 +102,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.untap()
 	x.conn = connUnder(info.Conn)
 	if x.conn == nil {
-		x.cancel(&failure{Other, errors.New("connection is not this client's")}) // it would not ask for the right
+		x.cancel(&failure{Other, errors.New("connection is not this client's")}) // it would not check the right to ask
 		return
 	}
 	x.fresh = !x.conn.taken.Swap(true)
@@ -115,7 +111,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	x.conn.first.Store(x)
-	// Even without a tap: the request before may not have taken its own away yet.
+	// Store a nil tap, too: the previous request may not have removed its own yet.
 	x.conn.tap.Store(x.tap)
 	if x.tap != nil {
 		x.tap.restart()
@@ -153,14 +149,14 @@ func (x *exchange) tick() {
 	x.timer.Reset(next.Sub(now))
 }
 
-// due returns the failure that is due at now, or the earliest time at which one can be.
+// due returns the limit that is exceeded at now, or the earliest time at which one can be.
 func (x *exchange) due(now time.Time) (time.Time, error) {
 	next := x.start.Add(x.cfg.TotalTimeout)
 	if !now.Before(next) {
 		return next, &failure{TimeoutTotal, fmt.Errorf("not done after %v", x.cfg.TotalTimeout)}
 	}
 	if x.first.IsZero() {
-		since := now // still dialling: the wait for the answer has not begun
+		since := now // while dialling, the wait for the answer has not begun
 		if !x.wrote.IsZero() {
 			since = x.wrote
 		} else if !x.got.IsZero() {
@@ -187,21 +183,21 @@ func (x *exchange) due(now time.Time) (time.Time, error) {
 	return earliest(next, limit), nil
 }
 
-// overHTTP2 reports the protocol of the connection.
+// overHTTP2 reports whether the connection speaks HTTP/2.
 func (x *exchange) overHTTP2() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.h2
 }
 
-// head starts the first window of MinRate anew: the response head is complete.
+// head restarts the first window of MinRate, once the response head is complete.
 func (x *exchange) head() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.window = time.Now()
 }
 
-// pause stops or restarts the windows of MinRate.
+// pause suspends or restarts the windows of MinRate.
 func (x *exchange) pause(on bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -217,7 +213,7 @@ func (x *exchange) done() {
 	}
 }
 
-// end stops the watch and tells the times. Hooks may still run after it, and change nothing that is read again.
+// end stops the watch and returns the times. Hooks may still run after it, but change nothing that is read again.
 func (x *exchange) end() Timing {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +227,7 @@ func (x *exchange) end() Timing {
 	if x.fresh {
 		t.Connect, t.TLS = x.conn.connect, x.conn.tls
 	}
-	// The hooks run in different goroutines, so a first byte may be noted before the request that it answers.
+	// The hooks run in different goroutines, so a first byte may be recorded before the request that it answers.
 	if !x.first.IsZero() {
 		if x.wrote.IsZero() || x.wrote.After(x.first) {
 			x.wrote = x.first

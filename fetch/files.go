@@ -1,9 +1,9 @@
 package fetch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Files is a directory that a site is read from in place of HTTP. What it answers is what nginx answers with that directory as
-// its root, index.html as its index and the types that it comes with. Links that lead out of the directory are not followed, and
-// nothing is read but regular files. It is safe for concurrent use.
+// Files is a directory that a site is read from instead of HTTP. It answers as nginx does with that directory as its root, with
+// index.html as index and with the types that come with nginx. It follows no links out of the directory and reads only regular
+// files. It is safe for concurrent use.
 type Files struct {
 	root  *os.Root
 	types map[string]string
@@ -33,13 +33,29 @@ func OpenFiles(dir string) (*Files, error) {
 	return &Files{root: root, types: typesByExtension()}, nil
 }
 
+// fileTypes has a media type and its extensions on each line: those of conf/mime.types of nginx 1.22.
+//
+//go:embed filetypes.txt
+var fileTypes string
+
+func typesByExtension() map[string]string {
+	types := map[string]string{}
+	for line := range strings.Lines(fileTypes) {
+		words := strings.Fields(line)
+		for _, extension := range words[1:] {
+			types[extension] = words[0]
+		}
+	}
+	return types
+}
+
 // Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
-// ProtocolFile stands for the protocol of what was read from Files.
+// ProtocolFile is the Result.Protocol of what was read from Files.
 const ProtocolFile = "file"
 
-// getFile is get of what is read from a directory.
+// getFile is get from a directory.
 func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res Result, err error) {
 	u, err := target(req.URL)
 	if err != nil {
@@ -66,14 +82,8 @@ func (c *Client) getFile(ctx context.Context, req Request, start time.Time) (res
 
 // answer is the response to a request.
 func (f *Files) answer(raw string, asked http.Header) *http.Response {
-	_, rest, _ := strings.Cut(raw, "://")
-	rest, _, _ = strings.Cut(rest, "#")
-	authority, path := rest, "/"
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		authority, path = rest[:i], rest[i:]
-	}
-	path, query, hasQuery := strings.Cut(path, "?")
-	names, dir, err := segments(path)
+	origin, path, query, _ := split(raw)
+	names, dir, err := segments(cmp.Or(path, "/"))
 	if err != nil {
 		return failed(http.StatusBadRequest)
 	}
@@ -84,8 +94,8 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 		case err == nil:
 			name = index
 		case isDir(f.root, cmp.Or(name, ".")):
-			if errors.Is(err, fs.ErrNotExist) || refused(err) == http.StatusForbidden {
-				return failed(http.StatusForbidden)
+			if errors.Is(err, fs.ErrNotExist) {
+				return failed(http.StatusForbidden) // nginx lists no directories
 			}
 			return failed(refused(err))
 		default:
@@ -97,19 +107,17 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	case err != nil:
 		return failed(refused(err))
 	case info.IsDir():
-		to := (&url.URL{Path: "/" + name + "/"}).EscapedPath()
-		if scheme, _, _ := strings.Cut(raw, "://"); hasQuery && query != "" {
-			to = scheme + "://" + authority + to + "?" + query
-		} else {
-			to = scheme + "://" + authority + to
+		to := origin + (&url.URL{Path: "/" + name + "/"}).EscapedPath()
+		if query != "" {
+			to += "?" + query
 		}
 		r := failed(http.StatusMovedPermanently)
 		r.Header.Set("Location", to)
 		return r
 	case !info.Mode().IsRegular():
-		return failed(http.StatusNotFound) // to open a device or a pipe may have effects
+		return failed(http.StatusNotFound) // opening a device or a pipe may have effects
 	}
-	// Without blocking: what was a file a moment ago may be a pipe now.
+	// Do not block: what was a file a moment ago may be a pipe now.
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return failed(refused(err))
@@ -121,7 +129,7 @@ func (f *Files) answer(raw string, asked http.Header) *http.Response {
 	return f.found(name, file, info, asked)
 }
 
-// found is the answer with a file, or that it is not modified.
+// found is the answer with a file, or 304.
 func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.Header) *http.Response {
 	modified := info.ModTime().UTC().Format(http.TimeFormat)
 	etag := fmt.Sprintf("%q", fmt.Sprintf("%x-%x", info.ModTime().Unix(), info.Size()))
@@ -145,10 +153,10 @@ func (f *Files) found(name string, file *os.File, info fs.FileInfo, asked http.H
 func failed(status int) *http.Response {
 	body := fmt.Sprintf("<html>\r\n<head><title>%d %s</title></head>\r\n</html>\r\n", status, http.StatusText(status))
 	return &http.Response{StatusCode: status, Proto: ProtocolFile, ContentLength: int64(len(body)),
-		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(bytes.NewReader([]byte(body)))}
+		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// refused is the status of a file that cannot be opened. A link out of the directory is no file.
+// refused is the status for a file that cannot be opened. A link out of the directory counts as not found.
 func refused(err error) int {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ELOOP) {
 		return http.StatusForbidden
@@ -161,8 +169,8 @@ func isDir(root *os.Root, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// segments takes a path apart as nginx does: decoded once, empty segments and dots left out. It fails where a path leads above
-// the root, or cannot be one of a file.
+// segments takes a path apart as nginx does: it decodes it once and drops empty segments and dots. It fails if the path leads above
+// the root, or cannot name a file.
 func segments(path string) (names []string, dir bool, err error) {
 	text, err := url.PathUnescape(path)
 	if err != nil || strings.IndexByte(text, 0) >= 0 {

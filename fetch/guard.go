@@ -1,22 +1,22 @@
 package fetch
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"sync"
+	"syscall"
+	"time"
 )
 
-// specialRange is one block that no public web server lives in.
-type specialRange struct {
+// specialRanges are the blocks of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) without public web servers,
+// including globally reachable relays and service anycast, and the one public address that answers only inside a cloud. Forbidden
+// itself handles IPv6 outside 2000::/3.
+var specialRanges = []struct {
 	prefix netip.Prefix
 	reason string
-}
-
-// specialRanges are the blocks of the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890) that do not hold
-// public web servers, globally reachable relays and service anycast included, and the one public address that answers
-// only inside a cloud. IPv6 outside 2000::/3 is handled apart.
-var specialRanges = []specialRange{
+}{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network (RFC 791)"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private use (RFC 1918)"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "carrier-grade NAT (RFC 6598)"},
@@ -49,31 +49,31 @@ var (
 	teredo        = netip.MustParsePrefix("2001::/32")
 )
 
-// Forbidden reports whether addr must not be reached on behalf of a page, and why. IPv4-mapped addresses count as IPv4;
-// NAT64 (RFC 6052), 6to4 (RFC 3056) and Teredo (RFC 4380) addresses are judged by the IPv4 addresses inside them. The
-// local NAT64 prefix 64:ff9b:1::/48 (RFC 8215) and all IPv6 outside 2000::/3 (loopback, unique local, link local,
-// multicast, discard only, segment routing, unassigned) are forbidden.
+// Forbidden reports whether addr must not be reached on behalf of a page, and why. IPv4-mapped addresses count as IPv4. NAT64 (RFC
+// 6052), 6to4 (RFC 3056) and Teredo (RFC 4380) addresses are judged by the IPv4 addresses inside them. Forbidden are also the local
+// NAT64 prefix 64:ff9b:1::/48 (RFC 8215) and all IPv6 outside 2000::/3: loopback, unique local, link local, multicast, discard only,
+// segment routing and unassigned addresses.
 func Forbidden(addr netip.Addr) (reason string, forbidden bool) {
 	if !addr.IsValid() {
 		return "no address", true
 	}
 	addr = plain(addr)
-	if addr.Is6() {
+	if teredo.Contains(addr) {
 		b := addr.As16()
-		switch {
-		case nat64.Contains(addr):
-			return embedded("NAT64", b[12:16])
-		case sixToFour.Contains(addr):
-			return embedded("6to4", b[2:6])
-		case teredo.Contains(addr):
-			if reason, bad := embedded("Teredo server", b[4:8]); bad {
-				return reason, true
-			}
-			binary.BigEndian.PutUint32(b[12:16], ^binary.BigEndian.Uint32(b[12:16]))
-			return embedded("Teredo client", b[12:16])
-		case !globalUnicast.Contains(addr):
-			return "not global unicast (RFC 4291)", true
+		server := netip.AddrFrom4([4]byte(b[4:8]))
+		if reason, bad := Forbidden(server); bad {
+			return fmt.Sprintf("Teredo server %v: %s", server, reason), true
 		}
+	}
+	if kind, four := fourIn(addr); four.IsValid() {
+		reason, bad := Forbidden(four)
+		if bad {
+			reason = fmt.Sprintf("%s %v: %s", kind, four, reason)
+		}
+		return reason, bad
+	}
+	if addr.Is6() && !globalUnicast.Contains(addr) {
+		return "not global unicast (RFC 4291)", true
 	}
 	for _, r := range specialRanges {
 		if r.prefix.Contains(addr) {
@@ -83,38 +83,24 @@ func Forbidden(addr netip.Addr) (reason string, forbidden bool) {
 	return "", false
 }
 
-// embedded judges four bytes as an IPv4 address.
-func embedded(kind string, b []byte) (string, bool) {
-	addr := netip.AddrFrom4([4]byte(b))
-	reason, bad := Forbidden(addr)
-	if bad {
-		reason = fmt.Sprintf("%s %v: %s", kind, addr, reason)
-	}
-	return reason, bad
-}
-
-// fourIn is the IPv4 address that a packet to an IPv6 one ends at.
-func fourIn(addr netip.Addr) (netip.Addr, bool) {
+// fourIn returns the IPv4 address that packets to an IPv6 one end at and the mechanism that takes them there, if there is one.
+func fourIn(addr netip.Addr) (kind string, four netip.Addr) {
 	b := addr.As16()
 	switch {
-	case !addr.Is6():
 	case nat64.Contains(addr):
-		return netip.AddrFrom4([4]byte(b[12:16])), true
+		return "NAT64", netip.AddrFrom4([4]byte(b[12:16]))
 	case sixToFour.Contains(addr):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
+		return "6to4", netip.AddrFrom4([4]byte(b[2:6]))
 	case teredo.Contains(addr):
-		for i := range b {
-			b[i] = ^b[i]
-		}
-		return netip.AddrFrom4([4]byte(b[12:16])), true
+		return "Teredo client", netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})
 	}
-	return netip.Addr{}, false
+	return "", netip.Addr{}
 }
 
-// plain is addr without a zone and without an IPv4 mapping, as prefixes compare it.
+// plain removes zone and IPv4 mapping, which prefixes do not match.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// guard is Forbidden, and what this machine is part of, with the operator's exceptions.
+// guard forbids what Forbidden does and this machine's own networks, with the operator's exceptions.
 type guard struct {
 	allow      []netip.Prefix
 	own        *ownAddrs
@@ -136,7 +122,7 @@ func newGuard(cfg Config, own *ownAddrs) (guard, error) {
 	return g, nil
 }
 
-// check returns a failure of class ForbiddenAddress or NoIdentity, or nil where addr may be dialled.
+// check returns nil if addr may be dialled, else a failure of class ForbiddenAddress or NoIdentity.
 func (g guard) check(addr netip.Addr) error {
 	reason, bad := Forbidden(addr)
 	if !bad {
@@ -155,12 +141,94 @@ func (g guard) check(addr netip.Addr) error {
 	return &failure{ForbiddenAddress, fmt.Errorf("dial %v: %s", addr, reason)}
 }
 
-// Check says whether an address may be dialled, before anything is: the class is ForbiddenAddress, NoIdentity or OK.
-// Get checks again, on the address dialled.
+// Check reports in advance whether an address may be dialled: the class is ForbiddenAddress, NoIdentity or OK. Get checks the address
+// dialled again.
 func (c *Client) Check(addr netip.Addr) (Class, error) {
 	err := c.guard.check(addr)
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.class, err
 	}
 	return OK, nil
+}
+
+// ownLifetime is how long the addresses of this machine are believed.
+const ownLifetime = time.Minute
+
+// ownAddrs knows this machine's addresses and the networks that it is on. A request to its own address runs over loopback, past the
+// firewall, and neighbours trust their network more than the world.
+type ownAddrs struct {
+	read func() ([]netip.Prefix, error)
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	prefixes []netip.Prefix // addresses with the length of their network
+	at       time.Time      // when they were read
+}
+
+// newOwnAddrs reads the addresses once, so that a machine that cannot tell them fails at the start.
+func newOwnAddrs(read func() ([]netip.Prefix, error)) (*ownAddrs, error) {
+	prefixes, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read addresses of this machine: %w", err)
+	}
+	return &ownAddrs{read: read, prefixes: prefixes, at: time.Now()}, nil
+}
+
+// forbids reports whether an address is this machine's or a neighbour's. If the addresses cannot be read again, the last ones count.
+func (o *ownAddrs) forbids(addr netip.Addr) (reason string, forbidden bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); now.Sub(o.at) >= ownLifetime {
+		o.at = now
+		if prefixes, err := o.read(); err == nil {
+			o.prefixes = prefixes
+		}
+	}
+	addr = plain(addr)
+	if _, four := fourIn(addr); four.IsValid() {
+		addr = four
+	}
+	for _, p := range o.prefixes {
+		switch {
+		case p.Addr() == addr:
+			return "this machine", true
+		case p.Bits() > 0 && p.Contains(addr): // a network of everything, as of some tunnels, has no neighbours
+			return fmt.Sprintf("on this machine's network %v", p.Masked()), true
+		}
+	}
+	return "", false
+}
+
+// machineAddrs reads the addresses of all interfaces.
+func machineAddrs() ([]netip.Prefix, error) {
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Prefix
+	for _, a := range list {
+		n, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		if addr, ok := netip.AddrFromSlice(n.IP); ok {
+			addr = plain(addr)
+			bits, size := n.Mask.Size()
+			if size > addr.BitLen() {
+				bits -= size - addr.BitLen() // an IPv4 network written as an IPv6 one
+			}
+			out = append(out, netip.PrefixFrom(addr, max(bits, 0)))
+		}
+	}
+	return out, nil
+}
+
+// hasRoute asks the system's routing table for a route to an address. It sends nothing: connecting a datagram socket only looks the
+// route up.
+func hasRoute(addr netip.Addr) bool {
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 9)))
+	if err == nil {
+		c.Close()
+	}
+	return !isAny(err, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN)
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ErrNoRight is in the errors of downloads that Request.Gate or Request.Until stopped before their request was sent.
+// ErrNoRight is wrapped by the errors of downloads that Request.Gate or Request.Until stopped before their request was sent.
 var ErrNoRight = errors.New("no right to ask the server")
 
-// errOver stops the request of a download that has ended meanwhile.
+// errOver stops the request of a download that has ended in the meantime.
 var errOver = errors.New("download is over")
 
-// right asks whether the server may be asked at this instant. A refusal ends the exchange.
+// right checks whether the server may be asked at this instant. If not, it ends the exchange.
 func (x *exchange) right() error {
 	now := time.Now()
 	err := error(nil)
@@ -32,13 +32,13 @@ func (x *exchange) right() error {
 	return err
 }
 
-// expired reports whether the time of the right is over, by the monotonic clock or by the wall clock: the former stands
-// still while the machine sleeps.
+// expired reports whether the right has ended, by the monotonic clock or by the wall clock, since the former stops while the machine
+// sleeps.
 func (x *exchange) expired(now time.Time) bool {
 	return !x.until.IsZero() && (!now.Before(x.until) || !now.Round(0).Before(x.until.Round(0)))
 }
 
-// refuse ends the exchange for want of the right to ask.
+// refuse ends the exchange for lack of the right to ask.
 func (x *exchange) refuse(why *failure) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -48,7 +48,7 @@ func (x *exchange) refuse(why *failure) {
 	}
 }
 
-// beforeWrite is asked by the connection when the first bytes of the request are about to go out.
+// beforeWrite is called by the connection right before the first bytes of the request go out.
 func (x *exchange) beforeWrite() error {
 	x.mu.Lock()
 	over := x.over || x.refused != nil
@@ -65,8 +65,8 @@ func (x *exchange) beforeWrite() error {
 	return nil
 }
 
-// beforeHeaders has an HTTP/2 connection ask before its next bytes go out. HTTP/2 keeps others from writing while it
-// assembles the head of a request, of which it tells each field, and sends it.
+// beforeHeaders makes an HTTP/2 connection call beforeWrite before its next bytes go out. net/http reports each field while it assembles
+// the head of a request, and lets no other request write until it has sent the head.
 func (x *exchange) beforeHeaders(trace *httptrace.ClientTrace) {
 	told := false
 	trace.WroteHeaderField = func(string, []string) {
@@ -80,15 +80,14 @@ func (x *exchange) beforeHeaders(trace *httptrace.ClientTrace) {
 	trace.WroteHeaders = func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		told = false // net/http may send the head again, on another connection
+		told = false // net/http may send the head again on another connection
 	}
 }
 
 // exchangeKey finds the exchange in the context of a dial.
 type exchangeKey struct{}
 
-// dialling bounds a stage of a dial: by its own timeout, and by the request that it is for, which net/http would let it
-// outlive.
+// dialling limits a stage of a dial by its own timeout and by the request that it is for, which net/http would let it outlive.
 func (c *Client) dialling(ctx context.Context, x *exchange, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if !x.until.IsZero() {
 		timeout = min(timeout, time.Until(x.until))
@@ -103,7 +102,7 @@ func (c *Client) dialling(ctx context.Context, x *exchange, timeout time.Duratio
 	}
 }
 
-// broke is the error of a stage of a dial, of this class unless it was the right to ask that ended.
+// broke returns the error of a stage of a dial, of this class unless the right to ask has ended.
 func (x *exchange) broke(class Class, err error) error {
 	if x.expired(time.Now()) {
 		class, err = NoRight, fmt.Errorf("%w: it ended while connecting: %w", ErrNoRight, err)

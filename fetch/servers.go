@@ -13,7 +13,7 @@ func (c *Client) transport(addr netip.Addr) *http.Transport {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			cn, err := c.dial(ctx, addr, network, address)
 			if err != nil {
-				return nil, err // not cn: a nil *conn is no nil net.Conn
+				return nil, err // not cn: a nil *conn in a net.Conn is not nil
 			}
 			return cn, nil
 		},
@@ -31,13 +31,13 @@ func (c *Client) transport(addr netip.Addr) *http.Transport {
 	t.Protocols.SetHTTP1(true)
 	if c.cfg.HTTP2 {
 		t.Protocols.SetHTTP2(true)
-		// What a server may send ahead of the reader: bounds memory, and speed to a window a round trip.
+		// How far a server may send ahead of the reader. It limits memory, and speed to one window a round trip.
 		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, MaxReceiveBufferPerConnection: 4 << 20}
 	}
 	return t
 }
 
-// pool returns the pool of addr. A pool beyond MaxServers loses its idle connections; requests under way on it finish.
+// pool returns the pool of addr. The pool least recently used makes room and loses its idle connections; its running requests finish.
 func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Client) pool(addr netip.Addr) (*http.Transport, error) {
 	return t, nil
 }
 
-// adopt makes t the pool of addr in place of the one before.
+// adopt makes t the pool of addr.
 func (c *Client) adopt(addr netip.Addr, t *http.Transport) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,5 +60,5 @@ func (c *Client) adopt(addr netip.Addr, t *http.Transport) {
 	c.pools.Add(addr, t)
 }
 
-// retire closes the idle connections of a pool outside Client.mu, which closing them takes.
+// retire closes the idle connections of a pool. It runs outside Client.mu, which closing them takes.
 func retire(_ netip.Addr, t *http.Transport) { go t.CloseIdleConnections() }

@@ -9,16 +9,26 @@ import (
 	"strings"
 )
 
-// maxURL is the longest URL sent, in bytes; it bounds what a link can make a request carry.
+// maxURL is the length in bytes of the longest URL sent. It bounds what a link can make a request carry.
 const maxURL = 16 << 10
 
-// target turns a WHATWG-serialised http or https URL into one that net/http sends unchanged. net/url would encode a path
-// again that the WHATWG URL standard lets pass (`|`, `%zz`, `[`), so the path travels as an opaque part, which net/url
-// never touches. The fragment and any user and password are left out.
+// split takes a URL apart without decoding anything, and drops the fragment. asked says that there is a question mark.
+func split(raw string) (origin, path, query string, asked bool) {
+	raw, _, _ = strings.Cut(raw, "#")
+	raw, query, asked = strings.Cut(raw, "?")
+	end := strings.Index(raw, "://") + len("://")
+	if i := strings.IndexByte(raw[end:], '/'); i >= 0 {
+		return raw[:end+i], raw[end+i:], query, asked
+	}
+	return raw, "", query, asked
+}
+
+// target turns a WHATWG-serialised http or https URL into one that net/http sends unchanged. The URL standard allows characters in
+// a path that net/url would encode again (`|`, `%zz`, `[`), so the path travels as an opaque part, which net/url never touches.
+// target drops the fragment and any user and password.
 //
-// An opaque part must not begin with `//`, where net/url puts the scheme before it. Such a path travels as a raw path
-// where net/url would keep it, and else in the absolute form of the request target, which every server must accept
-// (RFC 9112 section 3.2.2).
+// If an opaque part begins with `//`, net/url puts the scheme before it. So such a path travels as a raw path if net/url keeps it,
+// else in the absolute form of the request target, which every server must accept (RFC 9112 section 3.2.2).
 func target(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, errors.New("URL is too long")
@@ -28,15 +38,11 @@ func target(raw string) (*url.URL, error) {
 			return nil, errors.New("URL is not serialised: it holds a space, a control byte or a byte beyond ASCII")
 		}
 	}
-	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok || scheme != "http" && scheme != "https" {
+	if !strings.HasPrefix(raw, "http://") && !strings.HasPrefix(raw, "https://") {
 		return nil, errors.New("URL is neither http nor https")
 	}
-	rest, _, _ = strings.Cut(rest, "#")
-	authority, path := rest, ""
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		authority, path = rest[:i], rest[i:]
-	}
+	origin, path, query, asked := split(raw)
+	scheme, authority, _ := strings.Cut(origin, "://")
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	if authority == "" {
 		return nil, errors.New("URL has no host")
@@ -46,7 +52,6 @@ func target(raw string) (*url.URL, error) {
 			return nil, fmt.Errorf("parse port of URL: %w", err)
 		}
 	}
-	path, query, asked := strings.Cut(path, "?")
 	u := &url.URL{Scheme: scheme, Host: authority, RawQuery: query, ForceQuery: asked}
 	switch {
 	case path == "":
@@ -63,8 +68,8 @@ func target(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// badPorts are the ports that browsers block, since what listens there may take a request for commands of its own protocol:
-// the table under "Port blocking" in the Fetch standard (https://fetch.spec.whatwg.org/#port-blocking), read in 2026.
+// badPorts are the ports that browsers block, because servers there may take a request for commands of their own protocol: the table
+// "Port blocking" of the Fetch standard (https://fetch.spec.whatwg.org/#port-blocking), read in 2026.
 var badPorts = []uint16{
 	0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
 	110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
@@ -78,7 +83,7 @@ func BadPort(port uint16) bool {
 	return bad
 }
 
-// checkPort returns a failure of class ForbiddenPort, or nil where the port of u may be asked.
+// checkPort returns nil if the port of u may be asked, else a failure of class ForbiddenPort.
 func checkPort(u *url.URL) error {
 	if u.Port() == "" {
 		return nil // that of the scheme
