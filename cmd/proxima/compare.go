@@ -19,9 +19,9 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("compare", out, "Usage: proxima compare [FLAGS] DIR ...\n"+
 		"Reads the logs of all nodes below each DIR and says which assigner was better, by how much, and why.\n", "")
 	asJSON := flags.Bool("json", false, "print JSON for programs (docs/compare.md)")
-	page := flags.String("html", "", "write a page with plots to this `file` as well")
+	page := flags.String("html", "", "also write a page with plots to this `file`")
 	by := flags.String("by", compare.ByAssigner, "what a row is: "+strings.Join(compare.Bys(), ", "))
-	against := flags.String("against", "", "`row` or assigner that the others are compared to; random where empty")
+	against := flags.String("against", "", "`row` or assigner that the others are compared to; random by default")
 	seed := flags.Uint64("seed", 1, "`seed` of the confidence intervals")
 	dirs, err := parse(flags, args)
 	if err != nil {
@@ -35,7 +35,7 @@ func runCompare(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	r.Command = "proxima compare " + strings.Join(args, " ")
-	// The figures first: where the page cannot be written, hours of reading are not lost.
+	// Print first, so that a page that cannot be written does not lose hours of reading.
 	write := r.Text
 	if *asJSON {
 		write = r.JSON
@@ -54,4 +54,36 @@ func writePage(path string, r *compare.Result) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return errors.Join(report.Write(f, r, node.Version()), f.Close())
+}
+
+// runFigures makes one page of the figures of 2009 and ours. Each folder has the runs of one scenario.
+func runFigures(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := newFlags("figures", out, "Usage: proxima figures [-o FILE] DIR ...\n"+
+		"Shows the figures of the thesis of 2009 beside those of our runs. Each DIR has runs of one of the scenarios bandwidth,\n"+
+		"load, server, single and fourteen.\n", "")
+	path := flags.String("o", "figures.html", "`file` of the page")
+	dirs, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	if len(dirs) == 0 {
+		return exit{exitUsage, errors.New("figures needs a folder of runs for each scenario (proxima figures -h)")}
+	}
+	var results []*compare.Result
+	for _, dir := range dirs {
+		r, err := compare.Read(ctx, []string{dir}, compare.Options{})
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	f, err := os.Create(*path)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	err = errors.Join(report.Figures(f, results, node.Version(), "proxima figures "+strings.Join(args, " ")), f.Close())
+	if err == nil {
+		fmt.Fprintln(out, "the figures are in", *path)
+	}
+	return err
 }

@@ -14,7 +14,7 @@ import (
 
 func runCompletion(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("completion", out, "Usage: proxima completion bash | zsh | fish | man\n"+
-		"Prints the completion of a shell, to be read by it, or the manual page, proxima(1).\n", "")
+		"Prints the completion script for a shell, or the manual page proxima(1).\n", "")
 	words, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func runCompletion(ctx context.Context, args []string, out, errs io.Writer) erro
 	return nil
 }
 
-// helpText is the help of a command, and the flags that it lists, those of its verbs with them.
+// helpText is the help of a command, and all flags of it and its verbs.
 type helpText struct {
 	command
 	text  string
@@ -40,10 +40,10 @@ type helpText struct {
 
 type flagLine struct{ name, value, usage string }
 
-// flagShape is a line of flagSet.help: two blanks, a flag, a word for its value, blanks, and what it does.
+// flagShape matches a line of flagSet.help: a flag, a word for its value, and what it does.
 var flagShape = regexp.MustCompile(`(?m)^  -([A-Za-z-]+)(?: (\S+))? +(\S.*)\n`)
 
-// helpTexts asks every command and verb for its help, so that what is generated is what -h says.
+// helpTexts asks every command and verb for its help, so that the generated text agrees with -h.
 func helpTexts(ctx context.Context) (texts []helpText, err error) {
 	for _, c := range commands() {
 		h := helpText{command: c}
@@ -88,7 +88,7 @@ func bash(w io.Writer, texts []helpText) {
 	fmt.Fprint(w, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _proxima proxima\n")
 }
 
-// quoted is a word of a shell; what zsh takes for the end of a description is left out of it.
+// quoted quotes a text for a shell, without the characters that end a description in zsh.
 func quoted(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "[", "(", "]", ")", ":", " ").Replace(text) + "'"
 }
@@ -129,7 +129,7 @@ func fish(w io.Writer, texts []helpText) {
 	}
 }
 
-// roff is text that troff prints as it is.
+// roff escapes a text for troff.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	return strings.ReplaceAll(strings.ReplaceAll("\n"+text, "\n.", "\n\\&."), "\n'", "\n\\&'")[1:]

@@ -243,7 +243,7 @@ func TestCtl(t *testing.T) {
 	ctl("block", "-why", "asked us to", "BAD.test", "192.0.2.0/24")
 	ctl("unblock", "192.0.2.0/24")
 	for words, want := range map[string]string{
-		"blocks": "by operator", "block bad.test": "bad.test: it was blocked before", "snapshot": `"hosts":2,"urls":`,
+		"blocks": "by operator", "block bad.test": "bad.test: was already blocked", "snapshot": `"hosts":2,"urls":`,
 		"set crawl.patience 1h":                           "crawl.patience: set",
 		"retry " + strings.TrimSuffix(other.seed(t), "/"): "asked again", "profile goroutine": "\x1f\x8b",
 	} {

@@ -18,61 +18,51 @@ import (
 	"proxima/node/webmaster"
 )
 
-// act is what ctl can have a node do.
+// act is something that ctl has a node do.
 type act struct {
 	name, args, does string
-	// least and most are how many arguments it takes; most below 0 is any number.
-	least, most int
-	run         func(ctx context.Context, c *ctl, on []string) error
+	least, most      int // arguments; most below 0 is any number
+	run              func(ctx context.Context, c *ctl, on []string) error
 }
 
-// acts are all of them, in the order of the help.
+// acts lists all of them, in the order of the help.
 func acts() []act {
 	return []act{
-		{"pause", "", "no new request begins until resume, in later lives of the node, too; what is under way ends", 0, 0,
-			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/pause", nil, "paused\n") }},
-		{"resume", "", "ends pause", 0, 0,
-			func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, "/resume", nil, "resumed\n") }},
-		{"seed", "URL...", "URLs, or - for a list on standard input, belong to the crawl as if they had been there from the start", 1, -1, addSeeds},
-		{"drop", "HOST...", "gives up the pending URLs of hosts; block keeps them away for good", 1, -1, dropHosts},
-		{"block", "HOST|PREFIX...", "all nodes leave hosts with all below them, or addresses, alone from now on; -why says the reason", 1, -1, block("block", "blocked")},
-		{"unblock", "HOST|PREFIX...", "they may be asked again", 1, -1, block("unblock", "unblocked")},
-		{"blocks", "", "lists what is blocked, by whom, when and why", 0, 0, listBlocks},
-		{"requests", "", "lists what web masters have asked this node for without proof; block does it, dismiss forgets it", 0, 0, listRequests},
-		{"dismiss", "HOST", "forgets what was asked for a host", 1, 1, func(ctx context.Context, c *ctl, on []string) error {
-			return c.say(ctx, "/dismiss", url.Values{"host": on}, on[0]+": dismissed\n")
-		}},
-		{"retry", "HOST...", "hosts are asked now, as if they had never failed", 1, -1, func(ctx context.Context, c *ctl, on []string) error {
-			return each(on, func(host string) error {
-				return c.say(ctx, "/retry", url.Values{"host": {host}}, host+": asked again\n")
-			})
-		}},
-		{"move", "HOST NODE", "another node owns a host and the others of its server; the beginning of its id will do", 2, 2, move},
-		{"drain", "", "hands all hosts to other nodes, and stops the node when they have them", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
-			return c.say(ctx, "/drain", nil, "the node hands its hosts over, and stops then; proxima status says how many are left\n")
-		}},
-		{"set", "KEY VALUE", "a live key of the configuration has another value, until the node ends or reads its file again", 2, 2,
+		{"pause", "", "start no more requests until resume, even if the node is restarted; those in progress end", 0, 0, say("/pause", "paused")},
+		{"resume", "", "end pause", 0, 0, say("/resume", "resumed")},
+		{"seed", "URL...", "add URLs, or with - a list on standard input, as if they had been there from the start", 1, -1, addSeeds},
+		{"drop", "HOST...", "give up the pending URLs of hosts; block keeps them away for good", 1, -1, dropHosts},
+		{"block", "HOST|PREFIX...", "let all nodes leave alone hosts with all below them, or addresses; -why says the reason", 1, -1, block("block", "blocked on all nodes", "was already blocked")},
+		{"unblock", "HOST|PREFIX...", "end block", 1, -1, block("unblock", "unblocked on all nodes", "was not blocked")},
+		{"blocks", "", "list what is blocked, by whom, when and why", 0, 0, listBlocks},
+		{"requests", "", "list what web masters have asked of this node without proof; block does it, dismiss forgets it", 0, 0, listRequests},
+		{"dismiss", "HOST", "forget what was asked for a host", 1, 1, sayEach("/dismiss", "dismissed")},
+		{"retry", "HOST...", "ask hosts now, as if they had never failed", 1, -1, sayEach("/retry", "asked again")},
+		{"move", "HOST NODE", "give a host and the others of its server to a node, named by the first characters of its id", 2, 2, move},
+		{"drain", "", "hand all hosts to other nodes, then stop the node", 0, 0,
+			say("/drain", "the node hands its hosts over, then stops; proxima status says how many are left")},
+		{"set", "KEY VALUE", "change a live key of the configuration, until the node ends or reads its file again", 2, 2,
 			func(ctx context.Context, c *ctl, on []string) error {
-				return c.say(ctx, "/set", url.Values{"key": on[:1], "value": on[1:]}, on[0]+": set\n")
+				return c.say(ctx, "/set", url.Values{"key": on[:1], "value": on[1:]}, on[0]+": set")
 			}},
-		{"reload", "", "reads the configuration file again, and takes what is live of it; SIGHUP does the same", 0, 0, reload},
-		{"rotate", "", "takes the node's secret file a step further, as keygen -rotate does", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
+		{"reload", "", "read the configuration file again and apply its live keys, as SIGHUP does", 0, 0, reload},
+		{"rotate", "", "take the node's secret file a step further, as keygen -rotate does", 0, 0, func(ctx context.Context, c *ctl, _ []string) error {
 			var a node.Acted
 			err := c.call(ctx, http.MethodPost, "/rotate", nil, nil, &a)
 			fmt.Fprint(c.out, a.Next)
 			return err
 		}},
-		{"snapshot", "", "prints the hosts and pending URLs of the node, one JSON object a line; the last one counts them", 0, 0,
+		{"snapshot", "", "print the hosts and pending URLs of the node, one JSON object per line; the last one counts them", 0, 0,
 			func(ctx context.Context, c *ctl, _ []string) error {
 				return c.call(ctx, http.MethodGet, "/snapshot", nil, nil, c.out)
 			}},
-		{"profile", "KIND", "prints a profile for go tool pprof: cpu (of 10 s), heap, goroutine", 1, 1, func(ctx context.Context, c *ctl, on []string) error {
+		{"profile", "KIND", "print a profile for go tool pprof: cpu (of 10 s), heap or goroutine", 1, 1, func(ctx context.Context, c *ctl, on []string) error {
 			return c.call(ctx, http.MethodGet, "/profile", url.Values{"kind": on}, nil, c.out)
 		}},
 	}
 }
 
-// ctlVerbs are the names of the acts.
+// ctlVerbs returns the names of the acts.
 func ctlVerbs() (names []string) {
 	for _, a := range acts() {
 		names = append(names, a.name)
@@ -80,7 +70,7 @@ func ctlVerbs() (names []string) {
 	return names
 }
 
-// ctl is a call of the command: the node that it is about, and what its acts need.
+// ctl is one call of the command.
 type ctl struct {
 	data, why string
 	out       io.Writer
@@ -97,9 +87,23 @@ func (c *ctl) call(ctx context.Context, method, path string, q url.Values, body 
 func (c *ctl) say(ctx context.Context, path string, q url.Values, done string) error {
 	err := c.call(ctx, http.MethodPost, path, q, nil, &node.Acted{})
 	if err == nil {
-		fmt.Fprint(c.out, done)
+		fmt.Fprintln(c.out, done)
 	}
 	return err
+}
+
+// say is an act without arguments.
+func say(path, done string) func(context.Context, *ctl, []string) error {
+	return func(ctx context.Context, c *ctl, _ []string) error { return c.say(ctx, path, nil, done) }
+}
+
+// sayEach is an act on each of some hosts.
+func sayEach(path, done string) func(context.Context, *ctl, []string) error {
+	return func(ctx context.Context, c *ctl, hosts []string) error {
+		return each(hosts, func(host string) error {
+			return c.say(ctx, path, url.Values{"host": {host}}, host+": "+done)
+		})
+	}
 }
 
 func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -108,19 +112,14 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	for _, a := range acts() {
 		fmt.Fprintf(&help, "  %-23s  %s\n", strings.TrimSpace(a.name+" "+a.args), a.does)
 	}
-	flags := newFlags("ctl", out, help.String(), "")
+	flags := newAskFlags("ctl", out, help.String())
 	c := &ctl{out: out}
-	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
-	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
-	flags.StringVar(&c.why, "why", "", "`reason` of a block or its end, for people")
+	flags.StringVar(&c.why, "why", "", "`reason` for a block or its end, for people")
 	words, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
-	if err := dataOf(flags, data, *config); err != nil {
-		return err
-	}
-	c.data = *data
+	c.data = *flags.data
 	if len(words) == 0 {
 		return exit{exitUsage, fmt.Errorf("ctl takes %s (proxima ctl -h)", strings.Join(ctlVerbs(), ", "))}
 	}
@@ -136,7 +135,29 @@ func runCtl(ctx context.Context, args []string, out, errs io.Writer) error {
 	return exit{exitUsage, errors.New(text + " (proxima ctl -h)")}
 }
 
-// each does something for each argument, and goes on after errors.
+func runGoAlone(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := newAskFlags("go-alone", out, "Usage: proxima go-alone [-data DIR | -config FILE]\n"+
+		"Tells the running node that the nodes which it does not see are gone for good, so that it goes on with those that it\n"+
+		"sees. If the others still run, the same servers may be asked twice at once until they meet again: stop them first.\n")
+	if err := parseAlone(flags, args); err != nil {
+		return err
+	}
+	var a node.Acted
+	if err := node.Call(ctx, http.MethodPost, *flags.data, "/go-alone", nil, &a); err != nil {
+		return noAnswer(err)
+	}
+	if len(a.Gone) == 0 {
+		fmt.Fprintln(out, "the node sees all members whose votes count")
+		return nil
+	}
+	fmt.Fprintf(out, "the node goes on without %d nodes:\n", len(a.Gone))
+	for _, id := range a.Gone {
+		fmt.Fprintln(out, " ", id)
+	}
+	return nil
+}
+
+// each calls do for each argument, and goes on after errors.
 func each(on []string, do func(string) error) error {
 	var all error
 	for _, one := range on {
@@ -179,19 +200,19 @@ func dropHosts(ctx context.Context, c *ctl, hosts []string) error {
 	})
 }
 
-// block is the act of blocking, or of ending that.
-func block(verb, done string) func(context.Context, *ctl, []string) error {
+// block is the act block or unblock.
+func block(verb, done, already string) func(context.Context, *ctl, []string) error {
 	return func(ctx context.Context, c *ctl, targets []string) error {
 		return each(targets, func(on string) error {
 			var b node.Blocked
 			if err := c.call(ctx, http.MethodPost, "/"+verb, url.Values{"on": {on}, "why": {c.why}}, nil, &b); err != nil {
 				return err
 			}
+			outcome := already
 			if b.Changed {
-				fmt.Fprintf(c.out, "%s: %s on all nodes\n", b.Block.On, done)
-			} else {
-				fmt.Fprintf(c.out, "%s: it was %s before\n", b.Block.On, done)
+				outcome = done
 			}
+			fmt.Fprintf(c.out, "%s: %s\n", b.Block.On, outcome)
 			return nil
 		})
 	}

@@ -11,20 +11,32 @@ import (
 	"proxima/node/strict"
 )
 
-// flagSet are the flags of a subcommand, with what help says before and after their list. Package flag says what is wrong with the
-// whole help behind it; here it is one line.
+// flagSet holds the flags of a subcommand, with the help before and after their list. Package flag prints the whole help with each
+// error; this one prints a line.
 type flagSet struct {
 	*flag.FlagSet
 	out           io.Writer
 	before, after string
+	data, config  *string // of a command that asks a running node
 }
 
 func newFlags(name string, out io.Writer, before, after string) *flagSet {
-	f := &flagSet{flag.NewFlagSet("proxima "+name, flag.ContinueOnError), out, before, after}
+	f := &flagSet{FlagSet: flag.NewFlagSet("proxima "+name, flag.ContinueOnError), out: out, before: before, after: after}
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	return f
 }
+
+// newAskFlags is newFlags for a command that asks a running node. The result's data is the node's directory once parsed.
+func newAskFlags(name string, out io.Writer, before string) *flagSet {
+	f := newFlags(name, out, before, "")
+	f.data = f.String("data", node.Default().Node.Data, "data `directory` of the node")
+	f.config = f.String("config", "", "configuration `file` of the node, which names its data directory")
+	return f
+}
+
+// command is the name of the subcommand.
+func (f *flagSet) command() string { return strings.TrimPrefix(f.Name(), "proxima ") }
 
 func (f *flagSet) help() {
 	fmt.Fprint(f.out, f.before)
@@ -44,7 +56,7 @@ func (f *flagSet) help() {
 	fmt.Fprint(f.out, f.after)
 }
 
-// parse reads flags before, between and after arguments, which it returns. What follows "--" is no flag.
+// parse reads flags before, between and after arguments, and returns the arguments. After "--" there are only arguments.
 func parse(flags *flagSet, args []string) (rest []string, err error) {
 	for {
 		if err := parseFirst(flags, args); err != nil {
@@ -52,7 +64,7 @@ func parse(flags *flagSet, args []string) (rest []string, err error) {
 		}
 		read := args[:len(args)-flags.NArg()]
 		if args = flags.Args(); len(args) == 0 || len(read) > 0 && read[len(read)-1] == "--" {
-			return append(rest, args...), nil
+			return append(rest, args...), flags.findData()
 		}
 		if strings.HasPrefix(args[0], "–") || strings.HasPrefix(args[0], "—") {
 			return nil, exit{exitUsage, fmt.Errorf("%s begins with a dash that is no hyphen: flags begin with -", args[0])}
@@ -73,16 +85,16 @@ func parseFirst(flags *flagSet, args []string) error {
 	return err
 }
 
-// parseAlone is parse for a command that takes no arguments.
+// parseAlone is parse for a command without arguments.
 func parseAlone(flags *flagSet, args []string) error {
 	rest, err := parse(flags, args)
 	if err == nil && len(rest) > 0 {
-		err = exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (%s -h lists the flags)", strings.TrimPrefix(flags.Name(), "proxima "), rest[0], flags.Name())}
+		err = exit{exitUsage, fmt.Errorf("%s takes no arguments, got %q (%s -h lists the flags)", flags.command(), rest[0], flags.Name())}
 	}
 	return err
 }
 
-// wrong words an error of flag, with the nearest flag where there is none of that name.
+// wrong returns the text of an error of package flag. For an unknown flag it suggests the nearest one.
 func wrong(flags *flag.FlagSet, err error) string {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -97,20 +109,24 @@ func wrong(flags *flag.FlagSet, err error) string {
 	return text
 }
 
-// dataOf replaces a data directory by that of a configuration, where one is named.
-func dataOf(flags *flagSet, data *string, config string) error {
-	if config == "" {
+// findData takes the data directory from the configuration, if one is given.
+func (f *flagSet) findData() error {
+	if f.config == nil || *f.config == "" {
 		return nil
 	}
-	set := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	if set["data"] {
-		return exit{exitUsage, fmt.Errorf("%s takes -data or -config, not both", strings.TrimPrefix(flags.Name(), "proxima "))}
+	if given(f.FlagSet, "data") {
+		return exit{exitUsage, fmt.Errorf("%s takes -data or -config, not both", f.command())}
 	}
-	cfg, err := node.Load(config)
+	cfg, err := node.Load(*f.config)
 	if err != nil {
 		return exit{exitUsage, err}
 	}
-	*data = cfg.Node.Data
+	*f.data = cfg.Node.Data
 	return nil
+}
+
+// given reports whether a flag was set.
+func given(flags *flag.FlagSet, name string) (set bool) {
+	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
+	return set
 }

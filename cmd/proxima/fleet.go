@@ -21,42 +21,32 @@ import (
 
 const fleetUsage = `Usage: proxima fleet run SCENARIO -hosts FILE (-sites FILE | -seeds FILE) -out DIR [FLAGS]
 Runs each assigner of a scenario in turn on equal sets of machines, over ssh, and collects logs and packages.
-The same command again goes on where it stopped. FILE: [USER@]HOST[:PORT] [ADDRESS ...] a line.
+The same command again goes on where it stopped. FILE has a line [USER@]HOST[:PORT] [ADDRESS ...] for each machine.
 `
 
 func runFleet(ctx context.Context, args []string, out, errs io.Writer) error {
-	verb := ""
-	if len(args) > 0 {
-		verb, args = args[0], args[1:]
+	if len(args) > 0 && isHelp(args[0]) {
+		args = []string{"run", "-h"} // which also lists the flags
 	}
-	switch verb {
-	case "run":
-		return fleetRun(ctx, args, out)
-	case "tend": // on the hosts
-		return fleetTend(ctx, args, out)
-	case "help", "-h", "-help", "--help":
-		return fleetRun(ctx, []string{"-h"}, out)
-	}
-	fmt.Fprint(errs, fleetUsage)
-	return exit{code: exitUsage}
+	return runVerb(ctx, args, out, errs, fleetUsage, map[string]verb{"run": fleetRun, "tend": fleetTend})
 }
 
-func fleetRun(ctx context.Context, args []string, out io.Writer) error {
+func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags := newFlags("fleet run", out, fleetUsage, "")
 	o := testbed.FleetOptions{Out: out, Command: strings.Join(append([]string{"proxima", "fleet", "run"}, args...), " ")}
 	var hosts, sites, seeds string
 	flags.StringVar(&hosts, "hosts", "", "`file` that lists the hosts for nodes")
 	flags.StringVar(&sites, "sites", "", "`file` that lists machines for the scenario's sites, each with the addresses of its servers")
-	flags.StringVar(&seeds, "seeds", "", "`file` of URLs to begin with in the web as it is, in place of -sites")
-	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; what is finished there is not run again")
+	flags.StringVar(&seeds, "seeds", "", "`file` of seeds in the real web, in place of -sites")
+	flags.StringVar(&o.Dir, "out", "", "`directory` of all runs; finished ones are not run again")
 	flags.IntVar(&o.Sets, "sets", 1, "`number` of equal sets of hosts that run the scenario side by side")
-	flags.Uint64Var(&o.Seed, "seed", 0, "draws what the scenario leaves open; 0 is the scenario's own `number`")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
 	flags.StringVar(&o.SSH, "F", os.Getenv("SSH_CONFIG"), "`file` that configures ssh")
-	flags.StringVar(&o.HostDir, "dir", "proxima-fleet", "`directory` on each host, below its home if it does not begin with /")
+	flags.StringVar(&o.HostDir, "dir", "proxima-fleet", "`directory` on each host, below the home directory if it does not begin with /")
 	flags.StringVar(&o.Program, "proxima", "", "`file` that is copied to the hosts; this program by default")
-	flags.IntVar(&o.Jobs, "jobs", 200, "`number` of hosts worked on at once")
+	flags.IntVar(&o.Jobs, "jobs", 200, "`number` of hosts to work on at once")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Second, "`time` that a connection may take")
-	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; other sets have the next ones")
+	flags.IntVar(&o.Port, "port", 8000, "`port` of the sites of the first set; the other sets use the next ones")
 	name, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -97,8 +87,8 @@ func fleetRun(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// fleetTend runs the node of this folder for a fleet run elsewhere, which holds the connection.
-func fleetTend(ctx context.Context, args []string, out io.Writer) error {
+// fleetTend runs the node of this folder, on a host, for a fleet run elsewhere that holds the connection.
+func fleetTend(ctx context.Context, args []string, out, _ io.Writer) error {
 	if len(args) != 1 {
 		return exit{exitUsage, errors.New("fleet tend is for fleet run")}
 	}
@@ -119,13 +109,13 @@ func fleetTend(ctx context.Context, args []string, out io.Writer) error {
 
 func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("sites", out, "Usage: proxima sites SCENARIO -at ADDRESS,ADDRESS... [-here ADDRESS,...] [FLAGS]\n"+
-		"Serves the sites of a scenario at addresses of one's own, on one machine or on several that are given the same addresses.\n", "")
+		"Serves the sites of a scenario at your own addresses, on one machine or on several with the same -at.\n", "")
 	o := testbed.ServeOptions{Out: out}
-	addresses(flags.FlagSet, &o.Addresses, "at", "`addresses` of all servers, on whatever machine they are")
-	addresses(flags.FlagSet, &o.Here, "here", "the `addresses` of this machine; all by default")
+	addresses(flags.FlagSet, &o.Addresses, "at", "comma-separated `addresses` of all servers, on whichever machine they are")
+	addresses(flags.FlagSet, &o.Here, "here", "comma-separated `addresses` of this machine; all by default")
 	flags.IntVar(&o.Port, "port", 80, "`port` of all servers")
-	flags.Uint64Var(&o.Seed, "seed", 0, "draws the pages; 0 is the scenario's own `number`")
-	orders := flags.Bool("orders", false, "do what the lines of the input say, slow ADDRESS MILLISECONDS, and end with them")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that draws the pages; 0 takes the scenario's own")
+	orders := flags.Bool("orders", false, "obey lines of standard input (slow ADDRESS MILLISECONDS), and end with it")
 	name, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -146,7 +136,7 @@ func runSites(ctx context.Context, args []string, out, errs io.Writer) error {
 	return testbed.Serve(ctx, s, o)
 }
 
-// addresses is a flag of IP addresses with commas between them.
+// addresses adds a flag of comma-separated IP addresses.
 func addresses(flags *flag.FlagSet, list *[]netip.Addr, name, usage string) {
 	flags.Func(name, usage, func(text string) error {
 		for part := range strings.SplitSeq(text, ",") {

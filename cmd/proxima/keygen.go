@@ -11,9 +11,9 @@ import (
 
 func runKeygen(_ context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("keygen", out, "Usage: proxima keygen [-rotate | -directory] FILE\n"+
-		"Writes a new cluster secret, which must be copied to every node of the overlay (peer.secret).\n", "")
+		"Writes a new cluster secret. Copy it to every node of the overlay (peer.secret).\n", "")
 	directory := flags.Bool("directory", false, "print the public keys of FILE as the directory that proves signed requests (fetch.signature_agent)")
-	rotate := flags.Bool("rotate", false, "take FILE one of three steps further to a new secret; nodes go on meanwhile")
+	rotate := flags.Bool("rotate", false, "take FILE the next of three steps to a new secret, while the nodes go on")
 	files, err := parse(flags, args)
 	if err != nil {
 		return err

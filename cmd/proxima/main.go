@@ -1,4 +1,4 @@
-// Command proxima is the crawler: one subcommand a file. It owns flags, terminal and exit codes; no logic of the crawl.
+// Command proxima is the crawler. It owns flags, output and exit codes, and none of the crawl's logic.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	_ "time/tzdata" // zones of sites' hours, on machines that have none
+	_ "time/tzdata" // time zones for sites' hours, on machines without any
 
 	"proxima/node"
 	"proxima/node/strict"
@@ -31,7 +31,7 @@ const (
 	exitNoAnswer = 5   // no node is running there
 )
 
-// exit is an error with an exit code; its text is empty where everything has been said.
+// exit is an error with an exit code. Without err everything has been said already.
 type exit struct {
 	code int
 	err  error
@@ -49,7 +49,7 @@ func (e exit) Unwrap() error { return e.err }
 type command struct {
 	name, does string
 	run        func(ctx context.Context, args []string, out, errs io.Writer) error
-	verbs      []string // what it takes as its first argument
+	verbs      []string // possible first arguments
 }
 
 func commands() []command {
@@ -57,13 +57,13 @@ func commands() []command {
 		{"node", "run a node: crawl from seeds, or go on where the last run stopped", runNode, nil},
 		{"status", "ask a running node what it is doing, or why a host is waiting", runStatus, nil},
 		{"members", "list the members of the overlay, as a running node sees them", runMembers, nil},
-		{"rtt", "say how far two members are from each other", runRTT, nil},
-		{"top", "show the hosts, servers and errors that a running node has most of", runTop, []string{"hosts", "servers", "errors"}},
+		{"rtt", "print the round trip between two members", runRTT, nil},
+		{"top", "show the largest hosts and servers and the most frequent errors of a running node", runTop, []string{"hosts", "servers", "errors"}},
 		{"ctl", "steer a running node: pause or drain it, add seeds, block a host", runCtl, ctlVerbs()},
-		{"go-alone", "tell a running node that the nodes which it waits for are gone for good", runGoAlone, nil},
+		{"go-alone", "tell a running node that the nodes it waits for are gone for good", runGoAlone, nil},
 		{"keygen", "make the secret that the nodes of an overlay share", runKeygen, nil},
 		{"config", "print the complete default configuration", runConfig, nil},
-		{"completion", "print the completion of a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
+		{"completion", "print the completion for a shell (bash, zsh or fish), or the manual page (man)", runCompletion, []string{"bash", "zsh", "fish", "man"}},
 	}, labCommands()...)
 }
 
@@ -72,9 +72,9 @@ func main() {
 	if handled, code := labChild(os.Args[1:]); handled {
 		os.Exit(code)
 	}
-	// net/http writes of servers that misbehave to the standard logger; their downloads are logged with a reason anyway.
+	// net/http reports misbehaving servers to the standard logger. The run log has those downloads anyway.
 	log.SetOutput(io.Discard)
-	// The first Ctrl-C stops in order, the second at once.
+	// The first Ctrl-C stops in order, the second one at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -87,14 +87,13 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		usage(errs)
 		return exit{code: exitUsage}
 	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		if args[0] == "help" && len(args) > 1 {
-			return run(ctx, append(slices.Clone(args[1:]), "-h"), out, errs)
-		}
+	switch {
+	case args[0] == "help" && len(args) > 1:
+		return run(ctx, append(slices.Clone(args[1:]), "-h"), out, errs)
+	case isHelp(args[0]):
 		usage(out)
 		return nil
-	case "version", "-v", "-version", "--version":
+	case slices.Contains([]string{"version", "-v", "-version", "--version"}, args[0]):
 		fmt.Fprintf(out, "proxima %s, %s, %s/%s\n", node.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return nil
 	}
@@ -118,16 +117,20 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	return exit{exitUsage, errors.New(text)}
 }
 
+func isHelp(word string) bool {
+	return slices.Contains([]string{"help", "-h", "-help", "--help"}, word)
+}
+
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "Proxima is a decentralised web crawler. Usage: proxima COMMAND [FLAGS]")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.does)
 	}
-	fmt.Fprintf(w, "  %-10s %s\n", "version", "say which version this is")
+	fmt.Fprintf(w, "  %-10s %s\n", "version", "print the version")
 	fmt.Fprintln(w, "proxima help COMMAND lists the flags of a command.")
 }
 
-// code prints an error for a person and returns the exit code it means.
+// code prints an error for a person and returns its exit code.
 func code(err error, errs io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return exitOK

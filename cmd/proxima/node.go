@@ -34,65 +34,78 @@ type override struct {
 	set                func(c *node.Config, value string) error
 }
 
-// overrides are the flags beside -config; the configuration checks their values.
-func overrides() []*override {
-	text := func(f func(c *node.Config) *string) func(*node.Config, string) error {
-		return func(c *node.Config, v string) error { *f(c) = v; return nil }
-	}
-	number := func(f func(c *node.Config, n int64)) func(*node.Config, string) error {
-		return func(c *node.Config, v string) error {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil {
-				return fmt.Errorf("%q is not a number", v)
-			}
-			f(c, n)
-			return nil
+// setText, setNumber, setList and setDuration make the set of an override. A list grows by the parts between commas.
+func setText(at func(c *node.Config) *string) func(*node.Config, string) error {
+	return func(c *node.Config, v string) error { *at(c) = v; return nil }
+}
+
+func setNumber[T int | int64](at func(c *node.Config) *T) func(*node.Config, string) error {
+	return func(c *node.Config, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a number", v)
 		}
+		*at(c) = T(n)
+		return nil
 	}
+}
+
+func setList(at func(c *node.Config) *[]string) func(*node.Config, string) error {
+	return func(c *node.Config, v string) error { *at(c) = append(*at(c), strings.Split(v, ",")...); return nil }
+}
+
+func setDuration(at func(c *node.Config) *time.Duration) func(*node.Config, string) error {
+	return func(c *node.Config, v string) (err error) {
+		if *at(c), err = time.ParseDuration(v); err != nil {
+			err = fmt.Errorf("%q is no duration: write 90s, 5m or 12h", v)
+		}
+		return err
+	}
+}
+
+// overrides returns the flags that override the configuration file. The configuration checks their values.
+func overrides() []*override {
 	return []*override{
-		{name: "data", usage: "data `directory` (node.data)", set: text(func(c *node.Config) *string { return &c.Node.Data })},
-		{name: "run", usage: "`name` of the crawl in the logs (node.run)", set: text(func(c *node.Config) *string { return &c.Node.Run })},
-		{name: "seeds", usage: "`file` with a URL a line, in addition to crawl.seeds", set: func(c *node.Config, v string) error {
+		{name: "data", usage: "data `directory` (node.data)", set: setText(func(c *node.Config) *string { return &c.Node.Data })},
+		{name: "run", usage: "`name` of the crawl in the logs (node.run)", set: setText(func(c *node.Config) *string { return &c.Node.Run })},
+		{name: "seeds", usage: "`file` with one URL per line, in addition to crawl.seeds", set: func(c *node.Config, v string) error {
 			c.Crawl.Seeds = append(c.Crawl.Seeds, v)
 			return nil
 		}},
 		{name: "scope", usage: "what the seeds bring into scope: `any`, host, domain or prefix; host without -config, else scope.seed_scope",
-			set: text(func(c *node.Config) *string { return &c.Scope.SeedScope })},
-		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)", set: text(func(c *node.Config) *string { return &c.Fetch.Contact })},
-		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: text(func(c *node.Config) *string { return &c.Fetch.From })},
-		{name: "allow", usage: "address `prefixes`, comma-separated, that may be crawled though they are not public (fetch.allow_prefixes)",
-			set: func(c *node.Config, v string) error {
-				c.Fetch.AllowPrefixes = append(c.Fetch.AllowPrefixes, strings.Split(v, ",")...)
-				return nil
-			}},
-		{name: "secret", usage: "`file` of the cluster secret: the node has peers (peer.secret)", set: text(func(c *node.Config) *string { return &c.Peer.Secret })},
-		{name: "listen", usage: "`host:port` of the peer protocol (peer.listen)", set: text(func(c *node.Config) *string { return &c.Peer.Listen })},
-		{name: "gossip", usage: "`host:port` of the gossip (member.bind)", set: text(func(c *node.Config) *string { return &c.Member.Bind })},
-		{name: "join", usage: "gossip `addresses` of peers, comma-separated (member.join)",
-			set: func(c *node.Config, v string) error {
-				c.Member.Join = append(c.Member.Join, strings.Split(v, ",")...)
-				return nil
-			}},
+			set: setText(func(c *node.Config) *string { return &c.Scope.SeedScope })},
+		{name: "contact", usage: "`URL` of a page that says who crawls and why (fetch.contact)",
+			set: setText(func(c *node.Config) *string { return &c.Fetch.Contact })},
+		{name: "from", usage: "mail `address` of the operator (fetch.from)", set: setText(func(c *node.Config) *string { return &c.Fetch.From })},
+		{name: "allow", usage: "comma-separated address `prefixes` that may be crawled though they are not public (fetch.allow_prefixes)",
+			set: setList(func(c *node.Config) *[]string { return &c.Fetch.AllowPrefixes })},
+		{name: "secret", usage: "`file` of the cluster secret: the node has peers (peer.secret)",
+			set: setText(func(c *node.Config) *string { return &c.Peer.Secret })},
+		{name: "listen", usage: "`host:port` of the peer protocol (peer.listen)", set: setText(func(c *node.Config) *string { return &c.Peer.Listen })},
+		{name: "gossip", usage: "`host:port` of the gossip (member.bind)", set: setText(func(c *node.Config) *string { return &c.Member.Bind })},
+		{name: "join", usage: "comma-separated gossip `addresses` of peers (member.join)",
+			set: setList(func(c *node.Config) *[]string { return &c.Member.Join })},
 		{name: "console", usage: "`host:port` of a page for a browser; without a host (:8300) only this machine reaches it (console.listen)",
-			set: text(func(c *node.Config) *string { return &c.Console.Listen })},
-		{name: "nodes", usage: "end only after a `number` of nodes were there (termination.expected_nodes)", set: number(func(c *node.Config, n int64) { c.Termination.ExpectedNodes = int(n) })},
-		{name: "fetchers", usage: "downloads at once, a `number` (crawl.fetchers)", set: number(func(c *node.Config, n int64) { c.Crawl.Fetchers = int(n) })},
+			set: setText(func(c *node.Config) *string { return &c.Console.Listen })},
+		{name: "nodes", usage: "end only after this `number` of nodes were there (termination.expected_nodes)",
+			set: setNumber(func(c *node.Config) *int { return &c.Termination.ExpectedNodes })},
+		{name: "fetchers", usage: "`number` of downloads at once (crawl.fetchers)", set: setNumber(func(c *node.Config) *int { return &c.Crawl.Fetchers })},
 		{name: "recrawl", usage: "visit once all pages seen longer ago than an `age`, such as 24h (1s: all), and end (recrawl.age)",
-			set: func(c *node.Config, v string) (err error) {
-				c.Recrawl.Age, err = duration(v)
+			set: func(c *node.Config, v string) error {
+				err := setDuration(func(c *node.Config) *time.Duration { return &c.Recrawl.Age })(c, v)
 				if err == nil && c.Recrawl.Age <= 0 {
 					err = fmt.Errorf("%q is no age: 1s visits all pages again", v)
 				}
 				return err
 			}},
-		{name: "max-pages", usage: "end after exactly a `number` of pages (crawl.max_pages)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxPages = n })},
-		{name: "max-bytes", usage: "end after a `number` of bytes of bodies (crawl.max_bytes)", set: number(func(c *node.Config, n int64) { c.Crawl.MaxBytes = n })},
-		{name: "max-time", usage: "end after a `duration` like 90s or 12h (crawl.max_time)", set: func(c *node.Config, v string) (err error) {
-			c.Crawl.MaxTime, err = duration(v)
-			return err
-		}},
-		{name: "sink", usage: "`URL` where downloads go, in packages: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
-			set: text(func(c *node.Config) *string { return &c.Sink.URL })},
+		{name: "max-pages", usage: "end after exactly this `number` of pages (crawl.max_pages)",
+			set: setNumber(func(c *node.Config) *int64 { return &c.Crawl.MaxPages })},
+		{name: "max-bytes", usage: "end after this `number` of bytes of bodies (crawl.max_bytes)",
+			set: setNumber(func(c *node.Config) *int64 { return &c.Crawl.MaxBytes })},
+		{name: "max-time", usage: "end after a `duration` like 90s or 12h (crawl.max_time)",
+			set: setDuration(func(c *node.Config) *time.Duration { return &c.Crawl.MaxTime })},
+		{name: "sink", usage: "`URL` for packages of downloads: file:///dir, https://host/prefix or s3://bucket?endpoint=https://host (sink.url)",
+			set: setText(func(c *node.Config) *string { return &c.Sink.URL })},
 		{name: "warc", usage: "`directory` for WARC files: -sink file:///directory with sink.formats = [\"warc\"]", set: func(c *node.Config, v string) error {
 			dir, err := filepath.Abs(v)
 			c.Sink.URL, c.Sink.Formats = (&url.URL{Scheme: "file", Path: dir}).String(), []string{sink.WARC}
@@ -101,24 +114,15 @@ func overrides() []*override {
 	}
 }
 
-// duration reads one, or says how one is written.
-func duration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		err = fmt.Errorf("%q is no duration: write 90s, 5m or 12h", text)
-	}
-	return d, err
-}
-
 func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("node", out, "Usage: proxima node [FLAGS] [URL ...]\n"+
-		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped. With - for a URL it\n"+
-		"reads seeds from its input.\n",
+		"Crawls from the URLs and seed files, and goes on where the last run in the same data directory stopped. - stands for a\n"+
+		"list of URLs on standard input.\n",
 		"Exit codes: 0 the crawl ended, 1 it failed, 2 wrong flags or configuration, 3 data directory in use or damaged,\n"+
 			"4 nothing could be crawled, 130 stopped by Ctrl-C.\n")
 	file := flags.String("config", "", "configuration `file` (see proxima config); flags override it")
-	quiet := flags.Bool("quiet", false, "no progress line and no summary")
-	profile := flags.String("cpuprofile", "", "write a profile of the processor time to a `file` (for go tool pprof)")
+	quiet := flags.Bool("quiet", false, "print no progress line and no summary")
+	profile := flags.String("cpuprofile", "", "write a CPU profile to a `file` (for go tool pprof)")
 	list := overrides()
 	for _, o := range list {
 		flags.StringVar(&o.value, o.name, "", o.usage)
@@ -166,7 +170,8 @@ func runNode(ctx context.Context, args []string, out, errs io.Writer) error {
 	return watch(ctx, n, cfg.Peer.Secret != "", out, errs, *quiet)
 }
 
-// onHangup has a node read its configuration again at each SIGHUP, until the channel is closed. It outlives the terminal that it was started from.
+// onHangup lets a node read its configuration again at each SIGHUP, until the channel is closed. So a node outlives the terminal that
+// it was started from.
 func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs io.Writer) {
 	for range hangup {
 		changed, refused, err := n.Reload(ctx, "SIGHUP")
@@ -178,12 +183,11 @@ func onHangup(ctx context.Context, n *node.Node, hangup <-chan os.Signal, errs i
 	}
 }
 
-// watch runs a node with a progress line beside it, and prints the summary. With peers it is no failure that all fell to
-// them.
+// watch runs a node, shows a progress line, and prints the summary. With peers a node may crawl nothing: they may have got everything.
 func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, quiet bool) error {
 	var g errgroup.Group
 	manager := managed(os.Getenv, os.Getpid())
-	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // its end in order takes time, too
+	alive, ended := context.WithCancel(context.WithoutCancel(ctx)) // stopping in order takes time, too
 	g.Go(func() error {
 		manager.run(alive, func() string { return progressState(n.Status()) })
 		return nil
@@ -214,7 +218,7 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 		return exit{code: exitStopped}
 	case n.ID().Boot > 1 && end.Frontier.AtStart == 0 && end.Frontier.Accepted == 0 && len(end.SeedsRefused) == 0:
 		if !quiet {
-			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled it all")
+			fmt.Fprintln(errs, "nothing was left to do: earlier runs in this data directory crawled everything")
 		}
 	case !peers && !answered(end):
 		return exit{exitNothing, errors.New("nothing was crawled: " + whyNothing(end))}
@@ -222,30 +226,27 @@ func watch(ctx context.Context, n *node.Node, peers bool, out, errs io.Writer, q
 	return nil
 }
 
-// configure reads the file, or the defaults, and puts the flags over it.
+// configure reads the file or takes the defaults, applies the flags, and checks the result.
 func configure(file string, flags *flag.FlagSet, list []*override) (node.Config, error) {
 	cfg := node.Default()
+	var err error
 	if file != "" {
-		var err error
 		if cfg, err = node.Load(file); err != nil {
 			return cfg, err
 		}
 	}
-	var err error
-	flags.Visit(func(f *flag.Flag) {
-		for _, o := range list {
-			if o.name == f.Name {
-				if e := o.set(&cfg, o.value); e != nil {
-					err = errors.Join(err, fmt.Errorf("-%s: %w", o.name, e))
-				}
+	for _, o := range list {
+		if given(flags, o.name) {
+			if e := o.set(&cfg, o.value); e != nil {
+				err = errors.Join(err, fmt.Errorf("-%s: %w", o.name, e))
 			}
 		}
-	})
+	}
 	if err != nil {
 		return cfg, err
 	}
 	if file == "" && !given(flags, "scope") {
-		cfg.Scope.SeedScope = identity.ScopeHost // who names a site means that site
+		cfg.Scope.SeedScope = identity.ScopeHost // a site on the command line means that site alone
 		if scope := node.RememberedScope(cfg.Node.Data); scope != "" {
 			cfg.Scope.SeedScope = scope
 		}
@@ -253,26 +254,9 @@ func configure(file string, flags *flag.FlagSet, list []*override) (node.Config,
 	return cfg, errors.Join(cfg.Validate()...)
 }
 
-// given says whether a flag was set.
-func given(flags *flag.FlagSet, name string) (set bool) {
-	flags.Visit(func(f *flag.Flag) { set = set || f.Name == name })
-	return set
-}
-
-// readSeeds reads the seeds of the command line, of the files, and of in where an argument or a file is named "-". What is wrong in a
-// file is left out and said, what is wrong in the command line is an error: it was meant otherwise.
-func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) ([]identity.URL, error) {
-	read := func(name string, r io.Reader) ([]identity.URL, error) {
-		s, err := identity.ReadSeeds(r)
-		for _, e := range s.Errors {
-			fmt.Fprintf(errs, "%s: %v: left out\n", name, e)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return s.URLs, nil
-	}
-	var seeds []identity.URL
+// readSeeds reads the seeds of the arguments and of the files. "-" stands for in. An invalid line of a file is reported and left out; an
+// invalid argument is an error.
+func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) (seeds []identity.URL, err error) {
 	files := slices.Clone(cfg.Crawl.Seeds)
 	for _, arg := range args {
 		if arg == "-" {
@@ -286,24 +270,25 @@ func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) ([]
 		seeds = append(seeds, u)
 	}
 	for _, name := range files {
+		from := in
 		if name == "-" {
-			more, err := read("standard input", in)
+			name = "standard input"
+		} else {
+			f, err := os.Open(name)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("read seeds: %w", err)
 			}
-			seeds = append(seeds, more...)
-			continue
+			defer f.Close()
+			from = f
 		}
-		f, err := os.Open(name)
+		s, err := identity.ReadSeeds(from)
+		for _, e := range s.Errors {
+			fmt.Fprintf(errs, "%s: %v: left out\n", name, e)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("read seeds: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		more, err := read(name, f)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		seeds = append(seeds, more...)
+		seeds = append(seeds, s.URLs...)
 	}
 	if len(seeds) == 0 && cfg.Peer.Secret == "" { // peers may have some
 		if _, err := os.Stat(cfg.Node.Data); err != nil {
@@ -313,8 +298,8 @@ func readSeeds(cfg node.Config, args []string, in io.Reader, errs io.Writer) ([]
 	return seeds, nil
 }
 
-// argument is a seed of the command line. A word without scheme must look like the name of a host: "5" or "crawl" was hardly meant, and
-// neither was the name of a file.
+// argument reads a seed of the command line. A word without a scheme must look like a host name: "5", "crawl" and the name of a file
+// are probably mistakes.
 func argument(text string) (identity.URL, error) {
 	scheme, _, hasScheme := strings.Cut(text, "://")
 	if hasScheme {
@@ -333,7 +318,7 @@ func argument(text string) (identity.URL, error) {
 	}
 	s, err := identity.ReadSeeds(strings.NewReader(text))
 	if err == nil && len(s.Errors) > 0 {
-		err = errors.Unwrap(s.Errors[0]) // without the number of its line
+		err = errors.Unwrap(s.Errors[0]) // without the line number
 	}
 	if err != nil {
 		return identity.URL{}, fmt.Errorf("%q is no URL that can be crawled: %w", text, err)
@@ -344,7 +329,7 @@ func argument(text string) (identity.URL, error) {
 	return s.URLs[0], nil
 }
 
-// echo shows warnings and errors to a person; not the small ones that the web makes every minute.
+// echo shows warnings and errors to a person.
 func echo(errs io.Writer, quiet bool) slog.Handler {
 	level := slog.LevelWarn
 	if quiet {
@@ -359,7 +344,7 @@ func echo(errs io.Writer, quiet bool) slog.Handler {
 		}})}
 }
 
-// toldAtEnd leaves out what ended the node: the program says that itself, last.
+// toldAtEnd leaves out the error that ended the node: the program prints it last.
 type toldAtEnd struct{ slog.Handler }
 
 func (h toldAtEnd) Handle(ctx context.Context, r slog.Record) error {

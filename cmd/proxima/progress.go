@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,7 @@ import (
 	"proxima/node/crawl"
 )
 
-// isTerminal says whether a person watches.
+// isTerminal reports whether a person watches.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -37,7 +39,7 @@ func (c clearing) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// showProgress shows a line that is renewed every second; where nobody watches, a line every ten seconds.
+// showProgress refreshes a line every second. Where nobody watches, it prints one every ten seconds.
 func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
 	terminal := isTerminal(w)
 	interval := 10 * time.Second
@@ -67,7 +69,7 @@ func showProgress(ctx context.Context, n *node.Node, w io.Writer) {
 	}
 }
 
-// progressLine says how fast the crawl is, and progressState.
+// progressLine is progressState with the speed of the crawl.
 func progressLine(s node.Status, rate float64) string {
 	return fmt.Sprintf("%.1f pages/s · ", rate) + progressState(s)
 }
@@ -86,7 +88,7 @@ func progressState(s node.Status) string {
 	return line + " · " + why(s)
 }
 
-// why is the main reason for not crawling faster.
+// why returns the main reason for not crawling faster.
 func why(s node.Status) string {
 	if k := s.Sink; k != nil && k.Flushing && k.Waiting > 0 {
 		return strings.TrimSuffix(fmt.Sprintf("the crawl is over, %d packages wait to be delivered; %s", k.Waiting, k.Trouble), "; ")
@@ -102,10 +104,8 @@ func why(s node.Status) string {
 	}
 	most, kind := 0, ""
 	for k, n := range s.Frontier.Hosts {
-		if k == "idle" { // without URLs: they wait for nothing
-			continue
-		}
-		if n > most || n == most && k < kind {
+		// Idle hosts have no URLs and wait for nothing.
+		if k != "idle" && (n > most || n == most && k < kind) {
 			most, kind = n, k
 		}
 	}
@@ -115,9 +115,7 @@ func why(s node.Status) string {
 		"fenced": "leave to crawl from the hosts' homes", "lease": "leases of servers", "batch": "a batch to be decided",
 		"budget": "the budget of visits",
 	}
-	if w := words[kind]; w != "" {
-		kind = w
-	}
+	kind = cmp.Or(words[kind], kind)
 	switch {
 	case kind == "" && s.Frontier.Pages > 0:
 		return "no page is due"
@@ -132,7 +130,7 @@ func why(s node.Status) string {
 	return "waiting for " + kind
 }
 
-// failures are pages that brought nothing: communication and DNS failures, and statuses from 400 on.
+// failures counts communication and DNS failures, and statuses from 400 on.
 func failures(s crawl.Stats) int64 {
 	var n int64
 	for row, count := range s.Rows {
@@ -143,11 +141,11 @@ func failures(s crawl.Stats) int64 {
 	return n
 }
 
-// notCrawled counts URLs that were not crawled, by reason.
+// notCrawled counts the URLs that were not crawled, by reason.
 func notCrawled(e node.End) map[string]int64 {
 	drops := map[string]int64{}
 	for r, n := range e.Frontier.Reasons {
-		if !strings.HasPrefix(r, "status ") { // those are answers, and in the table of answers
+		if !strings.HasPrefix(r, "status ") { // the table of answers has those
 			drops[r] += int64(n)
 		}
 	}
@@ -160,7 +158,7 @@ func notCrawled(e node.End) map[string]int64 {
 	return drops
 }
 
-// answered says whether any server has answered with a page or a status.
+// answered reports whether any server answered with a page or a status.
 func answered(e node.End) bool {
 	for row := range e.Rows {
 		if _, err := strconv.Atoi(row); err == nil {
@@ -170,13 +168,13 @@ func answered(e node.End) bool {
 	return e.Pages > 0 || e.Frontier.Done > 0
 }
 
-// whyNothing says why nothing was crawled, and what may be done about it.
+// whyNothing says why nothing was crawled, and what to do about it.
 func whyNothing(e node.End) string {
 	reasons := notCrawled(e)
 	for row, n := range e.Rows {
 		reasons[row] += n
 	}
-	for why, f := range e.Frontier.Failing { // says more than the rows of the table
+	for why, f := range e.Frontier.Failing { // this says more than the rows of the table
 		delete(reasons, crawl.RowFailure)
 		delete(reasons, crawl.RowDNS)
 		where := f.First
@@ -187,23 +185,21 @@ func whyNothing(e node.End) string {
 	}
 	switch {
 	case len(reasons) == 0 && e.Unfinished > 0:
-		return "no server of the seeds answered, and they are left alone for now; the same command tries again"
+		return "no server of the seeds answered, and they are left alone for now; run the same command to try again"
 	case len(reasons) == 0:
 		return "no seed was in scope and reachable (proxima node -h)"
 	}
-	var list []string
 	hint := ""
-	for r := range reasons {
-		list = append(list, r)
+	list := slices.Sorted(maps.Keys(reasons))
+	for _, r := range list {
 		if strings.HasPrefix(r, "forbidden address") {
 			hint = "; addresses that are not public must be allowed: -allow " + allowed(r) + " (fetch.allow_prefixes)"
 		}
 	}
-	sort.Strings(list)
 	return strings.Join(list[:min(3, len(list))], "; ") + hint
 }
 
-// allowed is the prefix that would let an address pass that was forbidden.
+// allowed returns the prefix that would allow a forbidden address.
 func allowed(reason string) string {
 	_, rest, _ := strings.Cut(reason, "dial ")
 	text, _, _ := strings.Cut(rest, ": ")
@@ -214,7 +210,7 @@ func allowed(reason string) string {
 	return netip.PrefixFrom(addr, addr.BitLen()).String()
 }
 
-// summarise prints the table at the end of a crawl.
+// summarise prints the tables at the end of a crawl.
 func summarise(w io.Writer, e node.End) {
 	fmt.Fprintf(w, "\n%s pages in %v, %.1f pages/s, %s; ended: %s\n", thousands(e.Pages), e.Elapsed.Round(time.Millisecond),
 		float64(e.Pages)/max(e.Elapsed.Seconds(), 1e-3), size(e.Bytes), e.Reason)
@@ -237,18 +233,10 @@ func summarise(w io.Writer, e node.End) {
 
 // table prints rows by number, the largest first; beyond 20 the rest is one row.
 func table(w io.Writer, head, unit string, rows map[string]int64) {
-	names := make([]string, 0, len(rows))
-	for name := range rows {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		a, b := names[i], names[j]
-		return rows[a] > rows[b] || rows[a] == rows[b] && a < b
-	})
 	fmt.Fprintf(w, "  %-40s %12s\n", head, unit)
 	var rest int64
-	for i, name := range names {
-		if i >= 20 {
+	for i, name := range largestFirst(rows) {
+		if i >= mostTop {
 			rest += rows[name]
 			continue
 		}

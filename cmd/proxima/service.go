@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// serviceManager is who started the node as a service, and asks to be told how it is: systemd and its like (sd_notify(3)).
-// The zero value is nobody.
+// serviceManager is a service manager such as systemd that wants to hear how the node is (sd_notify(3)). The zero value is none.
 type serviceManager struct {
 	socket   string
-	watchdog time.Duration // it restarts a node that it has not heard of for so long, 0: never
+	watchdog time.Duration // it restarts a node that is silent for so long; 0 means never
 }
 
-// managed reads from the environment who wants to be told.
+// managed reads the service manager from the environment.
 func managed(getenv func(string) string, pid int) serviceManager {
 	m := serviceManager{socket: getenv("NOTIFY_SOCKET")}
 	if of := getenv("WATCHDOG_PID"); of == "" || of == strconv.Itoa(pid) {
@@ -27,7 +26,7 @@ func managed(getenv func(string) string, pid int) serviceManager {
 	return m
 }
 
-// tell sends lines of sd_notify. What cannot be sent is not worth a failure of the crawl: the watchdog's silence says it.
+// tell sends lines of sd_notify. A failure does not harm the crawl, and the manager notices the silence.
 func (m serviceManager) tell(lines string) error {
 	if m.socket == "" {
 		return nil
@@ -37,14 +36,14 @@ func (m serviceManager) tell(lines string) error {
 		return fmt.Errorf("tell the service manager: %w", err)
 	}
 	defer conn.Close()
-	if _, err := conn.Write([]byte(lines)); err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+	if _, err = conn.Write([]byte(lines)); err != nil {
+		err = fmt.Errorf("tell the service manager: %w", err)
 	}
-	return nil
+	return err
 }
 
-// run tells that the node is ready, then how it is, until ctx ends. state asks the crawl itself: a crawl that stands still
-// with its locks held answers nothing, so the watchdog bites.
+// run says that the node is ready, then how it is, until ctx ends. state asks the crawl itself: one that hangs with its locks held does
+// not answer, so the watchdog restarts it.
 func (m serviceManager) run(ctx context.Context, state func() string) {
 	if m.socket == "" {
 		return

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -126,12 +125,6 @@ func runSimulate(ctx context.Context, args []string, out, errs io.Writer) error 
 		err = errors.Join(err, sweep.Plot(*plot))
 	}
 	return err
-}
-
-func writeJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 // matrices reads round trips from files. Without a name there are none.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,64 +14,51 @@ import (
 )
 
 func runStatus(ctx context.Context, args []string, out, errs io.Writer) error {
-	flags := newFlags("status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
-		"Says what the running node is doing; with hosts, why each of them is waiting.\n", "")
-	data := flags.String("data", node.Default().Node.Data, "data `directory` of the node")
-	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
+	flags := newAskFlags("status", out, "Usage: proxima status [FLAGS] [HOST ...]\n"+
+		"Says what the running node is doing; with hosts, why each of them is waiting.\n")
 	asJSON := flags.Bool("json", false, "print JSON")
-	again := flags.Bool("watch", false, "show it anew every two seconds, until Ctrl-C or the end of the node")
+	again := flags.Bool("watch", false, "refresh every two seconds, until Ctrl-C or the end of the node")
 	hosts, err := parse(flags, args)
 	if err != nil {
-		return err
-	}
-	if err := dataOf(flags, data, *config); err != nil {
 		return err
 	}
 	if *again {
 		if *asJSON || len(hosts) > 0 {
 			return exit{exitUsage, errors.New("status: -watch shows the node as a whole, for people")}
 		}
-		return watchStatus(ctx, *data, out)
+		return watchStatus(ctx, *flags.data, out)
 	}
-	var answers []any
 	if len(hosts) == 0 {
-		s, err := node.AskStatus(ctx, *data)
-		if err != nil {
+		s, err := node.AskStatus(ctx, *flags.data)
+		switch {
+		case err != nil:
 			return noAnswer(err)
+		case *asJSON:
+			return writeJSON(out, s)
 		}
-		if !*asJSON {
-			showStatus(out, s)
-			return nil
-		}
-		answers = append(answers, s)
+		showStatus(out, s)
+		return nil
 	}
 	for _, name := range hosts {
 		var known []frontier.HostStatus
-		if err := node.Call(ctx, http.MethodGet, *data, "/host?name="+url.QueryEscape(name), nil, &known); err != nil {
+		if err := node.Call(ctx, http.MethodGet, *flags.data, "/host?name="+url.QueryEscape(name), nil, &known); err != nil {
 			return noAnswer(err)
 		}
 		for _, h := range known {
 			if !*asJSON {
 				showHost(out, h)
-				continue
+			} else if err := writeJSON(out, h); err != nil {
+				return err
 			}
-			answers = append(answers, h)
-		}
-	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	for _, a := range answers {
-		if err := e.Encode(a); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// statusEvery is how often a status that is watched is shown.
+// statusEvery is how often -watch refreshes.
 const statusEvery = 2 * time.Second
 
-// watchStatus shows what a node is doing, again and again, each in the place of the one before.
+// watchStatus shows what a node is doing until it ends, each time in place of the last.
 func watchStatus(ctx context.Context, data string, out io.Writer) error {
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()
@@ -97,16 +83,8 @@ func watchStatus(ctx context.Context, data string, out io.Writer) error {
 	}
 }
 
-func noAnswer(err error) error {
-	if errors.Is(err, node.ErrNotRunning) {
-		return exit{exitNoAnswer, fmt.Errorf("%w (-data or -config says where else)", err)}
-	}
-	return err
-}
-
 func showStatus(w io.Writer, s node.Status) {
-	up := time.Duration(s.UptimeS * float64(time.Second))
-	fmt.Fprintf(w, "node %s, boot %d, run %q, up %v; logs in %s\n", s.Node, s.Boot, s.Run, up.Round(time.Second), s.LogDir)
+	fmt.Fprintf(w, "node %s, boot %d, run %q, up %v; logs in %s\n", s.Node, s.Boot, s.Run, seconds(s.UptimeS), s.LogDir)
 	fmt.Fprintln(w, progressLine(s, float64(s.Crawl.Pages)/max(s.UptimeS, 1e-3)))
 	f := s.Frontier
 	fmt.Fprintf(w, "URLs: %d accepted, %d duplicate, %d done, %d failed, %d dropped, %d pending (%d at start)\n",
@@ -114,13 +92,13 @@ func showStatus(w io.Writer, s node.Status) {
 	if f.Pages > 0 {
 		fmt.Fprintf(w, "pages visited again: %s known, %s due now, %s visits since the start\n", thousands(f.Pages), thousands(f.Due), thousands(int64(f.Revisited)))
 	}
-	fmt.Fprintf(w, "servers: %d known, %d ready, %d requests under way", f.Servers, f.Ready, f.InFlight)
+	fmt.Fprintf(w, "servers: %d known, %d ready, %d requests in progress", f.Servers, f.Ready, f.InFlight)
 	if f.Waiting {
 		fmt.Fprint(w, "; more hosts wait on disk")
 	}
 	fmt.Fprintln(w)
 	if k := s.Sink; k != nil {
-		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they take %s of %s here\n", k.To, k.Packages, thousands(k.Pages),
+		fmt.Fprintf(w, "sink %s: %d packages with %s pages delivered, %d wait; they use %s of %s here\n", k.To, k.Packages, thousands(k.Pages),
 			k.Waiting, size(k.Used), size(k.Limit))
 		if k.Trouble != "" {
 			fmt.Fprintf(w, "  %s (%v ago, failure %d)\n", k.Trouble, time.Since(k.TroubleAt).Round(time.Second), k.Failures)
@@ -163,7 +141,7 @@ func showOverlay(w io.Writer, o *node.OverlayStatus) {
 	fmt.Fprintf(w, "  %-10s %-22s %-6s %-8s %10s %8s %8s\n", "peer", "address", "phase", "reach", "for", "rtt ms", "links")
 	for _, p := range o.Peers {
 		fmt.Fprintf(w, "  %-10.8s %-22s %-6s %-8s %10v %8.1f %8d\n", p.ID, p.Addr, p.Phase, p.Reach,
-			time.Duration(p.ForS*float64(time.Second)).Round(time.Second), p.RTTMs, p.Links)
+			seconds(p.ForS), p.RTTMs, p.Links)
 	}
 }
 

@@ -20,14 +20,14 @@ import (
 	"proxima/cmd/proxima/testbed"
 )
 
-// testbedSweep runs a scenario once for each value of a parameter and each seed, and compares the values. Runs that are done already
-// are not repeated: a sweep that was stopped goes on.
-func testbedSweep(ctx context.Context, args []string, out io.Writer) error {
+// testbedSweep runs a scenario once for each value of a parameter and each seed, and compares the values. It does not repeat runs, so a
+// sweep that was stopped goes on.
+func testbedSweep(ctx context.Context, args []string, out, _ io.Writer) error {
 	flags := newFlags("testbed sweep", out, testbedUsage, "")
 	var f testbedFlags
 	f.set(flags.FlagSet)
 	seeds := flags.String("seeds", "1..1", "`first..last` seed")
-	plot := flags.String("plot", "", "`file` (.svg, .png or .pdf) for the choice ratios over the values")
+	plot := flags.String("plot", "", "`file` (.svg, .png or .pdf) for a plot of the choice ratios")
 	name, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func testbedSweep(ctx context.Context, args []string, out io.Writer) error {
 			one.dir, one.seed = filepath.Join(s.folder(value), strconv.FormatUint(seed, 10)), seed
 			one.settings = append(slices.Clone(s.fixed), s.key+"="+value)
 			if _, err := os.Stat(filepath.Join(one.dir, rundir.TestbedFile)); err == nil {
-				fmt.Fprintln(out, one.dir, "is done")
+				fmt.Fprintln(out, one.dir, "is done already")
 				continue
 			}
 			if err := runScenario(ctx, name[0], &one, out); err != nil {
@@ -60,7 +60,7 @@ type sweep struct {
 	first, last        uint64
 }
 
-// newSweep reads what is to be varied. All values are checked before the first run.
+// newSweep reads what to vary, and checks all values before the first run.
 func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error) {
 	if len(name) != 1 || len(f.settings) == 0 {
 		return nil, errors.New("testbed sweep takes one scenario and -set KEY=VALUE,VALUE")
@@ -72,13 +72,13 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 		case !strings.Contains(values, ","):
 			s.fixed = append(s.fixed, setting)
 		case s.key != "":
-			return nil, fmt.Errorf("sweep: %s and %s have several values: one can be varied", s.key, key)
+			return nil, fmt.Errorf("sweep: %s and %s have several values: only one key can be varied", s.key, key)
 		default:
 			s.key, s.values = key, strings.Split(values, ",")
 		}
 	}
 	if s.key == "" {
-		return nil, errors.New("sweep: no -set has several values, with commas between them")
+		return nil, errors.New("sweep: no -set has several values, separated by commas")
 	}
 	var err error
 	from, to, _ := strings.Cut(seeds, "..")
@@ -86,7 +86,7 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 		s.last, err = strconv.ParseUint(cmp.Or(to, from), 10, 64)
 	}
 	if err != nil || s.first == 0 || s.last < s.first {
-		return nil, fmt.Errorf("sweep: seeds %q are not of the form 1..5", seeds)
+		return nil, fmt.Errorf("sweep: seeds %q do not have the form 1..5", seeds)
 	}
 	if plot != "" {
 		if err := curves.Check(plot); err != nil {
@@ -104,7 +104,7 @@ func newSweep(name []string, f *testbedFlags, seeds, plot string) (*sweep, error
 	return s, err
 }
 
-// folder is where the runs of a value are.
+// folder holds the runs of a value.
 func (s *sweep) folder(value string) string {
 	return filepath.Join(s.dir, s.key[strings.LastIndexByte(s.key, '.')+1:]+"="+strings.ReplaceAll(value, "/", "-"))
 }
@@ -118,28 +118,29 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 	if err := all.Text(out); err != nil {
 		return err
 	}
-	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect); mean, least and most of the seeds",
+	p := curves.Plot{Title: s.scenario + " by " + s.key, X: s.key, Y: "choice ratio (1 is perfect); mean, least and most over the seeds",
 		Values: s.values}
-	at := map[string]int{}
-	for i, v := range s.values {
+	var results []*compare.Result
+	for _, v := range s.values {
 		r, err := compare.Read(ctx, []string{s.folder(v)}, compare.Options{})
 		if err != nil {
 			return err
 		}
-		for _, a := range r.Assigners {
-			k, known := at[a.Name]
-			if !known && a.ChoiceRatio != nil && i == 0 {
-				k, known = len(p.Curves), true
-				at[a.Name] = k
-				p.Curves = append(p.Curves, curves.Curve{Name: a.Name})
-			}
-			if known && a.ChoiceRatio != nil {
-				p.Curves[k].Points = append(p.Curves[k].Points, span(a))
+		results = append(results, r)
+	}
+	for _, first := range results[0].Assigners {
+		c := curves.Curve{Name: first.Name}
+		for _, r := range results {
+			for _, a := range r.Assigners {
+				if a.Name == c.Name && a.ChoiceRatio != nil {
+					c.Points = append(c.Points, span(a))
+				}
 			}
 		}
+		if len(c.Points) == len(s.values) { // an assigner needs a ratio at every value to have a line
+			p.Curves = append(p.Curves, c)
+		}
 	}
-	// One that was not judged at every value has no line.
-	p.Curves = slices.DeleteFunc(p.Curves, func(c curves.Curve) bool { return len(c.Points) < len(s.values) })
 	for _, c := range p.Curves {
 		fmt.Fprintf(out, "%-16s choice ratio", c.Name)
 		for i, v := range s.values {
@@ -153,7 +154,7 @@ func (s *sweep) show(ctx context.Context, plot string, out io.Writer) error {
 	return p.Save(plot)
 }
 
-// span is a choice ratio with the least and the most of its seeds.
+// span is a choice ratio with the least and the most over the seeds.
 func span(a compare.Assigner) curves.Span {
 	s := curves.Span{Low: *a.ChoiceRatio, Mid: *a.ChoiceRatio, High: *a.ChoiceRatio}
 	for _, seed := range a.Seeds {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/testbed"
 	"proxima/cmd/proxima/testbed/emulate"
 )
@@ -27,31 +29,30 @@ Runs identical nodes on an emulated Internet on this machine. SCENARIO is one of
 `
 
 func runTestbed(ctx context.Context, args []string, out, errs io.Writer) error {
-	verb := ""
-	if len(args) > 0 {
-		verb, args = args[0], args[1:]
-	}
-	switch verb {
-	case "run":
-		return testbedRun(ctx, args, out, errs)
-	case "sweep":
-		return testbedSweep(ctx, args, out)
-	case "shell":
-		return testbedShell(ctx, args, out, errs)
-	case "list":
-		return testbedList(out)
-	case "help", "-h", "-help", "--help":
-		fmt.Fprint(out, testbedUsage)
-		return nil
-	}
-	if verb == "" {
-		fmt.Fprint(errs, testbedUsage)
-		return exit{code: exitUsage}
-	}
-	return exit{exitUsage, fmt.Errorf("testbed: there is no command %q, but run, sweep, shell and list (proxima testbed -h)", verb)}
+	return runVerb(ctx, args, out, errs, testbedUsage, map[string]verb{"run": testbedRun, "sweep": testbedSweep, "shell": testbedShell, "list": testbedList})
 }
 
-func testbedList(out io.Writer) error {
+// verb is a command of a command.
+type verb = func(ctx context.Context, args []string, out, errs io.Writer) error
+
+// runVerb runs the verb that is the first argument.
+func runVerb(ctx context.Context, args []string, out, errs io.Writer, usage string, verbs map[string]verb) error {
+	if len(args) == 0 {
+		fmt.Fprint(errs, usage)
+		return exit{code: exitUsage}
+	}
+	if isHelp(args[0]) {
+		fmt.Fprint(out, usage)
+		return nil
+	}
+	if run := verbs[args[0]]; run != nil {
+		return run(ctx, args[1:], out, errs)
+	}
+	command := strings.Fields(usage)[2] // Usage: proxima COMMAND
+	return exit{exitUsage, fmt.Errorf("%s: there is no command %q (proxima %[1]s -h)", command, args[0])}
+}
+
+func testbedList(_ context.Context, _ []string, out, _ io.Writer) error {
 	all, err := testbed.List()
 	if err != nil {
 		return err
@@ -67,30 +68,55 @@ type testbedFlags struct {
 	dir, rtt, cities         string
 	seed                     uint64
 	separate, keep, portable bool
-	settings                 list
+	settings                 []string
 }
-
-// list is a flag that may stand there several times.
-type list []string
-
-func (l *list) String() string     { return strings.Join(*l, " ") }
-func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 func (f *testbedFlags) set(flags *flag.FlagSet) {
 	flags.StringVar(&f.dir, "out", "", "`directory` of the logs and results, which must be empty or absent; a fresh one by default")
-	flags.Uint64Var(&f.seed, "seed", 0, "draws what the scenario leaves open; 0 is the scenario's own `number`")
-	flags.Var(&f.settings, "set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated")
-	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips, with -cities, in place of the scenario's matrix")
+	flags.Uint64Var(&f.seed, "seed", 0, "`number` that draws what the scenario leaves open; 0 takes the scenario's own")
+	flags.Func("set", "change a `key` of the scenario: length=3h, node.assign.vivaldi.theta=0.15; may be repeated", func(setting string) error {
+		f.settings = append(f.settings, setting)
+		return nil
+	})
+	flags.StringVar(&f.rtt, "rtt", "", "`file` of measured round trips in place of the scenario's, with -cities")
 	flags.StringVar(&f.cities, "cities", "", "`file` of their cities")
-	flags.BoolVar(&f.keep, "keep", false, "leave the nodes up at the end, until Ctrl-C")
-	flags.BoolVar(&f.portable, "portable", false, "one process over the portable emulation, whatever the machine can do")
+	flags.BoolVar(&f.keep, "keep", false, "keep the nodes running at the end, until Ctrl-C")
+	flags.BoolVar(&f.portable, "portable", false, "use one process and the portable emulation, whatever the machine can do")
+}
+
+func runDemo(ctx context.Context, args []string, out, errs io.Writer) error {
+	flags := newFlags("demo", out, "Usage: proxima demo [FLAGS]\nBuilds a small Internet on this machine, lets six nodes crawl it, and "+
+		"compares all assigners. It takes two minutes.\n", "")
+	var f testbedFlags
+	f.set(flags.FlagSet)
+	if err := parseAlone(flags, args); err != nil {
+		return err
+	}
+	if err := runScenario(ctx, "demo", &f, out); err != nil {
+		return err
+	}
+	r, err := compare.Read(ctx, []string{f.dir}, compare.Options{})
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	r.Command = "proxima demo " + strings.Join(args, " ")
+	fmt.Fprintln(out)
+	if err := r.Text(out); err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	report := filepath.Join(f.dir, "report.html")
+	if err := writePage(report, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nlogs of every node: %s\nreport, for a browser: %s\n", f.dir, report)
+	return nil
 }
 
 func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("testbed run", out, testbedUsage, "")
 	var f testbedFlags
 	f.set(flags.FlagSet)
-	flags.BoolVar(&f.separate, "separate", false, "one run for each assigner, instead of all deciding the same batches")
+	flags.BoolVar(&f.separate, "separate", false, "make one run for each assigner, instead of letting all decide the same batches")
 	name, err := parse(flags, args)
 	if err != nil {
 		return err
@@ -107,8 +133,8 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 	return nil
 }
 
-// runScenario runs a scenario in namespaces, for which the program starts itself again inside, or in this process where they are
-// not to be had. It makes the folder if none is named.
+// runScenario runs a scenario in namespaces, inside which the program starts itself again, or without them in this process. It makes the
+// folder if none is named.
 func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Writer) error {
 	s, err := testbed.Load(name, f.settings...)
 	if err != nil {
@@ -120,17 +146,16 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		}
 	}
 	for _, path := range []*string{&f.dir, &f.rtt, &f.cities} {
-		if *path == "" {
-			continue
-		}
-		if *path, err = filepath.Abs(*path); err != nil {
-			return fmt.Errorf("make folder of the run: %w", err)
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return fmt.Errorf("make folder of the run: %w", err)
+			}
 		}
 	}
 	ready := emulate.Readiness{Emulation: emulate.Portable}
 	switch {
 	case emulate.Inside():
-		ready.Emulation = "" // the best that there is
+		ready.Emulation = "" // the best one possible
 	case f.portable:
 	default:
 		ready = emulate.Preflight(ctx)
@@ -140,7 +165,7 @@ func runScenario(ctx context.Context, name string, f *testbedFlags, out io.Write
 		if ready.Emulation != emulate.Portable {
 			return again(ctx, name, f)
 		}
-		fmt.Fprintln(out, "so all nodes run in this process, over the portable emulation: no packets, no kernel's TCP, no loss")
+		fmt.Fprintln(out, "so all nodes run in this process over the portable emulation: without packets, the kernel's TCP, or loss")
 	}
 	err = testbed.Run(ctx, s, testbed.Options{Dir: f.dir, Seed: f.seed, RTT: f.rtt, Cities: f.cities, Separate: f.separate, Keep: f.keep,
 		Emulation: ready.Emulation, Command: strings.Join(append([]string{"proxima"}, os.Args[1:]...), " "), Out: out})
@@ -171,8 +196,8 @@ func again(ctx context.Context, name string, f *testbedFlags) error {
 
 func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error {
 	flags := newFlags("testbed shell", out, testbedUsage, "")
-	dir := flags.String("out", "", "`directory` of the run; the one that was started last by default")
-	if err := parseFirst(flags, args); err != nil { // what follows the node has flags of its own
+	dir := flags.String("out", "", "`directory` of the run; the one started last by default")
+	if err := parseFirst(flags, args); err != nil { // the command behind the node has its own flags
 		return err
 	}
 	if flags.NArg() == 0 {
@@ -185,11 +210,7 @@ func testbedShell(ctx context.Context, args []string, out, errs io.Writer) error
 	if flags.NArg() > 1 {
 		argv = append(argv, flags.Args()[1:]...)
 	} else {
-		shell := os.Getenv("SHELL")
-		if shell == "" {
-			shell = "/bin/sh"
-		}
-		argv = append(argv, shell)
+		argv = append(argv, cmp.Or(os.Getenv("SHELL"), "/bin/sh"))
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, errs

@@ -40,7 +40,7 @@ func TestTestbedCommandLines(t *testing.T) {
 			[]string{"two files"}},
 		{"sweep of nothing", []string{"testbed", "sweep", "ci"}, exitUsage, []string{"-set KEY=VALUE,VALUE"}},
 		{"sweep of one value", []string{"testbed", "sweep", "ci", "-set", "length=9s"}, exitUsage, []string{"several values"}},
-		{"sweep of two keys", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-set", "seed=1,2"}, exitUsage, []string{"one can be varied"}},
+		{"sweep of two keys", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-set", "seed=1,2"}, exitUsage, []string{"only one key can be varied"}},
 		{"sweep of a wrong value", []string{"testbed", "sweep", "ci", "-set", "length=9s,-1s"}, exitUsage, []string{"not between 1s and 24h"}},
 		{"sweep of wrong seeds", []string{"testbed", "sweep", "ci", "-set", "length=9s,8s", "-seeds", "5..1"}, exitUsage, []string{"1..5"}},
 		{"unknown key", []string{"testbed", "run", "ci", "-set", "lenght=9s"}, exitUsage, []string{"lenght"}},

@@ -13,15 +13,15 @@ import (
 //go:embed figures.html
 var figuresText string
 
-// published is one figure of the thesis of 2009: what was published, and how ours is made of a run of a scenario.
+// published is one figure of the thesis of 2009: what it showed, and how ours is made from a run of a scenario.
 type published struct {
 	ID, Title string
 	Scenario  string
-	Then, Why string
+	Then, Why string // what was published, and why ours differs
 	make      func(f *published, r *compare.Result)
 
 	Ours  string // in words
-	Made  string // of which run; "" if there is none
+	Made  string // from which run, "" for none
 	Plots []plot
 	Table [][]string
 
@@ -29,8 +29,7 @@ type published struct {
 	colours map[string]int
 }
 
-// Figures writes the figures of 2009 beside those of the comparisons, each of which is of the scenario that its first run names. Errors are
-// those of w.
+// Figures writes the figures of 2009 beside ours. The first run of each comparison names its scenario. Errors are those of w.
 func Figures(w io.Writer, results []*compare.Result, version, command string) error {
 	list := figures()
 	for _, r := range results {
@@ -45,10 +44,10 @@ func Figures(w io.Writer, results []*compare.Result, version, command string) er
 		frame
 		Figures []published
 		Command string
-	}{newFrame(version), list, command})
+	}{newFrame("the figures of 2009", version), list, command})
 }
 
-// madeOf names the runs of a comparison, and says how far to believe them.
+// madeOf names the runs of a comparison, and says whether to trust them.
 func madeOf(r *compare.Result) string {
 	text := fmt.Sprintf("%s: seed %s, %d nodes, %d servers, %s", cmp.Or(r.Runs[0].MadeBy, "a run"), strings.Join(seeds(r), ", "), r.Runs[0].Nodes, r.Runs[0].Servers,
 		clock(r.Runs[0].Seconds))
@@ -66,7 +65,7 @@ func (f *published) plot(kind, title, unit string, series []compare.Series) {
 	f.Plots = appendPlot(f.Plots, f.result, f.colours, plot{Title: title, Kind: kind, Unit: unit, Run: f.Scenario}, series)
 }
 
-// hit is whom the first event hits, an empty one without any.
+// hit is whom the first event hits, empty without events.
 func hit(r *compare.Result) compare.Affected {
 	if len(r.Affected) == 0 {
 		return compare.Affected{}
@@ -74,7 +73,7 @@ func hit(r *compare.Result) compare.Affected {
 	return r.Affected[0]
 }
 
-// during words the mean of a series before, during and after the first event.
+// during describes the means of series before, during and after the first event.
 func during(r *compare.Result, list []compare.Series, unit string) string {
 	if len(r.Events) == 0 {
 		return ""
@@ -97,7 +96,7 @@ func during(r *compare.Result, list []compare.Series, unit string) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s before, during and after: %s", unit, strings.Join(parts, "; ")), "NaN", "none")
 }
 
-// of are the values of a distribution at some shares, in words.
+// of describes the values of a distribution at some shares.
 func of(points []compare.Point, unit string, shares ...float64) string {
 	var parts []string
 	for _, share := range shares {

@@ -10,17 +10,17 @@ import (
 	"proxima/cmd/proxima/compare"
 )
 
-// worldMap shows which node each server was given to by one row, on the globe or in the plane in which the coordinates differ most.
+// worldMap shows to which node one row gave each server, on the globe or in the plane in which the coordinates differ most.
 type worldMap struct {
 	Title   string
-	Grid    string // path of the meridians and parallels, "" in the coordinate space
-	Land    string // moves the coastline, in half degrees, into the drawing
+	Grid    string // path of meridians and parallels, "" in the coordinate space
+	Land    string // transform of the coastlines, which are in half degrees
 	Links   []link
 	Servers []mark
 	Nodes   []mark
 }
 
-// mark is a place in a drawing of 360 × 180. Anchor and Tx, Ty are of a node's name.
+// mark is a place in a drawing of 360 × 180. Anchor, Tx and Ty place a node's name.
 type mark struct {
 	X, Y   float64
 	Slot   int
@@ -30,15 +30,16 @@ type mark struct {
 	Tx, Ty float64
 }
 
-// link leads from a server to the node that was chosen for it.
+// link is a line from a server to the node that was chosen for it.
 type link struct {
 	X1, Y1, X2, Y2 float64
 	Slot           int
 }
 
-// mostNames bounds the nodes whose names are written.
+// mostNames bounds the names of nodes in a map.
 const mostNames = 40
 
+// maps draws a map for each row that chose nodes.
 func maps(r *compare.Result, colours map[string]int) (list []worldMap) {
 	at, grid, land := places(r)
 	if at == nil {
@@ -72,8 +73,8 @@ func maps(r *compare.Result, colours map[string]int) (list []worldMap) {
 	return list
 }
 
-// places are where nodes and servers stand in the drawing: on the globe where that is known, with its grid and its land, else in the
-// coordinate space; nil where neither is known.
+// places returns where nodes and servers are in the drawing: on the globe, with its grid and land, or in the coordinate space if they have
+// no locations. It returns nil if both are unknown.
 func places(r *compare.Result) (at map[string]compare.Point, grid, land string) {
 	at = map[string]compare.Point{}
 	var names []string
@@ -117,7 +118,7 @@ func places(r *compare.Result) (at map[string]compare.Point, grid, land string) 
 	return at, "", ""
 }
 
-// fit moves points into the drawing, with one scale for both axes: distances are what the picture is about. It returns how.
+// fit moves points into the drawing, with the same scale on both axes, and returns the transformation.
 func fit(at map[string]compare.Point) (to func(compare.Point) compare.Point) {
 	low, high := compare.Point{math.Inf(1), math.Inf(1)}, compare.Point{math.Inf(-1), math.Inf(-1)}
 	for _, p := range at {
@@ -135,7 +136,7 @@ func fit(at map[string]compare.Point) (to func(compare.Point) compare.Point) {
 	return to
 }
 
-// name puts the names of nodes beside them, each where it covers neither another nor a node; where there is no room it is left out.
+// name places the names of nodes beside them, where they cover neither another name nor a node. A name without room is left out.
 func name(nodes []mark) {
 	const height = 7
 	var taken [][4]float64
@@ -160,7 +161,7 @@ func name(nodes []mark) {
 		n.Name = ""
 		for _, p := range [...]struct {
 			anchor    string
-			x, y, box float64 // box is where the text begins, in parts of its width before x
+			x, y, box float64 // box is how much of the text's width is left of x
 		}{{"start", 6, 2.5, 0}, {"end", -6, 2.5, 1}, {"middle", 0, -5, .5}, {"middle", 0, 10, .5}} {
 			left, base := n.X+p.x-p.box*width, n.Y+p.y
 			if box := [4]float64{left, base - height, left + width, base + 1.5}; i < mostNames && free(box) {

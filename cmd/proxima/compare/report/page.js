@@ -1,5 +1,5 @@
 "use strict";
-// Draws each plot with uPlot. All plots over time share one axis: what is zoomed in one is zoomed in all.
+// Draws each plot with uPlot. Plots over time of one run share an axis: zooming one zooms all.
 (() => {
 	const root = document.documentElement, plots = [];
 	const colour = name => getComputedStyle(root).getPropertyValue("--" + name).trim();
@@ -11,7 +11,7 @@
 	const figure = v => v == null ? "–" : v.toLocaleString("en", {maximumSignificantDigits: 4});
 	const fonts = "12px system-ui, sans-serif";
 
-	// events shades when the scenario's events lasted, and names them at the top.
+	// events shades the time of the scenario's events, and names them at the top.
 	const events = list => u => {
 		const c = u.ctx, {left, top, width, height} = u.bbox, ratio = devicePixelRatio;
 		c.save();
@@ -35,7 +35,7 @@
 		c.restore();
 	};
 
-	const wholes = {}; // by run: the time from the first point of its plots to the last
+	const wholes = {}; // by run: from the first point of its plots to the last
 	let busy = false;
 	const together = u => {
 		if (busy || u.status !== 1) { return; }
@@ -45,7 +45,7 @@
 		for (const p of plots) { if (p.time && p.u && p.u !== u && p.data.run === run) { p.u.setScale("x", {min, max}); } }
 		busy = false;
 	};
-	// A plot that shows all it has shows the whole time.
+	// A plot that shows all its points shows the whole time of the run.
 	const timeRange = whole => (u, min, max) => min == null || min === u.data[0][0] && max === u.data[0].at(-1) ? whole : [min, max];
 	const decades = (u, i, min, max) => {
 		const list = [];

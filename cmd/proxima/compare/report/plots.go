@@ -7,10 +7,10 @@ import (
 	"proxima/cmd/proxima/compare"
 )
 
-// slots is the number of colours; lines beyond it are dashed.
+// slots is the number of colours. Further lines are dashed.
 const slots = 6
 
-// coloursOf gives each row and node a number; the page has a colour for each. The usual assigners have theirs in every report.
+// coloursOf numbers rows and nodes, and so gives them colours. The usual assigners have the same ones in every report.
 func coloursOf(r *compare.Result) map[string]int {
 	of := map[string]int{}
 	usual := map[string]int{"nearest": 0, "vivaldi": 1, "geographic": 2, "random": 3}
@@ -20,7 +20,7 @@ func coloursOf(r *compare.Result) map[string]int {
 			of[a.Name] = slot
 			continue
 		}
-		if len(r.Assigners) > slots { // of many the order is all
+		if len(r.Assigners) > slots { // too many for reserved colours
 			next = len(of)
 		}
 		of[a.Name] = next
@@ -40,8 +40,8 @@ type section struct {
 	Plots     []plot
 }
 
-// plot is what page.js draws with uPlot. Kind is "time" (x in s since the start), "times" (x in ms, on a log scale) or "counts" (the same
-// with numbers). Plots over time of one Run zoom together.
+// plot is drawn by page.js. Kind is "time" (x in s since the start), "times" (x in ms, logarithmic) or "counts" (x is a number,
+// logarithmic). Plots over time of one Run zoom together.
 type plot struct {
 	Title, How string
 	Kind       string `json:"kind"`
@@ -57,7 +57,7 @@ type plotLine struct {
 	Points []compare.Point `json:"points"`
 }
 
-// sections are the plots of a comparison. What was not measured has no plot, and no heading.
+// sections returns the plots of a comparison. What was not measured has no plot and no heading.
 func sections(r *compare.Result, colours map[string]int) []section {
 	var list []section
 	begin := func(id, title string) { list = append(list, section{ID: id, Title: title}) }
@@ -78,16 +78,16 @@ func sections(r *compare.Result, colours map[string]int) []section {
 		byNode = append(byNode, compare.Series{Label: n.Name, Points: n.Times})
 	}
 	add("times", "Distribution of download times by node", "share of downloads",
-		"All pages that a node downloaded, so a node with far servers stands to the right of one with near ones.", byNode)
+		"Of all pages that a node downloaded: a node with distant servers is to the right of one with near ones.", byNode)
 	for _, a := range r.Affected {
 		begin("at-"+a.Name, "What happened to "+a.Name)
-		rate := "hosts given to the node a minute"
+		rate := "hosts given to the node per minute"
 		if a.Kind == "server" {
-			rate = "URLs downloaded from the server a minute"
+			rate = "URLs downloaded from the server per minute"
 		}
-		add("time", rate, "a minute", "", a.Rate)
+		add("time", rate, "per minute", "", a.Rate)
 		add("time", "URLs downloaded there", "URLs", "", a.URLs)
-		add("time", "Distance in the coordinate space", "ms", "Median between it and the other side, by the servers' places that each had.", a.Distance)
+		add("time", "Distance in the coordinate space", "ms", "Median between it and the other side, by the servers' places that each assigner had.", a.Distance)
 		add("time", "Error of the servers' places", "relative error", "", a.Error)
 		add("time", "Time between two requests", "s", "", a.Spacing)
 	}
@@ -97,20 +97,14 @@ func sections(r *compare.Result, colours map[string]int) []section {
 	}
 	add("time", "Download speed, median of the 120 latest pages", "kB/s", "", r.SpeedBy)
 	add("time", "Download speed by node, median of the 120 latest pages", "kB/s", "", r.Speed)
-	add("time", "Processors that each node uses", "processors", "", r.CPU)
-	add("time", "URLs that wait at each node", "URLs", "", r.Queue)
+	add("time", "Processors used by each node", "processors", "", r.CPU)
+	add("time", "URLs waiting at each node", "URLs", "", r.Queue)
 	add("time", "Error of the nodes' coordinates", "relative error",
 		"Predicted against measured round trips between nodes.", r.CoordError)
-	filled := list[:0]
-	for _, s := range list {
-		if len(s.Plots) > 0 {
-			filled = append(filled, s)
-		}
-	}
-	return filled
+	return slices.DeleteFunc(list, func(s section) bool { return len(s.Plots) == 0 })
 }
 
-// appendPlot adds a plot with its lines, unless there is nothing to draw.
+// appendPlot appends a plot with its lines, unless there is nothing to draw.
 func appendPlot(list []plot, r *compare.Result, colours map[string]int, p plot, series []compare.Series) []plot {
 	if p.Kind == "time" {
 		p.Events = r.Events
@@ -131,7 +125,7 @@ func appendPlot(list []plot, r *compare.Result, colours map[string]int, p plot, 
 	return append(list, p)
 }
 
-// separate says that each row had a run of its own: in a comparison all download the same URLs at the same time.
+// separate reports whether each row had a run of its own. In a comparison all download the same URLs at the same time.
 func separate(r *compare.Result) bool {
 	for _, run := range r.Runs {
 		if len(run.Assigners) > 1 {
@@ -141,7 +135,7 @@ func separate(r *compare.Result) bool {
 	return len(r.Runs) > 1
 }
 
-// finite says that a point can be drawn.
+// finite reports whether a point can be drawn.
 func finite(p compare.Point) bool {
 	return !math.IsNaN(p[0]+p[1]) && !math.IsInf(p[0]+p[1], 0)
 }

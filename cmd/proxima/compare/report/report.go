@@ -1,7 +1,7 @@
 // Package report shows a comparison as one HTML page that needs nothing else: no network, no fonts, no files.
 //
-// It owns how figures are shown, not the figures: those are a compare.Result. Tables and maps are written here; lines over time and
-// distributions are drawn by uPlot (uplot/, MIT licence) in the reader's browser, where they zoom.
+// It owns how figures are shown, and not the figures, which are in a compare.Result. It writes tables and maps. Lines over time and
+// distributions are drawn by uPlot (MIT licence) in the reader's browser, where they can be zoomed.
 package report
 
 import (
@@ -20,6 +20,9 @@ import (
 	"proxima/node/console/drawing"
 )
 
+//go:embed frame.html
+var frameText string
+
 //go:embed page.html
 var pageText string
 
@@ -29,28 +32,29 @@ var styleText string
 //go:embed page.js
 var scriptText string
 
-// page is what the template shows.
+// page is the data of page.html.
 type page struct {
 	*compare.Result
 	frame
-	Land      string
+	Land      string // coastlines
 	Facts     []pair
 	Trust     *trust
 	Intervals []interval
 	Columns   []column
 	Groups    []group
 	Worst     [][]string // servers
-	More      int64      // servers that are not shown
+	More      int64      // servers not shown
 	Maps      []worldMap
 	Sections  []section
 	Crawled   []pair
 	UsedHeads []heading
-	Used      [][]string // by nodes
+	Used      [][]string // by node
 	Made      []pair
 }
 
-// frame is what every page has.
+// frame is the data of frame.html, which every page has.
 type frame struct {
+	Title   string
 	Version string // of this program
 	Style   template.CSS
 	Script  template.JS
@@ -59,7 +63,7 @@ type frame struct {
 
 type pair struct{ Name, Value string }
 
-// heading is that of a column; those of numbers stand to the right.
+// heading is that of a column. Numbers are aligned to the right.
 type heading struct {
 	Name   string
 	Number bool
@@ -71,27 +75,28 @@ type trust struct {
 	Pairs []pair
 }
 
-// Write writes the page; version is that of this program. Errors are those of w.
+// Write writes the page. version is that of this program. Errors are those of w.
 func Write(w io.Writer, r *compare.Result, version string) error {
 	colours := coloursOf(r)
-	p := page{Result: r, frame: newFrame(version), Land: drawing.Land, Facts: facts(r), Trust: trusted(r.Testbed), Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r),
-		Maps: maps(r, colours), Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
+	p := page{Result: r, frame: newFrame("assigners compared", version), Land: drawing.Land, Facts: facts(r), Trust: trusted(r.Testbed),
+		Intervals: intervals(r, colours), Columns: columns(r, colours), Groups: groups(r), Maps: maps(r, colours),
+		Sections: sections(r, colours), Crawled: crawled(r.Crawl), Made: made(r)}
 	p.UsedHeads, p.Used = used(r.Nodes)
 	p.Worst, p.More = worst(r)
 	return fill(w, pageText, p)
 }
 
-// newFrame is the frame of a page. Even if foreign text got into it, it would neither run nor send anything anywhere.
-func newFrame(version string) frame {
+// newFrame returns the frame of a page. Its policy allows only its own script, and no connection: foreign text in it could do nothing.
+func newFrame(title, version string) frame {
 	script := drawing.Script + "\n" + scriptText
 	sum := sha256.Sum256([]byte(script))
-	return frame{version, template.CSS(drawing.Style + styleText), template.JS(script), "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
+	return frame{title, version, template.CSS(drawing.Style + styleText), template.JS(script), "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
 // fill writes a page from its template.
 func fill(w io.Writer, text string, data any) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(text)
+	t, err := template.New("page").Funcs(template.FuncMap{"count": count}).Parse(frameText + text)
 	if err != nil {
 		return fmt.Errorf("parse the page of the report: %w", err)
 	}
@@ -105,7 +110,7 @@ func fill(w io.Writer, text string, data any) error {
 	return nil
 }
 
-// facts are the figures of the whole run, at the top.
+// facts describe the run at the top of the page.
 func facts(r *compare.Result) (list []pair) {
 	if len(r.Runs) == 0 {
 		return nil
@@ -137,7 +142,7 @@ func seeds(r *compare.Result) (list []string) {
 	return list
 }
 
-// trusted says whether the run may be believed; nil for real machines.
+// trusted says whether the testbed can be trusted, nil for real machines.
 func trusted(t compare.Testbed) *trust {
 	if t.Trusted == nil {
 		return nil
@@ -162,7 +167,7 @@ func made(r *compare.Result) (list []pair) {
 		list = append(list, pair{"command", r.Command})
 	}
 	for _, run := range r.Runs {
-		machine := "machines of one's own"
+		machine := "real machines"
 		if run.Emulated {
 			machine = fmt.Sprintf("emulated on a machine of %d processors", run.Cores)
 			if run.Machine != "" {
@@ -183,6 +188,7 @@ func made(r *compare.Result) (list []pair) {
 	return append(list, pair{"logs", fmt.Sprintf("%s lines, %s", count(g.Lines), size(g.Bytes))})
 }
 
+// crawled lists the figures of the crawl that are known.
 func crawled(k compare.Crawl) (list []pair) {
 	if k.Attempted == 0 {
 		return nil
@@ -200,16 +206,16 @@ func crawled(k compare.Crawl) (list []pair) {
 		add("lost", count(*k.Lost))
 	}
 	add("hosts re-assigned", count(k.Reassigned))
-	add("URLs between nodes a page", figure(k.URLsExchangedPerPage))
-	add("messages a page", figure(k.MessagesPerPage))
-	add("bytes between nodes a page", figure(k.BytesPerPage))
+	add("URLs between nodes per page", figure(k.URLsExchangedPerPage))
+	add("messages per page", figure(k.MessagesPerPage))
+	add("bytes between nodes per page", figure(k.BytesPerPage))
 	return list
 }
 
-// shown bounds the tables of servers and nodes.
+// shown bounds the rows of the tables of servers and nodes.
 const shown = 100
 
-// used is the table of nodes. A column that nobody has a figure for is left out.
+// used is the table of nodes, without columns that have no figures.
 func used(nodes []compare.NodeUse) (heads []heading, rows [][]string) {
 	of := []struct {
 		head string
@@ -221,7 +227,7 @@ func used(nodes []compare.NodeUse) (heads []heading, rows [][]string) {
 		{"bytes", func(n compare.NodeUse) string { return size(n.Bytes) }},
 		{"busy", func(n compare.NodeUse) string { return seconds(n.BusyS) }},
 		{"CPU", func(n compare.NodeUse) string { return seconds(n.CPUSeconds) }},
-		{"CPU a page", func(n compare.NodeUse) string {
+		{"CPU per page", func(n compare.NodeUse) string {
 			if n.Pages == 0 || n.CPUSeconds == 0 {
 				return dash
 			}

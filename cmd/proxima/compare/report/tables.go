@@ -3,11 +3,12 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"proxima/cmd/proxima/compare"
 )
 
-// interval is a row's difference to the reference, drawn from Left to Right around Mid, all in percent of the drawing's width.
+// interval is a row's difference to the reference. Left, Mid, Right and Zero are in percent of the drawing's width.
 type interval struct {
 	Name                   string
 	Slot                   int
@@ -16,7 +17,7 @@ type interval struct {
 	Clear                  bool
 }
 
-// intervals are the differences, the fastest first.
+// intervals returns the differences, the fastest first.
 func intervals(r *compare.Result, colours map[string]int) (list []interval) {
 	low, high := 0.0, 0.0
 	for _, a := range r.Assigners {
@@ -35,7 +36,7 @@ func intervals(r *compare.Result, colours map[string]int) (list []interval) {
 	return list
 }
 
-// column is a row of the comparison: the table has them side by side.
+// column is a row of the comparison, which the table shows as a column.
 type column struct {
 	Name string
 	Slot int
@@ -48,7 +49,7 @@ func columns(r *compare.Result, colours map[string]int) (list []column) {
 	return list
 }
 
-// group is a part of the table of figures, line one figure of all.
+// group is a part of the table of figures, line one figure of all columns.
 type group struct {
 	Name  string
 	Lines []line
@@ -59,7 +60,7 @@ type line struct {
 	Cells      []string
 }
 
-// groups are the figures of each row of the comparison. Figures that nobody has are left out.
+// groups returns the figures of all columns, without those that none of them has.
 func groups(r *compare.Result) []group {
 	if len(r.Assigners) == 0 {
 		return nil
@@ -76,27 +77,20 @@ func groups(r *compare.Result) []group {
 			g.Lines = append(g.Lines, l)
 		}
 	}
-	type of = func(a compare.Assigner) *float64
-	times := func(f of) func(compare.Assigner) string {
-		return func(a compare.Assigner) string { return millis(f(a)) }
-	}
-	plain := func(f of) func(compare.Assigner) string {
-		return func(a compare.Assigner) string { return figure(f(a)) }
-	}
 	begin("Against the truth")
-	add("choice ratio", "expected time at the chosen nodes / at the best", plain(func(a compare.Assigner) *float64 { return a.ChoiceRatio }))
-	add("… with estimates", "", plain(func(a compare.Assigner) *float64 { return a.ChoiceRatioWithEstimates }))
-	add("total ratio", "measured time / expected at the best", plain(func(a compare.Assigner) *float64 { return a.TotalRatio }))
-	add("… with estimates", "", plain(func(a compare.Assigner) *float64 { return a.TotalRatioWithEstimates }))
+	add("choice ratio", "expected time at the chosen nodes / at the best", func(a compare.Assigner) string { return figure(a.ChoiceRatio) })
+	add("… with estimates", "", func(a compare.Assigner) string { return figure(a.ChoiceRatioWithEstimates) })
+	add("total ratio", "measured time / expected at the best", func(a compare.Assigner) string { return figure(a.TotalRatio) })
+	add("… with estimates", "", func(a compare.Assigner) string { return figure(a.TotalRatioWithEstimates) })
 	add("servers at the best node", "", func(a compare.Assigner) string { return percent(a.BestShare) })
 	begin("Download time")
-	add("median", "", times(func(a compare.Assigner) *float64 { return a.P50Ms }))
-	add("p90", "", times(func(a compare.Assigner) *float64 { return a.P90Ms }))
-	add("p99", "", times(func(a compare.Assigner) *float64 { return a.P99Ms }))
-	add("mean", "", times(func(a compare.Assigner) *float64 { return a.MeanMs }))
+	add("median", "", func(a compare.Assigner) string { return millis(a.P50Ms) })
+	add("p90", "", func(a compare.Assigner) string { return millis(a.P90Ms) })
+	add("p99", "", func(a compare.Assigner) string { return millis(a.P99Ms) })
+	add("mean", "", func(a compare.Assigner) string { return millis(a.MeanMs) })
 	begin("Deciding")
 	asks := func(a compare.Assigner) bool { return a.EstimatesP90 != nil && *a.EstimatesP90 > 0 }
-	add("estimates a server", "median, p90", func(a compare.Assigner) string {
+	add("estimates per server", "median, p90", func(a compare.Assigner) string {
 		if !asks(a) {
 			return dash
 		}
@@ -108,7 +102,7 @@ func groups(r *compare.Result) []group {
 		}
 		return fmt.Sprintf("%.1f s", *a.SecondsP50)
 	})
-	add("error when decided", "relative, median", plain(func(a compare.Assigner) *float64 { return a.AccuracyP50 }))
+	add("error when decided", "relative, median", func(a compare.Assigner) string { return figure(a.AccuracyP50) })
 	add("truncated", "servers with too few URLs or too little time", func(a compare.Assigner) string {
 		if !a.Truncated {
 			return dash
@@ -127,31 +121,26 @@ func groups(r *compare.Result) []group {
 		}
 		return clock(*a.MakespanS)
 	})
-	add("URLs a node", "least to most", func(a compare.Assigner) string {
+	add("URLs per node", "least to most", func(a compare.Assigner) string {
 		if a.Balance == nil {
 			return dash
 		}
 		return fmt.Sprintf("%d to %d", a.Balance.MinURLs, a.Balance.MaxURLs)
 	})
-	add("variation of URLs", "standard deviation / mean", plain(func(a compare.Assigner) *float64 { return a.BalanceCV }))
+	add("variation of URLs", "standard deviation / mean", func(a compare.Assigner) string { return figure(a.BalanceCV) })
 	begin("By seed")
-	for i := range mostSeeds(r) {
-		add("choice, total", "seed "+fmt.Sprint(mostSeeds(r)[i].Seed), func(a compare.Assigner) string {
+	for i, s := range mostSeeds(r) {
+		add("choice, total", fmt.Sprint("seed ", s.Seed), func(a compare.Assigner) string {
 			if i >= len(a.Seeds) {
 				return dash
 			}
 			return figure(a.Seeds[i].Choice) + ", " + figure(a.Seeds[i].Total)
 		})
 	}
-	filled := list[:0]
-	for _, g := range list {
-		if len(g.Lines) > 0 {
-			filled = append(filled, g)
-		}
-	}
-	return filled
+	return slices.DeleteFunc(list, func(g group) bool { return len(g.Lines) == 0 })
 }
 
+// mostSeeds returns the seeds of the assigner with the most of them.
 func mostSeeds(r *compare.Result) (most []compare.SeedShare) {
 	for _, a := range r.Assigners {
 		if len(a.Seeds) > len(most) {
@@ -161,7 +150,7 @@ func mostSeeds(r *compare.Result) (most []compare.SeedShare) {
 	return most
 }
 
-// worst are the servers of which truth is known, with the worst choice first: server, city, best node, and what each row chose.
+// worst returns a row for each server with a known truth, the worst choices first: server, host, city, best node, and each choice.
 func worst(r *compare.Result) (rows [][]string, more int64) {
 	for _, s := range r.Servers {
 		if s.Best == "" {

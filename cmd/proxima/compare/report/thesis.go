@@ -7,15 +7,15 @@ import (
 	"proxima/cmd/proxima/compare"
 )
 
-// What all runs of the adaptation have in common.
+// scaled is common to all runs that adapt an experiment with events.
 const scaled = "Our ticks are a fifth of a second instead of ten, and the event lasts 45 to 60 s instead of 18 to 47 minutes."
 
-// figures are those of chapter 5 with what was printed of them.
+// figures returns those of chapter 5, with what was published.
 func figures() []published {
 	return []published{
 		{ID: "5.1", Title: "Distance and error of the servers' places, bandwidth ÷ 5", Scenario: "bandwidth",
 			Then: "The median distance of the affected node to 17 servers rises from minute 40 to 400–450 at 55; the servers' median error goes from .2 to .43 and back to .2. Mirrored when it ends.",
-			Why:  scaled + " The cut is of the emulated link there and here, not of pings: the node's own coordinate stays.",
+			Why:  scaled + " Both limit the link and not pings, so the node's own coordinate stays.",
 			make: func(f *published, r *compare.Result) {
 				a := hit(r)
 				f.plot("time", "Distance of the node that is hit to the servers, median", "ms", a.Distance)
@@ -27,26 +27,26 @@ func figures() []published {
 			Why:  scaled + " Ours counts what the node downloaded.",
 			make: func(f *published, r *compare.Result) {
 				f.plot("time", "URLs downloaded by the node that is hit", "URLs", hit(r).URLs)
-				f.plot("time", "Hosts given to the node that is hit, a minute", "a minute", hit(r).Rate)
-				f.Ours = during(r, hit(r).Rate, "hosts a minute")
+				f.plot("time", "Hosts given to the node that is hit, per minute", "per minute", hit(r).Rate)
+				f.Ours = during(r, hit(r).Rate, "hosts per minute")
 			}},
 		{ID: "5.3", Title: "Download speed, bandwidth ÷ 5", Scenario: "bandwidth",
 			Then: "The median of the last 120 URLs of all nodes drops for both at minute 35; proxy coordinates are above geographic from 45 on; mirrored at 87.",
-			Why:  "The lines are of runs of their own, and pages of all our servers are drawn alike.", make: bySpeed},
+			Why:  "Each line is a run of its own, and the pages of all our servers have the same distribution.", make: bySpeed},
 		{ID: "5.4", Title: "Rate of assignments to the affected node, processor", Scenario: "load",
 			Then: "150 busy threads from minute 36 to 76: falls at 38, rises a little at 50, is back at 85; geographic is constant.",
 			Why:  scaled + " The node is stopped four fifths of the time, instead of sharing its processor.",
 			make: func(f *published, r *compare.Result) {
-				f.plot("time", "Hosts given to the node that is hit, a minute", "a minute", hit(r).Rate)
+				f.plot("time", "Hosts given to the node that is hit, per minute", "per minute", hit(r).Rate)
 				f.plot("time", "Distance of the node that is hit to the servers, median", "ms", hit(r).Distance)
-				f.Ours = during(r, hit(r).Rate, "hosts a minute")
+				f.Ours = during(r, hit(r).Rate, "hosts per minute")
 			}},
 		{ID: "5.5", Title: "Download speed, processor", Scenario: "load",
 			Then: "Both are lower under load, proxy coordinates better and noisier.",
 			Why:  "As in 5.3.", make: bySpeed},
 		{ID: "5.6", Title: "Distance and error of a server that is slow", Scenario: "server",
 			Then: "+ 5 s from minute 58 to 76: its distance to all nodes and its error rise at 62, the error falls again, then both return.",
-			Why:  scaled + " Ours moves the place in steps of a quarter of the difference as 2009 did, with fewer steps in the time.",
+			Why:  scaled + " As in 2009, the place moves in steps of a quarter of the difference, but with fewer steps in the time.",
 			make: func(f *published, r *compare.Result) {
 				f.plot("time", "Distance of the server to the nodes, median", "ms", hit(r).Distance)
 				f.plot("time", "Error of its place", "relative error", hit(r).Error)
@@ -55,7 +55,7 @@ func figures() []published {
 			}},
 		{ID: "5.7, 5.8", Title: "Download times by θ", Scenario: "single",
 			Then: "Seven sets of 10 nodes, ms at the median and the 90th percentile: θ .15 445 and 3,825; θ .25 559 and 4,287; random 761 and 5,477; geographic 776 and 6,146.",
-			Why:  "PlanetLab's nodes differed in quality, which hit geographic more than random; ours differ in bandwidth only, and their locations are known but for a tenth. Ours downloads each page once for each choice.",
+			Why:  "PlanetLab's nodes differed in quality, which hit geographic more than random; ours differ in bandwidth only, and their locations are known but for a tenth. Ours downloads each page once per choice.",
 			make: func(f *published, r *compare.Result) {
 				var times []compare.Series
 				f.Table = [][]string{{"", "p50 ms", "p90 ms", "downloaded", "failed", "MB", "choice ratio"}}
@@ -68,7 +68,7 @@ func figures() []published {
 			}},
 		{ID: "5.9", Title: "Updates until a batch was decided", Scenario: "single",
 			Then: "θ .25: half of the sets within 64, 90 % within 108; θ .15: 193 at the median, 26 % never within 300.",
-			Why:  "Ours counts the estimates of each server. Two candidates wait for the same servers, and the batch for five minutes: who is not through by then is cut off.",
+			Why:  "Ours counts the estimates of each server. Two candidates wait for the same servers, and the batch waits five minutes: a candidate that is not ready by then is cut off.",
 			make: func(f *published, r *compare.Result) {
 				var updates []compare.Series
 				var words []string
@@ -82,10 +82,10 @@ func figures() []published {
 				f.Ours = strings.Join(words, "; ")
 			}},
 		{ID: "5.10", Title: "Each home's batches", Scenario: "fourteen",
-			Then: "Seven crawlers: 770 to 1,374 s a batch (mean 1,081); median error .22 to .25; 81 to 94 servers; 45 to 101 updates (mean 67).",
+			Then: "Seven crawlers: 770 to 1,374 s per batch (mean 1,081); median error .22 to .25; 81 to 94 servers; 45 to 101 updates (mean 67).",
 			Why:  "Our ticks are of one second instead of ten, and batches smaller: 112 servers for 14 homes.",
 			make: func(f *published, r *compare.Result) {
-				f.Table = [][]string{{"home", "batches", "servers", "s a batch", "updates", "error"}}
+				f.Table = [][]string{{"home", "batches", "servers", "s per batch", "updates", "error"}}
 				for _, h := range r.Homes {
 					f.Table = append(f.Table, []string{h.Node, fmt.Sprint(h.Batches), fmt.Sprint(h.Servers), figure(h.SecondsP50),
 						figure(h.UpdatesP50), figure(h.AccuracyP50)})
@@ -93,13 +93,13 @@ func figures() []published {
 			}},
 		{ID: "5.11", Title: "Load", Scenario: "fourteen",
 			Then: "The median load average of seven crawlers is 1.5 to 4 for 25 minutes, then below 1.5.",
-			Why:  "A load average is of a machine, and 14 of our nodes share one: ours is the share of a processor that each process uses, and what waits in it.",
+			Why:  "A load average is of a machine, and 14 of our nodes share one: ours is the share of a processor that each process uses, and the URLs that wait in it.",
 			make: func(f *published, r *compare.Result) {
-				f.plot("time", "Processors that each node uses", "processors", r.CPU)
-				f.plot("time", "URLs that wait at each node", "URLs", r.Queue)
+				f.plot("time", "Processors used by each node", "processors", r.CPU)
+				f.plot("time", "URLs waiting at each node", "URLs", r.Queue)
 			}},
 		{ID: "5.12", Title: "Totals of a long run", Scenario: "fourteen",
-			Then: "14 crawlers, 184 minutes: 836 hosts, 183,456 attempts, 164,282 pages, 13,465 MB, 50.3 million links (306 a page), coverage .65, overlap unknown, 2,125 to 28,374 URLs a node.",
+			Then: "14 crawlers, 184 minutes: 836 hosts, 183,456 attempts, 164,282 pages, 13,465 MB, 50.3 million links (306 per page), coverage .65, overlap unknown, 2,125 to 28,374 URLs per node.",
 			Why:  "Ten minutes (-set length=3h makes it three hours) of a smaller web. Links that a node finds go to their homes, where 2009 kept them at the node that found them; coverage counts what still waits at the end.",
 			make: func(f *published, r *compare.Result) {
 				var pages, bytes, most int64
@@ -110,7 +110,7 @@ func figures() []published {
 				k := r.Crawl
 				f.Table = [][]string{{"", "ours"}, {"URLs attempted", count(k.Attempted)}, {"pages answered", count(pages)},
 					{"MB", fmt.Sprintf("%.0f", float64(bytes)/1e6)}, {"links", count(k.Links)}, {"coverage", percent(k.Coverage)}, {"overlap", percent(k.Overlap)},
-					{"pages of a node", count(least) + " to " + count(most)}, {"messages a page", figure(k.MessagesPerPage)}}
+					{"pages of a node", count(least) + " to " + count(most)}, {"messages per page", figure(k.MessagesPerPage)}}
 			}},
 		{ID: "5.13", Title: "Statuses", Scenario: "fourteen",
 			Then: "200: 164,282; 404: 8,353; 500: 1,154; 400: 757; 403: 594; communication failures 9,405; DNS errors 463.",

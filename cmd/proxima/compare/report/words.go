@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// dash stands where a figure was not measured.
+// dash stands for a figure that was not measured.
 const dash = "–"
 
-// gap stands between a figure and its unit, so that lines do not break there.
+// gap separates a figure from its unit. Lines do not break there.
 const gap = "\u00a0"
 
-// harmless replaces what a page must not carry, and what turns the direction of writing: words may come from the web.
+// harmless replaces characters that a page must not have or that change the direction of writing: texts may come from the web.
 func harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -38,7 +38,7 @@ func count(n int64) string {
 	return s
 }
 
-// figure writes three digits that count.
+// figure writes three significant digits.
 func figure(v *float64) string {
 	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return dash
@@ -53,7 +53,7 @@ func figure(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 3, 64)
 }
 
-// signed writes a difference, with its sign; what is not 0 does not look like it.
+// signed writes a difference with its sign. One that is not 0 does not look like 0.
 func signed(v float64) string {
 	s := fmt.Sprintf("%.0f", math.Abs(v))
 	if math.Abs(v) < .95 {
@@ -68,7 +68,7 @@ func signed(v float64) string {
 	return "+" + s + gap
 }
 
-// percent writes a share; what is not all or nothing is never rounded to it.
+// percent writes a share. It never rounds to 0 or 100 % what is not exactly that.
 func percent(v *float64) string {
 	if v == nil || math.IsNaN(*v) {
 		return dash
@@ -80,6 +80,7 @@ func percent(v *float64) string {
 	return fmt.Sprintf("%.4f", p) + gap + "%"
 }
 
+// millis writes a time in ms.
 func millis(v *float64) string {
 	if v == nil || math.IsNaN(*v) {
 		return dash
@@ -87,7 +88,7 @@ func millis(v *float64) string {
 	return figure(v) + gap + "ms"
 }
 
-// clock writes seconds as minutes and seconds, or with hours.
+// clock writes seconds as min:s or h:min:s.
 func clock(s float64) string {
 	n := int64(math.Round(s))
 	if n >= 3600 {
@@ -96,7 +97,7 @@ func clock(s float64) string {
 	return fmt.Sprintf("%d:%02d min", n/60, n%60)
 }
 
-// seconds writes a time that was used, a dash for none.
+// seconds writes a time, a dash for 0.
 func seconds(s float64) string {
 	if s == 0 {
 		return dash
@@ -104,7 +105,7 @@ func seconds(s float64) string {
 	return figure(&s) + gap + "s"
 }
 
-// size writes an amount of bytes in powers of a thousand.
+// size writes a number of bytes in powers of a thousand.
 func size(n int64) string {
 	v := float64(n)
 	for _, u := range [...]struct {

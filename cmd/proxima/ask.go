@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,21 +19,27 @@ import (
 	"proxima/node"
 )
 
-// asking makes the flags of a command that asks a running node, and reads its arguments. data is the node's directory.
-func asking(name, help string, args []string, out io.Writer, more func(*flagSet)) (data string, rest []string, err error) {
-	flags := newFlags(name, out, help, "")
-	flags.StringVar(&data, "data", node.Default().Node.Data, "data `directory` of the node")
-	config := flags.String("config", "", "configuration `file` of the node, which names its data directory")
-	if more != nil {
-		more(flags)
+// noAnswer gives an error of a call its exit code.
+func noAnswer(err error) error {
+	if errors.Is(err, node.ErrNotRunning) {
+		return exit{exitNoAnswer, fmt.Errorf("%w (-data or -config says where else)", err)}
 	}
-	if rest, err = parse(flags, args); err == nil {
-		err = dataOf(flags, &data, *config)
-	}
-	return data, rest, err
+	return err
 }
 
-// members asks a node, or through it another one, whom it sees.
+// writeJSON prints a value for programs.
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// seconds rounds a time in s for a table.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// members asks a node, or another one through it, for the members that it sees.
 func members(ctx context.Context, data, through string) (rows []node.MemberRow, err error) {
 	path := "/members"
 	if through != "" {
@@ -42,34 +49,32 @@ func members(ctx context.Context, data, through string) (rows []node.MemberRow, 
 }
 
 func runMembers(ctx context.Context, args []string, out, errs io.Writer) error {
-	data, rest, err := asking("members", "Usage: proxima members [FLAGS]\nLists the members of the overlay, as the running node sees them.\n", args, out, nil)
-	if err == nil && len(rest) > 0 {
-		err = exit{exitUsage, fmt.Errorf("members takes no arguments, got %q", rest[0])}
-	}
-	if err != nil {
+	flags := newAskFlags("members", out, "Usage: proxima members [FLAGS]\nLists the members of the overlay, as the running node sees them.\n")
+	if err := parseAlone(flags, args); err != nil {
 		return err
 	}
-	rows, err := members(ctx, data, "")
+	rows, err := members(ctx, *flags.data, "")
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10s %7s %8s %8s %6s\n", "node", "address", "phase", "reach", "for", "settled", "rtt ms", "queue ms", "links")
 	for _, m := range rows {
-		fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, m.Reach, time.Duration(m.ForS*float64(time.Second)).Round(time.Second),
-			m.Settled, m.RTTMs, m.QueueMs, m.Links)
+		fmt.Fprintf(out, "%-32s  %-22s %-8s %-8s %10v %7v %8.1f %8.0f %6d\n", m.ID, m.Addr, m.Phase, m.Reach, seconds(m.ForS), m.Settled, m.RTTMs,
+			m.QueueMs, m.Links)
 	}
 	return nil
 }
 
 func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
-	data, ids, err := asking("rtt", "Usage: proxima rtt [FLAGS] NODE NODE\nSays how far two members are from each other: the beginnings of their ids will do.\n", args, out, nil)
-	if err == nil && len(ids) != 2 {
-		err = exit{exitUsage, errors.New("rtt takes two nodes")}
-	}
+	flags := newAskFlags("rtt", out, "Usage: proxima rtt [FLAGS] NODE NODE\nPrints the round trip between two members. NODE is the id or its first characters.\n")
+	ids, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
-	rows, err := members(ctx, data, "")
+	if len(ids) != 2 {
+		return exit{exitUsage, errors.New("rtt takes two nodes")}
+	}
+	rows, err := members(ctx, *flags.data, "")
 	if err != nil {
 		return err
 	}
@@ -81,17 +86,18 @@ func runRTT(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 		ends[i] = found[0]
 	}
-	fmt.Fprintf(out, "%.8s to %.8s:", ends[0].ID, ends[1].ID)
-	if a, b := ends[0], ends[1]; len(a.Vector) > 0 && len(b.Vector) > 0 {
+	a, b := ends[0], ends[1]
+	fmt.Fprintf(out, "%.8s to %.8s:", a.ID, b.ID)
+	if len(a.Vector) > 0 && len(b.Vector) > 0 {
 		fmt.Fprintf(out, " %.1f ms by their coordinates (error %.0f %% and %.0f %%)", ncoord.Distance(place(a), place(b)), 100*a.Accuracy, 100*b.Accuracy)
 	} else {
 		fmt.Fprint(out, " one of them has no coordinate yet")
 	}
-	seen, err := members(ctx, data, ends[0].ID)
-	i := slices.IndexFunc(seen, func(m node.MemberRow) bool { return m.ID == ends[1].ID })
+	seen, err := members(ctx, *flags.data, a.ID)
+	i := slices.IndexFunc(seen, func(m node.MemberRow) bool { return m.ID == b.ID })
 	switch {
 	case err != nil:
-		fmt.Fprintf(out, "; %.8s cannot be asked what it has measured: %v\n", ends[0].ID, err)
+		fmt.Fprintf(out, "; %.8s cannot be asked what it has measured: %v\n", a.ID, err)
 	case i < 0 || seen[i].RTTMs == 0:
 		fmt.Fprintln(out, "; not measured lately")
 	default:
@@ -106,11 +112,13 @@ func place(m node.MemberRow) (c ncoord.Coordinate) {
 	return c
 }
 
-// mostTop is how many lines of a kind top shows.
+// mostTop is how many lines of each kind top shows.
 const mostTop = 20
 
 func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
-	data, kinds, err := asking("top", "Usage: proxima top [FLAGS] [hosts | servers | errors]\nShows what a running node has most of: hosts by their URLs in memory, servers by their hosts, errors by their number.\n", args, out, nil)
+	flags := newAskFlags("top", out, "Usage: proxima top [FLAGS] [hosts | servers | errors]\n"+
+		"Shows the hosts with the most URLs in memory, the servers with the most hosts, and the most frequent errors of the running node.\n")
+	kinds, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
@@ -124,7 +132,7 @@ func runTop(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 	}
 	for _, kind := range kinds {
-		if err := shows[kind](ctx, data, out); err != nil {
+		if err := shows[kind](ctx, *flags.data, out); err != nil {
 			return noAnswer(err)
 		}
 	}
@@ -172,7 +180,7 @@ func topErrors(ctx context.Context, data string, out io.Writer) error {
 	for why, f := range s.Frontier.Failing {
 		counts["hosts that wait: "+why] = int64(f.Hosts)
 	}
-	rows := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) })
+	rows := largestFirst(counts)
 	fmt.Fprintf(out, "%d kinds of errors\n", len(rows))
 	for _, row := range rows[:min(mostTop, len(rows))] {
 		fmt.Fprintf(out, "  %6d  %s\n", counts[row], printable(row))
@@ -180,7 +188,14 @@ func topErrors(ctx context.Context, data string, out io.Writer) error {
 	return nil
 }
 
-// printable is a text from elsewhere without what a terminal would act on.
+// largestFirst returns the keys of counts, the largest count first.
+func largestFirst(counts map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+}
+
+// printable replaces characters that a terminal would act on: the text comes from elsewhere.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
