@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Killed is a node that crawls a site on one server of this machine, and is killed on the way.
+// Killed is a node that crawls a site on one server of this machine and is killed again and again.
 type Killed struct {
 	Proxima, Dir           string
 	Kills, Pages, Fetchers int
@@ -19,10 +19,10 @@ type Killed struct {
 	Think                  time.Duration
 }
 
-// Subnet is where the site of a Killed is.
+// Subnet is the network of the site's addresses.
 const Subnet = "127.0.3."
 
-const killedConfig = `# Written by a check for one life of the node: the version in the User-Agent tells the lives apart.
+const killedConfig = `# Written by a check for one life of the node. The version in the User-Agent identifies the life.
 [crawl]
 fetchers = %d
 patience = "5s"
@@ -41,18 +41,18 @@ allow_prefixes = ["127.0.3.0/24"]
 
 %s`
 
-// Flags defines the flags of a check, with its own numbers of kills and pages.
+// Flags defines the flags of a check, with its defaults for kills and pages.
 func (k *Killed) Flags(kills, pages int) {
-	flag.StringVar(&k.Proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
-	flag.StringVar(&k.Dir, "dir", "", "`directory` for all that the run leaves, kept afterwards; must be new; a temporary one where empty")
+	flag.StringVar(&k.Proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
+	flag.StringVar(&k.Dir, "dir", "", "new `directory` for everything that the run leaves, kept afterwards; a temporary one if empty")
 	flag.IntVar(&k.Kills, "kills", kills, "`number` of kills")
 	flag.IntVar(&k.Pages, "pages", pages, "`number` of pages of the site")
 	flag.IntVar(&k.Fetchers, "fetchers", 8, "`number` of downloads at once")
-	flag.Uint64Var(&k.Seed, "seed", 1, "`seed` of all that is drawn, the kills' moments first")
-	flag.DurationVar(&k.Think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
+	flag.Uint64Var(&k.Seed, "seed", 1, "`seed` of the kills' moments")
+	flag.DurationVar(&k.Think, "think", 20*time.Millisecond, "mean `time` until the site answers; at most twice as long")
 }
 
-// Parse reads the flags; wrong ones end the program.
+// Parse reads the flags. Wrong ones end the program.
 func (k *Killed) Parse() {
 	flag.Parse()
 	if flag.NArg() > 0 || k.Kills < 0 || k.Pages < 1 || k.Fetchers < 1 || k.Kills > k.Pages {
@@ -61,7 +61,7 @@ func (k *Killed) Parse() {
 	}
 }
 
-// Open makes the folder, builds the program where none is named, and serves the site until end is called.
+// Open makes the folder, builds the program unless one is named, and serves the site until end is called.
 func (k *Killed) Open(ctx context.Context, name string) (site *Site, end func() error, err error) {
 	var remove func()
 	if k.Dir, remove, err = Folder(k.Dir, name); err != nil {
@@ -88,7 +88,7 @@ func (k *Killed) Open(ctx context.Context, name string) (site *Site, end func() 
 // Data is the directory of the node's data.
 func (k *Killed) Data() string { return filepath.Join(k.Dir, "data") }
 
-// Start begins a life of the node; sections are added to its configuration.
+// Start starts a life of the node, with sections added to its configuration.
 func (k *Killed) Start(ctx context.Context, site *Site, life int, sections string) (*Process, error) {
 	file := filepath.Join(k.Dir, "node.toml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, killedConfig, k.Fetchers, k.Fetchers, life, sections), 0o644); err != nil {
@@ -97,7 +97,7 @@ func (k *Killed) Start(ctx context.Context, site *Site, life int, sections strin
 	return Start(exec.CommandContext(ctx, k.Proxima, "node", "-quiet", "-config", file, "-data", k.Data(), site.URL(0, 0)))
 }
 
-// Last waits for the end of the life that is not killed.
+// Last waits until the life that is not killed ends by itself.
 func (k *Killed) Last(ctx context.Context, node *Process) error {
 	if err := node.Wait(); err != nil {
 		return fmt.Errorf("life %d, which was not killed: %w\n%s", k.Kills, errors.Join(err, ctx.Err()), node.Tail())

@@ -1,5 +1,5 @@
-// Package lab is what the checks and benchmarks of scripts share: the frame of a command, nodes as processes, and a generated site that sees
-// every request. It judges nothing.
+// Package lab is what the checks and benchmarks of scripts share: the frame of a command, processes, verdicts, and a generated site that
+// records every request.
 package lab
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Missing is the error of something that is not installed: exit code 3.
+// Missing is the error for something that is not installed. Main exits with 3.
 type Missing struct{ Err error }
 
 func (m Missing) Error() string { return m.Err.Error() }
 
-// Main runs a command until it is done, is interrupted or has taken too long (0 for no limit), and exits: 0 where all held, 1 where something
-// did not, 3 where something is not installed.
+// Main runs a command until it ends, is interrupted or exceeds the limit (0 for none). It exits with 0 if run was ok, 1 if it was not, and 3 if
+// something is not installed.
 func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bool, err error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,7 +42,7 @@ func Main(name string, limit time.Duration, run func(ctx context.Context) (ok bo
 	}
 }
 
-// Folder makes the folder of a run: one that must be new and stays, or a temporary one where none is named.
+// Folder makes the folder of a run: dir, which must be new and is kept, or a temporary one that remove deletes.
 func Folder(dir, name string) (path string, remove func(), err error) {
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "proxima-"+name+"-"); err != nil {
@@ -59,8 +59,8 @@ func Folder(dir, name string) (path string, remove func(), err error) {
 	return dir, func() {}, nil
 }
 
-// Build builds a program of this repository into a folder. Its name there is not the common one: who ends all processes of that name does
-// not end these.
+// Build builds a program of this repository into a folder. The file has an unusual name, so that nobody who kills all processes called
+// proxima kills this one.
 func Build(ctx context.Context, dir, source string, flags ...string) (path string, err error) {
 	path = filepath.Join(dir, "checked-"+filepath.Base(source))
 	args := append(append([]string{"build", "-o", path}, flags...), source)
@@ -70,7 +70,7 @@ func Build(ctx context.Context, dir, source string, flags ...string) (path strin
 	return path, nil
 }
 
-// Keygen makes the secret of an overlay.
+// Keygen makes the secret of an overlay at path.
 func Keygen(proxima, path string) error {
 	if out, err := exec.Command(proxima, "keygen", path).CombinedOutput(); err != nil {
 		return fmt.Errorf("make secret: %w\n%s", err, out)

@@ -9,8 +9,7 @@ import (
 	"proxima/node/journal"
 )
 
-// Lines fills e with each line of a log of a node, in the order in which they were written, and calls visit. It says how many
-// could not be read.
+// Lines reads each line of a node's log into e, oldest first, and calls visit. It returns how many lines could not be read.
 func Lines(dir, log string, e journal.Entry, visit func()) (torn int, err error) {
 	files, err := journal.Files(dir, log)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Process is a life of a program. Safe for concurrent use.
+// Process is a running program. Safe for concurrent use.
 type Process struct {
 	Started time.Time
 	cmd     *exec.Cmd
 	ended   chan struct{}
-	err     error // once ended is closed
+	err     error // set before ended is closed
 	out     output
 }
 
-// Start begins a life, whose output is kept.
+// Start starts a program and keeps its output.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{Started: time.Now(), cmd: cmd, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
@@ -38,10 +38,10 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Ended is closed when the life has ended, and everything that it printed is known.
+// Ended is closed when the process has ended and all its output is known.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Running says whether it has not ended.
+// Running reports whether it has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.ended:
@@ -51,40 +51,40 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Wait returns how it ended.
+// Wait waits for the end and returns how it ended.
 func (p *Process) Wait() error {
 	<-p.ended
 	return p.err
 }
 
-// Kill ends it by SIGKILL, and says whether it had not ended by itself.
+// Kill sends SIGKILL, waits for the end, and reports whether the kill ended it.
 func (p *Process) Kill() bool {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 	return !p.cmd.ProcessState.Exited()
 }
 
-// Pid is its number.
+// Pid is its process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// CPU is the processor time of a life that has ended.
+// CPU is the processor time that it took. It must have ended.
 func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Output is what it has printed.
+// Output is what it has printed so far.
 func (p *Process) Output() []byte { return p.out.text() }
 
-// Tail is the end of that, for people.
+// Tail is the end of the output, for error messages.
 func (p *Process) Tail() []byte {
 	b := p.out.text()
 	return b[max(0, len(b)-2000):]
 }
 
-// output keeps what is written while others read it.
+// output is a buffer that may be read while it is written.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -102,10 +102,10 @@ func (o *output) text() []byte {
 	return bytes.Clone(o.b.Bytes())
 }
 
-// Memory is what the kernel says of the memory of a process, in bytes.
+// Memory is what the kernel reports about the memory of a process, in bytes.
 type Memory struct{ Resident, Peak, Anonymous int64 }
 
-// MemoryOf reads it; zeros for a process that has ended, and where there is no /proc.
+// MemoryOf reads it; all zero if the process has ended or there is no /proc.
 func MemoryOf(pid int) (m Memory) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range bytes.Lines(text) {
@@ -126,7 +126,7 @@ func MemoryOf(pid int) (m Memory) {
 	return m
 }
 
-// Pause waits, unless the context ends before.
+// Pause waits for d or until the context ends, and then returns its error.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -136,11 +136,11 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Ports that no system hands out by itself: Linux begins at 32768, others at 49152 (RFC 6335). A free port of another kind may
-// be that of somebody's connection by the time it is listened on.
+// Ports that no system assigns to outgoing connections (Linux starts at 32768, others at 49152, RFC 6335), so that a port found free
+// is still free when it is listened on.
 const firstPort, ports = 15_000, 16_000
 
-// Addresses finds free TCP and UDP ports of an IP address, no two the same.
+// Addresses finds n ports of an IP address that are free for both TCP and UDP.
 func Addresses(ip string, n int) (addrs []string, err error) {
 	begin := rand.IntN(ports)
 	for i := 0; i < ports && len(addrs) < n; i++ {

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// Shape of a site: within a host a tree in which each page is named by its parent alone, so that nothing that is lost is found again by
-// another way. Every fourth page has its parent at another host, if there is one. Links to ancestors, to pages of the first levels elsewhere
-// and to a forbidden page are known or refused already.
+// A site is a tree per host. Only its parent links to a page, so that a lost link is not found again on another way. Every fourth page has its
+// parent at another host, if there is one. Further links lead to ancestors, to top pages of other hosts and to a forbidden page: all known
+// or refused already.
 const (
 	arity     = 8
-	elsewhere = 4 // one page in so many is named at another host
-	seedHosts = 3 // so many hosts are seeds; the others are found by links
+	elsewhere = 4 // every so many-th page has its parent at another host
+	seedHosts = 3 // the first hosts are seeds; the others are found by links
 	robotsTxt = "User-agent: *\nDisallow: /forbidden/\n"
 )
 
-// Layout is a site without its server: which pages there are, and which names which.
+// Layout says which pages a site has, and which links to which.
 type Layout struct {
 	Hosts []Host
 	Port  int
-	// Redirects is one child in how many that is linked through a redirect; 0 for none.
+	// Redirects makes every so many-th page be linked through a redirect; 0 for none.
 	Redirects int
 }
 
@@ -38,8 +38,8 @@ type Host struct {
 	Pages      int
 }
 
-// NewLayout spreads pages over hosts of different sizes, and hosts over addresses of a /24 network such as "127.0.3.". A single host has
-// no name but its address.
+// NewLayout spreads pages over hosts of different sizes, and hosts over addresses of a /24 network such as "127.0.3.". A single host is
+// named by its address.
 func NewLayout(network string, pages, hosts, addresses int) Layout {
 	var l Layout
 	weights := 0
@@ -62,13 +62,13 @@ func NewLayout(network string, pages, hosts, addresses int) Layout {
 	return l
 }
 
-// Authority is the name and port of a host.
+// Authority returns name and port of a host.
 func (l *Layout) Authority(h int) string { return fmt.Sprintf("%s:%d", l.Hosts[h].Name, l.Port) }
 
-// URL is that of a page.
+// URL returns the URL of a page.
 func (l *Layout) URL(h, page int) string { return "http://" + l.Authority(h) + target(page) }
 
-// Seeds are the pages from which all others can be reached.
+// Seeds returns the pages from which all others can be reached.
 func (l *Layout) Seeds() []string {
 	var seeds []string
 	for h := range min(seedHosts, len(l.Hosts)) {
@@ -85,12 +85,12 @@ func target(page int) string {
 	return fmt.Sprintf("/p%d/%d.html", page/200, page)
 }
 
-// redirected says whether a page is reached through a redirect.
+// redirected reports whether a page is linked through a redirect.
 func (l *Layout) redirected(page int) bool {
 	return l.Redirects > 0 && page > 0 && page%l.Redirects == 0
 }
 
-// link is the target by which a page is named.
+// link is the target of links to a page.
 func (l *Layout) link(page int) string {
 	if l.redirected(page) {
 		return fmt.Sprintf("/r/%d", page)
@@ -98,7 +98,7 @@ func (l *Layout) link(page int) string {
 	return target(page)
 }
 
-// parent is the one page that names another; ok is false for the seeds.
+// parent returns the page that links to another; ok is false for seeds.
 func (l *Layout) parent(h, page int) (ph, pp int, ok bool) {
 	if page == 0 {
 		if h < seedHosts {
@@ -115,7 +115,7 @@ func (l *Layout) parent(h, page int) (ph, pp int, ok bool) {
 	return h, up, true
 }
 
-// Pages lists all pages as authority and target, Redirected the redirects.
+// Pages lists all pages, as authority and target.
 func (l *Layout) Pages() (list []string) {
 	for h := range l.Hosts {
 		for p := range l.Hosts[h].Pages {
@@ -125,7 +125,7 @@ func (l *Layout) Pages() (list []string) {
 	return list
 }
 
-// Redirected lists the redirects as authority and target.
+// Redirected lists all redirects, as authority and target.
 func (l *Layout) Redirected() (list []string) {
 	for h := range l.Hosts {
 		for p := range l.Hosts[h].Pages {
@@ -137,25 +137,25 @@ func (l *Layout) Redirected() (list []string) {
 	return list
 }
 
-// Request is one that a site got.
+// Request is a request that a site received.
 type Request struct {
-	Node, Life int    // by the User-Agent "Proxima/NODE.LIFE"; -1 where it is another
+	Node, Life int    // from the User-Agent "Proxima/NODE.LIFE"; -1 for any other
 	Server     string // the address
 	Host, Path string
-	Status     int // 0 while it is under way, and where the client went before the end
+	Status     int // 0 while it is in progress, or if the client closed the connection
 	Start, End time.Time
 }
 
-// Page is the authority and target asked for.
+// Page is the requested authority and target.
 func (r Request) Page() string { return r.Host + r.Path }
 
-// Whole says whether it was answered to the end.
+// Whole reports whether it was answered in full.
 func (r Request) Whole() bool { return r.Status != 0 }
 
 // Site is a running site. Safe for concurrent use.
 type Site struct {
 	Layout
-	// Slower is how much longer each request takes from now on.
+	// Slower is added to the time of each request, in nanoseconds.
 	Slower   atomic.Int64
 	think    time.Duration
 	children map[[2]int][][2]int
@@ -166,11 +166,11 @@ type Site struct {
 	requests []*Request
 	active   int
 	finished int
-	seen     map[string]bool // pages answered whole
+	seen     map[string]bool // pages answered in full
 }
 
-// Serve serves a layout at its addresses and a free port. think is the mean time before an answer, up to twice as long: half of it passes
-// before the first byte and half in the middle of a page, so that kills meet downloads at every stage and requests that meet are seen.
+// Serve serves a layout at its addresses on a free port. think is the mean time that an answer takes, at most twice as long. Half of it passes
+// before the first byte and half in the middle of a page, so that kills hit downloads at every stage and requests at the same time are noticed.
 func Serve(l Layout, think time.Duration) (*Site, error) {
 	s := &Site{Layout: l, think: think, children: map[[2]int][][2]int{}, hosts: map[string]int{}, seen: map[string]bool{}}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
@@ -185,7 +185,7 @@ func Serve(l Layout, think time.Duration) (*Site, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("serve site: %w", err), s.server.Close())
 		}
-		s.Port = listener.Addr().(*net.TCPAddr).Port // that of the first is free at the others, too, all but always
+		s.Port = listener.Addr().(*net.TCPAddr).Port // most likely free at the other addresses, too
 		go s.server.Serve(listener)                  //nolint:errcheck // it ends with Close
 	}
 	for h := range s.Hosts {
@@ -199,10 +199,10 @@ func Serve(l Layout, think time.Duration) (*Site, error) {
 	return s, nil
 }
 
-// Close ends it.
+// Close stops the servers.
 func (s *Site) Close() error { return s.server.Close() }
 
-// Requests are all until now, by their starts.
+// Requests returns all requests so far, by start.
 func (s *Site) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,16 +214,16 @@ func (s *Site) Requests() []Request {
 	return list
 }
 
-// Asked is how many requests there were, Finished how many paths were answered whole, Active how many requests are being answered.
+// Asked returns the number of requests so far.
 func (s *Site) Asked() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) }
 
-// Finished is how many paths were answered to the end.
+// Finished returns the number of pages that were answered in full.
 func (s *Site) Finished() int { s.mu.Lock(); defer s.mu.Unlock(); return s.finished }
 
-// Active is how many requests are being answered.
+// Active returns the number of requests in progress.
 func (s *Site) Active() int { s.mu.Lock(); defer s.mu.Unlock(); return s.active }
 
-// ServeHTTP answers, and notes the request.
+// ServeHTTP answers a request and records it.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{Node: -1, Life: -1, Host: r.Host, Path: r.URL.RequestURI(), Start: time.Now()}
 	if _, err := fmt.Sscanf(r.UserAgent(), "Proxima/%d.%d", &req.Node, &req.Life); err != nil {
@@ -236,7 +236,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, req)
 	s.active++
 	s.mu.Unlock()
-	// The end is when the last bytes are handed over: who has them may let another ask before this goroutine runs again.
+	// A request ends when its last bytes are written: the client may send the next before this goroutine runs again.
 	var end time.Time
 	status := s.answer(w, r, func() { end = time.Now() })
 	if status == 0 {
@@ -252,7 +252,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer returns the status, 0 where the client went before the end. ending is called before the last bytes are written.
+// answer returns the status, or 0 if the client went away. It calls ending before it writes the last bytes.
 func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (status int) {
 	hash := fnv.New64a()
 	hash.Write([]byte(r.URL.Path)) // it does not fail
@@ -304,7 +304,7 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request, ending func()) (st
 	return http.StatusOK
 }
 
-// find says which page of a host a path is.
+// find returns the page of a host at a path.
 func (s *Site) find(h int, path string) (page int, redirect, ok bool) {
 	if path == "/" {
 		return 0, false, true

@@ -12,19 +12,19 @@ import (
 // maxShown bounds how many faults of one kind are printed.
 const maxShown = 10
 
-// Verdict is a criterion and what came of it.
+// Verdict is a criterion and its result.
 type Verdict struct {
 	Name, Found, Bound string
 	OK                 bool
-	Faults             []string // examples, or all
+	Faults             []string // what broke it
 }
 
-// None is the verdict on what must not be.
+// None is the verdict on things that must not happen.
 func None(name string, faults []string) Verdict {
 	return Verdict{name, fmt.Sprint(len(faults)), "0", len(faults) == 0, faults}
 }
 
-// Show prints verdicts as a table, and what did not hold below it. It says whether all held.
+// Show prints verdicts as a table with their faults below it, and reports whether all are OK.
 func Show(out io.Writer, list []Verdict) bool {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tcriterion\tfound\tmust be")
@@ -48,7 +48,7 @@ func Show(out io.Writer, list []Verdict) bool {
 	return ok
 }
 
-// Spread is a median with its extremes, each as the verb writes it; one figure where all are the same, and 0 without any.
+// Spread formats the median of values with their extremes, such as "5 [1–9]"; one number if all are equal, 0 if there are none.
 func Spread(values []float64, verb string) string {
 	if len(values) == 0 {
 		return fmt.Sprintf(verb, 0.0)

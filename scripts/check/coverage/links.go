@@ -14,22 +14,22 @@ import (
 
 // ref is one reference to a URL.
 type ref struct {
-	from string // page or style sheet that holds it
+	from string // the page or style sheet that contains it
 	how  string // `a`, `link rel=stylesheet`, `css`, `redirect`, …
 	raw  string // the attribute as written
-	// follow is set where a crawler of pages follows it: anchors, areas, frames, canonical and next links and refreshes,
-	// unless rel or a robots meta element says nofollow.
+	// follow is set if a crawler of pages follows it: anchors, areas, frames, canonical and next links, and refreshes.
+	// nofollow is set instead if rel or a robots meta element says so.
 	follow, nofollow bool
 }
 
-// links is what the pages say: the check's own reading.
+// links is what the check itself finds on the pages.
 type links struct {
 	refs     map[string][]ref
-	reached  map[string]bool // by following from the seeds what robots.txt allows, whatever the answer
-	disallow map[string][]string
+	reached  map[string]bool     // URLs that allowed links lead to from the seeds, dead links included
+	disallow map[string][]string // path prefixes by host
 }
 
-// disallowed returns the rule of robots.txt that forbids a URL. The sites have plain prefixes only.
+// disallowed returns the rule of robots.txt that forbids a URL, or "". The sites use plain prefixes only.
 func (l *links) disallowed(u string) string {
 	host, path, _ := strings.Cut(u, "/")
 	for _, prefix := range l.disallow[host] {
@@ -40,10 +40,10 @@ func (l *links) disallowed(u string) string {
 	return ""
 }
 
-// readLinks follows links from the seeds, and reads besides what the crawlers were given.
+// readLinks follows links from the seeds, and also reads all pages that the crawlers were given.
 func readLinks(ctx context.Context, s *site, crawls ...reading) (*links, error) {
 	l := &links{refs: map[string][]ref{}, reached: map[string]bool{}, disallow: map[string][]string{}}
-	hosts := map[string]*url.URL{} // what is in scope
+	hosts := map[string]*url.URL{} // the hosts in scope
 	queue := []*url.URL{}
 	for _, seed := range s.seeds {
 		u, err := url.Parse(seed)
@@ -103,10 +103,10 @@ func readLinks(ctx context.Context, s *site, crawls ...reading) (*links, error) 
 	return l, nil
 }
 
-// key is how readings write a URL: as nginx does, without scheme, port and fragment.
+// key is a URL without scheme, port and fragment, as in nginx's log.
 func key(u *url.URL) string { return u.Hostname() + u.RequestURI() }
 
-// get asks for a URL; at most 64 MiB are read.
+// get requests a URL and reads at most 64 MiB.
 func (s *site) get(ctx context.Context, u *url.URL) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -145,8 +145,8 @@ var (
 	cssURL    = regexp.MustCompile(`(?i)(?:url\(\s*["']?|@import\s+["'])([^"')\s]+)`)
 )
 
-// refs returns what a URL refers to. It is a scan by regular expressions, right for documentation and for nothing
-// hostile: another way than that of the crawler under test, or it would share its mistakes.
+// refs returns the references of a page. It scans with regular expressions, which suffices for documentation, so that it does not
+// share mistakes with the parser of the crawler under test.
 func (s *site) refs(ctx context.Context, u *url.URL) (map[*url.URL]ref, error) {
 	res, body, err := s.get(ctx, u)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Command coverage crawls real documentation with Proxima and with wget2, and explains every difference.
 //
-// It serves the sites of scripts/site.sh, lets both crawl them from the same seeds, and compares what nginx's log says
-// that each was given. A third reading, its own, follows the links of the same pages by a simple scan: it gives the
-// reasons, and finds what both crawlers may miss. Exit codes: 0 every difference is explained, 1 some is not,
-// 2 wrong usage, 3 something is not installed. Run it from the root of the repository: go run ./scripts/check/coverage
+// It serves the sites of scripts/site.sh, lets both crawl them from the same seeds, and compares what each was given
+// according to nginx's log. The check also follows the links itself, by a simple scan, to explain differences and to find
+// pages that both crawlers miss. Exit codes: 0 every difference is explained, 1 some are not, 2 wrong usage, 3 something
+// is not installed. Run it from the root of the repository: go run ./scripts/check/coverage
 package main
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 func main() {
-	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima where empty")
+	proxima := flag.String("proxima", "", "`program` to check; built from ./cmd/proxima if empty")
 	site := flag.String("site", "scripts/site.sh", "`script` that serves the sites")
 	port := flag.Int("port", 0, "`port` of the sites; 0 takes a free one")
 	limit := flag.Duration("limit", 2*time.Minute, "longest `time` of the whole check")
-	dir := flag.String("dir", "", "`directory` for logs and data, kept afterwards; must be new; a temporary one where empty")
+	dir := flag.String("dir", "", "new `directory` for logs and data, kept afterwards; a temporary one if empty")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
@@ -34,7 +34,7 @@ func main() {
 	lab.Main("coverage", *limit, func(ctx context.Context) (bool, error) { return check(ctx, *proxima, *site, *port, *dir) })
 }
 
-// check makes the three readings and reports.
+// check runs both crawlers, follows the links itself, and reports.
 func check(ctx context.Context, proxima, script string, port int, dir string) (ok bool, err error) {
 	if _, err := exec.LookPath("wget2"); err != nil {
 		return false, lab.Missing{Err: errors.New("wget2 is missing: apt-get install wget2")}
@@ -64,7 +64,7 @@ func check(ctx context.Context, proxima, script string, port int, dir string) (o
 		return false, err
 	}
 	end := time.Now()
-	// nginx writes its line after the answer; once it answers another request, the lines of all before are there.
+	// nginx logs a request after its answer. Once it answers another request, all earlier lines are written.
 	if _, _, err := s.get(ctx, &url.URL{Scheme: "http", Host: "nobody.test", Path: "/"}); err != nil {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func check(ctx context.Context, proxima, script string, port int, dir string) (o
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("Proxima crawled for %.1f s, wget2 for %.1f s (each as it comes: no comparison of speed).\n\n",
+	fmt.Printf("Proxima crawled for %.1f s, wget2 for %.1f s (not a comparison of speed: neither is tuned).\n\n",
 		middle.Sub(began).Seconds(), end.Sub(middle).Seconds())
 	return report(os.Stdout, p, w, own), nil
 }

@@ -10,13 +10,13 @@ import (
 	"text/tabwriter"
 )
 
-// finding is one URL that the readings do not share, and why.
+// finding is a URL on which the crawls differ, and why.
 type finding struct {
 	who, url, reason string
 	explained        bool
 }
 
-// report prints tables and findings, and says whether all is explained.
+// report prints tables and findings, and reports whether all are explained.
 func report(out io.Writer, p, w reading, own *links) bool {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "host\tkind\tProxima\twget2\tboth\tonly Proxima\tonly wget2\t")
@@ -54,7 +54,7 @@ func report(out io.Writer, p, w reading, own *links) bool {
 			forbidden++
 		}
 	}
-	fmt.Fprintf(out, "\nThe check's own reading reached %d URLs, dead links included; Proxima asked for %d.\nPages link to %d more, which robots.txt disallows.\n",
+	fmt.Fprintf(out, "\nThe check itself reached %d URLs, dead links included; Proxima requested %d.\nPages link to %d more, which robots.txt disallows.\n",
 		len(own.reached), len(p.asked), forbidden)
 
 	fmt.Fprintln(out)
@@ -89,7 +89,7 @@ func row(out io.Writer, host, kind string, p, w map[string]bool) {
 	fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", host, kind, np, nw, both, np-both, nw-both)
 }
 
-// without lists what is in a and not in b.
+// without lists what is in a but not in b, sorted.
 func without(a, b map[string]bool) []string {
 	var list []string
 	for u := range a {
@@ -111,13 +111,13 @@ func keys(m map[string]int) map[string]bool {
 
 var tracking = regexp.MustCompile(`(?i)[?&;](utm_[a-z]*|gclid|fbclid|msclkid|jsessionid|phpsessid)=[^&]*`)
 
-// whyNotProxima gives the rule by which Proxima leaves a URL out. A link that it should have followed is no rule.
+// whyNotProxima explains why Proxima left a URL out. ok is false if it should not have.
 func (l *links) whyNotProxima(u string, p reading, ours map[string]bool) (reason string, ok bool) {
 	if rule := l.disallowed(u); rule != "" {
 		return "robots.txt disallows " + rule, true
 	}
 	if p.asked[u] > 0 && !ours[u] {
-		return "Proxima asked and was given something else than 200", false
+		return "Proxima requested it and got another status than 200", false
 	}
 	if plain := tracking.ReplaceAllString(u, ""); plain != u && ours[plain] {
 		return "tracking parameter: Proxima has " + plain, true
@@ -151,7 +151,7 @@ func (l *links) whyNotProxima(u string, p reading, ours map[string]bool) (reason
 	return "part of a page, not a page: " + strings.Join(slices.Sorted(maps.Keys(hows)), "; "), true
 }
 
-// whyNotWget gives the rule by which wget2 leaves out what Proxima was given.
+// whyNotWget explains why wget2 left out a URL that Proxima has. ok is false if there is no reason.
 func (l *links) whyNotWget(u string) (reason string, ok bool) {
 	if rule := l.disallowed(u); rule != "" {
 		return "robots.txt disallows " + rule, false
@@ -159,7 +159,7 @@ func (l *links) whyNotWget(u string) (reason string, ok bool) {
 	if !l.reached[u] {
 		return "nothing that may be followed leads there", false
 	}
-	// wget2 1.99 takes "&#45;" in an attribute for "&" and a fragment.
+	// wget2 1.99 reads "&#45;" in an attribute as "&" and a fragment.
 	for _, r := range l.refs[u] {
 		if r.follow && !strings.Contains(r.raw, "&#") {
 			return fmt.Sprintf("%s holds <%s> to it, and wget2 did not take it: %q", r.from, r.how, r.raw), false
@@ -168,22 +168,22 @@ func (l *links) whyNotWget(u string) (reason string, ok bool) {
 	return fmt.Sprintf("wget2 does not decode numeric character references: %q", l.refs[u][0].raw), true
 }
 
-// conduct finds what Proxima must never do.
+// conduct finds requests that Proxima must never make.
 func conduct(p reading, own *links) []finding {
 	var found []finding
 	for _, u := range slices.Sorted(maps.Keys(p.asked)) {
 		if rule := own.disallowed(u); rule != "" {
-			found = append(found, finding{"Proxima", u, "asked for what robots.txt disallows: " + rule, false})
+			found = append(found, finding{"Proxima", u, "requested although robots.txt disallows " + rule, false})
 		}
 		if n := p.asked[u]; n > 1 {
-			found = append(found, finding{"Proxima", u, fmt.Sprintf("asked for %d times", n), false})
+			found = append(found, finding{"Proxima", u, fmt.Sprintf("requested %d times", n), false})
 		}
 		if !own.reached[u] {
-			found = append(found, finding{"Proxima", u, "asked for what no link leads to", false})
+			found = append(found, finding{"Proxima", u, "requested although no link leads there", false})
 		}
 	}
 	for _, u := range p.early {
-		found = append(found, finding{"Proxima", u, "asked for before robots.txt", false})
+		found = append(found, finding{"Proxima", u, "requested before robots.txt", false})
 	}
 	return found
 }

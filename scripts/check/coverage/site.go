@@ -19,7 +19,7 @@ import (
 	"proxima/scripts/lab"
 )
 
-// gate is the address under which scripts/site.sh serves every host: the HTTP proxy of programs without static names.
+// gate is the address at which scripts/site.sh serves every host. Programs that cannot map names use it as HTTP proxy.
 const gate = "127.0.2.9"
 
 // site is the running sites.
@@ -46,7 +46,7 @@ func startSite(ctx context.Context, script, dir string, port int) (*site, error)
 	}
 	s := &site{script: script, dir: dir, port: port}
 	cmd := s.command(ctx, "start", dir)
-	// What runs on in the background would hold a pipe open: the script gets our own error output.
+	// The servers that stay in the background would keep a pipe open, so the script inherits stderr.
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		var e *exec.ExitError
@@ -103,12 +103,12 @@ func (s *site) log() ([]entry, error) {
 	return all, lines.Err()
 }
 
-// reading is what one program was given. URLs are written as host and request target: "python.test/glossary.html".
+// reading is what one program was given. URLs are keys such as "python.test/glossary.html".
 type reading struct {
 	pages  map[string]bool // answered with 200 and HTML
 	others map[string]bool // answered with 200 and another type
-	asked  map[string]int  // all requests but those for robots.txt
-	early  []string        // asked before the host's robots.txt
+	asked  map[string]int  // all requests except for robots.txt
+	early  []string        // requests before the host's robots.txt
 }
 
 func readingOf(log []entry, agent string) reading {

@@ -11,21 +11,21 @@ import (
 	"proxima/scripts/lab"
 )
 
-// kill is the end of one life. Life i ends with kill i; the last life ends by itself.
+// kill ends a life. Life i ends with kill i; the last life ends by itself.
 type kill struct {
-	at       time.Time // just before the signal was sent
-	starting bool      // meant to meet the start of the node
+	at       time.Time // just before the signal
+	starting bool      // aimed at the start of the node
 }
 
-// plan says when a kill comes: after so many paths were answered, or counted from the start of the life, and a delay.
+// plan says when a kill comes: a delay after a number of answered paths, or after the start of the life.
 type plan struct {
 	starting bool
 	after    int
 	delay    time.Duration
 }
 
-// plans draws the moments: one kill in four meets the start of the node, the others are spread at random over the
-// crawl. The progress and not the clock spaces them, so that all fit on machines of any speed.
+// plans draws the kills. One in four is aimed at the start of the node; the others are spread over the crawl, by progress
+// rather than by the clock, so that all fit in on a machine of any speed.
 func plans(s settings, total int) []plan {
 	random := rand.New(rand.NewPCG(s.Seed, 0))
 	list := make([]plan, s.Kills)
@@ -37,7 +37,7 @@ func plans(s settings, total int) []plan {
 	for i := range list {
 		list[i] = plan{starting: random.IntN(4) == 0, after: marks[i]}
 		if list[i].starting {
-			// Squared: most come in the first moments, when the node opens its store and reads what is pending.
+			// Squared, so that most come early, while the node opens its store and reads what is pending.
 			r := random.Float64()
 			list[i].delay = time.Duration(r * r * float64(200*time.Millisecond))
 		} else {
@@ -47,7 +47,7 @@ func plans(s settings, total int) []plan {
 	return list
 }
 
-// runLives crawls, kills and resumes, and lets the last life come to its end.
+// runLives crawls, kills and resumes, and waits for the end of the last life.
 func runLives(ctx context.Context, s settings, site *lab.Site) ([]kill, error) {
 	var kills []kill
 	for life, p := range plans(s, len(expected(site))) {
@@ -61,7 +61,7 @@ func runLives(ctx context.Context, s settings, site *lab.Site) ([]kill, error) {
 	return kills, err
 }
 
-// runLife starts the node and kills it as planned, or without plan waits for its end.
+// runLife starts the node and kills it as planned; without a plan it waits for the end.
 func runLife(ctx context.Context, s settings, site *lab.Site, life int, p *plan) (kill, error) {
 	node, err := s.Start(ctx, site, life, "")
 	if err != nil {
@@ -87,7 +87,7 @@ func runLife(ctx context.Context, s settings, site *lab.Site, life int, p *plan)
 	case <-time.After(p.delay):
 	}
 	k := kill{at: time.Now(), starting: p.starting}
-	if !node.Kill() { // it ended by itself, in the moment of the kill
+	if !node.Kill() { // it ended by itself at this moment
 		return early()
 	}
 	for deadline := time.Now().Add(10 * time.Second); site.Active() > 0; time.Sleep(time.Millisecond) {

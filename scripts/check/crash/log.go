@@ -10,15 +10,15 @@ import (
 	"proxima/scripts/lab"
 )
 
-// fetchLog is what the node's fetch log says, over all its lives.
+// fetchLog sums up the node's fetch log over all its lives.
 type fetchLog struct {
 	lines, torn int
-	boots       map[uint64]uint64 // boot to its last seq
+	boots       map[uint64]uint64 // last seq by boot
 	gaps        []string
-	answered    map[string]int // paths with a line that has a status
+	answered    map[string]int // lines with a status, by path
 }
 
-// readLog reads the fetch log in a directory. Without any it is empty: the node may have been killed before it made one.
+// readLog reads the fetch log in a directory. A node that was killed early may have none; then the result is empty.
 func readLog(dir string) (fetchLog, error) {
 	l := fetchLog{boots: map[uint64]uint64{}, answered: map[string]int{}}
 	var line journal.Fetch
@@ -39,7 +39,7 @@ func readLog(dir string) (fetchLog, error) {
 	return l, err
 }
 
-// without lists answers in the log that the site never gave.
+// without lists answers in the log for which there was no request.
 func (l *fetchLog) without(requests []lab.Request) []string {
 	given := map[string]int{}
 	for _, r := range requests {

@@ -1,8 +1,8 @@
 // Command crash kills a crawling node again and again and checks that it loses nothing.
 //
-// One crawl of a generated site is killed with SIGKILL at seeded random moments and resumed with the same data directory.
-// The site is served by this program, which sees every request and when it ended. In the end every page must have been
-// downloaded, and what was downloaded twice must have been under way, or just ended and not yet recorded, at a kill.
+// The crawl of a generated site is killed with SIGKILL at seeded random moments and resumed with the same data directory.
+// This program serves the site and records every request. At the end every page must have been downloaded, and any page
+// that was downloaded twice must have been in progress, or just ended and not yet recorded, at a kill.
 // Exit codes: 0 all held, 1 something did not, 2 wrong usage.
 //
 //	go run ./scripts/check/crash             100 kills, a minute or two
@@ -30,7 +30,7 @@ type settings struct {
 func main() {
 	var s settings
 	s.Flags(100, 4000)
-	flag.DurationVar(&s.slack, "slack", 500*time.Millisecond, "longest `time` from the end of a download to a kill that may still make it be repeated")
+	flag.DurationVar(&s.slack, "slack", 500*time.Millisecond, "longest `time` between the end of a download and a kill that may have lost it")
 	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
 	s.Parse()
 	lab.Main("crash", *limit, func(ctx context.Context) (bool, error) { return check(ctx, s) })
@@ -44,7 +44,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	began := time.Now()
 	kills, crawlErr := runLives(ctx, s, site)
-	// What is known is told even where the crawl broke off.
+	// Report what is known even if the crawl failed.
 	log, err := readLog(filepath.Join(s.Data(), "logs"))
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
@@ -53,7 +53,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	return ok && crawlErr == nil, crawlErr
 }
 
-// expected lists every path that a crawl must ask for.
+// expected lists every path that a crawl must request.
 func expected(site *lab.Site) []string {
 	list := []string{"/robots.txt"}
 	for _, page := range append(site.Pages(), site.Redirected()...) {

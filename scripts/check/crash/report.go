@@ -10,17 +10,16 @@ import (
 	"proxima/scripts/lab"
 )
 
-// account is what the requests say about the kills.
+// account sums up the effects of the kills on the requests.
 type account struct {
-	inFlight  []int           // by kill: requests of its life that the site had not answered whole when it came
-	repeats   []int           // by kill: requests made again because of it
-	cut       int             // repeats of what was in flight
-	unwritten []time.Duration // repeats of what had been answered whole: for how long, when the kill came
+	inFlight  []int           // by kill: requests that the site had not answered in full
+	repeats   []int           // by kill: requests repeated because of it
+	cut       int             // repeats of requests that were in flight
+	unwritten []time.Duration // repeats of answered requests: the time from answer to kill
 	wrong     []string        // repeats that no kill explains
 }
 
-// newAccount lays each request for a path that was asked for before at the door of the kill that ended the life of the
-// request before.
+// newAccount attributes each repeated request to the kill that ended the life of the first one.
 func newAccount(requests []lab.Request, kills []kill, slack time.Duration) account {
 	a := account{inFlight: make([]int, len(kills)), repeats: make([]int, len(kills))}
 	last := map[string]*lab.Request{}
@@ -52,9 +51,9 @@ func newAccount(requests []lab.Request, kills []kill, slack time.Duration) accou
 	return a
 }
 
-// report prints the table and says whether all held.
+// report prints the table and reports whether all held.
 func report(out io.Writer, s settings, took time.Duration, kills []kill, expected []string, requests []lab.Request, log fetchLog) bool {
-	// A request that a node has sent and the site has read after its death comes late.
+	// The site may read a request after the death of the node that sent it.
 	slices.SortStableFunc(requests, func(a, b lab.Request) int { return cmp.Or(cmp.Compare(a.Life, b.Life), a.Start.Compare(b.Start)) })
 	alive := map[int]bool{}
 	for _, r := range requests {
@@ -121,7 +120,7 @@ func report(out io.Writer, s settings, took time.Duration, kills []kill, expecte
 	})
 }
 
-// leads sums up sorted times.
+// leads formats median and maximum of sorted times.
 func leads(list []time.Duration) string {
 	if len(list) == 0 {
 		return ""

@@ -10,11 +10,11 @@ import (
 	"proxima/scripts/lab"
 )
 
-// subnet is where the site is.
+// subnet is the network of the site.
 const subnet = "127.0.3."
 
-// configure is the configuration of one life of one node: the version in the User-Agent tells nodes and lives apart. The
-// times of the overlay are those of the defaults, all divided by the same number.
+// configure makes the configuration of one life of one node. The version in the User-Agent identifies node and life. All times of the
+// overlay are the defaults divided by s.faster.
 func configure(s settings, l *lab.Layout, index, life int) node.Config {
 	c := node.Default()
 	c.Crawl.Fetchers = s.fetch
@@ -29,7 +29,7 @@ func configure(s settings, l *lab.Layout, index, life int) node.Config {
 	for _, h := range l.Hosts {
 		c.Fetch.DNS.Hosts[h.Name] = []string{h.Addr}
 	}
-	// These servers are ours: no gap, but one request at a time.
+	// No gap between requests, but one at a time.
 	c.Politeness.Own, c.Politeness.OwnGap, c.Politeness.OwnParallel = []string{prefix}, 0, 1
 
 	shorter := func(least time.Duration, times ...*time.Duration) {

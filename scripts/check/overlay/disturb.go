@@ -8,21 +8,21 @@ import (
 	"proxima/scripts/lab"
 )
 
-// slower is how much longer each request takes while the crawl waits for its faults.
+// slower is added to the time of each request while the crawl waits for faults.
 const slower = 600 * time.Millisecond
 
-// disturb carries out the plans. Less than half of the nodes are down at a time, and a host has two copies: no two nodes
-// are down for long at the same time, nor is one before those that came back have settled and have their copies. While
-// faults are late the site is slow, so that they do not meet a crawl that has ended.
+// disturb injects the planned faults. Fewer than half of the nodes are down at a time. A host has two copies, so only one node is down
+// for long, and the next long fault waits until the node that came back has settled and all replicas are complete. The site is slow while
+// faults wait, so that the crawl does not end before them.
 func (c *crew) disturb(ctx context.Context) error {
 	list := plans(c.s)
 	type end struct {
 		node *process
 		plan plan
 	}
-	back := make(chan end, len(list)) // there is room for all
+	back := make(chan end, len(list)) // never blocks
 	down, absent := 0, c.s.faults[join]
-	var alone time.Time // until then nobody else may be down for long
+	var alone time.Time // no other long fault may begin before
 	for len(list) > 0 || down > 0 {
 		if len(c.alive()) < c.s.nodes-down-absent {
 			return fmt.Errorf("a node ended with %d faults left, %d not over, and %d requests made", len(list), down, c.site.Asked())
@@ -80,13 +80,13 @@ func (c *crew) disturb(ctx context.Context) error {
 	return nil
 }
 
-// choose draws a victim. Nodes that download much are hit more often, but all can be: the others keep homes and leases.
+// choose draws a victim. Busy nodes are hit more often, but idle ones can be hit too: they are homes and grantors.
 func choose(alive []*process, busy map[int]int, pick uint64) *process {
 	total := 0
 	for _, p := range alive {
 		total += busy[p.index]
 	}
-	base := 1 + total/(4*len(alive)) // a fifth of the faults is spread evenly
+	base := 1 + total/(4*len(alive)) // spreads a fifth of the faults evenly
 	at := int(pick % uint64(total+base*len(alive)))
 	for _, p := range alive {
 		if at -= busy[p.index] + base; at < 0 {

@@ -18,13 +18,13 @@ type books struct {
 	journal.Queue
 }
 
-// holding is what a node's disk says of a host after the end.
+// holding is what a node's disk has of a host at the end.
 type holding struct {
 	role           frontier.Role
 	accepted, done uint64
 }
 
-// evidence is all that is judged.
+// evidence is everything that is judged.
 type evidence struct {
 	pages    []string
 	requests []lab.Request
@@ -34,7 +34,7 @@ type evidence struct {
 	unread   []string                   // disks that could not be read
 }
 
-// gather reads everything. The nodes have ended.
+// gather collects the evidence after all nodes have ended.
 func gather(w *lab.Site, c *crew) (evidence, error) {
 	e := evidence{pages: w.Pages(), requests: w.Requests(), faults: c.faults, disks: map[string]map[int]holding{}}
 	for _, p := range c.nodes {
@@ -54,7 +54,7 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 	return e, nil
 }
 
-// readBooks reads a node's queue log. The logs of one node come one after the other, that of its last life last.
+// readBooks reads a node's queue log. It is called for one node after the other, oldest directory first.
 func (e *evidence) readBooks(node int, dir string) error {
 	var line journal.Queue
 	_, err := lab.Lines(dir, journal.LogQueue, &line, func() {
@@ -66,7 +66,7 @@ func (e *evidence) readBooks(node int, dir string) error {
 	return err
 }
 
-// readDisk opens what a node has left and looks up all hosts.
+// readDisk opens a node's frontier and looks up all hosts.
 func (e *evidence) readDisk(node int, dir string, l *lab.Layout) (err error) {
 	f, err := frontier.Open(dir, frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *evidence) readDisk(node int, dir string, l *lab.Layout) (err error) {
 	}()
 	for h := range l.Hosts {
 		host := l.Authority(h)
-		name := "http://" + host // as the frontier calls it
+		name := "http://" + host // the frontier's name for it
 		role, known, err := f.RoleOf(ctx, name)
 		if err != nil {
 			return err

@@ -12,24 +12,24 @@ import (
 	"proxima/scripts/lab"
 )
 
-// kind is what is done to a node.
+// kind is a kind of fault.
 type kind string
 
 const (
-	kill    kind = "kill"    // ended by SIGKILL, and started again in its data directory
-	freeze  kind = "freeze"  // stopped by SIGSTOP, and continued
-	erase   kind = "erase"   // ended by SIGKILL, its data directory removed, and started anew
-	join    kind = "join"    // not started with the others but later
-	isolate kind = "isolate" // cut off from the other nodes, but not from the site, and back
+	kill    kind = "kill"    // SIGKILL, then a restart in the same data directory
+	freeze  kind = "freeze"  // SIGSTOP, then SIGCONT
+	erase   kind = "erase"   // SIGKILL, then a restart without the data directory
+	join    kind = "join"    // started later than the others
+	isolate kind = "isolate" // for a time without the other nodes, but with the site
 )
 
-// usual is how many faults of each kind there are where the flag gives no number.
+// usual is the number of faults of each kind if the flag gives none.
 var usual = []struct {
 	kind  kind
 	count int
 }{{kill, 6}, {freeze, 4}, {erase, 3}, {join, 1}, {isolate, 3}}
 
-// counts is how many faults of each kind come.
+// counts is the number of faults of each kind.
 type counts map[kind]int
 
 // parseFaults reads a list such as "kill=10,freeze".
@@ -69,23 +69,23 @@ func (c counts) total() int {
 	return n
 }
 
-// plan says when a fault comes, after so many requests and a delay, and how long it lasts.
+// plan says when a fault begins, after a number of requests and a delay, and how long it lasts.
 type plan struct {
 	kind         kind
 	after        int
 	delay, lasts time.Duration
-	pick         uint64 // chooses among the nodes alive then
-	long         bool   // others may take the node's hosts over meanwhile
+	pick         uint64 // chooses the victim among the nodes alive then
+	long         bool   // others may take over the node's hosts meanwhile
 }
 
-// fault is a plan that was carried out.
+// fault is a fault that happened.
 type fault struct {
 	kind       kind
 	node, life int
-	at, until  time.Time // just before the fault, and just after its end
+	at, until  time.Time // just before it began, and just after it ended
 }
 
-// plans draws the moments. The progress and not the clock spaces them, so that all fit on machines of any speed.
+// plans draws the faults. They are spaced by progress, not by the clock, so that all fit into the crawl on a machine of any speed.
 func plans(s settings) []plan {
 	random := rand.New(rand.NewPCG(s.seed, 0))
 	var kinds []kind
@@ -101,7 +101,7 @@ func plans(s settings) []plan {
 	}
 	slices.SortFunc(list, func(a, b plan) int { return a.after - b.after })
 	times := configure(s, &lab.Layout{}, 0, 0)
-	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // found dead, and taken over by a new home
+	takenOver := 8*time.Second + times.Ownership.TakeAfter + times.Member.ForgetAfter // until it is found dead and a new home takes over
 	seen := counts{}
 	for i := range list {
 		p := &list[i]
@@ -111,19 +111,19 @@ func plans(s settings) []plan {
 		seen[p.kind]++
 		switch p.kind {
 		case kill:
-			// Every fifth node stays dead until others have its hosts.
+			// Every fifth stays dead until others have its hosts.
 			p.lasts, p.long = short, seen[kill]%5 == 1
 			if p.long {
 				p.lasts += takenOver
 			}
 		case erase:
-			// Its node does not come back, another one does: at once or after the hosts were taken over.
+			// A node with an empty disk comes back, at once or after the hosts were taken over.
 			p.lasts, p.long = short, true
 			if seen[erase]%2 == 0 {
 				p.lasts += takenOver
 			}
 		case freeze, isolate:
-			// Short ones are as likely as long ones: of so many times the shortest.
+			// Log-uniform, so that short times are as likely as long ones.
 			p.lasts = time.Duration(float64(s.shortest) * math.Pow(float64(s.longest)/float64(s.shortest), random.Float64()))
 			p.long = true
 		}
@@ -131,10 +131,10 @@ func plans(s settings) []plan {
 	return list
 }
 
-// mended is how long after the end of a long fault all hosts have two copies again.
+// mended is how long after the end of a fault it takes until all hosts have two copies again.
 func (p plan) mended(s settings) time.Duration {
 	times := configure(s, &lab.Layout{}, 0, 0)
-	d := 3*time.Second + times.Ownership.FenceAfter // copies are tried again that often at least
+	d := 3*time.Second + times.Ownership.FenceAfter // replicas are retried at least that often
 	if p.long {
 		d += times.Member.SettleAfter
 	}

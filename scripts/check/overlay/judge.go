@@ -12,18 +12,18 @@ import (
 	"proxima/scripts/lab"
 )
 
-// traffic is what the access log says about pages.
+// traffic sums up the requests that the site received.
 type traffic struct {
-	given     map[string]int // answers with 200 by page
+	given     map[string]int // answers with 200, by page
 	downloads int
-	strange   []string // not pages of the site, or asked by nobody known
-	failed    map[int]int
-	early     []string // asked for before the robots.txt of the host
+	strange   []string    // requests for other pages, or from unknown clients
+	failed    map[int]int // other answers, by status
+	early     []string    // pages requested before the robots.txt of their host
 	robots    int
-	explained int         // repeats of what was under way at a fault, or had just ended
+	explained int         // repeats of downloads that a fault may have lost
 	loose     []string    // repeats that no fault explains
-	meetings  []string    // two requests to one server at one time
-	byNode    map[int]int // answers by node
+	meetings  []string    // two requests at once at a server
+	byNode    map[int]int // answers with 200, by node
 }
 
 func readTraffic(s settings, e *evidence) traffic {
@@ -39,11 +39,11 @@ func readTraffic(s settings, e *evidence) traffic {
 		}
 	}
 	last := map[string]lab.Request{}
-	busy := map[string]lab.Request{} // by server, the request that ends last of those before
+	busy := map[string]lab.Request{} // by server, the latest request to end so far
 	for _, r := range e.requests {
 		life := [2]int{r.Node, r.Life}
 		if died, killed := ends[life]; killed && r.End.After(died) {
-			r.End = died // the node was not there any more
+			r.End = died // the node could not receive the rest
 		}
 		if b, ok := busy[r.Server]; ok && r.Start.Before(b.End) {
 			t.meetings = append(t.meetings, fmt.Sprintf("%s: node %d.%d asked for %s%s at %s, while node %d.%d was answered %s%s from %s to %s",
@@ -84,8 +84,8 @@ func readTraffic(s settings, e *evidence) traffic {
 	return t
 }
 
-// explains says that a fault came within so long of the first download of a page, which may so be on no disk, or that one
-// of the two nodes was cut off or frozen meanwhile.
+// explains reports whether a fault explains that a page was downloaded again: the first download ended within slack of a fault, so that it may
+// be on no disk, or one of the two nodes was isolated or frozen at the time.
 func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool {
 	return slices.ContainsFunc(e.faults, func(f fault) bool {
 		from, to := f.at.Add(-slack), f.until.Add(slack)
@@ -97,7 +97,7 @@ func (e *evidence) explains(first, again lab.Request, slack time.Duration) bool 
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-// judge compares the evidence with what must hold.
+// judge checks everything that must hold.
 func judge(s settings, e *evidence) []lab.Verdict {
 	t := readTraffic(s, e)
 	var missing []string
@@ -125,7 +125,7 @@ func judge(s settings, e *evidence) []lab.Verdict {
 	return append(list, judgeBooks(s, e), judgeDisks(e))
 }
 
-// judgeBehind checks that nodes behind routers crawl like any other.
+// judgeBehind checks that each node behind a NAT crawls, too.
 func judgeBehind(s settings, t traffic) lab.Verdict {
 	v := lab.Verdict{Name: "pages of nodes behind NATs", Bound: "each has some"}
 	total := 0
@@ -141,7 +141,7 @@ func judgeBehind(s settings, t traffic) lab.Verdict {
 	return v
 }
 
-// judgeBooks checks that every node accounts for every URL, in each line of its queue log and at its end.
+// judgeBooks checks that every node accounts for every URL, in each line of its queue log and at the end.
 func judgeBooks(s settings, e *evidence) lab.Verdict {
 	v := lab.Verdict{Name: "books of the nodes", Bound: "accepted + at start + arrived = done + failed + dropped + left + pending, nothing pending at the end"}
 	ends, handed := map[int]bool{}, int64(0)
@@ -170,7 +170,7 @@ func judgeBooks(s settings, e *evidence) lab.Verdict {
 	return v
 }
 
-// judgeDisks looks for the hosts on the disks after the end, and compares the owners' with the list of pages.
+// judgeDisks checks that each host has one owner whose disk has all its pages.
 func judgeDisks(e *evidence) lab.Verdict {
 	v := lab.Verdict{Name: "hosts on the disks", Bound: "each has one owner, and there all pages are done", Faults: slices.Clone(e.unread)}
 	hosts := hostsOf(e.pages)
@@ -201,7 +201,7 @@ func judgeDisks(e *evidence) lab.Verdict {
 	return v
 }
 
-// hostsOf counts the pages of each host.
+// hostsOf counts pages by host.
 func hostsOf(pages []string) map[string]int {
 	n := map[string]int{}
 	for _, p := range pages {
@@ -211,7 +211,7 @@ func hostsOf(pages []string) map[string]int {
 	return n
 }
 
-// top lists the largest counts first.
+// top lists keys by count, the largest first.
 func top[K cmp.Ordered](n map[K]int) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }

@@ -1,14 +1,14 @@
-// Command overlay crawls a generated site with several nodes, disturbs them again and again, and judges the crawl.
+// Command overlay crawls a generated site with several nodes, injects faults, and judges the crawl.
 //
-// It serves a site over several hosts and addresses, which sees every request, and starts nodes of one overlay as processes on loopback. At
-// random moments it kills some and starts them again in the same data directories, freezes some, erases the disks of some, starts some late,
-// and cuts some off from the others. The crawl has to end by itself everywhere. Then what the site saw, the nodes' books and what is left on
-// their disks are compared with the pages that the site has. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
+// It serves a site on several hosts and addresses, records every request, and starts the nodes of one overlay as processes on loopback. At
+// random moments it kills nodes and restarts them in the same data directory, freezes nodes, erases their disks, starts nodes late,
+// and isolates nodes from the others. The crawl must end by itself at every node. Then the requests, the nodes' books and their disks
+// are compared with the pages of the site. Exit codes: 0 all held, 1 something did not, 2 wrong usage. Run it from the root
 // of the repository:
 //
 //	go run ./scripts/check/overlay                    8 nodes, 20,000 pages, all kinds of faults: ten minutes
-//	go run ./scripts/check/overlay -faults freeze=3   one kind alone
-//	go run ./scripts/check/overlay -nat 3             3 of 8 nodes are behind NATs (root, Linux); nodes are not cut off
+//	go run ./scripts/check/overlay -faults freeze=3   a single kind
+//	go run ./scripts/check/overlay -nat 3             3 of 8 nodes are behind NATs (root, Linux); no node is isolated
 //	go run ./scripts/check/overlay -short             4 nodes, 3,000 pages, a late node and 2 kills: about a minute
 package main
 
@@ -40,26 +40,26 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima where empty")
-	flag.StringVar(&s.dir, "dir", "", "`directory` for the site, data and logs, kept afterwards; must be new; a temporary one where empty")
-	short := flag.Bool("short", false, "a smaller crawl with fewer faults; flags beside it change its numbers")
+	flag.StringVar(&s.proxima, "proxima", "", "`program` to check; built from ./cmd/proxima if empty")
+	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
+	short := flag.Bool("short", false, "a smaller crawl with fewer faults; other flags override its numbers")
 	flag.IntVar(&s.nodes, "nodes", 8, "`number` of nodes")
 	flag.IntVar(&s.pages, "pages", 20000, "`number` of pages over all hosts")
 	flag.IntVar(&s.hosts, "hosts", 18, "`number` of hosts")
-	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; with fewer than hosts, some serve two")
-	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2: kill, freeze, erase, join and isolate; all where empty, or none")
-	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "least `time` a node is frozen or cut off")
-	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` a node is frozen or cut off")
-	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once of each node")
-	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the faults' moments and victims")
-	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` the site takes for a page; up to twice as long")
-	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` from the end of a download to a fault that may have lost it")
-	flag.Float64Var(&s.overlap, "overlap", 1, "`percentage` of the pages below which those that are downloaded again must stay")
+	flag.IntVar(&s.addresses, "addresses", 12, "`number` of addresses that serve the hosts; if fewer than hosts, some serve two")
+	faults := flag.String("faults", "", "`list` of faults, such as kill=10,freeze=2, of kill, freeze, erase, join and isolate; all if empty; or none")
+	flag.DurationVar(&s.shortest, "shortest", 5*time.Second, "shortest `time` that a node is frozen or isolated")
+	flag.DurationVar(&s.longest, "longest", 150*time.Second, "longest `time` that a node is frozen or isolated")
+	flag.IntVar(&s.fetch, "fetchers", 4, "`number` of downloads at once at each node")
+	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the moments and victims of the faults")
+	flag.DurationVar(&s.think, "think", 20*time.Millisecond, "mean `time` until the site answers; at most twice as long")
+	flag.DurationVar(&s.slack, "slack", 2*time.Second, "longest `time` between the end of a download and a fault that may have lost it")
+	flag.Float64Var(&s.overlap, "overlap", 1, "`percentage` of the pages that may be downloaded again, at most")
 	flag.DurationVar(&s.limit, "limit", 20*time.Minute, "longest `time` of the whole check")
-	flag.Float64Var(&s.faster, "faster", 7.5, "`number` by which the times of the overlay are divided")
+	flag.Float64Var(&s.faster, "faster", 7.5, "`number` that divides the times of the overlay")
 	flag.BoolVar(&s.race, "race", false, "build with the race detector")
-	flag.IntVar(&s.nat, "nat", 0, "`number` of nodes behind routers that masquerade, in namespaces (root); nodes are not cut off then")
-	flag.BoolVar(&s.inside, "inside", false, "for its own use")
+	flag.IntVar(&s.nat, "nat", 0, "`number` of nodes behind NATs, in network namespaces (root); no node is isolated then")
+	flag.BoolVar(&s.inside, "inside", false, "internal")
 	flag.Parse()
 	if *short {
 		given := map[string]bool{}
@@ -83,7 +83,7 @@ func main() {
 			s.faster = 15
 		}
 		if !given["overlap"] {
-			s.overlap = 3 // what a kill costs, some 20 pages, is more of fewer pages
+			s.overlap = 3 // a kill costs some 20 pages, which is a larger share of fewer pages
 		}
 	}
 	if *faults == "" {
@@ -113,7 +113,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	if s.nat > 0 && !s.inside {
 		began, err := apart(ctx)
 		if !began {
-			fmt.Printf("NOT CHECKED, for want of namespaces: %v\n", err)
+			fmt.Printf("NOT CHECKED, no namespaces: %v\n", err)
 			return true, nil
 		}
 		return err == nil, err
@@ -151,7 +151,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	began := time.Now()
 	crawlErr := crew.run(ctx)
 	took := time.Since(began)
-	// What is known is told even where the crawl broke off.
+	// Report what is known even if the crawl failed.
 	e, err := gather(w, crew)
 	if err != nil {
 		return false, errors.Join(crawlErr, err)
@@ -163,7 +163,7 @@ func check(ctx context.Context, s settings) (ok bool, err error) {
 	return ok, nil
 }
 
-// report prints what happened and the verdicts, and says whether all held.
+// report prints what happened and the verdicts, and reports whether all held.
 func report(out io.Writer, s settings, took time.Duration, e evidence) bool {
 	t := readTraffic(s, &e)
 	fmt.Fprintf(out, "%d nodes crawled %d pages of %d hosts on %d addresses in %.0f s (seed %d): %d requests, %d for robots.txt.\n", s.nodes,

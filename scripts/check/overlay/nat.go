@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// With -nat each node has a network of its own, and the last few but those that join late share one address behind routers
-// that masquerade, as homes do: each can dial the others, and none of them can dial it. The whole check runs in namespaces then.
+// With -nat each node has a network namespace. Some nodes (the last ones except those that join late) all have the same private address behind a
+// masquerading router, as in homes: they can dial the others, but the others cannot dial them.
 
-// natSubnet is where the site is, natHome the address of each node behind a router.
+// natSubnet is the network of the site, natHome the address of each node behind a router.
 const (
 	natSubnet = "10.77.200."
 	natHome   = "192.168.1.2"
 )
 
-// apart runs this program again, in namespaces, or says why it cannot.
+// apart runs this program again inside namespaces, and reports whether it could.
 func apart(ctx context.Context) (bool, error) {
 	if os.Getuid() != 0 {
 		return false, errors.New("not root")
@@ -45,7 +45,7 @@ func apart(ctx context.Context) (bool, error) {
 	return true, c.Run()
 }
 
-// wire are the commands that give a node its network: n0, 10.77.1.2, and for one behind a router r0 before it.
+// wire returns the commands that make the network of a node: namespace n0 with 10.77.1.2, or if behind is set n0 behind a router r0.
 func wire(node int, behind bool) []string {
 	wan, lan := fmt.Sprintf("r%d", node), fmt.Sprintf("n%d", node)
 	if !behind {
@@ -81,7 +81,7 @@ func wire(node int, behind bool) []string {
 	)
 }
 
-// build makes the networks of all nodes and the addresses of the site.
+// build makes the networks of all nodes and assigns the site's addresses.
 func build(ctx context.Context, s settings) error {
 	commands := []string{"set -e", "mount -t tmpfs none /run", "mkdir /run/netns", "ip link set lo up", "sysctl -qw net.ipv4.ip_forward=1"}
 	for i := range s.addresses {
@@ -96,13 +96,13 @@ func build(ctx context.Context, s settings) error {
 	return nil
 }
 
-// behind says whether a node is behind a router. The first two never are, by which others join, nor are those that come late.
+// behind reports whether a node is behind a router. The first two, through which others join, never are, nor are those that start late.
 func (s settings) behind(node int) bool {
 	last := s.nodes - s.faults[join]
 	return s.nat > 0 && node < last && node >= last-s.nat
 }
 
-// home is the address that a node knows for its own.
+// home is the address that a node has in its namespace.
 func (s settings) home(node int) string {
 	if s.behind(node) {
 		return natHome

@@ -16,18 +16,18 @@ import (
 	"proxima/scripts/lab"
 )
 
-// process is one node and its present life.
+// process is one node with its current life.
 type process struct {
 	index          int
 	dir            string
-	listen, gossip string    // what the others dial
-	behind         [2]string // where it listens for peers and gossip, if relays stand before it
+	listen, gossip string    // the addresses that others dial
+	behind         [2]string // where it listens for peers and gossip if relays own those addresses
 
 	// mu guards what follows.
 	mu   sync.Mutex
 	life int
-	now  *lab.Process // the present life, or the last; nil before the first
-	down bool         // by a fault
+	now  *lab.Process // the latest life; nil before the first
+	down bool         // because of a fault
 }
 
 // crew is all nodes of the overlay.
@@ -35,10 +35,10 @@ type crew struct {
 	s      settings
 	site   *lab.Site
 	nodes  []*process
-	relays *relays // nil where no node is cut off
+	relays *relays // nil if no node is isolated
 	seeds  string
 	faults []fault
-	looked time.Time // when busy was asked last
+	looked time.Time // when busy was called last
 }
 
 func newCrew(s settings, w *lab.Site) (*crew, error) {
@@ -59,7 +59,7 @@ func newCrew(s settings, w *lab.Site) (*crew, error) {
 	return c, c.takePorts()
 }
 
-// takePorts finds ports for all nodes, all at once so that no two are the same, and puts relays before them where needed.
+// takePorts finds ports for all nodes, and puts relays before them if nodes will be isolated.
 func (c *crew) takePorts() (err error) {
 	if c.s.inside {
 		for _, p := range c.nodes {
@@ -101,7 +101,7 @@ func (c *crew) takePorts() (err error) {
 	return nil
 }
 
-// start begins a life.
+// start starts a life of a node.
 func (c *crew) start(ctx context.Context, p *process) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *crew) start(ctx context.Context, p *process) error {
 	return nil
 }
 
-// alive lists the nodes that run undisturbed.
+// alive lists the nodes that run without a fault.
 func (c *crew) alive() []*process {
 	var list []*process
 	for _, p := range c.nodes {
@@ -155,7 +155,7 @@ func (p *process) runs() bool {
 	return p.now != nil && !p.down && p.now.Running()
 }
 
-// present is the present life; nil before the first.
+// present returns the latest life; nil before the first.
 func (p *process) present() *lab.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *process) pid() int {
 	return -1
 }
 
-// begin does to a node what a plan says.
+// begin begins a fault of a node.
 func (c *crew) begin(p *process, what kind) error {
 	p.mu.Lock()
 	f := fault{kind: what, node: p.index, life: p.life, at: time.Now()}
@@ -196,7 +196,7 @@ func (c *crew) begin(p *process, what kind) error {
 		return fmt.Errorf("node %d ended by itself, with %d requests made", p.index, c.site.Asked())
 	}
 	if what == erase {
-		// Kept for the logs alone: the next life knows nothing of it.
+		// Kept for its logs; the next life does not see it.
 		if err := os.Rename(filepath.Join(p.dir, "data"), filepath.Join(p.dir, fmt.Sprintf("lost%d", f.life))); err != nil {
 			return fmt.Errorf("erase disk of node %d: %w", p.index, err)
 		}
@@ -229,13 +229,12 @@ func (c *crew) finish(ctx context.Context, p *process, what kind) error {
 	return err
 }
 
-// keepOutput writes what a life printed. It needs the process's mu held.
+// keepOutput writes the output of a life to a file, for people who look for the cause of a failure. The caller holds p.mu.
 func (c *crew) keepOutput(p *process) {
-	// It is only for people who look for the cause of a failure.
 	_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("life%d.out", p.life)), p.now.Output(), 0o644)
 }
 
-// run starts the nodes, disturbs them as planned, and waits until the crawl has ended at all of them.
+// run starts the nodes, injects the faults, and waits until the crawl has ended at every node.
 func (c *crew) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -288,7 +287,7 @@ func (c *crew) await(ctx context.Context) error {
 	return nil
 }
 
-// explain says what the nodes that run say of themselves.
+// explain prints the status of the nodes that still run.
 func (c *crew) explain() {
 	for _, p := range c.alive() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// relays stand before the ports of all nodes and can cut a node off from the others. Nothing is refused then: what is
-// sent is late, as streams are, or lost, as packets are.
+// relays own the advertised ports of all nodes and forward to them. They can isolate a node from the others. As on a broken network, nothing
+// is refused then: streams stall and packets are lost.
 type relays struct {
-	// pid is the process of a node.
+	// pid returns the process id of a node.
 	pid func(node int) int
 
 	// mu guards what follows.
 	mu      sync.Mutex
 	changed chan struct{} // closed at each change of cut
 	cut     map[int]bool
-	from    map[netip.AddrPort]int // nodes by the address from which they gossip
+	from    map[netip.AddrPort]int // nodes by the source address of their gossip
 	nodes   int
 	closers []func() error
 	closed  bool
@@ -33,7 +33,7 @@ func newRelays(nodes int, pid func(int) int) *relays {
 	return &relays{pid: pid, nodes: nodes, changed: make(chan struct{}), cut: map[int]bool{}, from: map[netip.AddrPort]int{}}
 }
 
-// set cuts a node off, or ends that.
+// set isolates a node, or ends that.
 func (r *relays) set(node int, cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,14 +42,14 @@ func (r *relays) set(node int, cut bool) {
 	r.changed = make(chan struct{})
 }
 
-// state says whether two nodes cannot speak with each other, and returns what is closed when that may have changed.
+// state reports whether two nodes are cut off from each other, and returns a channel that is closed when that may have changed.
 func (r *relays) state(a, b int) (cut, closed bool, changed chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cut[a] || r.cut[b], r.closed, r.changed
 }
 
-// wait returns once two nodes can speak with each other; false when all is over.
+// wait returns true once two nodes can reach each other, and false when the relays are closed.
 func (r *relays) wait(a, b int) bool {
 	for {
 		cut, closed, changed := r.state(a, b)
@@ -66,7 +66,7 @@ func (r *relays) keep(c func() error) {
 	r.closers = append(r.closers, c)
 }
 
-// close ends all relays.
+// close stops all relays.
 func (r *relays) close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -83,7 +83,7 @@ func (r *relays) close() error {
 	return err
 }
 
-// streams forwards connections of others to a node.
+// streams forwards connections to a node.
 func (r *relays) streams(front net.Listener, back string, node int) {
 	r.keep(front.Close)
 	go func() {
@@ -105,7 +105,7 @@ func (r *relays) stream(in net.Conn, back string, node int) {
 	}
 	out, err := net.DialTimeout("tcp", back, 5*time.Second)
 	if err != nil {
-		return // as the caller would have met it
+		return // the dialler sees a closed connection
 	}
 	defer out.Close()
 	r.keep(in.Close)
@@ -119,7 +119,7 @@ func (r *relays) stream(in net.Conn, back string, node int) {
 	<-returned
 }
 
-// copy passes on what comes while the two nodes can speak, and then the end of it.
+// copy forwards data while the two nodes can reach each other, and then the end of the stream.
 func (r *relays) copy(to, from net.Conn, a, b int) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -140,7 +140,7 @@ func (r *relays) copy(to, from net.Conn, a, b int) {
 	_ = from.Close()
 }
 
-// packets forwards gossip packets to a node, as from the front: answers go to the address that a node has advertised.
+// packets forwards gossip packets to a node. They appear to come from front, since nodes answer to advertised addresses.
 func (r *relays) packets(front net.PacketConn, back string, node int) error {
 	to, err := netip.ParseAddrPort(back)
 	if err != nil {
@@ -159,22 +159,21 @@ func (r *relays) packets(front net.PacketConn, back string, node int) error {
 				return
 			}
 			if err != nil {
-				continue // of an earlier packet, whose receiver was not there
+				continue // an earlier packet had no receiver
 			}
 			r.mu.Lock()
 			source, known := r.from[netip.AddrPortFrom(from.Addr().Unmap(), from.Port())]
 			lost := !known || r.cut[source] || r.cut[node]
 			r.mu.Unlock()
 			if !lost {
-				// Packets may be lost.
-				_, _ = conn.WriteToUDPAddrPort(buf[:n], to)
+				_, _ = conn.WriteToUDPAddrPort(buf[:n], to) // packets may be lost
 			}
 		}
 	}()
 	return nil
 }
 
-// owner finds the node that made a connection: by its inode in the kernel's table, and who has that open.
+// owner finds the node that made a connection: the process that has its inode open.
 func (r *relays) owner(c net.Conn) (int, error) {
 	inode, err := inodeOf(c.RemoteAddr().String(), c.LocalAddr().String())
 	if err != nil {
@@ -195,7 +194,7 @@ func (r *relays) owner(c net.Conn) (int, error) {
 	return 0, fmt.Errorf("find owner of %s: it is none of the nodes", c.RemoteAddr())
 }
 
-// inodeOf finds the socket with these two ends in the kernel's table of connections.
+// inodeOf finds the inode of the socket with these two ends in /proc/net/tcp.
 func inodeOf(local, remote string) (string, error) {
 	l, err := kernelForm(local)
 	if err != nil {
@@ -219,7 +218,7 @@ func inodeOf(local, remote string) (string, error) {
 	return "", errors.Join(fmt.Errorf("find connection of %s: it is gone", local), lines.Err())
 }
 
-// kernelForm writes an IPv4 address and port as /proc/net/tcp does on machines whose lowest byte is first.
+// kernelForm formats an IPv4 address and port as /proc/net/tcp does on little-endian machines.
 func kernelForm(s string) (string, error) {
 	a, err := netip.ParseAddrPort(s)
 	if err != nil {

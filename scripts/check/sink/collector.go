@@ -19,7 +19,7 @@ import (
 	"proxima/scripts/lab"
 )
 
-// collector takes packages as docs/sinks.md asks for, while it lives, and fails in every way that it can.
+// collector receives packages as docs/sinks.md describes, and fails in every way it can.
 type collector struct {
 	dir, url, addr string
 
@@ -27,7 +27,7 @@ type collector struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	deaths int
-	did    map[string]int // what it did to PUTs
+	did    map[string]int // PUTs by what it did to them
 }
 
 func newCollector(dir string, seed uint64) (*collector, error) {
@@ -42,14 +42,14 @@ func newCollector(dir string, seed uint64) (*collector, error) {
 	return &collector{dir: dir, addr: addr, url: "http://" + addr + "/in", random: rand.New(rand.NewPCG(seed, 1)), did: map[string]int{}}, l.Close()
 }
 
-// draw is a random number below n.
+// draw returns a random number below n.
 func (c *collector) draw(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.random.IntN(n)
 }
 
-// live is up and down by turns until the context ends.
+// live starts and stops the collector until the context ends.
 func (c *collector) live(ctx context.Context) error {
 	for {
 		l, err := net.Listen("tcp", c.addr)
@@ -59,7 +59,7 @@ func (c *collector) live(ctx context.Context) error {
 		server := &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second}
 		go server.Serve(l) //nolint:errcheck // it ends with Close
 		_ = lab.Pause(ctx, time.Duration(500+c.draw(3000))*time.Millisecond)
-		if err := server.Close(); err != nil { // connections break in the middle of what they carry
+		if err := server.Close(); err != nil { // breaks connections in the middle of transfers
 			return fmt.Errorf("stop collector: %w", err)
 		}
 		if ctx.Err() != nil {
@@ -72,7 +72,7 @@ func (c *collector) live(ctx context.Context) error {
 	}
 }
 
-// deed is what it does to a PUT.
+// deed draws what happens to a PUT.
 func (c *collector) deed() string {
 	d := "kept"
 	if bad := []string{"answer lost", "half kept", "refused", "dropped"}; c.draw(8) == 0 {

@@ -1,10 +1,10 @@
-// Command sink kills a crawling node again and again while the collector of its pages dies again and again, and checks that every
-// page is in exactly one package.
+// Command sink kills a crawling node and the collector of its pages again and again, and checks that every page is in exactly one
+// package.
 //
-// One crawl of a generated site is killed with SIGKILL at seeded random moments and resumed with the same data directory. Its pages go, in
-// both formats, to a collector of this program that is up and down by turns: it breaks connections, loses answers to what it has stored,
-// stores halves, answers 500, or says nothing. In the end each page and redirect must be in exactly one package of each format that
-// the collector has whole. The archives are read by warcio, too, which is not ours, where node and npm are installed.
+// The crawl of a generated site is killed with SIGKILL at seeded random moments and resumed with the same data directory. Its pages go, in
+// both formats, to a collector in this program. The collector stops and restarts, breaks connections, stores a package but loses its answer,
+// stores only half, answers 500, or claims to have stored what it dropped. At the end each page and redirect must be in exactly one
+// complete package of each format. If node and npm are installed, warcio reads the archives, too.
 // Exit codes: 0 all held, 1 something did not, 2 wrong usage.
 //
 //	go run ./scripts/check/sink             50 kills, two minutes
@@ -67,7 +67,7 @@ age = "2s"
 disk_bytes = 1048576
 `
 
-// crawl runs the lives of the node, and says how many of them had to pause.
+// crawl runs the lives of the node. It returns how many of them had to wait for the collector.
 func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (paused int, err error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0))
 	marks := make([]int, s.Kills)
@@ -83,8 +83,8 @@ func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (pause
 		if life == s.Kills {
 			return paused, s.Last(ctx, node)
 		}
-		// One kill in four meets the start, when spools are packed. Progress and not the clock spaces the others; where nothing goes on,
-		// for the collector is down, they come after a while all the same.
+		// One kill in four is aimed at the start, when spools are packed. The others wait for progress, or for some time if there is none
+		// because the collector is down.
 		wait, most := marks[life], time.Duration(random.Int64N(int64(4*time.Second)))
 		if random.IntN(4) == 0 {
 			wait, most = 1<<30, time.Duration(random.Int64N(int64(300*time.Millisecond)))
@@ -104,7 +104,7 @@ func crawl(ctx context.Context, s settings, site *lab.Site, c *collector) (pause
 	return paused, nil
 }
 
-// used is what lies in a directory, in bytes.
+// used is the size of the files in a directory.
 func used(dir string) (n int64) {
 	entries, _ := os.ReadDir(dir) // it may not be there yet
 	for _, e := range entries {
@@ -115,7 +115,7 @@ func used(dir string) (n int64) {
 	return n
 }
 
-// expected lists what each format must have, as URLs.
+// expected lists the URLs that each format must have.
 func expected(site *lab.Site) (urls []string) {
 	for _, page := range append(site.Pages(), site.Redirected()...) {
 		urls = append(urls, "http://"+strings.TrimPrefix(page, "http://"))

@@ -24,15 +24,15 @@ import (
 	"proxima/scripts/lab"
 )
 
-// contents are what the packages of one format hold.
+// contents sums up the packages of one format.
 type contents struct {
 	packages, records int
-	files             []string       // the main ones
-	index             []string       // lines
-	urls              map[string]int // how often each is there
+	files             []string       // main files
+	index             []string       // lines of all index files
+	urls              map[string]int // occurrences
 }
 
-// read reads the packages in a directory by their manifests.
+// read reads all packages in a directory by their manifests.
 func read(dir string) (all map[string]*contents, err error) {
 	all = map[string]*contents{sink.WARC: {urls: map[string]int{}}, sink.Pages: {urls: map[string]int{}}}
 	manifests, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -110,7 +110,7 @@ func (c *contents) count(format string, b []byte) error {
 	}
 }
 
-// report prints what came of it and says whether all held.
+// report prints the result and reports whether all held.
 func report(ctx context.Context, s settings, site *lab.Site, c *collector, paused int, took time.Duration) (ok bool, err error) {
 	all, err := read(c.dir)
 	if err != nil {
@@ -152,12 +152,12 @@ func report(ctx context.Context, s settings, site *lab.Site, c *collector, pause
 	}
 	fmt.Printf("downloaded again because of kills: %d\n", repeats)
 	if left := used(filepath.Join(s.Data(), "sink")); left != 0 {
-		fail("%d bytes are left in the sink", left)
+		fail("%d bytes remain in the sink", left)
 	}
 	return ok, errors.Join(readByWarcio(ctx, all[sink.WARC], fail))
 }
 
-// readByWarcio has a reader that is not ours read all archives and make their index.
+// readByWarcio lets warcio, an independent reader, read and index all archives.
 func readByWarcio(ctx context.Context, of *contents, fail func(string, ...any)) error {
 	const version = "2.4.11"
 	node, err := exec.LookPath("node")
@@ -228,7 +228,7 @@ func readByWarcio(ctx context.Context, of *contents, fail func(string, ...any)) 
 	}
 	fmt.Printf("warcio %s reads %d answers in %d files; its index and ours have %d and %d lines\n", version, answers, len(of.files), len(theirs), len(ours))
 	if answers != of.records || !slices.Equal(ours, theirs) {
-		fail("warcio reads other archives than were written, or indexes them otherwise")
+		fail("warcio reads or indexes the archives differently")
 	}
 	return nil
 }
