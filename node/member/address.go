@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxAddr bounds host:port of the peer protocol: a name of DNS, a colon, a port.
+// maxAddr bounds the host:port of the peer protocol: a DNS name, a colon, a port.
 const maxAddr = 253 + 6
 
-// checkAddr says why an address cannot be that of a node: this node would dial it. local allows loopback, where only
-// nodes of the same machine are.
+// checkAddr returns why an address cannot be that of a node. local allows loopback, which reaches nodes of the same
+// machine only.
 func checkAddr(addr string, local bool) error {
 	host, port, err := hostPort(addr)
 	switch {
@@ -26,10 +26,10 @@ func checkAddr(addr string, local bool) error {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		if !dialName(host) {
-			return fmt.Errorf("address %q is neither of a machine nor a name", addr)
+			return fmt.Errorf("address %q is neither an IP address nor a name", addr)
 		}
 		if !local && strings.EqualFold(host, "localhost") {
-			return fmt.Errorf("address %q is every machine's own", addr)
+			return fmt.Errorf("address %q is a loopback address", addr)
 		}
 		return nil
 	}
@@ -39,37 +39,27 @@ func checkAddr(addr string, local bool) error {
 	return nil
 }
 
-// checkIP says why an address cannot be that of a node.
+// checkIP returns why an IP address cannot be that of a node.
 func checkIP(ip netip.Addr, local bool) error {
 	switch ip = ip.Unmap(); {
 	case !ip.IsValid() || ip.IsUnspecified():
-		return errors.New("it is of no machine")
+		return errors.New("it belongs to no machine")
 	case ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return errors.New("it is of many machines")
+		return errors.New("it is a multicast address")
 	case ip.IsLoopback() && !local:
-		return errors.New("it is every machine's own, and this node is not on loopback")
+		return errors.New("it is a loopback address, and this node is not on loopback")
 	}
 	return nil
 }
 
-// dialName says whether a host can be a name: letters, digits, hyphens, underscores and dots.
+// dialName reports whether a host can be a DNS name: letters, digits, hyphens, underscores and dots.
 func dialName(host string) bool {
-	for _, c := range []byte(strings.ToLower(host)) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return host != ""
+	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
-// loopback says whether a host is the machine's own.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
-}
-
-// onLoopback says whether an address is of the machine's own.
+// onLoopback reports whether an address is on the machine itself.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && loopback(host)
+	ip := net.ParseIP(host)
+	return err == nil && (ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost"))
 }

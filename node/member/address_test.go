@@ -80,7 +80,7 @@ func TestMembersAtImpossibleAddresses(t *testing.T) {
 		if want == "" {
 			id = nodeID(8)
 		}
-		b := appendMeta(nil, meta{boot: 1, addr: addr})
+		b := encode(nil, meta{boot: 1, addr: addr})
 		d.NotifyJoin(&memberlist.Node{Name: id, Addr: net.IPv4(192, 0, 2, 1), Port: 7946, Meta: b})
 		if r := m.table.members[id]; r == nil || r.addr != want || r.bad != (want == "") {
 			t.Errorf("%s: %+v", addr, r)

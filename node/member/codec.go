@@ -3,6 +3,7 @@ package member
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/memberlist"
 
@@ -11,16 +12,16 @@ import (
 	"proxima/node/view"
 )
 
-// Versions of what is sent. A reader refuses versions that it does not know.
+// Versions of the formats. A reader refuses versions that it does not know.
 const (
 	metaVersion  = 5
 	ackVersion   = 1
 	stateVersion = 2
 )
 
-// place is where a node is and how fast it downloads, as it publishes it.
+// place is a node's published position in the network, and how fast it downloads.
 type place struct {
-	// rev grows with every change in a life: the higher one is the newer.
+	// rev grows with every change within a life; the place with the higher rev is newer.
 	rev     uint64
 	coord   ncoord.Coordinate
 	factors assign.Factors
@@ -30,29 +31,29 @@ type place struct {
 type meta struct {
 	boot    uint64
 	settled bool
-	// over says that the crawl is, as this node has found: it gives its vote up and will leave.
+	// over says that this node has found the crawl to be over. It gives up its vote and is about to leave.
 	over     bool
 	addr     string
 	location *ncoord.Location
 	placed   bool
 	place    place
-	// stamp is which voters it holds.
+	// stamp identifies the voters that it knows.
 	stamp uint64
-	// way is how it is reached.
+	// way is how to reach it.
 	way view.Way
 }
 
-// ack is what a node adds to its answer to a ping: fresher than its meta.
+// ack is what a node adds to its answer to a ping; it is fresher than the meta.
 type ack struct {
 	boot uint64
-	// coord is where the node is this moment, without its load: what the one who measured the round trip moves by.
+	// coord is the node's current coordinate without its load. Whoever measured the round trip moves by it.
 	coord ncoord.Coordinate
-	// place is what choices are made by.
+	// place is what others make choices by.
 	place place
 }
 
-// code: the version, flags, boot, stamp, location?, place?, relays?, address. At most memberlist.MetaMaxSize bytes if the address
-// is at most maxAddr long.
+// code is: version, flags, boot, stamp, location?, place?, relays?, address. With an address of at most maxAddr bytes,
+// that is at most memberlist.MetaMaxSize bytes.
 func (m *meta) code(c *coder) {
 	c.version(metaVersion)
 	located := m.location != nil
@@ -75,7 +76,7 @@ func (m *meta) code(c *coder) {
 	}
 	switch {
 	case streams && outbound:
-		c.fail(errors.New("a node both with a way in and without"))
+		c.fail(errors.New("a node that is both outbound only and reached by streams"))
 	case streams:
 		m.way.Reach = view.Streams
 	case outbound:
@@ -85,10 +86,8 @@ func (m *meta) code(c *coder) {
 		}
 	}
 	c.text(&m.addr, maxAddr)
-	c.fail(checkAddr(m.addr, true)) // whether loopback can be meant is for the reader to say
+	c.fail(checkAddr(m.addr, true)) // the reader decides about loopback
 }
-
-func appendMeta(b []byte, m meta) []byte { return encode(b, &m) }
 
 func decodeMeta(b []byte) (meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
@@ -104,30 +103,18 @@ func (a *ack) code(c *coder) {
 	a.place.code(c)
 }
 
-func appendAck(b []byte, a ack) []byte { return encode(b, &a) }
-
-func decodeAck(b []byte) (ack, error) { return decode[ack](b, "ack") }
-
 func (p *place) code(c *coder) {
 	c.uvarint(&p.rev)
 	part(c, &p.coord, ncoord.DecodeCoordinate)
 	part(c, &p.factors, assign.DecodeFactors)
 }
 
-// onEarth says whether a location can be; NaN is not.
+// onEarth reports whether a location is valid; NaN is not.
 func onEarth(l ncoord.Location) bool {
 	return l.Lat >= -90 && l.Lat <= 90 && l.Lon >= -180 && l.Lon <= 180
 }
 
-// validID says whether a name is 128 bits in lower-case hex.
+// validID reports whether a name is 128 bits in lower-case hex.
 func validID(id string) bool {
-	if len(id) != IDLen {
-		return false
-	}
-	for i := range len(id) {
-		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(id) == IDLen && strings.Trim(id, "0123456789abcdef") == ""
 }

@@ -39,7 +39,7 @@ var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, v
 
 func TestMetaRoundTrip(t *testing.T) {
 	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1"}, {addr: "a:1", way: view.Way{Reach: view.Streams}}} {
-		got, err := decodeMeta(appendMeta(nil, m))
+		got, err := decodeMeta(encode(nil, m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestMetaRoundTrip(t *testing.T) {
 	}
 	m := exampleMeta()
 	m.boot, m.place.rev, m.addr = math.MaxUint64, math.MaxUint64, strings.Repeat("a", 253)+":65535"
-	if b := appendMeta(nil, m); len(b) > memberlist.MetaMaxSize {
+	if b := encode(nil, m); len(b) > memberlist.MetaMaxSize {
 		t.Errorf("the longest meta has %d bytes", len(b))
 	} else if _, err := decodeMeta(b); err != nil {
 		t.Error(err)
@@ -58,8 +58,8 @@ func TestMetaRoundTrip(t *testing.T) {
 
 func TestAckRoundTrip(t *testing.T) {
 	want := ack{boot: 7, coord: ncoord.Coordinate{Height: 1, Error: 1}, place: examplePlace()}
-	b := appendAck(nil, want)
-	got, err := decodeAck(b)
+	b := encode(nil, want)
+	got, err := decode[ack](b, "ack")
 	if d := cmp.Diff(want, got, unexported); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -69,7 +69,7 @@ func TestAckRoundTrip(t *testing.T) {
 }
 
 func TestStateRoundTrip(t *testing.T) {
-	got, err := decodeState(appendState(nil, exampleState()))
+	got, err := decode[state](encode(nil, exampleState()), "state")
 	if d := cmp.Diff(exampleState(), got, unexported); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -85,19 +85,19 @@ func TestLetterRoundTrip(t *testing.T) {
 	decided := exampleLetter()
 	decided.kind, decided.set.ids = letterDecided, decided.accepted.ids
 	for _, l := range []letter{exampleLetter(), decided, {from: strings.Repeat("00", 16)}} {
-		got, err := decodeLetter(appendLetter(nil, l))
+		got, err := decode[letter](encode(nil, l), "letter")
 		if d := cmp.Diff(l, got, unexported); d != "" || err != nil {
 			t.Error(d, err)
 		}
 	}
-	whole := appendLetter(nil, decided)
+	whole := encode(nil, decided)
 	for n := range whole {
-		if _, err := decodeLetter(whole[:n]); err == nil {
+		if _, err := decode[letter](whole[:n], "letter"); err == nil {
 			t.Errorf("a letter cut at %d was read", n)
 		}
 	}
 	decided.set.ids = []string{decided.from, decided.from}
-	if _, err := decodeLetter(appendLetter(nil, decided)); err == nil {
+	if _, err := decode[letter](encode(nil, decided), "letter"); err == nil {
 		t.Error("a letter with a voter twice was read")
 	}
 }
@@ -106,7 +106,7 @@ func TestKeptRoundTrip(t *testing.T) {
 	l := exampleLetter()
 	want := kept{set: voters{l.set.origin, 7, l.accepted.ids}, promised: l.ballot, accepted: l.accepted, renounced: true,
 		addrs: []string{"10.0.0.1:7", ""}}
-	got, err := decodeKept(appendKept(nil, want))
+	got, err := decode[kept](encode(nil, want), "votes")
 	if d := cmp.Diff(want, got, unexported); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -115,17 +115,17 @@ func TestKeptRoundTrip(t *testing.T) {
 // FuzzKept reads what a node kept of its votes from a disk that may be damaged. What is read is written as it was meant.
 func FuzzKept(f *testing.F) {
 	l := exampleLetter()
-	f.Add(appendKept(nil, kept{set: l.set, promised: l.ballot, accepted: l.accepted, renounced: true, addrs: make([]string, len(l.set.ids))}))
-	f.Add(appendKept(nil, kept{}))
+	f.Add(encode(nil, kept{set: l.set, promised: l.ballot, accepted: l.accepted, renounced: true, addrs: make([]string, len(l.set.ids))}))
+	f.Add(encode(nil, kept{}))
 	f.Add([]byte{})
 	f.Add([]byte{keptVersion})
 	f.Add([]byte{keptVersion + 1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, err := decodeKept(b)
+		k, err := decode[kept](b, "votes")
 		if err != nil {
 			return
 		}
-		again, err := decodeKept(appendKept(nil, k))
+		again, err := decode[kept](encode(nil, k), "votes")
 		if d := cmp.Diff(k, again, unexported); d != "" || err != nil {
 			t.Error(d, err)
 		}
@@ -133,9 +133,9 @@ func FuzzKept(f *testing.F) {
 }
 
 func FuzzLetter(f *testing.F) {
-	f.Add(appendLetter(nil, exampleLetter()))
+	f.Add(encode(nil, exampleLetter()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := decodeLetter(b)
+		l, err := decode[letter](b, "letter")
 		if err != nil {
 			return
 		}
@@ -152,9 +152,9 @@ func TestDecodersRefuse(t *testing.T) {
 	with := func(change func(*meta)) []byte {
 		m := exampleMeta()
 		change(&m)
-		return appendMeta(nil, m)
+		return encode(nil, m)
 	}
-	whole := appendMeta(nil, exampleMeta())
+	whole := encode(nil, exampleMeta())
 	for name, b := range map[string][]byte{
 		"nothing":          nil,
 		"another version":  append([]byte{9}, whole[1:]...),
@@ -189,18 +189,18 @@ func TestDecodersRefuse(t *testing.T) {
 	}
 	s := exampleState()
 	s.members[0], s.members[1] = s.members[1], s.members[0]
-	if _, err := decodeState(appendState(nil, s)); err == nil {
+	if _, err := decode[state](encode(nil, s), "state"); err == nil {
 		t.Error("a state out of order was read")
 	}
-	both := appendState(nil, exampleState())
+	both := encode(nil, exampleState())
 	both[len(both)-3] |= 3
-	if _, err := decodeState(both); err == nil {
+	if _, err := decode[state](both, "state"); err == nil {
 		t.Error("a state with an unknown phase was read")
 	}
 	// A count that promises more than there is must not be believed.
-	short := appendState(nil, state{sender: strings.Repeat("ab", 16)})
+	short := encode(nil, state{sender: strings.Repeat("ab", 16)})
 	short = append(short[:len(short)-1], 0xff, 0x7f)
-	if _, err := decodeState(short); err == nil {
+	if _, err := decode[state](short, "state"); err == nil {
 		t.Error("a state without its members was read")
 	}
 }
@@ -226,8 +226,8 @@ func TestOnEarth(t *testing.T) {
 }
 
 func FuzzMeta(f *testing.F) {
-	f.Add(appendMeta(nil, exampleMeta()))
-	f.Add(appendMeta(nil, meta{addr: "a:1"}))
+	f.Add(encode(nil, exampleMeta()))
+	f.Add(encode(nil, meta{addr: "a:1"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)
 		if err != nil {
@@ -236,7 +236,7 @@ func FuzzMeta(f *testing.F) {
 		if m.placed && m.place.coord.Check() != nil || checkAddr(m.addr, true) != nil {
 			t.Errorf("read %+v", m)
 		}
-		if again := appendMeta(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {
+		if again := encode(nil, m); !bytes.Equal(again, b) && !sameButFactors(t, again, m) {
 			t.Errorf("%x became %x", b, again)
 		}
 	})
@@ -250,9 +250,9 @@ func sameButFactors(t *testing.T, again []byte, m meta) bool {
 }
 
 func FuzzAck(f *testing.F) {
-	f.Add(appendAck(nil, ack{boot: 1, coord: ncoord.Coordinate{Error: 1}, place: examplePlace()}))
+	f.Add(encode(nil, ack{boot: 1, coord: ncoord.Coordinate{Error: 1}, place: examplePlace()}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := decodeAck(b)
+		a, err := decode[ack](b, "ack")
 		if err == nil && (a.coord.Check() != nil || a.place.coord.Check() != nil || a.place.factors.Check() != nil) {
 			t.Errorf("read %+v", a)
 		}
@@ -260,13 +260,13 @@ func FuzzAck(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	f.Add(appendState(nil, exampleState()))
+	f.Add(encode(nil, exampleState()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := decodeState(b)
+		s, err := decode[state](b, "state")
 		if err != nil {
 			return
 		}
-		if again := appendState(nil, s); !bytes.Equal(again, b) {
+		if again := encode(nil, s); !bytes.Equal(again, b) {
 			t.Errorf("%x became %x", b, again)
 		}
 		// Whatever it says, the table bears it.

@@ -9,26 +9,29 @@ import (
 	"time"
 )
 
-// coder writes values, or reads them. What is sent and kept names its parts once, in their order, in a method code that
-// serves both ways. Numbers have one form each, so that whoever reads a value and writes it has the same bytes.
+// coder writes or reads a value. Each format lists its parts once, in a method code that serves both directions. Every
+// value has exactly one encoding, so reading and writing it again gives the same bytes.
 type coder struct {
-	b       []byte // what was written, or what is left to read
+	b       []byte // written so far, or left to read
 	writing bool
-	err     error // why it cannot be read, the first reason; all that is read after it is zero
+	err     error // the first error; everything read after it is zero
+}
+
+// coded is a pointer to a value that has a form.
+type coded[T any] interface {
+	*T
+	code(*coder)
 }
 
 // encode appends the form of a value.
-func encode(b []byte, v interface{ code(*coder) }) []byte {
+func encode[T any, P coded[T]](b []byte, v T) []byte {
 	c := coder{b: b, writing: true}
-	v.code(&c)
+	P(&v).code(&c)
 	return c.b
 }
 
-// decode reads what encode wrote, and nothing else.
-func decode[T any, P interface {
-	*T
-	code(*coder)
-}](b []byte, what string) (v T, err error) {
+// decode reads what encode wrote, and nothing after it.
+func decode[T any, P coded[T]](b []byte, what string) (v T, err error) {
 	c := coder{b: b}
 	P(&v).code(&c)
 	if len(c.b) > 0 {
@@ -47,7 +50,7 @@ func (c *coder) fail(err error) {
 	}
 }
 
-// take reads bytes, nil if there are too few.
+// take reads n bytes. It returns nil if there are fewer.
 func (c *coder) take(n int) []byte {
 	if n > len(c.b) {
 		c.fail(errors.New("too short"))
@@ -68,7 +71,7 @@ func (c *coder) byte(v *byte) {
 	}
 }
 
-// version refuses every other one.
+// version writes a version, or refuses any other.
 func (c *coder) version(v byte) {
 	got := v
 	if c.byte(&got); got != v {
@@ -76,7 +79,7 @@ func (c *coder) version(v byte) {
 	}
 }
 
-// flags are the bits of a byte, the lowest first.
+// flags are the bits of one byte, lowest first.
 func (c *coder) flags(bits ...*bool) {
 	var all byte
 	for i, on := range bits {
@@ -100,7 +103,7 @@ func (c *coder) uvarint(v *uint64) {
 		return
 	}
 	got, n := binary.Uvarint(c.b)
-	if n <= 0 || n > 1 && c.b[n-1] == 0 { // one form a number
+	if n <= 0 || n > 1 && c.b[n-1] == 0 { // only the shortest encoding is valid
 		c.fail(errors.New("bad number"))
 	}
 	if c.err == nil {
@@ -124,7 +127,7 @@ func (c *coder) float(v *float64) {
 	}
 }
 
-// count is the length of a list: that of the one to be written, or of the one to be read.
+// count is the length of a list.
 func (c *coder) count(have int) int {
 	n := uint64(have)
 	if c.uvarint(&n); n > maxEntries {
@@ -136,7 +139,7 @@ func (c *coder) count(have int) int {
 	return int(n)
 }
 
-// bytes are a length and as many bytes, at most limit.
+// bytes are a length and that many bytes, at most limit.
 func (c *coder) bytes(v *[]byte, limit int) {
 	n := uint64(len(*v))
 	c.uvarint(&n)
@@ -157,7 +160,7 @@ func (c *coder) text(v *string, limit int) {
 	}
 }
 
-// part is a value with a form of its own.
+// part is a value that encodes itself.
 func part[T interface{ AppendBinary([]byte) []byte }](c *coder, v *T, read func([]byte) (T, error)) {
 	var b []byte
 	if c.writing {
@@ -169,7 +172,7 @@ func part[T interface{ AppendBinary([]byte) []byte }](c *coder, v *T, read func(
 	}
 }
 
-// id is that of a node, 16 bytes. Those that are written were checked when they came in.
+// id is a node's id, 16 bytes. Ids to be written are valid: they were checked when they came in.
 func (c *coder) id(v *string) {
 	if c.writing {
 		raw, _ := hex.DecodeString(*v) //nolint:errcheck // see above
@@ -179,7 +182,7 @@ func (c *coder) id(v *string) {
 	}
 }
 
-// ids are in their order, each once.
+// ids are sorted, without duplicates.
 func (c *coder) ids(v *[]string) {
 	n := c.count(len(*v))
 	for k := 0; k < n && (c.writing || c.err == nil); k++ {
@@ -195,7 +198,7 @@ func (c *coder) ids(v *[]string) {
 
 var errOrder = errors.New("members are not in order")
 
-// maxAge bounds durations that others tell.
+// maxAge bounds durations that other nodes send.
 const maxAge = 10 * 365 * 24 * time.Hour
 
 // millis is a duration in whole milliseconds, not negative.

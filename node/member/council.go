@@ -5,55 +5,56 @@ import (
 	"time"
 )
 
-// council decides whose votes count, step by step. It is a function of what it is told: no clock, no network, no locks.
+// council decides, step by step, whose votes count. It is a pure function of its inputs: no clock, no network, no
+// locks.
 //
-// A set of voters is followed by the next only if a majority of it accepted that one. Two sides of a partition would
-// otherwise each drop the other's voters and both be the majority. Each step is one decision of Paxos: a voter promises
-// a ballot (prepare, promise), accepts a set in it (accept, accepted), and the one that a majority accepted is decided;
-// who begins a later ballot hears of what may have been decided and proposes that. A set is accepted only in the ballot
-// that was promised last, and only by those whose promise the proposer has read. Promises and acceptances are on disk
-// before they are told.
+// A set of voters is followed by the next only if a majority of it accepts that one. Otherwise the two sides of a
+// partition would each drop the other's voters, and both would be the majority. Each step is one decision of Paxos. A
+// voter promises a ballot (prepare, promise), then accepts a set in it (accept, accepted); once a majority has accepted
+// a set, it is decided. A node that opens a later ballot learns what may have been decided, and proposes that. A voter
+// accepts a set only in the ballot that it promised last, and only if the proposer has read its promise. Promises and
+// acceptances are on disk before they are sent.
 //
-// A voter that leaves in order gives its vote in the present set up: the majority is that of the others (absent). It
-// promises and accepts nothing from then on, and if it comes back before the next set, its vote counts only where all
-// voters are there (renounced).
+// A voter that leaves in order gives up its vote in the present set: the majority is then counted among the others
+// (absent). From then on it promises and accepts nothing. If it comes back before the next set, its vote counts only
+// where all voters are present (renounced).
 type council struct {
 	self string
 	set  voters
-	// promised and accepted are for the set after this one.
+	// promised and accepted are about the set after this one.
 	promised  ballot
 	accepted  proposal
-	renounced bool // this node gave its vote in the set up
-	quit      bool // it leaves
+	renounced bool // this node gave up its vote in the set
+	quit      bool // this node is leaving
 
 	round round
-	mark  uint64 // plain, once it was asked for
-	dirty bool   // something must be stored before letters go out
+	mark  uint64 // cached result of plain, 0 if not computed
+	dirty bool   // something must be stored before letters are sent
 }
 
 // round is this node's own ballot.
 type round struct {
 	ballot    ballot
-	until     time.Time // when it has failed; zero is none
+	until     time.Time // when it counts as failed; zero if there is no ballot
 	accepting bool
 	value     proposal
-	highest   ballot // of what was accepted before
-	// asked are the voters whose promise was read, answers those that agreed to the present step; whether they gave
-	// their vote up.
+	highest   ballot // of the set accepted before
+	// asked are the voters whose promise was read; answers are those that agreed to the present step. The value says
+	// whether they gave up their vote.
 	asked, answers map[string]bool
-	seen           uint64 // the highest number of a ballot that was heard of
+	seen           uint64 // the highest ballot number seen
 }
 
 // ballotFor is how long a ballot may take.
 const ballotFor = 3 * time.Second
 
-// post is a letter and whom it is for.
+// post is a letter with its addressee.
 type post struct {
 	to string
 	letter
 }
 
-// plain is the stamp of who holds this node's set, and has neither accepted the next one nor given its vote up.
+// plain is the stamp of a node that has this set, and has neither accepted the next one nor given up its vote.
 func (c *council) plain() uint64 {
 	if c.mark == 0 {
 		c.mark = c.set.stamp()
@@ -63,7 +64,7 @@ func (c *council) plain() uint64 {
 
 func (c *council) stamp() uint64 { return marked(c.plain(), c.accepted, c.renounced) }
 
-// adopt takes a set over that is decided, if it is later than what is known.
+// adopt installs a decided set if it is later than the present one.
 func (c *council) adopt(v voters) bool {
 	if c.quit || v.version == 0 || len(v.ids) == 0 || v.compare(c.set) <= 0 {
 		return false
@@ -75,12 +76,12 @@ func (c *council) adopt(v voters) bool {
 	return true
 }
 
-// found begins a line.
+// found starts a line of sets.
 func (c *council) found(now time.Time, ids ...string) {
 	c.adopt(voters{origin{founded: max(now.UnixMilli(), 1), by: c.self}, 1, ids})
 }
 
-// force begins a line that takes precedence over the present one.
+// force starts a line that takes precedence over the present one.
 func (c *council) force(now time.Time, ids []string) {
 	if c.set.version == 0 {
 		c.found(now, ids...)
@@ -89,8 +90,9 @@ func (c *council) force(now time.Time, ids []string) {
 	c.adopt(voters{origin{c.set.origin.founded, c.set.origin.forced + 1, c.self}, c.set.version + 1, ids})
 }
 
-// majority says whether some voters are the majority of the set. there tells whether each of them gave its vote up;
-// absent says who gave it up and has left. Of two halves it is that of the lowest id.
+// majority reports whether the voters in there are the majority of the set. The values of there say which of them gave
+// up their vote; absent reports who gave up its vote and left. Of two halves, the one with the lowest id is the
+// majority.
 func (c *council) majority(there map[string]bool, absent func(id string) bool) bool {
 	all, count, present, lowest := len(c.set.ids) > 0, 0, 0, false
 	for _, id := range c.set.ids {
@@ -119,7 +121,7 @@ func (c *council) begin(ids []string, now time.Time) (out []post) {
 	return out
 }
 
-// running says whether a ballot of this node is under way.
+// running reports whether a ballot of this node is in progress.
 func (c *council) running(now time.Time) bool { return now.Before(c.round.until) }
 
 func (c *council) write(to string, l letter) post {
@@ -127,16 +129,16 @@ func (c *council) write(to string, l letter) post {
 	return post{to, l}
 }
 
-// decided tells somebody the latest set.
+// decided tells a node the latest set.
 func (c *council) decided(to string) post { return c.write(to, letter{kind: letterDecided}) }
 
-// read takes a letter and gives what is to be sent; changed says that a set was adopted.
+// read handles a letter and returns what to send. changed reports whether a set was adopted.
 func (c *council) read(l letter, absent func(id string) bool) (out []post, changed bool) {
 	switch order := l.set.compare(c.set); {
 	case order > 0 && l.kind == letterDecided:
 		return nil, c.adopt(l.set)
 	case order != 0:
-		// To who is behind it is news; who is ahead answers with what it has.
+		// A node that is behind learns from it, and one that is ahead answers with its set.
 		return []post{c.decided(l.from)}, false
 	case l.kind == letterDecided || !c.set.has(l.from):
 		return nil, false
@@ -151,7 +153,7 @@ func (c *council) read(l letter, absent func(id string) bool) (out []post, chang
 	return nil, false
 }
 
-// answer is that of a voter.
+// answer handles a request to a voter.
 func (c *council) answer(l letter) []post {
 	if !c.set.has(c.self) || c.quit || l.ballot.by != l.from || l.ballot.number == 0 {
 		return nil
@@ -167,7 +169,7 @@ func (c *council) answer(l letter) []post {
 	return []post{c.write(l.from, letter{kind: letterRefuse, ballot: c.promised})}
 }
 
-// counted counts an answer to this node's ballot.
+// counted handles an answer to this node's ballot.
 func (c *council) counted(l letter, absent func(id string) bool) (out []post, changed bool) {
 	r := &c.round
 	if l.ballot != r.ballot || r.until.IsZero() || r.accepting != (l.kind == letterAccepted) {
@@ -181,7 +183,8 @@ func (c *council) counted(l letter, absent func(id string) bool) (out []post, ch
 		r.highest, r.value.ids = l.accepted.ballot, l.accepted.ids
 	}
 	r.answers[l.from] = l.renounced
-	// Who gave its vote up says so in its answer, with what it accepted before: it is no voter until the next decision.
+	// A voter that gave up its vote says so in its answer, along with what it accepted before. It does not count until
+	// the next decision.
 	if !c.majority(r.answers, func(id string) bool { return absent(id) || r.answers[id] }) {
 		return nil, false
 	}

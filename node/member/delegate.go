@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is how memberlist talks to Members. memberlist calls it with its own lock held: nothing here may call it
-// back, or wait.
+// delegate connects memberlist to Members. memberlist calls it with its own lock held, so nothing here may call
+// memberlist back, or wait.
 type delegate struct{ m *Members }
 
 var (
@@ -23,20 +23,20 @@ var (
 	_ memberlist.PingDelegate     = delegate{}
 )
 
-// NodeMeta is what this node publishes about itself.
+// NodeMeta returns what this node publishes about itself.
 func (d delegate) NodeMeta(int) []byte {
 	m := d.m
 	p := m.locator.announce()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return appendMeta(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
+	return encode(nil, meta{boot: m.deps.Boot, settled: m.table.self.declared, over: m.over, addr: m.deps.PeerAddr,
 		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked(), way: m.table.self.way})
 }
 
-// NotifyMsg takes a letter of a voter.
+// NotifyMsg receives a letter of a voter.
 func (d delegate) NotifyMsg(b []byte) {
 	m := d.m
-	l, err := decodeLetter(b)
+	l, err := decode[letter](b, "letter")
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -48,21 +48,21 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-// GetBroadcasts has none.
+// GetBroadcasts returns nothing: there are none.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is the view that others get when they compare all they know with this node.
+// LocalState returns the view that others get when two nodes compare all they know.
 func (d delegate) LocalState(bool) []byte {
 	m := d.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return appendState(nil, m.table.state(m.nonce, m.now()))
+	return encode(nil, m.table.state(m.nonce, m.now()))
 }
 
-// MergeRemoteState takes another node's view. Its sender is alive: it has just sent it.
+// MergeRemoteState receives another node's view.
 func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m := d.m
-	s, err := decodeState(b)
+	s, err := decode[state](b, "state")
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m.wake()
 }
 
-// NotifyJoin, NotifyUpdate and NotifyLeave are told of other nodes, and of this one.
+// NotifyJoin, NotifyUpdate and NotifyLeave report changes of other nodes, and of this one.
 func (d delegate) NotifyJoin(n *memberlist.Node)   { d.seen(n) }
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.seen(n) }
 func (d delegate) NotifyLeave(n *memberlist.Node) {
@@ -107,7 +107,7 @@ func (d delegate) seen(n *memberlist.Node) {
 	m.wake()
 }
 
-// NotifyAlive refuses names that are no ids, addresses that are of no machine, and members that are too many.
+// NotifyAlive refuses names that are not ids, addresses that are not a machine's, and more members than are kept.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if !validID(n.Name) {
 		return fmt.Errorf("%.40q is not a node's id", n.Name)
@@ -121,13 +121,13 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	if members := d.m.table.members; members[n.Name] == nil && len(members) >= maxEntries {
-		return fmt.Errorf("there are %d members, the most that are kept", len(members))
+		return fmt.Errorf("there are %d members already, which is the limit", len(members))
 	}
 	return nil
 }
 
-// NotifyConflict is told that one id is used at two addresses. If it is this node's own, the other is asked: it may be
-// what is left of an earlier life of this node.
+// NotifyConflict reports that one id is used at two addresses. If it is this node's id, the other address is dialled:
+// it may be left over from an earlier life of this node.
 func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 	m := d.m
 	if other.Name != m.deps.ID {
@@ -141,14 +141,14 @@ func (d delegate) NotifyConflict(_, other *memberlist.Node) {
 	}
 }
 
-// AckPayload is this node's place.
+// AckPayload returns this node's place.
 func (d delegate) AckPayload() []byte { return *d.m.locator.payload.Load() }
 
-// NotifyPingComplete is a measured round trip.
+// NotifyPingComplete reports a measured round trip.
 func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
 	m := d.m
 	now := m.now()
-	a, err := decodeAck(payload)
+	a, err := decode[ack](payload, "ack")
 	m.mu.Lock()
 	r := m.table.members[n.Name]
 	if r == nil || r.phase != alive {
@@ -180,7 +180,7 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	m.emit(e)
 }
 
-// grumble turns memberlist's log into events: at most one a second.
+// grumble turns memberlist's log into events, at most one a second.
 type grumble struct{ m *Members }
 
 func (g grumble) Write(line []byte) (int, error) {
@@ -190,7 +190,7 @@ func (g grumble) Write(line []byte) (int, error) {
 	}
 	_, text, _ = strings.Cut(text, "] ")
 	m := g.m
-	// Not mu: memberlist also writes from within calls of Members.
+	// Do not take mu: memberlist also logs during calls of Members that hold it.
 	m.grumbleMu.Lock()
 	defer m.grumbleMu.Unlock()
 	now := m.now()

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxLetters bounds the letters that wait to be read: they are sent again.
+	// maxLetters bounds the letters that wait to be read. Senders repeat lost letters.
 	maxLetters = 4096
-	// packetLetter is the longest letter that goes by a packet; longer ones go by a stream.
+	// packetLetter is the size of the longest letter sent as a packet. Longer ones go by stream.
 	packetLetter = 1200
 )
 
-// deliberate decides with the other voters whose votes count. It is the one place of the room that waits for the disk.
+// deliberate takes part in deciding whose votes count. It alone waits for the disk.
 func (m *Members) deliberate(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -42,10 +42,8 @@ func (m *Members) deliberate(ctx context.Context) error {
 		}
 		woken := m.lettered
 		if err := m.store(); err != nil {
-			woken = nil // what could not be kept wakes this loop at once: it is tried again with the next tick
-			m.mu.Lock()
-			m.emit(Event{Kind: EventTrouble, Time: now, Reason: err.Error()})
-			m.mu.Unlock()
+			woken = nil // unstored state would wake this loop at once; try again at the next tick
+			m.trouble(now, "", err.Error())
 		} else {
 			m.send(list, out)
 		}
@@ -58,7 +56,7 @@ func (m *Members) deliberate(ctx context.Context) error {
 	}
 }
 
-// tellAllLocked has the latest set told to all that are alive. It needs mu held.
+// tellAllLocked queues the latest set for all live members. It needs mu held.
 func (m *Members) tellAllLocked() {
 	m.news = m.news[:0]
 	for _, id := range m.table.others() {
@@ -67,7 +65,7 @@ func (m *Members) tellAllLocked() {
 	poke(m.lettered)
 }
 
-// others are the members that are alive and can be read, without this node, sorted.
+// others returns the ids of the other members that are alive and readable, sorted.
 func (t *table) others() (ids []string) {
 	for id, r := range t.members {
 		if r != t.self && r.phase == alive && !r.bad {
@@ -78,7 +76,7 @@ func (t *table) others() (ids []string) {
 	return ids
 }
 
-// store keeps what must not be forgotten, if it has changed. It does not return before it is on disk.
+// store keeps what must survive this life, if it has changed. It is on disk when store returns.
 func (m *Members) store() error {
 	m.storeMu.Lock()
 	defer m.storeMu.Unlock()
@@ -90,7 +88,7 @@ func (m *Members) store() error {
 	if !dirty || m.deps.Keep == nil {
 		return nil
 	}
-	if err := m.deps.Keep(appendKept(nil, k)); err != nil {
+	if err := m.deps.Keep(encode(nil, k)); err != nil {
 		m.mu.Lock()
 		m.table.council.dirty = true
 		m.mu.Unlock()
@@ -99,12 +97,11 @@ func (m *Members) store() error {
 	return nil
 }
 
-// send sends letters, and puts those to this node itself with those that have come.
+// send sends letters. Letters to this node itself join those received.
 func (m *Members) send(list *memberlist.Memberlist, out []post) {
 	if list == nil {
 		return
 	}
-	var node memberlist.Node
 	for _, p := range out {
 		m.mu.Lock()
 		if p.to == m.deps.ID {
@@ -113,19 +110,16 @@ func (m *Members) send(list *memberlist.Memberlist, out []post) {
 			m.mu.Unlock()
 			continue
 		}
-		r := m.table.members[p.to]
-		known := r != nil && (r.phase == alive || p.kind == letterLeft)
-		if known {
-			host, port, err := hostPort(r.gossip)
-			known = err == nil
-			node = memberlist.Node{Name: p.to, Addr: net.ParseIP(host), Port: uint16(port)}
+		var at *net.UDPAddr
+		if r := m.table.members[p.to]; r != nil && (r.phase == alive || p.kind == letterLeft) {
+			at = r.at()
 		}
 		m.mu.Unlock()
-		if !known {
+		if at == nil {
 			continue
 		}
-		b := appendLetter(nil, p.letter)
-		// A letter that is lost is written again, sooner or later.
+		node, b := memberlist.Node{Name: p.to, Addr: at.IP, Port: uint16(at.Port)}, encode(nil, p.letter)
+		// Lost letters are written again sooner or later.
 		if len(b) <= packetLetter {
 			_ = list.SendBestEffort(&node, b)
 		} else {
@@ -134,13 +128,13 @@ func (m *Members) send(list *memberlist.Memberlist, out []post) {
 	}
 }
 
-// GoAlone makes the voters those that this node sees now: an operator says that the others are gone for good. It gives
-// the ids of those that it has dropped.
+// GoAlone makes the nodes that this node sees now the only voters: an operator says that the others are gone for good.
+// It returns the ids of the voters dropped.
 func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	m.mu.Lock()
 	if !m.running || m.table.bidden != nil {
 		m.mu.Unlock()
-		return nil, fmt.Errorf("go alone: this node does not run")
+		return nil, fmt.Errorf("go alone: this node is not running")
 	}
 	dropped = m.table.goAlone(m.now(), why)
 	m.tellAllLocked()
@@ -152,8 +146,8 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	return dropped, nil
 }
 
-// publishedStampLocked is the stamp in this node's meta. Who has found that the crawl is over shows what it held when it gave
-// its vote up. It needs mu held.
+// publishedStampLocked returns the stamp in this node's meta. A node that has found the crawl over publishes the stamp
+// from before it gave up its vote. It needs mu held.
 func (m *Members) publishedStampLocked() uint64 {
 	c := &m.table.council
 	return marked(c.plain(), c.accepted, c.renounced && !m.over)

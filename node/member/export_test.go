@@ -4,9 +4,9 @@ import "proxima/ncoord"
 
 // EncodeMeta and EncodeAck make what a node publishes, for tests of nodes that lie.
 func EncodeMeta(boot uint64, addr string, c ncoord.Coordinate) []byte {
-	return appendMeta(nil, meta{boot: boot, addr: addr, placed: true, place: place{rev: 1, coord: c}})
+	return encode(nil, meta{boot: boot, addr: addr, placed: true, place: place{rev: 1, coord: c}})
 }
 
 func EncodeAck(boot, rev uint64, c ncoord.Coordinate) []byte {
-	return appendAck(nil, ack{boot: boot, coord: c, place: place{rev: rev, coord: c}})
+	return encode(nil, ack{boot: boot, coord: c, place: place{rev: rev, coord: c}})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// farewell tells all that this node leaves. What cannot be told in time, they find out.
+// farewell tells all members that this node leaves. Members not reached in time find out by themselves.
 func (m *Members) farewell(list *memberlist.Memberlist) error {
 	if err := m.giveUp(); err != nil {
 		return err
@@ -18,17 +18,16 @@ func (m *Members) farewell(list *memberlist.Memberlist) error {
 	return nil
 }
 
-// bidEvery is how long a farewell waits for an answer before it is said again.
+// bidEvery is how long a farewell waits for answers before it is repeated.
 const bidEvery = 250 * time.Millisecond
 
-// bid says farewell to each member until all have answered, or half of LeaveTimeout has passed. The gossip comes after it:
-// that makes no difference between who leaves and who dies.
+// bid says farewell to each member until all have answered, or half of LeaveTimeout has passed. Gossip follows after
+// that; by itself it does not tell leaving from dying.
 func (m *Members) bid(list *memberlist.Memberlist) {
 	m.mu.Lock()
-	c := &m.table.council
 	m.table.bidden = map[string]bool{}
 	for _, id := range m.table.others() {
-		m.news = append(m.news, c.decided(id))
+		m.news = append(m.news, m.table.council.decided(id))
 	}
 	m.mu.Unlock()
 	over := time.NewTimer(m.cfg.LeaveTimeout / 2)
@@ -40,14 +39,14 @@ func (m *Members) bid(list *memberlist.Memberlist) {
 		m.mu.Lock()
 		out := m.news
 		m.news = nil
-		for _, l := range m.letters { // others may leave at the same time
+		for _, l := range m.letters { // others may be leaving, too
 			out = append(out, m.table.read(l, now)...)
 		}
 		m.letters = nil
 		waiting := slices.DeleteFunc(m.table.others(), func(id string) bool { return m.table.bidden[id] })
-		for _, id := range waiting {
-			if aloud {
-				out = append(out, c.write(id, letter{kind: letterLeave, ballot: ballot{m.deps.Boot, m.deps.ID}, renounced: c.renounced && c.accepted.ids == nil}))
+		if aloud {
+			for _, id := range waiting {
+				out = append(out, m.table.parting(letterLeave, id))
 			}
 		}
 		m.mu.Unlock()
@@ -66,7 +65,13 @@ func (m *Members) bid(list *memberlist.Memberlist) {
 	}
 }
 
-// giveUp gives this node's vote up. That is on disk before anybody counts on it.
+// parting is a letter that the crawl is over, or that this node leaves.
+func (t *table) parting(kind int, to string) post {
+	c := &t.council
+	return c.write(to, letter{kind: kind, ballot: ballot{t.self.boot, t.self.id}, renounced: c.renounced && c.accepted.ids == nil})
+}
+
+// giveUp gives up this node's vote. That is on disk before anybody relies on it.
 func (m *Members) giveUp() error {
 	m.mu.Lock()
 	if !m.table.council.quit {
@@ -76,22 +81,21 @@ func (m *Members) giveUp() error {
 	return m.store()
 }
 
-// Over tells all members that the crawl is over: this node has found that nobody has anything left to do, and will leave.
-// Those that miss the end see it there, also when this node is gone.
+// Over tells all members that this node has found the crawl to be over, and will leave. Members that miss the end learn
+// it from that, even after this node is gone.
 func (m *Members) Over() error {
 	if err := m.giveUp(); err != nil {
 		return fmt.Errorf("tell that the crawl is over: %w", err)
 	}
 	m.mu.Lock()
 	m.over = true
-	c, list := &m.table.council, m.list
+	list := m.list
 	var out []post
 	for _, id := range m.table.others() {
-		out = append(out, c.write(id, letter{kind: letterOver, ballot: ballot{m.deps.Boot, m.deps.ID},
-			renounced: c.renounced && c.accepted.ids == nil}))
+		out = append(out, m.table.parting(letterOver, id))
 	}
 	m.mu.Unlock()
-	// Twice: gossip tells the dead as often as the living, and may not reach all before this node is gone.
+	// Send it by letter as well as by gossip, which may not reach all before this node is gone.
 	m.send(list, out)
 	poke(m.pressed)
 	return nil

@@ -3,29 +3,28 @@ package member
 import (
 	"cmp"
 	"context"
-	"net"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// A node that is cut off finds its peers dead one by one, and the more of them there are, the longer that takes. So the
-// majority rests on what was heard of, not on who was found dead: a voter counts only while it has answered a question of
-// this node, asked no longer than Config.HearWithin ago. Both ways must work for that. The probes of the gossip are such
-// questions; where they are too few for a majority, this node asks more voters.
+// A node that is cut off finds its peers dead one by one, and with many peers that takes long. So the majority rests on
+// who was heard, not on who was found dead: a voter counts only while it has answered a question of this node, asked no
+// longer than Config.HearWithin ago. That proves both directions work. Gossip probes are such questions; where they are
+// too few for a majority, this node pings more voters.
 
-// maxQuestions is how many members are asked at a tick, at most.
+// maxQuestions bounds the members pinged at one tick.
 const maxQuestions = 32
 
-// answered notes that a member has answered what it was asked at a time.
+// answered notes that a member has answered a question asked at a given time.
 func (t *table) answered(id string, asked time.Time) {
 	if r := t.members[id]; r != nil && asked.After(r.heard) && !asked.Before(t.stopped) {
 		r.heard = asked
 	}
 }
 
-// forget ends what was heard, now and by answers to what was asked before.
+// forget drops all answers, including those still to come to earlier questions.
 func (t *table) forget(now time.Time) {
 	t.stopped = now
 	for _, r := range t.members {
@@ -33,7 +32,8 @@ func (t *table) forget(now time.Time) {
 	}
 }
 
-// Stopped says that this node stood still, or that its clock jumped: it is in no majority until one has answered it anew.
+// Stopped says that this node stood still, or that its clock jumped. It is in no majority until a majority has answered
+// it again.
 func (m *Members) Stopped() {
 	m.mu.Lock()
 	m.table.forget(m.now())
@@ -41,13 +41,13 @@ func (m *Members) Stopped() {
 	m.wake()
 }
 
-// hears says whether a member has answered within a time.
+// hears reports whether a member has answered within a time.
 func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 	return r == t.self || !r.heard.IsZero() && now.Sub(r.heard) < within
 }
 
-// quiet are members to be asked, so that a majority of the voters has answered lately, and of all that are alive: they
-// are the next voters. Those come first that were asked longest ago.
+// quiet returns members to ping, longest unasked first, so that majorities of the voters and of all live members, the
+// next voters, have answered lately.
 func (t *table) quiet(now time.Time) (quiet []*record) {
 	voters, all := len(t.council.set.ids)/2+1, 0
 	for id, r := range t.members {
@@ -76,7 +76,7 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 	return quiet[:min(len(quiet), maxQuestions)]
 }
 
-// listen asks members for signs of life, as long as the gossip's own probes bring too few.
+// listen pings members as long as gossip probes are too few.
 func (m *Members) listen(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -86,13 +86,12 @@ func (m *Members) listen(ctx context.Context) error {
 		m.mu.Lock()
 		for _, r := range m.table.quiet(now) {
 			r.pinged = now
-			id, gossip, list := r.id, r.gossip, m.list
+			id, at, list := r.id, r.at(), m.list
+			if at == nil {
+				continue
+			}
 			g.Go(func() error {
-				host, port, err := hostPort(gossip)
-				if err != nil {
-					return nil // it is not dialled either
-				}
-				if _, err := list.Ping(id, &net.UDPAddr{IP: net.ParseIP(host), Port: port}); err == nil {
+				if _, err := list.Ping(id, at); err == nil {
 					m.mu.Lock()
 					m.table.answered(id, now)
 					m.mu.Unlock()
@@ -102,7 +101,7 @@ func (m *Members) listen(ctx context.Context) error {
 			})
 		}
 		m.mu.Unlock()
-		_ = g.Wait() // a lost answer is asked for again
+		_ = g.Wait() // lost pings are repeated
 		select {
 		case <-ctx.Done():
 			return nil

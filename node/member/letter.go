@@ -4,19 +4,19 @@ import "fmt"
 
 // Kinds of letters.
 const (
-	letterDecided  = iota // tells a decided set, the sender's latest; who knows a later one answers with it
+	letterDecided  = iota // tells the sender's latest decided set; a receiver with a later one answers with that
 	letterPrepare         // asks to promise a ballot
-	letterPromise         // promises, and tells what was accepted before
+	letterPromise         // promises, and tells what it accepted before
 	letterAccept          // asks to accept a set
 	letterAccepted        // accepted it
-	letterRefuse          // has promised a higher ballot
-	letterOver            // tells that the crawl is over: the ballot's number is the sender's life
-	letterLeave           // tells that the sender leaves, with its life in the same place
-	letterLeft            // has heard that
+	letterRefuse          // promised a higher ballot
+	letterOver            // tells that the crawl is over; the ballot's number is the sender's boot
+	letterLeave           // tells that the sender leaves; the ballot's number is its boot
+	letterLeft            // acknowledges letterLeave
 	letterKinds
 )
 
-// letter is what nodes tell each other directly: to decide the next set of voters, and to take leave.
+// letter is what nodes send each other directly, to decide the next set of voters and to take leave.
 type letter struct {
 	kind int
 	from string
@@ -47,17 +47,13 @@ func (l *letter) code(c *coder) {
 	l.accepted.code(c)
 }
 
-func appendLetter(b []byte, l letter) []byte { return encode(b, &l) }
-
-func decodeLetter(b []byte) (letter, error) { return decode[letter](b, "letter") }
-
-// kept is what a node must not forget of its votes.
+// kept is what a node must remember of its votes.
 type kept struct {
 	set       voters
 	promised  ballot
 	accepted  proposal
 	renounced bool
-	// addrs are the gossip addresses of the voters, "" where none is known.
+	// addrs are the gossip addresses of the voters, "" if unknown.
 	addrs []string
 }
 
@@ -76,7 +72,3 @@ func (k *kept) code(c *coder) {
 		c.text(&k.addrs[i], maxAddr)
 	}
 }
-
-func appendKept(b []byte, k kept) []byte { return encode(b, &k) }
-
-func decodeKept(b []byte) (kept, error) { return decode[kept](b, "votes") }

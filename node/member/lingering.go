@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// A label marks the goroutines that memberlist starts, and all that those start, because Shutdown does not wait for
-// them: they end when their timers run out.
+// label marks the goroutines that memberlist starts, and those that they start. Shutdown does not wait for them; they
+// end when their timers run out.
 type label struct{ value string }
 
 const labelKey = "proxima_gossip"
 
 func newLabel(nonce uint64) label { return label{fmt.Sprintf("%016x", nonce)} }
 
-// do runs f so that every goroutine that it starts carries the label.
+// do runs f so that every goroutine it starts carries the label.
 func (l label) do(f func() error) (err error) {
 	pprof.Do(context.Background(), pprof.Labels(labelKey, l.value), func(context.Context) { err = f() })
 	return err
 }
 
-// left says whether goroutines with the label still run.
+// left reports whether goroutines with the label still run.
 func (l label) left() bool {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
@@ -39,7 +39,7 @@ func (l label) wait(timeout time.Duration) error {
 		if waited >= timeout {
 			return errors.New("stop gossip: its goroutines have not ended")
 		}
-		step = min(2*step, 250*time.Millisecond) // each look costs
+		step = min(2*step, 250*time.Millisecond) // each check is expensive
 		time.Sleep(step)
 	}
 	return nil

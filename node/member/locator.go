@@ -11,18 +11,18 @@ import (
 	"proxima/ncoord"
 )
 
-// locator keeps this node's own place and what of it others were told. Safe for concurrent use.
+// locator keeps this node's own place, and what others were told of it. It is safe for concurrent use.
 type locator struct {
 	boot uint64
-	// payload is the encoded answer to pings, ready made: whoever pings measures how long that takes.
+	// payload is the encoded answer to pings. It is ready-made because the pinging node measures how long it takes.
 	payload atomic.Pointer[[]byte]
 
 	// mu guards what follows.
 	mu        sync.Mutex
 	node      *ncoord.Node
-	place     place   // as published in acks
-	announced place   // as published in the meta, the last time
-	queue     float64 // the wait of this node's queues, in ms
+	place     place   // as last published in acks
+	announced place   // as last published in the meta
+	queue     float64 // wait in this node's queues, in ms
 }
 
 func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
@@ -33,13 +33,13 @@ func newLocator(boot uint64, at *ncoord.Location, rnd *rand.Rand) *locator {
 	return l
 }
 
-// store makes the payload anew; mu is held, or nobody else has l yet.
+// store encodes the payload. It needs mu held, or l not yet shared.
 func (l *locator) store() {
-	b := appendAck(nil, ack{boot: l.boot, coord: l.node.Coordinate(), place: l.place})
+	b := encode(nil, ack{boot: l.boot, coord: l.node.Coordinate(), place: l.place})
 	l.payload.Store(&b)
 }
 
-// publish takes over what the node wants published now; mu is held.
+// publish adopts what the node wants to publish now. It needs mu held.
 func (l *locator) publish(now time.Time) bool {
 	l.node.SetLoad(l.queue+l.node.Delay(), now)
 	coord, changed := l.node.Publish(now)
@@ -51,7 +51,7 @@ func (l *locator) publish(now time.Time) bool {
 	return changed
 }
 
-// observe moves the node by a round trip to a peer that says where it is.
+// observe moves the node by a round trip to a peer at a known place.
 func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Location, rtt time.Duration, now time.Time) (ncoord.Coordinate, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,14 +64,14 @@ func (l *locator) observe(id string, remote ncoord.Coordinate, at *ncoord.Locati
 	return l.node.Coordinate(), nil
 }
 
-// look publishes what time alone makes worth it: a load that fell long enough ago.
+// look publishes changes that come with time alone, such as a load that fell long enough ago.
 func (l *locator) look(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.publish(now)
 }
 
-// forget drops what is known of the way to a peer.
+// forget drops what is known of the path to a peer.
 func (l *locator) forget(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *locator) setFactors(f assign.Factors) {
 	}
 }
 
-// announce gives the place for the meta, which counts as told from now on.
+// announce returns the place for the meta, and counts it as announced.
 func (l *locator) announce() place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,21 +106,21 @@ func (l *locator) announce() place {
 	return l.place
 }
 
-// current is the place as published in acks.
+// current returns the place as published in acks.
 func (l *locator) current() place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.place
 }
 
-// coordinate is the moving coordinate.
+// coordinate returns the moving coordinate.
 func (l *locator) coordinate() ncoord.Coordinate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.node.Coordinate()
 }
 
-// stale says whether what was announced differs so much from the place that all should know.
+// stale reports whether the place differs enough from what was announced for all to be told.
 func (l *locator) stale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,9 +132,8 @@ func (l *locator) stale() bool {
 		apart(a.factors.BytesPerMs, b.factors.BytesPerMs, 0) || apart(a.factors.QueueMs, b.factors.QueueMs, 50) || (a.factors.Samples == 0) != (b.factors.Samples == 0)
 }
 
-// moved says whether the step between two places of one node is worth telling all: more than 2 ms, and more than a
-// tenth of how far the node is from the origin, so that nodes in far corners do not chatter; or a certainty of another
-// order.
+// moved reports whether two coordinates of a node differ enough to tell all: by more than 2 ms and a tenth of the
+// distance from the origin (so that nodes in far corners do not chatter), or by more than a quarter in height or error.
 func moved(a, b ncoord.Coordinate) bool {
 	var step, far float64
 	for i := range a.Vec {
@@ -145,7 +144,7 @@ func moved(a, b ncoord.Coordinate) bool {
 	return step > max(2, 0.1*math.Sqrt(far)) || apart(a.Height, b.Height, 2) || apart(a.Error, b.Error, 0.05)
 }
 
-// apart says whether two values differ by more than a quarter of the larger, and by more than least.
+// apart reports whether two values differ by more than a quarter of the larger, and by more than least.
 func apart(a, b, least float64) bool {
 	return math.Abs(a-b) > max(least, 0.25*max(a, b))
 }

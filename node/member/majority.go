@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// behindFor is how long a live voter counts after it last held the same set: news of a decision take a while. It is
-	// of the order of the time in which a death is noticed.
+	// behindFor is how long a live voter counts after it last had the same set, because news of a decision take a
+	// while. It is about as long as it takes to notice a death.
 	behindFor = 10 * time.Second
-	// foundAfter is for how long nobody new must have come before the lowest of those that were never in an overlay
-	// founds one: two that found at one time must give way to each other later.
+	// foundAfter is how long no new member must have come before the lowest of those that were never in an overlay
+	// founds one. Of two that found at the same time, one must give way later.
 	foundAfter = 2 * time.Second
-	// nextInTurn is how much later the next voter tries to decide what the one before it has not.
+	// nextInTurn is how much later each further voter tries to decide what those before it have not.
 	nextInTurn = 6 * time.Second
-	// namedMissing is how many missing voters are named to people.
+	// namedMissing is how many missing voters are named in texts.
 	namedMissing = 5
 )
 
 // Missing is a voter that this node waits for.
 type Missing struct {
-	// ID is its name, Addr its gossip address, "" if that is not known.
+	// ID is its name, Addr its gossip address, "" if unknown.
 	ID, Addr string
-	// Seen is when it was last alive; zero if it was not in this life of this node.
+	// Seen is when it was last alive, zero if not in this life of this node.
 	Seen time.Time
 }
 
-// adopt takes a decided set of voters over, if it is news.
+// adopt installs a decided set of voters if it is new.
 func (t *table) adopt(v voters, now time.Time) bool {
 	if !t.council.adopt(v) {
 		return false
@@ -37,7 +37,7 @@ func (t *table) adopt(v voters, now time.Time) bool {
 	return true
 }
 
-// hire makes records of voters that are not known.
+// hire adds records for voters that are not known.
 func (t *table) hire(now time.Time) {
 	for _, id := range t.council.set.ids {
 		if t.members[id] == nil {
@@ -46,7 +46,7 @@ func (t *table) hire(now time.Time) {
 	}
 }
 
-// restore takes over what an earlier life kept.
+// restore installs what an earlier life kept.
 func (t *table) restore(k kept, now time.Time) {
 	c := &t.council
 	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
@@ -59,7 +59,7 @@ func (t *table) restore(k kept, now time.Time) {
 	t.update(now)
 }
 
-// keep is what the next life must know.
+// keep returns what the next life must know.
 func (t *table) keep() kept {
 	c := &t.council
 	k := kept{set: c.set, promised: c.promised, accepted: c.accepted, renounced: c.renounced}
@@ -73,14 +73,14 @@ func (t *table) keep() kept {
 	return k
 }
 
-// absent says whether a member gave its vote in the present set up.
+// absent reports whether a member gave up its vote in the present set.
 func (t *table) absent(id string) bool {
 	r := t.members[id]
 	return r != nil && r.gave != 0 && r.gave == t.council.plain()
 }
 
-// there are the voters that count as present, and whether they gave their vote up. A voter that holds another set, or
-// has accepted the next one, may be part of another majority; so may one that has not answered lately.
+// there returns the voters that count as present, and whether they gave up their vote. A voter with another set, or one
+// that accepted the next set, may be part of another majority; so may one that has not answered lately.
 func (t *table) there(now time.Time) map[string]bool {
 	c := &t.council
 	t.match(now)
@@ -94,12 +94,12 @@ func (t *table) there(now time.Time) map[string]bool {
 	return there
 }
 
-// votes says whether a member is alive and holds what this node holds, or did lately.
+// votes reports whether a member is alive and has the same set as this node, or had it lately.
 func (r *record) votes(now time.Time) bool {
 	return r.phase == alive && !r.matched.IsZero() && now.Sub(r.matched) < behindFor
 }
 
-// match notes who holds what this node holds.
+// match notes which members have the same set as this node.
 func (t *table) match(now time.Time) {
 	c := &t.council
 	plain, renounced := c.plain(), marked(c.plain(), proposal{}, true)
@@ -136,8 +136,8 @@ func (t *table) foundIfLowest(now time.Time) {
 	}
 }
 
-// wanted are the voters that there should be: those that live, those that have not been dead for long, and the settled
-// that hold the present set.
+// wanted returns the voters that there should be: live ones, those not dead for long, and the settled members that have
+// the present set.
 func (t *table) wanted(now time.Time) (ids []string) {
 	c := &t.council
 	plain := c.plain()
@@ -154,12 +154,12 @@ func (t *table) wanted(now time.Time) (ids []string) {
 	return ids
 }
 
-// decide opens a ballot where this node is the one to do so and something is to be decided. jitter is between 0 and 1.
+// decide opens a ballot if there is something to decide and it is this node's turn. jitter is between 0 and 1.
 func (t *table) decide(now time.Time, jitter float64) []post {
 	c := &t.council
 	t.match(now)
-	// Who has accepted something that was never decided, or gave its vote up and came back, counts again after the next
-	// decision.
+	// A voter that accepted a set that was never decided, or that gave up its vote and came back, counts again after
+	// the next decision.
 	reached, stuck, turn := map[string]bool{}, false, 0
 	for _, id := range c.set.ids {
 		r := t.members[id]
@@ -191,7 +191,7 @@ func (t *table) decide(now time.Time, jitter float64) []post {
 	return c.begin(wanted, now)
 }
 
-// part is told by a member that the crawl is over, or that it leaves. Who leaves hears that it was heard.
+// part handles a member's letter that the crawl is over, or that it leaves. It acknowledges the latter.
 func (t *table) part(l letter, now time.Time) (out []post) {
 	r := t.members[l.from]
 	if r == nil || r == t.self || r.boot > l.ballot.number {
@@ -211,7 +211,7 @@ func (t *table) part(l letter, now time.Time) (out []post) {
 	return nil
 }
 
-// read takes a letter and gives what is to be sent.
+// read handles a letter and returns what to send.
 func (t *table) read(l letter, now time.Time) []post {
 	switch l.kind {
 	case letterOver, letterLeave:
@@ -232,12 +232,12 @@ func (t *table) read(l letter, now time.Time) []post {
 		}
 	}
 	if l.kind == letterPrepare && l.from < t.self.id {
-		t.tried = now.Add(nextInTurn) // two that try at one time hinder each other
+		t.tried = now.Add(nextInTurn) // two ballots at once hinder each other
 	}
 	return out
 }
 
-// ask tells the latest set to some that hold another one: who is behind takes it over, who is ahead answers.
+// ask sends the latest set to some members that have another one. Those behind adopt it; those ahead answer.
 func (t *table) ask(now time.Time) (out []post) {
 	plain := t.council.plain()
 	for _, id := range t.others() {
@@ -251,7 +251,7 @@ func (t *table) ask(now time.Time) (out []post) {
 	return out
 }
 
-// goAlone makes the voters those that are alive here. It gives whom it has dropped.
+// goAlone makes the live members the only voters. It returns those that it dropped.
 func (t *table) goAlone(now time.Time, why string) (dropped []string) {
 	var ids []string
 	for id, r := range t.members {
@@ -273,7 +273,7 @@ func (t *table) goAlone(now time.Time, why string) (dropped []string) {
 	return dropped
 }
 
-// aloneByItself goes on alone where the configuration says so: the lowest that is alive first.
+// aloneByItself goes on alone if the configuration says so, the lowest live member first.
 func (t *table) aloneByItself(now time.Time) bool {
 	if t.majority || t.cfg.GoAloneAfter == 0 {
 		return false
@@ -291,7 +291,7 @@ func (t *table) aloneByItself(now time.Time) bool {
 	return true
 }
 
-// depart gives this node's vote up, before it says farewell. Where it is the last voter, those that stay have it.
+// depart gives up this node's vote, before its farewell. If it is the last voter, it makes those that stay the voters.
 func (t *table) depart(now time.Time) {
 	c := &t.council
 	others, heirs := false, []string(nil)
@@ -316,8 +316,8 @@ func (t *table) depart(now time.Time) {
 	c.quit = true
 }
 
-// missing are the voters that do not count as present. Where there is a majority, those that were not asked lately are not
-// among them.
+// missing returns the voters that do not count as present, and the number of all. In a majority, voters that merely
+// were not asked lately do not count as missing.
 func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	there := t.there(now)
 	for _, id := range t.council.set.ids {
@@ -346,7 +346,7 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	return missing, voters
 }
 
-// waiting says in words what a minority waits for.
+// waiting returns a text on what a minority waits for.
 func (t *table) waiting(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
 	if t.council.quit {

@@ -25,28 +25,28 @@ import (
 
 const (
 	maxClaims = 16
-	// maxEvents bounds the events that wait for Deps.Event; samples are dropped above half of it.
+	// maxEvents bounds the events that wait for Deps.Event. Above half of it, samples are dropped.
 	maxEvents = 8192
-	// tick is how often the time alone is looked at.
+	// tick is how often loops look at the time.
 	tick = 500 * time.Millisecond
 )
 
-// Members is this node among its peers. New makes it, Run runs it once; the other methods may be called at any time by
-// anyone.
+// Members is this node among its peers. New makes it and Run runs it once; all other methods are safe for concurrent
+// use at any time.
 type Members struct {
 	cfg      Config
 	deps     Deps
 	nonce    uint64
-	rnd      *rand.Rand // of the goroutine that dials
-	jitter   *rand.Rand // of the one that deliberates
+	rnd      *rand.Rand // for redial only
+	jitter   *rand.Rand // for deliberate only
 	locator  *locator
-	woken    chan struct{}                       // there is something for tend
-	pressed  chan struct{}                       // there is something for announce
-	lettered chan struct{}                       // there is something for deliberate
-	hosts    atomic.Pointer[map[string]struct{}] // of the members' addresses
+	woken    chan struct{}                       // wakes tend
+	pressed  chan struct{}                       // wakes announce
+	lettered chan struct{}                       // wakes deliberate
+	hosts    atomic.Pointer[map[string]struct{}] // in the members' addresses
 	ring     *memberlist.Keyring                 // nil without a secret
 
-	storeMu sync.Mutex // of store: what is on disk does not go back
+	storeMu sync.Mutex // held by store, so that older state never overwrites newer
 
 	grumbleMu   sync.Mutex
 	grumbled    time.Time
@@ -58,22 +58,22 @@ type Members struct {
 	table   *table
 	list    *memberlist.Memberlist // nil before and after Run
 	carrier *carrier
-	gossip  string // own gossip address, once known
+	gossip  string // this node's gossip address, once known
 	running bool
-	over    bool // the crawl is, and this node tells so
+	over    bool // this node has said that the crawl is over
 	metSelf bool
-	letters []letter // for deliberate
+	letters []letter // for deliberate to read
 	news    []post   // for deliberate to send
-	told    uint64   // the stamp that was announced last
-	toldWay view.Way // the way that was
+	told    uint64   // the stamp announced last
+	toldWay view.Way // the way announced last
 	twinErr error
 	claims  map[string]struct{} // gossip addresses that claim this node's id
 	changed chan struct{}
-	version uint64 // that changed was last closed for
+	version uint64 // the version for which changed was last closed
 	events  []Event
 }
 
-// New checks what it is given; it does not touch the network. The error reports all that is wrong.
+// New checks its arguments without touching the network. The error lists all that is wrong.
 func New(cfg Config, deps Deps) (*Members, error) {
 	if err := validate(cfg, deps); err != nil {
 		return nil, fmt.Errorf("configure members: %w", err)
@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	if deps.Rand == nil {
 		deps.Rand = rand.New(rand.NewChaCha8(seed()))
 	}
-	// Two sources from one: dialling and coordinates take from theirs at the same time.
+	// Dialling and coordinates use randomness concurrently, so each gets a source of its own.
 	dialRand := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
 	jitter := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
 	raw := seed()
@@ -106,7 +106,7 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	}
 	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
 	if len(deps.Voters) > 0 {
-		k, err := decodeKept(deps.Voters)
+		k, err := decode[kept](deps.Voters, "votes")
 		if err != nil {
 			return nil, fmt.Errorf("read who votes: %w", err)
 		}
@@ -139,7 +139,7 @@ func poke(ch chan struct{}) {
 	}
 }
 
-// emit queues an event; mu is held.
+// emit queues an event. It needs mu held.
 func (m *Members) emit(e Event) {
 	if len(m.events) >= maxEvents || e.Kind == EventSample && len(m.events) >= maxEvents/2 {
 		return
@@ -148,9 +148,16 @@ func (m *Members) emit(e Event) {
 	m.wake()
 }
 
-// Run joins the overlay and stays in it until ctx ends; then it says farewell, within LeaveTimeout, and waits until its
-// goroutines have ended. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, and
-// whatever kept it from listening.
+// trouble emits an event of trouble. It must not be called with mu held.
+func (m *Members) trouble(now time.Time, addr, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.emit(Event{Kind: EventTrouble, Time: now, Addr: addr, Reason: reason})
+}
+
+// Run joins the overlay and stays in it until ctx ends. Then it says farewell, within LeaveTimeout, and waits until its
+// goroutines have ended. It returns nil after an orderly end, ErrDuplicate if an older live node has this id, or the
+// error that kept it from listening.
 func (m *Members) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
@@ -176,7 +183,7 @@ func (m *Members) Run(ctx context.Context) error {
 	m.list, m.carrier, m.gossip = list, c, list.LocalNode().Address()
 	m.mu.Unlock()
 
-	// The farewell goes by packets; a stream to a peer that says nothing would hold the end up.
+	// The farewell goes by packets, and a stream to a silent peer would delay the end.
 	unhook := context.AfterFunc(ctx, c.hangUp)
 	defer unhook()
 	g, running := errgroup.WithContext(ctx)
@@ -186,7 +193,7 @@ func (m *Members) Run(ctx context.Context) error {
 	g.Go(func() error { return m.deliberate(running) })
 	g.Go(func() error { return m.listen(running) })
 	err = g.Wait()
-	// A duplicate goes without a word: its farewell would be taken for the other's.
+	// A duplicate says no farewell, because it would be taken for the other node's.
 	if err == nil {
 		err = m.farewell(list)
 	}
@@ -202,7 +209,6 @@ func (m *Members) Run(ctx context.Context) error {
 	return err
 }
 
-// open starts memberlist.
 func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	c := preset(m.cfg.Preset)
 	host, port, err := hostPort(m.cfg.Bind)
@@ -241,7 +247,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 	return list, carrier, nil
 }
 
-// tend draws consequences, as things are told and as time passes.
+// tend updates the table when something happened and at every tick.
 func (m *Members) tend(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -263,7 +269,7 @@ func (m *Members) tend(ctx context.Context) error {
 	}
 }
 
-// update brings the table up to date and tells who waits for changes.
+// update brings the table up to date and tells those who wait for changes.
 func (m *Members) update() {
 	now := m.now()
 	m.locator.look(now)
@@ -271,7 +277,7 @@ func (m *Members) update() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.council.set.version == 0 {
-		m.table.council.found(now, m.deps.ID) // the only address to join is this node's own
+		m.table.council.found(now, m.deps.ID) // the only address to join is this node's
 	}
 	declare := m.table.update(now)
 	for _, e := range m.table.events {
@@ -295,32 +301,30 @@ func (m *Members) update() {
 	}
 }
 
-// Rekey changes the secrets that encrypt the gossip, as Deps.Secrets says; a node that had none cannot get one. It may be
-// called at any time, but not twice at a time.
+// Rekey changes the secrets that encrypt the gossip, in the form of Deps.Secrets. A node started without a secret
+// cannot get one. It may be called at any time, but not concurrently with itself.
 func (m *Members) Rekey(secrets [][]byte) error {
 	if m.ring == nil || len(secrets) == 0 {
 		return errors.New("change secret of gossip: there is none")
 	}
+	var err error
 	for _, key := range secrets {
-		if err := m.ring.AddKey(key); err != nil {
-			return fmt.Errorf("change secret of gossip: %w", err)
+		err = errors.Join(err, m.ring.AddKey(key))
+	}
+	if err = errors.Join(err, m.ring.UseKey(secrets[0])); err == nil {
+		for _, key := range slices.Clone(m.ring.GetKeys()) {
+			if !slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Equal(s, key) }) {
+				err = errors.Join(err, m.ring.RemoveKey(key))
+			}
 		}
 	}
-	if err := m.ring.UseKey(secrets[0]); err != nil {
+	if err != nil {
 		return fmt.Errorf("change secret of gossip: %w", err)
-	}
-	for _, key := range slices.Clone(m.ring.GetKeys()) {
-		if slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Equal(s, key) }) {
-			continue
-		}
-		if err := m.ring.RemoveKey(key); err != nil {
-			return fmt.Errorf("change secret of gossip: %w", err)
-		}
 	}
 	return nil
 }
 
-// noteHostsLocked brings the hosts of the members up to date.
+// noteHostsLocked updates the hosts of the members.
 func (m *Members) noteHostsLocked() {
 	hosts := make(map[string]struct{}, 2*len(m.table.members))
 	for _, r := range m.table.members {
@@ -333,7 +337,7 @@ func (m *Members) noteHostsLocked() {
 	m.hosts.Store(&hosts)
 }
 
-// Knows says whether a host is the address of a member, as gossip has it. It does not wait.
+// Knows reports whether a host is the address of a member, as gossip has it. It does not block.
 func (m *Members) Knows(host string) bool {
 	hosts := m.hosts.Load()
 	if hosts == nil {
@@ -343,7 +347,7 @@ func (m *Members) Knows(host string) bool {
 	return ok
 }
 
-// flush hands the events out, and forgets the ways to those who are gone.
+// flush passes events to Deps.Event, and forgets the paths to members that are gone.
 func (m *Members) flush() {
 	m.mu.Lock()
 	events := m.events
@@ -372,10 +376,10 @@ func (m *Members) flush() {
 	}
 }
 
-// announce publishes this node's meta when it changed: that it is settled at once, its place from time to time.
+// announce publishes this node's meta when it changes: most changes at once, its place at most every AnnounceEvery.
 func (m *Members) announce(ctx context.Context) error {
 	var last time.Time
-	var told, over bool // that this node is settled; that the crawl is over
+	var told, over bool // announced: this node is settled, the crawl is over
 	for {
 		select {
 		case <-ctx.Done():
@@ -388,23 +392,24 @@ func (m *Members) announce(ctx context.Context) error {
 		same := declared == told && stamp == m.told && m.over == over && m.sameWayLocked()
 		if same && (now.Sub(last) < m.cfg.AnnounceEvery || !m.locator.stale()) {
 			m.mu.Unlock()
-			continue // tend presses again
+			continue // tend wakes it again
 		}
 		m.told, m.toldWay, over = stamp, m.table.self.way, m.over
 		m.mu.Unlock()
 		told, last = declared, now
-		// The error is that nobody has taken the message on yet: they will, or get it when they compare all.
+		// The error only says that the message has not gone out yet. It will, or others get it when they compare all
+		// they know.
 		_ = list.UpdateNode(time.Millisecond)
 	}
 }
 
-// sameWayLocked says whether all were told how this node is reached.
+// sameWayLocked reports whether the way to reach this node has been announced.
 func (m *Members) sameWayLocked() bool {
 	was, is := m.toldWay, m.table.self.way
 	return was.Reach == is.Reach && slices.Equal(was.Relays, is.Relays)
 }
 
-// twin is told that a live node has this node's id; mu is held. The younger of the two gives way.
+// twin handles a live node with this node's id: the younger of the two gives way. It needs mu held.
 func (m *Members) twin(s state, now time.Time) {
 	own := now.Sub(m.table.started)
 	younger := own < s.age

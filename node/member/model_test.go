@@ -72,7 +72,7 @@ func (m *model) start(n *modelNode) {
 	first := n == m.nodes[0] && m.ids <= len(m.nodes) // the one that the others are told to join
 	n.table = newTable(Default(), n.id, n.boot, !first || n.disk != nil, m.now)
 	if n.disk != nil {
-		k, err := decodeKept(n.disk)
+		k, err := decode[kept](n.disk, "votes")
 		if err != nil {
 			m.t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func (m *model) start(n *modelNode) {
 func (m *model) store(n *modelNode) {
 	if n.table.council.dirty {
 		n.table.council.dirty = false
-		n.disk = appendKept(nil, n.table.keep())
+		n.disk = encode(nil, n.table.keep())
 	}
 }
 
@@ -217,7 +217,7 @@ func (m *model) send(n *modelNode, out []post) {
 			if to.id != p.to || to != n && m.rnd.IntN(10) == 0 {
 				continue
 			}
-			l, err := decodeLetter(appendLetter(nil, p.letter))
+			l, err := decode[letter](encode(nil, p.letter), "letter")
 			if err != nil {
 				m.t.Fatal(err)
 			}

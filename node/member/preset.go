@@ -6,18 +6,18 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// preset is memberlist's timing. Every preset probes once a second, so that a node measures at least one round trip a
-// second; what differs is how long it waits for answers, and how long the suspected may take to object.
+// preset returns memberlist's timing. Every preset probes once a second, so that a node measures at least one round
+// trip a second. They differ in how long they wait for answers, and how long suspects may take to object.
 //
-// A dead node is suspected after a second or two, and declared dead SuspicionMult·max(1, log10 n) seconds later if enough
-// others confirm it. With 30 nodes all knew of a death after about 6 s (lan), 5 to 9 s (testbed) and 14 s (wan): well
-// before its hosts are assigned anew.
+// A dead node is suspected after a second or two, and declared dead SuspicionMult·max(1, log10 n) seconds later if
+// enough others confirm it. With 30 nodes, all knew of a death after about 6 s (lan), 5 to 9 s (testbed) and 14 s
+// (wan): well before its hosts are assigned anew.
 //
-// A machine at its limit (40 processes on two cores) lets a process wait for seconds, and some are declared dead that live.
-// Longer times would make all wait for those that are dead, so what is made cheap is the error: a vote lasts for
-// majority_window, the dead are told that they are and object, and the vote counts again at once, 3 to 11 s after the
-// process runs again. A process that is late itself suspects others later (AwarenessMaxMultiplier), and a suspicion that
-// no others confirm lasts six times as long.
+// On an overloaded machine (40 processes on two cores) a process may wait for seconds, and some live nodes are declared
+// dead. Longer times would delay everything for the really dead, so the error is made cheap instead: a vote lasts for
+// majority_window, and the declared dead are told, object, and have their vote back at once, 3 to 11 s after the
+// process runs again. A process that is late itself suspects others later (AwarenessMaxMultiplier), and a suspicion
+// that nobody confirms lasts six times as long.
 func preset(name string) *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.ProbeInterval = time.Second
@@ -29,8 +29,8 @@ func preset(name string) *memberlist.Config {
 		c.SuspicionMult = 6
 		c.PushPullInterval = 20 * time.Second
 	default:
-		// Indirect probes and the one over TCP have what is left of the interval; those slower than that are suspected
-		// now and then, and object in time.
+		// Indirect probes and the one over TCP get the rest of the interval. Slower nodes are suspected now and then,
+		// and object in time.
 		c.ProbeTimeout = 800 * time.Millisecond
 		c.TCPTimeout = 20 * time.Second
 		c.SuspicionMult = 12
@@ -38,9 +38,9 @@ func preset(name string) *memberlist.Config {
 		c.GossipNodes = 4
 		c.GossipToTheDeadTime = time.Minute
 	}
-	// Compressed messages are decompressed before they are checked, and ours are small.
+	// Compressed messages would be decompressed before they are checked, and ours are small.
 	c.EnableCompression = false
-	// A node that died may come back under another address at once.
+	// A dead node may come back at once under another address.
 	c.DeadNodeReclaimTime = time.Nanosecond
 	return c
 }

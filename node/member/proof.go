@@ -17,24 +17,25 @@ import (
 )
 
 const (
-	// maxStream bounds what one stream says: the state of maxEntries members, each with the largest meta, fits.
+	// maxStream bounds one stream. The state of maxEntries members, each with the largest meta, fits.
 	maxStream = 1 << 20
-	// unproven is how many places there are for streams that have not proved yet that they know the secret. Each is worth
-	// placeSize bytes of what they said, so that all of them hold 8 MiB.
+	// unproven is the number of places for streams that have not yet proved that they know the secret. A place is worth
+	// placeSize bytes read, so all of them hold 8 MiB.
 	unproven  = 128
 	placeSize = 64 << 10
-	// ofMember is how many of them a member may have before it counts like a stranger: one stream of the largest size,
+	// ofMember is how many places a member may take before it counts like a stranger: one stream of the largest size,
 	// and some small ones.
 	ofMember = 24
-	// proofTime is how long a stream may take to say all.
+	// proofTime is how long a stream may take to send its message.
 	proofTime = 10 * time.Second
 )
 
-// What memberlist's streams consist of: a header with the label, and one encrypted message.
+// A stream of memberlist is a header with the label, and one encrypted message.
 const (
 	markLabel     = 244
 	markEncrypted = 10
-	// Of messages, streams bring these three; the last are letters of voters that are too long for a packet. Others are not sent by a node, and compressed ones could become large.
+	// Streams carry these three messages only; the last are voters' letters too long for a packet. Nodes send no others
+	// by stream, and compressed ones could become large.
 	markPing     = 0
 	markPushPull = 6
 	markUser     = 8
@@ -44,19 +45,19 @@ const (
 	cryptTag     = 16
 )
 
-// prover reads what a stream says before memberlist does, which would read 20 MiB from anybody. What it cannot decrypt
-// goes no further.
+// prover reads a stream's message before memberlist does, which would read 20 MiB from anybody. It passes on only what
+// it can decrypt.
 type prover struct {
 	label string
 	keys  func() [][]byte
 	lobby *lobby.Lobby
-	// opening is held while a message is decrypted: one at a time bounds the memory for the plain text.
+	// opening is held while a message is decrypted, to bound the memory for plain text.
 	opening sync.Mutex
 }
 
-// prove returns all that a guest said, once it has proved that it knows a key. Then it has left the lobby.
+// prove returns all that a guest sent, once that proved knowledge of a key. The guest has then left the lobby.
 func (p *prover) prove(g *lobby.Guest) ([]byte, error) {
-	// memberlist sets its own deadline afterwards.
+	// memberlist sets its own deadline later.
 	if err := g.SetDeadline(time.Now().Add(proofTime)); err != nil {
 		return nil, fmt.Errorf("set deadline: %w", err)
 	}
@@ -91,7 +92,7 @@ func (p *prover) read(g *lobby.Guest) ([]byte, error) {
 	return said, p.open(said[len(head):], append(said[len(label):len(head):len(head)], p.label...))
 }
 
-// header is what memberlist puts before a stream.
+// header returns what memberlist puts first in a stream.
 func (p *prover) header() string {
 	if p.label == "" {
 		return ""
@@ -99,7 +100,7 @@ func (p *prover) header() string {
 	return string([]byte{markLabel, byte(len(p.label))}) + p.label
 }
 
-// grow reads until b has so many bytes. Room is made, and places are taken for it, only as bytes come.
+// grow reads until b has size bytes. It allocates memory, and takes places for it, only as bytes arrive.
 func grow(g *lobby.Guest, b []byte, size int) ([]byte, error) {
 	b = append(make([]byte, 0, min(size, 4<<10)), b...)
 	places := 1
@@ -122,7 +123,7 @@ func grow(g *lobby.Guest, b []byte, size int) ([]byte, error) {
 	return b, nil
 }
 
-// open says why a message is none of a member.
+// open returns why a message is not from a member, nil if it is.
 func (p *prover) open(message, auth []byte) error {
 	if message[0] != cryptVersion {
 		return fmt.Errorf("unknown version %d of encryption", message[0])
@@ -150,8 +151,8 @@ func (p *prover) open(message, auth []byte) error {
 	return errors.New("it does not know the secret")
 }
 
-// stream is a connection that its carrier knows of until it is closed. It gives what was read before, and then no more
-// than maxStream bytes.
+// stream is a connection registered with its carrier until it is closed. Read returns the head first, and maxStream
+// bytes in all.
 type stream struct {
 	net.Conn
 	c    *carrier

@@ -14,27 +14,30 @@ import (
 )
 
 const (
-	// maxDials bounds the dials at once: one that is not answered takes seconds.
+	// maxDials bounds concurrent dials; one without an answer takes seconds.
 	maxDials = 8
-	// firstRedial is the first wait while this node knows nobody: its peers may be starting as well.
+	// firstRedial is the first wait while this node knows nobody, since its peers may be starting as well.
 	firstRedial = time.Second
 )
 
-// target is an address that is dialled until it answers.
+// target is an address to dial until it answers.
 type target struct {
 	due  time.Time
 	wait time.Duration
 }
 
-// redial dials the configured and the known addresses, and the dead, until they are members.
+// redial dials the configured and known addresses, and the dead, until they are members.
 func (m *Members) redial(ctx context.Context) error {
 	targets := map[string]*target{}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
-		for _, addr := range m.checkClaims() {
-			targets[addr] = &target{due: m.now()} // whoever it is answers with its id
+		m.mu.Lock()
+		for addr := range m.claims {
+			targets[addr] = &target{due: m.now()} // it will answer with its id
 		}
+		clear(m.claims)
+		m.mu.Unlock()
 		m.dialDue(ctx, targets)
 		select {
 		case <-ctx.Done():
@@ -44,18 +47,7 @@ func (m *Members) redial(ctx context.Context) error {
 	}
 }
 
-// checkClaims takes the addresses that claim this node's id.
-func (m *Members) checkClaims() (addrs []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for a := range m.claims {
-		addrs = append(addrs, a)
-	}
-	clear(m.claims)
-	return addrs
-}
-
-// wanted are the addresses to dial: of nobody that is alive. alone says whether this node knows nobody.
+// wanted returns the addresses to dial, those of live members excluded. alone reports whether this node knows nobody.
 func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,8 +60,8 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 		}
 	}
 	for _, r := range m.table.members {
-		// Voters are dialled for ever: what this node waits for must not end by ageing.
-		// Who is outbound only dials itself.
+		// Voters are dialled for ever, since this node waits for them. Outbound-only nodes are not: they dial by
+		// themselves.
 		if r.phase == dead && r.gossip != "" && r.way.Reach != view.Outbound && (now.Sub(r.since) < m.cfg.RedialFor || m.table.council.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
@@ -82,7 +74,7 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return reached[a] }), alone
 }
 
-// dialDue dials what is due, all at once, and waits for them.
+// dialDue dials all addresses that are due and waits for the results.
 func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 	now := m.now()
 	addrs, alone := m.wanted(now)
@@ -107,14 +99,14 @@ func (m *Members) dialDue(ctx context.Context, targets map[string]*target) {
 			continue
 		}
 		t.wait = min(max(2*t.wait, first), m.cfg.RedialMax)
-		// Between half and the whole of it: peers that lost each other at one moment do not dial at one moment.
+		// A random half, so that peers that lost each other at the same time do not dial at the same time.
 		t.due = now.Add(t.wait/2 + time.Duration(m.rnd.Int64N(int64(t.wait/2)+1)))
 		g.Go(func() error { m.dial(ctx, a); return nil })
 	}
 	_ = g.Wait()
 }
 
-// dial compares all that is known with whoever is at an address. What becomes of it shows in the table.
+// dial exchanges states with the node at an address. The result shows in the table.
 func (m *Members) dial(ctx context.Context, addr string) {
 	m.mu.Lock()
 	list, own := m.list, m.gossip
@@ -127,9 +119,7 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		ips = append(ips, ip)
 	} else if ips, err = m.deps.Resolve(ctx, host); err != nil {
-		m.mu.Lock()
-		m.emit(Event{Kind: EventTrouble, Time: m.now(), Addr: addr, Reason: "resolve address to join: " + err.Error()})
-		m.mu.Unlock()
+		m.trouble(m.now(), addr, "resolve address to join: "+err.Error())
 		return
 	}
 	for _, ip := range ips {
@@ -141,7 +131,7 @@ func (m *Members) dial(ctx context.Context, addr string) {
 	}
 }
 
-// reached says whether a live member has a gossip address.
+// reached reports whether a live member has a gossip address.
 func (m *Members) reached(gossip string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,8 +147,8 @@ func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// Known are the gossip addresses of the members, the dead that are still dialled included: worth keeping for the next
-// life (Deps.Known). Sorted.
+// Known returns the gossip addresses of members, including the dead that are still dialled, sorted. Keep them for the
+// next life (Deps.Known).
 func (m *Members) Known() []string {
 	now := m.now()
 	m.mu.Lock()
@@ -173,7 +163,7 @@ func (m *Members) Known() []string {
 	return addrs
 }
 
-// timeout is how long memberlist's goroutines may take to end: none waits for longer than for a probe.
+// timeout is how long memberlist's goroutines may take to end: none waits longer than a probe takes.
 func (c *carrier) timeout(name string) time.Duration {
 	p := preset(name)
 	return time.Duration(p.AwarenessMaxMultiplier+1)*p.ProbeInterval + p.TCPTimeout

@@ -5,40 +5,38 @@ import (
 	"time"
 )
 
-// maxEntries bounds the members that are known, and those of a state: what peers tell must not fill the memory, and work
-// that is done for each of them must not take long. Their state fits into maxStream.
+// maxEntries bounds the members known, and those of a state. What peers send must not fill the memory, and work per
+// member must not take long. A state of that size fits into maxStream.
 const maxEntries = 1024
 
-// A state is what one node tells another of the members whenever they compare all they know (memberlist's push/pull):
-// who counts as settled although it does not say so itself, or is dead. It is how a newcomer gets the view of those that
-// were there before.
+// A state is what one node tells another of the members when they compare all they know (memberlist's push/pull), such
+// as who is settled or dead. From it a newcomer gets the view of older members.
 type state struct {
-	// sender is who tells, boot and nonce its life, age how long that life has lasted.
+	// sender is who sends it; boot and nonce identify its life, age is how long that has lasted.
 	sender string
 	boot   uint64
 	nonce  uint64
 	age    time.Duration
-	// set is the latest decided set of voters, without its ids: those are the entries that say so.
+	// set is the latest decided set of voters, without its ids: those are the entries marked voter.
 	set voters
-	// members are in the order of their ids.
+	// members are sorted by id.
 	members []entry
 }
 
-// entry is one member in a state.
 type entry struct {
 	id      string
 	boot    uint64
 	phase   phase
 	settled bool
-	// voter says whether it is in the set, gave whether it left and gave its vote in it up.
+	// voter says that it is in the set, gave that it left and gave up its vote in it.
 	voter, gave bool
-	// over says whether it has told that the crawl is.
+	// over says that it has announced the end of the crawl.
 	over bool
 	// since is how long it has been in its phase.
 	since time.Duration
 }
 
-// phase is what has become of a member.
+// phase is the state of a member.
 type phase uint8
 
 const (
@@ -54,7 +52,7 @@ func (s *state) code(c *coder) {
 	c.fixed(&s.nonce)
 	c.millis(&s.age)
 	if s.set.code(c); len(s.set.ids) > 0 {
-		c.fail(errors.New("voters out of place"))
+		c.fail(errors.New("voters where there must be none"))
 	}
 	n := c.count(len(s.members))
 	for k := 0; k < n && (c.writing || c.err == nil); k++ {
@@ -75,7 +73,7 @@ func (e *entry) code(c *coder) {
 	c.flags(&isDead, &isLeft, &e.settled, &e.voter, &e.gave, &e.over)
 	switch {
 	case isDead && isLeft:
-		c.fail(errors.New("a member both dead and left"))
+		c.fail(errors.New("a member that is both dead and left"))
 	case isDead:
 		e.phase = dead
 	case isLeft:
@@ -84,7 +82,3 @@ func (e *entry) code(c *coder) {
 	c.uvarint(&e.boot)
 	c.millis(&e.since)
 }
-
-func appendState(b []byte, s state) []byte { return encode(b, &s) }
-
-func decodeState(b []byte) (state, error) { return decode[state](b, "state") }

@@ -8,13 +8,13 @@ import (
 	"proxima/node/view"
 )
 
-// Status is the state of the room for people and for load.jsonl, beside its View. It is a copy.
+// Status is the state of the room for people and load.jsonl, beside its View. It is a copy.
 type Status struct {
-	// Gossip is this node's gossip address; "" before Run has it.
+	// Gossip is this node's gossip address, "" until Run has it.
 	Gossip string
-	// PacketsSent and BytesSent are the gossip of this life.
+	// PacketsSent and BytesSent count the gossip of this life.
 	PacketsSent, BytesSent uint64
-	// Members are all that are known, the dead and those that left lately included, sorted by id.
+	// Members are all members known, including the dead and those that left lately, sorted by id.
 	Members []MemberStatus
 }
 
@@ -23,19 +23,19 @@ type MemberStatus struct {
 	ID   string
 	Boot uint64
 	Addr string
-	// Phase is "alive", "dead" or "left", For how long it has been that.
+	// Phase is "alive", "dead" or "left"; For is how long it has been that.
 	Phase   string
 	For     time.Duration
 	Settled bool
-	// Way is how it is reached.
+	// Way is how to reach it.
 	Way view.Way
-	// RTT is the median of the latest round trips in ms, 0 if there was none.
+	// RTT is the median of the latest round trips in ms, 0 if there were none.
 	RTT float64
 }
 
 func (p phase) String() string { return [...]string{"alive", "dead", "left"}[p] }
 
-// Status tells how it stands. Safe for concurrent use.
+// Status returns the present state.
 func (m *Members) Status() Status {
 	now := m.now()
 	m.mu.Lock()

@@ -3,6 +3,8 @@ package member
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -11,67 +13,66 @@ import (
 	"proxima/node/view"
 )
 
-// table is who is there, who counts, and whether that is the majority. It is a function of what it is told and when:
-// no clock, no network, no locks.
+// table knows who is there, who counts, and whether that is the majority. It is a pure function of what it is told and
+// when: no clock, no network, no locks.
 //
-// Who counts as settled must be nearly the same for all nodes, or two of them take different nodes for the home of one
-// host. So a member says itself, in its meta, that it is settled, and all believe it:
+// All nodes must agree on who is settled, or two of them take different nodes for the home of one host. So a member
+// declares in its own meta that it is settled, and all believe it:
 //
 //   - A node declares itself settled when it has seen the majority for SettleAfter without a break.
-//   - While nobody has declared that (a fresh overlay), all count. These founders go on counting when the first of them
-//     declares itself; the others then declare themselves at once, and what bridges the moment ends after a grace. A
-//     node that meets an overlay older than itself is no founder there and waits its turn.
-//   - What counted goes on counting while it is alive, and until it has been dead for ForgetAfter; leaving in order
-//     ends it at once. A member that restarts in time learns from its peers' states that it counts, and declares it.
+//   - While nobody has declared that (a fresh overlay), all count as founders. They go on counting when the first of them
+//     declares itself. The others then declare themselves at once; after a grace, founders no longer count. A node that
+//     meets an overlay older than itself is no founder there and waits its turn.
+//   - A settled member counts while it is alive and until it has been dead for ForgetAfter. Leaving in order ends it at
+//     once. A member that restarts in time learns from its peers' states that it counts, and declares it.
 //   - Newcomers learn of the dead that still count from the state of those they join.
 //
-// Whose votes count for the majority is decided by the majority, and kept for the next life: see council and majority.go.
-// No node declares itself settled on the side of a minority.
+// The majority decides whose votes count for the majority, and each node keeps that for its next life: see council and
+// majority.go. On the side of a minority, no node declares itself settled.
 type table struct {
 	cfg     Config
 	self    *record
 	council council
-	// started is when this life began, met when a member was last seen that was not there before.
+	// started is when this life began, met when a new member last appeared.
 	started, met time.Time
-	// held is since when this side has had the majority, lacked since when it has not, without a break.
+	// held is since when this side has been the majority, lacked since when it has not been, without a break.
 	held, lacked time.Time
-	// stopped is when this node last forgot whom it had heard, as it had stood still.
+	// stopped is when this node last dropped all answers because it had stood still.
 	stopped time.Time
-	// wished is since when there has been something to decide about the voters; tried is when it was tried last.
+	// wished is since when there has been something to decide about the voters, tried when this node may next try.
 	wished, tried time.Time
-	// grown is when the first member was seen settled; zero while nobody is.
+	// grown is when the first member was seen settled, zero while nobody is.
 	grown   time.Time
 	members map[string]*record
 
 	version  uint64
 	settled  []string
 	majority bool
-	bidden   map[string]bool // who has heard this node's farewell; nil before
+	bidden   map[string]bool // who has acknowledged this node's farewell; nil before it
 	stirred  bool            // somebody came or went since the last count
 	events   []Event
 }
 
-// record is one member.
 type record struct {
 	id     string
 	boot   uint64
 	gossip string // host:port of the gossip
 	phase  phase
-	since  time.Time // when the phase began
-	// declared is what the member says itself in this life, settled whether it counts for that or an earlier saying,
-	// founder whether it counts because nobody had declared anything.
+	since  time.Time // start of the phase
+	// declared is what the member says of itself in this life. settled says that it counts, for that or an earlier
+	// declaration; founder that it counts because nobody had declared anything.
 	declared, settled, founder bool
-	// stamp is which voters it holds, matched when that was last what this node holds, gave with which stamp it left and
-	// gave its vote up, asked when it was asked for what it holds.
+	// stamp identifies the voters that it knows, matched is when that last agreed with this node. gave is the stamp
+	// with which it gave up its vote and left. asked is when it was last asked for its set.
 	stamp, gave    uint64
 	matched, asked time.Time
-	// back is since when it has been there without a vote: it gave it up in the present set.
+	// back is since when it has been here again without a vote, which it gave up in the present set.
 	back time.Time
-	// heard is when it was asked what it answered last, pinged when it was asked for a sign of life beside the gossip.
+	// heard is when it was asked the question that it answered last, pinged when it was last pinged beside the gossip.
 	heard, pinged time.Time
-	unseen        bool // not in this life of this node
-	over          bool // it said in this life that the crawl is
-	bade          bool // it said farewell, and the gossip has not told its end yet
+	unseen        bool // not seen in this life of this node
+	over          bool // it said in this life that the crawl is over
+	bade          bool // it said farewell, and gossip has not reported its end yet
 
 	way      view.Way // how it is reached
 	addr     string
@@ -82,8 +83,17 @@ type record struct {
 	trips    trips
 }
 
-// newTable begins with what is known before anybody was met. A node that is alone as far as it knows founds an overlay;
-// one that was told of peers waits for them.
+// at is the gossip address of a member, nil if it is not valid.
+func (r *record) at() *net.UDPAddr {
+	at, err := netip.ParseAddrPort(r.gossip)
+	if err != nil {
+		return nil
+	}
+	return net.UDPAddrFromAddrPort(at)
+}
+
+// newTable makes the table of a node that has met nobody. A node that knows of no peers founds an overlay; one that
+// does waits for them.
 func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *table {
 	self := &record{id: id, boot: boot, since: now}
 	t := &table{cfg: cfg, self: self, council: council{self: id}, started: now, met: now, held: now, lacked: now,
@@ -95,7 +105,7 @@ func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *ta
 	return t
 }
 
-// grace is how long founders count without having declared it, once others have.
+// grace is how long undeclared founders count once others have declared themselves.
 func (t *table) grace() time.Duration { return max(t.cfg.SettleAfter/4, time.Second) }
 
 func (t *table) event(kind string, r *record, now time.Time, reason string) {
@@ -106,7 +116,7 @@ func (t *table) event(kind string, r *record, now time.Time, reason string) {
 	t.events = append(t.events, e)
 }
 
-// seen is told that a member is alive at a gossip address and what it publishes; err is why that cannot be read.
+// seen handles a live member at a gossip address, and what it publishes; err is why that is unreadable.
 func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	if id == t.self.id {
 		return
@@ -131,7 +141,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.bad = false
 	}
 	if m.boot < boot && before == alive || known && r.bade && m.boot <= boot {
-		return // an echo of an earlier life, or of before its farewell
+		return // old news, of an earlier life or from before its farewell
 	}
 	if m.boot != boot {
 		r.placed = false
@@ -151,7 +161,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 		r.put(m.place)
 	}
 	if first {
-		t.age(r, now) // what was dead for too long does not count again
+		t.age(r, now) // if it was dead for too long, it does not count again
 		r.phase, r.since, t.stirred, t.met = alive, now, true, now
 		r.matched = time.Time{}
 		switch {
@@ -171,7 +181,7 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	}
 }
 
-// turn notes how a member is reached from now on.
+// turn notes how to reach a member from now on.
 func (t *table) turn(r *record, way view.Way, now time.Time) {
 	if was := r.way.Reach; was != way.Reach {
 		t.event(EventReach, r, now, fmt.Sprintf("%v, was %v", way.Reach, was))
@@ -180,7 +190,7 @@ func (t *table) turn(r *record, way view.Way, now time.Time) {
 	r.way = way
 }
 
-// homes are the settled members that can be dialled, all if none can.
+// homes returns the settled members that can be dialled, or all if none can.
 func (t *table) homes() (homes []string) {
 	for _, id := range t.settled {
 		if r := t.members[id]; r.way.Reach != view.Outbound {
@@ -193,16 +203,14 @@ func (t *table) homes() (homes []string) {
 	return homes
 }
 
-// disown ends the founders: there is an older overlay than theirs.
+// disown strips all founders, because an older overlay exists.
 func (t *table) disown() {
 	for _, r := range t.members {
-		if r.founder {
-			r.founder = false
-		}
+		r.founder = false
 	}
 }
 
-// lost is told that a member does not answer or left.
+// lost handles a member that no longer answers, or has left.
 func (t *table) lost(id string, now time.Time) {
 	r := t.members[id]
 	if r == nil || r == t.self {
@@ -231,7 +239,7 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 	r.placed, r.trips = false, trips{}
 }
 
-// state is what this node tells others.
+// state returns what this node tells others.
 func (t *table) state(nonce uint64, now time.Time) state {
 	c := &t.council
 	s := state{sender: t.self.id, boot: t.self.boot, nonce: nonce, age: now.Sub(t.started), set: voters{c.set.origin, c.set.version, nil}}
@@ -252,7 +260,7 @@ func (t *table) state(nonce uint64, now time.Time) state {
 	return s
 }
 
-// merge is told what another node tells.
+// merge handles the state of another node.
 func (t *table) merge(s state, now time.Time) {
 	var ids []string
 	for _, e := range s.members {
@@ -261,14 +269,14 @@ func (t *table) merge(s state, now time.Time) {
 		}
 	}
 	t.adopt(voters{s.set.origin, s.set.version, ids}, now)
-	t.answered(s.sender, now) // by a stream: both ways work
+	t.answered(s.sender, now) // it came by a stream, so both directions work
 	same := s.set.version > 0 && s.set.compare(t.council.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]
 		counts := e.settled && (e.phase == alive || e.phase == dead && e.since < t.cfg.ForgetAfter)
 		switch {
 		case r == nil:
-			// Nobody else will tell of these any more; who is alive comes by itself.
+			// Nobody else will tell of these; live ones come by themselves.
 			if len(t.members) < maxEntries && (e.phase == dead && counts || e.over || e.phase == left && e.since < t.cfg.MajorityWindow) {
 				r = &record{id: e.id, boot: e.boot, phase: e.phase, since: now.Add(-e.since), settled: counts, unseen: true}
 				t.members[e.id] = r
@@ -278,7 +286,7 @@ func (t *table) merge(s state, now time.Time) {
 				r.settled = true
 			}
 		case r.phase == left || e.boot > r.boot && r.boot != 0:
-			// What left does not come back by hearsay, and of a new life its own meta tells.
+			// Hearsay does not bring back who left, and a new life publishes its own meta.
 		case r.phase == alive:
 			if e.phase != left {
 				r.settled = r.settled || counts
@@ -300,7 +308,7 @@ func (t *table) merge(s state, now time.Time) {
 	}
 }
 
-// age ends what counted for too long after a death.
+// age ends what a member counts for once it has been dead for too long.
 func (t *table) age(r *record, now time.Time) {
 	if r.phase != dead {
 		return
@@ -311,7 +319,8 @@ func (t *table) age(r *record, now time.Time) {
 	}
 }
 
-// update draws the consequences of what was told and of the time. It says whether this node's own meta changed.
+// update brings everything up to date with what was told and with the time. It reports whether this node's own meta
+// changed.
 func (t *table) update(now time.Time) (declare bool) {
 	for id, r := range t.members {
 		t.age(r, now)
@@ -335,7 +344,7 @@ func (t *table) update(now time.Time) (declare bool) {
 	return declare
 }
 
-// count finds who counts, and the majority.
+// count finds who counts, and whether that is the majority.
 func (t *table) count(now time.Time) {
 	grown := false
 	for _, r := range t.members {
@@ -366,7 +375,7 @@ func (t *table) count(now time.Time) {
 	t.changed(settled, t.council.majority(t.there(now), t.absent), now)
 }
 
-// changed keeps what count found and tells what is new.
+// changed stores what count found and reports news.
 func (t *table) changed(settled []string, majority bool, now time.Time) {
 	fresh, turned := t.version == 0, majority != t.majority
 	t.majority = majority
@@ -391,7 +400,7 @@ func (t *table) changed(settled []string, majority bool, now time.Time) {
 	t.settled, t.stirred = settled, false
 }
 
-// put keeps a place if it is newer than what is known.
+// put stores a place if it is newer.
 func (r *record) put(p place) {
 	if !r.placed || p.rev > r.place.rev {
 		r.placed, r.place = true, p
@@ -401,7 +410,7 @@ func (r *record) put(p place) {
 // trips are the latest round trips to a peer, in ms.
 type trips struct {
 	ms [8]float64
-	n  int // how many there were, more than are kept
+	n  int // number of all, more than are kept
 }
 
 func (t *trips) add(d time.Duration) {
@@ -409,7 +418,7 @@ func (t *trips) add(d time.Duration) {
 	t.n++
 }
 
-// median is the middle one, the lower of two; 0 if there is none.
+// median returns the lower median, 0 if there is none.
 func (t *trips) median() float64 {
 	kept := t.ms
 	n := min(t.n, len(kept))

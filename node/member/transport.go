@@ -12,15 +12,15 @@ import (
 	"proxima/node/lobby"
 )
 
-// carrier is a transport that can be stopped whole: memberlist's own Shutdown leaves streams to their deadlines.
+// carrier is a transport that can be stopped completely. memberlist's own Shutdown leaves streams to their deadlines.
 type carrier struct {
 	memberlist.Transport
-	// dial is set where the transport is the machine's: its dials can be cut short.
+	// dial is set for the machine's transport: its dials can be cut short.
 	dial func(ctx context.Context, addr string, timeout time.Duration) (net.Conn, error)
-	// links carry what does not go to the ports of members; nil without.
+	// links carry what does not go to members' ports; may be nil.
 	links   Links
 	packets chan *memberlist.Packet
-	// proof is what strangers have to give, nil without a secret; refused is told of those who do not.
+	// proof checks strangers, nil without a secret. refused is told of those who fail.
 	proof   *prover
 	refused func(from string, err error)
 	ctx     context.Context
@@ -30,7 +30,7 @@ type carrier struct {
 	quit    chan struct{}
 
 	sent, bytes atomic.Uint64
-	down        atomic.Bool // no packet is sent any more
+	down        atomic.Bool // no packet is sent from now on
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -38,7 +38,7 @@ type carrier struct {
 	open   map[*stream]struct{}
 }
 
-// newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover, whoever can reach this node is heard.
+// newCarrier wraps a transport. Its goroutines end with Shutdown. Without a prover it accepts everybody.
 func newCarrier(t memberlist.Transport, proof *prover, links Links, refused func(from string, err error)) *carrier {
 	c := &carrier{Transport: t, proof: proof, links: links, refused: refused, streams: make(chan net.Conn), quit: make(chan struct{}),
 		packets: make(chan *memberlist.Packet), open: map[*stream]struct{}{}}
@@ -56,7 +56,7 @@ func newCarrier(t memberlist.Transport, proof *prover, links Links, refused func
 	return c
 }
 
-// merge passes packets on, those to the port and those that came by links.
+// merge passes on packets that came to the port or by links.
 func (c *carrier) merge() {
 	for {
 		var p *memberlist.Packet
@@ -84,7 +84,7 @@ func (c *carrier) PacketCh() <-chan *memberlist.Packet {
 	return c.packets
 }
 
-// forward passes incoming streams on.
+// forward passes on incoming streams.
 func (c *carrier) forward(streams <-chan net.Conn) {
 	for {
 		select {
@@ -93,7 +93,7 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 				c.pass(conn, nil)
 				continue
 			}
-			// Not one after the other: who is silent must not keep others waiting.
+			// Concurrently, so that a silent guest does not keep others waiting.
 			guest := c.proof.lobby.Enter(conn)
 			c.done.Go(func() {
 				said, err := c.proof.prove(guest)
@@ -110,7 +110,7 @@ func (c *carrier) forward(streams <-chan net.Conn) {
 	}
 }
 
-// pass gives memberlist a stream of which something was read.
+// pass gives memberlist a stream of which said was read already.
 func (c *carrier) pass(conn net.Conn, said []byte) {
 	s, ok := c.add(conn, said)
 	if !ok {
@@ -190,7 +190,7 @@ func (c *carrier) reach(to memberlist.Address, timeout time.Duration) (net.Conn,
 	return c.Transport.DialTimeout(to.Addr, timeout)
 }
 
-// hangUp closes all streams, cuts dials short and lets no more be made. Packets still pass.
+// hangUp closes all streams, cuts dials short and prevents new ones. Packets still pass.
 func (c *carrier) hangUp() {
 	c.mu.Lock()
 	c.closed = true

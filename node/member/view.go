@@ -9,15 +9,15 @@ import (
 	"proxima/node/view"
 )
 
-// SetLoad sets the wait to expect in this node's queues, in ms. It shows in the height of its published coordinate,
-// together with what its round trips lately take too long (ncoord.Node.Delay). Negative or not a number is 0.
+// SetLoad sets the expected wait in this node's queues, in ms. It goes into the height of the published coordinate,
+// along with the recent excess of its round trips (ncoord.Node.Delay). Negative values and NaN count as 0.
 func (m *Members) SetLoad(ms float64) {
 	m.locator.setLoad(ms, m.now())
 	m.wake()
 }
 
-// SetFactors sets what the node has learnt about its own downloads, which is published. What Factors.Check refuses is
-// ignored.
+// SetFactors sets what the node has learnt about its own downloads, for publication. It ignores factors that fail
+// Factors.Check.
 func (m *Members) SetFactors(f assign.Factors) {
 	if f.Check() == nil {
 		m.locator.setFactors(f)
@@ -25,18 +25,18 @@ func (m *Members) SetFactors(f assign.Factors) {
 	}
 }
 
-// Coordinate is this node's own coordinate as it moves.
+// Coordinate returns this node's own coordinate as it moves.
 func (m *Members) Coordinate() ncoord.Coordinate { return m.locator.coordinate() }
 
-// Changed gives a channel that is closed when Settled, Majority or who is alive changes next. Call it before View, so
-// that no change is missed in between.
+// Changed returns a channel that is closed at the next change of Settled, Majority or the live members. Call it before
+// View, so that no change is missed in between.
 func (m *Members) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-// Addr is where the peer protocol of a live member is dialled. It knows this node, too.
+// Addr returns the address of the peer protocol of a live member, or of this node.
 func (m *Members) Addr(id string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *Members) Addr(id string) (string, bool) {
 	return r.addr, true
 }
 
-// Way is how a member is reached, as it says itself; there is false for those that do not answer.
+// Way returns how to reach a member, by what it publishes, and whether it is alive.
 func (m *Members) Way(id string) (way view.Way, there bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *Members) Way(id string) (way view.Way, there bool) {
 	return r.way, r.phase == alive
 }
 
-// SetWay tells all how this node is reached.
+// SetWay publishes how to reach this node.
 func (m *Members) SetWay(way view.Way) {
 	m.mu.Lock()
 	m.table.turn(m.table.self, way, m.now())
@@ -69,7 +69,7 @@ func (m *Members) SetWay(way view.Way) {
 	m.wake()
 }
 
-// Knock sends a packet to the port of the gossip of a member.
+// Knock sends a packet to a member's gossip port.
 func (m *Members) Knock(id string, packet []byte) {
 	var to string
 	m.mu.Lock()
@@ -79,11 +79,11 @@ func (m *Members) Knock(id string, packet []byte) {
 	}
 	m.mu.Unlock()
 	if to != "" && c != nil {
-		_, _ = c.WriteTo(packet, to) // as packets are, it may be lost
+		_, _ = c.WriteTo(packet, to) // packets may be lost anyway
 	}
 }
 
-// View is the overlay as this node sees it now.
+// View returns the overlay as this node sees it now.
 func (m *Members) View() View {
 	own := m.locator.current()
 	m.mu.Lock()
@@ -96,7 +96,7 @@ func (m *Members) View() View {
 		v.Absent = append(v.Absent, w.ID)
 	}
 	if !t.majority {
-		v.Reason = t.waiting(now) // with ages that are true now
+		v.Reason = t.waiting(now) // with the ages of this moment
 	}
 	for id, r := range t.members {
 		if r.over && r != t.self {

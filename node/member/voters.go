@@ -10,19 +10,19 @@ import (
 
 // origin is where a line of voter sets begins.
 type origin struct {
-	// founded is the founder's wall clock in ms, forced how often an operator has cut the line short (GoAlone).
+	// founded is the founder's wall clock in ms; forced counts how often an operator has cut the line short (GoAlone).
 	founded int64
 	forced  uint64
-	// by is who founded it, or forced it last.
+	// by is who founded it, or last forced it.
 	by string
 }
 
-// compare is positive where o takes precedence over p: the older overlay, then the one forced more often.
+// compare is positive if o takes precedence over p: the older overlay first, then the one forced more often.
 func (o origin) compare(p origin) int {
 	return cmp.Or(cmp.Compare(p.founded, o.founded), cmp.Compare(o.forced, p.forced), cmp.Compare(p.by, o.by))
 }
 
-// voters is who votes: one decided set in a line of them. Version 0 is none.
+// voters is one decided set of voters in a line of sets. Version 0 is none.
 type voters struct {
 	origin  origin
 	version uint64
@@ -34,7 +34,7 @@ func (v voters) has(id string) bool {
 	return ok
 }
 
-// compare is positive where v is to be believed rather than w.
+// compare is positive if v takes precedence over w.
 func (v voters) compare(w voters) int {
 	if v.version == 0 || w.version == 0 {
 		return cmp.Compare(v.version, w.version)
@@ -42,7 +42,7 @@ func (v voters) compare(w voters) int {
 	return cmp.Or(v.origin.compare(w.origin), cmp.Compare(v.version, w.version))
 }
 
-// ballot numbers an attempt to decide the next set.
+// ballot identifies an attempt to decide the next set.
 type ballot struct {
 	number uint64
 	by     string
@@ -52,33 +52,33 @@ func (b ballot) compare(c ballot) int {
 	return cmp.Or(cmp.Compare(b.number, c.number), cmp.Compare(b.by, c.by))
 }
 
-// proposal is a set that was accepted in a ballot; nil ids are none.
+// proposal is a set accepted in a ballot; nil ids are none.
 type proposal struct {
 	ballot ballot
 	ids    []string
 }
 
-// stamp sums up what a node holds for others to compare; 0 is no set.
+// stamp is a hash of the set, for others to compare; 0 is no set.
 func (v voters) stamp() uint64 {
 	if v.version == 0 {
 		return 0
 	}
-	return max(xxhash.Sum64(encode(nil, &v)), 1)
+	return max(xxhash.Sum64(encode(nil, v)), 1)
 }
 
-// marked is the stamp of who holds a set with a stamp, and has accepted the next one or gave its vote up.
+// marked is the stamp of a node that has the set with this stamp, and has accepted the next one or gave up its vote.
 func marked(stamp uint64, accepted proposal, renounced bool) uint64 {
 	if stamp == 0 || accepted.ids == nil && !renounced {
 		return stamp
 	}
-	b := encode(binary.LittleEndian.AppendUint64(nil, stamp), &accepted)
+	b := encode(binary.LittleEndian.AppendUint64(nil, stamp), accepted)
 	if renounced {
 		b = append(b, 1)
 	}
 	return max(xxhash.Sum64(b), 1)
 }
 
-// code: version, and unless that is 0, founded, forced, by, ids.
+// code is: version and, unless that is 0, founded, forced, by, ids.
 func (v *voters) code(c *coder) {
 	if c.uvarint(&v.version); v.version == 0 {
 		return

@@ -19,12 +19,12 @@ const (
 	refused  = 2
 )
 
-// headStart is how long a relay has before the next one is tried as well.
+// headStart is how long one relay is tried before the next one is tried as well.
 const headStart = 700 * time.Millisecond
 
-var errRefused = errors.New("the relay has no connection to it, or carries too much")
+var errRefused = errors.New("the relay has no link to it, or carries too much already")
 
-// Dial makes a connection to a member that cannot be dialled as usual, and says whether that is so: if not, conn is nil.
+// Dial connects to a member that cannot be dialled. through is false, and conn nil, if it can be.
 func (r *Relay) Dial(ctx context.Context, peer string, kind Kind) (conn net.Conn, through bool, err error) {
 	way, _ := r.deps.Way(peer)
 	switch {
@@ -52,8 +52,8 @@ func (r *Relay) DialGossip(ctx context.Context, peer string) (net.Conn, bool, er
 	return r.Dial(ctx, peer, Gossip)
 }
 
-// race asks for a connection to an outbound node by this node's own link with it, and by its relays, each a little later
-// than the one before. The first that comes wins.
+// race asks for a connection to an outbound node over this node's own link with it, and through its relays, each a
+// little later than the one before. The first connection wins.
 func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays []string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -61,7 +61,7 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 	if l := r.standing(peer); l != nil && r.way.Load().Reach != view.Outbound {
 		ways = append(ways, func() (net.Conn, error) { return r.ask(ctx, l, kind) })
 	}
-	// Those that answer come first, in turn.
+	// Live relays come first, in turn.
 	first := int(r.turn.Add(1))
 	for i := range relays {
 		relay := relays[(first+i)%len(relays)]
@@ -76,7 +76,7 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 		}
 	}
 	if len(ways) == 0 {
-		return nil, fmt.Errorf("reach %s: it is outbound only, and no relay of it is known", peer)
+		return nil, fmt.Errorf("reach %s: it is outbound only, and none of its relays is known", peer)
 	}
 	type result struct {
 		conn net.Conn
@@ -123,13 +123,13 @@ func (r *Relay) race(ctx context.Context, peer string, to id, kind Kind, relays 
 	return nil, fmt.Errorf("reach %s: %w", peer, errors.Join(errs...))
 }
 
-// callBy asks a member for a connection to a node, which may be itself.
+// callBy asks a member for a connection to a node, which may be that member.
 func (r *Relay) callBy(ctx context.Context, by string, to id, kind Kind) (net.Conn, error) {
 	conn, err := r.connect(ctx, by, hello{role: roleCall, kind: kind, id: to})
 	if err != nil {
 		return nil, err
 	}
-	unhook := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // whoever reads is told
+	unhook := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // the reader gets the error
 	var answer [1]byte
 	_, err = io.ReadFull(conn, answer[:])
 	if err == nil && answer[0] != accepted {
@@ -144,7 +144,7 @@ func (r *Relay) callBy(ctx context.Context, by string, to id, kind Kind) (net.Co
 	return conn, nil
 }
 
-// ask has the node at the other end of a link make a connection to this one.
+// ask makes the node at the other end of a link connect to this one.
 func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
 	t, come := token(), make(chan net.Conn, 1)
 	r.mu.Lock()
@@ -168,7 +168,7 @@ func (r *Relay) ask(ctx context.Context, l *link, kind Kind) (net.Conn, error) {
 	delete(r.waiting, t)
 	r.mu.Unlock()
 	select {
-	case conn := <-come: // it came after all
+	case conn := <-come: // just in time
 		return conn, nil
 	default:
 		return nil, fmt.Errorf("ask %s for a connection: %w", l.peer, err)
@@ -195,7 +195,7 @@ func (r *Relay) answer(relay string, t id, kind Kind) {
 	}
 }
 
-// give passes a connection on to those that it is for.
+// give hands a connection to its users.
 func (r *Relay) give(conn net.Conn, kind Kind) {
 	to := r.calls
 	if kind == Gossip {
@@ -204,14 +204,14 @@ func (r *Relay) give(conn net.Conn, kind Kind) {
 	select {
 	case to <- conn:
 	case <-r.ctx.Done():
-		conn.Close() //nolint:errcheck // all has ended
+		conn.Close() //nolint:errcheck // the relay has ended
 	}
 }
 
-// carry serves a call: it is for this node, or for one that has a link with it.
+// carry serves a call to this node, or to one with a link to it.
 func (r *Relay) carry(conn net.Conn, from string, h hello) {
 	answer := func(b byte) bool {
-		_ = conn.SetWriteDeadline(time.Now().Add(dialTime)) // the write fails else
+		_ = conn.SetWriteDeadline(time.Now().Add(dialTime)) // if this fails, so does the write
 		_, err := conn.Write([]byte{b})
 		_ = conn.SetWriteDeadline(time.Time{})
 		return err == nil
@@ -221,10 +221,10 @@ func (r *Relay) carry(conn net.Conn, from string, h hello) {
 			r.give(conn, h.kind)
 			return
 		}
-		conn.Close() //nolint:errcheck // it broke
+		conn.Close() //nolint:errcheck // it is broken
 		return
 	}
-	defer conn.Close() //nolint:errcheck // its users are told
+	defer conn.Close() //nolint:errcheck // its users get the error
 	to := h.id.String()
 	l := r.standing(to)
 	if l == nil || !r.enter(from, to) {
@@ -240,14 +240,14 @@ func (r *Relay) carry(conn net.Conn, from string, h hello) {
 		answer(refused)
 		return
 	}
-	defer far.Close() //nolint:errcheck // its users are told
+	defer far.Close() //nolint:errcheck // its users get the error
 	if answer(accepted) {
 		r.count.calls.Add(1)
 		r.splice(conn, far)
 	}
 }
 
-// enter counts a connection that is to be carried, if there is room.
+// enter counts a connection to be carried, if there is room.
 func (r *Relay) enter(from, to string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,7 +271,7 @@ func (r *Relay) leave(from, to string) {
 	}
 }
 
-// splice copies both ways until one end ends.
+// splice copies in both directions until one end closes.
 func (r *Relay) splice(a, b net.Conn) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -283,7 +283,7 @@ func (r *Relay) splice(a, b net.Conn) {
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
 			defer cancel()
-			// Of types that are no more than readers and writers, so that the buffer is this one.
+			// Hide the other methods, so that CopyBuffer uses this buffer.
 			_, _ = io.CopyBuffer(struct{ io.Writer }{way[1]}, struct{ io.Reader }{way[0]}, make([]byte, 16<<10))
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// id is that of a node, a token of a call, or a nonce.
+// id is a node's id, the token of a call, or a nonce.
 type id [16]byte
 
 func (i id) String() string { return hex.EncodeToString(i[:]) }
@@ -23,15 +23,15 @@ func parseID(s string) (i id, err error) {
 	return i, nil
 }
 
-// What a connection is for.
+// Roles: what a connection is for.
 const (
 	roleLink   = 1 // frames, both ways
-	roleCall   = 2 // a connection to the node of an id, which may be the one that was dialled
-	roleAnswer = 3 // the connection that a call with a token asked for
+	roleCall   = 2 // a connection to the node with the id, perhaps the one dialled
+	roleAnswer = 3 // the connection that the call with this token asked for
 	roleKnock  = 4 // nothing: the nonce shows that this node can be dialled
 )
 
-// Kind is what a carried connection is for.
+// Kind is the use of a carried connection.
 type Kind uint8
 
 // Kinds of connections.
@@ -42,7 +42,7 @@ const (
 
 const version = 1
 
-// hello is what the one who dialled says first.
+// hello is the first message of the dialling side.
 type hello struct {
 	role byte
 	kind Kind
@@ -72,17 +72,17 @@ func readHello(r io.Reader) (h hello, err error) {
 
 // Types of frames.
 const (
-	framePing    = 1 // the link is alive
-	framePacket  = 2 // a packet to the node of the id
-	frameCarried = 3 // a packet from the node of the id, to the one that reads
-	frameCall    = 4 // somebody wants a connection to the one that reads: the id is a token, the payload its kind
-	frameCheck   = 5 // the one that reads shall find out whether it can reach the one that wrote; the id is a nonce
+	framePing    = 1 // keeps the link alive
+	framePacket  = 2 // a packet for the node with the id
+	frameCarried = 3 // a packet from the node with the id for the receiver
+	frameCall    = 4 // somebody wants a connection to the receiver: the id is a token, the payload the kind
+	frameCheck   = 5 // asks the receiver to try to reach the sender; the id is a nonce
 )
 
-// maxPayload bounds packets; those of the gossip have 1,400 bytes and what encryption adds.
+// maxPayload bounds packets. Those of the gossip have 1,400 bytes plus encryption.
 const maxPayload = 2048
 
-// frame is what goes over a link at once.
+// frame is one message of a link.
 type frame struct {
 	kind    byte
 	id      id
@@ -121,11 +121,11 @@ func readFrame(r io.Reader) (f frame, err error) {
 	return f, nil
 }
 
-// knock begins the packet that shows that packets arrive; a nonce follows. No packet of the gossip of a named run begins so, nor one
-// that is encrypted.
+// knock starts the packet, followed by a nonce, that shows that packets get through. No gossip packet of a named run,
+// nor an encrypted one, starts like this.
 const knock = "\xffproxima knock "
 
-// nonceOf is the nonce of a knock.
+// nonceOf returns the nonce of a knock.
 func nonceOf(packet []byte) (nonce id, ok bool) {
 	if len(packet) != len(knock)+len(nonce) || string(packet[:len(knock)]) != knock {
 		return nonce, false

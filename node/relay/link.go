@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// link is a connection for frames with one member. It stands, or is being dialled.
+// link is a connection for frames with one member. It is open, or being dialled.
 type link struct {
 	peer string
 	out  chan frame
-	// open is closed when it stands, gone when it has ended.
+	// open is closed when the link is open, gone when it has ended.
 	open, gone chan struct{}
-	used       atomic.Int64 // when a frame other than a ping went over it, in ns of the Unix epoch
-	keep       atomic.Bool  // to a relay of this node: it is never idle
+	used       atomic.Int64 // when a frame other than a ping last went over it, Unix time in ns
+	keep       atomic.Bool  // it leads to a relay of this node and is never idle
 
-	// tokens are what the peer may still have carried, of the time since; only the reader has them.
+	// tokens are what the peer may still have carried, as of since; only the reader uses them.
 	tokens float64
 	since  time.Time
-	conn   net.Conn // once it stands
+	conn   net.Conn // once the link is open
 }
 
 func newLink(peer string) *link {
@@ -32,7 +32,7 @@ func newLink(peer string) *link {
 func (l *link) touch()     { l.used.Store(time.Now().UnixNano()) }
 func (l *link) idle() bool { return !l.keep.Load() && time.Since(time.Unix(0, l.used.Load())) > Idle }
 
-// stands says whether frames sent now go out at once.
+// stands reports whether frames sent now go out at once.
 func (l *link) stands() bool {
 	select {
 	case <-l.gone:
@@ -44,7 +44,7 @@ func (l *link) stands() bool {
 	}
 }
 
-// offer queues a frame, or drops it.
+// offer queues a frame, or drops it if the queue is full.
 func (l *link) offer(f frame) bool {
 	l.touch()
 	select {
@@ -55,11 +55,11 @@ func (l *link) offer(f frame) bool {
 	}
 }
 
-// run carries frames until the connection breaks, is silent, or is not used any more.
+// run carries frames until the connection breaks, is silent, or has been idle.
 func (l *link) run(ctx context.Context, conn net.Conn, dialled bool, take func(*link, frame)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // its users are told
+	context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // its users get the error
 	l.conn = conn
 	close(l.open)
 	written := make(chan struct{})
@@ -70,7 +70,7 @@ func (l *link) run(ctx context.Context, conn net.Conn, dialled bool, take func(*
 	}()
 	in := bufio.NewReaderSize(conn, 4<<10)
 	for {
-		_ = conn.SetReadDeadline(time.Now().Add(Silence)) // then the read fails at once
+		_ = conn.SetReadDeadline(time.Now().Add(Silence)) // if this fails, so does the read
 		f, err := readFrame(in)
 		if err != nil {
 			break
@@ -84,7 +84,7 @@ func (l *link) run(ctx context.Context, conn net.Conn, dialled bool, take func(*
 	<-written
 }
 
-// write sends what is queued, and a ping where there is nothing.
+// write sends queued frames, and pings while there are none.
 func (l *link) write(ctx context.Context, dialled bool) {
 	ticker := time.NewTicker(Silence / 3)
 	defer ticker.Stop()
@@ -112,7 +112,7 @@ func (l *link) write(ctx context.Context, dialled bool) {
 	}
 }
 
-// may says whether the peer may have one more packet carried.
+// may reports whether the peer may have one more packet carried.
 func (l *link) may(now time.Time) bool {
 	l.tokens = min(burst, l.tokens+now.Sub(l.since).Seconds()*rate)
 	l.since = now

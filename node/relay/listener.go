@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Listener accepts what a listener accepts, and the connections of peers that were carried to this node.
+// Listener returns a listener for what l accepts and for the calls of peers carried to this node.
 func (r *Relay) Listener(l net.Listener) net.Listener {
 	return &merged{Listener: l, relay: r, got: make(chan got), quit: make(chan struct{})}
 }
 
-// got is what one Accept gave.
+// got is the result of one Accept.
 type got struct {
 	conn net.Conn
 	err  error
@@ -44,7 +44,7 @@ func (m *merged) listen() {
 		case m.got <- got{conn, err}:
 		case <-m.quit:
 			if conn != nil {
-				conn.Close() //nolint:errcheck // nobody wants it any more
+				conn.Close() //nolint:errcheck // the listener has been closed
 			}
 			return
 		}
@@ -53,7 +53,7 @@ func (m *merged) listen() {
 
 func (m *merged) Close() (err error) {
 	m.once.Do(func() {
-		m.begin.Do(func() {}) // who accepts now begins nothing
+		m.begin.Do(func() {}) // later calls of Accept start nothing
 		close(m.quit)
 		err = m.Listener.Close()
 		m.work.Wait()

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// asked is how many members are asked whether they can reach this node, enough how many where others are outbound only;
-	// answerTime is how long they have.
+	// asked is how many members are asked whether they can reach this node; enough is how many if the others are
+	// outbound only. They have answerTime to answer.
 	asked      = 5
 	enough     = 3
 	answerTime = 3 * time.Second
-	// firstCheck is when this node asks again, then three times as long each time, until lastCheck: most nodes are found to be what they took
-	// themselves for, and a network that has changed is found within minutes.
+	// firstCheck is when this node asks again; the interval then triples up to lastCheck. Most nodes turn out to be
+	// what they took themselves for, and a change of the network is noticed within minutes.
 	firstCheck, lastCheck = 4 * time.Second, 10 * time.Minute
-	// better is by how much a member must be nearer than a relay to take its place, and nearerMs by how many ms more.
+	// A member replaces a relay if it is nearer by the factor better and nearerMs more.
 	better, nearerMs = 0.7, 5
-	// compareEvery is how often that is looked at.
+	// compareEvery is how often that is checked.
 	compareEvery = 10 * time.Second
 )
 
 // round is one question to some members.
 type round struct {
 	nonce  id
-	tcp    map[string]bool // who has dialled this node
+	tcp    map[string]bool // members that have dialled this node
 	packet bool            // a packet has come
 	news   chan struct{}
 }
@@ -37,7 +37,7 @@ func (r *Relay) watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var due, compared time.Time
-	every, other := firstCheck, 0 // other counts the rounds that said otherwise
+	every, other := firstCheck, 0 // other counts rounds with another result in a row
 	checked := false
 	for {
 		way := *r.way.Load()
@@ -80,7 +80,7 @@ func (r *Relay) watch(ctx context.Context) {
 	}
 }
 
-// findOut asks some members to dial this node, and says what that tells, if it tells anything.
+// findOut asks some members to dial this node. It returns what that shows, if anything.
 func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 	links := r.some()
 	if len(links) == 0 {
@@ -122,7 +122,7 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 		case !waiting && stood == 0:
 			return 0, false
 		case !waiting && 2*came > stood:
-			return view.Streams, true // or direct, had the packets not been lost
+			return view.Streams, true // or direct, and the packets were lost
 		case !waiting:
 			return view.Outbound, true
 		}
@@ -130,8 +130,8 @@ func (r *Relay) findOut(ctx context.Context) (reach view.Reach, known bool) {
 	return 0, false
 }
 
-// some are links with some members, those that can be dialled before others: that they can reach each other says little of nodes
-// behind one NAT.
+// some returns links with random members, dialable ones first: whether nodes behind one NAT reach each other says
+// little.
 func (r *Relay) some() (links []*link) {
 	all := r.deps.Near()
 	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
@@ -156,17 +156,17 @@ func (r *Relay) some() (links []*link) {
 	return links
 }
 
-// knocked hears that a member has dialled this node.
+// knocked notes that a member has dialled this node.
 func (r *Relay) knocked(nonce id, peer string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if q := r.checks; q != nil && q.nonce == nonce {
 		q.tcp[peer] = true
-		q.tell()
+		poke(q.news)
 	}
 }
 
-// Knocked takes a packet that may be a knock, and says whether it was.
+// Knocked handles a packet if it is a knock, and reports whether it was.
 func (r *Relay) Knocked(packet []byte) bool {
 	nonce, ok := nonceOf(packet)
 	if !ok {
@@ -176,19 +176,12 @@ func (r *Relay) Knocked(packet []byte) bool {
 	defer r.mu.Unlock()
 	if q := r.checks; q != nil && q.nonce == nonce {
 		q.packet = true
-		q.tell()
+		poke(q.news)
 	}
 	return true
 }
 
-func (q *round) tell() {
-	select {
-	case q.news <- struct{}{}:
-	default:
-	}
-}
-
-// check dials a member that wants to know whether it can be dialled.
+// check tries to reach a member that asked for it.
 func (r *Relay) check(peer string, nonce id) {
 	select {
 	case r.answers <- struct{}{}:
@@ -201,14 +194,14 @@ func (r *Relay) check(peer string, nonce id) {
 		ctx, cancel := context.WithTimeout(r.ctx, answerTime)
 		defer cancel()
 		if conn, err := r.connect(ctx, peer, hello{role: roleKnock, id: nonce}); err == nil {
-			conn.Close() //nolint:errcheck // it has served
+			conn.Close() //nolint:errcheck // it has served its purpose
 		}
 	}) {
 		<-r.answers
 	}
 }
 
-// keepRelays sees to it that there are relays, and says which stand.
+// keepRelays makes sure that there are relays, and returns those with open links.
 func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
 	near := slices.DeleteFunc(r.deps.Near(), func(n Neighbour) bool {
 		way, alive := r.deps.Way(n.ID)
@@ -225,7 +218,9 @@ func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
 	}
 	if replace && len(kept) == view.MaxRelays && len(others) > 0 && others[0].Ms+nearerMs < better*kept[len(kept)-1].Ms {
 		if l := r.open(others[0].ID); l != nil && l.stands() {
-			r.letGo(kept[len(kept)-1].ID)
+			if former := r.standing(kept[len(kept)-1].ID); former != nil {
+				former.keep.Store(false) // it ends when it is idle
+			}
 			kept = kept[:len(kept)-1]
 		}
 	}
@@ -247,13 +242,6 @@ func (r *Relay) keepRelays(relays []string, replace bool) (stand []string) {
 	}
 	slices.Sort(stand)
 	return stand
-}
-
-// letGo lets the link with a former relay end when nothing goes over it.
-func (r *Relay) letGo(peer string) {
-	if l := r.standing(peer); l != nil {
-		l.keep.Store(false)
-	}
 }
 
 // release lets go of all relays.

@@ -2,9 +2,9 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"runtime/pprof"
 	"sync"
@@ -17,49 +17,51 @@ import (
 )
 
 const (
-	// Idle is how long a link is kept that nothing goes over, Silence how long one that says nothing. Pings are three in Silence.
+	// Idle is how long an unused link is kept, Silence how long one without a sign of life. There are three pings in
+	// Silence.
 	Idle, Silence = 2 * time.Minute, 12 * time.Second
-	// Backoff is how long a member is left alone that could not be dialled.
+	// Backoff is how long a member is not dialled again after a failure.
 	Backoff = 3 * time.Second
-	// dialTime bounds a dial, and what the other end says first.
+	// dialTime bounds a dial, and the other end's first message.
 	dialTime = 5 * time.Second
 
-	// queued is how many frames wait for one link. rate is how many packets a second a member may have carried by this node, burst how
-	// many at once: an overlay of a hundred nodes needs ten.
+	// queued bounds the frames that wait for one link. A member may have rate packets a second carried by this node,
+	// and burst at once; an overlay of a hundred nodes needs ten.
 	queued      = 64
 	rate, burst = 500.0, 1000.0
-	// mostLinks bounds the links, mostCalls the connections that are carried at once, mostOf those of one member.
+	// mostLinks bounds the links, mostCalls the connections carried at once, mostOf those of one member.
 	mostLinks, mostCalls, mostOf = 512, 256, 64
-	// mostAnswers is how many connections this node makes at once because relays asked for them.
+	// mostAnswers bounds the connections that this node makes at once at the request of relays.
 	mostAnswers = 64
 )
 
-// Deps are what a relay takes from its node.
+// Deps is what a relay needs from its node.
 type Deps struct {
 	ID string
-	// Connect dials the port for peers of a member, and returns when both ends have proved who they are.
+	// Connect dials a member's port for peers, and returns once both ends have proved who they are.
 	Connect func(ctx context.Context, id string) (net.Conn, error)
-	// Way is how a member is reached, as it says itself; alive is false for those that do not answer.
+	// Way returns how to reach a member, by what it publishes, and whether it is alive.
 	Way func(id string) (way view.Way, alive bool)
-	// Near are the other live members, the nearest first.
+	// Near returns the other live members, nearest first.
 	Near func() []Neighbour
-	// Publish tells the members how this node is reached. It does not block.
+	// Publish tells the members how to reach this node. It does not block.
 	Publish func(view.Way)
-	// Knock sends a packet to the port of the gossip of a member, past all links.
+	// Knock sends a packet to a member's gossip port, bypassing links.
 	Knock func(id string, packet []byte)
-	// First is what this node takes itself for until others were asked.
+	// First is how this node is reached until others have been asked.
 	First view.Reach
-	// Forced is how this node is reached, where that is not to be found out; nil finds out.
+	// Forced, if set, is how this node is reached; nobody is asked.
 	Forced *view.Reach
 }
 
-// Neighbour is a live member and what is expected of a round trip to it, in ms.
+// Neighbour is a live member and the expected round trip to it in ms.
 type Neighbour struct {
 	ID string
 	Ms float64
 }
 
-// Relay is a node's part in reaching and being reached. New makes it, Run runs it; it is safe for concurrent use.
+// Relay is a node's part in reaching other nodes and being reached. New makes it, Run runs it. It is safe for
+// concurrent use.
 type Relay struct {
 	deps    Deps
 	self    id
@@ -79,21 +81,21 @@ type Relay struct {
 	mu      sync.Mutex
 	closed  bool
 	links   map[string]*link
-	failed  map[string]time.Time // when a member could not be dialled
-	waiting map[id]chan net.Conn // of calls that relays of theirs answer
-	carried map[string]int       // connections by the members at their ends
-	all     int                  // of carried
+	failed  map[string]time.Time // when a dial last failed
+	waiting map[id]chan net.Conn // for the answers to calls, by token
+	carried map[string]int       // carried connections by member
+	all     int                  // carried connections
 	checks  *round
 }
 
 type counters struct{ packets, dropped, calls, refused atomic.Uint64 }
 
-// Status is how it stands.
+// Status is the state of a relay.
 type Status struct {
-	// Reach is how the node is reached: "direct", "streams" or "outbound", Relays by whom if it is outbound.
+	// Reach is how the node is reached: "direct", "streams" or "outbound". Relays are its relays if it is outbound.
 	Reach  string   `json:"reach"`
 	Relays []string `json:"relays,omitempty"`
-	// Links are those that stand. Packets and Calls were carried for others, Dropped and Refused were not.
+	// Links counts open links. Packets and Calls were carried for others, Dropped and Refused were not.
 	Links   int    `json:"links"`
 	Packets uint64 `json:"packets_carried"`
 	Dropped uint64 `json:"packets_dropped"`
@@ -101,7 +103,7 @@ type Status struct {
 	Refused uint64 `json:"calls_refused"`
 }
 
-// New makes a relay that has no links yet.
+// New makes a relay without links.
 func New(deps Deps) (*Relay, error) {
 	self, err := parseID(deps.ID)
 	if err != nil {
@@ -133,7 +135,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// Status tells how it stands.
+// Status returns the present state.
 func (r *Relay) Status() Status {
 	way := r.way.Load()
 	s := Status{Reach: way.Reach.String(), Relays: way.Relays, Packets: r.count.packets.Load(), Dropped: r.count.dropped.Load(),
@@ -148,13 +150,13 @@ func (r *Relay) Status() Status {
 	return s
 }
 
-// Packets are those that came by links, Streams the connections of the gossip.
+// Packets returns the gossip packets that came by links.
 func (r *Relay) Packets() <-chan *memberlist.Packet { return r.packets }
 
-// Streams are the connections of the gossip that came by links.
+// Streams returns the gossip streams that came by links.
 func (r *Relay) Streams() <-chan net.Conn { return r.streams }
 
-// begin starts work, unless all has ended.
+// begin runs f in a goroutine, unless the relay has ended.
 func (r *Relay) begin(f func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,13 +169,13 @@ func (r *Relay) begin(f func()) bool {
 
 func (r *Relay) beginLocked(f func()) {
 	r.work.Go(func() {
-		// The caller's labels say whose work it does, and this goes on after it.
+		// Drop the caller's profiler labels: this goroutine outlives its work.
 		pprof.SetGoroutineLabels(context.Background())
 		f()
 	})
 }
 
-// standing is the link with a member, nil for none that stands.
+// standing returns the open link with a member, nil if there is none.
 func (r *Relay) standing(peer string) *link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +185,7 @@ func (r *Relay) standing(peer string) *link {
 	return nil
 }
 
-// open is the link with a member, which is dialled if there is none; nil if that was tried in vain just now.
+// open returns the link with a member, dialling it if there is none. It returns nil if it may not dial now.
 func (r *Relay) open(peer string) *link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,13 +207,13 @@ func (r *Relay) open(peer string) *link {
 			r.mu.Unlock()
 			return
 		}
-		r.poke()
+		poke(r.poked)
 		l.run(r.ctx, conn, true, r.take)
 	})
 	return l
 }
 
-// drop forgets a link that has ended.
+// drop removes a link that has ended.
 func (r *Relay) drop(l *link) {
 	r.mu.Lock()
 	if r.links[l.peer] == l {
@@ -224,39 +226,40 @@ func (r *Relay) drop(l *link) {
 	}
 	r.mu.Unlock()
 	close(l.gone)
-	r.poke()
+	poke(r.poked)
 }
 
-func (r *Relay) poke() {
+// poke wakes the reader of a channel with room for one.
+func poke(ch chan struct{}) {
 	select {
-	case r.poked <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// connect dials a member and says what for.
+// connect dials a member and says hello.
 func (r *Relay) connect(ctx context.Context, peer string, h hello) (net.Conn, error) {
 	conn, err := r.deps.Connect(ctx, peer)
 	if err != nil {
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(dialTime)) // the write fails else
+	_ = conn.SetDeadline(time.Now().Add(dialTime)) // if this fails, so does the write
 	if _, err := conn.Write(h.append(nil)); err != nil {
-		return nil, errors.Join(fmt.Errorf("say what for: %w", err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("say hello: %w", err), conn.Close())
 	}
-	_ = conn.SetDeadline(time.Time{}) // who gets it sets its own
+	_ = conn.SetDeadline(time.Time{}) // its user sets its own
 	return conn, nil
 }
 
-// Serve takes a connection that a member made by Connect, and returns when it has ended, or is somebody else's.
+// Serve handles a connection that a member made by Connect. It does not block.
 func (r *Relay) Serve(conn net.Conn, peer string) {
 	if !r.begin(func() { r.serve(conn, peer) }) {
-		conn.Close() //nolint:errcheck // all has ended
+		conn.Close() //nolint:errcheck // the relay has ended
 	}
 }
 
 func (r *Relay) serve(conn net.Conn, peer string) {
-	_ = conn.SetDeadline(time.Now().Add(dialTime)) // the read fails else
+	_ = conn.SetDeadline(time.Now().Add(dialTime)) // if this fails, so does the read
 	h, err := readHello(conn)
 	if err != nil {
 		conn.Close() //nolint:errcheck // it is unwanted
@@ -282,10 +285,10 @@ func (r *Relay) serve(conn net.Conn, peer string) {
 	case roleKnock:
 		r.knocked(h.id, peer)
 	}
-	conn.Close() //nolint:errcheck // it has served
+	conn.Close() //nolint:errcheck // it has served its purpose
 }
 
-// accept serves a link that a member has dialled. It takes the place of an older one, which ends when it is idle.
+// accept serves a link that a member has dialled. It replaces an older one, which ends when it is idle.
 func (r *Relay) accept(conn net.Conn, peer string) {
 	l := newLink(peer)
 	r.mu.Lock()
@@ -297,11 +300,11 @@ func (r *Relay) accept(conn net.Conn, peer string) {
 	r.links[peer] = l
 	r.mu.Unlock()
 	defer r.drop(l)
-	r.poke()
+	poke(r.poked)
 	l.run(r.ctx, conn, false, r.take)
 }
 
-// take carries out a frame that came by a link.
+// take handles a frame.
 func (r *Relay) take(l *link, f frame) {
 	switch f.kind {
 	case framePacket:
@@ -325,7 +328,7 @@ func (r *Relay) take(l *link, f frame) {
 	}
 }
 
-// deliver gives the gossip a packet.
+// deliver passes a packet to the gossip.
 func (r *Relay) deliver(l *link, packet []byte) {
 	if len(packet) == 0 {
 		return
@@ -336,7 +339,7 @@ func (r *Relay) deliver(l *link, packet []byte) {
 	}
 }
 
-// Send sends a packet of the gossip, if it goes by a link; if not, it is to go as it would without one.
+// Send sends a gossip packet by a link. It returns false if the packet is to go to the member's port.
 func (r *Relay) Send(peer string, packet []byte) bool {
 	to, err := parseID(peer)
 	if err != nil || peer == r.deps.ID || len(packet) > maxPayload {
@@ -358,11 +361,11 @@ func (r *Relay) Send(peer string, packet []byte) bool {
 	if l == nil {
 		return false
 	}
-	l.offer(frame{kind: framePacket, id: to, payload: append([]byte(nil), packet...)}) // what does not fit is lost, as packets are
+	l.offer(frame{kind: framePacket, id: to, payload: append([]byte(nil), packet...)}) // a dropped packet counts as lost
 	return true
 }
 
-// relayTo is the link with one of a node's relays: one that stands, each in its turn, or one that is dialled.
+// relayTo returns the link with one of a node's relays: an open one, in turn, or else one being dialled.
 func (r *Relay) relayTo(relays []string) *link {
 	first := int(r.turn.Add(1))
 	for _, stands := range []bool{true, false} {
@@ -381,8 +384,6 @@ func (r *Relay) relayTo(relays []string) *link {
 }
 
 func token() (t id) {
-	for i := range t {
-		t[i] = byte(rand.Uint32())
-	}
+	_, _ = rand.Read(t[:]) // never fails
 	return t
 }
