@@ -1,9 +1,7 @@
-// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, one gzip member a record, and the lines of their
-// CDXJ index.
+// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, one gzip member for each, and the lines of their CDXJ index.
 //
-// It owns the form of the records, the digests, and the memory that turns a payload seen before into a revisit record. It
-// does not download, does not decide what is worth keeping, and knows no file: who writes the records also begins each
-// file with its warcinfo record.
+// It owns the form of the records, the digests, and the memory that turns a payload seen before into a revisit record. It does not
+// download, decide what to keep, or write files: whoever does starts each file with the record of Info.
 package warc
 
 import (

@@ -7,39 +7,41 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Encoder makes the records of exchanges. Its methods are safe for concurrent use.
+// Encoder makes the records of exchanges. It is safe for concurrent use.
 type Encoder struct {
 	cfg     Config
 	members *members
 	seen    memory
 
-	mu   sync.Mutex // of rand
+	mu   sync.Mutex // guards rand
 	rand io.Reader
 }
 
-// Records are those of one exchange.
+// Records are the records of one exchange.
 type Records struct {
-	// Bytes are whole gzip members: the response, or a revisit, and then the request.
+	// Bytes are whole gzip members: the response or a revisit, then the request.
 	Bytes []byte
 	// Index is the beginning of the line of the index: see IndexLine.
 	Index string
 
 	seen     memory
-	digest   string // "" where a later payload must not refer to this one
+	digest   string // "" if a revisit must not refer to these records
 	original original
 }
 
-// Stored says that the records stay: an identical payload is then archived as a revisit that refers to them. Without the call
-// nothing ever refers to them.
+// Stored reports that the records were kept. From then on an identical payload becomes a revisit that refers to them.
 func (r *Records) Stored() {
 	if r.digest != "" {
 		r.seen.add(r.digest, r.original)
 	}
 }
 
-// New makes an Encoder. rand gives the random bits of record ids: crypto/rand.Reader, or something seeded in tests.
+// New makes an Encoder. rand supplies the bits of record ids: crypto/rand.Reader, or a seeded source in tests.
 func New(cfg Config, rand io.Reader) (*Encoder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func New(cfg Config, rand io.Reader) (*Encoder, error) {
 	return &Encoder{cfg: cfg, members: newMembers(cfg.Level, cfg.Digest), seen: seen, rand: rand}, nil
 }
 
-// Info is the warcinfo record that a file of this name begins with.
+// Info returns the warcinfo record that starts a file of this name.
 func (e *Encoder) Info(name string, now time.Time) ([]byte, error) {
 	id, _, err := e.twoIDs()
 	if err != nil {
@@ -72,8 +74,8 @@ func (e *Encoder) Info(name string, now time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Encode makes the records of one exchange: a response record, or a revisit record with the head alone where the same payload
-// was stored before, then the request record. Its errors wrap ErrInvalid, or are those of the random source.
+// Encode makes the records of one exchange: a response record, or a revisit record with only the head if the same payload was stored
+// before, then the request record. Its errors wrap ErrInvalid or come from the random source.
 func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	if err := ex.validate(); err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 
 	uri := targetURI(ex.URL)
 	payload := digest(e.cfg.Digest, ex.Body)
-	// An empty payload saves nothing, and a truncated one is not what the server has.
+	// A revisit of an empty payload would save nothing, and a truncated payload is not what the server has.
 	whole := len(ex.Body) > 0 && ex.Truncated == ""
 	var first original
 	again := false
@@ -104,7 +106,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	if len(ex.Request) > 0 {
 		f := newFields("request", requestID, ex.Time)
 		ex.describe(f, uri)
-		f.add("WARC-Concurrent-To", responseID.String())
+		f.add("WARC-Concurrent-To", recordID(responseID))
 		if err := e.members.append(out, f, typeRequest, ex.Request); err != nil {
 			return nil, fmt.Errorf("compress request of %s: %w", uri, err)
 		}
@@ -113,7 +115,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	return r, nil
 }
 
-func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid, uri, payload string, first original, again bool) error {
+func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid.UUID, uri, payload string, first original, again bool) error {
 	head := archivedHead(ex.ResponseHead)
 	if !again {
 		f := newFields("response", id, ex.Time)
@@ -125,11 +127,11 @@ func (e *Encoder) appendResponse(out *bytes.Buffer, ex *Exchange, id uuid, uri, 
 	f := newFields("revisit", id, ex.Time)
 	ex.describe(f, uri)
 	f.add("WARC-Profile", profile)
-	f.add("WARC-Refers-To", first.id.String())
+	f.add("WARC-Refers-To", recordID(first.id))
 	f.add("WARC-Refers-To-Target-URI", first.uri)
 	f.add("WARC-Refers-To-Date", formatDate(first.date))
 	f.add("WARC-Payload-Digest", payload)
-	f.add("WARC-Truncated", TruncatedLength) // prescribed for a block without the duplicate payload (6.7.2)
+	f.add("WARC-Truncated", TruncatedLength) // section 6.7.2 wants it for a block without the payload
 	return e.members.append(out, f, typeResponse, head)
 }
 
@@ -142,11 +144,50 @@ func (ex *Exchange) describe(f *fields, uri string) {
 	f.add("WARC-Protocol", ex.Protocol)
 }
 
-func (e *Encoder) twoIDs() (a, b uuid, err error) {
+func (e *Encoder) twoIDs() (a, b uuid.UUID, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a, err = readUUID(e.rand); err == nil {
-		b, err = readUUID(e.rand)
+	if a, err = uuid.NewRandomFromReader(e.rand); err == nil {
+		b, err = uuid.NewRandomFromReader(e.rand)
+	}
+	if err != nil {
+		err = fmt.Errorf("read random bits of a record id: %w", err)
 	}
 	return a, b, err
+}
+
+// maxRememberedURL limits the size of an entry: a payload first seen under a longer URL is archived in full again.
+const maxRememberedURL = 1024 // bytes
+
+// original is where a payload was archived in full.
+type original struct {
+	id   uuid.UUID
+	uri  string
+	date time.Time
+}
+
+// memory remembers archived payloads by their digest, least recently used out first.
+type memory struct {
+	originals *lru.Cache[string, original] // nil remembers nothing
+}
+
+func newMemory(limit int) (m memory, err error) {
+	if limit > 0 {
+		m.originals, err = lru.New[string, original](limit)
+	}
+	return m, err
+}
+
+func (m memory) find(digest string) (original, bool) {
+	if m.originals == nil {
+		return original{}, false
+	}
+	return m.originals.Get(digest)
+}
+
+// add remembers o unless the payload is known already, which happens if two goroutines archive it at once.
+func (m memory) add(digest string, o original) {
+	if m.originals != nil && len(o.uri) <= maxRememberedURL {
+		m.originals.ContainsOrAdd(digest, o)
+	}
 }

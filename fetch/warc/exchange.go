@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 )
 
-// ErrInvalid is wrapped by the errors of Encode about an exchange that cannot be archived truthfully: the same
-// exchange will fail again.
+// ErrInvalid is wrapped by the errors of Encode about an exchange that cannot be archived truthfully. Trying again is no use.
 var ErrInvalid = errors.New("invalid exchange")
 
 // Reasons of Exchange.Truncated (ISO 28500, WARC-Truncated).
@@ -20,30 +20,27 @@ const (
 	TruncatedDisconnect = "disconnect"
 )
 
-// maxURL (bytes) is far above what servers accept.
-const maxURL = 64 << 10
+const maxURL = 64 << 10 // bytes, far above what servers accept
 
 // Exchange is one HTTP request and its answer. The Encoder neither changes nor keeps the slices.
 type Exchange struct {
-	// URL that was requested. Bytes that a header cannot carry are percent-encoded in the archive. At most 64 KiB.
+	// URL is what was requested, at most 64 KiB. Bytes that a header cannot carry are percent-encoded in the archive.
 	URL string
-	// Addr of the server that was dialled; left out if invalid.
+	// Addr is the server that was dialled; left out if invalid.
 	Addr netip.Addr
-	// Time when the request began.
+	// Time is when the request began.
 	Time time.Time
-	// Request is the head as sent: request line, header lines, blank line. Empty: no request record is written.
+	// Request is the head as sent: request line, header lines, blank line. If it is empty, no request record is written.
 	Request []byte
-	// ResponseHead is status line, header lines, blank line. HTTP/2 heads are written in the form of HTTP/1.1. A head
-	// that does not end in CR LF CR LF, or has a blank line before, is ErrInvalid: readers would put the border between
-	// head and payload elsewhere.
+	// ResponseHead is status line, header lines, blank line. HTTP/2 heads are written in the form of HTTP/1.1. The head must end in
+	// CR LF CR LF and have no other blank line, or readers would see its end elsewhere.
 	ResponseHead []byte
-	// Body is the payload: the transfer coding (chunked) is removed, the content coding (gzip, br) is as received. Since
-	// the body is no longer chunked, a Transfer-Encoding line of the head is archived under the name
-	// X-Crawl-Transfer-Encoding, as other crawlers do.
+	// Body is the payload, without transfer coding (chunked), but with the content coding (gzip, br) as received. A
+	// Transfer-Encoding line of the head, which is no longer true, is archived as X-Crawl-Transfer-Encoding, as other crawlers do.
 	Body []byte
 	// Truncated says why Body is not whole: "" (it is), "length", "time" or "disconnect".
 	Truncated string
-	// Protocol as the IIPC's extension WARC-Protocol names it ("http/1.1", "h2"); "" leaves it out.
+	// Protocol is its name in the IIPC's extension WARC-Protocol ("http/1.1", "h2"); "" leaves it out.
 	Protocol string
 }
 
@@ -75,8 +72,8 @@ func (ex *Exchange) validate() error {
 	return nil
 }
 
-// isHead reports whether b is one line or more and then its only blank line. White space alone makes a line blank, as
-// some readers have it.
+// isHead reports whether b is at least one line and then its only blank line. A line of white space counts as blank, as it does for
+// some readers.
 func isHead(b []byte) bool {
 	lines, ok := bytes.CutSuffix(b, []byte("\r\n\r\n"))
 	if !ok {
@@ -90,47 +87,21 @@ func isHead(b []byte) bool {
 	return true
 }
 
-// archivedHead is the response head with its Transfer-Encoding lines renamed; b itself where there are none.
-func archivedHead(b []byte) []byte {
-	const name, archived = "transfer-encoding", "X-Crawl-"
-	var out []byte
-	done := 0
-	for pos := 0; pos < len(b); {
-		end := pos + bytes.IndexByte(b[pos:], '\n') + 1
-		key, _, ok := bytes.Cut(b[pos:end], []byte(":"))
-		if ok && bytes.EqualFold(bytes.TrimSpace(key), []byte(name)) {
-			out = append(append(out, b[done:pos]...), archived...)
-			done = pos
-		}
-		pos = end
-	}
-	if out == nil {
-		return b
-	}
-	return append(out, b[done:]...)
-}
+var transferEncoding = regexp.MustCompile(`(?mi)^[\t\v\f\r ]*transfer-encoding[\t\v\f\r ]*:`)
 
-// targetURI is the URL in ASCII without white space, control characters and the delimiters < > " of URIs in text: it
-// cannot end a header line, and no reader trims it.
+// archivedHead returns the response head with its Transfer-Encoding lines renamed.
+func archivedHead(head []byte) []byte { return transferEncoding.ReplaceAll(head, []byte("X-Crawl-$0")) }
+
+// unsafeInURI matches white space, control characters, bytes beyond ASCII, and the delimiters < > " of URIs in text.
+var unsafeInURI = regexp.MustCompile(`[^!#-;=?-~]`)
+
+// targetURI returns the URL with such bytes percent-encoded, so that it cannot end a header line and no reader trims it.
 func targetURI(url string) string {
-	unsafe := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '<' || c == '>' || c == '"' }
-	n := 0
-	for i := range len(url) {
-		if unsafe(url[i]) {
-			n++
+	return unsafeInURI.ReplaceAllStringFunc(url, func(s string) string {
+		out := ""
+		for i := range len(s) {
+			out += fmt.Sprintf("%%%02X", s[i])
 		}
-	}
-	if n == 0 {
-		return url
-	}
-	const hex = "0123456789ABCDEF"
-	out := make([]byte, 0, len(url)+2*n)
-	for i := range len(url) {
-		if c := url[i]; unsafe(c) {
-			out = append(out, '%', hex[c>>4], hex[c&15])
-		} else {
-			out = append(out, c)
-		}
-	}
-	return string(out)
+		return out
+	})
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// entry are the fields of a line of a CDXJ index that are known before the records have a place in a file, in the order and
-// the writing of warcio.
+// entry has the fields of a line of a CDXJ index that are known before the records are written to a file, in warcio's order and form.
 type entry struct {
 	URL    string `json:"url"`
 	Mime   string `json:"mime,omitempty"`
@@ -19,13 +18,13 @@ type entry struct {
 	Length string `json:"length"`
 }
 
-// IndexLine completes a line of a CDXJ index, with its end: the records of an exchange lie at an offset of a file. An index is
-// sorted by the bytes of its lines.
+// IndexLine completes a line of a CDXJ index for records at an offset of a file, newline included. Sort an index by the bytes of its
+// lines.
 func IndexLine(index string, offset int64, file string) string {
 	return index + `,"offset":"` + strconv.FormatInt(offset, 10) + `","filename":` + quoted(file) + "}\n"
 }
 
-// indexOf is the line of an exchange without its end. length is that of the first record, in bytes.
+// indexOf starts the line of an exchange. length is that of the first record, in bytes.
 func indexOf(ex *Exchange, uri, digest string, length int, revisit bool) string {
 	e := entry{URL: uri, Mime: "warc/revisit", Length: strconv.Itoa(length)}
 	if !revisit {
@@ -39,7 +38,7 @@ func indexOf(ex *Exchange, uri, digest string, length int, revisit bool) string 
 	return surt(uri) + " " + ex.Time.UTC().Format("20060102150405") + " " + text[:len(text)-1]
 }
 
-// quoted is a value as JSON, without escapes for HTML.
+// quoted encodes a value as JSON without escapes for HTML.
 func quoted(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -50,7 +49,7 @@ func quoted(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// contentType is the value of that header without parameters.
+// contentType returns the value of the Content-Type header without parameters.
 func contentType(head []byte) string {
 	for line := range bytes.Lines(head) {
 		name, value, ok := bytes.Cut(line, []byte(":"))
@@ -62,8 +61,8 @@ func contentType(head []byte) string {
 	return ""
 }
 
-// surt is the key by which an index is sorted, of a URL: "http://www.example.org/b?y&x" is "org,example)/b?x&y". It is what
-// warcio makes of it, where the URL is one that a crawler asks for; others are their own key.
+// surt returns the sort key of a URL in an index: "http://www.example.org/b?y&x" becomes "org,example)/b?x&y". For http and https it is
+// what warcio makes of the URL; any other URL is its own key.
 func surt(uri string) string {
 	u, err := url.Parse(strings.ToLower(uri))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {

@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/klauspost/compress/gzip"
 )
 
@@ -23,52 +23,34 @@ const (
 	typeWarcinfo   = "application/warc-fields"
 	dateForm       = "2006-01-02T15:04:05.000000Z"
 	endOfRecord    = "\r\n\r\n"
-	maxSpareBuffer = 4 << 20 // bytes; larger buffers are left to the collector
+	maxSpareBuffer = 4 << 20 // bytes; larger buffers are not pooled
 )
 
-// uuid is a random UUID (RFC 9562, version 4).
-type uuid [16]byte
-
-func readUUID(r io.Reader) (u uuid, err error) {
-	if _, err = io.ReadFull(r, u[:]); err != nil {
-		return u, fmt.Errorf("read random bits of a record id: %w", err)
-	}
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	return u, nil
-}
-
-func (u uuid) String() string {
-	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-}
+// recordID is the URI of a random UUID.
+func recordID(id uuid.UUID) string { return "<" + id.URN() + ">" }
 
 // fields are the named fields of a record, in order. Values must be free of CR and LF.
 type fields struct{ b bytes.Buffer }
 
-func newFields(kind string, id uuid, date time.Time) *fields {
+func newFields(kind string, id uuid.UUID, date time.Time) *fields {
 	f := &fields{}
 	f.b.WriteString(version + "\r\n")
 	f.add("WARC-Type", kind)
-	f.add("WARC-Record-ID", id.String())
+	f.add("WARC-Record-ID", recordID(id))
 	f.add("WARC-Date", formatDate(date))
 	return f
 }
 
-// add leaves fields without a value out.
+// add adds a field unless its value is empty.
 func (f *fields) add(name, value string) {
-	if value == "" {
-		return
+	if value != "" {
+		f.b.WriteString(name + ": " + value + "\r\n")
 	}
-	f.b.WriteString(name)
-	f.b.WriteString(": ")
-	f.b.WriteString(value)
-	f.b.WriteString("\r\n")
 }
 
 func formatDate(t time.Time) string { return t.UTC().Format(dateForm) }
 
-// digest is the labelled digest of the parts put together (ISO 28500, labelled-digest, with the encodings that the IIPC
-// recommends).
+// digest returns the labelled digest of the concatenated parts (ISO 28500, labelled-digest, in the encodings that the IIPC recommends).
 func digest(algorithm string, parts ...[]byte) string {
 	h := sha1.New()
 	if algorithm == SHA256 {
@@ -84,7 +66,7 @@ func digest(algorithm string, parts ...[]byte) string {
 	return SHA1 + ":" + base32.StdEncoding.EncodeToString(sum)
 }
 
-// members makes gzip members; safe for concurrent use.
+// members makes gzip members. It is safe for concurrent use.
 type members struct {
 	algorithm string
 	zips      sync.Pool // of *gzip.Writer
