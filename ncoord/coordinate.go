@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// MaxDims is the number of components of a coordinate: 4 choose the nearest more often than 3, which need fewer samples.
+	// MaxDims is the number of components of a coordinate. 4 find the nearest node more often than 3, but need more samples.
 	MaxDims = 4
-	// MaxComponent bounds each component and the height, in ms: a minute of round trip, as Vuze had it.
+	// MaxComponent limits each component and the height, in ms: a minute of round trip, as in Vuze.
 	MaxComponent = 60_000
-	// MaxError is the error of a node that knows nothing about its place.
+	// MaxError is the error of a node that knows nothing of its place.
 	MaxError = 1.5
 
 	codecVersion = 1
@@ -20,7 +20,7 @@ const (
 	EncodedSize = 1 + 4*(MaxDims+2)
 )
 
-// Coordinate is a place. All lengths are milliseconds of round trip. It is a plain value: copy it freely.
+// Coordinate is a place. All lengths are milliseconds of round trip.
 type Coordinate struct {
 	// Vec is the place in the core of the network, in ms.
 	Vec [MaxDims]float64
@@ -30,8 +30,8 @@ type Coordinate struct {
 	Error float64
 }
 
-// Distance is the round trip expected between two places, in ms: the way through the core and both heights. The
-// distance of a node to itself is twice its height: two processes on one access link.
+// Distance returns the expected round trip between two places, in ms: the way through the core plus both heights. The distance of a node
+// to itself is twice its height, as for two processes on one access link.
 func Distance(a, b Coordinate) float64 {
 	return planar(&a, &b) + (a.Height + b.Height)
 }
@@ -42,7 +42,7 @@ func planar(a, b *Coordinate) float64 {
 	return math.Sqrt(d0*d0 + d1*d1 + d2*d2 + d3*d3)
 }
 
-// Check says why a coordinate cannot be, nil if it can: every number finite and within bounds, the error positive.
+// Check reports why a coordinate is impossible, nil if it is possible: every number finite and within bounds, the error positive.
 func (c Coordinate) Check() error {
 	for i, v := range c.Vec {
 		if !(math.Abs(v) <= MaxComponent) {
@@ -58,7 +58,7 @@ func (c Coordinate) Check() error {
 	return nil
 }
 
-// valid is Check without words, for the way of every sample.
+// valid reports whether Check passes. It allocates nothing, since liars may send many bad coordinates.
 func (c *Coordinate) valid() bool {
 	for _, v := range c.Vec {
 		if !(math.Abs(v) <= MaxComponent) {
@@ -68,8 +68,8 @@ func (c *Coordinate) valid() bool {
 	return c.Height >= 0 && c.Height <= MaxComponent && c.Error > 0 && c.Error <= MaxError
 }
 
-// AppendBinary appends the form for the wire and the disk to b: a version and six float32, EncodedSize bytes in all.
-// What Check refuses is encoded all the same, and refused by DecodeCoordinate.
+// AppendBinary appends the form for wire and disk to b: a version and six float32, EncodedSize bytes in all. It does not check the
+// coordinate; DecodeCoordinate does.
 func (c Coordinate) AppendBinary(b []byte) []byte {
 	b = append(b, codecVersion)
 	for _, v := range c.Vec {
@@ -79,11 +79,11 @@ func (c Coordinate) AppendBinary(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(c.Error)))
 }
 
-// ErrVersion is returned for a coordinate of a format that this version does not know.
+// ErrVersion is wrapped by the errors about a coordinate in an unknown format.
 var ErrVersion = errors.New("unknown version")
 
-// DecodeCoordinate reads what AppendBinary wrote, and nothing but that: it fails on an unknown version (ErrVersion), on
-// any other length, and on a coordinate that Check refuses.
+// DecodeCoordinate reads what AppendBinary wrote. It fails on an unknown version (ErrVersion), on any other length, and on a coordinate
+// that Check refuses.
 func DecodeCoordinate(b []byte) (Coordinate, error) {
 	var c Coordinate
 	if len(b) == 0 {
@@ -106,7 +106,7 @@ func DecodeCoordinate(b []byte) (Coordinate, error) {
 	return c, nil
 }
 
-// String gives the place in short, for logs.
+// String writes the place in short, for logs.
 func (c Coordinate) String() string {
 	return fmt.Sprintf("[%.1f %.1f %.1f %.1f] +%.1f ms ±%.0f%%", c.Vec[0], c.Vec[1], c.Vec[2], c.Vec[3], c.Height, 100*c.Error)
 }

@@ -2,7 +2,7 @@ package ncoord
 
 import "math"
 
-// spot is a place as ENERGY compares them: the height is one more direction.
+// spot is a place as ENERGY compares it, with the height as one more dimension.
 type spot [MaxDims + 1]float64
 
 func (a *spot) to(b *spot) float64 {
@@ -13,9 +13,8 @@ func (a *spot) to(b *spot) float64 {
 	return math.Sqrt(sum)
 }
 
-// energy tells when a place that always moves a little has really moved: when the last places differ from those at the
-// last such time more than either differ among themselves (ENERGY of Ledlie, Gardner and Seltzer, NSDI 2007). Its
-// windows are arrays; it allocates nothing.
+// energy tells when a place that always moves a little has really moved: when the recent places differ from those of the last such
+// time by more than each window differs within itself (ENERGY of Ledlie, Gardner and Seltzer, NSDI 2007). It allocates nothing.
 type energy struct {
 	start  [energyWindow]spot
 	recent [energyWindow]spot
@@ -32,10 +31,10 @@ func (e *energy) add(c *Coordinate) {
 	e.n = min(e.n+1, energyWindow)
 }
 
-// full tells whether there is a window of places.
+// full reports whether the recent window is complete.
 func (e *energy) full() bool { return e.n == energyWindow }
 
-// restart makes the recent window the one to compare with.
+// restart makes the recent window the start.
 func (e *energy) restart() { e.start = e.recent }
 
 // centre writes the mean of the recent window into a coordinate.
@@ -53,7 +52,7 @@ func (e *energy) centre(c *Coordinate) {
 }
 
 // distance is the energy distance between the two windows, in ms (Székely and Rizzo, 2004): nm/(n+m) times twice the
-// mean distance between them less the mean distances within. Both windows are full.
+// mean distance between them less the mean distances within. Both windows must be full.
 func (e *energy) distance() float64 {
 	var across, within float64
 	for i := range e.n {

@@ -5,25 +5,22 @@ import (
 	"math/rand/v2"
 )
 
-// coincide is the distance through the core, in ms, below which two places have no direction to each other.
+// Two places closer than coincide, in ms through the core, have no direction to each other.
 const coincide = 1e-3
 
-// step is the share of an error that is taken over after so many samples: stepStart at first, falling towards stepMin.
+// step is the share of an error taken over after that many samples: stepStart at first, falling towards stepMin.
 func step(samples int) float64 {
 	half := float64(stepSamples)
 	return stepMin + (stepStart-stepMin)*half/(half+float64(samples))
 }
 
-// trust is the weight of a remote against one's own error (Vivaldi's w).
+// trust is the weight of a remote against the node's own error (Vivaldi's w).
 func trust(own, remote float64) float64 {
-	if remote < errorFloor {
-		remote = errorFloor
-	}
-	return own / (own + remote)
+	return own / (own + max(remote, errorFloor))
 }
 
-// surprise is by how much a prediction failed, relative to the round trip, at most MaxError: one sample that fails a
-// thousandfold says no more than one that fails by half.
+// surprise is the error of a prediction relative to the round trip, at most MaxError, so that one wild sample counts no more than any
+// other bad one.
 func surprise(predicted, ms float64) float64 {
 	return min(math.Abs(predicted-ms)/ms, MaxError)
 }
@@ -33,8 +30,8 @@ func near(ms float64) float64 {
 	return math.Sqrt(nearMs / (nearMs + ms))
 }
 
-// pull moves at by a sample of ms to the place to, by a share gain of what the prediction misses. It leaves at.Error
-// alone. core is the distance through the core, known to the caller. All arguments are finite, ms is positive, gain at most 1.
+// pull moves at by a sample of ms to the place to, by the share gain of what the prediction misses. It does not change at.Error. core
+// is the distance through the core. All arguments must be finite, ms positive, gain at most 1.
 func pull(at, to *Coordinate, core, ms, gain float64, rnd *rand.Rand) {
 	heights := at.Height + to.Height
 	distance := core + heights
@@ -44,11 +41,11 @@ func pull(at, to *Coordinate, core, ms, gain float64, rnd *rand.Rand) {
 	if most := absurd * clipMs; far > most {
 		move *= (most / far) * (most / far)
 	}
-	// The unit vector of the height model is [(at−to)/distance, heights/distance]: what goes up does not go sideways.
+	// The unit vector of the height model is [(at−to)/distance, heights/distance]: the two parts share the move.
 	share := shareMin
 	switch {
 	case core < coincide && move <= 0:
-		share = 1 // too near, and no way left but down
+		share = 1 // too near: only the height can shrink
 	case core < coincide:
 		scatter(at, move*(1-share), rnd)
 	default:
@@ -62,17 +59,11 @@ func pull(at, to *Coordinate, core, ms, gain float64, rnd *rand.Rand) {
 			at.Vec[i] += by * (at.Vec[i] - to.Vec[i])
 		}
 	}
-	if h := at.Height + move*share; h < heightMin {
-		at.Height = heightMin
-	} else if h > heightMax {
-		at.Height = heightMax
-	} else {
-		at.Height = h
-	}
+	at.Height = max(heightMin, min(at.Height+move*share, heightMax))
 	at.bound()
 }
 
-// scatter moves at by so many ms in a random direction.
+// scatter moves at by that many ms in a random direction.
 func scatter(at *Coordinate, by float64, rnd *rand.Rand) {
 	var u [MaxDims]float64
 	var norm float64
@@ -89,7 +80,7 @@ func scatter(at *Coordinate, by float64, rnd *rand.Rand) {
 	}
 }
 
-// gravity draws at to the origin as in so many samples, by at most half of the way.
+// gravity pulls at to the origin, as much as that many samples do but at most half of the way.
 func gravity(at *Coordinate, samples float64) {
 	far := planar(at, &Coordinate{})
 	keep := 1 - min(samples*far/(gravityMs*gravityMs), 0.5) // (far/g)² ms of far ms

@@ -2,21 +2,21 @@ package ncoord
 
 import "math/rand/v2"
 
-// evictionDraw is how many links are looked at to find one that makes room.
+// evictionDraw is how many links are drawn to find one that makes room.
 const evictionDraw = 8
 
 // link is what a node remembers of the way to one peer.
 type link struct {
 	peer   string
 	filter filter
-	remote Coordinate // as of the last sample
-	ms     float64    // filtered round trip as of then
-	weight float64    // of a sample of ms, by its length
-	used   int64      // when, in ns of the node's own time
+	remote Coordinate // at the last sample
+	ms     float64    // filtered round trip at the last sample
+	weight float64    // near(ms)
+	used   int64      // time of the last sample, in ns of the node's own time
 	light  lightBound
 }
 
-// lightBound is the least round trip between two locations, kept because it takes longer to compute than all the rest.
+// lightBound caches the least round trip between two locations, which takes longer to compute than the rest of an update.
 type lightBound struct {
 	from, to Location
 	ms       float64
@@ -29,13 +29,13 @@ func (l *lightBound) between(from, to Location) float64 {
 	return l.ms
 }
 
-// links are the links of a node, a bounded number of them.
+// links holds a bounded number of links of a node.
 type links struct {
-	index map[string]int // peer -> place in all
+	index map[string]int // by peer: its place in all
 	all   []link
 }
 
-// find gives a link, nil if there is none.
+// find returns the link of a peer, nil if there is none.
 func (s *links) find(peer string) *link {
 	if i, ok := s.index[peer]; ok {
 		return &s.all[i]
@@ -43,7 +43,7 @@ func (s *links) find(peer string) *link {
 	return nil
 }
 
-// add makes a link for a peer that has none. If there are too many, the one longest unused of a few drawn goes.
+// add makes a link for a peer that has none. If there are too many, it removes the longest unused of a few drawn at random.
 func (s *links) add(peer string, rnd *rand.Rand) *link {
 	if len(s.all) >= maxLinks {
 		oldest := rnd.IntN(len(s.all))
@@ -59,7 +59,7 @@ func (s *links) add(peer string, rnd *rand.Rand) *link {
 	return &s.all[len(s.all)-1]
 }
 
-// remove forgets a link if there is one; the last takes its place.
+// remove drops the link of a peer, if there is one. The last link takes its place.
 func (s *links) remove(peer string) {
 	i, ok := s.index[peer]
 	if !ok {
@@ -73,4 +73,48 @@ func (s *links) remove(peer string) {
 	s.all[last] = link{}
 	s.all = s.all[:last]
 	delete(s.index, peer)
+}
+
+// filter gives a percentile of the last samples of one link. The zero value is empty. It allocates nothing.
+type filter struct {
+	ring   [window]float32 // ms, in the order in which they came
+	at     [window]int64   // times of the samples, in ns of the node's own time
+	sorted [window]float32
+	first  uint8 // index of the oldest in ring
+	n      uint8
+}
+
+// add takes a sample and drops those that are too old or too many.
+func (f *filter) add(ms float64, now int64) {
+	for f.n > 0 && (int(f.n) >= window || now-f.at[f.first] > int64(sampleTTL)) {
+		f.drop()
+	}
+	v := float32(ms)
+	last := (f.first + f.n) % window
+	f.ring[last], f.at[last] = v, now
+	i := int(f.n)
+	for ; i > 0 && f.sorted[i-1] > v; i-- {
+		f.sorted[i] = f.sorted[i-1]
+	}
+	f.sorted[i] = v
+	f.n++
+}
+
+// drop forgets the oldest sample.
+func (f *filter) drop() {
+	v := f.ring[f.first]
+	f.first = (f.first + 1) % window
+	f.n--
+	i := 0
+	for f.sorted[i] != v {
+		i++
+	}
+	for ; i < int(f.n); i++ {
+		f.sorted[i] = f.sorted[i+1]
+	}
+}
+
+// percentile is the round trip of the link, in ms. The filter must not be empty.
+func (f *filter) percentile(p float64) float64 {
+	return float64(f.sorted[int(p*float64(f.n-1)+0.5)])
 }

@@ -8,11 +8,11 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// noLoad is the load, in ms, that is no more worth a word.
+// noLoad is the load, in ms, below which none is published.
 const noLoad = 0.01
 
-// load is the wait in a node as others are told: at once when it rises, slowly when it falls, and not at all while it
-// changes little. Sites would bounce otherwise.
+// load is the wait in a node as it is published: at once when it rises, slowly when it falls, and not at all while it changes little.
+// Otherwise sites would bounce between nodes.
 type load struct {
 	raw   float64 // ms, as set
 	level float64 // ms: raw, or what is left of a higher one
@@ -35,7 +35,7 @@ func (l *load) settle(now time.Time) {
 	l.at = now
 }
 
-// show tells whether the level is worth publishing, and takes it over.
+// show publishes the level if it is worth it, and reports whether it did.
 func (l *load) show() bool {
 	change := math.Abs(l.level - l.shown)
 	gone := l.shown > 0 && l.level < noLoad
@@ -49,7 +49,7 @@ func (l *load) show() bool {
 	return true
 }
 
-// delays are the last round trips above their links' filtered ones, in ms, whatever the peer.
+// delays holds by how much the last round trips, whatever the peer, exceeded the filtered ones of their links, in ms.
 type delays struct {
 	ring [15]float64
 	n    int

@@ -1,3 +1,9 @@
+// Package ncoord owns network coordinates: the place of a node and, on its behalf, of a server, in a space whose distances predict
+// round trips. It filters round trips, moves coordinates by them (Vivaldi, Dabek et al., SIGCOMM 2004, with the repairs of Ledlie et
+// al., "Network Coordinates in the Wild", NSDI 2007), refuses impossible samples, and says when a coordinate is worth publishing.
+//
+// It does not own how round trips are measured, how coordinates travel, who is chosen by them, or how locations are found. It is pure:
+// no I/O, locks, goroutines or clocks; time and randomness are arguments.
 package ncoord
 
 import (
@@ -7,22 +13,21 @@ import (
 )
 
 const (
-	minError = 0.01 // what a node believes of itself at best
-	// A node has jumped when its error is so many times that of its calm time, and so much more: one liar among many
-	// peers does not do that.
+	minError = 0.01 // a node never claims a smaller error
+	// A node has jumped when its error exceeds jumpTimes its calm error plus jumpMore. One liar among many peers cannot cause that.
 	jumpTimes, jumpMore = 2, 0.2
-	// jumpError is the error of a node that has jumped, at least.
+	// jumpError is the least error of a node that has jumped.
 	jumpError = 0.5
-	// calmStep is the share by which the calm error follows a rising one: slower than a jump, faster than the seasons.
+	// calmStep is the share of the difference by which the calm error follows a rising one: slower than a jump.
 	calmStep = 0.001
-	// gravityEvery is how many samples' gravity is taken at once: it is slow, and takes a root.
+	// gravityEvery is how many samples share one computation of gravity, which takes a root.
 	gravityEvery = 16
-	// delaySamples is how many samples a link needs before its floor is known well enough to tell delays.
+	// delaySamples is how many samples a link needs before delays above its percentile mean anything.
 	delaySamples = 4
 )
 
-// Node is the state of one node: its place, and what it remembers of its peers. Not safe for concurrent use; time and
-// randomness are arguments. The memory it takes is bounded.
+// Node is the state of one node: its place, and what it remembers of its peers. It is not safe for concurrent use. Its memory is
+// bounded.
 type Node struct {
 	rnd   *rand.Rand
 	coord Coordinate
@@ -31,10 +36,10 @@ type Node struct {
 	placed bool // at is known
 
 	links   links
-	base    time.Time // the node's own time counts from here
+	base    time.Time // start of the node's own time
 	samples int       // since the start or the last jump
 	jumps   int
-	calm    float64 // the error of better times
+	calm    float64 // the error while predictions hold
 
 	delays    delays
 	load      load
@@ -44,16 +49,36 @@ type Node struct {
 	published Coordinate
 }
 
-// NewNode gives a node that knows nothing of its place yet. rnd belongs to the node from now on.
+// NewNode returns a node that knows nothing of its place yet. It keeps rnd to itself.
 func NewNode(rnd *rand.Rand) *Node {
 	start := Coordinate{Height: heightStart, Error: MaxError}
 	return &Node{rnd: rnd, coord: start, settled: start, published: start, calm: MaxError,
 		links: links{index: map[string]int{}}}
 }
 
-// Observe moves the node by one round trip to a peer. remote is the peer's moving coordinate as of then
-// (Node.Coordinate, not the published one: load in a height would push all others away), remoteAt its location, nil if
-// unknown. It allocates nothing for a peer that it knows. Its error, a Refusal, says why a sample moved nothing.
+// Refusal is why a sample was refused. It is an error; compare with errors.Is or ==.
+type Refusal uint8
+
+// The reasons.
+const (
+	// BadPeer: the peer has no name.
+	BadPeer Refusal = iota
+	// BadRTT: the round trip is not positive or above maxRTT.
+	BadRTT
+	// BadCoordinate: Coordinate.Check refuses the remote coordinate.
+	BadCoordinate
+	// FasterThanLight: the round trip is too short for the distance between the two locations.
+	FasterThanLight
+)
+
+// Error returns the reason in words.
+func (r Refusal) Error() string {
+	return [...]string{"peer without a name", "round trip out of range", "coordinate out of range", "round trip faster than light"}[r]
+}
+
+// Observe moves the node by one round trip to a peer. remote is the peer's moving coordinate at that time (Node.Coordinate, not the
+// published one, whose load would push all others away); remoteAt is its location, nil if unknown. It allocates nothing for a known
+// peer. If it refuses the sample, the error is a Refusal and nothing moves.
 func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt time.Duration, now time.Time) error {
 	switch {
 	case peer == "":
@@ -77,7 +102,7 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 	at := int64(now.Sub(n.base))
 	l.filter.add(raw, at)
 	if ms := max(l.filter.percentile(percentile), floorMs); ms != l.ms {
-		l.ms, l.weight = ms, near(ms) // a root, and the percentile mostly stays
+		l.ms, l.weight = ms, near(ms) // near takes a root, and the percentile seldom changes
 	}
 	l.remote, l.used = remote, at
 	if l.filter.n >= delaySamples {
@@ -87,7 +112,7 @@ func (n *Node) Observe(peer string, remote Coordinate, remoteAt *Location, rtt t
 	return nil
 }
 
-// leastMs is the shortest round trip believed to a location, in ms.
+// leastMs is the shortest credible round trip to a location, in ms.
 func (n *Node) leastMs(l *link, to Location) float64 {
 	if l == nil {
 		return lightMsWithin(n.at, to)
@@ -95,16 +120,13 @@ func (n *Node) leastMs(l *link, to Location) float64 {
 	return l.light.between(n.at, to)
 }
 
-// move lets a link just measured, and a few remembered, pull the node.
+// move lets the link just measured, and a few remembered ones, pull the node.
 func (n *Node) move(l *link, now int64) {
 	core := planar(&n.coord, &l.remote)
 	off := surprise(core+n.coord.Height+l.remote.Height, l.ms)
 	step := step(n.samples)
 	trust := trust(n.coord.Error, l.remote.Error)
-	n.coord.Error += step * trust * (off - n.coord.Error)
-	if n.coord.Error < minError {
-		n.coord.Error = minError
-	}
+	n.coord.Error = max(n.coord.Error+step*trust*(off-n.coord.Error), minError)
 	n.watch()
 	pull(&n.coord, &l.remote, core, l.ms, step*trust*l.weight, n.rnd)
 	n.samples++
@@ -123,7 +145,7 @@ func (n *Node) move(l *link, now int64) {
 	n.fresh = true
 }
 
-// recall lets a neighbour drawn from memory pull, by less the longer ago it was measured; not the one just measured.
+// recall lets a random remembered neighbour pull, by less the longer ago it was measured. The link but, just measured, does not.
 func (n *Node) recall(but *link, step float64, now int64) {
 	l := &n.links.all[n.rnd.IntN(len(n.links.all))]
 	fresh := 1 - float64(now-l.used)/float64(neighbourTTL)
@@ -134,7 +156,7 @@ func (n *Node) recall(but *link, step float64, now int64) {
 	pull(&n.coord, &l.remote, planar(&n.coord, &l.remote), l.ms, gain, n.rnd)
 }
 
-// watch restores the timestep of a node whose predictions begin to fail: it has moved, or the network has.
+// watch restores the timestep of a node whose predictions begin to fail: the node has moved, or the network has changed.
 func (n *Node) watch() {
 	e := n.coord.Error
 	switch {
@@ -150,22 +172,22 @@ func (n *Node) watch() {
 	}
 }
 
-// Coordinate is the moving coordinate, without load: what peers that measure a round trip are to be told.
+// Coordinate returns the moving coordinate, without load: tell it to peers that measure a round trip.
 func (n *Node) Coordinate() Coordinate { return n.coord }
 
-// Jumps is how often the node found itself elsewhere than it thought.
+// Jumps returns how often the node found that it had moved.
 func (n *Node) Jumps() int { return n.jumps }
 
-// Links is the number of peers remembered.
+// Links returns the number of peers remembered.
 func (n *Node) Links() int { return len(n.links.all) }
 
-// Delay is how much longer round trips take now than their links' low percentile, in ms: the median over the last
-// few, whatever the peer, so that it tells of this node and not of one of them. A delay that stays becomes part of the
-// coordinate as the filters turn over, and leaves Delay as it does: it counts once.
+// Delay returns how much longer round trips take now than the low percentile of their links, in ms. It is the median over the last few,
+// whatever the peer, so that it tells of this node and not of one peer. A delay that lasts moves from Delay into the coordinate as the
+// filters turn over, so it counts once.
 func (n *Node) Delay() float64 { return n.delays.median() }
 
-// SetLoad sets the wait to expect in this node, in ms: its queue, and Delay. It adds to the published height, and only
-// there: at once where it rises, slowly where it falls. What is not a number or negative counts as 0.
+// SetLoad sets the wait to expect in this node, in ms: its queue plus Delay. It adds to the published height only, at once if it rises
+// and slowly if it falls. Negative numbers and NaN count as 0.
 func (n *Node) SetLoad(ms float64, now time.Time) {
 	if !(ms > 0) {
 		ms = 0
@@ -173,7 +195,7 @@ func (n *Node) SetLoad(ms float64, now time.Time) {
 	n.load.set(min(ms, MaxComponent), now)
 }
 
-// SetLocation sets where the node is; nil or a place not on Earth is unknown.
+// SetLocation sets where the node is. nil or an invalid location means unknown.
 func (n *Node) SetLocation(at *Location) {
 	n.at, n.placed = Location{}, false
 	if at != nil && at.Valid() {
@@ -181,8 +203,8 @@ func (n *Node) SetLocation(at *Location) {
 	}
 }
 
-// Publish looks whether the node has moved, become surer of its place or changed its load enough to tell others, and
-// says so. Call it at will; it costs some microseconds after a move.
+// Publish returns the coordinate to publish, and whether it has changed: because the node has moved, its error or its load has changed
+// enough to tell others. Call it as often as you like; it costs some microseconds after a move.
 func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
 	if n.fresh {
 		n.fresh = false
@@ -199,11 +221,11 @@ func (n *Node) Publish(now time.Time) (c Coordinate, changed bool) {
 	return n.published, changed
 }
 
-// settle finds out whether the place without load is worth publishing, and takes it over.
+// settle takes over the place without load if it is worth publishing, and reports whether it is.
 func (n *Node) settle() bool {
 	old := n.settled
 	if !n.energy.full() {
-		// Too early to tell noise from moves: everything that would show in a choice is published.
+		// It is too early to tell noise from moves, so publish everything that might change a choice.
 		step := planar(&old, &n.coord) + math.Abs(old.Height-n.coord.Height)
 		if step <= energyMs/4 && math.Abs(old.Error-n.coord.Error) <= 0.1 {
 			return false
@@ -223,8 +245,8 @@ func (n *Node) settle() bool {
 	return moved
 }
 
-// Published is the coordinate that Publish last gave: what choices are made by.
+// Published returns the coordinate that Publish returned last. Choices are made by it.
 func (n *Node) Published() Coordinate { return n.published }
 
-// Forget drops all that is known of a peer.
+// Forget drops what is known of a peer.
 func (n *Node) Forget(peer string) { n.links.remove(peer) }

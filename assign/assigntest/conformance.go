@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // Make makes an assigner, as assign.New does for one name and configuration.
 type Make func(b assign.Batch, v assign.View, now time.Time) (assign.Assigner, error)
 
-// Conformance is what every assigner must do: it decides in the end whatever happens, gives each server exactly one live
-// node, asks only live nodes and one at a time for each server, and is deterministic for a seed.
+// Conformance checks what every assigner must do: decide in the end whatever happens, give each server exactly one live node, ask only
+// live nodes and only one at a time for each server, and be deterministic for a seed.
 func Conformance(t *testing.T, build Make) {
 	t.Run("decides for every server", func(t *testing.T) {
 		for _, size := range []struct{ nodes, servers int }{{1, 1}, {1, 5}, {2, 3}, {9, 20}} {
@@ -42,7 +43,7 @@ func Conformance(t *testing.T, build Make) {
 	})
 	t.Run("concludes at once", func(t *testing.T) {
 		w := NewWorld(MadeUp(40, 1), WorldConfig{Nodes: 9, Servers: 20, Seed: 1})
-		for answers := range 3 { // with nothing known, and in the midst of asking
+		for answers := range 3 { // with nothing known, and amid its asks
 			d := start(t, build, w.Batch(), w.View(), 1)
 			for range answers {
 				for _, ask := range d.a.Asks(d.now) {
@@ -146,15 +147,10 @@ func start(t *testing.T, build Make, b assign.Batch, v assign.View, seed uint64)
 }
 
 func (d *drive) alive(id string) bool {
-	for _, n := range d.view.Nodes {
-		if n.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.view.Nodes, func(n assign.Node) bool { return n.ID == id })
 }
 
-// kill leaves n nodes.
+// kill removes nodes until n are left.
 func (d *drive) kill(n int) {
 	d.rnd.Shuffle(len(d.view.Nodes), func(i, j int) {
 		d.view.Nodes[i], d.view.Nodes[j] = d.view.Nodes[j], d.view.Nodes[i]
@@ -168,7 +164,7 @@ func (d *drive) kill(n int) {
 	}
 }
 
-// run drives until it decides: answers come late and in any order, nodes die, results come twice or unasked.
+// run drives the assigner until it decides. Answers come late and in any order, nodes die, results come twice or unasked.
 func (d *drive) run() []assign.Choice {
 	d.t.Helper()
 	for range 100_000 {
@@ -251,7 +247,7 @@ func (d *drive) check(i int, c assign.Choice) error {
 	return nil
 }
 
-// wild is an answer that a liar or a broken clock may give.
+// wild is an answer that a liar or a broken clock might give.
 func wild(rnd *rand.Rand, a assign.Ask) assign.Result {
 	any := func() time.Duration {
 		switch rnd.IntN(6) {

@@ -6,10 +6,10 @@ import (
 	"proxima/assign"
 )
 
-// Homes is a batch that is decided by several homes at once: each decides about its share of the servers and knows what its
-// own estimates showed and what all nodes publish. It is what an overlay does, without a network.
+// Homes decides a batch by several homes at once, as an overlay does. Each home decides its share of the servers, and knows only its
+// own estimates and what all nodes publish.
 type Homes struct {
-	// Own is what each node has learnt about itself, in the order of the world's nodes.
+	// Own holds what each node has learnt about itself, in the order of the world's nodes.
 	Own []*assign.Own
 
 	world *World
@@ -22,7 +22,7 @@ type home struct {
 	a       assign.Assigner
 }
 
-// NewHomes gives each server to one of the first n nodes by rendezvous draw and makes their assigners. n = 1 is one home that sees all.
+// NewHomes gives each server to one of the first n nodes by rendezvous draw and makes their assigners. With n = 1, one home sees all.
 func NewHomes(w *World, name string, cfg assign.Config, n int, now time.Time) (*Homes, error) {
 	h := &Homes{world: w}
 	var ids []string
@@ -51,7 +51,7 @@ func NewHomes(w *World, name string, cfg assign.Config, n int, now time.Time) (*
 	return h, nil
 }
 
-// ViewOf is all nodes as one of them sees them.
+// ViewOf returns all nodes as one of them sees them.
 func (w *World) ViewOf(node int) assign.View {
 	v := w.View()
 	for i := range v.Nodes {
@@ -60,7 +60,7 @@ func (w *World) ViewOf(node int) assign.View {
 	return v
 }
 
-// Decide drives all homes until they have decided. Every step all asks are answered, and then all nodes publish their factors.
+// Decide drives all homes until they have decided. In every step all asks are answered, then all nodes publish their factors.
 func (h *Homes) Decide(now time.Time, step time.Duration) ([]assign.Choice, time.Time) {
 	w := h.world
 	choices := make([]assign.Choice, len(w.Servers))

@@ -19,8 +19,8 @@ type Matrix struct {
 }
 
 // ReadCities reads places from a CSV file with the columns id, city, country, latitude, longitude, and round trips from a
-// gzipped one with source, destination, min, avg (in ms). The mean of both directions counts; places that lack the round
-// trip to any other are left out.
+// gzipped one with source, destination, min, avg (in ms). It averages both directions and leaves out places until no round trip is
+// missing.
 func ReadCities(cities, rtt io.Reader) (*Matrix, error) {
 	rows, err := csv.NewReader(cities).ReadAll()
 	if err != nil || len(rows) < 2 {
@@ -45,7 +45,7 @@ func ReadCities(cities, rtt io.Reader) (*Matrix, error) {
 		return nil, fmt.Errorf("read round trips: %d rows: %w", len(rows), err)
 	}
 	n := len(places)
-	sum, count := square(n), square(n)
+	sum, count := grid(n, n), grid(n, n)
 	for _, r := range rows[1:] {
 		a, okA := index[r[0]]
 		b, okB := index[r[1]]
@@ -59,15 +59,15 @@ func ReadCities(cities, rtt io.Reader) (*Matrix, error) {
 	return complete(places, sum, count), nil
 }
 
-func square(n int) [][]float64 {
-	m := make([][]float64, n)
+func grid(rows, columns int) [][]float64 {
+	m := make([][]float64, rows)
 	for i := range m {
-		m[i] = make([]float64, n)
+		m[i] = make([]float64, columns)
 	}
 	return m
 }
 
-// complete leaves out, again and again, the place with the most gaps.
+// complete leaves out the place with the most gaps until there are none.
 func complete(places []ncoord.Location, sum, count [][]float64) *Matrix {
 	var keep []int
 	for i := range places {
@@ -91,7 +91,7 @@ func complete(places []ncoord.Location, sum, count [][]float64) *Matrix {
 		}
 		keep = append(keep[:worst], keep[worst+1:]...)
 	}
-	m := &Matrix{RTT: square(len(keep))}
+	m := &Matrix{RTT: grid(len(keep), len(keep))}
 	for a, i := range keep {
 		m.Places = append(m.Places, places[i])
 		for b, j := range keep {
@@ -105,14 +105,14 @@ func complete(places []ncoord.Location, sum, count [][]float64) *Matrix {
 	return m
 }
 
-// MadeUp is a matrix without any data: places in clusters on the globe, round trips that follow the ground with detours
-// that neighbours share.
+// MadeUp makes a matrix without any data: places in clusters on the globe, and round trips along the ground with detours that neighbours
+// share.
 func MadeUp(places int, seed uint64) *Matrix {
 	rnd := rand.New(rand.NewPCG(seed, 17))
 	centres := []ncoord.Location{{Lat: 50, Lon: 8}, {Lat: 40, Lon: -76}, {Lat: 36, Lon: -119}, {Lat: 35, Lon: 137},
 		{Lat: 15, Lon: 80}, {Lat: -25, Lon: -48}, {Lat: -33, Lon: 148}, {Lat: 1, Lon: 104}}
-	m := &Matrix{RTT: square(places)}
-	detour := square(len(centres))
+	m := &Matrix{RTT: grid(places, places)}
+	detour := grid(len(centres), len(centres))
 	for i := range centres {
 		for j := range i + 1 {
 			detour[i][j] = math.Exp(0.25 * rnd.NormFloat64())

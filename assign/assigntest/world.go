@@ -1,3 +1,5 @@
+// Package assigntest has what tests of assigners share: a suite that every assigner must pass (Conformance), and a world without a
+// network (World) in which the truth about every choice is known.
 package assigntest
 
 import (
@@ -12,8 +14,8 @@ import (
 	"proxima/ncoord"
 )
 
-// World is an Internet in numbers: nodes and servers at places of a matrix, and downloads between them with noise. The
-// distributions are those of WorldConfig.
+// World is a made-up Internet: nodes and servers at places of a matrix, and noisy downloads between them. NewWorld says how it is
+// drawn.
 type World struct {
 	Nodes   []WorldNode
 	Servers []WorldServer
@@ -45,7 +47,7 @@ type WorldServer struct {
 type WorldConfig struct {
 	Nodes, Servers int
 	Seed           uint64
-	// NoLocations takes all locations away; WrongLocations is the share of servers that are said to be elsewhere.
+	// NoLocations removes all locations; WrongLocations is the share of servers with a wrong one.
 	NoLocations    bool
 	WrongLocations float64
 	// NoCoordinates leaves the nodes without coordinates.
@@ -55,8 +57,8 @@ type WorldConfig struct {
 }
 
 // NewWorld draws a world over a matrix: node load LN(15 ms, 1.2), bandwidth LN(10 Mbit/s, 1.0), think time LN(60 ms, 1.0),
-// typical page LN(30 kB, 0.7), where LN is log-normal by median and sigma. Nodes and servers are at different places as long
-// as there are enough.
+// typical page LN(30 kB, 0.7), where LN is log-normal by median and sigma. Nodes and servers stand at different places as long as
+// there are enough.
 func NewWorld(m *Matrix, cfg WorldConfig) *World {
 	if cfg.Noise == 0 {
 		cfg.Noise = 1
@@ -74,7 +76,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 	}
 	for i := range cfg.Servers {
 		s := WorldServer{Place: at(cfg.Nodes + i), ThinkMs: w.logNormal(60, 1.0), PageBytes: w.logNormal(30_000, 0.7)}
-		s.Addr = netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}) // in a network of its own: it says nothing of places
+		s.Addr = netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}) // in a network of its own, so that it tells nothing of its place
 		s.Hosts = []assign.Host{{Name: fmt.Sprintf("host%d.example", i), Pending: 50, PageBytes: s.PageBytes}}
 		if !cfg.NoLocations && m.Places != nil {
 			s.Location = &m.Places[s.Place]
@@ -84,7 +86,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 		}
 		w.Servers = append(w.Servers, s)
 	}
-	w.RTT = square2(cfg.Nodes, cfg.Servers)
+	w.RTT = grid(cfg.Nodes, cfg.Servers)
 	for i, n := range w.Nodes {
 		for j, s := range w.Servers {
 			w.RTT[i][j] = m.RTT[n.Place][s.Place]
@@ -94,14 +96,6 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 		w.embed(200)
 	}
 	return w
-}
-
-func square2(rows, columns int) [][]float64 {
-	m := make([][]float64, rows)
-	for i := range m {
-		m[i] = make([]float64, columns)
-	}
-	return m
 }
 
 func (w *World) logNormal(median, sigma float64) float64 {
@@ -124,7 +118,7 @@ func (w *World) embed(rounds int) {
 			}
 			ping := w.matrix.RTT[w.Nodes[i].Place][w.Nodes[j].Place] + w.Nodes[i].LoadMs + w.Nodes[j].LoadMs
 			ping *= math.Exp(0.1 * w.cfg.Noise * w.rnd.NormFloat64())
-			// Refused samples are what a node meets in real life, too.
+			// A sample may be refused, as in real life.
 			_ = nodes[i].Observe(w.Nodes[j].ID, nodes[j].Coordinate(), nil, time.Duration(ping*1e6), now)
 		}
 	}
@@ -133,10 +127,10 @@ func (w *World) embed(rounds int) {
 	}
 }
 
-// rounds is 1 for the connection and the rounds of slow start from an initial window of 14,600 bytes.
+// rounds counts the connection and the rounds of slow start from an initial window of 14,600 bytes.
 func rounds(bytes float64) float64 { return 1 + math.Ceil(math.Log2(bytes/14_600+1)) }
 
-// Expected is the truth: the download time of a typical page without noise, in ms.
+// Expected returns the true download time of a typical page, without noise, in ms.
 func (w *World) Expected(node, server int) float64 {
 	return w.expected(node, server, w.Servers[server].PageBytes)
 }
@@ -162,7 +156,7 @@ func (w *World) Download(node, server int) assign.Timing {
 	return assign.Timing{Connect: d(connect), FirstByte: d(first), Total: d(max(total, connect+first)), Bytes: int64(bytes), Fresh: true}
 }
 
-// View is all nodes.
+// View returns all nodes; the first is Self.
 func (w *World) View() assign.View {
 	var v assign.View
 	for _, n := range w.Nodes {
@@ -171,7 +165,7 @@ func (w *World) View() assign.View {
 	return v
 }
 
-// Batch is all servers as one batch.
+// Batch returns all servers as one batch.
 func (w *World) Batch() assign.Batch {
 	b := assign.Batch{ID: "batch1", Home: w.Nodes[0].ID, Seed: w.cfg.Seed}
 	for _, s := range w.Servers {
@@ -189,27 +183,25 @@ func (w *World) Answer(a assign.Ask) assign.Result {
 	return assign.Result{Ask: a, OK: true, Timing: w.Download(node, server), Coord: w.Nodes[node].Coord}
 }
 
-// NodeIndex is the number of a node, -1 if there is none.
+// NodeIndex returns the index of a node, -1 if there is none.
 func (w *World) NodeIndex(id string) int {
 	return slices.IndexFunc(w.Nodes, func(n WorldNode) bool { return n.ID == id })
 }
 
-// ServerIndex is the number of a server, -1 if there is none.
+// ServerIndex returns the index of a server, -1 if there is none.
 func (w *World) ServerIndex(a netip.Addr) int {
 	return slices.IndexFunc(w.Servers, func(s WorldServer) bool { return s.Addr == a })
 }
 
-// Score is how good choices are, by the truth.
+// Score judges choices by the truth.
 type Score struct {
 	// Ratio is the sum of expected times at the chosen nodes over the sum at the best nodes.
 	Ratio float64
 	// BestShare is the share of servers whose best node was chosen.
 	BestShare float64
-	// MeanRatio is the mean of the servers' own ratios.
-	MeanRatio float64
-	// Makespan is the sum of expected times at the node with the largest, over the mean of the nodes for the best choice.
+	// Makespan is the largest sum of expected times at one node, over the mean sum of all nodes under the best choice.
 	Makespan float64
-	// Estimates is the mean a server.
+	// Estimates is the mean number for a server.
 	Estimates float64
 }
 
@@ -227,7 +219,6 @@ func (w *World) Judge(choices []assign.Choice) Score {
 		took := w.Expected(node, server)
 		chosen, best = chosen+took, best+least
 		load[node] += took
-		s.MeanRatio += took / least / float64(len(choices))
 		s.Estimates += float64(c.Estimates) / float64(len(choices))
 		if took == least {
 			s.BestShare += 1 / float64(len(choices))
@@ -238,8 +229,8 @@ func (w *World) Judge(choices []assign.Choice) Score {
 	return s
 }
 
-// Decide drives an assigner until it has decided: every step is of the given length and all asks are answered within it.
-// It gives up after a million asks.
+// Decide drives an assigner until it decides, in steps of the given length. All asks of a step are answered at its end. It returns nil
+// after a million steps.
 func (w *World) Decide(a assign.Assigner, now time.Time, step time.Duration) ([]assign.Choice, time.Time) {
 	for range 1_000_000 {
 		if choices, done := a.Decide(now); done {
