@@ -1,7 +1,7 @@
-// Package golden plays scenarios of text files in tests, and compares what happens with what the files say.
+// Package golden plays scenarios from text files in tests, and compares the results with the files.
 //
-// A file is a row of blocks. A block is some steps, one a line, then "----", then what is printed when they are played, up
-// to an empty line. Lines that begin with "#" are for the reader.
+// A file is a sequence of blocks. A block is some steps, one per line, then "----", then what they print, up to an
+// empty line. Lines that begin with "#" are comments.
 package golden
 
 import (
@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// divider stands between the steps of a block and what they print.
+// divider separates the steps of a block from what they print.
 const divider = "----"
 
-// Play plays each file that a pattern names as a test of its own. play gets the steps of all blocks and returns what each
-// block prints. With update the files are written anew instead of compared.
+// Play plays each file that matches a pattern as a subtest. play gets the steps of all blocks and returns what each
+// block prints. With update, it rewrites the files instead of comparing.
 func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blocks [][]string) (printed []string)) {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -53,18 +53,18 @@ func Play(t *testing.T, pattern string, update bool, play func(t *testing.T, blo
 	}
 }
 
-// split cuts a file into what stands before each divider, and what is wanted after it.
+// split returns what stands before each divider, and the wanted output after it.
 func split(text string) (heads, wanted []string) {
 	for text = strings.TrimSpace(text) + "\n"; strings.Contains(text, divider+"\n"); {
 		head, rest, _ := strings.Cut(text, divider+"\n")
-		want, next, _ := strings.Cut("\n"+rest, "\n\n") // what is wanted may be nothing
+		want, next, _ := strings.Cut("\n"+rest, "\n\n") // the wanted output may be empty
 		heads, wanted = append(heads, strings.TrimLeft(head, "\n")), append(wanted, strings.TrimSpace(want))
 		text = next
 	}
 	return heads, wanted
 }
 
-// steps are the lines of a head that are none for the reader.
+// steps returns the lines of a head without comments and empty lines.
 func steps(head string) []string {
 	lines := strings.Split(head, "\n")
 	return slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" || strings.HasPrefix(l, "#") })

@@ -1,6 +1,7 @@
-// Package lobby bounds what strangers cost: connections whose other end has not proved yet that it knows the secret. They
-// take places, and there are few. Nobody is turned away at the door, because a flood would keep everybody out: when no
-// place is left, the host that has taken most of them loses its oldest connection. A flood pushes out its own.
+// Package lobby bounds what strangers cost: connections whose other end has not yet proved that it knows the secret.
+// Each takes places, and places are few. Nobody is turned away at the door, because then a flood would keep everybody
+// out. Instead, when no place is left, the host with most places loses its oldest connection, so a flood pushes out its
+// own.
 package lobby
 
 import (
@@ -16,15 +17,15 @@ type Lobby struct {
 	right  int
 	known  func(host string) bool
 
-	// mu guards what follows, and the fields of guests that say so.
+	// mu guards what follows, and the fields of guests marked so.
 	mu     sync.Mutex
 	closed bool
 	taken  int
-	hosts  map[string]int // places taken
-	guests []*Guest       // the oldest first
+	hosts  map[string]int // places taken, by host
+	guests []*Guest       // oldest first
 }
 
-// Guest is a connection in a lobby. Its Close makes it leave.
+// Guest is a connection in a lobby. Close makes it leave.
 type Guest struct {
 	net.Conn
 	lobby *Lobby
@@ -36,8 +37,8 @@ type Guest struct {
 	out    bool
 }
 
-// New makes a lobby of so many places. Hosts that known speaks for have a right to some places before they are compared
-// with others; known may be nil, and must not block.
+// New makes a lobby with a number of places. Hosts for which known is true have a right to some places before they
+// compare with others. known may be nil, and must not block.
 func New(places, right int, known func(host string) bool) *Lobby {
 	if known == nil {
 		known = func(string) bool { return false }
@@ -45,7 +46,8 @@ func New(places, right int, known func(host string) bool) *Lobby {
 	return &Lobby{places: places, right: right, known: known, hosts: map[string]int{}}
 }
 
-// Enter gives a connection one place. Others may have to leave for it, and it later for others: it is closed then.
+// Enter gives a connection one place. That may push out others now, and others may push it out later: it is closed
+// then.
 func (l *Lobby) Enter(c net.Conn) *Guest {
 	host := Host(c.RemoteAddr())
 	g := &Guest{Conn: c, lobby: l, host: block(host), known: l.known(host)}
@@ -63,7 +65,7 @@ func (l *Lobby) Enter(c net.Conn) *Guest {
 	return g
 }
 
-// Take gives a guest more places, for memory that it needs. It says whether the guest is still in.
+// Take gives a guest more places, for memory that it needs. It reports whether the guest is still in.
 func (g *Guest) Take(places int) bool {
 	l := g.lobby
 	l.mu.Lock()
@@ -78,7 +80,7 @@ func (g *Guest) Take(places int) bool {
 	return in
 }
 
-// Leave ends the stay of a guest that has proved itself, or has gone. It says whether the guest was still in.
+// Leave ends the stay of a guest that has proved itself, or has gone. It reports whether the guest was still in.
 func (g *Guest) Leave() bool {
 	l := g.lobby
 	l.mu.Lock()
@@ -96,7 +98,7 @@ func (g *Guest) Close() error {
 	return g.Conn.Close()
 }
 
-// Close shows all guests out, and those who come later.
+// Close pushes out all guests, and those who come later.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -108,14 +110,14 @@ func (l *Lobby) Close() {
 	closeAll(out)
 }
 
-// Len is the number of guests, Taken that of the places they have.
+// Len returns the number of guests, and of the places they take.
 func (l *Lobby) Len() (guests, taken int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.guests), l.taken
 }
 
-// takeLocked gives a guest places, and returns those who had to leave for it. It may be one of them.
+// takeLocked gives a guest places, and returns those pushed out by that, perhaps the guest itself.
 func (l *Lobby) takeLocked(g *Guest, places int) (out []*Guest) {
 	g.places += places
 	l.taken += places
@@ -128,7 +130,7 @@ func (l *Lobby) takeLocked(g *Guest, places int) (out []*Guest) {
 	return out
 }
 
-// worstLocked is the oldest guest of the host that has taken most, beyond what it has a right to.
+// worstLocked returns the oldest guest of the host that takes most places beyond its right.
 func (l *Lobby) worstLocked() (worst *Guest) {
 	most := 0
 	for _, g := range l.guests {
@@ -158,7 +160,7 @@ func closeAll(guests []*Guest) {
 	}
 }
 
-// Host is an address without its port: what a stranger is called.
+// Host returns an address without its port.
 func Host(a net.Addr) string {
 	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -167,7 +169,7 @@ func Host(a net.Addr) string {
 	return host
 }
 
-// block is whom a host counts with: whoever has one address of IPv6 has all that begin with the same 64 bits.
+// block returns what a host counts as: a holder of one IPv6 address has the whole /64.
 func block(host string) string {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {

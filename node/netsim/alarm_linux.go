@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel. Go's own round to a millisecond while the process sleeps; this one wakes it when it is due.
+// alarm is a kernel timer. While a process sleeps, Go's timers are rounded to a millisecond; this one is exact.
 type alarm struct{ file *os.File }
 
 func newAlarm() (*alarm, error) {
@@ -19,7 +19,7 @@ func newAlarm() (*alarm, error) {
 	return &alarm{os.NewFile(uintptr(fd), "timer")}, nil
 }
 
-// set makes it ring after a while, once, in place of any time set before. A closed one is not set.
+// set makes it ring once after a while, replacing any earlier setting. On a closed alarm it does nothing.
 func (a *alarm) set(after time.Duration) {
 	raw, err := a.file.SyscallConn()
 	if err != nil {

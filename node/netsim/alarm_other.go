@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// alarm is more exact than Go's timers; this system has none.
+// alarm is a timer more exact than Go's. This system has none.
 type alarm struct{}
 
 func newAlarm() (*alarm, error)  { return nil, errors.ErrUnsupported }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// wait gives the lock away until something changes or a deadline passes.
+// wait releases the lock until something changes or a deadline passes.
 func (c *conn) wait(deadline time.Time) {
 	c.watched = true
 	changed := c.changed
@@ -16,7 +16,7 @@ func (c *conn) wait(deadline time.Time) {
 	await(changed, deadline)
 }
 
-// await waits for a change or a deadline, if there is one.
+// await waits for a change, or for a deadline if there is one.
 func await(changed <-chan struct{}, deadline time.Time) {
 	if deadline.IsZero() {
 		<-changed
@@ -42,7 +42,7 @@ func (c *conn) Read(b []byte) (int, error) {
 		case passed(c.read):
 			return 0, c.failed("read", os.ErrDeadlineExceeded)
 		case len(c.arrived) > 0 && len(b) > 0:
-			return c.take(b), nil // even if it was reset since
+			return c.take(b), nil // even after a reset
 		case c.err != nil:
 			return 0, c.failed("read", c.err)
 		case len(b) == 0:
@@ -54,7 +54,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// Write returns when all but the last sendBuffer bytes have left.
+// Write returns once all but the last sendBuffer bytes have left.
 func (c *conn) Write(b []byte) (int, error) {
 	c.writing <- struct{}{}
 	defer func() { <-c.writing }()
@@ -81,7 +81,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 }
 
-// CloseWrite lets the other read the end after what was written.
+// CloseWrite makes the other end read EOF after what was written.
 func (c *conn) CloseWrite() error {
 	c.net.lock()
 	defer c.net.unlock()
@@ -97,7 +97,8 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// Close lets the other read what was written; it is reset if it has sent what nobody read, or sends more.
+// Close lets the other end read what was written. It resets the other end if that sent data which nobody read, or sends
+// more.
 func (c *conn) Close() error {
 	c.net.lock()
 	defer c.net.unlock()

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// firstRetry is when a connection request without an answer is sent again; every further wait is twice as long (RFC 6298).
+	// firstRetry is when an unanswered connection request is repeated; each further wait is twice as long (RFC 6298).
 	firstRetry = time.Second
-	// lastRetry is the wait after which it is given up, about two minutes in all.
+	// lastRetry is the wait after which dialling fails, about two minutes in all.
 	lastRetry = 64 * time.Second
 )
 
-// Endpoint is the network as one process sees it, for one life of it. Safe for concurrent use.
+// Endpoint is the network as one process sees it in one life. It is safe for concurrent use.
 type Endpoint struct {
 	net    *Network
 	hosts  []*host
 	closed chan struct{} // closed under net.mu
 }
 
-// Addr is where it dials from.
+// Addr returns the address from which it dials.
 func (e *Endpoint) Addr() netip.Addr { return e.hosts[0].addr }
 
-// Close ends the life at once, as killing the process would: nobody listens any more, connections are reset, later dials fail with
-// net.ErrClosed. The hosts stay on the network and refuse connections until another endpoint listens there.
+// Close ends the life at once, as killing the process would: listeners close, connections are reset, later dials fail
+// with net.ErrClosed. The hosts stay on the network and refuse connections until another endpoint listens there.
 func (e *Endpoint) Close() error {
 	e.net.lock()
 	defer e.net.unlock()
@@ -60,19 +60,20 @@ func (e *Endpoint) close() {
 	}
 }
 
-// over says whether the life has ended.
-func (e *Endpoint) over() bool {
+func (e *Endpoint) over() bool { return isClosed(e.closed) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-e.closed:
+	case <-c:
 		return true
 	default:
 		return false
 	}
 }
 
-// DialContext connects over network "tcp" or "udp" to an address and port; it resolves no names. A connection over TCP takes a round
-// trip. A host that nobody can reach does not answer: requests are repeated until the context ends, or for two minutes. A connection
-// over UDP is a net.PacketConn as well.
+// DialContext connects over network "tcp" or "udp" to an address and port; it resolves no names. A TCP connection takes
+// a round trip. An unreachable host does not answer: requests are repeated until the context ends, or for two minutes.
+// A UDP connection is also a net.PacketConn.
 func (e *Endpoint) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -93,7 +94,7 @@ func (e *Endpoint) DialContext(ctx context.Context, network, address string) (ne
 	return c, nil
 }
 
-// attempt is a connection being made.
+// attempt is a connection in the making.
 type attempt struct {
 	from     *Endpoint
 	to       netip.AddrPort
@@ -117,7 +118,10 @@ func (e *Endpoint) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error
 	var err error
 	select {
 	case <-a.done:
-		return a.result()
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a.conn, nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-e.closed:
@@ -133,20 +137,13 @@ func (e *Endpoint) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error
 	return nil, err
 }
 
-func (a *attempt) result() (net.Conn, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.conn, nil
-}
-
-// finish ends the attempt. mu is held.
+// finish ends the attempt. It needs mu held.
 func (a *attempt) finish(c *conn, err error) {
 	a.finished, a.conn, a.err = true, c, err
 	close(a.done)
 }
 
-// request asks for the connection, and again after a while without an answer. mu is held.
+// request asks for the connection, and again after a wait without an answer. It needs mu held.
 func (a *attempt) request(wait time.Duration) {
 	n, near, far := a.from.net, a.from.hosts[0], a.from.net.hosts[a.to.Addr()]
 	n.at(n.plan.now+wait, func() {
@@ -178,7 +175,7 @@ func (a *attempt) request(wait time.Duration) {
 	}})
 }
 
-// establish makes both ends of the connection. mu is held.
+// establish makes both ends of the connection. It needs mu held.
 func (a *attempt) establish(l *listener, far *host) *conn {
 	n, near := a.from.net, a.from.hosts[0]
 	c := newConn(n, a.from, near, far, a.local, a.to)
@@ -187,8 +184,8 @@ func (a *attempt) establish(l *listener, far *host) *conn {
 	return c
 }
 
-// Listen accepts connections over network "tcp" at an address of the endpoint and a port; an unspecified address ("", "0.0.0.0",
-// "::") stands for all its addresses, port 0 for one that is free.
+// Listen accepts connections over network "tcp" at a port and an address of the endpoint. An unspecified address ("",
+// "0.0.0.0", "::") stands for all its addresses, port 0 for a free port.
 func (e *Endpoint) Listen(network, address string) (net.Listener, error) {
 	if network != "tcp" && network != "tcp4" {
 		return nil, &net.OpError{Op: "listen", Net: network, Err: net.UnknownNetworkError(network)}
@@ -203,7 +200,7 @@ func (e *Endpoint) Listen(network, address string) (net.Listener, error) {
 	})
 }
 
-// listen passes connections to accept, under the lock.
+// listen passes connections to accept, which is called with mu held.
 func (e *Endpoint) listen(address string, accept func(*conn, *listener) bool) (*listener, error) {
 	fail := func(err error) (*listener, error) {
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: fmt.Errorf("%s: %w", address, err)}
@@ -226,7 +223,7 @@ func (e *Endpoint) listen(address string, accept func(*conn, *listener) bool) (*
 	return l, nil
 }
 
-// bind says which hosts an address to listen at means, and chooses a port where none is given. mu is held.
+// bind returns the hosts that a listening address means, and chooses a port if there is none. It needs mu held.
 func (e *Endpoint) bind(address string) (at netip.AddrPort, hosts []*host, err error) {
 	if e.over() {
 		return at, nil, net.ErrClosed
@@ -251,7 +248,7 @@ func (e *Endpoint) bind(address string) (at netip.AddrPort, hosts []*host, err e
 	return at, hosts, nil
 }
 
-// port is one that was not used for long. mu is held.
+// port returns the port unused for longest. It needs mu held.
 func (h *host) port() uint16 {
 	for {
 		if h.lastPort++; h.lastPort == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Gossip carries the membership of one node: packets and streams at one port.
+// Gossip is a memberlist transport: packets and streams at one port.
 type Gossip struct {
 	end     *Endpoint
 	at      netip.AddrPort
@@ -22,7 +22,7 @@ type Gossip struct {
 
 var _ memberlist.Transport = (*Gossip)(nil)
 
-// Gossip opens a port of the endpoint's first address for gossip.
+// Gossip opens a gossip port at the endpoint's first address.
 func (e *Endpoint) Gossip(port uint16) (*Gossip, error) {
 	g := &Gossip{end: e, packets: make(chan *memberlist.Packet, backlog), accept: make(chan net.Conn, backlog)}
 	address := netip.AddrPortFrom(e.Addr(), port).String()
@@ -58,7 +58,7 @@ func (g *Gossip) stream(c *conn, _ *listener) bool {
 	}
 }
 
-// FinalAdvertiseAddr is the address of the endpoint, whatever is configured.
+// FinalAdvertiseAddr returns the address of the endpoint, whatever is configured.
 func (g *Gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return g.at.Addr().AsSlice(), int(g.at.Port()), nil
 }
@@ -75,20 +75,20 @@ func (g *Gossip) WriteTo(b []byte, addr string) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// PacketCh gives the packets that arrive.
+// PacketCh returns the packets that arrive.
 func (g *Gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
 
-// DialTimeout makes a stream.
+// DialTimeout opens a stream.
 func (g *Gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return g.end.DialContext(ctx, "tcp", addr)
 }
 
-// StreamCh gives the streams that others dial.
+// StreamCh returns the streams that others open.
 func (g *Gossip) StreamCh() <-chan net.Conn { return g.accept }
 
-// Shutdown closes the port, and the streams that nobody took.
+// Shutdown closes the port and the streams that nobody took.
 func (g *Gossip) Shutdown() error {
 	n := g.end.net
 	n.lock()

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// backlog is how many connections or packets may wait for who accepts them; more are reset, or dropped.
+// backlog is how many connections or packets may wait to be accepted. More are reset or dropped.
 const backlog = 1024
 
 // listener accepts connections at one or more hosts.
@@ -13,15 +13,15 @@ type listener struct {
 	owner  *Endpoint
 	hosts  []*host
 	at     netip.AddrPort
-	accept func(*conn, *listener) bool // takes a connection, under the lock; false if it cannot
+	accept func(*conn, *listener) bool // takes a connection with mu held; false if it cannot
 	queue  chan *conn
 	closed chan struct{} // closed under net.mu
 }
 
-// offer is called when the last packet of the handshake is there. mu is held.
+// offer is called when the last packet of the handshake arrives. It needs mu held.
 func (l *listener) offer(c *conn) {
 	switch {
-	case c.err != nil: // reset meanwhile
+	case c.err != nil: // it was reset
 	case l.over():
 		c.abort(errReset)
 	case !l.accept(c, l):
@@ -30,17 +30,10 @@ func (l *listener) offer(c *conn) {
 	}
 }
 
-func (l *listener) over() bool {
-	select {
-	case <-l.closed:
-		return true
-	default:
-		return false
-	}
-}
+func (l *listener) over() bool { return isClosed(l.closed) }
 
 func (l *listener) Accept() (net.Conn, error) {
-	if !l.over() { // of two channels that are ready either may be taken
+	if !l.over() { // select would pick at random between two ready channels
 		select {
 		case c := <-l.queue:
 			return c, nil

@@ -1,13 +1,14 @@
-// Package netsim is the one network without a network: an Internet inside one process, for tests and for machines that let nobody build
-// one of namespaces. It is a network of hosts whose dialers, listeners, packet sockets and gossip transports stand in for those of the
-// machine (Network, Endpoint, Gossip), a small web for tests on top of it (Web, Site), and the model of download times that both follow
-// (DownloadMs). It owns what lies between hosts: one-way delays, bandwidths shared by all that a host sends or receives, the handshake and
-// the slow start of TCP, cuts and partitions. Packets are lost in cuts and deaths alone; what a connection sends into a cut waits for its
-// end, as TCP sends again. It knows nothing of nodes and judges nothing.
+// Package netsim is a simulated Internet inside one process, for tests and for machines on which nobody may build
+// network namespaces. Its hosts have dialers, listeners, packet sockets and gossip transports that replace those of the
+// machine (Network, Endpoint, Gossip). On top there is a small web for tests (Web, Site), and the model of download
+// times that both follow (DownloadMs). It owns what lies between hosts: one-way delays, bandwidth shared by all that a
+// host sends or receives, the handshake and slow start of TCP, cuts and partitions. Packets are lost only in cuts and
+// at dead hosts; what a connection sends into a cut waits for its end, since TCP would retransmit. It knows nothing of
+// nodes and judges nothing.
 //
-// Everything happens at planned times: what is due is carried out at the next occasion, but as of its own time, so that a late
-// processor delays what an application sees and never the plan. It runs in real time, or on the fake clock of a testing/synctest
-// bubble.
+// Everything happens at planned times. A due event is carried out at the next occasion, but as of its own time, so a
+// late processor delays what an application sees and never the plan. The network runs in real time, or on the fake
+// clock of a testing/synctest bubble.
 package netsim
 
 import (
@@ -21,19 +22,19 @@ import (
 	"time"
 )
 
-// Network carries what endpoints send. Safe for concurrent use.
+// Network carries what endpoints send. It is safe for concurrent use.
 type Network struct {
 	delay func(from, to netip.Addr) time.Duration
 	start time.Time
 
-	// mu guards what follows, and the state of all that is on the network. It is taken by lock and unlock.
+	// mu guards what follows, and the state of everything on the network. It is taken by lock and unlock.
 	mu     sync.Mutex
 	plan   plan
 	hosts  map[netip.Addr]*host
-	side   map[netip.Addr]int // of a partition; all others are on side 0
+	side   map[netip.Addr]int // of a partition; hosts not listed are on side 0
 	cut    map[[2]netip.Addr]bool
-	held   []parcel // wait for the end of a cut
-	number uint64   // of the parcel that was sent last
+	held   []parcel // waiting for the end of a cut
+	number uint64   // of the last parcel sent
 	conns  map[*conn]struct{}
 	ends   map[*Endpoint]struct{}
 	closed bool
@@ -43,18 +44,18 @@ type Network struct {
 // host is a machine with one address.
 type host struct {
 	addr             netip.Addr
-	up, down         float64       // bytes a millisecond; 0 is unlimited
-	upFree, downFree time.Duration // when the last byte queued so far will have passed
+	up, down         float64       // bytes per millisecond; 0 is unlimited
+	upFree, downFree time.Duration // when the last byte queued so far has passed
 	listeners        map[uint16]*listener
 	sockets          map[uint16]*socket
 	lastPort         uint16
-	packets, bytes   int64 // datagrams that it sent
-	// noConns and noPackets say that none of others come in.
+	packets, bytes   int64 // datagrams sent
+	// noConns and noPackets block connections and datagrams from others.
 	noConns, noPackets bool
 }
 
-// New makes an empty network. delay is the one-way time of a packet between two addresses. It is asked for each packet and may vary
-// (packets of one connection stay in order); it must not block and must not call the network.
+// New makes an empty network. delay is the one-way time of a packet between two addresses. It is called for each packet
+// and may vary (packets of one connection stay in order). It must not block, nor call the network.
 func New(delay func(from, to netip.Addr) time.Duration) *Network {
 	n := &Network{delay: delay, start: time.Now(), hosts: map[netip.Addr]*host{}, side: map[netip.Addr]int{}, cut: map[[2]netip.Addr]bool{},
 		conns: map[*conn]struct{}{}, ends: map[*Endpoint]struct{}{}}
@@ -62,8 +63,8 @@ func New(delay func(from, to netip.Addr) time.Duration) *Network {
 	return n
 }
 
-// Add puts a host on the network, with its bandwidth up and down in bytes a millisecond, 0 for unlimited. It refuses connections
-// until somebody listens there.
+// Add puts a host on the network, with its bandwidth up and down in bytes per millisecond, 0 for unlimited. The host
+// refuses connections until somebody listens there.
 func (n *Network) Add(addr netip.Addr, up, down float64) error {
 	n.lock()
 	defer n.unlock()
@@ -74,7 +75,7 @@ func (n *Network) Add(addr netip.Addr, up, down float64) error {
 	return nil
 }
 
-// SetBandwidth changes that of a host, in bytes a millisecond, for all that has not been queued yet.
+// SetBandwidth changes the bandwidth of a host, in bytes per millisecond, for all that is not queued yet.
 func (n *Network) SetBandwidth(addr netip.Addr, up, down float64) error {
 	n.lock()
 	defer n.unlock()
@@ -86,8 +87,8 @@ func (n *Network) SetBandwidth(addr netip.Addr, up, down float64) error {
 	return nil
 }
 
-// Partition puts the hosts of each set on a side of its own, all others together on one more, in place of an earlier partition. Nothing
-// passes between sides until Heal.
+// Partition puts the hosts of each set on a side of its own, and all others on one more, replacing an earlier
+// partition. Nothing passes between sides until Heal.
 func (n *Network) Partition(sets ...[]netip.Addr) {
 	n.lock()
 	defer n.unlock()
@@ -100,7 +101,7 @@ func (n *Network) Partition(sets ...[]netip.Addr) {
 	n.release()
 }
 
-// Cut lets nothing pass between two hosts until Heal.
+// Cut blocks all traffic between two hosts until Heal.
 func (n *Network) Cut(a, b netip.Addr) {
 	n.lock()
 	defer n.unlock()
@@ -116,7 +117,8 @@ func (n *Network) Heal() {
 	n.release()
 }
 
-// Shield lets no connection of others in to a host, or no datagram, or neither, until it is called again: as a NAT or a firewall does.
+// Shield blocks connections or datagrams from others to a host, or both, until it is called again, as a NAT or a
+// firewall does.
 func (n *Network) Shield(addr netip.Addr, conns, packets bool) error {
 	n.lock()
 	defer n.unlock()
@@ -128,7 +130,7 @@ func (n *Network) Shield(addr netip.Addr, conns, packets bool) error {
 	return nil
 }
 
-// between names two hosts, whichever comes first.
+// between names a pair of hosts in either order.
 func between(a, b netip.Addr) [2]netip.Addr {
 	if b.Less(a) {
 		a, b = b, a
@@ -136,12 +138,12 @@ func between(a, b netip.Addr) [2]netip.Addr {
 	return [2]netip.Addr{a, b}
 }
 
-// severed says whether nothing passes between two hosts; mu is held.
+// severed reports whether nothing passes between two hosts. It needs mu held.
 func (n *Network) severed(a, b *host) bool {
 	return n.side[a.addr] != n.side[b.addr] || n.cut[between(a.addr, b.addr)]
 }
 
-// Reset breaks the connections of a host: those to another one, or all if b is the zero address.
+// Reset breaks the connections of host a to host b, or all of its connections if b is the zero address.
 func (n *Network) Reset(a, b netip.Addr) {
 	n.lock()
 	defer n.unlock()
@@ -152,14 +154,14 @@ func (n *Network) Reset(a, b netip.Addr) {
 	}
 }
 
-// Ends is how many ends of connections there are.
+// Ends returns the number of ends of connections.
 func (n *Network) Ends() int {
 	n.lock()
 	defer n.unlock()
 	return len(n.conns)
 }
 
-// Sent is how many datagrams a host has sent, in all its lives, and the bytes in them.
+// Sent returns the datagrams that a host has sent in all its lives, and the bytes in them.
 func (n *Network) Sent(addr netip.Addr) (packets, bytes int64) {
 	n.lock()
 	defer n.unlock()
@@ -169,7 +171,7 @@ func (n *Network) Sent(addr netip.Addr) (packets, bytes int64) {
 	return 0, 0
 }
 
-// Enter opens an endpoint at a host, which is added, without bounds of its bandwidth, if it is not there.
+// Enter opens an endpoint at a host, and first adds the host with unlimited bandwidth if it is not there.
 func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 	n.lock()
 	known := n.hosts[addr] != nil
@@ -182,8 +184,8 @@ func (n *Network) Enter(addr netip.Addr) (*Endpoint, error) {
 	return n.Open(addr)
 }
 
-// Open is the network as one process on these hosts sees it: a node on its own one, a server on many. The first is where it dials
-// from.
+// Open returns the network as one process on these hosts sees it: a node has one host, a server may have many. It dials
+// from the first.
 func (n *Network) Open(addrs ...netip.Addr) (*Endpoint, error) {
 	n.lock()
 	defer n.unlock()
@@ -205,7 +207,7 @@ func (n *Network) Open(addrs ...netip.Addr) (*Endpoint, error) {
 	return e, nil
 }
 
-// Close ends all endpoints and connections. Nothing is left at work.
+// Close ends all endpoints and connections. No goroutine is left.
 func (n *Network) Close() error {
 	n.lock()
 	defer n.mu.Unlock()
@@ -220,18 +222,18 @@ func (n *Network) Close() error {
 	return nil
 }
 
-// parcel is what travels at once.
+// parcel is the unit of transport.
 type parcel struct {
 	from, to *host
 	bytes    int
-	order    *time.Duration // when what was sent before reaches the receiver's downlink: nothing overtakes it; nil for what may
-	stream   bool           // part of a connection: it waits for the end of a cut instead of being lost
-	arrive   func()         // called under the lock when the last byte is there; never if it is lost
+	order    *time.Duration // when the one sent before reaches the receiver's downlink, which this one must not overtake; nil if it may
+	stream   bool           // part of a connection: a cut delays it instead of losing it
+	arrive   func()         // called with mu held when the last byte is there; never if it is lost
 	number   uint64
 }
 
-// send carries a parcel: through the sender's uplink, over the distance, through the receiver's downlink, each link first come, first
-// served. mu is held.
+// send carries a parcel through the sender's uplink, over the distance, and through the receiver's downlink, each link
+// first come, first served. It needs mu held.
 func (n *Network) send(p parcel) {
 	if p.number == 0 {
 		n.number++
@@ -252,7 +254,7 @@ func (n *Network) send(p parcel) {
 		*p.order = there
 	}
 	n.at(there, func() {
-		// Its first byte came before its last, and has not waited for it.
+		// Its first byte arrived before its last, so it has been passing the downlink meanwhile.
 		p.to.downFree = max(n.plan.now, max(n.plan.now-takes, p.to.downFree)+through(p.bytes, p.to.down))
 		n.at(p.to.downFree, func() {
 			if !n.stopped(p) {
@@ -263,7 +265,7 @@ func (n *Network) send(p parcel) {
 	})
 }
 
-// stopped says whether a cut stops a parcel, and then loses it or keeps it.
+// stopped reports whether a cut stops a parcel, which it then keeps or loses.
 func (n *Network) stopped(p parcel) bool {
 	switch {
 	case !n.severed(p.from, p.to):
@@ -276,7 +278,7 @@ func (n *Network) stopped(p parcel) bool {
 	return true
 }
 
-// release sends again what waits, in the order in which it was sent first.
+// release sends held parcels again, in their original order.
 func (n *Network) release() {
 	waiting := n.held
 	n.held = nil
@@ -286,10 +288,35 @@ func (n *Network) release() {
 	}
 }
 
-// through is how long bytes take through a link.
+// through is how long bytes take to pass a link.
 func through(bytes int, rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
 	return time.Duration(float64(bytes) / rate * float64(time.Millisecond))
 }
+
+// GossipPort is the gossip port at every place.
+const GossipPort = 7946
+
+// Place returns the address of a numbered place, for tests with many nodes.
+func Place(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}
+
+// Place6 returns the IPv6 address of a place.
+func Place6(i int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0x20, 1: 0x01, 2: 0x0d, 3: 0xb8, 13: byte(i >> 16), 14: byte(i >> 8), 15: byte(i)})
+}
+
+// PlaceOf returns the number of a place.
+func PlaceOf(a netip.Addr) int {
+	b := [4]byte(a.AsSlice()[a.BitLen()/8-4:])
+	return int(b[1])<<16 | int(b[2])<<8 | int(b[3])
+}
+
+// GossipAt returns the gossip address of a place.
+func GossipAt(i int) string { return netip.AddrPortFrom(Place(i), GossipPort).String() }
+
+// ID returns the id of the node at a place. Ids sort like their places.
+func ID(i int) string { return fmt.Sprintf("%032x", 0x1000_0000+i) }

@@ -12,19 +12,19 @@ import (
 // maxPacket is the longest datagram, in bytes (IPv4).
 const maxPacket = 65_507
 
-// datagram is what arrived at once.
+// datagram is one received packet.
 type datagram struct {
 	data []byte
 	from netip.AddrPort
 }
 
-// socket sends and receives datagrams; one that is connected, with one other address alone.
+// socket sends and receives datagrams; a connected one, with one other address only.
 type socket struct {
 	owner  *Endpoint
 	hosts  []*host
 	at     netip.AddrPort
-	remote netip.AddrPort      // of a connected one
-	taken  func(datagram) bool // takes what arrives, under the lock; false if it cannot
+	remote netip.AddrPort      // if it is connected
+	taken  func(datagram) bool // takes a datagram with mu held; false if it cannot
 
 	// net.mu guards what follows.
 	queue   []datagram
@@ -33,7 +33,7 @@ type socket struct {
 	changed chan struct{} // closed when any of it changes
 }
 
-// ListenPacket receives datagrams over network "udp"; addresses are as for Listen.
+// ListenPacket receives datagrams over network "udp"; addresses are as in Listen.
 func (e *Endpoint) ListenPacket(network, address string) (net.PacketConn, error) {
 	if network != "udp" && network != "udp4" {
 		return nil, &net.OpError{Op: "listen", Net: network, Err: net.UnknownNetworkError(network)}
@@ -88,7 +88,7 @@ func (s *socket) enqueue(d datagram) bool {
 	return true
 }
 
-// sendTo sends a datagram. Like UDP, it does not tell what becomes of it.
+// sendTo sends a datagram. As with UDP, nothing tells what becomes of it.
 func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 	n := s.owner.net
 	n.lock()
@@ -118,7 +118,7 @@ func (s *socket) sendTo(b []byte, to netip.AddrPort) error {
 	return nil
 }
 
-// ReadFrom cuts a datagram that is longer than b.
+// ReadFrom truncates a datagram longer than b.
 func (s *socket) ReadFrom(b []byte) (int, net.Addr, error) {
 	n := s.owner.net
 	n.lock()
@@ -156,7 +156,7 @@ func (s *socket) WriteTo(b []byte, to net.Addr) (int, error) {
 	return len(b), nil
 }
 
-// Read and Write are those of a connected socket.
+// Read and Write are for connected sockets.
 func (s *socket) Read(b []byte) (int, error) {
 	k, _, err := s.ReadFrom(b)
 	return k, err
@@ -199,7 +199,7 @@ func (s *socket) failed(what string, err error) error {
 
 func (s *socket) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(s.at) }
 
-// RemoteAddr is nil where the socket is not connected.
+// RemoteAddr is nil if the socket is not connected.
 func (s *socket) RemoteAddr() net.Addr {
 	if !s.remote.IsValid() {
 		return nil

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// plan is what will happen, by time since the start of the network.
+// plan is the list of future events, by time since the start of the network.
 type plan struct {
-	now    time.Duration // nothing due before is left undone; while an event is carried out, its own time
-	real   time.Duration // the clock when events began to be carried out
+	now    time.Duration // everything due before is done; during an event, the event's time
+	real   time.Duration // the clock when advance began
 	events events
 	count  uint64
 	timer  *time.Timer
-	alarm  *alarm        // in place of the timer while Run works; nil else
-	armed  time.Duration // when the one or the other goes off; 0 if it need not
+	alarm  *alarm        // replaces the timer while Run runs; otherwise nil
+	armed  time.Duration // when the timer or alarm goes off; 0 if it is not set
 }
 
 type event struct {
 	at    time.Duration
-	count uint64 // events of one instant happen in the order in which they were planned
+	count uint64 // events of one instant happen in the order of planning
 	do    func()
 }
 
@@ -44,7 +44,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// at plans something. mu is held, then and when it happens.
+// at plans an event. mu is held, now and when it happens.
 func (n *Network) at(at time.Duration, do func()) {
 	if n.closed {
 		return
@@ -53,13 +53,13 @@ func (n *Network) at(at time.Duration, do func()) {
 	heap.Push(&n.plan.events, event{at, n.plan.count, do})
 }
 
-// lock takes mu, with all that is due done.
+// lock takes mu and carries out what is due.
 func (n *Network) lock() {
 	n.mu.Lock()
 	n.advance()
 }
 
-// unlock releases mu and sees to what is planned meanwhile.
+// unlock carries out what is due, sets the timer and releases mu.
 func (n *Network) unlock() {
 	n.advance()
 	n.arm()
@@ -101,8 +101,9 @@ func (n *Network) tick() {
 	n.unlock()
 }
 
-// Run makes the network keep its plan more exactly until the context ends, where the system has better timers than Go's, which are up
-// to a millisecond late. Elsewhere it does nothing. The network works without it, and must: on a fake clock this would never wake.
+// Run makes the network keep its plan more exactly until ctx ends, on systems with better timers than Go's, which are
+// up to a millisecond late. On others it only waits. The network works without it, and must on a fake clock, where this
+// would never wake.
 func (n *Network) Run(ctx context.Context) error {
 	a, err := newAlarm()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -132,7 +133,7 @@ func (n *Network) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// use changes what wakes the network.
+// use sets what wakes the network.
 func (n *Network) use(a *alarm) {
 	n.lock()
 	defer n.unlock()

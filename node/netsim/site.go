@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Site is what answers at one authority. What it has no handler for is not found. Safe for concurrent use.
+// Site is what answers at one authority. Paths without a handler are not found. It is safe for concurrent use.
 type Site struct {
 	web   *Web
 	name  string
@@ -22,7 +22,7 @@ type Site struct {
 	handlers map[string]http.HandlerFunc // by path
 }
 
-// Took makes every answer but robots.txt take that long.
+// Took delays every answer except robots.txt.
 func (s *Site) Took(d time.Duration) *Site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +30,7 @@ func (s *Site) Took(d time.Duration) *Site {
 	return s
 }
 
-// Handle answers a path, whatever the query.
+// Handle sets the handler of a path, for any query.
 func (s *Site) Handle(path string, h http.HandlerFunc) *Site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,12 +38,12 @@ func (s *Site) Handle(path string, h http.HandlerFunc) *Site {
 	return s
 }
 
-// Robots is a robots.txt.
+// Robots sets the robots.txt.
 func (s *Site) Robots(lines ...string) *Site {
 	return s.Handle("/robots.txt", Text("text/plain", strings.Join(lines, "\n")))
 }
 
-// Weight makes the pages that follow that many bytes longer.
+// Weight makes pages added later that many bytes longer.
 func (s *Site) Weight(bytes int) *Site {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Site) Weight(bytes int) *Site {
 	return s
 }
 
-// Page is a page with links.
+// Page adds a page with links.
 func (s *Site) Page(path string, refs ...string) *Site {
 	var b strings.Builder
 	b.WriteString("<!doctype html><title>" + path + "</title>")
@@ -64,7 +64,7 @@ func (s *Site) Page(path string, refs ...string) *Site {
 	return s.Handle(path, Text("text/html", b.String()))
 }
 
-// Pages is a front page "/" with links to n pages "/0", "/1", ….
+// Pages adds a front page "/" with links to n pages "/0", "/1", ….
 func (s *Site) Pages(n int) *Site {
 	refs := make([]string, n)
 	for i := range refs {
@@ -82,10 +82,10 @@ func (s *Site) Redirect(path, to string) *Site {
 	})
 }
 
-// Visits are the requests that the site got, in order.
+// Visits returns the requests to the site, in order.
 func (s *Site) Visits() []Visit { return s.web.Visits(At(s.name)) }
 
-// Paths are their paths.
+// Paths returns the paths of the visits.
 func (s *Site) Paths() []string {
 	var paths []string
 	for _, v := range s.Visits() {
@@ -94,7 +94,7 @@ func (s *Site) Paths() []string {
 	return paths
 }
 
-// Count is how often a path was asked for.
+// Count returns how often a path was requested.
 func (s *Site) Count(path string) int {
 	n := 0
 	for _, p := range s.Paths() {
@@ -118,7 +118,7 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	h(w, r)
 }
 
-// pause breaks a request off whose client has gone meanwhile.
+// pause waits, and aborts the request if its client goes away meanwhile.
 func pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -140,7 +140,7 @@ func Text(contentType, body string) http.HandlerFunc {
 	}
 }
 
-// Status answers with a status and headers, given as name and value by turns.
+// Status answers with a status and headers, given as alternating names and values.
 func Status(code int, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -150,7 +150,7 @@ func Status(code int, header ...string) http.HandlerFunc {
 	}
 }
 
-// Turns answers the first request by the first handler, and so on; the last answers the rest.
+// Turns answers the first request with the first handler, and so on; the last handler answers the rest.
 func Turns(handlers ...http.HandlerFunc) http.HandlerFunc {
 	var mu sync.Mutex
 	n := 0
@@ -163,7 +163,7 @@ func Turns(handlers ...http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Broken answers a page that breaks off after its first bytes.
+// Broken answers with a page that breaks off after its first bytes.
 func Broken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html")
 	w.Header().Set("Content-Length", "100000")

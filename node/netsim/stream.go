@@ -8,56 +8,56 @@ import (
 )
 
 const (
-	// segment is the most that travels as one, in bytes: what an Ethernet frame leaves with time stamps.
+	// segment is the largest unit sent, in bytes: an Ethernet frame minus headers with time stamps.
 	segment = 1448
-	// header is what IP and TCP with time stamps add to each, in bytes; all of it in an acknowledgement.
+	// header is the size of the IP and TCP headers with time stamps, in bytes; an acknowledgement has nothing else.
 	header = 52
-	// initialWindow is what may be under way before the first acknowledgement (RFC 6928).
+	// initialWindow is what may be in flight before the first acknowledgement (RFC 6928).
 	initialWindow = 10 * segment
-	// buffer is the most that waits for a reader, and so the most that may be under way.
+	// buffer bounds what waits for a reader, and so what may be in flight.
 	buffer = 4 << 20
-	// sendBuffer is how much a writer may be ahead of what may leave: enough to sleep over.
+	// sendBuffer is how far a writer may be ahead of what may leave: enough to let it sleep.
 	sendBuffer = 256 << 10
-	// minTimeout is what an idle connection waits beyond a round trip before it starts from the initial window again: the least
-	// retransmission timeout (RFC 6298, RFC 9293, as Linux has it).
+	// minTimeout is how long beyond a round trip a connection must be idle to start from the initial window again: the
+	// least retransmission timeout (RFC 6298, RFC 9293; 200 ms as in Linux).
 	minTimeout = 200 * time.Millisecond
-	// minQueue is the least delay by queues that ends the growth of the window; half a round trip, if that is more. While the path
-	// is not full the queues of slow start stay below that; beyond, a router would drop.
+	// minQueue is the least queueing delay that stops the window's growth, or half a round trip if that is more. Until
+	// the path is full, the queues of slow start stay below that; beyond it, a router would drop packets.
 	minQueue = 20 * time.Millisecond
 )
 
 const errReset = syscall.ECONNRESET
 
-// conn is one end of a connection. What it sends is clocked by acknowledgements: each lets as much leave as it acknowledges, and as
-// much again while the window grows (slow start, RFC 5681). The window stops growing when queues on the way show that the path is
-// full.
+// conn is one end of a connection. Acknowledgements clock what it sends: each lets as much leave as it acknowledges,
+// and as much again while the window grows (slow start, RFC 5681). The window stops growing when queues on the path
+// show that it is full.
 type conn struct {
 	net           *Network
 	owner         *Endpoint
 	near, far     *host
 	local, remote netip.AddrPort
 	peer          *conn
-	writing       chan struct{} // holds a token while somebody writes
+	writing       chan struct{} // holds a token during a Write
 
 	// net.mu guards what follows.
-	err    error // why nothing works any more
+	err    error // why the connection is dead
 	closed bool
 
 	unsent   []byte
-	ended    bool          // nothing more will be written
-	finished bool          // the end is on its way
-	window   int           // bytes that may be under way
-	flight   int           // bytes under way
-	peak     int           // the most that were under way since it was idle
-	sent     time.Duration // when the latest left
-	order    time.Duration // when the latest reaches the other's downlink
+	ended    bool          // no more will be written
+	finished bool          // the end has been sent
+	window   int           // bytes that may be in flight
+	flight   int           // bytes in flight
+	peak     int           // the most bytes in flight since it was idle
+	sent     time.Duration // when the last segment left
+	order    time.Duration // when the last segment reaches the peer's downlink
 	trip     time.Duration // the shortest round trip seen; 0 before the first
 
 	arrived     [][]byte
-	waiting     int // bytes of them
+	waiting     int // bytes in arrived
 	eof         bool
 	read, write time.Time     // deadlines
-	changed     chan struct{} // closed when any of it changes, if somebody waits
+	changed     chan struct{} // closed at the next change, if somebody waits
 	watched     bool
 }
 
@@ -68,7 +68,7 @@ func newConn(n *Network, owner *Endpoint, near, far *host, local, remote netip.A
 	return c
 }
 
-// tell wakes all who wait for a change.
+// tell wakes everybody who waits for a change.
 func (c *conn) tell() {
 	if c.watched {
 		close(c.changed)
@@ -76,13 +76,13 @@ func (c *conn) tell() {
 	}
 }
 
-// fail ends both ends at once.
+// fail breaks both ends at once.
 func (c *conn) fail(err error) {
 	c.broke(err)
 	c.peer.broke(err)
 }
 
-// broke ends this end. What has arrived can still be read.
+// broke breaks this end. What has arrived can still be read.
 func (c *conn) broke(err error) {
 	if c.err == nil {
 		c.err, c.unsent = err, nil
@@ -91,7 +91,7 @@ func (c *conn) broke(err error) {
 	}
 }
 
-// abort ends this end at once, and the other when it hears of it.
+// abort breaks this end at once, and the other when it hears of it.
 func (c *conn) abort(err error) {
 	if c.err == nil {
 		c.broke(err)
@@ -99,12 +99,12 @@ func (c *conn) abort(err error) {
 	}
 }
 
-// send sends something to the other end.
+// send sends something to the peer.
 func (c *conn) send(bytes int, order *time.Duration, arrive func()) {
 	c.net.send(parcel{from: c.near, to: c.far, bytes: bytes, order: order, stream: true, arrive: arrive})
 }
 
-// drained returns when all that was written has left, or never will.
+// drained returns once all that was written has left, or never will.
 func (c *conn) drained() {
 	c.net.lock()
 	defer c.net.unlock()
@@ -113,7 +113,7 @@ func (c *conn) drained() {
 	}
 }
 
-// transmit lets leave what may.
+// transmit sends what may leave now.
 func (c *conn) transmit() {
 	now := c.net.plan.now
 	if c.flight == 0 && now-c.sent > c.trip+minTimeout {
@@ -137,7 +137,7 @@ func (c *conn) transmit() {
 	}
 }
 
-// receive takes a segment that left at a time, and acknowledges it.
+// receive takes a segment that left at a given time, and acknowledges it.
 func (c *conn) receive(data []byte, left time.Duration) {
 	switch {
 	case c.err != nil:
@@ -152,7 +152,7 @@ func (c *conn) receive(data []byte, left time.Duration) {
 	c.send(header, nil, func() { c.peer.acknowledged(len(data), left) })
 }
 
-// acknowledged hears of a segment that left at a time.
+// acknowledged handles the acknowledgement of a segment that left at a given time.
 func (c *conn) acknowledged(size int, left time.Duration) {
 	if c.err != nil {
 		return
@@ -166,11 +166,11 @@ func (c *conn) acknowledged(size int, left time.Duration) {
 		c.window = min(c.window+size, buffer)
 	}
 	c.transmit()
-	c.tell() // there may be room for a writer
+	c.tell() // a writer may have room now
 	c.forget()
 }
 
-// receiveEnd takes the end of what the other sends.
+// receiveEnd handles the end of the peer's stream.
 func (c *conn) receiveEnd() {
 	c.eof = true
 	c.tell()
@@ -178,14 +178,14 @@ func (c *conn) receiveEnd() {
 	c.peer.forget()
 }
 
-// forget drops a connection that has nothing left to do.
+// forget drops a connection that has finished.
 func (c *conn) forget() {
 	if c.closed && c.peer.eof && c.eof && c.flight == 0 {
 		delete(c.net.conns, c)
 	}
 }
 
-// take reads what has arrived; what it frees may let the other send on.
+// take reads what has arrived. That may let the peer send more.
 func (c *conn) take(b []byte) (n int) {
 	before := c.waiting
 	for n < len(b) && len(c.arrived) > 0 {
@@ -202,26 +202,26 @@ func (c *conn) take(b []byte) (n int) {
 	return n
 }
 
-// TransferMs is how long a fresh connection takes over a path of that round trip from the first byte of the answer to the last, in
-// ms, without loss: slow start from the initial window, doubling each round trip, until the bandwidth carries what remains.
+// TransferMs returns how long the body of an answer takes on a fresh connection, from its first byte to its last, in ms
+// without loss: slow start from the initial window, doubling each round trip, until the bandwidth is the limit.
 // bytesPerMs 0 is unlimited.
 func TransferMs(rttMs, bytesPerMs float64, bytes int64) float64 {
 	left, window, t, perByte := float64(bytes), float64(initialWindow), 0.0, 0.0
 	if bytesPerMs > 0 {
 		perByte = float64(segment+header) / segment / bytesPerMs
 	}
-	round := rttMs + segment*perByte // the first segment is acknowledged when its last byte is there
+	round := rttMs + segment*perByte // a segment is acknowledged when its last byte arrives
 	for left > window && window*perByte < round {
 		left -= window
 		window *= 2
 		t += round
 	}
-	// From here on the pipe is full, or the rest is under way: the bandwidth decides.
+	// From here on the path is full, or the rest is in flight: bandwidth decides.
 	return t + left*perByte
 }
 
-// DownloadMs is the time that an unloaded node is expected to need for a page on a fresh connection, in ms: connecting, asking, the
-// server's thought, slow start.
+// DownloadMs returns the expected time for a page on a fresh connection, in ms: connecting, the request, the server's
+// think time, slow start.
 func DownloadMs(rttMs, bytesPerMs, thinkMs, loadMs float64, bytes int64) float64 {
 	return 2*rttMs + thinkMs + loadMs + TransferMs(rttMs, bytesPerMs, bytes)
 }

@@ -20,36 +20,36 @@ import (
 	"time"
 )
 
-// Visit is one request that a site got.
+// Visit is one request to a site.
 type Visit struct {
-	// Site is the authority asked for, Scheme and Path what of it, the query included.
+	// Site is the authority requested; Scheme and Path complete the URL, query included.
 	Scheme, Site, Path string
 	Server             netip.Addr
-	// From is the node that asked, where it dials by Web.From.
+	// From is the name of the node that asked, if it dials by Web.From.
 	From string
-	// Start is when the handler began, End when the last byte left; it is zero before.
+	// Start is when the handler began, End when the last byte left, zero before that.
 	Start, End time.Time
 }
 
-// URL is what was asked for.
+// URL returns the URL requested.
 func (v Visit) URL() string { return v.Scheme + "://" + v.Site + v.Path }
 
-// Path is what lies between a node and a server.
+// Path is the network path between a node and a server.
 type Path struct {
 	// RTT is the round trip.
 	RTT time.Duration
-	// Rate is how many bytes a second the node can take from all servers together; 0 is no bound.
+	// Rate is how many bytes per second the node can take from all servers together; 0 is unlimited.
 	Rate float64
 }
 
-// Web is a small web for tests: sites with names, addresses and pages on a network of their own. It notes every request with its times,
-// and judges nothing: what a crawler may do is asserted by the tests. Safe for concurrent use.
+// Web is a small web for tests: sites with names, addresses and pages on a network of their own. It records every
+// request with its times and judges nothing: tests assert what a crawler may do. It is safe for concurrent use.
 type Web struct {
 	net    *Network
 	server *http.Server
 	tls    *tls.Config
 
-	// pathsMu guards paths, which the network asks for delays.
+	// pathsMu guards paths, which the network reads for delays.
 	pathsMu sync.Mutex
 	paths   map[netip.Addr]func(server netip.Addr) Path // by the node's address
 
@@ -59,13 +59,13 @@ type Web struct {
 	servers map[netip.Addr]*webServer
 	nodes   map[string]netip.Addr
 	names   map[netip.Addr]string
-	cut     map[string]bool // nodes that are off the web
-	at      map[*conn]int   // one more than the index of the visit under way
+	cut     map[string]bool // nodes cut off from the web
+	at      map[*conn]int   // index of the current visit, plus one
 	visits  []Visit
 	failed  []Visit
 }
 
-// webServer is an address of the web with the ports at which it listens, nil while it is down.
+// webServer is an address of the web with its listeners by port, nil while it is down.
 type webServer struct {
 	place *Endpoint
 	ports map[uint16]net.Listener
@@ -74,7 +74,7 @@ type webServer struct {
 	noTLS, closed bool
 }
 
-// NewWeb makes an empty web. In a bubble it must be closed before the bubble ends.
+// NewWeb makes an empty web. In a bubble, close it before the bubble ends.
 func NewWeb() (*Web, error) {
 	cert, err := certificate()
 	if err != nil {
@@ -90,7 +90,7 @@ func NewWeb() (*Web, error) {
 	return w, nil
 }
 
-// delay is half of a node's round trip to a server.
+// delay returns half of a node's round trip to a server.
 func (w *Web) delay(from, to netip.Addr) time.Duration {
 	w.pathsMu.Lock()
 	path, server := w.paths[from], to
@@ -104,7 +104,7 @@ func (w *Web) delay(from, to netip.Addr) time.Duration {
 	return path(server).RTT / 2
 }
 
-// certificate is for connections whose client verifies nothing.
+// certificate makes a certificate for clients that verify nothing.
 func certificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -124,16 +124,17 @@ func (w *Web) Close() {
 	_ = w.net.Close()
 }
 
-// Site adds a site at an authority ("a.test", "a.test:8080") and the addresses of its name.
+// Site adds a site at an authority ("a.test", "a.test:8080") with the addresses of its name.
 func (w *Web) Site(authority string, addrs ...string) *Site {
 	s := &Site{web: w, name: authority, addrs: addrs, handlers: map[string]http.HandlerFunc{}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sites[authority] = s
-	at := netip.MustParseAddrPort("0.0.0.0:80")
-	if _, port, ok := strings.Cut(authority, ":"); ok {
-		at = netip.MustParseAddrPort("0.0.0.0:" + port)
+	_, port, ok := strings.Cut(authority, ":")
+	if !ok {
+		port = "80"
 	}
+	at := netip.MustParseAddrPort("0.0.0.0:" + port)
 	for _, text := range addrs {
 		server := w.serverAt(text)
 		server.ports[at.Port()] = server.ports[at.Port()]
@@ -142,7 +143,7 @@ func (w *Web) Site(authority string, addrs ...string) *Site {
 	return s
 }
 
-// serverAt is the server at an address, a new one where there is none. mu is held.
+// serverAt returns the server at an address, and makes it if need be. It needs mu held.
 func (w *Web) serverAt(addr string) *webServer {
 	a := netip.MustParseAddr(addr)
 	if w.servers[a] == nil {
@@ -155,7 +156,7 @@ func (w *Web) serverAt(addr string) *webServer {
 	return w.servers[a]
 }
 
-// up makes a server listen at those of its ports at which it does not. mu is held.
+// up makes a server listen at all its ports. It needs mu held.
 func (w *Web) up(s *webServer) {
 	for port, l := range s.ports {
 		if l != nil || s.down || port == 443 && s.closed {
@@ -173,7 +174,7 @@ func (w *Web) up(s *webServer) {
 	}
 }
 
-// Names are the addresses of all sites by name.
+// Names returns the addresses of all sites by name.
 func (w *Web) Names() map[string][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +186,7 @@ func (w *Web) Names() map[string][]string {
 	return names
 }
 
-// BreakTLS lets nothing listen at port 443 of a server, or something that does not speak TLS.
+// BreakTLS closes port 443 of a server, or makes it speak plain HTTP.
 func (w *Web) BreakTLS(addr string, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,24 +198,22 @@ func (w *Web) BreakTLS(addr string, closed bool) {
 	w.up(s)
 }
 
-// Down makes a server refuse connections, or take them again. Those that it has stay.
+// Down makes a server refuse connections, or accept them again. Existing connections stay.
 func (w *Web) Down(addr string, down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.serverAt(addr)
-	if s.down = down; !down {
-		w.up(s)
-		return
-	}
+	s.down = down
 	for port, l := range s.ports {
-		if l != nil {
+		if down && l != nil {
 			_ = l.Close()
+			s.ports[port] = nil
 		}
-		s.ports[port] = nil
 	}
+	w.up(s)
 }
 
-// Visits are the requests so far that keep wants (nil: all), by their starts.
+// Visits returns the requests so far for which keep is true (nil: all), by start.
 func (w *Web) Visits(keep func(Visit) bool) []Visit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,31 +226,31 @@ func (w *Web) Visits(keep func(Visit) bool) []Visit {
 	return out
 }
 
-// Refused are the connections that were refused; they have a Server, a Start and an End.
+// Refused returns the refused connections; they have a From, a Server, a Start and an End.
 func (w *Web) Refused() []Visit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]Visit(nil), w.failed...)
 }
 
-// At keeps the visits of a site.
+// At selects the visits of a site.
 func At(authority string) func(Visit) bool {
 	return func(v Visit) bool { return v.Site == authority }
 }
 
-// On keeps the visits of a server.
+// On selects the visits of a server.
 func On(addr string) func(Visit) bool {
 	a := netip.MustParseAddr(addr)
 	return func(v Visit) bool { return v.Server == a }
 }
 
-// Dial connects to a server of the web without delay: at port 443 by TLS.
+// Dial connects to a server of the web without delay, with TLS at port 443.
 func (w *Web) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return w.From("", func(netip.Addr) Path { return Path{} })(ctx, network, address)
 }
 
-// From is how a node dials the servers of the web. path is asked again and again: what it says may change at any time. The node's name
-// stands in its visits.
+// From returns how a node dials the servers of the web. path is called again and again, so its results may change at
+// any time. The node's name is recorded in its visits.
 func (w *Web) From(name string, path func(server netip.Addr) Path) func(ctx context.Context, network, address string) (net.Conn, error) {
 	w.mu.Lock()
 	here, known := w.nodes[name]
@@ -285,7 +284,7 @@ func (w *Web) dial(ctx context.Context, from netip.Addr, network, address string
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
-	// Hosts that have no site refuse connections; without a host nobody would answer.
+	// A host without a site refuses connections; if there were no host, nobody would answer.
 	if _, err := w.net.Enter(at.Addr()); err != nil {
 		return nil, err
 	}
@@ -299,7 +298,7 @@ func (w *Web) dial(ctx context.Context, from netip.Addr, network, address string
 	return place.DialContext(ctx, network, address)
 }
 
-// paced gives a node the bandwidth that it has now.
+// paced sets a node's bandwidth to that of this moment.
 func (w *Web) paced(node, server netip.Addr) error {
 	w.pathsMu.Lock()
 	path := w.paths[node]
@@ -307,7 +306,7 @@ func (w *Web) paced(node, server netip.Addr) error {
 	return w.net.SetBandwidth(node, 0, path(server).Rate/1000)
 }
 
-// Cut takes a node that dials by From off the web, or lets it back on. Its connections break at once.
+// Cut takes a node that dials by From off the web, breaking its connections, or puts it back.
 func (w *Web) Cut(name string, cut bool) {
 	w.mu.Lock()
 	w.cut[name] = cut
@@ -318,15 +317,14 @@ func (w *Web) Cut(name string, cut bool) {
 	}
 }
 
-// connKey is where the server's end of a connection stands in the context of a request.
+// connKey is the context key of the server's end of a request's connection.
 type connKey struct{}
 
-// remember puts it there.
 func remember(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, ofNetwork(c))
 }
 
-// ofNetwork is what carries a connection.
+// ofNetwork returns the simulated connection beneath a connection.
 func ofNetwork(c net.Conn) *conn {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -334,7 +332,7 @@ func ofNetwork(c net.Conn) *conn {
 	return c.(*conn)
 }
 
-// watch notes the end of a visit when the last byte of the answer has left.
+// watch records the end of a visit when the last byte of the answer has left.
 func (w *Web) watch(c net.Conn, s http.ConnState) {
 	if s == http.StateNew || s == http.StateActive {
 		return
@@ -349,7 +347,7 @@ func (w *Web) watch(c net.Conn, s http.ConnState) {
 	}
 }
 
-// ServeHTTP answers for the site that is asked, and notes the visit.
+// ServeHTTP answers for the requested site and records the visit.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	line := r.Context().Value(connKey{}).(*conn)
 	v := Visit{Scheme: "http", Site: r.Host, Path: r.URL.RequestURI(), Server: line.local.Addr(), Start: time.Now()}
