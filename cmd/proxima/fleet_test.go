@@ -5,125 +5,62 @@ package main
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"proxima/cmd/proxima/compare"
 	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/sshd"
 )
 
-// yard is ten hosts on loopback, each with an sshd and a home of its own.
-type yard struct {
-	dir   string
-	hosts []string // lines of a list
-}
+// yard is ten hosts on loopback, two of which serve sites. Each has an sshd and a home of its own.
+type yard struct{ dir string }
 
-const yardHosts = 10
-
-// refusing is the host that knows another key.
-const refusing = 9
-
-func newYard(t *testing.T) *yard {
+func newYard(t *testing.T) yard {
 	t.Helper()
-	sshd := ""
-	for _, name := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
-		if _, err := os.Stat(name); err == nil {
-			sshd = name
-		}
+	if _, err := sshd.Find(); err != nil {
+		t.Skipf("runs over ssh are not checked: %v", err)
 	}
-	if _, err := exec.LookPath("ssh"); err != nil || sshd == "" {
-		t.Skip("no sshd or ssh: runs on machines over ssh are not checked")
+	y := yard{t.TempDir()}
+	cfg := sshd.Config{Dir: y.dir, Before: "export " + asProgram + "=1"}
+	for i := range 10 {
+		cfg.Hosts = append(cfg.Hosts, sshd.Host{Addr: fmt.Sprintf("127.0.7.%d", i+1), Refuses: i == 9})
 	}
-	y := &yard{dir: t.TempDir()}
-	write := func(name, text string) string {
-		path := filepath.Join(y.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for _, name := range []string{"host", "user", "other"} {
-		key := filepath.Join(y.dir, name)
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-			t.Fatalf("make key: %v: %s", err, out)
-		}
-	}
-	public, err := os.ReadFile(filepath.Join(y.dir, "host.pub"))
-	if err != nil {
+	servers, err := sshd.Start(t.Context(), cfg)
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		t.Skipf("loopback has one address here: %v", err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getuid() == 0 { // an sshd of root wants it
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+	t.Cleanup(func() {
+		if err := servers.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var hosts []string
+	for _, h := range servers.Hosts {
+		hosts = append(hosts, fmt.Sprintf("%s:%d", h.Addr, h.Port))
+	}
+	for name, text := range map[string]string{
+		"sites": hosts[0] + " 127.0.8.1 127.0.8.2\n" + hosts[1] + " 127.0.8.3\n",
+		"nodes": "# the others\n" + strings.Join(hosts[2:], "\n") + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(y.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	known := ""
-	for i := range yardHosts {
-		addr := fmt.Sprintf("127.0.7.%d", i+1)
-		l, err := net.Listen("tcp", addr+":0")
-		if err != nil {
-			t.Skipf("addresses of loopback cannot be used: %v", err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		home := fmt.Sprintf("hosts/%d/", i)
-		stand := write(home+"stand", fmt.Sprintf("#!/bin/sh\nexport HOME=%s %s=1\ncd \"$HOME\" || exit 1\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
-			filepath.Join(y.dir, home), asProgram))
-		key := "user.pub"
-		if i == refusing {
-			key = "other.pub"
-		}
-		config := write(home+"sshd_config", fmt.Sprintf("Port %d\nListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\n"+
-			"UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\nMaxStartups 100\nForceCommand %s\n", port, addr,
-			filepath.Join(y.dir, "host"), filepath.Join(y.dir, key), stand))
-		daemon := exec.Command(sshd, "-D", "-e", "-f", config)
-		if err := daemon.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = daemon.Process.Kill()
-			_ = daemon.Wait() // it was killed
-		})
-		known += fmt.Sprintf("[%s]:%d %s", addr, port, public)
-		y.hosts = append(y.hosts, fmt.Sprintf("%s:%d", addr, port))
-		awaitPort(t, addr+":"+strconv.Itoa(port))
-	}
-	write("known_hosts", known)
-	write("ssh_config", fmt.Sprintf("IdentityFile %[1]s/user\nIdentitiesOnly yes\nUserKnownHostsFile %[1]s/known_hosts\nGlobalKnownHostsFile none\n"+
-		"StrictHostKeyChecking yes\n", y.dir))
-	write("sites", y.hosts[0]+" 127.0.8.1 127.0.8.2\n"+y.hosts[1]+" 127.0.8.3\n")
-	write("nodes", "# the others\n"+strings.Join(y.hosts[2:], "\n")+"\n")
 	return y
 }
 
-func awaitPort(t *testing.T, address string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-}
-
-// running are the processes whose folder lies in the yard.
-func (y *yard) running(t *testing.T) (list []string) {
+// running returns the processes whose working directory is in the yard.
+func (y yard) running(t *testing.T) (list []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
@@ -208,7 +145,7 @@ deadline = "3s"
 url = "file:///packages"
 `
 
-// livesOf is how many lives of a node stand in its logs.
+// livesOf counts the lives of a node in its logs.
 func livesOf(t *testing.T, logs string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(logs, "node*.jsonl*"))

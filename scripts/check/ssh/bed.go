@@ -6,322 +6,282 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
+
+	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/cmd/proxima/testbed/sshd"
 )
 
-// Kinds of a machine.
+// Kinds of machines, named as the scripts name the trouble with them.
 const (
-	kindGood    = "good"
-	kindRefuses = "refuses" // knows another key than ours
-	kindUnknown = "unknown" // its own key is not the one that is known
-	kindSilent  = "silent"  // there is nobody
+	kindGood    = "ok"
+	kindRefused = "refused" // the machine does not know our key
+	kindUnknown = "unknown" // we do not know the machine's key
+	kindSilent  = "silent"  // no SSH server
 )
 
 // machine is one host of the list.
 type machine struct {
-	name  string // as in results
+	sshd.Host
+	name  string // in results
 	kind  string
-	addr  string
-	port  int
-	load  string // what its /proc/loadavg begins with; "" is that of this machine
+	load  string // in its /proc/loadavg; "" is the load of this machine
 	home  string
 	entry string // its line in the list
-	sshd  *exec.Cmd
+	pid   int    // of its SSH server
 }
 
-// path is a file below its directory of the node.
+// path returns a file below the node's directory on the machine.
 func (m *machine) path(parts ...string) string {
 	return filepath.Join(append([]string{m.home, "proxima"}, parts...)...)
 }
 
-// bed is all machines, the site, and what the scripts need here.
+// bed is the machines, the site, and the network between them.
 type bed struct {
-	s        settings
-	dir      string
+	settings
 	machines []*machine
+	servers  *sshd.Servers
 	web      *web
-	made     bool // sshdRun was not there before
+	net      *emulate.Net // nil on loopback
+	end      context.CancelFunc
+	netEnded chan error
 	faults   []string
 }
 
-// sshdRun is a directory that an sshd of root wants.
-const sshdRun = "/run/sshd"
+// here is the namespace of the scripts and of the site. On loopback nothing has a namespace.
+const here = "here"
 
-// The least loaded six of the seven good ones make two sets of three.
+// The six least loaded of the seven good machines make two sets of three.
 var loads = [...]string{"0.10", "5.00", "0.20", "0.30", "0.40", "0.50", "0.60"}
 
-func newBed(ctx context.Context, s settings) (*bed, error) {
-	b := &bed{s: s, dir: s.dir}
-	for _, d := range []string{"tmp", "hosts"} {
-		if err := os.Mkdir(filepath.Join(b.dir, d), 0o755); err != nil {
-			return nil, fmt.Errorf("make directory: %w", err)
-		}
-	}
-	kinds := []string{kindRefuses, kindUnknown, kindSilent}
-	for range loads {
-		kinds = append(kinds, kindGood)
-	}
-	good := 0
-	for i, kind := range kinds {
-		m := &machine{kind: kind, addr: fmt.Sprintf("198.18.0.%d", 11+i), port: 22, name: fmt.Sprintf("198.18.0.%d", 11+i)}
-		if s.loopback {
-			m.addr = fmt.Sprintf("127.0.1.%d", 11+i)
-			port, err := freePort(m.addr)
-			if err != nil {
-				return nil, err
-			}
-			m.port, m.name = port, fmt.Sprintf("%s_%d", m.addr, port)
-			m.entry = fmt.Sprintf("%s:%d", m.addr, m.port)
-		} else {
-			m.entry = m.addr
-		}
-		if kind == kindGood {
-			if !s.loopback {
-				m.load = loads[good]
-			}
-			good++
-			// The list may state the address for peers; ssh tells it otherwise.
-			if good%2 == 0 {
-				m.entry += "\t" + m.addr + " # stated"
-			}
-		}
-		m.home = filepath.Join(b.dir, "hosts", m.addr)
-		b.machines = append(b.machines, m)
-	}
-	if !s.loopback {
-		if err := network(ctx, b.machines); err != nil {
-			return nil, err
-		}
-	} else if os.Getuid() == 0 {
-		switch err := os.Mkdir(sshdRun, 0o755); {
-		case err == nil:
-			b.made = true
-		case !errors.Is(err, os.ErrExist):
-			return b, fmt.Errorf("make directory of sshd: %w", err)
-		}
-	}
-	if err := b.keys(ctx); err != nil {
-		return b, err
-	}
-	for _, m := range b.machines {
-		if m.kind == kindSilent {
-			continue
-		}
-		if err := b.serve(ctx, m); err != nil {
-			return b, err
-		}
-	}
-	var err error
-	b.web, err = newWeb(s.loopback)
-	return b, err
-}
-
-func freePort(addr string) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("find a port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// network joins a network for each machine by a bridge in this one, which is where the scripts and the site are.
-func network(ctx context.Context, machines []*machine) error {
-	lines := []string{"link set lo up", "link add " + prefix + " type bridge", "addr add 198.18.0.1/16 dev " + prefix,
-		"link set " + prefix + " up", "route add local " + subnet + ".0/24 dev lo"}
-	for i, m := range machines {
-		if m.kind == kindSilent {
-			continue
-		}
-		ns, link := prefix+strconv.Itoa(i), prefix+strconv.Itoa(i)
-		lines = append(lines, "netns add "+ns, fmt.Sprintf("link add %s type veth peer name eth0 netns %s", link, ns),
-			fmt.Sprintf("link set %s master %s up", link, prefix))
-	}
-	for _, l := range lines {
-		if err := ip(ctx, strings.Fields(l)...); err != nil {
-			return err
-		}
-	}
-	for i, m := range machines {
-		if m.kind == kindSilent {
-			continue
-		}
-		for _, l := range []string{"link set lo up", "addr add " + m.addr + "/16 dev eth0", "link set eth0 up"} {
-			if err := ip(ctx, append([]string{"-n", prefix + strconv.Itoa(i)}, strings.Fields(l)...)...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func ip(ctx context.Context, args ...string) error {
-	if out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// keys makes the keys of hosts and of the user, and the user's configuration of ssh.
-func (b *bed) keys(ctx context.Context) error {
-	for _, name := range []string{"host", "other", "user"} {
-		c := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(b.dir, name+".key"))
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("make key: %w: %s", err, out)
-		}
-	}
-	host, err := os.ReadFile(filepath.Join(b.dir, "host.key.pub"))
-	if err != nil {
-		return fmt.Errorf("read key: %w", err)
-	}
-	var known strings.Builder
-	for _, m := range b.machines {
-		if m.port == 22 {
-			fmt.Fprintf(&known, "%s %s", m.addr, host)
-		} else {
-			fmt.Fprintf(&known, "[%s]:%d %s", m.addr, m.port, host)
-		}
-	}
-	config := fmt.Sprintf("IdentityFile %[1]s/user.key\nIdentitiesOnly yes\nUserKnownHostsFile %[1]s/known_hosts\n"+
-		"GlobalKnownHostsFile none\nStrictHostKeyChecking yes\n", b.dir)
-	for name, text := range map[string]string{"known_hosts": known.String(), "ssh_config": config} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// The command that stands in for each one sent: it writes down what was sent, gives the host a home of its own, and cuts
-// the answer short where the file cut says after how many bytes.
-const stand = `#!/bin/sh
-export HOME=%[1]s
-cd "$HOME" || exit 1
-printf '%%s\n' "$SSH_ORIGINAL_COMMAND" >>%[1]s/commands
+// before logs each command that a client sends, and cuts the answer short if the file "cut" says after how many bytes.
+const before = `printf '%s\n' "$SSH_ORIGINAL_COMMAND" >>commands
 if [ -s cut ]; then
 	bytes=$(cat cut); rm cut
 	sh -c "$SSH_ORIGINAL_COMMAND" | head -c "$bytes"
 	exit 1
-fi
-exec sh -c "$SSH_ORIGINAL_COMMAND"
-`
+fi`
 
-// serve starts the sshd of a machine.
-func (b *bed) serve(ctx context.Context, m *machine) error {
-	if err := os.Mkdir(m.home, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+// newBed builds everything. Close the bed even after an error.
+func newBed(ctx context.Context, s settings) (b *bed, err error) {
+	b = &bed{settings: s}
+	if err := os.Mkdir(filepath.Join(b.dir, "tmp"), 0o755); err != nil {
+		return b, fmt.Errorf("make directory: %w", err)
 	}
-	user, host := "user.key.pub", "host.key"
-	switch m.kind {
-	case kindRefuses:
-		user = "other.key.pub"
-	case kindUnknown:
-		host = "other.key"
+	prefix := "198.18.0."
+	if s.loopback {
+		prefix = "127.0.1."
 	}
-	config := fmt.Sprintf("Port %d\nListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"+
-		"PasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\nMaxStartups 1000\nLogLevel VERBOSE\nForceCommand %s\n",
-		m.port, m.addr, filepath.Join(b.dir, host), filepath.Join(b.dir, user), filepath.Join(m.home, "stand"))
-	for name, text := range map[string]string{"sshd_config": config, "stand": fmt.Sprintf(stand, m.home),
-		"loadavg": m.load + " 0.00 0.00 1/100 1\n"} {
-		if err := os.WriteFile(filepath.Join(m.home, name), []byte(text), 0o755); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
+	kinds := append([]string{kindRefused, kindUnknown, kindSilent}, slices.Repeat([]string{kindGood}, len(loads))...)
+	for i, kind := range kinds {
+		m := &machine{kind: kind, Host: sshd.Host{Addr: prefix + strconv.Itoa(11+i), Port: 22, Refuses: kind == kindRefused, Unknown: kind == kindUnknown}}
+		if s.loopback {
+			m.Port = 0
+		} else if kind == kindGood {
+			m.load = loads[len(b.good())]
+		}
+		b.machines = append(b.machines, m)
+	}
+	if !s.loopback {
+		if err := b.connect(ctx); err != nil {
+			return b, err
 		}
 	}
-	log, err := os.Create(filepath.Join(m.home, "sshd.log"))
-	if err != nil {
-		return fmt.Errorf("write log of sshd: %w", err)
+	if err := b.serve(ctx); err != nil {
+		return b, err
 	}
-	defer log.Close()
-	args := []string{sshdPath(), "-D", "-e", "-f", filepath.Join(m.home, "sshd_config")}
-	// Since OpenSSH 9.8 a host does not answer for a while whose key it refused some times. Older ones do not know the option.
-	forgive := []string{"-o", "PerSourcePenalties=no"}
-	if exec.CommandContext(ctx, args[0], append([]string{"-t", "-f", args[4]}, forgive...)...).Run() == nil {
-		args = append(args, forgive...)
-	}
-	if !b.s.loopback {
-		// ip gives the process mounts of its own: the load is this host's alone.
-		mount := fmt.Sprintf("mount --bind %s /proc/loadavg && exec \"$@\"", filepath.Join(m.home, "loadavg"))
-		if m.load == "" {
-			mount = `exec "$@"`
-		}
-		last := b.index(m)
-		args = append([]string{"ip", "netns", "exec", prefix + strconv.Itoa(last), "sh", "-c", mount, "sh"}, args...)
-	}
-	m.sshd = exec.Command(args[0], args[1:]...)
-	m.sshd.Stdout, m.sshd.Stderr = log, log
-	// The thread that starts it lives as long as this program: it is the main one or is kept.
-	if err := m.sshd.Start(); err != nil {
-		return fmt.Errorf("start sshd: %w", err)
-	}
-	return b.listening(ctx, m)
+	return b, b.at(here, func() (err error) {
+		b.web, err = newWeb(s.loopback)
+		return err
+	})
 }
 
-func (b *bed) index(m *machine) int {
-	for i, o := range b.machines {
-		if o == m {
-			return i
-		}
-	}
-	return -1
+func (b *bed) good() []*machine {
+	return slices.DeleteFunc(slices.Clone(b.machines), func(m *machine) bool { return m.kind != kindGood })
 }
 
-// listening waits until sshd answers.
-func (b *bed) listening(ctx context.Context, m *machine) error {
-	for {
-		dialer := net.Dialer{Timeout: time.Second}
-		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(m.addr, strconv.Itoa(m.port)))
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(m.home, "sshd.log"))
-			return fmt.Errorf("wait for sshd of %s: %w: %s", m.name, ctx.Err(), log)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+func (b *bed) bad() []*machine {
+	return slices.DeleteFunc(slices.Clone(b.machines), func(m *machine) bool { return m.kind == kindGood })
 }
 
-// close ends all that was started. In namespaces the kernel ends the rest; on loopback nodes are looked for.
-func (b *bed) close() error {
-	var err error
-	for _, p := range nodesOf(b.dir) {
-		if e := syscall.Kill(p.pid, syscall.SIGKILL); !errors.Is(e, syscall.ESRCH) { // it may have ended meanwhile
-			err = errors.Join(err, e)
-		}
+// connect gives each machine a network of its own, and one to the scripts and the site.
+func (b *bed) connect(ctx context.Context) (err error) {
+	cfg := emulate.Config{Path: func(int, int) emulate.Path { return emulate.Path{} }}
+	add := func(addr, namespace string) {
+		cfg.Endpoints = append(cfg.Endpoints, emulate.Endpoint{Addr: netip.MustParseAddr(addr), Namespace: namespace})
 	}
+	add("198.18.0.1", here)
 	for _, m := range b.machines {
-		if m.sshd != nil && m.sshd.Process != nil {
-			err = errors.Join(err, m.sshd.Process.Kill())
-			_ = m.sshd.Wait() // it was killed
+		add(m.Addr, m.Addr)
+	}
+	for i := range ringHosts + lateHosts {
+		add(fmt.Sprintf("%s.%d", subnet, firstHost+i), here)
+	}
+	if b.net, err = emulate.New(cfg); err != nil {
+		return err
+	}
+	ctx, b.end = context.WithCancel(context.WithoutCancel(ctx))
+	b.netEnded = make(chan error, 1)
+	go func() { b.netEnded <- b.net.Run(ctx) }()
+	return nil
+}
+
+// at runs f in a network namespace.
+func (b *bed) at(namespace string, f func() error) error {
+	if b.net == nil {
+		return f()
+	}
+	return b.net.Do(namespace, f)
+}
+
+// start starts a command in a network namespace.
+func (b *bed) start(namespace string, cmd *exec.Cmd) error {
+	if b.net == nil {
+		return cmd.Start()
+	}
+	return b.net.Start(namespace, cmd)
+}
+
+// serve starts the SSH servers of all machines that have one.
+func (b *bed) serve(ctx context.Context) (err error) {
+	var with []*machine
+	cfg := sshd.Config{Dir: b.dir, Before: before}
+	for _, m := range b.machines {
+		if m.kind != kindSilent {
+			with, cfg.Hosts = append(with, m), append(cfg.Hosts, m.Host)
 		}
 	}
-	for _, p := range processesOf(b.dir) { // sessions that were still open
-		if p.pid != os.Getppid() {
+	cfg.Start = func(i int, cmd *exec.Cmd) error {
+		if m := with[i]; m.load != "" {
+			if err := b.loaded(m, cmd); err != nil {
+				return err
+			}
+		}
+		return b.start(with[i].Addr, cmd)
+	}
+	if b.servers, err = sshd.Start(ctx, cfg); err != nil {
+		return err
+	}
+	for i, m := range with {
+		m.Port, m.home, m.pid = b.servers.Hosts[i].Port, b.servers.Home(m.Addr), b.servers.Pid(i)
+	}
+	for i, m := range b.machines {
+		m.name, m.entry = m.Addr, m.Addr
+		if b.loopback {
+			if m.kind == kindSilent {
+				m.Port = 9 // discard: nobody listens
+			}
+			m.name, m.entry = fmt.Sprintf("%s_%d", m.Addr, m.Port), fmt.Sprintf("%s:%d", m.Addr, m.Port)
+		}
+		if m.kind == kindGood && i%2 == 0 { // some lines state the address for peers; ssh finds out the others
+			m.entry += "\t" + m.Addr + " # stated"
+		}
+	}
+	return nil
+}
+
+// loaded gives a command a mount namespace in which /proc/loadavg shows the machine's load.
+func (b *bed) loaded(m *machine, cmd *exec.Cmd) error {
+	file := filepath.Join(b.dir, "hosts", m.Addr, "loadavg")
+	if err := os.WriteFile(file, []byte(m.load+" 0.00 0.00 1/100 1\n"), 0o644); err != nil {
+		return fmt.Errorf("write load: %w", err)
+	}
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		return err
+	}
+	cmd.Args = append([]string{"sh", "-c", "mount --bind " + file + ` /proc/loadavg && exec "$@"`, "sh"}, cmd.Args...)
+	cmd.Path, cmd.SysProcAttr = shell, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	return nil
+}
+
+// close ends everything that was started, including nodes and sessions that outlive the SSH servers.
+func (b *bed) close() error {
+	var errs []error
+	for _, p := range nodesOf(b.dir) {
+		if err := syscall.Kill(p.pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // it may have ended meanwhile
+			errs = append(errs, err)
+		}
+	}
+	if b.servers != nil {
+		errs = append(errs, b.servers.Close())
+	}
+	for _, p := range processesOf(b.dir) {
+		if p.pid != os.Getppid() { // "go run -dir"
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 	}
 	if b.web != nil {
-		err = errors.Join(err, b.web.close())
+		errs = append(errs, b.web.close())
 	}
-	if b.made {
-		err = errors.Join(err, os.Remove(sshdRun))
+	if b.net != nil {
+		b.end()
+		errs = append(errs, <-b.netEnded)
 	}
-	return err
+	return errors.Join(errs...)
 }
 
-// expect notes a fault where something does not hold.
+// expect reports a fault if something does not hold.
 func (b *bed) expect(ok bool, format string, args ...any) {
 	if !ok {
 		fault := fmt.Sprintf(format, args...)
 		fmt.Println("FAIL:", fault)
 		b.faults = append(b.faults, fault)
 	}
+}
+
+// process is a process that uses a folder.
+type process struct {
+	pid      int
+	exe, cwd string
+	args     []string
+}
+
+// processesOf lists the other processes whose program, working directory or arguments are in a folder.
+func processesOf(dir string) (list []process) {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		p := process{pid: pid}
+		p.exe, _ = os.Readlink(filepath.Join(folder, "exe")) // what cannot be read has ended
+		p.cwd, _ = os.Readlink(filepath.Join(folder, "cwd"))
+		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		p.args = strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+		in := func(path string) bool { return path == dir || strings.Contains(path, dir+"/") }
+		if in(p.exe) || in(p.cwd) || slices.ContainsFunc(p.args, in) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// nodesOf lists the nodes that run in a folder.
+func nodesOf(dir string) []process {
+	return slices.DeleteFunc(processesOf(dir), func(p process) bool {
+		return filepath.Base(strings.TrimSuffix(p.exe, " (deleted)")) != "proxima"
+	})
+}
+
+// leftovers lists the processes and the temporary files of a folder.
+func leftovers(dir string) (left []string) {
+	for _, p := range processesOf(dir) {
+		if p.pid != os.Getppid() {
+			left = append(left, fmt.Sprintf("process %d (%.100s)", p.pid, strings.Join(p.args, " ")))
+		}
+	}
+	files, _ := os.ReadDir(filepath.Join(dir, "tmp"))
+	for _, f := range files {
+		left = append(left, filepath.Join(dir, "tmp", f.Name()))
+	}
+	return left
 }

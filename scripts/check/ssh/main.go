@@ -1,13 +1,12 @@
 //go:build linux
 
-// Command ssh checks the scripts for nodes on real machines (select, deploy, start, status, stop, collect) against real
-// sshd: several hosts, each with its own network, home directory and load, one that does not answer, one that refuses the
-// key and one whose own key is not the known one. The nodes crawl a small site. All is done twice.
+// Command ssh checks the scripts for nodes on real machines (select, deploy, start, status, stop, collect) against real SSH servers. Ten
+// hosts have a home directory and a load of their own. One does not answer, one refuses the key, and one has an unknown host key. Three
+// nodes crawl a small site. Every step runs twice, because the scripts promise that they can be repeated.
 //
-// As root on Linux it runs in network, mount and process namespaces of its own: nothing leaves them, and the kernel ends
-// whatever is left in them, also when this program is killed. Otherwise the hosts are several sshd of this user on
-// addresses of loopback, which it says. Exit codes: 0 all held, 1 something did not, 2 wrong usage, 3 something is not
-// installed. Run it from the root of the repository:
+// As root it runs in namespaces of its own (package emulate): each host has its own network, and the kernel ends everything in them even
+// if the check is killed. Otherwise the hosts are SSH servers of this user on loopback, and all have the load of this machine.
+// Exit codes: 0 all held, 1 something did not, 2 wrong usage, 3 a program is not installed. Run it from the root of the repository:
 //
 //	go run ./scripts/check/ssh
 package main
@@ -20,179 +19,111 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"proxima/cmd/proxima/testbed/emulate"
+	"proxima/cmd/proxima/testbed/sshd"
 	"proxima/scripts/lab"
 )
 
-// settings are the flags. Those of the part inside the namespaces are set by the part outside.
 type settings struct {
 	dir      string
 	loopback bool
-	limit    time.Duration
-	inside   bool // this is the part inside
-	hold     bool // only start nodes, say so, and wait for the end
 }
 
 func main() {
+	if handled, code := emulate.Child(os.Args[1:]); handled {
+		os.Exit(code)
+	}
 	var s settings
 	flag.StringVar(&s.dir, "dir", "", "`directory` for everything, kept afterwards; must be new; a temporary one where empty")
 	flag.BoolVar(&s.loopback, "loopback", false, "no namespaces even where they are to be had")
-	flag.DurationVar(&s.limit, "limit", 8*time.Minute, "longest `time` of the whole check")
-	flag.BoolVar(&s.inside, "inside", false, "for its own use")
-	flag.BoolVar(&s.hold, "hold", false, "for its own use")
+	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	run := outside
-	if s.inside {
-		run = inside
-	}
-	lab.Main("ssh", s.limit, func(ctx context.Context) (bool, error) { return true, run(ctx, s) })
+	lab.Main("ssh", *limit, func(ctx context.Context) (bool, error) {
+		if emulate.Inside() {
+			return true, check(ctx, s)
+		}
+		return outside(ctx, s)
+	})
 }
 
-// outside prepares, runs the part inside twice, the second time to be interrupted, and sees that nothing is left of it.
-func outside(ctx context.Context, s settings) error {
-	began := time.Now()
-	if err := prerequisites(); err != nil {
-		return err
+// outside runs the check inside namespaces if it can, and in this process otherwise.
+func outside(ctx context.Context, s settings) (ok bool, err error) {
+	for _, name := range []string{"bash", "go", "timeout", "tar", "gzip", "sha256sum"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
+		}
+	}
+	if _, err := sshd.Find(); err != nil {
+		return false, lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %w", err)}
 	}
 	dir, remove, err := lab.Folder(s.dir, "ssh")
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer remove()
-	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return fmt.Errorf("find directory: %w", err)
+	if s.dir, err = filepath.EvalSymlinks(dir); err != nil { // as /proc shows it
+		return false, fmt.Errorf("find directory: %w", err)
 	}
-	if why := namespaces(ctx); why != nil && !s.loopback {
-		fmt.Printf("no namespaces: %v; the hosts are on loopback, and their loads are all those of this machine\n", why)
-		s.loopback = true
+	why := errors.New("-loopback was asked for")
+	if !s.loopback {
+		if why = namespaces(ctx); why == nil {
+			code, err := emulate.Reexec(ctx, append(slices.Clone(os.Args[1:]), "-dir", s.dir)...)
+			return code == 0, err
+		}
 	}
-	if err := runInside(ctx, s, "all", false); err != nil {
+	fmt.Printf("no namespaces: %v; the hosts are on loopback and have the load of this machine\n", why)
+	s.loopback = true
+	return true, check(ctx, s)
+}
+
+// namespaces reports why this process cannot have the namespaces that sshd needs; nil if it can. sshd needs root, and more users than a
+// user namespace has.
+func namespaces(ctx context.Context) error {
+	if os.Getuid() != 0 {
+		return errors.New("not root")
+	}
+	trial := exec.CommandContext(ctx, "true")
+	trial.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	if err := trial.Run(); err != nil {
 		return err
 	}
-	if err := runInside(ctx, s, "interrupted", true); err != nil {
-		return err
+	if ready := emulate.Preflight(ctx); ready.Emulation == emulate.Portable {
+		return errors.New(strings.Join(ready.Missing, "; "))
 	}
-	fmt.Printf("PASS in %.0f s\n", time.Since(began).Seconds())
 	return nil
 }
 
-// runInside runs the part inside in a folder of its own, and looks for what it left.
-func runInside(ctx context.Context, s settings, name string, interrupt bool) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+// check runs all steps and looks for whatever they left behind.
+func check(ctx context.Context, s settings) (err error) {
+	began := time.Now()
+	if self, err := os.Readlink("/proc/self"); err != nil || self != fmt.Sprint(os.Getpid()) {
+		return fmt.Errorf("/proc does not show this process namespace: use -loopback (%v)", err)
 	}
-	dir := filepath.Join(s.dir, name)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
+	b, err := newBed(ctx, s)
+	if err == nil {
+		err = newCourse(b).run(ctx)
 	}
-	args := []string{"-inside", "-dir", dir, fmt.Sprintf("-loopback=%v", s.loopback), fmt.Sprintf("-hold=%v", interrupt)}
-	held := &watcher{want: holding, seen: make(chan struct{})}
-	c := exec.Command(self, args...)
-	c.Stdout, c.Stderr = held, os.Stderr
-	end, err := start(c, !s.loopback)
-	if err != nil {
+	if err := errors.Join(err, b.close()); err != nil {
 		return err
 	}
-	var runErr error
-	select {
-	case runErr = <-end:
-		if interrupt && runErr == nil {
-			runErr = errors.New("it ended before it was interrupted")
+	var left []string
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) { // a killed process takes a moment to die
+		if left = leftovers(s.dir); len(left) == 0 || time.Now().After(deadline) {
+			break
 		}
-	case <-held.seen:
-		fmt.Println("interrupting it")
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			return fmt.Errorf("interrupt: %w", err)
-		}
-		if err := <-end; err == nil {
-			runErr = errors.New("it was interrupted and says that all is well")
-		}
-	case <-ctx.Done():
-		// Ctrl-C reached it as well; a kill of this program alone did not.
-		_ = c.Process.Signal(os.Interrupt)
-		select {
-		case <-end:
-		case <-time.After(30 * time.Second):
-			_ = c.Process.Kill()
-			<-end
-		}
-		runErr = ctx.Err()
-	}
-	left := leftovers(dir)
-	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = leftovers(dir) {
-		time.Sleep(50 * time.Millisecond) // who was killed may take a moment to die
 	}
 	if len(left) > 0 {
-		return errors.Join(runErr, fmt.Errorf("%s: left behind: %s", name, strings.Join(left, ", ")))
+		return fmt.Errorf("left behind: %s", strings.Join(left, ", "))
 	}
-	if runErr != nil {
-		return fmt.Errorf("%s: %w", name, runErr)
-	}
-	fmt.Printf("%s: nothing is left behind\n", name)
+	fmt.Printf("nothing is left behind\nPASS in %.0f s\n", time.Since(began).Seconds())
 	return nil
-}
-
-// watcher passes output on, and says when a text went by.
-type watcher struct {
-	want string
-	text strings.Builder
-	seen chan struct{}
-	done bool
-}
-
-func (w *watcher) Write(p []byte) (int, error) {
-	w.text.Write(p)
-	if !w.done && strings.Contains(w.text.String(), w.want) {
-		w.done = true
-		close(w.seen)
-	}
-	return os.Stdout.Write(p)
-}
-
-// prerequisites installs an sshd where it may, and says what is missing.
-func prerequisites() error {
-	for _, name := range []string{"bash", "ssh", "ssh-keygen", "go", "timeout", "tar", "gzip", "sha256sum"} {
-		if _, err := exec.LookPath(name); err != nil {
-			return lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: %s is not installed", name)}
-		}
-	}
-	if sshdPath() != "" {
-		return nil
-	}
-	if os.Getuid() != 0 {
-		return lab.Missing{Err: errors.New("SKIPPED, nothing was checked: install openssh-server first")}
-	}
-	fmt.Println("installing openssh-server with apt-get")
-	// A new sshd would start as a service of its own: the policy forbids it where there is none.
-	const policy = "/usr/sbin/policy-rc.d"
-	if f, err := os.OpenFile(policy, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755); err == nil {
-		_, err = f.WriteString("#!/bin/sh\nexit 101\n")
-		if err := errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("write %s: %w", policy, err)
-		}
-		defer os.Remove(policy)
-	}
-	c := exec.Command("sh", "-c", "apt-get update -qq; apt-get install -y -qq --no-install-recommends openssh-server")
-	c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	if out, err := c.CombinedOutput(); err != nil || sshdPath() == "" {
-		return lab.Missing{Err: fmt.Errorf("SKIPPED, nothing was checked: openssh-server cannot be installed: %v: %.500s", err, out)}
-	}
-	return nil
-}
-
-// sshdPath finds sshd where the path of an ordinary user does not lead.
-func sshdPath() string {
-	for _, name := range []string{"sshd", "/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
-		if path, err := exec.LookPath(name); err == nil && filepath.IsAbs(path) { // sshd wants to be called by its whole path
-			return path
-		}
-	}
-	return ""
 }

@@ -11,15 +11,16 @@ import (
 	"proxima/scripts/lab"
 )
 
-// Numbers of hosts that name one another, of late ones, and pages of all.
+// The site. Hosts of the ring link to each other; late hosts are reached by seeds only.
 const (
 	subnet    = "198.18.1"
+	firstHost = 11
 	ringHosts = 24
 	lateHosts = 6
 	pages     = 600
 )
 
-// web is the site: hosts of which each leads to all, and late ones that are named nowhere: only seeds lead there.
+// web is the running site. It listens in the network of the calling thread.
 type web struct {
 	prefix     string
 	ring, late *lab.Site
@@ -46,7 +47,7 @@ func newWeb(loopback bool) (*web, error) {
 
 func (w *web) close() error { return errors.Join(w.ring.Close(), w.late.Close()) }
 
-// seeds are the front pages of a part of the site.
+// seeds returns the front pages of a part of the site.
 func seeds(of *lab.Site) (text string) {
 	for h := range of.Hosts {
 		text += of.URL(h, 0) + "\n"
@@ -54,7 +55,7 @@ func seeds(of *lab.Site) (text string) {
 	return text
 }
 
-// asked is how often each page was asked for.
+// asked counts the requests for each page.
 func (w *web) asked() map[string]int {
 	n := map[string]int{}
 	for _, r := range slices.Concat(w.ring.Requests(), w.late.Requests()) {
@@ -65,8 +66,8 @@ func (w *web) asked() map[string]int {
 	return n
 }
 
-// config is the common configuration: for this site, with the times of the overlay shortened. It has keys that each node
-// gets its own of, in forms that a merge must get right.
+// config returns the common configuration, with short times for the overlay. It sets keys that deploy.sh must override, in forms that
+// are hard to merge.
 func (w *web) config() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# The nodes of the check.
