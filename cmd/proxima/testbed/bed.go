@@ -11,43 +11,67 @@ import (
 	"proxima/node"
 )
 
-// bed carries a run: the network, the servers on it, and the nodes' processes. Nodes and servers are named by their indices in
-// the plan. Methods are called by one goroutine.
+// bed carries a run: it has the network, the servers and the places of the nodes. Nodes and servers are named by their indices in the
+// plan. Only one goroutine calls its methods.
 type bed interface {
 	// start begins a life of a node.
 	start(ctx context.Context, i int) (life, error)
-	// bandwidth is Factor times what is planned from now on.
+	// bandwidth multiplies the planned bandwidth of a node by factor.
 	bandwidth(i int, factor float64) error
-	// share is how much of the time a node may run from now on, 1 for all.
-	share(i int, share float64) error
-	// slow lets a server think that much longer than planned.
+	// slow adds to the planned think time of a server.
 	slow(server int, add time.Duration) error
-	// partition cuts the nodes for which it is true off from the other nodes; no node or all of them heals. The portable
-	// bed cuts them off from the servers, too.
+	// partition cuts the nodes for which cut is true off from the other nodes; it heals if cut is true for none or for all. The
+	// portable bed also cuts them off from the servers.
 	partition(cut func(i int) bool) error
-	// client makes requests from the place of a node that is down, without names: it dials the address of the URL. leave gives the
-	// place back.
+	// client makes requests from the place of a node that is down. It dials the address in the URL and resolves no names. leave frees
+	// the place.
 	client(i int) (c *http.Client, leave func(), err error)
-	// fronts are the front pages of all hosts.
+	// fronts returns the front pages of all hosts.
 	fronts() []string
-	// pages is how many there are on all servers, 0 where that is not known; urls are some pages of a server.
+	// pages returns the number of pages on all servers, 0 if unknown. urls returns some pages of a server.
 	pages() int
 	urls(server int) []string
-	// visits are what the servers that make pages were asked.
+	// visits returns the requests that the servers logged.
 	visits() map[netip.Addr][]sites.Visit
-	// faithful says how well the network did.
+	// faithful reports how well the network did.
 	faithful() (rundir.Testbed, error)
-	// close ends everything. Nothing of the bed is left then.
+	// close ends everything that start did not begin.
 	close() error
 }
 
 // life is one life of a node. Its methods are safe for concurrent use.
 type life interface {
-	// stop asks it to end in order, kill ends it at once.
+	// stop asks the node to end, kill ends it at once.
 	stop()
 	kill()
-	// done is closed when it has ended; ended then says how: nil in order, by itself or because it was told to.
+	// setShare sets the share of the time in which the node may run; 1 is all of it.
+	setShare(share float64)
+	// done is closed when the node has ended. Then ended returns nil if it was told to end or ended in order by itself.
 	done() <-chan struct{}
 	ended() error
 	status(ctx context.Context) (node.Status, error)
+}
+
+// ending is the part of a life that reports its end.
+type ending struct {
+	over chan struct{}
+	err  error // valid once over is closed
+}
+
+func newEnding() ending { return ending{over: make(chan struct{})} }
+
+func (e *ending) end(err error) {
+	e.err = err
+	close(e.over)
+}
+
+func (e *ending) done() <-chan struct{} { return e.over }
+
+func (e *ending) ended() error {
+	select {
+	case <-e.over:
+		return e.err
+	default:
+		return nil
+	}
 }

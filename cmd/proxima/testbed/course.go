@@ -13,41 +13,44 @@ import (
 	"proxima/node"
 )
 
-// run is one run under way.
+// run is one run in progress.
 type run struct {
 	plan      *Plan
 	assigners []string
 	dir       string
 	keep      bool
 	command   string
-	adapt     func(i int, c node.Config) node.Config // to the bed; nil where the emulated Internet is meant
+	locate    func(i int, c *node.Config) // sets what depends on the bed
 	bed       bed
 	out       printer
 	world     rundir.World
 
-	lives   []life  // by node, nil while it is down
-	pages   []int64 // by node, as it said last in this life
-	past    int64   // pages of lives that have ended
+	lives   []life    // by node; nil while it is down
+	shares  []float64 // of the time in which each node may run
+	pages   []int64   // by node: the last count that its current life reported
+	past    int64     // pages of lives that have ended
 	events  []Event
-	busiest map[string]int // by group: the node that its events mean
+	busiest map[string]int // the node that the events of a group mean
 	started time.Time
 }
 
-// How long the parts of a run may take beside the crawl.
 const (
-	joinPatience = 60 * time.Second // until all nodes know each other
-	stopPatience = 20 * time.Second // until a node that was told to has ended
-	quietSeconds = 10               // without a batch: there will be none
+	joinPatience = 60 * time.Second // for all nodes to know each other
+	stopPatience = 20 * time.Second // for a node to end when told to
+	quietSeconds = 10               // without a batch: there will be no more
 )
 
-// whole is a run from the first to the last.
+// whole executes a run from beginning to end.
 func (r *run) whole(ctx context.Context) (err error) {
 	n := len(r.plan.Nodes)
 	r.lives, r.pages, r.busiest, r.started = make([]life, n), make([]int64, n), map[string]int{}, time.Now()
+	for _, p := range r.plan.Nodes {
+		r.shares = append(r.shares, p.CPU)
+	}
 	r.events = r.plan.Scenario.Events
 	r.world.Started = r.started
 	var ratios []float64
-	if r.plan.RTTMs != nil { // of real machines nothing is known that could be compared
+	if r.plan.RTTMs != nil { // the round trips between real machines are unknown
 		r.out.say("comparing the emulated paths with the model")
 		if ratios, err = r.calibrate(ctx); err != nil {
 			return err
@@ -62,10 +65,23 @@ func (r *run) whole(ctx context.Context) (err error) {
 	return errors.Join(err, r.finish(ratios))
 }
 
+// start begins a life of a node.
+func (r *run) start(ctx context.Context, i int) error {
+	l, err := r.bed.start(ctx, i)
+	if err != nil {
+		return err
+	}
+	if r.shares[i] < 1 {
+		l.setShare(r.shares[i])
+	}
+	r.lives[i] = l
+	return nil
+}
+
 // launch starts all nodes and waits until they know each other.
-func (r *run) launch(ctx context.Context) (err error) {
+func (r *run) launch(ctx context.Context) error {
 	for i := range r.lives {
-		if r.lives[i], err = r.bed.start(ctx, i); err != nil {
+		if err := r.start(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -86,7 +102,7 @@ func (r *run) launch(ctx context.Context) (err error) {
 	}
 }
 
-// crawl watches the nodes until they have ended, or the scenario has.
+// crawl watches the nodes until they or the scenario have ended.
 func (r *run) crawl(ctx context.Context) error {
 	length := r.plan.Scenario.Length
 	last, rate := int64(0), 0.0
@@ -125,7 +141,7 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 }
 
-// pause waits, and looks after the nodes. Its error is a node that failed, or the end of the context.
+// pause waits and then looks for nodes that have ended. Its error is the failure of a node or the end of the context.
 func (r *run) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -148,13 +164,13 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// bury notes that a life has ended.
+// bury records that a life has ended.
 func (r *run) bury(i int) {
 	r.past += r.pages[i]
 	r.lives[i], r.pages[i] = nil, 0
 }
 
-// failed is the error of a node that ended as it should not, with the last that it said.
+// failed returns the error of a node that failed, with its last output.
 func (r *run) failed(i int, err error) error {
 	words := ""
 	for _, name := range []string{outputFile, filepath.Join(rundir.LogsFolder, "node.jsonl")} {
@@ -165,7 +181,7 @@ func (r *run) failed(i int, err error) error {
 	return fmt.Errorf("node %s failed: %w%s", r.plan.Nodes[i].Name, err, words)
 }
 
-// stop ends all nodes in order, and those that do not end at once.
+// stop tells all nodes to end and kills those that do not.
 func (r *run) stop() error {
 	for _, l := range r.lives {
 		if l != nil {
@@ -191,7 +207,7 @@ func (r *run) stop() error {
 	return errors.Join(errs...)
 }
 
-// finish writes what the run knows and the nodes do not.
+// finish writes the files that no node writes.
 func (r *run) finish(ratios []float64) error {
 	t, err := r.bed.faithful()
 	if err != nil {
@@ -207,7 +223,7 @@ func (r *run) finish(ratios []float64) error {
 	return errors.Join(r.pacing(r.bed.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }
 
-// verdict says how faithful the emulation was.
+// verdict prints how faithful the emulation was.
 func (r *run) verdict(t rundir.Testbed) {
 	r.out.say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
 		t.Packets, t.DelayErrorP50Ms, t.DelayErrorP99Ms, t.DroppedPlanned, t.DroppedForOwn)

@@ -40,13 +40,12 @@ func (b *stage) note(format string, args ...any) {
 
 func (b *stage) start(_ context.Context, i int) (life, error) {
 	b.note("start %d", i)
-	a := &actor{stage: b, i: i, over: make(chan struct{}), born: time.Now()}
+	a := &actor{ending: newEnding(), stage: b, i: i, born: time.Now()}
 	b.actors = append(b.actors, a)
 	return a, nil
 }
 
 func (b *stage) bandwidth(i int, f float64) error { b.note("bandwidth %d %v", i, f); return nil }
-func (b *stage) share(i int, s float64) error     { b.note("share %d %v", i, s); return nil }
 func (b *stage) slow(k int, by time.Duration) error {
 	b.note("slow %d %v", k, by)
 	return nil
@@ -66,25 +65,22 @@ func (b *stage) faithful() (rundir.Testbed, error) {
 
 // actor is a life of a node on the stage.
 type actor struct {
+	ending
 	*stage
 	i    int
 	born time.Time
-	over chan struct{}
-	err  error
 }
 
-func (a *actor) end(err error) {
+func (a *actor) exit(err error) {
 	select {
 	case <-a.over:
 	default:
-		a.err = err
-		close(a.over)
+		a.end(err)
 	}
 }
-func (a *actor) stop()                 { a.note("stop %d", a.i); a.end(nil) }
-func (a *actor) kill()                 { a.note("kill %d", a.i); a.end(nil) }
-func (a *actor) done() <-chan struct{} { return a.over }
-func (a *actor) ended() error          { return a.err }
+func (a *actor) stop()              { a.note("stop %d", a.i); a.exit(nil) }
+func (a *actor) kill()              { a.note("kill %d", a.i); a.exit(nil) }
+func (a *actor) setShare(s float64) { a.note("share %d %v", a.i, s) }
 func (a *actor) status(context.Context) (node.Status, error) {
 	alive := 0
 	for _, other := range a.actors {
@@ -95,7 +91,7 @@ func (a *actor) status(context.Context) (node.Status, error) {
 		}
 	}
 	if a.ends > 0 && time.Since(a.begun) > a.ends {
-		a.end(nil)
+		a.exit(nil)
 	}
 	s := node.Status{Crawl: crawl.Stats{Pages: int64(10 * a.i)},
 		Overlay: &node.OverlayStatus{Alive: alive, Accuracy: 0.1, Batch: placement.Status{Phase: placement.PhaseIdle}}}
@@ -242,7 +238,7 @@ func TestAFailingNodeIsNamed(t *testing.T) {
 			if err := os.WriteFile(path, []byte("one\ntwo\nthree\nfour\nfive\nsix: no space left\n"), 0o600); err != nil {
 				t.Error(err)
 			}
-			b.actors[1].end(errors.New("exit status 1"))
+			b.actors[1].exit(errors.New("exit status 1"))
 		})
 		_, _, err := play(t, twoNodes, t.Context(), b)
 		if err == nil {

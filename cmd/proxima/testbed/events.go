@@ -9,12 +9,12 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
-// happen lets all events happen whose time has come. What they did goes into the world, at the time at which it was done.
+// happen executes the events that are due. It records each in the world with the time at which it really happened.
 func (r *run) happen(ctx context.Context, since time.Duration) error {
 	for len(r.events) > 0 && r.events[0].At <= since {
 		e := r.events[0]
 		r.events = r.events[1:]
-		done, err := r.one(ctx, e)
+		done, err := r.execute(ctx, e)
 		if err != nil {
 			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, err)
 		}
@@ -25,8 +25,8 @@ func (r *run) happen(ctx context.Context, since time.Duration) error {
 	return nil
 }
 
-// one does what an event asks for.
-func (r *run) one(ctx context.Context, e Event) (rundir.Event, error) {
+// execute executes an event and returns it as it goes into the world.
+func (r *run) execute(ctx context.Context, e Event) (rundir.Event, error) {
 	i := -1
 	if e.Node != "" || e.BusiestOf != "" {
 		i = r.target(ctx, e)
@@ -42,7 +42,10 @@ func (r *run) one(ctx context.Context, e Event) (rundir.Event, error) {
 	case rundir.EventCPU:
 		share := e.Factor * r.plan.Nodes[i].CPU
 		done.Factor, done.AddMs = e.Factor, micro(loadMs(share)-r.plan.Nodes[i].LoadMs)
-		return done, r.bed.share(i, share)
+		r.shares[i] = share
+		if l := r.lives[i]; l != nil {
+			l.setShare(share)
+		}
 	case rundir.EventSlow:
 		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
 		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
@@ -57,11 +60,7 @@ func (r *run) one(ctx context.Context, e Event) (rundir.Event, error) {
 		if r.lives[i] != nil {
 			return done, fmt.Errorf("%s is running", done.Node)
 		}
-		l, err := r.bed.start(ctx, i)
-		if err != nil {
-			return done, err
-		}
-		r.lives[i] = l
+		return done, r.start(ctx, i)
 	case rundir.EventPartition:
 		done.Nodes = e.Nodes
 		return done, r.bed.partition(func(i int) bool { return slices.Contains(e.Nodes, r.plan.Nodes[i].Name) })
@@ -71,7 +70,7 @@ func (r *run) one(ctx context.Context, e Event) (rundir.Event, error) {
 	return done, nil
 }
 
-// target is the node that an event happens to.
+// target returns the node that an event happens to.
 func (r *run) target(ctx context.Context, e Event) int {
 	if e.Node != "" {
 		return slices.IndexFunc(r.plan.Nodes, func(n PlannedNode) bool { return n.Name == e.Node })
@@ -99,7 +98,7 @@ func (r *run) target(ctx context.Context, e Event) int {
 	return best
 }
 
-// describe says in words what happened.
+// describe puts an event into words.
 func describe(e rundir.Event, p *Plan) string {
 	switch e.Kind {
 	case rundir.EventBandwidth:

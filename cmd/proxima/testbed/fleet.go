@@ -326,11 +326,11 @@ func (f *fleet) one(ctx context.Context, k int, assigner, dir string, hosts []lo
 	}
 	r := &run{plan: plan, assigners: []string{assigner}, dir: dir, command: f.Command, out: out}
 	b := &machines{remote: f.remote, run: r, program: f.program, looks: hosts, web: map[netip.Addr]*conversation{}, port: f.Port + k, jobs: f.Jobs,
-		seeds: f.Seeds, alive: make([]*distant, len(hosts)), shares: make([]float64, len(hosts))}
-	for i, l := range hosts {
-		b.hosts, b.shares[i] = append(b.hosts, l.host), plan.Nodes[i].CPU
+		seeds: f.Seeds}
+	for _, l := range hosts {
+		b.hosts = append(b.hosts, l.host)
 	}
-	r.bed, r.adapt = b, b.configure
+	r.bed, r.locate = b, b.configure
 	if err := r.prepare(); err != nil {
 		return err
 	}

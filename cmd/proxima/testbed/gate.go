@@ -9,15 +9,15 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// gate is a share of the processor where a node cannot be stopped, because it is not a process: what arrives from the network while
-// the node would be stopped reaches it when it would run again. Safe for concurrent use.
+// gate throttles a node that is not a process and cannot be stopped: what arrives from the network while the node would be stopped
+// reaches it when it would run again. Safe for concurrent use.
 type gate struct {
 	began time.Time
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the fields below
 	share float64
 	duty  duty
-	// The turn under way, since began: stopped from the one to the other.
+	// In the current turn the node is stopped from the one time to the other, counted since began.
 	from, until time.Duration
 }
 
@@ -31,14 +31,10 @@ func (g *gate) set(share float64) {
 	g.share, g.from, g.until = share, 0, 0
 }
 
-// pass returns when the node runs.
-func (g *gate) pass() {
-	if d := g.wait(time.Since(g.began)); d > 0 {
-		time.Sleep(d)
-	}
-}
+// pass returns when the node may run.
+func (g *gate) pass() { time.Sleep(g.wait(time.Since(g.began))) }
 
-// wait is how long the node is stopped, that long after the gate was made.
+// wait returns how long the node is still stopped at a time since the gate was made.
 func (g *gate) wait(since time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,31 +103,32 @@ func (l gatedListener) Accept() (net.Conn, error) {
 	return gated{c, l.g}, nil
 }
 
-// gatedGossip delays packets of the membership.
+// gatedGossip delays gossip packets.
 type gatedGossip struct {
 	memberlist.Transport
 	packets chan *memberlist.Packet
-	over    chan struct{}
-	once    sync.Once
+	over    context.Context
+	end     context.CancelFunc
 	ended   chan struct{}
 }
 
 func (g *gate) gossip(t memberlist.Transport) memberlist.Transport {
-	d := &gatedGossip{Transport: t, packets: make(chan *memberlist.Packet), over: make(chan struct{}), ended: make(chan struct{})}
+	d := &gatedGossip{Transport: t, packets: make(chan *memberlist.Packet), ended: make(chan struct{})}
+	d.over, d.end = context.WithCancel(context.Background())
 	go func() {
 		defer close(d.ended)
 		for {
 			select {
-			case <-d.over:
+			case <-d.over.Done():
 				return
 			case p := <-t.PacketCh():
 				if g.wait(time.Since(g.began)) > 0 {
 					g.pass()
-					p.Timestamp = time.Now() // when the node saw it
+					p.Timestamp = time.Now() // when the node sees it
 				}
 				select {
 				case d.packets <- p:
-				case <-d.over:
+				case <-d.over.Done():
 					return
 				}
 			}
@@ -143,7 +140,7 @@ func (g *gate) gossip(t memberlist.Transport) memberlist.Transport {
 func (d *gatedGossip) PacketCh() <-chan *memberlist.Packet { return d.packets }
 
 func (d *gatedGossip) Shutdown() error {
-	d.once.Do(func() { close(d.over) })
+	d.end()
 	<-d.ended
 	return d.Transport.Shutdown()
 }

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"proxima/cmd/proxima/rundir"
@@ -24,23 +24,23 @@ import (
 	"proxima/node/netsim"
 )
 
-// house is the bed of one process: all nodes and servers live in it, over the portable emulation.
+// house is the portable bed: all nodes and servers live in this process, over package netsim.
 type house struct {
 	*internet
-	run   *run
-	net   *netsim.Network
-	place *netsim.Endpoint // of the servers
-	group errgroup.Group
-	exact sync.WaitGroup // what keeps the network's times, until rough
-	rough context.CancelFunc
-	alive []*lodger
-	gates []*gate
-	began time.Time
+	run     *run
+	net     *netsim.Network
+	servers *netsim.Endpoint
+	gates   []*gate
+	began   time.Time
+	lodgers sync.WaitGroup
+
+	timing    sync.WaitGroup // keeps the network's times exact until endTiming
+	endTiming context.CancelFunc
 }
 
 func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...any)) (_ *house, err error) {
 	p := r.plan
-	b := &house{run: r, alive: make([]*lodger, len(p.Nodes)), began: time.Now()}
+	b := &house{run: r, began: time.Now()}
 	at := map[netip.Addr]int{}
 	b.net = netsim.New(func(from, to netip.Addr) time.Duration { return ms(p.rtt(at[from], at[to]) / 2) })
 	defer func() {
@@ -54,7 +54,7 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 		if err := b.net.Add(n.Addr, n.Up, n.Down); err != nil {
 			return nil, err
 		}
-		if err := b.net.Shield(n.Addr, n.NAT, false); err != nil { // datagrams pass: answers of the name server are some
+		if err := b.net.Shield(n.Addr, n.NAT, false); err != nil { // the name server's answers are datagrams
 			return nil, err
 		}
 	}
@@ -70,18 +70,18 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 	if err := b.net.Add(nameServer, 0, 0); err != nil {
 		return nil, err
 	}
-	if b.place, err = b.net.Open(append(addrs, nameServer)...); err != nil {
+	if b.servers, err = b.net.Open(append(addrs, nameServer)...); err != nil {
 		return nil, err
 	}
-	b.internet, err = newInternet(ctx, p, r.dir, true, sites.Deps{Listen: b.place.Listen, ListenPacket: b.place.ListenPacket}, say)
+	b.internet, err = newInternet(ctx, p, r.dir, true, sites.Deps{Listen: b.servers.Listen, ListenPacket: b.servers.ListenPacket}, say)
 	if err != nil {
 		return nil, err
 	}
-	timed, rough := context.WithCancel(context.WithoutCancel(ctx))
-	b.rough = rough
+	timed, end := context.WithCancel(context.WithoutCancel(ctx))
+	b.endTiming = end
 	if !fakeClock {
-		b.exact.Go(func() {
-			if err := b.net.Run(timed); err != nil { // it works without
+		b.timing.Go(func() {
+			if err := b.net.Run(timed); err != nil { // the network works without it, less exactly
 				say("timers of the kernel: %v; packets may be a millisecond late", err)
 			}
 		})
@@ -91,12 +91,12 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 
 // lodger is a life of a node in this process.
 type lodger struct {
+	ending
 	node   *node.Node
+	gate   *gate
 	place  *netsim.Endpoint
 	cancel context.CancelFunc
-	over   chan struct{}
-	err    error // once over is closed
-	killed chan struct{}
+	killed atomic.Bool
 	out    *os.File
 }
 
@@ -133,53 +133,38 @@ func (b *house) start(ctx context.Context, i int) (_ life, err error) {
 		return fail(errors.Join(err, place.Close(), out.Close()))
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &lodger{node: n, place: place, cancel: cancel, over: make(chan struct{}), killed: make(chan struct{}, 1), out: out}
-	b.alive[i] = l
-	b.group.Go(func() error { l.live(life); return nil })
+	l := &lodger{ending: newEnding(), node: n, gate: g, place: place, cancel: cancel, out: out}
+	b.lodgers.Go(func() { l.live(life) })
 	return l, nil
 }
 
 // live runs the node until it ends.
 func (l *lodger) live(ctx context.Context) {
-	defer close(l.over)
 	end, err := l.node.Run(ctx)
-	if end.Reason == "failed" && len(l.killed) == 0 {
-		l.err = err
+	if end.Reason != "failed" || l.killed.Load() {
+		err = nil
 	}
-	_ = l.place.Close() // a killed one is closed already
+	_ = l.place.Close() // kill may have closed it
 	l.out.Close()
+	l.end(err)
 }
 
 func (l *lodger) stop() { l.cancel() }
 
-// kill is as near to SIGKILL as one process comes: nothing leaves the node any more, but what it has in memory it still writes.
+// kill is as close to SIGKILL as one process can get: nothing leaves the node any more, but it still writes what it has in memory.
 func (l *lodger) kill() {
-	l.killed <- struct{}{}
+	l.killed.Store(true)
 	_ = l.place.Close()
 	l.cancel()
 }
 
-func (l *lodger) done() <-chan struct{} { return l.over }
-
-func (l *lodger) ended() error {
-	select {
-	case <-l.over:
-		return l.err
-	default:
-		return nil
-	}
-}
+func (l *lodger) setShare(share float64) { l.gate.set(share) }
 
 func (l *lodger) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
 
 func (b *house) bandwidth(i int, factor float64) error {
 	n := b.run.plan.Nodes[i]
 	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
-}
-
-func (b *house) share(i int, share float64) error {
-	b.gates[i].set(share)
-	return nil
 }
 
 func (b *house) partition(cut func(int) bool) error {
@@ -210,30 +195,25 @@ func (b *house) faithful() (rundir.Testbed, error) {
 	s := b.net.Stats()
 	t := rundir.Testbed{Emulation: emulate.Portable, DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99), Packets: s.Packets,
 		DroppedPlanned: s.Cut, DroppedForOwn: s.Overflowed, Cores: runtime.NumCPU(), Seconds: time.Since(b.began).Seconds()}
-	// Of the machine only this process is known, on any system.
+	// This is the only figure about load that every system has: it covers this process alone.
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err == nil {
 		t.CPUBusy = min(1, float64(used.Utime.Nano()+used.Stime.Nano())/1e9/t.Seconds/float64(t.Cores))
 	}
 	if s.LateP99 > time.Millisecond {
-		t.Why = append(t.Why, fmt.Sprintf("packets were late by %.2f ms at the 99th percentile; 1 ms is the most", t.DelayErrorP99Ms))
+		t.Why = append(t.Why, fmt.Sprintf("packets were late by %.2f ms at the 99th percentile; the limit is 1 ms", t.DelayErrorP99Ms))
 	}
 	if s.Overflowed > 0 {
-		t.Why = append(t.Why, fmt.Sprintf("%d packets were dropped that no one wanted dropped", s.Overflowed))
+		t.Why = append(t.Why, fmt.Sprintf("%d packets were dropped unplanned", s.Overflowed))
 	}
 	t.Trusted = len(t.Why) == 0
 	return t, nil
 }
 
 func (b *house) close() error {
-	for _, l := range b.alive {
-		if l != nil {
-			l.cancel()
-			<-l.over
-		}
-	}
-	err := errors.Join(b.group.Wait(), b.internet.close())
-	b.rough()
-	b.exact.Wait()
-	return errors.Join(err, b.place.Close(), b.net.Close())
+	b.lodgers.Wait()
+	err := b.internet.close()
+	b.endTiming()
+	b.timing.Wait()
+	return errors.Join(err, b.servers.Close(), b.net.Close())
 }

@@ -37,8 +37,6 @@ type machines struct {
 	serving []*conversation
 	port    int
 	seeds   []string // without servers of one's own
-	alive   []*distant
-	shares  []float64
 	jobs    int
 }
 
@@ -91,26 +89,24 @@ func (b *machines) each(ctx context.Context, do func(ctx context.Context, i int)
 	return errors.Join(errs...)
 }
 
-// configure makes a configuration for the emulated Internet one for a host.
-func (b *machines) configure(i int, c node.Config) node.Config {
+// configure sets what depends on the host of a node.
+func (b *machines) configure(i int, c *node.Config) {
 	own := func(port int) string { return netip.AddrPortFrom(b.hosts[i].Addresses[0], uint16(port)).String() }
 	listen := own
 	if b.looks[i].translated {
 		listen = func(port int) string { return fmt.Sprintf(":%d", port) }
 	}
 	c.Peer.Secret, c.Geo.Database = secretFile, ""
-	c.Geo.Latitude, c.Geo.Longitude = b.run.plan.Scenario.Config.Geo.Latitude, b.run.plan.Scenario.Config.Geo.Longitude
 	c.Peer.Listen, c.Peer.Advertise = listen(peerPort), own(peerPort)
 	c.Member.Bind, c.Member.Advertise = listen(gossipPort), own(gossipPort)
-	was := b.run.plan.Scenario.Config
-	c.Fetch.DNS, c.Fetch.AllowPrefixes, c.Politeness.Own = was.Fetch.DNS, slices.Clone(was.Fetch.AllowPrefixes), slices.Clone(c.Politeness.Own)
 	if c.Sink.Dir() != "" {
 		c.Sink.URL = "file://" + b.looks[i].dir + "/run/" + packagesFolder
 	}
 	if len(b.seeds) > 0 {
-		c.Scope = was.Scope
-		return c
+		return
 	}
+	c.Scope.SeedScope, c.Scope.Include.Hosts = "host", []string{"*." + topDomain}
+	c.Fetch.AllowPrefixes, c.Politeness.Own = slices.Clone(c.Fetch.AllowPrefixes), slices.Clone(c.Politeness.Own) // nodes share the scenario's
 	c.Fetch.DNS.Hosts = map[string][]string{}
 	for _, s := range b.run.plan.Servers {
 		prefix := netip.PrefixFrom(s.Addr, s.Addr.BitLen()).String()
@@ -119,7 +115,6 @@ func (b *machines) configure(i int, c node.Config) node.Config {
 			c.Fetch.DNS.Hosts[h] = []string{s.Addr.String()}
 		}
 	}
-	return c
 }
 
 // serve starts the servers of the plan, each on the host that has its address.
@@ -161,11 +156,10 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 
 // distant is a life of a node on another machine.
 type distant struct {
-	*conversation
+	ending
+	talk    *conversation
 	answers chan tended
-	end     chan struct{}
-	fault   error // once end is closed
-	mu      sync.Mutex
+	mu      sync.Mutex // one question at a time
 }
 
 func (b *machines) start(_ context.Context, i int) (life, error) {
@@ -173,27 +167,22 @@ func (b *machines) start(_ context.Context, i int) (life, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &distant{conversation: c, answers: make(chan tended, 1), end: make(chan struct{})}
-	b.alive[i] = l
-	if b.shares[i] < 1 {
-		_ = b.share(i, b.shares[i]) // it says nothing but what the end of the conversation does
-	}
-	go l.listen()
+	l := &distant{ending: newEnding(), talk: c, answers: make(chan tended, 1)}
+	go func() { l.end(l.listen()) }()
 	return l, nil
 }
 
-// listen reads what is said until the conversation ends.
-func (l *distant) listen() {
-	defer close(l.end)
-	for line := range l.lines {
+// listen reads the answers until the conversation ends, and returns how the node ended.
+func (l *distant) listen() (fault error) {
+	for line := range l.talk.lines {
 		var t tended
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
-			l.fault = fmt.Errorf("host %s said %.100q: %w", l.host.Name, line, err)
+			fault = fmt.Errorf("host %s said %.100q: %w", l.talk.host.Name, line, err)
 			continue
 		}
 		if t.Ended {
 			if t.Fault != "" {
-				l.fault = errors.New(t.Fault)
+				fault = errors.New(t.Fault)
 			}
 			continue
 		}
@@ -202,53 +191,36 @@ func (l *distant) listen() {
 		default: // nobody waits for it any more
 		}
 	}
-	<-l.over
-	if l.fault == nil && l.err != nil {
-		l.fault = fmt.Errorf("the connection ended: %w", l.err)
+	<-l.talk.over
+	if fault == nil && l.talk.err != nil {
+		fault = fmt.Errorf("the connection ended: %w", l.talk.err)
 	}
+	return fault
 }
 
-func (l *distant) stop()                 { l.say(orderStop) }
-func (l *distant) kill()                 { l.say(orderKill) }
-func (l *distant) done() <-chan struct{} { return l.end }
+func (l *distant) stop()                  { l.talk.say(orderStop) }
+func (l *distant) kill()                  { l.talk.say(orderKill) }
+func (l *distant) setShare(share float64) { l.talk.say(fmt.Sprintf("%s %g", orderShare, share)) }
 
-func (l *distant) ended() error {
-	select {
-	case <-l.end:
-		return l.fault
-	default:
-		return nil
-	}
-}
-
-// status is asked by one at a time.
 func (l *distant) status(ctx context.Context) (node.Status, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-l.answers: // late, to an earlier question
+	case <-l.answers: // a late answer to an earlier question
 	default:
 	}
-	l.say(orderStatus)
+	l.talk.say(orderStatus)
 	select {
 	case t := <-l.answers:
 		if t.Status == nil {
-			return node.Status{}, fmt.Errorf("host %s: %s", l.host.Name, t.Fault)
+			return node.Status{}, fmt.Errorf("host %s: %s", l.talk.host.Name, t.Fault)
 		}
 		return *t.Status, nil
-	case <-l.end:
+	case <-l.over:
 		return node.Status{}, errors.New("it has ended")
 	case <-ctx.Done():
 		return node.Status{}, ctx.Err()
 	}
-}
-
-func (b *machines) share(i int, share float64) error {
-	b.shares[i] = share
-	if l := b.alive[i]; l != nil {
-		l.say(fmt.Sprintf("%s %g", orderShare, share))
-	}
-	return nil
 }
 
 func (b *machines) slow(server int, add time.Duration) error {
@@ -257,7 +229,7 @@ func (b *machines) slow(server int, add time.Duration) error {
 	return nil
 }
 
-// What real machines cannot be made to do. Fleet refuses scenarios that ask for it.
+// errReal reports what cannot be done to real machines. Fleet refuses scenarios that ask for it.
 var errReal = errors.New("this cannot be done to real machines")
 
 func (b *machines) bandwidth(int, float64) error             { return errReal }
@@ -267,12 +239,12 @@ func (b *machines) urls(int) []string                        { return nil }
 
 func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // other machines saw them
 
-// faithful has nothing to say of a network that nobody emulates, except that the servers were there to the end.
+// faithful checks that the servers lasted to the end. There is nothing to report about a network that nobody emulates.
 func (b *machines) faithful() (t rundir.Testbed, err error) {
 	for _, c := range b.serving {
 		select {
 		case <-c.over:
-			return t, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("without a word")))
+			return t, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("without an error")))
 		default:
 		}
 	}
@@ -292,7 +264,7 @@ func (b *machines) fronts() []string {
 	return list
 }
 
-// pages counts those of all servers, 0 where the web is as it is.
+// pages counts the pages of all servers; 0 for the real web.
 func (b *machines) pages() (n int) {
 	for _, s := range b.run.plan.Servers {
 		n += s.Site.Pages * len(s.Hosts)
@@ -300,14 +272,9 @@ func (b *machines) pages() (n int) {
 	return n
 }
 
-// close ends what runs on the hosts.
+// close ends the servers.
 func (b *machines) close() error {
 	var g errgroup.Group
-	for _, l := range b.alive {
-		if l != nil {
-			g.Go(func() error { l.close(); return nil })
-		}
-	}
 	for _, c := range b.serving {
 		g.Go(func() error { c.close(); return nil })
 	}

@@ -17,7 +17,7 @@ import (
 	"proxima/node"
 )
 
-// Files of a run beside those of rundir.
+// Files of a run that package rundir does not name.
 const (
 	secretFile = "secret"
 	geoFile    = "geo.mmdb"
@@ -26,7 +26,7 @@ const (
 	outputFile = "output.txt"
 )
 
-// prepare makes the folder of a run: the effective scenario, the secret, and for each node its configuration and identity.
+// prepare makes the folder of a run with the effective scenario, the secret, and the configuration and identity of each node.
 func (r *run) prepare() error {
 	if err := emptyFolder(r.dir); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// sow gives the seeds out to the nodes, one after the other.
+// sow deals the seeds out to the nodes in turn.
 func (r *run) sow(seeds []string) error {
 	lines := make([]strings.Builder, len(r.plan.Nodes))
 	for n, url := range seeds {
@@ -66,7 +66,7 @@ func (r *run) sow(seeds []string) error {
 	return nil
 }
 
-// emptyFolder makes a folder; one that holds something is left alone.
+// emptyFolder makes a folder if it is absent. It fails if the folder is not empty.
 func emptyFolder(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -86,14 +86,14 @@ func (r *run) nodeDir(i int) string {
 	return filepath.Join(r.dir, rundir.NodesFolder, r.plan.Nodes[i].Name)
 }
 
-// effective is the scenario as it is run.
+// effective returns the scenario as this run executes it.
 func (r *run) effective() Scenario {
 	s := r.plan.Scenario
 	s.Seed, s.Assigners, s.Separate = r.plan.Seed, r.assigners, false
 	return s
 }
 
-// Text is the scenario as a file.
+// Text returns the scenario as a TOML file.
 func (s Scenario) Text() string {
 	var b strings.Builder
 	e := toml.NewEncoder(&b)
@@ -112,12 +112,11 @@ const (
 
 func gossipAddr(a netip.Addr) string { return netip.AddrPortFrom(a, gossipPort).String() }
 
-// config is the configuration of a node: the defaults, what the machine has room for, the scenario, and what follows from the plan.
-// Paths are relative to the node's directory, where its process runs: the path of a socket must be short.
+// config returns the configuration of a node: the scenario's, limits for a machine that many nodes share, and what follows from the plan.
+// Paths are relative to the node's directory, where its process runs, because the path of a socket must be short.
 func (r *run) config(i int) node.Config {
-	p, s := r.plan.Nodes[i], r.plan.Scenario
+	s := r.plan.Scenario
 	c := s.Config
-	// Many nodes share a machine. The scenario has the last word.
 	usual := func(section, key string, set func()) {
 		if table, ok := s.Node[section].(map[string]any); ok {
 			if _, ok := table[key]; ok {
@@ -134,7 +133,27 @@ func (r *run) config(i int) node.Config {
 
 	c.Node.Data, c.Node.Run = ".", fmt.Sprintf("%s-%d", s.Name, r.plan.Seed)
 	c.Crawl.Seeds = []string{seedsFile}
-	// Real documentation has links to the real world, which does not exist here.
+	c.Member.Join = nil
+	for k := 1; k <= 3 && k < len(r.plan.Nodes); k++ {
+		c.Member.Join = append(c.Member.Join, gossipAddr(r.plan.Nodes[(i+k)%len(r.plan.Nodes)].Addr))
+	}
+	c.Batch.Assigners = r.assigners
+	c.Termination.ExpectedNodes = len(r.plan.Nodes)
+	if r.keep {
+		c.Termination.ExpectedNodes++ // so that the nodes never agree that the crawl is finished
+	}
+	if r.locate == nil {
+		r.inInternet(i, &c)
+	} else {
+		r.locate(i, &c)
+	}
+	return c
+}
+
+// inInternet sets what depends on the emulated Internet.
+func (r *run) inInternet(i int, c *node.Config) {
+	p := r.plan.Nodes[i]
+	// Real documentation links to the real web, which does not exist here.
 	c.Scope.SeedScope, c.Scope.Include.Hosts = "host", []string{"*." + topDomain}
 	c.Fetch.AllowPrefixes = []string{ServerPrefix.String()}
 	c.Fetch.DNS.Servers = []string{nameServer.String()}
@@ -142,23 +161,10 @@ func (r *run) config(i int) node.Config {
 	c.Peer.Secret = filepath.Join(up, secretFile)
 	c.Peer.Listen = netip.AddrPortFrom(p.Addr, peerPort).String()
 	c.Member.Bind = gossipAddr(p.Addr)
-	c.Member.Join = nil
-	for k := 1; k <= 3 && k < len(r.plan.Nodes); k++ {
-		c.Member.Join = append(c.Member.Join, gossipAddr(r.plan.Nodes[(i+k)%len(r.plan.Nodes)].Addr))
-	}
 	c.Geo.Database, c.Geo.Latitude, c.Geo.Longitude = filepath.Join(up, geoFile), p.Lat, p.Lon
-	c.Batch.Assigners = r.assigners
-	c.Termination.ExpectedNodes = len(r.plan.Nodes)
-	if r.keep {
-		c.Termination.ExpectedNodes++ // so they never find that all is done
-	}
-	if r.adapt != nil {
-		c = r.adapt(i, c)
-	}
-	return c
 }
 
-// absolute makes the paths of a configuration independent of the directory of the process.
+// absolute makes the paths of a node's configuration independent of the working directory.
 func absolute(c node.Config, dir string) node.Config {
 	c.Node.Data = dir
 	c.Peer.Secret, c.Geo.Database = filepath.Join(dir, c.Peer.Secret), filepath.Join(dir, c.Geo.Database)
@@ -166,7 +172,7 @@ func absolute(c node.Config, dir string) node.Config {
 	return c
 }
 
-// machine names the processor, where the system tells, and the system.
+// machine returns the name of the processor, if the system tells it, and of the system.
 func machine() string {
 	text, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
 	for line := range strings.Lines(string(text)) {
@@ -177,7 +183,7 @@ func machine() string {
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// tail is the last lines of a file, for a person who wants to know why a node failed.
+// tail returns the last lines of a file, "" if it cannot be read.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -8,30 +8,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"proxima/node"
 )
 
 // process is a life of a node as a process of this machine.
 type process struct {
-	dir   string
-	cmd   *exec.Cmd
-	over  chan struct{}
-	err   error // once over is closed
-	share atomic.Uint64
-	told  atomic.Bool   // to end
-	turns chan struct{} // the share has changed
-	seed  uint64        // of the turns
+	ending
+	dir     string
+	cmd     *exec.Cmd
+	share   atomic.Uint64 // in millionths
+	told    atomic.Bool   // it was told to end
+	changed chan struct{} // share or told has changed
+	seed    uint64
 }
 
-// startProcess starts `proxima node` with the configuration of a folder; start says where.
+// startProcess starts `proxima node` with the configuration in a folder. start decides in which namespace.
 func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error) (*process, error) {
-	p := &process{dir: dir, over: make(chan struct{}), turns: make(chan struct{}, 1), seed: seed}
+	p := &process{ending: newEnding(), dir: dir, changed: make(chan struct{}, 1), seed: seed}
 	p.share.Store(1e6)
 	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -47,73 +45,67 @@ func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error)
 	return p, nil
 }
 
-// live waits for the end of the process, and deals out its turns until then.
+// live throttles the process until it has ended.
 func (p *process) live() {
-	defer close(p.over)
-	var g errgroup.Group
-	ended := make(chan struct{})
-	g.Go(func() error { p.duty(ended); return nil })
+	exited := make(chan struct{})
+	var throttling sync.WaitGroup
+	throttling.Go(func() { p.throttle(exited) })
 	err := p.cmd.Wait()
-	close(ended)
-	_ = g.Wait() // it returns nothing
-	var exited *exec.ExitError
-	if errors.As(err, &exited) && p.told.Load() {
-		return // whatever the code is: it was told to
+	close(exited)
+	throttling.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && p.told.Load() {
+		err = nil // whatever the exit code: it was told to end
 	}
-	p.err = err
+	p.end(err)
 }
 
-// duty stops the process and lets it run by turns, as its share of the processor says. It is what a busy machine does to a process,
-// without burning the processors that the others need.
-func (p *process) duty(ended <-chan struct{}) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+// throttle stops and continues the process so that it runs for its share of the time. That is what a busy machine does to a process, but it
+// leaves the processors to the other nodes. Signals fail only when the process has ended.
+func (p *process) throttle(exited <-chan struct{}) {
 	turns := newDuty(p.seed)
 	for {
 		share := float64(p.share.Load()) / 1e6
 		run, stopped := turns.turn(share)
-		_ = p.cmd.Process.Signal(syscall.SIGCONT) // it has ended where this fails
-		if share < 1 && !p.told.Load() {
-			timer.Reset(run)
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		if share >= 1 || p.told.Load() {
 			select {
-			case <-ended:
+			case <-exited:
 				return
-			case <-timer.C:
-			}
-			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-			timer.Reset(stopped)
-			select {
-			case <-ended:
-				return
-			case <-p.turns:
-			case <-timer.C:
+			case <-p.changed:
 			}
 			continue
 		}
 		select {
-		case <-ended:
+		case <-exited:
 			return
-		case <-p.turns:
+		case <-time.After(run):
+		}
+		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+		select {
+		case <-exited:
+			return
+		case <-p.changed:
+		case <-time.After(stopped):
 		}
 	}
 }
 
 func (p *process) setShare(share float64) {
 	p.share.Store(uint64(share * 1e6))
-	p.turn()
+	p.wake()
 }
 
-func (p *process) turn() {
+func (p *process) wake() {
 	select {
-	case p.turns <- struct{}{}:
+	case p.changed <- struct{}{}:
 	default:
 	}
 }
 
 func (p *process) stop() {
 	p.told.Store(true)
-	p.turn()
-	_ = p.cmd.Process.Signal(syscall.SIGINT) // it has ended where this fails
+	p.wake()
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
 }
 
 func (p *process) kill() {
@@ -121,18 +113,7 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 }
 
-func (p *process) done() <-chan struct{} { return p.over }
-
-func (p *process) ended() error {
-	select {
-	case <-p.over:
-		return p.err
-	default:
-		return nil
-	}
-}
-
-// socketPath is the most that the path of a socket may have, with room for its name.
+// socketPath is the longest directory in which a socket can be reached by its path.
 const socketPath = 90
 
 func (p *process) status(ctx context.Context) (node.Status, error) {
@@ -148,26 +129,25 @@ func (p *process) status(ctx context.Context) (node.Status, error) {
 	return node.AskStatus(ctx, dir)
 }
 
-// slice is the time in which a node with a share of the processor runs once and is stopped once, in the mean.
+// slice is the mean time in which a throttled node runs once and is stopped once.
 const slice = 100 * time.Millisecond
 
-// duty deals out the turns of a node that has a share of the processor. Running and stopping last for exponential times: with
-// turns of one length, whatever a node does after it was stopped falls into step with them, so that a download costs one
-// stop or two, whatever its way. Not safe for concurrent use.
+// duty draws the turns of a throttled node. Their lengths are exponential: with fixed lengths, everything that a node does after a stop
+// would fall into step with the turns, and a download would cost one stop or two regardless of the distance. Not safe for concurrent use.
 type duty struct{ rnd *rand.Rand }
 
 func newDuty(seed uint64) duty { return duty{rand.New(rand.NewPCG(seed, seed))} }
 
-// turn is for how long the node runs, and is stopped then.
+// turn returns how long the node runs and how long it is stopped then.
 func (d duty) turn(share float64) (run, stopped time.Duration) {
-	some := func(share float64) time.Duration { return time.Duration(d.rnd.ExpFloat64() * share * float64(slice)) }
-	return some(share), some(1 - share)
+	draw := func(share float64) time.Duration { return time.Duration(d.rnd.ExpFloat64() * share * float64(slice)) }
+	return draw(share), draw(1 - share)
 }
 
-// loadMs is what a share of the processor adds to a download, in ms. Whatever arrives while the node is stopped, which happens
-// with the probability 1−share, waits for what is left of the stop, a whole one in the mean as these times have no memory. On a
-// fresh connection two such waits count: that the connection stands, which holds back the request, and the last byte. The
-// first byte's does not, as the kernel takes the rest in meanwhile.
+// loadMs returns what throttling adds to a download, in ms. With probability 1−share a packet arrives while the node is stopped. It then
+// waits for the rest of the stop, which is as long as a whole one on average, since exponential times have no memory. On a fresh connection two
+// such waits count: the handshake, which holds back the request, and the last byte. The first byte does not count, because the kernel
+// receives the rest meanwhile.
 func loadMs(share float64) float64 {
 	stop := (1 - share) * float64(slice.Milliseconds())
 	return 2 * (1 - share) * stop

@@ -19,15 +19,15 @@ import (
 	"proxima/cmd/proxima/testbed/sites"
 )
 
-// serverSpace is the namespace of all servers; those of nodes are named after them.
+// serverSpace is the namespace of all servers. Each node has a namespace of its own.
 const serverSpace = "servers"
 
 func nodeSpace(name string) string { return "node-" + name }
 
-// resolverMs is the round trip to the name server, which in the real world is a resolver nearby.
+// resolverMs is the round trip to the name server in ms. In the real world that is a nearby resolver.
 const resolverMs = 4.0
 
-// spaces is the bed of namespaces: real processes, real TCP.
+// spaces is the bed of namespaces, with real processes and real TCP.
 type spaces struct {
 	*internet
 	plan    *Plan
@@ -36,25 +36,19 @@ type spaces struct {
 	net     *emulate.Net
 	group   *errgroup.Group
 	end     context.CancelFunc
-	// running are the nodes' processes of now.
-	running []*process
-	shares  []float64
 }
 
-// newSpaces builds the network of a plan and starts its servers. The process is inside the namespaces. broken is called when the
-// network ends before its time.
+// newSpaces builds the network of a plan and starts its servers. It must be called inside the namespaces (emulate.Reexec). It calls broken
+// if the network fails later.
 func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *spaces, err error) {
-	b := &spaces{plan: p, dir: dir, running: make([]*process, len(p.Nodes)), shares: make([]float64, len(p.Nodes))}
+	b := &spaces{plan: p, dir: dir}
 	if b.program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	for i, n := range p.Nodes {
-		b.shares[i] = n.CPU
 	}
 	if b.net, err = emulate.New(b.emulation(emulation)); err != nil {
 		return nil, fmt.Errorf("build the network: %w", err)
 	}
-	// The network outlives what uses it.
+	// The network must outlive everything that uses it.
 	below, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end, b.group = end, new(errgroup.Group)
 	b.group.Go(func() error {
@@ -82,7 +76,7 @@ func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(str
 	return b, nil
 }
 
-// emulation is the network: nodes first, then servers, then the name server.
+// emulation describes the network. Its endpoints are the nodes, then the servers, then the name server.
 func (b *spaces) emulation(kind string) emulate.Config {
 	p := b.plan
 	cfg := emulate.Config{Seed: p.Seed, Emulation: kind}
@@ -97,14 +91,14 @@ func (b *spaces) emulation(kind string) emulate.Config {
 	m := p.Scenario.Matrix
 	cfg.Path = func(from, to int) emulate.Path {
 		rtt := p.rtt(from, to)
-		// Jitter comes on top of the least delay: the mean stays that of the matrix.
+		// Jitter adds to the delay, so subtract it: the mean stays that of the matrix.
 		jitter := min(m.JitterMs, rtt/4)
 		return emulate.Path{OneWay: ms(rtt/2 - jitter), Jitter: ms(jitter), Loss: m.Loss}
 	}
 	return cfg
 }
 
-// rtt is the round trip between two endpoints, in ms: nodes come first, then servers, then the name server.
+// rtt returns the round trip in ms between two endpoints of the emulation.
 func (p *Plan) rtt(from, to int) float64 {
 	from, to = min(from, to), max(from, to)
 	switch nodes := len(p.Nodes); {
@@ -128,22 +122,12 @@ func (b *spaces) start(_ context.Context, i int) (life, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start node %s: %w", n.Name, err)
 	}
-	p.setShare(b.shares[i])
-	b.running[i] = p
 	return p, nil
 }
 
 func (b *spaces) bandwidth(i int, factor float64) error {
 	n := b.plan.Nodes[i]
 	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
-}
-
-func (b *spaces) share(i int, share float64) error {
-	b.shares[i] = share
-	if p := b.running[i]; p != nil {
-		p.setShare(share)
-	}
-	return nil
 }
 
 func (b *spaces) partition(cut func(int) bool) error {
@@ -181,14 +165,8 @@ func (b *spaces) faithful() (rundir.Testbed, error) {
 func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
 
 func (b *spaces) close() error {
-	for _, p := range b.running {
-		if p != nil {
-			p.kill()
-			<-p.over
-		}
-	}
 	err := b.internet.close()
 	b.end()
-	_ = os.Remove(filepath.Join(b.dir, shellFile)) // what is left of it enters nothing
+	_ = os.Remove(filepath.Join(b.dir, shellFile)) // its commands work no more
 	return errors.Join(err, b.group.Wait())
 }

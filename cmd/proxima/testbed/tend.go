@@ -15,33 +15,33 @@ import (
 	"proxima/node"
 )
 
-// What is said to Tend, a line each.
+// The orders to Tend, one per line.
 const (
 	orderStatus = "status"
 	orderStop   = "stop"
 	orderKill   = "kill"
-	orderShare  = "share" // and how much of the time the node may run
+	orderShare  = "share" // followed by the share of the time in which the node may run
 )
 
-// tended is an answer of Tend: to an order for the status, or at the end of the node.
+// tended is what Tend writes: the answer to an order for the status, or the end of the node.
 type tended struct {
 	Status *node.Status `json:"status,omitempty"`
 	Ended  bool         `json:"ended,omitempty"`
 	Fault  string       `json:"fault,omitempty"`
 }
 
-// silence is for how long nobody may say anything before the node is killed: they ask for its status all the time.
+// silence is how long orders may stay away before the node is killed. The other side asks for the status all the time.
 const silence = time.Minute
 
-// Tend runs the node of a folder with a program, as the lines of in say, and answers on out. It returns when the node has ended. When
-// in ends the node is killed: a broken connection leaves nothing behind.
+// Tend runs the node in a folder. It obeys the orders in in and answers on out. It returns when the node has ended. When in ends, Tend kills
+// the node, so that a broken connection leaves nothing behind.
 func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, out io.Writer) error {
 	p, err := startProcess(dir, program, seed, (*exec.Cmd).Start)
 	if err != nil {
 		return fmt.Errorf("start node: %w", err)
 	}
 	orders := make(chan string)
-	go func() { // it ends with in, which ends with this process
+	go func() { // in ends with this process at the latest
 		defer close(orders)
 		for s := bufio.NewScanner(in); s.Scan(); {
 			select {
@@ -76,7 +76,7 @@ func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, o
 	}
 }
 
-// obey does what a line says. Its error is one of writing the answer.
+// obey executes one order. Its error means that the answer could not be written.
 func (p *process) obey(ctx context.Context, order string, write *json.Encoder) error {
 	verb, word, _ := strings.Cut(order, " ")
 	switch verb {
