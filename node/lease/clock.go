@@ -11,20 +11,20 @@ import (
 const (
 	// tickEvery is how often a Clock looks at itself.
 	tickEvery = time.Second
-	// gapAfter is how late a look may be. Later, by either clock, the process was frozen or the machine slept.
+	// gapAfter is how much time may pass between two looks. If more has passed by either clock, the process or machine slept.
 	gapAfter = 3 * time.Second
-	// drift is by how much the wall clock may run away from the monotonic one between two looks, or within one lease.
+	// drift is how far the two clocks may run apart between two looks, or within a lease.
 	drift = time.Second
 )
 
-// ErrGap says that this node was stopped, or one of its clocks jumped: what it knew may have ended without its notice.
+// ErrGap is returned while this node must not rely on what it knew, because it was frozen or one of its clocks jumped.
 var ErrGap = errors.New("this node was stopped, or its clock jumped")
 
-// Clock tells whether this node was awake all the time. The monotonic clock stands still while a machine sleeps, the wall
-// clock can be set, and a process can be frozen without noticing: so both clocks are read, and compared with a look that
-// was taken a second ago. Safe for concurrent use.
+// Clock detects gaps: times in which this node was not running. The monotonic clock stops while a machine sleeps, the wall clock
+// can be set, and a frozen process notices nothing. So Clock reads both every second and compares them with the last reading. It
+// is safe for concurrent use.
 type Clock struct {
-	// jump is by how much the wall clock was set. A test says so, and freezes this node by answering late.
+	// jump returns how far a test has set the wall clock. A test freezes the node by answering late.
 	jump func() time.Duration
 
 	mu    sync.Mutex
@@ -33,18 +33,18 @@ type Clock struct {
 	onGap []func()
 }
 
-// moment is one instant by both clocks.
+// moment is an instant by both clocks.
 type moment struct{ mono, wall time.Time }
 
-// add is the moment some time later, if nobody sets a clock.
+// add returns the moment some time later, provided that nobody sets a clock.
 func (m moment) add(d time.Duration) moment { return moment{m.mono.Add(d), m.wall.Add(d)} }
 
-// since is the time from another moment until m by each clock.
+// since returns the time from o until m by each clock.
 func (m moment) since(o moment) (mono, wall time.Duration) {
 	return m.mono.Sub(o.mono), m.wall.Sub(o.wall)
 }
 
-// NewClock makes a Clock. jump is by how much a test has set the wall clock; nil is the machine's.
+// NewClock makes a Clock. jump returns how far a test has set the wall clock; nil outside tests.
 func NewClock(jump func() time.Duration) *Clock {
 	c := &Clock{jump: jump}
 	c.last = c.now()
@@ -60,10 +60,10 @@ func (c *Clock) now() moment {
 	return moment{now, now.Round(0).Add(jump)}
 }
 
-// OnGap has f called after each gap, before Awake says again that all is well. It must be called before Run.
+// OnGap registers f to be called after each gap, before Awake succeeds again. It must not be called after Run.
 func (c *Clock) OnGap(f func()) { c.onGap = append(c.onGap, f) }
 
-// Run looks at the clocks until the context ends.
+// Run watches the clocks until the context ends.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
@@ -77,7 +77,7 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// look ends what was known if there was a gap since the last look.
+// look calls the OnGap functions if there was a gap since the last look.
 func (c *Clock) look() {
 	now := c.now()
 	c.mu.Lock()
@@ -95,18 +95,17 @@ func (c *Clock) look() {
 		f()
 	}
 	c.mu.Lock()
-	c.last = now // if ending it all took long, the next look sees a gap again
+	c.last = now // not the present: if the calls took long, the next look finds another gap
 	c.mu.Unlock()
 }
 
-// gapBetween says whether something may have happened between two looks that this node did not notice.
+// gapBetween reports whether this node may have missed something between two looks.
 func gapBetween(last, now moment) bool {
 	mono, wall := now.since(last)
 	return mono > gapAfter || wall > gapAfter || (wall-mono).Abs() > drift
 }
 
-// Awake counts the gaps so far. It is ErrGap where there was one that has not been dealt with: nothing that this node
-// knows may be relied on until then.
+// Awake returns the number of gaps so far, or ErrGap if there was one that the OnGap functions have not dealt with yet.
 func (c *Clock) Awake() (gaps uint64, err error) {
 	now := c.now()
 	c.mu.Lock()
@@ -117,16 +116,16 @@ func (c *Clock) Awake() (gaps uint64, err error) {
 	return c.gaps, nil
 }
 
-// Right is the right to ask a server until some time, by both clocks. The zero Right is none.
+// Right is the right to ask a server until some time by both clocks. The zero Right is none.
 type Right struct{ until moment }
 
-// NewRight is a right until a time that was counted from time.Now, when the right was given.
+// NewRight makes a right until a time that was computed from time.Now.
 func NewRight(until time.Time) Right { return Right{moment{until, until.Round(0)}} }
 
-// ErrOver says that a right has ended, or never was.
+// ErrOver is returned for a right that has ended, or never existed.
 var ErrOver = errors.New("the lease is over")
 
-// Check says why a right must not be used now.
+// Check returns an error if a right must not be used now.
 func (c *Clock) Check(r Right) error {
 	if _, err := c.Awake(); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (c *Clock) Check(r Right) error {
 	return r.check(c.now())
 }
 
-// check says why a right is over.
+// check returns an error if a right is over at a moment.
 func (r Right) check(now moment) error {
 	mono, wall := r.until.since(now)
 	switch {

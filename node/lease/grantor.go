@@ -11,21 +11,20 @@ import (
 	"proxima/node/wire"
 )
 
-// Grantor grants leases on the servers that this node is the grantor of, and keeps what is known of them. Its methods are
-// safe for concurrent use.
+// Grantor grants leases on this node's share of the servers, and keeps what is known of them. It is safe for concurrent use.
 type Grantor struct {
 	cfg      Config
 	deps     GrantorDeps
 	memories memories
-	kick     chan struct{} // somebody may wait for an inquiry
+	kick     chan struct{} // wakes inquireLoop
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	grants *grants
 	pruned time.Time
 }
 
-// NewGrantor makes a Grantor; it grants once it has a view (SetView).
+// NewGrantor makes a Grantor. It grants nothing before its first view (SetView).
 func NewGrantor(cfg Config, deps GrantorDeps) *Grantor {
 	g := &Grantor{cfg: cfg, deps: deps, memories: memories{shelf: deps.Shelf}, kick: make(chan struct{}, 1)}
 	g.grants = newGrants(&g.cfg, deps.Boot)
@@ -33,21 +32,21 @@ func NewGrantor(cfg Config, deps GrantorDeps) *Grantor {
 	return g
 }
 
-// forget has this node's knowledge of its grants begin anew: it was stopped, and others may have granted what it keeps.
+// forget ends what this node knows of grants. After a gap others may have granted its servers.
 func (g *Grantor) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.grants.history.Begin(time.Now())
 }
 
-// SetView tells who is settled.
+// SetView installs a new view.
 func (g *Grantor) SetView(v view.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.grants.setView(v, time.Now())
 }
 
-// Status counts.
+// Status returns the counts.
 func (g *Grantor) Status() GrantorStatus {
 	now := time.Now()
 	g.mu.Lock()
@@ -58,11 +57,10 @@ func (g *Grantor) Status() GrantorStatus {
 	return s
 }
 
-// sweepEvery is how often old memories are looked for.
+// sweepEvery is how often old memories are deleted.
 const sweepEvery = 6 * time.Hour
 
-// Run asks the members what was granted where this node does not know it, and deletes old memories now and then, until the
-// context ends.
+// Run asks the members what they hold when this node does not know it, and deletes old memories, until the context ends.
 func (g *Grantor) Run(ctx context.Context) error {
 	var inquiries sync.WaitGroup
 	defer inquiries.Wait()
@@ -77,14 +75,14 @@ func (g *Grantor) Run(ctx context.Context) error {
 	}
 }
 
-// Lease answers a request of a peer, or of this node. Items that cannot be read are refused (GRANT_UNSPECIFIED) and
-// counted; the others count nonetheless.
+// Lease answers a request of a peer or of this node. Malformed items are refused (GRANT_UNSPECIFIED) and counted; the others are
+// answered all the same.
 func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest) (*wire.LeaseResponse, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err // nobody would hear the answer
+		return nil, err // nobody waits for the answer
 	}
 	if _, err := g.deps.Clock.Awake(); err != nil {
-		return nil, err // what it knows is forgotten first
+		return nil, err // forget must run first
 	}
 	resp := &wire.LeaseResponse{}
 	for i, item := range req.GetItems() {
@@ -99,7 +97,7 @@ func (g *Grantor) Lease(ctx context.Context, from string, req *wire.LeaseRequest
 	return resp, nil
 }
 
-// answer decides one item; what cannot be read is only counted.
+// answer decides one item. If ok is not set the item is malformed.
 func (g *Grantor) answer(r request, ok bool, now time.Time) *wire.LeaseAnswer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +116,7 @@ func (g *Grantor) answer(r request, ok bool, now time.Time) *wire.LeaseAnswer {
 	return a
 }
 
-// exchange stores the memory that came with a request which was granted, or fetches the one that goes with a new lease.
+// exchange stores the memory that came with a granted request, or adds the stored one to a new lease.
 func (g *Grantor) exchange(r request, memory []byte, a *wire.LeaseAnswer, now time.Time) {
 	if len(memory) > 0 {
 		g.trouble(g.memories.put(r.addr, memory, now))
@@ -138,10 +136,10 @@ func (g *Grantor) trouble(err error) {
 	}
 }
 
-// maxID is the longest id of a node, in bytes.
+// maxID is the longest id of a node in bytes.
 const maxID = 64
 
-// readItem checks one item. It has no effect.
+// readItem reads and checks one item.
 func readItem(from string, head *wire.Header, item *wire.LeaseItem, now time.Time) (r request, ok bool) {
 	addr, ok := netip.AddrFromSlice(item.GetServer())
 	if !ok || addr != addr.Unmap() || addr.IsUnspecified() || from == "" || len(from) > maxID || len(item.GetSuccessor()) > maxID ||

@@ -10,48 +10,40 @@ import (
 	"proxima/node/wire"
 )
 
-// grants decides who gets the servers that this node is the grantor of. It knows nothing of memories and messages. Pure: time is an
-// argument. Not safe for concurrent use.
+// grants decides who gets the servers of this grantor. It is pure: time is an argument. It is not safe for concurrent use.
 type grants struct {
 	cfg     *Config
 	boot    uint64
 	history *view.History
 	entries map[netip.Addr]*grant
-	most    int           // entries
-	counts  GrantorStatus // that are counted as they happen
-	// founded is when a node that founds an overlay may believe that nobody else is there.
-	founded time.Time
+	most    int           // bounds the entries
+	counts  GrantorStatus // the counters; gauges are filled in by Status
+	founded time.Time     // when the founder of an overlay may assume that nobody else is there
 	members *members
-	// lives are the holders' latest, known the lives of which all members have said what they left behind.
-	lives lives
-	known map[string]uint64
-	// ask says that somebody waits for what the members would answer.
-	ask bool
+	lives   lives             // the latest lives of the holders
+	known   map[string]uint64 // by holder: up to which life all members have told what it left behind
+	ask     bool              // somebody waits for an inquiry
 }
 
-// grant is what the grantor knows of one server. A grant without holder, reservation or wait is as good as none.
+// grant is what the grantor knows of one server.
 type grant struct {
-	holder string // "": free
+	holder string // "" if free
 	until  time.Time
-	// claimed says that the holder has it by its own word, from a former grantor: a message that is late may say so, too.
-	claimed bool
-	// last is who held it last; boot and id are those of its last message that counted.
-	last     string
-	boot, id uint64
-	// successor may have it before all others until reserved is over.
-	successor string
+	// claimed: the holder says that a former grantor granted it. A late message may say so wrongly.
+	claimed   bool
+	last      string // the latest holder
+	boot, id  uint64 // of its latest message that counted
+	successor string // the only node that may have it next, until reserved
 	reserved  time.Time
-	// remote is until when a page may be downloaded under the lease of a life that is over.
-	remote time.Time
-	// quiet is until when the server must be left alone, level that of its backoff.
-	quiet time.Time
-	level uint32
+	remote    time.Time // until when a peer may download under the lease of an earlier life
+	quiet     time.Time // until when the server must be left alone
+	level     uint32    // of the server's backoff
 }
 
 // request is one item of a message.
 type request struct {
 	from      string
-	boot, id  uint64 // of the message; 0, 0: it cannot be out of order
+	boot, id  uint64 // of the message
 	addr      netip.Addr
 	wish      wire.Wish
 	wait      time.Duration
@@ -60,11 +52,11 @@ type request struct {
 }
 
 const (
-	// maxWait bounds how long a holder can ask for a server to be left alone.
+	// maxWait bounds how long a holder can have a server left alone.
 	maxWait = 24 * time.Hour
-	// inquireRetry is when a holder asks again while the members are being asked.
+	// inquireRetry is when a holder should ask again during an inquiry.
 	inquireRetry = time.Second
-	// pruneEvery is how often entries that say nothing are dropped.
+	// pruneEvery is how often empty entries are dropped.
 	pruneEvery = 10 * time.Second
 )
 
@@ -73,7 +65,7 @@ func newGrants(cfg *Config, boot uint64) *grants {
 		members: newMembers(cfg.Window()), lives: lives{}, known: map[string]uint64{}}
 }
 
-// setView forgets the entries of servers that this node is not the grantor of any more.
+// setView installs a view and forgets servers that have another grantor now.
 func (l *grants) setView(v view.View, now time.Time) {
 	l.members.set(v, now)
 	first := l.history.Since().IsZero()
@@ -85,21 +77,21 @@ func (l *grants) setView(v view.View, now time.Time) {
 		if l.boot == 1 {
 			founding = min(founding, l.cfg.Founding)
 		}
-		l.history.Begin(now.Add(founding - l.cfg.Window()))
+		l.history.Begin(now.Add(founding - l.cfg.Window())) // as if it had been here for the rest of the window
 		l.founded = now.Add(founding)
 	}
 	maps.DeleteFunc(l.entries, func(addr netip.Addr, _ *grant) bool { return !isGrantor(l.history.Now(), addr) })
 }
 
-// isGrantor says whether a node was the grantor of a server in its view, with the right to grant.
+// isGrantor reports whether the node of a view may grant a server.
 func isGrantor(v *view.View, addr netip.Addr) bool { return v.Majority && v.Grantor(addr) == v.Self }
 
-// blind is how much longer this node, the grantor now, does not know whether an earlier grantor's lease lives.
+// blind returns how much longer a lease of an earlier grantor may live without this node knowing it.
 func (l *grants) blind(addr netip.Addr, now time.Time) time.Duration {
 	return l.history.Blind(now, l.cfg.Window(), func(v *view.View) bool { return isGrantor(v, addr) })
 }
 
-// prune drops entries that say nothing.
+// prune drops empty entries.
 func (l *grants) prune(now time.Time) {
 	maps.DeleteFunc(l.entries, func(_ netip.Addr, n *grant) bool {
 		n.settle(now)
@@ -107,7 +99,7 @@ func (l *grants) prune(now time.Time) {
 	})
 }
 
-// settle ends what has run out.
+// settle ends what has expired.
 func (n *grant) settle(now time.Time) {
 	if !n.until.After(now) {
 		n.holder = ""
@@ -135,7 +127,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		return l.later(l.cfg.retryMin())
 	}
 	if r.wish != wire.Wish_WISH_RELEASE && !slices.Contains(l.members.alive, r.from) {
-		return l.later(l.cfg.retryMin()) // the others would not ask it what it has
+		return l.later(l.cfg.retryMin()) // an inquiry would not ask it what it holds
 	}
 	if !l.lives.hear(r.from, r.boot, now, l.cfg.Window()) {
 		l.counts.Stale++
@@ -155,7 +147,7 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		l.counts.Stale++
 		return l.later(l.cfg.retryMin())
 	case n.holder == r.from && r.boot > n.boot && l.known[r.from] < r.boot:
-		// It has restarted. What its former life asked its peers to download may be under way.
+		// It has restarted, and peers may still download what its former life asked for.
 		return l.inquire(n.until.Sub(now), now)
 	case n.holder == r.from && r.boot > n.boot:
 		n.holder = ""
@@ -168,12 +160,12 @@ func (l *grants) answer(r request, now time.Time) *wire.LeaseAnswer {
 		return &wire.LeaseAnswer{Grant: wire.Grant_GRANT_GIVEN} // nothing to give back
 	}
 	if blind := l.blind(r.addr, now); blind > 0 {
-		// What the predecessor granted is not known: only who holds the server can say so, and the first is believed.
+		// The predecessor's grant is unknown. A node that renews says that it is the holder, and the first one is believed.
 		if r.wish != wire.Wish_WISH_RENEW {
 			return l.inquire(blind, now)
 		}
 	} else if r.wish == wire.Wish_WISH_RENEW {
-		// The lease has run out, or the message was long under way: nobody can hold it by a grant of this grantor.
+		// The lease has expired, or the message is old: nobody holds it by a grant of this node.
 		return l.later(l.cfg.retryMin())
 	}
 	if n.remote.After(now) {
@@ -206,9 +198,9 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 		return l.give(n, now)
 	case wire.Wish_WISH_ACQUIRE:
 		if blind := l.blind(r.addr, now); n.claimed && blind > 0 {
-			return l.inquire(blind, now) // it has lost what it claimed, and somebody else may have it
+			return l.inquire(blind, now) // it has lost the lease that it claimed, so another node may have it
 		}
-		// It did not hear the answer: it is the only one that could have the lease.
+		// It did not hear the answer. Nobody else can have the lease.
 		return l.give(n, now)
 	default:
 		n.report(r, now)
@@ -221,12 +213,13 @@ func (l *grants) answerHolder(n *grant, r request, now time.Time) *wire.LeaseAns
 	}
 }
 
-// report takes over what the holder says of the server's quiet.
+// report notes for how long the server must be left alone, as the holder says.
 func (n *grant) report(r request, now time.Time) {
 	n.quiet = now.Add(min(max(r.wait, 0), maxWait))
 	n.level = r.level
 }
 
+// give grants or renews the lease of the holder.
 func (l *grants) give(n *grant, now time.Time) *wire.LeaseAnswer {
 	n.until = now.Add(l.cfg.Window())
 	l.counts.Given++
@@ -234,7 +227,7 @@ func (l *grants) give(n *grant, now time.Time) *wire.LeaseAnswer {
 		WaitMs: max(0, n.quiet.Sub(now)).Milliseconds(), Level: n.level}
 }
 
-// inquire answers later: as late as it must, or as soon as all members may have said what they hold.
+// inquire asks for an inquiry and answers LATER: after wait, or sooner if all members can answer the inquiry.
 func (l *grants) inquire(wait time.Duration, now time.Time) *wire.LeaseAnswer {
 	l.ask = true
 	if len(l.members.all(now)) == len(l.members.alive) {

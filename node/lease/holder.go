@@ -15,28 +15,26 @@ import (
 	"proxima/node/view"
 )
 
-// Holder gets leases for what the frontier wants, renews them and gives them back. Its methods are safe for concurrent
-// use.
+// Holder gets leases for the servers that the frontier wants, renews them and gives them back. It is safe for concurrent use.
 type Holder struct {
 	cfg  Config
 	deps HolderDeps
 	pace *pace
-	kick chan struct{} // something is to be asked now
-	done chan struct{} // Run has ended
+	kick chan struct{} // wakes loop
+	done chan struct{} // closed when Run has ended
 
-	// mu is held while the frontier is called, so that it hears of leases in order, and while what a life of a peer asks for is
-	// taken.
+	// mu guards the fields below. It is held during calls of the frontier, so that they are in order, and during FromLife.
 	mu      sync.Mutex
 	book    *leases
 	view    view.View
 	members *members
-	busy    map[string]bool // grantors that a call is under way to
-	look    bool            // the next step looks at the frontier
-	lookAt  time.Time       // when a step does in any case
-	moved   []movement      // what Moved has to be told
+	busy    map[string]bool // grantors with a call under way
+	look    bool            // the next step must look at the frontier
+	lookAt  time.Time       // when a step looks in any case
+	moved   []movement      // for Moved
 	lives   lives
 
-	// rightsMu is held for no call: MayAsk waits for nothing.
+	// rightsMu guards rights. It is held during no call, so that MayAsk never waits.
 	rightsMu sync.RWMutex
 	rights   map[netip.Addr]Right
 }
@@ -46,17 +44,17 @@ type movement struct {
 	memory assign.Memory
 }
 
-// NewHolder makes a Holder; it acts once it has a view (SetView) and runs (Run).
+// NewHolder makes a Holder. It needs a view (SetView) and Run.
 func NewHolder(cfg Config, deps HolderDeps) *Holder {
 	h := &Holder{cfg: cfg, deps: deps, pace: newPace(deps.Frontier.SetSpacing), kick: make(chan struct{}, 1), done: make(chan struct{}),
 		busy: map[string]bool{}, rights: map[netip.Addr]Right{}, members: newMembers(cfg.Window()), lives: lives{}}
-	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt, all: map[netip.Addr]*lease{},
-		grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
+	h.book = &leases{cfg: &h.cfg, rnd: rand.New(rand.NewPCG(deps.Seed, deps.Seed>>32)), grant: h.grant, halt: h.halt,
+		all: map[netip.Addr]*lease{}, grantor: func(addr netip.Addr) string { return h.view.Grantor(addr) }}
 	deps.Clock.OnGap(h.stopped)
 	return h
 }
 
-// stopped has leases renewed, or ended: this node was stopped, and does not know what became of them.
+// stopped has all leases renewed or ended after a gap.
 func (h *Holder) stopped() {
 	h.mu.Lock()
 	h.book.stopped(h.deps.Clock.now())
@@ -64,7 +62,7 @@ func (h *Holder) stopped() {
 	signal(h.kick)
 }
 
-// MayAsk says why this node must not write a request to a server now. It is to be asked just before the first byte.
+// MayAsk returns an error if this node must not send a request to a server now. Call it just before the first byte.
 func (h *Holder) MayAsk(addr netip.Addr) error {
 	if err := h.deps.Clock.Check(h.right(addr)); err != nil {
 		return fmt.Errorf("ask server %v: %w", addr, err)
@@ -72,14 +70,14 @@ func (h *Holder) MayAsk(addr netip.Addr) error {
 	return nil
 }
 
-// right is the right to ask a server; none where it is not held.
+// right returns the right to ask a server, the zero Right if it is not held.
 func (h *Holder) right(addr netip.Addr) Right {
 	h.rightsMu.RLock()
 	defer h.rightsMu.RUnlock()
 	return h.rights[addr]
 }
 
-// SetView tells who is settled.
+// SetView installs a new view.
 func (h *Holder) SetView(v view.View) {
 	h.mu.Lock()
 	h.view = v
@@ -89,10 +87,9 @@ func (h *Holder) SetView(v view.View) {
 	signal(h.kick)
 }
 
-// Hold gets the lease on a server and keeps it, whether the frontier wants it or not, until Give. It blocks until the
-// lease is here; a server that another node holds is a *HeldError, and so is one whose lease is lost that way later:
-// OnHeld is told. Holds of one server are not counted: the first Give ends them. The memory is a copy, nil if nothing
-// is known.
+// Hold gets the lease on a server and keeps it until Give, whether the frontier wants it or not. It blocks until the lease is here,
+// and returns a *HeldError if another node holds the server. If another node gets it later, OnHeld is told. Holds of a server are
+// not counted: the first Give ends them all. The returned memory is a copy, nil if nothing is known.
 func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +106,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	heard := make(chan error, 1)
 	l.waiters = append(l.waiters, heard)
 	if l.none() {
-		l.next = now // whoever had it when it was asked for last
+		l.next = now // even if it was refused just now
 	}
 	h.mu.Unlock()
 	signal(h.kick)
@@ -130,7 +127,7 @@ func (h *Holder) Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, err
 	return nil, fmt.Errorf("hold server %v: %w", addr, err)
 }
 
-// copy is a copy of the memory, nil if nothing is known.
+// copy returns a copy of the memory, nil if nothing is known.
 func (l *lease) copy() *assign.Memory {
 	if l.memory == nil {
 		return nil
@@ -139,9 +136,9 @@ func (l *lease) copy() *assign.Memory {
 	return &c
 }
 
-// Give ends a Hold: the server is released to the successor, the only node that may have it within the next lease time,
-// with what was learnt, which replaces what was known (nil: nothing new). With this node as the successor it stays here
-// while the frontier wants it; with "" anyone may have it. A server that this node does not hold is left alone.
+// Give ends a Hold and releases the server to the successor, the only node that may have it within the next lease time. If the
+// successor is "" any node may have it; if it is this node, the lease stays while the frontier wants it. m replaces the memory of
+// the server, unless it is nil. A server that this node does not hold is left alone.
 func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +163,7 @@ func (h *Holder) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	signal(h.kick)
 }
 
-// Observed applies a download, by any node, to the memory of a server that this node holds.
+// Observed adds a download, by any node, to the memory of a server that this node holds.
 func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate, t assign.Timing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +180,7 @@ func (h *Holder) Observed(addr netip.Addr, node string, coord ncoord.Coordinate,
 	h.pace.observe(addr, l.memory.Slowed())
 }
 
-// Memory is a copy of what is known of a server that this node holds.
+// Memory returns a copy of what is known of a server, false if this node does not hold it.
 func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,8 +191,8 @@ func (h *Holder) Memory(addr netip.Addr) (*assign.Memory, bool) {
 	return l.copy(), true
 }
 
-// Until says until when no other node is granted a server, even if this one is not heard any more: the end of its lease, and the
-// time by which its grantor waits longer. Of a server that this node does not hold it is a time that is past.
+// Until returns until when no other node is granted a server, even if this node falls silent: the end of the lease plus the skew.
+// It returns the zero time if this node does not hold the server.
 func (h *Holder) Until(addr netip.Addr) time.Time {
 	r := h.right(addr)
 	if h.deps.Clock.Check(r) != nil {
@@ -204,7 +201,7 @@ func (h *Holder) Until(addr netip.Addr) time.Time {
 	return r.until.mono.Add(h.cfg.Skew)
 }
 
-// Held are the servers that this node holds now, in no order.
+// Held returns the servers that this node holds, in no order.
 func (h *Holder) Held() []netip.Addr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +212,7 @@ func (h *Holder) Held() []netip.Addr {
 	})
 }
 
-// Why says why this node has no lease on a server, for people; "" if it has, or wants none.
+// Why tells people why this node has no lease on a server, "" if it has one or wants none.
 func (h *Holder) Why(addr netip.Addr) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,7 +228,7 @@ func (h *Holder) Why(addr netip.Addr) string {
 	return l.why
 }
 
-// Status counts.
+// Status returns the counts.
 func (h *Holder) Status() HolderStatus {
 	now := time.Now()
 	h.mu.Lock()

@@ -14,29 +14,29 @@ import (
 	"proxima/node/wire"
 )
 
-// An inquiry asks all members what they may ask now, where this node does not know what was granted before: it has just
-// started, became the grantor by a change of members, or was stopped. When all have answered in the same view, it knows
-// every lease, and need not wait until older ones have run out. What makes that safe:
+// A grantor that does not know what was granted before it asks all members which leases they hold. It does so after it has
+// started, after a gap, or when a change of members made it the grantor. If all answer in the same view it knows every lease, and
+// need not wait until older ones have expired. This is safe because:
 //
-//   - Who answers has the same view: as a grantor it grants none of these servers any more, and as a holder it takes leases
-//     on them from the asking node only. Answers to what it has sent to this node before count for nothing.
-//   - A member that cannot answer has its leases until they run out: then this node waits as long. A member that is gone
-//     for a lease and the skew has none left, as no grantor renews for who is not alive.
-//   - Who has rights is not only who this node sees: whoever others see is asked, too.
-//   - A page that a peer downloads under a lease of a life that is over counts, until it must be over; what that life asked
-//     for and arrives later is refused.
+//   - A member that answers has the same view. As a grantor it grants these servers no more, and as a holder it accepts leases on
+//     them from the asking node only. Of requests that it sent to this node before, it ignores the answers.
+//   - If a member cannot answer, the inquiry fails and this node waits. A member that is gone for a lease and the skew has no leases
+//     left, because grantors do not renew for members that are not alive.
+//   - Members that only others see are asked as well.
+//   - A page that a peer still downloads for an earlier life of a holder counts until it must be over. Requests of that life that
+//     arrive later are refused.
 
-// inquiry is one try.
+// inquiry is one attempt.
 type inquiry struct {
 	view     view.View
 	question *wire.RightsRequest
 	began    time.Time
 	lives    lives
-	to       []string // who is asked, in order
+	to       []string // the members to ask, in order
 	answers  map[string]*wire.RightsResponse
 }
 
-// inquiry begins one, if somebody waits for it and it can succeed.
+// inquiry begins an inquiry, if somebody waits for it and it can succeed. Otherwise it returns nil.
 func (l *grants) inquiry(now time.Time) *inquiry {
 	v := l.history.Now()
 	if !l.ask || !v.Majority || now.Before(l.founded) {
@@ -44,11 +44,11 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 	}
 	all := l.members.all(now)
 	if len(all) < 2 || !slices.Contains(l.members.alive, v.Self) {
-		return nil // alone, it hears of nobody
+		return nil // nobody to ask
 	}
 	for _, id := range all {
 		if !slices.Contains(l.members.alive, id) {
-			return nil // it cannot answer
+			return nil
 		}
 	}
 	q := &wire.RightsRequest{View: v.Digest(), Members: view.Digest(all)}
@@ -59,7 +59,7 @@ func (l *grants) inquiry(now time.Time) *inquiry {
 		answers: map[string]*wire.RightsResponse{}}
 }
 
-// take notes an answer, and who else is to be asked; false if the inquiry has failed.
+// take notes an answer, and the members that it adds. It returns false if the inquiry has failed.
 func (q *inquiry) take(id string, a *wire.RightsResponse) bool {
 	if !a.GetSameView() {
 		return false
@@ -73,13 +73,13 @@ func (q *inquiry) take(id string, a *wire.RightsResponse) bool {
 	return true
 }
 
-// conclude takes over what all members have said, if this node still sees what it saw when it began to ask.
+// conclude applies the answers of all members, if the view has not changed since the inquiry began.
 func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	v := l.history.Now()
 	if !v.Majority || !v.Same(&q.view) || l.history.Since().After(q.began) {
 		return false
 	}
-	said := map[netip.Addr]bool{} // that a member holds a server
+	said := map[netip.Addr]bool{} // servers that a member says it holds
 	for _, id := range slices.Sorted(maps.Keys(q.answers)) {
 		for _, r := range q.answers[id].GetRights() {
 			addr, ok := netip.AddrFromSlice(r.GetServer())
@@ -109,10 +109,10 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	}
 	for addr, n := range l.entries {
 		if n.claimed && !said[addr] && l.blind(addr, now) > 0 {
-			n.holder = "" // it had claimed what it had lost
+			n.holder = "" // the claim was wrong
 		}
 	}
-	l.history.Begin(now.Add(-l.cfg.Window())) // nothing was granted before that this node does not know of
+	l.history.Begin(now.Add(-l.cfg.Window())) // all that was granted is known, as if this node had been the grantor all the time
 	for id, known := range q.lives {
 		l.known[id] = known.boot
 	}
@@ -121,7 +121,7 @@ func (l *grants) conclude(q *inquiry, now time.Time) bool {
 	return true
 }
 
-// latest is the later of two times.
+// latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -129,7 +129,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// inquireLoop asks the members when somebody waits for it, and again until it succeeds or cannot, until the context ends.
+// inquireLoop makes inquiries when somebody waits for one, until the context ends. After a failure it tries again, unless the
+// inquiry cannot succeed.
 func (g *Grantor) inquireLoop(ctx context.Context) {
 	const shortest = 100 * time.Millisecond
 	pause, of := shortest, uint64(0)
@@ -158,10 +159,10 @@ func (g *Grantor) inquireLoop(ctx context.Context) {
 	}
 }
 
-// inquireAtOnce is how many members are asked at a time.
+// inquireAtOnce is how many members are asked in parallel.
 const inquireAtOnce = 32
 
-// inquire asks all members, and concludes if all have answered.
+// inquire asks all members, and reports whether all have answered and the inquiry is concluded.
 func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	gaps, err := g.deps.Clock.Awake()
 	if err != nil {
@@ -192,8 +193,8 @@ func (g *Grantor) inquire(ctx context.Context, q *inquiry) bool {
 	return g.grants.conclude(q, time.Now())
 }
 
-// Rights answers a grantor's inquiry: what this node may ask of the servers that the caller is the grantor of, by leases of
-// its own and of others. From then on it takes leases on them from the caller only.
+// Rights answers a grantor's inquiry: which of its servers this node may ask, by its own leases and by those of others for which it
+// downloads. From then on this node accepts leases on them only if they were requested after this answer.
 func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsRequest) (*wire.RightsResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 			l.void = true
 		}
 	}
-	if h.deps.Remote != nil { // what comes later from former lives is refused
+	if h.deps.Remote != nil { // complete, because FromLife refuses earlier lives from now on
 		for _, r := range h.deps.Remote() {
 			add(r.Server, r.Until, r.Holder)
 		}
@@ -233,8 +234,8 @@ func (h *Holder) Rights(ctx context.Context, from string, req *wire.RightsReques
 	return a, nil
 }
 
-// FromLife has what a message asks for taken, unless a later life of its sender was heard of: that does not know of it. It
-// says whether it was taken.
+// FromLife calls take to accept a request of a peer, unless a later life of the peer is known, which does not know of the request.
+// It reports whether take was called.
 func (h *Holder) FromLife(id string, boot uint64, take func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"proxima/node/view"
 )
 
-// members are all who may have the right to ask a server: those alive, and those that are gone for less than a window (a
-// lease and the skew), after which no lease of theirs is left. Pure; not safe for concurrent use.
+// members are the nodes that may hold a lease: those alive, and those gone for less than a window (a lease and the skew), after
+// which no lease of theirs is left. It is pure, and not safe for concurrent use.
 type members struct {
 	window time.Duration
 	alive  []string
@@ -19,7 +19,7 @@ func newMembers(window time.Duration) *members {
 	return &members{window: window, gone: map[string]time.Time{}}
 }
 
-// set takes a view.
+// set installs a view.
 func (m *members) set(v view.View, now time.Time) {
 	was := m.alive
 	m.alive = v.Alive
@@ -33,17 +33,17 @@ func (m *members) set(v view.View, now time.Time) {
 	for _, id := range m.alive {
 		delete(m.gone, id)
 	}
-	for id, since := range m.gone { // those that are missing still are kept, to remember since when
+	for id, since := range m.gone { // those that the view still names are kept, to remember since when
 		if now.Sub(since) >= m.window && !slices.Contains(v.Absent, id) && !slices.Contains(v.Settled, id) {
 			delete(m.gone, id)
 		}
 	}
 }
 
-// over says whether a member that is gone has no rights left.
+// over reports whether a member that is gone has no leases left.
 func (m *members) over(id string, now time.Time) bool { return now.Sub(m.gone[id]) >= m.window }
 
-// all are the members that may have rights, sorted.
+// all returns the members that may hold leases, sorted.
 func (m *members) all(now time.Time) []string {
 	ids := slices.Clone(m.alive)
 	for id := range m.gone {
@@ -55,16 +55,16 @@ func (m *members) all(now time.Time) []string {
 	return ids
 }
 
-// lives are the latest lives of nodes that were heard of. A life that nobody has heard of for a window counts no more, as
-// a node that has lost its disk counts its lives anew. Pure; not safe for concurrent use.
+// lives are the latest known lives of nodes. A life that was not heard of for a window does not count, because a node that has
+// lost its disk numbers its lives from the start. It is not safe for concurrent use.
 type lives map[string]life
 
 type life struct {
 	boot uint64
-	at   time.Time // when it was heard of last
+	at   time.Time // when it was last heard of
 }
 
-// hear notes a life of a node, and says whether it is the latest.
+// hear notes a life of a node and reports whether it is the latest.
 func (l lives) hear(id string, boot uint64, now time.Time, window time.Duration) bool {
 	was, known := l[id]
 	if known && boot < was.boot && now.Sub(was.at) < window {

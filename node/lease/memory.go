@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// memories are the memories of servers on disk, as bytes. Safe for concurrent use.
+// memories stores the memories of servers, as bytes. It is safe for concurrent use.
 //
 //	key    version (1 byte) | 'k' | address (4 or 16 bytes)
 //	value  version (1 byte) | when it was stored, seconds since 1970 (8 bytes, little-endian) | assign.Memory
 //
-// The clock of the machine that wrote them is only compared with itself.
+// The time is compared only with the clock of the machine that wrote it.
 type memories struct {
 	shelf Shelf
 }
@@ -42,7 +42,7 @@ func (m *memories) put(addr netip.Addr, memory []byte, now time.Time) error {
 	return nil
 }
 
-// get reads the memory of a server and its age; nil if there is none. What cannot be read counts as none.
+// get reads the memory of a server and its age, nil if there is none. A damaged one counts as none.
 func (m *memories) get(addr netip.Addr, now time.Time) ([]byte, time.Duration, error) {
 	value, err := m.shelf.Get(memoryKey(addr))
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *memories) get(addr netip.Addr, now time.Time) ([]byte, time.Duration, e
 	return value[memoryHead:], max(0, now.Sub(stored)), nil
 }
 
-// storedAt reads the head of a value, false if it is none.
+// storedAt reads the head of a value, false if it is damaged.
 func storedAt(value []byte) (time.Time, bool) {
 	if len(value) < memoryHead || value[0] != memoryValueVersion {
 		return time.Time{}, false
@@ -63,7 +63,7 @@ func storedAt(value []byte) (time.Time, bool) {
 	return time.Unix(int64(min(binary.LittleEndian.Uint64(value[1:]), 1<<40)), 0), true
 }
 
-// sweep deletes memories that are too old or cannot be read, and the oldest where there are too many.
+// sweep deletes memories that are too old or damaged, and the oldest if there are too many.
 func (m *memories) sweep(keep time.Duration, most int, now time.Time) error {
 	type entry struct {
 		key    string

@@ -1,20 +1,17 @@
 package lease
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 )
 
-// pace says which servers are overloaded: those that take much longer before the first byte than they usually do
-// (assign.Memory.Slowed), while the other servers that this node asks do not. What rises for all of them is this node's
-// own load, and no server's fault. Not safe for concurrent use.
+// pace finds overloaded servers: those that take much longer than usual to the first byte (assign.Memory.Slowed) while the other
+// servers of this node do not. If all of them get slower, the load is this node's own. It is not safe for concurrent use.
 type pace struct {
-	// median of what all servers of this node are slowed by, 1 or more.
-	median float64
-	// spared are the servers that count as overloaded, with their factors.
-	spared map[netip.Addr]float64
-	// tell hears of the servers whose factor has changed, with the factor by which the time between two requests grows, 1 or
-	// more.
+	median float64                // of the slowdown of all servers, at least 1
+	spared map[netip.Addr]float64 // the overloaded servers, with their factors
+	// tell hears the factor by which the spacing of a server's requests grows, at least 1, when it changes.
 	tell func(addr netip.Addr, factor float64)
 }
 
@@ -23,21 +20,17 @@ func newPace(tell func(netip.Addr, float64)) *pace {
 }
 
 const (
-	// paceFrom is how many times its usual time a server must take to be spared; smaller reacts to noise.
+	// paceFrom is the slowdown from which a server is spared. A smaller one would react to noise.
 	paceFrom = 2.0
-	// paceMax bounds the factor on the spacing of requests.
+	// paceMax bounds the factor.
 	paceMax = 8.0
-	// paceServers is how many servers it takes to tell this node's slowness from a server's.
+	// paceServers is how many servers it takes to tell this node's load from a server's.
 	paceServers = 5
 )
 
-// level learns by how much all the servers of this node are slowed, and forgets those that are not among them.
+// level takes the slowdown of all servers of this node, and forgets the others.
 func (p *pace) level(slowed map[netip.Addr]float64) {
-	all := make([]float64, 0, len(slowed))
-	for _, s := range slowed {
-		all = append(all, s)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Values(slowed))
 	p.median = 1
 	if len(all) >= paceServers {
 		p.median = max(1, all[(len(all)-1)/2])
@@ -50,8 +43,8 @@ func (p *pace) level(slowed map[netip.Addr]float64) {
 	}
 }
 
-// observe takes by how much a server is slowed now. A server that is spared stays so until it has come back halfway:
-// else it would be asked at full speed each time that the spacing has helped a little.
+// observe takes the slowdown of one server. A server is spared until it has recovered halfway, so that it is not asked at full
+// speed as soon as the spacing has helped a little.
 func (p *pace) observe(addr netip.Addr, slowed float64) {
 	factor := min(slowed/p.median, paceMax)
 	was, spared := p.spared[addr]

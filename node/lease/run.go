@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// gather is how long wishes are collected before they are sent.
+	// gather is how long wishes gather before they are sent.
 	gather = 50 * time.Millisecond
-	// lookEvery is how often the frontier's servers are looked at where nothing is about to be given back, and idleLook
-	// where this node has, and waits for, no lease: what is wanted then is pushed.
-	lookEvery, idleLook = time.Second, 10 * time.Second
+	// lookEvery is how often the Holder looks at the frontier's servers as a rule.
+	lookEvery = time.Second
+	// idleLook replaces lookEvery while there are no leases. The frontier pushes new wishes, so nothing is delayed.
+	idleLook = 10 * time.Second
 )
 
-// signal has a loop look at what is to be done.
+// signal wakes the reader of a channel with room for one value.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -25,8 +26,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run gets leases for what the frontier wants until the context ends; then it withdraws all leases from the frontier and gives
-// them back, for no longer than farewell. It can run once.
+// Run gets leases for what the frontier wants until the context ends. Then it gives all leases back, for farewell at most. It can
+// run once.
 func (h *Holder) Run(ctx context.Context) error {
 	defer close(h.done)
 	var calls sync.WaitGroup
@@ -45,7 +46,7 @@ func (h *Holder) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop steps when something is due until the context ends, or all leases are given back.
+// loop takes steps when they are due, until the context ends or all leases are given back.
 func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup) {
 	timer := time.NewTimer(gather)
 	defer timer.Stop()
@@ -69,24 +70,12 @@ func (h *Holder) loop(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// leave withdraws every lease, to be given back; who waits for one hears that it will not come.
-func (h *leases) leave(now time.Time) {
-	h.leaving = true
-	for addr, l := range h.all {
-		l.wanted, l.hold = false, false
-		l.tell(ErrStopped)
-		if l.live(now) && !l.withdrawn {
-			h.withdraw(addr, l, now)
-		}
-	}
-}
-
-// step sends what is due, and says when the next step is to be taken; left is false when this node leaves, and nothing has to be
-// given back any more. First it compares what is here with what the frontier wants, where it has not done so for long.
+// step looks at the frontier if that is due, sends what is due, and returns when to take the next step. left is false once a leaving
+// node has given everything back.
 func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Time, left bool) {
 	now := time.Now()
 	if _, err := h.deps.Clock.Awake(); err != nil {
-		return now.Add(lookEvery), true // what it knows ends first
+		return now.Add(lookEvery), true // stopped must run first
 	}
 	h.mu.Lock()
 	if h.look || !now.Before(h.lookAt) {
@@ -114,7 +103,7 @@ func (h *Holder) step(ctx context.Context, calls *sync.WaitGroup) (next time.Tim
 	return latest(next, now.Add(gather)), left
 }
 
-// call asks one grantor, and takes its answers.
+// call sends a message to a grantor and takes the answers.
 func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseRequest, items []item) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.timeout())
 	defer cancel()
@@ -144,7 +133,7 @@ func (h *Holder) call(ctx context.Context, grantor string, req *wire.LeaseReques
 	signal(h.kick)
 }
 
-// follow hears what the frontier wants until the context ends, or the frontier does.
+// follow takes new wishes of the frontier, until the context or the frontier ends.
 func (h *Holder) follow(ctx context.Context) {
 	for {
 		addrs, err := h.deps.Frontier.Wanted(ctx)
@@ -160,7 +149,7 @@ func (h *Holder) follow(ctx context.Context) {
 	}
 }
 
-// grant tells the frontier what it may dial. The caller holds mu, so that it hears all in order.
+// grant sets the right to ask a server and tells the frontier. The caller holds mu, so that the frontier hears all in order.
 func (h *Holder) grant(addr netip.Addr, r Right, wait time.Duration) {
 	until := r.until.mono
 	h.rightsMu.Lock()
@@ -172,7 +161,7 @@ func (h *Holder) grant(addr netip.Addr, r Right, wait time.Duration) {
 	h.deps.Frontier.Grant(addr, until, wait)
 }
 
-// halt has the frontier take no more tasks for a server, and no request written. The caller holds mu.
+// halt stops new requests to a server. The caller holds mu.
 func (h *Holder) halt(addr netip.Addr) {
 	h.rightsMu.Lock()
 	delete(h.rights, addr)
@@ -180,7 +169,7 @@ func (h *Holder) halt(addr netip.Addr) {
 	h.deps.Frontier.Withdraw(addr)
 }
 
-// unlockAndTell unlocks mu and calls back.
+// unlockAndTell unlocks mu and makes the pending callbacks.
 func (h *Holder) unlockAndTell() {
 	helds, moved := h.book.helds, h.moved
 	h.book.helds, h.moved = nil, nil
@@ -193,15 +182,4 @@ func (h *Holder) unlockAndTell() {
 	for _, m := range moved {
 		h.deps.Moved(m.addr, &m.memory)
 	}
-}
-
-// slowed is by how much each server that this node holds is slower than usual.
-func (h *leases) slowed(now time.Time) map[netip.Addr]float64 {
-	slowed := make(map[netip.Addr]float64, len(h.all))
-	for addr, l := range h.all {
-		if l.memory != nil && l.live(now) {
-			slowed[addr] = l.memory.Slowed()
-		}
-	}
-	return slowed
 }

@@ -12,31 +12,31 @@ import (
 	"proxima/node/wire"
 )
 
-// Peers sends requests to other nodes, and to this node itself. It fills in the header, with ids that grow from call to call.
+// Peers sends requests to other nodes, and to this node itself. It fills in the header, with an id that grows with each call.
 type Peers interface {
 	Lease(ctx context.Context, to string, req *wire.LeaseRequest) (*wire.LeaseResponse, error)
 	Rights(ctx context.Context, to string, req *wire.RightsRequest) (*wire.RightsResponse, error)
 }
 
-// Server is the frontier's state of a server.
+// Server is the state of a server at the frontier.
 type Server = frontier.ServerState
 
-// Frontier is told what it may ask, and how often. It must not call the Holder from within these calls.
+// Frontier is told what it may ask. It must not call the Holder from within these calls.
 type Frontier interface {
-	// Grant allows requests to a server until then, the first not before wait is over. It extends an earlier one; a time
-	// that is past ends it at once: requests that are out are cancelled.
+	// Grant allows requests to a server until a time, the first one after wait. It replaces an earlier grant. A past time ends the
+	// grant and cancels requests under way.
 	Grant(addr netip.Addr, until time.Time, wait time.Duration)
-	// Withdraw allows no further request; those that are out may end until the time of Grant.
+	// Withdraw forbids new requests. Those under way may finish until the time of Grant.
 	Withdraw(addr netip.Addr)
-	// Wanted waits for servers that are wanted without a lease.
+	// Wanted waits for servers that are wanted and not leased.
 	Wanted(ctx context.Context) ([]netip.Addr, error)
-	// SetSpacing sets the factor by which the spacing of requests to a server grows, because it is overloaded.
+	// SetSpacing sets the factor by which the spacing of requests to an overloaded server grows.
 	SetSpacing(addr netip.Addr, factor float64)
-	// Servers are those that are wanted or leased.
+	// Servers returns the servers that are wanted or leased.
 	Servers() []Server
 }
 
-// Shelf is a durable map, safe for concurrent use. Get of a key that is not there returns nil, nil. Scan visits the keys with a prefix.
+// Shelf is a durable map, safe for concurrent use. Get returns nil, nil for an unknown key. Scan visits the keys with a prefix.
 type Shelf interface {
 	Get(key []byte) ([]byte, error)
 	Put(key, value []byte) error
@@ -44,43 +44,43 @@ type Shelf interface {
 	Scan(prefix []byte, visit func(key, value []byte) error) error
 }
 
-// Remote is a page that this node downloads, or is to download, under a lease of another.
+// Remote is a page that this node downloads, or will, under the lease of another node.
 type Remote struct {
 	Server netip.Addr
 	Holder string // of the lease
 	Until  time.Time
 }
 
-// GrantorDeps are what a Grantor takes from the world.
+// GrantorDeps are the dependencies of a Grantor.
 type GrantorDeps struct {
 	Clock *Clock
-	Boot  uint64 // which of its lives the node is in: grants of different lives get different numbers
+	Boot  uint64 // the number of this life; 1 is the first
 	Peers Peers
 	Shelf Shelf
-	// Trouble hears of what the disk refuses; the leases go on.
+	// Trouble hears of errors of the disk. Leases go on without it.
 	Trouble func(error)
 }
 
-// HolderDeps are what a Holder takes from the world. Callbacks are called without locks and must not block for long.
+// HolderDeps are the dependencies of a Holder. The callbacks are called without locks, and must not block for long.
 type HolderDeps struct {
 	Clock    *Clock
-	Boot     uint64 // which of its lives the node is in
+	Boot     uint64 // the number of this life
 	Peers    Peers
 	Frontier Frontier
-	// OnHeld is told each time that a wanted server turns out to be leased to, or reserved for, another node. May be nil.
+	// OnHeld hears that a wanted server is leased to, or reserved for, another node. May be nil.
 	OnHeld func(addr netip.Addr, holder string)
-	// Remote are the pages that this node downloads for others. May be nil.
+	// Remote returns the pages that this node downloads for others. May be nil.
 	Remote func() []Remote
-	// Moved gets the memory of a server that this node holds when it is sent to its grantor. It is a copy. May be nil.
+	// Moved gets a copy of each memory that is sent to a grantor. May be nil.
 	Moved func(addr netip.Addr, m *assign.Memory)
-	// Seed makes the jitter.
+	// Seed of the jitter.
 	Seed uint64
 }
 
-// ErrStopped says that the Holder does not run any more.
+// ErrStopped is returned when the Holder no longer runs.
 var ErrStopped = errors.New("holder of leases stopped")
 
-// HeldError says that another node holds the lease on a server.
+// HeldError is returned when another node holds the lease on a server.
 type HeldError struct {
 	Addr   netip.Addr
 	Holder string
@@ -88,31 +88,31 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return fmt.Sprintf("server %v is leased to %s", e.Addr, e.Holder) }
 
-// Status counts what a node's grantor and holder do. Counters are since the start.
+// Status joins the counts of a node's Grantor and Holder. Counters are totals since the start.
 type Status struct {
 	GrantorStatus
 	HolderStatus
 }
 
-// GrantorStatus counts what a Grantor does.
+// GrantorStatus is the counts of a Grantor.
 type GrantorStatus struct {
-	Blind     int64  // ms until it is known what was granted before this life of the node
-	Granted   int    // servers granted now, to this node too
+	Blind     int64  // ms until it is known what was granted before
+	Granted   int    // servers granted now, to this node as well
 	Given     uint64 // grants and renewals
-	Refused   uint64 // items of others answered with HELD
-	Elsewhere uint64 // items for servers that this node is not the grantor of
+	Refused   uint64 // items answered with HELD
+	Elsewhere uint64 // items about servers of other grantors
 	Later     uint64 // items answered with LATER
-	Bad       uint64 // items that could not be read
-	Stale     uint64 // items that arrived out of order
-	Inquiries uint64 // times that all members said what they hold
+	Bad       uint64 // malformed items
+	Stale     uint64 // items out of order
+	Inquiries uint64 // successful inquiries
 }
 
-// HolderStatus counts what a Holder does.
+// HolderStatus is the counts of a Holder.
 type HolderStatus struct {
-	Held        int    // leases that this node has
-	Waiting     int    // servers wanted without a lease
-	Expired     uint64 // leases that ran out before they were renewed
+	Held        int    // leases held now
+	Waiting     int    // servers wanted and not leased
+	Expired     uint64 // leases that expired before they were renewed
 	Released    uint64 // leases given back
 	Unreachable uint64 // calls that failed
-	Spared      int    // servers asked more seldom because they are overloaded
+	Spared      int    // servers asked less often because they are overloaded
 }
