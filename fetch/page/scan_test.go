@@ -88,6 +88,7 @@ var seeds = []string{
 	`<noscript><a href=1></noscript><iframe src=x><a href=2></iframe><noframes></noframes><plaintext><a href=3>`,
 	"<a\x00 href=1><a href\x00=2><a href='\x00\r\n\r&#13;&#0;&#x80;&notit;&not;&not&semi;&notin;&copy=&copy&#x;&#'>",
 	`</ x><a href=1></><a href=2><?php echo "<a href=3>" ?><!doctype html [<a href=4>]>`,
+	`</ <a href=1>><a href=2>`, `<? <a href=1>><a href=2>`, `<!x <a href=1>><a href=2>`, `</x <a href=1>><a href=2>`, `< <a href=1>`,
 	`<meta name=robots content=none><meta http-equiv="refresh" content="0;url=&#47;x"><base href=/b><link rel=canonical href=/c><frame src=/f>`,
 	`<a href=x`, `<a href="x`, `<a href`, `<a`, `<`, `</`, `</a`, `<!`, `<!-`, `<!--`, `<!--x-`, `<script><`, `<title></titl`, `<a x=/>`,
 }

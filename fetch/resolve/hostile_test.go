@@ -2,10 +2,12 @@ package resolve
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,6 +164,33 @@ func TestServerFailures(t *testing.T) {
 					t.Errorf("%+v, %v after %q, want %q after %d", got, err, f.asked, tt.kind, tt.asked)
 				}
 			})
+		})
+	}
+}
+
+// The reason of a lookup that failed is that of the last server, unless the asker's time ended while that was asked.
+func TestReasonOfAFailure(t *testing.T) {
+	const first, second = "192.0.2.53:53", "192.0.2.54:5353"
+	for _, c := range []struct {
+		refuse []string // the others are silent
+		named  string
+	}{
+		{[]string{first, second}, second},
+		{[]string{first}, first},
+		{nil, first},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeServers{handle: func(server, _ string, q *dns.Msg) [][]byte {
+				if slices.Contains(c.refuse, server) {
+					return [][]byte{packed(answerTo(q, dns.RcodeRefused))}
+				}
+				return nil
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := start(t, f, nil).TXT(ctx, "example.org"); err == nil || !strings.Contains(err.Error(), "ask "+c.named) {
+				t.Errorf("when %q refuse, it names not %s: %v", c.refuse, c.named, err)
+			}
 		})
 	}
 }
