@@ -18,6 +18,8 @@ func TestConfig(t *testing.T) {
 		"user_agent ":       func(c *Config) { c.UserAgent = "" },
 		"accept_language":   func(c *Config) { c.AcceptLanguage = "a\nb" },
 		"contact":           func(c *Config) { c.Contact = "mailto:a@b.example" },
+		"contact  ":         func(c *Config) { c.Contact = "http://a.example/a b" },
+		"contact   ":        func(c *Config) { c.Contact = "http://a.example/(a" },
 		"contact ":          func(c *Config) { c.Contact = "http://a.example/) evil" },
 		"from":              func(c *Config) { c.From = "Bot <bot@example.org>" },
 		"connect_timeout":   func(c *Config) { c.ConnectTimeout = 0 },

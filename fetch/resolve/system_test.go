@@ -181,6 +181,22 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: New takes it", field)
 		}
 	}
+	for _, bound := range []struct {
+		timeout  time.Duration
+		attempts int
+		port     string
+		ok       bool
+	}{
+		{time.Millisecond, 1, "1", true}, {time.Minute, 16, "65535", true},
+		{time.Millisecond - 1, 1, "1", false}, {time.Minute + 1, 16, "1", false}, {time.Second, 0, "1", false}, {time.Second, 17, "1", false},
+		{time.Second, 1, "0", false}, {time.Second, 1, "65536", false},
+	} {
+		c := Default()
+		c.Timeout, c.Attempts, c.Servers = bound.timeout, bound.attempts, []string{"192.0.2.1:" + bound.port}
+		if err := c.Validate(); (err == nil) != bound.ok {
+			t.Errorf("%+v: %v", bound, err)
+		}
+	}
 	for in, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "[2001:db8::1]": "[2001:db8::1]:53", "2001:db8::1": "[2001:db8::1]:53",
 		"[2001:db8::1]:5353": "[2001:db8::1]:5353", "dns.test:54": "dns.test:54"} {
 		if got, err := serverAddr(in); err != nil || got != want {

@@ -328,6 +328,13 @@ func TestConfig(t *testing.T) {
 	if err := testConfig().Validate(); err != nil {
 		t.Errorf("default: %v", err)
 	}
+	for _, level := range []int{1, 9} {
+		c := testConfig()
+		c.Level, c.RevisitEntries, c.Software, c.Operator = level, 0, "~", " "
+		if err := c.Validate(); err != nil {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
 	for field, change := range map[string]func(*Config){
 		"software":        func(c *Config) { c.Software = "a\r\nb: c" },
 		"operator":        func(c *Config) { c.Operator = "a\nb" },
@@ -335,10 +342,13 @@ func TestConfig(t *testing.T) {
 		"level":           func(c *Config) { c.Level = 0 },
 		"digest":          func(c *Config) { c.Digest = "md5" },
 		"revisit_entries": func(c *Config) { c.RevisitEntries = -1 },
+		"level ":          func(c *Config) { c.Level = 10 },
+		"software ":       func(c *Config) { c.Software = "a\x1f" },
+		"operator ":       func(c *Config) { c.Operator = "a\x7f" },
 	} {
 		c := testConfig()
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), " "+field+": ") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), " "+strings.TrimSpace(field)+": ") {
 			t.Errorf("%s: error %v", field, err)
 		}
 		if _, err := New(c, nil); err == nil {
