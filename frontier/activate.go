@@ -4,27 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sync/errgroup"
 )
 
-// activation brings hosts onto the workbench and sends them back. They wait on disk and come in only when fetchers starve: a front no
-// larger than needed keeps memory small and connections warm.
+// activation brings hosts onto the workbench and sends them back. They wait on disk and come in only when fetchers starve: a
+// workbench that is no larger than needed saves memory and keeps connections warm.
 type activation struct {
 	*front
 
 	// The lock of the front guards what follows.
-	candidates fifo[string]         // hosts with URLs on disk that could enter the bench
+	candidates fifo[string]         // hosts with URLs on disk that could enter the workbench
 	candidate  map[string]struct{}  // the same as a set
-	scan       bool                 // hosts wait on disk that are not candidates
+	scan       bool                 // hosts that are not candidates wait on disk
 	cursor     string               // the last host that the scan looked at
-	found      bool                 // somebody waits on disk, or may, since the scan began at the front
-	useful     bool                 // somebody came in since the scan began at the front who need not wait on
-	wrapped    bool                 // the scan found nobody, or none but sleepers, since it last began at the front
+	found      bool                 // since it began, the scan found a host, or one was sent back to disk
+	useful     bool                 // since the scan began, a host came in that need not wait any longer
+	wrapped    bool                 // the last whole scan found no host worth bringing in
 	away       marks                // hosts not owned
-	frozen     map[string]*freezing // hosts that must not enter the bench
+	frozen     map[string]*freezing // hosts that must not enter the workbench
 }
 
 func newActivation(f *front) *activation {
@@ -33,22 +34,21 @@ func newActivation(f *front) *activation {
 	return a
 }
 
+const (
+	// maxCandidates bounds the names of hosts that are kept beside the workbench. Other hosts are found by scanning.
+	maxCandidates = 4096
+	// activateAtOnce is how many hosts come in before the fetchers are asked again whether they still starve.
+	activateAtOnce = 32
+	// longSleep is how long a host must have to wait to be sent back to disk from a full workbench.
+	longSleep = time.Minute
+	// rescanAfter is how long hosts on disk are left alone after a scan that found none worth bringing in.
+	rescanAfter = 10 * time.Second
+)
+
 // supplyLocked says whether hosts on disk may come in. It needs mu held.
 func (a *activation) supplyLocked() bool {
 	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
-
-// maxCandidates bounds the names of hosts held beside the bench; the rest is found by scanning.
-const maxCandidates = 4096
-
-// activateAtOnce is how many hosts are brought in before the fetchers are asked again whether they still starve.
-const activateAtOnce = 32
-
-// longSleep is for how long a host must wait to do so on disk when the workbench is full.
-const longSleep = time.Minute
-
-// rescanAfter is how long hosts on disk are left alone after a scan that found none to bring in, or none but sleepers.
-const rescanAfter = 10 * time.Second
 
 // runActivation brings hosts in whenever fetchers starve.
 func (a *activation) runActivation(stop <-chan struct{}) error {
@@ -74,13 +74,12 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 			if err != nil {
 				return err
 			}
-			hosts = append(hosts, due...)
-			if len(hosts) == 0 {
+			if hosts = append(hosts, due...); len(hosts) == 0 {
 				break
 			}
 			switch err := a.activate(hosts); {
 			case errors.Is(err, ErrClosed):
-				return nil // the ledger stops, and says why if it should not have
+				return nil // the ledger has stopped, and reports any error itself
 			case err != nil:
 				return err
 			}
@@ -88,8 +87,8 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 	}
 }
 
-// nextHosts picks hosts to bring in: candidates first, then whom a scan of the disk finds. They enter the bench in the
-// same breath: between the two Idle would see neither.
+// nextHosts picks hosts to bring in: candidates first, then hosts that a scan of the disk finds. It puts them onto the workbench
+// before it unlocks, so that Idle always sees them in one place or the other.
 func (a *activation) nextHosts() ([]*host, error) {
 	a.mu.Lock()
 	starved := a.waiters.len() > 0 || a.craving
@@ -106,16 +105,14 @@ func (a *activation) nextHosts() ([]*host, error) {
 	for a.candidates.len() > 0 && len(hosts) < room {
 		name := a.candidates.pop()
 		delete(a.candidate, name)
-		if a.bench.hosts[name] == nil && a.frozen[name] == nil {
-			hosts = append(hosts, a.bench.enter(name))
-		}
+		hosts = a.enterLocked(hosts, name)
 	}
 	scan, cursor := a.scan && !a.wrapped, a.cursor
 	a.mu.Unlock()
 	if len(hosts) > 0 || room <= 0 || !scan {
 		return hosts, nil
 	}
-	names, last, end, err := a.store.waiting(cursor, room, a.kept)
+	names, last, end, err := a.waitingHosts(cursor, room)
 	if err != nil {
 		return nil, err
 	}
@@ -125,31 +122,59 @@ func (a *activation) nextHosts() ([]*host, error) {
 	case len(names) > 0:
 		a.cursor, a.found = last, true
 		for _, name := range names {
-			if a.bench.hosts[name] == nil && a.frozen[name] == nil {
-				hosts = append(hosts, a.bench.enter(name))
-			}
+			hosts = a.enterLocked(hosts, name)
 		}
 		if len(hosts) == 0 {
-			signal(a.hungry) // they came in by themselves meanwhile: look on
+			signal(a.hungry) // all of them came in by themselves meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// A whole round, and nobody waits: what comes now is told by offered.
+		// Nobody waits on disk. offered will tell of new hosts.
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:
-		// A whole round, and all wait: another now would only send one sleeper back for the next.
+		// All hosts on disk have to wait. Another scan would only swap one sleeper for the next.
 		a.wrapped, a.cursor, a.found = true, "", false
 	case end:
 		a.cursor, a.found, a.useful = "", false, false
 		signal(a.hungry)
 	default:
 		a.cursor = last
-		signal(a.hungry) // only hosts of the bench, or of others, so far: look on
+		signal(a.hungry) // only hosts that do not wait so far: go on with the scan
 	}
 	return hosts, nil
 }
 
-// kept says that a host with pending URLs on disk is not waiting there for a place.
+// enterLocked puts a host onto the workbench and appends it to hosts, unless it is there or must not be. It needs mu held.
+func (a *activation) enterLocked(hosts []*host, name string) []*host {
+	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
+		return hosts
+	}
+	return append(hosts, a.bench.enter(name))
+}
+
+// waitingHosts names up to n hosts with pending URLs that wait on disk, in the order of their keys after a host, and the last host
+// that it looked at. end means that it reached the last key.
+func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
+	err = a.store.hosts(context.Background(), func(_ *badger.Txn, it *badger.Iterator) error {
+		// The bound matters when most hosts are on the workbench.
+		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
+			host, err := nextHost(it, kindPending, after)
+			if end = host == ""; err != nil || end {
+				return err
+			}
+			if after = host; !a.kept(host) {
+				hosts = append(hosts, host)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", false, fmt.Errorf("look for waiting hosts: %w", err)
+	}
+	return hosts, after, end, nil
+}
+
+// kept says that a host with pending URLs on disk does not wait there for a place on the workbench.
 func (a *activation) kept(host string) bool {
 	a.mu.Lock()
 	here, away := a.bench.hosts[host] != nil || a.frozen[host] != nil, a.away.has(host)
@@ -166,14 +191,15 @@ func (a *activation) kept(host string) bool {
 	return err == nil && kept
 }
 
-// evictSleepers makes room on a full bench: hosts that have long to wait can do so on disk. Those whose pages wait, not
-// they themselves, stay: the disk does not know of that. It looks at a bounded number of hosts. It needs mu held.
+// evictSleepers makes room on a full workbench by sending hosts with a long wait back to disk. If only single URLs of a host wait,
+// it stays, because the disk does not know of that. It looks at a bounded number of hosts, and needs mu held.
 func (a *activation) evictSleepers(now time.Time) {
 	looked := 0
 	for _, h := range a.bench.hosts {
 		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && a.bench.evictable(h) {
 			a.bench.leave(h, now)
-			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On() // but not at once: it has long to wait
+			// Unlike rescan, leave wrapped as it is: the host need not come back soon.
+			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
 			return
@@ -181,8 +207,7 @@ func (a *activation) evictSleepers(now time.Time) {
 	}
 }
 
-// activate reads hosts that have entered the workbench from disk, several at once: each waits for the ledger, whose answers come
-// together.
+// activate reads hosts that have entered the workbench from disk, several at once so that the ledger answers them together.
 func (a *activation) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
@@ -197,7 +222,7 @@ func (a *activation) activateHost(h *host) error {
 	if err != nil {
 		return err
 	}
-	if rec.role != Owned { // it leaves as it came
+	if rec.role != Owned { // it leaves again at once
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		now := time.Now()
@@ -212,12 +237,11 @@ func (a *activation) activateHost(h *host) error {
 		reason, until = rec.endReason, earlier(rec.endedUntil, now.Add(a.bench.rules.EndedFor))
 	}
 	if reason != "" {
-		if _, err := a.giveUp(context.Background(), h.name, reason, until); err != nil {
-			return err
-		}
-	} else if err := a.read(h, rec.partial); err != nil {
-		return err
-	} else if err := a.noneDue(h); err != nil {
+		_, err = a.giveUp(context.Background(), h.name, reason, until)
+	} else if err = a.read(h, rec.partial); err == nil {
+		err = a.noneDue(h)
+	}
+	if err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -233,30 +257,26 @@ func (a *activation) activateHost(h *host) error {
 // load asks the ledger for the record of a host, and lets it clear up after a hand-off.
 func (a *activation) load(h *host) (rec record, err error) {
 	l := a.ledger
-	for {
-		err := l.do(context.Background(), &request{reads: true, op: func(b *batch) error {
-			h, err := l.entry(b, h.name)
-			if err == nil {
-				rec = h.rec.clone()
+	for err == nil {
+		err = l.onHost(context.Background(), readOnly, h.name, func(_ *batch, e *hostEntry) error {
+			rec = e.rec
+			rec.partial = slices.Clone(rec.partial)
+			return nil
+		})
+		if err == nil {
+			if rec.role != Owned || !rec.loose {
+				return rec, nil
 			}
-			return err
-		}})
-		if err == nil && rec.role == Owned && rec.loose {
-			if err = l.change(context.Background(), true, func(b *batch) error { return l.decideReconcile(b, h.name) }); err == nil {
-				continue
-			}
+			err = l.onHost(context.Background(), alone, h.name, l.decideReconcile)
 		}
-		if err != nil {
-			return rec, fmt.Errorf("load host %s: %w", h.name, err)
-		}
-		return rec, nil
 	}
+	return rec, fmt.Errorf("load host %s: %w", h.name, err)
 }
 
-// read fills a host's window from disk. The host is marked as reading, so that nobody else touches its window.
+// read fills a host's window from disk. The host must be marked as reading, so that nobody else touches its window.
 func (a *activation) read(h *host, leftover []partialBlock) error {
 	if a.cfg.TrackDepth {
-		depths, err := a.store.depths(h.name)
+		depths, err := a.store.depths(nil, h.name)
 		if err != nil {
 			return err
 		}
@@ -273,7 +293,7 @@ func (a *activation) read(h *host, leftover []partialBlock) error {
 	}
 	any := false
 	for o := range queues {
-		// Of a host that enters it is not known yet what is on disk.
+		// While a host is loading, what it has on disk is not known yet.
 		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
 			q.want = a.cfg.WindowURLs - h.window[o].len()
 			queues[o], any = q, any || q.want > 0
@@ -315,4 +335,103 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 			a.mu.Unlock()
 		}
 	}
+}
+
+// nominate makes a host on disk with something to crawl a candidate. It needs mu held.
+func (a *activation) nominate(name string) {
+	if _, ok := a.candidate[name]; ok {
+		return
+	}
+	if len(a.candidate) >= maxCandidates {
+		a.rescan()
+		return
+	}
+	a.candidate[name] = struct{}{}
+	a.candidates.push(name)
+	if a.waiters.len() > 0 {
+		signal(a.hungry)
+	}
+}
+
+// rescan notes that a host that is no candidate waits on disk. It needs mu held.
+func (a *activation) rescan() { a.scan, a.wrapped, a.found = true, false, true }
+
+// Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is
+// not owned or was given up. The workbench may exceed Config.FrontHosts.
+func (a *activation) Activate(ctx context.Context, host string) error {
+	_, err := a.enterHost(ctx, host)
+	return err
+}
+
+// enterHost is Activate, and says whether the host is on the workbench.
+func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
+	if !a.store.enter() {
+		return false, ErrClosed
+	}
+	defer a.store.exit()
+	for {
+		if err := a.thawed(ctx, name); err != nil {
+			return false, err
+		}
+		if a.bench.hosts[name] != nil {
+			a.mu.Unlock()
+			return true, nil
+		}
+		if len(a.bench.hosts) >= a.cfg.FrontHosts {
+			a.evictSleepers(time.Now())
+		}
+		h := a.bench.enter(name)
+		a.mu.Unlock()
+		if err := a.activate([]*host{h}); err != nil {
+			return false, err
+		}
+		a.mu.Lock()
+		here, displaced := a.bench.hosts[name] != nil, h.displaced()
+		a.mu.Unlock()
+		if here || !displaced {
+			return here, nil
+		}
+	}
+}
+
+// thawed waits until no freeze keeps a host off the workbench. It returns with mu held unless it fails.
+func (a *activation) thawed(ctx context.Context, name string) error {
+	for {
+		a.mu.Lock()
+		z := a.frozen[name]
+		if z == nil {
+			return nil
+		}
+		over := z.over
+		a.mu.Unlock()
+		select {
+		case <-over:
+		case <-a.ledger.closed:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// resume lets a host go on after a task, or evicts it if it has used up its budget and others wait.
+func (a *activation) resume(h *host) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	h.ending--
+	if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && (a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) &&
+		a.bench.evictable(h) {
+		a.evict(h, now)
+	} else {
+		a.bench.settle(h, now)
+	}
+	a.dispatch(now)
+}
+
+// evict sends a host back to the disk. It needs mu held.
+func (a *activation) evict(h *host, now time.Time) {
+	a.bench.leave(h, now)
+	a.rescan()
+	a.bench.recrawl.again()
 }

@@ -99,7 +99,7 @@ func TestDamagedValues(t *testing.T) {
 		queues[Discovered].want = 1
 		return s.blocks(host, &queues)
 	}
-	depths := func(s *store) error { _, err := s.depths(host); return err }
+	depths := func(s *store) error { _, err := s.depths(nil, host); return err }
 	short := append(depthKey(host, 1), 0)
 	for name, c := range map[string]struct {
 		key, value []byte

@@ -218,12 +218,14 @@ func TestDistanceOfTimesIsBounded(t *testing.T) {
 		apart, kept int64
 		damaged     bool // as it stands
 	}{{most, most, false}, {most + 1, most, true}, {-most, -most, false}, {-most - 1, -most, true}, {0, 0, false}} {
-		f := fields{b: appendSeconds(nil, c.apart)}
-		if got := f.seconds(); got != c.kept || f.broken {
+		var w coder
+		w.varint(&c.apart, maxPageAge)
+		f, got := reader(w.b), int64(0)
+		if f.varint(&got, maxPageAge); got != c.kept || f.broken {
 			t.Errorf("%d seconds became %d, damaged %v", c.apart, got, f.broken)
 		}
-		f = fields{b: binary.AppendVarint(nil, c.apart)}
-		if f.seconds(); f.broken != c.damaged {
+		f = reader(binary.AppendVarint(nil, c.apart))
+		if f.varint(&got, maxPageAge); f.broken != c.damaged {
 			t.Errorf("%d seconds are damaged: %v", c.apart, f.broken)
 		}
 	}

@@ -3,21 +3,19 @@ package frontier
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
-// finished is a URL that is done, one way or the other, and the politeness of its host after it. A nil pending
-// leaves the URL where it is: only the politeness is written.
+// finished is what is written when a task ends: the politeness of its host and, if pending is set, the end of its URL.
 type finished struct {
+	host    string
 	pending *pending
-	// visit, if set, is the page after the visit.
-	visit   *visited
+	visit   *visited // the page after the visit; nil if it is not visited again
 	verdict Ending
 	reason  string
 	state   hostState
+	robots  *RobotsOutcome // if set, its body is kept
+	receipt *Receipt
 }
 
 // hostState is the part of a record that the workbench knows better than the ledger.
@@ -29,60 +27,23 @@ type hostState struct {
 	failures               uint8
 }
 
-// robotsRecord is a robots.txt to be kept, opaque.
-type robotsRecord struct{ body []byte }
-
-// decide carries a request into the batch.
-func (l *ledger) decide(b *batch, r *request) error {
-	if err := l.failure.Load(); err != nil {
-		return *err
-	}
-	if r.op != nil {
-		return r.op(b)
-	}
-	if err := l.decideAdds(b, r); err != nil {
-		return err
-	}
-	if r.holdBack && slices.Contains(r.verdict, NotOwned) {
-		r.heldBack = true
-		return nil
-	}
-	if r.receipt != nil {
-		b.bytes += cost("", string(r.receipt.Key))
-		if err := b.txn.Set(shelfKey(r.receipt.Shelf.table, r.receipt.Key), nil); err != nil {
-			return fmt.Errorf("write receipt at %s: %w", r.host, err)
-		}
-	}
-	if r.robots != nil {
-		if err := b.txn.Set(robotsKey(r.host), r.robots.body); err != nil {
-			return fmt.Errorf("write robots.txt of %s: %w", r.host, err)
-		}
-	}
-	if r.finish != nil {
-		return l.decideFinish(b, r)
-	}
-	return nil
-}
-
-func (l *ledger) decideAdds(b *batch, r *request) error {
-	if len(r.adds) == 0 {
-		return nil
-	}
-	r.verdict = make([]Verdict, len(r.adds))
-	for _, a := range r.adds {
+// decideAdds judges URLs that may be new, and puts the new ones into the batch.
+func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
+	verdicts := make([]Verdict, len(adds))
+	for i, a := range adds {
 		v, err := l.admit(b, a)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		r.verdict[a.at] = v
+		verdicts[i] = v
 		b.bytes += cost(a.host, a.entry.path)
 		l.count.verdict(v)
 	}
-	b.urls += len(r.adds)
-	return nil
+	b.urls += len(adds)
+	return verdicts, nil
 }
 
-// admit says whether a URL is new, and if so puts it into the batch.
+// admit judges a URL and, if it is new, puts it into the batch.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	hash := a.entry.hash
 	var h *hostEntry
@@ -104,10 +65,7 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	}
 	if known {
 		l.seen.remember(hash)
-		if l.cfg.TrackDepth && state.deeper(a.entry.depth) {
-			return Duplicate, l.lower(b, set, a)
-		}
-		return Duplicate, nil
+		return Duplicate, l.lower(b, set, state, a)
 	}
 	set, first, full, err := l.room(b, a.host, set)
 	if err != nil || full {
@@ -117,7 +75,7 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	return Accepted, nil
 }
 
-// lookup says what is known of a URL, if it is known. The exact set of the host is returned where it is in memory.
+// lookup says what is known of a URL. It returns the exact set of the host if that is in memory.
 func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state urlState, known bool, err error) {
 	if !l.seen.perhaps(hash) {
 		return l.sets.get(host), 0, false, nil
@@ -129,7 +87,7 @@ func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state
 	return set, state, known, nil
 }
 
-// accept puts a new URL into the batch. The exact set and the record of its host are nil where they are not at hand.
+// accept puts a new URL into the batch. The exact set and the record of its host are nil if they are not at hand.
 func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first bool) {
 	hash := a.entry.hash
 	l.seen.remember(hash)
@@ -157,7 +115,7 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 	}
 }
 
-// entry is the record of a host with the changes of the batch.
+// entry returns the record of a host with the changes of the batch.
 func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 	if h := b.touched[host]; h != nil {
 		return h, nil
@@ -165,25 +123,23 @@ func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 	return l.hosts.get(l.store, host)
 }
 
-// lower notes that a pending URL was found less deep than before.
-func (l *ledger) lower(b *batch, set *hostSet, a addition) error {
-	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
-	if err := b.txn.Set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth}); err != nil {
-		return fmt.Errorf("write depth at %s: %w", a.host, err)
+// lower notes that a known URL was found at a smaller depth, if it is pending and depths are tracked.
+func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error {
+	if !l.cfg.TrackDepth || !state.deeper(a.entry.depth) {
+		return nil
 	}
+	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
+	b.set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth})
 	b.offers = append(b.offers, offered{host: a.host, lowered: true, hash: a.entry.hash, depth: a.entry.depth})
 	h, err := l.entry(b, a.host)
-	if err != nil {
-		return err
-	}
-	if h.rec.role == Owned {
+	if err == nil && h.rec.role == Owned {
 		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
 	}
-	return nil
+	return err
 }
 
-// room counts one more URL of a host. It says whether that is the first, and whether the host is full. The exact set of
-// the host is nil where it is not in memory; it is returned as it is then.
+// room counts one more URL of a host. It says whether that is the first, and whether the host is full. It takes and returns the
+// exact set of the host, nil if it is not in memory.
 func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
 	n := l.seen.count(host, 1)
 	most := int(l.mostURLs.Load())
@@ -200,16 +156,11 @@ func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first,
 	return set, false, len(set.hashes) >= most, nil
 }
 
-// exact is the exact seen set of a host.
+// exact returns the exact seen set of a host: from memory, or from disk and the batch that is not there yet.
 func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
 	if set := l.sets.get(host); set != nil {
 		return set, nil
 	}
-	return l.loadSet(b, host)
-}
-
-// loadSet reads the exact seen set of a host: from disk, and from the batch that is not there yet.
-func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	l.settle()
 	h, err := l.entry(b, host)
 	if err != nil {
@@ -218,41 +169,34 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	set := l.sets.put(host)
 	for o := range origins {
 		if bl := b.builders[builderKey{host, o}]; bl != nil {
-			for _, e := range bl.entries {
-				l.sets.add(set, e.hash, pendingAt(e.depth))
-			}
+			l.sets.addEntries(set, bl.entries)
 		}
 	}
-	err = l.store.each(hostKey(kindPending, host), nil, true, func(item *badger.Item) (bool, error) {
-		return true, item.Value(func(v []byte) error {
-			entries, err := l.store.codec.open(host, v)
-			for _, e := range entries {
-				l.sets.add(set, e.hash, pendingAt(e.depth))
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read pending URLs of %s: %w", host, err)
+	for r, err := range l.store.rows(nil, hostKey(kindPending, host), nil, ahead) {
+		if err != nil {
+			return nil, fmt.Errorf("read pending URLs of %s: %w", host, err)
+		}
+		entries, err := l.store.codec.open(host, r.value)
+		if err != nil {
+			return nil, err
+		}
+		l.sets.addEntries(set, entries)
 	}
-	depths, err := l.store.depths(host)
+	depths, err := l.store.depths(nil, host)
 	if err != nil {
 		return nil, err
 	}
 	for hash, depth := range depths {
 		l.sets.add(set, hash, pendingAt(depth))
 	}
-	// What is done comes last: of a half-done block it stands in both.
-	err = l.store.each(hostKey(kindSeen, host), nil, true, func(item *badger.Item) (bool, error) {
-		return true, item.Value(func(v []byte) error {
-			for ; len(v) >= 8; v = v[8:] {
-				l.sets.add(set, binary.LittleEndian.Uint64(v), isDone)
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read seen set of %s: %w", host, err)
+	// Done URLs come last: those of a half-done block are in both.
+	for r, err := range l.store.rows(nil, hostKey(kindSeen, host), nil, ahead) {
+		if err != nil {
+			return nil, fmt.Errorf("read seen set of %s: %w", host, err)
+		}
+		for v := r.value; len(v) >= 8; v = v[8:] {
+			l.sets.add(set, binary.LittleEndian.Uint64(v), isDone)
+		}
 	}
 	for _, hash := range h.rec.fresh {
 		l.sets.add(set, hash, isDone)
@@ -260,56 +204,62 @@ func (l *ledger) loadSet(b *batch, host string) (*hostSet, error) {
 	return set, nil
 }
 
-func (l *ledger) decideFinish(b *batch, r *request) error {
-	h, err := l.entry(b, r.host)
+// receipt puts a receipt on its shelf, unless it is nil.
+func (b *batch) receipt(r *Receipt) {
+	if r != nil {
+		b.bytes += cost("", string(r.Key))
+		b.set(shelfKey(r.Shelf.table, r.Key), nil)
+	}
+}
+
+// decideFinish writes the end of a task.
+func (l *ledger) decideFinish(b *batch, f *finished) error {
+	b.receipt(f.receipt)
+	h, err := l.entry(b, f.host)
 	if err != nil {
 		return err
 	}
-	b.touched[r.host] = h
-	b.bytes += 3*cost(r.host, "") + 8*maxFresh // block, depth and run
-	f := r.finish
+	b.touched[f.host] = h
+	b.bytes += 3*cost(f.host, "") + 8*maxFresh // block, depth and run
 	rec := &h.rec
-	if r.robots != nil || !f.state.alike(rec) {
-		b.changed(r.host, func(c *Change) { c.State = true })
+	if f.robots != nil {
+		b.set(robotsKey(f.host), f.robots.Body)
+	}
+	if f.robots != nil || !f.state.alike(rec) {
+		b.changed(f.host, func(c *Change) { c.State = true })
 	}
 	rec.lastRequest, rec.notBefore = f.state.lastRequest, f.state.notBefore
 	rec.crawlDelay, rec.level, rec.robotsUntil = f.state.crawlDelay, f.state.level, f.state.robotsUntil
 	rec.failures = f.state.failures
 	p := f.pending
-	switch {
-	case p == nil || p.ref.seq <= h.droppedAt:
+	if p == nil || p.ref.seq <= h.droppedAt {
 		return nil
-	case f.visit != nil:
-		if f.visit.old == nil { // it is new, unless what another node knew of it came meanwhile
-			if f.visit.old, err = b.page(r.host, f.visit.hash); err != nil {
-				return fmt.Errorf("read page of %s: %w", r.host, err)
+	}
+	if f.visit != nil {
+		if f.visit.old == nil { // the page is new here, unless another node's copy has arrived meanwhile
+			if f.visit.old, err = b.page(f.host, f.visit.hash); err != nil {
+				return err
 			}
 		}
-		if err := l.decidePage(b, h, *f.visit); err != nil {
-			return err
-		}
-		if p.page != nil { // it was done before
+		l.decidePage(b, h, *f.visit)
+		if p.page != nil { // its URL was done before
 			l.count.revisited()
 			return nil
 		}
 	}
 	if rec.mark(p.ref.seq, p.index, p.ref.n) {
-		if err := b.txn.Delete(pendingKey(r.host, p.ref.origin, p.ref.seq)); err != nil {
-			return fmt.Errorf("delete block of %s: %w", r.host, err)
-		}
+		b.del(pendingKey(f.host, p.ref.origin, p.ref.seq))
 	}
 	rec.fresh = append(rec.fresh, p.hash)
-	if set := l.sets.get(r.host); set != nil {
+	if set := l.sets.get(f.host); set != nil {
 		set.hashes[p.hash] = isDone
 	}
 	if rec.tracked {
 		rec.digest.end(p.hash)
 	}
-	b.changed(r.host, func(c *Change) { c.Done = append(c.Done, p.hash) })
+	b.changed(f.host, func(c *Change) { c.Done = append(c.Done, p.hash) })
 	if p.lowered {
-		if err := b.txn.Delete(depthKey(r.host, p.hash)); err != nil {
-			return fmt.Errorf("delete depth at %s: %w", r.host, err)
-		}
+		b.del(depthKey(f.host, p.hash))
 	}
 	switch f.verdict {
 	case Done:

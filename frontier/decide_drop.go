@@ -2,101 +2,86 @@ package frontier
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
-// maxAtomicKeys is how many keys are deleted in one transaction. More need several, and a record that a crash between
-// them does not make wrong.
+// maxAtomicKeys is how many keys are deleted in one transaction. More need several, and a record that stays right if the process
+// dies between them.
 const maxAtomicKeys = 1000
 
-// decideDrop gives a host up: its pending URLs are forgotten, not seen, so that links to them count as new later. It says how many
-// they were. Until the time given, unless it is zero, new ones are dropped, too. Everything before it has to be on disk.
+// decideDrop gives a host up and returns the number of its pending URLs. They are forgotten, not seen: links to them count as new
+// later. Until the given time, unless zero, new ones are dropped too. Everything before it must be on disk.
 func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
 	l.settle()
-	keys, n, err := l.pendingKeys(h.host, &h.rec)
+	keys, n, err := l.pendingKeys(h)
 	if err != nil {
 		return 0, err
 	}
 	if err := l.unremember(b, h.host, n); err != nil {
 		return 0, err
 	}
-	if err := l.deleteKeys(b, h.host, h, keys); err != nil {
+	if err := l.deleteKeys(b, h, keys); err != nil {
 		return 0, fmt.Errorf("drop pending URLs of %s: %w", h.host, err)
 	}
+	rec := &h.rec
 	// The done URLs of half-done blocks are in fresh and in runs already.
-	h.rec.partial, h.rec.loose = nil, false
-	h.rec.failures = 0
-	h.rec.digest.drop()
-	h.rec.endedUntil, h.rec.endReason = until, strings.ToValidUTF8(reason, "")
-	if h.rec.digest.Pages > 0 { // they stay, and wait as long as a host that was given up
-		h.rec.next = max(h.rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
+	rec.partial, rec.loose = nil, false
+	rec.failures = 0
+	rec.digest.drop()
+	rec.endedUntil, rec.endReason = until, strings.ToValidUTF8(reason, "")
+	if rec.digest.Pages > 0 { // pages stay, but wait as long as a host that was given up
+		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
 	}
-	if len(h.rec.endReason) > maxEndReason {
-		h.rec.endReason = h.rec.endReason[:maxEndReason]
-	}
+	rec.endReason = rec.endReason[:min(len(rec.endReason), maxEndReason)]
 	l.sets.forget(h.host)
 	h.droppedAt = l.seq
 	b.touched[h.host] = h
-	if h.rec.role != Owned {
-		l.count.moved(h.rec.role, 0, n)
+	if rec.role != Owned {
+		l.count.moved(rec.role, 0, n)
 		return n, nil
 	}
-	h.rec.dropped += uint64(n)
+	rec.dropped += uint64(n)
 	b.offers = append(b.offers, offered{host: h.host, droppedAt: l.seq})
 	l.count.ended(Dropped, reason, n)
 	b.changed(h.host, (*Change).drop)
 	return n, nil
 }
 
-// pendingKeys lists the keys of a host's pending URLs on disk, and says how many URLs they are.
-func (l *ledger) pendingKeys(host string, rec *record) (keys [][]byte, urls int, err error) {
-	prefix := hostKey(kindPending, host)
-	err = l.store.each(prefix, nil, false, func(item *badger.Item) (bool, error) {
-		_, seq, err := splitPending(item.Key()[len(prefix):])
-		if err != nil {
-			return false, err
+// pendingKeys returns the keys of a host's blocks and depths on disk, and the number of its pending URLs.
+func (l *ledger) pendingKeys(h *hostEntry) (keys [][]byte, urls int, err error) {
+	for _, kind := range []byte{kindPending, kindDepth} {
+		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
+			if err != nil {
+				return nil, 0, fmt.Errorf("look for pending URLs of %s: %w", h.host, err)
+			}
+			if kind == kindPending {
+				urls += h.rec.pendingIn(r.seq(), int(r.meta))
+			}
+			keys = append(keys, slices.Clone(r.key))
 		}
-		urls += int(item.UserMeta())
-		if done := rec.find(seq); done != nil {
-			urls -= done.count()
-		}
-		keys = append(keys, item.KeyCopy(nil))
-		return true, nil
-	})
-	if err == nil {
-		err = l.store.each(hostKey(kindDepth, host), nil, false, func(item *badger.Item) (bool, error) {
-			keys = append(keys, item.KeyCopy(nil))
-			return true, nil
-		})
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("look for pending URLs of %s: %w", host, err)
-	}
-	if rec.tracked { // blocks of a loose host hold URLs that are done
-		urls = int(rec.digest.Pending())
+	if h.rec.tracked { // the blocks of a loose host hold URLs that are done
+		urls = int(h.rec.digest.Pending())
 	}
 	return keys, urls, nil
 }
 
-// deleteKeys deletes keys of a host: with the batch where they are few, and before it where they are many.
-func (l *ledger) deleteKeys(b *batch, host string, h *hostEntry, keys [][]byte) error {
+// deleteKeys deletes keys of a host: in the batch if they are few, and before it if they are many.
+func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	if len(keys) <= maxAtomicKeys {
 		for _, key := range keys {
-			if err := b.txn.Delete(key); err != nil {
-				return err
-			}
+			b.del(key)
 		}
 		return nil
 	}
 	batch := l.store.db.NewWriteBatch()
 	defer batch.Cancel()
-	if h.rec.tracked { // a crash between two transactions leaves no digest that is wrong
+	if h.rec.tracked { // a crash between two transactions must not leave a wrong digest
 		rec := h.rec
 		rec.tracked = false
-		if err := batch.Set(hostKey(kindHost, host), rec.append(nil)); err != nil {
+		if err := batch.Set(hostKey(kindHost, h.host), rec.append(nil)); err != nil {
 			return err
 		}
 	}
@@ -108,10 +93,10 @@ func (l *ledger) deleteKeys(b *batch, host string, h *hostEntry, keys [][]byte) 
 	return batch.Flush()
 }
 
-// maxUnremembered is how many URLs of a host are looked up to make them no recent ones; for more, all hosts' are not.
+// maxUnremembered is how many URLs of a host are taken out of the recent ones singly. For more, all recent URLs are forgotten.
 const maxUnremembered = 4096
 
-// unremember keeps the quick cache from answering for URLs of a host that are about to be forgotten.
+// unremember keeps the cache of recent URLs from answering for URLs of a host that are about to be forgotten.
 func (l *ledger) unremember(b *batch, host string, urls int) error {
 	if urls > maxUnremembered && l.sets.get(host) == nil {
 		l.seen.forgetAll()
@@ -128,50 +113,41 @@ func (l *ledger) unremember(b *batch, host string, urls int) error {
 }
 
 // decideRemove deletes everything about a host. The record goes last: until then the host keeps its role.
-func (l *ledger) decideRemove(b *batch, host string) error {
+func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	l.settle()
-	h, err := l.entry(b, host)
-	if err != nil {
+	if err := l.countPages(h, Replica); err != nil {
 		return err
 	}
-	if err := l.countPages(host, h, Replica); err != nil {
-		return err
-	}
-	keys, pending, err := l.pendingKeys(host, &h.rec)
+	keys, pending, err := l.pendingKeys(h)
 	if err != nil {
 		return err
 	}
 	urls := pending + len(h.rec.fresh)
 	for _, kind := range []byte{kindSeen, kindRobots, kindPage, kindDue} {
-		err := l.store.each(hostKey(kind, host), nil, false, func(item *badger.Item) (bool, error) {
-			keys = append(keys, item.KeyCopy(nil))
-			if kind == kindSeen {
-				urls += int(item.ValueSize() / 8)
+		for r, err := range l.store.rows(nil, hostKey(kind, h.host), nil, keysOnly) {
+			if err != nil {
+				return fmt.Errorf("look for keys of %s: %w", h.host, err)
 			}
-			return true, nil
-		})
-		if err != nil {
-			return fmt.Errorf("look for keys of %s: %w", host, err)
+			keys = append(keys, slices.Clone(r.key))
+			if kind == kindSeen {
+				urls += int(r.size / 8)
+			}
 		}
 	}
-	if err := l.unremember(b, host, urls); err != nil {
+	if err := l.unremember(b, h.host, urls); err != nil {
 		return err
 	}
-	if err := l.deleteKeys(b, host, h, keys); err != nil {
-		return fmt.Errorf("remove %s: %w", host, err)
+	if err := l.deleteKeys(b, h, keys); err != nil {
+		return err
 	}
-	if err := b.txn.Delete(hostKey(kindHost, host)); err != nil {
-		return fmt.Errorf("remove %s: %w", host, err)
-	}
-	if err := h.setNext(b, 0); err != nil {
-		return fmt.Errorf("remove %s: %w", host, err)
-	}
+	b.del(hostKey(kindHost, h.host))
+	h.setNext(b, 0)
 	l.count.moved(h.rec.role, 0, pending)
-	l.sets.forget(host)
-	// The entry stays in the cache: the disk still says otherwise until the batch is there.
+	l.sets.forget(h.host)
+	// The entry stays in the cache, because the old record is on disk until the batch is.
 	h.rec, h.stored = record{}, false
-	l.marked.remove(host)
+	l.marked.remove(h.host)
 	own := Owned
-	b.offers = append(b.offers, offered{host: host, role: &own})
+	b.offers = append(b.offers, offered{host: h.host, role: &own})
 	return nil
 }

@@ -1,26 +1,29 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrDiskFull is returned while there is less free disk than the watermark. Nothing that was accepted is lost, and
-// downloads under way end as usual.
+// ErrDiskFull is returned while less disk is free than the watermark. Nothing that was accepted is lost, and downloads under way
+// end as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
 const (
 	diskInterval = 250 * time.Millisecond
-	// reserved is the part of the watermark, one in so many, below which nothing at all is written: others fill the disk.
+	// reserved divides the watermark. Below that part of it nothing at all is written, because something else fills the disk.
 	reserved = 4
 )
 
-// watchDisk pauses downloads while there is less free disk than the watermark. It looks often enough that the
-// downloads of the interval fit into what the watermark leaves.
+// watchDisk pauses downloads while less disk is free than the watermark. It checks often enough that the downloads of one interval
+// fit into what the watermark leaves.
 func (f *Frontier) watchDisk(stop <-chan struct{}) error {
 	if f.cfg.MinFreeMiB == 0 {
 		return nil
@@ -48,12 +51,9 @@ func (f *Frontier) checkDisk() error {
 	f.store.gate.set(free < uint64(f.cfg.MinFreeMiB)<<20/reserved)
 	f.mu.Lock()
 	was := f.full != ""
-	if full {
+	if f.full = ""; full {
 		f.full = "disk full"
-	} else {
-		f.full = ""
-	}
-	if was && !full {
+	} else if was {
 		f.dispatch(time.Now())
 	}
 	f.mu.Unlock()
@@ -90,3 +90,46 @@ func freeBytes(dir string) (uint64, error) {
 	}
 	return st.Bavail * uint64(st.Bsize), nil
 }
+
+// gate holds writes back while the disk is almost full. The store maps its files into memory, so a write that finds no room would
+// kill the process.
+type gate struct {
+	shut atomic.Pointer[chan struct{}] // closed when the gate opens; nil while it is open
+	stop chan struct{}                 // closed by Stopping
+	once sync.Once
+}
+
+func newGate() *gate { return &gate{stop: make(chan struct{})} }
+
+// set shuts or opens the gate. Only one goroutine may call it.
+func (g *gate) set(shut bool) {
+	switch c := g.shut.Load(); {
+	case shut && c == nil:
+		wait := make(chan struct{})
+		g.shut.Store(&wait)
+	case !shut && c != nil:
+		g.shut.Store(nil)
+		close(*c)
+	}
+}
+
+// pass waits until the gate is open. It fails when the context ends, and with ErrDiskFull after Stopping.
+func (g *gate) pass(ctx context.Context) error {
+	for {
+		wait := g.shut.Load()
+		if wait == nil {
+			return nil
+		}
+		select {
+		case <-*wait:
+		case <-g.stop:
+			return ErrDiskFull
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. A node calls
+// it when it ends.
+func (f *Frontier) Stopping() { f.store.gate.once.Do(func() { close(f.store.gate.stop) }) }

@@ -150,7 +150,7 @@ func TestBlockWrittenWhileOthersAreRead(t *testing.T) {
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	h := w.enter("http://h1.test")
 	for seq := range uint64(2) {
-		w.offer(offered{host: h.name, ref: &blockRef{seq: seq + 1, n: 1}, entries: make([]entry, 1)}, now)
+		w.offer(h, offered{host: h.name, ref: &blockRef{seq: seq + 1, n: 1}, entries: make([]entry, 1)}, now)
 	}
 	w.fill(h, Discovered, &reading{want: 1, known: 1, blocks: []loadedBlock{{1, make([]entry, 1)}}}) // the reading began when one was known
 	if !h.onDisk() {

@@ -13,14 +13,14 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// Pages that are visited again wait on disk, those of a host in the order in which they are due, and the hosts in the
-// order of their first. Nothing of them is in memory but the windows of the hosts on the workbench: a host comes in when
-// its first page is due and fetchers want one, and its record says when the next is due only once it has none left that is.
+// Pages that are visited again wait on disk: those of a host in the order in which they are due, and the hosts in the order of
+// their first. Only the windows of hosts on the workbench are in memory. A host comes in when its first page is due and fetchers
+// want one; its record says when the next page is due only once no page is due any more.
 
-// dueWindow is how many of them are held in memory for a host: they take more than new URLs do.
+// dueWindow is how many due pages of a host are held in memory. They take more memory than new URLs.
 const dueWindow = 16
 
-// recrawl is what the frontier knows of pages to visit again, apart from the disk. It is used under the frontier's lock.
+// recrawl is what the frontier keeps in memory about revisits, apart from the windows. The frontier's lock guards it.
 type recrawl struct {
 	Recrawl
 	began  time.Time
@@ -28,20 +28,22 @@ type recrawl struct {
 	plan   *revisit.Plan
 	tokens float64 // pages that may be visited now
 	filled time.Time
-	wanted bool      // a fetcher wanted one, and no host had any
-	cursor []byte    // where among the hosts the look for due ones goes on
-	ahead  []dueHost // found by it and not in yet, by name
-	last   bool      // it came to the end with them
-	found  bool      // one came in since it began at the front
-	done   bool      // it came to the end; until the next tick there are none
-	over   bool      // none came in from the front to the end
+	wanted bool // a fetcher wanted a due page, and no host had one
+
+	// The search for hosts with due pages:
+	cursor []byte    // where it goes on
+	ahead  []dueHost // hosts that it found and that are not in yet, by name
+	last   bool      // ahead holds the last hosts
+	found  bool      // a host came in since the search began
+	done   bool      // it reached the end; nothing is due until the next tick
+	over   bool      // a whole search brought no host in
 }
 
 func newRecrawl(r Recrawl, now time.Time) recrawl {
 	return recrawl{Recrawl: r, began: now, filled: now, sample: revisit.NewSample(), done: !r.On(), over: !r.On()}
 }
 
-// by is until when pages are due.
+// by is the time by which a page must be due to be visited now.
 func (r *recrawl) by(now time.Time) stamp {
 	if r.Once() {
 		return stampOf(r.began)
@@ -49,14 +51,14 @@ func (r *recrawl) by(now time.Time) stamp {
 	return stampOf(now)
 }
 
-// mayVisit says that the budget has a visit left, and when it will have where it has not.
+// mayVisit says whether the budget has a visit left, and if not, when it will have one.
 func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 	if r.Budget == 0 || r.Once() {
 		return true, time.Time{}
 	}
 	rate := float64(r.Budget) / (24 * time.Hour).Seconds()
 	if d := now.Sub(r.filled); d > 0 {
-		// What is not used within an hour is lost: a node that was off makes no rush of it.
+		// What is not used within an hour is lost: a node that was off must not rush.
 		r.tokens = min(r.tokens+rate*d.Seconds(), max(1, rate*3600))
 		r.filled = now
 	}
@@ -66,20 +68,21 @@ func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 	return false, now.Add(time.Duration((1-r.tokens)/rate*float64(time.Second)) + time.Millisecond)
 }
 
+// spend takes a visit from the budget.
 func (r *recrawl) spend() {
 	if r.Budget > 0 {
 		r.tokens--
 	}
 }
 
-// again begins the look for hosts with due pages at the front.
+// again starts the search for hosts with due pages anew.
 func (r *recrawl) again() {
 	if r.On() {
 		r.cursor, r.last, r.found, r.done, r.over = nil, false, false, false, false
 	}
 }
 
-// nextDueHosts brings hosts in whose pages are due, where fetchers want any.
+// nextDueHosts brings in hosts whose pages are due, if fetchers want any.
 func (a *activation) nextDueHosts() ([]*host, error) {
 	a.mu.Lock()
 	r := &a.bench.recrawl
@@ -111,7 +114,7 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	end := r.last && len(r.ahead) == 0
 	switch {
 	case end && r.found:
-		r.cursor, r.found = nil, false // those that came in may stand there again
+		r.cursor, r.found = nil, false // hosts that came in may have become due again
 	case end:
 		r.done, r.over = true, true
 		signal(a.quiet)
@@ -122,11 +125,11 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	return hosts, nil
 }
 
-// dueAhead is how many hosts with due pages are looked for at once. They come in by name, not by time, so that what is read and written
-// together lies together on disk: a compaction then touches a part of it.
+// dueAhead is how many hosts with due pages are searched for at once. They come in by name, not by time, so that what is read and
+// written together is close together on disk, and a compaction touches only a part of it.
 const dueAhead = 16384
 
-// lookAhead finds the next hosts whose pages are due, if none are left.
+// lookAhead finds the next hosts whose pages are due, if none are left from before.
 func (a *activation) lookAhead(now time.Time) error {
 	a.mu.Lock()
 	r := &a.bench.recrawl
@@ -139,7 +142,7 @@ func (a *activation) lookAhead(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if end { // and those of whose pages a clock that ran ahead has said that they are due in years
+	if end { // and hosts whose pages are due years from now, because a clock ran ahead
 		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, a.kept)
 		if err != nil {
 			return err
@@ -167,34 +170,26 @@ func (a *activation) readDue(h *host) error {
 	if err != nil {
 		return err
 	}
-	items := make([]pending, len(pages))
-	for i := range pages {
-		p, err := decodePage(pages[i].value, int64(pages[i].due))
-		if err != nil {
-			return fmt.Errorf("read pages of %s: %w", h.name, err)
-		}
-		items[i] = pending{ref: &revisitRef, page: &pages[i], entry: entry{path: p.Path, hash: pages[i].hash, depth: p.Depth}}
-		if p.Sitemap {
-			items[i].flags |= flagSitemap
-		}
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.givenUp { // meanwhile
 		return nil
 	}
-	for _, p := range items {
+	for i := range pages {
+		d := &pages[i]
+		p := pending{ref: &revisitRef, page: &d.record, entry: entry{path: d.record.Path, hash: d.hash, depth: d.record.Depth}}
+		p.flags = bitIf(d.record.Sitemap, flagSitemap)
 		h.window[Revisit].push(p)
-		h.lastDue = &duePage{due: p.page.due, hash: p.hash}
+		h.lastDue = d
 	}
 	h.nextDue = next
 	return nil
 }
 
-// revisitRef stands for the block of pages that are visited again: they have none, and nothing drops them.
+// revisitRef stands for the block of pages that are visited again. They have no block, and nothing drops them.
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
-// noneDue puts a host that came in for its pages where it belongs, if none of them is due.
+// noneDue corrects the place of a host that came in for its pages, if none of them is due.
 func (a *activation) noneDue(h *host) error {
 	a.mu.Lock()
 	at, some := h.next, h.lastDue != nil
@@ -202,53 +197,49 @@ func (a *activation) noneDue(h *host) error {
 	if at == 0 || some {
 		return nil
 	}
-	err := a.ledger.change(context.Background(), true, func(b *batch) error { return a.ledger.decideNext(b, h.name, at) })
+	err := a.ledger.onHost(context.Background(), alone, h.name, func(b *batch, e *hostEntry) error { return a.ledger.decideNext(b, e, at) })
 	if err != nil {
 		return fmt.Errorf("look when pages of %s are due: %w", h.name, err)
 	}
 	return nil
 }
 
-// visitLocked is what the end of a task makes of its page; nil where it is not to be remembered. It needs mu held.
+// visitLocked applies the end of a task to its page. It returns nil if the page is not to be remembered. It needs mu held.
 func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited {
 	r := &f.bench.recrawl
 	p, v := task.pending, out.Visit
 	if !r.On() || p.page == nil && (v == nil || v.Found >= Gone) || task.Kind == Robots {
 		return nil
 	}
-	old := &PageRecord{Path: p.path, Sitemap: p.flags&flagSitemap != 0, Depth: p.depth}
-	if p.page != nil {
-		if old = task.Page; v != nil && v.Found == Altered && v.Digest == 0 {
-			v = nil // who looked at it did not know what it was before
-		}
+	res := &visited{hash: p.hash, old: p.page}
+	old := p.page
+	if old == nil {
+		old = &PageRecord{Path: p.path, Sitemap: p.flags&flagSitemap != 0, Depth: p.depth}
+	} else if v != nil && v.Found == Altered && v.Digest == 0 {
+		v = nil // the caller could not compare the page with what it was before
 	}
-	hash := p.hash
 	n := old.after(v, r.Recrawl, r.plan, now)
-	res := &visited{hash: hash, page: n}
-	if p.page != nil {
-		res.old = old
-	}
+	res.page = n
 	if n == nil {
-		r.sample.Drop(hash)
-	} else {
-		if r.Continuous() {
-			n.Due = task.host.site.nextVisit(n.Due, now)
-		}
-		r.sample.Put(hash, n.History)
-		if h := task.host; h.nextDue == 0 || stampOf(n.Due) < h.nextDue {
-			h.nextDue = stampOf(n.Due)
-		}
+		r.sample.Drop(p.hash)
+		return res
+	}
+	if r.Continuous() {
+		n.Due = task.host.site.nextVisit(n.Due, now)
+	}
+	r.sample.Put(p.hash, n.History)
+	if h := task.host; h.nextDue == 0 || stampOf(n.Due) < h.nextDue {
+		h.nextDue = stampOf(n.Due)
 	}
 	return res
 }
 
-// planEvery is how often the plan of visits is looked at.
+// planEvery is how often the plan of visits is renewed.
 const planEvery = 10 * time.Minute
 
-// runPlan makes the plan of visits anew now and then, from what was learnt since.
+// runPlan renews the plan of visits from what was learnt since the last one.
 func (f *Frontier) runPlan(stop <-chan struct{}) error {
-	r := &f.bench.recrawl
-	if !r.Continuous() {
+	if !f.bench.recrawl.Continuous() {
 		return nil
 	}
 	tick := time.NewTicker(planEvery)
@@ -265,7 +256,7 @@ func (f *Frontier) runPlan(stop <-chan struct{}) error {
 	}
 }
 
-// replan makes the plan from the sample as it is, and writes the sample down.
+// replan makes a plan from the sample as it is, and writes the sample to disk.
 func (f *Frontier) replan() error {
 	f.mu.Lock()
 	r := &f.bench.recrawl
@@ -280,7 +271,7 @@ func (f *Frontier) replan() error {
 	r.plan = plan
 	f.mu.Unlock()
 	if f.store.gate.shut.Load() != nil {
-		return nil // the disk is full: it is written the next time
+		return nil // the disk is full; the next sample is written instead
 	}
 	if err := f.store.write(func(txn *badger.Txn) error { return txn.Set(sampleKey(), value) }); err != nil {
 		return fmt.Errorf("write sample of pages: %w", err)

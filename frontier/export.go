@@ -3,17 +3,17 @@ package frontier
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Export reads a part of a host, of maxURLs pending and done URLs together at most, and the position of the next part;
-// end says that there is none. A part ends with the URL by which it takes maxBytes of memory or more. It reads what is on disk, whatever the role of the host. Of a host that changes meanwhile
-// the parts together may miss or repeat what changed: with the changes since before the first (Deps.Changed) they are
-// whole, where done wins over pending. The state of the host is in the part that begins at the zero Cursor.
+// Export reads the next part of a host: at most maxURLs pending and done URLs and pages together, ending with the one that takes
+// maxBytes of memory or more. It returns the position of the following part; end says that there is none. The part at the zero
+// Cursor has the state of the host. Export reads what is on disk, whatever the role of the host. If the host changes between
+// parts, they may miss or repeat what changed; together with the Changes since before the first part they are complete, and
+// done wins over pending.
 func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
@@ -25,15 +25,14 @@ func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs,
 	return x.chunk, x.at, x.end, nil
 }
 
-// StateOf reads the state of a host as it is on disk; nil where nothing is known of it.
+// StateOf reads the state of a host from disk; nil if nothing is known of it.
 func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error) {
 	var state *HostState
 	err := t.store.view(ctx, func(txn *badger.Txn) error {
 		rec, known, err := readRecord(txn, host)
-		if err != nil || !known {
-			return err
+		if err == nil && known {
+			state, err = readState(txn, host, &rec, time.Now())
 		}
-		state, err = readState(txn, host, &rec, time.Now())
 		return err
 	})
 	if err != nil {
@@ -54,18 +53,15 @@ type export struct {
 	end   bool
 }
 
-// pendingCost is about what a pending URL takes in memory, and in a message, besides its path.
+// pendingCost estimates what a pending URL takes besides its path, in memory and in a message, in bytes.
 const pendingCost = 24
 
-// full says that nothing more may be read.
 func (x *export) full() bool { return x.room <= 0 || x.bytes <= 0 }
 
-// take makes room for up to n hashes, and says for how many there was.
-func (x *export) take(n int) int {
-	n = max(0, min(n, x.room, (x.bytes+7)/8))
-	x.room -= n
-	x.bytes -= 8 * n
-	return n
+// spend uses room for one URL of some bytes.
+func (x *export) spend(bytes int) {
+	x.room--
+	x.bytes -= bytes
 }
 
 func (x *export) read(txn *badger.Txn) (err error) {
@@ -78,34 +74,48 @@ func (x *export) read(txn *badger.Txn) (err error) {
 			return err
 		}
 	}
-	if x.at.pages {
-		return x.pages(txn)
-	}
-	if !x.at.seen {
+	// A URL that ends moves from its block to the record, and from there to a run. Read in this order, nothing is missed.
+	if x.at.stage == exportPending {
 		for ; x.at.origin < Revisit; x.at = (Cursor{origin: x.at.origin + 1}) {
 			if more, err := x.blocks(txn); err != nil || more {
 				return err
 			}
 		}
-		x.at = Cursor{seen: true}
+		x.at = Cursor{stage: exportDone}
 	}
-	// What ends meanwhile moves from the blocks to the record and from there to a run: in this order nothing is missed.
+	if x.at.stage == exportDone {
+		if more, err := x.done(txn); err != nil || more {
+			return err
+		}
+		x.at = Cursor{stage: exportPages}
+	}
+	return x.pages(txn)
+}
+
+// done reads the hashes of done URLs: from runs, then from the record. more means that the chunk is full.
+func (x *export) done(txn *badger.Txn) (more bool, err error) {
 	before := x.at.seq
-	if more, err := x.runs(txn); err != nil || more {
-		return err
+	more, err = x.each(txn, hostKey(kindSeen, x.host), seenKey(x.host, x.at.seq), func(value []byte) error {
+		for ; 8*x.at.index < len(value) && !x.full(); x.at.index++ {
+			x.chunk.Done = append(x.chunk.Done, binary.LittleEndian.Uint64(value[8*x.at.index:]))
+			x.spend(8)
+		}
+		if 8*x.at.index >= len(value) {
+			x.at.seq, x.at.index, x.at.of = x.at.seq+1, 0, 0
+		}
+		return nil
+	})
+	if err != nil || more {
+		return more, err
 	}
-	if x.at.seq != before { // what stood in the record is in a run now
+	if x.at.seq != before { // what was in the record is in a run now
 		x.at.fresh = 0
 	}
-	x.at.fresh = min(x.at.fresh, len(x.rec.fresh))
-	n := x.take(len(x.rec.fresh) - x.at.fresh)
-	x.chunk.Done = append(x.chunk.Done, x.rec.fresh[x.at.fresh:][:n]...)
-	x.at.fresh += n
-	if x.at.fresh == len(x.rec.fresh) {
-		x.at = Cursor{seen: true, pages: true}
-		return x.pages(txn)
+	for ; x.at.fresh < len(x.rec.fresh) && !x.full(); x.at.fresh++ {
+		x.chunk.Done = append(x.chunk.Done, x.rec.fresh[x.at.fresh])
+		x.spend(8)
 	}
-	return nil
+	return x.at.fresh < len(x.rec.fresh), nil
 }
 
 // pages reads the pages that are visited again, in the order of their hashes.
@@ -115,45 +125,42 @@ func (x *export) pages(txn *badger.Txn) error {
 	if x.at.index > 0 {
 		start = append(pageKey(x.host, x.at.seq), 0)
 	}
-	b := batch{txn: txn}
-	x.end = true
-	err := eachIn(txn, prefix, start, false, func(item *badger.Item) (bool, error) {
-		if x.full() {
-			x.end = false
-			return false, nil
+	for r, err := range x.store.rows(txn, prefix, start, keysOnly) {
+		if err != nil {
+			return err
 		}
-		hash := binary.BigEndian.Uint64(item.Key()[len(prefix):])
-		p, err := b.page(x.host, hash)
-		if err != nil || p == nil {
-			return false, errors.Join(err, errPage)
+		if x.full() {
+			return nil
+		}
+		p, err := readPage(txn, x.host, r.seq())
+		if err != nil {
+			return err
 		}
 		x.chunk.Pages = append(x.chunk.Pages, *p)
-		x.room--
-		x.bytes -= p.memory()
-		x.at.seq, x.at.index = hash, 1
-		return true, nil
-	})
-	return err
+		x.spend(p.memory())
+		x.at.seq, x.at.index = r.seq(), 1
+	}
+	x.end = true
+	return nil
 }
 
-// blocks reads pending URLs of one origin; more says that the chunk is full.
+// blocks reads pending URLs of one origin. more means that the chunk is full.
 func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
-	depths, err := readDepths(txn, x.host)
+	depths, err := x.store.depths(txn, x.host)
 	if err != nil {
 		return false, err
 	}
 	prefix := append(hostKey(kindPending, x.host), byte(x.at.origin))
-	return x.each(txn, prefix, pendingKey(x.host, x.at.origin, x.at.seq), func(seq uint64, value []byte) error {
+	return x.each(txn, prefix, pendingKey(x.host, x.at.origin, x.at.seq), func(value []byte) error {
 		entries, err := x.store.codec.open(x.host, value)
 		if err != nil {
 			return err
 		}
-		if x.at.of != len(entries) { // it was written anew, without some that are done
+		if x.at.of != len(entries) { // it was rewritten without some that are done
 			x.at.index, x.at.of = 0, len(entries)
 		}
-		done := x.rec.find(seq)
 		for ; x.at.index < len(entries) && !x.full(); x.at.index++ {
-			if done != nil && done.has(x.at.index) {
+			if x.rec.isDone(x.at.seq, x.at.index) {
 				continue
 			}
 			e := entries[x.at.index]
@@ -161,61 +168,45 @@ func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
 				e.depth = depth
 			}
 			x.chunk.Pending = append(x.chunk.Pending, e.pendingURL())
-			x.room--
-			x.bytes -= len(e.path) + pendingCost
+			x.spend(len(e.path) + pendingCost)
 		}
 		if x.at.index >= len(entries) {
-			x.at.seq, x.at.index, x.at.of = seq+1, 0, 0
+			x.at.seq, x.at.index, x.at.of = x.at.seq+1, 0, 0
 		}
 		return nil
 	})
 }
 
-// runs reads the seen set but for what stands in the record.
-func (x *export) runs(txn *badger.Txn) (more bool, err error) {
-	return x.each(txn, hostKey(kindSeen, x.host), seenKey(x.host, x.at.seq), func(seq uint64, value []byte) error {
-		n := x.take(len(value)/8 - x.at.index)
-		for range n {
-			x.chunk.Done = append(x.chunk.Done, binary.LittleEndian.Uint64(value[8*x.at.index:]))
-			x.at.index++
+// each visits the values below prefix, from start on, while there is room. visit moves x.at.seq on when it has used a whole value.
+// more means that not all fit.
+func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(value []byte) error) (more bool, err error) {
+	for r, err := range x.store.rows(txn, prefix, start, inTurn) {
+		if err != nil {
+			return false, err
 		}
-		if 8*x.at.index >= len(value) {
-			x.at.seq, x.at.index, x.at.of = seq+1, 0, 0
-		}
-		return nil
-	})
-}
-
-// each visits the values below prefix from start on while there is room; more says that there was none for all.
-func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(seq uint64, value []byte) error) (more bool, err error) {
-	err = eachIn(txn, prefix, start, false, func(item *badger.Item) (bool, error) {
-		key := item.Key()
-		seq := binary.BigEndian.Uint64(key[len(key)-8:])
-		if seq != x.at.seq { // the one that the last chunk ended in is gone
+		seq := r.seq()
+		if seq != x.at.seq { // the value in which the last chunk ended is gone
 			x.at.seq, x.at.index, x.at.of = seq, 0, 0
 		}
-		if more = x.full(); more {
-			return false, nil
+		if x.full() {
+			return true, nil
 		}
-		value, err := item.ValueCopy(nil)
-		if err == nil {
-			err = visit(seq, value)
+		if err := visit(r.value); err != nil || x.at.seq == seq {
+			return true, err
 		}
-		more = x.at.seq == seq // it did not fit
-		return !more, err
-	})
-	return more, err
+	}
+	return false, nil
 }
 
-// readState makes ages and remaining times of a record.
+// readState turns the points in time of a record into ages and remaining times.
 func readState(txn *badger.Txn, host string, rec *record, now time.Time) (*HostState, error) {
-	s := &HostState{SinceRequest: -1, Wait: max(0, rec.notBefore.Sub(now)), CrawlDelay: rec.crawlDelay, Level: rec.level,
+	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level,
 		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}
 	if !rec.lastRequest.IsZero() {
 		s.SinceRequest = max(0, now.Sub(rec.lastRequest))
 	}
-	if rec.notBefore.IsZero() {
-		s.Wait = 0
+	if !rec.notBefore.IsZero() {
+		s.Wait = max(0, rec.notBefore.Sub(now))
 	}
 	if until := rec.robotsUntil; until.After(now) {
 		body, err := readValue(txn, robotsKey(host))

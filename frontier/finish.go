@@ -1,19 +1,23 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
-// Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: a crash in
-// between repeats the download and loses nothing. The context bounds the wait, not the write.
+// Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: if the process dies in
+// between, the download is repeated and nothing is lost. The context bounds the wait, not the write.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	res, err := f.finishTask(ctx, task, out)
 	if err == nil && task.Kind == Sitemap && !task.remote && res.Duplicate > 0 {
 		if err = f.hint(ctx, task.Host, out.Links); errors.Is(err, ErrClosed) {
-			err = nil // the task has ended, and the next look at the sitemap says the same
+			err = nil // the task has ended, and the next visit of the sitemap tells the same
 		}
 	}
 	return res, err
@@ -21,41 +25,49 @@ func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finishe
 
 func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	task.expiry.end()
-	if task.try {
-		f.tried()
-	}
-	if task.remote {
-		return f.finishRemote(ctx, task, out)
-	}
 	var res Finished
 	f.mu.Lock()
+	f.outage.tried(task.try)
 	f.ending++
 	defer f.written()
+	if task.remote {
+		f.bench.remote.end(task.Server)
+		f.dispatch(time.Now())
+		f.mu.Unlock()
+		res.Ending = out.Ending
+		if out.Receipt == nil {
+			return res, nil
+		}
+		err := f.ledger.do(ctx, together, func(b *batch) error { b.receipt(out.Receipt); return nil })
+		if err != nil {
+			return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
+		}
+		return res, nil
+	}
 	e := f.bench.end(task, out, time.Now())
 	h := task.host
 	h.ending++
-	if p := task.pending; p != nil && h.depths != nil {
-		if _, ok := h.depths[p.hash]; ok { // found less deep while it was under way
+	if p := task.pending; p != nil {
+		if _, ok := h.depths[p.hash]; ok { // a smaller depth was found while the task was out
 			delete(h.depths, p.hash)
 			p.lowered = true
 		}
 	}
-	last := &request{host: h.name, finish: &finished{verdict: e.ending, reason: out.Reason, state: h.state()},
-		receipt: out.Receipt}
+	last := &finished{host: h.name, verdict: e.ending, reason: out.Reason, state: h.state(), receipt: out.Receipt}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
-		last.robots = &robotsRecord{body: out.Robots.Body}
+		last.robots = out.Robots
 	}
 	if p := task.pending; e.ending != Again && p != nil && p.ref.seq > h.droppedAt {
-		last.finish.pending = p
-		last.finish.visit = f.visitLocked(task, out, time.Now())
+		last.pending = p
+		last.visit = f.visitLocked(task, out, time.Now())
 	}
 	f.mu.Unlock()
 	f.ledger.count.known(out.Known)
 
-	// The host stays until all is written: nobody takes it up again with less.
+	// The host stays on the workbench until all is written, so that nobody reads an older state from disk.
 	defer f.resume(h)
 	if err := f.finish(ctx, out, last, &res); err != nil {
-		if errors.Is(err, errNotPassedOn) && last.finish.pending != nil {
+		if errors.Is(err, errNotPassedOn) && last.pending != nil {
 			f.putBack(h, *task.pending)
 		}
 		return res, fmt.Errorf("end %s: %w", task.URL, err)
@@ -70,10 +82,10 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	return res, err
 }
 
-// errNotPassedOn says that Outcome.Elsewhere went wrong.
+// errNotPassedOn means that Outcome.Elsewhere failed.
 var errNotPassedOn = errors.New("links of hosts that are elsewhere were not passed on")
 
-// putBack lets a URL wait that has ended for the bench but not on disk.
+// putBack makes a URL wait that has ended on the workbench but not on disk.
 func (f *Frontier) putBack(h *host, p pending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,38 +95,53 @@ func (f *Frontier) putBack(h *host, p pending) {
 	}
 }
 
-// finish writes the links of an outcome and then, with the last of them, the end of its URL.
-func (f *Frontier) finish(ctx context.Context, out Outcome, last *request, res *Finished) error {
+// finish writes the links of an outcome and, in one transaction with the last of them, the end of its task. If Outcome.Elsewhere
+// must take links first, the end follows in a transaction of its own.
+func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res *Finished) error {
+	l := f.ledger
+	joins := together
+	if last.robots != nil {
+		joins = closing
+	}
+	end := func(b *batch) error { return l.decideFinish(b, last) }
 	for links := out.Links; ; {
 		n := portion(links)
 		offered := links[:n]
-		r, adds := last, additions(offered)
-		if links = links[n:]; len(links) > 0 {
-			r = &request{adds: adds}
-		} else {
-			r.adds, r.holdBack = adds, out.Elsewhere != nil && (r.finish != nil || r.receipt != nil)
-			if len(r.adds) == 0 && (r.finish == nil || r.finish.pending == nil) && r.robots == nil && r.receipt == nil && out.Trouble == NoTrouble {
-				return nil // nothing to remember
-			}
+		links = links[n:]
+		if n == 0 && last.pending == nil && last.robots == nil && last.receipt == nil && out.Trouble == NoTrouble {
+			return nil // nothing to remember
 		}
-		if err := f.ledger.do(ctx, r); err != nil {
+		adds, final, ended := additions(offered), len(links) == 0, false
+		var verdicts []Verdict
+		how := together
+		if final {
+			how = joins
+		}
+		err := l.do(ctx, how, func(b *batch) (err error) {
+			if verdicts, err = l.decideAdds(b, adds); err != nil || !final {
+				return err
+			}
+			if out.Elsewhere != nil && slices.Contains(verdicts, NotOwned) {
+				return nil
+			}
+			ended = true
+			return end(b)
+		})
+		if err != nil {
 			return err
 		}
 		before := len(res.NotOwned)
-		res.count(offered, r.verdict)
+		res.count(offered, verdicts)
 		if away := res.NotOwned[before:]; len(away) > 0 && out.Elsewhere != nil {
 			if err := out.Elsewhere(ctx, away); err != nil {
 				return fmt.Errorf("%w: %w", errNotPassedOn, err)
 			}
 		}
 		switch {
-		case r != last:
-		case r.heldBack:
-			end := *last // the links are where they belong: now the end of the URL
-			end.adds, end.verdict, end.holdBack, end.heldBack = nil, nil, false, false
-			return f.ledger.do(ctx, &end)
-		default:
+		case ended:
 			return nil
+		case final:
+			return l.do(ctx, joins, end)
 		}
 	}
 }
@@ -136,13 +163,13 @@ func (r *Finished) count(links []Link, verdicts []Verdict) {
 	}
 }
 
-// DropHost gives up the pending URLs of a host and says how many they were; URLs that come later are taken again.
+// DropHost drops the pending URLs of a host and returns their number. URLs that come later are accepted again.
 func (f *Frontier) DropHost(ctx context.Context, name, reason string) (int, error) {
 	return f.giveUp(ctx, name, reason, time.Time{})
 }
 
-// DropBlocked drops the hosts of the workbench that Deps.Blocked names now, or their servers. Those on disk are asked about when they
-// come off it.
+// DropBlocked drops the hosts on the workbench that Deps.Blocked names now, themselves or by their servers. Hosts on disk are
+// checked when they come off it.
 func (f *Frontier) DropBlocked(ctx context.Context) error {
 	f.mu.Lock()
 	servers := make(map[string]string, len(f.bench.hosts))
@@ -155,11 +182,7 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 	f.mu.Unlock()
 	var errs error
 	for name, server := range servers {
-		reason := f.deps.Blocked(name)
-		if reason == "" {
-			reason = f.deps.Blocked(server)
-		}
-		if reason != "" {
+		if reason := cmp.Or(f.deps.Blocked(name), f.deps.Blocked(server)); reason != "" {
 			_, err := f.DropHost(ctx, name, reason)
 			errs = errors.Join(errs, err)
 		}
@@ -168,10 +191,48 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 }
 
 // RobotsBody returns the robots.txt kept for a host, nil if there is none.
-func (f *Frontier) RobotsBody(host string) ([]byte, error) {
-	if !f.store.enter() {
-		return nil, ErrClosed
+func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
+	err = f.store.view(context.Background(), func(txn *badger.Txn) (err error) {
+		body, err = readValue(txn, robotsKey(host))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read robots.txt of %s: %w", host, err)
 	}
-	defer f.store.exit()
-	return f.store.get(robotsKey(host))
+	return body, nil
+}
+
+// Retry makes an owned host crawlable as if it had never failed: its waits end, and its URLs get all their attempts again. The
+// usual spacing and the opening hours still apply.
+func (f *Frontier) Retry(ctx context.Context, name string) error {
+	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
+		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0
+		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
+		b.touched[name] = h
+		b.changed(name, func(c *Change) { c.State = true })
+		return nil
+	})
+	if err == nil {
+		err = f.Activate(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("retry %s: %w", name, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h, now := f.bench.hosts[name], time.Now()
+	if h == nil || h.place == loading {
+		return nil
+	}
+	h.recovered()
+	for i := range h.delayed {
+		h.delayed[i].retryAt, h.delayed[i].attempt = now, 0
+	}
+	if s := h.server; s != nil {
+		s.next = earlier(s.next, now.Add(f.bench.rules.gap(h.site, s.addr, h.crawlDelay, 0, 0)))
+		f.bench.settleServer(s, now)
+	}
+	f.bench.settle(h, now)
+	f.dispatch(now)
+	return nil
 }

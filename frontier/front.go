@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// front is what the parts of the frontier have in common: the ledger, the workbench with its lock, and who waits for something of it.
+// front is what the parts of the frontier share: the ledger, the workbench with its lock, and the callers that wait for something.
 type front struct {
 	cfg    Config
 	deps   Deps
 	store  *store
 	ledger *ledger
 
-	quiet   chan struct{} // nobody is at work
-	kick    chan struct{} // the clock has to be set, or the ends of leases told
-	wanted  chan struct{} // a server wants a lease
+	// Each channel wakes one goroutine and holds one signal.
+	quiet   chan struct{} // no fetcher and no resolver is at work
+	kick    chan struct{} // the clock must be set, or expired leases reported
+	wanted  chan struct{} // a server needs a lease
 	hungry  chan struct{} // fetchers starve
 	dry     chan struct{} // a window runs low
-	arrived chan struct{} // a host has come in that is not checked
+	arrived chan struct{} // an unchecked host came onto the workbench
 
 	// mu guards what follows, and what the parts say that it guards. It is never held across I/O.
 	mu        sync.Mutex
 	bench     *workbench
 	waiters   fifo[*waiter[*Task]]
-	craving   bool        // a fetcher got a remote fetch where no host was ready
+	craving   bool        // a fetcher got a remote fetch because no host was ready
 	supply    func() bool // says whether hosts on disk may come in; set once
 	resolvers fifo[*waiter[*host]]
 	takers    []*taker
 	clockAt   time.Time         // when the clock wakes next
-	ending    int               // calls whose changes the bench knows and the disk does not yet
-	full      string            // why nothing is taken for want of room on the disk, "" when something is
-	held      map[string]string // why Hold wants nothing to be taken, by who said so
+	ending    int               // calls whose changes are on the workbench but not yet on disk
+	full      string            // why nothing is taken: the disk is full; else ""
+	held      map[string]string // reasons of Hold, by caller
 	outage    outage
-	entered   []string // hosts that came onto the bench and are not checked yet
+	entered   []string // hosts that came onto the workbench and are not checked yet
 }
 
 func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
@@ -45,7 +46,7 @@ func newFront(cfg Config, deps Deps, s *store, bench *workbench) *front {
 		quiet: wake(), kick: wake(), wanted: wake(), hungry: wake(), dry: wake(), arrived: wake()}
 }
 
-// take needs mu held.
+// take hands out the next task if the disk, holds and outages allow it. It needs mu held.
 func (f *front) take(now time.Time) *Task {
 	if f.full != "" || len(f.held) > 0 || f.outage.keepsTasks(now) {
 		return nil
@@ -54,42 +55,24 @@ func (f *front) take(now time.Time) *Task {
 	if f.bench.recrawl.wanted {
 		f.starveLocked()
 	}
-	if task != nil {
-		task.try = f.outage.try(true, now)
+	if task == nil {
+		return nil
 	}
-	if task != nil && task.remote && !f.bench.anyReady(now) {
-		// Whoever works for others only, because no host here is ready, starves as well.
+	task.try = f.outage.try(true, now)
+	if task.remote && !f.bench.anyReady(now) {
+		// A fetcher that works for other nodes only because no host here is ready starves as well.
 		f.craving = true
 		f.starveLocked()
 	}
 	return task
 }
 
-// dispatch serves those who wait, after anything that may have made a task ready. It needs mu held.
+// dispatch answers waiting callers. It is called after every change that may have made a task ready, and needs mu held.
 func (f *front) dispatch(now time.Time) {
-	for f.waiters.len() > 0 {
-		w := *f.waiters.peek()
-		if !w.gone {
-			t := f.take(now)
-			if t == nil {
-				f.starveLocked()
-				break
-			}
-			w.answer <- t
-		}
-		f.waiters.pop()
+	if !serve(&f.waiters, func() *Task { return f.take(now) }) {
+		f.starveLocked()
 	}
-	for f.resolvers.len() > 0 {
-		r := *f.resolvers.peek()
-		if !r.gone {
-			h := f.nextUnresolved(now)
-			if h == nil {
-				break
-			}
-			r.answer <- h
-		}
-		f.resolvers.pop()
-	}
+	serve(&f.resolvers, func() *host { return f.nextUnresolved(now) })
 	if len(f.bench.refills) > 0 {
 		signal(f.dry)
 	}
@@ -116,16 +99,31 @@ func (f *front) dispatch(now time.Time) {
 	}
 }
 
-// serveTakers answers those takers for whom there is a task or an error. It needs mu held.
+// serve answers waiters in order as long as next has something for them. It returns false if somebody still waits.
+func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
+	for waiters.len() > 0 {
+		if w := *waiters.peek(); !w.gone {
+			v := next()
+			if v == nil {
+				return false
+			}
+			w.answer <- v
+		}
+		waiters.pop()
+	}
+	return true
+}
+
+// serveTakers answers the takers for which there is a task or an error. It needs mu held.
 func (f *front) serveTakers(now time.Time) {
-	if len(f.takers) == 0 || f.full != "" || f.outage.keepsTasks(now) {
+	if f.full != "" {
 		return
 	}
 	f.takers = slices.DeleteFunc(f.takers, func(t *taker) bool {
 		if t.gone {
 			return true
 		}
-		if f.outage.keepsTasks(now) { // another has just got the one try
+		if f.outage.keepsTasks(now) { // possibly because the taker before this one got the only try
 			return false
 		}
 		task, err := f.bench.takeHost(t.host, t.addr, now)
@@ -140,7 +138,19 @@ func (f *front) serveTakers(now time.Time) {
 	})
 }
 
-// runClock dispatches what time alone makes ready.
+// nextUnresolved returns the next host to look up, unless an outage forbids it. It needs mu held.
+func (f *front) nextUnresolved(now time.Time) *host {
+	if f.outage.keepsNames(now) {
+		return nil
+	}
+	h := f.bench.nextUnresolved(now)
+	if h != nil {
+		f.outage.try(false, now)
+	}
+	return h
+}
+
+// runClock makes ready what only had to wait for a time, and reports expired leases.
 func (f *front) runClock(stop <-chan struct{}) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -157,48 +167,25 @@ func (f *front) runClock(stop <-chan struct{}) error {
 		f.clockAt = time.Time{}
 		f.dispatch(now)
 		select {
-		case <-f.kick: // dispatch meant this goroutine, which looks at clockAt anyway
+		case <-f.kick: // dispatch signalled this goroutine, which reads clockAt below anyway
 		default:
 		}
-		if f.clockAt.IsZero() {
-			timer.Reset(time.Hour)
-		} else {
-			// Timers stand still while the machine sleeps, the hours of sites do not.
-			timer.Reset(min(f.clockAt.Sub(now), time.Minute))
+		wait := time.Hour
+		if !f.clockAt.IsZero() {
+			// Timers stop while the machine sleeps, but the opening hours of sites do not.
+			wait = min(f.clockAt.Sub(now), time.Minute)
 		}
+		timer.Reset(wait)
+		expired := f.bench.expired
+		f.bench.expired = nil
 		f.mu.Unlock()
-		f.tell()
-	}
-}
-
-// tell calls those who are to be told of leases. It is called without locks, from one goroutine.
-func (f *front) tell() {
-	f.mu.Lock()
-	expired := f.bench.expired
-	f.bench.expired = nil
-	f.mu.Unlock()
-	for _, l := range expired {
-		l.fire()
-	}
-}
-
-func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (int, error) {
-	n := 0
-	err := f.ledger.change(ctx, true, func(b *batch) error {
-		h, err := f.ledger.entry(b, name)
-		if err == nil {
-			n, err = f.ledger.decideDrop(b, h, reason, until)
+		for _, e := range expired {
+			e.fire()
 		}
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("drop %s: %w", name, err)
 	}
-	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: n})
-	return n, nil
 }
 
-// written ends a call that counted itself in ending: until then the frontier is not idle, though no task is out.
+// written ends a call that raised f.ending. Until then the frontier is not idle, though no task is out.
 func (f *front) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,19 +194,14 @@ func (f *front) written() {
 	}
 }
 
-// nextUnresolved is the next host to look up, if one may be. It needs mu held.
-func (f *front) nextUnresolved(now time.Time) *host {
-	if f.outage.keepsNames(now) {
-		return nil
+// starveLocked asks for hosts from disk if any may come in. It needs mu held.
+func (f *front) starveLocked() {
+	if f.supply() {
+		signal(f.hungry)
 	}
-	h := f.bench.nextUnresolved(now)
-	if h != nil {
-		f.outage.try(false, now)
-	}
-	return h
 }
 
-// pausedLocked says why nothing is taken, "" where something may be. It needs mu held.
+// pausedLocked says why nothing is taken, or "". It needs mu held.
 func (f *front) pausedLocked() string {
 	switch {
 	case f.full != "":
@@ -232,10 +214,7 @@ func (f *front) pausedLocked() string {
 	return ""
 }
 
-// tried ends a try that said nothing.
-func (o *outage) tried(was bool) { o.trying = o.trying && !was }
-
-// checkInLocked lets a host wait until Suspend says that it may be crawled. It needs mu held.
+// checkInLocked suspends a host until Suspend allows it. It needs mu held.
 func (f *front) checkInLocked(h *host) {
 	if !f.cfg.Shared {
 		return
@@ -245,14 +224,20 @@ func (f *front) checkInLocked(h *host) {
 	signal(f.arrived)
 }
 
-// starveLocked asks for hosts from the disk, where there may be any. It needs mu held.
-func (f *front) starveLocked() {
-	if f.supply() {
-		signal(f.hungry)
+// giveUp drops the pending URLs of a host and returns their number. Until the given time, unless zero, new ones are dropped too.
+func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
+	err = f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) (err error) {
+		n, err = f.ledger.decideDrop(b, h, reason, until)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("drop %s: %w", name, err)
 	}
+	f.deps.Event(Event{Kind: HostDropped, Host: name, Reason: reason, URLs: n})
+	return n, nil
 }
 
-// signal wakes a goroutine that looks at shared state; one waiting signal is as good as many.
+// signal wakes the goroutine behind a channel that holds one signal. A second signal before it wakes adds nothing.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

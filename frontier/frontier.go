@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Deps are what the frontier needs from outside.
+// Deps are what the frontier needs from outside. All functions may be nil.
 type Deps struct {
-	// Blocked says why a host, or an address, must not be crawled, or "": asked when the host comes off the disk.
+	// Blocked says why a host or an address must not be crawled, or "". It is asked when a host comes off the disk.
 	Blocked func(host string) string
-	// Site says what is set for one host, nil for nothing; asked when the host comes off the disk, and for each of its new
-	// URLs. Nil sets nothing for any. It must not block.
+	// Site returns what is set for a host, nil for nothing. It is asked when a host comes off the disk, and for each of its new
+	// URLs. It must not block.
 	Site func(host string) *Site
-	// FreeBytes is the free space where the store is; nil reads it from the file system.
+	// FreeBytes returns the free space where the store is. Nil reads it from the file system.
 	FreeBytes func() (uint64, error)
-	// Rand drives the draws and the jitter; nil seeds one.
+	// Rand drives the draws and the jitter.
 	Rand *rand.Rand
-	// Event tells of what the frontier did by itself. It must not block.
+	// Event hears of what the frontier did by itself. It must not block.
 	Event func(Event)
 }
 
@@ -41,11 +41,11 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	HostDropped    EventKind = iota // a host was given up, its pending URLs dropped
-	DiskFull                        // the watermark was reached: no new downloads
+	HostDropped    EventKind = iota // a host was given up and its pending URLs were dropped
+	DiskFull                        // less disk is free than the watermark: no new downloads
 	DiskOK                          // there is room again
-	OwnTrouble                      // this node itself cannot download, and why
-	OwnTroubleOver                  // it can again
+	OwnTrouble                      // this node itself cannot download, for the reason given
+	OwnTroubleOver                  // it can download again
 )
 
 // Frontier holds the URLs of one node. All methods are safe for concurrent use. Take and Finish need Run.
@@ -56,11 +56,11 @@ type Frontier struct {
 	*leases
 	*placing
 
-	waitMille atomic.Int64 // chance of a fetcher to wait, by SetPace
+	waitMille atomic.Int64 // chance of a fetcher to wait, in thousandths (SetPace)
 	troubled  atomic.Bool  // there is an outage
 }
 
-// Open opens the frontier in a directory; an empty name keeps everything in memory. It reads what is there.
+// Open opens the frontier in a directory and reads what is there. With an empty directory name everything stays in memory.
 func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, error) {
 	if err := errors.Join(cfg.Validate(), polite.Validate()); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
@@ -74,6 +74,9 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	}
 	if deps.Blocked == nil {
 		deps.Blocked = func(string) string { return "" }
+	}
+	if deps.Site == nil {
+		deps.Site = func(string) *Site { return nil }
 	}
 	if deps.Event == nil {
 		deps.Event = func(Event) {}
@@ -89,19 +92,15 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	act := newActivation(common)
 	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
 	f.ledger = newLedger(cfg, s, f.offered)
-	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
-	f.bench.site, f.ledger.site = f.deps.siteOf, f.deps.siteOf
-	if cfg.Shared {
-		f.ledger.feed = newFeed()
+	f.bench.site, f.ledger.site = deps.Site, deps.Site
+	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if f.away, err = f.ledger.recover(); err != nil {
-		if !errors.Is(err, ErrOldLayout) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
+	if err == nil {
+		err = f.openRecrawl()
 	}
-	if err := f.openRecrawl(); err != nil {
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open frontier %s: %w", dir, err), s.close())
 	}
 	if f.ledger.count.totals().Pending > 0 {
@@ -110,13 +109,12 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	return f, nil
 }
 
-// Run keeps the frontier going until the context ends, then finishes what callers have handed in and closes the
-// store. Calls that come later get ErrClosed.
+// Run keeps the frontier going until the context ends. It then finishes what callers have handed in and closes the store.
+// Later calls get ErrClosed.
 func (f *Frontier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	stop := make(chan struct{})
-	var once sync.Once
-	end := func() { once.Do(func() { close(stop); f.Stopping() }) }
+	end := sync.OnceFunc(func() { close(stop); f.Stopping() })
 	defer context.AfterFunc(ctx, end)()
 	for _, part := range []func(<-chan struct{}) error{
 		f.ledger.run, f.store.tend, f.runClock, f.runActivation, f.runRefills, f.runPlan, f.watchDisk,
@@ -124,7 +122,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 		g.Go(func() error {
 			err := part(stop)
 			if err != nil {
-				end() // one part that fails takes the others along
+				end() // a part that fails stops the others
 			}
 			return err
 		})
@@ -133,8 +131,8 @@ func (f *Frontier) Run(ctx context.Context) error {
 	return errors.Join(err, f.store.close())
 }
 
-// Add offers URLs, and returns the verdict on each when those accepted are on disk. With too little disk left nothing
-// is accepted and ErrDiskFull is returned.
+// Add offers URLs, and returns the verdicts when those accepted are on disk. If the disk is full, it accepts nothing and returns
+// ErrDiskFull.
 func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	f.mu.Lock()
 	full := f.full != ""
@@ -142,34 +140,39 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	if full {
 		return nil, ErrDiskFull
 	}
-	verdicts := make([]Verdict, 0, len(links))
+	all := make([]Verdict, 0, len(links))
 	for len(links) > 0 {
 		n := portion(links)
-		r := &request{adds: additions(links[:n])}
-		if err := f.ledger.do(ctx, r); err != nil {
-			return verdicts, fmt.Errorf("add %d URLs: %w", n, err)
+		adds := additions(links[:n])
+		var verdicts []Verdict
+		err := f.ledger.do(ctx, together, func(b *batch) (err error) {
+			verdicts, err = f.ledger.decideAdds(b, adds)
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("add %d URLs: %w", n, err)
 		}
-		verdicts = append(verdicts, r.verdict...)
+		all = append(all, verdicts...)
 		links = links[n:]
 	}
-	return verdicts, nil
+	return all, nil
 }
 
-// Bounds on a request to the ledger, and so on a transaction: URLs, and bytes as the store counts them. A batch that is not
-// full yet and one more request fit into the smallest transaction, 15 % of 4 MiB.
+// Bounds on a request to the ledger: URLs, and bytes as the store counts them. A batch that is not full yet and one more request
+// fit into the smallest transaction, 15 % of 4 MiB.
 const (
 	maxRequestURLs  = 500
 	maxRequestBytes = 200 << 10
 	maxBatchBytes   = 2 * maxRequestBytes
 )
 
-// cost is what an entry counts to the store at most, in bytes, with what it holds of a path.
+// cost is the most that an entry counts to the store, in bytes, including what it holds of a path.
 func cost(host, path string) int { return len(host) + len(path) + 32 }
 
-// recordCost is what a record counts at most: values above 255 bytes count as pointers.
+// recordCost is the most that a record counts: values above 255 bytes count as pointers.
 const recordCost = 3 + 260 + 255 + 12
 
-// portion is how many of the links go into one request: 0 only where there is none.
+// portion returns how many of the links go into one request: 0 only if there is none.
 func portion(links []Link) int {
 	size := 0
 	for n := range min(len(links), maxRequestURLs) {
@@ -186,16 +189,13 @@ func portion(links []Link) int {
 func additions(links []Link) []addition {
 	adds := make([]addition, len(links))
 	for i, l := range links {
-		e := entry{path: l.URL.Path, hash: l.URL.Hash(), depth: l.Depth, hops: l.Hops}
-		if l.Sitemap {
-			e.flags |= flagSitemap
-		}
-		adds[i] = addition{host: l.URL.Host, origin: l.Origin, entry: e, at: i}
+		e := entry{path: l.URL.Path, hash: l.URL.Hash(), depth: l.Depth, hops: l.Hops, flags: bitIf(l.Sitemap, flagSitemap)}
+		adds[i] = addition{host: l.URL.Host, origin: l.Origin, entry: e}
 	}
 	return adds
 }
 
-// Take returns the next task as soon as there is one. It blocks until then or until the context ends.
+// Take returns the next task. It blocks until there is one or the context ends.
 func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	if err := f.chance(ctx); err != nil {
 		return nil, err
@@ -212,9 +212,9 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	return w.wait(ctx, f.front)
 }
 
-// chance lets a fetcher wait before it takes, with the configured probability.
+// chance makes a fetcher wait before it takes a task, with the probability of Config.WaitShare or SetPace, whichever is greater.
 func (f *Frontier) chance(ctx context.Context) error {
-	share := f.waitShare()
+	share := max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
 	if share == 0 {
 		return ctx.Err()
 	}
@@ -234,18 +234,13 @@ func (f *Frontier) chance(ctx context.Context) error {
 	}
 }
 
-// SetPace slows this node down while something else needs the network quiet: each fetcher waits Config.WaitTime before a
-// task, with the chance that is missing to share (1 is full speed). Config.WaitShare holds as well.
+// SetPace slows this node down while something else needs the network quiet. At share 1 it runs at full speed; below, each fetcher
+// waits Config.WaitTime before a task with probability 1-share.
 func (f *Frontier) SetPace(share float64) {
 	f.waitMille.Store(int64(1000 * (1 - min(max(share, 0), 1))))
 }
 
-// waitShare is the chance that a fetcher waits.
-func (f *Frontier) waitShare() float64 {
-	return max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
-}
-
-// Adjust changes, while the frontier runs, those values of its configuration that are marked as live.
+// Adjust changes the configuration values that are marked as live while the frontier runs.
 func (f *Frontier) Adjust(cfg Config, p Politeness) {
 	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.mu.Lock()

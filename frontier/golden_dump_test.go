@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // short is a host or URL without its scheme.
@@ -77,11 +75,13 @@ func (h *house) told(c *Change) string {
 
 // dump says what is on disk.
 func (h *house) dump() {
-	err := h.store.each([]byte{keyVersion}, nil, true, func(item *badger.Item) (bool, error) {
-		return true, item.Value(func(v []byte) error { return h.value(item.KeyCopy(nil), slices.Clone(v)) })
-	})
-	if err != nil {
-		h.t.Fatal(err)
+	for r, err := range h.store.rows(nil, []byte{keyVersion}, nil, ahead) {
+		if err == nil {
+			err = h.value(slices.Clone(r.key), slices.Clone(r.value))
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
 	}
 }
 

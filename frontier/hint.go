@@ -10,18 +10,18 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// hints counts how often the lastmod of a host's sitemaps made a page due earlier, and how often the page had changed. Many sites give
-// every page the time at which the sitemap was made.
+// hints counts how often the lastmod of a host's sitemaps made a page due earlier, and how often the page had really changed. Many
+// sites give every page the time at which the sitemap was made.
 type hints struct{ followed, right uint8 }
 
 const (
-	// probedHints is how many hints of a host are followed before it has shown that they are right, and at how many they are judged.
+	// probedHints is how many hints of a host are followed on trust, before they are judged.
 	probedHints = 16
-	// leastRight is the share of hints that must be right: below, the host gets no more visits for them.
+	// leastRight is the share of hints that must be right for further ones to be followed.
 	leastRight = 0.25
 )
 
-// note counts the visit of a page that was due for a hint. Old counts give way to new ones.
+// note counts the visit of a page that was due for a hint. New counts outweigh old ones.
 func (h *hints) note(right bool) {
 	if h.followed == 4*probedHints {
 		h.followed, h.right = h.followed/2, h.right/2
@@ -31,7 +31,7 @@ func (h *hints) note(right bool) {
 	}
 }
 
-// trust is how likely it is that a page has changed of which a sitemap says so, and most is how many are believed at one look.
+// trust estimates the probability that a hint is right. most is how many hints of one sitemap are followed.
 func (h hints) trust() (share float64, most int) {
 	share = (float64(h.right) + 1) / (float64(h.followed) + 2)
 	switch {
@@ -43,77 +43,65 @@ func (h hints) trust() (share float64, most int) {
 	return share, math.MaxInt
 }
 
-// hint makes pages of a host due earlier that its sitemap says were modified since they were seen. What a sitemap says of other hosts
-// counts for nothing.
+// hint makes pages of a host due earlier if its sitemap says that they were modified after their last visit. It ignores what a
+// sitemap says of other hosts.
 func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	f.mu.Lock()
 	plan, on := f.bench.recrawl.plan, f.bench.recrawl.Continuous()
 	f.mu.Unlock()
-	var found []hinted
-	for _, l := range links {
-		if on && l.URL.Host == host && !l.Modified.IsZero() {
-			found = append(found, hinted{l.URL.Hash(), l.Modified})
-		}
-	}
-	if len(found) == 0 {
+	links = slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return l.URL.Host != host || l.Modified.IsZero() })
+	if !on || len(links) == 0 {
 		return nil
 	}
-	// Pages in its window would be written from two sides.
-	if err := f.freeze(ctx, host); err != nil {
-		return fmt.Errorf("follow the sitemap of %s: %w", host, err)
+	// The freeze keeps the pages out of the host's window, whose visits would write them too.
+	err := f.freeze(ctx, host)
+	if err == nil {
+		defer f.thaw(host)
 	}
-	defer f.thaw(host)
 	followed := 0
-	for some := range slices.Chunk(found, maxRequestURLs) {
-		err := f.ledger.change(ctx, true, func(b *batch) (err error) {
-			followed, err = f.ledger.decideHints(b, host, some, followed, plan, time.Now())
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("follow the sitemap of %s: %w", host, err)
+	for some := range slices.Chunk(links, maxRequestURLs) {
+		if err == nil {
+			err = f.ledger.onHost(ctx, alone, host, func(b *batch, h *hostEntry) (err error) {
+				followed, err = f.ledger.decideHints(b, h, some, followed, plan, time.Now())
+				return err
+			})
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("follow the sitemap of %s: %w", host, err)
 	}
 	return nil
 }
 
-// hinted is a page by its hash, and when its sitemap says that it was modified.
-type hinted struct {
-	hash uint64
-	at   time.Time
-}
-
-// decideHints makes pages due earlier by their lastmod, and says how many of this look are so now. What does not fit into the
-// transaction is found by the next look. Everything before has to be on disk.
-func (l *ledger) decideHints(b *batch, host string, found []hinted, followed int, plan *revisit.Plan, now time.Time) (int, error) {
-	h, err := l.entry(b, host)
-	if err != nil || h.rec.role != Owned || h.rec.digest.Pages == 0 {
-		return followed, err
+// decideHints makes pages due earlier by their lastmod, and returns how many of this sitemap are so now. What does not fit into
+// the transaction is left to the next visit of the sitemap. Everything before it must be on disk.
+func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int, plan *revisit.Plan, now time.Time) (int, error) {
+	if h.rec.role != Owned || h.rec.digest.Pages == 0 {
+		return followed, nil
 	}
 	trust, most := h.rec.hints.trust()
-	for _, hint := range found {
+	for _, link := range links {
 		if followed >= most || b.size() >= maxBatchBytes {
 			break
 		}
-		old, err := b.page(host, hint.hash)
+		hash := link.URL.Hash()
+		old, err := b.page(h.host, hash)
 		if err != nil {
-			return followed, fmt.Errorf("read page of %s: %w", host, err)
-		}
-		if old == nil || old.Gone > 0 || old.Failures > 0 || old.Hinted || !hint.at.After(old.Seen) {
-			continue
-		}
-		due := plan.Next(old.History, old.Seen, now, revisit.Hints{Modified: hint.at, Trust: trust})
-		if !due.Before(plan.Next(old.History, old.Seen, now, revisit.Hints{})) {
-			continue // it is not believed, or not worth a visit
-		}
-		p := *old
-		p.Due, p.Hinted = l.site(host).nextVisit(later(due, now), old.Seen).Truncate(time.Second), true
-		if !p.Due.Before(old.Due) {
-			continue
-		}
-		if err := l.decidePage(b, h, visited{hint.hash, old, &p}); err != nil {
 			return followed, err
 		}
-		followed++
+		if old == nil || old.Gone > 0 || old.Failures > 0 || old.Hinted || !link.Modified.After(old.Seen) {
+			continue
+		}
+		due := plan.Next(old.History, old.Seen, now, revisit.Hints{Modified: link.Modified, Trust: trust})
+		if !due.Before(plan.Next(old.History, old.Seen, now, revisit.Hints{})) {
+			continue // the hint is not trusted, or not worth a visit
+		}
+		p := *old
+		p.Due, p.Hinted = l.site(h.host).nextVisit(later(due, now), old.Seen).Truncate(time.Second), true
+		if p.Due.Before(old.Due) {
+			l.decidePage(b, h, visited{hash, old, &p})
+			followed++
+		}
 	}
 	return followed, nil
 }

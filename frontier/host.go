@@ -13,8 +13,8 @@ type pending struct {
 	ref     *blockRef
 	index   int
 	retryAt time.Time
-	lowered bool     // it has a smaller depth on disk
-	page    *duePage // of a page that is visited again: as it is on disk
+	lowered bool        // it has a smaller depth on disk
+	page    *PageRecord // of a page that is visited again
 	rank    int32
 }
 
@@ -164,6 +164,12 @@ func (h *host) revive(now time.Time) {
 		h.delayed = h.delayed[1:]
 		h.window[p.ref.origin].unshift(p)
 	}
+}
+
+// recovered forgets failures and waits.
+func (h *host) recovered() {
+	h.failures, h.level, h.lost = 0, 0, false
+	h.notBefore, h.why = time.Time{}, ""
 }
 
 // take appends the entries of a block to the window, but for those that were done before.

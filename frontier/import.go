@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Import unites a chunk with what is here of its host, and says how many pending URLs were new; it is on disk on return.
-// Unknown pending URLs become pending, unless the host was given up here since; where it was given up there since, those
-// pending here are forgotten first. Hashes that are done become done, also where they are pending here, and stay done
-// whatever comes later; of the two states the stricter politeness and the younger robots.txt win, and of two records of a page that of
-// the later visit. Importing twice changes
-// nothing. With too little disk left it is ErrDiskFull, and who sends the host keeps it. Config.MaxHostURLs does not
-// apply. A host that nothing is known of is a replica from then on.
+// Import unites a chunk with what is here of its host, and returns how many pending URLs were new. It is on disk on return, and
+// importing twice changes nothing. A host that was unknown is a replica from then on.
 //
-// For a host owned, what is done elsewhere and the state are taken over while none of its tasks is out; those that
-// are out are waited for, bounded by the context.
+//   - Unknown pending URLs become pending, unless the host was given up here since. If it was given up there since, those pending
+//     here are forgotten first. Config.MaxHostURLs does not apply.
+//   - Done hashes become done even if they are pending here, and stay done.
+//   - Of the two states the stricter politeness and the younger robots.txt win; of two records of a page, the later visit.
+//
+// If the disk is full, it returns ErrDiskFull, and the sender keeps the host. For a host owned it waits until none of its tasks
+// is out before it takes over done URLs, pages and state; the context bounds that wait.
 func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
@@ -32,76 +32,86 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		}
 		defer t.thaw(host)
 	}
-	state := c.State
-	if c.Drops > 0 { // what is forgotten has to be so on disk before the same URLs can come again
-		if err := t.unite(ctx, &union{host: host, origin: origin, drops: c.Drops}); err != nil {
+	unite := func(u union, joins joins) error {
+		u.origin, u.drops = origin, c.Drops
+		err := t.ledger.onHost(ctx, joins, host, func(b *batch, h *hostEntry) error { return t.ledger.decideUnion(b, h, &u) })
+		if err != nil {
+			return fmt.Errorf("import %s: %w", host, err)
+		}
+		added += u.added
+		return nil
+	}
+	if c.Drops > 0 { // what is forgotten must be so on disk before the same URLs can come again
+		if err := unite(union{}, alone); err != nil {
 			return 0, err
 		}
 	}
 	for first := true; first || len(c.Pending)+len(c.Done)+len(c.Pages) > 0; first = false {
-		// What is done comes first: a URL that is in both is done.
-		u := &union{host: host, origin: origin, state: state, drops: c.Drops}
-		size := 0
-		if state != nil && state.Robots != nil {
-			size = len(state.Robots.Body)
+		// Done URLs and pages come first: a URL that is both done and pending is done.
+		var u union
+		size, joins := 0, together
+		if first && c.State != nil {
+			u.state, joins = c.State, alone
+			if r := c.State.Robots; r != nil {
+				size = len(r.Body)
+			}
 		}
-		state = nil
 		n := min(len(c.Done), maxRequestHashes)
 		u.done, c.Done = c.Done[:n], c.Done[n:]
 		size += 8 * n
-		for n == 0 && len(c.Pages) > 0 && len(u.pages) < maxRequestURLs && size < maxRequestBytes {
-			u.pages = append(u.pages, c.Pages[0])
-			size += 4*cost(host, "") + c.Pages[0].memory()
-			c.Pages = c.Pages[1:]
+		switch {
+		case n == 0 && len(c.Pages) > 0:
+			n := within(size, len(c.Pages), func(i int) int { return 4*cost(host, "") + c.Pages[i].memory() })
+			u.pages, c.Pages = c.Pages[:n], c.Pages[n:]
+			joins = alone
+		case len(c.Done)+len(c.Pages) == 0:
+			n := within(size, len(c.Pending), func(i int) int { return len(c.Pending[i].Path) })
+			for i := range c.Pending[:n] {
+				u.entries = append(u.entries, c.Pending[i].entryOf(host))
+			}
+			c.Pending = c.Pending[n:]
 		}
-		for len(c.Done)+len(c.Pages) == 0 && u.pages == nil && len(c.Pending) > 0 && len(u.entries) < maxRequestURLs && size < maxRequestBytes {
-			u.entries = append(u.entries, c.Pending[0].entryOf(host))
-			size += len(c.Pending[0].Path)
-			c.Pending = c.Pending[1:]
-		}
-		if err := t.unite(ctx, u); err != nil {
+		if err := unite(u, joins); err != nil {
 			return added, err
 		}
-		added += u.added
 	}
 	return added, nil
 }
 
-func (t *transfers) unite(ctx context.Context, u *union) error {
-	alone := u.state != nil || u.pages != nil || u.drops > 0 && u.entries == nil && u.done == nil
-	if err := t.ledger.change(ctx, alone, func(b *batch) error { return t.ledger.decideUnion(b, u) }); err != nil {
-		return fmt.Errorf("import %s: %w", u.host, err)
+// within returns how many of n things still fit into a request to the ledger that has some bytes already.
+func within(size, n int, bytes func(i int) int) int {
+	for i := range min(n, maxRequestURLs) {
+		if size >= maxRequestBytes {
+			return i
+		}
+		size += bytes(i)
 	}
-	return nil
+	return min(n, maxRequestURLs)
 }
 
-// Remove forgets everything about a host, whatever its role: URLs that come later are new, and the host is Owned
-// again by the first. It waits until no task of the host is out, bounded by the context. After a crash in between the host
+// Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned
+// again. It waits until no task of the host is out; the context bounds the wait. If the process dies during the call, the host
 // keeps its role, and Remove can be called again.
 func (t *transfers) Remove(ctx context.Context, host string) error {
-	if err := t.freeze(ctx, host); err != nil {
-		return fmt.Errorf("remove %s: %w", host, err)
+	err := t.freeze(ctx, host)
+	if err == nil {
+		defer t.thaw(host)
+		err = t.ledger.onHost(ctx, alone, host, t.ledger.decideRemove)
 	}
-	defer t.thaw(host)
-	if err := t.ledger.change(ctx, true, func(b *batch) error { return t.ledger.decideRemove(b, host) }); err != nil {
+	if err != nil {
 		return fmt.Errorf("remove %s: %w", host, err)
 	}
 	return nil
 }
 
-// DigestOf sums up the URLs of a host. The first time all of them are read; from then on the digest is kept.
-func (t *transfers) DigestOf(ctx context.Context, host string) (Digest, error) {
-	var d Digest
+// DigestOf sums up the URLs of a host. The first call for a host reads all of them; from then on the digest is kept.
+func (t *transfers) DigestOf(ctx context.Context, host string) (d Digest, err error) {
 	l := t.ledger
-	err := l.change(ctx, false, func(b *batch) error {
-		h, err := l.entry(b, host)
-		if err != nil {
-			return err
-		}
-		if known, err := l.known(b, host, h); err != nil || !known {
+	err = l.onHost(ctx, together, host, func(b *batch, h *hostEntry) error {
+		if known, err := l.known(b, h); err != nil || !known {
 			return err // asking about a host leaves nothing behind
 		}
-		err = l.track(b, host, h)
+		err := l.track(b, h)
 		d = h.rec.digest
 		return err
 	})
@@ -111,9 +121,8 @@ func (t *transfers) DigestOf(ctx context.Context, host string) (Digest, error) {
 	return d, nil
 }
 
-// union is what a chunk, or a part of it, adds to a host.
+// union is a part of a chunk, small enough for one request.
 type union struct {
-	host    string
 	origin  Origin
 	entries []entry
 	done    []uint64
@@ -127,24 +136,20 @@ type union struct {
 const maxRequestHashes = 4096
 
 // decideUnion unites a host with what another node has of it.
-func (l *ledger) decideUnion(b *batch, u *union) error {
-	h, err := l.entry(b, u.host)
-	if err != nil {
-		return err
-	}
-	known, err := l.known(b, u.host, h)
+func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
+	known, err := l.known(b, h)
 	if err != nil {
 		return err
 	}
 	if !known {
-		if err := l.decideRole(b, u.host, Replica); err != nil {
+		if err := l.decideRole(b, h, Replica); err != nil {
 			return err
 		}
 	}
-	if err := l.track(b, u.host, h); err != nil {
+	if err := l.track(b, h); err != nil {
 		return err
 	}
-	b.touched[u.host] = h
+	b.touched[h.host] = h
 	switch drops := &h.rec.digest.Drops; {
 	case u.drops > *drops:
 		if _, err := l.decideDrop(b, h, "given up by its owner", time.Time{}); err != nil {
@@ -152,47 +157,42 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 		}
 		*drops = u.drops
 	case u.drops < *drops:
-		u.entries = nil // they were given up
+		u.entries = nil // they were given up here
 	}
-	if len(u.entries) > 0 { // accepted after the last giving up: the host lives again
+	if len(u.entries) > 0 { // they were found after the host was last given up, so it lives again
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 	}
 	if u.state != nil {
-		if err := l.unite(b, h, u.state, time.Now()); err != nil {
-			return err
-		}
+		l.unite(b, h, u.state, time.Now())
 	}
 	ended, err := l.decidePages(b, h, u.pages)
 	if err != nil {
 		return err
 	}
 	for _, hash := range u.done {
-		is, err := l.decideDone(b, h, hash)
+		was, err := l.decideDone(b, h, hash)
 		if err != nil {
 			return err
 		}
-		if is {
-			ended++
-		}
+		ended += was
 	}
 	for _, e := range u.entries {
-		a := addition{host: u.host, origin: u.origin, entry: e}
-		set, state, known, err := l.lookup(b, u.host, e.hash)
-		switch {
-		case err != nil:
+		a := addition{host: h.host, origin: u.origin, entry: e}
+		set, state, known, err := l.lookup(b, h.host, e.hash)
+		if err == nil && known {
+			err = l.lower(b, set, state, a)
+		}
+		if err != nil {
 			return err
-		case !known:
-			l.seen.count(u.host, 1)
+		}
+		if !known {
+			l.seen.count(h.host, 1)
 			l.accept(b, a, set, h, false)
 			u.added++
-		case l.cfg.TrackDepth && state.deeper(e.depth):
-			if err := l.lower(b, set, a); err != nil {
-				return err
-			}
 		}
 	}
 	for _, e := range u.entries {
-		b.bytes += cost(u.host, e.path)
+		b.bytes += cost(h.host, e.path)
 	}
 	b.bytes += 8 * len(u.done)
 	b.urls += len(u.entries)
@@ -200,28 +200,29 @@ func (l *ledger) decideUnion(b *batch, u *union) error {
 	return nil
 }
 
-// known says that URLs of a host without a record are on disk or on their way there.
-func (l *ledger) known(b *batch, host string, h *hostEntry) (bool, error) {
-	if h.stored || b.touched[host] != nil {
+// known says whether a host has a record or URLs, on disk or on their way there.
+func (l *ledger) known(b *batch, h *hostEntry) (bool, error) {
+	if h.stored || b.touched[h.host] != nil {
 		return true, nil
 	}
-	if l.seen.count(host, 0) == 0 {
+	if l.seen.count(h.host, 0) == 0 {
 		return false, nil
 	}
-	set, err := l.exact(b, host)
+	set, err := l.exact(b, h.host)
 	return err == nil && len(set.hashes) > 0, err
 }
 
-// decideDone notes that a URL is done elsewhere; it reports whether it was pending here. Its block stays as it is until
-// the host is taken up (decideReconcile): to find it would take a look at all of them.
-func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, err error) {
+// decideDone notes that a URL is done elsewhere, and returns 1 if it was pending here. Its block stays until decideReconcile,
+// because finding it would mean to read all blocks.
+func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err error) {
 	set, state, known, err := l.lookup(b, h.host, hash)
 	if err != nil || known && state == isDone {
-		return false, err
+		return 0, err
 	}
 	rec := &h.rec
 	if known {
 		rec.loose = true
+		ended = 1
 	} else {
 		l.seen.count(h.host, 1)
 		rec.digest.accept(hash)
@@ -235,11 +236,11 @@ func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended bool, er
 	if rec.role == Owned {
 		b.changed(h.host, func(c *Change) { c.Done = append(c.Done, hash) })
 	}
-	return known, nil
+	return ended, nil
 }
 
-// unite makes the politeness of a host the stricter of two, and its robots.txt the one that holds longer.
-func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) error {
+// unite gives a host the stricter politeness of two, and the robots.txt that stays valid longer.
+func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) {
 	rec := &h.rec
 	if s.SinceRequest >= 0 {
 		rec.lastRequest = later(rec.lastRequest, now.Add(-s.SinceRequest))
@@ -252,13 +253,10 @@ func (l *ledger) unite(b *batch, h *hostEntry, s *HostState, now time.Time) erro
 	if r := s.Robots; r != nil {
 		if until := now.Add(min(r.Valid, maxRobotsAge)); until.After(rec.robotsUntil) {
 			rec.robotsUntil = until
-			if err := b.txn.Set(robotsKey(h.host), r.Body); err != nil {
-				return fmt.Errorf("write robots.txt of %s: %w", h.host, err)
-			}
+			b.set(robotsKey(h.host), r.Body)
 		}
 	}
 	if rec.role == Owned {
 		b.changed(h.host, func(c *Change) { c.State = true })
 	}
-	return nil
 }

@@ -215,7 +215,7 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 	if h := l.bench.hosts[host]; h != nil {
 		delay = h.crawlDelay
 	}
-	return l.bench.rules.gap(l.deps.siteOf(host), addr, delay, retryAfter, elapsed)
+	return l.bench.rules.gap(l.deps.Site(host), addr, delay, retryAfter, elapsed)
 }
 
 // OwnServer says whether a server is named as one's own.

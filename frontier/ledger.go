@@ -15,9 +15,9 @@ import (
 // ErrClosed is returned by calls to a frontier whose Run has ended.
 var ErrClosed = errors.New("the frontier is closed")
 
-// ledger is the durable half of the frontier. One goroutine (decide) owns all its state: it says what is new, builds
-// transactions for as many requests as are waiting, and hands them to a second one (commit) that writes them in
-// order, tells the workbench, and only then answers.
+// ledger is the durable half of the frontier. One goroutine (run) owns all its state: it decides what is new, builds transactions
+// for as many requests as are waiting, and hands them to a second one (commit). That writes them in order, tells the workbench,
+// and only then answers.
 type ledger struct {
 	cfg      Config
 	mostURLs atomic.Int64 // Config.MaxHostURLs in force
@@ -33,42 +33,37 @@ type ledger struct {
 	// offer tells the workbench of committed blocks, in order.
 	offer func([]offered)
 	site  func(host string) *Site
-	feed  *feed // nil where nobody reads it
+	feed  *feed // nil unless Config.Shared
 	count counters
-	// longest is the longest that a host may have to wait, whatever another node says, and ended how long one that was given
-	// up does.
+	// longest bounds the waits of hosts that other nodes send, ended those of hosts that are given up.
 	longest, ended time.Duration
-	// failure is the first commit that went wrong: from then on nothing is accepted.
+	// failure is the first commit that failed. From then on every request fails.
 	failure atomic.Pointer[error]
 }
 
-// request is what a caller wants written, and its answer.
+// request is a change that a caller wants written, and its answer.
 type request struct {
-	host   string
-	adds   []addition
-	finish *finished
-	robots *robotsRecord
-	// receipt is written with finish, or by itself.
-	receipt *Receipt
-	// holdBack keeps the finish back when a link gets NotOwned.
-	holdBack bool
-	// op is a change of another kind; alone says that everything before it has to be on disk, reads that it changes nothing.
-	op       func(b *batch) error
-	alone    bool
-	reads    bool
-	heldBack bool // answer: finish was not done
-	err      error
-	done     chan struct{}
-	verdict  []Verdict
+	joins joins
+	op    func(b *batch) error // puts the change into a batch; run by the ledger's goroutine
+	err   error
+	done  chan struct{}
 }
 
-// addition is one URL that may be new.
+// joins says how a request shares a transaction with others.
+type joins uint8
+
+const (
+	together joins = iota
+	closing        // it may be large, and the batch ends with it
+	alone          // it reads the store, so everything before it must be on disk; nothing else joins
+	readOnly       // it writes nothing, so a full disk does not hold it back
+)
+
+// addition is a URL that may be new.
 type addition struct {
 	host   string
 	origin Origin
 	entry  entry
-	// at is the place of its verdict in the request.
-	at int
 }
 
 // blockRef names a block on disk.
@@ -78,17 +73,18 @@ type blockRef struct {
 	origin Origin
 }
 
-// offered is a committed block; without one, the news that all blocks of the host up to droppedAt are gone.
+// offered is news for the workbench: a committed block, or, with a nil ref, one of the changes below.
 type offered struct {
-	host      string
-	ref       *blockRef
-	entries   []entry
-	first     bool // the host had no URL before, and has no record
-	away      bool // the host is not owned
+	host    string
+	ref     *blockRef
+	entries []entry
+	first   bool // the host had no URL before, and has no record
+	away    bool // the host is not owned
+	// droppedAt says that all blocks of the host up to this number are gone.
 	droppedAt uint64
-	// role, if set, is that of the host from now on.
+	// role, if set, is the role of the host from now on.
 	role *Role
-	// lowered says that a pending URL of the host was found less deep.
+	// lowered says that a pending URL of the host was found at a smaller depth.
 	lowered bool
 	hash    uint64
 	depth   uint8
@@ -97,16 +93,30 @@ type offered struct {
 // batch is one transaction and everything that waits for it.
 type batch struct {
 	txn      *badger.Txn
+	err      error // the first error of set or del since the request began
 	builders map[builderKey]*builder
 	order    []*builder
 	touched  map[string]*hostEntry
 	requests []*request
 	offers   []offered
-	// changes are what it does to hosts owned, nil where nobody wants to know.
+	// changes are what the batch does to hosts owned; nil unless Config.Shared.
 	changes map[string]*Change
 	urls    int
 	bytes   int // as the store counts them, without the records of touched
 	settled chan struct{}
+}
+
+// set writes a value, and del deletes one. Both keep both slices. Their errors end the request (batch.err).
+func (b *batch) set(key, value []byte) {
+	if b.err == nil {
+		b.err = b.txn.Set(key, value)
+	}
+}
+
+func (b *batch) del(key []byte) {
+	if b.err == nil {
+		b.err = b.txn.Delete(key)
+	}
 }
 
 type builderKey struct {
@@ -114,6 +124,7 @@ type builderKey struct {
 	origin Origin
 }
 
+// builder gathers the new URLs of a host and origin for blocks.
 type builder struct {
 	builderKey
 	entries []entry
@@ -122,7 +133,7 @@ type builder struct {
 }
 
 func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
-	return &ledger{
+	l := &ledger{
 		cfg: cfg, store: s, offer: offer,
 		seen:     newSeen(cfg.filterMiB()),
 		sets:     newSets(cfg.setsMiB() << 20),
@@ -132,13 +143,18 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 		commits:  make(chan *batch, 1),
 		closed:   make(chan struct{}),
 	}
+	l.mostURLs.Store(int64(cfg.MaxHostURLs))
+	if cfg.Shared {
+		l.feed = newFeed()
+	}
+	return l
 }
 
-// do hands a request to the ledger and waits until it is on disk. A context that ends takes the caller away; the
-// request may still be carried out.
-func (l *ledger) do(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
-	if !r.reads {
+// do has an operation carried out and waits until it is on disk. The end of the context ends the wait only; the operation may
+// still be carried out.
+func (l *ledger) do(ctx context.Context, joins joins, op func(b *batch) error) error {
+	r := &request{joins: joins, op: op, done: make(chan struct{})}
+	if joins != readOnly {
 		if err := l.store.gate.pass(ctx); err != nil {
 			return err
 		}
@@ -154,9 +170,8 @@ func (l *ledger) do(ctx context.Context, r *request) error {
 	case <-r.done:
 		return r.err
 	case <-l.closed:
-		// The last batch may have been answered between the two.
 		select {
-		case <-r.done:
+		case <-r.done: // the last batch was answered just before
 			return r.err
 		default:
 			return ErrClosed
@@ -166,9 +181,15 @@ func (l *ledger) do(ctx context.Context, r *request) error {
 	}
 }
 
-// change carries out a change of another kind than adding and ending URLs. Alone it begins when everything before it is on disk.
-func (l *ledger) change(ctx context.Context, alone bool, op func(b *batch) error) error {
-	return l.do(ctx, &request{op: op, alone: alone})
+// onHost has an operation on the record of a host carried out. See do.
+func (l *ledger) onHost(ctx context.Context, joins joins, host string, op func(b *batch, h *hostEntry) error) error {
+	return l.do(ctx, joins, func(b *batch) error {
+		h, err := l.entry(b, host)
+		if err != nil {
+			return err
+		}
+		return op(b, h)
+	})
 }
 
 // run works until stop is closed, and then finishes what was handed in.
@@ -200,7 +221,7 @@ func (l *ledger) run(stop <-chan struct{}) error {
 
 // batchFrom builds one transaction from a request and those that wait behind it.
 func (l *ledger) batchFrom(r *request) {
-	runtime.Gosched() // a transaction costs more than a request: who is about to make one comes along
+	runtime.Gosched() // a transaction costs more than a request: let callers join that are about to make one
 	b := l.newBatch()
 	for {
 		if err := l.decide(b, r); err != nil {
@@ -209,24 +230,35 @@ func (l *ledger) batchFrom(r *request) {
 		} else {
 			b.requests = append(b.requests, r)
 		}
-		// Bounds on a transaction: Badger refuses those beyond a sixth of a memtable. A robots.txt may be large.
-		if r.alone || r.robots != nil || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
+		// Badger refuses transactions above a sixth of a memtable.
+		if r.joins == alone || r.joins == closing || b.urls >= 2000 || b.size() >= maxBatchBytes || len(b.requests) >= 256 {
 			break
 		}
 		select {
 		case r = <-l.requests:
-			if !r.alone {
-				continue
+			if r.joins == alone {
+				l.submit(b)
+				b = l.newBatch()
 			}
-			// It reads what is on disk: everything before it has to be there.
-			l.submit(b)
-			b = l.newBatch()
 			continue
 		default:
 		}
 		break
 	}
 	l.submit(b)
+}
+
+// decide carries out a request in a batch.
+func (l *ledger) decide(b *batch, r *request) error {
+	if err := l.failure.Load(); err != nil {
+		return *err
+	}
+	err := r.op(b)
+	if b.err != nil {
+		err = errors.Join(err, fmt.Errorf("write to store: %w", b.err))
+		b.err = nil
+	}
+	return err
 }
 
 func (l *ledger) newBatch() *batch {
@@ -241,9 +273,10 @@ func (l *ledger) newBatch() *batch {
 	return b
 }
 
-// size is what the batch counts to the store.
+// size is what the batch counts to the store, in bytes.
 func (b *batch) size() int { return b.bytes + recordCost*len(b.touched) }
 
+// submit completes a batch and hands it over for writing.
 func (l *ledger) submit(b *batch) {
 	if err := l.seal(b); err != nil {
 		l.fail(err)
@@ -251,16 +284,14 @@ func (l *ledger) submit(b *batch) {
 	l.commits <- b
 }
 
-// settle returns when every batch that was submitted is on disk.
+// settle returns when every submitted batch is on disk.
 func (l *ledger) settle() {
 	done := make(chan struct{})
 	l.commits <- &batch{settled: done}
 	<-done
 }
 
-func (l *ledger) fail(err error) {
-	l.failure.CompareAndSwap(nil, &err)
-}
+func (l *ledger) fail(err error) { l.failure.CompareAndSwap(nil, &err) }
 
 // commit writes batches in order and answers their requests.
 func (l *ledger) commit() {
@@ -270,16 +301,14 @@ func (l *ledger) commit() {
 			continue
 		}
 		failure := l.failure.Load()
-		if failure == nil {
-			if err := l.store.commit(b.txn); err != nil {
-				l.fail(fmt.Errorf("write to store: %w", err))
-				failure = l.failure.Load()
-			} else {
-				l.feed.add(b.changes)
-				l.offer(b.offers)
-			}
-		} else {
+		if failure != nil {
 			b.txn.Discard()
+		} else if err := l.store.commit(b.txn); err != nil {
+			l.fail(fmt.Errorf("write to store: %w", err))
+			failure = l.failure.Load()
+		} else {
+			l.feed.add(b.changes)
+			l.offer(b.offers)
 		}
 		for _, r := range b.requests {
 			if failure != nil {
@@ -307,16 +336,13 @@ func (l *ledger) seal(b *batch) error {
 				return fmt.Errorf("write block of %s: %w", bl.host, err)
 			}
 			ref := &blockRef{seq: l.seq, n: n, origin: bl.origin}
-			b.offers = append(b.offers, offered{host: bl.host, ref: ref, entries: entries[:n:n],
-				first: bl.first, away: bl.away})
+			b.offers = append(b.offers, offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first, away: bl.away})
 			bl.first = false
 			entries = entries[n:]
 		}
 	}
 	for host, h := range b.touched {
-		if err := l.write(b, host, h); err != nil {
-			return err
-		}
+		l.write(b, host, h)
 	}
 	for host, c := range b.changes {
 		h, err := l.entry(b, host)
@@ -325,20 +351,20 @@ func (l *ledger) seal(b *batch) error {
 		}
 		c.Digest, c.Tracked = h.rec.digest, h.rec.tracked
 	}
+	if b.err != nil {
+		return fmt.Errorf("write records of hosts: %w", b.err)
+	}
 	return nil
 }
 
-func (l *ledger) write(b *batch, host string, h *hostEntry) error {
+// write writes the record of a host, and a run of its seen set when enough hashes have come together.
+func (l *ledger) write(b *batch, host string, h *hostEntry) {
 	if len(h.rec.fresh) >= maxFresh {
 		l.seq++
-		if err := b.txn.Set(seenKey(host, l.seq), appendHashes(nil, h.rec.fresh)); err != nil {
-			return fmt.Errorf("write seen set of %s: %w", host, err)
-		}
+		b.set(seenKey(host, l.seq), appendHashes(nil, h.rec.fresh))
 		h.rec.fresh = nil
 	}
-	if err := b.txn.Set(hostKey(kindHost, host), h.rec.append(nil)); err != nil {
-		return fmt.Errorf("write record of %s: %w", host, err)
-	}
+	b.set(hostKey(kindHost, host), h.rec.append(nil))
 	h.stored = true
-	return h.writeNext(b)
+	h.setNext(b, h.rec.nextAt())
 }

@@ -3,11 +3,10 @@ package frontier
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"testing"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 )
 
 // life is a frontier that runs.
@@ -187,36 +186,22 @@ func (l *life) work(n int) (done []string) {
 // scanned is the digest as a look at all URLs gives it.
 func (l *life) scanned(host string) (d Digest) {
 	l.t.Helper()
-	err := l.ledger.change(context.Background(), true, func(b *batch) error {
+	err := l.ledger.onHost(context.Background(), alone, host, func(b *batch, h *hostEntry) error {
 		l := l.ledger
 		l.settle()
 		l.sets.forget(host)
-		set, err := l.loadSet(b, host)
+		set, err := l.exact(b, host)
 		if err != nil {
 			return err
 		}
 		d = set.digest()
-		h, err := l.entry(b, host)
-		if err != nil {
-			return err
-		}
 		d.Drops = h.rec.digest.Drops
 		err = l.store.eachPage(hostKey(kindPage, host), func(string, stamp) { d.Pages++ })
-		return errors.Join(err, l.store.each(hostKey(kindDue, host), nil, true, func(item *badger.Item) (bool, error) {
-			_, rest, err := splitKey(item.Key())
-			if err != nil {
-				return false, err
-			}
-			due, hash, err := splitDue(rest)
-			if err != nil {
-				return false, err
-			}
-			return true, item.Value(func(v []byte) error {
-				p, err := decodePage(v, int64(due))
-				d.PagesXor ^= p.mark(hash)
-				return err
-			})
-		}))
+		pages, _, more := l.store.duePages(host, nil, 1<<32-1, math.MaxInt)
+		for _, p := range pages {
+			d.PagesXor ^= p.record.mark(p.hash)
+		}
+		return errors.Join(err, more)
 	})
 	if err != nil {
 		l.t.Fatal(err)

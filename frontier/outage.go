@@ -116,9 +116,5 @@ func (f *Frontier) Troubled() bool {
 	return f.outage.blind(time.Now())
 }
 
-// tried ends the try of a task.
-func (f *front) tried() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.outage.tried(true)
-}
+// tried ends a try that gave no answer. was says whether it was a try at all.
+func (o *outage) tried(was bool) { o.trying = o.trying && !was }

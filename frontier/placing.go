@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Unplaced is a host whose name is to be resolved.
+// Unplaced is a host whose name must be resolved.
 type Unplaced struct {
 	// Name is a host name or an address, without port.
 	Name string
 	// Host is the host that needs it.
 	Host string
 	host *host
-	try  bool // by its answer the node sees that its outage is over
+	try  bool // its answer shows whether an outage is over
 }
 
 // placing finds out where hosts are: the node asks for names, and tells what became of them.
 type placing struct{ *activation }
 
-// Resolve returns the next host whose name has to be resolved. It blocks until there is one or the context ends. Each
-// is answered by Place or by Lost.
+// Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller answers
+// each with Place, Lost or Refuse.
 func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
 	p.mu.Lock()
 	h := p.nextUnresolved(time.Now())
@@ -39,7 +39,7 @@ func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
 	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: p.outage.why != ""}, nil
 }
 
-// Place tells where a host is: its addresses, for how long, and how long it took to find out.
+// Place tells where a host is: its addresses, how long they are valid, and how long the lookup took.
 func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +50,8 @@ func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration)
 	p.dispatch(now)
 }
 
-// Refuse tells that a host must not be asked at any of its addresses. It is given up, and the number of its URLs that
-// were dropped is returned. Unless it lasts, URLs that are offered later are taken again.
+// Refuse tells that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
+// dropped. If lasts is set, URLs that are offered within Politeness.EndedFor are dropped too.
 func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
 	until := time.Time{}
 	if lasts {
@@ -71,8 +71,9 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 	return n, err
 }
 
-// Lost tells that a name did not resolve. The host waits by RetryName and is given up at its end; then the number of
-// URLs dropped is returned. A failure of this node itself is not held against the host.
+// Lost tells that a name did not resolve. The host waits by RetryName. At the end of that list it is given up, and Lost returns how
+// many URLs were dropped. With ours the failure is this node's own and does not count against the host; lasts means that waiting
+// will hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
 	p.mu.Lock()
 	p.ending++
@@ -81,23 +82,23 @@ func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, las
 	p.outage.tried(u.try)
 	u.host.ending++
 	giveUp := p.bench.lostHost(u.host, reason, ours, lasts, now)
-	wait := &request{host: u.Host, finish: &finished{state: u.host.state()}}
+	wait := &finished{host: u.Host, state: u.host.state()}
 	p.dispatch(now)
 	p.mu.Unlock()
 	defer p.resume(u.host)
 	switch {
 	case ours:
 		return 0, nil
-	case !giveUp:
-		if err := p.ledger.do(ctx, wait); err != nil {
-			return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)
-		}
-		return 0, nil
+	case giveUp:
+		return p.giveUp(ctx, u.Host, reason, now.Add(p.bench.rules.EndedFor))
 	}
-	return p.giveUp(ctx, u.Host, reason, now.Add(p.bench.rules.EndedFor))
+	if err := p.ledger.do(ctx, together, func(b *batch) error { return p.ledger.decideFinish(b, wait) }); err != nil {
+		return 0, fmt.Errorf("note that %s is lost: %w", u.Host, err)
+	}
+	return 0, nil
 }
 
-// Placed tells where a host of the workbench is: the addresses of its name, that of its server first.
+// Placed returns the addresses of a host on the workbench, that of its server first.
 func (p *placing) Placed(host string) (addrs []netip.Addr, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

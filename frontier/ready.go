@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -8,61 +9,43 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// ReadyHost is a host owned, with the number of its pending URLs on disk and of its pages that are due again: of these it
-// counts as many as a host may take (Config.HostBudget).
+// ReadyHost is a host owned with work to do.
 type ReadyHost struct {
-	Host    string
+	Host string
+	// Pending counts the pending URLs on disk, and the pages that are due again up to Config.HostBudget.
 	Pending int
 }
 
-// Ready looks at up to most hosts with pending URLs on disk, or pages that are visited again, in the order of their keys after the host
-// named, and returns those owned that have minURLs at least, may leave this node and are within their hours. next is where to go on, ""
-// at the end of the round. Keys are read, and a record for each host, but no URLs.
+// Ready looks at up to most hosts with pending URLs on disk or pages that are visited again, in the order of their keys after a
+// host. It returns those owned that have at least minURLs, may leave this node and are within their hours, and where to go on; next
+// is "" at the end of the round. It reads keys and a record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
-	err = f.store.view(context.Background(), func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = []byte{keyVersion}, false
-		it := txn.NewIterator(o)
-		defer it.Close()
+	err = f.store.hosts(context.Background(), func(txn *badger.Txn, it *badger.Iterator) error {
+		kinds := []byte{kindPending, kindPage}
+		if !recrawl {
+			kinds = kinds[:1]
+		}
 		for next = after; most > 0; most-- {
-			host, err := nextHost(it, kindPending, next)
-			if err == nil && recrawl {
-				var again string
-				if again, err = nextHost(it, kindPage, next); again != "" && (host == "" || again < host) {
-					host = again
-				}
+			if next, err = nextOfKinds(it, kinds, next); err != nil || next == "" {
+				return err
 			}
+			rec, _, err := readRecord(txn, next)
 			if err != nil {
 				return err
 			}
-			if host == "" {
-				next = ""
-				return nil
-			}
-			next = host
-			rec, _, err := readRecord(txn, host)
-			if err != nil {
-				return err
-			}
-			if site := f.deps.siteOf(host); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
+			if site := f.deps.Site(next); rec.role != Owned || site != nil && site.Stays || site.closed(time.Now()) {
 				continue
 			}
 			n := int(rec.digest.Pending())
 			if !rec.tracked {
-				if n, err = countPending(it, host, &rec); err != nil {
-					return err
-				}
+				n = countPending(it, next, &rec)
 			}
 			if at := rec.nextAt(); recrawl && at != 0 && at <= by {
-				due, err := countDue(it, host, by, f.cfg.HostBudget)
-				if err != nil {
-					return err
-				}
-				n += due
+				n += countDue(it, next, by, f.cfg.HostBudget)
 			}
 			if n >= minURLs {
-				hosts = append(hosts, ReadyHost{Host: host, Pending: n})
+				hosts = append(hosts, ReadyHost{Host: next, Pending: n})
 			}
 		}
 		return nil
@@ -73,42 +56,65 @@ func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, ne
 	return hosts, next, nil
 }
 
-// nextHost is the first host after another with keys of a kind, "" where there is none.
-func nextHost(it *badger.Iterator, kind byte, after string) (string, error) {
-	// Behind the last key of the host: 0x01 is more than the zero byte that ends its name.
-	it.Seek(append(append(kindPrefix(kind), after...), 1))
-	if !it.ValidForPrefix(kindPrefix(kind)) {
-		return "", nil
+// nextOfKinds returns the first host after another with keys of any of some kinds, or "".
+func nextOfKinds(it *badger.Iterator, kinds []byte, after string) (next string, err error) {
+	for _, kind := range kinds {
+		host, err := nextHost(it, kind, after)
+		if err != nil {
+			return "", err
+		}
+		if next == "" || host != "" && host < next {
+			next = host
+		}
 	}
-	host, _, err := splitKey(it.Item().Key())
-	return host, err
+	return next, nil
 }
 
 // countDue counts the pages of a host that are due by a time, up to most.
-func countDue(it *badger.Iterator, host string, by stamp, most int) (n int, err error) {
-	prefix := hostKey(kindDue, host)
-	for it.Seek(prefix); n < most && it.ValidForPrefix(prefix); it.Next() {
-		due, _, err := splitDue(it.Item().Key()[len(prefix):])
-		if err != nil || due > by {
-			return n, err
-		}
+func countDue(it *badger.Iterator, host string, by stamp, most int) (n int) {
+	prefix, end := hostKey(kindDue, host), dueKey(host, by, 1<<64-1)
+	for it.Seek(prefix); n < most && it.ValidForPrefix(prefix) && bytes.Compare(it.Item().Key(), end) <= 0; it.Next() {
 		n++
 	}
-	return n, nil
+	return n
 }
 
 // countPending counts the pending URLs of a host.
-func countPending(it *badger.Iterator, host string, rec *record) (n int, err error) {
+func countPending(it *badger.Iterator, host string, rec *record) (n int) {
 	prefix := hostKey(kindPending, host)
 	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-		_, seq, err := splitPending(it.Item().Key()[len(prefix):])
-		if err != nil {
-			return 0, err
-		}
-		n += int(it.Item().UserMeta())
-		if done := rec.find(seq); done != nil {
-			n -= done.count()
-		}
+		r := row{key: it.Item().Key(), meta: it.Item().UserMeta()}
+		n += rec.pendingIn(r.seq(), int(r.meta))
 	}
-	return n, nil
+	return n
+}
+
+// Listed is a host as it is on disk.
+type Listed struct {
+	Host string
+	Role Role
+	// Done, Failed and Dropped count the URLs that ended that way on this node.
+	Done, Failed, Dropped uint64
+}
+
+// List returns up to most hosts in the order of their keys, after a host; none at the end.
+func (f *Frontier) List(ctx context.Context, after string, most int) (hosts []Listed, err error) {
+	err = f.store.hosts(ctx, func(txn *badger.Txn, it *badger.Iterator) error {
+		for len(hosts) < most {
+			// A new host may have URLs but no record yet.
+			if after, err = nextOfKinds(it, []byte{kindHost, kindPending}, after); err != nil || after == "" {
+				return err
+			}
+			rec, _, err := readRecord(txn, after)
+			if err != nil {
+				return err
+			}
+			hosts = append(hosts, Listed{Host: after, Role: rec.role, Done: rec.done, Failed: rec.failed, Dropped: rec.dropped})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
+	}
+	return hosts, nil
 }

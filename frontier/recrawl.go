@@ -177,14 +177,13 @@ func (f *Frontier) openRecrawl() error {
 // maxMoved is how many pages are moved in one transaction.
 const maxMoved = 500
 
-// reschedule makes all pages due at an age. It is used before anything else is; a crash in between leaves some pages due as they
-// were.
+// reschedule makes all pages due at an age. It runs before anything else does. If the process dies meanwhile, some pages stay due
+// as they were.
 func (l *ledger) reschedule(age time.Duration) error {
 	var hosts []string
-	last := ""
 	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ stamp) {
-		if host != last {
-			hosts, last = append(hosts, host), host
+		if n := len(hosts); n == 0 || hosts[n-1] != host {
+			hosts = append(hosts, host)
 		}
 	})
 	for _, host := range hosts {
@@ -208,23 +207,14 @@ func (l *ledger) rescheduleHost(host string, age time.Duration) error {
 			return err
 		}
 		for i := range pages {
-			d := &pages[i]
-			old, err := decodePage(d.value, int64(d.due))
-			if err != nil {
-				return fmt.Errorf("read pages of %s: %w", host, err)
-			}
-			p := old
-			if p.Due = earlier(p.Seen, time.Now().Truncate(time.Second)).Add(age); !p.Due.Equal(old.Due) {
-				err = l.decidePage(b, h, visited{d.hash, &old, &p})
-			}
-			if err != nil {
-				return err
+			after = &pages[i]
+			p := after.record
+			if p.Due = earlier(p.Seen, time.Now().Truncate(time.Second)).Add(age); !p.Due.Equal(after.record.Due) {
+				l.decidePage(b, h, visited{after.hash, &after.record, &p})
 			}
 		}
-		for host, h := range b.touched {
-			if err := l.write(b, host, h); err != nil {
-				return err
-			}
+		if err := l.seal(b); err != nil {
+			return err
 		}
 		if err := l.store.commit(b.txn); err != nil {
 			return err
@@ -232,6 +222,5 @@ func (l *ledger) rescheduleHost(host string, age time.Duration) error {
 		if next == 0 {
 			return nil
 		}
-		after = &pages[len(pages)-1]
 	}
 }

@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -96,21 +94,3 @@ func (f *Frontier) Enqueue(e RemoteFetch) bool {
 
 // IsRemoteFetch says that a task is a RemoteFetch.
 func (t *Task) IsRemoteFetch() bool { return t.remote }
-
-// finishRemote ends the task of a remote fetch.
-func (f *Frontier) finishRemote(ctx context.Context, task *Task, out Outcome) (res Finished, err error) {
-	f.mu.Lock()
-	f.ending++
-	defer f.written()
-	f.bench.remote.end(task.Server)
-	f.dispatch(time.Now())
-	f.mu.Unlock()
-	res.Ending = out.Ending
-	if out.Receipt == nil {
-		return res, nil
-	}
-	if err := f.ledger.do(ctx, &request{receipt: out.Receipt}); err != nil {
-		return res, fmt.Errorf("end remote fetch %s: %w", task.URL, err)
-	}
-	return res, nil
-}

@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -13,12 +14,11 @@ type Role uint8
 
 // The roles of a host.
 const (
-	// Owned: crawled here. Hosts never heard of become this by their first URL.
+	// Owned hosts are crawled here. An unknown host becomes one with its first URL.
 	Owned Role = iota
-	// Replica: a replica of another node's host, or what has come of a host on its way here. It takes Import and is never
-	// crawled.
+	// Replica is a copy of another node's host, complete or still arriving. It takes Import and is never crawled.
 	Replica
-	// Leaving: frozen, for a hand-off from here is under way. It is not crawled, and what is added is NotOwned.
+	// Leaving hosts are being handed off from here. They are frozen: not crawled, and new URLs are NotOwned.
 	Leaving
 	roles
 )
@@ -29,9 +29,8 @@ func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 // transfers keeps what hosts are to this node, and carries them to other nodes and in from them.
 type transfers struct{ *activation }
 
-// SetRole says what a host is to this node; it is on disk on return. To anything but Owned it first waits until no task of
-// the host is out and the host has left the workbench: if the context ends before, nothing has changed. Of an owned host, the
-// pending URLs can be taken.
+// SetRole sets what a host is to this node; it is on disk on return. For a role other than Owned it first waits until no task of
+// the host is out and the host has left the workbench. If the context ends before that, nothing changes.
 func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 	if h >= roles {
 		return fmt.Errorf("make %s: no role %d", host, h)
@@ -42,23 +41,25 @@ func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 		}
 		defer t.thaw(host)
 	}
-	if err := t.ledger.change(ctx, false, func(b *batch) error { return t.ledger.decideRole(b, host, h) }); err != nil {
+	err := t.ledger.onHost(ctx, together, host, func(b *batch, e *hostEntry) error { return t.ledger.decideRole(b, e, h) })
+	if err != nil {
 		return fmt.Errorf("make %s %v: %w", host, h, err)
 	}
 	return nil
 }
 
-// RoleOf reads the role of a host. It is known when anything about it is on disk; if not, it is Owned.
+// RoleOf reads the role of a host. A host is known if anything about it is on disk; an unknown one is Owned.
 func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool, err error) {
 	err = t.store.view(ctx, func(txn *badger.Txn) error {
 		rec, is, err := readRecord(txn, host)
 		if r, known = rec.role, is; err != nil || known {
 			return err
 		}
-		return eachIn(txn, hostKey(kindPending, host), nil, false, func(*badger.Item) (bool, error) {
-			known = true
-			return false, nil
-		})
+		for _, err := range t.store.rows(txn, hostKey(kindPending, host), nil, keysOnly) {
+			known = err == nil
+			return err
+		}
+		return nil
 	})
 	if err != nil {
 		return Owned, false, fmt.Errorf("look up %s: %w", host, err)
@@ -66,13 +67,13 @@ func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool
 	return r, known, nil
 }
 
-// freezing says that a host must not enter the workbench.
+// freezing keeps a host off the workbench.
 type freezing struct {
-	by   int           // how many say so
-	over chan struct{} // closed when nobody says so any more
+	by   int           // how many calls freeze it
+	over chan struct{} // closed when none does any more
 }
 
-// freeze keeps a host off the workbench until thaw, and waits until it has left. With an error it is not frozen.
+// freeze keeps a host off the workbench until thaw, and waits until it has left. After an error it is not frozen.
 func (t *transfers) freeze(ctx context.Context, name string) error {
 	t.mu.Lock()
 	if t.frozen[name] == nil {
@@ -106,7 +107,7 @@ func (t *transfers) freeze(ctx context.Context, name string) error {
 	return err
 }
 
-// thaw lets a host back onto the workbench, if nobody else keeps it off.
+// thaw ends a freeze. When it was the last, the host may come onto the workbench again.
 func (t *transfers) thaw(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,13 +122,13 @@ func (t *transfers) thaw(name string) {
 		h.frozen = t.away.has(name)
 		t.bench.settle(h, now)
 	} else if !t.away.has(name) {
-		t.nominate(name) // what was offered meanwhile
+		t.nominate(name) // for what was offered meanwhile
 		t.bench.recrawl.again()
 	}
 	t.dispatch(now)
 }
 
-// changedRole is told of a role that is on disk. It needs mu held.
+// changedRole applies a role that is on disk now. It needs mu held.
 func (t *transfers) changedRole(name string, h Role, now time.Time) {
 	b := t.bench.hosts[name]
 	switch {
@@ -138,9 +139,9 @@ func (t *transfers) changedRole(name string, h Role, now time.Time) {
 		case b == nil && t.frozen[name] == nil:
 			t.nominate(name)
 		case b != nil && (b.frozen || b.place == loading):
-			t.rescan() // it may be leaving because of the role that it had before
+			t.rescan() // its old role may be the reason why it is leaving
 		}
-	case b != nil: // it came in after all: whoever asked for the role went away before it was written
+	case b != nil: // it came in after all, because the caller of SetRole gave up waiting before the role was written
 		b.frozen = true
 		t.bench.settle(b, now)
 		fallthrough
@@ -149,7 +150,7 @@ func (t *transfers) changedRole(name string, h Role, now time.Time) {
 	}
 }
 
-// offered is called by the ledger with what has just been committed, in order.
+// offered hears from the ledger what was committed, in order.
 func (t *transfers) offered(offers []offered) {
 	if len(offers) == 0 {
 		return
@@ -158,25 +159,27 @@ func (t *transfers) offered(offers []offered) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	for _, o := range offers {
+		h := t.bench.hosts[o.host]
 		switch {
 		case o.role != nil:
 			t.changedRole(o.host, *o.role, now)
 		case o.lowered:
-			if h := t.bench.hosts[o.host]; h != nil {
+			if h != nil {
 				h.lower(o.hash, o.depth)
 			}
 		case o.ref == nil:
-			if h := t.bench.hosts[o.host]; h != nil {
+			if h != nil {
 				h.forget(o.droppedAt)
 				if !h.reading {
 					t.bench.settle(h, now)
 				}
 			}
-		case t.bench.offer(o, now):
+		case h != nil:
+			t.bench.offer(h, o, now)
 		case o.away:
 		case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
 			t.deps.Blocked(o.host) == "":
-			// A host that nobody knows needs no look at the disk.
+			// A host that nobody knew before need not be read from disk.
 			h := t.bench.enter(o.host)
 			t.checkInLocked(h)
 			h.take(o.ref, cloned(o.entries))
@@ -186,4 +189,117 @@ func (t *transfers) offered(offers []offered) {
 		}
 	}
 	t.dispatch(now)
+}
+
+// decideRole changes the role of a host.
+func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
+	if err := l.track(b, h); err != nil {
+		return err
+	}
+	if h.rec.role != role {
+		pending := int(h.rec.digest.Pending())
+		l.count.moved(h.rec.role, 0, pending)
+		l.count.moved(role, pending, 0)
+		if err := l.countPages(h, role); err != nil {
+			return err
+		}
+	}
+	h.rec.role = role
+	b.touched[h.host] = h
+	b.offers = append(b.offers, offered{host: h.host, role: &role})
+	return nil
+}
+
+// track begins to keep the digest of a host. It reads all URLs of the host once.
+func (l *ledger) track(b *batch, h *hostEntry) error {
+	if h.rec.tracked {
+		return nil
+	}
+	var d Digest
+	if h.stored || l.seen.count(h.host, 0) > 0 { // the count is never too low
+		set, err := l.exact(b, h.host)
+		if err != nil {
+			return err
+		}
+		d = set.digest()
+	}
+	d.Drops, d.Pages, d.PagesXor = h.rec.digest.Drops, h.rec.digest.Pages, h.rec.digest.PagesXor
+	h.rec.digest, h.rec.tracked = d, true
+	l.marked.add(h.host)
+	b.touched[h.host] = h
+	return nil
+}
+
+// maxRewritten is how many blocks, of at most maxBlockBytes, fit into the smallest transaction.
+const maxRewritten = 12
+
+// decideReconcile takes the URLs that are done elsewhere out of the blocks of a host. Nobody may have them in memory. Each
+// transaction writes some blocks together with a record that no longer has their bitmaps, so that the two always agree.
+func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
+	l.settle()
+	if !h.rec.loose {
+		return nil
+	}
+	set, err := l.exact(b, h.host)
+	if err != nil {
+		return err
+	}
+	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value where nothing is left
+	flush := func() error {
+		err := l.store.write(func(txn *badger.Txn) error {
+			h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })
+			for _, e := range rewritten {
+				err := error(nil)
+				if e.Value == nil {
+					err = txn.Delete(e.Key)
+				} else {
+					err = txn.SetEntry(e)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return txn.Set(hostKey(kindHost, h.host), h.rec.append(nil))
+		})
+		clear(rewritten)
+		if err != nil {
+			return fmt.Errorf("clear up pending URLs of %s: %w", h.host, err)
+		}
+		return nil
+	}
+	for r, err := range l.store.rows(nil, hostKey(kindPending, h.host), nil, inTurn) {
+		if err != nil {
+			return fmt.Errorf("read pending URLs of %s: %w", h.host, err)
+		}
+		entries, err := l.store.codec.open(h.host, r.value)
+		if err != nil {
+			return err
+		}
+		n := len(entries)
+		left := slices.DeleteFunc(entries, func(e entry) bool { return set.hashes[e.hash] == isDone })
+		if len(left) == n {
+			continue
+		}
+		e := badger.NewEntry(slices.Clone(r.key), nil).WithMeta(byte(len(left)))
+		if len(left) > 0 {
+			var body []byte
+			for _, e := range left {
+				body = appendEntry(body, e)
+			}
+			e.Value = l.store.codec.seal(body)
+		}
+		if rewritten[r.seq()] = e; len(rewritten) == maxRewritten {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(rewritten) > 0 {
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	h.rec.loose = false
+	b.touched[h.host] = h
+	return nil
 }

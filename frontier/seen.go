@@ -1,15 +1,19 @@
 package frontier
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"encoding/binary"
 
-// seen answers most questions about novelty from a fixed amount of memory. It errs to one side only: what it calls
-// new is new, what it calls a duplicate is one; for the rest the exact set of the host is asked. Only the ledger's
-// goroutine uses it.
+	"github.com/bits-and-blooms/bloom/v3"
+	"github.com/cespare/xxhash/v2"
+)
+
+// seen says of most URLs whether they are new, from a fixed amount of memory. It never errs: what it calls new is new, what it
+// calls recent is known, and for the rest the exact set of the host is asked. Only the ledger's goroutine uses it.
 type seen struct {
 	filter filter
-	// recents holds the last hash of each slot: the links that every page of a site repeats end here.
+	// recents holds the last hash of each slot. It catches the links that every page of a site repeats.
 	recents []uint64
-	// sketch counts URLs by host and never too few of them (count-min, two rows): below the cap it is proof.
+	// sketch counts URLs by host, possibly too many but never too few (count-min, two rows).
 	sketch [2][]uint32
 }
 
@@ -57,4 +61,45 @@ func (s *seen) count(host string, n int) uint32 {
 	*a += uint32(n)
 	*b += uint32(n)
 	return min(*a, *b)
+}
+
+// filter is a Bloom filter for hashes, with a map in its place while there are few. A Bloom filter sized for a large crawl is
+// touched all over, so it would cost a small crawl all of its memory, and the processor's caches too.
+type filter struct {
+	few  map[uint64]struct{} // nil once all of them are in many
+	many *bloom.BloomFilter  // nil until then
+	bits uint                // of many
+}
+
+const (
+	filterHashes = 6
+	// mostFew is how many hashes the map holds: some 10 MiB.
+	mostFew = 1 << 19
+)
+
+func newFilter(mib int) filter {
+	return filter{few: make(map[uint64]struct{}), bits: uint(mib) << 23}
+}
+
+// testOrAdd adds hash and says whether it may have been there before; false is proof that it was not.
+func (f *filter) testOrAdd(hash uint64) bool {
+	var b [8]byte
+	if f.few == nil {
+		binary.LittleEndian.PutUint64(b[:], hash)
+		return f.many.TestOrAdd(b[:])
+	}
+	before := len(f.few)
+	f.few[hash] = struct{}{}
+	if len(f.few) == before {
+		return true
+	}
+	if len(f.few) > mostFew { // a tenth of a second, once
+		f.many = bloom.New(f.bits, filterHashes)
+		for hash := range f.few {
+			binary.LittleEndian.PutUint64(b[:], hash)
+			f.many.Add(b[:])
+		}
+		f.few = nil
+	}
+	return false
 }

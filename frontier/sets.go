@@ -80,6 +80,13 @@ func (s *sets) add(set *hostSet, hash uint64, state urlState) {
 	}
 }
 
+// addEntries adds pending URLs.
+func (s *sets) addEntries(set *hostSet, entries []entry) {
+	for _, e := range entries {
+		s.add(set, e.hash, pendingAt(e.depth))
+	}
+}
+
 func (s *sets) forget(host string) { s.hosts.Remove(host) }
 
 // marks is a set of hosts that takes little memory. It may hold a host too many, with a chance of 2^-64 for each that

@@ -3,13 +3,14 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Shelf is a table of keys and values beside the URLs, for what the other rooms of a node must remember: one durable
-// store a node, so that one directory is a node's whole memory. A write is on disk when it returns: it survives the death of
-// the process at once and that of the machine after a second. While the disk is all but full, it waits. Methods are safe for concurrent use and return ErrClosed
+// Shelf is a table of keys and values beside the URLs, for what other packages of a node must remember, so that one directory is a
+// node's whole memory. A write is on disk when the call returns: it survives the death of the process at once, and that of the
+// machine after a second. While the disk is almost full, writes wait. Methods are safe for concurrent use, and return ErrClosed
 // once the frontier's Run has ended.
 type Shelf struct {
 	store *store
@@ -19,7 +20,7 @@ type Shelf struct {
 // Shelf gives access to a table. Tables with different bytes share nothing.
 func (f *Frontier) Shelf(table byte) *Shelf { return &Shelf{store: f.store, table: table} }
 
-// Get returns a copy of the value of a key, or nil where there is none.
+// Get returns a copy of the value of a key, or nil if there is none.
 func (s *Shelf) Get(key []byte) ([]byte, error) {
 	if !s.store.enter() {
 		return nil, ErrClosed
@@ -33,34 +34,26 @@ func (s *Shelf) Put(key, value []byte) error {
 	return s.Batch(func(set func(k, v []byte), _ func(k []byte)) { set(key, value) })
 }
 
-// Delete removes a key; that it is not there is no error.
+// Delete removes a key, if it is there.
 func (s *Shelf) Delete(key []byte) error {
 	return s.Batch(func(_ func(k, v []byte), del func(k []byte)) { del(key) })
 }
 
-// Batch makes all changes that fill asks for, or none: a crash leaves no half of them. Thousands of changes are
-// fine; beyond a tenth of a write buffer in keys and small values it is an error and nothing changes. Keys and values
-// are copied.
+// Batch makes all changes that fill asks for, or none. Thousands of changes are fine; above a tenth of a write buffer in keys and
+// small values it fails and changes nothing. Keys and values are copied.
 func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) error {
 	if !s.store.enter() {
 		return ErrClosed
 	}
 	defer s.store.exit()
-	err := s.store.gate.pass(context.Background())
-	if err != nil {
+	if err := s.store.gate.pass(context.Background()); err != nil {
 		return err
 	}
-	err = s.store.write(func(txn *badger.Txn) (err error) {
-		fill(func(k, v []byte) {
-			if err == nil {
-				err = txn.Set(shelfKey(s.table, k), append(make([]byte, 0, len(v)), v...))
-			}
-		}, func(k []byte) {
-			if err == nil {
-				err = txn.Delete(shelfKey(s.table, k))
-			}
-		})
-		return err
+	err := s.store.write(func(txn *badger.Txn) error {
+		b := batch{txn: txn}
+		fill(func(k, v []byte) { b.set(shelfKey(s.table, k), append([]byte{}, v...)) },
+			func(k []byte) { b.del(shelfKey(s.table, k)) })
+		return b.err
 	})
 	if err != nil {
 		return fmt.Errorf("write table %q: %w", s.table, err)
@@ -68,13 +61,13 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 	return nil
 }
 
-// Scan visits the keys that begin with prefix in their order, with their values as they were when it began; visit may
-// keep both, and may change the table. An error of visit ends the scan and is returned as it is.
+// Scan visits the keys that begin with prefix in order, with their values as they were when Scan began. visit may keep both, and may
+// change the table. An error of visit ends the scan and is returned as it is.
 func (s *Shelf) Scan(prefix []byte, visit func(key, value []byte) error) error {
 	return s.scan(prefix, nil, visit)
 }
 
-// ScanAfter is Scan of all keys that come after one, nil for all: a long table can be visited piece by piece.
+// ScanAfter is Scan of all keys after one, nil for all keys, so that a long table can be visited piece by piece.
 func (s *Shelf) ScanAfter(after []byte, visit func(key, value []byte) error) error {
 	if after == nil {
 		return s.scan(nil, nil, visit)
@@ -87,11 +80,13 @@ func (s *Shelf) scan(prefix, start []byte, visit func(key, value []byte) error) 
 		return ErrClosed
 	}
 	defer s.store.exit()
-	return s.store.each(shelfKey(s.table, prefix), start, true, func(item *badger.Item) (bool, error) {
-		value, err := item.ValueCopy(nil)
+	for r, err := range s.store.rows(nil, shelfKey(s.table, prefix), start, ahead) {
 		if err != nil {
-			return false, fmt.Errorf("read table %q: %w", s.table, err)
+			return fmt.Errorf("read table %q: %w", s.table, err)
 		}
-		return true, visit(item.KeyCopy(nil)[len(shelfKey(s.table, nil)):], value)
-	})
+		if err := visit(slices.Clone(r.key[len(shelfKey(s.table, nil)):]), append([]byte{}, r.value...)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

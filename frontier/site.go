@@ -33,14 +33,6 @@ type Hours interface {
 	String() string
 }
 
-// siteOf is what is set for a host, nil where nothing is.
-func (d *Deps) siteOf(host string) *Site {
-	if d.Site == nil {
-		return nil
-	}
-	return d.Site(host)
-}
-
 // nextVisit puts the time of a page's next visit within the bounds. The shorter bound gives way to the longer.
 func (s *Site) nextVisit(due, now time.Time) time.Time {
 	if s == nil {

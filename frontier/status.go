@@ -1,7 +1,10 @@
 package frontier
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -147,6 +150,27 @@ func (w *workbench) explain(h *host, now time.Time) HostStatus {
 		s.Server = h.server.addr.String()
 	}
 	return s
+}
+
+// Find explains up to most hosts on the workbench whose names contain part, those with the most URLs in memory first. all is how many
+// such hosts there are.
+func (f *Frontier) Find(part string, most int) (found []HostStatus, all int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var hosts []*host
+	for name, h := range f.bench.hosts {
+		if strings.Contains(name, part) {
+			hosts = append(hosts, h)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b *host) int {
+		return cmp.Or(b.windowed()+len(b.delayed)-a.windowed()-len(a.delayed), strings.Compare(a.name, b.name))
+	})
+	now := time.Now()
+	for _, h := range hosts[:min(most, len(hosts))] {
+		found = append(found, f.bench.explain(h, now))
+	}
+	return found, len(hosts)
 }
 
 // Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"sync"
@@ -17,34 +18,33 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// Errors of opening a store. They are wrapped with the directory and what to do.
+// Errors of opening a store. They are wrapped with the directory.
 var (
-	// ErrLocked says that another process has the store open.
+	// ErrLocked means that another process has the store open.
 	ErrLocked = errors.New("the data directory is in use by another process")
-	// ErrDamaged says that the files of the store do not fit together.
+	// ErrDamaged means that the files of the store do not fit together.
 	ErrDamaged = errors.New("the data directory is damaged")
-	// ErrOldLayout says that another version of the program wrote the store.
+	// ErrOldLayout means that another version of the program wrote the store.
 	ErrOldLayout = errors.New("the data directory is from another version of the program")
 )
 
-// store is the Badger database under the ledger. Writes survive the death of the process at once and that of the
-// machine after a second (sync).
+// store is the Badger database under the ledger. Writes survive the death of the process at once, and that of the machine after
+// a second (sync).
 type store struct {
 	db    *badger.DB
 	codec *codec
 	gate  *gate
 
-	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database,
-	// which must not be closed under them.
+	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database, which
+	// must not be closed under them.
 	mu      sync.Mutex
 	users   int
 	closing bool
-	// syncs are the calls that wait for the next sync of the store.
-	syncs []chan error
-	idle  sync.Cond // of mu: users may have become 0
+	syncs   []chan error // calls that wait for the next sync
+	idle    sync.Cond    // of mu: users has become 0
 
-	syncing chan struct{} // somebody waits in syncs
-	// written counts commits; flushed is what it was before the last sync, trimmed before the last trim. Both are of tend.
+	syncing chan struct{} // signals that syncs is not empty
+	// written counts commits; flushed is what it was before the last sync, trimmed before the last trim. Only tend uses those two.
 	written          atomic.Uint64
 	flushed, trimmed uint64
 }
@@ -58,7 +58,7 @@ func (s *store) commit(txn *badger.Txn) error {
 	return nil
 }
 
-// enter registers a user of the database; false when it is closing. Users may be nested.
+// enter registers a user of the database, or returns false because it is closing. One goroutine may be several users.
 func (s *store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *store) exit() {
 }
 
 func openStore(dir string, memtableMiB int) (s *store, err error) {
-	// Badger panics on some kinds of damage; for the operator that is one more way to be damaged.
+	// Badger panics on some kinds of damage.
 	defer func() {
 		if p := recover(); p != nil {
 			s, err = nil, fmt.Errorf("open store %s: %w: %v", dir, ErrDamaged, p)
@@ -90,8 +90,8 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 			return nil, fmt.Errorf("make data directory: %w", err)
 		}
 	}
-	// Blocks of many URLs go to the value log, where compactions do not copy them: twice the speed at 20 million URLs
-	// of a threshold of 1 KiB. In memory there is no such log.
+	// Blocks of many URLs go to the value log, where compactions do not copy them: at 20 million URLs this is twice as fast as a
+	// threshold of 1 KiB. In memory there is no such log.
 	valueThreshold := int64(256)
 	if dir == "" {
 		valueThreshold = 600 << 10 // a robots.txt fits
@@ -103,14 +103,14 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 		WithBlockCacheSize(8 << 20).WithIndexCacheSize(8 << 20).
 		WithValueLogFileSize(32 << 20).WithValueThreshold(valueThreshold).
 		WithDetectConflicts(false).WithMetricsEnabled(false)
-	// Tables are small, and of one size at all levels, because Badger keeps eight buffers of its compactions, each several times
-	// the size of a table or of a memtable: with twice the sizes the garbage collector takes 40 % of the time of visits.
+	// Tables are small, and of one size at all levels, because Badger keeps eight compaction buffers, each several times the size
+	// of a table or memtable. With twice the sizes, revisits spend 40 % of their time in the garbage collector.
 	o.TableSizeMultiplier = 1
 	db, err := badger.Open(o)
 	for range 8 {
-		// A process that is killed between making a file and giving it its length leaves it empty. Badger then says
-		// that it had to make the file, gives it its header, and opens it the next time. Nothing is missing: what was
-		// acknowledged is in the files before it. The error is recognised by its text, for Badger loses its identity.
+		// A process that is killed between creating a file and giving it its length leaves it empty. Badger then writes the
+		// header, fails, and opens the file the next time. Nothing is missing: what was acknowledged is in earlier files. The
+		// error can only be recognised by its text.
 		if err == nil || !strings.Contains(err.Error(), "Create a new file") {
 			break
 		}
@@ -152,14 +152,18 @@ func (s *store) close() error {
 	return nil
 }
 
-// tend syncs and trims the store every second in which something was written, and takes back space in its
-// value log every minute, until stop is closed.
+// tend syncs and trims the store after every second in which something was written, and frees space in its value log every
+// minute, until stop is closed.
 func (s *store) tend(stop <-chan struct{}) error {
 	sync := time.NewTicker(time.Second)
 	defer sync.Stop()
 	collect := time.NewTicker(time.Minute)
 	defer collect.Stop()
-	defer s.synced(ErrClosed)
+	defer func() {
+		for _, w := range s.waiting() {
+			w <- ErrClosed
+		}
+	}()
 	for {
 		select {
 		case <-stop:
@@ -181,10 +185,10 @@ func (s *store) tend(stop <-chan struct{}) error {
 				return err
 			}
 		case <-collect.C:
-			if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // it writes what it keeps
+			if s.db.Opts().InMemory || s.gate.shut.Load() != nil { // collecting garbage needs space
 				continue
 			}
-			// Each call rewrites one file at most; the bound keeps a busy minute from becoming an hour.
+			// Each call rewrites at most one file. The bound keeps a busy minute from becoming an hour.
 			for range 8 {
 				if s.db.RunValueLogGC(0.5) != nil {
 					break
@@ -195,13 +199,10 @@ func (s *store) tend(stop <-chan struct{}) error {
 	}
 }
 
-// sync brings what is written to the medium, if anything was written since, and tells those who wait for it.
+// sync writes everything to the medium, if anything is new, and answers those who wait for it.
 func (s *store) sync() error {
-	s.mu.Lock()
-	waiting := s.syncs
-	s.syncs = nil
-	s.mu.Unlock()
 	var err error
+	waiting := s.waiting()
 	if written := s.written.Load(); written != s.flushed && !s.db.Opts().InMemory {
 		if err = s.db.Sync(); err == nil {
 			s.flushed = written
@@ -216,18 +217,17 @@ func (s *store) sync() error {
 	return nil
 }
 
-// synced tells all who wait that there is no further sync.
-func (s *store) synced(err error) {
+// waiting returns and forgets the calls that wait for a sync.
+func (s *store) waiting() []chan error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.syncs {
-		w <- err
-	}
+	out := s.syncs
 	s.syncs = nil
+	return out
 }
 
-// Sync returns when everything that was answered before the call survives the death of the machine. Calls that come
-// together share the work.
+// Sync returns when everything that was answered before the call survives the death of the machine. Concurrent calls share
+// the work.
 func (f *Frontier) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	f.store.mu.Lock()
@@ -256,7 +256,7 @@ func (s *store) view(ctx context.Context, read func(txn *badger.Txn) error) erro
 	return s.db.View(read)
 }
 
-// get reads one value; absent is nil.
+// get reads a value; nil if there is none.
 func (s *store) get(key []byte) (out []byte, err error) {
 	err = s.db.View(func(txn *badger.Txn) error {
 		out, err = readValue(txn, key)
@@ -268,7 +268,7 @@ func (s *store) get(key []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// readValue reads a value in a view of the store; absent is nil.
+// readValue reads a value in a transaction; nil if there is none.
 func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
 	item, err := txn.Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -278,6 +278,16 @@ func readValue(txn *badger.Txn, key []byte) ([]byte, error) {
 		return nil, err
 	}
 	return item.ValueCopy(nil)
+}
+
+// readRecord reads the record of a host in a transaction; known is false if there is none.
+func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error) {
+	value, err := readValue(txn, hostKey(kindHost, host))
+	if err != nil || value == nil {
+		return rec, false, err
+	}
+	rec, err = decodeRecord(host, value)
+	return rec, err == nil, err
 }
 
 // write makes changes in one transaction.
@@ -290,42 +300,58 @@ func (s *store) write(fill func(txn *badger.Txn) error) error {
 	return s.commit(txn)
 }
 
-// readRecord reads the record of a host in a view of the store; false where there is none.
-func readRecord(txn *badger.Txn, host string) (rec record, known bool, err error) {
-	value, err := readValue(txn, hostKey(kindHost, host))
-	if err != nil || value == nil {
-		return rec, false, err
-	}
-	rec, err = decodeRecord(host, value)
-	return rec, err == nil, err
+// row is a key of an iteration with its value, which is nil where only keys are read. Both are valid until the next row only.
+type row struct {
+	key, value []byte
+	meta       byte
+	size       int64 // of the value, in bytes
 }
 
-// each calls f for every item below prefix in order, from the key start on (nil: from the first), until f returns
-// false. With values it fetches them ahead.
-func (s *store) each(prefix, start []byte, values bool, f func(item *badger.Item) (bool, error)) error {
-	return s.db.View(func(txn *badger.Txn) error { return eachIn(txn, prefix, start, values, f) })
+// seq is the sequence number or hash that ends most keys.
+func (r row) seq() uint64 { return binary.BigEndian.Uint64(r.key[len(r.key)-8:]) }
+
+// rows yields the keys below prefix in order, from the key start on (nil for the first). An error is the last that it yields.
+// With ahead it fetches values before they are needed, which pays where most of a range is read. With a nil transaction it
+// reads the store as it is now.
+func (s *store) rows(txn *badger.Txn, prefix, start []byte, read reads) iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		if txn == nil {
+			txn = s.db.NewTransaction(false)
+			defer txn.Discard()
+		}
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, read == ahead, 32
+		it := txn.NewIterator(o)
+		defer it.Close()
+		if start == nil {
+			start = prefix
+		}
+		var value []byte
+		for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
+			item, err := it.Item(), error(nil)
+			r := row{key: item.Key(), meta: item.UserMeta(), size: item.ValueSize()}
+			if read != keysOnly {
+				if value, err = item.ValueCopy(value[:0]); err != nil {
+					yield(row{}, err)
+					return
+				}
+				r.value = value
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
-// eachIn is each in a view of the store.
-func eachIn(txn *badger.Txn, prefix, start []byte, values bool, f func(item *badger.Item) (bool, error)) error {
-	o := badger.DefaultIteratorOptions
-	o.Prefix, o.PrefetchValues, o.PrefetchSize = prefix, values, 32
-	it := txn.NewIterator(o)
-	defer it.Close()
-	if start == nil {
-		start = prefix
-	}
-	for it.Seek(start); it.ValidForPrefix(prefix); it.Next() {
-		more, err := f(it.Item())
-		if err != nil {
-			return err
-		}
-		if !more {
-			return nil
-		}
-	}
-	return nil
-}
+// reads is what rows reads besides keys.
+type reads uint8
+
+const (
+	keysOnly reads = iota
+	inTurn         // each value when its row comes
+	ahead          // values before their rows come
+)
 
 // loadedBlock is a block read back from disk.
 type loadedBlock struct {
@@ -333,12 +359,12 @@ type loadedBlock struct {
 	entries []entry
 }
 
-// reading is what is to be read of one queue of a host, and what was.
+// reading says what is to be read of one queue of a host, and holds what was read.
 type reading struct {
-	after uint64 // the last block that is not to be read
-	want  int    // URLs; none are read where it is not above 0
+	after uint64 // read the blocks after this one
+	want  int    // URLs to read; none if it is not above 0
 	known uint64 // the last block that was known to be on disk when the reading began
-	// blocks hold those URLs, or all there are; more says that others follow.
+	// blocks hold the URLs that were read. more means that others follow on disk.
 	blocks []loadedBlock
 	more   bool
 }
@@ -351,7 +377,7 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 		o.Prefix, o.PrefetchValues = prefix, false
 		it := txn.NewIterator(o)
 		defer it.Close()
-		it.Seek(prefix) // most hosts have nothing in most queues, and each seek is dear
+		it.Seek(prefix) // most hosts have nothing in most queues, and each seek is expensive
 		for origin := range queues {
 			q, have := &queues[origin], 0
 			if q.want <= 0 {
@@ -388,65 +414,40 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 	return nil
 }
 
-// depths reads the smaller depths found for pending URLs of a host.
-func (s *store) depths(host string) (out map[uint64]uint8, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
-		out, err = readDepths(txn, host)
-		return err
-	})
-	return out, err
-}
-
-// readDepths is depths in a view of the store.
-func readDepths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
-	var out map[uint64]uint8
-	err := eachIn(txn, hostKey(kindDepth, host), nil, true, func(item *badger.Item) (bool, error) {
-		_, rest, err := splitKey(item.Key())
-		if err != nil || len(rest) != 8 {
-			return false, fmt.Errorf("read depth at %s: damaged key", host)
+// depths reads the smaller depths found for pending URLs of a host, by hash. A nil transaction reads the store as it is now.
+func (s *store) depths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
+	out := make(map[uint64]uint8)
+	prefix := hostKey(kindDepth, host)
+	for r, err := range s.rows(txn, prefix, nil, ahead) {
+		if err == nil && (len(r.key) != len(prefix)+8 || len(r.value) != 1) {
+			err = errors.New("damaged")
 		}
-		return true, item.Value(func(v []byte) error {
-			if len(v) != 1 {
-				return fmt.Errorf("read depth at %s: damaged value", host)
-			}
-			if out == nil {
-				out = make(map[uint64]uint8)
-			}
-			out[binary.BigEndian.Uint64(rest)] = v[0]
-			return nil
-		})
-	})
-	return out, err
+		if err != nil {
+			return nil, fmt.Errorf("read depths of %s: %w", host, err)
+		}
+		out[r.seq()] = r.value[0]
+	}
+	return out, nil
 }
 
-// waiting names up to n hosts with pending URLs, in the order of their keys after the host named, that skip lets pass,
-// and the last host that it looked at. The third result is true when the end of the keys was reached.
-func (s *store) waiting(after string, n int, skip func(host string) bool) (hosts []string, last string, end bool, err error) {
-	err = s.db.View(func(txn *badger.Txn) error {
+// nextHost returns the first host after another with keys of a kind, or "".
+func nextHost(it *badger.Iterator, kind byte, after string) (string, error) {
+	// Seek behind the last key of the host: 0x01 is more than the zero byte that ends its name.
+	it.Seek(append(append(kindPrefix(kind), after...), 1))
+	if !it.ValidForPrefix(kindPrefix(kind)) {
+		return "", nil
+	}
+	host, _, err := splitKey(it.Item().Key())
+	return host, err
+}
+
+// hosts lets read look for hosts with nextHost, key by key and without values.
+func (s *store) hosts(ctx context.Context, read func(txn *badger.Txn, it *badger.Iterator) error) error {
+	return s.view(ctx, func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues = kindPrefix(kindPending), false
+		o.Prefix, o.PrefetchValues = []byte{keyVersion}, false
 		it := txn.NewIterator(o)
 		defer it.Close()
-		// A bound on the hosts looked at: with most of them on the workbench this would be a scan.
-		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
-			// Behind the last key of the host: 0x01 is more than the zero byte that ends its name.
-			it.Seek(append(append(kindPrefix(kindPending), after...), 1))
-			if !it.ValidForPrefix(o.Prefix) {
-				end = true
-				return nil
-			}
-			host, _, err := splitKey(it.Item().Key())
-			if err != nil {
-				return err
-			}
-			if after = host; !skip(host) {
-				hosts = append(hosts, host)
-			}
-		}
-		return nil
+		return read(txn, it)
 	})
-	if err != nil {
-		return nil, "", false, fmt.Errorf("look for waiting hosts: %w", err)
-	}
-	return hosts, after, end, nil
 }

@@ -2,14 +2,16 @@ package frontier
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
-// unchecked is why a host waits that has come onto the workbench: nobody has said yet that it may be crawled here.
+// unchecked is why a host waits after it came onto the workbench: nobody has said yet that this node may crawl it.
 const unchecked = "its ownership has not been checked yet"
 
-// Unchecked waits until hosts have come onto the workbench that Suspend has not been told about, and returns them. With
-// Config.Shared they are not crawled before. It is for one reader.
+// Unchecked waits for hosts that have come onto the workbench and about which Suspend has said nothing yet, and returns them.
+// With Config.Shared they are not crawled before. It is for one reader.
 func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
 	return gather(ctx, f.front, f.arrived, func() []string {
 		names := f.entered
@@ -18,20 +20,16 @@ func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Active returns the hosts on the workbench: those that Suspend can say something about.
+// Active returns the hosts on the workbench, to which Suspend applies.
 func (f *Frontier) Active() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := make([]string, 0, len(f.bench.hosts))
-	for name := range f.bench.hosts {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(f.bench.hosts))
 }
 
-// Suspend says of hosts why they must not be crawled here now, with "" that they may. A suspended host stays on the
-// workbench and its status gives the reason. Tasks that are out are not recalled. Hosts that are not on the workbench are
-// passed over: Unchecked names them when they come.
+// Suspend sets the reasons why hosts must not be crawled here now; an empty reason allows it. A suspended host stays on the
+// workbench, and its status gives the reason. Tasks that are out are not recalled. Hosts that are not on the workbench are
+// skipped: Unchecked names them when they come.
 func (f *Frontier) Suspend(reasons map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,8 +43,8 @@ func (f *Frontier) Suspend(reasons map[string]string) {
 	f.dispatch(now)
 }
 
-// Hold lets nothing be taken from now on and says why in words; with "" from all who held it tasks are taken again. Tasks that are out
-// are not recalled.
+// Hold stops tasks from being taken and records why. Tasks are taken again when everybody who held them has called Hold with an
+// empty reason. Tasks that are out are not recalled.
 func (f *Frontier) Hold(who, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

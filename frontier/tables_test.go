@@ -92,9 +92,9 @@ func pick[T any](good bool, a, b T) T {
 
 // What is no position, no key and no page is refused.
 func TestMalformed(t *testing.T) {
-	good := Cursor{seen: true, pages: true, origin: Revisit, seq: 1 << 60, index: math.MaxInt32, of: 3, fresh: 5}
+	good := Cursor{stage: exportPages, origin: Revisit, seq: 1 << 60, index: math.MaxInt32, of: 3, fresh: 5}
 	for c, ok := range map[Cursor]bool{
-		{}: true, good: true, {seen: true, fresh: math.MaxInt32}: true, {origin: Revisit + 1}: false, {index: math.MaxInt32 + 1}: false,
+		{}: true, good: true, {stage: exportDone, fresh: math.MaxInt32}: true, {origin: Revisit + 1}: false, {index: math.MaxInt32 + 1}: false,
 		{of: math.MaxInt32 + 1}: false, {fresh: math.MaxInt32 + 1}: false,
 	} {
 		if got, err := ParseCursor(c.Append(nil)); (err == nil) != ok || ok && got != c {

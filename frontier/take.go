@@ -125,9 +125,7 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		p := h.site.next(&h.window[o])
 		if p.page != nil {
 			w.recrawl.spend()
-			if page, err := decodePage(p.page.value, int64(p.page.due)); err == nil { // it was read before
-				task.Page = &page
-			}
+			task.Page = p.page
 		}
 		if p.flags&flagSitemap != 0 {
 			task.Kind = Sitemap
@@ -188,8 +186,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	switch out.Trouble {
 	case NoTrouble:
 		if out.Asked {
-			h.failures, h.level, h.lost = 0, 0, false
-			h.notBefore, h.why = time.Time{}, ""
+			h.recovered()
 		}
 	case Unreachable:
 		e.giveUp = w.unreachable(h, s, out, now)

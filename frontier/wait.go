@@ -2,15 +2,15 @@ package frontier
 
 import "context"
 
-// waiter waits for something that the frontier hands out.
+// waiter is a caller that waits for the frontier to hand something out.
 type waiter[T any] struct {
 	answer chan T
-	gone   bool // it waits no longer; guarded by the frontier's lock
+	gone   bool // it has stopped waiting; guarded by the frontier's lock
 }
 
 func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
 
-// wait returns the answer, or says why there is none.
+// wait returns the answer, or the error that ended the wait.
 func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	select {
 	case answer = <-w.answer:
@@ -25,14 +25,14 @@ func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
 	w.gone = true
 	f.mu.Unlock()
 	select {
-	case answer = <-w.answer: // it came between the two
+	case answer = <-w.answer: // it came before gone was set
 		return answer, nil
 	default:
 		return answer, err
 	}
 }
 
-// gather waits until something is signalled and take returns some, or says why there is none.
+// gather waits for a signal until take, called with mu held, returns something.
 func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
 	for {
 		f.mu.Lock()

@@ -84,15 +84,11 @@ func (w *workbench) fill(h *host, origin Origin, q *reading) {
 	}
 }
 
-// offer tells of a block that was just written. It reports whether the host is on the workbench.
-func (w *workbench) offer(o offered, now time.Time) bool {
-	h := w.hosts[o.host]
-	if h == nil {
-		return false
-	}
+// offer tells a host of a block that was just written.
+func (w *workbench) offer(h *host, o offered, now time.Time) {
 	origin := o.ref.origin
 	if o.ref.seq <= h.loaded[origin] {
-		return true // it was on disk before it was told of here, and a reading found it there
+		return // a reading has already found it on disk
 	}
 	room := h.window[origin].len() < w.cfg.WindowURLs
 	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
@@ -103,7 +99,6 @@ func (w *workbench) offer(o offered, now time.Time) bool {
 	if !h.reading {
 		w.settle(h, now)
 	}
-	return true
 }
 
 // settle puts a host where it belongs now. It is called after everything that changes a host.
