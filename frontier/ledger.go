@@ -45,8 +45,10 @@ type ledger struct {
 type request struct {
 	joins joins
 	op    func(b *batch) error // puts the change into a batch; run by the ledger's goroutine
-	err   error
-	done  chan struct{}
+	// claimed is set by the ledger before it carries the request out, or by a caller who withdraws it before that.
+	claimed atomic.Bool
+	err     error
+	done    chan struct{}
 }
 
 // joins says how a request shares a transaction with others.
@@ -150,8 +152,8 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 	return l
 }
 
-// do has an operation carried out and waits until it is on disk. The end of the context ends the wait only; the operation may
-// still be carried out.
+// do has an operation carried out and waits until it is on disk. The end of the context withdraws an operation that has not
+// begun, so that op never runs after do has returned.
 func (l *ledger) do(ctx context.Context, joins joins, op func(b *batch) error) error {
 	r := &request{joins: joins, op: op, done: make(chan struct{})}
 	if joins != readOnly {
@@ -168,16 +170,21 @@ func (l *ledger) do(ctx context.Context, joins joins, op func(b *batch) error) e
 	}
 	select {
 	case <-r.done:
-		return r.err
 	case <-l.closed:
-		select {
-		case <-r.done: // the last batch was answered just before
-			return r.err
-		default:
-			return ErrClosed
-		}
 	case <-ctx.Done():
-		return ctx.Err()
+		if r.claimed.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+		select {
+		case <-r.done:
+		case <-l.closed:
+		}
+	}
+	select {
+	case <-r.done: // perhaps just before the ledger closed
+		return r.err
+	default:
+		return ErrClosed
 	}
 }
 
@@ -248,10 +255,13 @@ func (l *ledger) batchFrom(r *request) {
 	l.submit(b)
 }
 
-// decide carries out a request in a batch.
+// decide carries out a request in a batch, unless it was withdrawn.
 func (l *ledger) decide(b *batch, r *request) error {
 	if err := l.failure.Load(); err != nil {
 		return *err
+	}
+	if !r.claimed.CompareAndSwap(false, true) {
+		return context.Canceled
 	}
 	err := r.op(b)
 	if b.err != nil {

@@ -68,6 +68,8 @@ func mayImport(from, to string) bool {
 		return false
 	case from == "assign" || within(from, "assign"):
 		return within(to, "assign") || within(to, "ncoord")
+	case from == "fetch/blocklist" && to == "fetch/resolve": // the form of host names
+		return true
 	case from == "fetch" || from == "frontier":
 		return within(to, from)
 	}

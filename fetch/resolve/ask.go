@@ -40,10 +40,11 @@ func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases
 			r.good.Store(int32(server))
 			return rep, nil
 		}
-		if ctx.Err() == nil || lastErr == nil { // an earlier error says more than that the time is over
+		late := over(ctx)
+		if !late || lastErr == nil { // an earlier error says more than that the time is over
 			lastErr = fmt.Errorf("ask %s: %w", r.servers[server], err)
 		}
-		if ctx.Err() != nil {
+		if late {
 			break
 		}
 		if left = left[1:]; !errors.Is(err, errServer) {
@@ -51,6 +52,12 @@ func (r *Resolver) query(ctx context.Context, name string, qtype uint16, aliases
 		}
 	}
 	return reply{}, lastErr
+}
+
+// over says whether the asker's time has ended. At its deadline a connection may end before the context does.
+func over(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && !time.Now().Before(deadline)
 }
 
 // try asks one server within cfg.Timeout: over UDP, once more without EDNS if the server does not know it (RFC 6891, section 7),
