@@ -10,7 +10,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // apiRoot is where the API begins. Version 1 gets new calls, and new fields in answers; what is there keeps its meaning.
@@ -134,7 +134,7 @@ func (n *Node) carryOut(r route, c *apiCall) (status int, v any) {
 		return http.StatusOK, v
 	}
 	if r.acts {
-		n.journal.Events().Warn(journal.EventControl, journal.KeyReason, fmt.Sprintf("%s failed: %v", r.path[1:], err), journal.KeyBy, c.by)
+		n.runlog.Events().Warn(runlog.EventControl, runlog.KeyReason, fmt.Sprintf("%s failed: %v", r.path[1:], err), runlog.KeyBy, c.by)
 	}
 	return statusOf(err), trouble{err.Error()}
 }

@@ -15,7 +15,7 @@ import (
 
 	"proxima/node"
 	"proxima/node/crawl"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // onSocket runs a node that does not end by itself, and gives a client of its socket. The node has stopped when the test ends.
@@ -114,7 +114,7 @@ func TestAPI(t *testing.T) {
 	}
 	logged := 0
 	for _, e := range readLogs(t, n.LogDir()).events {
-		if e.Event == journal.EventControl && e.Attrs[journal.KeyBy] == "operator" {
+		if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "operator" {
 			logged++
 		}
 	}

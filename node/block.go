@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"proxima/fetch/blocklist"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 const (
@@ -123,7 +123,7 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 		return b, false, badInput(fmt.Errorf("block: %w", err))
 	}
 	if known && was.Off == off || !known && off {
-		n.acted(by, "it is so already: "+b.String(), journal.KeyHost, on)
+		n.acted(by, "it is so already: "+b.String(), runlog.KeyHost, on)
 		return was, false, nil
 	}
 	n.logBlocks([]Block{b})
@@ -144,7 +144,7 @@ func (n *Node) Block(text, by, why string, off bool) (b Block, changed bool, err
 // logBlocks says what is about to hold, and who said so.
 func (n *Node) logBlocks(blocks []Block) {
 	for _, b := range blocks {
-		n.acted(b.By, b.String(), journal.KeyHost, b.On, journal.KeyPeer, b.Node)
+		n.acted(b.By, b.String(), runlog.KeyHost, b.On, runlog.KeyPeer, b.Node)
 	}
 }
 

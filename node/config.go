@@ -15,12 +15,12 @@ import (
 	"proxima/frontier/identity"
 	"proxima/node/console"
 	"proxima/node/crawl"
-	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 	"proxima/node/site"
 	"proxima/node/termination"
@@ -48,7 +48,7 @@ type Config struct {
 	Assign      assign.Knobs           `toml:"assign"`
 	Remote      placement.RemoteConfig `toml:"-"`
 	Termination termination.Config     `toml:"termination"`
-	Output      journal.Config         `toml:"output"`
+	Output      runlog.Config          `toml:"output"`
 	Sink        sink.Config            `toml:"sink"`
 	Recrawl     frontier.Recrawl       `toml:"recrawl"`
 	Metrics     Metrics                `toml:"metrics"`
@@ -97,7 +97,7 @@ func Default() Config {
 		Assign:      assign.DefaultKnobs(),
 		Remote:      placement.DefaultRemote(),
 		Termination: termination.Default(),
-		Output:      journal.Default(),
+		Output:      runlog.Default(),
 		Sink:        sink.Default(),
 		Recrawl:     frontier.DefaultRecrawl(),
 	}

@@ -12,7 +12,7 @@ import (
 
 	"proxima/node"
 	"proxima/node/console/browsertest"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the console, as the browser shows it")
@@ -147,7 +147,7 @@ func done(t *testing.T, b *browsertest.Browser, n *node.Node) (logged int) {
 		}
 	}
 	for _, e := range readLogs(t, n.LogDir()).events {
-		if e.Event == journal.EventControl && e.Attrs[journal.KeyBy] == "anna" {
+		if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "anna" {
 			logged++
 		}
 	}

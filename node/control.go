@@ -7,7 +7,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // byOperator is whose hold of the frontier Pause is.
@@ -15,7 +15,7 @@ const byOperator = "operator"
 
 // acted logs that somebody steers the node, before it is done: what an act leaves behind has a line that says who.
 func (n *Node) acted(by, act string, more ...any) {
-	n.journal.Events().Info(journal.EventControl, append([]any{journal.KeyReason, act, journal.KeyBy, by}, more...)...)
+	n.runlog.Events().Info(runlog.EventControl, append([]any{runlog.KeyReason, act, runlog.KeyBy, by}, more...)...)
 }
 
 // Pause lets no new request begin until Resume, in later lives of the node, too. What is under way ends. In an overlay the node
@@ -69,7 +69,7 @@ func (n *Node) Drop(ctx context.Context, name, by string) (dropped int, err erro
 			continue
 		}
 		here = true
-		n.acted(by, "drop", journal.KeyHost, host)
+		n.acted(by, "drop", runlog.KeyHost, host)
 		one, err := n.frontier.DropHost(ctx, host, "dropped by the operator")
 		if err != nil {
 			return dropped, err

@@ -9,7 +9,7 @@ import (
 
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // While a node is paused no request begins; seeds that are added belong to the crawl, and are remembered; what is dropped is given up.
@@ -59,8 +59,8 @@ func TestControl(t *testing.T) {
 			w.t.Errorf("%d pages of the dropped host", n)
 		}
 		acts := 0
-		for _, l := range w.jsonLines(journal.LogNode) {
-			if l["event"] == journal.EventControl && l[journal.KeyBy] == "tester" {
+		for _, l := range w.jsonLines(runlog.LogNode) {
+			if l["event"] == runlog.EventControl && l[runlog.KeyBy] == "tester" {
 				acts++
 			}
 		}

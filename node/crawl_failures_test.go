@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/journal"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // TestPageRetries: a page that fails on the server's side is tried again by the schedule, and then has failed. Its host
@@ -121,7 +121,7 @@ func TestServerDown(t *testing.T) {
 				w.dropped(end, "refused", 3)
 				w.givenUp(logs, "http://down.test", "refused", 3)
 				for _, f := range logs.fetches {
-					if f.Host == "http://down.test" && (f.Error != "refused" || f.Kind != journal.KindRobots || f.Status != 0) {
+					if f.Host == "http://down.test" && (f.Error != "refused" || f.Kind != runlog.KindRobots || f.Status != 0) {
 						t.Errorf("logged %+v", f)
 					}
 				}
@@ -151,7 +151,7 @@ func TestHTTPSNowhere(t *testing.T) {
 			t.Errorf("%d done, %d dropped, want 32 and 1", end.Frontier.Done, end.Frontier.Dropped)
 		}
 		w.givenUp(logs, "https://a.test", "refused", 1)
-		if got := logs.about(journal.EventHostDropped, "http://a.test"); len(got) != 0 {
+		if got := logs.about(runlog.EventHostDropped, "http://a.test"); len(got) != 0 {
 			t.Errorf("the http host was given up: %q", got)
 		}
 	})
@@ -225,7 +225,7 @@ func TestNoSuchName(t *testing.T) {
 		if len(asked) < 3 || len(asked) > 4 { // the second time, after 30 s, the answer may come from the cache
 			t.Errorf("the name server was asked %d times, want 3 or 4", len(asked))
 		}
-		reasons := logs.about(journal.EventDNS, "http://nobody.test")
+		reasons := logs.about(runlog.EventDNS, "http://nobody.test")
 		if len(reasons) != 4 || !strings.Contains(reasons[0], "nobody.test") {
 			t.Errorf("logged %q", reasons)
 		}
@@ -238,13 +238,13 @@ func (w *trial) givenUp(logs hostileLogs, host, reason string, urls int) {
 	w.t.Helper()
 	n := 0
 	for _, e := range logs.events {
-		if e.Event != journal.EventHostDropped || e.Attrs[journal.KeyHost] != host {
+		if e.Event != runlog.EventHostDropped || e.Attrs[runlog.KeyHost] != host {
 			continue
 		}
 		n++
-		why, _ := e.Attrs[journal.KeyReason].(string)
-		if !strings.HasPrefix(why, reason) || e.Attrs[journal.KeyCount] != float64(urls) {
-			w.t.Errorf("%s was given up for %q with %v URLs, want %q and %d", host, why, e.Attrs[journal.KeyCount], reason, urls)
+		why, _ := e.Attrs[runlog.KeyReason].(string)
+		if !strings.HasPrefix(why, reason) || e.Attrs[runlog.KeyCount] != float64(urls) {
+			w.t.Errorf("%s was given up for %q with %v URLs, want %q and %d", host, why, e.Attrs[runlog.KeyCount], reason, urls)
 		}
 	}
 	if n != 1 {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"proxima/frontier/identity"
-	"proxima/node/journal"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // TestRedirects: a redirect is a link with one hop more. It obeys robots.txt, scope and politeness of where it leads.
@@ -142,7 +142,7 @@ func TestSitemaps(t *testing.T) {
 			for _, f := range logs.fetches {
 				kinds[f.Kind]++
 			}
-			if kinds[journal.KindRobots] != 1 || kinds[journal.KindSitemap] != 5 || kinds[journal.KindPage] != 3 || end.Pages != 3 {
+			if kinds[runlog.KindRobots] != 1 || kinds[runlog.KindSitemap] != 5 || kinds[runlog.KindPage] != 3 || end.Pages != 3 {
 				t.Errorf("kinds %v, %d pages", kinds, end.Pages)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // jsonLines reads a log as anybody would.
@@ -27,7 +27,7 @@ func (w *trial) jsonLines(log string) []map[string]any {
 	defer f.Close()
 	var lines []map[string]any
 	s := bufio.NewScanner(f)
-	s.Buffer(nil, journal.MaxLine)
+	s.Buffer(nil, runlog.MaxLine)
 	for s.Scan() {
 		var line map[string]any
 		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
@@ -77,8 +77,8 @@ func TestLogs(t *testing.T) {
 		w.cfg.Politeness.RetryPage = []time.Duration{20 * time.Second}
 		end, _ := w.crawl(w.t.Context(), "http://a.test/", "http://b.test/", "http://c.test/")
 
-		fetches := w.jsonLines(journal.LogFetch)
-		w.keysOf(journal.LogFetch, fetches, reflect.TypeFor[journal.Fetch]())
+		fetches := w.jsonLines(runlog.LogFetch)
+		w.keysOf(runlog.LogFetch, fetches, reflect.TypeFor[runlog.Fetch]())
 		visits := w.Visits(nil)
 		if len(fetches) != len(visits) || end.Requests != int64(len(visits)) {
 			t.Errorf("%d lines, %d counted, %d requests", len(fetches), end.Requests, len(visits))
@@ -99,9 +99,9 @@ func TestLogs(t *testing.T) {
 			}
 		}
 
-		queue, load := w.jsonLines(journal.LogQueue), w.jsonLines(journal.LogLoad)
-		w.keysOf(journal.LogQueue, queue, reflect.TypeFor[journal.Queue]())
-		w.keysOf(journal.LogLoad, load, reflect.TypeFor[journal.Load]())
+		queue, load := w.jsonLines(runlog.LogQueue), w.jsonLines(runlog.LogLoad)
+		w.keysOf(runlog.LogQueue, queue, reflect.TypeFor[runlog.Queue]())
+		w.keysOf(runlog.LogLoad, load, reflect.TypeFor[runlog.Load]())
 		if len(queue) != len(load) || len(queue) != int(end.Elapsed/(10*time.Second))+2 {
 			t.Errorf("%d and %d lines in %v", len(queue), len(load), end.Elapsed)
 		}
@@ -135,11 +135,11 @@ func TestLogs(t *testing.T) {
 			t.Errorf("books %+v, the last line says %v pending", f.Totals, last["pending"])
 		}
 
-		events := w.jsonLines(journal.LogNode)
-		if e := events[0]; e["event"] != journal.EventStart || e["config"] != w.cfg.Public() {
+		events := w.jsonLines(runlog.LogNode)
+		if e := events[0]; e["event"] != runlog.EventStart || e["config"] != w.cfg.Public() {
 			t.Errorf("the first event is %v", e["event"])
 		}
-		if e := events[len(events)-1]; e["event"] != journal.EventStop || e["reason"] != "idle" {
+		if e := events[len(events)-1]; e["event"] != runlog.EventStop || e["reason"] != "idle" {
 			t.Errorf("the last event is %v", e)
 		}
 	})
@@ -255,7 +255,7 @@ func TestBlocklistChanges(t *testing.T) {
 		}
 		told := 0
 		for _, e := range logs.events {
-			if e.Event == journal.EventBlocklist && e.Attrs[journal.KeyCount] == 2.0 {
+			if e.Event == runlog.EventBlocklist && e.Attrs[runlog.KeyCount] == 2.0 {
 				told++
 			}
 		}
@@ -273,7 +273,7 @@ func TestLostLinesAreTold(t *testing.T) {
 	inBubble(t, func(w *trial) {
 		w.Site("a.test", server1).Pages(3)
 		w.cfg.Output.Logs = w.t.TempDir()
-		if err := os.Symlink("/dev/full", filepath.Join(w.cfg.Output.Logs, journal.LogFetch+".jsonl")); err != nil {
+		if err := os.Symlink("/dev/full", filepath.Join(w.cfg.Output.Logs, runlog.LogFetch+".jsonl")); err != nil {
 			w.t.Fatal(err)
 		}
 		w.cfg.Fetch.DNS.Hosts = w.Names()
@@ -284,15 +284,15 @@ func TestLostLinesAreTold(t *testing.T) {
 		if end, err := n.Run(w.t.Context()); err != nil || end.Reason != "idle" || end.Pages != 4 {
 			w.t.Errorf("%d pages, ended as %q: %v", end.Pages, end.Reason, err)
 		}
-		f, err := os.Open(filepath.Join(w.cfg.Output.Logs, journal.LogNode+".jsonl"))
+		f, err := os.Open(filepath.Join(w.cfg.Output.Logs, runlog.LogNode+".jsonl"))
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		defer f.Close() //nolint:errcheck // it was only read
 		var told []string
-		var e journal.Event
-		for r := journal.NewReader(f); r.Next(&e) == nil; {
-			if reason, _ := e.Attrs[journal.KeyReason].(string); e.Event == journal.EventWarning && strings.Contains(reason, "write log fetch") {
+		var e runlog.Event
+		for r := runlog.NewReader(f); r.Next(&e) == nil; {
+			if reason, _ := e.Attrs[runlog.KeyReason].(string); e.Event == runlog.EventWarning && strings.Contains(reason, "write log fetch") {
 				told = append(told, reason)
 			}
 		}

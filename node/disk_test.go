@@ -21,7 +21,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // eventEcho calls a function with the name of every event of a node.
@@ -132,7 +132,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	var fullOnce sync.Once
 	deps.Echo = eventEcho(func(event string) {
-		if event == journal.EventDiskFull {
+		if event == runlog.EventDiskFull {
 			fullOnce.Do(func() { close(full) })
 		}
 	})
@@ -174,8 +174,8 @@ func TestDiskFull(t *testing.T) {
 	}
 	var events []string
 	for _, e := range readLogs(t, n.LogDir()).events {
-		if e.Event == journal.EventDiskFull || e.Event == journal.EventDiskOK {
-			events = append(events, fmt.Sprintf("%s %v", e.Event, e.Attrs[journal.KeyDiskFreeBytes]))
+		if e.Event == runlog.EventDiskFull || e.Event == runlog.EventDiskOK {
+			events = append(events, fmt.Sprintf("%s %v", e.Event, e.Attrs[runlog.KeyDiskFreeBytes]))
 		}
 	}
 	if want := []string{fmt.Sprintf("disk_full %v", float64(1<<20-1)), fmt.Sprintf("disk_ok %v", float64(1<<40))}; !slices.Equal(events, want) {
@@ -209,7 +209,7 @@ func TestDiskFullStop(t *testing.T) {
 	}
 	var fullOnce sync.Once
 	deps.Echo = eventEcho(func(event string) {
-		if event == journal.EventDiskFull {
+		if event == runlog.EventDiskFull {
 			fullOnce.Do(func() { close(full) })
 		}
 	})

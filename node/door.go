@@ -14,7 +14,7 @@ import (
 
 	"proxima/fetch"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/webmaster"
 )
 
@@ -49,7 +49,7 @@ func (n *Node) newDoor() (*webmaster.Door, error) {
 // watched hears of what the logs get.
 func (n *Node) watched(line any) {
 	n.book.Watch(line)
-	if f, ok := line.(*journal.Fetch); ok && n.door != nil {
+	if f, ok := line.(*runlog.Fetch); ok && n.door != nil {
 		n.door.Visited(identity.Name(f.Host), f.URL, f.Status)
 	}
 }
@@ -129,7 +129,7 @@ func (n *Node) ask(r webmaster.Request) error {
 	if err != nil {
 		return err
 	}
-	n.journal.Events().Info(journal.EventRequest, journal.KeyHost, r.Host, journal.KeyReason, r.Note, journal.KeyBy, r.From)
+	n.runlog.Events().Info(runlog.EventRequest, runlog.KeyHost, r.Host, runlog.KeyReason, r.Note, runlog.KeyBy, r.From)
 	return n.frontier.Shelf(tableOwners).Put([]byte(r.Host), text)
 }
 
@@ -153,7 +153,7 @@ func (n *Node) Dismiss(host, by string) error {
 	if had, err := shelf.Get([]byte(host)); err != nil || had == nil || host == keyOwners {
 		return errors.Join(err, refusal{http.StatusNotFound, fmt.Errorf("dismiss %.100q: nobody has asked for it", host)})
 	}
-	n.acted(by, "dismiss request", journal.KeyHost, host)
+	n.acted(by, "dismiss request", runlog.KeyHost, host)
 	return shelf.Delete([]byte(host))
 }
 

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // The addresses of the hostile web: hostilePrefix may be crawled, everything else on loopback may not.
@@ -52,20 +52,20 @@ func hostileConfig(t *testing.T) node.Config {
 
 // hostileLogs is everything that a node said about a crawl.
 type hostileLogs struct {
-	fetches []journal.Fetch
-	events  []journal.Event
-	queue   journal.Queue // the last line
+	fetches []runlog.Fetch
+	events  []runlog.Event
+	queue   runlog.Queue // the last line
 }
 
 func readLogs(t *testing.T, dir string) (logs hostileLogs) {
 	t.Helper()
-	each := func(name string, e journal.Entry, take func()) {
+	each := func(name string, e runlog.Entry, take func()) {
 		f, err := os.Open(filepath.Join(dir, name+".jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		r := journal.NewReader(f)
+		r := runlog.NewReader(f)
 		for {
 			if err := r.Next(e); err == io.EOF {
 				break
@@ -75,17 +75,17 @@ func readLogs(t *testing.T, dir string) (logs hostileLogs) {
 			take()
 		}
 	}
-	var f journal.Fetch
-	each(journal.LogFetch, &f, func() { logs.fetches = append(logs.fetches, f) })
-	var q journal.Queue
-	each(journal.LogQueue, &q, func() { logs.queue = q })
-	var e journal.Event
-	each(journal.LogNode, &e, func() { logs.events = append(logs.events, e) })
+	var f runlog.Fetch
+	each(runlog.LogFetch, &f, func() { logs.fetches = append(logs.fetches, f) })
+	var q runlog.Queue
+	each(runlog.LogQueue, &q, func() { logs.queue = q })
+	var e runlog.Event
+	each(runlog.LogNode, &e, func() { logs.events = append(logs.events, e) })
 	return logs
 }
 
 // of returns the lines of downloads of a URL.
-func (l hostileLogs) of(url string) (lines []journal.Fetch) {
+func (l hostileLogs) of(url string) (lines []runlog.Fetch) {
 	for _, f := range l.fetches {
 		if f.URL == url {
 			lines = append(lines, f)
@@ -97,8 +97,8 @@ func (l hostileLogs) of(url string) (lines []journal.Fetch) {
 // about returns the reasons of the events of a name about a host.
 func (l hostileLogs) about(event, host string) (reasons []string) {
 	for _, e := range l.events {
-		if e.Event == event && e.Attrs[journal.KeyHost] == host {
-			reasons = append(reasons, fmt.Sprint(e.Attrs[journal.KeyReason]))
+		if e.Event == event && e.Attrs[runlog.KeyHost] == host {
+			reasons = append(reasons, fmt.Sprint(e.Attrs[runlog.KeyReason]))
 		}
 	}
 	return reasons
@@ -332,13 +332,13 @@ func TestHostileWeb(t *testing.T) {
 				t.Errorf("%s: status %d, class %q, links %d, reason %q; want %+v", p.name, line.Status, line.Error, line.Links, line.Reason, *p)
 			}
 		}
-		dropped := logs.about(journal.EventHostDropped, host)
+		dropped := logs.about(runlog.EventHostDropped, host)
 		if slices.Sort(dropped); strings.Join(slices.Compact(dropped), ", ") != p.hostDropped {
 			t.Errorf("%s: host dropped because %q, want %q", p.name, dropped, p.hostDropped)
 		}
 	}
 	for host, want := range forbidden {
-		if got := logs.about(journal.EventHostDropped, "http://"+host); len(got) == 0 || !strings.HasPrefix(got[0], "forbidden address: "+want) {
+		if got := logs.about(runlog.EventHostDropped, "http://"+host); len(got) == 0 || !strings.HasPrefix(got[0], "forbidden address: "+want) {
 			t.Errorf("%s: host dropped because %q, want %q", host, got, want)
 		}
 	}
@@ -347,10 +347,10 @@ func TestHostileWeb(t *testing.T) {
 			t.Errorf("%v was dialled", addr)
 		}
 	}
-	if got := logs.about(journal.EventDNS, "http://silent.test"); len(got) != 1+len(c.Politeness.RetryName) {
+	if got := logs.about(runlog.EventDNS, "http://silent.test"); len(got) != 1+len(c.Politeness.RetryName) {
 		t.Errorf("silent name server: DNS events %q", got)
 	}
-	if got := logs.about(journal.EventHostDropped, "http://silent.test"); len(got) != 1 || !strings.HasPrefix(got[0], "DNS: ") {
+	if got := logs.about(runlog.EventHostDropped, "http://silent.test"); len(got) != 1 || !strings.HasPrefix(got[0], "DNS: ") {
 		t.Errorf("silent name server: host dropped because %q", got)
 	}
 

@@ -17,7 +17,7 @@ func within(pkg, room string) bool { return pkg == room || strings.HasPrefix(pkg
 var rooms = [][]string{
 	{"wire"},
 	{"strict"},
-	{"journal"},
+	{"runlog"},
 	{"sink", "console"},
 	{"lobby"},
 	{"view"},
@@ -53,8 +53,8 @@ func mayImport(from, to string) bool {
 	switch {
 	case within(from, "cmd") || within(from, "scripts"):
 		return true
-	case within(from, "node/journal"):
-		return within(to, "node/journal")
+	case within(from, "node/runlog"):
+		return within(to, "node/runlog")
 	case within(from, "node/wire"):
 		return within(to, "node/wire")
 	case strings.HasPrefix(from, "node/") && within(to, "node"):
@@ -138,7 +138,7 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/crawl/made_up.go", "proxima/node/site", false},
 		{"node/made_up.go", "proxima/cmd/proxima", true},
 		{"node/made_up.go", "proxima/scripts/generate/config", true},
-		{"node/crawl/made_up.go", "proxima/node/journal", false},
+		{"node/crawl/made_up.go", "proxima/node/runlog", false},
 		{"node/ownership/made_up.go", "proxima/node/wire", false},
 		{"node/ownership/made_up.go", "proxima/node/lease", false},
 		{"node/lease/made_up.go", "proxima/node/ownership", true},
@@ -147,12 +147,12 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"node/ownership/made_up.go", "proxima/node", true},
 		{"node/peer/made_up.go", "proxima/node/peer/peertest", false},
 		{"node/wire/made_up.go", "proxima/node/peer", true},
-		{"node/journal/made_up.go", "proxima/node", true},
-		{"node/journal/made_up.go", "proxima/fetch", true},
+		{"node/runlog/made_up.go", "proxima/node", true},
+		{"node/runlog/made_up.go", "proxima/fetch", true},
 		{"nodes/made_up.go", "proxima/node", true},
 		{"frontier/made_up.go", "proxima/frontier/identity", false},
 		{"frontier/made_up.go", "proxima/fetch/robots", true},
-		{"frontier/made_up.go", "proxima/node/journal", true},
+		{"frontier/made_up.go", "proxima/node/runlog", true},
 		{"frontier/identity/made_up.go", "proxima/frontier", true},
 		{"fetch/made_up.go", "proxima/fetch/warc", false},
 		{"fetch/made_up.go", "proxima/frontier/identity", true},
@@ -160,7 +160,7 @@ func TestImportFaultsAreFound(t *testing.T) {
 		{"fetch/page/made_up.go", "proxima/fetch", true},
 		{"fetch/page/made_up.go", "proxima/fetch/page/pagetest", false},
 		{"assign/made_up.go", "proxima/ncoord", false},
-		{"assign/made_up.go", "proxima/node/journal", true},
+		{"assign/made_up.go", "proxima/node/runlog", true},
 		{"assign/made_up.go", "sync", true},
 		{"assign/made_up.go", "time", false},
 		{"ncoord/made_up.go", "proxima/assign", true},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // A live key counts from now on, one that is not live waits for the next start, and what makes no sense changes nothing.
@@ -58,9 +58,9 @@ func TestSet(t *testing.T) {
 		}
 		blocked, acts := false, []string{}
 		for _, e := range logs.events {
-			blocked = blocked || e.Event == journal.EventHostDropped && e.Attrs[journal.KeyHost] == "http://b.test"
-			if e.Event == journal.EventControl && e.Attrs[journal.KeyBy] == "ann" {
-				acts = append(acts, e.Attrs[journal.KeyReason].(string))
+			blocked = blocked || e.Event == runlog.EventHostDropped && e.Attrs[runlog.KeyHost] == "http://b.test"
+			if e.Event == runlog.EventControl && e.Attrs[runlog.KeyBy] == "ann" {
+				acts = append(acts, e.Attrs[runlog.KeyReason].(string))
 			}
 		}
 		if !blocked {

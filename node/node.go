@@ -33,7 +33,7 @@ import (
 	"proxima/frontier/identity"
 	"proxima/node/console"
 	"proxima/node/crawl"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 	"proxima/node/site"
 	"proxima/node/webmaster"
@@ -68,7 +68,7 @@ type Node struct {
 	client    *fetch.Client
 	resolver  *resolve.Resolver
 	blocklist *blocklist.List
-	journal   *journal.Journal
+	runlog    *runlog.Writer
 	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
@@ -178,13 +178,13 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	logs := cfg.Output
 	logs.Logs = n.LogDir()
-	if n.journal, err = journal.Open(logs,
-		journal.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
-		journal.Deps{Now: time.Now, Watch: n.watched, Echo: echo, OnError: n.warn},
+	if n.runlog, err = runlog.Open(logs,
+		runlog.Meta{Run: cfg.Node.Run, Node: n.id.Node, Boot: n.id.Boot},
+		runlog.Deps{Now: time.Now, Watch: n.watched, Echo: echo, OnError: n.warn},
 	); err != nil {
 		return nil, err
 	}
-	opened = append(opened, n.journal.Close)
+	opened = append(opened, n.runlog.Close)
 	n.openFiles()
 	opened = append(opened, n.closeFiles)
 	// One's own server keeps as many connections as it gets requests at once: else most are made anew.
@@ -218,7 +218,7 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	}
 	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
 		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Files: n.files, Overlay: others,
-		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, Journal: n.journal, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(), SharedLimits: n.overlay != nil,
+		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(), SharedLimits: n.overlay != nil,
 		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node, Elsewhere: elsewhere,
 	})
 	return n, nil
@@ -270,7 +270,7 @@ type End struct {
 
 // Run crawls until the context ends or the crawl ends by itself, and leaves everything closed and on disk.
 func (n *Node) Run(ctx context.Context) (End, error) {
-	n.journal.Events().Info(journal.EventStart, journal.KeyVersion, Version(), journal.KeyConfig, n.cfg.Public())
+	n.runlog.Events().Info(runlog.EventStart, runlog.KeyVersion, Version(), runlog.KeyConfig, n.cfg.Public())
 	if err := exposed(n.cfg.Node.Data, n.LogDir()); err != nil {
 		n.warn(err)
 	}
@@ -301,13 +301,13 @@ func (n *Node) Run(ctx context.Context) (End, error) {
 	n.resolver.Close()
 	if err != nil {
 		end.Reason = "failed"
-		n.journal.Events().Error(journal.EventError, journal.KeyReason, err.Error())
+		n.runlog.Events().Error(runlog.EventError, runlog.KeyReason, err.Error())
 	}
-	if lost := n.journal.Err(); lost != nil {
+	if lost := n.runlog.Err(); lost != nil {
 		n.warn(lost)
 	}
-	n.journal.Events().Info(journal.EventStop, journal.KeyReason, end.Reason)
-	return end, errors.Join(err, n.closeFiles(), n.journal.Close())
+	n.runlog.Events().Info(runlog.EventStop, runlog.KeyReason, end.Reason)
+	return end, errors.Join(err, n.closeFiles(), n.runlog.Close())
 }
 
 // crawl runs everything above the frontier until the loop ends.
@@ -408,7 +408,7 @@ func (n *Node) end(ctx context.Context, err error) End {
 }
 
 func (n *Node) warn(err error) {
-	n.journal.Events().Warn(journal.EventWarning, journal.KeyReason, err.Error())
+	n.runlog.Events().Warn(runlog.EventWarning, runlog.KeyReason, err.Error())
 }
 
 // blockedHost is asked by the frontier about hosts that come off the disk.
@@ -421,7 +421,7 @@ func (n *Node) blockedHost(host string) string {
 
 // blocklistChanged is called after a poll that brought something new, or failed.
 func (n *Node) blocklistChanged(r blocklist.Report) {
-	n.journal.Events().Info(journal.EventBlocklist, journal.KeyCount, r.Entries(), journal.KeyReason, r.Summary())
+	n.runlog.Events().Info(runlog.EventBlocklist, runlog.KeyCount, r.Entries(), runlog.KeyReason, r.Summary())
 	poke(n.blocked)
 }
 
@@ -441,20 +441,20 @@ func (n *Node) dropBlocked(ctx context.Context) error {
 
 // frontierEvent logs what the frontier did by itself.
 func (n *Node) frontierEvent(e frontier.Event) {
-	log := n.journal.Events()
+	log := n.runlog.Events()
 	switch e.Kind {
 	case frontier.HostDropped:
 		n.loop.Forget(e.Host)
-		log.Warn(journal.EventHostDropped, journal.KeyHost, e.Host, journal.KeyReason, e.Reason, journal.KeyCount, e.URLs)
+		log.Warn(runlog.EventHostDropped, runlog.KeyHost, e.Host, runlog.KeyReason, e.Reason, runlog.KeyCount, e.URLs)
 	case frontier.DiskFull:
-		log.Warn(journal.EventDiskFull, journal.KeyDiskFreeBytes, e.Free, journal.KeyReason,
+		log.Warn(runlog.EventDiskFull, runlog.KeyDiskFreeBytes, e.Free, runlog.KeyReason,
 			"no new downloads until there is room; nothing that was accepted is lost")
 	case frontier.OwnTrouble:
-		log.Warn(journal.EventOwnTrouble, journal.KeyReason, e.Reason)
+		log.Warn(runlog.EventOwnTrouble, runlog.KeyReason, e.Reason)
 	case frontier.OwnTroubleOver:
-		log.Info(journal.EventOwnTroubleOver, journal.KeyReason, e.Reason)
+		log.Info(runlog.EventOwnTroubleOver, runlog.KeyReason, e.Reason)
 	case frontier.DiskOK:
-		log.Info(journal.EventDiskOK, journal.KeyDiskFreeBytes, e.Free)
+		log.Info(runlog.EventDiskOK, runlog.KeyDiskFreeBytes, e.Free)
 		poke(n.room)
 	}
 }

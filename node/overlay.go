@@ -19,7 +19,6 @@ import (
 	"proxima/assign"
 	"proxima/fetch/sign"
 	"proxima/frontier"
-	"proxima/node/journal"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/ownership"
@@ -27,6 +26,7 @@ import (
 	"proxima/node/placement"
 	"proxima/node/quota"
 	"proxima/node/relay"
+	"proxima/node/runlog"
 	"proxima/node/termination"
 	"proxima/node/view"
 	"proxima/node/wire"
@@ -204,9 +204,9 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	o.rounds = termination.New(n.cfg.Termination, termination.Deps{View: o.there, State: o.terminationState, Ask: o.client.Idle,
-		Waits: func(why string) { n.journal.Events().Info(journal.EventWaits, journal.KeyReason, why) },
+		Waits: func(why string) { n.runlog.Events().Info(runlog.EventWaits, runlog.KeyReason, why) },
 		Ended: func(why string) {
-			n.journal.Events().Info(journal.EventOver, journal.KeyReason, why)
+			n.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, why)
 			if err := o.members.Over(); err != nil {
 				n.warn(err)
 			}

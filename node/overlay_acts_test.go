@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/netsim"
 	"proxima/node/placement"
+	"proxima/node/runlog"
 )
 
 // Acts of operators on an overlay of five whose nodes die: a bystander before the act, who is told just after it. Both come
@@ -77,8 +77,8 @@ func (b *bed) ownerOf(site string) int {
 // acted counts the lines about an act in the log of a node.
 func (b *bed) acted(i int, act string) (lines int) {
 	b.t.Helper()
-	for _, e := range logged[journal.Event](b, i, journal.LogNode) {
-		if why, _ := e.Attrs[journal.KeyReason].(string); e.Event == journal.EventControl && strings.HasPrefix(why, act) && e.Attrs[journal.KeyBy] == "ann" {
+	for _, e := range logged[runlog.Event](b, i, runlog.LogNode) {
+		if why, _ := e.Attrs[runlog.KeyReason].(string); e.Event == runlog.EventControl && strings.HasPrefix(why, act) && e.Attrs[runlog.KeyBy] == "ann" {
 			lines++
 		}
 	}

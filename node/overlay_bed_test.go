@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/netsim"
 	"proxima/node/ownership"
+	"proxima/node/runlog"
 )
 
 // point is a place on a plane whose distances are round trips in ms; access comes on top at both ends, in ms.
@@ -303,7 +303,7 @@ func (b *bed) awaitEnd(most time.Duration) {
 			b.t.Errorf("%s ended as %q with %d URLs unfinished: %v", b.name(i), n.end.Reason, n.end.Unfinished, n.err)
 		}
 		over := false
-		for _, m := range logged[journal.Member](b, i, journal.LogMember) {
+		for _, m := range logged[runlog.Member](b, i, runlog.LogMember) {
 			over = over || m.Change == member.EventLeave && m.Reason == "the crawl is over"
 			if over && m.Change == ownership.Took.String() {
 				b.t.Errorf("%s took %s from a node that left because the crawl is over", b.name(i), m.Host)
@@ -315,7 +315,7 @@ func (b *bed) awaitEnd(most time.Duration) {
 // logged reads one log of a node.
 func logged[E any, P interface {
 	*E
-	journal.Entry
+	runlog.Entry
 }](b *bed, i int, name string) (all []E) {
 	b.t.Helper()
 	f, err := os.Open(filepath.Join(b.nodes[i].node.LogDir(), name+".jsonl"))
@@ -323,7 +323,7 @@ func logged[E any, P interface {
 		b.t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	r := journal.NewReader(f)
+	r := runlog.NewReader(f)
 	for {
 		var e E
 		if err := r.Next(P(&e)); err == io.EOF {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // What one node is told to leave alone all do, those too that are down or not there yet: at once, for good, and with one line in each log.
@@ -85,13 +85,13 @@ func TestOverlayBlocks(t *testing.T) {
 			b.t.Errorf("%d of 151 pages of a host that was not blocked", n)
 		}
 		for i := range b.nodes {
-			var acts []journal.Event
-			for _, e := range logged[journal.Event](b, i, journal.LogNode) {
-				if e.Event == journal.EventControl && e.Attrs[journal.KeyHost] == "bad.example" && e.Attrs[journal.KeyBy] != "bob" {
+			var acts []runlog.Event
+			for _, e := range logged[runlog.Event](b, i, runlog.LogNode) {
+				if e.Event == runlog.EventControl && e.Attrs[runlog.KeyHost] == "bad.example" && e.Attrs[runlog.KeyBy] != "bob" {
 					acts = append(acts, e)
 				}
 			}
-			if len(acts) != 1 || acts[0].Attrs[journal.KeyBy] != "ann" || acts[0].Attrs[journal.KeyReason] != "blocked: asked us to" {
+			if len(acts) != 1 || acts[0].Attrs[runlog.KeyBy] != "ann" || acts[0].Attrs[runlog.KeyReason] != "blocked: asked us to" {
 				b.t.Errorf("%s logs the act as %v", b.name(i), acts)
 			}
 		}

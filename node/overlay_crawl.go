@@ -12,8 +12,8 @@ import (
 	"proxima/frontier/identity"
 	"proxima/ncoord"
 	"proxima/node/crawl"
-	"proxima/node/journal"
 	"proxima/node/placement"
+	"proxima/node/runlog"
 	"proxima/node/wire"
 )
 
@@ -178,9 +178,9 @@ func (o *overlay) placementDeps() placement.Deps {
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
 		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
-		Assigned: n.journal.Assign, Placed: o.proxyMoved,
+		Assigned: n.runlog.Assign, Placed: o.proxyMoved,
 		LeftOut: func(host, reason string, urls int) {
-			n.journal.Events().Warn(journal.EventHostLeftOut, journal.KeyHost, host, journal.KeyReason, reason, journal.KeyCount, urls)
+			n.runlog.Events().Warn(runlog.EventHostLeftOut, runlog.KeyHost, host, runlog.KeyReason, reason, runlog.KeyCount, urls)
 		},
 		Trouble: n.warn,
 	}

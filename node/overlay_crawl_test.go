@@ -11,9 +11,9 @@ import (
 	"proxima/assign"
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // scattered are n points drawn on a plane of 200 by 120 ms.
@@ -69,7 +69,7 @@ func TestOverlayOfThirty(t *testing.T) {
 		}
 		var places []place
 		for i := range at {
-			members := logged[journal.Member](b, i, journal.LogMember)
+			members := logged[runlog.Member](b, i, runlog.LogMember)
 			peers := map[string]bool{}
 			for _, m := range members {
 				switch m.Change {
@@ -82,7 +82,7 @@ func TestOverlayOfThirty(t *testing.T) {
 			if len(peers) != len(at)-1 {
 				t.Errorf("%s met %d peers", b.name(i), len(peers))
 			}
-			samples := logged[journal.Coord](b, i, journal.LogCoord)
+			samples := logged[runlog.Coord](b, i, runlog.LogCoord)
 			last := samples[len(samples)-1]
 			places = append(places, place{last.Vector, last.HeightMs})
 		}
@@ -93,7 +93,7 @@ func TestOverlayOfThirty(t *testing.T) {
 				for k := range p.vector {
 					sum += (p.vector[k] - q.vector[k]) * (p.vector[k] - q.vector[k])
 				}
-				real := journal.Ms(at[i].trip(at[j]))
+				real := runlog.Ms(at[i].trip(at[j]))
 				errs = append(errs, math.Abs(math.Sqrt(sum)+p.height+q.height-real)/real)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // A site's files are read by the node that has them, whoever owned its host first, without a lease.
@@ -43,7 +43,7 @@ func TestOverlayReadsFilesWhereTheyAre(t *testing.T) {
 		b.awaitEnd(time.Hour)
 		read := map[string]bool{}
 		for i := range b.nodes {
-			for _, f := range logged[journal.Fetch](b, i, journal.LogFetch) {
+			for _, f := range logged[runlog.Fetch](b, i, runlog.LogFetch) {
 				if f.Protocol == "file" {
 					if i != 2 {
 						t.Errorf("%s read %s", b.name(i), f.URL)

@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 
-	"proxima/node/journal"
 	"proxima/node/quota"
+	"proxima/node/runlog"
 )
 
 // limits are those of the whole overlay.
@@ -30,7 +30,7 @@ func (m meter) Withdraw() int64                         { return m.node.loop.Wit
 
 // End ends the crawl here. Its peers are told first that it is over, so that they do not take this node's hosts.
 func (m meter) End(limit string) {
-	m.node.journal.Events().Info(journal.EventOver, journal.KeyReason, limit+" is reached")
+	m.node.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, limit+" is reached")
 	if err := m.members.Over(); err != nil {
 		m.node.warn(err)
 	}

@@ -12,10 +12,10 @@ import (
 
 	"proxima/assign"
 	"proxima/ncoord"
-	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/netsim"
 	"proxima/node/peer"
+	"proxima/node/runlog"
 )
 
 // TestOverlayNearest: hosts go where they are fastest, by distance and by bandwidth.
@@ -51,10 +51,10 @@ func nearest(t *testing.T, nodes, sites, percent int, over float64, lied bool) {
 		b.awaitEnd(15 * time.Minute)
 		b.complete(pages, false)
 		for i := range b.nodes {
-			met := slices.ContainsFunc(logged[journal.Member](b, i, journal.LogMember), func(m journal.Member) bool {
+			met := slices.ContainsFunc(logged[runlog.Member](b, i, runlog.LogMember), func(m runlog.Member) bool {
 				return m.Peer == netsim.ID(len(at)) && m.Change == member.EventJoin
 			})
-			samples := slices.ContainsFunc(logged[journal.Coord](b, i, journal.LogCoord), func(c journal.Coord) bool {
+			samples := slices.ContainsFunc(logged[runlog.Coord](b, i, runlog.LogCoord), func(c runlog.Coord) bool {
 				return c.Peer == netsim.ID(len(at))
 			})
 			if met != lied || samples != lied {

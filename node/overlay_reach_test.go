@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 	"proxima/node/view"
 )
 
@@ -42,7 +42,7 @@ func (b *bed) reaches(most time.Duration, want map[int]view.Reach) {
 func (b *bed) deaths() map[string]int {
 	n := map[string]int{}
 	for i := range b.nodes {
-		for _, m := range logged[journal.Member](b, i, journal.LogMember) {
+		for _, m := range logged[runlog.Member](b, i, runlog.LogMember) {
 			if m.Change == member.EventDeath && m.Reason == "" {
 				n[m.Peer]++
 			}

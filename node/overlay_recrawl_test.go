@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // TestOverlayRecrawl: hosts take what is known of their pages along, to whom they are handed and who goes on after the
@@ -56,11 +56,11 @@ func TestOverlayRecrawl(t *testing.T) {
 		revisits := map[string]int{}
 		fresh := 0
 		for i := range b.nodes {
-			for _, f := range logged[journal.Fetch](b, i, journal.LogFetch) {
-				if f.Kind != journal.KindPage || f.Time.Before(died) {
+			for _, f := range logged[runlog.Fetch](b, i, runlog.LogFetch) {
+				if f.Kind != runlog.KindPage || f.Time.Before(died) {
 					continue
 				}
-				if f.Origin == journal.OriginRevisit {
+				if f.Origin == runlog.OriginRevisit {
 					revisits[f.URL]++
 				} else {
 					fresh++

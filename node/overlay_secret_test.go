@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // The secret of an overlay is changed while it crawls: each node gets the file of each step some time after the others.
@@ -67,8 +67,8 @@ func TestOverlaySecretIsRotated(t *testing.T) {
 		<-b.nodes[3].done
 		for i := range 3 {
 			changes := 0
-			for _, e := range logged[journal.Event](b, i, "node") {
-				if e.Event == journal.EventSecret {
+			for _, e := range logged[runlog.Event](b, i, "node") {
+				if e.Event == runlog.EventSecret {
 					changes++
 				}
 			}

@@ -8,11 +8,11 @@ import (
 
 	"proxima/assign"
 	"proxima/node/crawl"
-	"proxima/node/journal"
 	"proxima/node/member"
 	"proxima/node/ownership"
 	"proxima/node/peer"
 	"proxima/node/placement"
+	"proxima/node/runlog"
 	"proxima/node/termination"
 )
 
@@ -22,7 +22,7 @@ const doubtAfter = 30 * time.Second
 // publish tells the peers what this node has learnt about itself.
 func (o *overlay) publish(ctx context.Context) error {
 	return every(ctx, 5*time.Second, func() {
-		wait := journal.Ms(o.queueWait())
+		wait := runlog.Ms(o.queueWait())
 		o.members.SetLoad(wait)
 		o.mu.Lock()
 		f := o.own.Factors()
@@ -82,16 +82,16 @@ func (o *overlay) terminationState() termination.State {
 // Logs.
 
 func (o *overlay) memberEvent(e member.Event) {
-	j := o.node.journal
+	j := o.node.runlog
 	if e.Kind == member.EventSample {
-		j.Coord(journal.Coord{Peer: e.ID, RTTMs: journal.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,
+		j.Coord(runlog.Coord{Peer: e.ID, RTTMs: runlog.Ms(e.RTT), Vector: e.Coord.Vec[:], HeightMs: e.Coord.Height,
 			Accuracy: e.Coord.Error, Refused: e.Reason})
 		return
 	}
 	o.mu.Lock()
 	settled, majority := len(o.view.Settled), o.view.Majority
 	o.mu.Unlock()
-	j.Member(journal.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: settled, Majority: majority, Reason: e.Reason})
+	j.Member(runlog.Member{Change: e.Kind, Peer: e.ID, Address: e.Addr, Members: settled, Majority: majority, Reason: e.Reason})
 	if e.Kind == member.EventDuplicate || e.Kind == member.EventMinority || e.Kind == member.EventAlone || e.Kind == member.EventTrouble && o.complain(e.Time) {
 		o.node.warn(fmt.Errorf("%s: %s", e.Kind, e.Reason))
 	}
@@ -123,15 +123,15 @@ func (o *overlay) complain(now time.Time) bool {
 }
 
 func (o *overlay) ownerEvent(e ownership.Event) {
-	j := o.node.journal
-	j.Member(journal.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
+	j := o.node.runlog
+	j.Member(runlog.Member{Change: e.Kind.String(), Peer: e.Peer, Host: e.Record.Host, Epoch: e.Record.Epoch, Reason: e.Reason})
 	if e.Kind == ownership.Received && e.Record.Assigned {
 		// The lease follows when its former owner has let it go: until then the host does not go back for it.
 		o.placement.Received(e.Record.Host, o.cfg.Lease.ReleaseAfter()+2*o.cfg.Lease.HeldRetry())
 	}
 	switch e.Kind {
 	case ownership.HandedOff:
-		j.Assign(journal.Assign{Host: e.Record.Host, Owner: e.Record.Owner, Epoch: e.Record.Epoch, Reason: e.Reason})
+		j.Assign(runlog.Assign{Host: e.Record.Host, Owner: e.Record.Owner, Epoch: e.Record.Epoch, Reason: e.Reason})
 		o.node.loop.Moved(e.Record.Host)
 	case ownership.NoCopy:
 		o.node.loop.Forget(e.Record.Host)
@@ -142,7 +142,7 @@ func (o *overlay) ownerEvent(e ownership.Event) {
 
 // proxyMoved logs where a server is and what is expected of each peer, as an assigner knows it, or as its owner does.
 func (o *overlay) proxyMoved(label string, addr netip.Addr, m *assign.Memory) {
-	line := journal.Proxy{Label: label, Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
+	line := runlog.Proxy{Label: label, Server: addr.String(), Vector: m.Proxy.Coord.Vec[:], HeightMs: m.Proxy.Coord.Height,
 		Accuracy: m.Proxy.Coord.Error, Updates: m.Proxy.Updates, PageBytes: m.PageBytes, PredictedMs: map[string]float64{}}
 	if think, _, ok := m.Think(); ok {
 		line.ThinkMs = think
@@ -153,7 +153,7 @@ func (o *overlay) proxyMoved(label string, addr netip.Addr, m *assign.Memory) {
 		}
 		line.PredictedMs[p.Node] = p.Ms
 	}
-	o.node.journal.Proxy(line)
+	o.node.runlog.Proxy(line)
 }
 
 // maxPredictions bounds a line of the proxy log: the best nodes.
@@ -161,6 +161,6 @@ const maxPredictions = 64
 
 // refused logs what a peer, or somebody else, said that could not be accepted.
 func (o *overlay) refused(r peer.Refusal) {
-	o.node.journal.Events().Warn(journal.EventRefused, journal.KeyPeer, r.Peer, journal.KeyKind, r.Kind,
-		journal.KeyReason, fmt.Sprintf("%s %s", r.Procedure, r.Reason), journal.KeyCount, r.Skipped+1)
+	o.node.runlog.Events().Warn(runlog.EventRefused, runlog.KeyPeer, r.Peer, runlog.KeyKind, r.Kind,
+		runlog.KeyReason, fmt.Sprintf("%s %s", r.Procedure, r.Reason), runlog.KeyCount, r.Skipped+1)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // TestOutage takes the network from a node alone for 70 minutes: no host is blamed, nothing is lost, the crawl does not end,
@@ -85,8 +85,8 @@ func TestOutage(t *testing.T) {
 				for _, e := range logs.events {
 					events[e.Event]++
 				}
-				if events[journal.EventOwnTrouble] == 0 || events[journal.EventOwnTrouble] != events[journal.EventOwnTroubleOver] ||
-					events[journal.EventHostDropped]+events[journal.EventDNS] != 0 {
+				if events[runlog.EventOwnTrouble] == 0 || events[runlog.EventOwnTrouble] != events[runlog.EventOwnTroubleOver] ||
+					events[runlog.EventHostDropped]+events[runlog.EventDNS] != 0 {
 					t.Errorf("events %v", events)
 				}
 				if late := time.Since(end); late > time.Hour {
@@ -120,7 +120,7 @@ func TestOutageEndsBehindAName(t *testing.T) {
 			t.Errorf("ended by %q with %d done of 301", got.Reason, got.Frontier.Done)
 		}
 		for _, e := range logs.events {
-			if e.Event == journal.EventDNS {
+			if e.Event == runlog.EventDNS {
 				t.Errorf("the host is blamed: %v", e)
 			}
 		}

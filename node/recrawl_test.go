@@ -13,20 +13,20 @@ import (
 	"time"
 
 	"proxima/node"
-	"proxima/node/journal"
 	"proxima/node/netsim"
+	"proxima/node/runlog"
 )
 
 // changesIn reads the log of changes.
-func changesIn(t *testing.T, dir string) (all []journal.Change) {
+func changesIn(t *testing.T, dir string) (all []runlog.Change) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, journal.LogChange+".jsonl"))
+	f, err := os.Open(filepath.Join(dir, runlog.LogChange+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for r := journal.NewReader(f); ; {
-		var c journal.Change
+	for r := runlog.NewReader(f); ; {
+		var c runlog.Change
 		if err := r.Next(&c); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
@@ -157,7 +157,7 @@ func TestRecrawlChanges(t *testing.T) {
 		for _, e := range changesIn(t, logDir) {
 			path := strings.TrimPrefix(e.URL, "http://a.test")
 			what[path] = append(what[path], e.What)
-			if e.SeenBefore.IsZero() || e.Visits < 2 || e.What == journal.ChangeChanged && e.Distance == 0 {
+			if e.SeenBefore.IsZero() || e.Visits < 2 || e.What == runlog.ChangeChanged && e.Distance == 0 {
 				t.Errorf("%+v", e)
 			}
 		}

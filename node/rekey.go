@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"proxima/node/journal"
 	"proxima/node/peer"
+	"proxima/node/runlog"
 )
 
 // watchSecret reads the secret file again and again, and changes to what it says. What cannot be read or must not be
@@ -47,7 +47,7 @@ func (o *overlay) rekey() error {
 		return err
 	}
 	o.secret.Store(next)
-	o.node.journal.Events().Info(journal.EventSecret, journal.KeyReason, next.Describe())
+	o.node.runlog.Events().Info(runlog.EventSecret, runlog.KeyReason, next.Describe())
 	return nil
 }
 

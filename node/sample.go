@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"proxima/frontier"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // sampleEvery writes the state of the queues and the load of the node until the context ends.
@@ -39,19 +39,19 @@ func every(ctx context.Context, interval time.Duration, do func()) error {
 }
 
 func (n *Node) sample() {
-	n.journal.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
-	load := journal.SampleLoad(n.cfg.Node.Data)
+	n.runlog.Queue(queueLine(n.frontier.Status(), n.loop.Stats().Drops))
+	load := runlog.SampleLoad(n.cfg.Node.Data)
 	if n.overlay != nil {
 		load.LinksSent = int64(n.overlay.owners.Counts().LinksRouted)
 		load.MessagesSent, load.BytesSent, load.BytesReceived = n.overlay.traffic()
 	}
-	n.journal.Load(load)
+	n.runlog.Load(load)
 }
 
 // queueLine is a frontier's status in the words of the log. Links dropped before they reached the frontier are counted
 // with its drops: for the reader of a log both are URLs that were not crawled.
-func queueLine(s frontier.Status, links map[string]int64) journal.Queue {
-	q := journal.Queue{
+func queueLine(s frontier.Status, links map[string]int64) runlog.Queue {
+	q := runlog.Queue{
 		Pending: s.Pending, ServersReady: int64(s.Ready), InFlight: int64(s.InFlight),
 		Accepted: int64(s.Accepted), Duplicate: int64(s.Duplicate), Done: int64(s.Done), Failed: int64(s.Failed),
 		Dropped: int64(s.Dropped), AtStart: s.AtStart, Arrived: int64(s.Arrived), Left: int64(s.Left), Held: s.Held,

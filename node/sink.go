@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -61,13 +61,13 @@ func (n *Node) sinkStatus() *sink.Status {
 
 // sinkEvent logs what the sink did.
 func (n *Node) sinkEvent(e sink.Event) {
-	log := n.journal.Events()
+	log := n.runlog.Events()
 	switch e.Kind {
 	case sink.Delivered:
-		log.Info(journal.EventPackage, journal.KeyPackage, e.Name, journal.KeyCount, e.Pages, journal.KeyBytes, e.Bytes)
+		log.Info(runlog.EventPackage, runlog.KeyPackage, e.Name, runlog.KeyCount, e.Pages, runlog.KeyBytes, e.Bytes)
 	case sink.Trouble:
-		log.Warn(journal.EventSinkTrouble, journal.KeyReason, e.Reason)
+		log.Warn(runlog.EventSinkTrouble, runlog.KeyReason, e.Reason)
 	case sink.TroubleOver:
-		log.Info(journal.EventSinkTroubleOver, journal.KeyReason, e.Reason)
+		log.Info(runlog.EventSinkTroubleOver, runlog.KeyReason, e.Reason)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -171,7 +171,7 @@ func TestSink(t *testing.T) {
 		}
 		events[e.Event]++
 	}
-	if events[journal.EventSinkTrouble] == 0 || events[journal.EventSinkTroubleOver] == 0 || events[journal.EventPackage] != packages {
+	if events[runlog.EventSinkTrouble] == 0 || events[runlog.EventSinkTroubleOver] == 0 || events[runlog.EventPackage] != packages {
 		t.Errorf("events %v, %d packages", events, packages)
 	}
 }

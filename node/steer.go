@@ -14,7 +14,7 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // ErrNotNow says that an act cannot be done as things are.
@@ -44,7 +44,7 @@ func (n *Node) Retry(ctx context.Context, name, by string) error {
 		return fmt.Errorf("retry %w", err)
 	}
 	for _, host := range hosts {
-		n.acted(by, "retry", journal.KeyHost, host)
+		n.acted(by, "retry", runlog.KeyHost, host)
 		if err := n.frontier.Retry(ctx, host); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (n *Node) Move(ctx context.Context, name, to, by string) (moved []string, e
 	}
 	slices.Sort(hosts)
 	for _, host := range slices.Compact(hosts) {
-		n.acted(by, "move to "+member[0], journal.KeyHost, host)
+		n.acted(by, "move to "+member[0], runlog.KeyHost, host)
 		if err := o.owners.Move(ctx, host, member[0]); err != nil {
 			return moved, fmt.Errorf("%w: %w", ErrNotNow, err)
 		}

@@ -18,7 +18,7 @@ import (
 	"proxima/frontier"
 	"proxima/ncoord"
 	"proxima/node/console"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/wire"
 )
 
@@ -129,7 +129,7 @@ func number(text string) (int64, error) {
 
 // sampleNow is the node in figures.
 func (n *Node) sampleNow() console.Sample {
-	f, c, load := n.frontier.Status(), n.loop.Stats(), journal.SampleLoad(n.cfg.Node.Data)
+	f, c, load := n.frontier.Status(), n.loop.Stats(), runlog.SampleLoad(n.cfg.Node.Data)
 	s := console.Sample{T: time.Now().UnixMilli(), Boot: n.id.Boot, Version: Version(), Pages: c.Pages, Bytes: c.Bytes, Pending: f.Pending, Servers: int64(f.Servers),
 		InFlight: int64(f.InFlight), RSS: load.RSSBytes, Heap: load.HeapBytes, CPU: load.CPUSeconds, Stages: n.book.Stages(), Waits: map[string]int64{},
 		Paused: f.Paused}
@@ -352,7 +352,7 @@ func (n *Node) serveConsole(ctx context.Context) error {
 	}
 	l, err := n.console.Listen()
 	if err == nil {
-		n.journal.Events().Info(journal.EventConsole, journal.KeyAddress, l.Addr().String())
+		n.runlog.Events().Info(runlog.EventConsole, runlog.KeyAddress, l.Addr().String())
 		err = n.console.Serve(ctx, l)
 	}
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // TestCompare reads the logs of one node in every form that the command has.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	cfg := journal.Default()
+	cfg := runlog.Default()
 	cfg.Logs = filepath.Join(dir, "n1", "logs")
-	j, err := journal.Open(cfg, journal.Meta{Run: "r", Node: "1", Boot: 1}, journal.Deps{Now: time.Now})
+	j, err := runlog.Open(cfg, runlog.Meta{Run: "r", Node: "1", Boot: 1}, runlog.Deps{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, url := range []string{"http://a.test/1", "http://a.test/2"} {
-		j.Fetch(&journal.Fetch{URL: url, Host: "a.test", Server: "192.0.2.1", Kind: journal.KindPage, Status: 200, TotalMs: 40, Bytes: 500,
-			Origin: journal.OriginAssigned, Label: "nearest"})
+		j.Fetch(&runlog.Fetch{URL: url, Host: "a.test", Server: "192.0.2.1", Kind: runlog.KindPage, Status: 200, TotalMs: 40, Bytes: 500,
+			Origin: runlog.OriginAssigned, Label: "nearest"})
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/node"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -348,7 +348,7 @@ func echo(errs io.Writer, quiet bool) slog.Handler {
 type toldAtEnd struct{ slog.Handler }
 
 func (h toldAtEnd) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == journal.EventError {
+	if r.Message == runlog.EventError {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

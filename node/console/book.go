@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 const (
@@ -140,17 +140,17 @@ func (b *Book) Watch(line any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch l := line.(type) {
-	case *journal.Fetch:
+	case *runlog.Fetch:
 		b.stages.Downloads++
 		b.stages.DNS += l.DNSMs
 		b.stages.Connect += l.ConnectMs
 		b.stages.TLS += l.TLSMs
 		b.stages.FirstByte += l.FirstByteMs
 		b.stages.Body += l.LastByteMs
-	case journal.Assign:
+	case runlog.Assign:
 		b.decisions = push(b.decisions, mostDecisions, Decision{T: time.Now().UnixMilli(), Batch: l.Batch, Assigner: l.Label, Host: l.Host, Owner: l.Owner, URLs: int64(l.URLs),
 			PredictedMs: l.PredictedMs, Estimates: int64(l.Estimates), Seconds: l.Seconds, Decided: l.Decided, Reason: clip(l.Reason)})
-	case journal.Member:
+	case runlog.Member:
 		b.addLocked(Event{Kind: l.Change, Host: l.Host, Peer: l.Peer, Reason: l.Reason})
 	}
 }
@@ -188,17 +188,17 @@ func (b *Book) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
-		case journal.KeyHost:
+		case runlog.KeyHost:
 			e.Host = a.Value.String()
-		case journal.KeyPeer:
+		case runlog.KeyPeer:
 			e.Peer = a.Value.String()
-		case journal.KeyBy:
+		case runlog.KeyBy:
 			e.By = a.Value.String()
-		case journal.KeyReason:
+		case runlog.KeyReason:
 			e.Reason = a.Value.String()
-		case journal.KeyCount:
+		case runlog.KeyCount:
 			e.Reason = strings.TrimPrefix(e.Reason+" · "+a.Value.String(), " · ")
-		case journal.KeyForMs:
+		case runlog.KeyForMs:
 			if ms, err := strconv.ParseFloat(a.Value.String(), 64); err == nil {
 				e.Reason += " · for " + (time.Duration(ms) * time.Millisecond).String()
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // However much is told, the book stays as small as it is, and what it keeps is the newest.
@@ -16,10 +16,10 @@ func TestBookIsBounded(t *testing.T) {
 	log := slog.New(&b)
 	huge := strings.Repeat("é", 100_000)
 	for i := range 5000 {
-		log.Warn("warning", journal.KeyReason, huge, journal.KeyHost, huge, journal.KeyCount, i)
-		b.Watch(journal.Assign{Host: "a.test", Reason: huge})
-		b.Watch(journal.Member{Change: "took", Host: huge})
-		b.Watch(&journal.Fetch{FirstByteMs: 2})
+		log.Warn("warning", runlog.KeyReason, huge, runlog.KeyHost, huge, runlog.KeyCount, i)
+		b.Watch(runlog.Assign{Host: "a.test", Reason: huge})
+		b.Watch(runlog.Member{Change: "took", Host: huge})
+		b.Watch(&runlog.Fetch{FirstByteMs: 2})
 	}
 	if n := len(b.events); n > mostEvents {
 		t.Errorf("%d events", n)

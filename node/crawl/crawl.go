@@ -22,7 +22,7 @@ import (
 	"proxima/fetch/sitemap"
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 	"proxima/node/site"
 )
@@ -35,7 +35,7 @@ type Deps struct {
 	Blocklist *blocklist.List
 	Rules     *identity.Rules
 	Sites     *site.Table
-	Journal   *journal.Journal
+	RunLog    *runlog.Writer
 	// Sink keeps what is downloaded, and Receipts is its shelf. Where it is nil, pages are discarded once their links are read.
 	Sink     *sink.Sink
 	Receipts *frontier.Shelf
@@ -224,7 +224,7 @@ func (l *Loop) resolve(ctx context.Context, u frontier.Unplaced) error {
 		if !ours {
 			l.deps.Frontier.Answered(true)
 			l.stats.update(func(s *Stats) { s.row(RowDNS) })
-			l.deps.Journal.Events().Warn(journal.EventDNS, journal.KeyHost, u.Host, journal.KeyReason, err.Error())
+			l.deps.RunLog.Events().Warn(runlog.EventDNS, runlog.KeyHost, u.Host, runlog.KeyReason, err.Error())
 		}
 		_, err = l.deps.Frontier.Lost(ctx, u, "DNS: "+reasonOf(err), ours, errors.Is(err, resolve.ErrNotFound) || errors.Is(err, resolve.ErrInvalid))
 		return err
@@ -403,7 +403,7 @@ const unaskedPause = 100 * time.Millisecond
 
 // unasked gives a task back as it was. It was no download: no line of the log tells of one.
 func (l *Loop) unasked(ctx context.Context, task *frontier.Task, url string, res *fetch.Result, out frontier.Outcome) error {
-	l.deps.Journal.Events().Info(journal.EventWarning, journal.KeyHost, task.Host, journal.KeyURL, url, journal.KeyReason, res.Err.Error())
+	l.deps.RunLog.Events().Info(runlog.EventWarning, runlog.KeyHost, task.Host, runlog.KeyURL, url, runlog.KeyReason, res.Err.Error())
 	select {
 	case <-ctx.Done():
 	case <-time.After(unaskedPause):

@@ -17,7 +17,7 @@ import (
 	"proxima/fetch/warc"
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/node/sink"
 )
 
@@ -60,7 +60,7 @@ func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *
 // unkept tells of a download that cannot be kept. The crawl goes on.
 func (l *Loop) unkept(task *frontier.Task, err error) {
 	l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
-	l.deps.Journal.Events().Warn(journal.EventWarning, journal.KeyURL, task.URL.String(), journal.KeyReason, err.Error())
+	l.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
 }
 
 // unindexed says that a page asks not to be kept.

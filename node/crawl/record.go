@@ -5,25 +5,25 @@ import (
 
 	"proxima/fetch"
 	"proxima/frontier"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // record writes what became of a task into the log and the statistics, and says whether it counts as a page.
 func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) (page bool) {
 	t := res.Timing
-	l.deps.Journal.Fetch(&journal.Fetch{
+	l.deps.RunLog.Fetch(&runlog.Fetch{
 		URL: url, Host: task.Host, Server: task.Server.String(), Kind: task.Kind.String(),
 		Status: res.Status, Error: string(res.Class), Reason: reasonFor(res, out),
 		Bytes: res.WireBytes, BodyBytes: int64(len(res.Body)), Type: res.Header.Get("Content-Type"),
-		DNSMs: journal.Ms(task.DNS), ConnectMs: journal.Ms(t.Connect), TLSMs: journal.Ms(t.TLS),
-		RequestMs: journal.Ms(t.Request), FirstByteMs: journal.Ms(t.FirstByte), LastByteMs: journal.Ms(t.LastByte),
-		TotalMs: journal.Ms(t.Total), Fresh: t.Fresh, Protocol: res.Protocol, WaitedMs: journal.Ms(task.Waited),
+		DNSMs: runlog.Ms(task.DNS), ConnectMs: runlog.Ms(t.Connect), TLSMs: runlog.Ms(t.TLS),
+		RequestMs: runlog.Ms(t.Request), FirstByteMs: runlog.Ms(t.FirstByte), LastByteMs: runlog.Ms(t.LastByte),
+		TotalMs: runlog.Ms(t.Total), Fresh: t.Fresh, Protocol: res.Protocol, WaitedMs: runlog.Ms(task.Waited),
 		Origin: task.Origin.String(), Label: visit.Label, Batch: visit.Batch, Home: visit.Home, Epoch: visit.Epoch, Attempt: int(task.Attempt) + 1, Depth: int(task.Depth),
 		Hops: int(task.Hops), Links: found, Accepted: fin.Accepted,
 	})
 	if wait := time.Until(fin.NextAttempt); wait > 0 && out.Trouble != frontier.NoTrouble {
-		l.deps.Journal.Events().Info(journal.EventHostBackoff, journal.KeyHost, task.Host, journal.KeyURL, url,
-			journal.KeyReason, out.Reason, journal.KeyForMs, journal.Ms(wait))
+		l.deps.RunLog.Events().Info(runlog.EventHostBackoff, runlog.KeyHost, task.Host, runlog.KeyURL, url,
+			runlog.KeyReason, out.Reason, runlog.KeyForMs, runlog.Ms(wait))
 	}
 	page = task.Kind == frontier.Page && out.Trouble != frontier.Interrupted
 	l.stats.update(func(s *Stats) {

@@ -11,7 +11,7 @@ import (
 	"proxima/fetch"
 	"proxima/fetch/text"
 	"proxima/frontier"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // conditions are the validators with which a page is asked for again: none where its body was never seen, for then "not
@@ -48,7 +48,7 @@ func (l *Loop) visit(task *frontier.Task, res *fetch.Result, out *frontier.Outco
 		if res.Location == "" {
 			return nil, ""
 		}
-		return &frontier.Visit{Found: frontier.Moved}, journal.ChangeMoved
+		return &frontier.Visit{Found: frontier.Moved}, runlog.ChangeMoved
 	case http.StatusOK:
 	default:
 		return nil, ""
@@ -70,13 +70,13 @@ func (l *Loop) visit(task *frontier.Task, res *fetch.Result, out *frontier.Outco
 	switch {
 	case was == nil:
 	case was.Gone > 0:
-		change = journal.ChangeBack
+		change = runlog.ChangeBack
 	case was.Digest == 0: // nothing to compare it with
 		v.Found = frontier.Unchanged
 	case f.Changed(text.Fingerprint{Digest: was.Digest, Simhash: was.Simhash}):
-		change = journal.ChangeChanged
+		change = runlog.ChangeChanged
 	default:
-		v.Found, change = frontier.Trivial, journal.ChangeTrivial
+		v.Found, change = frontier.Trivial, runlog.ChangeTrivial
 	}
 	return v, change
 }
@@ -87,7 +87,7 @@ func gone(was *frontier.PageRecord) (*frontier.Visit, string) {
 	if was == nil || was.Gone > 0 {
 		return v, ""
 	}
-	return v, journal.ChangeGone
+	return v, runlog.ChangeGone
 }
 
 // logChange writes what a visit found into the log of changes.
@@ -95,13 +95,13 @@ func (l *Loop) logChange(task *frontier.Task, url string, status int, v *frontie
 	if task.Page == nil || change == "" || v == nil {
 		return
 	}
-	c := journal.Change{URL: url, Host: task.Host, What: change, Status: status, SeenBefore: task.Page.Seen.UTC(),
+	c := runlog.Change{URL: url, Host: task.Host, What: change, Status: status, SeenBefore: task.Page.Seen.UTC(),
 		Visits: task.Page.History.Visits() + 1}
 	if v.Digest != 0 && task.Page.Digest != 0 {
 		before := text.Fingerprint{Digest: task.Page.Digest, Simhash: task.Page.Simhash}
 		c.Distance = text.Fingerprint{Digest: v.Digest, Simhash: v.Simhash}.Distance(before)
 	}
-	l.deps.Journal.Change(c)
+	l.deps.RunLog.Change(c)
 }
 
 // notFound are the titles of pages that are none, though the status says otherwise.

@@ -22,7 +22,7 @@ import (
 	"proxima/fetch/resolve"
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // web is a server that notes what it is asked.
@@ -79,9 +79,9 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	must(err)
 	front, err := frontier.Open(filepath.Join(dir, "frontier"), frontier.Default(), frontier.DefaultPoliteness(), frontier.Deps{})
 	must(err)
-	logCfg := journal.Default()
+	logCfg := runlog.Default()
 	logCfg.Logs = filepath.Join(dir, "logs")
-	log, err := journal.Open(logCfg, journal.Meta{Run: "test", Node: "n", Boot: 1}, journal.Deps{Now: time.Now})
+	log, err := runlog.Open(logCfg, runlog.Meta{Run: "test", Node: "n", Boot: 1}, runlog.Deps{Now: time.Now})
 	must(err)
 	fetchCfg := fetch.Default()
 	fetchCfg.AllowPrefixes = []string{"10.0.0.0/8"}
@@ -91,7 +91,7 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}}
 	resolver, err := resolve.New(names, resolve.Deps{})
 	must(err)
-	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, Blocklist: block, Rules: rules, Sites: noSites(t), Journal: log,
+	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, Blocklist: block, Rules: rules, Sites: noSites(t), RunLog: log,
 		Page: page.New(page.Default()), Agent: "proxima", MayAsk: mayAsk})
 	ctx, stop := context.WithCancel(t.Context())
 	var g sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/frontier"
-	"proxima/node/journal"
 	"proxima/node/lease"
+	"proxima/node/runlog"
 )
 
 // batch is one batch under way.
@@ -257,7 +257,7 @@ func (b *batch) hold(ctx context.Context, s *server) error {
 	err = b.move(ctx, s, held.Holder, reasonLeased, joined)
 	for _, h := range s.hosts {
 		if h.fate == joined {
-			b.deps.Assigned(journal.Assign{Decided: true, Batch: b.id, Host: h.name, Server: s.addr.String(), Owner: held.Holder,
+			b.deps.Assigned(runlog.Assign{Decided: true, Batch: b.id, Host: h.name, Server: s.addr.String(), Owner: held.Holder,
 				URLs: h.pending, Reason: reasonLeased})
 		}
 	}

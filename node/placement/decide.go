@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"proxima/assign"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // plan is what one assigner decides about a batch. It belongs to one goroutine until it is decided.
@@ -223,7 +223,7 @@ func (b *batch) conclude(id string, begun time.Time) {
 			}
 			c := p.choices[s.addr]
 			for _, h := range s.hosts {
-				b.deps.Assigned(journal.Assign{Decided: true, Batch: id, Label: p.label, Host: h.name, Server: s.addr.String(), Owner: c.Node,
+				b.deps.Assigned(runlog.Assign{Decided: true, Batch: id, Label: p.label, Host: h.name, Server: s.addr.String(), Owner: c.Node,
 					URLs: h.left(), PredictedMs: c.PredictedMs, Estimates: c.Estimates, Accuracy: c.Error, Seconds: p.seconds, Reason: c.Reason})
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/ncoord"
-	"proxima/node/journal"
 	"proxima/node/ownership"
+	"proxima/node/runlog"
 )
 
 // Frontier is what placement needs of the frontier.
@@ -79,7 +79,7 @@ type Deps struct {
 	JoinEvery time.Duration
 
 	// Assigned is told of every decision.
-	Assigned func(journal.Assign)
+	Assigned func(runlog.Assign)
 	// Placed is told what an assigner has learnt of a server that it decides about.
 	Placed func(label string, server netip.Addr, m *assign.Memory)
 	// LeftOut is told of hosts that a batch goes on without because their names did not resolve.

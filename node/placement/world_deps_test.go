@@ -10,8 +10,8 @@ import (
 	"proxima/assign"
 	"proxima/frontier"
 	"proxima/ncoord"
-	"proxima/node/journal"
 	"proxima/node/ownership"
+	"proxima/node/runlog"
 )
 
 // Mine implements Owners.
@@ -74,7 +74,7 @@ func (w *world) deps() Deps {
 	return Deps{
 		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Leases: w, Owners: w, Crawler: w, Fetch: w.request,
 		Locate: func(netip.Addr) *ncoord.Location { return nil }, JoinEvery: time.Minute, LeaseFor: 75 * time.Second,
-		Assigned: func(d journal.Assign) {
+		Assigned: func(d runlog.Assign) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.decided = append(w.decided, d)

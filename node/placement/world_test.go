@@ -14,8 +14,8 @@ import (
 	"proxima/frontier"
 	"proxima/frontier/identity"
 	"proxima/ncoord"
-	"proxima/node/journal"
 	"proxima/node/lease"
+	"proxima/node/runlog"
 )
 
 // world is everything around a home, in memory: its frontier, its leases, its peers and their web. While batches run a test
@@ -34,7 +34,7 @@ type world struct {
 	handOff  func(host, to string) error
 	asked    []request1
 	log      []string // leases and hand-offs in order
-	decided  []journal.Assign
+	decided  []runlog.Assign
 	placed   []string // labels
 	dropped  []string
 	troubles []error

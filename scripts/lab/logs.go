@@ -6,12 +6,12 @@ import (
 	"io"
 	"os"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // Lines reads each line of a node's log into e, oldest first, and calls visit. It returns how many lines could not be read.
-func Lines(dir, log string, e journal.Entry, visit func()) (torn int, err error) {
-	files, err := journal.Files(dir, log)
+func Lines(dir, log string, e runlog.Entry, visit func()) (torn int, err error) {
+	files, err := runlog.Files(dir, log)
 	if err != nil {
 		return 0, err
 	}
@@ -24,13 +24,13 @@ func Lines(dir, log string, e journal.Entry, visit func()) (torn int, err error)
 	return torn, nil
 }
 
-func linesOf(path string, e journal.Entry, visit func()) (torn int, err error) {
+func linesOf(path string, e runlog.Entry, visit func()) (torn int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	r := journal.NewReader(f)
+	r := runlog.NewReader(f)
 	for err = r.Next(e); err == nil; err = r.Next(e) {
 		visit()
 	}

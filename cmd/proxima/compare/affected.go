@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // What an event hits.
@@ -83,7 +83,7 @@ func (r *run) downloaded(n int, server string, mask uint16, second, speed float6
 }
 
 // moved notes a hand-off that no batch decided: the owner had become slower than another node.
-func (c *comparer) moved(r *run, d *journal.Assign, second float64) {
+func (c *comparer) moved(r *run, d *runlog.Assign, second float64) {
 	if r.world != nil && len(r.world.Assigners) == 1 && !strings.HasPrefix(d.Reason, r.world.Assigners[0]+": ") {
 		if row := c.rowOf(r, r.world.Assigners[0]); row >= 0 {
 			r.given(row, d.Owner, second)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 var began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -25,7 +25,7 @@ type bed struct {
 }
 
 type bedNode struct {
-	*journal.Journal
+	*runlog.Writer
 	name, id string
 	now      time.Time
 	logs     string
@@ -44,22 +44,22 @@ func newBed(t testing.TB, dir string, w rundir.World) *bed {
 func (b *bed) open(name, id string, boot uint64) *bedNode {
 	b.t.Helper()
 	n := &bedNode{name: name, id: id, now: began, logs: filepath.Join(b.dir, rundir.NodesFolder, name, rundir.LogsFolder)}
-	cfg := journal.Default()
+	cfg := runlog.Default()
 	cfg.Logs, cfg.LogKeep = n.logs, 0
-	j, err := journal.Open(cfg, journal.Meta{Run: "test", Node: id, Boot: boot}, journal.Deps{Now: func() time.Time { return n.now }})
+	j, err := runlog.Open(cfg, runlog.Meta{Run: "test", Node: id, Boot: boot}, runlog.Deps{Now: func() time.Time { return n.now }})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	n.Journal = j
-	j.Events().Info(journal.EventStart, journal.KeyConfig, "")
+	n.Writer = j
+	j.Events().Info(runlog.EventStart, runlog.KeyConfig, "")
 	return n
 }
 
 // fetch logs a download of a page that ended so many s after the start. Fields that are not set get those of a sound page.
-func (n *bedNode) fetch(endS float64, f journal.Fetch) {
+func (n *bedNode) fetch(endS float64, f runlog.Fetch) {
 	n.now = began.Add(time.Duration(endS * float64(time.Second)))
 	if f.Kind == "" {
-		f.Kind = journal.KindPage
+		f.Kind = runlog.KindPage
 	}
 	if f.Status == 0 && f.Error == "" {
 		f.Status = 200
@@ -71,20 +71,20 @@ func (n *bedNode) fetch(endS float64, f journal.Fetch) {
 	n.Fetch(&f)
 }
 
-func (n *bedNode) decide(atS float64, a journal.Assign) {
+func (n *bedNode) decide(atS float64, a runlog.Assign) {
 	n.now = began.Add(time.Duration(atS * float64(time.Second)))
 	a.Decided = true
 	n.Assign(a)
 }
 
-func (n *bedNode) queue(atS float64, q journal.Queue) {
+func (n *bedNode) queue(atS float64, q runlog.Queue) {
 	n.now = began.Add(time.Duration(atS * float64(time.Second)))
 	n.Queue(q)
 }
 
 // stop ends a node in order.
 func (n *bedNode) stop() {
-	n.Events().Info(journal.EventStop, journal.KeyReason, "idle")
+	n.Events().Info(runlog.EventStop, runlog.KeyReason, "idle")
 }
 
 // write closes the logs and writes what the testbed leaves.

@@ -1,7 +1,7 @@
 // Package compare reads the logs of nodes and says which assigner was better, by how much, and why.
 //
 // It owns the figures: what is counted, how downloads are paired, and what is withheld because the logs cannot tell. It does not own
-// the format of the logs (node/journal), the format of a run's folder and the truth (rundir), or the page (report).
+// the format of the logs (node/runlog), the format of a run's folder and the truth (rundir), or the page (report).
 //
 // Read goes over the logs once. What must be joined URL by URL is kept as records of 48 bytes, at most mostRecords of them. Everything
 // else is counted at once: a run holds its nodes, timelines of 600 cells, and a tally for each row.
@@ -24,7 +24,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"proxima/assign"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // Options of Read.
@@ -71,7 +71,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 	}
 	// Rows may be named after the runs' configurations, which are in the node logs.
 	for _, r := range c.runs {
-		if err := c.readLogs(r, journal.LogNode); err != nil {
+		if err := c.readLogs(r, runlog.LogNode); err != nil {
 			return nil, err
 		}
 	}
@@ -83,8 +83,8 @@ func Read(ctx context.Context, dirs []string, o Options) (*Result, error) {
 			}
 		}
 		// Each log needs what those before it said.
-		for _, log := range []string{journal.LogCoord, journal.LogAssign, journal.LogMember, journal.LogProxy, journal.LogQueue,
-			journal.LogLoad, journal.LogFetch} {
+		for _, log := range []string{runlog.LogCoord, runlog.LogAssign, runlog.LogMember, runlog.LogProxy, runlog.LogQueue,
+			runlog.LogLoad, runlog.LogFetch} {
 			r.compared = bits.OnesCount16(r.rows) > 1
 			if err := c.readLogs(r, log); err != nil {
 				return nil, err
@@ -118,34 +118,34 @@ func (c *comparer) readLogs(r *run, log string) error {
 }
 
 func (c *comparer) readLog(r *run, logs nodeLogs, log string) error {
-	each := func(e journal.Entry, line *journal.Line, do func(n int) error) error {
+	each := func(e runlog.Entry, line *runlog.Line, do func(n int) error) error {
 		return c.lines.each(logs.dir, log, e, line, func() error { return do(r.own(line.Node, logs.name)) })
 	}
 	switch log {
-	case journal.LogFetch:
-		var f journal.Fetch
+	case runlog.LogFetch:
+		var f runlog.Fetch
 		return each(&f, &f.Line, func(n int) error { return c.download(r, n, &f) })
-	case journal.LogQueue:
-		var q journal.Queue
+	case runlog.LogQueue:
+		var q runlog.Queue
 		return each(&q, &q.Line, func(n int) error { r.queue(n, &q); return nil })
-	case journal.LogLoad:
-		var l journal.Load
+	case runlog.LogLoad:
+		var l runlog.Load
 		return each(&l, &l.Line, func(n int) error { r.used(n, &l); return nil })
-	case journal.LogNode:
-		var e journal.Event
+	case runlog.LogNode:
+		var e runlog.Event
 		return each(&e, &e.Line, func(n int) error { r.event(n, &e); return nil })
-	case journal.LogCoord:
-		var k journal.Coord
+	case runlog.LogCoord:
+		var k runlog.Coord
 		return each(&k, &k.Line, func(n int) error { r.placed(n, &k); return nil })
-	case journal.LogProxy:
-		var p journal.Proxy
+	case runlog.LogProxy:
+		var p runlog.Proxy
 		return each(&p, &p.Line, func(int) error { r.proxy(&p); return nil })
-	case journal.LogAssign:
-		var a journal.Assign
+	case runlog.LogAssign:
+		var a runlog.Assign
 		var last lastDecision
 		return each(&a, &a.Line, func(n int) error { return c.decision(r, n, &a, &last) })
-	case journal.LogMember:
-		var m journal.Member
+	case runlog.LogMember:
+		var m runlog.Member
 		return each(&m, &m.Line, func(int) error { return c.member(r, &m) })
 	}
 	return fmt.Errorf("read logs: no log %q", log)

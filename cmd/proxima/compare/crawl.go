@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // crawlCounts are the counts of one run's crawl. Those of URLs are made when records are joined.
@@ -67,7 +67,7 @@ func (k *crawlCounts) page(g []record) {
 }
 
 // queue handles a line of the queue log.
-func (r *run) queue(n int, q *journal.Queue) {
+func (r *run) queue(n int, q *runlog.Queue) {
 	if q.Accepted+q.AtStart+q.Arrived != q.Done+q.Failed+q.Dropped+q.Left+q.Pending {
 		r.crawl.unbalanced++
 		r.crawl.unbalancedN = r.nodes[n].name
@@ -77,7 +77,7 @@ func (r *run) queue(n int, q *journal.Queue) {
 }
 
 // used handles a line of the load log.
-func (r *run) used(n int, l *journal.Load) {
+func (r *run) used(n int, l *runlog.Load) {
 	life := r.nodes[n].life(l.Boot)
 	life.rss = max(life.rss, l.RSSBytes)
 	second := r.seconds(l.Time)
@@ -88,28 +88,28 @@ func (r *run) used(n int, l *journal.Load) {
 }
 
 // event handles a line of the node log.
-func (r *run) event(n int, e *journal.Event) {
+func (r *run) event(n int, e *runlog.Event) {
 	if r.world == nil && (r.started.IsZero() || e.Time.Before(r.started)) {
 		r.started = e.Time // the run starts with its first node
 	}
 	switch e.Event {
-	case journal.EventStart:
+	case runlog.EventStart:
 		r.nodes[n].life(e.Boot)
 		r.configured(e)
-	case journal.EventStop:
+	case runlog.EventStop:
 		r.nodes[n].life(e.Boot).stopped = true
-	case journal.EventDNS:
+	case runlog.EventDNS:
 		r.crawl.dnsErrors++
 	}
 }
 
 // configured notes what a node says about itself when it starts.
-func (r *run) configured(e *journal.Event) {
+func (r *run) configured(e *runlog.Event) {
 	r.name = cmp.Or(r.name, e.Run)
-	if v, ok := e.Attrs[journal.KeyVersion].(string); ok {
+	if v, ok := e.Attrs[runlog.KeyVersion].(string); ok {
 		r.version = v
 	}
-	text, ok := e.Attrs[journal.KeyConfig].(string)
+	text, ok := e.Attrs[runlog.KeyConfig].(string)
 	if !ok || text == "" {
 		return
 	}
@@ -244,7 +244,7 @@ func statuses(runs []*run) []Status {
 func (c *comparer) distrust(r *run) string {
 	var why []string
 	for k, n := range c.lines.gaps {
-		if k.run == r.index && (k.log == journal.LogFetch || k.log == journal.LogQueue || k.log == journal.LogNode) {
+		if k.run == r.index && (k.log == runlog.LogFetch || k.log == runlog.LogQueue || k.log == runlog.LogNode) {
 			why = append(why, fmt.Sprintf("%d lines are missing in the %s log of %s (boot %d)", n, k.log, r.nameOf(k.node), k.boot))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // maxDepth is how far below a folder runs are looked for.
@@ -75,7 +75,7 @@ func find(dir string) ([]source, error) {
 		return nil, err
 	}
 	if len(s.logs) == 0 {
-		return nil, fmt.Errorf("find logs: there are no logs of nodes (%s%s) in %s", journal.LogFetch, suffix, dir)
+		return nil, fmt.Errorf("find logs: there are no logs of nodes (%s%s) in %s", runlog.LogFetch, suffix, dir)
 	}
 	return []source{s}, nil
 }

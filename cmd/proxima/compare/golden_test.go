@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxima/assign"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 const batchOne = "000000000001-1-1"
@@ -32,12 +32,12 @@ func small(t *testing.T) *bed {
 		{"nearest", "a.test", a, berlin.id, 2, .1, 4}, {"nearest", "b.test", s, tokyo.id, 2, .3, 4},
 		{"random", "a.test", a, tokyo.id, 0, 0, 1}, {"random", "b.test", s, tokyo.id, 0, 0, 1},
 	} {
-		berlin.decide(5, journal.Assign{Batch: batchOne, Label: d.label, Host: d.host, Server: d.server, Owner: d.owner, URLs: 3,
+		berlin.decide(5, runlog.Assign{Batch: batchOne, Label: d.label, Host: d.host, Server: d.server, Owner: d.owner, URLs: 3,
 			Estimates: d.estimates, Accuracy: d.accuracy, Seconds: d.seconds, Reason: "because"})
 	}
 	// The estimates: one page of a.test at each node, two pages of b.test at berlin.
 	estimate := func(n *bedNode, end float64, url, host, server string, ms float64) {
-		n.fetch(end, journal.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: journal.OriginEstimate,
+		n.fetch(end, runlog.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginEstimate,
 			Label: "nearest", Batch: batchOne})
 	}
 	estimate(berlin, 2, "http://a.test/e1", "a.test", a, 50)
@@ -46,7 +46,7 @@ func small(t *testing.T) *bed {
 	estimate(berlin, 3, "http://b.test/e2", "b.test", s, 450)
 	// The comparison: a.test/1 by both nodes, a.test/2 by both (random's fails), b.test/1 by tokyo, which both had chosen.
 	compared := func(n *bedNode, end float64, url, host, server, label string, ms float64, status int) {
-		n.fetch(end, journal.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: journal.OriginAssigned, Label: label,
+		n.fetch(end, runlog.Fetch{URL: url, Host: host, Server: server, TotalMs: ms, Bytes: 1000, Origin: runlog.OriginAssigned, Label: label,
 			Batch: batchOne, Status: status})
 	}
 	compared(berlin, 10, "http://a.test/1", "a.test", a, "nearest", 44, 200)
@@ -55,25 +55,25 @@ func small(t *testing.T) *bed {
 	compared(tokyo, 13, "http://a.test/2", "a.test", a, "random", 700, 503)
 	compared(tokyo, 14, "http://b.test/1", "b.test", s, "nearest,random", 120, 200)
 	// The owner goes on alone: no part of the comparison. One page of these comes twice.
-	berlin.fetch(20, journal.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 30, Bytes: 1000,
-		Origin: journal.OriginAssigned, Label: "nearest"})
-	tokyo.fetch(21, journal.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 500, Bytes: 1000,
-		Origin: journal.OriginDiscovered})
-	tokyo.fetch(22, journal.Fetch{URL: "http://b.test/404", Host: "b.test", Server: s, TotalMs: 100, Bytes: 10,
-		Origin: journal.OriginAssigned, Label: "nearest", Status: 404})
-	tokyo.fetch(23, journal.Fetch{URL: "http://b.test/robots.txt", Host: "b.test", Server: s, TotalMs: 100, Kind: journal.KindRobots,
+	berlin.fetch(20, runlog.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 30, Bytes: 1000,
+		Origin: runlog.OriginAssigned, Label: "nearest"})
+	tokyo.fetch(21, runlog.Fetch{URL: "http://a.test/3", Host: "a.test", Server: a, TotalMs: 500, Bytes: 1000,
+		Origin: runlog.OriginDiscovered})
+	tokyo.fetch(22, runlog.Fetch{URL: "http://b.test/404", Host: "b.test", Server: s, TotalMs: 100, Bytes: 10,
+		Origin: runlog.OriginAssigned, Label: "nearest", Status: 404})
+	tokyo.fetch(23, runlog.Fetch{URL: "http://b.test/robots.txt", Host: "b.test", Server: s, TotalMs: 100, Kind: runlog.KindRobots,
 		Status: 404})
-	tokyo.fetch(24, journal.Fetch{URL: "http://b.test/gone", Host: "b.test", Server: s, TotalMs: 10, Error: "reset", Reason: "reset"})
-	berlin.Events().Warn(journal.EventDNS, journal.KeyHost, "c.test")
+	tokyo.fetch(24, runlog.Fetch{URL: "http://b.test/gone", Host: "b.test", Server: s, TotalMs: 10, Error: "reset", Reason: "reset"})
+	berlin.Events().Warn(runlog.EventDNS, runlog.KeyHost, "c.test")
 	// b.test goes back to berlin: its second hand-off.
-	berlin.Assign(journal.Assign{Host: "a.test", Owner: berlin.id, Epoch: 2})
-	berlin.Assign(journal.Assign{Host: "b.test", Owner: tokyo.id, Epoch: 2})
-	tokyo.Assign(journal.Assign{Host: "b.test", Owner: berlin.id, Epoch: 3})
-	tokyo.Member(journal.Member{Change: "took", Host: "c.test", Peer: berlin.id})
-	tokyo.Member(journal.Member{Change: "received", Host: "b.test", Peer: berlin.id})
+	berlin.Assign(runlog.Assign{Host: "a.test", Owner: berlin.id, Epoch: 2})
+	berlin.Assign(runlog.Assign{Host: "b.test", Owner: tokyo.id, Epoch: 2})
+	tokyo.Assign(runlog.Assign{Host: "b.test", Owner: berlin.id, Epoch: 3})
+	tokyo.Member(runlog.Member{Change: "took", Host: "c.test", Peer: berlin.id})
+	tokyo.Member(runlog.Member{Change: "received", Host: "b.test", Peer: berlin.id})
 	for _, n := range b.nodes {
-		n.queue(25, journal.Queue{Accepted: 6, Done: 5, Failed: 1})
-		n.Load(journal.Load{CPUSeconds: 2, RSSBytes: 64 << 20, MessagesSent: 60, BytesSent: 6000, LinksSent: 30})
+		n.queue(25, runlog.Queue{Accepted: 6, Done: 5, Failed: 1})
+		n.Load(runlog.Load{CPUSeconds: 2, RSSBytes: 64 << 20, MessagesSent: 60, BytesSent: 6000, LinksSent: 30})
 		n.stop()
 	}
 	return b
@@ -235,12 +235,12 @@ func TestTruncated(t *testing.T) {
 			b := newBed(t, t.TempDir(), w)
 			n, server := b.nodes[0], w.Servers[0].Addr.String()
 			for i := range c.made {
-				n.fetch(float64(i), journal.Fetch{URL: "http://a.test/" + strings.Repeat("x", i), Host: "a.test", Server: server, TotalMs: 40,
-					Origin: journal.OriginEstimate, Label: "vivaldi", Batch: batchOne})
+				n.fetch(float64(i), runlog.Fetch{URL: "http://a.test/" + strings.Repeat("x", i), Host: "a.test", Server: server, TotalMs: 40,
+					Origin: runlog.OriginEstimate, Label: "vivaldi", Batch: batchOne})
 			}
-			n.decide(9, journal.Assign{Batch: batchOne, Label: "vivaldi", Host: "a.test", Server: server, Owner: n.id, Estimates: c.wanted,
+			n.decide(9, runlog.Assign{Batch: batchOne, Label: "vivaldi", Host: "a.test", Server: server, Owner: n.id, Estimates: c.wanted,
 				Reason: c.reason})
-			n.decide(9, journal.Assign{Batch: batchOne, Label: "vivaldi", Host: "a2.test", Server: server, Owner: n.id, Estimates: c.wanted,
+			n.decide(9, runlog.Assign{Batch: batchOne, Label: "vivaldi", Host: "a2.test", Server: server, Owner: n.id, Estimates: c.wanted,
 				Reason: c.reason})
 			a := read(t, b.write()).of(t, "vivaldi")
 			if a.Short != c.short || a.Forced != c.forced || a.Truncated != (c.short+c.forced > 0) || a.Decisions != 1 {

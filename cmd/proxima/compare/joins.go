@@ -11,14 +11,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"proxima/fetch"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // mostMs bounds the time of a download. No node writes a longer one.
 const mostMs = 1e9
 
 // download handles a line of the fetch log.
-func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
+func (c *comparer) download(r *run, n int, f *runlog.Fetch) error {
 	f.TotalMs = min(max(f.TotalMs, 0), mostMs)
 	begin := f.Time.Add(-time.Duration(f.TotalMs * float64(time.Millisecond)))
 	ok := f.Error == "" && f.Status > 0 && f.Status < 400
@@ -27,10 +27,10 @@ func (c *comparer) download(r *run, n int, f *journal.Fetch) error {
 	at.busyMs += f.TotalMs
 	second := r.seconds(f.Time)
 	r.requested(f.Server, second)
-	if f.Kind != journal.KindPage {
+	if f.Kind != runlog.KindPage {
 		return nil
 	}
-	compared, estimate := f.Origin == journal.OriginAssigned && f.Batch != "", f.Origin == journal.OriginEstimate
+	compared, estimate := f.Origin == runlog.OriginAssigned && f.Batch != "", f.Origin == runlog.OriginEstimate
 	if !cut {
 		r.crawl.statuses[f.Status]++
 		r.crawl.links += int64(f.Links)
@@ -100,7 +100,7 @@ const (
 type lastDecision struct{ batch, label, server string }
 
 // decision handles a line of the assign log.
-func (c *comparer) decision(r *run, n int, a *journal.Assign, last *lastDecision) error {
+func (c *comparer) decision(r *run, n int, a *runlog.Assign, last *lastDecision) error {
 	second := r.seconds(a.Time)
 	if !a.Decided {
 		c.moved(r, a, second)
@@ -148,7 +148,7 @@ func (r *run) recordNode(id string) uint16 {
 const changeTook = "took"
 
 // member handles a line of the member log.
-func (c *comparer) member(r *run, m *journal.Member) error {
+func (c *comparer) member(r *run, m *runlog.Member) error {
 	if m.Change != changeTook || m.Host == "" {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // large writes the logs of a comparison with that many downloads, some 620 bytes each, all of different pages.
@@ -24,10 +24,10 @@ func large(t testing.TB, dir string, downloads int) (bytes int64) {
 		server := w.Servers[i%len(w.Servers)]
 		for n, node := range b.nodes {
 			second := 10 + float64(i)/50
-			f := journal.Fetch{URL: fmt.Sprintf("http://%s/a/fairly/long/path/as/they/are/on/the/web/%08d.html", server.Hosts[0], i),
+			f := runlog.Fetch{URL: fmt.Sprintf("http://%s/a/fairly/long/path/as/they/are/on/the/web/%08d.html", server.Hosts[0], i),
 				Host:   server.Hosts[0],
 				Server: server.Addr.String(), TotalMs: 50 + float64((i*7919+n*104729)%1000), Bytes: 20_000, BodyBytes: 20_000, Protocol: "http/1.1",
-				Origin: journal.OriginAssigned, Label: w.Assigners[n%4], Batch: fmt.Sprintf("%.12s-1-%d", b.nodes[0].id,
+				Origin: runlog.OriginAssigned, Label: w.Assigners[n%4], Batch: fmt.Sprintf("%.12s-1-%d", b.nodes[0].id,
 					i/10_000), Home: b.nodes[0].id, Epoch: 3, Links: 30}
 			node.fetch(second, f)
 		}

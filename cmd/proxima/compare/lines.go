@@ -11,7 +11,7 @@ import (
 	"os"
 	"slices"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // life is one boot of a node, in one of its logs.
@@ -31,7 +31,7 @@ type lineReader struct {
 }
 
 // each fills e, whose Line is line, with every line of a log and calls do.
-func (r *lineReader) each(dir, log string, e journal.Entry, line *journal.Line, do func() error) error {
+func (r *lineReader) each(dir, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
 	list, err := files(dir, log)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (r *lineReader) each(dir, log string, e journal.Entry, line *journal.Line, 
 	return nil
 }
 
-func (r *lineReader) file(f logFile, log string, e journal.Entry, line *journal.Line, do func() error) error {
+func (r *lineReader) file(f logFile, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (n *bytesRead) Write(p []byte) (int, error) {
 }
 
 // stream is file for the content of a file.
-func (r *lineReader) stream(in io.Reader, f logFile, log string, e journal.Entry, line *journal.Line, do func() error) error {
-	lines := journal.NewReader(in)
+func (r *lineReader) stream(in io.Reader, f logFile, log string, e runlog.Entry, line *runlog.Line, do func() error) error {
+	lines := runlog.NewReader(in)
 	defer func() { r.Damaged += int64(lines.Skipped()) }()
 	var corrupt flate.CorruptInputError
 	for {
@@ -81,7 +81,7 @@ func (r *lineReader) stream(in io.Reader, f logFile, log string, e journal.Entry
 			return nil
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, journal.ErrVersion):
+		case errors.Is(err, runlog.ErrVersion):
 			r.Newer = f.path
 			return nil
 		case err != nil:
@@ -102,7 +102,7 @@ func (r *lineReader) stream(in io.Reader, f logFile, log string, e journal.Entry
 }
 
 // next notes the number of a line. It returns false for a line that was there before.
-func (r *lineReader) next(log string, l *journal.Line) bool {
+func (r *lineReader) next(log string, l *runlog.Line) bool {
 	k := life{r.run, log, l.Node, l.Boot}
 	last := r.seqs[k]
 	if l.Seq <= last {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // edit rewrites the lines of a log; nil deletes one.
@@ -41,10 +41,10 @@ func TestGapsWithhold(t *testing.T) {
 		line     int
 		withheld string // words
 	}{
-		{journal.LogFetch, 2, "1 lines are missing in the fetch log of berlin (boot 1)"},
-		{journal.LogFetch, 0, "1 lines are missing in the fetch log of berlin (boot 1)"}, // an older file was deleted
-		{journal.LogNode, 1, "1 lines are missing in the node log of berlin (boot 1)"},
-		{journal.LogAssign, 1, ""}, // counted, but no reason to withhold
+		{runlog.LogFetch, 2, "1 lines are missing in the fetch log of berlin (boot 1)"},
+		{runlog.LogFetch, 0, "1 lines are missing in the fetch log of berlin (boot 1)"}, // an older file was deleted
+		{runlog.LogNode, 1, "1 lines are missing in the node log of berlin (boot 1)"},
+		{runlog.LogAssign, 1, ""}, // counted, but no reason to withhold
 	} {
 		t.Run(fmt.Sprint(c.log, c.line), func(t *testing.T) {
 			dir := small(t).write()
@@ -94,20 +94,20 @@ func TestLossIsFound(t *testing.T) {
 		{name: "one tried in vain", pages: 9, change: func(*bed) {}},
 		{name: "two", pages: 11, change: func(*bed) {}, lost: 2},
 		{name: "dropped with a reason", pages: 10, change: func(b *bed) {
-			b.nodes[0].queue(26, journal.Queue{Accepted: 7, Done: 5, Failed: 1, Dropped: 1, Drops: map[string]int64{"robots.txt": 1}})
+			b.nodes[0].queue(26, runlog.Queue{Accepted: 7, Done: 5, Failed: 1, Dropped: 1, Drops: map[string]int64{"robots.txt": 1}})
 		}},
 		{name: "still waiting", pages: 50, change: func(b *bed) {
-			b.nodes[0].queue(26, journal.Queue{Accepted: 9, Done: 5, Failed: 1,
+			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1,
 				Pending: 3})
 		}},
 		{name: "books that do not balance", pages: 8, change: func(b *bed) {
-			b.nodes[0].queue(26, journal.Queue{Accepted: 9, Done: 5,
+			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5,
 				Failed: 1})
 		},
 			withheld: "the counts of berlin do not add up in 1 lines"},
 		{name: "no list", change: func(*bed) {}},
 		{name: "no list, and accepted twice or lost", change: func(b *bed) {
-			b.nodes[0].queue(26, journal.Queue{Accepted: 9, Done: 5, Failed: 1,
+			b.nodes[0].queue(26, runlog.Queue{Accepted: 9, Done: 5, Failed: 1,
 				Left: 3})
 		},
 			why: "at most 3"},
@@ -141,7 +141,7 @@ func TestKilledNode(t *testing.T) {
 			b.world.Pages = 8
 		}
 		dead := b.open("lima", strings.Repeat("9", 32), 1)
-		dead.queue(3, journal.Queue{Accepted: 5, Pending: 5})
+		dead.queue(3, runlog.Queue{Accepted: 5, Pending: 5})
 		b.nodes = append(b.nodes, dead)
 		b.world.Nodes = append(b.world.Nodes, rundir.Node{Name: "lima"})
 		b.world.RTTMs = append(b.world.RTTMs, []float64{200, 200})

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 func TestDist(t *testing.T) {
@@ -106,9 +106,9 @@ func FuzzFetchLine(f *testing.F) {
 		c := newComparer(t.Context(), Options{Seed: 1, By: ByAssigner, Against: "random"})
 		r := newRun(0, source{})
 		c.runs = []*run{r}
-		var e journal.Fetch
+		var e runlog.Fetch
 		in := bytes.NewReader(append(append([]byte{}, line...), '\n'))
-		err := c.lines.stream(in, logFile{}, journal.LogFetch, &e, &e.Line, func() error { return c.download(r, r.own(e.Node, "n"), &e) })
+		err := c.lines.stream(in, logFile{}, runlog.LogFetch, &e, &e.Line, func() error { return c.download(r, r.own(e.Node, "n"), &e) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"proxima/assign"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // tuned writes a run of vivaldi and random with a configuration, in which every page takes vivaldi's node so many ms, and random's 100.
@@ -17,15 +17,15 @@ func tuned(t *testing.T, dir, run, theta string, seed uint64, servers int, ms fl
 		[][]float64{w.RTTMs[0][:servers], w.RTTMs[1][:servers]}
 	b := newBed(t, dir, w)
 	for i, n := range b.nodes {
-		n.Events().Info(journal.EventStart, journal.KeyVersion, "v1", journal.KeyConfig, fmt.Sprintf("[node]\ndata = %q\nrun = %q\n"+
+		n.Events().Info(runlog.EventStart, runlog.KeyVersion, "v1", runlog.KeyConfig, fmt.Sprintf("[node]\ndata = %q\nrun = %q\n"+
 			"[assign]\nmargin = 0.1\n[assign.vivaldi]\ntheta = %s\n[politeness]\nlist = [\"%d\"]\n", dir, run, theta, i))
 	}
 	for _, s := range w.Servers {
 		for i, label := range w.Assigners {
-			b.nodes[0].decide(5, journal.Assign{Batch: batchOne, Label: label, Host: s.Hosts[0], Server: s.Addr.String(), Owner: b.nodes[i].id})
+			b.nodes[0].decide(5, runlog.Assign{Batch: batchOne, Label: label, Host: s.Hosts[0], Server: s.Addr.String(), Owner: b.nodes[i].id})
 			for page := range 4 {
-				b.nodes[i].fetch(10+float64(page), journal.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0],
-					Server: s.Addr.String(), TotalMs: []float64{ms, 100}[i], Bytes: 1000, Origin: journal.OriginAssigned, Label: label, Batch: batchOne})
+				b.nodes[i].fetch(10+float64(page), runlog.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0],
+					Server: s.Addr.String(), TotalMs: []float64{ms, 100}[i], Bytes: 1000, Origin: runlog.OriginAssigned, Label: label, Batch: batchOne})
 			}
 		}
 	}

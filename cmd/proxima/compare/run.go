@@ -12,7 +12,7 @@ import (
 	"proxima/cmd/proxima/rundir"
 	"proxima/ncoord"
 	"proxima/ncoord/quantile"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // run is what is known about one run of nodes.
@@ -77,8 +77,8 @@ type node struct {
 // lifeLogs are the last counts of one boot.
 type lifeLogs struct {
 	stopped bool // in order
-	queue   journal.Queue
-	load    journal.Load
+	queue   runlog.Queue
+	load    runlog.Load
 	rss     int64   // most
 	loadAt  float64 // s
 }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // TestSeparateRunsByHand: nearest had seed 1, random seeds 1 and 2. Only runs of one seed are paired, page by page; what was broken off,
@@ -22,8 +22,8 @@ func TestSeparateRunsByHand(t *testing.T) {
 		b := newBed(t, filepath.Join(top, fmt.Sprintf("%s-%d", run.label, run.seed)), w)
 		for k, s := range w.Servers {
 			n := b.nodes[k]
-			page := journal.Fetch{URL: "http://" + s.Hosts[0] + "/1", Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: run.ms, Bytes: 1000,
-				Origin: journal.OriginAssigned, Label: run.label}
+			page := runlog.Fetch{URL: "http://" + s.Hosts[0] + "/1", Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: run.ms, Bytes: 1000,
+				Origin: runlog.OriginAssigned, Label: run.label}
 			cut := page
 			cut.URL += fmt.Sprint("cut", k) // nothing but broken off
 			cut.Error = "canceled"
@@ -39,7 +39,7 @@ func TestSeparateRunsByHand(t *testing.T) {
 			again.TotalMs = 5000
 			n.fetch(9, again)
 			page.URL += "e"
-			page.Origin, page.TotalMs, page.Batch = journal.OriginEstimate, 77, batchOne
+			page.Origin, page.TotalMs, page.Batch = runlog.OriginEstimate, 77, batchOne
 			n.fetch(10, page)
 			page.URL += "/cut"
 			page.Error = "canceled"
@@ -47,12 +47,12 @@ func TestSeparateRunsByHand(t *testing.T) {
 		}
 		// Four fifths of the pages at berlin: 8 and 2, with those above 12 and 6 answered, robots.txt not counted.
 		for i := range 8 {
-			b.nodes[0].fetch(12, journal.Fetch{URL: fmt.Sprintf("http://c.test/%d", i), Server: "198.18.1.9", TotalMs: 100})
+			b.nodes[0].fetch(12, runlog.Fetch{URL: fmt.Sprintf("http://c.test/%d", i), Server: "198.18.1.9", TotalMs: 100})
 		}
-		b.nodes[1].fetch(30, journal.Fetch{URL: "http://c.test/8", Server: "198.18.1.9", TotalMs: 100})
-		b.nodes[1].fetch(40, journal.Fetch{URL: "http://c.test/robots.txt", Server: "198.18.1.9", TotalMs: 100, Kind: journal.KindRobots})
+		b.nodes[1].fetch(30, runlog.Fetch{URL: "http://c.test/8", Server: "198.18.1.9", TotalMs: 100})
+		b.nodes[1].fetch(40, runlog.Fetch{URL: "http://c.test/robots.txt", Server: "198.18.1.9", TotalMs: 100, Kind: runlog.KindRobots})
 		for _, n := range b.nodes {
-			n.queue(41, journal.Queue{})
+			n.queue(41, runlog.Queue{})
 			n.stop()
 		}
 		b.write()

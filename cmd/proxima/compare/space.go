@@ -7,7 +7,7 @@ import (
 
 	"proxima/ncoord"
 	"proxima/ncoord/quantile"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // serverPlace is the last known place of a server.
@@ -23,7 +23,7 @@ func coordinate(vector []float64, height, accuracy float64) ncoord.Coordinate {
 }
 
 // placed handles a line of the coordinate log.
-func (r *run) placed(n int, k *journal.Coord) {
+func (r *run) placed(n int, k *runlog.Coord) {
 	if at := coordinate(k.Vector, k.HeightMs, k.Accuracy); k.Refused == "" && at.Check() == nil {
 		*r.nodes[n].path.at(r.seconds(k.Time)) = placed{at, true}
 	}
@@ -40,7 +40,7 @@ func (n *node) whereWas(second float64) (ncoord.Coordinate, bool) {
 }
 
 // proxy handles a line of the proxy log. The coordinate logs have been read before.
-func (r *run) proxy(p *journal.Proxy) {
+func (r *run) proxy(p *runlog.Proxy) {
 	at := coordinate(p.Vector, p.HeightMs, p.Accuracy)
 	if at.Check() != nil {
 		return

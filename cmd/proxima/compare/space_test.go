@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // TestSpaceByHand: two nodes on a line, 220 ms apart in truth, and a server whose place moves when tokyo's bandwidth is cut.
@@ -18,7 +18,7 @@ func TestSpaceByHand(t *testing.T) {
 	at := func(n *bedNode, s float64) { n.now = began.Add(time.Duration(s * float64(time.Second))) }
 	coord := func(n *bedNode, s, x, height float64) {
 		at(n, s)
-		n.Coord(journal.Coord{Peer: "p", RTTMs: 1, Vector: []float64{x, 0, 0, 0}, HeightMs: height, Accuracy: .5})
+		n.Coord(runlog.Coord{Peer: "p", RTTMs: 1, Vector: []float64{x, 0, 0, 0}, HeightMs: height, Accuracy: .5})
 	}
 	berlin, tokyo := b.nodes[0], b.nodes[1]
 	coord(berlin, 1, 0, 5)
@@ -26,18 +26,18 @@ func TestSpaceByHand(t *testing.T) {
 	coord(berlin, 9, 0, 10)
 	coord(tokyo, 9, 200, 10) // 220 ms
 	at(tokyo, 10)
-	tokyo.Coord(journal.Coord{Peer: "p", Vector: []float64{9e9}, Accuracy: .1})                                  // no place
-	tokyo.Coord(journal.Coord{Peer: "p", Vector: []float64{7, 7, 7, 7}, Accuracy: .1, Refused: "the peer lies"}) // refused
+	tokyo.Coord(runlog.Coord{Peer: "p", Vector: []float64{9e9}, Accuracy: .1})                                  // no place
+	tokyo.Coord(runlog.Coord{Peer: "p", Vector: []float64{7, 7, 7, 7}, Accuracy: .1, Refused: "the peer lies"}) // refused
 	for s, x := range map[float64]float64{20: 220, 50: 260} {
 		at(berlin, s)
-		berlin.Proxy(journal.Proxy{Label: "nearest", Server: server.String(), Vector: []float64{x, 0, 0, 0}, HeightMs: 2, Accuracy: s / 100})
+		berlin.Proxy(runlog.Proxy{Label: "nearest", Server: server.String(), Vector: []float64{x, 0, 0, 0}, HeightMs: 2, Accuracy: s / 100})
 	}
-	berlin.decide(21, journal.Assign{Batch: "b", Label: "nearest", Host: "b.test", Server: server.String(), Owner: tokyo.id})
-	berlin.decide(51, journal.Assign{Batch: "c", Label: "nearest", Host: "b.test", Server: server.String(), Owner: berlin.id})
+	berlin.decide(21, runlog.Assign{Batch: "b", Label: "nearest", Host: "b.test", Server: server.String(), Owner: tokyo.id})
+	berlin.decide(51, runlog.Assign{Batch: "c", Label: "nearest", Host: "b.test", Server: server.String(), Owner: berlin.id})
 	for i := range 4 {
-		tokyo.fetch(22+5*float64(i), journal.Fetch{URL: string(rune('a' + i)), Server: server.String(), TotalMs: 100,
+		tokyo.fetch(22+5*float64(i), runlog.Fetch{URL: string(rune('a' + i)), Server: server.String(), TotalMs: 100,
 			Bytes:  int64(1000 * (i + 1)),
-			Origin: journal.OriginAssigned, Label: "nearest", Batch: "b"})
+			Origin: runlog.OriginAssigned, Label: "nearest", Batch: "b"})
 	}
 	r := read(t, b.write())
 	median := r.CoordError[0].Points
@@ -105,14 +105,14 @@ func TestTimelinesOfAComparison(t *testing.T) {
 	b := newBed(t, t.TempDir(), w)
 	berlin := b.nodes[0]
 	for _, label := range w.Assigners {
-		berlin.decide(1, journal.Assign{Batch: batchOne, Label: label, Host: "a.test", Server: server.String(), Owner: berlin.id})
+		berlin.decide(1, runlog.Assign{Batch: batchOne, Label: label, Host: "a.test", Server: server.String(), Owner: berlin.id})
 	}
-	for i, f := range []journal.Fetch{
-		{Kind: journal.KindRobots, Status: 404, Origin: journal.OriginDiscovered},
-		{Origin: journal.OriginEstimate, Label: "nearest", Batch: batchOne},
-		{Origin: journal.OriginAssigned, Label: "nearest,random", Batch: batchOne},
-		{Origin: journal.OriginAssigned, Label: "nearest"},
-		{Error: "timeout", Origin: journal.OriginDiscovered},
+	for i, f := range []runlog.Fetch{
+		{Kind: runlog.KindRobots, Status: 404, Origin: runlog.OriginDiscovered},
+		{Origin: runlog.OriginEstimate, Label: "nearest", Batch: batchOne},
+		{Origin: runlog.OriginAssigned, Label: "nearest,random", Batch: batchOne},
+		{Origin: runlog.OriginAssigned, Label: "nearest"},
+		{Error: "timeout", Origin: runlog.OriginDiscovered},
 	} {
 		f.URL, f.Server, f.TotalMs = "http://a.test/"+string(rune('a'+i)), server.String(), 40
 		berlin.fetch(10+float64(i), f)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"proxima/cmd/proxima/rundir"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // manyNodes is a world with random round trips, bandwidths and thoughts.
@@ -61,7 +61,7 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 		choice := map[string]int{"nearest": best, "vivaldi": next, "random": random.IntN(len(b.nodes)), "geographic": random.IntN(len(b.nodes))}
 		batch := fmt.Sprintf("%.12s-1-%d", b.nodes[0].id, k/20+1)
 		for _, label := range labels {
-			b.nodes[0].decide(second, journal.Assign{Batch: batch, Label: label, Host: s.Hosts[0], Server: s.Addr.String(),
+			b.nodes[0].decide(second, runlog.Assign{Batch: batch, Label: label, Host: s.Hosts[0], Server: s.Addr.String(),
 				Owner: b.nodes[choice[label]].id})
 			if choice[label] == best {
 				p.bestShare[label] += 1 / float64(len(b.world.Servers))
@@ -89,9 +89,9 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 						p.best[other] += least
 					}
 				}
-				f := journal.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: took,
+				f := runlog.Fetch{URL: fmt.Sprintf("http://%s/%d", s.Hosts[0], page), Host: s.Hosts[0], Server: s.Addr.String(), TotalMs: took,
 					Bytes:  size,
-					Origin: journal.OriginAssigned, Label: strings.Join(mine, ","), Batch: batch}
+					Origin: runlog.OriginAssigned, Label: strings.Join(mine, ","), Batch: batch}
 				if only != "" {
 					f.Batch = "" // the owner's own download
 				}
@@ -100,7 +100,7 @@ func (b *bed) crawl(pages int, labels []string, only string) play {
 		}
 	}
 	for _, n := range b.nodes {
-		n.queue(second+1, journal.Queue{})
+		n.queue(second+1, runlog.Queue{})
 		n.stop()
 	}
 	return p
@@ -207,13 +207,13 @@ func TestRounds(t *testing.T) {
 	w := twoNodes()
 	b := newBed(t, t.TempDir(), w)
 	server := w.Servers[0].Addr.String()
-	page := journal.Fetch{URL: "http://a.test/1", Host: "a.test", Server: server, TotalMs: 40, Bytes: 100}
+	page := runlog.Fetch{URL: "http://a.test/1", Host: "a.test", Server: server, TotalMs: 40, Bytes: 100}
 	b.nodes[0].fetch(1, page)
 	for round := 1; round <= 3; round++ {
 		batch := fmt.Sprintf("%s.%d", batchOne, round)
 		for i, label := range w.Assigners {
-			b.nodes[0].decide(float64(10*round), journal.Assign{Batch: batch, Label: label, Host: "a.test", Server: server, Owner: b.nodes[i].id})
-			page.Origin, page.Label, page.Batch, page.TotalMs = journal.OriginAssigned, label, batch, []float64{40, 500}[i]
+			b.nodes[0].decide(float64(10*round), runlog.Assign{Batch: batch, Label: label, Host: "a.test", Server: server, Owner: b.nodes[i].id})
+			page.Origin, page.Label, page.Batch, page.TotalMs = runlog.OriginAssigned, label, batch, []float64{40, 500}[i]
 			b.nodes[i].fetch(float64(10*round+i+1), page)
 		}
 	}
@@ -230,11 +230,11 @@ func TestRoundOfOneAssigner(t *testing.T) {
 	w := twoNodes()
 	w.Assigners = []string{"nearest"}
 	b := newBed(t, t.TempDir(), w)
-	page := journal.Fetch{URL: "http://a.test/1", Host: "a.test", Server: w.Servers[0].Addr.String(), TotalMs: 500, Label: "nearest",
+	page := runlog.Fetch{URL: "http://a.test/1", Host: "a.test", Server: w.Servers[0].Addr.String(), TotalMs: 500, Label: "nearest",
 		Batch: batchOne + ".1"}
-	page.Origin = journal.OriginEstimate
+	page.Origin = runlog.OriginEstimate
 	b.nodes[1].fetch(1, page)
-	page.Origin, page.TotalMs = journal.OriginAssigned, 40
+	page.Origin, page.TotalMs = runlog.OriginAssigned, 40
 	b.nodes[0].fetch(2, page)
 	a := read(t, b.write()).of(t, "nearest")
 	near(t, "mean", a.MeanMs, 40)

@@ -13,7 +13,7 @@ import (
 
 	"proxima/cmd/proxima/rundir"
 	"proxima/cmd/proxima/testbed/emulate"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // decision is that of an assigner about one server.
@@ -48,7 +48,7 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 		names[n.ID] = n.Name
 	}
 	for _, n := range w.Nodes {
-		files, err := journal.Files(filepath.Join(dir, rundir.NodesFolder, n.Name, rundir.LogsFolder), journal.LogAssign)
+		files, err := runlog.Files(filepath.Join(dir, rundir.NodesFolder, n.Name, rundir.LogsFolder), runlog.LogAssign)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,9 +57,9 @@ func experiment(t *testing.T, name, assigner string) (w rundir.World, made []dec
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines := journal.NewReader(f)
+			lines := runlog.NewReader(f)
 			for {
-				var a journal.Assign
+				var a runlog.Assign
 				if err := lines.Next(&a); errors.Is(err, io.EOF) {
 					break
 				} else if err != nil {

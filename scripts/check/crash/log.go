@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"net/url"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/scripts/lab"
 )
 
@@ -21,8 +21,8 @@ type fetchLog struct {
 // readLog reads the fetch log in a directory. A node that was killed early may have none; then the result is empty.
 func readLog(dir string) (fetchLog, error) {
 	l := fetchLog{boots: map[uint64]uint64{}, answered: map[string]int{}}
-	var line journal.Fetch
-	torn, err := lab.Lines(dir, journal.LogFetch, &line, func() {
+	var line runlog.Fetch
+	torn, err := lab.Lines(dir, runlog.LogFetch, &line, func() {
 		l.lines++
 		if want := l.boots[line.Boot] + 1; line.Seq != want {
 			l.gaps = append(l.gaps, fmt.Sprintf("boot %d: %d where %d was due", line.Boot, line.Seq, want))

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"proxima/frontier"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/scripts/lab"
 )
 
@@ -15,7 +15,7 @@ import (
 type books struct {
 	node int
 	last bool // the last line of the node
-	journal.Queue
+	runlog.Queue
 }
 
 // holding is what a node's disk has of a host at the end.
@@ -56,8 +56,8 @@ func gather(w *lab.Site, c *crew) (evidence, error) {
 
 // readBooks reads a node's queue log. It is called for one node after the other, oldest directory first.
 func (e *evidence) readBooks(node int, dir string) error {
-	var line journal.Queue
-	_, err := lab.Lines(dir, journal.LogQueue, &line, func() {
+	var line runlog.Queue
+	_, err := lab.Lines(dir, runlog.LogQueue, &line, func() {
 		if n := len(e.books); n > 0 && e.books[n-1].node == node {
 			e.books[n-1].last = false
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"proxima/frontier"
-	"proxima/node/journal"
+	"proxima/node/runlog"
 	"proxima/scripts/lab"
 )
 
@@ -28,9 +28,9 @@ func sound() (settings, *evidence) {
 		requests: []lab.Request{get(0, 0, "/robots.txt", 0, 10), get(0, 0, "/", 20, 30), get(1, 0, "/1", 5000, 5010), get(1, 0, "/2", 5010, 5020)},
 		faults:   []fault{{kind: kill, node: 0, life: 0, at: at(1000), until: at(2000)}},
 		books: []books{
-			{node: 0, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Accepted: 3, Done: 1, Pending: 2}},
-			{node: 0, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 2}, AtStart: 2, Left: 2}},
-			{node: 1, last: true, Queue: journal.Queue{Line: journal.Line{Boot: 1}, Arrived: 2, Done: 2}},
+			{node: 0, Queue: runlog.Queue{Line: runlog.Line{Boot: 1}, Accepted: 3, Done: 1, Pending: 2}},
+			{node: 0, last: true, Queue: runlog.Queue{Line: runlog.Line{Boot: 2}, AtStart: 2, Left: 2}},
+			{node: 1, last: true, Queue: runlog.Queue{Line: runlog.Line{Boot: 1}, Arrived: 2, Done: 2}},
 		},
 		disks: map[string]map[int]holding{site0: {0: {frontier.Replica, 3, 3}, 1: {frontier.Owned, 3, 3}}},
 	}

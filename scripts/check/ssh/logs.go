@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"proxima/node/journal"
+	"proxima/node/runlog"
 )
 
 // collect collects the logs, then again after files were lost here and after the answer was cut short.
@@ -79,13 +79,13 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 	pagesLogged, rotated := map[string]int{}, 0
 	for _, m := range c.nodes {
 		last := map[string]uint64{} // life by event
-		for _, name := range []string{journal.LogFetch, journal.LogQueue, journal.LogLoad, journal.LogNode, journal.LogMember} {
+		for _, name := range []string{runlog.LogFetch, runlog.LogQueue, runlog.LogLoad, runlog.LogNode, runlog.LogMember} {
 			files, err := filepath.Glob(c.folder(m, "logs", name+"-*.jsonl.gz"))
 			c.must(err)
 			rotated += len(files)
 			seq, boot := uint64(0), uint64(1)
 			for _, path := range append(files, c.folder(m, "logs", name+".jsonl.gz")) {
-				lines := journal.NewReader(bytes.NewReader(c.unzip(path)))
+				lines := runlog.NewReader(bytes.NewReader(c.unzip(path)))
 				for {
 					line, err := next(lines, name, pagesLogged, last)
 					if errors.Is(err, io.EOF) {
@@ -103,11 +103,11 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 				c.expect(lines.Skipped() == 0, "%s: %d lines cannot be read", path, lines.Skipped())
 			}
 			// A node may fetch no page: another may have crawled all of them before. The requests are compared below.
-			c.expect(seq > 0 || name == journal.LogFetch, "%s: log %s is empty", m.name, name)
-			c.expect(boot == lives || name != journal.LogNode, "%s: log %s has %d lives", m.name, name, boot)
+			c.expect(seq > 0 || name == runlog.LogFetch, "%s: log %s is empty", m.name, name)
+			c.expect(boot == lives || name != runlog.LogNode, "%s: log %s has %d lives", m.name, name, boot)
 		}
-		c.expect(last[journal.EventStart] == lives, "%s: the last start was that of life %d", m.name, last[journal.EventStart])
-		c.expect(slices.Contains(killed, m) || last[journal.EventStop] == lives, "%s: the last stop was that of life %d", m.name, last[journal.EventStop])
+		c.expect(last[runlog.EventStart] == lives, "%s: the last start was that of life %d", m.name, last[runlog.EventStart])
+		c.expect(slices.Contains(killed, m) || last[runlog.EventStop] == lives, "%s: the last stop was that of life %d", m.name, last[runlog.EventStop])
 		c.unzip(c.folder(m, "node.out.gz"))
 		_, err := os.Stat(m.path(".collect"))
 		c.expect(errors.Is(err, os.ErrNotExist), "collect left its folder at %s: %v", m.name, err)
@@ -121,24 +121,24 @@ func (c *course) readLogs(lives uint64, killed []*machine) {
 }
 
 // next reads a line of the log of that name. It counts pages by URL, and notes the life of each event.
-func next(lines *journal.Reader, name string, pages map[string]int, last map[string]uint64) (journal.Line, error) {
+func next(lines *runlog.Reader, name string, pages map[string]int, last map[string]uint64) (runlog.Line, error) {
 	switch name {
-	case journal.LogFetch:
-		var e journal.Fetch
+	case runlog.LogFetch:
+		var e runlog.Fetch
 		err := lines.Next(&e)
-		if err == nil && e.Kind == journal.KindPage {
+		if err == nil && e.Kind == runlog.KindPage {
 			pages[e.URL]++
 		}
 		return e.Line, err
-	case journal.LogNode:
-		var e journal.Event
+	case runlog.LogNode:
+		var e runlog.Event
 		err := lines.Next(&e)
 		if err == nil {
 			last[e.Event] = e.Boot
 		}
 		return e.Line, err
 	default:
-		var e journal.Queue // begins with the keys that all lines share
+		var e runlog.Queue // begins with the keys that all lines share
 		err := lines.Next(&e)
 		return e.Line, err
 	}

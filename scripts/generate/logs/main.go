@@ -1,4 +1,4 @@
-// Command logs writes docs/logs.md from package journal: each type of a line (lines.go) becomes a table of its keys, and each group of
+// Command logs writes docs/logs.md from package runlog: each type of a line (lines.go) becomes a table of its keys, and each group of
 // constants (keys.go) one of its names, with their comments.
 //
 //	go run ./scripts/generate/logs -o docs/logs.md
@@ -22,7 +22,7 @@ import (
 
 const heading = `# The log files of a node
 
-Generated from ` + "`node/journal`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
+Generated from ` + "`node/runlog`" + ` by ` + "`go run ./scripts/generate/logs -o docs/logs.md`" + `.
 
 A node writes one JSON object per line into files in ` + "`logs`" + ` below its data directory and rotates them by size. ` + "`fetch.jsonl`" + `
 has one line per request, ` + "`queue.jsonl` and `load.jsonl`" + ` one every 10 s, ` + "`node.jsonl`" + ` the events; the first event of each boot is
@@ -31,7 +31,7 @@ lines of a log from 1 without gaps.
 `
 
 func main() {
-	in := flag.String("journal", "node/journal", "directory of the package")
+	in := flag.String("runlog", "node/runlog", "directory of the package")
 	out := flag.String("o", "", "file to write; default is standard output")
 	flag.Parse()
 	text, err := generate(*in)
@@ -48,10 +48,10 @@ func main() {
 }
 
 // generate makes the document from the directory of the package.
-func generate(journal string) (string, error) {
+func generate(runlog string) (string, error) {
 	var decls []ast.Decl
 	for _, name := range []string{"lines.go", "keys.go"} {
-		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.FromSlash(journal), name), nil, parser.ParseComments)
+		tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(filepath.FromSlash(runlog), name), nil, parser.ParseComments)
 		if err != nil {
 			return "", err
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestDocumentIsFresh(t *testing.T) {
-	want, err := generate("../../../node/journal")
+	want, err := generate("../../../node/runlog")
 	if err != nil {
 		t.Fatal(err)
 	}

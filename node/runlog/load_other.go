@@ -1,5 +1,5 @@
 //go:build !linux
 
-package journal
+package runlog
 
 func sampleSystem(string, *Load) {}

@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 )
 
 // ErrClosed is the error of a line that came after Close.
-var ErrClosed = errors.New("journal is closed")
+var ErrClosed = errors.New("run log is closed")
 
 // log is one file of numbered lines, which is rotated by size. When a call that logs a line returns, the line is in the file.
 // The methods are safe for concurrent use.

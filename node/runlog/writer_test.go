@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var (
 
 func testDeps() Deps { return Deps{Now: func() time.Time { return day }} }
 
-func open(t testing.TB, cfg Config, m Meta) *Journal {
+func open(t testing.TB, cfg Config, m Meta) *Writer {
 	t.Helper()
 	j, err := Open(cfg, m, testDeps())
 	if err != nil {
@@ -309,7 +309,7 @@ func TestDiskErrors(t *testing.T) {
 	dir := t.TempDir()
 	var reports []error
 	deps := testDeps()
-	var j *Journal
+	var j *Writer
 	deps.OnError = func(err error) {
 		reports = append(reports, err)
 		j.Events().Error(EventError, KeyReason, err)

@@ -1,4 +1,4 @@
-// Package journal writes a node's run log: one JSON object per line, in nine files that are rotated by size.
+// Package runlog writes a node's run log: one JSON object per line, in nine files that are rotated by size.
 //
 //	fetch.jsonl  one line per download
 //	queue.jsonl  the frontier, every few seconds: what waits, and what was dropped, by reason
@@ -13,8 +13,8 @@
 // The package owns the lines that tools parse (lines.go), the names of events and keys (keys.go), the files, and a Reader for
 // tools. It decides neither what is logged nor when, and never stops the crawl: it counts the lines that the disk refuses.
 //
-// Only one Journal may write to a directory at a time. The caller holds the lock on its data directory.
-package journal
+// Only one Writer may write to a directory at a time. The caller holds the lock on its data directory.
+package runlog
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what a Journal needs from its node.
+// Deps are what a Writer needs from its node.
 type Deps struct {
 	// Now is the clock of the lines; safe for concurrent use.
 	Now func() time.Time
@@ -74,46 +74,46 @@ type Deps struct {
 	Echo slog.Handler
 }
 
-// Journal writes the run log. Its methods are safe for concurrent use. They never fail; Err tells what was lost.
-type Journal struct {
+// Writer writes the run log. Its methods are safe for concurrent use. They never fail; Err tells what was lost.
+type Writer struct {
 	logs   map[string]*log // by name
 	watch  func(line any)
 	events *slog.Logger
 }
 
 // Open opens the logs in the directory, creating them if needed. It ends a line that a crash has torn, so that the lines after
-// it can be read. The caller must Close the Journal.
-func Open(cfg Config, meta Meta, deps Deps) (*Journal, error) {
+// it can be read. The caller must Close the Writer.
+func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 	if cfg.Logs == "" || deps.Now == nil {
-		return nil, fmt.Errorf("open journal: directory or clock missing")
+		return nil, fmt.Errorf("open run log: directory or clock missing")
 	}
 	if err := os.MkdirAll(cfg.Logs, 0o700); err != nil {
 		return nil, fmt.Errorf("make log directory: %w", err)
 	}
-	j := &Journal{logs: map[string]*log{}, watch: deps.Watch}
-	if j.watch == nil {
-		j.watch = func(any) {}
+	w := &Writer{logs: map[string]*log{}, watch: deps.Watch}
+	if w.watch == nil {
+		w.watch = func(any) {}
 	}
 	for _, name := range names {
 		l, err := openLog(name, cfg, meta, deps)
 		if err != nil {
-			return nil, errors.Join(err, j.Close())
+			return nil, errors.Join(err, w.Close())
 		}
-		j.logs[name] = l
+		w.logs[name] = l
 	}
-	j.events = newEvents(j.logs[LogNode], deps.Echo)
-	return j, nil
+	w.events = newEvents(w.logs[LogNode], deps.Echo)
+	return w, nil
 }
 
 // Fetch logs one download. It neither changes nor keeps f.
-func (j *Journal) Fetch(f *Fetch) {
+func (w *Writer) Fetch(f *Fetch) {
 	line := f.bounded()
-	j.logs[LogFetch].write(&line)
-	j.watch(f)
+	w.logs[LogFetch].write(&line)
+	w.watch(f)
 }
 
 // Queue logs the state of the frontier.
-func (j *Journal) Queue(q Queue) {
+func (w *Writer) Queue(q Queue) {
 	// Readers expect objects, not null.
 	if q.Drops == nil {
 		q.Drops = map[string]int64{}
@@ -121,44 +121,44 @@ func (j *Journal) Queue(q Queue) {
 	if q.Waits == nil {
 		q.Waits = map[string]int64{}
 	}
-	j.logs[LogQueue].write(&q)
+	w.logs[LogQueue].write(&q)
 }
 
 // Load logs the node's use of resources.
-func (j *Journal) Load(l Load) { j.logs[LogLoad].write(&l) }
+func (w *Writer) Load(l Load) { w.logs[LogLoad].write(&l) }
 
 // Coord logs a round trip to a peer.
-func (j *Journal) Coord(c Coord) {
+func (w *Writer) Coord(c Coord) {
 	if c.Vector == nil {
 		c.Vector = []float64{}
 	}
-	j.logs[LogCoord].write(&c)
+	w.logs[LogCoord].write(&c)
 }
 
 // Proxy logs what is known of a server.
-func (j *Journal) Proxy(p Proxy) {
+func (w *Writer) Proxy(p Proxy) {
 	if p.Vector == nil {
 		p.Vector = []float64{}
 	}
 	if p.PredictedMs == nil {
 		p.PredictedMs = map[string]float64{}
 	}
-	j.logs[LogProxy].write(&p)
+	w.logs[LogProxy].write(&p)
 }
 
 // Assign logs a decision about a host, or a hand-off.
-func (j *Journal) Assign(a Assign) {
-	j.logs[LogAssign].write(&a)
-	j.watch(a)
+func (w *Writer) Assign(a Assign) {
+	w.logs[LogAssign].write(&a)
+	w.watch(a)
 }
 
 // Change logs that a visit found a page changed.
-func (j *Journal) Change(c Change) { j.logs[LogChange].write(&c) }
+func (w *Writer) Change(c Change) { w.logs[LogChange].write(&c) }
 
 // Member logs a change of the members, or of a host's owner.
-func (j *Journal) Member(m Member) {
-	j.logs[LogMember].write(&m)
-	j.watch(m)
+func (w *Writer) Member(m Member) {
+	w.logs[LogMember].write(&m)
+	w.watch(m)
 }
 
 // Bounds of a string in a fetch line, in bytes before escaping.
@@ -223,21 +223,21 @@ func encode(v any) ([]byte, error) {
 
 // Events returns the logger of the node log. The message is the event, the attributes are its keys. It drops levels below Info
 // and cuts strings at 64 KiB. An attribute with a key of Line gets an underscore appended; groups must not have such names.
-func (j *Journal) Events() *slog.Logger { return j.events }
+func (w *Writer) Events() *slog.Logger { return w.events }
 
 // Err reports which lines were lost since Open, or nil.
-func (j *Journal) Err() error {
+func (w *Writer) Err() error {
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, j.logs[name].failure())
+		errs = append(errs, w.logs[name].failure())
 	}
 	return errors.Join(errs...)
 }
 
 // Close closes the files. Later lines are lost, and counted.
-func (j *Journal) Close() error {
+func (w *Writer) Close() error {
 	var errs []error
-	for _, l := range j.logs {
+	for _, l := range w.logs {
 		errs = append(errs, l.close())
 	}
 	return errors.Join(errs...)

@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 import (
 	"bytes"
@@ -73,7 +73,7 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzEvents logs what the web may put into an attribute: one line of valid JSON, with the header of the journal.
+// FuzzEvents logs what the web may put into an attribute: one line of valid JSON, with the header of the run log.
 func FuzzEvents(f *testing.F) {
 	f.Add("host", "a\nb", "robots")
 	f.Add("seq", "1", "\x00")

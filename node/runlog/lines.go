@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 import (
 	"runtime"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Line holds the keys with which every line begins. The Journal fills them in, whatever the caller sets.
+// Line holds the keys with which every line begins. The Writer fills them in, whatever the caller sets.
 type Line struct {
 	V    int       `json:"v"`    // Version
 	Run  string    `json:"run"`  // name of the crawl

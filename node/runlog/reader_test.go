@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func TestReader(t *testing.T) {
 		"torn before":        {good[:50] + "\n" + good + "\n", 1, 1},
 		"glued":              {good[:50] + good + "\n" + good + "\n", 1, 1},
 		"not an object":      {"[1]\nnull\n7\n\"x\"\n" + good + "\n", 1, 4},
-		"not of a journal":   {"{}\n{\"url\":\"x\"}\n" + good + "\n", 1, 2},
+		"not of a run log":   {"{}\n{\"url\":\"x\"}\n" + good + "\n", 1, 2},
 		"other type":         {`{"v":1,"url":7}` + "\n" + good + "\n", 1, 1},
 		"zeros of a crash":   {strings.Repeat("\x00", 5000) + "\n" + good + "\n", 1, 1},
 		"the longest line":   {`{"v":1,"x":"` + strings.Repeat("x", MaxLine-len(`{"v":1,"x":""}`)) + "\"}\n" + good + "\n", 2, 0},

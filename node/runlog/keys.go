@@ -1,4 +1,4 @@
-package journal
+package runlog
 
 // Version is the schema version of every line. It changes when a key changes its meaning, not when a key is added.
 const Version = 1
