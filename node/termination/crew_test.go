@@ -22,26 +22,26 @@ type crew struct {
 	wg  sync.WaitGroup
 	ctx context.Context
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	mates []*mate                                // in the order of their ids
 	asked int                                    // messages
-	lose  func(to string, end bool) error        // says which messages do not arrive
-	view  func(of string, v view.View) view.View // bends what a node sees
-	// gossip says whether members hear that one has found the end.
+	lose  func(to string, end bool) error        // returns an error for messages that do not arrive
+	view  func(of string, v view.View) view.View // changes what a node sees
+	// gossip lets members hear that others have found the end.
 	gossip bool
 }
 
-// mate is one node. The lock of its crew guards it.
+// mate is one node. The lock of the crew guards its fields.
 type mate struct {
 	id     string
 	rounds *Rounds
 	state  State
-	gone   bool // it has left, and everybody knows
+	gone   bool // it has left, and all others know
 	dead   bool // it does not answer
 	over   time.Time
-	why    string        // it ended
-	told   []string      // what keeps the crawl from ending
+	why    string        // why it ended
+	told   []string      // the reasons why the crawl has not ended
 	frozen chan struct{} // closed when it runs again; nil while it runs
 	deaf   bool          // it hears nothing of the members any more
 }
@@ -88,6 +88,7 @@ func (c *crew) join() *mate {
 	m := &mate{id: fmt.Sprintf("%032x", len(c.mates)+1), state: State{Idle: true, Seeded: true, Counters: 7}}
 	c.mates = append(c.mates, m)
 	m.rounds = New(c.cfg, Deps{View: func() view.View { c.await(m); return c.viewOf(m) }, State: func() State { c.await(m); return c.stateOf(m) },
+		Arm:   func() {},
 		Ended: func(why string) { c.set(func() { m.why = why }) },
 		Waits: func(why string) { c.set(func() { m.told = append(m.told, why) }) },
 		Ask: func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
@@ -99,7 +100,7 @@ func (c *crew) join() *mate {
 			c.t.Errorf("%s: %v", m.id, err)
 		}
 	})
-	c.wg.Go(func() { // a node that has finished leaves
+	c.wg.Go(func() { // a node that has ended leaves
 		select {
 		case <-m.rounds.Over():
 		case <-c.ctx.Done():
@@ -162,7 +163,7 @@ func (c *crew) ask(ctx context.Context, from *mate, to string, req *wire.IdleReq
 	c.mu.Unlock()
 	time.Sleep(20 * time.Millisecond)
 	if err != nil {
-		<-ctx.Done() // who does not answer takes its time
+		<-ctx.Done() // the caller waits in vain
 		return nil, err
 	}
 	return m.rounds.Idle(ctx, from.id, req)
@@ -180,7 +181,7 @@ func (c *crew) ended() (ids []string) {
 	return ids
 }
 
-// endsBy asserts that all nodes that live find the end within a time.
+// endsBy asserts that all living nodes find the end within a time.
 func (c *crew) endsBy(within time.Duration) {
 	c.t.Helper()
 	began := time.Now()

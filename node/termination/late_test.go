@@ -30,7 +30,7 @@ func TestEndIsToldAgain(t *testing.T) {
 	})
 }
 
-// A node that is frozen while all others end, for minutes, ends when it runs again: it hears why they have left.
+// A node is frozen for minutes while all others end. When it runs again it hears from gossip that they have ended, and ends.
 func TestFrozenAtTheEnd(t *testing.T) {
 	for name, work := range map[string]bool{"idle": false, "with work": true} {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestFrozenAtTheEnd(t *testing.T) {
 	}
 }
 
-// A node that hears nothing of the others' end, not even why they left, ends when it has been alone with nothing to do.
-// With something to do it waits for them.
+// A node that hears nothing of the end, not even from gossip, ends after it has been idle and alone for lonelyFor. A node with
+// work does not.
 func TestDeafAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 4, 4)
@@ -98,8 +98,8 @@ func TestDeafAtTheEnd(t *testing.T) {
 	})
 }
 
-// Work goes from node to node, messages are lost and late, nodes freeze, and the one that asks dies at the end: nobody
-// ends while there is work, and all end soon after it.
+// Work moves from node to node, messages are lost, nodes freeze, and the node that asks may die while it tells the end. No node
+// ends while there is work, and all end soon after.
 func TestModel(t *testing.T) {
 	for seed := range uint64(150) {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What keeps the crawl from ending is told once by the node that waits and by the one that asks, however its numbers change.
+// The node that waits and the node that asks each tell a reason once, even if the numbers in it change.
 func TestReasonIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 2, 2)

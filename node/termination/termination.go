@@ -1,8 +1,8 @@
-// Package termination ends a finite crawl everywhere at once. It owns the rounds of questions by which the settled node with
-// the lowest id finds out that nobody has anything left to do. It does not know what idle means: its node says so.
+// Package termination ends a finite crawl on all nodes at once. The settled node with the lowest id asks all members in rounds
+// whether they are idle. The package does not decide what idle means: each node tells it (State).
 //
-//	        all expected nodes      all were idle in two rounds alike, or it
-//	        have been there         is told so, or has missed it and is idle       all have been told
+//	        all expected nodes      all were idle in two equal rounds, or this node
+//	        have been there         was told, or it missed the end and is idle       all have been told
 //	begun ────────────────► armed ──────────────────────────────────────────► ended ────────────────► over
 package termination
 
@@ -22,20 +22,20 @@ import (
 	"proxima/node/wire"
 )
 
-// Config are the times of the rounds.
+// Config sets the times of the rounds.
 type Config struct {
-	// RoundEvery is the time between two rounds of questions. Shorter: the crawl ends sooner after its last page; each
-	// round costs a small message to who was busy in the last one, and one a node where it is not any more.
+	// RoundEvery is the time between two rounds of questions. A shorter time ends the crawl sooner after its last page and costs
+	// more messages: one in each round while a node is busy, and one for each node when that node is busy no more.
 	RoundEvery time.Duration `toml:"-"`
 	// ExpectedNodes is how many nodes must have joined before the crawl may end: the number of nodes that you start
 	// together.
 	ExpectedNodes int `toml:"expected_nodes"`
 }
 
-// Default are the values of the design.
+// Default returns the values of the design.
 func Default() Config { return Config{RoundEvery: 2 * time.Second, ExpectedNodes: 1} }
 
-// Validate reports what cannot be.
+// Validate returns an error for values that are out of range.
 func (c Config) Validate() error {
 	if c.ExpectedNodes < 1 {
 		return errors.New("expected_nodes: must be at least 1")
@@ -43,63 +43,57 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// all are the members whose word counts: one that has just come back is not settled, and may have much to do.
-func all(v view.View) []string {
-	ids := append(slices.Clone(v.Settled), v.Alive...)
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// State is how this node stands.
+// State tells what this node has left to do.
 type State struct {
 	Idle bool
-	// Why it is not idle, in words.
+	// Why tells people why the node is not idle.
 	Why string
-	// Seeded says that all seeds of this node are acknowledged.
+	// Seeded is set once all seeds of this node are acknowledged.
 	Seeded bool
-	// Counters changes with everything that the node accepts, sends or finishes.
+	// Counters changes with every link and page that the node accepts, sends or finishes.
 	Counters uint64
 }
 
-// Deps are what the rounds need.
+// Deps are the dependencies of Rounds.
 type Deps struct {
 	View  func() view.View
 	State func() State
 	Ask   func(ctx context.Context, to string, req *wire.IdleRequest) (*wire.IdleResponse, error)
-	// Waits, if set, is told what keeps the crawl from ending, as this node knows it, in words: each reason once, when it has
-	// lasted for some rounds.
+	// Waits hears what keeps the crawl from ending, as far as this node knows: each reason once, after it has lasted for some rounds.
 	Waits func(why string)
-	// Ended is told once why this node ends, in words. nil is nobody.
+	// Ended hears once why this node ends.
 	Ended func(why string)
-	// Armed says that the expected nodes were there in an earlier life of this node, and Arm is told when they are: a node
-	// that comes back may find the others gone.
+	// Armed is set if an earlier life of this node saw all expected nodes. When it comes back, the others may have ended and left.
 	Armed bool
-	Arm   func()
+	// Arm is called when this node first sees all expected nodes.
+	Arm func()
 }
 
-// Rounds finds the end of a crawl. Safe for concurrent use.
+// Rounds finds the end of a crawl. It is safe for concurrent use.
 type Rounds struct {
 	cfg  Config
 	deps Deps
+	over chan struct{}
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	armed bool
-	why   string
+	why   string // what keeps the crawl from ending, by the last round of this node
 	ended bool
-	over  chan struct{}
-	// answered are the counters at which this node said last that it is idle.
+	// answered is the value of State.Counters when this node last answered that it is idle; nil before the first such answer.
 	answered *uint64
-	// lonely is since when it has been idle with these counters, and nobody was there; zero is not.
+	// lonely is since when this node has been idle and alone without any change of its counters; zero if it is not.
 	lonely time.Time
 }
 
 const (
-	// tellFor is how long the end is told to those that do not acknowledge it.
+	// tellFor is how long the end is told to nodes that do not acknowledge it.
 	tellFor = 30 * time.Second
-	// lonelyFor is how long a node that has nothing to do waits for others when it sees none of them any more, and is not
-	// the majority. They have ended, most likely, and it missed that; if not, they go on without it, and lose nothing.
+	// lonelyFor is how long an idle node without a majority waits for others when it sees none of them any more. They have
+	// most likely ended, and this node missed it. If they have not, they go on without it and lose nothing.
 	lonelyFor = 5 * time.Minute
+	// asksAtOnce is how many nodes are asked in parallel.
+	asksAtOnce = 64
 )
 
 // New makes the rounds of one node.
@@ -110,7 +104,7 @@ func New(cfg Config, deps Deps) *Rounds {
 // Over is closed when the crawl has ended everywhere.
 func (r *Rounds) Over() <-chan struct{} { return r.over }
 
-// Why says what keeps the crawl from ending, as this node knows it.
+// Why tells what keeps the crawl from ending, as far as this node knows.
 func (r *Rounds) Why() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,8 +115,8 @@ func (r *Rounds) Why() string {
 func (r *Rounds) Run(ctx context.Context) error {
 	tick := time.NewTicker(r.cfg.RoundEvery)
 	defer tick.Stop()
-	var last map[string]answer
-	var busy, why string
+	var last map[string]answer // of the last round, if all were idle in it
+	var busy string
 	var waits reason
 	for {
 		select {
@@ -133,7 +127,7 @@ func (r *Rounds) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		v, s := r.deps.View(), r.deps.State()
-		r.arm(v, s) // whoever would ask may be dead just while all are there
+		r.arm(v, s) // every node watches, because the node that asks may be dead while all are there
 		if why := r.missed(v, s, time.Now()); why != "" {
 			r.finish(why)
 			return nil
@@ -143,74 +137,80 @@ func (r *Rounds) Run(ctx context.Context) error {
 			r.explain(&waits, s.Why)
 			continue
 		}
-		var answers map[string]answer
-		answers, busy, why = r.ask(ctx, v, busy)
-		r.note(why)
+		answers, by, why := r.ask(ctx, v, busy)
+		busy = by
+		r.mu.Lock()
+		r.why = why
+		r.mu.Unlock()
 		r.explain(&waits, why)
-		if why == "" && maps.Equal(last, answers) { // this node at least has answered: never two empty ones
+		switch {
+		case why != "":
+			last = nil
+		case maps.Equal(last, answers): // never two empty ones, because this node has answered
 			r.end(ctx, v, answers)
 			return nil
-		}
-		if last = answers; why != "" {
-			last = nil
+		default:
+			last = answers
 		}
 	}
 }
 
 func (r *Rounds) explain(waits *reason, why string) {
-	if waits.news(why) && r.deps.Waits != nil {
+	if waits.isNews(why) {
 		r.deps.Waits(why)
 	}
 }
 
-// arm notes that all are there, and says whether they were. Once is enough: nodes that have finished leave. Only the
-// settled count: who has just come may be anybody.
+// arm notes whether all expected nodes are there, and reports whether they are or have been. Once is enough, because nodes leave
+// when they have ended. Only settled nodes count, as a node that has just come may be gone in a moment.
 func (r *Rounds) arm(v view.View, s State) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.armed && s.Seeded && len(v.Settled) >= r.cfg.ExpectedNodes {
 		r.armed = true
-		if r.deps.Arm != nil {
-			r.deps.Arm()
-		}
+		r.deps.Arm()
 	}
 	return r.armed
 }
 
-// answer is what one node said in a round.
+// members returns the nodes that are asked, sorted. They include nodes that have just come back and are not settled, because
+// those may have much to do.
+func members(v view.View) []string {
+	ids := slices.Concat(v.Settled, v.Alive)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// answer is what one node answered in a round.
 type answer struct {
 	counters, members uint64
 }
 
-// ask puts the question to all members; why is empty if all are idle. First it asks itself and who was busy in the last round:
-// while one of them is, nobody else need be asked. busy is who is not idle, or does not answer.
+// ask asks the members. why is empty if all of them are idle; otherwise busy is a node that is not idle or does not answer. It
+// asks this node first, then the one that was busy in the last round. It asks the others only if both are idle.
 func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map[string]answer, busy, why string) {
 	var mu sync.Mutex
-	all := all(v)
-	answers = make(map[string]answer, len(all))
-	mine := v.Digest()
-	for _, first := range []func(id string) bool{
-		func(id string) bool { return id == v.Self },
-		func(id string) bool { return id == last },
-		func(string) bool { return true },
-	} {
-		var g errgroup.Group
-		g.SetLimit(64)
-		for _, id := range slices.DeleteFunc(slices.Clone(all), func(id string) bool {
+	answers = make(map[string]answer)
+	all, mine := members(v), v.Digest()
+	for _, ids := range [][]string{{v.Self}, {last}, all} {
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 			_, asked := answers[id]
-			return asked || !first(id)
-		}) {
+			return asked || !slices.Contains(all, id)
+		})
+		var g errgroup.Group
+		g.SetLimit(asksAtOnce)
+		for _, id := range ids {
 			g.Go(func() error {
-				res, err := r.one(ctx, v, id, &wire.IdleRequest{})
+				res, err := r.askOne(ctx, v, id, &wire.IdleRequest{})
 				mu.Lock()
 				defer mu.Unlock()
+				if err != nil && !slices.Contains(v.Settled, id) {
+					return nil // it gossips and does not answer peers: nobody waits for it
+				}
 				answers[id] = answer{res.GetCounters(), res.GetMembers()}
 				switch {
-				case err != nil && !slices.Contains(v.Settled, id):
-					// It gossips and does not speak the peer protocol: nobody waits for it.
-					delete(answers, id)
 				case err != nil:
-					busy, why = id, fmt.Sprintf("%s does not answer", id)
+					busy, why = id, id+" does not answer"
 				case !res.GetIdle() || !res.GetArmed():
 					busy, why = id, id+": "+res.GetWhy()
 				case res.GetMembers() != mine:
@@ -226,7 +226,8 @@ func (r *Rounds) ask(ctx context.Context, v view.View, last string) (answers map
 	return answers, busy, why
 }
 
-func (r *Rounds) one(ctx context.Context, v view.View, id string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
+// askOne asks one node, which may be this one.
+func (r *Rounds) askOne(ctx context.Context, v view.View, id string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	if id == v.Self {
 		return r.Idle(ctx, id, req)
 	}
@@ -235,15 +236,15 @@ func (r *Rounds) one(ctx context.Context, v view.View, id string, req *wire.Idle
 	return r.deps.Ask(ctx, id, req)
 }
 
-// missed says why this node ends without having been told. It may: it has nothing to do.
+// missed returns why this node may end although nobody has told it to, "" if it may not. It ends only if it is idle.
 func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.Idle && v.AllOver() {
 		return "over at " + v.Over[0]
 	}
-	// It has said that it is idle, and nothing has happened here since.
-	if !s.Idle || v.Majority || !v.Alone() || r.answered == nil || *r.answered != s.Counters {
+	unchanged := r.answered != nil && *r.answered == s.Counters // since it last answered that it is idle
+	if !s.Idle || v.Majority || !v.Alone() || !unchanged {
 		r.lonely = time.Time{}
 		return ""
 	}
@@ -256,16 +257,16 @@ func (r *Rounds) missed(v view.View, s State, now time.Time) string {
 	return fmt.Sprintf("nothing was left to do here, and nobody was there for %v", lonelyFor)
 }
 
-// end tells all that have answered, until they have acknowledged it, left, or not been heard of for too long. Those find it
-// in what the members tell. This node says so there first: from then on it takes nothing over from those that leave.
+// end tells all nodes that have answered, until each has acknowledged it or left, or tellFor has passed. The others learn it from
+// gossip. This node ends before it tells them, so that it does not take over the hosts of nodes that leave.
 func (r *Rounds) end(ctx context.Context, v view.View, answers map[string]answer) {
 	if !r.declare("all are idle") {
-		return // it was told so meanwhile
+		return // it was told in the meantime
 	}
 	telling, cancel := context.WithTimeout(ctx, tellFor)
 	defer cancel()
 	var g errgroup.Group
-	g.SetLimit(64)
+	g.SetLimit(asksAtOnce)
 	for id := range answers {
 		if id != v.Self {
 			g.Go(func() error {
@@ -278,49 +279,44 @@ func (r *Rounds) end(ctx context.Context, v view.View, answers map[string]answer
 	close(r.over)
 }
 
-// tell tells one.
+// tell tells one node that the crawl has ended, until it acknowledges that, leaves, or the context ends.
 func (r *Rounds) tell(ctx context.Context, v view.View, id string) {
 	for {
-		res, err := r.one(ctx, v, id, &wire.IdleRequest{End: true})
+		res, err := r.askOne(ctx, v, id, &wire.IdleRequest{End: true})
 		if err == nil && (res.GetOver() || !res.GetIdle()) {
-			return // who got something to do goes on
+			return // a node that has work again goes on
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(r.cfg.RoundEvery / 2):
 		}
-		if !slices.Contains(all(r.deps.View()), id) {
+		if !slices.Contains(members(r.deps.View()), id) {
 			return
 		}
 	}
 }
 
+// finish ends this node without telling others.
 func (r *Rounds) finish(why string) {
 	if r.declare(why) {
 		close(r.over)
 	}
 }
 
-// declare makes this node one that ends, and says whether it was none.
+// declare notes that this node ends. It returns false if that was noted before.
 func (r *Rounds) declare(why string) bool {
 	r.mu.Lock()
-	was := r.ended
+	first := !r.ended
 	r.ended = true
 	r.mu.Unlock()
-	if !was && r.deps.Ended != nil {
+	if first {
 		r.deps.Ended(why)
 	}
-	return !was
+	return first
 }
 
-func (r *Rounds) note(why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.why = why
-}
-
-// Idle answers a question, or takes note of the end. Only the settled node with the lowest id is believed.
+// Idle answers a question, or takes note of the end. It believes the end only from the settled node with the lowest id.
 func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*wire.IdleResponse, error) {
 	v, s := r.deps.View(), r.deps.State()
 	armed := r.arm(v, s)
@@ -342,21 +338,20 @@ func (r *Rounds) Idle(_ context.Context, from string, req *wire.IdleRequest) (*w
 	return res, nil
 }
 
-// heldFor is for how many rounds the same reason must have kept the crawl from ending before it is told: those of pages that
-// come and go are no news.
+// heldFor is how many rounds a reason must last before it is told. Reasons that come and go with single pages are no news.
 const heldFor = 3
 
-// numbers differ from round to round where the reason is the same.
+// numbers matches numbers in a reason. They change from round to round while the reason is the same.
 var numbers = regexp.MustCompile(`\b[0-9]{1,9}\b`)
 
-// reason tells why a crawl has not ended, once a reason.
+// reason decides when people must be told why a crawl has not ended.
 type reason struct {
 	now, told string
-	rounds    int
+	rounds    int // in which it was now
 }
 
-// news says that a round's reason is to be told; an empty one never is.
-func (r *reason) news(why string) bool {
+// isNews takes the reason of one round, and reports whether it must be told. "" stands for no reason.
+func (r *reason) isNews(why string) bool {
 	if why = numbers.ReplaceAllString(why, "n"); why != r.now {
 		r.now, r.rounds = why, 0
 	}

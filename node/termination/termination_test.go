@@ -33,7 +33,7 @@ func TestEndsEverywhere(t *testing.T) {
 	}
 }
 
-// Each of these keeps a crawl from ending, for as long as it lasts and not longer.
+// Each of these keeps a crawl from ending for as long as it lasts, and no longer.
 func TestGoesOn(t *testing.T) {
 	const (
 		nodes = 4
@@ -58,9 +58,9 @@ func TestGoesOn(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		expected int
-		// begin brings the trouble and returns what ends it.
+		// begin starts the trouble, lift ends it.
 		begin func(c *crew) (lift func())
-		// why is part of what the node that asks says meanwhile.
+		// why is a part of the reason that the node that asks gives meanwhile.
 		why string
 	}{
 		{"expected nodes missing", nodes + 1, func(c *crew) func() {
@@ -135,15 +135,34 @@ func TestGoesOn(t *testing.T) {
 					t.Errorf("the reason is %q, not %q", why, test.why)
 				}
 				lift()
-				c.endsBy(10 * every) // an answer that is waited for takes five
+				c.endsBy(10 * every) // a question without an answer takes five rounds
 			})
 		})
 	}
 }
 
-// A node that is not told of the end asks by itself when it is the one to ask.
-// TestOneIsAskedWhileItIsBusy: a round asks all only where who was busy in the last one is not any more.
-func TestOneIsAskedWhileItIsBusy(t *testing.T) {
+// A node that comes back with much to do, and is not settled yet: no node ends before it is idle, and it is told of the end.
+func TestUnsettledNodeCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(t, 3, 2)
+		c.set(func() {
+			c.view = func(_ string, v view.View) view.View {
+				v.Alive = v.Settled
+				if len(v.Settled) == 3 {
+					v.Settled = v.Settled[:2]
+				}
+				return v
+			}
+			c.mates[2].state.Idle = false
+		})
+		c.goesOn(time.Minute)
+		c.set(func() { c.mates[2].state.Idle = true })
+		c.endsBy(3 * every)
+	})
+}
+
+// While a node is busy a round asks only that node. Only when it is idle are the others asked.
+func TestOnlyTheBusyNodeIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 10, 10)
 		c.set(func() { c.mates[7].state.Idle = false })
@@ -168,6 +187,7 @@ func TestOneIsAskedWhileItIsBusy(t *testing.T) {
 	})
 }
 
+// A node that is not told of the end finds it when it is the one to ask.
 func TestMissedEnd(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -193,7 +213,7 @@ func TestMissedEnd(t *testing.T) {
 	}
 }
 
-// A node that got something to do after it had said that it is idle does not end with the others.
+// A node that got work after it had answered that it is idle does not end with the others.
 func TestBusyAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 3, 3)
@@ -215,19 +235,19 @@ func TestBusyAtTheEnd(t *testing.T) {
 	})
 }
 
-// The next in the order asks when the one that asked has died.
+// When the node that asks dies, the next one asks.
 func TestTheOneThatAsksDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 3, 3)
 		time.Sleep(every * 3 / 2)
 		c.set(func() { c.mates[0].dead = true })
-		c.goesOn(time.Minute) // it counts as a member still
+		c.goesOn(time.Minute) // the dead node is still a member
 		c.set(func() { c.mates[0].gone = true })
 		c.endsBy(10 * every)
 	})
 }
 
-// Nobody but the settled node with the lowest id ends a crawl, and only where there is nothing left to do.
+// Only the settled node with the lowest id can end a crawl, and only at nodes that are idle and armed.
 func TestLiar(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -272,26 +292,6 @@ func TestLiar(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Once armed a node stays so: nodes that have finished leave.
-func TestArmedForGood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, 3, 3)
-		c.set(func() {
-			for _, m := range c.mates {
-				m.state.Idle = false
-			}
-		})
-		c.goesOn(3 * every)
-		c.set(func() {
-			c.mates[2].gone = true
-			for _, m := range c.mates {
-				m.state.Idle = true
-			}
-		})
-		c.endsBy(10 * every) // a question to the one that left may still be out
-	})
 }
 
 func TestValidate(t *testing.T) {
