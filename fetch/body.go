@@ -79,20 +79,20 @@ func (w *wire) Read(p []byte) (int, error) {
 // largest is the largest window of a decoder, in bytes: that of Brotli.
 const largest = 16 << 20
 
-// pot limits the memory of large bodies over all downloads. Windows of decoders have a semaphore of their own, taken before that of
-// bodies, so that no two downloads wait for each other.
-type pot struct {
+// largeBudget limits the memory of large bodies over all downloads. Windows of decoders have a semaphore of their own. A download
+// takes it before that of bodies, so that no two downloads wait for each other.
+type largeBudget struct {
 	bodies  *semaphore.Weighted // number of bodies beyond keptBuffer
 	windows *semaphore.Weighted // bytes of windows beyond keptBuffer
 }
 
-func newPot(bodies int) *pot {
-	return &pot{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
+func newLargeBudget(bodies int) *largeBudget {
+	return &largeBudget{semaphore.NewWeighted(int64(bodies)), semaphore.NewWeighted(int64(bodies) * largest)}
 }
 
-// place is what one download holds of the pot: a body until its result is released, a window until it is decoded.
-type place struct {
-	pot    *pot
+// largeShare is what one download holds of the budget: a body until its result is released, a window until it is decoded.
+type largeShare struct {
+	budget *largeBudget
 	ctx    context.Context
 	watch  *exchange
 	wire   *wire
@@ -100,47 +100,47 @@ type place struct {
 	window int64
 }
 
-// take waits until this body may be large.
-func (p *place) take() error {
+// takeBody waits until this body may be large.
+func (p *largeShare) takeBody() error {
 	if p.body {
 		return nil
 	}
-	if err := p.wait(p.pot.bodies, 1); err != nil {
+	if err := p.wait(p.budget.bodies, 1); err != nil {
 		return err
 	}
 	p.body = true
 	return nil
 }
 
-// leave ends the right to a large body.
-func (p *place) leave() {
+// releaseBody lets another body be large.
+func (p *largeShare) releaseBody() {
 	if p.body {
 		p.body = false
-		p.pot.bodies.Release(1)
+		p.budget.bodies.Release(1)
 	}
 }
 
 // takeWindow waits for the memory of a large window, of which a download has at most one. Small windows are free.
-func (p *place) takeWindow(size int64) error {
+func (p *largeShare) takeWindow(size int64) error {
 	if size <= keptBuffer {
 		return nil
 	}
-	if err := p.wait(p.pot.windows, size); err != nil {
+	if err := p.wait(p.budget.windows, size); err != nil {
 		return err
 	}
 	p.window = size
 	return nil
 }
 
-func (p *place) leaveWindow() {
+func (p *largeShare) releaseWindow() {
 	if p.window > 0 {
-		p.pot.windows.Release(p.window)
+		p.budget.windows.Release(p.window)
 		p.window = 0
 	}
 }
 
-// wait takes n from a part of the pot. Meanwhile MinRate is suspended, but the other limits of the download hold.
-func (p *place) wait(part *semaphore.Weighted, n int64) error {
+// wait takes n from a part of the budget. Meanwhile MinRate is suspended, but the other limits of the download hold.
+func (p *largeShare) wait(part *semaphore.Weighted, n int64) error {
 	if part.TryAcquire(n) {
 		return nil
 	}
@@ -154,13 +154,13 @@ func (p *place) wait(part *semaphore.Weighted, n int64) error {
 }
 
 // readAll appends r to *buf and returns the error that ends it, io.EOF at the end. After more than limit bytes it keeps limit of them
-// and returns errCut. Before a body grows large it takes its place.
-func readAll(buf *[]byte, r io.Reader, limit int64, p *place) error {
+// and returns errCut. Before a body grows large, it takes its share of the budget.
+func readAll(buf *[]byte, r io.Reader, limit int64, p *largeShare) error {
 	for empty := 0; ; {
 		b := *buf
 		if len(b) == cap(b) {
 			if len(b) >= keptBuffer {
-				if err := p.take(); err != nil {
+				if err := p.takeBody(); err != nil {
 					return err
 				}
 			}

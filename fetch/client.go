@@ -50,7 +50,7 @@ type Client struct {
 	signer   atomic.Pointer[sign.Signer]
 	decoders decoders
 	buffers  buffers
-	large    *pot
+	large    *largeBudget
 	ctx      context.Context // ends at Close
 	cancel   context.CancelFunc
 
@@ -88,7 +88,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 		guard:  g,
 		tls:    &tls.Config{RootCAs: deps.RootCAs, NextProtos: []string{"http/1.1"}},
 		header: http.Header{"User-Agent": {cfg.agent(cfg.UserAgent)}, "Accept": {accept}, "Accept-Encoding": {acceptEncoding}},
-		large:  newPot(cfg.LargeBodies),
+		large:  newLargeBudget(cfg.LargeBodies),
 		conns:  map[*conn]struct{}{},
 	}
 	if c.pools, err = simplelru.NewLRU(cfg.MaxServers, retire); err != nil {
@@ -236,16 +236,16 @@ type Result struct {
 	RawRequest, RawResponse []byte
 
 	buffers *buffers
-	buffer  *[]byte // of Body
-	raw     *[]byte // of RawResponse
-	place   *place  // of a large body
+	buffer  *[]byte     // of Body
+	raw     *[]byte     // of RawResponse
+	share   *largeShare // of the memory for large bodies
 }
 
-// Release returns the memory of Body. Call it once for each download, not for copies of the Result. A large body occupies its place
-// (Config.LargeBodies) until then.
+// Release returns the memory of Body. Call it once for each download, not for copies of the Result. A large body counts against
+// Config.LargeBodies until then.
 func (r *Result) Release() {
-	if r.place != nil {
-		r.place.leave()
+	if r.share != nil {
+		r.share.releaseBody()
 	}
 	if r.buffer != nil {
 		r.buffers.put(r.buffer)
@@ -253,7 +253,7 @@ func (r *Result) Release() {
 	if r.raw != nil {
 		r.buffers.put(r.raw)
 	}
-	r.place, r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil, nil
+	r.share, r.buffer, r.raw, r.Body, r.RawRequest, r.RawResponse = nil, nil, nil, nil, nil, nil
 }
 
 // fail records the first failure.
@@ -375,8 +375,8 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 		defer func() { res.RawRequest, res.RawResponse = requestHead(hr), *w.keep }()
 	}
 	res.buffer = c.buffers.get(resp.ContentLength)
-	res.place = &place{pot: c.large, ctx: ctx, watch: x, wire: w}
-	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), res.place)
+	res.share = &largeShare{budget: c.large, ctx: ctx, watch: x, wire: w}
+	err := c.decode(res.buffer, w, resp.Header["Content-Encoding"], cmp.Or(req.MaxBody, c.cfg.MaxDecodedBytes), res.share)
 	if err == nil {
 		w.drain(*res.buffer)
 	}
@@ -407,7 +407,7 @@ func (c *Client) read(ctx context.Context, res *Result, req Request, hr *http.Re
 
 // decode reads w into buf through the codings named in the header. It returns nil at the end of the content, errCut at limit or at
 // that of w, else what went wrong on the wire or in a coding.
-func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *place) error {
+func (c *Client) decode(buf *[]byte, w *wire, header []string, limit int64, p *largeShare) error {
 	list, err := codings(header)
 	if err != nil {
 		return err

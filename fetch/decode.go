@@ -57,7 +57,7 @@ func codings(values []string) ([]string, error) {
 
 // open puts decoders over r, the last coding first. It takes the memory of a large window from p before allocating it. The caller calls
 // done when it has read enough.
-func (d *decoders) open(list []string, r io.Reader, p *place) (decoded io.Reader, done func(), err error) {
+func (d *decoders) open(list []string, r io.Reader, p *largeShare) (decoded io.Reader, done func(), err error) {
 	var undo []func()
 	done = func() {
 		for i := len(undo) - 1; i >= 0; i-- {
@@ -101,7 +101,7 @@ func (d *decoders) openGzip(r io.Reader) (io.Reader, func(), error) {
 	return z, back, nil
 }
 
-func (d *decoders) openBrotli(r io.Reader, p *place) (io.Reader, func(), error) {
+func (d *decoders) openBrotli(r io.Reader, p *largeShare) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(brotliHead) // the decoder will meet the same error
 	window := brotliWindow(start)
@@ -114,14 +114,14 @@ func (d *decoders) openBrotli(r io.Reader, p *place) (io.Reader, func(), error) 
 	}
 	_ = z.Reset(head) // never fails
 	return z, func() {
-		p.leaveWindow()
+		p.releaseWindow()
 		if window <= keptBuffer {
 			d.brotli.Put(z)
 		}
 	}, nil
 }
 
-func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
+func (d *decoders) openZstd(r io.Reader, p *largeShare) (io.Reader, func(), error) {
 	head := bufio.NewReaderSize(r, 32)
 	start, _ := head.Peek(zstd.HeaderMaxSize) // the decoder will meet the same error
 	window := zstdWindow(start)
@@ -139,12 +139,12 @@ func (d *decoders) openZstd(r io.Reader, p *place) (io.Reader, func(), error) {
 		z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(uint64(max(window, keptBuffer))))
 		if err != nil {
-			p.leaveWindow()
+			p.releaseWindow()
 			return nil, nil, err
 		}
 	}
 	back := func() {
-		p.leaveWindow()
+		p.releaseWindow()
 		if window <= keptBuffer {
 			_ = z.Reset(nil) // drops its reference to r
 			d.zstd.Put(z)

@@ -23,7 +23,7 @@ var wideBrotli = []byte{0x0f | 2<<5 | 0x80, 0xff, 0xff, 0xff}
 var wideZstd = []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x00, 0x00, 0x08}
 
 // TestWindowsAreBounded has 64 servers send the start of a body at the same time, whose decoder would allocate its
-// largest window for it, and then next to nothing. A window is allocated only where the pot has room for it.
+// largest window for it, and then next to nothing. A window is allocated only where the budget has room for it.
 func TestWindowsAreBounded(t *testing.T) {
 	const downloads, overhead = 64, 512 << 10 // what a download may need besides, in bytes
 	three := bytes.Join([][]byte{wideBrotli, wideBrotli, wideBrotli, []byte("abcdef")}, nil)
@@ -75,7 +75,7 @@ func TestWindowsAreBounded(t *testing.T) {
 				}
 				g.Wait()
 				if !c.large.windows.TryAcquire(8 * largest) {
-					t.Error("windows are taken for ever")
+					t.Error("the budget is not given back")
 				}
 				c.Close()
 				time.Sleep(2 * time.Second)

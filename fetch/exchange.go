@@ -141,46 +141,45 @@ func (x *exchange) tick() {
 	if x.over {
 		return
 	}
-	next, late := x.due(now)
+	wait, late := x.due(now)
 	if late != nil {
 		x.cancel(late)
 		return
 	}
-	x.timer.Reset(next.Sub(now))
+	x.timer.Reset(wait)
 }
 
-// due returns the limit that is exceeded at now, or the earliest time at which one can be.
-func (x *exchange) due(now time.Time) (time.Time, error) {
-	next := x.start.Add(x.cfg.TotalTimeout)
-	if !now.Before(next) {
-		return next, &failure{TimeoutTotal, fmt.Errorf("not done after %v", x.cfg.TotalTimeout)}
+// due returns the limit that is exceeded at now, or how long until one can be.
+func (x *exchange) due(now time.Time) (time.Duration, error) {
+	left := x.cfg.TotalTimeout - now.Sub(x.start)
+	if left <= 0 {
+		return 0, &failure{TimeoutTotal, fmt.Errorf("not done after %v", x.cfg.TotalTimeout)}
 	}
 	if x.first.IsZero() {
-		since := now // while dialling, the wait for the answer has not begun
+		wait := x.cfg.HeaderTimeout // while dialling, the wait for the answer has not begun
 		if !x.wrote.IsZero() {
-			since = x.wrote
+			wait -= now.Sub(x.wrote)
 		} else if !x.got.IsZero() {
-			since = x.got
+			wait -= now.Sub(x.got)
 		}
-		limit := since.Add(x.cfg.HeaderTimeout)
-		if !now.Before(limit) {
-			return next, &failure{TimeoutHeader, fmt.Errorf("no answer after %v", x.cfg.HeaderTimeout)}
+		if wait <= 0 {
+			return 0, &failure{TimeoutHeader, fmt.Errorf("no answer after %v", x.cfg.HeaderTimeout)}
 		}
-		return earliest(next, limit, now.Add(x.cfg.GraceTime)), nil // the first byte may come right now
+		return min(left, wait, x.cfg.GraceTime), nil // the first byte may come right now
 	}
 	if x.paused {
 		x.window, x.begun = now, x.bytes.Load()
 	}
-	limit := x.window.Add(x.cfg.GraceTime)
-	if !now.Before(limit) {
+	wait := x.cfg.GraceTime - now.Sub(x.window)
+	if wait <= 0 {
 		got := x.bytes.Load() - x.begun
 		if float64(got) < float64(x.cfg.MinRate)*x.cfg.GraceTime.Seconds() {
-			return next, &failure{TooSlow, fmt.Errorf("%d bytes of body in %v", got, x.cfg.GraceTime)}
+			return 0, &failure{TooSlow, fmt.Errorf("%d bytes of body in %v", got, x.cfg.GraceTime)}
 		}
 		x.window, x.begun = now, x.begun+got
-		limit = now.Add(x.cfg.GraceTime)
+		wait = x.cfg.GraceTime
 	}
-	return earliest(next, limit), nil
+	return min(left, wait), nil
 }
 
 // overHTTP2 reports whether the connection speaks HTTP/2.
@@ -238,15 +237,6 @@ func (x *exchange) end() Timing {
 		t.Request = x.wrote.Sub(x.got)
 		if !x.first.IsZero() {
 			t.FirstByte = x.first.Sub(x.wrote)
-		}
-	}
-	return t
-}
-
-func earliest(t time.Time, more ...time.Time) time.Time {
-	for _, m := range more {
-		if m.Before(t) {
-			t = m
 		}
 	}
 	return t

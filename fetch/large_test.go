@@ -78,8 +78,8 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestWaitForAPlaceEnds holds the one place with a body that just comes fast enough. Who waits for it ends at its time.
-func TestWaitForAPlaceEnds(t *testing.T) {
+// TestWaitForTheBudgetEnds takes all of the budget with a body that comes just fast enough. The download that waits for it ends by TotalTimeout.
+func TestWaitForTheBudgetEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := testConfig()
 		cfg.LargeBodies = 1
@@ -109,7 +109,7 @@ func TestWaitForAPlaceEnds(t *testing.T) {
 		}
 		g.Wait()
 		if !c.large.bodies.TryAcquire(1) {
-			t.Error("a place is taken for ever")
+			t.Error("the budget is not given back")
 		}
 		c.Close()
 		time.Sleep(time.Second)

@@ -1,71 +1,19 @@
 package fetch
 
 import (
+	"bufio"
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 )
-
-// Every number is taken at its bounds, and refused beyond them.
-func TestConfigBounds(t *testing.T) {
-	cfg := Default()
-	for name, n := range map[string]struct {
-		set        func(int64)
-		least, top int64
-	}{
-		"min_rate": {func(n int64) { cfg.MinRate = n }, 0, 1 << 40}, "max_body_bytes": {func(n int64) { cfg.MaxBodyBytes = n }, 1, 1 << 31},
-		"max_decoded_bytes": {func(n int64) { cfg.MaxDecodedBytes = n }, 1, 1 << 31}, "large_bodies": {func(n int64) { cfg.LargeBodies = int(n) }, 1, 1 << 20},
-		"max_header_bytes": {func(n int64) { cfg.MaxHeaderBytes = n }, 1024, 1 << 30}, "idle_conns": {func(n int64) { cfg.IdleConns = int(n) }, 1, 1 << 20},
-		"max_servers": {func(n int64) { cfg.MaxServers = int(n) }, 1, 1 << 24}, "max_size": {func(n int64) { cfg.MaxSize = n }, 0, 1 << 31},
-		"timeout": {func(n int64) { cfg.IdleTimeout = time.Duration(n) }, 1, 1 << 40},
-	} {
-		for _, c := range []struct {
-			n    int64
-			good bool
-		}{{n.least - 1, false}, {n.top + 1, name == "timeout"}, {n.top, true}, {n.least, true}} {
-			n.set(c.n)
-			if err := cfg.Validate(); (err == nil) != c.good {
-				t.Errorf("%s %d: %v", name, c.n, err)
-			}
-		}
-	}
-	for name, bad := range map[string]func(*Config){
-		"signature agent": func(c *Config) { c.SignatureAgent = "http://a b" }, "content types": func(c *Config) { c.ContentTypes = []string{"text"} },
-		"contact without a host": func(c *Config) { c.Contact = "http://" }, "contact of another scheme": func(c *Config) { c.Contact = "ftp://a.example/" },
-	} {
-		cfg := Default()
-		if bad(&cfg); cfg.Validate() == nil {
-			t.Errorf("%s is taken", name)
-		}
-	}
-	cfg = Default()
-	for _, known := range []struct {
-		contact, from string
-		want          bool
-	}{{"", "", false}, {"http://a.example/", "", false}, {"", "a@b.example", false}, {"http://a.example/", "a@b.example", true}} {
-		if cfg.Contact, cfg.From = known.contact, known.from; cfg.identified() != known.want || cfg.Validate() != nil {
-			t.Errorf("%+v: %v", known, !known.want)
-		}
-	}
-}
-
-func TestNamesOfAgentsAndTypes(t *testing.T) {
-	for agent, good := range map[string]bool{"a": true, "a/1": true, "": false, "a b": false, "a/ 1": false, "/1": false, "a/": true} {
-		if err := CheckAgent(agent); (err == nil) != good {
-			t.Errorf("%q: %v", agent, err)
-		}
-	}
-	for of, good := range map[string]bool{"text/html": true, "text/*": true, "text": false, "*/*": false, "text/": false, "/html": false, "te xt/html": false, "text/ht ml": false} {
-		if err := CheckTypes([]string{"a/b", of}); (err == nil) != good {
-			t.Errorf("%q: %v", of, err)
-		}
-	}
-}
 
 // What a request asks for beside its URL.
 func TestRequestOfItsOwn(t *testing.T) {
@@ -147,15 +95,52 @@ func TestWantedAndSigned(t *testing.T) {
 	}
 }
 
-// The ports that browsers block, by their sum and number as the Fetch standard has them, and those beside them.
-func TestBadPortsAreThoseOfTheStandard(t *testing.T) {
-	count, sum := 0, 0
-	for port := range 1 << 16 {
-		if BadPort(uint16(port)) {
-			count, sum = count+1, sum+port
+func TestIdentityOnWire(t *testing.T) {
+	cfg := Default()
+	cfg.Contact, cfg.From, cfg.AcceptLanguage = "https://example.org/bot", "bot@example.org", "en, *;q=0.5"
+	heads := make(chan string, 1)
+	c := newClient(t, cfg, Deps{Dial: serve(0, func(nc net.Conn) {
+		head, _ := requestHeadOf(bufio.NewReader(nc))
+		heads <- head
+		_, _ = io.WriteString(nc, okHead+"hello")
+	})})
+	res := c.Get(t.Context(), Request{URL: "http://a.example/robots.txt", Addr: netip.MustParseAddr("8.8.8.8"), Accept: "text/plain"})
+	if res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	want := "GET /robots.txt HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Proxima/1.0 (+https://example.org/bot)\r\n" +
+		"Accept: text/plain\r\nAccept-Encoding: gzip, br, zstd\r\nAccept-Language: en, *;q=0.5\r\nFrom: bot@example.org\r\n\r\n"
+	if head := <-heads; head != want {
+		t.Errorf("sent %q, want %q", head, want)
+	}
+}
+
+func TestCapture(t *testing.T) {
+	for _, tc := range []struct{ name, sent, want string }{
+		{"as sent", "HTTP/1.1 200 ok then\r\nx-ODD:  1\r\ncontent-length: 5\r\n\r\nhello", ""},
+		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n", ""},
+		{"informational", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okHead + "hello", okHead + "hello"},
+		{"no full head", "HTTP/1.1 20", ""},
+		{"empty", "", ""},
+	} {
+		c := newClient(t, testConfig(), Deps{Dial: serve(0, answer(tc.sent))})
+		res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+		if tc.want == "" {
+			tc.want = tc.sent
+		}
+		if string(res.RawResponse) != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, res.RawResponse, tc.want)
+		}
+		res.Release()
+		if res.Body != nil || res.RawResponse != nil {
+			t.Errorf("%s: released, yet there", tc.name)
 		}
 	}
-	if count != len(badPorts) || count != 83 || sum != 115595 {
-		t.Errorf("%d ports, %d in all", count, sum)
+	cfg := testConfig()
+	cfg.MaxBodyBytes, cfg.MaxHeaderBytes = 1000, 2000
+	c := newClient(t, cfg, Deps{Dial: serve(0, flood(openHead, "a"))})
+	res := c.Get(t.Context(), Request{URL: "http://a.example/", Addr: testAddr, Capture: true})
+	if len(res.Body) != 1000 || len(res.RawResponse) < 1000 || len(res.RawResponse) > 3000 {
+		t.Errorf("body of %d bytes, %d captured", len(res.Body), len(res.RawResponse))
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// When a request is too late, and when it is looked at again: the times of its stages are from its start.
-func TestWhenARequestIsTooLate(t *testing.T) {
+// TestDue asks at some time of a request whether it is too late, and how long to wait until the next check. Times count from its start.
+func TestDue(t *testing.T) {
 	cfg := Config{TotalTimeout: time.Minute, HeaderTimeout: 20 * time.Second, GraceTime: 10 * time.Second, MinRate: 100}
 	start := time.Unix(1_000_000, 0)
 	const s, never = time.Second, -1
@@ -23,22 +23,22 @@ func TestWhenARequestIsTooLate(t *testing.T) {
 		window            time.Duration
 		begun, bytes      int64 // of the body, at the start of the window and now
 		paused            bool
-		now, next         time.Duration
+		now, wait         time.Duration
 		class             Class
 	}{
-		"it dials":                     {got: never, wrote: never, first: never, now: 15 * s, next: 25 * s},
-		"it dials for long":            {got: never, wrote: never, first: never, now: 55 * s, next: 60 * s},
+		"it dials":                     {got: never, wrote: never, first: never, now: 15 * s, wait: 10 * s},
+		"it dials for long":            {got: never, wrote: never, first: never, now: 55 * s, wait: 5 * s},
 		"all is over":                  {got: never, wrote: never, first: never, now: 60 * s, class: TimeoutTotal},
-		"it writes":                    {got: 5 * s, wrote: never, first: never, now: 20 * s, next: 25 * s},
+		"it writes":                    {got: 5 * s, wrote: never, first: never, now: 20 * s, wait: 5 * s},
 		"it writes for too long":       {got: 5 * s, wrote: never, first: never, now: 25 * s, class: TimeoutHeader},
-		"it waits for the answer":      {got: 5 * s, wrote: 9 * s, first: never, now: 25 * s, next: 29 * s},
-		"it looks for the first byte":  {got: 5 * s, wrote: 9 * s, first: never, now: 10 * s, next: 20 * s},
+		"it waits for the answer":      {got: 5 * s, wrote: 9 * s, first: never, now: 25 * s, wait: 4 * s},
+		"it looks for the first byte":  {got: 5 * s, wrote: 9 * s, first: never, now: 10 * s, wait: 10 * s},
 		"it waits for too long":        {got: 5 * s, wrote: 9 * s, first: never, now: 29 * s, class: TimeoutHeader},
-		"the body comes":               {first: 5 * s, window: 5 * s, now: 14 * s, next: 15 * s},
+		"the body comes":               {first: 5 * s, window: 5 * s, now: 14 * s, wait: 1 * s},
 		"the body is too slow":         {first: 5 * s, window: 5 * s, begun: 500, bytes: 1499, now: 15 * s, class: TooSlow},
-		"the body is just fast enough": {first: 5 * s, window: 5 * s, begun: 500, bytes: 1500, now: 15 * s, next: 25 * s},
-		"nothing is read":              {first: 5 * s, window: 5 * s, paused: true, now: 30 * s, next: 40 * s},
-		"the end comes first":          {first: 5 * s, window: 52 * s, now: 55 * s, next: 60 * s},
+		"the body is just fast enough": {first: 5 * s, window: 5 * s, begun: 500, bytes: 1500, now: 15 * s, wait: 10 * s},
+		"nothing is read":              {first: 5 * s, window: 5 * s, paused: true, now: 30 * s, wait: 10 * s},
+		"the end comes first":          {first: 5 * s, window: 52 * s, now: 55 * s, wait: 5 * s},
 	} {
 		at := func(d time.Duration) time.Time {
 			if d == never {
@@ -48,15 +48,15 @@ func TestWhenARequestIsTooLate(t *testing.T) {
 		}
 		x := &exchange{cfg: &cfg, start: start, got: at(c.got), wrote: at(c.wrote), first: at(c.first), window: at(c.window), begun: c.begun, paused: c.paused}
 		x.bytes.Store(c.bytes)
-		next, err := x.due(at(c.now))
+		wait, err := x.due(at(c.now))
 		class := OK
 		if err != nil {
 			class = classOf(t.Context(), err)
 		}
-		if class != c.class || class == OK && !next.Equal(at(c.next)) {
-			t.Errorf("%s: %q, next after %v", name, class, next.Sub(start))
+		if class != c.class || wait != c.wait {
+			t.Errorf("%s: %q, looks again after %v", name, class, wait)
 		}
-		if slow := next.Add(cfg.GraceTime); c.class == OK && c.bytes > 0 { // the next window begins with what has come by now
+		if slow := at(c.now + wait).Add(cfg.GraceTime); c.class == OK && c.bytes > 0 { // the next window begins with what has come by now
 			if _, err := x.due(slow); err == nil {
 				t.Errorf("%s: and nothing more is fast enough", name)
 			}
@@ -64,8 +64,8 @@ func TestWhenARequestIsTooLate(t *testing.T) {
 	}
 }
 
-// The stages of a request as its end tells them, whichever of its hooks ran.
-func TestStagesOfARequest(t *testing.T) {
+// TestTimingOfStages computes the Timing whichever hooks of net/http ran.
+func TestTimingOfStages(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	for name, c := range map[string]struct {
 		fresh                   bool
@@ -98,7 +98,7 @@ func TestStagesOfARequest(t *testing.T) {
 	}
 }
 
-// The class of an error by the stage in which it comes.
+// TestClassesOfErrors classifies an error by the stage in which it comes.
 func TestClassesOfErrors(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(&failure{TooSlow, errors.New("too slow")})
@@ -138,7 +138,7 @@ func TestClassesOfErrors(t *testing.T) {
 	}
 }
 
-// A body that just fits its limit is whole, one byte more is cut: on the wire, and decoded.
+// TestBodiesAtTheirLimit reads a body that just fits its limit whole, and cuts one that is a byte longer: on the wire, and decoded.
 func TestBodiesAtTheirLimit(t *testing.T) {
 	for size, want := range map[int]error{9: io.EOF, 10: io.EOF, 11: errCut, 5000: errCut} {
 		whole := bytes.Repeat([]byte{'x'}, size)
