@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// What the parser does with a byte of a path or a query.
+// What happens to a byte of a path or a query.
 const (
-	refuse = iota // not for the fast path: controls, backslash, and what ends the part
-	keep          // stays as it is
+	refuse = iota // left to the parser: controls, backslash, and the characters that end the part
+	keep          // kept
 	encode        // percent-encoded
-	dot           // stays as it is, but for what may be a dot segment
+	dot           // kept, but may begin a dot segment
 )
 
-// Source of both tables: the path and the special-query percent-encode sets of the standard. The caret is left to the
-// parser: the standard changed its mind about it.
+// The tables follow the path and the special-query percent-encode sets of the standard. The caret is left to the parser, because
+// versions of the standard differ on it.
 var (
 	pathClass  = classes("!$&'()*+,-/:;=@[]_|~", " \"<>`{}", ".%")
 	queryClass = classes("!$%&()*+,-./:;=?@[\\]_`{|}~", " \"'<>", "")
@@ -35,8 +35,8 @@ func classes(kept, encoded, dots string) (table [256]uint8) {
 	return table
 }
 
-// fast resolves a trimmed link without the parser, by cutting strings, where the outcome is certain; ok is false where
-// it is not. The base is an identity or zero.
+// fast resolves a trimmed link by cutting strings, without the parser. If it is not certain of the result, ok is false. The base is an
+// identity or zero.
 func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	if at := schemeEnd(ref); at > 0 {
 		scheme := ""
@@ -81,7 +81,7 @@ func fast(base URL, ref string) (u URL, reason Reason, ok bool) {
 	return u, Accepted, ok
 }
 
-// schemeEnd is where the colon after the scheme of a link stands; 0 where it has none.
+// schemeEnd returns the position of the colon after the scheme of a link; 0 if it has no scheme.
 func schemeEnd(ref string) int {
 	for i := range len(ref) {
 		switch c := ref[i]; {
@@ -96,7 +96,7 @@ func schemeEnd(ref string) int {
 	return 0
 }
 
-// foreign answers links whose scheme is not of the web, however long they are: mailto, javascript, data.
+// foreign recognises links with a scheme that is not of the web, however long they are: mailto, javascript, data.
 func foreign(ref string) (URL, Reason, bool) {
 	at := schemeEnd(ref)
 	if at == 0 || strings.EqualFold(ref[:at], "http") || strings.EqualFold(ref[:at], "https") {
@@ -105,7 +105,7 @@ func foreign(ref string) (URL, Reason, bool) {
 	return URL{}, Scheme, true
 }
 
-// fastAuthority takes a URL whose authority begins at ref[at]. The host begins with lead, then ref from its start.
+// fastAuthority resolves a URL whose authority begins at ref[at]. The host is lead, and then ref from its beginning.
 func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 	s := ref[at:]
 	end := nameEnd(s)
@@ -142,8 +142,8 @@ func fastAuthority(scheme, lead, ref string, at int) (URL, Reason, bool) {
 	return u, Accepted, ok
 }
 
-// nameEnd is the length of the name or IPv4 address in normal form that s begins with; 0 where it begins with none, or
-// with one that is the parser's to judge: Punycode, addresses in odd forms, labels with odd hyphens.
+// nameEnd returns the length of the name or IPv4 address in normal form that s begins with. It returns 0 if there is none, or one that
+// the parser must judge: Punycode, addresses in unusual forms, labels with unusual hyphens.
 func nameEnd(s string) int {
 	label, end := 0, 0
 	for end < len(s) {
@@ -174,7 +174,7 @@ func plainLabel(label string) bool {
 	return n > 0 && n <= 63 && label[0] != '-' && label[n-1] != '-' && (n < 4 || label[2:4] != "--")
 }
 
-// climb follows the dot segments that a relative link begins with, and gives the directory they lead to and the rest.
+// climb follows the dot segments at the beginning of a relative link. It returns the directory they lead to and the rest.
 func climb(dir, ref string) (string, string) {
 	for ref != "" && ref[0] == '.' {
 		dots := 1
@@ -197,8 +197,8 @@ func climb(dir, ref string) (string, string) {
 	return dir, ref
 }
 
-// fastPath brings a path with its query, or a part of one, into normal form and puts it behind dir, which is in normal
-// form already; ok is false when it has dot segments or bytes that are the parser's to judge.
+// fastPath brings a path with its query, or a part of one, into normal form and appends it to dir, which is already in normal form. If it
+// has dot segments or bytes that the parser must judge, ok is false.
 func fastPath(dir, s string) (path string, ok bool) {
 	query, encoding, ok := scan(s)
 	if !ok {
@@ -210,7 +210,7 @@ func fastPath(dir, s string) (path string, ok bool) {
 	if !encoding {
 		return dir + s, true
 	}
-	// Text that is not UTF-8 is the parser's.
+	// Text that is not UTF-8 is left to the parser.
 	if !utf8.ValidString(s) {
 		return "", false
 	}
@@ -231,7 +231,7 @@ func fastPath(dir, s string) (path string, ok bool) {
 	return string(b), true
 }
 
-// scan looks over a path with its query: where the question mark stands (or the end), and whether bytes need encoding.
+// scan looks through a path with its query. It returns the position of the question mark or of the end, and whether bytes need encoding.
 func scan(s string) (query int, encoding, ok bool) {
 path:
 	for query < len(s) {
@@ -261,7 +261,7 @@ path:
 	return query, encoding, true
 }
 
-// dotSegment reports whether the first segment of s means "here" or "up": one or two dots, each as itself or as %2e.
+// dotSegment says whether the first segment of s is one or two dots, each written as itself or as %2e.
 func dotSegment(s string) bool {
 	dots := 0
 	for s != "" && s[0] != '/' && s[0] != '?' {

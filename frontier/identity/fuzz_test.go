@@ -105,7 +105,7 @@ func FuzzRules(f *testing.F) {
 			return
 		}
 		checkIdentity(t, u)
-		if u.Len() > Default().MaxURLBytes {
+		if u.Len() > maxURLBytes {
 			t.Fatalf("accepted %d bytes", u.Len())
 		}
 		if again, reason := rules.Resolve(URL{}, u.String()); again != u || reason != Accepted {

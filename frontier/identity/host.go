@@ -2,13 +2,16 @@ package identity
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
+
+	"golang.org/x/net/publicsuffix"
 )
 
 // MaxHost is the longest host in bytes: the longer scheme, the longest name and a port.
 const MaxHost = len("https://") + 253 + len(":65535")
 
-// CheckHost reports what is wrong with a host that another node names: anything but the form of URL.Host.
+// CheckHost returns an error for a host that is not in the form of URL.Host. Hosts that another node names are checked.
 func CheckHost(host string) error {
 	if len(host) > MaxHost {
 		return fmt.Errorf("check host: %d bytes are above %d", len(host), MaxHost)
@@ -23,19 +26,19 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Authority is a host without its scheme: "example.org:8443" of "https://example.org:8443".
+// Authority returns a host without its scheme: "example.org:8443" of "https://example.org:8443".
 func Authority(host string) string {
 	_, authority := cutScheme(host)
 	return authority
 }
 
-// Name is the name or the address in a host, without scheme, port and brackets.
+// Name returns the name or the address in a host, without scheme, port and brackets.
 func Name(host string) string {
 	name, _ := splitHost(Authority(host))
 	return name
 }
 
-// cutScheme parts a host in its scheme and the rest. What has no scheme is all rest.
+// cutScheme splits a host into its scheme, which may be missing, and the rest.
 func cutScheme(host string) (scheme, authority string) {
 	if rest, ok := strings.CutPrefix(host, "http://"); ok {
 		return "http", rest
@@ -44,4 +47,50 @@ func cutScheme(host string) (scheme, authority string) {
 		return "https", rest
 	}
 	return "", host
+}
+
+// RegistrableDomain returns the domain that somebody registered and that a host is part of: example.co.uk of www.example.co.uk. It
+// takes a host, an authority or a name in normal form, and ignores scheme, port and brackets. An address, a name of one label and a
+// public suffix are their own domain. The source is the Public Suffix List (https://publicsuffix.org/) with its private section, as
+// compiled into golang.org/x/net.
+func RegistrableDomain(host string) string {
+	name := strings.TrimSuffix(Name(host), ".")
+	if isAddress(name) {
+		return name
+	}
+	suffix, _ := publicsuffix.PublicSuffix(name)
+	rest := len(name) - len(suffix) - 1
+	if rest <= 0 {
+		return name
+	}
+	return name[strings.LastIndexByte(name[:rest], '.')+1:]
+}
+
+// splitHost splits an authority into name and port. A bare IPv6 address is a name.
+func splitHost(host string) (name, port string) {
+	if strings.HasPrefix(host, "[") {
+		end := strings.IndexByte(host, ']')
+		if end < 0 {
+			return host, ""
+		}
+		return host[1:end], strings.TrimPrefix(host[end+1:], ":")
+	}
+	at := strings.IndexByte(host, ':')
+	if at < 0 || strings.IndexByte(host[at+1:], ':') >= 0 {
+		return host, ""
+	}
+	return host[:at], host[at+1:]
+}
+
+// isAddress reports whether a name is an IP address.
+func isAddress(name string) bool {
+	if name == "" {
+		return false
+	}
+	// An address ends in a digit or holds a colon. No top-level domain does either.
+	if last := name[len(name)-1]; (last < '0' || last > '9') && strings.IndexByte(name, ':') < 0 {
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }

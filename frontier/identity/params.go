@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// params are the parameters that are removed from URLs, by where they stand. Immutable.
+// params are the parameters that are removed from the query and from the path of URLs. They are immutable.
 type params struct {
 	query, path names
 }
 
-// names is a set of names, some of them beginnings of names.
+// names is a set of names and of beginnings of names.
 type names struct {
 	exact  map[string]struct{}
 	begins []string
-	// first holds the first bytes of all names: most parameters are told from them by one look.
+	// first holds the first bytes of all names. Most parameters begin with another byte and need no further look.
 	first [256]bool
 }
 
@@ -35,7 +35,7 @@ func newParams(list []string) params {
 	return p
 }
 
-// has reports whether the set holds the name of a parameter, given as "name=value" or "name".
+// has says whether the set holds the name of a parameter, which is given as "name=value" or "name".
 func (n *names) has(param string) bool {
 	if param == "" || !n.first[param[0]] {
 		return false
@@ -47,8 +47,8 @@ func (n *names) has(param string) bool {
 	return slices.ContainsFunc(n.begins, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// strip removes the parameters from a path with its query. The others keep their order and form. Text without any comes
-// back as it is, without allocation.
+// strip removes the parameters from a path with its query. The others keep their order and form. Text without such parameters is
+// returned as it is, without allocation.
 func (p *params) strip(s string) string {
 	path, query, _ := strings.Cut(s, "?")
 	shorter := p.stripPath(path)

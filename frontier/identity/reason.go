@@ -3,18 +3,18 @@ package identity
 // Reason is why a URL is refused. The zero value is Accepted.
 type Reason uint8
 
-// The reasons. Their values are for memory, not for disk or wire: logs and messages carry the words.
+// The reasons. Only their words go into logs and messages, so the values may change.
 const (
 	Accepted Reason = iota
 	// Scheme: neither http nor https.
 	Scheme
-	// Malformed: no URL by the standard, or a relative one without a base.
+	// Malformed: no URL by the standard, or a relative URL without a base.
 	Malformed
 	// BadHost: a name that no web server can have, or port 0.
 	BadHost
-	// Credentials: user name or password in the URL, or what a parser would take long to tell from them.
+	// Credentials: a user name or password in the URL, or a long text that may be one.
 	Credentials
-	// TooLong: above MaxURLBytes.
+	// TooLong: above maxURLBytes.
 	TooLong
 	// TooDeep: above MaxDepth.
 	TooDeep
@@ -24,13 +24,13 @@ const (
 	Excluded
 	// OutOfScope: matches neither Include nor the scope of the seeds.
 	OutOfScope
-	// TooManyLabels: above MaxLabels.
+	// TooManyLabels: above maxLabels.
 	TooManyLabels
-	// TooManySegments: above MaxPathSegments, or too many for the parser.
+	// TooManySegments: above maxPathSegments, or too many for the parser.
 	TooManySegments
 	// PathLoop: the path repeats itself.
 	PathLoop
-	// TooManyParams: above MaxQueryParams.
+	// TooManyParams: above maxQueryParams.
 	TooManyParams
 	// QueryLoop: the query repeats a parameter, or the address of its own page.
 	QueryLoop
@@ -56,7 +56,7 @@ var reasonWords = [reasons]string{
 	QueryLoop:       "query loop",
 }
 
-// String is the reason in words, as in logs.
+// String returns the words for the reason, as in logs.
 func (r Reason) String() string {
 	if r >= reasons {
 		return "unknown"

@@ -13,17 +13,17 @@ import (
 // maxSeeded is how many entries seeds may bring into scope, of all nodes together.
 const maxSeeded = 1 << 20
 
-// seeded is what the seeds of a crawl bring into scope: a set of entries that only grows, so nodes that tell each other theirs end with the
-// same. An entry is "any", or one of the other scopes and what of it, by http and https: "host example.org:8080", "domain example.org",
-// "prefix example.org/docs/". It does not change.
+// seeded is what the seeds of a crawl bring into scope. The set of entries only grows, so nodes that tell each other their entries end
+// with the same. An entry is "any", or another scope and a name, for http and https: "host example.org:8080", "domain example.org",
+// "prefix example.org/docs/". A seeded value is immutable.
 type seeded struct {
 	entries map[string]struct{}
 	digest  uint64
 	any     bool
-	matcher *matcher
+	index   *Index
 }
 
-// entryOf is what a seed brings into scope.
+// entryOf returns the entry that a seed brings into scope.
 func entryOf(u URL, scope string) string {
 	switch scope {
 	case ScopeHost:
@@ -37,9 +37,9 @@ func entryOf(u URL, scope string) string {
 	return ScopeAny
 }
 
-// plus is a set with more entries.
+// plus returns the set with more entries.
 func (s *seeded) plus(entries []string) (*seeded, error) {
-	more := &seeded{entries: map[string]struct{}{}, digest: s.digest, any: s.any, matcher: newMatcher()}
+	more := &seeded{entries: map[string]struct{}{}, digest: s.digest, any: s.any, index: newIndex()}
 	maps.Copy(more.entries, s.entries)
 	for _, entry := range entries {
 		if _, ok := more.entries[entry]; ok {
@@ -60,28 +60,28 @@ func (s *seeded) plus(entries []string) (*seeded, error) {
 	return more, nil
 }
 
-// add makes the matcher know an entry, which must be written as entryOf writes it.
+// add puts an entry into the index. It must be written as entryOf writes it.
 func (s *seeded) add(entry string) error {
 	scope, of, _ := strings.Cut(entry, " ")
-	m, is := s.matcher, ""
+	x, is := s.index, ""
 	switch scope {
 	case ScopeAny:
 		s.any = true
 	case ScopeHost:
 		if u, err := parseHost(of); err == nil {
 			is = u.Authority()
-			m.hosts[is] = struct{}{}
+			x.hosts[is] = []int{0}
 		}
 	case ScopeDomain:
 		is, _ = parseDomain(of) //nolint:errcheck // then it is not what was written
 		if isAddress(of) {
 			is = of
 		}
-		m.domains[is] = struct{}{}
+		x.domains[is] = []int{0}
 	case ScopePrefix:
 		if at, dir, err := parsePrefix(of); err == nil {
 			is = at + dir.path
-			m.addDir(at, dir)
+			x.addPrefix(0, at, dir)
 		}
 	}
 	if entry != strings.TrimSuffix(scope+" "+is, " ") || scope != ScopeAny && is == "" {
@@ -90,7 +90,7 @@ func (s *seeded) add(entry string) error {
 	return nil
 }
 
-// Brought returns what some seeds bring into scope, by Config.SeedScope.
+// Brought returns the entries that seeds bring into scope under Config.SeedScope.
 func (r *Rules) Brought(seeds []URL) []string {
 	entries := make([]string, len(seeds))
 	for i, u := range seeds {
@@ -99,7 +99,8 @@ func (r *Rules) Brought(seeds []URL) []string {
 	return entries
 }
 
-// Seeded returns what the seeds bring into scope, and a digest of it that does not depend on the order: 0 of nothing.
+// Seeded returns the entries that seeds have brought into scope, and a digest of them that does not depend on their order. The digest of
+// no entries is 0.
 func (r *Rules) Seeded() (entries []string, digest uint64) {
 	s := r.seeded.Load()
 	return slices.Sorted(maps.Keys(s.entries)), s.digest
@@ -108,8 +109,8 @@ func (r *Rules) Seeded() (entries []string, digest uint64) {
 // SeededDigest returns the digest of Seeded.
 func (r *Rules) SeededDigest() uint64 { return r.seeded.Load().digest }
 
-// Widen adds what the seeds of other nodes bring into their scope, as Seeded returns it there. keep is called with what is new before it
-// counts; after its error, or where an entry has not its form, nothing changes.
+// Widen adds entries that Seeded returned at another node. Before the new ones count, keep is called with them. If keep returns an error
+// or an entry is malformed, nothing changes.
 func (r *Rules) Widen(entries []string, keep func(added []string) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,11 +130,11 @@ func (r *Rules) Widen(entries []string, keep func(added []string) error) error {
 	return nil
 }
 
-// within says whether the scope has a URL.
+// within says whether a URL is in scope.
 func (r *Rules) within(u URL) bool {
 	s := r.seeded.Load()
 	if (s.any || len(s.entries) == 0 && r.cfg.SeedScope == ScopeAny) && r.include.empty() {
 		return true
 	}
-	return s.matcher.match(u) || r.include.match(u)
+	return s.index.has(u) || r.include.has(u)
 }

@@ -14,20 +14,19 @@ const maxSeedLine = 2 * maxRawBytes
 // maxSeedErrors is how many errors of a seeds file are kept; the others are counted.
 const maxSeedErrors = 20
 
-// Seeds is what a seeds file holds.
+// Seeds are the contents of a seeds file.
 type Seeds struct {
 	// URLs are the seeds in the order of the file, duplicates included.
 	URLs []URL
 	// Bad is the number of lines that are no URL.
 	Bad int
-	// Errors are the first 20 of them, each naming its line.
+	// Errors say what is wrong with the first 20 of those lines, each with its number.
 	Errors []error
 }
 
-// ReadSeeds reads a list of seeds: one URL a line, blank lines and what follows a # at the start of a line or after a
-// blank left out. A line without scheme is taken for http: example.org is http://example.org/, since plain http is what
-// a site redirects from. Lines above 16 KiB and lines that are no URL are counted and skipped. The error is the reader's;
-// the seeds read before it are returned with it.
+// ReadSeeds reads a list of seeds with one URL on each line. It ignores blank lines, and comments: a # at the start of a line or after
+// a blank, and what follows. A line without a scheme gets http, because sites redirect from http to https. Lines that are above 16 KiB
+// or no URL are counted and skipped. An error is that of the reader; the seeds read before it are returned with it.
 func ReadSeeds(r io.Reader) (Seeds, error) {
 	var seeds Seeds
 	in := bufio.NewReaderSize(r, maxSeedLine)
@@ -70,7 +69,7 @@ func (s *Seeds) refuse(line int, err error) {
 	}
 }
 
-// uncomment cuts comment and blanks.
+// uncomment removes a comment and the blanks around a line.
 func uncomment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {

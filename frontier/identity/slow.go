@@ -7,10 +7,10 @@ import (
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
-// standard is the parser of the standard. It is immutable and safe for concurrent use.
+// standard parses by the WHATWG URL Standard. It is immutable and safe for concurrent use.
 var standard = whatwg.NewParser(whatwg.WithPreParseHostFunc(guardSignedNumbers))
 
-// resolve gives the identity of a link on a page; the zero base takes absolute URLs only.
+// resolve returns the identity of a link on a page. With the zero base only absolute URLs are accepted.
 func resolve(base URL, ref string) (URL, Reason) {
 	ref = trim(ref)
 	if len(ref) > maxRawBytes {
@@ -36,8 +36,8 @@ func resolve(base URL, ref string) (URL, Reason) {
 	return u, reason
 }
 
-// trim cuts what never counts: blanks and controls around a link, as the standard does first of all, then the fragment.
-// The first # starts it wherever it stands.
+// trim removes what never counts: blanks and control characters around a link, as the standard does first of all, and then the fragment.
+// The fragment starts at the first #, wherever that is.
 func trim(ref string) string {
 	for ref != "" && ref[0] <= ' ' {
 		ref = ref[1:]
@@ -51,11 +51,11 @@ func trim(ref string) string {
 	return ref
 }
 
-// maxSegments bounds the segments of an identity, since the parser is quadratic in them. A raw link may have twice as
-// many: dot segments take others away.
+// maxSegments bounds the segments of an identity, because the parser is quadratic in their number. A raw link may have twice as many,
+// because dot segments remove others.
 const maxSegments = 512
 
-// segmentsAbove reports whether the path of a URL, its query left out, has more than most slashes of either kind.
+// segmentsAbove says whether the path of a URL, without its query, has more than most slashes and backslashes.
 func segmentsAbove(s string, most int) bool {
 	if len(s) <= most || strings.Count(s, "/")+strings.Count(s, "\\") <= most {
 		return false
@@ -64,8 +64,8 @@ func segmentsAbove(s string, most int) bool {
 	return strings.Count(s, "/")+strings.Count(s, "\\") > most
 }
 
-// costly refuses links that would cost the parser many milliseconds each, and that no page has but to do that: it is
-// quadratic in the number of segments and in the length of credentials.
+// costly refuses links that cost the parser many milliseconds, because it is quadratic in the number of segments and in the length of
+// credentials. Only pages that want to do harm have such links.
 func costly(ref string) Reason {
 	if segmentsAbove(ref, 2*maxSegments) {
 		return TooManySegments
@@ -74,7 +74,7 @@ func costly(ref string) Reason {
 	if len(ref) <= maxAuthority || strings.IndexByte(ref, '@') < 0 {
 		return Accepted
 	}
-	// The parser does not see these three wherever they stand.
+	// The parser ignores these three characters everywhere.
 	ref = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(ref)
 	at := schemeEnd(ref)
 	if at > 0 {
@@ -93,7 +93,7 @@ func costly(ref string) Reason {
 	return Accepted
 }
 
-// slowSafe is slow behind a net: a fault of the parser costs one link and not the node. Fuzz tests call slow.
+// slowSafe is slow, but a panic of the parser costs one link and not the node. Fuzz tests call slow.
 func slowSafe(base URL, ref string) (u URL, reason Reason) {
 	defer func() {
 		if recover() != nil {
@@ -106,7 +106,7 @@ func slowSafe(base URL, ref string) (u URL, reason Reason) {
 // slow resolves a trimmed link with the parser of the standard.
 func slow(base URL, ref string) (URL, Reason) {
 	if ref != "" && ref[len(ref)-1] <= ' ' {
-		// A blank before the fragment belongs to the URL; without a fragment after it the parser would cut it.
+		// A blank before a fragment belongs to the URL. Without a fragment the parser would cut the blank.
 		ref += "#"
 	}
 	parsed, err := standard.ParseRef(base.String(), ref)
@@ -136,8 +136,8 @@ func slow(base URL, ref string) (URL, Reason) {
 	return URL{Host: scheme + "://" + authority, Path: parsed.Pathname() + parsed.Search()}, Accepted
 }
 
-// validName reports whether a name in normal form is one that DNS can carry and a web server can have. Underscores are
-// no host names (RFC 952), but they are in use.
+// validName says whether DNS can carry a name in normal form and a web server can have it. Host names have no underscores (RFC 952), but
+// some sites use them.
 func validName(name string) bool {
 	if len(name) > 253 {
 		return false
@@ -163,8 +163,8 @@ func validName(name string) bool {
 	return label > 0
 }
 
-// guardSignedNumbers refuses what the parser wrongly takes for an IPv4 address: it reads numbers with a sign (1.2.3.-4),
-// which the standard does not. A host that must be refused becomes a blank, which no host may hold.
+// guardSignedNumbers refuses names that the parser wrongly takes for IPv4 addresses: unlike the standard, it reads numbers with a sign
+// (1.2.3.-4). Such a host becomes a blank, which the parser refuses.
 func guardSignedNumbers(_ *whatwg.Url, host string) string {
 	plain, err := url.PathUnescape(host)
 	if err != nil || strings.HasPrefix(host, "[") {

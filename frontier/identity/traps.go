@@ -5,69 +5,85 @@ import (
 	"strings"
 )
 
-// mostSegments bounds MaxPathSegments, so that segments fit on the stack.
-const mostSegments = 64
+// What a URL may look like. Lower bounds leave endless sites earlier, and lose more pages of unusual ones.
+const (
+	// maxURLBytes bounds the length of a URL. Long URLs cost memory and disk, and few pages worth having need above 2,000.
+	maxURLBytes = 2048
+	// maxLabels bounds the labels of a name. Some name servers answer for any number.
+	maxLabels = 10
+	// maxPathSegments bounds the segments of a path.
+	maxPathSegments = 32
+	// maxRepeatedSegments is how often one segment may occur in a path. A cycle of two or more segments may occur one time less
+	// in a row: /a/a/a and /a/b/a/b pass, /a/a/a/a and /a/b/a/b/a/b do not.
+	maxRepeatedSegments = 3
+	// maxQueryParams bounds the parameters of a query.
+	maxQueryParams = 32
+	// maxRepeatedParam is how often one name of a parameter may occur in a query.
+	maxRepeatedParam = 5
+	// maxEchoes is how often a URL may hold its own address in its query. One is common: /login?next=/login. Pages that wrap
+	// their own address again and again have more.
+	maxEchoes = 1
+)
 
-// check reports which bound a URL breaks, or Accepted.
-func (t *Traps) check(u URL) Reason {
-	if strings.Count(u.Host, ".") >= t.MaxLabels {
+// checkTraps returns the bound that a URL breaks, or Accepted.
+func checkTraps(u URL) Reason {
+	if strings.Count(u.Host, ".") >= maxLabels {
 		return TooManyLabels
 	}
 	path, query, _ := strings.Cut(u.Path, "?")
-	if reason := t.checkPath(path); reason != Accepted {
+	if reason := checkPath(path); reason != Accepted {
 		return reason
 	}
 	if query == "" {
 		return Accepted
 	}
-	if reason := t.checkParams(query); reason != Accepted {
+	if reason := checkParams(query); reason != Accepted {
 		return reason
 	}
-	if echoes(u.Name(), path, query, t.MaxEchoes) {
+	if echoes(u.Name(), path, query) {
 		return QueryLoop
 	}
 	return Accepted
 }
 
-// checkPath counts segments and looks for repeated ones. Source of the idea: Heritrix, PathologicalPathDecideRule and
-// TooManyPathSegmentsDecideRule.
-func (t *Traps) checkPath(path string) Reason {
-	// The blank after a slash at the end is no segment.
+// checkPath counts segments and looks for repeated ones, as PathologicalPathDecideRule and TooManyPathSegmentsDecideRule of Heritrix do.
+func checkPath(path string) Reason {
+	// What follows a slash at the end is no segment.
 	path = strings.TrimSuffix(strings.TrimPrefix(path, "/"), "/")
 	n := strings.Count(path, "/") + 1
-	if n > t.MaxPathSegments {
+	if n > maxPathSegments {
 		return TooManySegments
 	}
-	if n <= t.MaxRepeatedSegments {
+	if n <= maxRepeatedSegments {
 		return Accepted
 	}
-	var stack [mostSegments]string
+	var stack [maxPathSegments]string
 	segments := stack[:0]
 	for rest, more := path, true; more; {
 		var segment string
 		segment, rest, more = strings.Cut(rest, "/")
 		segments = append(segments, segment)
 	}
-	for i := 0; i+t.MaxRepeatedSegments < n; i++ {
+	for i := 0; i+maxRepeatedSegments < n; i++ {
 		seen := 1
 		for _, other := range segments[i+1:] {
 			if other == segments[i] {
 				seen++
 			}
 		}
-		if seen > t.MaxRepeatedSegments {
+		if seen > maxRepeatedSegments {
 			return PathLoop
 		}
 	}
-	// A cycle of some period occurs k times in a row where period × (k-1) segments in a row equal those one period on.
-	for period := 2; period*t.MaxRepeatedSegments <= n; period++ {
+	// A cycle occurs k times in a row if period × (k-1) successive segments equal the segments one period later.
+	for period := 2; period*maxRepeatedSegments <= n; period++ {
 		equal := 0
 		for i := range n - period {
 			if segments[i] != segments[i+period] {
 				equal = 0
 				continue
 			}
-			if equal++; equal == period*(t.MaxRepeatedSegments-1) {
+			if equal++; equal == period*(maxRepeatedSegments-1) {
 				return PathLoop
 			}
 		}
@@ -76,15 +92,15 @@ func (t *Traps) checkPath(path string) Reason {
 }
 
 // checkParams counts parameters and how often each name occurs.
-func (t *Traps) checkParams(query string) Reason {
+func checkParams(query string) Reason {
 	n := strings.Count(query, "&") + 1
-	if n > t.MaxQueryParams {
+	if n > maxQueryParams {
 		return TooManyParams
 	}
-	if n <= t.MaxRepeatedParam {
+	if n <= maxRepeatedParam {
 		return Accepted
 	}
-	// Quadratic, but over the few parameters that MaxQueryParams lets pass, and lengths differ first.
+	// This is quadratic, but maxQueryParams leaves few parameters.
 	for rest, more := query, true; more; {
 		var param string
 		param, rest, more = strings.Cut(rest, "&")
@@ -97,7 +113,7 @@ func (t *Traps) checkParams(query string) Reason {
 				seen++
 			}
 		}
-		if seen > t.MaxRepeatedParam {
+		if seen > maxRepeatedParam {
 			return QueryLoop
 		}
 	}
@@ -109,9 +125,9 @@ func paramName(param string) string {
 	return name
 }
 
-// echoes reports whether a query holds the address of its own page more often than most: as the value of a parameter,
-// /login?next=/login?next=/login, or after the name of its own host, encoded any number of times.
-func echoes(name, path, query string, most int) bool {
+// echoes says whether a query holds the address of its own page more often than maxEchoes: as the value of a parameter, as in
+// /login?next=/login?next=/login, or after the name of its own host. The address may be encoded any number of times.
+func echoes(name, path, query string) bool {
 	if strings.IndexByte(query, '/') < 0 && !strings.Contains(query, "2F") && !strings.Contains(query, "2f") {
 		return false
 	}
@@ -127,21 +143,21 @@ func echoes(name, path, query string, most int) bool {
 		at += from
 		from = at + 1
 		if isEcho(text, at, at+len(own), name) {
-			if seen++; seen > most {
+			if seen++; seen > maxEchoes {
 				return true
 			}
 		}
 	}
 }
 
-// isEcho reports whether the path found at text[at:end] is an address of the page, and not part of another.
+// isEcho says whether the path found at text[at:end] is an address of the page, and not a part of another address.
 func isEcho(text []byte, at, end int, name string) bool {
 	if end < len(text) && strings.IndexByte("?&#;", text[end]) < 0 {
 		return false
 	}
 	before := text[:at]
 	if len(before) > 0 && before[len(before)-1] == '=' {
-		// The root alone, ?a=/&b=/, says little.
+		// The root alone is common in queries: ?a=/&b=/.
 		return end-at > 1 || end < len(text) && text[end] == '?'
 	}
 	for i := len(before) - 1; i >= 0 && (before[i] == ':' || '0' <= before[i] && before[i] <= '9'); i-- {
