@@ -17,16 +17,11 @@
 package runlog
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
-	"reflect"
 	"time"
-	"unicode/utf8"
 )
 
 // Meta is what every line says of its writer.
@@ -107,8 +102,8 @@ func Open(cfg Config, meta Meta, deps Deps) (*Writer, error) {
 
 // Fetch logs one download. It neither changes nor keeps f.
 func (w *Writer) Fetch(f *Fetch) {
-	line := f.bounded()
-	w.logs[LogFetch].write(&line)
+	l := w.logs[LogFetch]
+	l.report(l.put(f.pairs(), nil))
 	w.watch(f)
 }
 
@@ -159,66 +154,6 @@ func (w *Writer) Change(c Change) { w.logs[LogChange].write(&c) }
 func (w *Writer) Member(m Member) {
 	w.logs[LogMember].write(&m)
 	w.watch(m)
-}
-
-// Bounds of a string in a fetch line, in bytes before escaping.
-const (
-	maxURL  = 8 << 10
-	maxText = 1 << 10
-)
-
-// bounded returns f with long strings cut and durations rounded to microseconds. Durations that are not numbers become 0.
-func (f Fetch) bounded() Fetch {
-	url := clip(f.URL, maxURL)
-	fields := reflect.ValueOf(&f).Elem()
-	for i := range fields.NumField() {
-		switch v := fields.Field(i); v.Kind() {
-		case reflect.String:
-			v.SetString(clip(v.String(), maxText))
-		case reflect.Float64:
-			ms := math.Round(v.Float()*1000) / 1000
-			if math.IsNaN(ms) || math.IsInf(ms, 0) {
-				ms = 0
-			}
-			v.SetFloat(ms)
-		}
-	}
-	f.URL = url
-	return f
-}
-
-// clip cuts s to at most n bytes without cutting a character in two.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for range utf8.UTFMax - 1 {
-		if utf8.RuneStart(s[n]) {
-			break
-		}
-		n--
-	}
-	return s[:n]
-}
-
-// pairs encodes the keys of a line other than those of Line: `"key":value,…`.
-func pairs(e Entry) ([]byte, error) {
-	*e.line() = Line{}
-	all, err := encode(e)
-	if err != nil {
-		return nil, err
-	}
-	_, rest, _ := bytes.Cut(all, []byte(`"`+KeyTime+`":"0001-01-01T00:00:00Z",`)) // the last key of Line
-	return bytes.TrimSuffix(rest, []byte("}")), nil
-}
-
-// encode encodes a value as JSON without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // Events returns the logger of the node log. The message is the event, the attributes are its keys. It drops levels below Info
