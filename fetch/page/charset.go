@@ -16,8 +16,8 @@ import (
 // sniffLen is the number of first bytes that say what a body is.
 const sniffLen = 1024
 
-// IsHTML reports whether a body is HTML or XHTML: by the header, or by the first 1,024 bytes where the header is absent
-// or says nothing (WHATWG MIME Sniffing, sections 5 and 7). Whether a body labelled as HTML is text is Parse's to find.
+// IsHTML reports whether a body is HTML or XHTML. The header decides, or the first 1,024 bytes if the header is absent or
+// names no type (WHATWG MIME Sniffing, sections 5 and 7). Whether a body labelled as HTML is text at all, Parse checks.
 func IsHTML(contentType string, body []byte) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -32,8 +32,8 @@ func IsHTML(contentType string, body []byte) bool {
 	return media == "text/html" || media == "text/xml" && bytes.Contains(head, []byte("<html"))
 }
 
-// isBinary reports whether the first 1,024 bytes of a text hold too many control characters that text does not have (the
-// binary data bytes of WHATWG MIME Sniffing, section 3): more than one in 32. Random bytes have one in ten.
+// isBinary reports whether more than one in 32 of the first 1,024 bytes is a control character that text does not have
+// (a binary data byte of WHATWG MIME Sniffing, section 3). In random bytes one in ten is.
 func isBinary(text []byte) bool {
 	head := text[:min(len(text), sniffLen)]
 	controls := 0
@@ -45,7 +45,7 @@ func isBinary(text []byte) bool {
 	return controls*32 > len(head)
 }
 
-// label is the encoding that a header named.
+// label is a header and the encoding that it names.
 type label struct {
 	contentType string
 	enc         encoding.Encoding
@@ -55,9 +55,9 @@ type label struct {
 // maxLabel is the longest header remembered, in bytes.
 const maxLabel = 128
 
-// determine is charset.DetermineEncoding. A header that names an encoding is overruled by a byte order mark alone, so what
-// the last one named is remembered: most servers send one Content-Type with all their pages, and parsing it costs as much
-// as reading the links of a small page.
+// determine is charset.DetermineEncoding with a memory of one header. Only a byte order mark overrules a header that names
+// an encoding, and most servers send the same Content-Type with all pages. Parsing it costs as much as reading the links
+// of a small page.
 func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encoding, name string, certain bool) {
 	marked := len(body) > 0 && body[0] >= 0xef // the first byte of any byte order mark, and hardly of anything else
 	if last := ps.label.Load(); !marked && last != nil && contentType == last.contentType {
@@ -70,13 +70,13 @@ func (ps *Parser) determine(body []byte, contentType string) (enc encoding.Encod
 	return enc, name, certain
 }
 
-// decode returns body in UTF-8 with the name of the encoding found: byte order mark, header, meta element, and UTF-8 or
-// windows-1252, whichever it can be. Bytes that are ASCII or UTF-8 are returned as they are, invalid ones included:
-// toValid sees to the few that leave this package.
+// decode returns body in UTF-8 and the name of its encoding. That comes from a byte order mark, the header or a meta
+// element, or else is UTF-8 or windows-1252. decode returns ASCII and UTF-8 as they are, with invalid bytes; toValid
+// repairs the few values that leave this package.
 func (ps *Parser) decode(body []byte, contentType string) (text []byte, name string) {
 	enc, name, certain := ps.determine(body, contentType)
-	// Only the first 1,024 bytes were looked at, and a label windows-1252 or iso-8859-1 is the default of many editors
-	// and servers: text that is valid UTF-8 all through was not written in windows-1252.
+	// DetermineEncoding looks at the first 1,024 bytes only, and many editors and servers write the label windows-1252 or
+	// iso-8859-1 by default. A body that is all valid UTF-8 was not written in windows-1252.
 	if !certain && name == "windows-1252" && utf8.Valid(body) {
 		return body, "utf-8"
 	}
@@ -84,7 +84,7 @@ func (ps *Parser) decode(body []byte, contentType string) (text []byte, name str
 	case "utf-8":
 		return body, name
 	case "utf-16le", "utf-16be", "iso-2022-jp", "replacement":
-	default: // all others are ASCII where the high bit is not set
+	default: // in all others, bytes without the high bit are ASCII
 		if !slices.ContainsFunc(body, func(c byte) bool { return c >= utf8.RuneSelf }) {
 			return body, name
 		}
@@ -96,7 +96,7 @@ func (ps *Parser) decode(body []byte, contentType string) (text []byte, name str
 	return text, name
 }
 
-// toValid replaces invalid UTF-8 as browsers do, without a copy where there is none.
+// toValid replaces invalid UTF-8 as browsers do. It copies only if there is some.
 func toValid(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b

@@ -7,18 +7,18 @@ import (
 
 // Config bounds what one page may yield.
 type Config struct {
-	// MaxLinks is the number of links kept of one page; later ones are only counted. More finds more on index pages,
-	// and costs memory: a link takes some 100 bytes beside its text while a page is read.
+	// MaxLinks is the number of links kept of one page. Later ones are only counted. A larger number finds more on index
+	// pages and needs more memory: some 100 bytes for each link while a page is read.
 	MaxLinks int `toml:"-"`
-	// MaxRefBytes is the length in bytes of the longest link kept; longer ones are dropped and counted. Servers refuse
-	// URLs beyond some 8,000 bytes; longer ones are mostly traps.
+	// MaxRefBytes is the length of the longest link kept, in bytes. Longer ones are dropped and counted: most are traps,
+	// and servers refuse URLs beyond some 8,000 bytes.
 	MaxRefBytes int `toml:"-"`
-	// Agent is the product token that robots directives may name, without version ("proxima"), compared without
-	// regard to case: that of fetch.user_agent.
+	// Agent is the product token of fetch.user_agent, without version ("proxima"). Robots directives may name it, in upper
+	// or lower case.
 	Agent string `toml:"-"`
 }
 
-// Default returns the configuration that suits the open web.
+// Default returns the configuration for the open web.
 func Default() Config {
 	return Config{MaxLinks: 10_000, MaxRefBytes: 4096, Agent: "proxima"}
 }

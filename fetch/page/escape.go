@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// unescape decodes the character references of the value of an attribute, and the line ends and zero bytes that the
-// HTML standard replaces. It makes no copy where there are none.
+// unescape decodes the character references in the value of an attribute. It also replaces line ends and zero bytes as the
+// HTML standard demands. It copies only if there is something to replace.
 func unescape(raw []byte) []byte {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		raw = bytes.ReplaceAll(raw, []byte{0}, []byte("\uFFFD"))
@@ -49,8 +49,8 @@ func reference(b []byte) int {
 	return n
 }
 
-// appendReference appends the text that a reference in an attribute stands for. In text "&notit;" is "¬it;" and "&not="
-// is "¬="; in an attribute, where they are more likely a part of a URL, they are what they are.
+// appendReference appends the text that a reference in an attribute stands for. In text, "&notit;" is "¬it;" and "&not="
+// is "¬=". In an attribute they stay as they are, because they are more likely part of a URL.
 func appendReference(out, ref []byte, beforeEquals bool) []byte {
 	closed := ref[len(ref)-1] == ';'
 	switch {
@@ -64,8 +64,8 @@ func appendReference(out, ref []byte, beforeEquals bool) []byte {
 		return append(out, ref...)
 	}
 	text := html.UnescapeString(string(ref))
-	// Where only the beginning was a name, the rest of it is left over: the ";", or more than the one character for which
-	// each name without ";" stands.
+	// If only the beginning of the reference was a name, text holds the rest of it too: a ";", or more than the one
+	// character that each name without ";" stands for.
 	if closed && strings.HasSuffix(text, ";") && string(ref) != "&semi;" || !closed && utf8.RuneCountInString(text) != 1 {
 		return append(out, ref...)
 	}

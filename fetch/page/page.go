@@ -1,14 +1,13 @@
-// Package page says what an HTML page tells a crawler: its links, its base, its character set and whether it may be
-// indexed or followed. It owns reading the bytes of one page. It does not resolve links against a base, judge their
-// scope or fetch anything.
+// Package page reads what an HTML page tells a crawler: its links, its base, its character set and whether it may be
+// indexed or followed. It does not resolve links against the base, judge their scope or fetch anything.
 //
-// Reading pages is the hot path of a crawl, so links are found by a scanner of its own, which passes once over the bytes and
-// stops only at the few elements that matter. Its contract is plain: it finds the tags that html.Tokenizer finds, and the
-// links that goquery selects from the full tree of the page. Both are its tests. It is ten times as fast as the first and
-// twenty times as fast as the second.
+// Reading pages is the hot path of a crawl. So the package has a scanner of its own, which passes once over the bytes and
+// stops only at the few elements that matter. It finds the tags that html.Tokenizer finds, and the links that goquery
+// selects from the full tree of the page; the tests compare both. It is ten times as fast as the tokenizer and twenty
+// times as fast as the tree.
 //
-// Links are found where a reader without scripts finds them: noscript is read as markup; comments, script, style,
-// title, textarea, template and the text inside of iframe, noembed and noframes are not.
+// The scanner finds the links that a reader without scripts sees. It reads noscript as markup. It skips comments, script,
+// style, title, textarea, template and the text inside iframe, noembed and noframes.
 package page
 
 import (
@@ -40,9 +39,9 @@ func (k Kind) String() string {
 
 // Link is one reference to another page.
 type Link struct {
-	// Ref is the reference as written, in UTF-8, its entities decoded, without ASCII white space at either end, still
-	// to be resolved. It is never empty, never a mere fragment and has no scheme but http and https. It may lie in the
-	// body: most links of most pages are known, and a copy of each would cost more than all else that is done for it.
+	// Ref is the reference as written: in UTF-8, with entities decoded, without ASCII white space at either end, and not
+	// resolved. It is never empty and never a mere fragment. Its scheme, if any, is http or https. Ref may be a slice of
+	// the body: most links are known already, and a copy of each would cost more than all other work on it.
 	Ref  []byte
 	Kind Kind
 	// NoFollow is set by rel=nofollow on the element.
@@ -51,11 +50,11 @@ type Link struct {
 
 // Reasons why a body is not read as HTML.
 const (
-	NotHTMLType = "content_type" // the header, or the body where the header is absent, says that it is something else
+	NotHTMLType = "content_type" // another type, by the header, or without a header by the body
 	NotHTMLData = "binary"       // labelled as HTML, but the first bytes are not text
 )
 
-// Page is what one page says.
+// Page is what one page tells a crawler.
 type Page struct {
 	// NotHTML is the reason why the body was not read, or empty. All other fields are then zero.
 	NotHTML string
@@ -67,20 +66,20 @@ type Page struct {
 	Links []Link
 	// LinksDropped counts the links beyond Config.MaxLinks, RefsDropped those longer than Config.MaxRefBytes.
 	LinksDropped, RefsDropped int
-	// NoIndex and NoFollow are what meta elements named "robots" or after the agent ask for, taken together.
+	// NoIndex and NoFollow are set if any meta element named "robots" or after the agent asks for it.
 	NoIndex, NoFollow bool
 }
 
 // Parser reads pages. It is safe for concurrent use.
 type Parser struct {
 	limits Config
-	label  atomic.Pointer[label] // of the page before
+	label  atomic.Pointer[label] // of an earlier page
 }
 
-// New makes a parser. Limits are taken as Config.Validate passes them.
+// New makes a parser. Config.Validate must accept the limits.
 func New(limits Config) *Parser { return &Parser{limits: limits} }
 
-// As returns a parser of the same limits for another agent.
+// As returns a parser with the same limits for another agent.
 func (ps *Parser) As(agent string) *Parser {
 	limits := ps.limits
 	limits.Agent = agent
@@ -88,7 +87,8 @@ func (ps *Parser) As(agent string) *Parser {
 }
 
 // Parse reads a page. contentType is the value of the header, which may be empty. Time and memory are linear in the
-// length of body; body is not changed, and kept in Links alone, which take the place of what was in memory.
+// length of body. Parse does not change body; Links may refer to it. Links are stored in memory, whose old content is
+// lost, if there is room.
 func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	if !IsHTML(contentType, body) {
 		return Page{NotHTML: NotHTMLType}
@@ -107,15 +107,15 @@ func (ps *Parser) Parse(body []byte, contentType string, memory []Link) Page {
 	}
 }
 
-// reading is one page while it is read.
+// reading is the state while one page is read.
 type reading struct {
 	limits *Config
 	tags   scanner
 	page   Page
-	based  bool // a base element with an href was seen
+	based  bool // there was a base element with an href
 }
 
-// element takes what the current tag says into the page.
+// element handles the current tag.
 func (r *reading) element(name atom.Atom) {
 	switch name {
 	case atom.A, atom.Area:
@@ -165,7 +165,7 @@ func (r *reading) meta() {
 	}
 }
 
-// add appends a link of the current tag, unless it leads nowhere, is too long, or the page has enough.
+// add appends a link of the current tag, unless it cannot lead to a page, is too long, or the page has enough links.
 func (r *reading) add(ref []byte, kind Kind) {
 	switch {
 	case !crawlable(ref):
@@ -190,11 +190,11 @@ func (r *reading) value(key atom.Atom) []byte {
 
 const asciiSpace = " \t\n\f\r"
 
-// maxEscape is how much longer than its text a value may be in the page, because of entities and white space.
+// maxEscape is how many times longer than its text a value may be in the page, because of entities and white space.
 const maxEscape = 16
 
-// trimmed returns the text of a value in valid UTF-8 without ASCII white space at either end. Of a value far too long for
-// a link it returns the bytes as they stand: decoding them would be for nothing.
+// trimmed returns the text of a value in valid UTF-8 without ASCII white space at either end. It does not decode a value
+// that is far too long for a link.
 func (r *reading) trimmed(raw []byte) []byte {
 	if isPlain(raw) {
 		return raw
@@ -205,7 +205,7 @@ func (r *reading) trimmed(raw []byte) []byte {
 	return bytes.Trim(raw, asciiSpace)
 }
 
-// isPlain reports that a value means what it says: visible ASCII without a character reference. Most values do.
+// isPlain reports whether a value needs no decoding: it is visible ASCII without a character reference. Most values are.
 func isPlain(raw []byte) bool {
 	for _, c := range raw {
 		if c <= ' ' || c == '&' || c >= 0x7f {
@@ -221,7 +221,7 @@ func crawlable(ref []byte) bool {
 	if len(ref) == 0 || ref[0] == '#' {
 		return false
 	}
-	// Most refs can be told at their first bytes.
+	// The first bytes of most references are enough.
 	if ref[0] == '/' || ref[0] == '.' || bytes.HasPrefix(ref, []byte("http://")) || bytes.HasPrefix(ref, []byte("https://")) {
 		return true
 	}

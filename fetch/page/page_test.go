@@ -13,7 +13,7 @@ import (
 
 const htmlUTF8 = "text/html; charset=utf-8"
 
-// show writes the links of a page as "kind ref", with " !" where not to be followed.
+// show writes the links of a page as "kind ref", with " !" for nofollow.
 func show(p Page) string {
 	var out []string
 	for _, l := range p.Links {
@@ -179,8 +179,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHostile reads pages that are built to cost much. Each has an allowance of memory in MiB, garbage included. Times
-// are shown, not judged.
+// TestHostile reads pages that are built to cost much. For each it bounds the memory allocated, in MiB. It logs times and
+// does not judge them.
 func TestHostile(t *testing.T) {
 	const mega = 1 << 20
 	distinct := func(n int) string {
@@ -240,7 +240,7 @@ func TestHasToken(t *testing.T) {
 	}
 }
 
-// TestOrder mixes links of all kinds: they come in the order of the document, and the limit cuts them there.
+// TestOrder mixes links of all kinds. They come in the order of the document, and the limit keeps the first ones.
 func TestOrder(t *testing.T) {
 	const in = `<a href=/1><link rel=next href=/2><meta http-equiv=refresh content="1;url=/3"><meta name=robots content=noindex>` +
 		`<meta http-equiv=refresh content=60><area href=/4><a href=/5><iframe src=/6></iframe><base href=/b><frame src=/7>` +
@@ -267,7 +267,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPagesAreApart reads many pages with one parser: none leaves anything to the next, or touches what was given out.
+// TestPagesAreApart reads many pages with one parser. No page influences another, or changes an earlier result.
 func TestPagesAreApart(t *testing.T) {
 	type reading struct {
 		in, contentType string
@@ -295,7 +295,7 @@ func TestPagesAreApart(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTaken reads pages into the memory of those before: their links are as if it were new.
+// TestMemoryIsTaken reads each page into the memory of an earlier one. The links are the same as with new memory.
 func TestMemoryIsTaken(t *testing.T) {
 	parser := New(Default())
 	var memory []Link

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// endOfComment returns the place behind the comment whose text begins at pos: behind "-->", "--!>", or the ">" or "->"
-// with which the text begins (HTML standard, comment states).
+// endOfComment returns the place after the comment whose text begins at pos. It ends with "-->" or "--!>", or at once if the
+// text begins with ">" or "->" (HTML standard, comment states).
 func endOfComment(b []byte, pos int) int {
 	if bytes.HasPrefix(b[pos:], []byte(">")) {
 		return pos + 1
@@ -24,8 +24,8 @@ func endOfComment(b []byte, pos int) int {
 	return len(b)
 }
 
-// endOfRawText returns the place of the end tag that closes the element whose text begins at pos, the end of the page
-// if there is none.
+// endOfRawText returns the place of the end tag that closes the element whose text begins at pos. Without one it is the end
+// of the page.
 func endOfRawText(b []byte, pos int, name atom.Atom) int {
 	switch name {
 	case atom.Plaintext:
@@ -45,8 +45,8 @@ func endOfRawText(b []byte, pos int, name atom.Atom) int {
 	}
 }
 
-// endOfScript is endOfRawText for scripts, where "<!--" hides the end tag of a nested "<script>" (HTML standard, script
-// data states). Like html.Tokenizer it takes "<" before anything but a letter or "/" as the end of the hiding.
+// endOfScript is endOfRawText for scripts. In a script, "<!--" hides the end tag of a nested "<script>" (HTML standard,
+// script data states). As in html.Tokenizer, a "<" before anything but a letter or "/" ends that.
 func endOfScript(b []byte, p int) int {
 	const (
 		plain = iota
@@ -98,7 +98,7 @@ func endOfScript(b []byte, p int) int {
 	return len(b)
 }
 
-// opens reports whether b begins with the name of a tag, whole and without regard to case.
+// opens reports whether b begins with the whole name of a tag, in upper or lower case.
 func opens(b []byte, name string) bool {
 	if len(b) <= len(name) {
 		return false

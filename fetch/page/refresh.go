@@ -2,8 +2,8 @@ package page
 
 import "strings"
 
-// refreshRef returns the URL of the content of a meta refresh, such as `5; url='next.html'`, and empty if it has none:
-// then the page refreshes itself. (HTML standard, "shared declarative refresh steps".)
+// refreshRef returns the URL in the content of a meta refresh, such as `5; url='next.html'` (HTML standard, "shared
+// declarative refresh steps"). It is "" for a page that refreshes itself.
 func refreshRef(content string) string {
 	s := strings.TrimLeft(content, asciiSpace)
 	rest := strings.TrimLeft(s, "0123456789")

@@ -2,9 +2,9 @@ package page
 
 import "strings"
 
-// RobotsTag reads the values of X-Robots-Tag headers for an agent (a product token, compared without regard to case).
-// A value may name the agent it is for ("proxima: noindex"); rules after a name are for that agent up to the next name.
-// All rules that concern the agent count together. Rules with an argument, such as unavailable_after, are ignored.
+// RobotsTag reads the values of X-Robots-Tag headers for an agent, a product token in upper or lower case. A value may
+// name the agent it is for ("proxima: noindex"). Rules after a name are for that agent, up to the next name. All rules for
+// the agent count together. RobotsTag ignores rules with an argument, such as unavailable_after.
 // (Google Search Central, "Robots meta tag, data-nosnippet, and X-Robots-Tag specifications"; there is no RFC.)
 func RobotsTag(header []string, agent string) (noindex, nofollow bool) {
 	for _, value := range header {
@@ -29,7 +29,7 @@ func RobotsTag(header []string, agent string) (noindex, nofollow bool) {
 	return noindex, nofollow
 }
 
-// directives reads a list of robots rules. Commas separate them; pages that forget the comma are understood too.
+// directives reads a list of robots rules, separated by commas or, as some pages do it, by white space alone.
 func directives(list string) (noindex, nofollow bool) {
 	separator := func(r rune) bool { return r == ',' || r < 0x80 && isSpace(byte(r)) }
 	for rule := range strings.FieldsFuncSeq(list, separator) {
@@ -45,7 +45,7 @@ func directives(list string) (noindex, nofollow bool) {
 	return noindex, nofollow
 }
 
-// hasArgument reports whether a rule is written with a colon and so looks like the name of an agent.
+// hasArgument reports whether a rule has a colon and an argument, so that it looks like the name of an agent.
 func hasArgument(rule string) bool {
 	switch strings.ToLower(rule) {
 	case "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
@@ -54,7 +54,7 @@ func hasArgument(rule string) bool {
 	return false
 }
 
-// isProductToken reports whether s can name a robot (RFC 9309, section 2.2.1, and digits and dots, which occur).
+// isProductToken reports whether s can name a robot (RFC 9309, section 2.2.1). It also allows digits and dots, which occur.
 func isProductToken(s string) bool {
 	if s == "" || !isLetter(s[0]) {
 		return false

@@ -7,25 +7,25 @@ import (
 )
 
 // scanner passes over a page and stops at the start tags that matter. It divides bytes into tags, comments and raw text
-// exactly as html.Tokenizer does (the tests compare them), but allocates nothing, spends little time on other elements
+// exactly as html.Tokenizer does; the tests compare them. But it allocates nothing, spends little time on other elements,
 // and is not slowed down by tags with a million attributes.
 type scanner struct {
 	b   []byte
 	pos int
 	// templates counts the template elements and foreign the svg and math elements that are open.
 	templates, foreign int
-	// attrs are the first n attributes of the current tag that matter, first of each name, in the order of the tag.
-	attrs [6]attr // as many as attribute knows
+	// attrs holds the attributes of the current tag that matter, n of them, in the order of the tag, the first of each name.
+	attrs [6]attr // as many as func attribute knows
 	n     int
 }
 
-// attr is one attribute as it stands in the page. A place costs the garbage collector nothing, where a slice does.
+// attr is one attribute. It holds places in the page, because slices would cost the garbage collector time.
 type attr struct {
 	key      atom.Atom
 	from, to int // the value, without quotation marks
 }
 
-// next returns the next start tag that matters, 0 at the end of the page. Its attributes are valid until the next call.
+// next returns the next start tag that matters, or 0 at the end of the page. Its attributes are valid until the next call.
 func (s *scanner) next() atom.Atom {
 	b := s.b
 	for {
@@ -70,7 +70,7 @@ func (s *scanner) name() []byte {
 	return name
 }
 
-// start reads a start tag from behind its name on. It reports whether the element matters here.
+// start reads the rest of a start tag after its name. It reports whether the element matters here.
 func (s *scanner) start(name atom.Atom) bool {
 	wanted := false
 	switch name {
@@ -97,7 +97,7 @@ func (s *scanner) start(name atom.Atom) bool {
 	return wanted
 }
 
-// end reads an end tag from behind its name on. It matters only where a template, svg or math element is open.
+// end reads the rest of an end tag after its name. The tag matters only while a template, svg or math element is open.
 func (s *scanner) end(name []byte) {
 	if _, ok := s.attributes(false); !ok || s.templates == 0 && s.foreign == 0 {
 		return
@@ -110,8 +110,8 @@ func (s *scanner) end(name []byte) {
 	}
 }
 
-// attributes reads from behind the name of a tag to behind its ">" and keeps the attributes that matter, if wanted.
-// closed says that the tag ends in "/>", ok that it ended at all.
+// attributes reads the rest of a tag after its name, with its ">". If wanted, it keeps the attributes that matter. closed
+// reports that the tag ends in "/>", ok that it ends at all.
 func (s *scanner) attributes(wanted bool) (closed, ok bool) {
 	s.n = 0
 	b, p := s.b, s.pos
@@ -119,7 +119,7 @@ func (s *scanner) attributes(wanted bool) (closed, ok bool) {
 		s.pos = p + 1
 		return false, true
 	}
-	valueEnd := -1 // of a value without quotation marks, whose last "/" closes nothing
+	valueEnd := -1 // end of a value without quotation marks; a "/" before it closes nothing
 	for {
 		for p < len(b) && space[b[p]] {
 			p++
@@ -186,8 +186,8 @@ func (s *scanner) has(key atom.Atom) bool {
 	return ok
 }
 
-// value returns the value of an attribute of the current tag as it stands in the page; ok is false if the tag has none
-// of this name.
+// value returns the value of an attribute of the current tag as it stands in the page. ok is false if the tag has no such
+// attribute.
 func (s *scanner) value(key atom.Atom) (raw []byte, ok bool) {
 	for i := range s.attrs[:s.n] {
 		if a := &s.attrs[i]; a.key == key {
@@ -197,7 +197,7 @@ func (s *scanner) value(key atom.Atom) (raw []byte, ok bool) {
 	return nil, false
 }
 
-// after returns the place behind the next c from pos on, the end if there is none.
+// after returns the place after the next c from pos on, or the end if there is none.
 func after(b []byte, pos int, c byte) int {
 	if i := bytes.IndexByte(b[pos:], c); i >= 0 {
 		return pos + i + 1
@@ -205,14 +205,13 @@ func after(b []byte, pos int, c byte) int {
 	return len(b)
 }
 
-// Classes of bytes. A table answers at once what a chain of comparisons answers slowly, in the loops that see every byte
-// of a tag.
+// Classes of bytes. In loops that see every byte of a tag, a table is faster than a chain of comparisons.
 var (
 	space     = class(asciiSpace)
-	endsName  = class(asciiSpace + "/>")        // behind the name of a tag
-	endsKey   = class(asciiSpace + "/>=")       // behind the name of an attribute
-	endsValue = class(asciiSpace + ">")         // behind a value without quotation marks
-	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in element; most tags have another
+	endsName  = class(asciiSpace + "/>")        // after the name of a tag
+	endsKey   = class(asciiSpace + "/>=")       // after the name of an attribute
+	endsValue = class(asciiSpace + ">")         // after a value without quotation marks
+	telling   = class("abfilmnpstxABFILMNPSTX") // first letters of the names in func element; most tags have others
 	letter    = class("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 )
 
@@ -223,7 +222,7 @@ func class(chars string) (t [256]bool) {
 	return t
 }
 
-// element finds the name of an element that matters, without regard to case; it returns 0 for any other.
+// element finds an element that matters by its name, in upper or lower case. It returns 0 for any other.
 func element(name []byte) atom.Atom {
 	var low [len("plaintext")]byte
 	switch string(fold(low[:0], name)) {
@@ -267,7 +266,7 @@ func element(name []byte) atom.Atom {
 	return 0
 }
 
-// attribute is element for the names of attributes.
+// attribute does the same for the names of attributes.
 func attribute(name []byte) atom.Atom {
 	var low [len("http-equiv")]byte
 	switch string(fold(low[:0], name)) {
@@ -287,7 +286,7 @@ func attribute(name []byte) atom.Atom {
 	return 0
 }
 
-// fold appends a name in lower case to low, unless it is longer than all that matter.
+// fold appends a name in lower case to low. It returns nil for a name longer than all that matter.
 func fold(low, name []byte) []byte {
 	if len(name) > cap(low) {
 		return nil

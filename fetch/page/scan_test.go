@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// tags lists the tags at which a scanner stops with the attributes that matter.
+// tags lists the tags at which a scanner stops, with the attributes that matter.
 func tags(b []byte) (out []string) {
 	s := scanner{b: b}
 	for name := s.next(); name != 0; name = s.next() {
@@ -30,7 +30,7 @@ func tags(b []byte) (out []string) {
 	return out
 }
 
-// tagsByTokenizer is tags by means of html.Tokenizer.
+// tagsByTokenizer lists them with html.Tokenizer.
 func tagsByTokenizer(b []byte) (out []string) {
 	z := html.NewTokenizer(bytes.NewReader(b))
 	templates, foreign := 0, 0
@@ -112,7 +112,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// FuzzUnescape compares the values of attributes, which are too small a part of FuzzScanner's input to be tried well.
+// FuzzUnescape compares the values of attributes. FuzzScanner tries too few of them.
 func FuzzUnescape(f *testing.F) {
 	for _, in := range []string{"a&amp;b&c=d", "&notit;&notin;&not&not;&not=", "&semi;&semi", "&#x41;&#65&#0;&#xzz;&#128;&#99999999999999999999;", "\r\n\r\x00&#13;&", "&fjlig;&NotEqualTilde;&acE;"} {
 		f.Add(in)

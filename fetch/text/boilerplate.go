@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// attributes are those that matter here.
+// attributes are the attributes of one element that matter here.
 type attributes struct {
-	names   []byte // class and id, white space between
+	names   []byte // class and id, separated by white space
 	role    string
 	lang    string
 	hidden  bool
@@ -19,7 +19,7 @@ type attributes struct {
 	content []byte
 }
 
-// maxNames is how much of the names of one element is looked at.
+// maxNames is how many bytes of a name or style are looked at.
 const maxNames = 1024
 
 func readAttributes(z *html.Tokenizer, element atom.Atom) attributes {
@@ -60,7 +60,7 @@ func readAttributes(z *html.Tokenizer, element atom.Atom) attributes {
 	return a
 }
 
-// leftOut says whether an element is no part of the main text, and whether only its name says so.
+// leftOut reports whether an element is no part of the main text. named reports that only its class or id tells that.
 func (r *reading) leftOut(name atom.Atom, a attributes) (left, named bool) {
 	switch name {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Iframe, atom.Noembed, atom.Noframes, atom.Textarea, atom.Select,
@@ -68,7 +68,7 @@ func (r *reading) leftOut(name atom.Atom, a attributes) (left, named bool) {
 		atom.Nav, atom.Aside, atom.Footer, atom.Menu, atom.Dialog:
 		return true, false
 	case atom.Div, atom.Section, atom.Ul, atom.Ol, atom.Dl, atom.Table, atom.Ins, atom.Span, atom.Form, atom.Header, atom.Figure:
-		// Others have end tags that may be missing, or hold a page's text whatever they are called.
+		// Other elements may lack their end tag, or hold the text of a page whatever their class.
 	default:
 		return false, false
 	}
@@ -85,7 +85,7 @@ func (r *reading) leftOut(name atom.Atom, a attributes) (left, named bool) {
 	return false, false
 }
 
-// suspicious says whether a name in a list of classes is one of things that are no content.
+// suspicious reports whether one of the names is usual for elements that are not content.
 func suspicious(names []byte) bool {
 	for len(names) > 0 {
 		n := 0
@@ -100,8 +100,8 @@ func suspicious(names []byte) bool {
 	return false
 }
 
-// suspiciousName looks at the words of one name: "ad-slot", "adSlot" and "ad_slot" have the same two. "post-footer" is
-// a footer, "footer-post" a post.
+// suspiciousName looks at the words of one name: "ad-slot", "adSlot" and "ad_slot" have the same two. The last word
+// decides: "post-footer" is a footer, "footer-post" is a post.
 func suspiciousName(name []byte) bool {
 	found := false
 	var word [16]byte
@@ -150,10 +150,10 @@ func suspiciousName(name []byte) bool {
 	return !end() && found
 }
 
-// maxLabelled is how many words below the label of an advertisement are taken to be it.
+// maxLabelled is how many words after its label count as the advertisement.
 const maxLabelled = 60
 
-// isLabel says whether a text marks an advertisement, as the law of many countries wants it.
+// isLabel reports whether a text is a label that the laws of many countries require for advertisements.
 func isLabel(text []byte) bool {
 	if len(text) > 64 {
 		return false
@@ -176,7 +176,7 @@ func isHeading(name atom.Atom) bool {
 	return false
 }
 
-// isBlock says whether an element begins text of its own.
+// isBlock reports whether an element begins a new block.
 func isBlock(name atom.Atom) bool {
 	switch name {
 	case atom.P, atom.Li, atom.Dt, atom.Dd, atom.Td, atom.Th, atom.Tr, atom.Pre,
@@ -186,7 +186,7 @@ func isBlock(name atom.Atom) bool {
 	return isHeading(name) || holdsBlocks(name)
 }
 
-// holdsBlocks says whether an element is made to hold blocks, and has an end tag that is not left out.
+// holdsBlocks reports whether an element is made to hold blocks, and always has an end tag.
 func holdsBlocks(name atom.Atom) bool {
 	switch name {
 	case atom.Div, atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Nav, atom.Aside, atom.Ul, atom.Ol, atom.Dl,
@@ -196,8 +196,8 @@ func holdsBlocks(name atom.Atom) bool {
 	return false
 }
 
-// countWords counts the words of a text: runs of letters and digits, and of scripts that write without spaces, two
-// characters.
+// countWords counts the words of a text. A word is a run of letters and digits, or two characters of a script without
+// spaces.
 func countWords(text []byte) int {
 	words, single, in := 0, 0, false
 	for i := 0; i < len(text); {
@@ -229,7 +229,7 @@ func countWords(text []byte) int {
 	return words + (single+1)/2
 }
 
-// unspaced says whether a character is of a script that does not put spaces between words.
+// unspaced reports whether the script of a character has no spaces between words.
 func unspaced(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }

@@ -1,6 +1,6 @@
 package text
 
-// kindOf says what a word in lower case is, in the languages that most pages are in. Of money are names of currencies.
+// kindOf returns the kind of a word in lower case, in the languages of most pages. The name of a currency has kind money.
 func kindOf(word []byte) kind {
 	switch string(word) {
 	case "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",

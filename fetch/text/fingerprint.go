@@ -7,34 +7,35 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Fingerprint stands for what a page says. The zero value stands for none.
+// Fingerprint identifies the content of a page. The zero value stands for no content.
 type Fingerprint struct {
-	// Digest is of all words in their order, without what changes by itself: two texts with the same digest say the same.
+	// Digest is a hash of all words in order, except those that change by themselves. Two texts with the same digest have the
+	// same content.
 	Digest uint64
 	// Simhash differs in few bits where the texts differ in few words (Charikar 2002; Manku, Jain and Das Sarma,
 	// "Detecting near-duplicates for web crawling", 2007).
 	Simhash uint64
 }
 
-// OfBytes is the fingerprint of something that is no HTML: any other byte makes another.
+// OfBytes returns the fingerprint of a body that is not HTML. Any change of a byte changes it.
 func OfBytes(body []byte) Fingerprint {
 	h := xxhash.Sum64(body)
 	return Fingerprint{Digest: notZero(h), Simhash: h}
 }
 
-// Changed says whether a page that had the fingerprint before says something else now.
+// Changed reports whether the content of a page has changed since it had the fingerprint before.
 func (f Fingerprint) Changed(before Fingerprint) bool { return f.Digest != before.Digest }
 
-// Distance is the number of bits in which the simhashes differ, from 0 to 64. At most 3 is a near-duplicate.
+// Distance returns the number of bits in which the simhashes differ, from 0 to 64. Near-duplicates differ in at most 3.
 func (f Fingerprint) Distance(g Fingerprint) int { return bits.OnesCount64(f.Simhash ^ g.Simhash) }
 
-// Difference estimates which part of the text is another, from 0 to 1, by the angle that the distance stands for. It is
-// coarse: one sentence in a long page may not be seen in it.
+// Difference estimates how much of the text differs, from 0 (nothing) to 1. The distance of two simhashes estimates the
+// angle between the texts. The result is coarse: it may not show one new sentence in a long page.
 func (f Fingerprint) Difference(g Fingerprint) float64 {
 	return 1 - max(math.Cos(math.Pi*float64(f.Distance(g))/64), 0)
 }
 
-// golden is odd and without a pattern; its products are taken modulo 2^64.
+// golden is an odd number whose bits have no pattern: 2^64 divided by the golden ratio.
 const golden uint64 = 0x9e3779b97f4a7c15
 
 // mix spreads the bits of x evenly (the finaliser of MurmurHash3).
@@ -46,8 +47,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// fingerprint makes that of a title and a text, the zero value where they have no word. A feature of the simhash is
-// three words in a row.
+// fingerprint computes the fingerprint of a title and a text. It is the zero value if they have no word. A feature of the
+// simhash is three words in a row.
 func fingerprint(title, text string) Fingerprint {
 	var counts [64]int32
 	var digest, before, last uint64

@@ -88,8 +88,8 @@ var vocabulary = func() []string {
 	return words
 }()
 
-// TestSimhashOfSimilarTexts: near-duplicates are within nearBits, other pages are not, and the estimate of the
-// difference is about right.
+// TestSimhashOfSimilarTexts checks that near-duplicates are within nearBits, that other pages are not, and that the
+// estimate of the difference is about right.
 func TestSimhashOfSimilarTexts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 13))
 	near, far, sum := 0, 64, 0.0
@@ -113,7 +113,7 @@ func TestSimhashOfSimilarTexts(t *testing.T) {
 	}
 }
 
-// TestNearAgainstAll compares the index with a look at all that it holds.
+// TestNearAgainstAll compares the index with a search through all pages that it holds.
 func TestNearAgainstAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 5))
 	const size = 500

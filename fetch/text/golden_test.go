@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the scenarios of testdata/golden anew")
 
-// TestGolden reads the pages of testdata/golden: before each divider stands a page, after it what it says. Fingerprints are kept for
-// as long as a page is: another one of the same text has every page changed.
+// TestGolden reads the pages of testdata/golden. Before each divider stands a page, after it what Extract finds. Nodes keep
+// fingerprints on disk: if the fingerprint of the same text changed, every page would count as changed.
 //
 //	go test -run Golden ./fetch/text -update
 func TestGolden(t *testing.T) {
@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// Two fingerprints differ by the bits of their simhashes, in angles.
+// TestDifference computes the difference for some distances.
 func TestDifference(t *testing.T) {
 	for bits, want := range map[int]float64{0: 0, 1: 0.0012, 16: 0.2929, 31: 0.951, 32: 1, 33: 1, 64: 1} {
 		f := Fingerprint{Simhash: 1<<bits - 1}
@@ -39,7 +39,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// What is long is cut between characters, and what is just short enough is not.
+// TestClean cuts long texts between characters.
 func TestClean(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// primary returns the first part of a language tag in lower case, empty where it is none.
+// primary returns the first part of a language tag in lower case, or "" if that is no language.
 func primary(tag string) string {
 	tag = strings.TrimSpace(tag)
 	if i := strings.IndexAny(tag, "-_, "); i >= 0 {
@@ -22,7 +22,7 @@ func primary(tag string) string {
 	return strings.ToLower(tag)
 }
 
-// common are the words that are frequent in one language and rare in the others.
+// common lists words that are frequent in one language and rare in the others.
 var common = []struct{ language, words string }{
 	{"en", " the of and to is that for it was with are this be have from you not by which their has will "},
 	{"de", " der die und das ist nicht von den mit dem sich auf ein eine für auch werden wird oder aus einer "},
@@ -37,13 +37,13 @@ var common = []struct{ language, words string }{
 	{"tr", " ve bir bu için ile da de çok olarak daha olan gibi kadar ancak sonra ama "},
 }
 
-// Bounds on guessing: of how many words, and how sure.
+// Bounds on guessing.
 const (
-	guessWords = 400
-	guessLeast = 5
+	guessWords = 400 // the first words are enough
+	guessLeast = 5   // fewer words or letters of a language prove nothing
 )
 
-// guess says by its script or its most frequent words what language a text is in, and nothing where that is not clear.
+// guess finds the language of a text by its script or its most frequent words. It returns "" if that is not clear.
 func guess(text string) string {
 	var counts [20]int
 	words, letters := 0, 0

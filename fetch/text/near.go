@@ -2,31 +2,30 @@ package text
 
 import "math/bits"
 
-// nearBits is the largest distance of two near-duplicates (Manku, Jain and Das Sarma found 3 right for 64 bits over
-// eight billion pages).
+// nearBits is the largest distance of two near-duplicates. Manku, Jain and Das Sarma found 3 of 64 bits right for eight
+// billion pages.
 const nearBits = 3
 
-// Of two simhashes in distance 3, one of four blocks is the same: one table is kept for each.
+// Two simhashes that differ in at most 3 bits have at least one of their four blocks in common. Each block has a table.
 const (
 	tables    = nearBits + 1
 	blockBits = 64 / tables
 )
 
-// maxChain bounds how many of those with the same block are looked at, the newest first: a site can make as many as
-// it likes.
+// maxChain bounds how many pages with the same block are compared, the newest first. A hostile site could make any number
+// of them.
 const maxChain = 2048
 
-// Near knows the simhashes of the newest pages and finds those that are nearly the same. It belongs to one
-// goroutine.
+// Near is an index of the simhashes of the newest pages. It finds near-duplicates. It is not safe for concurrent use.
 type Near struct {
 	hashes []uint64 // a ring
 	keys   []uint64
 	next   uint64 // how many were ever put
 	heads  [tables][]uint64
-	before [tables][]uint64 // of each place of the ring: the newest before it with the same block. All are numbers as next, 0 for none
+	before [tables][]uint64 // for each place of the ring: the newest page before it with the same block, numbered as in next; 0 for none
 }
 
-// NewNear makes an index of at most size pages, the newest. It takes 2 MiB and 48 bytes a page.
+// NewNear makes an index of the newest pages, at most size. It takes 2 MiB, and 48 bytes for each page.
 func NewNear(size int) *Near {
 	size = max(size, 1)
 	n := &Near{hashes: make([]uint64, size), keys: make([]uint64, size)}
@@ -37,7 +36,7 @@ func NewNear(size int) *Near {
 	return n
 }
 
-// Find returns the key of the page nearest to a simhash, where one is near: the one put last of several.
+// Find returns the key of the near-duplicate nearest to a simhash. Of several, it returns the newest.
 func (n *Near) Find(simhash uint64) (key uint64, found bool) {
 	best := nearBits + 1
 	for t := range tables {
@@ -59,7 +58,7 @@ func (n *Near) Find(simhash uint64) (key uint64, found bool) {
 	return key, best <= nearBits
 }
 
-// Put adds a page, and forgets the oldest where the index is full.
+// Put adds a page. A full index forgets its oldest page.
 func (n *Near) Put(simhash, key uint64) {
 	place := n.next % uint64(len(n.hashes))
 	n.next++
@@ -71,5 +70,5 @@ func (n *Near) Put(simhash, key uint64) {
 	}
 }
 
-// block16 is the t-th block of a simhash.
+// block16 returns the t-th block of a simhash.
 func block16(simhash uint64, t int) uint64 { return simhash >> (t * blockBits) & (1<<blockBits - 1) }

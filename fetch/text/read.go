@@ -8,15 +8,15 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// block is text that no block element interrupts.
+// block is a run of text that no block element interrupts.
 type block struct {
 	start, end int // in reading.text
 	words      int
-	linked     int  // of them, those of short links
+	linked     int  // words in short links
 	dropped    bool // below the label of an advertisement
 }
 
-// reading is one page while it is read.
+// reading is the state while one page is read.
 type reading struct {
 	byName bool // drop elements by their class or id
 
@@ -24,7 +24,7 @@ type reading struct {
 	description             []byte
 	language                string
 
-	text   []byte // of all blocks, white space collapsed
+	text   []byte // of all blocks, with white space collapsed
 	blocks []block
 	start  int // of the current block
 	linked int
@@ -36,18 +36,19 @@ type reading struct {
 	named     int // words left out by name
 	kept      int // words of the blocks
 
-	around     []int // of each element that holds blocks and is open: how many blocks stood before it
-	label      int   // the number of elements around an advertisement that is being left out, 0 for none
-	labelWords int   // words that may still be dropped for it
+	around     []int // for each open element that holds blocks: the number of blocks before it
+	label      int   // the depth in around of the advertisement that is being left out, 0 for none
+	labelWords int   // how many more words may be dropped as that advertisement
 }
 
-// shortLink is the most words a link has that leads to a place of the site rather than to a story of its own.
+// shortLink is the number of words up to which a link counts as navigation rather than as a headline.
 const shortLink = 4
 
-// maxAround is how deep elements are followed for the sake of advertisements.
+// maxAround bounds the length of reading.around.
 const maxAround = 1000
 
-// A page that has few words once the elements of suspicious names, with many words, are out is read with them.
+// If a page keeps fewer than fewWords, and elements with more than manyWords were left out by name, it is read again with
+// those elements.
 const (
 	fewWords  = 50
 	manyWords = 200
@@ -62,7 +63,7 @@ func read(body []byte, byName bool) *reading {
 			r.flush()
 			return r
 		case html.TextToken:
-			r.words(z)
+			r.addText(z)
 		case html.StartTagToken:
 			r.open(z, false)
 		case html.SelfClosingTagToken:
@@ -76,8 +77,8 @@ func read(body []byte, byName bool) *reading {
 	return r
 }
 
-// words takes text in.
-func (r *reading) words(z *html.Tokenizer) {
+// addText handles text between tags.
+func (r *reading) addText(z *html.Tokenizer) {
 	switch {
 	case r.skip == atom.Title:
 		if r.title == nil {
@@ -90,7 +91,7 @@ func (r *reading) words(z *html.Tokenizer) {
 	}
 }
 
-// appendCollapsed appends text with white space as single spaces, none at the start of the block.
+// appendCollapsed appends text. It makes each run of white space one space, and drops it at the start of the block.
 func appendCollapsed(to, text []byte, start int) []byte {
 	for _, c := range text {
 		if c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' {
@@ -188,15 +189,15 @@ func (r *reading) close(name atom.Atom) {
 				r.label = 0
 			}
 			if labelled {
-				r.follow()
+				r.dropAfterLabel()
 			}
 		}
 	}
 }
 
-// follow leaves out what comes after the label of an advertisement that was just read, up to the end of the element
-// around it, if the label is the first that stands there.
-func (r *reading) follow() {
+// dropAfterLabel leaves out what follows the label of an advertisement, up to the end of the element around it. It does so
+// only if the label is the first block of that element.
+func (r *reading) dropAfterLabel() {
 	if n := len(r.around); n > 0 && r.around[n-1] == len(r.blocks)-1 {
 		r.label, r.labelWords = n, maxLabelled
 	}
@@ -213,7 +214,7 @@ func (r *reading) endLink() {
 	r.link = -1
 }
 
-// flush ends the current block, and says whether it was the label of an advertisement.
+// flush ends the current block. It reports whether that was the label of an advertisement.
 func (r *reading) flush() (labelled bool) {
 	inLink := r.link >= 0
 	r.endLink()
@@ -232,7 +233,7 @@ func (r *reading) flush() (labelled bool) {
 		}
 		r.blocks = append(r.blocks, b)
 		if labelled {
-			r.follow()
+			r.dropAfterLabel()
 		}
 		r.kept += words
 		r.text = append(r.text[:b.end], '\n')
@@ -267,7 +268,7 @@ func (r *reading) meta(a attributes) {
 	}
 }
 
-// document makes the page of what was read.
+// document builds the result from what was read.
 func (r *reading) document() Document {
 	d := Document{Language: r.language, Description: clean(r.description, maxDescription)}
 	for _, title := range [][]byte{r.title, r.ogTitle, r.heading} {
@@ -291,8 +292,8 @@ func (r *reading) document() Document {
 	return d
 }
 
-// choose returns the blocks of the main text: those that are not mostly short links, or all where most of the page is in
-// such blocks, because then its links are what it says.
+// choose returns the blocks of the main text: those that are not mostly short links. If most of the page is in such
+// blocks, its links are its content, and choose returns them too.
 func (r *reading) choose() []block {
 	text, links := 0, 0
 	for _, b := range r.blocks {
@@ -314,6 +315,6 @@ func (r *reading) choose() []block {
 	return chosen
 }
 
-// linkDense says whether more than a third of a block's words are links (Kohlschütter's threshold), and next to none are
-// not: a line such as "Map for Set, since 2" in a reference is what the page says.
+// linkDense reports whether more than a third of a block's words are in short links (Kohlschütter's threshold) and at most
+// one is not. A line such as "Map for Set, since 2" in a reference is content.
 func (b block) linkDense() bool { return 3*b.linked > b.words && b.words-b.linked < 2 }

@@ -1,13 +1,14 @@
-// Package text says what an HTML page tells a reader: title, description, language and main text, without navigation,
-// scripts and advertisements. Of the text it makes a Fingerprint, by which two versions of a page can be told to say
-// the same although a counter or a date differs, and two pages of different URLs to be nearly alike (Near).
+// Package text extracts what an HTML page tells a reader: title, description, language and main text, without
+// navigation, scripts and advertisements. From the text it computes a Fingerprint. Two versions of a page that differ
+// only in a counter or a date have the same fingerprint. Pages of different URLs that are nearly alike have similar
+// ones (Near).
 //
-// The page is read once, as a stream of tags: no tree is built, so time and memory are linear in the page whatever is
-// nested in what (html.Parse, and with it goquery, refuses pages nested deeper than 512). The main text is found by
-// what has proved itself on such a stream: words and link density of each block (Kohlschütter and others, "Boilerplate
-// detection using shallow text features", 2010), and the names that pages give to what is no content (Readability's).
+// The page is read once, as a stream of tags. No tree is built, so time and memory are linear in the page, however
+// deeply its elements are nested (html.Parse, and with it goquery, refuses more than 512 levels). The main text is
+// found by the number of words and the link density of each block (Kohlschütter and others, "Boilerplate detection
+// using shallow text features", 2010), and by the class names that pages give to other things (as Readability does).
 //
-// Whether a page may be indexed is for package page to say, which reads it anyway.
+// Package page finds out whether a page may be indexed.
 package text
 
 import (
@@ -18,36 +19,36 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Bounds on what one page yields. The longest book chapters have 100 kB.
+// Bounds on what is kept of one page, in bytes. The longest book chapters have 100 kB.
 const (
 	maxText        = 1 << 20
 	maxTitle       = 1 << 10
 	maxDescription = 4 << 10
 )
 
-// Document is what one page says. All its texts are valid UTF-8 with single spaces.
+// Document is what one page tells a reader. All its texts are valid UTF-8 with single spaces.
 type Document struct {
 	// Title is that of the title element, else of og:title, else the first h1.
 	Title string
 	// Description is what the page says of itself in a meta element.
 	Description string
-	// Language is the first part of a language tag, in lower case ("en"): by the lang attribute, else by the words,
-	// else empty.
+	// Language is the first part of a language tag, in lower case ("en"). It comes from the lang attribute, else from
+	// the words. It is empty if neither tells.
 	Language string
-	// Text is the main text, a line for each block.
+	// Text is the main text, one line for each block.
 	Text string
-	// Words is the number of words in it. Every two characters of scripts without spaces count as one.
+	// Words is the number of words in Text. Two characters of a script without spaces count as one word.
 	Words int
 	// Fingerprint is that of title and text.
 	Fingerprint Fingerprint
 }
 
-// Extract reads a page in an encoding, by its WHATWG name ("utf-8"), as package page has found it. Any body is read;
-// one without a word has a fingerprint of its bytes.
+// Extract reads a page. encoding is the WHATWG name ("utf-8") that package page has found. Extract accepts any body; one
+// without a word gets the fingerprint of its bytes.
 func Extract(body []byte, encoding string) Document {
 	r := read(decode(body, encoding), true)
 	if r.kept < fewWords && r.named > manyWords {
-		// The name of a wrapper around everything, such as "with-menu", must not cost the whole page.
+		// An element around the whole page may have a name such as "sidebar".
 		r = read(decode(body, encoding), false)
 	}
 	d := r.document()
@@ -57,7 +58,7 @@ func Extract(body []byte, encoding string) Document {
 	return d
 }
 
-// decode returns a body in UTF-8, which may hold invalid bytes.
+// decode converts a body to UTF-8. The result may hold invalid bytes.
 func decode(body []byte, encoding string) []byte {
 	if enc, name := charset.Lookup(encoding); enc != nil && name != "utf-8" {
 		if text, err := enc.NewDecoder().Bytes(body); err == nil {
@@ -67,7 +68,7 @@ func decode(body []byte, encoding string) []byte {
 	return body
 }
 
-// clean returns a text with single spaces, of at most max bytes, cut between characters.
+// clean returns a text with single spaces. It cuts it between characters to at most that many bytes.
 func clean(text []byte, most int) string {
 	text = bytes.ToValidUTF8(text[:min(len(text), 4*most)], []byte("\uFFFD"))
 	s := strings.Join(strings.Fields(string(text)), " ")

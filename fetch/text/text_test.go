@@ -70,7 +70,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// TestNameOfAWrapper: the name of an element around all of a page must not cost the page.
+// TestNameOfAWrapper reads pages inside an element with a suspicious name.
 func TestNameOfAWrapper(t *testing.T) {
 	prose := strings.Repeat("<p>These are seven words of a text.</p>", 40)
 	if got := Extract([]byte(`<div class="sidebar">`+prose+`</div>`), "utf-8"); got.Words != 280 {

@@ -5,34 +5,34 @@ import (
 	"unicode/utf8"
 )
 
-// kind says what a word is to somebody who looks for changes.
+// kind says how a word counts when two versions of a page are compared.
 type kind uint8
 
 const (
 	plain    kind = iota
 	number        // digits, with what joins them: 1,234 and 12:30 and 2026-11-22
-	money         // a number that a price is: it counts as it stands
-	month         // names that are of a date where a number stands beside them
-	joiner        // words inside of dates: "3 de marzo"
-	unit          // of time, where a number stands before it
-	ago           // what follows or precedes such a time
-	weekday       // of a date beside a number, and alone in a short line
-	relative      // "today": in a short line
+	money         // an amount of money, which counts as it stands
+	month         // part of a date if a number stands beside it
+	joiner        // a word inside a date: "3 de marzo"
+	unit          // part of a time if a number stands before it
+	ago           // follows such a time
+	weekday       // part of a date if a number stands beside it, or if the line is short
+	relative      // a word such as "today", part of a date if the line is short
 )
 
 // word is one word of a line.
 type word struct {
 	kind kind
 	hash uint64
-	stem uint64 // of the word without an s at its end: "1 visitor", "2 visitors"
+	stem uint64 // hash of the word without a final s: "1 visitor", "2 visitors"
 }
 
-// shortLine is the most words of a line that is a label, a counter or a date rather than a sentence.
+// shortLine is the number of words up to which a line counts as a label, a counter or a date rather than as a sentence.
 const shortLine = 8
 
-// significant passes the words of a text on without what changes by itself: numbers, dates, times of day and "5 minutes
-// ago" are all the same word, however many there are in a row. Amounts of money count as they are. Case, punctuation
-// and what separates lines count for nothing.
+// significant calls pass with the hashes of the words of a text. It replaces what changes by itself, any run of numbers,
+// dates, times of day and phrases like "5 minutes ago", by one fixed word. Amounts of money are passed as they are. Case,
+// punctuation and line breaks do not count.
 func significant(text string, pass func(hash uint64)) {
 	s := scanner{text: text}
 	for s.line() {
@@ -78,7 +78,7 @@ func significant(text string, pass func(hash uint64)) {
 
 func dated(k kind) bool { return k == number || k == month }
 
-// scanner takes lines apart.
+// scanner splits a text into lines, and lines into words.
 type scanner struct {
 	text  string
 	words []word
@@ -112,13 +112,13 @@ func (s *scanner) line() bool {
 	return len(s.words) > 0
 }
 
-// FNV-1a, by which words are hashed while they are read.
+// Constants of FNV-1a, which hashes words while they are read.
 const (
 	fnvBasis uint64 = 14695981039346656037
 	fnvPrime uint64 = 1099511628211
 )
 
-// number reads a number with what is joined to it, such as 12:30, 3rd or 5pm.
+// number reads a number and what is joined to it, as in 12:30, 3rd or 5pm.
 func (s *scanner) number(priced bool) {
 	hash, i := fnvBasis, 0
 	for i < len(s.text) {
@@ -142,7 +142,7 @@ func (s *scanner) number(priced bool) {
 	s.words = append(s.words, w)
 }
 
-// joins says whether a character between two digits makes one number of them.
+// joins reports whether a character between two digits makes them one number.
 func joins(r rune) bool {
 	switch r {
 	case '.', ',', ':', '/', '-', '\'', '’', '\u00a0', '\u202f':
@@ -151,7 +151,7 @@ func joins(r rune) bool {
 	return false
 }
 
-// currency makes a price of the number beside the sign that was read.
+// currency marks the number beside the currency sign that was just read as money.
 func (s *scanner) currency() {
 	rest := s.text
 	for len(rest) > 0 && rest[0] == ' ' {
@@ -167,10 +167,10 @@ func (s *scanner) currency() {
 	}
 }
 
-// letters reads a word. Digits in it are all alike, and one of letters and several digits, or of hexadecimal ones
-// alone, is a key made by a machine.
+// letters reads a word. All digits in it count as the same. A long word with several digits, or of hexadecimal digits
+// alone, counts as a number, because a machine made it.
 func (s *scanner) letters() {
-	var lower [24]byte // as much as the longest word of a table
+	var lower [24]byte // enough for the longest word that kindOf knows
 	buf := lower[:0]
 	hash, without := fnvBasis, fnvBasis
 	length, digits, hexadecimal, i := 0, 0, 0, 0
@@ -207,7 +207,7 @@ func (s *scanner) letters() {
 		if len(buf)+utf8.UTFMax <= cap(buf) {
 			buf = utf8.AppendRune(buf, r)
 		} else {
-			buf = buf[:0:0] // longer than any word of a table
+			buf = buf[:0:0] // longer than any word that kindOf knows
 		}
 		without = hash
 		hash = (hash ^ uint64(r)) * fnvPrime

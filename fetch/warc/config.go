@@ -1,7 +1,6 @@
-// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, one gzip member for each, and the lines of their CDXJ index.
-//
-// It owns the form of the records, the digests, and the memory that turns a payload seen before into a revisit record. It does not
-// download, decide what to keep, or write files: whoever does starts each file with the record of Info.
+// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, each a gzip member of its own, and the lines of their
+// CDXJ index. It remembers payloads, so that one seen before becomes a revisit record. It does not download, decide what to keep,
+// or write files. Its callers begin each file with the record of Encoder.Info.
 package warc
 
 import (
@@ -9,7 +8,7 @@ import (
 	"strings"
 )
 
-// Digests of Config.Digest, in the writing that the field expects: base32 for SHA-1, lowercase hex for SHA-256.
+// Values of Config.Digest. Records write SHA-1 in base32 and SHA-256 in lowercase hex, as is usual in archives.
 const (
 	SHA1   = "sha1"
 	SHA256 = "sha256"
@@ -24,14 +23,14 @@ type Config struct {
 	Robots   string `toml:"robots"`
 	// Level of gzip, 1 (fast) to 9 (small).
 	Level int `toml:"level"`
-	// Digest is "sha1", which every tool reads, or "sha256", which no one can forge.
+	// Digest is "sha1", which every tool reads, or "sha256", which nobody can forge.
 	Digest string `toml:"digest"`
 	// RevisitEntries is how many payloads are remembered; an identical one is then archived without its body. An entry
 	// takes about 350 bytes of memory, at most 1.4 kB. 0 remembers nothing.
 	RevisitEntries int `toml:"revisit_entries"`
 }
 
-// Default gives every value.
+// Default returns the configuration that suits most archives.
 func Default() Config {
 	return Config{
 		Software:       "proxima",
@@ -42,7 +41,7 @@ func Default() Config {
 	}
 }
 
-// Validate names the first field that is wrong.
+// Validate reports the first field that is wrong.
 func (c Config) Validate() error {
 	for _, f := range []struct{ name, value string }{
 		{"software", c.Software}, {"operator", c.Operator}, {"robots", c.Robots},

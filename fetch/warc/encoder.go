@@ -30,11 +30,11 @@ type Records struct {
 	Index string
 
 	seen     memory
-	digest   string // "" if a revisit must not refer to these records
+	digest   string // of the payload; "" if no revisit may refer to these records
 	original original
 }
 
-// Stored reports that the records were kept. From then on an identical payload becomes a revisit that refers to them.
+// Stored tells the encoder that the records were kept. From then on an identical payload becomes a revisit that refers to them.
 func (r *Records) Stored() {
 	if r.digest != "" {
 		r.seen.add(r.digest, r.original)
@@ -89,7 +89,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 
 	uri := targetURI(ex.URL)
 	payload := digest(e.cfg.Digest, ex.Body)
-	// A revisit of an empty payload would save nothing, and a truncated payload is not what the server has.
+	// A revisit of an empty payload would save nothing, and a truncated payload is not the server's.
 	whole := len(ex.Body) > 0 && ex.Truncated == ""
 	var first original
 	again := false

@@ -276,7 +276,7 @@ func TestRevisit(t *testing.T) {
 	}
 }
 
-// TestPayloadThatWasNotStored: what was not stored is no original that a revisit could refer to.
+// TestPayloadThatWasNotStored encodes a payload again that was not stored. There is nothing that a revisit could refer to.
 func TestPayloadThatWasNotStored(t *testing.T) {
 	f := begin(t, testConfig())
 	if _, err := f.Encode(exchange("http://a.example/", "same")); err != nil {
@@ -357,7 +357,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestIndex: each line leads to its record, by a key under which one finds it.
+// TestIndex follows each line of the index to its record.
 func TestIndex(t *testing.T) {
 	f := begin(t, testConfig())
 	for _, u := range []string{"http://www.Example.org/B?y=2&x=1", "https://example.org:8443/ä", "http://127.0.0.1:8080"} {

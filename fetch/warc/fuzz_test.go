@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzEncode encodes what a hostile server may have sent, and reads it back with the independent parser: the records are
-// what was written, or nothing is.
+// FuzzEncode encodes what a hostile server may have sent, and reads it back with the independent parser. The records hold
+// exactly the exchange, or Encode refuses it.
 func FuzzEncode(f *testing.F) {
 	f.Add("http://example.org/", "HTTP/1.1 200 OK\r\nA: b\r\n\r\n", []byte("hello"), "GET / HTTP/1.1\r\n\r\n", "")
 	f.Add("http://a/\r\nWARC-Type: warcinfo", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", []byte("\r\n\r\nWARC/1.1\r\n"), "", "length")
@@ -63,7 +63,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// known are the fields that a record may have, in the form of textproto.
+// known lists the fields that a record may have, in the spelling of textproto.
 var known = map[string]bool{
 	"Warc-Type": true, "Warc-Record-Id": true, "Warc-Date": true, "Warc-Target-Uri": true, "Warc-Ip-Address": true,
 	"Warc-Protocol": true, "Warc-Payload-Digest": true, "Warc-Truncated": true, "Warc-Block-Digest": true,

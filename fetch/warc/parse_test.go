@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// record is what the independent parser reads: it shares no code with the writer.
+// record is what the tests' own parser reads, which shares no code with the writer.
 type record struct {
 	kind   string
 	fields textproto.MIMEHeader
