@@ -195,7 +195,7 @@ func (o *overlay) newRooms() (err error) {
 	})
 	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
 		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
-		Coordinate: o.coordinate, Lent: o.holder.Until,
+		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
 	o.placement = placement.New(n.cfg.Batch, o.placementDeps())
 	members := f.Shelf(tableMembers)

@@ -15,13 +15,13 @@ import (
 	"proxima/node/runlog"
 )
 
-// batch is one batch under way.
+// batch is a batch under way.
 type batch struct {
 	*Placement
 	id      string
 	hosts   []*host
-	servers []*server // of the hosts, those that are held
-	plans   []*plan   // as decided last, in the order of the assigners
+	servers []*server // whose leases this node holds
+	plans   []*plan   // the latest decisions, in the order of the assigners
 }
 
 // host is a host of a batch.
@@ -30,9 +30,9 @@ type host struct {
 	pending int
 	addrs   []netip.Addr
 	fate    fate
-	// What follows belongs to the goroutine of its server.
-	taken int
-	spent bool // nothing more can be taken from it in this batch
+	// The goroutine of its server owns the fields below.
+	taken int  // number of URLs taken from it
+	spent bool // this batch can take no more from it
 	away  bool // it is at another server now
 }
 
@@ -40,14 +40,14 @@ type host struct {
 type fate uint8
 
 const (
-	undecided  fate = iota // back in the queue, at once
-	kept                   // back in the queue, after a rest
-	handedOff              // to the node that was chosen
-	joined                 // to the holder of its server's lease
-	unresolved             // dropped from the batch
+	undecided  fate = iota // it may be in the next batch
+	kept                   // it may be in a batch after a rest
+	handedOff              // it went to the node that was chosen
+	joined                 // it went to the holder of its server's lease
+	unresolved             // its name did not resolve; it may be in a batch after a rest
 )
 
-// left is how many URLs it has, as far as is known.
+// left returns how many URLs it still has, as far as is known.
 func (h *host) left() int { return max(0, h.pending-h.taken) }
 
 func (p *Placement) newBatch(hosts []*host) *batch {
@@ -60,7 +60,7 @@ func (p *Placement) newBatch(hosts []*host) *batch {
 	return b
 }
 
-// run carries a batch out. Assigned says whether a server got as far as being decided.
+// run carries a batch out. assigned tells whether a server was decided.
 func (b *batch) run(ctx context.Context) (assigned bool, err error) {
 	defer b.end()
 	if b.cfg.Mode == ModePersistent {
@@ -82,7 +82,7 @@ func (b *batch) run(ctx context.Context) (assigned bool, err error) {
 	return true, b.each(ctx, b.handOff)
 }
 
-// begin finds out where the hosts are, and takes the leases of their servers.
+// begin finds the servers of the hosts and gets their leases.
 func (b *batch) begin(ctx context.Context) error {
 	if err := b.resolve(ctx); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *batch) begin(ctx context.Context) error {
 	return b.lease(ctx)
 }
 
-// each does something with all servers at once, and returns the first error.
+// each calls do for all servers in parallel, and returns the first error.
 func (b *batch) each(ctx context.Context, do func(context.Context, *server) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, s := range b.servers {
@@ -99,7 +99,7 @@ func (b *batch) each(ctx context.Context, do func(context.Context, *server) erro
 	return g.Wait()
 }
 
-// end gives back what a batch that did not come to its end has left, and notes what became of the hosts.
+// end gives back the leases that are left, and counts what became of the hosts.
 func (b *batch) end() {
 	for _, s := range b.servers {
 		if s.held {
@@ -125,10 +125,10 @@ func (b *batch) end() {
 	})
 }
 
-// poll is how often the frontier is asked where hosts are.
+// poll is how often the frontier is asked whether the names of hosts are resolved.
 const poll = 200 * time.Millisecond
 
-// resolve finds out where the hosts are, and goes on without those whose names do not resolve.
+// resolve finds the addresses of the hosts. The batch goes on without those whose names do not resolve.
 func (b *batch) resolve(ctx context.Context) error {
 	b.phase(PhaseResolve)
 	short, cancel := context.WithTimeout(ctx, b.cfg.resolveFor())
@@ -174,7 +174,7 @@ func (b *batch) resolve(ctx context.Context) error {
 	return nil
 }
 
-// lease takes the leases of the servers, and reserves them. Hosts whose server another node holds join that node.
+// lease gets the leases of the servers and reserves them.
 func (b *batch) lease(ctx context.Context) error {
 	b.phase(PhaseLease)
 	b.group()
@@ -184,8 +184,8 @@ func (b *batch) lease(ctx context.Context) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// group makes the servers of the batch: each host belongs to the first of its addresses, and brings along the other hosts
-// of that server that the frontier names and that are this home's.
+// group makes the servers of the batch. A host belongs to the server at its first address. The other hosts of that server that this
+// node may assign come along.
 func (b *batch) group() {
 	servers := make(map[netip.Addr]*server)
 	known := make(map[string]bool, len(b.hosts))
@@ -229,7 +229,7 @@ func (b *batch) group() {
 
 const reasonLeased = "server is leased"
 
-// hold takes the lease of a server. Where another node has it, the hosts join that node.
+// hold gets the lease of a server. If another node has it, the hosts join that node.
 func (b *batch) hold(ctx context.Context, s *server) error {
 	wait, cancel := context.WithTimeout(ctx, b.deps.LeaseFor)
 	defer cancel()
@@ -250,7 +250,7 @@ func (b *batch) hold(ctx context.Context, s *server) error {
 		b.deps.Trouble(fmt.Errorf("take the lease of %s: %w", s.addr, err))
 		s.keep()
 		return nil
-	case b.cfg.Mode == ModePersistent: // a later round will have it
+	case b.cfg.Mode == ModePersistent: // a later round may get it
 		s.keep()
 		return nil
 	}
@@ -264,7 +264,7 @@ func (b *batch) hold(ctx context.Context, s *server) error {
 	return err
 }
 
-// handOff gives a server to the node that was chosen, and its hosts with it.
+// handOff gives a server with its hosts to the node that was chosen.
 func (b *batch) handOff(ctx context.Context, s *server) error {
 	p := b.plans[0]
 	c := p.choices[s.addr]
@@ -273,12 +273,12 @@ func (b *batch) handOff(ctx context.Context, s *server) error {
 		s.keep()
 		return nil
 	}
-	// The lease goes first: from then on nothing of the server is asked for here.
+	// The lease goes first, so that this node sends the server no more requests.
 	s.give(c.Node, p.memory(s.addr))
 	return b.move(ctx, s, c.Node, fmt.Sprintf("%s: %s", p.label, c.Reason), handedOff)
 }
 
-// move hands the hosts of a server off. Those that cannot be, or have gone to another server, stay.
+// move hands the hosts of a server off. A host stays if that fails or if it has gone to another server.
 func (b *batch) move(ctx context.Context, s *server, to, reason string, moved fate) error {
 	for _, h := range s.hosts {
 		if ctx.Err() != nil {

@@ -33,7 +33,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 		if s.HandedOff != 30 || s.Batches < 2 || s.Kept+s.Joined+s.Unresolved+s.Overdue != 0 || s.Estimates < 25*3 {
 			t.Errorf("status %+v; troubles %v", s, w.troubles)
 		}
-		// Each server was given once, and before any of its hosts went.
+		// Each server was given once, before its hosts.
 		at := make(map[string]int)
 		for i, line := range w.log {
 			f := strings.Fields(line)
@@ -62,7 +62,7 @@ func TestHostsGoToTheNearestNode(t *testing.T) {
 				t.Errorf("estimate %+v", r)
 			}
 		}
-		// robots.txt first, here; what it disallows is never asked for.
+		// The home itself downloaded robots.txt.
 		if w.crawled != 30 {
 			t.Errorf("%d robots.txt, want 30", w.crawled)
 		}
@@ -144,11 +144,11 @@ func TestLeasedServersAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addHost("http://a.example", addrOf(1), 60)
-		w.addHost("http://b.example", addrOf(1), 2) // comes along: one server, one owner
+		w.addHost("http://b.example", addrOf(1), 2) // it comes along with its server
 		w.addHost("http://dead.example", addrOf(2), 60)
 		w.addHost("http://slow.example", addrOf(3), 60)
 		w.addHost("http://former.example", addrOf(4), 60)
-		w.servers[addrOf(4)].holder, w.servers[addrOf(4)].former = "home", true // nobody joins oneself
+		w.servers[addrOf(4)].holder, w.servers[addrOf(4)].former = "home", true // a host cannot join its own node
 		w.servers[addrOf(1)].holder = "n3"
 		w.servers[addrOf(2)].holder = "nobody"
 		w.servers[addrOf(3)].holdFor = time.Hour
@@ -178,7 +178,7 @@ func TestLeasedServersAreJoined(t *testing.T) {
 	})
 }
 
-// Busy says what Batches.Busy said when the status was taken.
+// Busy reports whether a batch was under way when the status was taken.
 func (s Status) Busy() bool { return s.Phase != PhaseIdle }
 
 func TestNodesThatDieAreNotChosen(t *testing.T) {
@@ -187,7 +187,7 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 		for i := range 8 {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
-		// Asks to n2 are never answered.
+		// n2 never answers.
 		w.do = func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) {
 			if node != "n2" {
 				return Result{}, nil, false
@@ -202,7 +202,7 @@ func TestNodesThatDieAreNotChosen(t *testing.T) {
 		toN2 := func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return slices.ContainsFunc(w.asked, func(r request1) bool { return r.node == "n2" })
+			return slices.ContainsFunc(w.asked, func(r request) bool { return r.node == "n2" })
 		}
 		for begin := time.Now(); !toN2() && time.Since(begin) < 5*time.Minute; {
 			time.Sleep(100 * time.Millisecond)
@@ -269,7 +269,7 @@ func TestOverdueBatchIsDecided(t *testing.T) {
 	})
 }
 
-// TestMembersOfTheEndCount: an overdue batch waits for what it asked for; who dies meanwhile gets nothing.
+// An overdue batch waits for its estimates. A node that dies meanwhile gets no hosts.
 func TestMembersOfTheEndCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -333,7 +333,7 @@ func TestHandOffsThatFailStay(t *testing.T) {
 			t.Errorf("status %+v, %v", s, w.troubles)
 		}
 		fails = false
-		w.servers[addrOf(1)].holder = "" // the lease that was given in vain ran out
+		w.servers[addrOf(1)].holder = "" // the lease has expired at the node that did not take the host
 		w.mu.Unlock()
 		time.Sleep(8 * time.Minute)
 		if w.ownerOf("http://a.example") != "assigned:n1" {
@@ -405,7 +405,7 @@ func TestNothingIsAssignedWhilePaused(t *testing.T) {
 	})
 }
 
-// TestStopAtAnyMoment ends Run in every phase: no task is left out, no server reserved, and Run returns at once.
+// Run ends in every phase: it returns at once, all tasks are finished, and no server is reserved.
 func TestStopAtAnyMoment(t *testing.T) {
 	phases := make(map[string]int)
 	for i := range 60 {
@@ -463,7 +463,7 @@ func TestOutcomes(t *testing.T) {
 		c.r.RetryAfter, c.r.Timing.Total, c.r.Lingers = 3*time.Second, time.Second, 2*time.Second
 		out := outcome("home", c.node, c.r, c.err)
 		elapsed, retry, lingers := time.Second, 3*time.Second, time.Duration(0)
-		if c.err != nil || c.r.Unmade { // nothing is known of how long the server took
+		if c.err != nil || c.r.Unmade { // how long the server took is unknown
 			elapsed, retry = 0, 0
 		}
 		if c.err != nil {

@@ -13,29 +13,29 @@ import (
 	"proxima/assign"
 )
 
-// Candidate is a tuning of an assigner under a name of its own, so that several of one assigner can decide the same batch: keys
-// "name" and "assigner", and any key of that assigner.
+// Candidate is a variant of an assigner with a name of its own, so that several variants can decide the same batch. It has the
+// keys "name" and "assigner", and any keys of that assigner.
 type Candidate map[string]any
 
 var candidateName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,64}$`)
 
-// tuning is an assigner as it decides: what Config.Assigners names.
+// tuning is what a name in Config.Assigners stands for: an assigner and its configuration.
 type tuning struct {
 	label  string // the name
 	method string // the assigner
 	cfg    assign.Config
 }
 
-// text is a key of a candidate that holds a text.
+// text returns the string under a key, "" if there is none.
 func (c Candidate) text(key string) string {
 	s, _ := c[key].(string)
 	return s
 }
 
-// Name is the name that stands among the assigners.
+// Name returns the name to use in Config.Assigners.
 func (c Candidate) Name() string { return c.text("name") }
 
-// tune is the candidate with its keys over those of base. Errors begin with the key.
+// tune returns the tuning of the candidate. Keys that it does not have come from base. Errors begin with the key.
 func (c Candidate) tune(base assign.Config) (tuning, error) {
 	t := tuning{label: c.Name(), method: c.text("assigner"), cfg: base}
 	switch {
@@ -66,7 +66,7 @@ func (c Candidate) tune(base assign.Config) (tuning, error) {
 	return t, nil
 }
 
-// candidate is the candidate of a name, nil if there is none.
+// candidate returns the candidate with a name, nil if there is none.
 func (c Config) candidate(name string) Candidate {
 	for _, one := range c.Candidates {
 		if one.Name() == name {
@@ -76,7 +76,7 @@ func (c Config) candidate(name string) Candidate {
 	return nil
 }
 
-// tuning is what a name of Assigners stands for, with keys that are not a candidate's own from base.
+// tuning returns what a name in Assigners stands for. Keys that a candidate does not have come from base.
 func (c Config) tuning(name string, base assign.Config) (tuning, error) {
 	if one := c.candidate(name); one != nil {
 		return one.tune(base)
@@ -84,7 +84,7 @@ func (c Config) tuning(name string, base assign.Config) (tuning, error) {
 	return tuning{label: name, method: name, cfg: base}, nil
 }
 
-// first is the assigner that owns the hosts.
+// first returns the assigner whose choice gets the hosts.
 func (c Config) first() string {
 	t, _ := c.tuning(c.Assigners[0], assign.Default())
 	return t.method

@@ -83,7 +83,7 @@ func TestNeighboursAreRemembered(t *testing.T) {
 	}
 	n.remember(addr("192.0.2.3"), known(9))
 	near := n.near([]*server{{addr: addr("192.0.2.4")}, {addr: addr("192.0.2.77")}, {addr: addr("203.0.113.1")}})
-	// Three of a network are kept, the last first; those of the batch are left out.
+	// Three of a network are kept, and the latest comes first. Those of the batch are left out.
 	if len(near) != 2 || near[0].Addr != addr("192.0.2.3") || near[0].Memory.Downloads() != 9 || near[1].Addr != addr("192.0.2.2") {
 		t.Errorf("near are %+v", near)
 	}
@@ -92,7 +92,7 @@ func TestNeighboursAreRemembered(t *testing.T) {
 	}
 }
 
-// An assigner gets what its own rounds have learnt of a server, else what its grantor knew; of the network around only "nearest" hears.
+// An assigner gets what it has learnt of a server in earlier rounds, or what its grantor knew. Only nearest gets the neighbours.
 func TestAssignersGetWhatIsKnown(t *testing.T) {
 	known := func(bytes float64) assign.Memory { return assign.Memory{PageBytes: bytes} }
 	w := newWorld(t)

@@ -17,15 +17,15 @@ import (
 	"proxima/node/wire"
 )
 
-// Bounds on what a peer may send, beyond those of the message as a whole.
+// Bounds of what a peer may send.
 const (
 	maxLabels     = 16
-	maxName       = 128 // bytes of a label or of a batch's name
-	maxReason     = 300 // bytes of a reason; longer ones are cut
-	maxStage      = time.Hour
+	maxName       = 128       // bytes of a label or of a batch's name
+	maxReason     = 300       // bytes of a reason; longer ones are cut
+	maxStage      = time.Hour // of one stage of a download
 	maxRetryAfter = 365 * 24 * time.Hour
 	maxPageLinks  = 100_000 // links of a page, ten times what is read of one
-	maxPortion    = 1 << 20 // bytes of links in an answer, but for the first link
+	maxPortion    = 1 << 20 // bytes of links in an answer; one link always fits
 )
 
 // encodeFetch makes the message of a remote fetch.
@@ -37,7 +37,7 @@ func encodeFetch(f RemoteFetch) *wire.RemoteFetch {
 	}
 }
 
-// decodeFetch reads the message of a remote fetch and says what is wrong with it.
+// decodeFetch reads the message of a remote fetch.
 func decodeFetch(m *wire.RemoteFetch) (RemoteFetch, error) {
 	u, err := identity.Parse(m.GetUrl())
 	if err != nil {
@@ -84,7 +84,7 @@ func encodeResult(r Result) *wire.FetchResult {
 	}
 }
 
-// linkBytes is what links take in memory, and no less than on the wire.
+// linkBytes returns how much memory links take. On the wire they take no more.
 func linkBytes(links []frontier.Link) (n int) {
 	for _, l := range links {
 		n += len(l.URL.Host) + len(l.URL.Path) + 40
@@ -92,7 +92,8 @@ func linkBytes(links []frontier.Link) (n int) {
 	return n
 }
 
-// encodeLinks makes the messages of as many of a page's links as go into an answer to who has some already.
+// encodeLinks makes the messages of those links that fit into one answer. The asker has the first links already, had of them. more
+// tells that some are left.
 func encodeLinks(links []frontier.Link, had int) (portion []*wire.Link, more bool) {
 	links = links[min(had, len(links)):]
 	for i, bytes := 0, 0; i < len(links); i++ {
@@ -104,7 +105,7 @@ func encodeLinks(links []frontier.Link, had int) (portion []*wire.Link, more boo
 	return portion, false
 }
 
-// decodeLinks reads the links of a response behind those that came before; false if they make no sense.
+// decodeLinks appends the links of a response to those that came before; false if they are malformed.
 func decodeLinks(m *wire.FetchResponse, before []frontier.Link) ([]frontier.Link, bool) {
 	if len(before)+len(m.GetLinks()) > maxPageLinks || m.GetMore() && len(m.GetLinks()) == 0 {
 		return nil, false
@@ -120,8 +121,7 @@ func decodeLinks(m *wire.FetchResponse, before []frontier.Link) ([]frontier.Link
 	return links, true
 }
 
-// decodeResponse reads the result of a response, with the coordinate of who sent it and the links that came before; false if
-// it makes no sense.
+// decodeResponse reads a response. The result has the links that came before, too. ok is false if the response is malformed.
 func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool) {
 	f, t := m.GetResult(), m.GetResult().GetTiming()
 	r := Result{
@@ -152,7 +152,7 @@ func decodeResponse(m *wire.FetchResponse, before []frontier.Link) (Result, bool
 	return r, ok
 }
 
-// cut bounds a reason, and makes it text.
+// cut makes a reason short and valid UTF-8.
 func cut(reason string) string {
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]

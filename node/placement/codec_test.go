@@ -41,7 +41,7 @@ func TestResultRoundTrip(t *testing.T) {
 	})
 }
 
-func TestRemoteFetchesThatMakeNoSense(t *testing.T) {
+func TestMalformedRemoteFetches(t *testing.T) {
 	good := func() *wire.RemoteFetch { return encodeFetch(estimateOf(t, "x")) }
 	if _, err := decodeFetch(good()); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestRemoteFetchesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestResultsThatMakeNoSense(t *testing.T) {
+func TestMalformedResults(t *testing.T) {
 	for name, change := range map[string]func(*wire.FetchResult){
 		"ending":      func(r *wire.FetchResult) { r.Ending = 4 },
 		"trouble":     func(r *wire.FetchResult) { r.Trouble = 6 },
@@ -105,10 +105,10 @@ func TestResultsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestResultsAtTheirBounds: what is just possible is taken as it was sent.
+// A result at its bounds arrives unchanged.
 func TestResultsAtTheirBounds(t *testing.T) {
 	r := page200(maxStage)
-	r.Timing.Connect, r.Timing.TLS, r.Timing.FirstByte = maxStage/2, maxStage/2, time.Second // measured by several clocks
+	r.Timing.Connect, r.Timing.TLS, r.Timing.FirstByte = maxStage/2, maxStage/2, time.Second // stages may be longer than the whole by a second
 	r.Ending, r.Trouble, r.Status, r.RetryAfter = frontier.Again, frontier.Interrupted, 999, maxRetryAfter
 	r.Reason = strings.Repeat("x", maxReason)
 	got, ok := decodeResponse(&wire.FetchResponse{Result: encodeResult(r)}, nil)
@@ -121,7 +121,7 @@ func TestResultsAtTheirBounds(t *testing.T) {
 	}
 }
 
-func TestLinksThatMakeNoSense(t *testing.T) {
+func TestMalformedLinks(t *testing.T) {
 	good := &wire.Link{Url: "http://example.org/"}
 	for name, m := range map[string]*wire.FetchResponse{
 		"URL":      {Links: []*wire.Link{{Url: "ftp://example.org/"}}},

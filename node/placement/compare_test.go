@@ -31,7 +31,7 @@ func TestComparisonIsPaired(t *testing.T) {
 		if fmt.Sprint(w.pace) != "[0 1]" {
 			t.Errorf("pace %v", w.pace)
 		}
-		// What each assigner chose for each server, and so who should have downloaded each page, with which labels.
+		// By the decisions: which nodes should have downloaded the pages of each server, and with which labels.
 		chose := make(map[string]map[string][]string) // server -> node -> labels
 		owner := make(map[string]string)
 		labels := make(map[string]int)
@@ -50,7 +50,7 @@ func TestComparisonIsPaired(t *testing.T) {
 		if fmt.Sprint(labels) != "map[geographic:8 nearest:8 random:8]" {
 			t.Fatalf("decisions %v", labels)
 		}
-		if len(w.placed) < 8 || slices.ContainsFunc(w.placed, func(l string) bool { return l != assign.Nearest }) { // the others have learnt nothing
+		if len(w.placed) < 8 || slices.ContainsFunc(w.placed, func(l string) bool { return l != assign.Nearest }) { // only nearest has made estimates
 			t.Errorf("places were told of by %v", w.placed)
 		}
 		made := make(map[string][]string) // page -> nodes
@@ -120,7 +120,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 			defer w.mu.Unlock()
 			calls++
 			switch {
-			case e.Quiet: // what others fail at is theirs
+			case e.Quiet: // failures of other nodes do not count
 				return Result{}, errors.New("unanswered"), true
 			case strings.HasSuffix(e.URL.Path, "3"):
 				return Result{Ending: frontier.Failed, Asked: true, Status: 404, Reason: "status 404"}, nil, true
@@ -143,7 +143,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 		if out := h.finished["/14"]; out.Ending != frontier.Done || !out.Asked {
 			t.Errorf("/14: %+v", out)
 		}
-		// The page whose owner-to-be did not answer goes along, and ends the comparison of the host.
+		// The node that gets the host did not answer for this page, so the page stays pending and the comparison ends.
 		if len(h.urls) == 0 || h.urls[0].Path != "/25" {
 			t.Errorf("left are %v", h.urls)
 		}
@@ -164,7 +164,7 @@ func TestComparisonSurvivesFailures(t *testing.T) {
 	})
 }
 
-// TestOwnerThatDiesWhileComparing dies after the decision: its hosts stay, and go to another in a later batch.
+// The chosen node dies after the decision. Its hosts stay, and go to another node in a later batch.
 func TestOwnerThatDiesWhileComparing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -202,8 +202,8 @@ func TestOwnerThatDiesWhileComparing(t *testing.T) {
 	})
 }
 
-// TestServersOfNodesThatAreCutOffAreLeftAlone: a node that is taken for dead may be at work all the same. Until it must have
-// ended nobody is asked for a page of its server (the world sees to it), and the batch is decided without.
+// A node that is taken for dead may still be downloading. Until that must be over, no page of its server is requested (the world
+// checks that), and the batch is decided without it.
 func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 	const lingers = 50 * time.Second
 	for _, mode := range []string{ModeCycle, ModePersistent} {
@@ -218,7 +218,7 @@ func TestServersOfNodesThatAreCutOffAreLeftAlone(t *testing.T) {
 					w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
 						w.mu.Lock()
 						defer w.mu.Unlock()
-						last := e.Assigned && mode == ModeCycle // the lease that goes on must know of it
+						last := e.Assigned && mode == ModeCycle // then the lease that is handed on must tell of it
 						if asks++; node == w.self || asks%3 > 0 && !last {
 							return Result{}, nil, false
 						}

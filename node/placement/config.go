@@ -9,19 +9,15 @@ import (
 	"proxima/assign"
 )
 
-// Modes of a home.
+// The modes of a home.
 const (
-	// ModeCrawl makes no batches: hosts stay with their homes.
-	ModeCrawl = "crawl"
-	// ModeCycle makes batch after batch.
-	ModeCycle = "cycle"
-	// ModeSingle makes one batch, then none.
-	ModeSingle = "single"
-	// ModePersistent hands the same batch out again and again, with what has become ready, and keeps what was learnt.
-	ModePersistent = "persistent"
+	ModeCrawl      = "crawl"      // no batches: hosts stay with their homes
+	ModeCycle      = "cycle"      // batch after batch
+	ModeSingle     = "single"     // one batch
+	ModePersistent = "persistent" // one batch, downloaded again in rounds, with hosts that have become ready meanwhile
 )
 
-// Config is how a home makes batches.
+// Config sets how a home makes batches.
 type Config struct {
 	// Mode is "crawl" (no batches), "cycle" (batch after batch), "single" (one batch) or "persistent" (one batch that is
 	// handed out again every round, with the hosts that have become ready since; only for your own servers).
@@ -52,7 +48,7 @@ type Config struct {
 	Candidates []Candidate `toml:"candidate"`
 }
 
-// Default makes no batches; the values are those for mode cycle.
+// Default returns mode crawl, with values that suit mode cycle.
 func Default() Config {
 	return Config{
 		Mode: ModeCrawl, Hosts: 20, URLs: 50, LongestWait: 10 * time.Minute, Check: 10 * time.Second, Deadline: time.Hour,
@@ -60,13 +56,16 @@ func Default() Config {
 	}
 }
 
+// resolveFor is how long a batch waits for names.
 func (c Config) resolveFor() time.Duration { return min(c.Check*3/2, 15*time.Second) }
 
+// takeFor is how long an estimate waits for the politeness of its server.
 func (c Config) takeFor() time.Duration { return min(3*c.Check, 30*time.Second) }
 
+// rest is how long a host that could not be assigned is left out of batches.
 func (c Config) rest() time.Duration { return c.LongestWait / 2 }
 
-// moves says whether servers move later: assigners other than nearest have no way back.
+// moves reports whether servers move later. They do only with nearest, which also finds the way back.
 func (c Config) moves() bool {
 	return (c.Mode == ModeCycle || c.Mode == ModeSingle) && len(c.Assigners) == 1 && c.first() == assign.Nearest
 }
@@ -78,7 +77,7 @@ const (
 	maxRound = 20
 )
 
-// Validate reports every value that cannot be.
+// Validate returns an error for each value that is out of range.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -114,7 +113,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Warnings are what is possible and not wise, with what the assigners are configured to ask for.
+// Warnings returns what is allowed and unwise, given the configuration of the assigners.
 func (c Config) Warnings(a assign.Config) []string {
 	if c.Mode == ModeCrawl {
 		return nil
@@ -135,22 +134,21 @@ func (c Config) Warnings(a assign.Config) []string {
 	return warnings
 }
 
-// RemoteConfig is how pages are downloaded for other nodes. Every node has the same value.
+// RemoteConfig sets how pages are downloaded for other nodes. All nodes need the same values.
 type RemoteConfig struct {
-	// Wait is how long a remote fetch waits for its answer. Longer lets slow peers answer; a server whose estimator has died
-	// or is cut off is left alone for five sixths of it. A page waits for a fetcher for a third of it, then it is given back.
+	// Wait is how long a remote fetch waits for its answer. A longer time lets slow peers answer. A server whose estimator has died
+	// or is cut off is left alone for five sixths of it.
 	Wait time.Duration
 }
 
-// DefaultRemote gives the times of the 2009 method.
+// DefaultRemote returns the values of the 2009 method.
 func DefaultRemote() RemoteConfig { return RemoteConfig{Wait: time.Minute} }
 
-// queue is how long a page for a peer may wait for a fetcher here.
+// queue is how long a page for a peer may wait for a fetcher here. Then it is given back.
 func (c RemoteConfig) queue() time.Duration { return c.Wait / 3 }
 
-// back is how long a peer that is gone may take to come back to what it was asked for: the living that are taken for dead object within 11 s.
+// back is how long a fetch goes on waiting for a peer that is taken for dead. A living peer contradicts that within 11 s.
 func (c RemoteConfig) back() time.Duration { return c.Wait / 4 }
 
-// call bounds one call to a peer, and what is kept free at the end of Wait: a download for a peer is broken off that long
-// before the peer stops waiting.
+// call bounds one call to a peer. A download for a peer is broken off that long before the peer stops waiting.
 func (c RemoteConfig) call() time.Duration { return c.Wait / 6 }

@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestBounds: the least and the greatest value of each key are accepted, what is beyond them is reported.
+// The smallest and the largest value of each key are accepted. Values beyond them are errors.
 func TestBounds(t *testing.T) {
 	for key, c := range map[string]struct {
 		least, most int
@@ -65,7 +65,7 @@ func TestBounds(t *testing.T) {
 // ms is a time in milliseconds.
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// TestTimesFollow: the times of a batch and of a remote fetch follow from those that are configured.
+// The times of a batch and of a remote fetch follow from the configured ones.
 func TestTimesFollow(t *testing.T) {
 	short, long := Config{Check: 2 * time.Second, LongestWait: time.Minute}, Config{Check: time.Minute, LongestWait: time.Hour}
 	remote := RemoteConfig{Wait: time.Minute}

@@ -13,16 +13,16 @@ import (
 	"proxima/node/runlog"
 )
 
-// plan is what one assigner decides about a batch. It belongs to one goroutine until it is decided.
+// plan is the decision of one assigner about a batch. One goroutine owns it until it is decided.
 type plan struct {
 	tuning
 	assigner assign.Assigner
-	decided  bool // before the deadline
-	seconds  float64
+	decided  bool    // before the deadline
+	seconds  float64 // that the decision took
 	choices  map[netip.Addr]assign.Choice
 }
 
-// memory is a copy of what the assigner has learnt about a server, nil for nothing.
+// memory returns a copy of what the assigner has learnt of a server, nil if that is nothing.
 func (p *plan) memory(addr netip.Addr) *assign.Memory {
 	m := p.assigner.Memory(addr)
 	if m == nil {
@@ -32,7 +32,7 @@ func (p *plan) memory(addr netip.Addr) *assign.Memory {
 	return &c
 }
 
-// decide lets every assigner decide the batch, on the same servers and with the same view.
+// decide lets every assigner decide the batch, with the same servers and the same view.
 func (b *batch) decide(ctx context.Context, id string) error {
 	b.phase(PhaseDecide)
 	if len(b.cfg.Assigners) > 1 && b.cfg.Mode != ModePersistent {
@@ -68,7 +68,7 @@ func (b *batch) decide(ctx context.Context, id string) error {
 	return nil
 }
 
-// input is the batch as an assigner gets it, which works on copies of the memories.
+// input makes the batch for an assigner.
 func (b *batch) input(id string, t tuning) assign.Batch {
 	seed := fnv.New64a()
 	seed.Write([]byte(id))
@@ -90,10 +90,11 @@ func (b *batch) input(id string, t tuning) assign.Batch {
 	return in
 }
 
-// drive asks what an assigner wants to be asked until it has decided, or is overdue; then no ask is under way any more.
+// drive makes the estimates that an assigner asks for, until it has decided or the deadline has passed. It returns when no estimate
+// is under way any more.
 func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) error {
 	asks, work := errgroup.WithContext(ctx)
-	cut, stop := context.WithDeadline(work, begun.Add(b.cfg.Deadline)) // ends the waits for politeness
+	cut, stop := context.WithDeadline(work, begun.Add(b.cfg.Deadline)) // ends the waits for politeness, and no downloads
 	defer stop()
 	servers := make(map[netip.Addr]*server, len(b.servers))
 	for _, s := range b.servers {
@@ -121,13 +122,12 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 				})
 			}
 		}
-		thought := time.Since(now) // it learns when it is to decide, and when it is to ask
-		// One that neither asks nor waits for anything may be done by now.
-		if asking == 0 && p.decide(begun) {
+		thought := time.Since(now)          // assigners learn in Decide and Asks
+		if asking == 0 && p.decide(begun) { // it may have decided because nothing is left to ask
 			break
 		}
 		wait := b.cfg.Deadline
-		if due, ok := p.assigner.Next(now); ok { // one that says "now" and asks for nothing must not spin
+		if due, ok := p.assigner.Next(now); ok { // an assigner that is always due must not spin
 			wait = max(due.Sub(now), 10*time.Millisecond)
 		}
 		timer := time.NewTimer(wait)
@@ -150,7 +150,7 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 	}
 	stop()
 	for asking > 0 {
-		observe(<-answers) // what comes after the decision still tells something
+		observe(<-answers) // later answers are worth learning from, too
 	}
 	if err := asks.Wait(); err != nil {
 		return err
@@ -158,11 +158,11 @@ func (b *batch) drive(ctx context.Context, id string, p *plan, begun time.Time) 
 	return ctx.Err()
 }
 
-// restOver is how many times as long as it has thought an assigner rests. It then takes in many answers before it learns from them, and
-// learning from a thousand servers does not keep a processor busy.
+// restOver is how many times longer an assigner rests than it has thought. So it thinks once about many answers, and a batch of a
+// thousand servers does not keep a processor busy.
 const restOver = 9
 
-// rest takes answers in while an assigner rests that has thought for so long.
+// rest takes in answers while an assigner rests. thought is how long it has thought.
 func rest(ctx context.Context, thought time.Duration, answers <-chan assign.Result, observe func(assign.Result)) {
 	over := time.After(restOver * thought)
 	for thought > 0 {
@@ -177,9 +177,10 @@ func rest(ctx context.Context, thought time.Duration, answers <-chan assign.Resu
 	}
 }
 
-// placesEvery is how often it is told while an assigner decides where it believes the servers.
+// placesEvery is how often Deps.Placed is called while an assigner decides.
 const placesEvery = 5 * time.Second
 
+// tellPlaces tells what an assigner has learnt of the servers.
 func (b *batch) tellPlaces(p *plan) {
 	for _, s := range b.servers {
 		if m := p.memory(s.addr); m != nil {
@@ -188,7 +189,7 @@ func (b *batch) tellPlaces(p *plan) {
 	}
 }
 
-// decide says whether the assigner has decided.
+// decide reports whether the assigner has decided.
 func (p *plan) decide(begun time.Time) bool {
 	now := time.Now()
 	if _, p.decided = p.assigner.Decide(now); p.decided {
@@ -197,8 +198,8 @@ func (p *plan) decide(begun time.Time) bool {
 	return p.decided
 }
 
-// conclude makes every plan whole, by the members of now and by what an assigner knows that had not decided, and tells of
-// every decision.
+// conclude takes the choices of every assigner, with the present members, and tells of them. An assigner that has not decided
+// chooses by what it knows.
 func (b *batch) conclude(id string, begun time.Time) {
 	view, _ := b.currentView()
 	now := time.Now()

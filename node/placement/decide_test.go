@@ -14,7 +14,7 @@ func TestAssignerRestsAsLongAsItThought(t *testing.T) {
 		thought, cut time.Duration
 		answers      int
 	}{
-		{0, time.Hour, 0}, // on a fake clock nobody thinks
+		{0, time.Hour, 0}, // on a fake clock thinking takes no time
 		{10 * time.Millisecond, time.Hour, 90},
 		{10 * time.Millisecond, 30 * time.Millisecond, 30},
 	} {

@@ -1,29 +1,36 @@
 // Package placement chooses nodes for hosts.
 //
-// A batch (batch.go) finds the hosts of this home that are ready and moves them:
+// # Batches
+//
+// A batch (batch.go) takes hosts of this home that are ready, and hands each to the node that the assigner chooses:
 //
 //	gather ─► resolve ─► lease ─► decide ─► compare ─► hand off
 //	             │         │         ▲  │      (with more than one assigner)
 //	             │         │         └──┴─ round ◄─┐
-//	             │         │            └──────────┘ (mode persistent: again and again, instead)
+//	             │         │            └──────────┘ (mode persistent: rounds instead of a hand-off)
 //	             ▼         ▼
-//	    left out: lost     joined: another node has the server
+//	    left out: its     joined: another node
+//	    name does not     has the lease of its
+//	    resolve           server
 //
-// From the lease to the hand-off its servers are reserved: their URLs are downloaded only as remote fetches, one at a time for
-// each server (server.go), spaced like any other request. Nothing here is on disk: a host that is not
-// handed off is with its home, as before, and a batch that a crash ends is gathered anew. How a server is chosen, package
-// assign knows; decide.go asks for the estimates that an assigner wants.
+// From the lease to the hand-off the servers of a batch are reserved: their URLs are downloaded only by remote fetches, one at a
+// time for each server (server.go), and spaced like any other request. Nothing here is on disk. A host that is not handed off
+// stays with its home, and a batch that a crash ends is gathered anew. Package assign knows how to choose a node; decide.go makes
+// the estimates that an assigner asks for.
 //
-// Servers that this node has are looked at again (later.go): one that another node would be faster for moves there, and a small
-// share of the downloads is made by others, so that one that has recovered is noticed.
+// Servers whose hosts were assigned are reconsidered later (later.go). A server moves if another node is faster. A small share of
+// its downloads is made by other nodes, so that a node that has recovered is noticed.
 //
-// A remote fetch is one page that a node downloads for another: an estimate is a page of the crawl whose timing shows how far a
-// node is from a server. It is one call (remote.go), repeated under the same number until it is answered or its time is over; who
-// carries it out (work.go) answers when the page is there:
+// # Remote fetches
+//
+// A remote fetch is one page that a node downloads for another. An estimate is a remote fetch whose timing shows how far a node
+// is from a server. The asker repeats one call with the same number until it is answered or its time is over (remote.go). The
+// other node carries it out and answers when the page is there (work.go):
 //
 //	asked ── queued ──► begun ──► ended: kept until nobody can ask for it any more
-//	           └──── given back: waited too long, asker gone, node stops ────┘
+//	           └──── given back: it waited too long, the asker is gone, or the node stops
 //
-// What has begun must end before the asker stops waiting, and before it may lose the server, so that the next request to the
-// server does not meet the last. The download is the crawl loop's, with what it finds in the Work; the queue is the frontier's.
+// A download that has begun ends before the asker stops waiting, and before the asker can lose the server. So it never overlaps
+// with the next request to the server. The crawl loop makes the download, and finds what it must know in the Work. The
+// frontier queues it.
 package placement

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// walk is what the search for ready hosts remembers from check to check.
+// walk is the state of the search for ready hosts. A search begins where the last one ended.
 type walk struct {
-	after string // the last host looked at
-	scan  int    // hosts to look at in a check
-	most  int    // noticed
-	// noticed are hosts with too few URLs, and since when. resting are hosts that are left out until then.
-	noticed, resting map[string]time.Time
+	after   string               // the last host that was looked at
+	scan    int                  // how many hosts to look at in one check
+	most    int                  // bounds noticed
+	noticed map[string]time.Time // hosts with too few URLs, and since when
+	resting map[string]time.Time // hosts that are left out, and until when
 }
 
 const (
-	// maxNoticed bounds the hosts whose waits are measured; others wait until some of these are assigned or done.
+	// maxNoticed bounds the hosts whose waits are measured. Others wait until some of these are assigned or done.
 	maxNoticed = 100_000
-	// maxScan is how many hosts are looked at in one check, stride in one call.
+	// maxScan is how many hosts one check looks at, stride how many of them one call returns.
 	maxScan, stride = 5_000, 500
 )
 
@@ -26,11 +26,12 @@ func newWalk() walk {
 	return walk{scan: maxScan, most: maxNoticed, noticed: make(map[string]time.Time), resting: make(map[string]time.Time)}
 }
 
-// gather goes on with the walk and returns the hosts that are ready, at most as many as a batch may have that has some already.
+// gather continues the walk and returns hosts that are ready. With already, the hosts that the batch has, they are no more than a
+// batch may have.
 func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	w := &p.walk
 	maps.DeleteFunc(w.resting, func(_ string, until time.Time) bool { return !until.After(now) })
-	if len(w.noticed) >= w.most { // who waits no more for long is gone, or will be noticed anew
+	if len(w.noticed) >= w.most { // hosts that are overdue for long are gone, or will be noticed anew
 		maps.DeleteFunc(w.noticed, func(_ string, since time.Time) bool { return now.Sub(since) > 2*p.cfg.LongestWait })
 	}
 	var hosts []*host
@@ -60,7 +61,7 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 		}
 		switch w.after = next; {
 		case next == "" && (wrapped || start == ""), next != "" && wrapped && next >= start:
-			return hosts, nil // all have been looked at
+			return hosts, nil // the walk has looked at all hosts
 		case next == "":
 			wrapped = true
 		}
@@ -68,7 +69,7 @@ func (p *Placement) gather(now time.Time, already []*host) ([]*host, error) {
 	return hosts, nil
 }
 
-// ready says that a host belongs into a batch now: it has enough URLs, or has waited for more of them for long.
+// ready reports whether a host belongs into a batch now: it has enough URLs, or has waited long for more.
 func (p *Placement) ready(name string, pending int, now time.Time) bool {
 	w := &p.walk
 	if _, rests := w.resting[name]; rests || !p.deps.Owners.Mine(name) {

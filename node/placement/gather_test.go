@@ -6,14 +6,7 @@ import (
 	"time"
 )
 
-func gatherer(t *testing.T, w *world, cfg Config) *Placement {
-	t.Helper()
-	b := New(cfg, w.deps())
-	return b
-}
-
-// TestGatherMeetsEveryHost walks over many hosts with few looks at a time: each ready host comes up once a round, whatever
-// lies between.
+// A walk over many hosts that looks at few of them in each check finds every ready host.
 func TestGatherMeetsEveryHost(t *testing.T) {
 	w := newWorld(t)
 	for i := range 2500 {
@@ -25,7 +18,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	}
 	cfg := cycle()
 	cfg.Hosts = 20
-	b := gatherer(t, w, cfg)
+	b := New(cfg, w.deps())
 	b.walk.scan = 700
 	now := time.Now()
 	met := make(map[string]int)
@@ -53,7 +46,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	if len(b.walk.noticed) != 2250 {
 		t.Errorf("noticed %d hosts", len(b.walk.noticed))
 	}
-	// Those that are gone are forgotten when there is no more room.
+	// Hosts that are gone are forgotten when there is no room left.
 	for _, h := range w.hosts {
 		h.urls = nil
 	}
@@ -66,7 +59,7 @@ func TestGatherMeetsEveryHost(t *testing.T) {
 	}
 }
 
-// TestACheckLooksFar: a check goes on behind hosts that are not ready, as far as it may look, and the next from there.
+// A check looks past hosts that are not ready, as far as it may. The next one goes on from there.
 func TestACheckLooksFar(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 * stride {
@@ -76,7 +69,7 @@ func TestACheckLooksFar(t *testing.T) {
 		}
 		w.addHost(fmt.Sprintf("http://h%04d.example", i), addrOf(1), n)
 	}
-	b := gatherer(t, w, cycle())
+	b := New(cycle(), w.deps())
 	b.walk.scan = 2 * stride
 	for check, want := range []string{"http://h0750.example", "http://h1250.example"} {
 		hosts, err := b.gather(time.Now(), nil)
@@ -87,7 +80,7 @@ func TestACheckLooksFar(t *testing.T) {
 	}
 }
 
-// TestGatherWrapsWithinACheck finds hosts before the place where the last walk ended.
+// A check that comes to the last host goes on with the first.
 func TestGatherWrapsWithinACheck(t *testing.T) {
 	w := newWorld(t)
 	for i := range 30 {
@@ -95,7 +88,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 	}
 	cfg := cycle()
 	cfg.Hosts = 12
-	b := gatherer(t, w, cfg)
+	b := New(cfg, w.deps())
 	b.walk.scan = 700
 	for i, want := range []string{"http://h00.example", "http://h12.example", "http://h24.example", "http://h06.example"} {
 		hosts, err := b.gather(time.Now(), nil)
@@ -108,7 +101,7 @@ func TestGatherWrapsWithinACheck(t *testing.T) {
 func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 	w := newWorld(t)
 	w.addHost("http://small.example", addrOf(1), 3)
-	b := gatherer(t, w, cycle())
+	b := New(cycle(), w.deps())
 	now := time.Now()
 	for _, step := range []struct {
 		after time.Duration
@@ -119,7 +112,7 @@ func TestWaitsBeginWhenAHostIsNoticed(t *testing.T) {
 			t.Errorf("after %v: %d hosts, %v", step.after, len(hosts), err)
 		}
 	}
-	// Whoever rests is left out, and then waits anew.
+	// A host that rests is left out, and then waits anew.
 	b.walk.resting["http://small.example"] = now.Add(30 * time.Minute)
 	for _, step := range []struct {
 		after time.Duration

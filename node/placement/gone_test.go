@@ -16,16 +16,16 @@ import (
 	"proxima/node/wire"
 )
 
-// TestPeersThatAreCutOffEndInTime: whatever is lost between two nodes, and whenever one takes the other for dead, a page that
-// it asked for is not downloaded for longer than it was told.
+// Messages are lost and peers are taken for dead at any time. A peer never downloads a page for longer than its asker was told
+// (Result.Lingers).
 func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, 1))
 		n := newNetwork()
-		luck := rand.New(rand.NewPCG(7, 2)) // of the network
+		luck := rand.New(rand.NewPCG(7, 2)) // for the network
 		var dead atomic.Bool
-		n.lose = func(string, string, string) (bool, bool) { return dead.Load() || luck.IntN(3) == 0, luck.IntN(3) == 0 }
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 4)
+		n.lose = func() (bool, bool) { return dead.Load() || luck.IntN(3) == 0, luck.IntN(3) == 0 }
+		a, b := n.add(t, "a", 1), n.add(t, "b", 4)
 		var mu sync.Mutex
 		ends := make(map[string]time.Time) // of downloads, by URL
 		b.work = func(j *Work) (time.Duration, Result) {
@@ -66,15 +66,15 @@ func TestPeersThatAreCutOffEndInTime(t *testing.T) {
 	})
 }
 
-// A peer that was taken for dead, and is not, is asked for what it has downloaded meanwhile: nobody else may ask the server before it is
-// known to have ended, so nothing is gained by throwing that away.
-func TestResultOfThoseTakenForDead(t *testing.T) {
+// A living peer that was taken for dead for a while still delivers its result. Nobody else may ask the server before its download must
+// be over, so giving up early would gain nothing.
+func TestResultOfAPeerTakenForDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
 		b.work = func(*Work) (time.Duration, Result) { return 15 * time.Second, page200(15 * time.Second) }
 		var cut atomic.Bool
-		n.lose = func(string, string, string) (bool, bool) { return cut.Load(), cut.Load() }
+		n.lose = func() (bool, bool) { return cut.Load(), cut.Load() }
 		time.AfterFunc(5*time.Second, func() {
 			cut.Store(true)
 			a.SetAlive([]string{"a"})
@@ -92,23 +92,22 @@ func TestResultOfThoseTakenForDead(t *testing.T) {
 	})
 }
 
-// TestDownloadsEndWithTheLease: whatever is lost between two nodes, and however short the lease of a server is that the
-// asker cannot renew, no download for it goes on when another node may have the server.
+// Messages are lost, and the asker cannot renew its short lease. No download goes on when another node may have the server.
 func TestDownloadsEndWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		luck := rand.New(rand.NewPCG(11, 1)) // of the network
-		n.lose = func(string, string, string) (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
+		luck := rand.New(rand.NewPCG(11, 1)) // for the network
+		n.lose = func() (bool, bool) { return luck.IntN(3) == 0, luck.IntN(3) == 0 }
 		var mu sync.Mutex
-		var lent time.Time
-		a := n.add(t, "a", DefaultRemote(), 1, func(d *RemoteDeps) {
-			d.Lent = func(netip.Addr) time.Time {
+		var leased time.Time
+		a := n.add(t, "a", 1, func(d *RemoteDeps) {
+			d.LeasedUntil = func(netip.Addr) time.Time {
 				mu.Lock()
 				defer mu.Unlock()
-				return lent
+				return leased
 			}
 		})
-		b := n.add(t, "b", DefaultRemote(), 1)
+		b := n.add(t, "b", 1)
 		rnd := rand.New(rand.NewPCG(11, 2))
 		begun, broken := make(map[string]int), 0
 		work := func(j *Work) (time.Duration, Result) {
@@ -116,8 +115,8 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 			defer mu.Unlock()
 			begun[j.URL.String()]++
 			d := time.Duration(rnd.IntN(int(time.Minute)))
-			if end := time.Now().Add(min(d, time.Until(j.Until))); end.After(lent) {
-				t.Errorf("%s is downloaded for %v longer than its server is lent", j.URL, end.Sub(lent))
+			if end := time.Now().Add(min(d, time.Until(j.Until))); end.After(leased) {
+				t.Errorf("%s is downloaded for %v longer than its server is leased", j.URL, end.Sub(leased))
 			} else if d > time.Until(j.Until) {
 				broken++
 			}
@@ -128,7 +127,7 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 		for i := range 300 {
 			e := estimateOf(t, fmt.Sprint(i))
 			mu.Lock()
-			lent = time.Now().Add(time.Duration(rnd.IntN(int(time.Minute))) - 5*time.Second)
+			leased = time.Now().Add(time.Duration(rnd.IntN(int(time.Minute))) - 5*time.Second)
 			mu.Unlock()
 			to := []string{"a", "b"}[i%2]
 			_, err := a.Do(t.Context(), to, e)
@@ -151,12 +150,12 @@ func TestDownloadsEndWithTheLease(t *testing.T) {
 	})
 }
 
-// A node that was frozen, or whose machine slept, does not ask a server for another any more: the monotonic clock may have
-// stood still, and the server be another's by now.
+// A node that was frozen, or whose machine slept, sends no request for another node: the monotonic clock may have stood still, and
+// another node may have the server by now.
 func TestWorkEndsWithAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
 		for range 2 {
 			go a.Do(t.Context(), "b", estimateOf(t, fmt.Sprint(time.Now())))
 			time.Sleep(time.Second)
@@ -186,12 +185,12 @@ func TestWorkEndsWithAGap(t *testing.T) {
 	})
 }
 
-// TestUnderWay: what is queued here or has begun is under way, with who asked and until when; what has ended, was given back, or
-// comes from a former life of who asks is not.
+// Work that is queued or has begun is under way. Work that has ended, was given back, or comes from an earlier life of its asker is
+// not.
 func TestUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		b := n.add(t, "b", DefaultRemote(), 0, func(d *RemoteDeps) {
+		b := n.add(t, "b", 0, func(d *RemoteDeps) {
 			d.FromLife = func(_ string, boot uint64, take func()) bool {
 				if boot < 2 {
 					return false

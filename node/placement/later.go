@@ -13,25 +13,23 @@ import (
 )
 
 const (
-	// exploreShare is the share of the downloads under nearest that others than the chosen node make, so that one that has
+	// exploreShare is the share of the downloads under nearest that other nodes than the chosen one make, so that a node that has
 	// recovered is noticed.
 	exploreShare = 0.015
-	// lookEvery is how often this node looks whether others should have the servers that it has.
+	// lookEvery is how often this node reconsiders its servers.
 	lookEvery = 10 * time.Second
-	// betterFor is how long others must be better before a server moves, to the best of them then: of two that are equally
-	// good now this one is the best, now that one.
+	// betterFor is how long other nodes must be better before a server moves to the best of them. Which of two equally good nodes is
+	// the best changes all the time.
 	betterFor = 30 * time.Second
 	// exploreWait is how long an exploration waits for a page.
 	exploreWait = 5 * time.Second
 )
 
-// later is what is remembered of servers and hosts that are somewhere already. The lock of Placement guards it.
+// later is what Placement remembers of servers and hosts that have been assigned. The lock of Placement guards it.
 type later struct {
-	// meant are servers that another node should have, and since when.
-	meant map[netip.Addr]time.Time
-	// told are hosts that were told to join the node that has their server's lease, and when.
-	told map[string]time.Time
-	due  float64 // explorations that this node's downloads since the last are worth
+	meant map[netip.Addr]time.Time // servers that another node should have, and since when
+	told  map[string]time.Time     // hosts that were last told then to join the node with the lease of their server
+	due   float64                  // how many explorations should be made, by the downloads of this node
 }
 
 func newLater() later {
@@ -45,15 +43,15 @@ func (p *Placement) Downloaded() {
 	p.later.due += exploreShare
 }
 
-// Received notes a host that was assigned to this node. The lease follows when its former owner has let it go: for a while
-// the host does not go back for it.
+// Received notes a host that was assigned to this node. Its former owner may hold the lease of its server for a while, so the host is
+// not told to join that node before patience has passed.
 func (p *Placement) Received(host string, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.later.told[host] = time.Now().Add(patience)
 }
 
-// LeasedTo hears that a server wanted here is another node's: its hosts join that node. In mode persistent they stay with
+// LeasedTo hears that another node holds a server that is wanted here. Its hosts join that node. In mode persistent they stay with
 // their home, which waits for the lease.
 func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
 	if p.cfg.Mode == ModePersistent || holder == "" || holder == p.deps.Self || !p.alive(holder) {
@@ -66,7 +64,7 @@ func (p *Placement) LeasedTo(addr netip.Addr, holder string) {
 	}
 }
 
-// toTell says whether a host is to be told to join another node again.
+// toTell reports whether a host should be told to join another node, and notes that it is.
 func (p *Placement) toTell(host string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +75,8 @@ func (p *Placement) toTell(host string, now time.Time) bool {
 	return true
 }
 
-// reconsider looks whether another node should have the servers that this node has, and lets others make a small share of
-// this node's downloads, at servers in no order. What cannot be made now is not made up for.
+// reconsider looks whether another node should have a server of this node. It lets other nodes make a small share of this node's
+// downloads, at servers in random order. Explorations that cannot be made now are dropped.
 func (p *Placement) reconsider(ctx context.Context) error {
 	now := time.Now()
 	p.mu.Lock()
@@ -133,7 +131,7 @@ func (p *Placement) reconsiderServer(addr netip.Addr, now time.Time) {
 	}
 }
 
-// explorations is how many are to be made now; what is left of the share counts the next time.
+// explorations returns how many explorations to make now. The fraction that is left counts the next time.
 func (p *Placement) explorations() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +140,8 @@ func (p *Placement) explorations() int {
 	return n
 }
 
-// exploreServer lets the node that would tell most download one page of a server; false if there is none.
+// exploreServer lets the node whose result would tell most download one page of a server. It returns false if there is no such node
+// or no page.
 func (p *Placement) exploreServer(ctx context.Context, addr netip.Addr) (made bool, err error) {
 	m, ok := p.deps.Leases.Memory(addr)
 	hosts := p.deps.Frontier.HostsAt(addr)
@@ -163,8 +162,8 @@ func (p *Placement) exploreServer(ctx context.Context, addr netip.Addr) (made bo
 	if task == nil {
 		return false, err
 	}
-	r, useful, err := s.askFor(ctx, node, task, RemoteFetch{Labels: s.cfg.Assigners, Assigned: true, Fresh: true})
-	if useful && r.Placed {
+	r, ok, err := s.askFor(ctx, node, task, RemoteFetch{Labels: s.cfg.Assigners, Assigned: true, Fresh: true})
+	if ok && r.Placed {
 		p.deps.Leases.Observed(addr, node, r.Coord, r.Timing)
 	}
 	return true, err

@@ -12,40 +12,31 @@ import (
 	"proxima/assign"
 )
 
-// reservations is a frontier that notes what is reserved.
-type reservations struct {
-	Frontier
-	now []netip.Addr
-}
-
-func (r *reservations) Reserve(addr netip.Addr, on bool) {
-	r.now = slices.DeleteFunc(r.now, func(a netip.Addr) bool { return a == addr })
-	if on {
-		r.now = append(r.now, addr)
-	}
-}
-
-// An exploration that ends leaves the server of a batch reserved, and the other way round.
-func TestServersAreFreeWhenAllHaveLetThemGo(t *testing.T) {
-	var f reservations
-	p := &Placement{deps: Deps{Frontier: &f}, reserved: make(map[netip.Addr]int)}
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+// A server that a batch and an exploration have reserved is free when both have let it go.
+func TestReservationsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	p := New(cycle(), w.deps())
+	w.addHost("http://a.example", addrOf(1), 1)
+	w.addHost("http://b.example", addrOf(2), 1)
 	for i, step := range []struct {
-		addr netip.Addr
-		on   bool
-		want []netip.Addr
+		server   int
+		on       bool
+		reserved []int
 	}{
-		{a, true, []netip.Addr{a}},
-		{b, true, []netip.Addr{a, b}},
-		{a, true, []netip.Addr{b, a}},
-		{a, false, []netip.Addr{b, a}},
-		{b, false, []netip.Addr{a}},
-		{a, false, nil},
-		{a, true, []netip.Addr{a}},
-		{a, false, nil},
+		{1, true, []int{1}},
+		{2, true, []int{1, 2}},
+		{1, true, []int{1, 2}},
+		{1, false, []int{1, 2}},
+		{2, false, []int{1}},
+		{1, false, nil},
+		{1, true, []int{1}},
+		{1, false, nil},
 	} {
-		if p.reserve(step.addr, step.on); !slices.Equal(f.now, step.want) {
-			t.Errorf("after step %d %v are reserved, want %v", i, f.now, step.want)
+		p.reserve(addrOf(step.server), step.on)
+		for _, server := range []int{1, 2} {
+			if got, want := w.servers[addrOf(server)].reserved, slices.Contains(step.reserved, server); got != want {
+				t.Errorf("after step %d server %d is reserved: %v", i, server, got)
+			}
 		}
 	}
 	if len(p.reserved) != 0 {
@@ -53,7 +44,7 @@ func TestServersAreFreeWhenAllHaveLetThemGo(t *testing.T) {
 	}
 }
 
-// What is noted of hosts that were told to move is forgotten whatever the mode, or it would grow with every host received.
+// Notes about hosts that were told to move are forgotten in every mode. Otherwise they would grow with every host received.
 func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 	for _, mode := range []string{ModeCrawl, ModePersistent, ModeCycle} {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,7 +70,7 @@ func TestHostsThatWereToldAreForgottenInEveryMode(t *testing.T) {
 	}
 }
 
-// The share of explorations is what it is said to be, however many downloads there are between two looks.
+// The share of explorations is exploreShare, however many downloads there are between two looks.
 func TestExplorationsAreTheirShare(t *testing.T) {
 	for _, downloads := range []int{1, 7, 66, 67, 100, 133, 1000} {
 		p, all, n := &Placement{}, 0, 0
@@ -96,7 +87,7 @@ func TestExplorationsAreTheirShare(t *testing.T) {
 	}
 }
 
-// assigned is a world whose home owns a host that was assigned to it, and knows that n1 is nearest to its server.
+// assigned makes a world whose node owns an assigned host, and knows that n1 is the nearest node to its server.
 func assigned(t *testing.T) (w *world, addr netip.Addr) {
 	w, addr = newWorld(t), addrOf(1)
 	w.addHost("http://a.example", addr, 60).owner = "assigned:home"
@@ -112,7 +103,7 @@ func assigned(t *testing.T) (w *world, addr netip.Addr) {
 	return w, addr
 }
 
-// A server that another node has been better for moves there after half a minute, and not before.
+// A server moves when another node has been better for half a minute, and not before.
 func TestServerMovesToTheBetterNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := assigned(t)
@@ -129,7 +120,7 @@ func TestServerMovesToTheBetterNode(t *testing.T) {
 	})
 }
 
-// A node that was better, then was not, and is so again must be so for half a minute from then on.
+// If the other node is worse for a moment, the half minute begins anew.
 func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, addr := assigned(t)
@@ -158,7 +149,7 @@ func TestServerStaysWhileNobodyIsBetterForLong(t *testing.T) {
 	})
 }
 
-// Pages of a server that was assigned here are downloaded elsewhere, as often as the share says, and politely.
+// Other nodes download a share of the pages of an assigned server, politely.
 func TestOthersExplore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, addr := assigned(t)
@@ -177,7 +168,7 @@ func TestOthersExplore(t *testing.T) {
 	})
 }
 
-// The hosts of mode persistent wait at their home for a lease that a peer has.
+// In mode persistent a host stays at its home if a peer holds its server.
 func TestHostsOfRoundsJoinNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, addr := assigned(t)
@@ -192,7 +183,7 @@ func TestHostsOfRoundsJoinNobody(t *testing.T) {
 	})
 }
 
-// Hosts join the node that has their server's lease, and are told so once in a while; one just received is left alone.
+// Hosts are told now and then to join the node that holds their server, and not soon after they were received.
 func TestHostsJoinTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, addr := assigned(t)
@@ -205,7 +196,7 @@ func TestHostsJoinTheHolder(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		stop()
-		// Received at 10 s in effect; told 60 s after that, then every 60 s.
+		// As if told at 10 s: told again at 70 s and 130 s.
 		if want := "[wish http://a.example n2: its server is leased to that node wish http://a.example n2: its server is leased to that node]"; fmt.Sprint(w.log) != want {
 			t.Errorf("%q", w.log)
 		}

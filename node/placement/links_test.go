@@ -16,7 +16,7 @@ import (
 	"proxima/node/wire"
 )
 
-// manyLinks are more than go into one answer.
+// manyLinks makes n links.
 func manyLinks(n int) []frontier.Link {
 	links := make([]frontier.Link, n)
 	for i := range links {
@@ -25,7 +25,7 @@ func manyLinks(n int) []frontier.Link {
 	return links
 }
 
-// bounded is a peer whose answers must fit into messages.
+// bounded checks that answers fit into messages.
 type bounded struct {
 	sender
 	t *testing.T
@@ -39,22 +39,22 @@ func (b bounded) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (
 	return resp, err
 }
 
-// The links of a page come with its answer, in as many portions as they need, whatever messages are lost. The page is
-// downloaded once, and nothing of it is kept where it was downloaded.
+// The links of a page come with its answer, in as many portions as needed, even if messages are lost. The page is downloaded once, and
+// forgotten in the end.
 func TestLinksComeWithTheAnswer(t *testing.T) {
 	for _, count := range []int{0, 3, maxPageLinks} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNetwork()
-			a := n.add(t, "a", DefaultRemote(), 1, func(d *RemoteDeps) { d.Peers = bounded{sender{n, "a"}, t} })
-			b := n.add(t, "b", DefaultRemote(), 1)
+			a := n.add(t, "a", 1, func(d *RemoteDeps) { d.Peers = bounded{sender{n, "a"}, t} })
+			b := n.add(t, "b", 1)
 			want := manyLinks(count)
 			b.work = func(*Work) (time.Duration, Result) {
 				r := page200(time.Second)
 				r.Links = want
 				return time.Second, r
 			}
-			n.lose = func(string, string, string) (before, after bool) {
-				return n.sent["fetch"]%5 == 2, n.sent["fetch"]%5 == 4
+			n.lose = func() (request, answer bool) {
+				return n.calls%5 == 2, n.calls%5 == 4
 			}
 			r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
 			if err != nil || !slices.Equal(r.Links, want) || r.Status != 200 {
@@ -70,18 +70,18 @@ func TestLinksComeWithTheAnswer(t *testing.T) {
 	}
 }
 
-// A node that dies with some of a page's links on their way takes the whole page along: it is downloaded again.
+// If a node dies when only some links of a page have arrived, the page is downloaded again.
 func TestDeathWithLinksOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
 		b.work = func(*Work) (time.Duration, Result) {
 			r := page200(time.Second)
 			r.Links = manyLinks(maxPageLinks)
 			return time.Second, r
 		}
 		answers := 0
-		n.lose = func(string, string, string) (before, after bool) { answers++; return answers > 2, false }
+		n.lose = func() (request, answer bool) { answers++; return answers > 2, false }
 		time.AfterFunc(10*time.Second, func() { a.SetAlive(nil) })
 		r, err := a.Do(t.Context(), "b", estimateOf(t, "page"))
 		if !errors.Is(err, ErrGone) || r.Links != nil {
@@ -93,11 +93,11 @@ func TestDeathWithLinksOnTheirWay(t *testing.T) {
 	})
 }
 
-// What waits for those who asked has a bound. A page beyond it comes again; one alone has room.
+// The links that wait for their askers are bounded. A page beyond the bound is downloaded again.
 func TestLinksThatWaitAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
 		many := manyLinks(maxLinks / 160)
 		b.work = func(*Work) (time.Duration, Result) {
 			r := page200(time.Second)

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// Of so many networks servers are remembered, and of each network so many.
-	mostNetworks, mostNeighbours = 1000, 3
+	mostNetworks   = 1000 // networks of which servers are remembered
+	mostNeighbours = 3    // servers that are remembered of one network
 )
 
-// neighbours are the servers that batches have decided about, by network: what is known of them says something of the next
-// one there. It belongs to the goroutine of the batches.
+// neighbours remembers servers that batches have decided about, by network. They tell something about the next server of the
+// network. The goroutine of the batches owns it.
 type neighbours struct {
 	known *simplelru.LRU[netip.Prefix, []assign.Server]
 }
 
 func newNeighbours() neighbours {
-	known, _ := simplelru.NewLRU[netip.Prefix, []assign.Server](mostNetworks, nil) // the size is above zero
+	known, _ := simplelru.NewLRU[netip.Prefix, []assign.Server](mostNetworks, nil) // it fails only for sizes below one
 	return neighbours{known}
 }
 
-// remember keeps what is known of a server, the last that was found out first.
+// remember stores what is known of a server, as the first of its network.
 func (n neighbours) remember(addr netip.Addr, m assign.Memory) {
 	network := assign.Network(addr)
 	list, _ := n.known.Get(network)
@@ -34,7 +34,7 @@ func (n neighbours) remember(addr netip.Addr, m assign.Memory) {
 	n.known.Add(network, list[:min(mostNeighbours, len(list))])
 }
 
-// near are the servers known in the networks of a batch, without those of the batch.
+// near returns the servers remembered in the networks of a batch, without those of the batch.
 func (n neighbours) near(batch []*server) (list []assign.Server) {
 	var networks []netip.Prefix
 	for _, s := range batch {

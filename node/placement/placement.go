@@ -14,35 +14,35 @@ import (
 	"proxima/frontier"
 )
 
-// Placement chooses nodes for the hosts of a home, and moves later what turns out to be better elsewhere. All methods are safe
-// for concurrent use; Run is called once.
+// Placement chooses nodes for the hosts of a home, and moves servers later if another node is faster. It is safe for concurrent
+// use. Run can be called once.
 type Placement struct {
 	cfg  Config
 	deps Deps
 	walk walk
-	made int // batches, to name them
+	made int // number of batches so far, to name them
 	neighbours
 
-	// mu guards what follows. It is held over calls of Frontier.Reserve: reservations arrive in the order in which they are
-	// counted.
+	// mu guards the fields below. It is held while Frontier.Reserve is called, so that the frontier hears all calls in order.
 	mu       sync.Mutex
 	view     assign.View
 	changed  chan struct{} // closed by the next view
-	paused   string        // why nothing may be assigned now
+	paused   string        // why nothing may be assigned now, "" if it may
 	status   Status
 	since    time.Time          // when the phase began
-	reserved map[netip.Addr]int // how many have it
+	reserved map[netip.Addr]int // how many batches and explorations have a server
 	later    later
 }
 
-// New makes the room; Run starts it.
+// New makes a Placement. It makes progress only while Run is running.
 func New(cfg Config, deps Deps) *Placement {
-	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(), changed: make(chan struct{}), since: time.Now(),
-		reserved: make(map[netip.Addr]int), status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
+	return &Placement{cfg: cfg, deps: deps, walk: newWalk(), neighbours: newNeighbours(), later: newLater(),
+		changed: make(chan struct{}), since: time.Now(), reserved: make(map[netip.Addr]int),
+		status: Status{Mode: cfg.Mode, Phase: PhaseIdle}}
 }
 
-// SetView tells who may be chosen, this node included, and why nothing may be assigned now ("" if it may). Members that are
-// not in the view are never chosen any more.
+// SetView sets the nodes that may be chosen, with this one among them, and why nothing may be assigned now ("" if it may). Nodes
+// that are not in the view are not chosen any more.
 func (p *Placement) SetView(v assign.View, paused string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *Placement) SetView(v assign.View, paused string) {
 	p.changed = make(chan struct{})
 }
 
-// currentView is the view, and a channel that is closed when there is another.
+// currentView returns the view, and a channel that is closed when there is another.
 func (p *Placement) currentView() (assign.View, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *Placement) alive(id string) bool {
 	return slices.ContainsFunc(view.Nodes, func(n assign.Node) bool { return n.ID == id })
 }
 
-// reserve keeps the tasks of a server for this room. A batch and an exploration may have the same one: it is free when both
-// have let it go. Every call with true needs one with false.
+// reserve keeps the tasks of a server for placement, or lets them go. A batch and an exploration may both have reserved a server;
+// it is free when both have let it go.
 func (p *Placement) reserve(addr netip.Addr, on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,10 +78,10 @@ func (p *Placement) reserve(addr netip.Addr, on bool) {
 	p.deps.Frontier.Reserve(addr, on)
 }
 
-// Busy says that a batch is under way: the crawl is not at its end.
+// Busy reports whether a batch is under way. The crawl must not end then.
 func (p *Placement) Busy() bool { return p.Status().Phase != PhaseIdle }
 
-// Status reports.
+// Status returns the present status.
 func (p *Placement) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Placement) Status() Status {
 	return s
 }
 
-// count changes the counts of the status.
+// count changes the status.
 func (p *Placement) count(f func(*Status)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *Placement) phase(name string) {
 	p.count(func(s *Status) { s.Phase, p.since = name, time.Now() })
 }
 
-// Run makes batches and looks at the servers that this node has until the context ends. Its errors are those of the frontier: nothing that servers and peers do is
-// one. Where it ends in the middle of a batch, the hosts stay with the home.
+// Run makes batches and reconsiders servers until the context ends. It returns only errors of the frontier, none of servers or
+// peers. If it ends during a batch, the hosts stay with the home.
 func (p *Placement) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return every(running, lookEvery, p.reconsider) })
@@ -117,10 +117,10 @@ func (p *Placement) Run(ctx context.Context) error {
 	return nil
 }
 
-// errEnough ends what is done every so often, without being an error.
+// errEnough ends the calls of every. It is no failure.
 var errEnough = errors.New("there is nothing more to do")
 
-// every does something again and again until the context ends.
+// every calls do at every interval, until the context ends or do returns an error.
 func every(ctx context.Context, d time.Duration, do func(context.Context) error) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -138,7 +138,7 @@ func every(ctx context.Context, d time.Duration, do func(context.Context) error)
 	}
 }
 
-// check looks for ready hosts and carries their batch out.
+// check looks for ready hosts, and carries out a batch of them.
 func (p *Placement) check(ctx context.Context) error {
 	p.mu.Lock()
 	why := p.paused

@@ -14,9 +14,8 @@ import (
 	"proxima/frontier"
 )
 
-// TestEveryHostEndsSomewhere lets everything go wrong now and then: names, leases, errands, members, hand-offs. Every host
-// is handed off in the end or stays for a reason, every task is finished once, no URL is lost, no dead node gets a host, and
-// nothing is asked for twice at once or too early.
+// Names, leases, remote fetches, members and hand-offs fail now and then. In the end every host is handed off or stays for a reason.
+// Every task is finished once, no URL is lost, no dead node gets a host, and no server gets two requests at once or one too early.
 func TestEveryHostEndsSomewhere(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 			}
 			moved := make(map[string]int)
 			w.handOff = func(host, to string) error {
-				if !w.nodes[to] && to != "n3" { // n3 comes and goes: it may have died this moment
+				if !w.nodes[to] && to != "n3" { // n3 comes and goes, and may have died just now
 					t.Errorf("seed %d: %s was handed to %s, which is dead", seed, host, to)
 				}
 				if luck(10) {
@@ -82,7 +81,7 @@ func TestEveryHostEndsSomewhere(t *testing.T) {
 				} else {
 					w.nodes["n3"] = true
 				}
-				for _, s := range w.servers { // leases that were given in vain run out
+				for _, s := range w.servers { // leases expire that nobody took
 					if i == 40 {
 						s.holdFor = 0
 					}

@@ -20,65 +20,66 @@ import (
 // RemoteFetch is one page that a node downloads for another.
 type RemoteFetch struct {
 	URL identity.URL
-	// Server is the address to dial: exactly that.
+	// Server is the only address that may be dialled.
 	Server netip.Addr
-	// Epoch is that of the host's record.
+	// Epoch is the epoch of the host's record.
 	Epoch uint64
-	// Batch is the batch for which it is downloaded, Labels the assigners of it.
+	// Batch is the batch for which the page is downloaded, Labels the assigners that want it.
 	Batch  string
 	Labels []string
-	// Assigned says that it is a download of a comparison or of a round, not an estimate.
+	// Assigned is set for downloads of a comparison, a round or an exploration. Other fetches are estimates.
 	Assigned bool
-	// Fresh asks for a connection of its own.
+	// Fresh asks for a new connection.
 	Fresh bool
-	// Quiet says that the links of the page are read by someone else.
+	// Quiet is set if another node reads the links of the page.
 	Quiet bool
-	// Depth, Hops and Attempt (0 is the first) are those of the URL.
+	// Depth, Hops and Attempt (0 is the first) belong to the URL.
 	Depth, Hops, Attempt uint8
 }
 
-// Result is what became of a remote fetch.
+// Result is the result of a remote fetch.
 type Result struct {
-	// Ending, Trouble, Reason, Asked and RetryAfter are those of the frontier's outcome at the node that made it.
+	// Ending, Trouble, Reason, Asked and RetryAfter come from the outcome at the node that made the fetch.
 	Ending     frontier.Ending
 	Trouble    frontier.Trouble
 	Reason     string
 	Asked      bool
 	RetryAfter time.Duration
-	// Status is the HTTP status, 0 if none.
+	// Status is the HTTP status, 0 if there is none.
 	Status int
-	// Timing is that of the download; it counts only where HTML is true.
+	// Timing is the timing of the download. It is valid if HTML is set.
 	Timing assign.Timing
-	// Unmade says that the page was never asked for: the peer had no time for it.
+	// Unmade is set if the page was never requested, because the peer had no time for it.
 	Unmade bool
-	// HTML says that it was a page: status 200, and HTML.
+	// HTML is set if the download was a page: status 200 and HTML.
 	HTML bool
-	// Links are what the page refers to. They are on no disk yet: who asked keeps them before the page counts as done.
+	// Links are the links of the page. They are on no disk yet: the asker stores them before the page counts as done.
 	Links []frontier.Link
-	// Coord is the coordinate of the node that made it, when it answered. It is valid where Placed is true.
+	// Coord is the coordinate of the node that made the fetch, when it answered. It is valid if Placed is set.
 	Coord  ncoord.Coordinate
 	Placed bool
-	// Lingers comes with an error only: for how long the peer may still download the page. Nobody else must ask its server before.
+	// Lingers comes only with an error. It is how long the peer may still be downloading the page. Nobody else must ask the server
+	// until then.
 	Lingers time.Duration
 }
 
 // Errors of Remote.Do.
 var (
-	// ErrUnanswered says that no answer came in time. The page may have been asked for all the same.
+	// ErrUnanswered is returned when no answer came in time. The page may have been requested nevertheless.
 	ErrUnanswered = errors.New("the remote fetch was not answered")
-	// ErrGone says that the peer is dead, and was for a while if it had been asked. It is an ErrUnanswered. A peer that is only cut off
-	// goes on: see Result.Lingers.
+	// ErrGone is an ErrUnanswered for a peer that is dead, or was dead for a while after it had been asked. A peer that is only cut
+	// off may go on downloading (Result.Lingers).
 	ErrGone = fmt.Errorf("%w: the peer is gone", ErrUnanswered)
-	// ErrClosed says that Run has ended.
+	// ErrClosed is returned when Run has ended.
 	ErrClosed = errors.New("remote fetches are closed")
 )
 
-// RefusedError says that the peer did not take the remote fetch. The page was not asked for.
+// RefusedError is returned when the peer did not take the remote fetch. The page was not requested.
 type RefusedError struct {
 	Peer, Reason string
 }
 
-// Error says who refused, and why.
+// Error names the peer and its reason.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("node %s refused the remote fetch: %s", e.Peer, e.Reason)
 }
@@ -88,64 +89,63 @@ type Peers interface {
 	Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error)
 }
 
-// RemoteDeps are what remote fetches need from the other rooms. None of the functions may block or call back.
+// RemoteDeps are the dependencies of Remote. The functions must not block or call it back.
 type RemoteDeps struct {
-	// Self is this node's id.
+	// Self is the id of this node.
 	Self string
 	// Clock tells whether this node was stopped.
 	Clock *lease.Clock
-	// Peers sends messages.
 	Peers Peers
-	// FromLife has something taken for a life of a peer, unless a later one was heard of: lease.Holder.FromLife.
+	// FromLife calls take, unless a later life of the peer is known: lease.Holder.FromLife.
 	FromLife func(id string, boot uint64, take func()) bool
-	// Enqueue puts work into the frontier's queue, with the work as its tag; false: the queue is full.
+	// Enqueue puts work into the frontier's queue, with the work as the tag of its task. It returns false if the queue is full.
 	Enqueue func(*Work) bool
-	// Check says why an address must never be dialled, nil if it may.
+	// Check returns an error for an address that must never be dialled.
 	Check func(netip.Addr) error
-	// Blocked says which rule of the blocklist forbids a page or its server, "" for none.
+	// Blocked returns the rule of the blocklist that forbids a page or its server, "" if there is none.
 	Blocked func(identity.URL, netip.Addr) string
-	// Lent says until when nobody else gets a server, whatever becomes of this node: a time that is past where it is not lent
-	// to this node. What downloads for it is broken off by then.
-	Lent func(netip.Addr) time.Time
-	// Coordinate is this node's own, published with its answers; false: it has none yet.
+	// LeasedUntil returns until when no other node is granted a server, even if this node falls silent; a past time if this node does
+	// not hold it. Downloads for this node end by then.
+	LeasedUntil func(netip.Addr) time.Time
+	// Coordinate returns the coordinate of this node, which goes out with its answers; false if there is none yet.
 	Coordinate func() (ncoord.Coordinate, bool)
 }
 
-// Remote is both sides of remote fetches: what this node asks of others (here), and what it does for them (work.go). All of it
-// is in memory, and bounded. All methods are safe for concurrent use.
+// Remote makes remote fetches: it asks other nodes for pages (this file), and downloads pages for them (work.go). Everything is in
+// memory and bounded. It is safe for concurrent use.
 type Remote struct {
 	cfg     RemoteConfig
 	deps    RemoteDeps
 	stopped chan struct{} // closed when the node stops
 
-	// mu guards what follows, and the states of work.
+	// mu guards the fields below, and the states of work.
 	mu     sync.Mutex
-	closed bool            // stopped
-	alive  map[string]bool // nil: everybody is
-	number uint64          // of the last fetch that was asked for
-	asks   map[*ask]bool   // that wait
-	work   map[workKey]*Work
-	open   int            // work that has not ended
-	held   map[string]int // calls that wait for work to end, by peer
-	holds  int            // the sum
-	links  int            // bytes of the links in results that somebody may wait for
+	closed bool              // the node stops
+	alive  map[string]bool   // nil before the first SetAlive
+	number uint64            // of the last fetch that this node asked for
+	asks   map[*ask]bool     // fetches that wait for their answer
+	work   map[workKey]*Work // for others, until nobody can ask for it any more
+	open   int               // how much of it has not ended
+	held   map[string]int    // by peer: calls that wait for work to end
+	holds  int               // their sum
+	links  int               // bytes of the links in results that somebody may ask for
 }
 
 // ask is a remote fetch that waits for its answer.
 type ask struct {
 	to     string
 	cancel context.CancelCauseFunc
-	gone   *time.Timer // cancels it; nil while the peer is alive
+	gone   *time.Timer // ends the wait for a dead peer; nil while the peer is alive
 }
 
-// NewRemote makes both sides; Run starts them.
+// NewRemote makes a Remote. It needs Run.
 func NewRemote(cfg RemoteConfig, deps RemoteDeps) *Remote {
-	// Numbers of two lives of a node must not meet.
+	// The number begins at random, so that two lives of a node do not use the same ones.
 	return &Remote{cfg: cfg, deps: deps, stopped: make(chan struct{}), number: rand.Uint64(), asks: make(map[*ask]bool),
 		work: make(map[workKey]*Work), held: make(map[string]int)}
 }
 
-// Run waits for the end of the context. Then all who wait in Do get ErrClosed, and work that has not begun is given back.
+// Run waits for the end of the context. Then calls of Do return ErrClosed, and work that has not begun is given back.
 func (r *Remote) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
@@ -159,9 +159,9 @@ func (r *Remote) Run(ctx context.Context) error {
 	return nil
 }
 
-// SetAlive names the peers that are alive. Fetches by others end when they have been gone for a while: some are taken for dead that live,
-// and nobody else may ask their servers yet. What the others asked for and has not begun is dropped. Before the first call everybody
-// counts as alive; this node itself always does.
+// SetAlive sets the peers that are alive. A fetch by another peer fails when the peer has been gone for a while, but not at once: some
+// peers that are taken for dead live, and nobody else may ask their servers yet anyway. What other peers asked for, and has not begun,
+// is given back. Before the first call all peers count as alive. This node itself always does.
 func (r *Remote) SetAlive(ids []string) {
 	alive := map[string]bool{r.deps.Self: true}
 	for _, id := range ids {
@@ -182,15 +182,15 @@ func (r *Remote) SetAlive(ids []string) {
 	r.giveBackLocked("who asked is gone", func(w *Work) bool { return !alive[w.From] })
 }
 
-// Busy says that remote fetches are under way, asked for here or carried out here: the crawl is not at its end.
+// Busy reports whether remote fetches are under way, for this node or for others. The crawl must not end then.
 func (r *Remote) Busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.asks)+r.open > 0
 }
 
-// Do lets a peer (or this node itself) carry out a remote fetch and returns what became of it. Besides that of the context
-// its errors are ErrUnanswered, ErrGone, ErrClosed and RefusedError; of the result counts Lingers then.
+// Do lets a peer, which may be this node, carry out a remote fetch. It returns ErrUnanswered, ErrGone, ErrClosed, a RefusedError or
+// the error of the context. With an error, only Lingers of the result is valid.
 func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, err error) {
 	end := time.Now().Add(r.cfg.Wait)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -213,10 +213,10 @@ func (r *Remote) Do(ctx context.Context, to string, f RemoteFetch) (res Result, 
 	return res, err
 }
 
-// overAt is when a download must be over for which somebody waits until end.
+// overAt returns when a download must be over if somebody waits for it until end.
 func (r *Remote) overAt(end time.Time) time.Time { return end.Add(-r.cfg.call()) }
 
-// enter gives a fetch its number, if it may be asked for. It can be cancelled until it leaves.
+// enter gives a fetch a number, and adds it to the asks until leave.
 func (r *Remote) enter(k *ask) (number uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,20 +240,17 @@ func (r *Remote) leave(k *ask) {
 	}
 }
 
-// notLent is why a remote fetch is not even sent.
-const notLent = "the lease of its server is about to end"
-
-// ask asks the peer until it says what became of the page.
+// ask calls the peer again and again, until it has returned the result and all links.
 func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetch, end time.Time) (Result, error) {
-	var links []frontier.Link // of a page that is downloaded: they come in portions
+	var links []frontier.Link // those that have arrived
 	for try := 0; ; try++ {
-		// For how long the download may go on, should the message take as long as it may.
-		within := time.Until(earlier(r.overAt(end), r.deps.Lent(f.Server)))
+		// within is how long the download may take from when the message arrives, which may be a whole call from now.
+		within := time.Until(earlier(r.overAt(end), r.deps.LeasedUntil(f.Server)))
 		if to != r.deps.Self {
 			within -= r.cfg.call()
 		}
 		if try == 0 && within < time.Millisecond {
-			return Result{}, &RefusedError{Peer: r.deps.Self, Reason: notLent}
+			return Result{}, &RefusedError{Peer: r.deps.Self, Reason: "the lease of its server is about to end"}
 		}
 		sent := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.call())
@@ -273,9 +270,8 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 				continue
 			}
 		}
-		// It failed, or the page is not downloaded yet. Who was let wait for it asks again at once.
 		if err == nil && time.Since(sent) >= r.cfg.call()/4 {
-			continue
+			continue // the page is not there yet, and the peer has let this node wait for it
 		}
 		if sleep(ctx, pause(try)) != nil {
 			return Result{}, context.Cause(ctx)
@@ -283,13 +279,14 @@ func (r *Remote) ask(ctx context.Context, to string, number uint64, f RemoteFetc
 	}
 }
 
-// pause is the wait before a fetch is asked for again, up to a second, drawn from half of it to the whole so that those that
-// failed together do not come back together.
+// pause returns how long to wait before the next try: up to a second, and random, so that fetches which failed together do not come
+// back together.
 func pause(try int) time.Duration {
 	wait := min(250*time.Millisecond<<min(try, 2), time.Second)
 	return wait/2 + rand.N(wait/2+1)
 }
 
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -33,80 +33,72 @@ func mustURL(t testing.TB, raw string) identity.URL {
 	return u
 }
 
-// network joins the nodes of a test. Messages are encoded and decoded, as on a wire.
+// network carries calls between the nodes of a test.
 type network struct {
-	delay time.Duration
-
 	mu    sync.Mutex
 	nodes map[string]*node
-	sent  map[string]int // messages by kind
-	// lose says what happens to a message: lost before or after it was handled.
-	lose func(kind, from, to string) (before, after bool)
+	calls int
+	// lose decides what happens to a call: the request is lost, or the answer.
+	lose func() (request, answer bool)
 }
 
-// node is one node: its room, and a crawl loop that takes the jobs.
+// node is a node of a test: its Remote, and fetchers that carry out its work.
 type node struct {
 	*Remote
-	net  *network
-	id   string
 	jobs chan *Work
-	// work is how long a download takes; a job whose start is refused is counted.
+	// work returns how long a download takes, and its result.
 	work    func(*Work) (time.Duration, Result)
 	mu      sync.Mutex
-	started map[string]int // by URL
-	skipped int
+	started map[string]int // downloads by URL
 	clock   *lease.Clock
-	jump    atomic.Int64 // of its wall clock
+	jump    atomic.Int64 // how far its wall clock was set
+	stop    func()
 }
 
 func newNetwork() *network {
-	return &network{nodes: make(map[string]*node), sent: make(map[string]int), delay: 20 * time.Millisecond,
-		lose: func(string, string, string) (bool, bool) { return false, false }}
+	return &network{nodes: make(map[string]*node), lose: func() (bool, bool) { return false, false }}
 }
 
 var errLost = errors.New("lost")
 
-func pass[T proto.Message](ctx context.Context, n *network, kind, from, to string, m, into T) (*node, bool, error) {
-	if err := travel(ctx, n.delay); err != nil {
-		return nil, false, err
-	}
-	b, err := proto.Marshal(m)
-	if err != nil {
-		return nil, false, err
-	}
-	if err := proto.Unmarshal(b, into); err != nil {
-		return nil, false, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.sent[kind]++
-	before, after := n.lose(kind, from, to)
-	if before || n.nodes[to] == nil {
-		return nil, false, errLost
-	}
-	return n.nodes[to], after, nil
-}
+// delay is how long a message takes.
+const delay = 20 * time.Millisecond
 
-// sender is the network as one node sees it.
+// sender sends the calls of one node.
 type sender struct {
 	net  *network
 	from string
 }
 
+// Fetch implements Peers. The request is encoded and decoded, as on a wire.
 func (s sender) Fetch(ctx context.Context, to string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
-	got := new(wire.FetchRequest)
-	n, lost, err := pass(ctx, s.net, "fetch", s.from, to, req, got)
-	if err == nil {
-		var res *wire.FetchResponse
-		if res, err = n.Fetch(ctx, s.from, got); err == nil && !lost {
-			return res, travel(ctx, s.net.delay)
-		}
-		err = errors.Join(err, errLost)
+	if err := travel(ctx, delay); err != nil {
+		return nil, err
 	}
-	return nil, err
+	b, err := proto.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	got := new(wire.FetchRequest)
+	if err := proto.Unmarshal(b, got); err != nil {
+		return nil, err
+	}
+	s.net.mu.Lock()
+	s.net.calls++
+	noRequest, noAnswer := s.net.lose()
+	n := s.net.nodes[to]
+	s.net.mu.Unlock()
+	if noRequest || n == nil {
+		return nil, errLost
+	}
+	res, err := n.Fetch(ctx, s.from, got)
+	if err != nil || noAnswer {
+		return nil, errors.Join(err, errLost)
+	}
+	return res, travel(ctx, delay)
 }
 
-// travel takes a while, unless the context ends before.
+// travel waits for a while, or until the context ends.
 func travel(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -130,10 +122,10 @@ func coordinateOf(id string) ncoord.Coordinate {
 	return ncoord.Coordinate{Vec: [ncoord.MaxDims]float64{float64(len(id)) * 8, 16}, Height: 2, Error: 0.5}
 }
 
-// add starts a node; fetchers is how many downloads it makes at once, 0 for a node whose queue nobody serves.
-func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, change ...func(*RemoteDeps)) *node {
+// add starts a node that makes so many downloads at once. Without fetchers its work stays queued.
+func (n *network) add(t *testing.T, id string, fetchers int, change ...func(*RemoteDeps)) *node {
 	t.Helper()
-	x := &node{net: n, id: id, jobs: make(chan *Work, 10_000), started: make(map[string]int)}
+	x := &node{jobs: make(chan *Work, 10_000), started: make(map[string]int)}
 	x.work = func(*Work) (time.Duration, Result) { return 400 * time.Millisecond, page200(400 * time.Millisecond) }
 	x.clock = lease.NewClock(func() time.Duration { return time.Duration(x.jump.Load()) })
 	deps := RemoteDeps{
@@ -146,54 +138,53 @@ func (n *network) add(t *testing.T, id string, cfg RemoteConfig, fetchers int, c
 				return false
 			}
 		},
-		Coordinate: func() (ncoord.Coordinate, bool) { return coordinateOf(id), true },
-		Check:      func(netip.Addr) error { return nil },
-		Blocked:    func(identity.URL, netip.Addr) string { return "" },
-		Lent:       func(netip.Addr) time.Time { return time.Now().Add(time.Hour) },
+		Coordinate:  func() (ncoord.Coordinate, bool) { return coordinateOf(id), true },
+		Check:       func(netip.Addr) error { return nil },
+		Blocked:     func(identity.URL, netip.Addr) string { return "" },
+		LeasedUntil: func(netip.Addr) time.Time { return time.Now().Add(time.Hour) },
 	}
 	for _, f := range change {
 		f(&deps)
 	}
-	room := NewRemote(cfg, deps)
-	x.Remote = room
+	x.Remote = NewRemote(DefaultRemote(), deps)
 	n.mu.Lock()
 	n.nodes[id] = x
 	n.mu.Unlock()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	var g sync.WaitGroup
 	g.Go(func() { _ = x.clock.Run(ctx) })
 	g.Go(func() {
-		if err := room.Run(ctx); err != nil {
+		if err := x.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 	for range fetchers {
 		g.Go(func() { x.crawl(ctx) })
 	}
-	t.Cleanup(func() {
-		stop()
+	x.stop = func() {
+		cancel()
 		g.Wait()
-	})
+	}
+	t.Cleanup(x.stop)
 	return x
 }
 
+// crawl is a fetcher: it carries out work until the context ends.
 func (x *node) crawl(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case j := <-x.jobs:
-			job, ok := x.Start(j)
-			x.mu.Lock()
+		case queued := <-x.jobs:
+			job, ok := x.Start(queued)
 			if !ok {
-				x.skipped++
-				x.mu.Unlock()
 				continue
 			}
+			x.mu.Lock()
 			x.started[job.URL.String()]++
 			x.mu.Unlock()
 			d, r := x.work(job)
-			if left := time.Until(job.Until); d > left { // broken off
+			if left := time.Until(job.Until); d > left { // it is broken off
 				d, r = left, Result{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
 			}
 			time.Sleep(d)

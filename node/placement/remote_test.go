@@ -13,15 +13,13 @@ import (
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
-	"proxima/ncoord"
-	"proxima/node/lease"
 	"proxima/node/wire"
 )
 
 func TestRemoteFetchThereAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "bb", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "bb", 1)
 		want := estimateOf(t, "x?y=1")
 		var got RemoteFetch
 		b.work = func(j *Work) (time.Duration, Result) {
@@ -49,7 +47,7 @@ func TestRemoteFetchThereAndBack(t *testing.T) {
 		if !r.Placed || r.Coord != coordinateOf("bb") {
 			t.Errorf("coordinate %v %v", r.Placed, r.Coord)
 		}
-		// Sent, downloaded, sent: nothing waits for company.
+		// The request, the download and the answer follow one another without a pause.
 		if took := time.Since(begin); took > 600*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
@@ -59,7 +57,7 @@ func TestRemoteFetchThereAndBack(t *testing.T) {
 func TestRemoteFetchBySelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", DefaultRemote(), 1)
+		a := n.add(t, "a", 1)
 		a.SetAlive(nil)
 		r, err := a.Do(t.Context(), "a", estimateOf(t, ""))
 		if err != nil || r.Status != 200 || r.Coord != coordinateOf("a") {
@@ -75,9 +73,9 @@ func TestRemoteFetchBySelf(t *testing.T) {
 func TestUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
 		cut := true
-		n.lose = func(string, string, string) (bool, bool) { return false, cut }
+		n.lose = func() (bool, bool) { return false, cut }
 		begin := time.Now()
 		r, err := a.Do(t.Context(), "b", estimateOf(t, "late"))
 		if !errors.Is(err, ErrUnanswered) || errors.Is(err, ErrGone) || time.Since(begin) != time.Minute || r.Lingers != 0 {
@@ -100,7 +98,7 @@ func TestUnanswered(t *testing.T) {
 func TestGivenBackUnmade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
 		begin := time.Now()
 		r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
 		took := time.Since(begin)
@@ -126,9 +124,9 @@ func TestGivenBackUnmade(t *testing.T) {
 func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 1)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 1)
 		asks := 0
-		n.lose = func(string, string, string) (bool, bool) {
+		n.lose = func() (bool, bool) {
 			asks++
 			return false, asks <= 3 // handled, but the answer is lost
 		}
@@ -146,7 +144,7 @@ func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 		if _, err := a.Do(t.Context(), "b", e); err != nil {
 			t.Fatal(err)
 		}
-		// And once more when it is done.
+		// A call that comes when the work has ended gets its result again.
 		req := &wire.FetchRequest{Number: a.number, Page: encodeFetch(e), WithinMs: 1000}
 		if res, err := b.Fetch(t.Context(), "a", req); err != nil || res.GetResult() == nil {
 			t.Errorf("%v %v", res, err)
@@ -162,7 +160,7 @@ func TestAskThatComesTwiceIsCarriedOutOnce(t *testing.T) {
 func TestDeadPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
 		var r Result
 		var err error
 		done := make(chan struct{})
@@ -183,7 +181,7 @@ func TestDeadPeers(t *testing.T) {
 		if r, err := a.Do(t.Context(), "b", estimateOf(t, "")); !errors.Is(err, ErrGone) || r.Lingers != 0 {
 			t.Errorf("asked the dead: %v, %v", r.Lingers, err)
 		}
-		// The other side: what a dead peer asked for is not downloaded.
+		// The other node takes a for dead, so what a asked for is not downloaded.
 		b.SetAlive([]string{"b"})
 		if _, ok := b.Start(<-b.jobs); ok {
 			t.Error("began for the dead")
@@ -197,8 +195,8 @@ func TestDeadPeers(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", DefaultRemote(), 1)
-		b := n.add(t, "b", DefaultRemote(), 0, func(d *RemoteDeps) {
+		a := n.add(t, "a", 1)
+		b := n.add(t, "b", 0, func(d *RemoteDeps) {
 			d.Check = func(addr netip.Addr) error {
 				if addr.IsLoopback() {
 					return errors.New("loopback")
@@ -249,12 +247,11 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestTimeOfAFetchIsBounded: a peer may allow a download less than Wait, never more, as the lease that it is made under may
-// not be renewed. With no time left it is not begun.
+// An asker may allow a download less time than Wait, and never more. Without any time left it is refused.
 func TestTimeOfAFetchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		b := n.add(t, "b", DefaultRemote(), 0)
+		b := n.add(t, "b", 0)
 		wait := b.cfg.Wait
 		for i, c := range []struct{ within, want time.Duration }{
 			{wait - time.Second, wait - time.Second}, {wait, wait}, {wait + time.Second, wait}, {time.Hour, wait},
@@ -279,9 +276,9 @@ func TestTimeOfAFetchIsBounded(t *testing.T) {
 func TestAnswersThatAreLostAreAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 2)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 2)
 		cutUntil := time.Now().Add(15 * time.Second)
-		n.lose = func(string, string, string) (bool, bool) { return false, time.Now().Before(cutUntil) }
+		n.lose = func() (bool, bool) { return false, time.Now().Before(cutUntil) }
 		begin := time.Now()
 		if _, err := a.Do(t.Context(), "b", estimateOf(t, "1")); err != nil {
 			t.Fatal(err)
@@ -302,14 +299,14 @@ func TestAnswersThatAreLostAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// A download that takes long costs a message now and then; where many are under way, who asks is not let wait.
+// A call waits for a long download, but only so many calls of one peer may wait at once.
 func TestAskersWaitInBoundedNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 2*maxHeldPeer)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 2*maxHeldPeer)
 		b.work = func(*Work) (time.Duration, Result) { return 20 * time.Second, page200(20 * time.Second) }
-		if _, err := a.Do(t.Context(), "b", estimateOf(t, "alone")); err != nil || n.sent["fetch"] != 4 {
-			t.Errorf("%v after %d messages", err, n.sent["fetch"])
+		if _, err := a.Do(t.Context(), "b", estimateOf(t, "alone")); err != nil || n.calls != 4 {
+			t.Errorf("%v after %d messages", err, n.calls)
 		}
 		var g sync.WaitGroup
 		for i := range 2 * maxHeldPeer {
@@ -332,20 +329,11 @@ func TestAskersWaitInBoundedNumbers(t *testing.T) {
 	})
 }
 
+// A node that stops gives back what it has not begun, and ends its own waits.
 func TestStopGivesBackAndEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a := n.add(t, "a", DefaultRemote(), 1)
-		b := &node{net: n, id: "b", jobs: make(chan *Work, 10), started: make(map[string]int)}
-		room := NewRemote(DefaultRemote(), RemoteDeps{Self: "b", Clock: lease.NewClock(nil), Peers: sender{n, "b"}, FromLife: anyLife, Enqueue: func(*Work) bool { return true },
-			Coordinate: func() (ncoord.Coordinate, bool) { return ncoord.Coordinate{}, false },
-			Check:      func(netip.Addr) error { return nil }, Blocked: func(identity.URL, netip.Addr) string { return "" },
-			Lent: func(netip.Addr) time.Time { return time.Now().Add(time.Hour) }})
-		b.Remote = room
-		n.nodes["b"] = b
-		ctx, stop := context.WithCancel(t.Context())
-		ran := make(chan error)
-		go func() { ran <- room.Run(ctx) }()
+		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
 		asked, asking := make(chan Result), make(chan error)
 		go func() {
 			r, err := a.Do(t.Context(), "b", estimateOf(t, ""))
@@ -355,42 +343,38 @@ func TestStopGivesBackAndEndsWaits(t *testing.T) {
 			asked <- r
 		}()
 		go func() {
-			_, err := room.Do(context.Background(), "nobody", estimateOf(t, ""))
+			_, err := b.Do(context.Background(), "nobody", estimateOf(t, ""))
 			asking <- err
 		}()
 		time.Sleep(time.Second)
-		stop()
+		begin := time.Now()
+		b.stop()
 		if err := <-asking; !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
-		begin := time.Now()
 		if r := <-asked; !r.Unmade || time.Since(begin) > time.Second {
 			t.Errorf("%+v after %v", r, time.Since(begin))
 		}
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-		if _, err := room.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
+		if _, err := b.Do(t.Context(), "a", estimateOf(t, "")); !errors.Is(err, ErrClosed) {
 			t.Error(err)
 		}
 	})
 }
 
-// TestNothingIsLostOrMadeTwice sends many fetches through a network that loses none to most of its messages, in both
-// directions, with slow downloads and busy peers: every Do returns within its time, no page is downloaded twice, none
-// while its asker no longer waits, and at the end nothing is left anywhere.
+// Many fetches go through networks that lose none to most of their messages. Downloads are slow and peers are busy. Every Do returns in
+// time, no page is downloaded twice or after its asker has stopped waiting, and at the end no node is busy.
 func TestNothingIsLostOrMadeTwice(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			n := newNetwork()
-			luck := rand.New(rand.NewPCG(seed, 2)) // of the network
-			n.lose = func(string, string, string) (bool, bool) { return luck.IntN(6) < int(seed), luck.IntN(6) < int(seed) }
+			luck := rand.New(rand.NewPCG(seed, 2)) // for the network
+			n.lose = func() (bool, bool) { return luck.IntN(6) < int(seed), luck.IntN(6) < int(seed) }
 			ids := []string{"a", "b", "c", "d"}
 			waits := make(map[string]time.Time) // URL -> until when its asker waits
 			var mu sync.Mutex
 			for _, id := range ids {
-				x := n.add(t, id, DefaultRemote(), 4)
+				x := n.add(t, id, 4)
 				x.work = func(j *Work) (time.Duration, Result) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -459,11 +443,11 @@ func TestNothingIsLostOrMadeTwice(t *testing.T) {
 	}
 }
 
-// A page that a fetcher has not let go keeps its node busy, however long that takes: the crawl must not end meanwhile.
+// A node is busy until its fetcher has finished the work, however long that takes. The crawl must not end meanwhile.
 func TestBusyRemembersWhatIsHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
-		a, b := n.add(t, "a", DefaultRemote(), 1), n.add(t, "b", DefaultRemote(), 0)
+		a, b := n.add(t, "a", 1), n.add(t, "b", 0)
 		if _, err := a.Do(t.Context(), "b", estimateOf(t, "stuck")); err != nil {
 			t.Fatal(err)
 		}

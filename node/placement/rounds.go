@@ -12,16 +12,16 @@ import (
 	"proxima/frontier"
 )
 
-// Pages that several nodes download, so that their times can be compared: those of a batch with more than one assigner, once,
-// and those of mode persistent, in every round.
+// Several nodes download the same pages, so that their times can be compared: in a batch with more than one assigner once, in mode
+// persistent in every round.
 
 // chosen is a node that assigners chose for a server.
 type chosen struct {
 	node   string
-	labels []string
+	labels []string // of those assigners
 }
 
-// chosenFor are the distinct nodes that were chosen for a server; the first is the choice of the first assigner.
+// chosenFor returns the distinct nodes that were chosen for a server, in the order of the assigners.
 func (b *batch) chosenFor(s *server) []chosen {
 	var nodes []chosen
 	for _, p := range b.plans {
@@ -39,15 +39,15 @@ func (b *batch) chosenFor(s *server) []chosen {
 	return nodes
 }
 
-// download is what a node's download of a page showed.
+// download is the result of one node's download of a page.
 type download struct {
 	chosen
 	result Result
 	err    error
 }
 
-// byAll has a page downloaded once by every node, one after the other, until the context ends. Each is first as often as the
-// others, so that what the first leaves warm at the server favours nobody. reader is the node that reads its links.
+// byAll lets every node download a page once, one after the other, until the context ends. Which node is first changes with the
+// number i of the page, because the first download warms caches at the server. reader is the node that reads the links.
 func (s *server) byAll(ctx context.Context, p page, nodes []chosen, i int, reader string, f RemoteFetch) (made []download) {
 	at := i % len(nodes)
 	for _, c := range slices.Concat(nodes[at:], nodes[:at]) {
@@ -62,17 +62,17 @@ func (s *server) byAll(ctx context.Context, p page, nodes []chosen, i int, reade
 	return made
 }
 
-// compare downloads the pending URLs of a server's hosts once by every node that some assigner chose for it. The node of
-// the first assigner reads the links, and its outcome is that of the page.
+// compare lets every node that an assigner chose for a server download the pending URLs of its hosts. The node of the first
+// assigner reads the links, and its outcome is the outcome of the page.
 func (b *batch) compare(ctx context.Context, s *server) error {
 	if b.plans[0].choices[s.addr].Node == "" {
-		return nil // the owner to be is gone: nobody could read the links
+		return nil // the node that would read the links is gone
 	}
 	nodes := b.chosenFor(s)
 	return s.eachPage(ctx, b.cfg.CompareURLs, func(i int, task *frontier.Task) error { return b.comparePage(ctx, s, task, nodes, i) })
 }
 
-// eachPage does something with pages of every host, with each once, up to a number.
+// eachPage calls do for pages of every host, at most so many for a host, and once for each page.
 func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *frontier.Task) error) error {
 	for _, h := range s.hosts {
 		met := make(map[uint64]bool)
@@ -85,7 +85,7 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 				break
 			}
 			hash := task.URL.Hash()
-			if met[hash] { // it came back: the rest is the owner's
+			if met[hash] { // it was tried before, so this host has no new pages
 				if err := s.finish(ctx, task, putBack(false)); err != nil {
 					return err
 				}
@@ -100,6 +100,7 @@ func (s *server) eachPage(ctx context.Context, most int, do func(i int, task *fr
 	return nil
 }
 
+// comparePage lets the nodes download one page, and finishes its task.
 func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task, nodes []chosen, i int) error {
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,15 +113,15 @@ func (b *batch) comparePage(ctx context.Context, s *server, task *frontier.Task,
 			out = outcome(b.deps.Self, first, d.result, d.err)
 		}
 	}
-	// Whoever asked last: the server's clock starts now, and the slowest download sets the gap.
+	// The gap of the server begins now, and follows from the slowest download.
 	out.Asked, out.Elapsed, out.RetryAfter, out.Lingers = true, longest, after, max(0, time.Until(s.alone))
 	return s.finish(ctx, task, out)
 }
 
-// persist hands the same batch out again every round until the context ends, with the hosts that have become ready since the
-// last. What was learnt about a server is kept from round to round, for each assigner its own. The hosts stay with their
-// home: its pages are downloaded by remote fetches. Those of one server wait for one another, and a round for all of the
-// last: of a batch no queue ever holds more than a page a server.
+// persist downloads the same batch in rounds until the context ends. Each round adds hosts that have become ready. What an assigner
+// learns of a server is kept for its next rounds. The hosts stay with their home, and remote fetches download their pages. The pages
+// of a server are downloaded one after the other, and a round begins when the last one has ended. So no queue holds more than one page
+// of a server.
 func (b *batch) persist(ctx context.Context) error {
 	ready := b.hosts
 	for round := 1; ; round++ {
@@ -133,7 +134,7 @@ func (b *batch) persist(ctx context.Context) error {
 		}
 		b.count(func(s *Status) { s.Rounds++ })
 		b.phase(PhaseWait)
-		if err := sleep(ctx, b.cfg.Check); err != nil { // rounds are no closer than checks
+		if err := sleep(ctx, b.cfg.Check); err != nil {
 			return err
 		}
 		b.phase(PhaseRound)
@@ -148,7 +149,7 @@ func (b *batch) persist(ctx context.Context) error {
 	}
 }
 
-// grow takes in hosts with their pages. Those that cannot be had now are left out for a while.
+// grow adds hosts and their pages to the batch. Hosts whose lease cannot be had now are left out for a while.
 func (b *batch) grow(ctx context.Context, ready []*host) error {
 	if len(ready) > 0 {
 		more := &batch{Placement: b.Placement, id: b.id, hosts: ready}
@@ -162,7 +163,7 @@ func (b *batch) grow(ctx context.Context, ready []*host) error {
 		}
 		for _, s := range more.servers {
 			if k := known[s.addr]; k != nil {
-				s.next = k.next // the frontier does not know when the last round asked it
+				s.next = k.next // the frontier does not know of remote fetches in the last round
 			}
 		}
 		if err := more.each(ctx, more.collect); err != nil {
@@ -175,7 +176,7 @@ func (b *batch) grow(ctx context.Context, ready []*host) error {
 				continue
 			}
 			k.hosts, k.pages, k.next = append(k.hosts, s.hosts...), append(k.pages, s.pages...), s.next
-			b.reserve(s.addr, false) // it is twice
+			b.reserve(s.addr, false) // k has reserved it, too
 		}
 		more.servers = nil
 	}
@@ -184,7 +185,7 @@ func (b *batch) grow(ctx context.Context, ready []*host) error {
 	return nil
 }
 
-// prune lets go of hosts that are not this home's any more, and of servers without a page to repeat.
+// prune drops hosts that this node may not assign any more, and gives back servers that have no pages left.
 func (b *batch) prune() {
 	b.hosts = nil
 	b.servers = slices.DeleteFunc(b.servers, func(s *server) bool {
@@ -202,7 +203,7 @@ func (b *batch) prune() {
 	})
 }
 
-// collect takes the pages that the rounds repeat. Each is crawled here once, like any other.
+// collect takes the pages that the rounds repeat. This node crawls each of them once like any other page.
 func (b *batch) collect(ctx context.Context, s *server) error {
 	if err := s.wait(ctx); err != nil {
 		return err
@@ -218,10 +219,10 @@ func (b *batch) collect(ctx context.Context, s *server) error {
 	})
 }
 
-// again asks a node for the next of the pages that are repeated.
-func (s *server) again(ctx context.Context, node string, f RemoteFetch) (r Result, useful bool) {
-	if s.wait(ctx) != nil {
-		return Result{}, false
+// again lets a node download the next of the pages that are repeated.
+func (s *server) again(ctx context.Context, node string, f RemoteFetch) (Result, error) {
+	if err := s.wait(ctx); err != nil {
+		return Result{}, err
 	}
 	s.turn++
 	i := s.turn % len(s.pages)
@@ -231,15 +232,15 @@ func (s *server) again(ctx context.Context, node string, f RemoteFetch) (r Resul
 	if missing(r, err) {
 		s.weed(i)
 	}
-	return r, tells(r, err)
+	return r, err
 }
 
-// missing says that the server does not have a page.
+// missing reports whether the server does not have a page.
 func missing(r Result, err error) bool {
 	return err == nil && r.Status >= 400 && r.Status < 500 && r.Status != 429
 }
 
-// weed forgets a page, unless it is the last.
+// weed drops a page, unless it is the last one of the server.
 func (s *server) weed(i int) bool {
 	if len(s.pages) == 1 {
 		return false
@@ -248,8 +249,8 @@ func (s *server) weed(i int) bool {
 	return true
 }
 
-// round downloads the pages of a server once by every node that was chosen for it, and one by an explorer now and then. A
-// node that refuses a page, or gives it back, has too long a queue: the others of the round are not asked of it.
+// round lets every node that was chosen for a server download its pages once, and now and then another node one page. A node that
+// refuses a page or gives it back has too long a queue, so it gets no more pages in this round.
 func (b *batch) round(ctx context.Context, s *server, id string) error {
 	if s.learnt == nil {
 		s.learnt = make(map[string]assign.Memory)
@@ -267,7 +268,7 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 	for i := 0; i < len(s.pages) && len(nodes) > 0 && ctx.Err() == nil; i++ {
 		gone := false
 		for _, d := range s.byAll(ctx, s.pages[i], nodes, i, "", f) {
-			s.learn(d.labels, d.node, d.result, tells(d.result, d.err))
+			s.learn(d.labels, d.node, d.result, d.err)
 			gone = gone || missing(d.result, d.err)
 			if d.err != nil || d.result.Unmade {
 				nodes = slices.DeleteFunc(slices.Clone(nodes), func(c chosen) bool { return c.node == d.node })
@@ -280,7 +281,7 @@ func (b *batch) round(ctx context.Context, s *server, id string) error {
 	return ctx.Err()
 }
 
-// exploreRound has a node download a page besides the one that nearest chose, at few servers a round.
+// exploreRound lets another node than the chosen one download a page, at few servers in a round.
 func (b *batch) exploreRound(ctx context.Context, s *server, id string, p *plan) {
 	m, known := s.learnt[p.label]
 	if !known || rand.Float64() >= exploreShare*float64(len(s.pages)) {
@@ -289,17 +290,19 @@ func (b *batch) exploreRound(ctx context.Context, s *server, id string, p *plan)
 	view, _ := b.currentView()
 	if node, ok := assign.Explorer(p.cfg, &m, view, p.choices[s.addr].Node, rand.Float64); ok {
 		labels := []string{p.label}
-		r, useful := s.again(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
-		s.learn(labels, node, r, useful)
+		r, err := s.again(ctx, node, RemoteFetch{Batch: id, Labels: labels, Fresh: true})
+		s.learn(labels, node, r, err)
 	}
 }
 
-// learn adds a download to what the assigners that chose its node know of the server.
-func (s *server) learn(labels []string, node string, r Result, useful bool) {
+// learn adds the result of a download to what some assigners have learnt of the server.
+func (s *server) learn(labels []string, node string, r Result, err error) {
+	if !usable(r, err) {
+		return
+	}
 	for _, label := range labels {
-		if m := s.learnt[label]; useful {
-			m.Observe(node, r.Coord, r.Timing, time.Now())
-			s.learnt[label] = m
-		}
+		m := s.learnt[label]
+		m.Observe(node, r.Coord, r.Timing, time.Now())
+		s.learnt[label] = m
 	}
 }

@@ -65,7 +65,7 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 				t.Errorf("%s was last downloaded by %s, want %s", host, nodes[host], want)
 			}
 		}
-		// The node that is near to h0 becomes slow: it loses the server. What the rounds show counts.
+		// The node that is nearest to h0 becomes slow and loses the server.
 		w.mu.Lock()
 		before := w.ms
 		slow := nearestTo(addrOf(1))
@@ -91,7 +91,7 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 		if last() == slow {
 			t.Errorf("%s has become slow, and still gets its server", slow)
 		}
-		// It recovers, which only an explorer can notice.
+		// It recovers. Only an exploration can notice that.
 		w.mu.Lock()
 		w.ms = before
 		w.mu.Unlock()
@@ -109,9 +109,9 @@ func TestPersistentHandsOutTheSameBatch(t *testing.T) {
 	})
 }
 
-// TestRoundsTakeInWhatBecomesReady: a host that becomes ready after the first round is in one soon, also at a server that is in
-// the batch already, and where a peer had the server's lease: such a host is not sent there, the rounds wait for it. A host
-// whose home is elsewhere now is let go, and its server with it.
+// A host that becomes ready after the first round is in one soon, even if its server is in the batch already. If a peer holds its
+// server, the host does not join that peer, and comes into a later round. A host with another home leaves the batch, and so does its
+// server.
 func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -121,7 +121,7 @@ func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 		cfg := cycle()
 		cfg.Mode, cfg.CompareURLs, cfg.Hosts = ModePersistent, 3, 4
 		p, stop := w.start(cfg)
-		// rounds says in how many rounds of the next minutes each host was.
+		// rounds counts in how many rounds of the next minutes each host is.
 		rounds := func(minutes int) map[string]int {
 			w.mu.Lock()
 			from := len(w.asked)
@@ -147,7 +147,7 @@ func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 		w.mu.Lock()
 		w.servers[addrOf(2)].holder = "" // given back
 		w.mu.Unlock()
-		time.Sleep(6 * time.Minute) // the rest of a host that was left out is 5
+		time.Sleep(6 * time.Minute) // a host that was left out rests for 5
 		in := rounds(10)
 		for _, host := range []string{"http://first.example", "http://later.example", "http://beside.example"} {
 			if in[host] < 5 {
@@ -185,7 +185,7 @@ func TestRoundsTakeInWhatBecomesReady(t *testing.T) {
 	})
 }
 
-// TestRoundsKeepWhatTheyLearnt: where no estimate is answered any more, the servers stay with the nodes that were fast.
+// When no estimate is answered any more, the servers stay with the nodes that were fast.
 func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -218,7 +218,7 @@ func TestRoundsKeepWhatTheyLearnt(t *testing.T) {
 	})
 }
 
-// TestRoundsForgetPagesThatAreMissing: what the server does not have is asked for once by each node, the last page excepted.
+// A page that the server does not have is requested once. The last page of a server is kept nevertheless.
 func TestRoundsForgetPagesThatAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -260,7 +260,7 @@ func TestRoundsForgetPagesThatAreMissing(t *testing.T) {
 	})
 }
 
-// TestRoundsOfSeveralAssignersArePaired: as in a comparison, each page is downloaded by all that were chosen, on connections of their own.
+// With several assigners, all chosen nodes download each page, on fresh connections.
 func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -299,8 +299,8 @@ func TestRoundsOfSeveralAssignersArePaired(t *testing.T) {
 	})
 }
 
-// TestRoundsWaitForTheQueuesOfTheirNodes: a node whose queue is long answers late, gives pages back, or refuses them. Whatever it
-// does, it gets the next round when it has answered for the last, and none of a round that it has shown to be too much.
+// A node with a long queue answers late, gives pages back, or refuses them. A round begins only when all pages of the last one are
+// answered, and a node that gives back or refuses a page gets no more in that round.
 func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -308,7 +308,7 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 			w.addHost(fmt.Sprintf("http://h%d.example", i), addrOf(1+i), 60)
 		}
 		const late, unmade, refused = "late", "unmade", "refused"
-		queue, under, last := "", 0, "" // what a node's queue makes of a page, pages that wait, their round
+		queue, under, last := "", 0, "" // what the nodes do with a page, how many pages are under way, and in which round
 		asked := make(map[string]int)   // by round and server
 		w.do = func(_ context.Context, node string, e RemoteFetch) (Result, error, bool) {
 			w.mu.Lock()
@@ -356,7 +356,7 @@ func TestRoundsWaitForTheQueuesOfTheirNodes(t *testing.T) {
 				}
 			}
 			w.mu.Unlock()
-			// The longer the queue the fewer rounds, and none closer than checks.
+			// The longer the queue, the fewer rounds. They are no closer than batch.check.
 			most := map[string]int64{late: 14, unmade: 42, refused: 122}[how]
 			n := b.Status().Rounds - before
 			t.Logf("%s: %d rounds", how, n)

@@ -13,20 +13,20 @@ import (
 	"proxima/frontier/identity"
 )
 
-// server is a server of a batch: one request at a time, whoever asks for it. All of it but what the batch needs at the
-// beginning and the end belongs to one goroutine at a time.
+// server is a server of a batch. It is asked for one page at a time. While estimates are made, the goroutine that has its turn owns
+// the fields; before and after, the goroutine of the batch does.
 type server struct {
 	*Placement
 	addr   netip.Addr
 	hosts  []*host
-	held   bool                     // its lease, and the reservation
-	memory assign.Memory            // what its grantor knew
-	learnt map[string]assign.Memory // what the rounds of mode persistent have shown, by label
-	pages  []page                   // that they repeat
-	turns  chan struct{}            // room for one: who asks has it
-	turn   int                      // whose turn it is to give a URL
-	next   time.Time                // before that nothing is asked for but what the frontier hands out
-	alone  time.Time                // until then a node that cannot be heard may be at work on a page
+	held   bool                     // this node holds its lease, and has reserved it
+	memory assign.Memory            // as its grantor had it
+	learnt map[string]assign.Memory // by label: what the rounds of mode persistent have shown
+	pages  []page                   // that the rounds repeat
+	turns  chan struct{}            // a mutex that a fake clock understands: full while an estimate is made
+	turn   int                      // the number of the next host, or page of the rounds, that is asked for
+	next   time.Time                // when the server may be asked again; the frontier may not know of remote fetches
+	alone  time.Time                // until when a node that cannot be reached may still be downloading a page
 }
 
 // keep leaves the hosts that have no fate yet with their home.
@@ -38,14 +38,14 @@ func (s *server) keep() {
 	}
 }
 
-// give lets the lease and the reservation of the server go.
+// give gives the lease back for a successor, and ends the reservation.
 func (s *server) give(to string, m *assign.Memory) {
 	s.held = false
 	s.deps.Leases.Give(s.addr, to, m)
 	s.reserve(s.addr, false)
 }
 
-// take returns the next page that may be asked for, of the hosts in turn; nil is none.
+// take returns the next page that may be requested, of all hosts in turn; nil if there is none.
 func (s *server) take(ctx, cut context.Context) (*frontier.Task, error) {
 	for range s.hosts {
 		h := s.hosts[s.turn%len(s.hosts)]
@@ -60,8 +60,8 @@ func (s *server) take(ctx, cut context.Context) (*frontier.Task, error) {
 	return nil, nil
 }
 
-// takeOf returns the next page of a host that may be asked for; nil is none. What comes before it (robots.txt) or is no page
-// is carried out here. It waits for the politeness of the server until cut ends. An error ends the batch.
+// takeOf returns the next page of a host that may be requested; nil if there is none. This node itself carries out other tasks that
+// come before it, such as robots.txt. takeOf waits for the politeness of the server until cut ends. An error ends the batch.
 func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, error) {
 	for !h.spent {
 		task, err := s.takeTask(cut, h)
@@ -92,7 +92,7 @@ func (s *server) takeOf(ctx, cut context.Context, h *host) (*frontier.Task, erro
 	return nil, nil
 }
 
-// takeTask returns what the frontier hands out next of a host; nil is nothing, in time.
+// takeTask returns the next task of a host; nil if there is none in time.
 func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) {
 	ctx, cancel := context.WithTimeout(cut, s.cfg.takeFor())
 	defer cancel()
@@ -110,7 +110,7 @@ func (s *server) takeTask(cut context.Context, h *host) (*frontier.Task, error) 
 	return nil, nil
 }
 
-// finish ends a task, even when the batch is being stopped.
+// finish ends a task, even if the batch is being stopped.
 func (s *server) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
 	if err := s.deps.Crawler.Finish(context.WithoutCancel(ctx), task, out); err != nil {
 		return fmt.Errorf("finish %s: %w", task.URL, err)
@@ -118,7 +118,7 @@ func (s *server) finish(ctx context.Context, task *frontier.Task, out frontier.O
 	return nil
 }
 
-// page is a URL that a server is asked for.
+// page is a page to be requested from a server.
 type page struct {
 	url                  identity.URL
 	host                 string
@@ -129,7 +129,7 @@ func pageOf(task *frontier.Task) page {
 	return page{url: task.URL, host: task.Host, depth: task.Depth, hops: task.Hops, attempt: task.Attempt}
 }
 
-// ask lets a node download a page of the server, and notes when the server may be asked again.
+// ask lets a node download a page of the server, and notes when the server may be asked next.
 func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (Result, error) {
 	f.URL, f.Server, f.Depth, f.Hops, f.Attempt = p.url, s.addr, p.depth, p.hops, p.attempt
 	record, _, err := s.deps.Owners.Record(p.host)
@@ -151,6 +151,7 @@ func (s *server) ask(ctx context.Context, node string, p page, f RemoteFetch) (R
 // wait waits until the server may be asked again.
 func (s *server) wait(ctx context.Context) error { return sleep(ctx, time.Until(s.next)) }
 
+// sleep waits for a time, or returns an error when the context ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -163,18 +164,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// askFor lets a node download the page of a task, and finishes that. useful says that the result tells something about
-// places. The wait ends with the lease of the server.
-func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, useful bool, err error) {
+// askFor lets a node download the page of a task, and finishes the task. ok tells whether the timing is usable. askFor stops waiting
+// when the lease of the server ends.
+func (s *server) askFor(ctx context.Context, node string, task *frontier.Task, f RemoteFetch) (r Result, ok bool, err error) {
 	short, cancel := context.WithCancel(ctx)
 	defer cancel()
 	task.OnExpire(cancel)
 	r, failed := s.ask(short, node, pageOf(task), f)
-	return r, tells(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
+	return r, usable(r, failed), s.finish(ctx, task, outcome(s.deps.Self, node, r, failed))
 }
 
-// estimate lets a node download one page of the server for an assigner, when no other is under way there. It fails at once
-// where the batch is cut meanwhile, or a former estimator may still be at work: the batch is decided by what is known.
+// estimate lets a node download one page of the server for an assigner, after other estimates of this server. It gives up if the
+// deadline has passed, or if an estimator that cannot be reached may still be downloading. The assigner then decides by what is known.
 func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign.Ask) (assign.Result, error) {
 	s.turns <- struct{}{}
 	defer func() { <-s.turns }()
@@ -185,7 +186,9 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	var r Result
 	f := RemoteFetch{Batch: id, Labels: []string{label}, Fresh: true}
 	if s.pages != nil {
-		r, res.OK = s.again(ctx, ask.Node, f)
+		var failed error
+		r, failed = s.again(ctx, ask.Node, f)
+		res.OK = usable(r, failed)
 	} else {
 		task, err := s.take(ctx, cut)
 		if task == nil {
@@ -205,16 +208,16 @@ func (s *server) estimate(ctx, cut context.Context, id, label string, ask assign
 	return res, ctx.Err()
 }
 
-// tells says that a result tells something about places.
-func tells(r Result, err error) bool { return err == nil && r.HTML && !r.Unmade && r.Timing.Total > 0 }
+// usable reports whether the timing of a result tells how far the node is from the server.
+func usable(r Result, err error) bool { return err == nil && r.HTML && !r.Unmade && r.Timing.Total > 0 }
 
-// putBack is the outcome of a page that comes again as it was. Asked says that a request may have been made.
+// putBack returns the outcome of a page that was not downloaded and is tried again. asked tells whether it may have been requested.
 func putBack(asked bool) frontier.Outcome {
 	return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: asked, Reason: "a remote fetch was not carried out"}
 }
 
-// outcome is what the result of a remote fetch by a node means for the page, at the node self that asked. Trouble of another node
-// with reaching the server, or with its right to ask, is not held against the host: it may be that node's own.
+// outcome returns what the result of a remote fetch means for the page. node made the fetch, self asked for it. That another node
+// could not reach the server, or had no right to ask it, does not count against the host: the trouble may be that node's own.
 func outcome(self, node string, r Result, err error) frontier.Outcome {
 	switch {
 	case err != nil:
@@ -231,7 +234,7 @@ func outcome(self, node string, r Result, err error) frontier.Outcome {
 	}
 	out.Elapsed, out.RetryAfter = r.Timing.Total, r.RetryAfter
 	if out.Ending == frontier.Done && r.Status == http.StatusOK {
-		out.Visit = &frontier.Visit{Found: frontier.Altered} // of what the page says nothing is known here
+		out.Visit = &frontier.Visit{Found: frontier.Altered} // this node does not know the content
 	}
 	return out
 }

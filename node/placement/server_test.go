@@ -15,8 +15,8 @@ import (
 	"proxima/frontier"
 )
 
-// TestWhenAServerMayBeAskedAgain: after what was asked its gap counts, and before that the time for which a node that is not heard may
-// be at work. Where nothing was asked nothing changes.
+// After a request, the server may be asked when its gap has passed. If a node that cannot be reached may still be downloading, the gap
+// begins when that must be over. Without a request nothing changes.
 func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
@@ -55,8 +55,7 @@ func TestWhenAServerMayBeAskedAgain(t *testing.T) {
 	})
 }
 
-// TestHostsOfAServerTakeTurns: pages are taken of one host after the other; one that has no more, or has gone to another
-// server, is passed over.
+// Pages are taken from the hosts of a server in turn. A host that has none left, or has gone to another server, is skipped.
 func TestHostsOfAServerTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,8 +94,7 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	})
 }
 
-// TestWhatBecomesOfHosts: a batch that ends counts its hosts by their fates, and lets those rest that could not be assigned. A host
-// that it has not come to is free for the next.
+// A batch that ends counts its hosts by their fates. Hosts that could not be assigned rest. Undecided ones may be in the next batch.
 func TestWhatBecomesOfHosts(t *testing.T) {
 	w := newWorld(t)
 	w.addHost("http://x.example", addrOf(1), 1)
@@ -121,8 +119,8 @@ func TestWhatBecomesOfHosts(t *testing.T) {
 	}
 }
 
-// TestWhoIsChosen: nodes that several assigners chose download once for all of them; whoever none chose does not. The one of the
-// first assigner comes first, and each page begins with another.
+// A node that several assigners chose downloads once for all of them. The choice of the first assigner comes first, and each page begins
+// with the next node.
 func TestWhoIsChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -152,16 +150,16 @@ func TestWhoIsChosen(t *testing.T) {
 		if n := s.Status().Compared; n != 12 {
 			t.Errorf("%d are counted", n)
 		}
-		b.plans[0].choices[s.addr] = assign.Choice{} // the owner to be is gone
+		b.plans[0].choices[s.addr] = assign.Choice{} // the node that would read the links is gone
 		s.hosts = []*host{{name: "http://a.example"}}
 		s.reserve(s.addr, true)
 		if err := b.compare(t.Context(), s); err != nil || len(w.hosts["http://a.example"].urls) != 1 || w.hosts["http://a.example"].robots {
-			t.Errorf("pages are taken that nobody could read: %v", err)
+			t.Errorf("pages are taken whose links nobody would read: %v", err)
 		}
 	})
 }
 
-// TestMissingPages: a page that the server does not have is not asked for again, one that it has no time for is.
+// A page that the server does not have is missing. One that it has no time for is not.
 func TestMissingPages(t *testing.T) {
 	for status, want := range map[int]bool{200: false, 399: false, 400: true, 404: true, 429: false, 499: true, 500: false} {
 		if got := missing(Result{Status: status}, nil); got != want {
@@ -182,13 +180,13 @@ func TestMissingPages(t *testing.T) {
 		"no time":    {Result{HTML: true}, nil, false},
 		"given back": {Result{HTML: true, Unmade: true, Timing: assign.Timing{Total: 1}}, nil, false},
 	} {
-		if tells(c.r, c.err) != c.want {
+		if usable(c.r, c.err) != c.want {
 			t.Errorf("%s tells something about places: %v", name, !c.want)
 		}
 	}
 }
 
-// TestPausesBeforeAskingAgain: the pause doubles up to a second, and is drawn from its second half.
+// The pause doubles up to a second, and is random in its second half.
 func TestPausesBeforeAskingAgain(t *testing.T) {
 	for try, most := range []time.Duration{ms(250), ms(500), time.Second, time.Second, time.Second} {
 		least, longest := time.Hour, time.Duration(0)
@@ -207,7 +205,7 @@ type judge struct{ Crawler }
 
 func (judge) Refuse(*frontier.Task) (string, error) { return "", errLost }
 
-// TestPagesThatCannotBeJudged: where it is not known whether a page may be asked for it is not, and stays with its host.
+// A page is not requested, and stays pending, if it is unknown whether it may be.
 func TestPagesThatCannotBeJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -224,8 +222,7 @@ func TestPagesThatCannotBeJudged(t *testing.T) {
 	})
 }
 
-// TestRoundsExplore: in a round of many pages another node than the chosen one downloads one of them, besides, and what it took is
-// learnt.
+// In a round of many pages another node than the chosen one downloads one of them, too, and the assigner learns from it.
 func TestRoundsExplore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -11,8 +11,8 @@ import (
 	"proxima/assign"
 )
 
-// The status of a batch from its beginning to its end: each phase, and of how many hosts and servers it is then. Hosts of the same servers
-// come along; one whose name does not resolve is left out.
+// The status tells the phase, hosts and servers of a batch from its beginning to its end. Hosts of the same servers come along, and one
+// whose name does not resolve is left out.
 func TestStatusOfABatch(t *testing.T) {
 	for mode, want := range map[string][]string{
 		ModeCycle: {

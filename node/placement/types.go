@@ -12,7 +12,7 @@ import (
 	"proxima/node/runlog"
 )
 
-// Frontier is what placement needs of the frontier.
+// Frontier queues URLs and knows servers.
 type Frontier interface {
 	Ready(after string, minURLs, max int) (hosts []frontier.ReadyHost, next string, err error)
 	Activate(ctx context.Context, host string) error
@@ -26,7 +26,7 @@ type Frontier interface {
 	SetPace(share float64)
 }
 
-// Leases are the rights of this node to ask servers, and what is known of these. Hold may fail with a lease.HeldError.
+// Leases gets and gives back the right to ask servers, and stores what is known of them. Hold may fail with a lease.HeldError.
 type Leases interface {
 	Hold(ctx context.Context, addr netip.Addr) (*assign.Memory, error)
 	Give(addr netip.Addr, successor string, m *assign.Memory)
@@ -37,58 +37,58 @@ type Leases interface {
 
 // Owners knows who owns hosts, and moves them.
 type Owners interface {
-	// Mine says that this node is the home of a host and its first owner: it has not been assigned.
+	// Mine reports whether this node may assign a host: it is the home and the owner, and the host was not assigned before.
 	Mine(host string) bool
-	// Record is what is known of a host; a host that is not known has the zero Record.
+	// Record returns the record of a host, the zero Record if the host is unknown.
 	Record(host string) (r ownership.Record, known bool, err error)
-	// HandOff moves a host of this home to a node, which may be this one, and says that it was assigned. An error leaves it here.
+	// HandOff makes a node, which may be this one, the assigned owner of a host. After an error the host is still here.
 	HandOff(ctx context.Context, host, to string, assigned bool, reason string) error
-	// Wish asks the home of a host to have it moved.
+	// Wish asks for a host to be handed off soon.
 	Wish(host, to, reason string)
 }
 
 // Crawler carries out tasks of this node.
 type Crawler interface {
-	// Do carries out a task here and finishes it: robots.txt and sitemaps.
+	// Do carries out a task on this node and finishes it.
 	Do(ctx context.Context, task *frontier.Task) error
-	// Finish ends a task that a remote fetch carried out, as if the page and its links had been found here.
+	// Finish ends a task that a remote fetch carried out, as if this node had downloaded the page.
 	Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error
-	// Refuse says why a page must not be asked for (robots.txt, blocklist), "" if it may.
+	// Refuse returns why a page must not be requested (robots.txt, blocklist), "" if it may.
 	Refuse(task *frontier.Task) (reason string, err error)
 }
 
-// Deps are what placement needs from other rooms. What it calls must not call back.
+// Deps are the dependencies of Placement. They must not call it back.
 type Deps struct {
-	// Self is the id of this node, Boot which of its lives it is in: batches are named by both.
+	// Self is the id of this node, Boot the number of its life. Batches are named by both.
 	Self string
 	Boot uint64
-	// Assign is how the assigners decide.
+	// Assign configures the assigners.
 	Assign assign.Config
 
 	Frontier Frontier
 	Leases   Leases
 	Owners   Owners
 	Crawler  Crawler
-	// Fetch lets a node, this one included, download a page: Remote.Do.
+	// Fetch lets a node, which may be this one, download a page: Remote.Do.
 	Fetch func(ctx context.Context, to string, f RemoteFetch) (Result, error)
-	// Locate says where a database says that an address is; nil if it does not.
+	// Locate returns where an address is according to a database, nil if it is not in there.
 	Locate func(netip.Addr) *ncoord.Location
-	// LeaseFor is how long a batch waits for the lease of a server: longer than one lasts that nobody gave back.
+	// LeaseFor is how long a batch waits for the lease of a server. It is longer than a lease that nobody gives back lasts.
 	LeaseFor time.Duration
-	// JoinEvery is how soon a host is told again to join the node that its server is leased to.
+	// JoinEvery is the time between two wishes that a host join the node to which its server is leased.
 	JoinEvery time.Duration
 
-	// Assigned is told of every decision.
+	// Assigned hears of every decision.
 	Assigned func(runlog.Assign)
-	// Placed is told what an assigner has learnt of a server that it decides about.
+	// Placed hears what an assigner has learnt of a server that it decides about.
 	Placed func(label string, server netip.Addr, m *assign.Memory)
-	// LeftOut is told of hosts that a batch goes on without because their names did not resolve.
+	// LeftOut hears of hosts whose names did not resolve, so that a batch goes on without them.
 	LeftOut func(host, reason string, urls int)
-	// Trouble is told what went wrong and was survived.
+	// Trouble hears of errors that end no batch.
 	Trouble func(error)
 }
 
-// Phases of a batch.
+// The phases of a batch.
 const (
 	PhaseIdle    = "idle"
 	PhaseResolve = "resolving"
@@ -100,26 +100,26 @@ const (
 	PhaseRound   = "downloading a round"
 )
 
-// Status is what people and tests want to know. Counts are since the start but for those that say now.
+// Status describes the present batch, and counts what has happened since the start.
 type Status struct {
 	Mode    string `json:"mode"`
 	Phase   string `json:"phase"`
-	Why     string `json:"why"`     // why there is no batch now, in words
-	Batch   string `json:"batch"`   // now, "" for none
-	Hosts   int    `json:"hosts"`   // in it
-	Servers int    `json:"servers"` // in it
-	ForMs   int64  `json:"for_ms"`  // how long the phase lasts
-	Waiting int    `json:"waiting"` // hosts with too few URLs, now
-	Resting int    `json:"resting"` // hosts left out for a while, now
+	Why     string `json:"why"`     // why there is no batch now
+	Batch   string `json:"batch"`   // the name of the present batch, "" if there is none
+	Hosts   int    `json:"hosts"`   // in the present batch
+	Servers int    `json:"servers"` // in the present batch
+	ForMs   int64  `json:"for_ms"`  // since the present phase began
+	Waiting int    `json:"waiting"` // hosts that have too few URLs now
+	Resting int    `json:"resting"` // hosts that batches leave out now
 
-	Batches    int64 `json:"batches"`    // begun
+	Batches    int64 `json:"batches"`    // that have begun
 	Rounds     int64 `json:"rounds"`     // of mode persistent
-	HandedOff  int64 `json:"handed_off"` // hosts
+	HandedOff  int64 `json:"handed_off"` // hosts that went to the node that was chosen
 	Joined     int64 `json:"joined"`     // hosts that went to the holder of their server's lease
-	Kept       int64 `json:"kept"`       // hosts that stayed: a hand-off or a lease failed, nobody was chosen
-	Unresolved int64 `json:"unresolved"` // hosts
-	Estimates  int64 `json:"estimates"`  // asked for
-	Unanswered int64 `json:"unanswered"` // estimates and downloads without an answer
+	Kept       int64 `json:"kept"`       // hosts that stayed, because a hand-off or a lease failed or no node was chosen
+	Unresolved int64 `json:"unresolved"` // hosts whose names did not resolve
+	Estimates  int64 `json:"estimates"`  // that were asked for
+	Unanswered int64 `json:"unanswered"` // estimates and other downloads without an answer
 	Compared   int64 `json:"compared"`   // downloads for comparisons and rounds
 	Overdue    int64 `json:"overdue"`    // assigners that did not decide before the deadline
 }

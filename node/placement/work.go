@@ -10,26 +10,26 @@ import (
 	"proxima/node/wire"
 )
 
-// Work is a remote fetch that this node carries out. It is the tag of the frontier's task.
+// Work is a remote fetch that this node carries out for another. It is the tag of the frontier's task.
 type Work struct {
 	RemoteFetch
-	// From is the node that asked.
+	// From is the node that asked for it.
 	From string
-	// Until is when the download must be over: the asker stops waiting soon after, or may lose the server.
+	// Until is when the download must be over. Soon after, the asker stops waiting or may lose the server.
 	Until time.Time
 
 	clock *lease.Clock
 	right lease.Right // until Until, by both clocks
 	key   workKey
-	timer *time.Timer // gives it back, or, when it has ended, forgets it
-	done  chan struct{}
-	// state is guarded by the lock of Remote, result final when done is closed.
+	timer *time.Timer   // gives queued work back, and forgets ended work
+	done  chan struct{} // closed when it has ended
+	// The lock of Remote guards the fields below. result does not change after done is closed.
 	state  workState
 	result Result
 }
 
-// MayAsk says why the request of this work must not be written now. It is to be asked just before the first byte: the lease is
-// that of who asked, and this node may have been stopped since.
+// MayAsk returns an error if the request must not be sent now. Call it just before the first byte: the asker holds the lease, and
+// this node may have been stopped meanwhile.
 func (w *Work) MayAsk() error {
 	if err := w.clock.Check(w.right); err != nil {
 		return fmt.Errorf("ask server %v for %s: %w", w.Server, w.From, err)
@@ -45,27 +45,27 @@ const (
 	ended
 )
 
-// workKey tells one page from another, however often it is asked for.
+// workKey identifies work, however often it is asked for.
 type workKey struct {
 	from   string
 	number uint64
 }
 
 const (
-	// maxOpen bounds the pages for peers that are here and not downloaded yet; further ones are refused.
+	// maxOpen bounds the work that has not ended. Further work is refused.
 	maxOpen = 2_000
-	// maxWork bounds those that are remembered, so that what is asked for twice is downloaded once.
+	// maxWork bounds all work that is remembered, so that a page which is asked for twice is downloaded once.
 	maxWork = 8 * maxOpen
-	// maxHeld and maxHeldPeer bound the calls that wait here for a download, of all peers and of one: calls of other kinds
-	// need their places. Who asks beyond that hears at once that the page is not there yet.
+	// maxHeld and maxHeldPeer bound the calls that wait here for a download, of all peers and of one. They leave room for other calls.
+	// Further calls are answered at once: the page is not there yet.
 	maxHeld, maxHeldPeer = 128, 16
-	// maxLinks bounds the bytes of the links that wait here for those who asked for their pages. Pages beyond it are downloaded
-	// again; one page has room however many links it has.
+	// maxLinks bounds the bytes of the links in results that wait for their askers. Pages beyond it must be downloaded again. A single
+	// page always has room.
 	maxLinks = 32 << 20
 )
 
-// Fetch carries out a remote fetch of a peer, and answers when the page is downloaded, or after a while that it is not yet: the
-// handler of the call of that name. The same may come twice.
+// Fetch answers a call for a remote fetch when the page is downloaded, or after a while without a result. The peer may repeat the
+// call.
 func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest) (*wire.FetchResponse, error) {
 	refused := "a later life of the node that asks is known"
 	var w *Work
@@ -88,7 +88,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	if w.state != ended {
 		return &wire.FetchResponse{}, nil
 	}
-	w.timer.Reset(2 * r.cfg.call()) // an answer that is lost is asked for again by then
+	w.timer.Reset(2 * r.cfg.call()) // if this answer is lost, the next call comes before that
 	resp := &wire.FetchResponse{Result: encodeResult(w.result)}
 	resp.Links, resp.More = encodeLinks(w.result.Links, int(req.GetLinks()))
 	if c, ok := r.deps.Coordinate(); ok {
@@ -97,7 +97,7 @@ func (r *Remote) Fetch(ctx context.Context, from string, req *wire.FetchRequest)
 	return resp, nil
 }
 
-// hold counts a call of a peer that waits, or waits no more; false if there is no room for it.
+// hold counts a call that begins to wait (n is 1) or ends (n is -1). It returns false if there is no room for it.
 func (r *Remote) hold(peer string, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *Remote) hold(peer string, n int) bool {
 	return true
 }
 
-// take finds or makes the work of a message, or says why there is none.
+// take returns the work of a message, which it makes at the first call, or the reason why it refuses it.
 func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +132,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 	within := min(time.Duration(req.GetWithinMs())*time.Millisecond, r.cfg.Wait)
 	w = &Work{RemoteFetch: f, From: from, Until: time.Now().Add(within), key: key, clock: r.deps.Clock, done: make(chan struct{})}
 	if from == r.deps.Self { // its lease is known here
-		w.Until = earlier(w.Until, r.deps.Lent(f.Server))
+		w.Until = earlier(w.Until, r.deps.LeasedUntil(f.Server))
 	}
 	w.right = lease.NewRight(w.Until)
 	switch {
@@ -142,7 +142,7 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 		return nil, "it comes too late"
 	case r.open >= maxOpen || len(r.work) >= maxWork:
 		return nil, "too many remote fetches"
-	case !r.deps.Enqueue(w): // under the lock, so that nobody begins what is not noted yet
+	case !r.deps.Enqueue(w): // under the lock, so that it does not begin before it is in r.work
 		return nil, "queue full"
 	}
 	r.work[key] = w
@@ -157,9 +157,9 @@ func (r *Remote) take(from string, req *wire.FetchRequest) (w *Work, refused str
 	return w, ""
 }
 
-// Start says whether work may still be carried out; it is called with the tag of a task just before its download, which
-// must be broken off at Work.Until. Where it was given back meanwhile, or the tag is none of this room, it returns false,
-// and the task ends without a request and without Finished.
+// Start begins the work that is the tag of a task, just before its download. The download must be broken off at Work.Until. Start
+// returns false if the work was given back meanwhile or if the tag is no Work. Then the task ends without a request and without
+// Finished.
 func (r *Remote) Start(tag any) (*Work, bool) {
 	w, _ := tag.(*Work)
 	r.mu.Lock()
@@ -172,7 +172,7 @@ func (r *Remote) Start(tag any) (*Work, bool) {
 	return w, true
 }
 
-// Finished takes the result of work that Start had let go: who asked gets it, with this node's coordinate. Other tags are ignored.
+// Finished takes the result of work that Start began. It ignores other tags.
 func (r *Remote) Finished(tag any, res Result) {
 	w, _ := tag.(*Work)
 	r.mu.Lock()
@@ -182,7 +182,7 @@ func (r *Remote) Finished(tag any, res Result) {
 	}
 }
 
-// UnderWay are the pages that this node downloads, or is to download, for others.
+// UnderWay returns the pages that this node downloads, or will download, for others.
 func (r *Remote) UnderWay() []lease.Remote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (r *Remote) UnderWay() []lease.Remote {
 	return all
 }
 
-// giveBackLocked ends the work that has not begun and is one of those.
+// giveBackLocked ends some of the work that has not begun.
 func (r *Remote) giveBackLocked(reason string, those func(*Work) bool) {
 	for _, w := range r.work {
 		if w.state == queued && those(w) {
@@ -204,11 +204,12 @@ func (r *Remote) giveBackLocked(reason string, those func(*Work) bool) {
 	}
 }
 
+// unmade returns the result of work that never began.
 func unmade(reason string) Result {
 	return Result{Unmade: true, Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: reason}
 }
 
-// endLocked keeps the result of work for as long as somebody may wait for it.
+// endLocked ends work, and keeps the result while somebody may ask for it.
 func (r *Remote) endLocked(w *Work, res Result) {
 	size := linkBytes(res.Links)
 	if size > 0 && r.links > 0 && r.links+size > maxLinks {

@@ -72,7 +72,7 @@ func (w *world) Refuse(task *frontier.Task) (string, error) {
 
 func (w *world) deps() Deps {
 	return Deps{
-		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Leases: w, Owners: w, Crawler: w, Fetch: w.request,
+		Self: w.self, Boot: 3, Assign: assign.Default(), Frontier: w, Leases: w, Owners: w, Crawler: w, Fetch: w.fetch,
 		Locate: func(netip.Addr) *ncoord.Location { return nil }, JoinEvery: time.Minute, LeaseFor: 75 * time.Second,
 		Assigned: func(d runlog.Assign) {
 			w.mu.Lock()

@@ -18,8 +18,8 @@ import (
 	"proxima/node/runlog"
 )
 
-// world is everything around a home, in memory: its frontier, its leases, its peers and their web. While batches run a test
-// reads it under mu only: the next batch may begin at the very instant, on the fake clock, at which the test looks.
+// world is everything around a home: its frontier, leases, peers and their web. While batches run, tests must lock mu to read it: a
+// batch may begin at the instant of the fake clock at which the test looks.
 type world struct {
 	t    *testing.T
 	self string
@@ -30,10 +30,10 @@ type world struct {
 	servers  map[netip.Addr]*fakeServer
 	nodes    map[string]bool // alive
 	ms       func(node string, addr netip.Addr) float64
-	do       func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) // true: it decided
+	do       func(ctx context.Context, node string, e RemoteFetch) (Result, error, bool) // false leaves the result to the world
 	handOff  func(host, to string) error
-	asked    []request1
-	log      []string // leases and hand-offs in order
+	asked    []request
+	log      []string // of leases, hand-offs and wishes
 	decided  []runlog.Assign
 	placed   []string // labels
 	dropped  []string
@@ -44,7 +44,7 @@ type world struct {
 	memories map[netip.Addr]*assign.Memory
 }
 
-type request1 struct {
+type request struct {
 	node string
 	RemoteFetch
 	at time.Time
@@ -67,21 +67,21 @@ type fakeServer struct {
 	reserved       bool
 	inFlight, most int
 	next           time.Time // when it may be asked again
-	knows          time.Time // what the frontier knows of that: of remote fetches it does not hear
-	alone          time.Time // until then a node may be at work that is taken for dead
+	knows          time.Time // the same as the frontier has it, which does not hear of remote fetches
+	alone          time.Time // until when a node that is taken for dead may be downloading
 	violations     int
 	wake           chan struct{}
 	given          []string
 	tasks          int
 	holdFor        time.Duration
-	former         bool // an earlier life of this node has its lease
+	former         bool // an earlier life of this node holds its lease
 }
 
 func newWorld(t *testing.T) *world {
 	return &world{t: t, self: "home", gap: time.Second, hosts: make(map[string]*fakeHost), servers: make(map[netip.Addr]*fakeServer),
 		nodes: map[string]bool{"home": true, "n1": true, "n2": true, "n3": true}, out: make(map[*frontier.Task]bool), memories: make(map[netip.Addr]*assign.Memory),
 		ms: func(node string, addr netip.Addr) float64 {
-			// One node is near to each server, the others are ever farther.
+			// One node is near to the server, and the others are farther and farther away.
 			names := []string{"home", "n1", "n2", "n3"}
 			i := slices.Index(names, node)
 			return 15 + 60*float64((i-int(addr.As4()[3])%4+4)%4)
@@ -91,7 +91,7 @@ func newWorld(t *testing.T) *world {
 
 func addrOf(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) }
 
-// nearestTo is the node that the default ms puts nearest.
+// nearestTo returns the nearest node to a server, by the default ms.
 func nearestTo(addr netip.Addr) string {
 	return []string{"home", "n1", "n2", "n3"}[int(addr.As4()[3])%4]
 }
@@ -310,12 +310,12 @@ func (w *world) Give(addr netip.Addr, successor string, m *assign.Memory) {
 	w.log = append(w.log, fmt.Sprintf("give %s %s", addr, successor))
 }
 
-// linksOf are those of a page.
+// linksOf returns the links of a page.
 func linksOf(u identity.URL) []frontier.Link {
 	return []frontier.Link{{URL: identity.URL{Host: u.Host, Path: u.Path + "/more"}, Depth: 1}}
 }
 
-func (w *world) request(ctx context.Context, node string, e RemoteFetch) (res Result, err error) {
+func (w *world) fetch(ctx context.Context, node string, e RemoteFetch) (res Result, err error) {
 	w.mu.Lock()
 	s := w.servers[e.Server]
 	s.inFlight++
@@ -324,7 +324,7 @@ func (w *world) request(ctx context.Context, node string, e RemoteFetch) (res Re
 	if now.Before(s.next) || now.Before(s.alone) {
 		s.violations++
 	}
-	w.asked = append(w.asked, request1{node, e, now})
+	w.asked = append(w.asked, request{node, e, now})
 	alive, do := w.nodes[node], w.do
 	ms := w.ms(node, e.Server)
 	w.mu.Unlock()
@@ -439,7 +439,7 @@ func (w *world) start(cfg Config) (p *Placement, stop func()) {
 		if err := <-ran; err != nil {
 			w.t.Errorf("Run: %v", err)
 		}
-		time.Sleep(time.Second) // what the world itself has under way
+		time.Sleep(time.Second) // for the goroutines of the world
 		w.checkRest()
 	}
 }
