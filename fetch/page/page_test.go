@@ -73,6 +73,14 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+func TestKindsHaveWords(t *testing.T) {
+	for kind, want := range map[Kind]string{0: "unknown", Anchor: "anchor", Refresh: "refresh", Refresh + 1: "unknown"} {
+		if got := kind.String(); got != want {
+			t.Errorf("kind %d is %q, want %q", kind, got, want)
+		}
+	}
+}
+
 func TestRefresh(t *testing.T) {
 	for in, want := range map[string]string{
 		"5; url=x":              "x",

@@ -122,6 +122,7 @@ func TestLimits(t *testing.T) {
 		{"all of XML", xml.String(), whole, 100, false, 0},
 		{"all of text", text.String(), whole, 100, false, 0},
 		{"exactly", xml.String(), Config{int64(xml.Len()), 100, 50}, 100, false, 0},
+		{"exactly, with one byte in the last read", text.String()[:headLen+1], Config{headLen + 1, 100, 50}, 85, false, 0},
 		{"URLs of XML", xml.String(), Config{1 << 20, 99, 50}, 99, true, 0},
 		{"URLs of text", text.String(), Config{1 << 20, 10, 50}, 10, true, 0},
 		{"bytes of XML", xml.String(), Config{int64(len(urlset)) + 68 + 15, 100, 50}, 2, true, 0},
