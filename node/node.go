@@ -12,7 +12,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +71,7 @@ type Node struct {
 	sink      *sink.Sink // nil where pages are discarded
 	loop      *crawl.Loop
 	rules     *identity.Rules
+	policy    *crawl.Policy
 	told      *told
 	metrics   *prometheus.Registry
 	book      *console.Book
@@ -205,22 +205,22 @@ func New(cfg Config, seeds []identity.URL, deps Deps) (_ *Node, err error) {
 	if err = n.openSink(deps.Transport); err != nil {
 		return nil, err
 	}
-	var others crawl.Overlay // nil, not a nil *overlay
-	var mayAsk func(netip.Addr) error
-	var elsewhere func(string) bool
+	n.policy = &crawl.Policy{Rules: n.rules, Sites: n.sites, Blocklist: n.blocklist, Files: n.files, Agent: cfg.Page.Agent}
+	loop := crawl.Deps{
+		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Policy: n.policy, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts),
+		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, TrackDepth: cfg.Frontier.TrackDepth, Recrawl: cfg.Recrawl.On(), Home: n.id.Node,
+	}
 	if cfg.Peer.Secret != "" {
 		if n.overlay, err = newOverlay(n, overlayDeps{Listen: deps.Listen, DialPeer: deps.DialPeer, Gossip: deps.Gossip}); err != nil {
 			return nil, err
 		}
-		others, mayAsk = n.overlay, n.overlay.holder.MayAsk
-		elsewhere = func(host string) bool { return n.overlay.whoHasFiles(host) != "" }
-		cfg.Crawl.End = crawl.EndNever // all nodes end together
+		n.overlay.tellLoop(&loop)
+		cfg.Crawl.End = crawl.EndNever // the nodes decide together when the crawl ends
 	}
-	n.loop = crawl.New(cfg.Crawl, crawl.Deps{
-		Frontier: n.frontier, Client: n.client, Resolver: n.resolver, Blocklist: n.blocklist, Rules: n.rules, Sites: n.sites, Files: n.files, Overlay: others,
-		MayAsk: mayAsk, TrackDepth: cfg.Frontier.TrackDepth, RunLog: n.runlog, Sink: n.sink, Receipts: n.frontier.Shelf(tableReceipts), Recrawl: cfg.Recrawl.On(), SharedLimits: n.overlay != nil,
-		Page: page.New(cfg.Page), Sitemap: cfg.Sitemap, Agent: cfg.Page.Agent, Home: n.id.Node, Elsewhere: elsewhere,
-	})
+	n.loop = crawl.New(cfg.Crawl, loop)
+	if n.overlay != nil {
+		n.overlay.place(n.loop)
+	}
 	return n, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"proxima/assign"
 	"proxima/fetch/sign"
 	"proxima/frontier"
+	"proxima/node/crawl"
 	"proxima/node/lease"
 	"proxima/node/member"
 	"proxima/node/ownership"
@@ -61,6 +62,7 @@ type overlay struct {
 	remote    *placement.Remote
 	placement *placement.Placement
 	rounds    *termination.Rounds
+	limits    *crawl.Limits
 	shares    *quota.Shares
 	handler   handler
 	secret    atomic.Pointer[peer.Secret]
@@ -172,7 +174,7 @@ func (o *overlay) newRooms() (err error) {
 			return !v.IsAlive(id)
 		},
 		Custodian: o.custodian,
-		Refused:   o.linkRefused,
+		Refused:   func(_ string, _ *wire.Link, reason string) { n.loop.DropLinks("refused by a peer: "+reason, 1) },
 		Aside: func(to string, links int, err error) {
 			n.warn(fmt.Errorf("%d links for %s are set aside: %w", links, to, err))
 		},
@@ -180,7 +182,7 @@ func (o *overlay) newRooms() (err error) {
 		return err
 	}
 	o.owners = ownership.New(n.cfg.Ownership, ownership.Deps{
-		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: o.admit, Event: o.ownerEvent, Warn: n.warn,
+		Frontier: f, Peers: o.client, Outbox: o.outbox, Records: f.Shelf(tableRecords), Admit: n.policy.Refuse, Event: o.ownerEvent, Warn: n.warn,
 	})
 	// After a gap in time the views end before the leases: what is granted from then on is by what is heard from then on.
 	o.clock.OnGap(o.members.Stopped)
@@ -194,10 +196,9 @@ func (o *overlay) newRooms() (err error) {
 		Moved:  func(addr netip.Addr, m *assign.Memory) { o.proxyMoved("", addr, m) }, Seed: rand.Uint64(),
 	})
 	o.remote = placement.NewRemote(n.cfg.Remote, placement.RemoteDeps{
-		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: o.blocked,
+		Self: n.id.Node, Clock: o.clock, Peers: o.client, FromLife: o.holder.FromLife, Enqueue: o.enqueue, Check: o.check, Blocked: n.policy.BlockedAt,
 		Coordinate: o.coordinate, LeasedUntil: o.holder.Until,
 	})
-	o.placement = placement.New(n.cfg.Batch, o.placementDeps())
 	members := f.Shelf(tableMembers)
 	armed, err := members.Get([]byte(keyArmed))
 	if err != nil {
@@ -217,7 +218,11 @@ func (o *overlay) newRooms() (err error) {
 			}
 		}})
 	quotas := f.Shelf(tableQuota)
-	if o.shares, err = quota.New(o.limits(), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o},
+	o.limits = crawl.NewLimits(n.cfg.Crawl, func() bool {
+		idle, _ := f.Idle(n.live.Load().Crawl.Patience)
+		return idle
+	})
+	if o.shares, err = quota.New(limitsOf(n.cfg), quota.Deps{View: o.there, Ask: o.client.Quota, Expected: n.cfg.Termination.ExpectedNodes, Meter: meter{o.limits, o},
 		Read: func(key string) ([]byte, error) { return quotas.Get([]byte(key)) },
 		Keep: func(ctx context.Context, key string, value []byte) error {
 			return errors.Join(quotas.Put([]byte(key), value), f.Sync(ctx))
@@ -268,7 +273,7 @@ func (o *overlay) run(ctx context.Context, ended <-chan struct{}) error {
 			return nil
 		}
 		for _, part := range []func(context.Context) error{
-			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.shareLimits, o.sendToFiles,
+			o.owners.Run, o.outbox.Run, o.grantor.Run, o.holder.Run, o.remote.Run, o.placement.Run, o.publish, o.sendToFiles, o.shareLimits,
 		} {
 			g.Go(func() error { return part(ctx) })
 		}

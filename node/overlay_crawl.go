@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,28 +8,28 @@ import (
 
 	"proxima/assign"
 	"proxima/frontier"
-	"proxima/frontier/identity"
 	"proxima/ncoord"
 	"proxima/node/crawl"
+	"proxima/node/ownership"
 	"proxima/node/placement"
 	"proxima/node/runlog"
-	"proxima/node/wire"
 )
 
-// The overlay as the crawl loop sees it.
-
-// Route sorts links by the owners of their hosts.
-func (o *overlay) Route(ctx context.Context, links []frontier.Link) ([]frontier.Link, error) {
-	return o.owners.Route(ctx, links)
+// tellLoop connects the crawl loop with the overlay.
+func (o *overlay) tellLoop(loop *crawl.Deps) {
+	loop.Overlay, loop.MayAsk, loop.Limits = visits{o.owners, o}, o.holder.MayAsk, o.limits
+	loop.Elsewhere = func(host string) bool { return o.whoHasFiles(host) != "" }
 }
 
-// PassOn keeps links in the outbox whose hosts are on their way from or to this node.
-func (o *overlay) PassOn(ctx context.Context, links []frontier.Link) error {
-	return o.owners.PassOn(ctx, links)
+// visits is the overlay as the crawl loop sees it. The owners route its links.
+type visits struct {
+	*ownership.Ownership
+	overlay *overlay
 }
 
-// Begin says how a task is carried out.
-func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
+// Begin implements crawl.Overlay.
+func (v visits) Begin(task *frontier.Task) (crawl.Visit, bool) {
+	o := v.overlay
 	if task.IsRemoteFetch() {
 		work, ok := o.remote.Start(task.Tag)
 		if !ok {
@@ -43,16 +42,16 @@ func (o *overlay) Begin(task *frontier.Task) (crawl.Visit, bool) {
 	if err != nil {
 		o.node.warn(err)
 	}
-	v := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch}
+	visit := crawl.Visit{Home: o.owners.HomeOf(task.Host), Epoch: r.Epoch}
 	if r.Assigned {
-		v.Label = o.cfg.Batch.Assigners[0]
+		visit.Label = o.cfg.Batch.Assigners[0]
 	}
-	return v, true
+	return visit, true
 }
 
-// Ended learns from a download.
-func (o *overlay) Ended(task *frontier.Task, d crawl.Download) {
-	t := timingOf(d)
+// Ended implements crawl.Overlay. Nodes and servers are placed by what is learnt here.
+func (v visits) Ended(task *frontier.Task, d crawl.Download) {
+	o, t := v.overlay, timingOf(d)
 	self := o.node.id.Node
 	if d.HTML {
 		o.placement.Downloaded()
@@ -120,44 +119,10 @@ func (o *overlay) check(addr netip.Addr) error {
 	return nil
 }
 
-// blocked says which rule of the blocklist forbids a page.
-func (o *overlay) blocked(u identity.URL, addr netip.Addr) string {
-	list := o.node.blocklist
-	if rule, blocked := list.Host(u.Host); blocked {
-		return rule
-	}
-	if rule, blocked := list.Addr(addr); blocked {
-		return rule
-	}
-	if list.HasPatterns() {
-		if rule, blocked := list.URL(u.String()); blocked {
-			return rule
-		}
-	}
-	return ""
-}
-
 // coordinate is what goes with this node's answers.
 func (o *overlay) coordinate() (ncoord.Coordinate, bool) {
 	c := o.members.Coordinate()
 	return c, c.Check() == nil
-}
-
-// Links of others.
-
-// admit says why a link from elsewhere is not wanted here.
-func (o *overlay) admit(l frontier.Link) string {
-	if reason := o.node.loop.Admit(l); reason != "" {
-		return reason
-	}
-	if rule, blocked := o.node.blocklist.Host(l.URL.Host); blocked {
-		return "blocked: " + rule
-	}
-	return ""
-}
-
-func (o *overlay) linkRefused(_ string, _ *wire.Link, reason string) {
-	o.node.loop.DropLinks(map[string]int{"refused by a peer: " + reason: 1})
 }
 
 // queueWait is the wait that a new task would have here: the servers that are ready, at the pace of the fetchers.
@@ -171,27 +136,17 @@ func (o *overlay) queueWait() time.Duration {
 	return time.Duration(s.Ready+1) * o.mean / time.Duration(fetchers)
 }
 
-// placementDeps connects placement with the rooms that carry out what it decides.
-func (o *overlay) placementDeps() placement.Deps {
+// place makes the placement, which carries out its decisions by the crawl loop.
+func (o *overlay) place(loop *crawl.Loop) {
 	n := o.node
-	return placement.Deps{
+	o.placement = placement.New(n.cfg.Batch, placement.Deps{
 		Self: n.id.Node, Boot: n.id.Boot, Assign: n.cfg.Assign.Config(), Frontier: n.frontier, Leases: o.holder, Owners: o.owners,
-		Crawler: crawler{n}, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
+		Crawler: loop, Fetch: o.remote.Do, Locate: o.atlas.locate, JoinEvery: n.cfg.Ownership.RenewEvery,
 		LeaseFor: n.cfg.Lease.Window(),
 		Assigned: n.runlog.Assign, Placed: o.proxyMoved,
 		LeftOut: func(host, reason string, urls int) {
 			n.runlog.Events().Warn(runlog.EventHostLeftOut, runlog.KeyHost, host, runlog.KeyReason, reason, runlog.KeyCount, urls)
 		},
 		Trouble: n.warn,
-	}
+	})
 }
-
-// crawler is the loop, which is made later.
-type crawler struct{ *Node }
-
-func (c crawler) Do(ctx context.Context, task *frontier.Task) error { return c.loop.Do(ctx, task) }
-func (c crawler) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	return c.loop.Finish(ctx, task, out)
-}
-
-func (c crawler) Refuse(task *frontier.Task) (string, error) { return c.loop.Refuse(task) }

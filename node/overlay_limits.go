@@ -3,36 +3,36 @@ package node
 import (
 	"context"
 
+	"proxima/node/crawl"
 	"proxima/node/quota"
 	"proxima/node/runlog"
 )
 
-// limits are those of the whole overlay.
-func (o *overlay) limits() quota.Limits {
-	c := o.cfg.Crawl
-	return quota.Limits{MaxPages: c.MaxPages, MaxBytes: c.MaxBytes, MaxTime: c.MaxTime}
+// limitsOf returns the limits that all nodes of an overlay share.
+func limitsOf(c Config) quota.Limits {
+	return quota.Limits{MaxPages: c.Crawl.MaxPages, MaxBytes: c.Crawl.MaxBytes, MaxTime: c.Crawl.MaxTime}
 }
 
 // shareLimits shares the limits with the other nodes, if there are any.
 func (o *overlay) shareLimits(ctx context.Context) error {
-	if !o.limits().Any() {
+	if !limitsOf(o.cfg).Any() {
 		return nil
 	}
 	return o.shares.Run(ctx)
 }
 
-// meter is the node's loop, for the limits of the whole overlay.
-type meter struct{ *overlay }
+// meter tells the quota what this node has spent, and carries out what the quota allows.
+type meter struct {
+	*crawl.Limits
+	overlay *overlay
+}
 
-func (m meter) Spent() (pages, bytes int64, wants bool) { return m.node.loop.Spent() }
-func (m meter) Allow(pages int64)                       { m.node.loop.Allow(pages) }
-func (m meter) Withdraw() int64                         { return m.node.loop.Withdraw() }
-
-// End ends the crawl here. Its peers are told first that it is over, so that they do not take this node's hosts.
+// End ends the crawl at this node. It first tells the peers that the crawl is over, so that they do not take over this node's hosts.
 func (m meter) End(limit string) {
-	m.node.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, limit+" is reached")
-	if err := m.members.Over(); err != nil {
-		m.node.warn(err)
+	n := m.overlay.node
+	n.runlog.Events().Info(runlog.EventOver, runlog.KeyReason, limit+" is reached")
+	if err := m.overlay.members.Over(); err != nil {
+		n.warn(err)
 	}
-	m.node.loop.End(limit)
+	m.Limits.End(limit)
 }

@@ -1,30 +1,21 @@
 package crawl
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
 
-// Adjust changes, while it crawls, those values of its configuration that are marked as live.
-func (l *Loop) Adjust(cfg Config) {
-	next := *l.live.Load()
-	next.Fetchers, next.Patience = cfg.Fetchers, cfg.Patience
-	l.live.Store(&next)
-	l.pool.want(next.Fetchers)
-}
-
-// fetchers are the goroutines that download, as many as are wanted now.
+// fetchers starts and ends the goroutines that download, so that there are as many as are wanted.
 type fetchers struct {
-	surplus atomic.Int64 // how many are to end
+	surplus atomic.Int64 // how many have to end
 
 	// mu guards what follows.
 	mu     sync.Mutex
 	wanted int
-	start  func() // starts one more; nil where nothing is crawled
+	start  func() // starts one more; nil while nothing is crawled
 }
 
-// run starts those that are wanted; start makes one. It returns when the channel is closed: from then on none is started.
+// run starts as many as are wanted. It returns when the channel is closed; after that none is started.
 func (f *fetchers) run(start func(), over <-chan struct{}) {
 	f.mu.Lock()
 	f.start = start
@@ -38,7 +29,7 @@ func (f *fetchers) run(start func(), over <-chan struct{}) {
 	f.mu.Unlock()
 }
 
-// want changes how many there are: more begin at once, and of those that are too many each ends what it is at.
+// want changes how many are wanted. Missing ones start at once. Those that are too many end after their task.
 func (f *fetchers) want(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,7 +47,7 @@ func (f *fetchers) want(n int) {
 	}
 }
 
-// excess says to one of them that it is one too many.
+// excess reports to one of them whether it has to end.
 func (f *fetchers) excess() bool {
 	for {
 		n := f.surplus.Load()
@@ -67,23 +58,4 @@ func (f *fetchers) excess() bool {
 			return true
 		}
 	}
-}
-
-// fetchAll carries tasks out until taking ends. A task that is under way then may go on until ctx ends.
-func (l *Loop) fetchAll(ctx, taking context.Context) error {
-	for !l.pool.excess() && l.limits.reserve(taking) {
-		task, err := l.deps.Frontier.Take(taking)
-		if err == nil {
-			err = l.carryOut(ctx, task)
-		} else {
-			l.limits.giveBack(false, false)
-		}
-		if err != nil {
-			if ended(err) {
-				return nil
-			}
-			return err
-		}
-	}
-	return nil
 }

@@ -21,55 +21,61 @@ import (
 	"proxima/node/sink"
 )
 
-// keep hands a download to the sink before it counts as made, and puts its receipt into the outcome. What the sink cannot
-// take now is downloaded again. The ticket, if there is one, is to be ended.
-func (l *Loop) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
-	// A page that is downloaded by several nodes to be timed is kept by the one that reads its links.
-	if l.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
-		res.Status == http.StatusNotModified || l.unindexed(task, res, g) {
+// keeper gives downloads to the sink.
+type keeper struct {
+	deps  *Deps
+	stats *statistics
+}
+
+// keep gives a download to the sink, and puts the sink's receipt into the outcome. It is called before the outcome is written: a
+// download that the sink cannot take now is repeated. The caller ends the ticket, if there is one.
+func (k keeper) keep(ctx context.Context, task *frontier.Task, visit Visit, res *fetch.Result, out *frontier.Outcome, g *gather) *sink.Ticket {
+	// Several nodes may download a page to time it. The one that reads its links keeps it.
+	if k.deps.Sink == nil || visit.Quiet || out.Trouble == frontier.Interrupted || out.Ending == frontier.Dropped || res.Status == 0 ||
+		res.Status == http.StatusNotModified || k.unindexed(task, res, g) {
 		return nil
 	}
 	r := sink.Record{Time: res.Timing.Start, IsPage: task.Kind == frontier.Page}
-	if l.deps.Sink.Wants(sink.WARC) && len(res.RawResponse) > 0 {
+	if k.deps.Sink.Wants(sink.WARC) && len(res.RawResponse) > 0 {
 		ex, err := exchange(task, res)
 		if err != nil {
-			l.unkept(task, err)
+			k.unkept(task, err)
 			return nil
 		}
 		r.Exchange = ex
 	}
-	if l.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
-		r.Page = l.pageOf(task, res, g)
+	if k.deps.Sink.Wants(sink.Pages) && r.IsPage && (out.Ending == frontier.Done || out.Ending == frontier.Failed) {
+		r.Page = k.pageOf(task, res, g)
 	}
 	if r.Exchange == nil && r.Page == nil {
 		return nil
 	}
-	ticket, err := l.deps.Sink.Put(ctx, r)
+	ticket, err := k.deps.Sink.Put(ctx, r)
 	switch {
 	case errors.Is(err, sink.ErrUnfit):
-		l.unkept(task, err)
+		k.unkept(task, err)
 		return nil
 	case err != nil:
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: err.Error()}
 		return nil
 	}
-	out.Receipt = &frontier.Receipt{Shelf: l.deps.Receipts, Key: ticket.Key()}
+	out.Receipt = &frontier.Receipt{Shelf: k.deps.Receipts, Key: ticket.Key()}
 	return ticket
 }
 
-// unkept tells of a download that cannot be kept. The crawl goes on.
-func (l *Loop) unkept(task *frontier.Task, err error) {
-	l.stats.update(func(s *Stats) { s.ArchiveFailures++ })
-	l.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
+// unkept logs that a download cannot be kept. The crawl goes on.
+func (k keeper) unkept(task *frontier.Task, err error) {
+	k.stats.update(func(s *Stats) { s.ArchiveFailures++ })
+	k.deps.RunLog.Events().Warn(runlog.EventWarning, runlog.KeyURL, task.URL.String(), runlog.KeyReason, err.Error())
 }
 
-// unindexed says that a page asks not to be kept.
-func (l *Loop) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
-	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), l.agent(task.Host))
+// unindexed reports whether a page asks not to be kept.
+func (k keeper) unindexed(task *frontier.Task, res *fetch.Result, g *gather) bool {
+	noindex, _ := page.RobotsTag(res.Header.Values("X-Robots-Tag"), k.deps.Policy.agent(task.Host))
 	return noindex || g.noindex
 }
 
-// exchange is a download as an archive has it.
+// exchange returns a download in the form of an archive.
 func exchange(task *frontier.Task, res *fetch.Result) (*warc.Exchange, error) {
 	head, body, cut, err := splitResponse(res.RawResponse)
 	if err != nil {
@@ -77,7 +83,7 @@ func exchange(task *frontier.Task, res *fetch.Result) (*warc.Exchange, error) {
 	}
 	truncated, protocol := res.Truncated, strings.ToLower(res.Protocol)
 	if cut && truncated == "" {
-		truncated = warc.TruncatedLength // the page is whole, its capture is not: chunks have bytes of their own
+		truncated = warc.TruncatedLength // the headers of chunks have filled the capture before the end of the page
 	}
 	if protocol == "http/2.0" {
 		protocol = "h2"
@@ -86,8 +92,8 @@ func exchange(task *frontier.Task, res *fetch.Result) (*warc.Exchange, error) {
 		ResponseHead: head, Body: body, Truncated: truncated, Protocol: protocol}, nil
 }
 
-// pageOf is the line of a page.
-func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.Page {
+// pageOf returns what the sink writes about a page.
+func (k keeper) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.Page {
 	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	sum := sha256.Sum256(res.Body)
 	p := &sink.Page{URL: task.URL.String(), Time: res.Timing.Start.UTC(), Status: res.Status, Type: strings.TrimSpace(kind), Links: []string{},
@@ -99,7 +105,7 @@ func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.P
 	p.Title, p.Text, p.Language = doc.Title, doc.Text, doc.Language
 	seen := make(map[string]struct{}, len(g.page))
 	for _, link := range g.page {
-		u, reason := l.deps.Rules.Resolve(g.base, string(link.Ref))
+		u, reason := k.deps.Policy.Rules.Resolve(g.base, string(link.Ref))
 		if reason != identity.Accepted {
 			continue
 		}
@@ -112,8 +118,8 @@ func (l *Loop) pageOf(task *frontier.Task, res *fetch.Result, g *gather) *sink.P
 	return p
 }
 
-// splitResponse takes a response apart as an archive needs it: the head with its blank line, and the body without
-// transfer coding. A chunked body that breaks off is kept as far as it goes, and is cut.
+// splitResponse returns the head of a response with its blank line, and its body without transfer coding. cut means that a chunked
+// body breaks off: it is returned as far as it goes.
 func splitResponse(raw []byte) (head, body []byte, cut bool, err error) {
 	i := bytes.Index(raw, []byte("\r\n\r\n"))
 	if i < 0 {

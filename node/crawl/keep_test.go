@@ -35,16 +35,16 @@ func TestArchiveSaysWhatIsMissing(t *testing.T) {
 // What a line says of a page: its text, and its links, absolute and each once. A page that asks for it is not kept.
 func TestPageForTheSink(t *testing.T) {
 	l := newGathering(t)
-	l.deps.Page, l.deps.Agent = page.New(page.Default()), "proxima"
+	l.deps.Page, l.deps.Policy.Agent = page.New(page.Default()), "proxima"
 	task := &frontier.Task{URL: mustParse(t, "http://a.test/dir/x")}
 	body := "<html lang=en><head><title>A page</title><base href=/b/></head><body><p>Some words that stand in the page, " +
 		"enough of them to be its text.</p><a href=1>1</a><a href=1#f>again</a><a href='mailto:x@a.test'>m</a>" +
 		"<a href=https://out.test/ rel=nofollow>2</a></body></html>"
 	res := &fetch.Result{Status: 200, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(body),
 		Timing: fetch.Timing{Start: time.Unix(1, 0)}}
-	g := l.gather()
-	l.readPage(task, res, &frontier.Outcome{}, g)
-	got := l.pageOf(task, res, g)
+	g := l.reader.gather()
+	l.reader.page(task, res, &frontier.Outcome{}, g)
+	got := l.keeper.pageOf(task, res, g)
 	if d := cmp.Diff([]string{"http://a.test/b/1", "https://out.test/"}, got.Links); d != "" {
 		t.Error(d)
 	}
@@ -65,9 +65,9 @@ func TestPageForTheSink(t *testing.T) {
 		res.Header.Set("X-Robots-Tag", c.header)
 		res.Body = []byte(c.body + body)
 		l.deps.Sink = &sink.Sink{}
-		g := l.gather()
-		l.readPage(task, res, &frontier.Outcome{}, g)
-		if got := l.unindexed(&frontier.Task{Host: "http://a.test"}, res, g); got != c.want {
+		g := l.reader.gather()
+		l.reader.page(task, res, &frontier.Outcome{}, g)
+		if got := l.keeper.unindexed(&frontier.Task{Host: "http://a.test"}, res, g); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -11,38 +11,38 @@ import (
 	"proxima/frontier/identity"
 )
 
-// known remembers references that led to URLs which the frontier has: the navigation that every page of a site repeats
-// is then neither resolved nor offered again. A small cache saves most of the work; what it forgets costs a look at the
-// frontier, nothing else. Safe for concurrent use: a place is one atomic word.
+// known remembers references whose URLs the frontier has. Every page of a site repeats the same navigation: its links are then neither
+// resolved nor offered again. A small cache saves most of this work, and a reference that it forgets is only looked up in the frontier.
+// It is safe for concurrent use, because a place is one atomic word.
 //
-// What one host's pages refer to lies in one shelf: a page touches few pages of memory, which is most of the cost.
+// References to one host lie in one shelf, so that reading a page touches little memory. That is most of the cost.
 type known struct {
-	// ages are part of the references to a host, by its hash: one more, and all that were remembered are strangers.
+	// ages are part of the keys of a host's references. When its age changes, none of them is found any more.
 	ages    [ages]atomic.Uint64
 	shelves [shelves]shelf
 }
 
-// shelf has several places for each reference: with one alone, two that meet there would push each other out with every page.
+// shelf has rows of several places. With one place, two references with the same hash would replace each other on every page.
 type shelf [shelfRows]row
 
-// row is half a cache line: the places looked at cost no more than one.
+// row is half a cache line, so that looking at all its places costs as much as looking at one.
 type row [4]atomic.Uint64
 
-// Powers of two; the shelves have 4 MiB together.
+// These are powers of two. All shelves together have 4 MiB.
 const (
 	ages      = 1024
 	shelves   = 128
 	shelfRows = 1024
 )
 
-// reference is what a link is remembered by: where, and a hash of what it leads to.
+// reference identifies a link by a hash of its target, and says where it is remembered.
 type reference struct {
-	shelf *shelf // nil: it cannot be remembered
+	shelf *shelf // nil if it cannot be remembered
 	key   uint64
 	known bool
 }
 
-// look says whether the reference is remembered.
+// look reports whether the reference is remembered.
 func (r *reference) look() bool {
 	if r.shelf == nil {
 		return false
@@ -51,7 +51,7 @@ func (r *reference) look() bool {
 	return places[0].Load() == r.key || places[1].Load() == r.key || places[2].Load() == r.key || places[3].Load() == r.key
 }
 
-// remember takes a free place, or that of another.
+// remember stores the reference in a free place, or replaces another one.
 func (r *reference) remember() {
 	places := &r.shelf[r.key%shelfRows]
 	at := &places[r.key>>32%uint64(len(places))]
@@ -64,12 +64,12 @@ func (r *reference) remember() {
 	at.Store(r.key)
 }
 
-// forget makes the references to a host unknown, those of pages that are being read, too: URLs that the frontier had may be gone.
-// A few other hosts share its age, and are forgotten with it. A reference that spells the host in another way is not.
+// forget forgets the references to a host, including those of pages that are being read: the frontier may have lost their URLs. It also
+// forgets the few other hosts that share its age. It does not forget references that spell the host in another way.
 func (k *known) forget(host string) { k.ages[xxhash.Sum64String(host)%ages].Add(1) }
 
-// origin is what a page lends to its references: those with a path of their own depend on its scheme and host, the
-// others on its directory too.
+// origin is what the references of a page depend on: those that begin with a slash on its scheme and host, the others on its directory,
+// too.
 type origin struct {
 	known     *known
 	host      uint64
@@ -82,11 +82,11 @@ func (k *known) origin(base identity.URL) origin {
 	return origin{known: k, host: host, directory: path[:strings.LastIndexByte(path, '/')+1]}
 }
 
-// maxJoined bounds the paths, in bytes, that relative refs are joined to.
+// maxJoined bounds the length of a path that joined returns, in bytes.
 const maxJoined = 512
 
-// joined puts a relative ref behind the directory it stands in: what comes out leads, as a path of its own, to the same URL.
-// ok is false where that is not sure: refs that may have a scheme, or bytes that the parser drops or turns round.
+// joined returns the path that a relative reference leads to. ok is false where that is not certain: the reference may have a scheme, or
+// bytes that the parser removes or replaces.
 func (o origin) joined(buf *[maxJoined]byte, ref []byte) (path []byte, ok bool) {
 	for i := range len(ref) {
 		if c := ref[i]; c <= ' ' || c == ':' || c == '\\' {
@@ -113,9 +113,9 @@ func (o origin) joined(buf *[maxJoined]byte, ref []byte) (path []byte, ok bool) 
 	return path, len(path) < 2 || path[1] != '/' // "//x" is a host
 }
 
-// reference is that of a ref as it stands on a page of this origin; refs that depend, or may, on more than the directory
-// have none.
-// Absolute refs, those of the site itself and most relative ones meet where they lead to the same URL.
+// reference returns the reference of a ref on a page of this origin. It cannot be remembered if the ref may depend on more than the
+// directory. References are equal if they lead to the same URL, whether they are absolute, begin with a slash, or are relative (most of
+// them).
 func (o origin) reference(ref []byte) reference {
 	if i := bytes.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i]
@@ -126,7 +126,7 @@ func (o origin) reference(ref []byte) reference {
 		return reference{}
 	case ref[0] == '/':
 		if len(ref) > 1 && (ref[1] == '/' || ref[1] == '\\' || ref[1] <= ' ') {
-			within = ^host // a host of its own may follow: behind an absolute ref's host the same text is a path
+			within = ^host // a host may follow; behind the host of an absolute ref the same text is a path
 		}
 	case bytes.HasPrefix(ref, []byte("http://")) || bytes.HasPrefix(ref, []byte("https://")):
 		if len(ref) < len("https://") { // no host
@@ -143,14 +143,14 @@ func (o origin) reference(ref []byte) reference {
 		var buf [maxJoined]byte
 		path, ok := o.joined(&buf, ref)
 		if !ok {
-			return reference{} // it may be the whole page that it depends on: " ", or "http:?x"
+			return reference{} // it may depend on the whole URL of the page: " ", or "http:?x"
 		}
 		return o.known.at(host, host, xxhash.Sum64(path))
 	}
 	return o.known.at(host, within, xxhash.Sum64(ref))
 }
 
-// at is the reference to a path, by its hash, within something of a host.
+// at returns the reference for hashes of a host, of what the path is relative to, and of the path.
 func (k *known) at(host, within, path uint64) reference {
 	return reference{shelf: &k.shelves[host%shelves], key: mix(within+k.ages[host%ages].Load(), path)}
 }

@@ -8,17 +8,16 @@ import (
 	"proxima/fetch/text"
 )
 
-// nearWords is how many words a page must have to be told from others by what it says: of many pages only the frame is
-// sent, and scripts do the rest.
+// nearWords is how many words a page must have to be compared. Shorter pages are often frames that scripts fill, and look alike.
 const nearWords = 50
 
-// near knows what the newest pages say.
+// near finds pages whose text is nearly that of another recent page.
 type near struct {
 	mu    sync.Mutex
 	pages *text.Near
 }
 
-// newNear remembers a number of pages; of none it is nil.
+// newNear remembers that many pages. It returns nil for 0.
 func newNear(size int) *near {
 	if size < 1 {
 		return nil
@@ -26,7 +25,7 @@ func newNear(size int) *near {
 	return &near{pages: text.NewNear(size)}
 }
 
-// duplicate says whether a page says nearly the same as one of another URL. If there is none, the page is remembered.
+// duplicate reports whether a page of another URL says nearly the same. If there is none, it remembers this page.
 func (n *near) duplicate(url string, doc *text.Document) bool {
 	if doc.Words < nearWords {
 		return false

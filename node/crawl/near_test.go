@@ -14,17 +14,17 @@ import (
 func TestNearDuplicatesAreNotFollowed(t *testing.T) {
 	l := newGathering(t)
 	l.deps.Page = page.New(page.Default())
-	l.near = newNear(100)
+	l.reader.near = newNear(100)
 	prose := "<p>" + strings.Repeat("The old bridge across the harbour was opened again on Tuesday after repairs. ", 6)
 	read := func(url, body string) (links int, reason string) {
 		task := &frontier.Task{Kind: frontier.Page, URL: mustParse(t, url)}
 		res := fetch.Result{Status: 200, Body: []byte(body)}
 		res.Header = map[string][]string{"Content-Type": {"text/html; charset=utf-8"}}
 		var out frontier.Outcome
-		g := l.gather()
-		l.readPage(task, &res, &out, g)
+		g := l.reader.gather()
+		l.reader.page(task, &res, &out, g)
 		links = len(out.Links)
-		l.release(g)
+		l.reader.release(g)
 		return links, out.Reason
 	}
 	for _, c := range []struct {

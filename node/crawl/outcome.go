@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,15 +12,15 @@ import (
 	"proxima/frontier"
 )
 
-// judge says what an answer, or the lack of one, means for the URL and for its host. It is the one place that decides
-// about statuses and failures of pages.
+// judge decides what an answer, or the lack of one, means for the URL and for its host. No other function judges statuses and failures
+// of pages.
 func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	out := frontier.Outcome{Asked: true, Elapsed: res.Timing.Total}
 	switch c := res.Class; {
 	case c == "":
 	case c == fetch.Canceled:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: "interrupted"}
-	case c == fetch.NoRight: // it may have been asked on a connection that broke
+	case c == fetch.NoRight: // if Sent, the first try was sent on a connection that broke
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: res.Sent, Reason: "no right to ask the server"}
 	case c == fetch.ForbiddenAddress || c == fetch.ForbiddenPort || c == fetch.NoIdentity:
 		return frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Forbidden, Reason: words(string(c))}
@@ -53,35 +52,7 @@ func judge(res *fetch.Result, now time.Time) frontier.Outcome {
 	return out
 }
 
-// finish writes down what became of a task. The links of a remote fetch go with its answer: they are safe at who asked first.
-func (l *Loop) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) (fin frontier.Finished, err error) {
-	if !task.IsRemoteFetch() {
-		if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
-			return fin, err
-		}
-		out.Elsewhere = l.deps.Overlay.PassOn
-	}
-	return l.deps.Frontier.Finish(ctx, task, out)
-}
-
-// Finish ends a task of this node that another one carried out, with the links that this one found.
-func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
-	g := l.gather()
-	for _, link := range out.Links {
-		g.keep(link)
-	}
-	out.Links = g.links
-	l.dropLinks(g.drops)
-	l.release(g)
-	if out.Asked {
-		l.limits.fetched(task)
-	}
-	fin, err := l.finish(ctx, task, out)
-	l.stats.update(func(s *Stats) { s.New += int64(fin.Accepted) })
-	return err
-}
-
-// brokeOff are the failures in the middle of an exchange, which another try may not meet.
+// brokeOff reports whether a failure came in the middle of an exchange. Another try may succeed.
 func brokeOff(c fetch.Class) bool {
 	switch c {
 	case fetch.TimeoutHeader, fetch.TimeoutTotal, fetch.TooSlow, fetch.Reset, fetch.EOF:
@@ -90,7 +61,7 @@ func brokeOff(c fetch.Class) bool {
 	return false
 }
 
-// unwanted is the reason why the body of an answer was not read, without the URL.
+// unwanted returns why the body of an answer was not read, without the URL.
 func unwanted(err error) string {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
@@ -101,13 +72,13 @@ func unwanted(err error) string {
 // words makes a class readable.
 func words(class string) string { return strings.ReplaceAll(class, "_", " ") }
 
-// retryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a date; 0 where there is none.
+// retryAfter reads the header of that name (RFC 9110, section 10.2.3), which has seconds or a date. It returns 0 if there is none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0
 	}
-	if n, err := strconv.ParseInt(v, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) { // then n is the most there is
+	if n, err := strconv.ParseInt(v, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) { // out of range, n is the greatest value
 		return max(0, time.Duration(n)*time.Second)
 	}
 	if t, err := http.ParseTime(v); err == nil {

@@ -10,28 +10,27 @@ import (
 	"proxima/frontier"
 )
 
-// Overlay is the rest of the crawl as the loop sees it: other nodes own hosts too, and ask for pages.
+// Overlay is the other nodes as the loop sees them: they own hosts, too, and ask this node for pages.
 type Overlay interface {
-	// Route sorts links by the owners of their hosts. Those for this node are returned; the others are on disk, to be
-	// sent.
+	// Route returns the links whose hosts this node owns. The others are then on disk, and will be sent to their owners.
 	Route(ctx context.Context, links []frontier.Link) (mine []frontier.Link, err error)
-	// PassOn keeps links on disk, to be sent, that the frontier does not take: their hosts are on their way.
+	// PassOn writes links to disk, to be sent, that the frontier refuses because their hosts are moving.
 	PassOn(ctx context.Context, links []frontier.Link) error
-	// Begin says how a task is to be carried out; false: it is no longer wanted.
+	// Begin returns how a task is to be carried out, or false if it is no longer wanted.
 	Begin(task *frontier.Task) (Visit, bool)
-	// Ended is told of every download, after its end is on disk.
+	// Ended is called after each download, once its outcome is on disk.
 	Ended(task *frontier.Task, d Download)
 }
 
-// Visit is how a task is carried out, and what stands in its line of the log.
+// Visit is how a task is carried out, and what the log says about it.
 type Visit struct {
-	// Fresh asks for a connection of its own, Quiet leaves the links of the page unread.
+	// Fresh uses a new connection. Quiet ignores the links of the page.
 	Fresh, Quiet bool
-	// Until breaks the download off; zero leaves it its time.
+	// Until is when the download is broken off; zero means never.
 	Until time.Time
-	// MayAsk is asked in place of Deps.MayAsk where it is not nil: a remote fetch is under the lease of who wants it.
+	// MayAsk replaces Deps.MayAsk if it is not nil. A remote fetch needs the lease of the node that asked for it.
 	MayAsk func() error
-	// Label, Batch, Home and Epoch are those of the log.
+	// Label, Batch, Home and Epoch go to the log.
 	Label, Batch, Home string
 	Epoch              uint64
 }
@@ -41,13 +40,13 @@ type Download struct {
 	Outcome frontier.Outcome
 	Status  int
 	Timing  fetch.Timing
-	// Bytes of the body as it crossed the wire.
+	// Bytes counts the body as received.
 	Bytes int64
-	// HTML says that it was a page: status 200, and HTML.
+	// HTML means that the answer was a page: its status was 200, and its type HTML.
 	HTML bool
 }
 
-// alone is a node without others.
+// alone is the Overlay of a node that crawls alone.
 type alone struct{ home string }
 
 func (alone) Route(_ context.Context, links []frontier.Link) ([]frontier.Link, error) {

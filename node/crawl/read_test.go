@@ -26,7 +26,7 @@ func newGathering(t *testing.T) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{}, Deps{Rules: rules, Sites: noSites(t), Blocklist: list})
+	return New(Config{}, Deps{Policy: &Policy{Rules: rules, Sites: noSites(t), Blocklist: list}})
 }
 
 // noSites has settings for no site.
@@ -45,16 +45,14 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 	base := mustParse(t, "http://a.test/dir/page")
 	links := []page.Link{{Ref: []byte("/nofollow"), NoFollow: true}, {Ref: []byte("x")}, {Ref: []byte("?query")}, {Ref: []byte("http://user@b.test:bad/")}, {Ref: []byte("../y")}, {Ref: []byte("/dir/x")}}
 	read := func() (offered []string, known int) {
-		g := l.gather()
+		g := l.reader.gather()
 		g.addLinks(base, links, 1, false)
 		for _, link := range g.links {
 			offered = append(offered, link.URL.String())
 		}
-		for i := range g.fresh {
-			g.fresh[i].remember()
-		}
+		g.remember()
 		known = g.known
-		l.release(g)
+		l.reader.release(g)
 		return offered, known
 	}
 	offered, known := read()
@@ -73,10 +71,10 @@ func TestLinksAreOfferedUntilTheyAreRemembered(t *testing.T) {
 // What one page left behind must not be seen on the next.
 func TestReleasedGatherIsEmpty(t *testing.T) {
 	l := newGathering(t)
-	g := l.gather()
+	g := l.reader.gather()
 	g.addLinks(mustParse(t, "http://a.test/"), []page.Link{{Ref: []byte("x")}, {Ref: []byte("y"), NoFollow: true}}, 1, false)
 	g.known++
-	l.release(g)
+	l.reader.release(g)
 	// The pool may have dropped it: what was released is looked at, whoever has it now.
 	if len(g.links)+len(g.drops)+len(g.fresh)+g.known != 0 || g.links != nil || g.last != "" || g.rule != "" {
 		t.Errorf("kept: %d links, %d drops, %d references, %d known, host %q", len(g.links), len(g.drops), len(g.fresh), g.known, g.last)
@@ -86,17 +84,17 @@ func TestReleasedGatherIsEmpty(t *testing.T) {
 // A robots.txt that is cut must not lose the end of a rule: half an Allow allows too much.
 func TestRobotsCutInARule(t *testing.T) {
 	l := newGathering(t)
-	l.deps.Agent = "proxima"
+	l.deps.Policy.Agent = "proxima"
 	const head, allow = "User-agent: *\nDisallow: /\n#", "\nAllow: /public/"
 	kept := len(allow) - len("public/") // up to the path "/"
 	body := head + strings.Repeat("x", robots.MaxBytes-len(head)-kept) + allow
 	res := fetch.Result{Status: 200, Body: []byte(body)[:robots.MaxBytes+1], Truncated: "length"}
 	task := &frontier.Task{Kind: frontier.Robots, Host: "http://a.test", URL: mustParse(t, "http://a.test/robots.txt")}
 	var out frontier.Outcome
-	l.readRobots(task, &res, &out)
+	l.reader.robotsTxt(task, &res, &out)
 	for from, rules := range map[string]*robots.Rules{
-		"cache": l.robots.get(task.Host),
-		"disk":  robots.Parse(out.Robots.Body, l.deps.Agent),
+		"cache": l.reader.robots.get(task.Host),
+		"disk":  robots.Parse(out.Robots.Body, l.deps.Policy.Agent),
 	} {
 		if rules.Allowed("/private") {
 			t.Errorf("from %s: /private is allowed", from)
@@ -109,8 +107,8 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 	l := newGathering(t)
 	const links = 5000
 	for i := range links {
-		l.DropLinks(map[string]int{fmt.Sprintf("refused by a peer: for reason %d", i): 1})
-		l.DropLinks(map[string]int{fmt.Sprintf("blocked: host%d.test", i): 1})
+		l.DropLinks(fmt.Sprintf("refused by a peer: for reason %d", i), 1)
+		l.DropLinks(fmt.Sprintf("blocked: host%d.test", i), 1)
 	}
 	drops := l.Stats().Drops
 	counts := map[string]int64{}
@@ -130,7 +128,7 @@ func TestReasonsForDropsAreBounded(t *testing.T) {
 func TestMovedHostsHaveNoRobotsInMemory(t *testing.T) {
 	c := newRobotsCache(1 << 20)
 	l := newGathering(t)
-	l.robots = c
+	l.reader.robots = c
 	for _, origin := range []string{"http://a.test", "https://a.test", "http://b.test", "http://a.test:8080"} {
 		c.put(origin, robots.AllowAll(), 100)
 	}

@@ -8,7 +8,7 @@ import (
 	"proxima/node/runlog"
 )
 
-// record writes what became of a task into the log and the statistics, and says whether it counts as a page.
+// record writes what became of a task to the log and the statistics, and reports whether it counts as a page.
 func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.Result, out frontier.Outcome, fin frontier.Finished, found int) (page bool) {
 	t := res.Timing
 	l.deps.RunLog.Fetch(&runlog.Fetch{
@@ -35,13 +35,13 @@ func (l *Loop) record(task *frontier.Task, url string, visit Visit, res *fetch.R
 			s.Pages++
 			s.row(rowOf(res))
 		} else if task.Kind == frontier.Robots && out.Trouble == frontier.Unreachable {
-			s.row(RowFailure) // its host's pages are not asked for
+			s.row(RowFailure) // the pages of its host are not requested
 		}
 	})
 	return page
 }
 
-// reasonFor puts what went wrong into words: the error where there was one, else what the answer meant.
+// reasonFor returns what went wrong: the error, or else what the answer meant.
 func reasonFor(res *fetch.Result, out frontier.Outcome) string {
 	if res.Err != nil {
 		return res.Err.Error()

@@ -104,15 +104,15 @@ func TestLinksOfAnAnswerAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if l.deps.Blocklist, err = blocklist.New(list, blocklist.Deps{}); err != nil {
+		if l.deps.Policy.Blocklist, err = blocklist.New(list, blocklist.Deps{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.deps.Blocklist.Load(t.Context()); err != nil {
+		if err := l.deps.Policy.Blocklist.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
 			if u, err := l.deps.Frontier.Resolve(t.Context()); err == nil {
-				err = l.resolve(t.Context(), u)
+				err = l.placer.place(t.Context(), u)
 				if err != nil {
 					t.Error(err)
 				}

@@ -14,8 +14,8 @@ import (
 	"proxima/node/runlog"
 )
 
-// conditions are the validators with which a page is asked for again: none where its body was never seen, for then "not
-// modified" says nothing.
+// conditions returns the validators for a repeated request. There are none if the node has never seen the body: "not modified" would
+// tell it nothing.
 func conditions(task *frontier.Task) (etag string, modified time.Time) {
 	p := task.Page
 	if p == nil || p.Digest == 0 || p.Gone > 0 {
@@ -24,9 +24,9 @@ func conditions(task *frontier.Task) (etag string, modified time.Time) {
 	return p.ETag, p.Modified
 }
 
-// visit says what was found of a page or sitemap, and takes out what a revisit cannot mean. It is nil where nothing was. The kind
-// is what the log of changes calls it, "" for what does not stand there.
-func (l *Loop) visit(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather, now time.Time) (v *frontier.Visit, change string) {
+// visited returns what a visit of a page or sitemap found, and how the log of changes calls it ("" for what is not logged). The visit is
+// nil if it found nothing. An answer that makes no sense for a revisit becomes a failure in the outcome.
+func visited(task *frontier.Task, res *fetch.Result, out *frontier.Outcome, g *gather, now time.Time) (v *frontier.Visit, change string) {
 	if task.Kind == frontier.Robots || res.Class != "" || out.Ending == frontier.Again {
 		return nil, ""
 	}
@@ -71,7 +71,7 @@ func (l *Loop) visit(task *frontier.Task, res *fetch.Result, out *frontier.Outco
 	case was == nil:
 	case was.Gone > 0:
 		change = runlog.ChangeBack
-	case was.Digest == 0: // nothing to compare it with
+	case was.Digest == 0: // there is nothing to compare it with
 		v.Found = frontier.Unchanged
 	case f.Changed(text.Fingerprint{Digest: was.Digest, Simhash: was.Simhash}):
 		change = runlog.ChangeChanged
@@ -81,7 +81,7 @@ func (l *Loop) visit(task *frontier.Task, res *fetch.Result, out *frontier.Outco
 	return v, change
 }
 
-// gone is a visit that found no page.
+// gone returns a visit that found no page.
 func gone(was *frontier.PageRecord) (*frontier.Visit, string) {
 	v := &frontier.Visit{Found: frontier.Gone}
 	if was == nil || was.Gone > 0 {
@@ -90,7 +90,7 @@ func gone(was *frontier.PageRecord) (*frontier.Visit, string) {
 	return v, runlog.ChangeGone
 }
 
-// logChange writes what a visit found into the log of changes.
+// logChange writes to the log of changes what a visit found.
 func (l *Loop) logChange(task *frontier.Task, url string, status int, v *frontier.Visit, change string) {
 	if task.Page == nil || change == "" || v == nil {
 		return
@@ -104,19 +104,19 @@ func (l *Loop) logChange(task *frontier.Task, url string, status int, v *frontie
 	l.deps.RunLog.Change(c)
 }
 
-// notFound are the titles of pages that are none, though the status says otherwise.
+// notFound are titles of error pages whose status is 200.
 var notFound = []string{"404", "not found", "page not found", "404 not found", "error 404", "404 error", "file not found", "410 gone",
 	"nicht gefunden", "seite nicht gefunden", "page introuvable", "página no encontrada", "pagina non trovata"}
 
-// maxGoneWords is how much a page can say that says that it is none.
+// maxGoneWords is how many words an error page has at most.
 const maxGoneWords = 120
 
-// saysGone says that a page tells in its title, and in few words, that there is none.
+// saysGone reports whether a page is an error page by its title. It must also be short.
 func saysGone(doc *text.Document) bool {
 	if doc.Words > maxGoneWords {
 		return false
 	}
-	// The site's name often stands behind or before it.
+	// The title often has the name of the site, too.
 	for part := range strings.FieldsFuncSeq(strings.ToLower(doc.Title), func(r rune) bool { return strings.ContainsRune("|–—-:·»«", r) }) {
 		part = strings.Trim(part, " .!")
 		for _, say := range notFound {
@@ -128,7 +128,7 @@ func saysGone(doc *text.Document) bool {
 	return false
 }
 
-// etagOf is the ETag of an answer as it may go into a request, "" where it has none that is well formed and short.
+// etagOf returns the ETag of an answer. It returns "" if there is none, or if it is malformed or too long for a request.
 func etagOf(h http.Header) string {
 	tag := h.Get("ETag")
 	opaque := strings.TrimPrefix(tag, "W/")
@@ -143,7 +143,7 @@ func etagOf(h http.Header) string {
 	return tag
 }
 
-// modifiedOf is the Last-Modified of an answer. One that is to come, or before there were dates, is none.
+// modifiedOf returns the Last-Modified of an answer. It ignores times in the future, and those up to 1970.
 func modifiedOf(h http.Header, now time.Time) time.Time {
 	t, err := http.ParseTime(h.Get("Last-Modified"))
 	if err != nil || t.After(now) || t.Unix() <= 0 {
@@ -152,10 +152,10 @@ func modifiedOf(h http.Header, now time.Time) time.Time {
 	return t
 }
 
-// maxFresh bounds what a max-age is believed.
+// maxFresh is the longest max-age that is believed.
 const maxFresh = 24 * time.Hour
 
-// freshFor is the max-age of Cache-Control.
+// freshFor returns the max-age of Cache-Control.
 func freshFor(h http.Header) time.Duration {
 	for _, line := range h.Values("Cache-Control") {
 		for part := range strings.SplitSeq(line, ",") {

@@ -91,8 +91,8 @@ func testLoop(t *testing.T, w *web, mayAsk func(netip.Addr) error) (*Loop, strin
 	names.Servers, names.Hosts = []string{"192.0.2.53"}, map[string][]string{"a.example": {"10.0.0.1"}}
 	resolver, err := resolve.New(names, resolve.Deps{})
 	must(err)
-	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, Blocklist: block, Rules: rules, Sites: noSites(t), RunLog: log,
-		Page: page.New(page.Default()), Agent: "proxima", MayAsk: mayAsk})
+	l := New(Default(), Deps{Frontier: front, Client: client, Resolver: resolver, RunLog: log,
+		Page: page.New(page.Default()), MayAsk: mayAsk, Policy: &Policy{Rules: rules, Sites: noSites(t), Blocklist: block, Agent: "proxima"}})
 	ctx, stop := context.WithCancel(t.Context())
 	var g sync.WaitGroup
 	g.Go(func() { _ = front.Run(ctx) })

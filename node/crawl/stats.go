@@ -9,25 +9,24 @@ import (
 	"proxima/fetch"
 )
 
-// Stats count what a node has downloaded since it started. Rows are what the table at the end shows: HTTP statuses,
-// and "communication failure" and "DNS error" beside them.
+// Stats count what a node has downloaded since it started.
 type Stats struct {
-	// Pages are pages asked for, in whatever way that ended; Requests are all requests, robots.txt and sitemaps too.
+	// Pages counts requests for pages, including those that failed. Requests counts all requests, including robots.txt and sitemaps.
 	Pages    int64 `json:"pages"`
 	Requests int64 `json:"requests"`
-	// Bytes are bytes of bodies as received.
+	// Bytes counts bytes of bodies as received.
 	Bytes int64 `json:"bytes"`
-	// Links are links found on pages, New those that no one had seen.
+	// Links counts links on pages, New those that were not known before.
 	Links int64 `json:"links"`
 	New   int64 `json:"new"`
-	// Rows count pages by status.
+	// Rows counts pages by HTTP status, RowFailure and RowDNS, as in the table at the end of a crawl.
 	Rows map[string]int64 `json:"rows"`
-	// Drops count links that did not reach the frontier, by reason; where there are too many reasons, by what stands before
-	// their colons.
+	// Drops counts links that were not offered to the frontier, by reason. If there are too many reasons, later ones are cut at their
+	// colon.
 	Drops map[string]int64 `json:"drops"`
-	// ArchiveFailures count exchanges that could not be archived.
+	// ArchiveFailures counts exchanges that could not be archived.
 	ArchiveFailures int64 `json:"archive_failures"`
-	// NoIdentity is true when a host was refused because the operator set no contact.
+	// NoIdentity is true if a host was refused because the operator has set no contact.
 	NoIdentity bool `json:"no_identity"`
 }
 
@@ -39,9 +38,9 @@ const (
 
 // statistics is a Stats that fetchers share.
 type statistics struct {
+	// mu guards what follows.
 	mu sync.Mutex
-	// guarded by mu
-	s Stats
+	s  Stats
 }
 
 func (s *statistics) update(f func(*Stats)) {
@@ -72,23 +71,15 @@ func rowOf(res *fetch.Result) string {
 	return strconv.Itoa(res.Status)
 }
 
-// DropLinks counts links that are not offered to the frontier, by reason.
-func (l *Loop) DropLinks(drops map[string]int) {
-	list := make([]drop, 0, len(drops))
-	for reason, n := range drops {
-		list = append(list, drop{reason, n})
-	}
-	l.dropLinks(list)
-}
-
-// maxDropReasons bounds the reasons that are counted apart: rules of a blocklist and words of peers are without number.
+// maxDropReasons bounds how many reasons are counted: the rules of a blocklist and the words of peers are unbounded.
 const maxDropReasons = 1000
 
-func (l *Loop) dropLinks(drops []drop) {
+// drop counts links that are not offered to the frontier, by reason.
+func (s *statistics) drop(drops ...drop) {
 	if len(drops) == 0 {
 		return
 	}
-	l.stats.update(func(s *Stats) {
+	s.update(func(s *Stats) {
 		if s.Drops == nil {
 			s.Drops = make(map[string]int64)
 		}

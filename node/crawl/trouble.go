@@ -9,11 +9,11 @@ import (
 	"proxima/frontier"
 )
 
-// lately is how fresh an answer must be to show that a missing route is missing for one address only.
+// lately is how recent the last answer must be to show that other addresses have a route.
 const lately = 10 * time.Second
 
-// ownTrouble keeps what is this node's own trouble from counting against the host: the task ends as if it had not been
-// begun, and the frontier waits.
+// ownTrouble finds downloads that failed because of this node's own trouble. They do not count against the host: the task ends as if it had
+// not begun, and the frontier waits.
 func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome) {
 	if answered(res) {
 		l.heard.Store(int64(time.Since(l.began)))
@@ -32,17 +32,17 @@ func (l *Loop) ownTrouble(res *fetch.Result, out *frontier.Outcome) {
 	case own:
 		l.deps.Frontier.OwnTrouble(why, false)
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Reason: why}
-	case l.deps.Frontier.Troubled(): // silence is what is to be expected
+	case l.deps.Frontier.Troubled(): // no answer is expected while the node has trouble
 		*out = frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted, Asked: true, Reason: out.Reason}
 	}
 }
 
-// unrouted says that an address had no route. Those of one family may have none while others do.
+// unrouted reports whether an address had no route. One family of addresses may have none while the other has.
 func unrouted(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
 }
 
-// answered says that a download shows that servers are within reach: something came back, if only a refusal.
+// answered reports whether a server answered, even if only by refusing.
 func answered(res *fetch.Result) bool {
 	if res.Status != 0 {
 		return true
@@ -50,7 +50,7 @@ func answered(res *fetch.Result) bool {
 	switch res.Class {
 	case fetch.Refused, fetch.TLS, fetch.EOF, fetch.Protocol, fetch.HeaderTooLarge:
 		return true
-	case fetch.Reset: // by the server, and not for want of answers to the packets of an open connection
+	case fetch.Reset: // the server reset the connection; it did not just stop answering
 		return !errors.Is(res.Err, syscall.ETIMEDOUT)
 	}
 	return false

@@ -1,0 +1,141 @@
+package crawl
+
+import (
+	"slices"
+
+	"proxima/fetch/page"
+	"proxima/fetch/text"
+	"proxima/frontier"
+	"proxima/frontier/identity"
+)
+
+// gather collects what one body refers to. It turns references into links for the frontier, and drops those that are out of scope
+// or blocked.
+type gather struct {
+	reader *reader
+	links  []frontier.Link
+	drops  []drop
+	page   []page.Link // the links as they stand on the page
+	known  int         // how many references lead to URLs that the frontier has for certain
+	fresh  []reference // of links; remembered once the links are on disk
+	// What the sink needs: whether the page asks not to be kept, its encoding ("" if it is not HTML), and the URL that its links
+	// are relative to.
+	noindex bool
+	charset string
+	base    identity.URL
+	doc     *text.Document // nil until document is called
+	// The last host that the blocklist was asked about, and the rule that blocks it: most links of a page lead to one host.
+	last, rule string
+}
+
+// gather returns an empty gather, which may be used a second time.
+func (r *reader) gather() *gather {
+	if g, ok := r.spare.Get().(*gather); ok {
+		return g
+	}
+	return &gather{reader: r}
+}
+
+// maxSpare bounds the memory of a released gather, in links.
+const maxSpare = 1024
+
+// release makes a gather available again. Its references must no longer be used. Its links may be.
+func (r *reader) release(g *gather) {
+	if max(cap(g.fresh), cap(g.page)) <= maxSpare {
+		clear(g.page) // they point into a body whose memory is used again
+		*g = gather{reader: r, page: g.page[:0], fresh: g.fresh[:0], drops: g.drops[:0]}
+		r.spare.Put(g)
+	}
+}
+
+// document returns the text of the page.
+func (g *gather) document(body []byte) *text.Document {
+	if g.doc == nil {
+		doc := text.Extract(body, g.charset)
+		g.doc = &doc
+	}
+	return g.doc
+}
+
+// add resolves a reference and keeps its target.
+func (g *gather) add(base identity.URL, ref string, depth, hops uint8, isSitemap bool) {
+	u, reason := g.reader.deps.Policy.Rules.Resolve(base, ref)
+	if reason != identity.Accepted {
+		g.drop(reason.String())
+		return
+	}
+	g.keep(frontier.Link{URL: u, Depth: depth, Hops: hops, Sitemap: isSitemap})
+}
+
+// keep keeps a link if it belongs to the crawl.
+func (g *gather) keep(link frontier.Link) {
+	policy := g.reader.deps.Policy
+	if reason := policy.Admit(link); reason != "" {
+		g.drop(reason)
+		return
+	}
+	if link.URL.Host != g.last || policy.Blocklist.HasPatterns() {
+		g.last = link.URL.Host
+		g.rule = policy.Blocked(link.URL)
+	}
+	if g.rule != "" {
+		g.drop("blocked: " + g.rule)
+		return
+	}
+	g.links = append(g.links, link)
+}
+
+// addLinks adds the links of a page. It skips those that the frontier has for certain, unless all is set. It computes all hashes before
+// it looks any of them up: the processor then waits for many distant places of memory at once.
+func (g *gather) addLinks(base identity.URL, links []page.Link, depth uint8, all bool) {
+	refs := slices.Grow(g.fresh[:0], len(links))[:len(links)]
+	g.fresh = refs[:0] // overwrites only references that the loop below has read
+	if all {
+		clear(refs)
+	} else {
+		from := g.reader.known.origin(base)
+		for i, link := range links {
+			refs[i] = from.reference(link.Ref)
+		}
+		for i := range refs {
+			refs[i].known = refs[i].look()
+		}
+	}
+	for i, link := range links {
+		switch r := refs[i]; {
+		case link.NoFollow:
+			g.drop("nofollow")
+		case r.known:
+			g.known++
+		default:
+			n := len(g.links)
+			g.add(base, string(link.Ref), depth, 0, false)
+			if r.shelf != nil && len(g.links) > n {
+				g.fresh = append(g.fresh, r)
+			}
+		}
+	}
+}
+
+// remember remembers the references of the links. It is called once the links are on disk.
+func (g *gather) remember() {
+	for i := range g.fresh {
+		g.fresh[i].remember()
+	}
+}
+
+// drop counts links that are left out, by reason. A list is shorter than a map here: a page has few reasons.
+type drop struct {
+	reason string
+	n      int
+}
+
+func (g *gather) drop(reason string) {
+	for i := range g.drops {
+		if d := &g.drops[i]; d.reason == reason {
+			d.n++
+			return
+		}
+	}
+	g.drops = append(g.drops, drop{reason, 1})
+}

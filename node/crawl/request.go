@@ -1,0 +1,81 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"proxima/fetch"
+	"proxima/fetch/robots"
+	"proxima/frontier"
+	"proxima/node/sink"
+	"proxima/node/site"
+)
+
+// get makes the request of a task. It breaks the download off when the right to ask the server ends.
+func (l *Loop) get(ctx context.Context, task *frontier.Task, url string, visit Visit) fetch.Result {
+	if task.MayExpire() || !visit.Until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		task.OnExpire(cancel)
+		if !visit.Until.IsZero() {
+			defer time.AfterFunc(time.Until(visit.Until), cancel).Stop()
+		}
+	}
+	req := fetch.Request{URL: url, Addr: task.Server, Fresh: visit.Fresh, Capture: l.deps.Sink != nil && l.deps.Sink.Wants(sink.WARC), Until: visit.Until}
+	if files := l.deps.Policy.files(task.Host); files != nil && task.Server == frontier.FileServer(task.Host) {
+		req.Files = files // no server is asked, so no lease is needed
+	} else if visit.MayAsk != nil {
+		req.Gate = visit.MayAsk
+	} else if l.deps.MayAsk != nil && !task.IsRemoteFetch() {
+		req.Gate = func() error { return l.deps.MayAsk(task.Server) }
+	}
+	settings := l.deps.Policy.Sites.For(task.URL)
+	l.customize(&req, task, settings)
+	req.IfNoneMatch, req.IfModifiedSince = conditions(task)
+	switch task.Kind {
+	case frontier.Robots:
+		req.MaxBody = robots.MaxBytes + 1
+	case frontier.Sitemap:
+		req.MaxBody = l.deps.Sitemap.MaxBytes
+	}
+	res := l.deps.Client.Get(ctx, req)
+	if settings.Cookies {
+		l.jar.Learn(task.URL, res.Header)
+	}
+	return res
+}
+
+// customize applies the settings of a site to a request. They are found by the URL of the request: headers and cookies are not sent to
+// the target of a redirect.
+func (l *Loop) customize(req *fetch.Request, task *frontier.Task, s *site.Settings) {
+	if s.Hours != nil {
+		gate := req.Gate
+		req.Gate = func() error {
+			if !s.Hours.Open(time.Now()) {
+				return fmt.Errorf("outside its hours, %s", s.Hours)
+			}
+			if gate == nil {
+				return nil
+			}
+			return gate()
+		}
+	}
+	if s.Chosen(site.UserAgent) {
+		req.Agent = s.UserAgent
+	}
+	req.Header = s.Headers
+	if s.Cookies {
+		if cookies := l.jar.Header(task.URL); cookies != "" {
+			if req.Header = s.Headers.Clone(); req.Header == nil {
+				req.Header = http.Header{}
+			}
+			req.Header.Set("Cookie", cookies)
+		}
+	}
+	if task.Kind == frontier.Page && (s.MaxSize > 0 || len(s.ContentTypes) > 0) {
+		req.Wanted, req.MaxWire = s.Wants, s.MaxSize
+	}
+}

@@ -1,0 +1,213 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"proxima/fetch"
+	"proxima/frontier"
+	"proxima/node/runlog"
+)
+
+// Do carries out one task.
+func (l *Loop) Do(ctx context.Context, task *frontier.Task) error {
+	l.limits.join()
+	return l.carryOut(ctx, task)
+}
+
+// Finish ends a task of this node that another node carried out. The outcome has the links that the other node found.
+func (l *Loop) Finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) error {
+	g := l.reader.gather()
+	for _, link := range out.Links {
+		g.keep(link)
+	}
+	out.Links = g.links
+	l.stats.drop(g.drops...)
+	l.reader.release(g)
+	if out.Asked {
+		l.hosts.fetched(task)
+	}
+	fin, err := l.finish(ctx, task, out)
+	l.stats.update(func(s *Stats) { s.New += int64(fin.Accepted) })
+	return err
+}
+
+// Refuse returns why a task must not be carried out, or "": because of the blocklist, the settings of its site, or its host's robots.txt.
+func (l *Loop) Refuse(task *frontier.Task) (string, error) {
+	if rule := l.deps.Policy.BlockedAt(task.URL, task.Server); rule != "" {
+		return "blocked: " + rule, nil
+	}
+	if task.Kind == frontier.Page { // the settings may have changed since its URL was accepted
+		if reason := l.deps.Policy.Sites.For(task.URL).Refuse(task.URL); reason != "" {
+			return reason, nil
+		}
+	}
+	if task.Kind == frontier.Robots || task.IsRemoteFetch() {
+		return "", nil // the node that asks for a remote fetch has read the robots.txt
+	}
+	rules, err := l.reader.rulesOf(task.URL.Host)
+	if err != nil {
+		return "", err
+	}
+	if !rules.Allowed(task.URL.Path) {
+		return "robots.txt disallows", nil
+	}
+	return "", nil
+}
+
+// carryOut carries out a task that has a place, unless the place was taken back.
+func (l *Loop) carryOut(ctx context.Context, task *frontier.Task) (err error) {
+	begun, page := l.limits.begin(), false
+	defer func() { l.limits.giveBack(begun, page) }()
+	if !begun {
+		return l.putBack(ctx, task)
+	}
+	page, err = l.do(ctx, task)
+	return err
+}
+
+// putBack ends a task that is not carried out now. Its URL stays pending.
+func (l *Loop) putBack(ctx context.Context, task *frontier.Task) error {
+	_, err := l.deps.Frontier.Finish(context.WithoutCancel(ctx), task, frontier.Outcome{Ending: frontier.Again, Trouble: frontier.Interrupted})
+	return err
+}
+
+// do carries out a task, and reports whether it counts as a page.
+func (l *Loop) do(ctx context.Context, task *frontier.Task) (page bool, err error) {
+	// The end of a task is written even while the crawl is being stopped: the next start goes on from it.
+	keep := context.WithoutCancel(ctx)
+	var visit Visit
+	wanted := !l.limits.over()
+	if wanted {
+		visit, wanted = l.deps.Overlay.Begin(task)
+	}
+	if !wanted {
+		return false, l.putBack(ctx, task)
+	}
+	if done, err := l.leaveOut(keep, task); done || err != nil {
+		return false, err
+	}
+	defer func() {
+		if !page {
+			l.hosts.unadmit(task)
+		}
+	}()
+	url := task.URL.String()
+	res := l.get(ctx, task, url, visit)
+	defer res.Release()
+	out := judge(&res, time.Now())
+	if res.Class == fetch.NoRight && !res.Sent {
+		return false, l.giveUp(ctx, task, url, &res, out)
+	}
+	l.limits.received(res.WireBytes)
+	onDisk := res.Protocol == fetch.ProtocolFile // it says nothing about the network
+	if !onDisk {
+		l.ownTrouble(&res, &out)
+	}
+	if task.Kind == frontier.Page && !task.IsRemoteFetch() && !onDisk {
+		l.moved.learn(task.URL, &res, l.deps.Policy.Rules, time.Now())
+	}
+	found, links := 0, l.reader.gather()
+	switch {
+	case task.Kind == frontier.Robots:
+		l.reader.robotsTxt(task, &res, &out)
+	case visit.Quiet:
+	case out.Ending == frontier.Done && task.Kind == frontier.Sitemap:
+		found = l.reader.sitemap(task, &res, &out)
+	case out.Ending == frontier.Done:
+		found = l.reader.page(task, &res, &out, links)
+	}
+	change := ""
+	if l.deps.Recrawl && !visit.Quiet {
+		out.Visit, change = visited(task, &res, &out, links, time.Now())
+	}
+	written := false
+	if ticket := l.keeper.keep(keep, task, visit, &res, &out, links); ticket != nil {
+		defer func() { ticket.End(written) }()
+	}
+	fin, err := l.finish(keep, task, out)
+	if err != nil {
+		return false, err
+	}
+	written = true
+	if fin.Refused == 0 {
+		links.remember()
+	}
+	l.reader.release(links)
+	l.deps.Overlay.Ended(task, Download{Outcome: out, Status: res.Status, Timing: res.Timing, Bytes: res.WireBytes, HTML: !onDisk && isHTML(&res)})
+	page = l.record(task, url, visit, &res, out, fin, found)
+	l.logChange(task, url, res.Status, out.Visit, change)
+	return page, nil
+}
+
+// leaveOut ends a task that is not to be carried out, and reports whether it did.
+func (l *Loop) leaveOut(ctx context.Context, task *frontier.Task) (done bool, err error) {
+	reason, err := l.Refuse(task)
+	if err != nil {
+		return false, err
+	}
+	out := frontier.Outcome{Ending: frontier.Dropped, Reason: reason}
+	if out.Reason == "" {
+		out.Links, out.Reason = l.otherwise(task)
+	}
+	if out.Reason == "" {
+		if out.Reason, err = l.hosts.admit(ctx, task); err != nil {
+			return false, err
+		}
+	}
+	if out.Reason == "" {
+		return false, nil
+	}
+	if task.Kind == frontier.Robots {
+		// Without its robots.txt a host gives out no pages. If this task were dropped, the frontier would make it again for ever.
+		out.Ending, out.Trouble = frontier.Again, frontier.Forbidden
+	}
+	if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
+		return false, err
+	}
+	out.Elsewhere = l.deps.Overlay.PassOn
+	_, err = l.deps.Frontier.Finish(ctx, task, out)
+	l.deps.Overlay.Ended(task, Download{Outcome: out})
+	return true, err
+}
+
+// otherwise returns the URL to use in place of a task whose host redirects all its pages, and why.
+func (l *Loop) otherwise(task *frontier.Task) (instead []frontier.Link, reason string) {
+	if task.Kind != frontier.Page || task.IsRemoteFetch() {
+		return nil, ""
+	}
+	u, ok := l.moved.spare(task.URL, time.Now())
+	link := frontier.Link{URL: u, Depth: task.Depth, Hops: next(task.Hops)}
+	if !ok || l.deps.Policy.Refuse(link) != "" {
+		return nil, ""
+	}
+	return []frontier.Link{link}, "its host redirects all to " + u.Scheme()
+}
+
+// noRightPause is how long a fetcher waits with a task that it had no right to carry out. The frontier hears of the end of a lease
+// a little later than the request does, and would give out the same task again at once.
+const noRightPause = 100 * time.Millisecond
+
+// giveUp gives back a task whose server was not asked, because this node had no right to. No download is logged.
+func (l *Loop) giveUp(ctx context.Context, task *frontier.Task, url string, res *fetch.Result, out frontier.Outcome) error {
+	l.deps.RunLog.Events().Info(runlog.EventWarning, runlog.KeyHost, task.Host, runlog.KeyURL, url, runlog.KeyReason, res.Err.Error())
+	select {
+	case <-ctx.Done():
+	case <-time.After(noRightPause):
+	}
+	_, err := l.deps.Frontier.Finish(context.WithoutCancel(ctx), task, out)
+	l.deps.Overlay.Ended(task, Download{Outcome: out})
+	return err
+}
+
+// finish writes what became of a task. The links of a remote fetch are not written here: they go to the node that asked for it, which
+// writes them before the page counts as done.
+func (l *Loop) finish(ctx context.Context, task *frontier.Task, out frontier.Outcome) (fin frontier.Finished, err error) {
+	if !task.IsRemoteFetch() {
+		if out.Links, err = l.deps.Overlay.Route(ctx, out.Links); err != nil {
+			return fin, err
+		}
+		out.Elsewhere = l.deps.Overlay.PassOn
+	}
+	return l.deps.Frontier.Finish(ctx, task, out)
+}
