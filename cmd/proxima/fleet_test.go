@@ -240,7 +240,7 @@ func TestFleet(t *testing.T) {
 	}
 	again := startFor(t, 8*time.Minute, args...)
 	again.want(exitOK)
-	if text := again.out.String(); strings.Count(text, "was run before") != 5 {
+	if text := again.out.String(); strings.Count(text, "is finished") != 5 {
 		t.Errorf("the second time:\n%s", text)
 	}
 	if _, err := rundir.ReadWorld(filepath.Join(out, "set-2", "random")); err != nil {

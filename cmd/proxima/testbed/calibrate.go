@@ -17,19 +17,20 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
-// calibrations is how many pages an ordinary client downloads from each node's place.
+// calibrations is the number of pages that an ordinary client downloads from each node's address.
 const calibrations = 8
 
-// calibrate downloads some pages from each node's place with an ordinary HTTP client, as nodes do without load: on fresh connections.
-// The ratios of the times to those of the model of the truth say how far that may be believed. No two ask one server at a time.
+// calibrate downloads some pages from each node's address with an ordinary HTTP client, on fresh connections and without load. It returns
+// the ratios of the measured times to those of the model of the truth. They say how exact the model is. Each server is asked for one page
+// at a time.
 func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
 	truth := rundir.NewTruth(r.world)
 	var mu sync.Mutex
 	for step := range min(calibrations, len(r.plan.Servers)) {
 		var g errgroup.Group
 		for i := range min(len(r.plan.Nodes), len(r.plan.Servers)) {
-			k := (i + step*(len(r.plan.Nodes)+1)) % len(r.plan.Servers) // within a step all are different
-			samples := r.bed.urls(k)
+			k := (i + step*(len(r.plan.Nodes)+1)) % len(r.plan.Servers) // the servers of one step differ
+			samples := r.platform.urls(k)
 			if len(samples) == 0 {
 				continue
 			}
@@ -53,9 +54,9 @@ func (r *run) calibrate(ctx context.Context) (ratios []float64, err error) {
 	return ratios, nil
 }
 
-// download gets a page with an ordinary client; the server's address is dialled, names are not looked up.
+// download downloads a page with an ordinary client. It dials the server's address and looks up no names.
 func (r *run) download(ctx context.Context, i, k int, page string) (took time.Duration, bytes int64, err error) {
-	client, leave, err := r.bed.client(i)
+	client, leave, err := r.platform.client(i)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -18,32 +18,32 @@ import (
 	"proxima/ncoord"
 )
 
-// Plan is a scenario of which nothing is left open.
+// Plan is a scenario together with everything that was drawn for it.
 type Plan struct {
 	Scenario Scenario
 	Seed     uint64
 	Nodes    []PlannedNode
 	Servers  []PlannedServer
-	// RTTMs is by node and server, NodeRTTMs by node and node: matrix and the access delays of both.
+	// RTTMs has round trips by node and server, NodeRTTMs by node and node. Each is that of the matrix and the access delays of both ends.
 	RTTMs, NodeRTTMs [][]float64
 }
 
-// PlannedNode is a node with what was drawn for it.
+// PlannedNode is a node of a plan.
 type PlannedNode struct {
 	rundir.Node
 	// Group is the name of its group in the scenario.
 	Group string
-	// ID is the id under which it gossips: drawn, so that homes are the same in each run of a seed.
+	// ID is its id in gossip. It is drawn, so that homes are the same in each run with the same seed.
 	ID string
-	// CPU is the share of the time in which it may run, 1 for all.
+	// CPU is the share of the time in which it may run. 1 is all of it.
 	CPU float64
-	// NAT says whether nobody can dial it.
+	// NAT says that no other node can dial it.
 	NAT    bool
 	city   int
 	access float64
 }
 
-// PlannedServer is a server with what was drawn for it.
+// PlannedServer is a server of a plan.
 type PlannedServer struct {
 	rundir.Server
 	Name   string
@@ -52,43 +52,43 @@ type PlannedServer struct {
 	access float64
 }
 
-// The addresses are of a block kept for tests of networks (RFC 2544): they exist on no public network.
+// These addresses belong to a block for benchmarks (RFC 2544). They exist on no public network.
 var (
 	nodeBase   = netip.AddrFrom4([4]byte{198, 18, 0, 0})
 	serverBase = netip.AddrFrom4([4]byte{198, 19, 0, 0})
-	// nameServer answers names, beside the servers.
+	// nameServer is the address of the name server.
 	nameServer = netip.AddrFrom4([4]byte{198, 19, 255, 53})
-	// ServerPrefix holds all servers.
+	// ServerPrefix contains the addresses of all servers.
 	ServerPrefix = netip.PrefixFrom(serverBase, 16)
 )
 
-// topDomain holds the names of all hosts; nobody has it (RFC 6761).
+// topDomain contains the names of all hosts. It is reserved for tests (RFC 6761).
 const topDomain = "test"
 
-// nth is the n-th address of a block of 65536; 1 is the first.
+// nth returns the n-th address of a block of 65536, counted from 1.
 func nth(base netip.Addr, n int) netip.Addr {
 	b := base.As4()
 	b[2], b[3] = byte(n>>8), byte(n)
 	return netip.AddrFrom4(b)
 }
 
-// serverAddr is that of the n-th server; 1 is the first. The first 255 are in networks of their own, since servers of one network are
-// expected to be in one place, and these are anywhere.
+// serverAddr returns the address of the n-th server, counted from 1. The first 255 servers have different networks. Nodes expect servers of
+// one network to be in one place, but these are anywhere.
 func serverAddr(n int) netip.Addr { return nth(serverBase, n%255<<8|(n/255+1)) }
 
-// What hosts are like where the scenario does not say: bandwidth of nodes in Mbit/s up and down, access delays in ms (means of
-// exponential distributions), and the median of servers' think times, in ms, with its deviation in the log domain.
+// nodeClasses are the bandwidths that nodes are drawn from, up and down, in Mbit/s.
 var nodeClasses = [][2]float64{{100, 100}, {50, 50}, {20, 20}, {10, 10}}
 
+// What nodes and servers are like unless the scenario says so.
 const (
-	nodeAccessMs   = 1.5
+	nodeAccessMs   = 1.5 // mean of exponential access delays
 	serverAccessMs = 1.0
-	thinkMs        = 40.0
-	thinkSD        = 0.6
+	thinkMs        = 40.0 // median of log-normal think times
+	thinkSD        = 0.6  // their standard deviation in the log domain
 	serverUpMbit   = 100.0
 )
 
-// bytesPerMs converts Mbit/s.
+// bytesPerMs converts Mbit/s to bytes per ms.
 func bytesPerMs(mbit float64) float64 { return mbit * 125 }
 
 // Draw draws what the scenario leaves open. The same scenario, matrix and seed give the same plan.
@@ -97,7 +97,7 @@ func Draw(s Scenario, m *world.Matrix, seed uint64) (*Plan, error) {
 		return nil, fmt.Errorf("draw scenario %s: the matrix has cities without location", s.Name)
 	}
 	p := &Plan{Scenario: s, Seed: seed}
-	// Streams of their own: another server does not change the nodes.
+	// Nodes and servers have separate random streams, so that adding a server does not change the nodes.
 	rnd := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 	if err := p.drawNodes(m, rnd(1)); err != nil {
 		return nil, err
@@ -124,19 +124,19 @@ func Draw(s Scenario, m *world.Matrix, seed uint64) (*Plan, error) {
 	return p, nil
 }
 
-// micro rounds ms to µs: finer is no use, and worse to read.
+// micro rounds ms to whole µs, for readable files.
 func micro(ms float64) float64 { return math.Round(ms*1000) / 1000 }
 
-// deck deals cities: each once before any comes again.
-type deck struct {
+// cityPicker picks cities at random. It picks each city once before it repeats any.
+type cityPicker struct {
 	all, left []int
 	rnd       *rand.Rand
 }
 
-// newDeck has the cities that a list of cities and countries names, all of them if it is empty. A place that a measured matrix does
-// not have, and the built-in world has, stands for the city nearest to it.
-func newDeck(m *world.Matrix, places []string, rnd *rand.Rand) (*deck, error) {
-	d := &deck{rnd: rnd}
+// newCityPicker picks from the cities of a list of cities and countries, or from all cities if the list is empty. If the matrix does not have
+// a place, but the built-in world does, the city of the matrix nearest to it takes its place.
+func newCityPicker(m *world.Matrix, places []string, rnd *rand.Rand) (*cityPicker, error) {
+	d := &cityPicker{rnd: rnd}
 	if len(places) == 0 {
 		for i := range m.Cities {
 			d.all = append(d.all, i)
@@ -165,13 +165,13 @@ func newDeck(m *world.Matrix, places []string, rnd *rand.Rand) (*deck, error) {
 	return d, nil
 }
 
-func (d *deck) add(city int) {
+func (d *cityPicker) add(city int) {
 	if !slices.Contains(d.all, city) {
 		d.all = append(d.all, city)
 	}
 }
 
-// nearest is the city of a matrix that is nearest to a place.
+// nearest returns the city of a matrix that is nearest to a location.
 func nearest(m *world.Matrix, at ncoord.Location) int {
 	best, least := 0, math.Inf(1)
 	for i, c := range m.Cities {
@@ -182,8 +182,8 @@ func nearest(m *world.Matrix, at ncoord.Location) int {
 	return best
 }
 
-// deal prefers cities for which free says true.
-func (d *deck) deal(free func(city int) bool) int {
+// next picks the next city. It prefers cities for which free returns true.
+func (d *cityPicker) next(free func(city int) bool) int {
 	if len(d.left) == 0 {
 		d.left = slices.Clone(d.all)
 		d.rnd.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
@@ -197,28 +197,19 @@ func (d *deck) deal(free func(city int) bool) int {
 func (p *Plan) drawNodes(m *world.Matrix, rnd *rand.Rand) error {
 	taken := map[int]bool{}
 	for _, g := range p.Scenario.Nodes {
-		d, err := newDeck(m, g.Cities, rnd)
+		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
 			return fmt.Errorf("draw nodes %s: %w", g.Name, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
-			city := d.deal(func(c int) bool { return !taken[c] })
+			city := d.next(func(c int) bool { return !taken[c] })
 			taken[city] = true
 			class := nodeClasses[rnd.IntN(len(nodeClasses))]
-			up, down := g.UpMbit, g.DownMbit
-			if up == 0 {
-				up = class[0]
-			}
-			if down == 0 {
-				down = class[1]
-			}
+			up, down := cmp.Or(g.UpMbit, class[0]), cmp.Or(g.DownMbit, class[1])
 			c := m.Cities[city]
-			n := PlannedNode{Group: g.Name, CPU: g.CPU, NAT: g.NAT, city: city, access: micro(rnd.ExpFloat64() * nodeAccessMs),
+			n := PlannedNode{Group: g.Name, CPU: cmp.Or(g.CPU, 1), NAT: g.NAT, city: city, access: micro(rnd.ExpFloat64() * nodeAccessMs),
 				Node: rundir.Node{Name: name, Addr: nth(nodeBase, len(p.Nodes)+1), City: c.Name, Country: c.Country,
 					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), Down: bytesPerMs(down)}}
-			if n.CPU == 0 {
-				n.CPU = 1
-			}
 			n.LoadMs = micro(loadMs(n.CPU))
 			n.ID = drawID(rnd)
 			if n.Name == "" {
@@ -239,16 +230,17 @@ func drawID(rnd *rand.Rand) string {
 	return hex.EncodeToString(id)
 }
 
-// drawThink is the think time of a server of a group, in ms. What is stated is drawn, too: the others stay the same.
+// drawThink draws the think time of a server of a group, in ms. It draws even if the group states one, so that the other servers stay the
+// same.
 func drawThink(g SiteGroup, rnd *rand.Rand) float64 {
 	drawn := micro(thinkMs * math.Exp(thinkSD*rnd.NormFloat64()))
 	return cmp.Or(g.ThinkMs, drawn)
 }
 
-// slug makes a name for folders and hosts of the name of a city.
+// slug turns the name of a city into a name for folders and hosts.
 func slug(name string) string {
 	var b strings.Builder
-	for _, r := range norm.NFD.String(strings.ToLower(name)) { // é is e and an accent then
+	for _, r := range norm.NFD.String(strings.ToLower(name)) { // NFD separates é into e and an accent
 		switch {
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
 			b.WriteRune(r)
@@ -262,7 +254,7 @@ func slug(name string) string {
 	return b.String()
 }
 
-// freeName adds a number to a name that is taken.
+// freeName adds a number to a name if a node has it.
 func (p *Plan) freeName(name string) string {
 	free := name
 	for i := 2; slices.ContainsFunc(p.Nodes, func(n PlannedNode) bool { return n.Name == free }) ||
@@ -274,20 +266,15 @@ func (p *Plan) freeName(name string) string {
 
 func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
 	for _, g := range p.Scenario.Sites {
-		d, err := newDeck(m, g.Cities, rnd)
+		d, err := newCityPicker(m, g.Cities, rnd)
 		if err != nil {
 			return fmt.Errorf("draw sites %s: %w", g.Name, err)
 		}
 		for _, name := range groupNames(g.Name, g.Count) {
-			city := d.deal(func(int) bool { return true })
+			city := d.next(func(int) bool { return true })
 			c := m.Cities[city]
-			think, up := drawThink(g, rnd), g.UpMbit
-			if up == 0 {
-				up = serverUpMbit
-			}
-			if name == "" {
-				name = fmt.Sprintf("s%d", len(p.Servers)+1)
-			}
+			think, up := drawThink(g, rnd), cmp.Or(g.UpMbit, serverUpMbit)
+			name = cmp.Or(name, fmt.Sprintf("s%d", len(p.Servers)+1))
 			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, city: city, access: micro(rnd.ExpFloat64() * serverAccessMs),
 				Server: rundir.Server{Addr: serverAddr(len(p.Servers) + 1), City: c.Name, Country: c.Country,
 					Lat: c.At.Lat, Lon: c.At.Lon, Up: bytesPerMs(up), ThinkMs: think, Software: g.Software}})
@@ -296,8 +283,8 @@ func (p *Plan) drawServers(m *world.Matrix, rnd *rand.Rand) error {
 	return nil
 }
 
-// nameHosts gives all hosts names. Each address has a domain of its own, so that homes spread; with Scenario.Home all have the
-// first domain for which the rendezvous draw of the overlay gives that node.
+// nameHosts names all hosts. Each server has its own domain, so that different nodes are homes. With Scenario.Home, all hosts are in the first
+// domain whose home is that node.
 func (p *Plan) nameHosts() error {
 	below := ""
 	if p.Scenario.Home != "" {
@@ -331,7 +318,7 @@ func (p *Plan) nameHosts() error {
 	return nil
 }
 
-// World is the plan in the form in which the run leaves it.
+// World returns the plan in the form of the run's folder.
 func (p *Plan) World(assigners []string) rundir.World {
 	w := rundir.World{Scenario: p.Scenario.Name, Seed: p.Seed, Assigners: assigners, RTTMs: p.RTTMs, NodeRTTMs: p.NodeRTTMs,
 		Events: []rundir.Event{}}

@@ -9,12 +9,12 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
-// happen executes the events that are due. It records each in the world with the time at which it really happened.
-func (r *run) happen(ctx context.Context, since time.Duration) error {
+// applyDueEvents applies the events that are due. It records each in the world with the actual time.
+func (r *run) applyDueEvents(ctx context.Context, since time.Duration) error {
 	for len(r.events) > 0 && r.events[0].At <= since {
 		e := r.events[0]
 		r.events = r.events[1:]
-		done, err := r.execute(ctx, e)
+		done, err := r.applyEvent(ctx, e)
 		if err != nil {
 			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, err)
 		}
@@ -25,8 +25,8 @@ func (r *run) happen(ctx context.Context, since time.Duration) error {
 	return nil
 }
 
-// execute executes an event and returns it as it goes into the world.
-func (r *run) execute(ctx context.Context, e Event) (rundir.Event, error) {
+// applyEvent applies an event and returns it as the world records it.
+func (r *run) applyEvent(ctx context.Context, e Event) (rundir.Event, error) {
 	i := -1
 	if e.Node != "" || e.BusiestOf != "" {
 		i = r.target(ctx, e)
@@ -38,39 +38,39 @@ func (r *run) execute(ctx context.Context, e Event) (rundir.Event, error) {
 	switch e.Kind {
 	case rundir.EventBandwidth:
 		done.Factor = e.Factor
-		return done, r.bed.bandwidth(i, e.Factor)
+		return done, r.platform.bandwidth(i, e.Factor)
 	case rundir.EventCPU:
 		share := e.Factor * r.plan.Nodes[i].CPU
 		done.Factor, done.AddMs = e.Factor, micro(loadMs(share)-r.plan.Nodes[i].LoadMs)
 		r.shares[i] = share
-		if l := r.lives[i]; l != nil {
+		if l := r.running[i]; l != nil {
 			l.setShare(share)
 		}
 	case rundir.EventSlow:
 		k := slices.IndexFunc(r.plan.Servers, func(s PlannedServer) bool { return s.Name == e.Server })
 		done.Server, done.AddMs = r.plan.Servers[k].Addr, e.AddMs
-		return done, r.bed.slow(k, time.Duration(e.AddMs*float64(time.Millisecond)))
+		return done, r.platform.slow(k, time.Duration(e.AddMs*float64(time.Millisecond)))
 	case rundir.EventKill:
-		if l := r.lives[i]; l != nil {
+		if l := r.running[i]; l != nil {
 			l.kill()
 			<-l.done()
-			r.bury(i)
+			r.recordEnd(i)
 		}
 	case rundir.EventRestart:
-		if r.lives[i] != nil {
+		if r.running[i] != nil {
 			return done, fmt.Errorf("%s is running", done.Node)
 		}
 		return done, r.start(ctx, i)
 	case rundir.EventPartition:
 		done.Nodes = e.Nodes
-		return done, r.bed.partition(func(i int) bool { return slices.Contains(e.Nodes, r.plan.Nodes[i].Name) })
+		return done, r.platform.partition(func(i int) bool { return slices.Contains(e.Nodes, r.plan.Nodes[i].Name) })
 	case rundir.EventHeal:
-		return done, r.bed.partition(func(int) bool { return false })
+		return done, r.platform.partition(func(int) bool { return false })
 	}
 	return done, nil
 }
 
-// target returns the node that an event happens to.
+// target returns the index of the node that an event applies to.
 func (r *run) target(ctx context.Context, e Event) int {
 	if e.Node != "" {
 		return slices.IndexFunc(r.plan.Nodes, func(n PlannedNode) bool { return n.Name == e.Node })
@@ -80,11 +80,11 @@ func (r *run) target(ctx context.Context, e Event) int {
 	}
 	best, most := -1, int64(-1)
 	for i, n := range r.plan.Nodes {
-		if n.Group != e.BusiestOf || r.lives[i] == nil {
+		if n.Group != e.BusiestOf || r.running[i] == nil {
 			continue
 		}
 		pages := int64(0)
-		if s, err := r.lives[i].status(ctx); err == nil {
+		if s, err := r.running[i].status(ctx); err == nil {
 			pages = s.Crawl.Pages
 		}
 		if pages > most {
@@ -98,7 +98,7 @@ func (r *run) target(ctx context.Context, e Event) int {
 	return best
 }
 
-// describe puts an event into words.
+// describe returns a sentence about an event.
 func describe(e rundir.Event, p *Plan) string {
 	switch e.Kind {
 	case rundir.EventBandwidth:

@@ -10,10 +10,10 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
-// fault is something wrong with a key: "nodes[1].count".
+// fault is an invalid value of a key, such as "nodes[1].count".
 type fault struct{ key, what string }
 
-// candidates are the names of the tunings that the nodes' configuration has.
+// candidates returns the names of the candidates in the nodes' configuration.
 func (s *Scenario) candidates() (names []string) {
 	batch, _ := s.Node["batch"].(map[string]any)
 	list, _ := batch["candidate"].([]map[string]any)
@@ -24,7 +24,7 @@ func (s *Scenario) candidates() (names []string) {
 	return names
 }
 
-// faults are values that cannot be, each with its key.
+// faults returns the invalid values.
 func (s *Scenario) faults() []fault {
 	var faults []fault
 	check := func(ok bool, key, format string, args ...any) {
@@ -34,16 +34,16 @@ func (s *Scenario) faults() []fault {
 	}
 	check(s.Length >= time.Second && s.Length <= 24*time.Hour, "length", "%v is not between 1s and 24h", s.Length)
 	check(s.Until == UntilIdle || s.Until == UntilBatches, "until", "%q is neither %q nor %q", s.Until, UntilIdle, UntilBatches)
-	check(len(s.Assigners) <= 8, "assigners", "%d are not 1 to 8", len(s.Assigners))
+	check(len(s.Assigners) <= 8, "assigners", "%d is not between 1 and 8", len(s.Assigners))
 	for i, a := range s.Assigners {
-		check(slices.Contains(assign.Names(), a) || slices.Contains(s.candidates(), a), "assigners", "%q is none of %q, and no candidate of node.batch", a, assign.Names())
-		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q stands there twice", a)
+		check(slices.Contains(assign.Names(), a) || slices.Contains(s.candidates(), a), "assigners", "%q is neither one of %q nor a candidate of node.batch", a, assign.Names())
+		check(!slices.Contains(s.Assigners[:i], a), "assigners", "%q is listed twice", a)
 	}
-	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities are two files that belong together")
+	check((s.Matrix.RTT == "") == (s.Matrix.Cities == ""), "matrix", "rtt and cities need each other")
 	check(s.Matrix.JitterMs >= 0 && s.Matrix.JitterMs <= 1000, "matrix.jitter_ms", "%v is not between 0 and 1000", s.Matrix.JitterMs)
 	check(share(s.Matrix.Loss) && s.Matrix.Loss < 1, "matrix.loss", "%v is not a share below 1", s.Matrix.Loss)
 	check(share(s.Geo.Wrong), "geo.wrong", "%v is not between 0 and 1", s.Geo.Wrong)
-	check(share(s.Geo.Missing) && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v with wrong %v is more than all", s.Geo.Missing,
+	check(share(s.Geo.Missing) && s.Geo.Wrong+s.Geo.Missing <= 1, "geo.missing", "%v and geo.wrong, %v, add up to more than 1", s.Geo.Missing,
 		s.Geo.Wrong)
 
 	nodes, natted, servers := 0, 0, 0
@@ -53,39 +53,39 @@ func (s *Scenario) faults() []fault {
 		if g.NAT {
 			natted += g.Count
 		}
-		check(named(g.Name), key+"name", "%q is not of small letters, digits and hyphens", g.Name)
+		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
 		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
 		check(g.DownMbit >= 0, key+"down_mbit", "%v is negative", g.DownMbit)
 		check(share(g.CPU), key+"cpu", "%v is not between 0 and 1", g.CPU)
 	}
-	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d are not 1 to %d", nodes, maxNodes)
-	check(natted < nodes || nodes < 2, "nodes", "all are behind NATs, so that none can dial another")
+	check(nodes >= 1 && nodes <= maxNodes, "nodes", "%d is not between 1 and %d", nodes, maxNodes)
+	check(natted < nodes || nodes < 2, "nodes", "all nodes are behind a NAT, so that no node can dial another")
 	for i, g := range s.Sites {
 		key := fmt.Sprintf("sites[%d].", i)
 		servers += g.Count
-		check(named(g.Name), key+"name", "%q is not of small letters, digits and hyphens", g.Name)
+		check(validName(g.Name), key+"name", "%q has other characters than small letters, digits and hyphens, or is too long", g.Name)
 		check(g.Software == SoftwarePages || g.Software == SoftwareNginx, key+"software", "%q is neither %q nor %q", g.Software,
 			SoftwarePages, SoftwareNginx)
-		check(g.Hosts <= 100, key+"hosts", "%d are more than 100", g.Hosts)
-		check(g.Pages >= 1 && g.Pages <= 100_000, key+"pages", "%d are not 1 to 100000", g.Pages)
-		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not up to 1000", g.PageKB)
-		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d are not 1 to 1000", g.Links)
+		check(g.Hosts <= 100, key+"hosts", "%d is more than 100", g.Hosts)
+		check(g.Pages >= 1 && g.Pages <= 100_000, key+"pages", "%d is not between 1 and 100000", g.Pages)
+		check(g.PageKB > 0 && g.PageKB <= 1000, key+"page_kb", "%v is not between 0 and 1000", g.PageKB)
+		check(g.Links >= 1 && g.Links <= 1000, key+"links", "%d is not between 1 and 1000", g.Links)
 		check(g.CrossLinks >= 0 && g.CrossLinks <= 100, key+"cross_links", "%v is not between 0 and 100", g.CrossLinks)
 		check(g.ThinkMs >= 0 && g.ThinkMs <= 60_000, key+"think_ms", "%v is not between 0 and 60000", g.ThinkMs)
 		check(g.UpMbit >= 0, key+"up_mbit", "%v is negative", g.UpMbit)
 		check(g.CrawlDelayS >= 0 && g.CrawlDelayS <= 3600, key+"crawl_delay_s", "%v is not between 0 and 3600", g.CrawlDelayS)
-		check(g.RefuseEvery >= 0 && (g.RefuseEvery == 0) == (g.RetryAfterS == 0), key+"refuse_every", "needs retry_after_s, and that it")
+		check(g.RefuseEvery >= 0 && (g.RefuseEvery == 0) == (g.RetryAfterS == 0), key+"refuse_every", "refuse_every and retry_after_s need each other")
 		check(g.RetryAfterS >= 0 && g.RetryAfterS <= 3600, key+"retry_after_s", "%v is not between 0 and 3600", g.RetryAfterS)
 		check(share(g.Misbehave), key+"misbehave", "%v is not between 0 and 1", g.Misbehave)
 	}
-	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not 1 to %d", servers, maxServers)
+	check(servers >= 1 && servers <= maxServers, "sites", "%d servers are not between 1 and %d", servers, maxServers)
 	if len(faults) > 0 {
 		return faults
 	}
 	nodeNames, siteNames := s.nodeNames(), s.siteNames()
 	for _, names := range [][]string{nodeNames, siteNames} {
 		for i, n := range names {
-			check(n == "" || !slices.Contains(names[:i], n), "nodes", "the name %q stands there twice", n)
+			check(n == "" || !slices.Contains(names[:i], n), "nodes", "the name %q is used twice", n)
 		}
 	}
 	check(s.Home == "" || slices.Contains(nodeNames, s.Home), "home", "no node has the name %q", s.Home)
@@ -97,7 +97,7 @@ func (s *Scenario) faults() []fault {
 	return faults
 }
 
-// Bounds of what one machine carries.
+// Limits of a run on one machine.
 const (
 	maxNodes   = 200
 	maxServers = 10_000
@@ -115,7 +115,7 @@ func (s *Scenario) eventFaults(e Event, nodes, sites []string) []fault {
 		check((e.Node == "") != (e.BusiestOf == ""), "", "needs node or busiest_of")
 		check(e.Node == "" || slices.Contains(nodes, e.Node), ".node", "no node has the name %q", e.Node)
 		check(e.BusiestOf == "" || slices.ContainsFunc(s.Nodes, func(g NodeGroup) bool { return g.Name == e.BusiestOf }), ".busiest_of",
-			"no nodes have the name %q", e.BusiestOf)
+			"no group of nodes has the name %q", e.BusiestOf)
 	}
 	switch e.Kind {
 	case rundir.EventBandwidth:
@@ -131,7 +131,7 @@ func (s *Scenario) eventFaults(e Event, nodes, sites []string) []fault {
 		check(!s.servedByNginx(e.Server), ".server", "%s is served by nginx, which sends files as fast as it can", e.Server)
 		check(e.AddMs >= 0 && e.AddMs <= 60_000, ".add_ms", "%v is not between 0 and 60000", e.AddMs)
 	case rundir.EventPartition:
-		check(len(e.Nodes) > 0 && len(e.Nodes) < len(nodes), ".nodes", "some nodes, not all, are cut off from the others")
+		check(len(e.Nodes) > 0 && len(e.Nodes) < len(nodes), ".nodes", "neither no node nor all nodes can be cut off from the others")
 		for _, n := range e.Nodes {
 			check(slices.Contains(nodes, n), ".nodes", "no node has the name %q", n)
 		}
@@ -154,12 +154,12 @@ func (s *Scenario) servedByNginx(site string) bool {
 
 func share(f float64) bool { return f >= 0 && f <= 1 }
 
-// named says that a name can be that of a folder and of a host; it may be empty.
-func named(name string) bool {
+// validName reports whether a name is empty or can be the name of a folder and of a host.
+func validName(name string) bool {
 	return len(name) <= 40 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasPrefix(name, "-")
 }
 
-// nodeNames are the names that are known before anything is drawn, "" for the others.
+// nodeNames returns the names of all nodes, "" for those that will be drawn.
 func (s *Scenario) nodeNames() []string {
 	var names []string
 	for _, g := range s.Nodes {
@@ -168,6 +168,7 @@ func (s *Scenario) nodeNames() []string {
 	return names
 }
 
+// siteNames returns the names of all web servers, "" for those that will be drawn.
 func (s *Scenario) siteNames() []string {
 	var names []string
 	for _, g := range s.Sites {
@@ -176,6 +177,7 @@ func (s *Scenario) siteNames() []string {
 	return names
 }
 
+// groupNames returns the names of the nodes or servers of a group.
 func groupNames(name string, count int) []string {
 	names := make([]string, count)
 	for i := range names {

@@ -25,52 +25,52 @@ import (
 	"proxima/cmd/proxima/rundir"
 )
 
-// FleetOptions are how a scenario is to be run on real machines.
+// FleetOptions say how to run a scenario on real machines.
 type FleetOptions struct {
-	// Dir is the folder of all runs. What is finished there is not run again.
+	// Dir is the folder of all runs. Runs that are finished there are not repeated.
 	Dir string
-	// Hosts may carry nodes, Sites servers of one's own. Seeds are the URLs to begin with where there are no Sites.
+	// Hosts can run nodes. Sites run the web servers of the scenario. Without Sites, the crawl begins with Seeds on the real web.
 	Hosts, Sites []Host
 	Seeds        []string
-	// Sets is how many equal sets of hosts run the scenario side by side.
+	// Sets is the number of equal sets of hosts that run the scenario at the same time.
 	Sets int
-	// Seed draws what the scenario leaves open; 0 is the scenario's own.
+	// Seed draws what the scenario leaves open. 0 takes the scenario's seed.
 	Seed uint64
-	// Program is copied to the hosts; HostDir is where everything is on them.
+	// Program is copied to the hosts. HostDir is the folder there that holds everything.
 	Program, HostDir string
-	// SSH is the file that configures ssh, "" for its own.
+	// SSH is the configuration file for ssh, or "" for the default.
 	SSH string
-	// Jobs is how many hosts are worked on at once; Timeout is what a connection may take.
+	// Jobs is the number of hosts to work on at once. Timeout limits the time to connect.
 	Jobs    int
 	Timeout time.Duration
-	// Port is that of the servers of the first set; other sets have the next ones.
+	// Port is the port of the servers of the first set. Each further set has the next one.
 	Port int
-	// Command is what the runs were asked for by.
+	// Command is the command line, which the folder of each run records.
 	Command string
-	// Out is for people.
+	// Out receives messages and progress for people.
 	Out io.Writer
 }
 
-// fleet is the work of Fleet.
+// fleet executes Fleet.
 type fleet struct {
 	FleetOptions
 	remote
 	scenario Scenario
-	program  string // its name on the hosts
+	program  string // its file name on the hosts
 	packed   []byte
 	out      printer
 }
 
-// look is what a host says of itself.
-type look struct {
+// hostInfo describes a host that can be used.
+type hostInfo struct {
 	host       Host
-	load       float64 // of the last minute, a processor
+	load       float64 // of the last minute, divided by the number of processors
 	dir        string  // absolute
-	translated bool    // the address that others dial is not its own
+	translated bool    // whether the address that others dial is not one of its own
 }
 
-// Fleet runs a scenario on real machines over ssh: each assigner in turn, on equal sets of hosts side by side. The folder has set-1 and
-// so on, with a run for each assigner, and what is unfinished. It blocks until everything that it started has ended.
+// Fleet runs a scenario on real machines over ssh: each assigner in turn, on equal sets of hosts at the same time. In the folder, set-1 and
+// so on have a run for each assigner. unfinished has the others. Fleet returns when everything that it started has ended.
 func Fleet(ctx context.Context, s Scenario, o FleetOptions) error {
 	f := &fleet{FleetOptions: o, scenario: s, out: newPrinter(o.Out), remote: remote{config: o.SSH, dir: o.HostDir, seconds: max(1, int(o.Timeout.Seconds()))}}
 	if err := f.check(); err != nil {
@@ -79,26 +79,36 @@ func Fleet(ctx context.Context, s Scenario, o FleetOptions) error {
 	if err := f.pack(); err != nil {
 		return err
 	}
-	sets, err := f.sets(ctx)
+	sets, err := f.chooseSets(ctx)
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(sets))
+	return forEach(len(sets), len(sets), func(k int) error {
+		if err := f.runSet(ctx, k, sets[k]); err != nil {
+			err = fmt.Errorf("set %d: %w", k+1, err)
+			f.out.say("%v", err)
+			return err
+		}
+		return nil
+	})
+}
+
+// forEach calls do for 0 to n-1, at most limit at once, and returns all errors.
+func forEach(n, limit int, do func(i int) error) error {
+	errs := make([]error, n)
 	var g errgroup.Group
-	for k, set := range sets {
+	g.SetLimit(limit)
+	for i := range n {
 		g.Go(func() error {
-			if err := f.set(ctx, k, set); err != nil {
-				errs[k] = fmt.Errorf("set %d: %w", k+1, err)
-				f.out.say("%v", errs[k])
-			}
+			errs[i] = do(i)
 			return nil
 		})
 	}
-	_ = g.Wait() // they are in errs
+	_ = g.Wait() // errs has the errors
 	return errors.Join(errs...)
 }
 
-// check refuses what real machines cannot do.
+// check returns an error if real machines cannot run the scenario.
 func (f *fleet) check() error {
 	for _, e := range f.scenario.Events {
 		switch e.Kind {
@@ -106,7 +116,7 @@ func (f *fleet) check() error {
 			return fmt.Errorf("event %s at %v: %w", e.Kind, e.At, errReal)
 		case rundir.EventSlow:
 			if len(f.Sites) == 0 {
-				return fmt.Errorf("event %s at %v: without machines for sites no server can be made slow", e.Kind, e.At)
+				return fmt.Errorf("event %s at %v: a server can be slow only on a machine for sites", e.Kind, e.At)
 			}
 		}
 	}
@@ -119,16 +129,16 @@ func (f *fleet) check() error {
 	}
 	switch {
 	case len(f.Sites) == 0 && len(f.Seeds) == 0:
-		return errors.New("a fleet needs machines for sites, or seeds of the web as it is")
+		return errors.New("a fleet needs machines for sites, or seeds on the real web")
 	case len(f.Sites) > 0 && addresses < servers:
-		return fmt.Errorf("the scenario has %d servers, the list of sites %d addresses: each server has one of its own", servers, addresses)
+		return fmt.Errorf("the scenario has %d servers, but the list of sites has only %d addresses", servers, addresses)
 	case f.Sets < 1 || f.Jobs < 1:
-		return errors.New("a fleet has one set of hosts at least, and works on one host at once")
+		return errors.New("the number of sets and the number of jobs must be at least 1")
 	}
 	return nil
 }
 
-// pack reads the program that the hosts get. Its name there tells its content, so it is copied once.
+// pack compresses the program for the hosts. Its name on them includes a hash of its content, so that no host receives it twice.
 func (f *fleet) pack() error {
 	text, err := os.ReadFile(f.Program)
 	if err != nil {
@@ -149,9 +159,9 @@ func (f *fleet) pack() error {
 	return nil
 }
 
-// look asks a host what it is, and brings it the program.
-func (f *fleet) look(ctx context.Context, h Host) (look, error) {
-	l := look{host: h}
+// inspect asks a host about itself and copies the program to it.
+func (f *fleet) inspect(ctx context.Context, h Host) (hostInfo, error) {
+	l := hostInfo{host: h}
 	text, err := f.answer(ctx, h, `echo "$(cut -d " " -f 1 /proc/loadavg) $(nproc) $(uname -sm | tr " " /) ${SSH_CONNECTION:-}"; pwd -P; hostname -I 2>/dev/null || true`)
 	if err != nil {
 		return l, err
@@ -160,16 +170,16 @@ func (f *fleet) look(ctx context.Context, h Host) (look, error) {
 	var cores float64
 	var system, peer, port, address string
 	if _, err := fmt.Sscan(lines[0], &l.load, &cores, &system, &peer, &port, &address); err != nil || cores < 1 {
-		return l, fmt.Errorf("host %s says %q of itself", h.Name, lines[0])
+		return l, fmt.Errorf("host %s answered %q", h.Name, lines[0])
 	}
 	l.load, l.dir = l.load/cores, lines[1]
 	if want := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]; f.Program == self() && system != "Linux/"+want {
-		return l, fmt.Errorf("host %s is of %s, for which this program is not: name one that is", h.Name, system)
+		return l, fmt.Errorf("host %s is a %s machine, which cannot run this program: name another program", h.Name, system)
 	}
 	if len(h.Addresses) == 0 {
 		a, err := netip.ParseAddr(address)
 		if err != nil {
-			return l, fmt.Errorf("host %s does not say which address it has: %w", h.Name, err)
+			return l, fmt.Errorf("find the address of host %s: %w", h.Name, err)
 		}
 		l.host.Addresses = []netip.Addr{a.Unmap()}
 	}
@@ -179,56 +189,43 @@ func (f *fleet) look(ctx context.Context, h Host) (look, error) {
 		bytes.NewReader(f.packed), nil)
 }
 
-// self is the path of this program, "" where it cannot be told.
+// self returns the path of this program, or "" if it is unknown.
 func self() string {
 	path, _ := os.Executable()
 	return path
 }
 
-// looks asks hosts, some at once; those that cannot be used are said, and left out.
-func (f *fleet) looks(ctx context.Context, hosts []Host) []look {
-	found := make([]*look, len(hosts))
-	var g errgroup.Group
-	g.SetLimit(f.Jobs)
-	for i, h := range hosts {
-		g.Go(func() error {
-			one, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
-			l, err := f.look(one, h)
-			if err != nil {
-				f.out.say("left out: %v", err)
-				return nil
-			}
-			found[i] = &l
-			return nil
-		})
-	}
-	_ = g.Wait() // what went wrong was said
-	var list []look
-	for _, l := range found {
-		if l != nil {
-			list = append(list, *l)
+// inspectAll inspects hosts and returns those that can be used. It prints why the others cannot.
+func (f *fleet) inspectAll(ctx context.Context, hosts []Host) []hostInfo {
+	found := make([]hostInfo, len(hosts))
+	_ = forEach(len(hosts), f.Jobs, func(i int) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		if found[i], err = f.inspect(ctx, hosts[i]); err != nil {
+			found[i].dir = ""
+			f.out.say("left out: %v", err)
 		}
-	}
-	return list
+		return err
+	})
+	return slices.DeleteFunc(found, func(h hostInfo) bool { return h.dir == "" })
 }
 
-// sets are the hosts of each set: those of the folder, or else the least loaded.
-func (f *fleet) sets(ctx context.Context) ([][]look, error) {
+// chooseSets returns the hosts of each set: those that an earlier call wrote to the folder, or the least loaded.
+func (f *fleet) chooseSets(ctx context.Context) ([][]hostInfo, error) {
 	if len(f.Sites) > 0 {
-		if found := f.looks(ctx, f.Sites); len(found) < len(f.Sites) {
+		if found := f.inspectAll(ctx, f.Sites); len(found) < len(f.Sites) {
 			return nil, fmt.Errorf("%d of %d machines for sites can be used", len(found), len(f.Sites))
 		}
 	}
 	file := func(k int) string { return filepath.Join(f.setDir(k), "hosts") }
 	if _, err := os.Stat(file(0)); err == nil {
-		sets := make([][]look, f.Sets)
+		sets := make([][]hostInfo, f.Sets)
 		for k := range sets {
 			hosts, err := ReadHosts(file(k))
 			if err != nil {
 				return nil, err
 			}
-			if sets[k] = f.looks(ctx, hosts); len(sets[k]) < len(hosts) {
+			if sets[k] = f.inspectAll(ctx, hosts); len(sets[k]) < len(hosts) {
 				f.out.say("set %d: %d of its %d hosts can be used", k+1, len(sets[k]), len(hosts))
 				sets[k] = nil
 			}
@@ -237,7 +234,7 @@ func (f *fleet) sets(ctx context.Context) ([][]look, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("find sets: %w", err)
 	}
-	found := f.looks(ctx, f.Hosts)
+	found := f.inspectAll(ctx, f.Hosts)
 	size := 0
 	for _, g := range f.scenario.Nodes {
 		size += g.Count
@@ -245,11 +242,11 @@ func (f *fleet) sets(ctx context.Context) ([][]look, error) {
 	if need := size * f.Sets; len(found) < need {
 		return nil, fmt.Errorf("%d sets of %d nodes need %d hosts; %d of %d can be used", f.Sets, size, need, len(found), len(f.Hosts))
 	}
-	sets := deal(found, f.Sets, size)
+	sets := divide(found, f.Sets, size)
 	for k, set := range sets {
 		var list strings.Builder
 		for _, l := range set {
-			fmt.Fprintf(&list, "%s # load a processor %.2f\n", l.host.entry, l.load)
+			fmt.Fprintf(&list, "%s # load per processor %.2f\n", l.host.entry, l.load)
 		}
 		if err := os.MkdirAll(f.setDir(k), 0o755); err != nil {
 			return nil, fmt.Errorf("make folder of a set: %w", err)
@@ -261,13 +258,14 @@ func (f *fleet) sets(ctx context.Context) ([][]look, error) {
 	return sets, nil
 }
 
-// deal takes the least loaded hosts and gives them out, the most loaded first, each to the set with the least load that has room.
-func deal(hosts []look, sets, size int) [][]look {
+// divide divides the least loaded hosts into sets. It begins with the most loaded of them and gives each host to the set with the least load
+// that has room.
+func divide(hosts []hostInfo, sets, size int) [][]hostInfo {
 	hosts = slices.Clone(hosts)
-	slices.SortStableFunc(hosts, func(a, b look) int { return cmp.Compare(a.load, b.load) })
+	slices.SortStableFunc(hosts, func(a, b hostInfo) int { return cmp.Compare(a.load, b.load) })
 	hosts = hosts[:sets*size]
 	slices.Reverse(hosts)
-	dealt, sums := make([][]look, sets), make([]float64, sets)
+	dealt, sums := make([][]hostInfo, sets), make([]float64, sets)
 	for _, h := range hosts {
 		to := -1
 		for k := range dealt {
@@ -282,10 +280,10 @@ func deal(hosts []look, sets, size int) [][]look {
 
 func (f *fleet) setDir(k int) string { return filepath.Join(f.Dir, fmt.Sprintf("set-%d", k+1)) }
 
-// set runs each assigner on a set of hosts, except those that were run before.
-func (f *fleet) set(ctx context.Context, k int, hosts []look) error {
+// runSet runs each assigner on a set of hosts, unless its run is finished.
+func (f *fleet) runSet(ctx context.Context, k int, hosts []hostInfo) error {
 	if hosts == nil {
-		return errors.New("not all of its hosts can be used")
+		return errors.New("some of its hosts cannot be used")
 	}
 	out := f.out
 	out.prefix = fmt.Sprintf("set %d: ", k+1)
@@ -296,7 +294,7 @@ func (f *fleet) set(ctx context.Context, k int, hosts []look) error {
 		}
 		done := filepath.Join(f.setDir(k), a)
 		if _, err := os.Stat(done); err == nil {
-			out.say("assigner %s was run before", a)
+			out.say("the run of assigner %s is finished", a)
 			continue
 		}
 		part := filepath.Join(f.Dir, "unfinished", fmt.Sprintf("set-%d-%s", k+1, a))
@@ -304,11 +302,11 @@ func (f *fleet) set(ctx context.Context, k int, hosts []look) error {
 			return fmt.Errorf("remove an unfinished run: %w", err)
 		}
 		out.say("assigner %s", a)
-		err := f.one(ctx, k, a, part, hosts, out)
+		err := f.runAssigner(ctx, k, a, part, hosts, out)
 		if err == nil {
 			err = os.Rename(part, done)
 		} else {
-			_ = os.Remove(filepath.Join(part, rundir.WorldFile)) // so nobody takes it for a run
+			_ = os.Remove(filepath.Join(part, rundir.WorldFile)) // compare finds runs by this file
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("assigner %s: %w", a, err))
@@ -318,19 +316,19 @@ func (f *fleet) set(ctx context.Context, k int, hosts []look) error {
 	return errors.Join(errs...)
 }
 
-// one is a run of an assigner on a set of hosts.
-func (f *fleet) one(ctx context.Context, k int, assigner, dir string, hosts []look, out printer) (err error) {
+// runAssigner runs an assigner on a set of hosts.
+func (f *fleet) runAssigner(ctx context.Context, k int, assigner, dir string, hosts []hostInfo, out printer) (err error) {
 	plan, err := f.plan(hosts)
 	if err != nil {
 		return err
 	}
 	r := &run{plan: plan, assigners: []string{assigner}, dir: dir, command: f.Command, out: out}
-	b := &machines{remote: f.remote, run: r, program: f.program, looks: hosts, web: map[netip.Addr]*conversation{}, port: f.Port + k, jobs: f.Jobs,
+	b := &machines{remote: f.remote, run: r, program: f.program, infos: hosts, web: map[netip.Addr]*conversation{}, port: f.Port + k, jobs: f.Jobs,
 		seeds: f.Seeds}
 	for _, l := range hosts {
 		b.hosts = append(b.hosts, l.host)
 	}
-	r.bed, r.locate = b, b.configure
+	r.platform, r.configure = b, b.configure
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -340,7 +338,7 @@ func (f *fleet) one(ctx context.Context, k int, assigner, dir string, hosts []lo
 			return err
 		}
 	}
-	if err := r.sow(b.fronts()); err != nil {
+	if err := r.writeSeeds(b.frontPages()); err != nil {
 		return err
 	}
 	if err := b.deploy(ctx); err != nil {
@@ -348,16 +346,16 @@ func (f *fleet) one(ctx context.Context, k int, assigner, dir string, hosts []lo
 	}
 	r.world = plan.World(r.assigners)
 	r.world.Pages = b.pages()
-	err = r.whole(ctx)
-	// Whatever came of it, the logs say more.
+	err = r.execute(ctx)
+	// Collect the logs of failed runs, too.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
 	defer cancel()
 	return errors.Join(err, b.collect(late))
 }
 
-// plan is the scenario on real machines: nothing is known of round trips.
-func (f *fleet) plan(hosts []look) (*Plan, error) {
-	p := sketch(f.scenario, f.Seed)
+// plan plans the scenario for real machines, whose round trips are unknown.
+func (f *fleet) plan(hosts []hostInfo) (*Plan, error) {
+	p := planNodes(f.scenario, f.Seed)
 	for i := range p.Nodes {
 		h := hosts[i].host
 		p.Nodes[i].Addr = h.Addresses[0]
@@ -372,11 +370,11 @@ func (f *fleet) plan(hosts []look) (*Plan, error) {
 	for _, h := range f.Sites {
 		addresses = append(addresses, h.Addresses...)
 	}
-	return p, p.settle(addresses)
+	return p, p.placeServers(addresses)
 }
 
-// sketch is a plan with the nodes of a scenario, wherever they are.
-func sketch(s Scenario, seed uint64) *Plan {
+// planNodes returns a plan with the nodes of a scenario, without locations.
+func planNodes(s Scenario, seed uint64) *Plan {
 	p := &Plan{Scenario: s, Seed: cmp.Or(seed, s.Seed)}
 	rnd := rand.New(rand.NewPCG(p.Seed, 1))
 	for _, g := range s.Nodes {
@@ -387,17 +385,15 @@ func sketch(s Scenario, seed uint64) *Plan {
 	return p
 }
 
-// settle gives the servers of the scenario addresses of one's own, in turn.
-func (p *Plan) settle(addresses []netip.Addr) error {
+// placeServers adds the servers of the scenario to the plan. It gives them the addresses in order.
+func (p *Plan) placeServers(addresses []netip.Addr) error {
 	rnd := rand.New(rand.NewPCG(p.Seed, 2))
 	for _, g := range p.Scenario.Sites {
 		for _, name := range groupNames(g.Name, g.Count) {
 			if len(p.Servers) == len(addresses) {
 				return fmt.Errorf("there are more servers than the %d addresses", len(addresses))
 			}
-			if name == "" {
-				name = fmt.Sprintf("s%d", len(p.Servers)+1)
-			}
+			name = cmp.Or(name, fmt.Sprintf("s%d", len(p.Servers)+1))
 			p.Servers = append(p.Servers, PlannedServer{Name: name, Site: g, Server: rundir.Server{Addr: addresses[len(p.Servers)],
 				ThinkMs: drawThink(g, rnd), Software: SoftwarePages}})
 		}

@@ -19,7 +19,7 @@ func TestReadHosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	for text, want := range map[string]string{
 		"a\n# none\nroot@b:2222 10.0.0.7 # stated\n[2001:db8::8]:22\n": "",
-		"a\nroot@a\n":         ":2: a stands in the list twice",
+		"a\nroot@a\n":         ":2: a is listed twice",
 		"-oProxyCommand=date": ":1: -oProxyCommand=date is not [USER@]HOST[:PORT]",
 		"a 10.0.0":            ":1: 10.0.0 is not an IP address",
 		"# nobody":            "names no host",
@@ -45,13 +45,13 @@ func TestReadHosts(t *testing.T) {
 	}
 }
 
-// TestDeal: the least loaded are taken, and the sets are of one size and near in load.
-func TestDeal(t *testing.T) {
-	var hosts []look
+// The sets consist of the least loaded hosts. They have the same size and similar loads.
+func TestDivide(t *testing.T) {
+	var hosts []hostInfo
 	for _, load := range []float64{.1, 5, .2, .3, .4, .5, .6} {
-		hosts = append(hosts, look{load: load})
+		hosts = append(hosts, hostInfo{load: load})
 	}
-	sets := deal(hosts, 2, 3)
+	sets := divide(hosts, 2, 3)
 	sums := make([]float64, 2)
 	for k, set := range sets {
 		for _, h := range set {
@@ -66,8 +66,7 @@ func TestDeal(t *testing.T) {
 	}
 }
 
-// TestTwoHundredHosts: a host is worked on while others are, but never more than allowed at once. ssh is a stand-in that runs
-// everything here.
+// The fleet works on several hosts at once, but never on more than allowed. A fake ssh runs everything on this machine.
 func TestTwoHundredHosts(t *testing.T) {
 	dir := t.TempDir()
 	log, program := filepath.Join(dir, "log"), filepath.Join(dir, "program")
@@ -88,7 +87,7 @@ func TestTwoHundredHosts(t *testing.T) {
 	for i := range 200 {
 		hosts = append(hosts, Host{Name: fmt.Sprint("h", i), target: fmt.Sprint("h", i)})
 	}
-	if found := f.looks(t.Context(), hosts); len(found) != 200 || found[7].host.Name != "h7" || found[7].dir != f.dir {
+	if found := f.inspectAll(t.Context(), hosts); len(found) != 200 || found[7].host.Name != "h7" || found[7].dir != f.dir {
 		t.Errorf("%d of 200 hosts can be used", len(found))
 	}
 	text, err := os.ReadFile(log)
@@ -114,8 +113,8 @@ func TestFleetRefuses(t *testing.T) {
 		scenario, want string
 		sites          []Host
 	}{
-		{"length='9s'\n[[nodes]]\nname='a'\n[[nodes]]\nname='b'\n[[sites]]\n[[events]]\nkind='partition'\nnodes=['a']", "cannot be done to real machines", []Host{site}},
-		{"[[nodes]]\n[[sites]]\ncount=2", "2 servers, the list of sites 1 addresses", []Host{site}},
+		{"length='9s'\n[[nodes]]\nname='a'\n[[nodes]]\nname='b'\n[[sites]]\n[[events]]\nkind='partition'\nnodes=['a']", "real machines do not support this", []Host{site}},
+		{"[[nodes]]\n[[sites]]\ncount=2", "2 servers, but the list of sites has only 1 addresses", []Host{site}},
 		{"[[nodes]]\n[[sites]]", "needs machines for sites, or seeds", nil},
 	} {
 		s, err := Parse("x.toml", strings.ReplaceAll(c.scenario, "'", `"`))

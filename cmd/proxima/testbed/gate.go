@@ -9,15 +9,15 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// gate throttles a node that is not a process and cannot be stopped: what arrives from the network while the node would be stopped
-// reaches it when it would run again. Safe for concurrent use.
+// gate throttles a node that is not a process and so cannot be stopped. It holds back what arrives from the network until the node would
+// run again. Safe for concurrent use.
 type gate struct {
 	began time.Time
 
 	mu    sync.Mutex // guards the fields below
 	share float64
 	duty  duty
-	// In the current turn the node is stopped from the one time to the other, counted since began.
+	// The node stops between from and until in the current turn, both counted since began.
 	from, until time.Duration
 }
 
@@ -31,10 +31,10 @@ func (g *gate) set(share float64) {
 	g.share, g.from, g.until = share, 0, 0
 }
 
-// pass returns when the node may run.
+// pass blocks until the node may run.
 func (g *gate) pass() { time.Sleep(g.wait(time.Since(g.began))) }
 
-// wait returns how long the node is still stopped at a time since the gate was made.
+// wait returns how long the node will remain stopped at a time that is counted since began.
 func (g *gate) wait(since time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -26,26 +26,26 @@ import (
 	"proxima/node"
 )
 
-// machines is the bed of real machines over ssh: a node on each, and servers of one's own on others, or the web as it is.
+// machines is the platform of real machines over ssh. Each runs a node. Other machines run the servers, unless the nodes crawl the real web.
 type machines struct {
 	remote
 	run     *run
-	program string                       // below the directory on each host
+	program string                       // file name on each host
 	hosts   []Host                       // by node
-	looks   []look                       // by node
+	infos   []hostInfo                   // by node
 	web     map[netip.Addr]*conversation // by server
 	serving []*conversation
 	port    int
-	seeds   []string // without servers of one's own
+	seeds   []string // on the real web; empty with servers
 	jobs    int
 }
 
-// packagesFolder holds what the sink of a node writes, on its host.
+// packagesFolder is the folder of the node's sink on its host.
 const packagesFolder = "packages"
 
-// deploy puts the files of all nodes on their hosts, in place of those of an earlier run.
+// deploy copies the files of all nodes to their hosts. It replaces those of an earlier run.
 func (b *machines) deploy(ctx context.Context) error {
-	return b.each(ctx, func(ctx context.Context, i int) error {
+	return forEach(len(b.hosts), b.jobs, func(i int) error {
 		var files bytes.Buffer
 		dir := b.run.nodeDir(i)
 		err := pack(&files, map[string]string{nodeFile: filepath.Join(dir, nodeFile), "node.json": filepath.Join(dir, "node.json"),
@@ -59,54 +59,39 @@ func (b *machines) deploy(ctx context.Context) error {
 
 // collect fetches logs and packages of all nodes into the folder of the run.
 func (b *machines) collect(ctx context.Context) error {
-	return b.each(ctx, func(ctx context.Context, i int) error {
+	return forEach(len(b.hosts), b.jobs, func(i int) error {
 		read, write := io.Pipe()
 		var g errgroup.Group
 		g.Go(func() error {
 			err := unpack(read, b.run.nodeDir(i))
-			_ = read.CloseWithError(err) // ssh need not go on
+			_ = read.CloseWithError(err) // ends ssh if unpack failed
 			return err
 		})
 		err := b.remote.run(ctx, b.hosts[i], "cd run; mkdir -p logs "+packagesFolder+"; touch "+outputFile+"; tar -czf - logs "+packagesFolder+" "+
 			outputFile, nil, write)
-		_ = write.CloseWithError(err) // nil is the end of the file
+		_ = write.CloseWithError(err) // nil means the end of the file
 		return errors.Join(err, g.Wait())
 	})
 }
 
-// each does something for all nodes, some at once, and goes on where one fails.
-func (b *machines) each(ctx context.Context, do func(ctx context.Context, i int) error) error {
-	errs := make([]error, len(b.hosts))
-	var g errgroup.Group
-	g.SetLimit(b.jobs)
-	for i := range b.hosts {
-		g.Go(func() error {
-			errs[i] = do(ctx, i)
-			return nil
-		})
-	}
-	_ = g.Wait() // they are in errs
-	return errors.Join(errs...)
-}
-
-// configure sets what depends on the host of a node.
+// configure sets the keys that depend on the host of a node.
 func (b *machines) configure(i int, c *node.Config) {
 	own := func(port int) string { return netip.AddrPortFrom(b.hosts[i].Addresses[0], uint16(port)).String() }
 	listen := own
-	if b.looks[i].translated {
+	if b.infos[i].translated {
 		listen = func(port int) string { return fmt.Sprintf(":%d", port) }
 	}
 	c.Peer.Secret, c.Geo.Database = secretFile, ""
 	c.Peer.Listen, c.Peer.Advertise = listen(peerPort), own(peerPort)
 	c.Member.Bind, c.Member.Advertise = listen(gossipPort), own(gossipPort)
 	if c.Sink.Dir() != "" {
-		c.Sink.URL = "file://" + b.looks[i].dir + "/run/" + packagesFolder
+		c.Sink.URL = "file://" + b.infos[i].dir + "/run/" + packagesFolder
 	}
 	if len(b.seeds) > 0 {
 		return
 	}
 	c.Scope.SeedScope, c.Scope.Include.Hosts = "host", []string{"*." + topDomain}
-	c.Fetch.AllowPrefixes, c.Politeness.Own = slices.Clone(c.Fetch.AllowPrefixes), slices.Clone(c.Politeness.Own) // nodes share the scenario's
+	c.Fetch.AllowPrefixes, c.Politeness.Own = slices.Clone(c.Fetch.AllowPrefixes), slices.Clone(c.Politeness.Own) // the nodes share the scenario's slices
 	c.Fetch.DNS.Hosts = map[string][]string{}
 	for _, s := range b.run.plan.Servers {
 		prefix := netip.PrefixFrom(s.Addr, s.Addr.BitLen()).String()
@@ -140,12 +125,12 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 			b.serving, b.web[a] = append(b.serving, c), c
 		}
 	}
-	for _, c := range b.serving { // the first line says that it listens
+	for _, c := range b.serving { // the first line says that the server listens
 		select {
 		case _, ok := <-c.lines:
 			if !ok {
 				<-c.over
-				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended at once"), c.err))
+				return fmt.Errorf("serve sites: %w", errors.Join(errors.New("they ended immediately"), c.err))
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("serve sites: %w", context.Cause(ctx))
@@ -154,30 +139,30 @@ func (b *machines) serve(ctx context.Context, hosts []Host, scenario []byte) err
 	return nil
 }
 
-// distant is a life of a node on another machine.
-type distant struct {
+// remoteNode is a node on another machine.
+type remoteNode struct {
 	ending
 	talk    *conversation
-	answers chan tended
-	mu      sync.Mutex // one question at a time
+	answers chan nodeReport
+	mu      sync.Mutex // held during a question
 }
 
-func (b *machines) start(_ context.Context, i int) (life, error) {
+func (b *machines) start(_ context.Context, i int) (runningNode, error) {
 	c, err := b.converse(b.hosts[i], fmt.Sprintf("cd run; exec ../%s fleet tend %d", b.program, b.run.plan.Seed+uint64(i)))
 	if err != nil {
 		return nil, err
 	}
-	l := &distant{ending: newEnding(), talk: c, answers: make(chan tended, 1)}
+	l := &remoteNode{ending: newEnding(), talk: c, answers: make(chan nodeReport, 1)}
 	go func() { l.end(l.listen()) }()
 	return l, nil
 }
 
-// listen reads the answers until the conversation ends, and returns how the node ended.
-func (l *distant) listen() (fault error) {
+// listen reads the answers until the conversation ends. It returns how the node ended.
+func (l *remoteNode) listen() (fault error) {
 	for line := range l.talk.lines {
-		var t tended
+		var t nodeReport
 		if err := json.Unmarshal([]byte(line), &t); err != nil {
-			fault = fmt.Errorf("host %s said %.100q: %w", l.talk.host.Name, line, err)
+			fault = fmt.Errorf("host %s answered %.100q: %w", l.talk.host.Name, line, err)
 			continue
 		}
 		if t.Ended {
@@ -188,7 +173,7 @@ func (l *distant) listen() (fault error) {
 		}
 		select {
 		case l.answers <- t:
-		default: // nobody waits for it any more
+		default: // its question has timed out
 		}
 	}
 	<-l.talk.over
@@ -198,15 +183,15 @@ func (l *distant) listen() (fault error) {
 	return fault
 }
 
-func (l *distant) stop()                  { l.talk.say(orderStop) }
-func (l *distant) kill()                  { l.talk.say(orderKill) }
-func (l *distant) setShare(share float64) { l.talk.say(fmt.Sprintf("%s %g", orderShare, share)) }
+func (l *remoteNode) stop()                  { l.talk.say(orderStop) }
+func (l *remoteNode) kill()                  { l.talk.say(orderKill) }
+func (l *remoteNode) setShare(share float64) { l.talk.say(fmt.Sprintf("%s %g", orderShare, share)) }
 
-func (l *distant) status(ctx context.Context) (node.Status, error) {
+func (l *remoteNode) status(ctx context.Context) (node.Status, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-l.answers: // a late answer to an earlier question
+	case <-l.answers: // the late answer to an earlier question
 	default:
 	}
 	l.talk.say(orderStatus)
@@ -229,29 +214,29 @@ func (b *machines) slow(server int, add time.Duration) error {
 	return nil
 }
 
-// errReal reports what cannot be done to real machines. Fleet refuses scenarios that ask for it.
-var errReal = errors.New("this cannot be done to real machines")
+// errReal is the error of methods that real machines do not support. Fleet refuses scenarios that need them.
+var errReal = errors.New("real machines do not support this")
 
 func (b *machines) bandwidth(int, float64) error             { return errReal }
 func (b *machines) partition(func(int) bool) error           { return errReal }
 func (b *machines) client(int) (*http.Client, func(), error) { return nil, nil, errReal }
 func (b *machines) urls(int) []string                        { return nil }
 
-func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // other machines saw them
+func (b *machines) visits() map[netip.Addr][]sites.Visit { return nil } // the other machines keep them
 
-// faithful checks that the servers lasted to the end. There is nothing to report about a network that nobody emulates.
-func (b *machines) faithful() (t rundir.Testbed, err error) {
+// quality returns an error if a server ended before the run. It has no figures, since this network is real.
+func (b *machines) quality() (t rundir.Testbed, err error) {
 	for _, c := range b.serving {
 		select {
 		case <-c.over:
-			return t, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("without an error")))
+			return t, fmt.Errorf("the sites on host %s ended before the run: %w", c.host.Name, cmp.Or(c.err, errors.New("no error")))
 		default:
 		}
 	}
 	return t, nil
 }
 
-func (b *machines) fronts() []string {
+func (b *machines) frontPages() []string {
 	if len(b.seeds) > 0 {
 		return b.seeds
 	}
@@ -264,7 +249,7 @@ func (b *machines) fronts() []string {
 	return list
 }
 
-// pages counts the pages of all servers; 0 for the real web.
+// pages returns the number of pages on all servers, or 0 for the real web.
 func (b *machines) pages() (n int) {
 	for _, s := range b.run.plan.Servers {
 		n += s.Site.Pages * len(s.Hosts)
@@ -274,14 +259,15 @@ func (b *machines) pages() (n int) {
 
 // close ends the servers.
 func (b *machines) close() error {
-	var g errgroup.Group
+	var g sync.WaitGroup
 	for _, c := range b.serving {
-		g.Go(func() error { c.close(); return nil })
+		g.Go(c.close)
 	}
-	return g.Wait()
+	g.Wait()
+	return nil
 }
 
-// pack writes files, by the names that they shall have, as a compressed tar.
+// pack writes a compressed tar archive. files has the path of each file by its name in the archive.
 func pack(w io.Writer, files map[string]string) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
@@ -300,7 +286,7 @@ func pack(w io.Writer, files map[string]string) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// unpack writes the plain files of a compressed tar below a folder, and nothing outside of it.
+// unpack extracts the regular files of a compressed tar archive below a folder. It writes nothing outside the folder.
 func unpack(r io.Reader, dir string) error {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -314,7 +300,7 @@ func unpack(r io.Reader, dir string) error {
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, z) // its sum comes at the end
+			_, err := io.Copy(io.Discard, z) // read and check the checksum at the end
 			return err
 		} else if err != nil {
 			return fmt.Errorf("unpack: %w", err)

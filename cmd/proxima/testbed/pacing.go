@@ -16,7 +16,7 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// visitsFile has a line for each request that a server of the testbed saw.
+// visitsFile has a line for each request that a server of the testbed received.
 const visitsFile = "visits.jsonl"
 
 // visitLine is a line of visitsFile.
@@ -28,18 +28,18 @@ type visitLine struct {
 	RetryAfterS float64 `json:"retry_after_s,omitempty"`
 }
 
-// pace is how the crawlers treated a server, by the server's own log.
+// pace is how politely the crawlers treated a server, according to the server's log.
 type pace struct {
 	requests, refused  int
-	parallel           int           // began while another was at work
-	soon               int           // began sooner after the one before than the rules allow
-	early              int           // began before a Retry-After was over
-	least, median      time.Duration // from the end of a request to the begin of the next
-	slowLeast, slowest time.Duration // the same after requests of more than a second
+	parallel           int           // began before the previous request ended
+	soon               int           // began too soon after the end of the previous request
+	early              int           // began before the end of a Retry-After
+	least, median      time.Duration // from the end of a request to the beginning of the next
+	slowLeast, slowest time.Duration // the shortest and longest of these gaps after requests of more than a second
 }
 
-// judge applies the rules to what a server saw. The server sees an end before the client does, and a begin after it: who keeps the rules
-// keeps them here. Each Retry-After of the built-in server is of the whole server.
+// judge applies the rules to the log of a server. A server sees the end of a request before the client does, and its beginning after the
+// client: so a client that keeps the rules also keeps them by this log. A Retry-After of the built-in server applies to the whole server.
 func judge(all []sites.Visit, p frontier.Politeness, delay time.Duration) pace {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b sites.Visit) int { return a.Begin.Compare(b.Begin) })
@@ -80,7 +80,7 @@ func judge(all []sites.Visit, p frontier.Politeness, delay time.Duration) pace {
 	return out
 }
 
-// String is the verdict in words.
+// String describes the pace in words.
 func (p pace) String() string {
 	text := fmt.Sprintf("%d requests, %.1f s apart (least %.1f s)", p.requests, p.median.Seconds(), p.least.Seconds())
 	if p.refused > 0 {
@@ -95,12 +95,12 @@ func (p pace) String() string {
 	return text + "; polite"
 }
 
-// pacing writes what the servers saw, and judges it where they are not the crawler's own.
+// pacing writes the requests that the servers received. It judges them unless own servers have other rules.
 func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 	rules := r.config(0).Politeness
 	file, err := os.Create(filepath.Join(r.dir, visitsFile))
 	if err != nil {
-		return fmt.Errorf("write what the servers saw: %w", err)
+		return fmt.Errorf("write the servers' requests: %w", err)
 	}
 	lines := json.NewEncoder(file)
 	for _, s := range r.plan.Servers {
@@ -110,7 +110,7 @@ func (r *run) pacing(visits map[netip.Addr][]sites.Visit) error {
 				v.Robots(), v.RetryAfter.Seconds()}))
 		}
 		if len(rules.Own) == 0 && len(all) > 0 {
-			// The calibration of the testbed asks before the run begins.
+			// Earlier requests are those of the calibration.
 			all = slices.DeleteFunc(slices.Clone(all), func(v sites.Visit) bool { return v.Begin.Before(r.started) })
 			r.out.say("server %s: %v", cmp.Or(s.Name, s.Addr.String()), judge(all, rules, seconds(s.Site.CrawlDelayS)))
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"proxima/node"
 )
 
-// Files of a run that package rundir does not name.
+// Files in the folder of a run that only this package reads.
 const (
 	secretFile = "secret"
 	geoFile    = "geo.mmdb"
@@ -26,7 +25,7 @@ const (
 	outputFile = "output.txt"
 )
 
-// prepare makes the folder of a run with the effective scenario, the secret, and the configuration and identity of each node.
+// prepare creates the folder of the run. It writes the effective scenario, the secret, and each node's configuration and identity.
 func (r *run) prepare() error {
 	if err := emptyFolder(r.dir); err != nil {
 		return err
@@ -52,8 +51,8 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// sow deals the seeds out to the nodes in turn.
-func (r *run) sow(seeds []string) error {
+// writeSeeds distributes the seeds over the nodes.
+func (r *run) writeSeeds(seeds []string) error {
 	lines := make([]strings.Builder, len(r.plan.Nodes))
 	for n, url := range seeds {
 		fmt.Fprintln(&lines[n%len(lines)], url)
@@ -66,18 +65,17 @@ func (r *run) sow(seeds []string) error {
 	return nil
 }
 
-// emptyFolder makes a folder if it is absent. It fails if the folder is not empty.
+// emptyFolder creates a folder if it is absent. It fails if the folder is not empty.
 func emptyFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create folder of the run: %w", err)
+	}
 	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make folder of the run: %w", err)
-		}
-	case err != nil:
-		return fmt.Errorf("make folder of the run: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("%s is not empty: a run needs a folder of its own", dir)
+	if err != nil {
+		return fmt.Errorf("read folder of the run: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: a run needs a new folder", dir)
 	}
 	return nil
 }
@@ -112,12 +110,12 @@ const (
 
 func gossipAddr(a netip.Addr) string { return netip.AddrPortFrom(a, gossipPort).String() }
 
-// config returns the configuration of a node: the scenario's, limits for a machine that many nodes share, and what follows from the plan.
-// Paths are relative to the node's directory, where its process runs, because the path of a socket must be short.
+// config returns the configuration of a node: the scenario's keys, limits for a machine that many nodes share, and what the plan determines.
+// Paths are relative to the node's folder, in which its process runs, because the path of a socket must be short.
 func (r *run) config(i int) node.Config {
 	s := r.plan.Scenario
 	c := s.Config
-	usual := func(section, key string, set func()) {
+	setDefault := func(section, key string, set func()) {
 		if table, ok := s.Node[section].(map[string]any); ok {
 			if _, ok := table[key]; ok {
 				return
@@ -125,11 +123,11 @@ func (r *run) config(i int) node.Config {
 		}
 		set()
 	}
-	usual("node", "memory_mib", func() { c.Node.MemoryMiB = 128 })
-	usual("frontier", "min_free_mib", func() { c.Frontier.MinFreeMiB = 64 })
-	usual("crawl", "fetchers", func() { c.Crawl.Fetchers = 16 })
-	usual("member", "preset", func() { c.Member.Preset = "testbed" })
-	usual("output", "log_keep", func() { c.Output.LogKeep = 0 })
+	setDefault("node", "memory_mib", func() { c.Node.MemoryMiB = 128 })
+	setDefault("frontier", "min_free_mib", func() { c.Frontier.MinFreeMiB = 64 })
+	setDefault("crawl", "fetchers", func() { c.Crawl.Fetchers = 16 })
+	setDefault("member", "preset", func() { c.Member.Preset = "testbed" })
+	setDefault("output", "log_keep", func() { c.Output.LogKeep = 0 })
 
 	c.Node.Data, c.Node.Run = ".", fmt.Sprintf("%s-%d", s.Name, r.plan.Seed)
 	c.Crawl.Seeds = []string{seedsFile}
@@ -142,15 +140,15 @@ func (r *run) config(i int) node.Config {
 	if r.keep {
 		c.Termination.ExpectedNodes++ // so that the nodes never agree that the crawl is finished
 	}
-	if r.locate == nil {
+	if r.configure == nil {
 		r.inInternet(i, &c)
 	} else {
-		r.locate(i, &c)
+		r.configure(i, &c)
 	}
 	return c
 }
 
-// inInternet sets what depends on the emulated Internet.
+// inInternet sets the keys that depend on the emulated Internet.
 func (r *run) inInternet(i int, c *node.Config) {
 	p := r.plan.Nodes[i]
 	// Real documentation links to the real web, which does not exist here.
@@ -164,7 +162,7 @@ func (r *run) inInternet(i int, c *node.Config) {
 	c.Geo.Database, c.Geo.Latitude, c.Geo.Longitude = filepath.Join(up, geoFile), p.Lat, p.Lon
 }
 
-// absolute makes the paths of a node's configuration independent of the working directory.
+// absolute makes the paths of a node's configuration absolute.
 func absolute(c node.Config, dir string) node.Config {
 	c.Node.Data = dir
 	c.Peer.Secret, c.Geo.Database = filepath.Join(dir, c.Peer.Secret), filepath.Join(dir, c.Geo.Database)
@@ -174,7 +172,7 @@ func absolute(c node.Config, dir string) node.Config {
 
 // machine returns the name of the processor, if the system tells it, and of the system.
 func machine() string {
-	text, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
+	text, _ := os.ReadFile("/proc/cpuinfo") // other systems do not have this file
 	for line := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value) + ", " + runtime.GOOS + "/" + runtime.GOARCH
@@ -183,7 +181,7 @@ func machine() string {
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// tail returns the last lines of a file, "" if it cannot be read.
+// tail returns the last lines of a file, or "" if it cannot be read.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"proxima/node"
 )
 
-// process is a life of a node as a process of this machine.
+// process is a node as a process of this machine.
 type process struct {
 	ending
 	dir     string
 	cmd     *exec.Cmd
 	share   atomic.Uint64 // in millionths
-	told    atomic.Bool   // it was told to end
+	told    atomic.Bool   // whether it was told to end
 	changed chan struct{} // share or told has changed
 	seed    uint64
 }
 
-// startProcess starts `proxima node` with the configuration in a folder. start decides in which namespace.
+// startProcess starts `proxima node` with the configuration in a folder. start starts the command in the right namespace.
 func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error) (*process, error) {
 	p := &process{ending: newEnding(), dir: dir, changed: make(chan struct{}, 1), seed: seed}
 	p.share.Store(1e6)
@@ -41,12 +41,12 @@ func startProcess(dir, program string, seed uint64, start func(*exec.Cmd) error)
 	if err := start(p.cmd); err != nil {
 		return nil, err
 	}
-	go p.live()
+	go p.run()
 	return p, nil
 }
 
-// live throttles the process until it has ended.
-func (p *process) live() {
+// run throttles the process until it has ended.
+func (p *process) run() {
 	exited := make(chan struct{})
 	var throttling sync.WaitGroup
 	throttling.Go(func() { p.throttle(exited) })
@@ -54,13 +54,13 @@ func (p *process) live() {
 	close(exited)
 	throttling.Wait()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && p.told.Load() {
-		err = nil // whatever the exit code: it was told to end
+		err = nil // its exit code does not matter, since it was told to end
 	}
 	p.end(err)
 }
 
-// throttle stops and continues the process so that it runs for its share of the time. That is what a busy machine does to a process, but it
-// leaves the processors to the other nodes. Signals fail only when the process has ended.
+// throttle stops and continues the process so that it runs for its share of the time. A busy machine does the same to a process, but this
+// way the processors stay free for the other nodes. A signal fails only when the process has ended.
 func (p *process) throttle(exited <-chan struct{}) {
 	turns := newDuty(p.seed)
 	for {
@@ -113,7 +113,7 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 }
 
-// socketPath is the longest directory in which a socket can be reached by its path.
+// socketPath is the length up to which the path of a folder leaves room for the name of its socket.
 const socketPath = 90
 
 func (p *process) status(ctx context.Context) (node.Status, error) {
@@ -129,26 +129,28 @@ func (p *process) status(ctx context.Context) (node.Status, error) {
 	return node.AskStatus(ctx, dir)
 }
 
-// slice is the mean time in which a throttled node runs once and is stopped once.
-const slice = 100 * time.Millisecond
+// meanTurn is the mean time in which a throttled node runs once and stops once.
+const meanTurn = 100 * time.Millisecond
 
-// duty draws the turns of a throttled node. Their lengths are exponential: with fixed lengths, everything that a node does after a stop
-// would fall into step with the turns, and a download would cost one stop or two regardless of the distance. Not safe for concurrent use.
+// duty draws the turns of a throttled node. Their lengths are exponential. With fixed lengths, the node's work would synchronise with the
+// turns, and each download would wait for one or two stops regardless of the distance. Not safe for concurrent use.
 type duty struct{ rnd *rand.Rand }
 
 func newDuty(seed uint64) duty { return duty{rand.New(rand.NewPCG(seed, seed))} }
 
-// turn returns how long the node runs and how long it is stopped then.
+// turn returns how long the node runs and how long it then stops.
 func (d duty) turn(share float64) (run, stopped time.Duration) {
-	draw := func(share float64) time.Duration { return time.Duration(d.rnd.ExpFloat64() * share * float64(slice)) }
+	draw := func(share float64) time.Duration {
+		return time.Duration(d.rnd.ExpFloat64() * share * float64(meanTurn))
+	}
 	return draw(share), draw(1 - share)
 }
 
-// loadMs returns what throttling adds to a download, in ms. With probability 1−share a packet arrives while the node is stopped. It then
-// waits for the rest of the stop, which is as long as a whole one on average, since exponential times have no memory. On a fresh connection two
-// such waits count: the handshake, which holds back the request, and the last byte. The first byte does not count, because the kernel
-// receives the rest meanwhile.
+// loadMs returns the time in ms that throttling adds to a download. A packet arrives while the node is stopped with probability 1−share.
+// It then waits for the rest of the stop. The mean rest is as long as a mean stop, since exponential times have no memory. A download on a
+// fresh connection waits twice: at the handshake, before the request is sent, and at the last byte. It does not wait at the first byte,
+// because the kernel receives the rest in the meantime.
 func loadMs(share float64) float64 {
-	stop := (1 - share) * float64(slice.Milliseconds())
+	stop := (1 - share) * float64(meanTurn.Milliseconds())
 	return 2 * (1 - share) * stop
 }

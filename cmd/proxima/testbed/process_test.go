@@ -10,14 +10,14 @@ func TestShareOfTheProcessorAddsToDownloads(t *testing.T) {
 	if loadMs(1) != 0 {
 		t.Errorf("all of it adds %v ms", loadMs(1))
 	}
-	// A fifth: stopped for 80 ms of 100. Two waits of 80 % × 80 ms.
+	// A node with a fifth of the processor is stopped for 80 ms of 100. That costs two waits of 80 % × 80 ms.
 	if got := loadMs(0.2); got < 127 || got > 129 {
 		t.Errorf("a fifth adds %v ms", got)
 	}
 }
 
-// A download waits for a node with a share of the processor as the truth says, whatever the way to the server: nothing falls into
-// step with the stops. Only where the answer comes so soon that the node often has not been stopped since, it waits less.
+// A download to a throttled node waits as long as loadMs says, whatever the distance to the server. When the answer comes fast, the two
+// waits are correlated, and the download waits less.
 func TestAShareOfTheProcessorCostsWhatTheTruthSays(t *testing.T) {
 	for _, share := range []float64{0.2, 0.5, 0.8} {
 		for _, way := range []float64{5, 20, 50, 75, 100, 200} {
@@ -32,8 +32,8 @@ func TestAShareOfTheProcessorCostsWhatTheTruthSays(t *testing.T) {
 				}
 			}
 			got := waited.Seconds() * 1000 / downloads
-			// How a process with two states that runs now forgets it.
-			forgotten := 1 - math.Exp(-way/(share*(1-share)*float64(slice.Milliseconds())))
+			// The correlation of a process with two states decays with time.
+			forgotten := 1 - math.Exp(-way/(share*(1-share)*float64(meanTurn.Milliseconds())))
 			if want := forgotten * loadMs(share); math.Abs(got/want-1) > 0.05 {
 				t.Errorf("share %v, way %v ms: a download waits %.1f ms, it should be %.1f", share, way, got, want)
 			}

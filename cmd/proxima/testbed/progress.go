@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/ncoord/quantile"
 	"proxima/node"
 	"proxima/node/placement"
 )
 
-// printer writes lines for people, and one that is renewed in place on a terminal. Safe for concurrent use.
+// printer writes messages for people, and a progress line that it replaces in place on a terminal. Safe for concurrent use.
 type printer struct {
 	w        io.Writer
 	terminal bool
@@ -34,7 +34,7 @@ func newPrinter(w io.Writer) printer {
 	return p
 }
 
-// say prints a line that stays.
+// say prints a line that is not replaced.
 func (p printer) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p printer) say(format string, args ...any) {
 	fmt.Fprintf(p.w, "%s%s\n", p.prefix, fmt.Sprintf(format, args...))
 }
 
-// renew shows a line in place of the last one; where nobody watches, every ten seconds.
+// renew replaces the progress line. Without a terminal it prints a line every ten seconds.
 func (p printer) renew(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,10 +61,10 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%2d:%02d", s/60, s%60)
 }
 
-// tally is what all nodes say of themselves.
-type tally struct {
+// totals sums up what the nodes report.
+type totals struct {
 	up, all int
-	joined  int // the least number of members that a node sees
+	joined  int // the smallest number of members that a node knows
 	pages   int64
 	pending int64
 	phases  map[string]int
@@ -72,35 +72,35 @@ type tally struct {
 	errors  []float64 // of coordinates
 }
 
-// askAtOnce is how many nodes are asked at once: those of other machines take a round trip each.
+// askAtOnce is the number of nodes that are asked at once. An answer from another machine takes a round trip.
 const askAtOnce = 32
 
-// ask asks all nodes that are up, a short while each; those that do not answer count as they are.
-func (r *run) ask(ctx context.Context) tally {
-	said := make([]*node.Status, len(r.lives))
+// askAll asks all running nodes for their status. A node that does not answer within a second counts with its last number of pages.
+func (r *run) askAll(ctx context.Context) totals {
+	answers := make([]*node.Status, len(r.running))
 	var g errgroup.Group
 	g.SetLimit(askAtOnce)
-	for i, l := range r.lives {
+	for i, l := range r.running {
 		if l == nil {
 			continue
 		}
 		g.Go(func() error {
-			one, cancel := context.WithTimeout(ctx, time.Second)
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			if s, err := l.status(one); err == nil {
-				said[i] = &s
+			if s, err := l.status(ctx); err == nil {
+				answers[i] = &s
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // it returns nothing
-	t := tally{all: len(r.lives), joined: len(r.lives), pages: r.past, phases: map[string]int{}}
-	for i, l := range r.lives {
+	_ = g.Wait() // no function returns an error
+	t := totals{all: len(r.running), joined: len(r.running), pages: r.past, phases: map[string]int{}}
+	for i, l := range r.running {
 		if l == nil {
 			continue
 		}
 		t.up++
-		s := said[i]
+		s := answers[i]
 		if s == nil {
 			t.joined = 0
 			t.pages += r.pages[i]
@@ -119,11 +119,11 @@ func (r *run) ask(ctx context.Context) tally {
 	return t
 }
 
-// quiet says that batches were made and none is under way.
-func (t tally) quiet() bool { return t.batches > 0 && t.phases[placement.PhaseIdle] == t.up }
+// quiet reports whether batches were made and none is in progress.
+func (t totals) quiet() bool { return t.batches > 0 && t.phases[placement.PhaseIdle] == t.up }
 
-// phase is what most nodes that make a batch are at.
-func (t tally) phase() string {
+// phase returns the phase of most nodes that make a batch.
+func (t totals) phase() string {
 	most, name := 0, "crawl"
 	for phase, n := range t.phases {
 		if phase != placement.PhaseIdle && (n > most || n == most && phase < name) {
@@ -136,13 +136,12 @@ func (t tally) phase() string {
 	return name
 }
 
-// line is the progress line.
-func (t tally) line(phase string, left time.Duration, rate float64) string {
+// line returns the progress line.
+func (t totals) line(phase string, left time.Duration, rate float64) string {
 	parts := []string{clock(max(left, 0)) + " left at most", phase, fmt.Sprintf("%d of %d nodes up", t.up, t.all),
 		fmt.Sprintf("%d pages (%.0f/s)", t.pages, rate), fmt.Sprintf("%d waiting", t.pending)}
 	if len(t.errors) > 0 {
-		slices.Sort(t.errors)
-		parts = append(parts, fmt.Sprintf("coordinate error %.0f %%", 100*t.errors[len(t.errors)/2]))
+		parts = append(parts, fmt.Sprintf("coordinate error %.0f %%", 100*quantile.Median(t.errors)))
 	}
 	return strings.Join(parts, " · ")
 }

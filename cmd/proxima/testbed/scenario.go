@@ -18,27 +18,27 @@ import (
 	"proxima/node/strict"
 )
 
-// Scenario is a run as it is written down. What it leaves open is drawn (Draw).
+// Scenario describes a run. Draw draws what it leaves open.
 type Scenario struct {
-	// Name is that of the file, without .toml.
+	// Name is the name of the file, without .toml.
 	Name string `toml:"-"`
-	// Config is what the [node] tables make of the default configuration of a node.
+	// Config is the default configuration of a node with the changes of the [node] tables.
 	Config node.Config `toml:"-"`
 
 	// Description is one sentence for the list of scenarios.
 	Description string `toml:"description"`
-	// Length bounds the crawl, from the moment when all nodes are up. A crawl that has nothing left to do ends earlier.
+	// Length limits the crawl, counted from the time when all nodes are up. The crawl ends earlier if nothing is left to do.
 	Length time.Duration `toml:"length"`
-	// Until is "idle" (nothing is left to do, the default) or "batches": all batches that were begun are handed off, and no host is
-	// ready for another.
+	// Until says when the crawl ends before its length: with "idle", the default, when nothing is left to do; with "batches", when all batches
+	// are handed off and no host is ready for another.
 	Until string `toml:"until"`
-	// Seed draws what is open, unless the command line has another.
+	// Seed is the seed of all draws, unless the command line has another.
 	Seed uint64 `toml:"seed"`
-	// Assigners decide; the first owns the hosts.
+	// Assigners decide about each batch. The hosts go to the nodes that the first one chooses.
 	Assigners []string `toml:"assigners"`
-	// Separate makes one run for each assigner, one after the other.
+	// Separate makes one run after the other, each with one assigner.
 	Separate bool `toml:"separate"`
-	// Home is the node that is the home of all hosts; empty: homes are hashed, as the overlay does.
+	// Home is the node that is the home of all hosts. If it is empty, the overlay draws a home for each domain.
 	Home string `toml:"home"`
 
 	Matrix Matrix      `toml:"matrix"`
@@ -46,93 +46,93 @@ type Scenario struct {
 	Nodes  []NodeGroup `toml:"nodes"`
 	Sites  []SiteGroup `toml:"sites"`
 	Events []Event     `toml:"events"`
-	// Node holds any key of a node's configuration.
+	// Node has the keys of the nodes' configuration.
 	Node map[string]any `toml:"node"`
 }
 
-// Matrix is where round trips come from: two files, or, if both are empty, the built-in world.
+// Matrix says where round trips come from: from two files or, if both are empty, from the built-in world.
 type Matrix struct {
 	RTT    string `toml:"rtt"`
 	Cities string `toml:"cities"`
-	// JitterMs is the mean of what packets are late at random, in ms; Loss the share of packets that is lost.
+	// JitterMs is the mean of the packets' random delay, in ms. Loss is the share of packets that is lost.
 	JitterMs float64 `toml:"jitter_ms"`
 	Loss     float64 `toml:"loss"`
 }
 
-// Geo is how good the location database is.
+// Geo says how exact the location database is.
 type Geo struct {
-	// Wrong and Missing are shares of the servers.
+	// Wrong and Missing are the shares of the servers with a wrong location and without one.
 	Wrong   float64 `toml:"wrong"`
 	Missing float64 `toml:"missing"`
 }
 
-// NodeGroup is one node or several alike.
+// NodeGroup is a node or several nodes with the same settings.
 type NodeGroup struct {
-	// Name of the node; with Count the beginning of the names: name-1, name-2. Empty takes that of the city.
+	// Name is the name of the node. If Count is more than 1, the names are name-1, name-2 and so on. Without it, nodes are named after cities.
 	Name  string `toml:"name"`
 	Count int    `toml:"count"`
-	// Cities to draw from, each at most once as long as there are enough; empty is the whole world.
+	// Cities are the cities and countries to draw from; empty for the whole world. No city is drawn twice until all were drawn.
 	Cities []string `toml:"cities"`
-	// UpMbit and DownMbit are bandwidth in Mbit/s; 0 draws a class.
+	// UpMbit and DownMbit are the bandwidth in Mbit/s. 0 draws a typical one.
 	UpMbit   float64 `toml:"up_mbit"`
 	DownMbit float64 `toml:"down_mbit"`
-	// CPU is the share of the time in which the node may run, 0 to 1; 0 is all of it.
+	// CPU is the share of the time in which the node may run, 0 to 1. 0 means 1.
 	CPU float64 `toml:"cpu"`
-	// NAT keeps away from the node what it has not asked for.
+	// NAT puts the node behind a NAT, so that no other node can dial it.
 	NAT bool `toml:"nat"`
 }
 
-// SiteGroup is one web server address or several alike.
+// SiteGroup is a web server or several web servers with the same settings.
 type SiteGroup struct {
 	Name   string   `toml:"name"`
 	Count  int      `toml:"count"`
 	Cities []string `toml:"cities"`
 	// Software is "pages" (the built-in server) or "nginx".
 	Software string `toml:"software"`
-	// Hosts are names at each address.
+	// Hosts is the number of hosts on each server.
 	Hosts int `toml:"hosts"`
-	// Pages of a host, their median size in kB, and links on each.
+	// Pages is the number of pages of a host, PageKB their median size in kB, and Links the number of links on each.
 	Pages  int     `toml:"pages"`
 	PageKB float64 `toml:"page_kb"`
 	Links  int     `toml:"links"`
-	// CrossLinks is how many links lead to other hosts, on average.
+	// CrossLinks is the mean number of links of a page to other hosts.
 	CrossLinks float64 `toml:"cross_links"`
-	// ThinkMs is the median time to the first byte without the way, in ms; 0 draws it.
+	// ThinkMs is the median time in ms from the request's arrival to the first byte of the answer. 0 draws it.
 	ThinkMs float64 `toml:"think_ms"`
-	// UpMbit is the server's bandwidth in Mbit/s; 0 is without limit.
+	// UpMbit is the server's bandwidth in Mbit/s. 0 means 100.
 	UpMbit float64 `toml:"up_mbit"`
-	// Misbehave is the share of pages that answer wrongly.
+	// Misbehave is the share of pages that answer with an error or a redirect.
 	Misbehave float64 `toml:"misbehave"`
-	// CrawlDelayS is the Crawl-delay in robots.txt, in s; 0 for none.
+	// CrawlDelayS is the Crawl-delay in robots.txt, in s. 0 states none.
 	CrawlDelayS float64 `toml:"crawl_delay_s"`
-	// RefuseEvery is which page is answered by 429, each so many-th, and RetryAfterS its Retry-After in s; 0 for none.
+	// RefuseEvery says that every n-th request is answered with 429 and a Retry-After of RetryAfterS seconds. 0 refuses none.
 	RefuseEvery int     `toml:"refuse_every"`
 	RetryAfterS float64 `toml:"retry_after_s"`
 }
 
-// Event happens At after all nodes are up.
+// Event happens at a time after all nodes are up.
 type Event struct {
 	At   time.Duration `toml:"at"`
 	Kind string        `toml:"kind"`
-	// Node is whom it happens to; BusiestOf takes the node of that group that has downloaded most by then, and later events with the same
-	// BusiestOf mean the same node.
+	// Node is the node that the event applies to. BusiestOf names a group instead. Its node with the most downloads at the time of the first
+	// such event is the one that all events of the group apply to.
 	Node      string   `toml:"node"`
 	BusiestOf string   `toml:"busiest_of"`
 	Nodes     []string `toml:"nodes"`
-	// Server is the name of a site or its address.
+	// Server is the name of a server.
 	Server string `toml:"server"`
-	// Factor on the bandwidth (1 restores), or the share of the time in which the processor is left to the node (1 restores).
+	// Factor multiplies the bandwidth or the node's share of the processor. 1 restores it.
 	Factor float64 `toml:"factor"`
-	// AddMs is what the server thinks longer, in ms; 0 restores.
+	// AddMs is added to the server's think time, in ms. 0 restores it.
 	AddMs float64 `toml:"add_ms"`
 }
 
 //go:embed scenarios/*.toml
-var kept embed.FS
+var bundled embed.FS
 
-// List names the scenarios kept in the project.
+// List returns the built-in scenarios.
 func List() ([]Scenario, error) {
-	files, err := fs.Glob(kept, "scenarios/*.toml")
+	files, err := fs.Glob(bundled, "scenarios/*.toml")
 	if err != nil {
 		return nil, fmt.Errorf("list scenarios: %w", err)
 	}
@@ -147,7 +147,7 @@ func List() ([]Scenario, error) {
 	return all, nil
 }
 
-// Load reads a scenario: one that is kept in the project, by its name, or a file. Each of set changes a key of it (Set).
+// Load reads a built-in scenario by its name, or a file. Each of set changes a key (Set).
 func Load(name string, set ...string) (Scenario, error) {
 	file, text, err := read(name)
 	for _, one := range set {
@@ -161,10 +161,10 @@ func Load(name string, set ...string) (Scenario, error) {
 	return Parse(file, text)
 }
 
-// read is the text of a scenario, and the name of its file for errors.
+// read returns the text of a scenario, and a file name for errors.
 func read(name string) (file, text string, err error) {
 	if !strings.ContainsAny(name, "./\\") {
-		text, err := kept.ReadFile("scenarios/" + name + ".toml")
+		text, err := bundled.ReadFile("scenarios/" + name + ".toml")
 		if err == nil {
 			return name + ".toml", string(text), nil
 		}
@@ -179,7 +179,7 @@ func read(name string) (file, text string, err error) {
 	return name, string(b), nil
 }
 
-// Parse reads a scenario from its text; file is for its name and for errors, which say file, line and key.
+// Parse parses a scenario. Its name comes from file. Errors have file, line and key.
 func Parse(file, text string) (Scenario, error) {
 	s := Scenario{Name: strings.TrimSuffix(filepath.Base(file), ".toml")}
 	f, err := strict.Parse(file, text)
@@ -199,15 +199,14 @@ func Parse(file, text string) (Scenario, error) {
 	return s, f.Err()
 }
 
-// nodeConfig reads the [node.SECTION] tables as a configuration of a node, in a text whose other lines are empty: lines keep
-// their numbers.
+// nodeConfig parses the [node.SECTION] tables as a node's configuration. It empties all other lines, so that errors have the right line
+// numbers.
 func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, error) {
 	var b strings.Builder
 	within := false
 	for line := range strings.Lines(text) {
 		trimmed := strings.TrimSpace(line)
-		if strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "[[") && strings.Contains(trimmed, "]") ||
-			strings.HasPrefix(trimmed, "[[") {
+		if strings.HasPrefix(trimmed, "[[") || strings.HasPrefix(trimmed, "[") && strings.Contains(trimmed, "]") {
 			var section string
 			if section, within = strings.CutPrefix(trimmed, "[node."); within {
 				line = "[" + section + "\n"
@@ -222,13 +221,13 @@ func nodeConfig(f *strict.File, file, text string, s Scenario) (node.Config, err
 	}
 	var found map[string]any
 	if _, err := toml.Decode(b.String(), &found); err != nil || len(found) != len(s.Node) {
-		f.Report("node", "keys of a node's configuration stand in sections of their own: [node.batch]")
+		f.Report("node", "keys of a node's configuration belong in sections such as [node.batch]")
 		return node.Config{}, f.Err()
 	}
 	return node.Parse(file, b.String())
 }
 
-// fill puts in what is usual where nothing stands.
+// fill sets defaults.
 func (s *Scenario) fill() {
 	if s.Length == 0 {
 		s.Length = time.Minute
@@ -264,7 +263,7 @@ func (s *Scenario) fill() {
 	slices.SortStableFunc(s.Events, func(a, b Event) int { return int(a.At - b.At) })
 }
 
-// When a run ends, unless its length is over before.
+// When a run ends before its length is over.
 const (
 	UntilIdle    = "idle"
 	UntilBatches = "batches"

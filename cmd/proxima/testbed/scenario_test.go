@@ -23,10 +23,10 @@ func TestBrokenScenarios(t *testing.T) {
 		"node-inline.toml": {"node-inline.toml:3: node: ", "[node.batch]"},
 		"event.toml": {"event.toml:12: events[1].at: 2m0s is not between 0 and the length, 1m0s",
 			`event.toml:14: events[1].node: no node has the name "b"`},
-		"assigner.toml": {`assigner.toml:1: assigners: "best" is none of`, `assigner.toml:4: sites[0].software: "apache" is neither`},
+		"assigner.toml": {`assigner.toml:1: assigners: "best" is neither one of`, `assigner.toml:4: sites[0].software: "apache" is neither`},
 		"syntax.toml":   {"syntax.toml:3: "},
-		"empty.toml":    {"empty.toml:1: nodes: 0 are not 1 to", "empty.toml:1: sites: 0 servers are not"},
-		"natted.toml":   {"natted.toml:1: nodes: all are behind NATs"},
+		"empty.toml":    {"empty.toml:1: nodes: 0 is not between 1 and", "empty.toml:1: sites: 0 servers are not"},
+		"natted.toml":   {"natted.toml:1: nodes: all nodes are behind a NAT"},
 	}
 	files, err := filepath.Glob("testdata/*.toml")
 	if err != nil || len(files) != len(broken) {

@@ -14,29 +14,29 @@ import (
 	"proxima/cmd/proxima/testbed/sites"
 )
 
-// ServeOptions say where the sites of a scenario are served.
+// ServeOptions say where to serve the sites of a scenario.
 type ServeOptions struct {
-	// Addresses are those of all servers of all machines, in an order that all have in common; Here are those of this one.
+	// Addresses are those of the servers on all machines, in the same order on each machine. Here are those of this machine.
 	Addresses, Here []netip.Addr
 	Port            int
-	Seed            uint64 // 0 is the scenario's own
-	// Orders, if not nil, are lines "slow ADDRESS MILLISECONDS". Serving ends with them.
+	Seed            uint64 // 0 takes the scenario's seed
+	// Orders, if not nil, has lines of the form "slow ADDRESS MILLISECONDS". Serve returns when it ends.
 	Orders io.Reader
-	// Out gets the front pages.
+	// Out receives the URLs of the front pages.
 	Out io.Writer
 }
 
-// Serve serves the sites of a scenario whose addresses this machine has, until the context ends. Each machine makes the same web of the
-// same scenario, addresses and seed, so links lead from one to the other.
+// Serve serves those sites of a scenario whose addresses this machine has, until the context ends. Every machine with the same scenario,
+// addresses and seed generates the same web, so that links lead from one machine to another.
 func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
-	p := sketch(s, o.Seed)
-	if err := p.settle(o.Addresses); err != nil {
+	p := planNodes(s, o.Seed)
+	if err := p.placeServers(o.Addresses); err != nil {
 		return fmt.Errorf("serve sites of %s: %w", s.Name, err)
 	}
 	cfg := sites.Config{Seed: p.Seed, Port: uint16(o.Port)}
 	for _, a := range o.Here {
 		if !slices.Contains(o.Addresses, a) {
-			return fmt.Errorf("serve sites of %s: %v is none of the addresses of all servers", s.Name, a)
+			return fmt.Errorf("serve sites of %s: %v is not among the addresses of all servers", s.Name, a)
 		}
 		cfg.Listen = append(cfg.Listen, netip.AddrPortFrom(a, uint16(o.Port)).String())
 	}
@@ -53,7 +53,7 @@ func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if o.Orders != nil {
-		go func() { // it ends with the orders, which end with this process
+		go func() { // the orders end when this process ends, or before
 			for lines := bufio.NewScanner(o.Orders); lines.Scan(); {
 				if err := order(web, lines.Text()); err != nil {
 					end(err)
@@ -69,12 +69,12 @@ func Serve(ctx context.Context, s Scenario, o ServeOptions) error {
 	return err
 }
 
-// order does what a line says.
+// order executes an order.
 func order(web *sites.Web, line string) error {
 	var text string
 	var add float64
 	if _, err := fmt.Sscanf(line, "slow %s %g", &text, &add); err != nil {
-		return fmt.Errorf("order %q is not slow ADDRESS MILLISECONDS", line)
+		return fmt.Errorf("order %q does not have the form slow ADDRESS MILLISECONDS", line)
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
@@ -83,7 +83,7 @@ func order(web *sites.Web, line string) error {
 	return web.Slow(addr, time.Duration(add*float64(time.Millisecond)))
 }
 
-// site is a host of a server as it is served.
+// site returns the settings of a host of a server.
 func (s PlannedServer) site(host string) sites.Site {
 	return sites.Site{Host: host, Addr: s.Addr, Pages: s.Site.Pages, Think: ms(s.ThinkMs), Robots: robots(s.Site),
 		RefuseEvery: s.Site.RefuseEvery, RetryAfter: seconds(s.Site.RetryAfterS), Content: content(s.Site)}

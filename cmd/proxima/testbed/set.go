@@ -8,12 +8,12 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Set is a scenario's text with one key changed, as "length=3h" or "node.batch.candidate.theta-15.window=20": an element of a list is
-// meant by its name or its number.
+// Set changes one key in the text of a scenario, such as "length=3h" or "node.batch.candidate.theta-15.window=20". Elements of lists are
+// identified by their name or their number.
 func Set(text, setting string) (string, error) {
 	key, value, ok := strings.Cut(setting, "=")
 	if !ok || key == "" {
-		return "", fmt.Errorf("set %q: it is not of the form key=value", setting)
+		return "", fmt.Errorf("set %q: it does not have the form key=value", setting)
 	}
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
@@ -30,13 +30,13 @@ func Set(text, setting string) (string, error) {
 			at = next
 		case []map[string]any:
 			if i++; i == len(path)-1 {
-				return "", fmt.Errorf("set %q: no key of %s is named", setting, strings.Join(path, "."))
+				return "", fmt.Errorf("set %q: a key of %s is missing", setting, strings.Join(path, "."))
 			}
 			if at = element(next, path[i]); at == nil {
 				return "", fmt.Errorf("set %q: there is no %s", setting, strings.Join(path[:i+1], "."))
 			}
 		default:
-			return "", fmt.Errorf("set %q: %s is no table", setting, strings.Join(path[:i+1], "."))
+			return "", fmt.Errorf("set %q: %s is not a table", setting, strings.Join(path[:i+1], "."))
 		}
 	}
 	at[path[len(path)-1]] = parsed(value)
@@ -47,7 +47,7 @@ func Set(text, setting string) (string, error) {
 	return b.String(), nil
 }
 
-// element is the one with a name or a number, nil if there is none.
+// element returns the element with a name or a number, or nil.
 func element(list []map[string]any, which string) map[string]any {
 	for i, one := range list {
 		if one["name"] == which || strconv.Itoa(i) == which {
@@ -57,7 +57,7 @@ func element(list []map[string]any, which string) map[string]any {
 	return nil
 }
 
-// parsed is a value as TOML reads it; what is none, such as 3h or nearest, is a text.
+// parsed reads a value as TOML. What is not valid TOML, such as 3h or nearest, is a string.
 func parsed(value string) any {
 	var v struct{ V any }
 	if _, err := toml.Decode("V = "+value, &v); err != nil {

@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// shellFile names, in the folder of a run in namespaces, the command that opens a shell beside each node.
+// shellFile is in the folder of a run in namespaces. It holds the commands that open a shell in the namespace of each node.
 const shellFile = "shell.json"
 
-// latest is where the folder of the run that was started last stands.
+// latest returns the path of the file that names the folder of the latest run.
 func latest() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -23,7 +24,7 @@ func latest() (string, error) {
 	return filepath.Join(dir, "proxima", "testbed"), nil
 }
 
-// Remember notes the folder of a run for Shell; forget takes the note back. Without a folder for such notes there is none.
+// Remember notes the folder of a run for Shell. forget removes the note. Without a cache folder it does nothing.
 func Remember(dir string) (forget func()) {
 	path, err := latest()
 	if err == nil {
@@ -37,13 +38,13 @@ func Remember(dir string) (forget func()) {
 	}
 	return func() {
 		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == dir {
-			_ = os.Remove(path) // a note too many does no harm
+			_ = os.Remove(path) // a stale note does no harm
 		}
 	}
 }
 
-// Shell is the command, to which what is to be started is appended, that enters the place of a node in a run that is going on. dir
-// is its folder, or empty for the run that was started last.
+// Shell returns a command that enters the namespace of a node while the run goes on. The caller appends the program to start there. dir is
+// the folder of the run, or empty for the latest run.
 func Shell(dir, node string) ([]string, error) {
 	if dir == "" {
 		path, err := latest()
@@ -52,7 +53,7 @@ func Shell(dir, node string) ([]string, error) {
 			text, err = os.ReadFile(path)
 		}
 		if err != nil {
-			return nil, errors.New("no run in namespaces seems to go on: name its folder (-out DIR)")
+			return nil, errors.New("no run in namespaces was found: name its folder (-out DIR)")
 		}
 		dir = strings.TrimSpace(string(text))
 	}
@@ -60,40 +61,36 @@ func Shell(dir, node string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no run in namespaces is going on in %s", dir)
 	} else if err != nil {
-		return nil, fmt.Errorf("read how to enter: %w", err)
+		return nil, fmt.Errorf("read %s: %w", shellFile, err)
 	}
 	var commands map[string][]string
 	if err := json.Unmarshal(text, &commands); err != nil {
-		return nil, fmt.Errorf("read how to enter: %w", err)
+		return nil, fmt.Errorf("read %s: %w", shellFile, err)
 	}
 	argv, ok := commands[node]
 	if !ok {
-		names := make([]string, 0, len(commands))
-		for name := range commands {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return nil, fmt.Errorf("there is no node %q; there are %s", node, strings.Join(names, ", "))
+		names := slices.Sorted(maps.Keys(commands))
+		return nil, fmt.Errorf("there is no node %q; the nodes are %s", node, strings.Join(names, ", "))
 	}
 	return argv, nil
 }
 
-// writeShells writes what Shell reads.
-func (b *spaces) writeShells() error {
+// writeShells writes the commands for Shell.
+func (b *namespaces) writeShells() error {
 	commands := map[string][]string{}
 	for _, n := range b.plan.Nodes {
 		argv, err := b.net.ShellCommand(nodeSpace(n.Name))
 		if err != nil {
-			return fmt.Errorf("find how to enter %s: %w", n.Name, err)
+			return fmt.Errorf("find the namespace of %s: %w", n.Name, err)
 		}
 		commands[n.Name] = argv
 	}
 	text, err := json.Marshal(commands)
 	if err != nil {
-		return fmt.Errorf("write how to enter: %w", err)
+		return fmt.Errorf("write %s: %w", shellFile, err)
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, shellFile), text, 0o600); err != nil {
-		return fmt.Errorf("write how to enter: %w", err)
+		return fmt.Errorf("write %s: %w", shellFile, err)
 	}
 	return nil
 }

@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// Host is a machine that ssh reaches.
+// Host is a machine that can be reached over ssh.
 type Host struct {
-	// Name is that of its results: the host, with the port where one is stated.
+	// Name is the host, followed by the port if the list states one.
 	Name         string
 	target, port string // for ssh
-	// Addresses are those that others dial; the first is that of a node.
+	// Addresses are those that others dial. A node has the first one.
 	Addresses []netip.Addr
-	entry     string // its line in the list
+	entry     string // its line in the list of hosts
 }
 
 var hostForm = regexp.MustCompile(`^(([A-Za-z0-9._][A-Za-z0-9._-]*@)?(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9_][A-Za-z0-9._-]*))(:([0-9]{1,5}))?$`)
 
-// ReadHosts reads a list of hosts: [USER@]HOST[:PORT] [ADDRESS ...] a line, # begins a comment. A host stands there once.
+// ReadHosts reads a list of different hosts. Each line has the form [USER@]HOST[:PORT] [ADDRESS ...]. A # begins a comment.
 func ReadHosts(path string) ([]Host, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func ReadHosts(path string) ([]Host, error) {
 			h.Name += "_" + h.port
 		}
 		if seen[h.Name] {
-			return fault("%s stands in the list twice", h.Name)
+			return fault("%s is listed twice", h.Name)
 		}
 		seen[h.Name] = true
 		for _, f := range fields[1:] {
@@ -72,17 +72,17 @@ func ReadHosts(path string) ([]Host, error) {
 	return list, nil
 }
 
-// remote is how hosts are reached, and where everything is on them.
+// remote runs commands on hosts over ssh.
 type remote struct {
-	config  string // file for ssh; "" for its own
-	dir     string // below the home where it does not begin with /
-	seconds int    // that a connection may take
+	config  string // configuration file for ssh; "" for the default
+	dir     string // on the hosts; relative to the home directory unless it begins with /
+	seconds int    // to connect
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// command runs a script of a POSIX shell in the directory on a host. Nothing secret may be in the script, which others there can see.
-// It is in a process group of its own: Ctrl-C ends what it does in order, not the connection.
+// command returns a command that runs a POSIX shell script in the directory on a host. The script must not contain secrets, since other users
+// of the host can see it. The command has its own process group, so that Ctrl-C does not break the connection.
 func (r remote) command(ctx context.Context, h Host, script string) *exec.Cmd {
 	args := []string{"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", fmt.Sprintf("ConnectTimeout=%d", r.seconds), "-o", "ConnectionAttempts=1",
 		"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "-o", "ClearAllForwardings=yes"}
@@ -99,28 +99,28 @@ func (r remote) command(ctx context.Context, h Host, script string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a script to its end, with in as its input, and writes what it says to out.
+// run runs a script to its end. The script reads in and writes to out.
 func (r remote) run(ctx context.Context, h Host, script string, in io.Reader, out io.Writer) error {
 	cmd := r.command(ctx, h, script)
-	var said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said
+	var output bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &output
 	if err := cmd.Run(); err != nil {
-		return hostError(h, err, said.String())
+		return hostError(h, err, output.String())
 	}
 	return nil
 }
 
-// answer is what a script says.
+// answer runs a script and returns its output.
 func (r remote) answer(ctx context.Context, h Host, script string) (string, error) {
 	var out strings.Builder
 	err := r.run(ctx, h, script, nil, &out)
 	return strings.TrimSpace(out.String()), err
 }
 
-// hostError says what is wrong with a host in the last words that it, or ssh, had.
-func hostError(h Host, err error, said string) error {
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	last := strings.Map(func(c rune) rune { // a terminal is not a host's to control
+// hostError adds the name of the host and the last line of its output to an error.
+func hostError(h Host, err error, output string) error {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	last := strings.Map(func(c rune) rune { // a host must not control the terminal
 		if c < ' ' {
 			return ' '
 		}
@@ -132,20 +132,20 @@ func hostError(h Host, err error, said string) error {
 	return fmt.Errorf("host %s: %w: %s", h.Name, err, last)
 }
 
-// conversation is a program on a host that answers lines with lines. It ends with the connection.
+// conversation is a program on a host that reads and writes lines. It ends when the connection ends.
 type conversation struct {
-	host  Host
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan string // closed at the end
-	said  bytes.Buffer
-	over  chan struct{}
-	err   error // once over is closed
+	host   Host
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  chan string  // closed at the end
+	output bytes.Buffer // of standard error
+	over   chan struct{}
+	err    error // set before over is closed
 }
 
 func (r remote) converse(h Host, script string) (*conversation, error) {
 	c := &conversation{host: h, cmd: r.command(context.Background(), h, script), lines: make(chan string, 16), over: make(chan struct{})}
-	c.cmd.Stderr = &c.said
+	c.cmd.Stderr = &c.output
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", h.Name, err)
@@ -168,21 +168,21 @@ func (r remote) converse(h Host, script string) (*conversation, error) {
 		close(c.lines)
 		err := errors.Join(scanner.Err(), c.cmd.Wait())
 		if err != nil {
-			c.err = hostError(h, err, c.said.String())
+			c.err = hostError(h, err, c.output.String())
 		}
 	}()
 	return c, nil
 }
 
-// say sends a line; where it cannot, the end of the conversation tells why.
+// say sends a line. If that fails, the conversation's error says why.
 func (c *conversation) say(line string) { _, _ = io.WriteString(c.in, line+"\n") }
 
-// close ends the program and waits.
+// close ends the program and waits for its end.
 func (c *conversation) close() {
 	_ = c.in.Close()
 	for {
 		select {
-		case <-c.lines: // nobody reads them any more
+		case <-c.lines: // discard them
 		case <-c.over:
 			return
 		case <-time.After(stopPatience):

@@ -15,7 +15,7 @@ import (
 	"proxima/node"
 )
 
-// The orders to Tend, one per line.
+// The orders to Tend, one on each line.
 const (
 	orderStatus = "status"
 	orderStop   = "stop"
@@ -23,25 +23,25 @@ const (
 	orderShare  = "share" // followed by the share of the time in which the node may run
 )
 
-// tended is what Tend writes: the answer to an order for the status, or the end of the node.
-type tended struct {
+// nodeReport is what Tend writes: the answer to an order for the status, or the end of the node.
+type nodeReport struct {
 	Status *node.Status `json:"status,omitempty"`
 	Ended  bool         `json:"ended,omitempty"`
 	Fault  string       `json:"fault,omitempty"`
 }
 
-// silence is how long orders may stay away before the node is killed. The other side asks for the status all the time.
-const silence = time.Minute
+// maxSilence is how long Tend waits for an order before it kills the node. The other side asks for the status every second.
+const maxSilence = time.Minute
 
-// Tend runs the node in a folder. It obeys the orders in in and answers on out. It returns when the node has ended. When in ends, Tend kills
-// the node, so that a broken connection leaves nothing behind.
+// Tend runs the node in a folder. It reads orders from in and writes answers to out. It returns when the node has ended. When in ends, Tend
+// kills the node, so that no node outlives a broken connection.
 func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, out io.Writer) error {
 	p, err := startProcess(dir, program, seed, (*exec.Cmd).Start)
 	if err != nil {
 		return fmt.Errorf("start node: %w", err)
 	}
 	orders := make(chan string)
-	go func() { // in ends with this process at the latest
+	go func() { // in ends when this process ends, or before
 		defer close(orders)
 		for s := bufio.NewScanner(in); s.Scan(); {
 			select {
@@ -59,14 +59,14 @@ func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, o
 	for {
 		select {
 		case <-p.over:
-			last := tended{Ended: true}
+			last := nodeReport{Ended: true}
 			if p.err != nil {
 				last.Fault = p.err.Error() + ": " + tail(filepath.Join(dir, outputFile), 3)
 			}
 			return write.Encode(last)
 		case <-ctx.Done():
 			end()
-		case <-time.After(silence):
+		case <-time.After(maxSilence):
 			end()
 		case order, ok := <-orders:
 			if !ok || p.obey(ctx, order, write) != nil {
@@ -76,7 +76,7 @@ func Tend(ctx context.Context, dir, program string, seed uint64, in io.Reader, o
 	}
 }
 
-// obey executes one order. Its error means that the answer could not be written.
+// obey executes an order. It returns an error only if it cannot write the answer.
 func (p *process) obey(ctx context.Context, order string, write *json.Encoder) error {
 	verb, word, _ := strings.Cut(order, " ")
 	switch verb {
@@ -91,10 +91,10 @@ func (p *process) obey(ctx context.Context, order string, write *json.Encoder) e
 	case orderStatus:
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		var answer tended
+		var answer nodeReport
 		s, err := p.status(ctx)
 		if answer.Status = &s; err != nil {
-			answer = tended{Fault: err.Error()}
+			answer = nodeReport{Fault: err.Error()}
 		}
 		return write.Encode(answer)
 	}

@@ -13,30 +13,30 @@ import (
 	"proxima/cmd/proxima/world"
 )
 
-// Options are how a scenario is to be run.
+// Options say how to run a scenario.
 type Options struct {
-	// Dir is the folder that the run leaves; it must be empty or absent.
+	// Dir is the folder of the run. It must be empty or absent.
 	Dir string
-	// Seed draws what the scenario leaves open; 0 is the scenario's own.
+	// Seed draws what the scenario leaves open. 0 takes the scenario's seed.
 	Seed uint64
-	// Separate makes one run for each assigner, whatever the scenario says.
+	// Separate makes one run for each assigner, even if the scenario does not ask for it.
 	Separate bool
-	// RTT and Cities are the files of a measured matrix in place of the scenario's; empty for none.
+	// RTT and Cities are the files of a measured matrix. They replace the scenario's unless both are empty.
 	RTT, Cities string
-	// Keep leaves the nodes up after the end of the scenario until the context ends.
+	// Keep leaves the nodes running after the end of the scenario until the context ends.
 	Keep bool
-	// Emulation is emulate.Portable, or, inside of namespaces, emulate.TUN or emulate.Veth or "" for the better that is possible.
+	// Emulation is emulate.Portable or, inside namespaces, emulate.TUN, emulate.Veth, or "" for the better of the two that works here.
 	Emulation string
-	// FakeClock says that the portable emulation runs in a bubble of testing/synctest, which timers of the kernel do not wake.
+	// FakeClock says that the portable emulation runs in a bubble of testing/synctest, which the kernel's timers cannot wake.
 	FakeClock bool
-	// Command is what the run was asked for by, for its folder.
+	// Command is the command line, which the folder of the run records.
 	Command string
-	// Out is for people.
+	// Out receives messages and progress for people.
 	Out io.Writer
 }
 
-// Run runs a scenario. It blocks until everything that it started has ended. With an emulation other than the portable one the
-// process must be inside the namespaces (emulate.Reexec).
+// Run runs a scenario. It returns when everything that it started has ended. Every emulation except the portable one needs a process
+// inside the namespaces (emulate.Reexec).
 func Run(ctx context.Context, s Scenario, o Options) error {
 	out := newPrinter(o.Out)
 	seed := o.Seed
@@ -51,22 +51,22 @@ func Run(ctx context.Context, s Scenario, o Options) error {
 		return err
 	}
 	if !o.Separate && !s.Separate || len(s.Assigners) == 1 {
-		return one(ctx, s, matrix, seed, s.Assigners, o.Dir, o, out)
+		return runOne(ctx, s, matrix, seed, s.Assigners, o.Dir, o, out)
 	}
 	if err := emptyFolder(o.Dir); err != nil {
 		return err
 	}
 	for i, a := range s.Assigners {
 		out.say("run %d of %d: assigner %s", i+1, len(s.Assigners), a)
-		if err := one(ctx, s, matrix, seed, []string{a}, filepath.Join(o.Dir, a), o, out); err != nil {
+		if err := runOne(ctx, s, matrix, seed, []string{a}, filepath.Join(o.Dir, a), o, out); err != nil {
 			return fmt.Errorf("assigner %s: %w", a, err)
 		}
 	}
 	return nil
 }
 
-// one is a single run.
-func one(ctx context.Context, s Scenario, m *world.Matrix, seed uint64, assigners []string, dir string, o Options,
+// runOne makes one run.
+func runOne(ctx context.Context, s Scenario, m *world.Matrix, seed uint64, assigners []string, dir string, o Options,
 	out printer) (err error) {
 	plan, err := Draw(s, m, seed)
 	if err != nil {
@@ -84,23 +84,23 @@ func one(ctx context.Context, s Scenario, m *world.Matrix, seed uint64, assigner
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	if o.Emulation == emulate.Portable {
-		r.bed, err = newHouse(ctx, r, o.FakeClock, out.say)
+		r.platform, err = newPortable(ctx, r, o.FakeClock, out.say)
 	} else {
-		r.bed, err = newSpaces(ctx, plan, dir, o.Emulation, out.say, broken)
+		r.platform, err = newNamespaces(ctx, plan, dir, o.Emulation, out.say, broken)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.bed.close()) }()
-	if err := r.sow(r.bed.fronts()); err != nil {
+	defer func() { err = errors.Join(err, r.platform.close()) }()
+	if err := r.writeSeeds(r.platform.frontPages()); err != nil {
 		return err
 	}
 	r.world = plan.World(assigners)
-	r.world.Pages = r.bed.pages()
-	return r.whole(ctx)
+	r.world.Pages = r.platform.pages()
+	return r.execute(ctx)
 }
 
-// matrix reads or makes the matrix of a scenario.
+// matrix returns the scenario's matrix of round trips: that of its files, or a synthetic one.
 func (s Scenario) matrix(seed uint64) (*world.Matrix, error) {
 	if s.Matrix.RTT == "" && s.Matrix.Cities == "" {
 		return world.Synthetic(world.Cities(), seed), nil

@@ -17,7 +17,7 @@ import (
 	"proxima/cmd/proxima/testbed/sites"
 )
 
-// internet is what the nodes find: web servers and a name server.
+// internet has the emulated web servers and the name server.
 type internet struct {
 	plan  *Plan
 	web   *sites.Web
@@ -25,15 +25,15 @@ type internet struct {
 	dns   *sites.DNS
 	group *errgroup.Group
 	end   context.CancelFunc
-	// samples are some URLs of each server.
+	// samples has some URLs of each server.
 	samples [][]string
 }
 
-// httpPort is that of all web servers.
+// httpPort is the port of all web servers.
 const httpPort = 80
 
-// newInternet makes the servers of a plan and starts them; names are answered at nameServer. Where nginx is not to be had, or
-// noNginx, the built-in server takes its part, as say tells and the plan then says.
+// newInternet starts the web servers of a plan and a name server at nameServer. If nginx is missing, or with noNginx, the built-in server
+// replaces it. Then it says so and changes the plan.
 func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps sites.Deps, say func(string, ...any)) (*internet, error) {
 	in := &internet{plan: p, samples: make([][]string, len(p.Servers))}
 	install, err := nginxFor(p, noNginx, say)
@@ -57,7 +57,7 @@ func newInternet(ctx context.Context, p *Plan, dir string, noNginx bool, deps si
 			cfg.Sites = append(cfg.Sites, s.site(h))
 		}
 	}
-	if install == nil { // nothing else is there: one listener does for all addresses
+	if install == nil { // one listener can serve all addresses
 		cfg.Listen = nil
 	}
 	work, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -96,11 +96,11 @@ func (in *internet) serve(ctx context.Context, cfg sites.Config, other sites.Ngi
 	case <-ready:
 		return nil
 	case <-ctx.Done():
-		return errors.New("start nginx: it ended at once")
+		return errors.New("start nginx: it ended immediately")
 	}
 }
 
-// sampled is how many URLs of each server are kept for the calibration.
+// sampled is the number of URLs of each server that are kept for the calibration.
 const sampled = 4
 
 func (in *internet) sample(urls iter.Seq[string]) {
@@ -121,13 +121,13 @@ func (in *internet) sample(urls iter.Seq[string]) {
 	}
 }
 
-// nginxFor finds nginx if the plan wants it; without it the plan's servers are made the built-in one.
+// nginxFor finds nginx if the plan needs it. Without nginx, it changes the plan's servers to the built-in one.
 func nginxFor(p *Plan, not bool, say func(string, ...any)) (*sites.Install, error) {
 	wanted := func(s PlannedServer) bool { return s.Software == SoftwareNginx }
 	if !slices.ContainsFunc(p.Servers, wanted) {
 		return nil, nil
 	}
-	why := errors.New("the portable emulation has no room for other programs")
+	why := errors.New("the portable emulation cannot run other programs")
 	if !not {
 		install, err := sites.FindNginx()
 		if err == nil {
@@ -140,14 +140,14 @@ func nginxFor(p *Plan, not bool, say func(string, ...any)) (*sites.Install, erro
 		}
 		why = err
 	}
-	say("nginx: %v; the built-in server serves pages in its place", why)
+	say("nginx: %v; the built-in server replaces it", why)
 	for i := range p.Servers {
 		p.Servers[i].Software = SoftwarePages
 	}
 	return nil, nil
 }
 
-// robots is the robots.txt of a site, "" for none.
+// robots returns the robots.txt of a site, or "" for none.
 func robots(g SiteGroup) string {
 	if g.CrawlDelayS == 0 {
 		return ""
@@ -164,8 +164,8 @@ func content(g SiteGroup) sites.Content {
 	return c
 }
 
-// fronts are the front pages of all hosts.
-func (in *internet) fronts() (all []string) {
+// frontPages returns the front pages of all hosts.
+func (in *internet) frontPages() (all []string) {
 	if in.web != nil {
 		all = in.web.Fronts()
 	}
@@ -177,7 +177,7 @@ func (in *internet) fronts() (all []string) {
 
 func (in *internet) urls(server int) []string { return in.samples[server] }
 
-// pages is how many pages of HTML there are, 0 where that is not known.
+// pages returns the number of HTML pages, or 0 if it is unknown.
 func (in *internet) pages() int {
 	if in.nginx != nil || in.web == nil {
 		return 0
@@ -189,7 +189,7 @@ func (in *internet) slow(server int, by time.Duration) error {
 	return in.web.Slow(in.plan.Servers[server].Addr, by)
 }
 
-// visits are what the servers that make pages were asked; nil without any.
+// visits returns the requests to the built-in server; nil without one.
 func (in *internet) visits() map[netip.Addr][]sites.Visit {
 	if in.web == nil {
 		return nil
@@ -197,7 +197,7 @@ func (in *internet) visits() map[netip.Addr][]sites.Visit {
 	return in.web.Visits()
 }
 
-// writeGeo writes the location database, and what it says of each server into the plan.
+// writeGeo writes the location database. It records in the plan what the database states about each server.
 func writeGeo(p *Plan, path string) error {
 	var places []sites.Place
 	for _, s := range p.Servers {
@@ -214,7 +214,7 @@ func writeGeo(p *Plan, path string) error {
 	return nil
 }
 
-// close ends the servers.
+// close stops the servers.
 func (in *internet) close() error {
 	in.end()
 	return in.group.Wait()

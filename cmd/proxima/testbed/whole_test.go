@@ -21,13 +21,13 @@ import (
 	"proxima/cmd/proxima/testbed/emulate"
 )
 
-// A whole run with whole nodes over the portable emulation, on a fake clock: what it leaves is what compare reads, and no page is lost.
+// A run of complete nodes over the portable emulation, on a fake clock, loses no page, and compare can read its folder.
 func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	s, err := Load("ci")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A listener of the system is nothing that a bubble waits for: with a path this long the nodes make none.
+	// A bubble does not wait for a listener of the system. Nodes open none when their path is this long.
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	var out bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
@@ -47,13 +47,13 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	if len(w.Nodes) != 3 || len(w.Servers) != 6 || w.Pages != 90 || w.Seed != 5 || w.Scenario != "ci" || w.Started.IsZero() {
 		t.Errorf("world: %+v", w)
 	}
-	bed, err := rundir.ReadTestbed(dir)
+	quality, err := rundir.ReadTestbed(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bed.Emulation != emulate.Portable || bed.Calibrations != 18 || bed.CalibrationP50 < 0.8 || bed.CalibrationP50 > 1.25 ||
-		bed.Packets == 0 {
-		t.Errorf("testbed: %+v", bed)
+	if quality.Emulation != emulate.Portable || quality.Calibrations != 18 || quality.CalibrationP50 < 0.8 || quality.CalibrationP50 > 1.25 ||
+		quality.Packets == 0 {
+		t.Errorf("testbed: %+v", quality)
 	}
 	if again, err := Load(filepath.Join(dir, rundir.ScenarioFile)); err != nil || again.Seed != 5 {
 		t.Errorf("the effective scenario: seed %d, %v", again.Seed, err)
@@ -76,7 +76,7 @@ func TestAWholeRunOnThePortableEmulation(t *testing.T) {
 	}
 }
 
-// A node that nobody can dial crawls its share.
+// A node that no other node can dial crawls its share.
 func TestNodeBehindNAT(t *testing.T) {
 	s, err := Load("ci")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestNodeBehindNAT(t *testing.T) {
 	}
 }
 
-// What the plan says of names and places is what name server and location database answer.
+// The location database states for each server what the plan records: the right place, a wrong one, or none.
 func TestLocationsAreThoseOfThePlan(t *testing.T) {
 	s, err := Load("demo")
 	if err != nil {
@@ -141,7 +141,7 @@ func TestShellsAreFoundByTheFolderOfTheRun(t *testing.T) {
 	if argv, err := Shell("", "a"); err != nil || strings.Join(argv, " ") != "nsenter -t 1" {
 		t.Errorf("%q, %v", argv, err)
 	}
-	if _, err := Shell(dir, "c"); err == nil || !strings.Contains(err.Error(), "there are a, b") {
+	if _, err := Shell(dir, "c"); err == nil || !strings.Contains(err.Error(), "the nodes are a, b") {
 		t.Errorf("of a node that is not there: %v", err)
 	}
 	forget()
@@ -150,7 +150,7 @@ func TestShellsAreFoundByTheFolderOfTheRun(t *testing.T) {
 	}
 }
 
-// nth must not leave its block.
+// nth stays within its block of addresses.
 func TestAddresses(t *testing.T) {
 	for n, want := range map[int]string{1: "198.18.0.1", 255: "198.18.0.255", 256: "198.18.1.0", maxServers: "198.18.39.16"} {
 		if got := nth(nodeBase, n); got != netip.MustParseAddr(want) {
@@ -159,7 +159,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Servers have addresses and, the first of them, networks of their own.
+// Each server has its own address. The first 254 servers also have their own networks.
 func TestServerAddresses(t *testing.T) {
 	addrs, networks := map[netip.Addr]bool{nameServer: true}, map[netip.Prefix]bool{}
 	for n := 1; n <= maxServers; n++ {
@@ -176,7 +176,7 @@ func TestServerAddresses(t *testing.T) {
 	}
 }
 
-// One run for each assigner: each in a folder of its own, with the same world.
+// Separate runs have one folder for each assigner and the same world.
 func TestSeparateRuns(t *testing.T) {
 	s, err := Load("ci")
 	if err != nil {
@@ -204,7 +204,7 @@ func TestSeparateRuns(t *testing.T) {
 	}
 }
 
-// Everything that can happen to nodes and servers, in one process: nothing is lost, and the crawl goes on.
+// A crawl goes through every kind of event and loses no page.
 func TestAllEventsOnThePortableEmulation(t *testing.T) {
 	s, err := Load("ci")
 	if err != nil {

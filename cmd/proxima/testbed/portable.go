@@ -24,23 +24,23 @@ import (
 	"proxima/node/netsim"
 )
 
-// house is the portable bed: all nodes and servers live in this process, over package netsim.
-type house struct {
+// portable is the platform that runs all nodes and servers in this process, over package netsim.
+type portable struct {
 	*internet
 	run     *run
 	net     *netsim.Network
 	servers *netsim.Endpoint
 	gates   []*gate
 	began   time.Time
-	lodgers sync.WaitGroup
+	nodes   sync.WaitGroup
 
-	timing    sync.WaitGroup // keeps the network's times exact until endTiming
+	timing    sync.WaitGroup // runs the network's exact timers until endTiming
 	endTiming context.CancelFunc
 }
 
-func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...any)) (_ *house, err error) {
+func newPortable(ctx context.Context, r *run, fakeClock bool, say func(string, ...any)) (_ *portable, err error) {
 	p := r.plan
-	b := &house{run: r, began: time.Now()}
+	b := &portable{run: r, began: time.Now()}
 	at := map[netip.Addr]int{}
 	b.net = netsim.New(func(from, to netip.Addr) time.Duration { return ms(p.rtt(at[from], at[to]) / 2) })
 	defer func() {
@@ -81,7 +81,7 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 	b.endTiming = end
 	if !fakeClock {
 		b.timing.Go(func() {
-			if err := b.net.Run(timed); err != nil { // the network works without it, less exactly
+			if err := b.net.Run(timed); err != nil { // the network also works without them
 				say("timers of the kernel: %v; packets may be a millisecond late", err)
 			}
 		})
@@ -89,8 +89,8 @@ func newHouse(ctx context.Context, r *run, fakeClock bool, say func(string, ...a
 	return b, nil
 }
 
-// lodger is a life of a node in this process.
-type lodger struct {
+// portableNode is a node in this process.
+type portableNode struct {
 	ending
 	node   *node.Node
 	gate   *gate
@@ -100,74 +100,87 @@ type lodger struct {
 	out    *os.File
 }
 
-func (b *house) start(ctx context.Context, i int) (_ life, err error) {
+func (b *portable) start(ctx context.Context, i int) (_ runningNode, err error) {
 	p := b.run.plan.Nodes[i]
 	dir := b.run.nodeDir(i)
-	fail := func(err error) (life, error) { return nil, fmt.Errorf("start node %s: %w", p.Name, err) }
-	place, err := b.net.Open(p.Addr)
-	if err != nil {
-		return fail(err)
+	l := &portableNode{ending: newEnding(), gate: b.gates[i]}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start node %s: %w", p.Name, err), l.release())
+		}
+	}()
+	if l.place, err = b.net.Open(p.Addr); err != nil {
+		return nil, err
 	}
-	gossip, err := place.Gossip(gossipPort)
+	gossip, err := l.place.Gossip(gossipPort)
 	if err != nil {
-		return fail(errors.Join(err, place.Close()))
+		return nil, err
 	}
 	file, err := os.Open(filepath.Join(dir, seedsFile))
 	if err != nil {
-		return fail(errors.Join(err, place.Close()))
+		return nil, err
 	}
 	defer file.Close()
 	seeds, err := identity.ReadSeeds(file)
 	if err != nil {
-		return fail(errors.Join(err, place.Close()))
+		return nil, err
 	}
-	out, err := os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if l.out, err = os.OpenFile(filepath.Join(dir, outputFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		return nil, err
+	}
+	dial := l.gate.dial(l.place.DialContext)
+	l.node, err = node.New(absolute(b.run.config(i), dir), seeds.URLs, node.Deps{Dial: dial, DialDNS: l.place.DialContext,
+		Listen: l.gate.listen(l.place.Listen), DialPeer: dial, Gossip: l.gate.gossip(gossip),
+		Echo: slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: slog.LevelWarn})})
 	if err != nil {
-		return fail(errors.Join(err, place.Close()))
+		return nil, err
 	}
-	g := b.gates[i]
-	n, err := node.New(absolute(b.run.config(i), dir), seeds.URLs, node.Deps{Dial: g.dial(place.DialContext), DialDNS: place.DialContext,
-		Listen: g.listen(place.Listen), DialPeer: g.dial(place.DialContext), Gossip: g.gossip(gossip),
-		Echo: slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn})})
-	if err != nil {
-		return fail(errors.Join(err, place.Close(), out.Close()))
-	}
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &lodger{ending: newEnding(), node: n, gate: g, place: place, cancel: cancel, out: out}
-	b.lodgers.Go(func() { l.live(life) })
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.cancel = cancel
+	b.nodes.Go(func() { l.run(running) })
 	return l, nil
 }
 
-// live runs the node until it ends.
-func (l *lodger) live(ctx context.Context) {
+// run runs the node until it ends.
+func (l *portableNode) run(ctx context.Context) {
 	end, err := l.node.Run(ctx)
 	if end.Reason != "failed" || l.killed.Load() {
 		err = nil
 	}
-	_ = l.place.Close() // kill may have closed it
-	l.out.Close()
+	_ = l.release() // kill may have closed the endpoint
 	l.end(err)
 }
 
-func (l *lodger) stop() { l.cancel() }
+// release closes what the node has opened so far.
+func (l *portableNode) release() (err error) {
+	if l.place != nil {
+		err = l.place.Close()
+	}
+	if l.out != nil {
+		err = errors.Join(err, l.out.Close())
+	}
+	return err
+}
 
-// kill is as close to SIGKILL as one process can get: nothing leaves the node any more, but it still writes what it has in memory.
-func (l *lodger) kill() {
+func (l *portableNode) stop() { l.cancel() }
+
+// kill does most of what SIGKILL would do: the node can send nothing more. But it still writes to disk what it has in memory.
+func (l *portableNode) kill() {
 	l.killed.Store(true)
 	_ = l.place.Close()
 	l.cancel()
 }
 
-func (l *lodger) setShare(share float64) { l.gate.set(share) }
+func (l *portableNode) setShare(share float64) { l.gate.set(share) }
 
-func (l *lodger) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
+func (l *portableNode) status(context.Context) (node.Status, error) { return l.node.Status(), nil }
 
-func (b *house) bandwidth(i int, factor float64) error {
+func (b *portable) bandwidth(i int, factor float64) error {
 	n := b.run.plan.Nodes[i]
 	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
 }
 
-func (b *house) partition(cut func(int) bool) error {
+func (b *portable) partition(cut func(int) bool) error {
 	var some []netip.Addr
 	for i, n := range b.run.plan.Nodes {
 		if cut(i) {
@@ -182,7 +195,7 @@ func (b *house) partition(cut func(int) bool) error {
 	return nil
 }
 
-func (b *house) client(i int) (*http.Client, func(), error) {
+func (b *portable) client(i int) (*http.Client, func(), error) {
 	place, err := b.net.Open(b.run.plan.Nodes[i].Addr)
 	if err != nil {
 		return nil, nil, err
@@ -191,11 +204,11 @@ func (b *house) client(i int) (*http.Client, func(), error) {
 	return &http.Client{Transport: t}, func() { _ = place.Close() }, nil
 }
 
-func (b *house) faithful() (rundir.Testbed, error) {
+func (b *portable) quality() (rundir.Testbed, error) {
 	s := b.net.Stats()
 	t := rundir.Testbed{Emulation: emulate.Portable, DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99), Packets: s.Packets,
 		DroppedPlanned: s.Cut, DroppedForOwn: s.Overflowed, Cores: runtime.NumCPU(), Seconds: time.Since(b.began).Seconds()}
-	// This is the only figure about load that every system has: it covers this process alone.
+	// Every system has this figure. It covers this process alone.
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err == nil {
 		t.CPUBusy = min(1, float64(used.Utime.Nano()+used.Stime.Nano())/1e9/t.Seconds/float64(t.Cores))
@@ -210,8 +223,8 @@ func (b *house) faithful() (rundir.Testbed, error) {
 	return t, nil
 }
 
-func (b *house) close() error {
-	b.lodgers.Wait()
+func (b *portable) close() error {
+	b.nodes.Wait()
 	err := b.internet.close()
 	b.endTiming()
 	b.timing.Wait()

@@ -23,67 +23,67 @@ import (
 	"proxima/node/placement"
 )
 
-// stage is a bed on which nothing is real; what is done to it stands in log.
-type stage struct {
-	bed     // what is not here is not called
-	begun   time.Time
-	dir     string
-	log     []string
-	actors  []*actor
-	ends    time.Duration // of the crawl, 0: never
-	batches bool          // one is made and handed off
+// fakePlatform runs nothing. It logs each call.
+type fakePlatform struct {
+	platform // for the methods that are not called
+	begun    time.Time
+	dir      string
+	log      []string
+	nodes    []*fakeNode
+	ends     time.Duration // when the nodes end by themselves; 0 for never
+	batches  bool          // whether each node makes and hands off a batch
 }
 
-func (b *stage) note(format string, args ...any) {
+func (b *fakePlatform) note(format string, args ...any) {
 	b.log = append(b.log, fmt.Sprintf("%v %s", time.Since(b.begun).Round(time.Second), fmt.Sprintf(format, args...)))
 }
 
-func (b *stage) start(_ context.Context, i int) (life, error) {
+func (b *fakePlatform) start(_ context.Context, i int) (runningNode, error) {
 	b.note("start %d", i)
-	a := &actor{ending: newEnding(), stage: b, i: i, born: time.Now()}
-	b.actors = append(b.actors, a)
+	a := &fakeNode{ending: newEnding(), fakePlatform: b, i: i, born: time.Now()}
+	b.nodes = append(b.nodes, a)
 	return a, nil
 }
 
-func (b *stage) bandwidth(i int, f float64) error { b.note("bandwidth %d %v", i, f); return nil }
-func (b *stage) slow(k int, by time.Duration) error {
+func (b *fakePlatform) bandwidth(i int, f float64) error { b.note("bandwidth %d %v", i, f); return nil }
+func (b *fakePlatform) slow(k int, by time.Duration) error {
 	b.note("slow %d %v", k, by)
 	return nil
 }
-func (b *stage) partition(cut func(int) bool) error {
+func (b *fakePlatform) partition(cut func(int) bool) error {
 	b.note("partition %v %v", cut(0), cut(1))
 	return nil
 }
-func (*stage) visits() map[netip.Addr][]sites.Visit { return nil }
-func (b *stage) urls(int) []string                  { return nil }
-func (b *stage) client(int) (*http.Client, func(), error) {
+func (*fakePlatform) visits() map[netip.Addr][]sites.Visit { return nil }
+func (b *fakePlatform) urls(int) []string                  { return nil }
+func (b *fakePlatform) client(int) (*http.Client, func(), error) {
 	return nil, nil, errors.New("nothing to download here")
 }
-func (b *stage) faithful() (rundir.Testbed, error) {
+func (b *fakePlatform) quality() (rundir.Testbed, error) {
 	return rundir.Testbed{Emulation: "stage", Why: []string{"nothing is real"}}, nil
 }
 
-// actor is a life of a node on the stage.
-type actor struct {
+// fakeNode is a node of a fakePlatform.
+type fakeNode struct {
 	ending
-	*stage
+	*fakePlatform
 	i    int
 	born time.Time
 }
 
-func (a *actor) exit(err error) {
+func (a *fakeNode) exit(err error) {
 	select {
 	case <-a.over:
 	default:
 		a.end(err)
 	}
 }
-func (a *actor) stop()              { a.note("stop %d", a.i); a.exit(nil) }
-func (a *actor) kill()              { a.note("kill %d", a.i); a.exit(nil) }
-func (a *actor) setShare(s float64) { a.note("share %d %v", a.i, s) }
-func (a *actor) status(context.Context) (node.Status, error) {
+func (a *fakeNode) stop()              { a.note("stop %d", a.i); a.exit(nil) }
+func (a *fakeNode) kill()              { a.note("kill %d", a.i); a.exit(nil) }
+func (a *fakeNode) setShare(s float64) { a.note("share %d %v", a.i, s) }
+func (a *fakeNode) status(context.Context) (node.Status, error) {
 	alive := 0
-	for _, other := range a.actors {
+	for _, other := range a.nodes {
 		select {
 		case <-other.over:
 		default:
@@ -104,8 +104,8 @@ func (a *actor) status(context.Context) (node.Status, error) {
 	return s, nil
 }
 
-// play runs a scenario on a stage.
-func play(t *testing.T, text string, ctx context.Context, b *stage) (*run, string, error) {
+// play runs a scenario on a fakePlatform.
+func play(t *testing.T, text string, ctx context.Context, b *fakePlatform) (*run, string, error) {
 	t.Helper()
 	s, err := Parse("play.toml", text)
 	if err != nil {
@@ -113,7 +113,7 @@ func play(t *testing.T, text string, ctx context.Context, b *stage) (*run, strin
 	}
 	var out bytes.Buffer
 	b.dir = t.TempDir()
-	r := &run{plan: draw(t, s, 1), assigners: s.Assigners, dir: b.dir, bed: b, out: newPrinter(&out)}
+	r := &run{plan: draw(t, s, 1), assigners: s.Assigners, dir: b.dir, platform: b, out: newPrinter(&out)}
 	for i := range r.plan.Nodes {
 		if err := os.MkdirAll(filepath.Join(r.nodeDir(i), "logs"), 0o755); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func play(t *testing.T, text string, ctx context.Context, b *stage) (*run, strin
 	}
 	r.world = r.plan.World(s.Assigners)
 	b.begun = time.Now()
-	err = r.whole(ctx)
+	err = r.execute(ctx)
 	return r, out.String(), err
 }
 
@@ -137,7 +137,7 @@ name = "w"
 
 func TestEventsHappenAtTheirTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &stage{}
+		b := &fakePlatform{}
 		r, out, err := play(t, twoNodes+`
 [[events]]
 at = "10s"
@@ -173,7 +173,7 @@ kind = "heal"
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The nodes need half a second to be seen up; of the two called b the second has more pages.
+		// Half a second passes until the nodes are seen up. Of the two nodes in group b, the second has more pages.
 		want := []string{"0s start 0", "0s start 1", "0s start 2", "11s bandwidth 2 0.2", "21s share 2 0.2", "26s slow 0 5s", "31s kill 0",
 			"41s start 0", "46s partition true false", "51s partition false false", "1m1s stop 0", "1m1s stop 1", "1m1s stop 2"}
 		if !slices.Equal(b.log, want) {
@@ -210,7 +210,7 @@ kind = "heal"
 
 func TestARunEndsWithTheCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &stage{ends: 30 * time.Second}
+		b := &fakePlatform{ends: 30 * time.Second}
 		if _, out, err := play(t, twoNodes, t.Context(), b); err != nil || !strings.Contains(out, "ended by itself") {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -219,7 +219,7 @@ func TestARunEndsWithTheCrawl(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		b := &stage{batches: true}
+		b := &fakePlatform{batches: true}
 		_, out, err := play(t, "until = \"batches\"\n"+twoNodes, t.Context(), b)
 		if err != nil || !strings.Contains(out, "all batches are handed off") {
 			t.Errorf("%v\n%s", err, out)
@@ -232,13 +232,13 @@ func TestARunEndsWithTheCrawl(t *testing.T) {
 
 func TestAFailingNodeIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &stage{}
+		b := &fakePlatform{}
 		time.AfterFunc(20*time.Second, func() {
 			path := filepath.Join(b.dir, rundir.NodesFolder, "b-1", outputFile)
 			if err := os.WriteFile(path, []byte("one\ntwo\nthree\nfour\nfive\nsix: no space left\n"), 0o600); err != nil {
 				t.Error(err)
 			}
-			b.actors[1].exit(errors.New("exit status 1"))
+			b.nodes[1].exit(errors.New("exit status 1"))
 		})
 		_, _, err := play(t, twoNodes, t.Context(), b)
 		if err == nil {
@@ -262,12 +262,12 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(15*time.Second, cancel)
-		b := &stage{}
+		b := &fakePlatform{}
 		r, _, err := play(t, twoNodes, ctx, b)
 		if !errors.Is(err, context.Canceled) || time.Since(b.begun) > 16*time.Second {
 			t.Errorf("%v after %v", err, time.Since(b.begun))
 		}
-		for _, a := range b.actors {
+		for _, a := range b.nodes {
 			select {
 			case <-a.over:
 			default:
@@ -282,7 +282,7 @@ func TestCtrlCStopsAllNodes(t *testing.T) {
 
 func TestPagesOfEarlierLivesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, out, err := play(t, twoNodes+"[[events]]\nat = \"20s\"\nkind = \"kill\"\nnode = \"b-2\"\n", t.Context(), &stage{})
+		_, out, err := play(t, twoNodes+"[[events]]\nat = \"20s\"\nkind = \"kill\"\nnode = \"b-2\"\n", t.Context(), &fakePlatform{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,74 +13,74 @@ import (
 	"proxima/node"
 )
 
-// run is one run in progress.
+// run is a run in progress.
 type run struct {
 	plan      *Plan
 	assigners []string
 	dir       string
 	keep      bool
 	command   string
-	locate    func(i int, c *node.Config) // sets what depends on the bed
-	bed       bed
+	configure func(i int, c *node.Config) // sets what depends on the platform; nil in an emulated internet
+	platform  platform
 	out       printer
 	world     rundir.World
 
-	lives   []life    // by node; nil while it is down
-	shares  []float64 // of the time in which each node may run
-	pages   []int64   // by node: the last count that its current life reported
-	past    int64     // pages of lives that have ended
+	running []runningNode // by node; nil while it is down
+	shares  []float64     // by node: the share of the time in which it may run
+	pages   []int64       // by node: the last count that it reported since its start
+	past    int64         // pages of the nodes that have ended
 	events  []Event
-	busiest map[string]int // the node that the events of a group mean
+	busiest map[string]int // by group: the node that its events apply to
 	started time.Time
 }
 
 const (
-	joinPatience = 60 * time.Second // for all nodes to know each other
-	stopPatience = 20 * time.Second // for a node to end when told to
-	quietSeconds = 10               // without a batch: there will be no more
+	joinPatience = 60 * time.Second // until all nodes know each other
+	stopPatience = 20 * time.Second // until a node that was told to end is killed
+	quietSeconds = 10               // without a batch, after which no more is expected
 )
 
-// whole executes a run from beginning to end.
-func (r *run) whole(ctx context.Context) (err error) {
+// execute makes the run from its beginning to its end.
+func (r *run) execute(ctx context.Context) (err error) {
 	n := len(r.plan.Nodes)
-	r.lives, r.pages, r.busiest, r.started = make([]life, n), make([]int64, n), map[string]int{}, time.Now()
+	r.running, r.pages, r.busiest, r.started = make([]runningNode, n), make([]int64, n), map[string]int{}, time.Now()
 	for _, p := range r.plan.Nodes {
 		r.shares = append(r.shares, p.CPU)
 	}
 	r.events = r.plan.Scenario.Events
 	r.world.Started = r.started
 	var ratios []float64
-	if r.plan.RTTMs != nil { // the round trips between real machines are unknown
+	if r.plan.RTTMs != nil { // they are unknown between real machines
 		r.out.say("comparing the emulated paths with the model")
 		if ratios, err = r.calibrate(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.launch(ctx); err != nil {
+	if err := r.startAll(ctx); err != nil {
 		return errors.Join(err, r.stop())
 	}
 	r.started = time.Now()
 	r.world.Started = r.started
 	err = errors.Join(r.crawl(ctx), r.stop())
-	return errors.Join(err, r.finish(ratios))
+	return errors.Join(err, r.writeResults(ratios))
 }
 
-// start begins a life of a node.
+// start starts a node.
 func (r *run) start(ctx context.Context, i int) error {
-	l, err := r.bed.start(ctx, i)
+	l, err := r.platform.start(ctx, i)
 	if err != nil {
 		return err
 	}
 	if r.shares[i] < 1 {
 		l.setShare(r.shares[i])
 	}
-	r.lives[i] = l
+	r.running[i] = l
 	return nil
 }
 
-// launch starts all nodes and waits until they know each other.
-func (r *run) launch(ctx context.Context) error {
-	for i := range r.lives {
+// startAll starts all nodes and waits until they know each other.
+func (r *run) startAll(ctx context.Context) error {
+	for i := range r.running {
 		if err := r.start(ctx, i); err != nil {
 			return err
 		}
@@ -90,38 +90,38 @@ func (r *run) launch(ctx context.Context) error {
 		if err := r.pause(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
-		t := r.ask(ctx)
+		t := r.askAll(ctx)
 		r.out.renew(fmt.Sprintf("starting: %d of %d nodes up, %d joined", t.up, t.all, max(t.joined, 0)))
 		switch {
 		case t.joined == t.all:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the nodes did not find each other within %v: the least joined sees %d of %d; see %s", joinPatience,
+			return fmt.Errorf("the nodes did not find each other within %v: one of them knows only %d of %d; see %s", joinPatience,
 				t.joined, t.all, filepath.Join(r.dir, rundir.NodesFolder))
 		}
 	}
 }
 
-// crawl watches the nodes until they or the scenario have ended.
+// crawl watches the nodes until they have ended or the scenario's length is over.
 func (r *run) crawl(ctx context.Context) error {
 	length := r.plan.Scenario.Length
 	last, rate := int64(0), 0.0
-	quiet := 0 // seconds in which no batch was under way
+	quiet := 0 // seconds without a batch in progress
 	for {
 		since := time.Since(r.started)
-		if err := r.happen(ctx, since); err != nil {
+		if err := r.applyDueEvents(ctx, since); err != nil {
 			return err
 		}
 		if since >= length && !r.keep {
 			r.out.say("%s  the length of the scenario is over", clock(since))
 			return nil
 		}
-		t := r.ask(ctx)
+		t := r.askAll(ctx)
 		rate += (float64(t.pages-last) - rate) / 5
 		last = t.pages
 		phase := t.phase()
 		if r.keep && since >= length {
-			phase = "left up for a look; Ctrl-C ends it"
+			phase = "still running; Ctrl-C ends it"
 		}
 		r.out.renew(t.line(phase, length-since, rate))
 		if t.up == 0 && len(r.events) == 0 {
@@ -141,22 +141,22 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 }
 
-// pause waits and then looks for nodes that have ended. Its error is the failure of a node or the end of the context.
+// pause waits and then records which nodes have ended. It returns the failure of a node or the end of the context.
 func (r *run) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("stopped: %w", context.Cause(ctx))
 	case <-time.After(max(d, 10*time.Millisecond)):
 	}
-	for i, l := range r.lives {
+	for i, l := range r.running {
 		if l == nil {
 			continue
 		}
 		select {
 		case <-l.done():
-			r.bury(i)
+			r.recordEnd(i)
 			if err := l.ended(); err != nil {
-				return r.failed(i, err)
+				return r.nodeFailure(i, err)
 			}
 		default:
 		}
@@ -164,33 +164,33 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// bury records that a life has ended.
-func (r *run) bury(i int) {
+// recordEnd records that a node has ended.
+func (r *run) recordEnd(i int) {
 	r.past += r.pages[i]
-	r.lives[i], r.pages[i] = nil, 0
+	r.running[i], r.pages[i] = nil, 0
 }
 
-// failed returns the error of a node that failed, with its last output.
-func (r *run) failed(i int, err error) error {
-	words := ""
+// nodeFailure returns the error of a node that failed, with its last output.
+func (r *run) nodeFailure(i int, err error) error {
+	output := ""
 	for _, name := range []string{outputFile, filepath.Join(rundir.LogsFolder, "node.jsonl")} {
 		if last := tail(filepath.Join(r.nodeDir(i), name), 5); last != "" {
-			words += "\n  " + name + ":\n    " + strings.ReplaceAll(last, "\n", "\n    ")
+			output += "\n  " + name + ":\n    " + strings.ReplaceAll(last, "\n", "\n    ")
 		}
 	}
-	return fmt.Errorf("node %s failed: %w%s", r.plan.Nodes[i].Name, err, words)
+	return fmt.Errorf("node %s failed: %w%s", r.plan.Nodes[i].Name, err, output)
 }
 
-// stop tells all nodes to end and kills those that do not.
+// stop tells all nodes to end. It kills those that do not end in time.
 func (r *run) stop() error {
-	for _, l := range r.lives {
+	for _, l := range r.running {
 		if l != nil {
 			l.stop()
 		}
 	}
 	late := time.After(stopPatience)
 	var errs []error
-	for i, l := range r.lives {
+	for i, l := range r.running {
 		if l == nil {
 			continue
 		}
@@ -202,14 +202,14 @@ func (r *run) stop() error {
 			errs = append(errs, fmt.Errorf("node %s did not stop within %v and was killed", r.plan.Nodes[i].Name, stopPatience))
 			late = time.After(0)
 		}
-		r.bury(i)
+		r.recordEnd(i)
 	}
 	return errors.Join(errs...)
 }
 
-// finish writes the files that no node writes.
-func (r *run) finish(ratios []float64) error {
-	t, err := r.bed.faithful()
+// writeResults writes the files that describe the run as a whole.
+func (r *run) writeResults(ratios []float64) error {
+	t, err := r.platform.quality()
 	if err != nil {
 		return err
 	}
@@ -219,12 +219,12 @@ func (r *run) finish(ratios []float64) error {
 	t.Calibrations, t.Machine, t.Command = len(ratios), machine(), r.command
 	at := func(q float64) float64 { return micro(quantile.Of(ratios, q)) }
 	t.CalibrationP10, t.CalibrationP50, t.CalibrationP90 = at(0.1), at(0.5), at(0.9)
-	r.verdict(t)
-	return errors.Join(r.pacing(r.bed.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
+	r.printQuality(t)
+	return errors.Join(r.pacing(r.platform.visits()), rundir.WriteWorld(r.dir, r.world), rundir.WriteTestbed(r.dir, t))
 }
 
-// verdict prints how faithful the emulation was.
-func (r *run) verdict(t rundir.Testbed) {
+// printQuality prints how exactly the network was emulated.
+func (r *run) printQuality(t rundir.Testbed) {
 	r.out.say("emulation %s: %d packets, late by %.2f ms (p50) and %.2f ms (p99); dropped as planned %d, unplanned %d", t.Emulation,
 		t.Packets, t.DelayErrorP50Ms, t.DelayErrorP99Ms, t.DroppedPlanned, t.DroppedForOwn)
 	r.out.say("machine: %.0f %% of %d cores busy; nodes waited for a core for up to %.2f ms (p99)", 100*t.CPUBusy, t.Cores, t.WaitP99Ms)

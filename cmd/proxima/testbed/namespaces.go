@@ -24,11 +24,11 @@ const serverSpace = "servers"
 
 func nodeSpace(name string) string { return "node-" + name }
 
-// resolverMs is the round trip to the name server in ms. In the real world that is a nearby resolver.
+// resolverMs is the round trip to the name server in ms, that of a nearby resolver.
 const resolverMs = 4.0
 
-// spaces is the bed of namespaces, with real processes and real TCP.
-type spaces struct {
+// namespaces is the platform of network namespaces, with real processes and real TCP.
+type namespaces struct {
 	*internet
 	plan    *Plan
 	dir     string
@@ -38,10 +38,10 @@ type spaces struct {
 	end     context.CancelFunc
 }
 
-// newSpaces builds the network of a plan and starts its servers. It must be called inside the namespaces (emulate.Reexec). It calls broken
-// if the network fails later.
-func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *spaces, err error) {
-	b := &spaces{plan: p, dir: dir}
+// newNamespaces builds the network of a plan and starts its servers. Its process must be inside the namespaces (emulate.Reexec). It calls
+// broken if the network fails later.
+func newNamespaces(ctx context.Context, p *Plan, dir, emulation string, say func(string, ...any), broken func(error)) (_ *namespaces, err error) {
+	b := &namespaces{plan: p, dir: dir}
 	if b.program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
@@ -54,7 +54,7 @@ func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(str
 	b.group.Go(func() error {
 		err := b.net.Run(below)
 		if err != nil {
-			broken(fmt.Errorf("the network broke down: %w", err))
+			broken(fmt.Errorf("the network failed: %w", err))
 		}
 		return err
 	})
@@ -77,7 +77,7 @@ func newSpaces(ctx context.Context, p *Plan, dir, emulation string, say func(str
 }
 
 // emulation describes the network. Its endpoints are the nodes, then the servers, then the name server.
-func (b *spaces) emulation(kind string) emulate.Config {
+func (b *namespaces) emulation(kind string) emulate.Config {
 	p := b.plan
 	cfg := emulate.Config{Seed: p.Seed, Emulation: kind}
 	for _, n := range p.Nodes {
@@ -115,7 +115,7 @@ func (p *Plan) rtt(from, to int) float64 {
 func ms(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
 
 // start starts `proxima node` in the node's namespace and folder.
-func (b *spaces) start(_ context.Context, i int) (life, error) {
+func (b *namespaces) start(_ context.Context, i int) (runningNode, error) {
 	n := b.plan.Nodes[i]
 	p, err := startProcess(filepath.Join(b.dir, rundir.NodesFolder, n.Name), b.program, b.plan.Seed+uint64(i),
 		func(cmd *exec.Cmd) error { return b.net.Start(nodeSpace(n.Name), cmd) })
@@ -125,12 +125,12 @@ func (b *spaces) start(_ context.Context, i int) (life, error) {
 	return p, nil
 }
 
-func (b *spaces) bandwidth(i int, factor float64) error {
+func (b *namespaces) bandwidth(i int, factor float64) error {
 	n := b.plan.Nodes[i]
 	return b.net.SetBandwidth(n.Addr, n.Up*factor, n.Down*factor)
 }
 
-func (b *spaces) partition(cut func(int) bool) error {
+func (b *namespaces) partition(cut func(int) bool) error {
 	var some, others []netip.Addr
 	for i, n := range b.plan.Nodes {
 		if cut(i) {
@@ -145,15 +145,15 @@ func (b *spaces) partition(cut func(int) bool) error {
 	return b.net.Partition(some, others)
 }
 
-func (b *spaces) client(i int) (*http.Client, func(), error) {
+func (b *namespaces) client(i int) (*http.Client, func(), error) {
 	return &http.Client{Transport: &http.Transport{DialContext: b.net.Dialer(nodeSpace(b.plan.Nodes[i].Name)), DisableKeepAlives: true,
 		DisableCompression: true}}, func() {}, nil
 }
 
-func (b *spaces) faithful() (rundir.Testbed, error) {
+func (b *namespaces) quality() (rundir.Testbed, error) {
 	s, err := b.net.Stats()
 	if err != nil {
-		return rundir.Testbed{}, fmt.Errorf("ask the network how it did: %w", err)
+		return rundir.Testbed{}, fmt.Errorf("read the network's statistics: %w", err)
 	}
 	t := rundir.Testbed{Emulation: s.Emulation, Why: s.Doubts(), DelayErrorP50Ms: inMs(s.LateP50), DelayErrorP99Ms: inMs(s.LateP99),
 		Packets: s.Packets, DroppedPlanned: s.Planned(), DroppedForOwn: s.Unplanned, CPUBusy: s.Busy, WaitP99Ms: inMs(s.WaitP99),
@@ -164,9 +164,9 @@ func (b *spaces) faithful() (rundir.Testbed, error) {
 
 func inMs(d time.Duration) float64 { return micro(float64(d) / float64(time.Millisecond)) }
 
-func (b *spaces) close() error {
+func (b *namespaces) close() error {
 	err := b.internet.close()
 	b.end()
-	_ = os.Remove(filepath.Join(b.dir, shellFile)) // its commands work no more
+	_ = os.Remove(filepath.Join(b.dir, shellFile)) // its commands no longer work
 	return errors.Join(err, b.group.Wait())
 }

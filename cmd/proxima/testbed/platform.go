@@ -1,0 +1,77 @@
+package testbed
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"proxima/cmd/proxima/rundir"
+	"proxima/cmd/proxima/testbed/sites"
+	"proxima/node"
+)
+
+// platform provides the network, the web servers and the nodes of a run. Nodes and servers are identified by their indices in the plan.
+// Only one goroutine calls its methods.
+type platform interface {
+	// start starts a node.
+	start(ctx context.Context, i int) (runningNode, error)
+	// bandwidth multiplies the planned bandwidth of a node by factor.
+	bandwidth(i int, factor float64) error
+	// slow adds to the planned think time of a server.
+	slow(server int, add time.Duration) error
+	// partition cuts the nodes for which cut is true off from the other nodes. If cut is true for none or for all, every node can reach
+	// every other again. The portable platform also cuts them off from the servers.
+	partition(cut func(i int) bool) error
+	// client returns a client that uses the address of a node that is down. It dials the address in the URL and resolves no names. leave
+	// releases the address.
+	client(i int) (c *http.Client, leave func(), err error)
+	// frontPages returns the front pages of all hosts.
+	frontPages() []string
+	// pages returns the number of pages on all servers, or 0 if it is unknown. urls returns some pages of a server.
+	pages() int
+	urls(server int) []string
+	// visits returns the requests that each server has logged.
+	visits() map[netip.Addr][]sites.Visit
+	// quality reports how exactly the network was emulated.
+	quality() (rundir.Testbed, error)
+	// close stops everything except the nodes.
+	close() error
+}
+
+// runningNode is a node from its start to its end. Its methods are safe for concurrent use.
+type runningNode interface {
+	// stop tells the node to end. kill ends it at once.
+	stop()
+	kill()
+	// setShare sets the share of the time in which the node may run; 1 is all of it.
+	setShare(share float64)
+	// done is closed when the node has ended. After that, ended returns its error: nil if it was told to end or had finished.
+	done() <-chan struct{}
+	ended() error
+	status(ctx context.Context) (node.Status, error)
+}
+
+// ending reports the end of a runningNode.
+type ending struct {
+	over chan struct{}
+	err  error // set before over is closed
+}
+
+func newEnding() ending { return ending{over: make(chan struct{})} }
+
+func (e *ending) end(err error) {
+	e.err = err
+	close(e.over)
+}
+
+func (e *ending) done() <-chan struct{} { return e.over }
+
+func (e *ending) ended() error {
+	select {
+	case <-e.over:
+		return e.err
+	default:
+		return nil
+	}
+}
