@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// errOver is the answer to orders after the router has ended.
-var errOver = errors.New("emulated network: it is over")
+// errOver is the error of orders after the router has ended.
+var errOver = errors.New("emulated network: it has ended")
 
-// SetBandwidth changes the bandwidth of an address, in bytes a millisecond, 0 unlimited, for packets sent from now on.
+// SetBandwidth changes the bandwidth of an address, in bytes per ms, for packets that are sent from now on. 0 is unlimited.
 func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64) error {
 	i, err := n.endpoints([]netip.Addr{addr})
 	if err != nil {
@@ -24,7 +24,7 @@ func (n *Net) SetBandwidth(addr netip.Addr, upBytesPerMs, downBytesPerMs float64
 	return n.order(order{Bandwidth: &bandwidthOrder{i[0], upBytesPerMs, downBytesPerMs}})
 }
 
-// Partition lets no packet pass between any of a and any of b. Partitions add up until Heal.
+// Partition drops all packets between a and b. Partitions accumulate until Heal.
 func (n *Net) Partition(a, b []netip.Addr) error {
 	from, err := n.endpoints(a)
 	if err != nil {
@@ -37,10 +37,10 @@ func (n *Net) Partition(a, b []netip.Addr) error {
 	return n.order(order{Cut: &cutOrder{from, to}})
 }
 
-// Heal undoes every Partition.
+// Heal ends all partitions.
 func (n *Net) Heal() error { return n.order(order{Heal: true}) }
 
-// Stats tells what happened since New; after Run, until its end.
+// Stats returns the statistics since New. After Run has ended, it returns the last ones.
 func (n *Net) Stats() (Stats, error) {
 	err := n.order(order{})
 	n.mu.Lock()
@@ -51,34 +51,29 @@ func (n *Net) Stats() (Stats, error) {
 	return n.last, err
 }
 
+// endpoints returns the indices of addresses.
 func (n *Net) endpoints(addrs []netip.Addr) ([]int, error) {
 	var found []int
 	for _, a := range addrs {
 		i := slices.IndexFunc(n.cfg.Endpoints, func(e Endpoint) bool { return e.Addr == a })
 		if i < 0 {
-			return nil, fmt.Errorf("emulated network: %v is no endpoint", a)
+			return nil, fmt.Errorf("emulated network: %v is not an endpoint", a)
 		}
 		found = append(found, i)
 	}
 	return found, nil
 }
 
-// order gives the router an order and keeps the report it answers with.
+// order sends an order to the router and keeps the report that it answers with.
 func (n *Net) order(o order) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.control == nil {
 		return errOver
 	}
-	if err := n.control.SetDeadline(time.Now().Add(orderPatience)); err != nil {
+	r, err := n.exchange(o)
+	if err != nil {
 		return fmt.Errorf("emulated network: order the router: %w", err)
-	}
-	if err := n.out.Encode(o); err != nil {
-		return fmt.Errorf("emulated network: order the router: %w", err)
-	}
-	var r report
-	if err := n.in.Decode(&r); err != nil {
-		return fmt.Errorf("emulated network: hear from the router: %w", err)
 	}
 	s := Stats{
 		Emulation: n.emulation, Congestion: n.congestions(), Router: r.Scheduled,

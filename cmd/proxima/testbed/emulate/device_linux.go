@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The addresses of the two ends of every veth pair. The kernel fills in none of them: the devices do without ARP.
+// The two ends of every veth pair have these addresses. The router fills them in, since the devices do not use ARP.
 func nodeMAC() []byte   { return []byte{2, 0, 0, 0, 0, 1} }
 func routerMAC() []byte { return []byte{2, 0, 0, 0, 0, 2} }
 
 const tunPath = "/dev/net/tun"
 
-// openTUN makes a TUN device in the namespace of the calling thread and returns its descriptor.
+// openTUN creates a TUN device in the namespace of the calling thread and returns its descriptor.
 func openTUN() (int, error) {
 	fd, err := unix.Open(tunPath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -22,17 +22,17 @@ func openTUN() (int, error) {
 	request, err := unix.NewIfreq(deviceName)
 	if err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("make a TUN device: %w", err)
+		return -1, fmt.Errorf("create a TUN device: %w", err)
 	}
 	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("make a TUN device: %w", err)
+		return -1, fmt.Errorf("create a TUN device: %w", err)
 	}
 	return fd, nil
 }
 
-// deviceIndex finds a device in the namespace of the calling thread.
+// deviceIndex returns the index of a device in the namespace of the calling thread.
 func deviceIndex(name string) (int, error) {
 	var index uint32
 	err := withSocket(func(fd int) error {
@@ -50,6 +50,7 @@ func deviceIndex(name string) (int, error) {
 	return int(index), nil
 }
 
+// withSocket calls f with a socket in the namespace of the calling thread.
 func withSocket(f func(fd int) error) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +60,7 @@ func withSocket(f func(fd int) error) error {
 	return f(fd)
 }
 
-// plainPackets makes a device hand out packets as a wire would carry them: checksums filled in, none larger than the MTU.
+// plainPackets turns off the offloads of a device, so that its packets have checksums and are no larger than the MTU.
 func plainPackets(name string) error {
 	err := withSocket(func(fd int) error {
 		for _, command := range []uint32{unix.ETHTOOL_STXCSUM, unix.ETHTOOL_STSO, unix.ETHTOOL_SGSO, unix.ETHTOOL_SGRO} {
@@ -82,8 +83,8 @@ func plainPackets(name string) error {
 	return nil
 }
 
-// openVeth makes a pair of veth devices, name in the namespace of the calling thread and deviceName in the one given, and returns
-// a packet socket on the former.
+// openVeth creates a pair of veth devices: name in the namespace of the calling thread, and deviceName in the given one. It returns a packet
+// socket on the former.
 func openVeth(name string, namespace int) (int, error) {
 	n, err := openNetlink()
 	if err != nil {
@@ -103,7 +104,7 @@ func openVeth(name string, namespace int) (int, error) {
 		return -1, fmt.Errorf("open a packet socket: %w", err)
 	}
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} {
-		// The forced ones pass the machine's limit, where that is allowed; drops are counted anyway.
+		// The FORCE options exceed the machine's limit if that is allowed. Lost packets are counted in any case.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 16<<20)
 	}
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index}); err != nil {

@@ -1,15 +1,16 @@
-// Package emulate owns the emulated Internet of the testbed: network namespaces of the Linux kernel, one for each node and one
-// for all servers, and a router, a process of its own, that carries every packet between them with loss, bandwidth, delay and
-// jitter. Processes, TCP and sockets are real; nothing leaves the namespaces. It does not know what runs in them: scenarios,
-// sites, names and truth belong to the testbed above it, and so does the portable emulation for systems without namespaces.
+// Package emulate emulates an Internet with network namespaces of the Linux kernel: one for each node and one for all servers. A router,
+// which is a separate process, carries every packet between them with loss, bandwidth, delay and jitter. Processes, TCP and sockets are
+// real. No packet leaves the namespaces. The package does not know what runs in them: that is the task of the testbed, which also has the
+// portable emulation for systems without namespaces.
 //
-// A testbed has two lives. The outer process asks Preflight what is possible and calls Reexec, which runs the program again in
-// new user (unless root), network, mount and pid namespaces. Inside, New builds the network and Run keeps it. Both need Child
-// to be called first thing in main. When the outer process dies, however it dies, the kernel ends everything inside.
+// A testbed consists of two processes. The outer one asks Preflight what this machine allows. It then calls Reexec, which runs the program
+// again in new network, mount, pid and (unless it is root) user namespaces. The inner process builds the network with New and keeps it up
+// with Run. Both processes must call Child at the beginning of main. When the outer process ends for any reason, the kernel ends everything
+// inside.
 //
-// A packet meets the effects in this order: loss; the uplink of its sender, a FIFO that serialises at the configured
-// bandwidth and drops at its tail; the delay of the pair and its jitter, which never reorders within a pair; the downlink of
-// its receiver, a FIFO like the first. Bandwidth counts whole IP packets: a full TCP segment carries 1448 bytes of 1500.
+// A packet passes these stages in order: loss; the uplink of its sender, a FIFO queue with the configured bandwidth and tail drop; the delay
+// and jitter of its path, which never reorder its packets; the downlink of its receiver, a queue like the first. Bandwidth counts whole IP
+// packets: a full TCP segment carries 1448 bytes of 1500.
 package emulate
 
 import (
@@ -20,23 +21,22 @@ import (
 
 // The kinds of emulation, best first.
 const (
-	TUN      = "tun"      // a TUN device in each namespace, read and written by the router
-	Veth     = "veth"     // pairs of virtual Ethernet devices and packet sockets, where /dev/net/tun is closed
-	Portable = "portable" // no namespaces: one process, emulated connections, not of this package
+	TUN      = "tun"      // a TUN device in each namespace, which the router reads and writes
+	Veth     = "veth"     // pairs of virtual Ethernet devices and packet sockets, for machines without access to /dev/net/tun
+	Portable = "portable" // one process with emulated connections, outside this package
 )
 
-// Prefix is the network that the emulated addresses come from: reserved for benchmarks (RFC 2544), routed nowhere.
+// Prefix returns the network of the emulated addresses. It is reserved for benchmarks (RFC 2544), and no router forwards it.
 func Prefix() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, 0}), 15) }
 
-// Readiness is what this machine allows.
+// Readiness says what this machine allows.
 type Readiness struct {
-	Emulation string   // the best that is possible: TUN, Veth or Portable
-	Missing   []string // what keeps the better ones from working, in plain words; empty with TUN
+	Emulation string   // the best that works here: TUN, Veth or Portable
+	Missing   []string // why better ones do not work; empty with TUN
 }
 
-// Endpoint is one address with its bandwidth in bytes a millisecond (kB/s), up as sender, down as receiver; 0 is unlimited.
-// Endpoints of the same namespace talk to each other undelayed, past the router. What an endpoint behind a NAT has not asked for does
-// not reach it.
+// Endpoint is an address with its bandwidth in bytes per ms (kB/s): up as sender, down as receiver. 0 is unlimited. Packets between endpoints
+// of one namespace bypass the router. An endpoint behind a NAT receives only what it has asked for.
 type Endpoint struct {
 	Addr           netip.Addr
 	Namespace      string
@@ -45,27 +45,27 @@ type Endpoint struct {
 	NAT            bool
 }
 
-// Path is one direction between two endpoints. Its delay is never below OneWay and OneWay+Jitter on average.
+// Path is one direction between two endpoints. Its delay is at least OneWay, and OneWay+Jitter on average.
 type Path struct {
 	OneWay time.Duration
-	// Jitter is the mean of the exponential delay added to OneWay. Packets of one pair within 10 ms share a draw.
+	// Jitter is the mean of an exponential delay that is added to OneWay. Packets of one path within 10 ms share a draw.
 	Jitter time.Duration
-	// Loss is the share of packets that never arrive, 0 to 1.
+	// Loss is the share of packets that are lost, 0 to 1.
 	Loss float64
 }
 
-// Config of the emulated network.
+// Config describes the emulated network.
 type Config struct {
 	Endpoints []Endpoint
-	// Path gives the path between two endpoints, by index; New calls it once for each ordered pair in two namespaces.
+	// Path returns the path between two endpoints, by index. New calls it once for each ordered pair in different namespaces.
 	Path func(from, to int) Path
-	// Seed of loss and jitter.
+	// Seed draws loss and jitter.
 	Seed uint64
-	// Emulation is TUN or Veth; empty takes TUN where it is possible, else Veth.
+	// Emulation is TUN or Veth. If it is empty, New takes TUN if it can, and otherwise Veth.
 	Emulation string
 }
 
-// endpointsMost bounds the matrix of paths.
+// endpointsMost limits the matrix of paths.
 const endpointsMost = 1000
 
 func (c Config) check() error {
@@ -96,26 +96,26 @@ func (c Config) check() error {
 	return nil
 }
 
-// Stats is what the network did since New, and how faithful it was.
+// Stats describes the packets since New, and how exactly the network was emulated.
 type Stats struct {
 	Emulation  string // TUN or Veth
-	Congestion string // congestion control of the namespaces; a list with commas where they differ
-	Router     string // how the router is scheduled, in words
+	Congestion string // congestion control of the namespaces; a comma-separated list if they differ
+	Router     string // description of how the router is scheduled
 
 	Packets, Bytes int64 // delivered
 	Lost           int64 // dropped as planned, by Path.Loss
 	Overflowed     int64 // dropped as planned, at the tail of a full emulated queue
 	Cut            int64 // dropped as planned, by Partition or a NAT
-	Unplanned      int64 // dropped for the testbed's own reasons: devices' queues or the router's memory were full
-	Strays         int64 // to or from addresses that are no endpoint
+	Unplanned      int64 // dropped because the queue of a device or the memory of the router was full
+	Strays         int64 // to or from addresses that are not endpoints
 
 	// How much later than planned packets left the router.
 	LateP50, LateP99, LateMax time.Duration
 
 	// Busy is the share of the machine's processors in use, 0 to 1.
 	Busy float64
-	// How long processes of Start waited for a core: for each of their threads and each second, the mean wait before it ran,
-	// weighted by how often it ran. Waited is false where the kernel does not tell.
+	// How long the processes of Start waited for a core. The samples are the mean waits of each thread in each second, weighted by how often
+	// it ran. Waited is false if the kernel does not report waits.
 	WaitP50, WaitP99 time.Duration
 	Waited           bool
 
@@ -123,16 +123,16 @@ type Stats struct {
 	Elapsed time.Duration
 }
 
-// Planned is how many packets were dropped as configured.
+// Planned returns the number of packets that were dropped as configured.
 func (s Stats) Planned() int64 { return s.Lost + s.Overflowed + s.Cut }
 
-// MaxLate is the lateness at the 99th percentile above which a run is not to be trusted.
+// MaxLate is the limit of the lateness at the 99th percentile. A run above it cannot be trusted.
 const MaxLate = time.Millisecond
 
-// congestion is the congestion control that the emulation sets: the simplest, with slow start as the model of downloads has it.
+// congestion is the congestion control that the emulation sets. Its slow start is that of the model of downloads.
 const congestion = "reno"
 
-// Doubts says in words why a run with these figures is not to be trusted; none if it is.
+// Doubts returns the reasons why a run with these figures cannot be trusted.
 func (s Stats) Doubts() []string {
 	var doubts []string
 	if s.LateP99 > MaxLate {

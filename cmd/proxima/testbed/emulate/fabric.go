@@ -15,25 +15,25 @@ const (
 	queueTime  = 1000.0 // ms
 	// jitterHold is how long a pair keeps a draw of its jitter: what delays one packet of a burst delays the next.
 	jitterHold = int64(10 * time.Millisecond)
-	// packetsMost bounds the router's memory: that many packets under way, of 1.5 kB each.
+	// packetsMost limits the router's memory. It is the number of packets in transit, of 1.5 kB each.
 	packetsMost = 1 << 16
 )
 
-// packet is one IP packet under way. Its frame has frameHeader bytes of room in front.
+// packet is an IP packet in transit. It begins at offset frameHeader of the frame.
 type packet struct {
 	frame    [frameHeader + mtu]byte
 	size     int // of the IP packet in bytes
 	from, to int // endpoints
 }
 
-// link is one direction of an endpoint's access: packets leave one after the other at its rate. A change of the rate holds for the
-// packets that come after it.
+// link is one direction of an endpoint's access. It sends one packet after the other at its rate. A change of the rate applies to later
+// packets.
 type link struct {
 	bytesPerMs float64 // 0 is unlimited
-	free       int64   // when the last packet taken has left, ns
+	free       int64   // when the last packet will have left, ns
 }
 
-// take lets a packet into the queue at a time in ns and says when it has left; false if the queue is full.
+// take adds a packet to the queue at a time in ns. It returns when the packet will have left, and false if the queue is full.
 func (l *link) take(at int64, size int) (int64, bool) {
 	start := max(at, l.free)
 	if l.bytesPerMs == 0 {
@@ -52,27 +52,27 @@ type pair struct {
 	oneWay, jitter int64 // ns
 	loss           float64
 	cut            bool
-	last           int64 // when its latest packet arrives: none may overtake it
-	drawn, until   int64 // the jitter in force and its end
+	last           int64 // when its latest packet arrives; no later packet may arrive before
+	drawn, until   int64 // the current jitter and its end
 }
 
-// event is a packet's next moment: its arrival at the receiver's downlink, or its delivery.
+// event is the arrival of a packet at the receiver's downlink, or its delivery.
 type event struct {
 	due     int64
-	order   uint64 // ties leave in the order in which they came
+	order   uint64 // of arrival; it decides between events due at the same time
 	packet  *packet
 	deliver bool
 }
 
 func (e event) before(o event) bool { return e.due < o.due || e.due == o.due && e.order < o.order }
 
-// fabric decides when each packet is delivered, if ever. It has no clock and does no I/O: times, in ns, are arguments that do
-// not go back. Not safe for concurrent use.
+// fabric decides whether and when each packet is delivered. It has no clock and does no I/O. Times are arguments in ns that never decrease.
+// Not safe for concurrent use.
 type fabric struct {
 	index    map[netip.Addr]int
 	up, down []link
 	pairs    []pair // from*n + to
-	nats     []*nat // nil where an endpoint has none
+	nats     []*nat // nil for an endpoint without one
 	random   *rand.Rand
 	events   []event // a heap
 	order    uint64
@@ -106,7 +106,7 @@ func (f *fabric) setBandwidth(i int, up, down float64) {
 	f.up[i].bytesPerMs, f.down[i].bytesPerMs = up, down
 }
 
-// cut parts each of a from each of b, in both directions. Packets under way arrive.
+// cut drops later packets between a and b, in both directions. Packets in transit still arrive.
 func (f *fabric) cut(a, b []int) {
 	n := len(f.up)
 	for _, i := range a {
@@ -122,7 +122,7 @@ func (f *fabric) heal() {
 	}
 }
 
-// blank is an unused packet; nil when too many are under way.
+// blank returns an unused packet, or nil if too many are in transit.
 func (f *fabric) blank() *packet {
 	if n := len(f.blanks); n > 0 {
 		p := f.blanks[n-1]
@@ -136,10 +136,10 @@ func (f *fabric) blank() *packet {
 	return new(packet)
 }
 
-// done takes back a packet.
+// done makes a packet available to blank.
 func (f *fabric) done(p *packet) { f.blanks = append(f.blanks, p) }
 
-// enter takes a packet that its sender sent now. The packet belongs to the fabric until leave returns it.
+// enter accepts a packet that was sent now. The packet belongs to the fabric until leave returns it.
 func (f *fabric) enter(now int64, p *packet) {
 	pair := &f.pairs[p.from*len(f.up)+p.to]
 	from, to := f.nats[p.from], f.nats[p.to]
@@ -147,7 +147,7 @@ func (f *fabric) enter(now int64, p *packet) {
 		from.out(now, p)
 	}
 	switch {
-	case pair.cut, to != nil && !to.lets(now, p):
+	case pair.cut, to != nil && !to.accepts(now, p):
 		f.cutOff++
 	case pair.loss > 0 && f.random.Float64() < pair.loss:
 		f.lost++
@@ -169,7 +169,7 @@ func (f *fabric) delay(p *pair, at int64) int64 {
 	return p.oneWay + p.drawn
 }
 
-// next is when leave has something to do; false if nothing is under way.
+// next returns when to call leave, and false if no packet is in transit.
 func (f *fabric) next() (int64, bool) {
 	if len(f.events) == 0 {
 		return 0, false
@@ -177,7 +177,7 @@ func (f *fabric) next() (int64, bool) {
 	return f.events[0].due, true
 }
 
-// leave returns the next packet to deliver whose time has come, and that time; nil if there is none.
+// leave returns a packet that is due and its time, or nil if none is due.
 func (f *fabric) leave(now int64) (*packet, int64) {
 	for len(f.events) > 0 && f.events[0].due <= now {
 		e := f.pop()

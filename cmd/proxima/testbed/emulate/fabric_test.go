@@ -10,7 +10,7 @@ import (
 
 const msNs = int64(time.Millisecond)
 
-// fabricOf has so many endpoints with the same paths and unlimited bandwidth.
+// fabricOf returns a fabric whose endpoints have the same paths and unlimited bandwidth.
 func fabricOf(n int, p Path) *fabric {
 	endpoints, paths := make([]Endpoint, n), make([]Path, n*n)
 	for i := range endpoints {
@@ -22,7 +22,7 @@ func fabricOf(n int, p Path) *fabric {
 	return newFabric(endpoints, paths, 7)
 }
 
-// send lets a packet of that size enter.
+// send makes a packet of that size enter the fabric.
 func (f *fabric) send(now int64, from, to, size int) *packet {
 	p := f.blank()
 	p.from, p.to, p.size = from, to, size
@@ -36,7 +36,7 @@ type delivery struct {
 	due    int64
 }
 
-// drain delivers all, each exactly when it is due.
+// drain delivers all packets, each exactly when it is due.
 func (f *fabric) drain() []delivery {
 	var all []delivery
 	for {
@@ -67,8 +67,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// A link of 10 bytes a ms on both sides, 20 ms apart: 1000 bytes need 100 ms up; of a burst the rest queues up and finds the
-// downlink free each time.
+// Both links carry 10 bytes per ms and are 20 ms apart, so that a packet of 1000 bytes takes 100 ms. The packets of a burst queue at the
+// uplink and always find the downlink free.
 func TestBandwidthUpAndDown(t *testing.T) {
 	f := fabricOf(2, Path{OneWay: 20 * time.Millisecond})
 	f.setBandwidth(0, 10, 0)
@@ -83,7 +83,7 @@ func TestBandwidthUpAndDown(t *testing.T) {
 	}
 }
 
-// Two senders meet at a downlink: it carries one after the other in the order of their arrivals.
+// A downlink delivers the packets of two senders one after the other, in the order of their arrivals.
 func TestDownlinkIsShared(t *testing.T) {
 	f := fabricOf(3, Path{OneWay: 10 * time.Millisecond})
 	f.setBandwidth(2, 0, 100)
@@ -97,7 +97,7 @@ func TestDownlinkIsShared(t *testing.T) {
 			t.Errorf("delivery %d at %d, not %d", i, got[i].due, want[i].due)
 		}
 	}
-	// After the queue has run empty a packet waits for nobody.
+	// A packet does not wait when the queue is empty.
 	f.send(1000*msNs, 0, 2, 100)
 	if d := f.drain()[0]; d.due != 1011*msNs {
 		t.Errorf("after a pause at %d", d.due)
@@ -117,7 +117,7 @@ func TestTailDrops(t *testing.T) {
 	if last := got[999].due; last != 1000*msNs {
 		t.Errorf("the last at %d", last)
 	}
-	// The downlink of a slow receiver has the least queue.
+	// The downlink of a slow receiver has the shortest queue.
 	f = fabricOf(2, Path{})
 	f.setBandwidth(1, 0, 1)
 	for range 256 + 5 {
@@ -128,7 +128,7 @@ func TestTailDrops(t *testing.T) {
 	}
 }
 
-// What is queued when the bandwidth changes leaves as planned; what comes later takes the new rate and does not overtake.
+// Packets that are queued when the bandwidth changes leave as planned. Later ones have the new rate and do not overtake them.
 func TestBandwidthChanges(t *testing.T) {
 	f := fabricOf(2, Path{})
 	f.setBandwidth(0, 10, 0)
@@ -143,7 +143,7 @@ func TestBandwidthChanges(t *testing.T) {
 		}
 		f.pop()
 	}
-	// So it is at the downlink.
+	// The same is true at the downlink.
 	f = fabricOf(2, Path{})
 	f.setBandwidth(1, 0, 10)
 	f.send(0, 0, 1, 1000)
@@ -168,7 +168,7 @@ func TestLoss(t *testing.T) {
 		f.send(0, 1, 0, 100)
 		f.drainAll()
 	}
-	// Within five standard deviations.
+	// The limit is five standard deviations.
 	if d := math.Abs(float64(f.lost) - sent*share); d > 5*math.Sqrt(sent*share*(1-share)) {
 		t.Errorf("%d of %d lost", f.lost, sent)
 	}
@@ -224,7 +224,7 @@ func TestCutAndHeal(t *testing.T) {
 	}
 }
 
-// Dropped packets are used again, wherever they are dropped.
+// Dropped packets are reused, wherever they were dropped.
 func TestMemoryIsReused(t *testing.T) {
 	f := fabricOf(3, Path{Loss: 0.5})
 	f.setBandwidth(1, 0, 1) // 0 to 1 overflows at the downlink
@@ -262,8 +262,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever is sent: nothing is delivered early, twice, or out of order within a pair; links do not carry more than they
-// can; what is sent is delivered or counted.
+// No packet is delivered early, twice, or out of order within a pair. Links do not exceed their bandwidth. Every packet is delivered or
+// counted.
 func TestNeverReorders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 3
@@ -294,7 +294,7 @@ func TestNeverReorders(t *testing.T) {
 				}
 				last[pair] = s.order
 				if limited {
-					// Rounding costs less than a nanosecond a packet.
+					// Rounding errors are below a nanosecond per packet.
 					need := int64(float64(p.size) / f.down[p.to].bytesPerMs * 1e6)
 					if due-busy[p.to] < need {
 						t.Fatalf("%d bytes in %d ns", p.size, due-busy[p.to])

@@ -26,7 +26,7 @@ func (h *histogram) add(d time.Duration, times int64) {
 	h.Max = max(h.Max, d)
 }
 
-// quantile is the least duration that a share q of all does not pass, rounded up to the end of its bucket; 0 if empty.
+// quantile returns the smallest duration that a share q of all does not exceed, rounded up to the end of its bucket; 0 if there is none.
 func (h *histogram) quantile(q float64) time.Duration {
 	need := int64(q*float64(h.Total)) + 1
 	for bucket, n := range h.Counts {

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Tests of the network run in two lives like the testbed: outside they run the test binary again, which calls Reexec, and
-// inside they do their work. The variables tell the lives apart and say how to run.
+// Tests of the network consist of two processes, like the testbed. The outer one runs the test binary again, which calls Reexec. The inner
+// one does the test. These variables tell the processes apart and say how to run.
 const (
 	roleVariable      = "EMULATE_TEST_ROLE"      // see role
 	emulationVariable = "EMULATE_TEST_EMULATION" // Config.Emulation
@@ -31,7 +31,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" {
-		// The race detector would make each of the many processes last a second longer.
+		// With the race detector each of the many processes would take a second longer.
 		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 			panic(err)
 		}
@@ -56,8 +56,8 @@ type way struct {
 
 var allWays = []way{{"tun", TUN, false}, {"veth", Veth, false}, {"user tun", TUN, true}, {"user veth", Veth, true}}
 
-// inside returns true in the life in which the test does its work. Outside it starts that life in each way and fails or skips
-// as that does.
+// inside returns true in the inner process, which does the test. The outer process starts an inner one in each way, and fails or skips as it
+// does.
 func inside(t *testing.T, ways ...way) bool {
 	t.Helper()
 	if Inside() {
@@ -83,7 +83,7 @@ func inside(t *testing.T, ways ...way) bool {
 	return false
 }
 
-// needs skips, aloud, what the machine does not allow.
+// needs skips a test that the machine does not allow, and says why.
 func needs(t *testing.T, w way) {
 	t.Helper()
 	if w.user && os.Getuid() != 0 {
@@ -105,7 +105,7 @@ func needs(t *testing.T, w way) {
 	}
 }
 
-// outer is a command that runs the test binary in the outer life.
+// outer returns a command that runs the test binary as the outer process.
 func outer(t *testing.T, w way, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -122,7 +122,7 @@ func outer(t *testing.T, w way, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// forAll copies a program to where every user may run it.
+// forAll copies a program to a folder where every user may run it.
 func forAll(t *testing.T, program string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "emulate")
@@ -174,7 +174,7 @@ func up(t *testing.T, cfg Config) *Net {
 	return n
 }
 
-// busy skips a test whose measurements the machine has spoilt. It says so.
+// busy skips a test if the machine was too busy for its measurements.
 func busy(t *testing.T, n *Net, err error) {
 	t.Helper()
 	s, e := n.Stats()
@@ -190,7 +190,7 @@ func busy(t *testing.T, n *Net, err error) {
 
 func addr(k int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, byte(k >> 8), byte(k)}) }
 
-// two is a network of two namespaces, "a" with addr(1) and "b" with addr(2).
+// two returns a network of two namespaces, "a" with addr(1) and "b" with addr(2).
 func two(up, down float64, p Path) Config {
 	return Config{
 		Endpoints: []Endpoint{{Addr: addr(1), Namespace: "a"}, {Addr: addr(2), Namespace: "b", UpBytesPerMs: up, DownBytesPerMs: down}},
@@ -222,7 +222,7 @@ func pages(t *testing.T, n *Net, namespace string, at netip.Addr) {
 	t.Cleanup(s.Close)
 }
 
-// download is the time of a page over a fresh connection.
+// download returns the time of a page over a fresh connection.
 func download(t *testing.T, n *Net, namespace string, from netip.Addr, bytes int) time.Duration {
 	t.Helper()
 	transport := &http.Transport{DialContext: n.Dialer(namespace), DisableKeepAlives: true}
@@ -240,7 +240,7 @@ func download(t *testing.T, n *Net, namespace string, from netip.Addr, bytes int
 	return time.Since(began)
 }
 
-// connect is the time of a TCP handshake.
+// connect returns the time of a TCP handshake.
 func connect(t *testing.T, n *Net, namespace string, to netip.AddrPort) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -277,7 +277,7 @@ func echo(t *testing.T, n *Net, namespace string, at netip.Addr) netip.AddrPort 
 	return to
 }
 
-// ping is the round trip of a datagram of that size; false if it does not come back in time.
+// ping returns the round trip of a datagram of that size, and false if it does not return in time.
 func ping(t *testing.T, c net.Conn, size int, patience time.Duration) (time.Duration, bool) {
 	t.Helper()
 	began := time.Now()

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schedule asks for the promptest treatment that the kernel grants, and says which that is. It asks for every thread: the one that
-// carries packets at times waits for another of the runtime.
+// schedule gives this process the best scheduling that the kernel allows, and returns its description. It applies to every thread, because the
+// thread that carries packets sometimes waits for another thread of the runtime.
 func schedule() string {
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // ns; the default rounds sleeps up by 50 µs
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // ns; by default sleeps are up to 50 µs longer
 	if setThreads(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 1}) {
 		return "real-time priority"
 	}
 	for _, nice := range []int32{-20, 0} {
-		// A short slice makes the scheduler (EEVDF, since Linux 6.12) run a thread that wakes sooner, at no cost to its share.
+		// With a short slice, the EEVDF scheduler (since Linux 6.12) runs a thread sooner after it wakes. Its share remains the same.
 		if setThreads(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: nice, Runtime: uint64(100 * time.Microsecond)}) {
 			return fmt.Sprintf("nice %d, short slices", nice)
 		}
@@ -27,7 +27,7 @@ func schedule() string {
 	return "ordinary priority"
 }
 
-// setThreads gives all threads of this process, and those to come, the same scheduling; false if the kernel refuses.
+// setThreads sets the scheduling of all threads of this process, and of later ones. It returns false if the kernel refuses.
 func setThreads(attr unix.SchedAttr) bool {
 	attr.Size = unix.SizeofSchedAttr
 	threads, err := filepath.Glob("/proc/self/task/*")
@@ -43,7 +43,7 @@ func setThreads(attr unix.SchedAttr) bool {
 	return err == nil && unix.SchedSetAttr(0, &attr, 0) == nil
 }
 
-// readRaw and writeRaw never block, so they spare the scheduler's bookkeeping of system calls.
+// readRaw and writeRaw never block, so they need not inform the runtime's scheduler of a system call.
 func readRaw(fd int, b []byte) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	return int(n), e
@@ -54,9 +54,9 @@ func writeRaw(fd int, b []byte) unix.Errno {
 	return e
 }
 
-// epollWait waits exactly, where timers of the runtime and epoll_wait round to a millisecond; a negative timeout is endless.
+// epollWait waits exactly, while the runtime's timers and epoll_wait round to a millisecond. A negative timeout means no limit.
 func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int, error) {
-	var limit *[2]int64 // seconds and nanoseconds, as the kernel has it on every architecture
+	var limit *[2]int64 // seconds and nanoseconds, on every architecture
 	if timeout >= 0 {
 		limit = &[2]int64{int64(timeout / time.Second), int64(timeout % time.Second)}
 	}

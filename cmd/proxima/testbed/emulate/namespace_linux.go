@@ -15,12 +15,12 @@ import (
 
 const (
 	loopback   = 1      // index of lo in every namespace
-	deviceName = "net0" // of a namespace's way to the router
-	// queueLength of devices in packets: the kernel's 500 drop silently.
+	deviceName = "net0" // the device of each namespace that leads to the router
+	// queueLength is the queue of a device in packets. The kernel's default of 500 drops packets silently.
 	queueLength = 20_000
 )
 
-// namespace is one network namespace. It lives as long as its descriptor or a process in it.
+// namespace is a network namespace. It exists as long as its descriptor or a process in it.
 type namespace struct {
 	name       string
 	fd         int // of the namespace
@@ -37,7 +37,7 @@ func currentNamespace() (int, error) {
 	return fd, nil
 }
 
-// inNamespace runs f on a thread that is in the namespace of that descriptor.
+// inNamespace runs f on a thread in the namespace with that descriptor.
 func inNamespace(fd int, f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
@@ -47,7 +47,7 @@ func inNamespace(fd int, f func() error) error {
 	})
 }
 
-// onThread runs f on a thread that may change its network namespace; afterwards it is back, or ends with its goroutine.
+// onThread runs f on a thread whose network namespace f may change. Afterwards it restores the namespace, or ends the thread.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -68,12 +68,12 @@ func onThread(f func() error) error {
 	return <-result
 }
 
-// newNamespace makes an empty namespace with the settings of the emulation and runs f in it.
+// newNamespace creates an empty namespace and runs f in it.
 func newNamespace(f func(fd int) error) (int, error) {
 	fd := -1
 	err := onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make a network namespace: %w", err)
+			return fmt.Errorf("create a network namespace: %w", err)
 		}
 		var err error
 		if fd, err = currentNamespace(); err != nil {
@@ -87,15 +87,15 @@ func newNamespace(f func(fd int) error) (int, error) {
 	return fd, err
 }
 
-// tune sets what TCP of the namespace must not inherit from the machine and says which congestion control is in force. What cannot
-// be set is no error: Stats tells the congestion control, and /proc/sys is read-only in some containers.
+// tune sets the TCP parameters of the namespace and returns its congestion control. It ignores settings that it may not change, since
+// /proc/sys is read-only in some containers. Stats reports the congestion control.
 func tune() (string, error) {
 	for _, s := range [][2]string{
 		{"ipv6/conf/all/disable_ipv6", "1"},
 		{"ipv6/conf/default/disable_ipv6", "1"},
 		{"ipv4/tcp_congestion_control", congestion},
-		{"ipv4/tcp_no_metrics_save", "1"}, // what one connection learned would spoil the next
-		{"mptcp/enabled", "0"},            // Go's listeners would use it
+		{"ipv4/tcp_no_metrics_save", "1"}, // otherwise a connection affects later ones
+		{"mptcp/enabled", "0"},            // otherwise Go's listeners use it
 	} {
 		err := os.WriteFile("/proc/sys/net/"+s[0], []byte(s[1]), 0)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) {
@@ -109,7 +109,7 @@ func tune() (string, error) {
 	return strings.TrimSpace(string(name)), nil
 }
 
-// address makes the namespace of the calling thread the home of the addresses, reached through its device.
+// address gives the addresses to the namespace of the calling thread. Its device leads to all other addresses.
 func address(index int, flags int, addrs []netip.Addr) error {
 	n, err := openNetlink()
 	if err != nil {
@@ -126,7 +126,7 @@ func address(index int, flags int, addrs []netip.Addr) error {
 		return err
 	}
 	for _, a := range addrs[1:] {
-		// A route does what an address does, in less time when there are thousands.
+		// A local route has the effect of an address. Thousands of routes take less time to add.
 		if err := n.addRoute(loopback, netip.PrefixFrom(a, 32), netip.Addr{}, true); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func address(index int, flags int, addrs []netip.Addr) error {
 	return n.addRoute(index, Prefix(), addrs[0], false)
 }
 
-// droppedHere counts the packets that the devices of the calling thread's namespace dropped, both ways.
+// droppedHere returns the number of packets that the devices of the calling thread's namespace have dropped, in both directions.
 func droppedHere() (int64, error) {
 	b, err := os.ReadFile("/proc/thread-self/net/dev")
 	if err != nil {

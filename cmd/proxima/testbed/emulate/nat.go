@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// natTime is how long an answer to a datagram finds the way in: the least of RFC 4787, section 4.3.
+	// natTime is how long answers to a datagram may pass. It is the minimum of RFC 4787, section 4.3.
 	natTime = int64(2 * time.Minute)
-	// natMost bounds what a NAT remembers.
+	// natMost limits the flows that a NAT remembers.
 	natMost = 1 << 16
 )
 
-// nat is in front of an endpoint and lets in only what the endpoint has asked for: packets of the TCP connections that it opened, and
-// datagrams from where it has sent some to of late. Addresses stay as they are.
+// nat filters the packets to an endpoint. It accepts packets of TCP connections that the endpoint opened, and datagrams from addresses to
+// which the endpoint has sent some recently. It does not translate addresses.
 type nat struct{ asked map[flow]int64 }
 
-// flow is what datagrams between two sockets have in common.
+// flow identifies the datagrams between two sockets.
 type flow struct {
 	peer         int // endpoint
 	inner, outer uint16
 }
 
-// The fields of IPv4, TCP and UDP that a NAT looks at (RFC 791, 9293, 768).
+// The fields of IPv4, TCP and UDP that a NAT reads (RFC 791, 9293, 768).
 const (
 	protocolAt, protocolTCP, protocolUDP = 9, 6, 17
 	tcpFlagsAt, tcpSYN, tcpACK           = 13, 0x02, 0x10
 )
 
-// transport is the part of a packet behind its IP header; nil where there is too little of it.
+// transport returns the part of a packet after its IP header, or nil if the packet is too short.
 func (p *packet) transport() []byte {
 	ip := p.frame[frameHeader : frameHeader+p.size]
 	if len(ip) < 20 || len(ip) < int(ip[0]&15)*4+tcpFlagsAt+1 {
@@ -38,7 +38,7 @@ func (p *packet) transport() []byte {
 	return ip[int(ip[0]&15)*4:]
 }
 
-// out sees a packet that the endpoint sends now.
+// out records a packet that the endpoint sends now.
 func (n *nat) out(now int64, p *packet) {
 	t := p.transport()
 	if t == nil || p.frame[frameHeader+protocolAt] != protocolUDP {
@@ -52,8 +52,8 @@ func (n *nat) out(now int64, p *packet) {
 	}
 }
 
-// lets says whether a packet that is sent to the endpoint now finds the way in.
-func (n *nat) lets(now int64, p *packet) bool {
+// accepts reports whether a packet that is sent to the endpoint now may pass.
+func (n *nat) accepts(now int64, p *packet) bool {
 	t := p.transport()
 	if t == nil {
 		return false

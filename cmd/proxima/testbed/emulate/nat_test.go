@@ -19,7 +19,7 @@ func (f *fabric) segment(from, to int, protocol byte, source, target uint16, fla
 	return p
 }
 
-// A NAT lets in what its endpoint has asked for, and nothing else; what the others send to one another is not its affair.
+// A NAT accepts only what its endpoint has asked for. It does not affect packets between other endpoints.
 func TestNAT(t *testing.T) {
 	const minute = int64(time.Minute)
 	endpoints := []Endpoint{{Addr: addrOf(0), NAT: true}, {Addr: addrOf(1)}, {Addr: addrOf(2)}}
@@ -63,7 +63,7 @@ func TestNAT(t *testing.T) {
 	}
 }
 
-// What a NAT remembers is bounded, and the old makes room for the new.
+// The memory of a NAT is limited. Old flows make room for new ones.
 func TestNATForgets(t *testing.T) {
 	f := newFabric([]Endpoint{{Addr: addrOf(0), NAT: true}, {Addr: addrOf(1)}}, make([]Path, 4), 7)
 	ask := func(at int64, i int) {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orderPatience is how long the router may take to answer.
+// orderPatience is the time limit for an answer of the router.
 const orderPatience = 10 * time.Second
 
 // Net is an emulated network that is up. Its methods are safe for concurrent use.
@@ -28,21 +28,21 @@ type Net struct {
 	begin      time.Time
 	watch      *watch
 
-	mu      sync.Mutex // guards what follows: one order is under way at a time
+	mu      sync.Mutex // guards the fields below, and is held during an order
 	control *os.File
 	in      *gob.Decoder
 	out     *gob.Encoder
 	last    Stats
 }
 
-// New builds the network in a process started by Reexec: namespaces, devices, addresses and the router. Run must follow; it
-// releases them.
+// New builds the network: namespaces, devices, addresses and the router. The process must have been started by Reexec. The caller must then
+// call Run, which releases the network.
 func New(cfg Config) (_ *Net, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("emulated network: %w", err)
 	}
 	if !Inside() {
-		return nil, errors.New("emulated network: this process has no namespaces of its own; Reexec makes them")
+		return nil, errors.New("emulated network: this process was not started by Reexec")
 	}
 	n := &Net{cfg: cfg, begin: time.Now()}
 	defer func() {
@@ -51,7 +51,7 @@ func New(cfg Config) (_ *Net, err error) {
 			err = fmt.Errorf("emulated network: %w", err)
 		}
 	}()
-	// A table of open files that grows while the machine is busy can stall every accept for seconds.
+	// Enlarge the table of open files now. If it grew on a busy machine, every accept could block for seconds.
 	if fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 8191); err == nil {
 		unix.Close(fd)
 	}
@@ -61,7 +61,7 @@ func New(cfg Config) (_ *Net, err error) {
 	setup, ports, err := n.build()
 	defer func() {
 		for _, p := range ports {
-			unix.Close(p) // the router has its own
+			unix.Close(p) // the router has copies
 		}
 	}()
 	if err != nil {
@@ -73,7 +73,7 @@ func New(cfg Config) (_ *Net, err error) {
 	return n, nil
 }
 
-// build makes the namespaces and their devices, and says what the router must know and the descriptors it needs.
+// build creates the namespaces and their devices. It returns the router's setup and the descriptors that it needs.
 func (n *Net) build() (setup, []int, error) {
 	s := setup{Endpoints: n.cfg.Endpoints, Seed: n.cfg.Seed}
 	addrs := map[string][]netip.Addr{}
@@ -105,7 +105,7 @@ func (n *Net) build() (setup, []int, error) {
 		}
 	}
 	s.Veth = n.emulation == Veth
-	if s.Veth { // the router's ends of the devices are in the namespace of this process
+	if s.Veth { // this namespace has the router's ends of the devices
 		if _, err := tune(); err != nil {
 			return s, nil, err
 		}
@@ -122,7 +122,7 @@ func (n *Net) build() (setup, []int, error) {
 	return s, ports, nil
 }
 
-// newNode makes the namespace with that number and returns it with the router's end of its device.
+// newNode creates the namespace with that number. It returns the namespace and the router's end of its device.
 func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port int, err error) {
 	ns, flags := &namespace{}, 0
 	prepare := func(int) (err error) {
@@ -159,7 +159,7 @@ func newNode(number int, addrs []netip.Addr, veth bool) (_ *namespace, port int,
 	return ns, port, err
 }
 
-// startRouter starts the router's process, gives it its setup and waits until it carries packets.
+// startRouter starts the router's process, sends it its setup, and waits until it is ready.
 func (n *Net) startRouter(s setup, ports []int) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -176,7 +176,7 @@ func (n *Net) startRouter(s setup, ports []int) error {
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs}
 	for _, p := range ports {
-		// A copy of each descriptor, so that closing the files leaves the originals to New.
+		// Pass a copy of each descriptor. New closes the originals.
 		fd, err := unix.FcntlInt(uintptr(p), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("start the router: %w", err)
@@ -190,21 +190,25 @@ func (n *Net) startRouter(s setup, ports []int) error {
 	}
 	n.router = cmd
 	n.in, n.out = gob.NewDecoder(n.control), gob.NewEncoder(n.control)
-	var first report
-	if err := n.control.SetDeadline(time.Now().Add(orderPatience)); err != nil {
-		return fmt.Errorf("set the router up: %w", err)
-	}
-	if err := n.out.Encode(s); err != nil {
-		return fmt.Errorf("set the router up: %w", err)
-	}
-	if err := n.in.Decode(&first); err != nil {
+	if _, err := n.exchange(s); err != nil {
 		return fmt.Errorf("set the router up: %w", err)
 	}
 	return nil
 }
 
-// Run keeps the network up until ctx ends, then returns nil; an error if the router fails before. It releases the network,
-// which must not be in use any more: processes that are left in the namespaces reach nobody.
+// exchange sends a message to the router and returns the report that it answers with.
+func (n *Net) exchange(message any) (r report, err error) {
+	if err := n.control.SetDeadline(time.Now().Add(orderPatience)); err != nil {
+		return r, err
+	}
+	if err := n.out.Encode(message); err != nil {
+		return r, err
+	}
+	return r, n.in.Decode(&r)
+}
+
+// Run keeps the network up until ctx ends, and then releases it. It returns an error if the router fails before. Processes that remain in the
+// namespaces can no longer reach each other.
 func (n *Net) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -215,7 +219,7 @@ func (n *Net) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-		_, err = n.Stats() // the last ones
+		_, err = n.Stats() // keep the last statistics
 		_ = n.router.Process.Kill()
 	case cause := <-died:
 		err = fmt.Errorf("emulated network: the router ended: %w", cause)
@@ -226,7 +230,7 @@ func (n *Net) Run(ctx context.Context) error {
 	return err
 }
 
-// release gives everything back; the router's process has ended, or ends now.
+// release closes everything and waits for the end of the router's process.
 func (n *Net) release() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -243,16 +247,17 @@ func (n *Net) release() {
 	n.namespaces = nil
 }
 
+// namespace returns the namespace with that name.
 func (n *Net) namespace(name string) (*namespace, error) {
 	for _, ns := range n.namespaces {
 		if ns.name == name {
 			return ns, nil
 		}
 	}
-	return nil, fmt.Errorf("no namespace %q in the emulated network", name)
+	return nil, fmt.Errorf("emulated network: there is no namespace %q", name)
 }
 
-// congestions lists the congestion controls of the namespaces.
+// congestions returns the congestion controls of the namespaces.
 func (n *Net) congestions() string {
 	var names []string
 	for _, ns := range n.namespaces {

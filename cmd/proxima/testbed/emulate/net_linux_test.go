@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The network of a demo: nodes with a namespace each, servers of a hundred addresses behind one listener, each pair with a delay
-// of its own.
+// A network like that of the demo: a namespace for each node, a hundred addresses of servers with one listener, and a different delay for
+// each pair.
 func TestManyAddresses(t *testing.T) {
 	if !inside(t, allWays...) {
 		return
@@ -97,7 +97,7 @@ func TestProcessesAreInTheirNamespace(t *testing.T) {
 	}
 }
 
-// More processes than cores wait for one, and Stats tells.
+// When there are more processes than cores, they wait, and Stats reports it.
 func TestWaitsForACore(t *testing.T) {
 	if !inside(t, allWays[0], allWays[2]) {
 		return
@@ -128,7 +128,7 @@ func TestWaitsForACore(t *testing.T) {
 	}
 }
 
-// Packets that no endpoint is to get vanish, as on the Internet, and are counted.
+// Packets to addresses that are not endpoints are lost, as on the Internet, and are counted.
 func TestStrays(t *testing.T) {
 	if !inside(t, allWays[0], allWays[1]) {
 		return
@@ -161,7 +161,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// When the router dies the run ends with an error that says so.
+// When the router is killed, Run returns an error that says so.
 func TestRouterDies(t *testing.T) {
 	if !inside(t, allWays[0]) {
 		return

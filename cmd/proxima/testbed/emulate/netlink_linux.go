@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netlink asks the kernel for changes in the network namespace of the thread that opened it.
+// netlink changes devices and addresses in the network namespace of the thread that opened it.
 type netlink struct {
 	fd  int
 	seq uint32
@@ -25,7 +25,7 @@ func openNetlink() (*netlink, error) {
 
 func (n *netlink) close() { unix.Close(n.fd) }
 
-// request sends one message and waits for its acknowledgement.
+// request sends a message and waits for its acknowledgement.
 func (n *netlink) request(kind, flags int, body []byte) error {
 	n.seq++
 	m := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
@@ -57,7 +57,7 @@ func (n *netlink) request(kind, flags int, body []byte) error {
 	}
 }
 
-// attribute is one netlink attribute, padded.
+// attribute returns a netlink attribute with its padding.
 func attribute(kind int, parts ...[]byte) []byte {
 	a := make([]byte, 4)
 	for _, p := range parts {
@@ -75,7 +75,7 @@ func text(s string) []byte { return append([]byte(s), 0) }
 
 func number(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// device is the body of a message about the network device of that index; flags are turned on.
+// device returns the body of a message about the device with that index. It turns on the flags.
 func device(index, flags int, attributes ...[]byte) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[4:], uint32(index))
@@ -87,7 +87,7 @@ func device(index, flags int, attributes ...[]byte) []byte {
 	return b
 }
 
-// up turns a device on, with flags of its own and a queue of so many packets.
+// up turns a device on. It sets further flags and the length of its queue in packets.
 func (n *netlink) up(index, flags, queue int) error {
 	body := device(index, unix.IFF_UP|flags, attribute(unix.IFLA_TXQLEN, number(uint32(queue))))
 	if err := n.request(unix.RTM_NEWLINK, 0, body); err != nil {
@@ -96,7 +96,7 @@ func (n *netlink) up(index, flags, queue int) error {
 	return nil
 }
 
-// addVeth makes a pair of virtual Ethernet devices: name here, peer in the namespace of that descriptor.
+// addVeth creates a pair of virtual Ethernet devices: name in this namespace, and peer in the namespace with that descriptor.
 func (n *netlink) addVeth(name, peer string, namespace int) error {
 	other := device(0, 0, attribute(unix.IFLA_IFNAME, text(peer)), attribute(unix.IFLA_ADDRESS, nodeMAC()),
 		attribute(unix.IFLA_NET_NS_FD, number(uint32(namespace))))
@@ -105,12 +105,12 @@ func (n *netlink) addVeth(name, peer string, namespace int) error {
 		attribute(unix.IFLA_LINKINFO, attribute(unix.IFLA_INFO_KIND, text("veth")),
 			attribute(unix.IFLA_INFO_DATA, attribute(vethInfoPeer, other))))
 	if err := n.request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body); err != nil {
-		return fmt.Errorf("make a veth pair: %w", err)
+		return fmt.Errorf("create a veth pair: %w", err)
 	}
 	return nil
 }
 
-// addAddress gives a device an address.
+// addAddress adds an address to a device.
 func (n *netlink) addAddress(index int, addr netip.Addr) error {
 	b := make([]byte, unix.SizeofIfAddrmsg)
 	b[0], b[1] = unix.AF_INET, 32
@@ -123,7 +123,7 @@ func (n *netlink) addAddress(index int, addr netip.Addr) error {
 	return nil
 }
 
-// addRoute leads to a prefix through a device: packets to it leave there with the source address, or, local, are its own.
+// addRoute adds a route to a prefix through a device. Packets leave with the source address. If it is local, this namespace has the addresses.
 func (n *netlink) addRoute(index int, to netip.Prefix, source netip.Addr, local bool) error {
 	b := make([]byte, unix.SizeofRtMsg)
 	b[0], b[1] = unix.AF_INET, byte(to.Bits())

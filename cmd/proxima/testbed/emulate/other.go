@@ -13,21 +13,21 @@ import (
 
 var errLinux = errors.New("emulated network: network namespaces need Linux")
 
-// Preflight finds out what this machine allows.
+// Preflight reports that this system allows only the portable emulation.
 func Preflight(context.Context) Readiness {
-	return Readiness{Portable, []string{"network namespaces: they need Linux, this is " + runtime.GOOS}}
+	return Readiness{Portable, []string{"network namespaces: they need Linux, and this is " + runtime.GOOS}}
 }
 
 // Child does nothing on this system.
 func Child([]string) (handled bool, code int) { return false, 0 }
 
-// Inside is never the case on this system.
+// Inside returns false on this system.
 func Inside() bool { return false }
 
 // Reexec fails on this system.
 func Reexec(context.Context, ...string) (code int, err error) { return 0, errLinux }
 
-// Net cannot be had on this system.
+// Net does not exist on this system.
 type Net struct{}
 
 // New fails on this system.

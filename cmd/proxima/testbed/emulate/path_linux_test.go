@@ -44,7 +44,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Every datagram that does not come back is one that the router meant to lose, and it loses as many as it should.
+// The router loses the configured share of datagrams. No datagram is lost elsewhere.
 func TestLossOfDatagrams(t *testing.T) {
 	if !inside(t, allWays[0]) {
 		return
@@ -73,7 +73,7 @@ func TestLossOfDatagrams(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Until all of them are back or lost, so that no socket's buffer overflows however slow the machine is.
+		// Wait until all of them are back or lost, so that no buffer of a socket overflows on a slow machine.
 		for deadline := time.Now().Add(20 * time.Second); ; {
 			for read(20 * time.Millisecond) {
 			}
@@ -102,7 +102,7 @@ func TestLossOfDatagrams(t *testing.T) {
 	}
 }
 
-// A large transfer runs at the bandwidth of the sender's uplink, then of the receiver's downlink, set while it is up.
+// A large transfer has the bandwidth of the sender's uplink, and then that of the receiver's downlink, which is set during the run.
 func TestBandwidth(t *testing.T) {
 	if !inside(t, allWays...) {
 		return
@@ -147,11 +147,11 @@ func TestBandwidth(t *testing.T) {
 	if err := n.SetBandwidth(addr(1), 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	// With nothing in its way a transfer comes in bursts of thousands of packets; none may be dropped (see up).
+	// Without limits a transfer consists of bursts of thousands of packets. None may be dropped (see up).
 	t.Logf("unlimited: 16 MB in %v", download(t, n, "a", addr(2), 16<<20))
 }
 
-// Downloads take the time that the truth of the testbed expects of them.
+// Downloads take the time that the truth of the testbed predicts.
 func TestSlowStart(t *testing.T) {
 	if !inside(t, allWays[0], allWays[3]) {
 		return
@@ -192,7 +192,7 @@ func TestJitterOfPings(t *testing.T) {
 		}
 		sum += took
 	}
-	// The sum of two exponential delays, within five standard deviations of its mean.
+	// The sum of two exponential delays is within five standard deviations of its mean.
 	off := math.Abs(ms(sum)/times - ms(2*oneWay+2*jitter))
 	t.Logf("mean %.1f ms", ms(sum)/times)
 	if off > 5*math.Sqrt(2)*ms(jitter)/math.Sqrt(times) {
@@ -229,7 +229,7 @@ func TestPartition(t *testing.T) {
 	if s, err := n.Stats(); err != nil || s.Cut != 1 {
 		t.Errorf("%d packets cut off, %v", s.Cut, err)
 	}
-	// TCP outlives a partition: this connection is made when it is healed.
+	// TCP survives a partition: this handshake succeeds after the end of the partition.
 	connected := make(chan time.Duration, 1)
 	go func() { connected <- connect(t, n, "a", netip.AddrPortFrom(addr(2), 80)) }()
 	for cut := int64(0); cut < 2; { // its first packet was cut off

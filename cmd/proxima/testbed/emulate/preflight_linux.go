@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trial is what the probe, a process in namespaces like those of the inside, found.
+// trial is the result of the probe, a process in namespaces like those of the inner process.
 type trial struct {
 	Space *refusal `json:"space,omitempty"` // a network namespace with its settings
 	Wait  *refusal `json:"wait,omitempty"`  // exact waiting
@@ -24,12 +24,13 @@ type trial struct {
 	Veth  *refusal `json:"veth,omitempty"`
 }
 
-// refusal is an error that keeps its number across processes.
+// refusal is an error of the kernel, in a form that can be sent to another process.
 type refusal struct {
 	Text  string     `json:"text"`
 	Errno unix.Errno `json:"errno"`
 }
 
+// refused converts an error; nil stays nil.
 func refused(err error) *refusal {
 	if err == nil {
 		return nil
@@ -39,20 +40,20 @@ func refused(err error) *refusal {
 	return r
 }
 
-// surroundings are what explains refusals: settings of the machine.
+// surroundings are settings of the machine that can explain a refusal.
 type surroundings struct {
-	settings map[string]string // of /proc/sys, those of explain
-	seccomp  bool              // a filter of system calls is on
+	settings map[string]string // of /proc/sys, by their names
+	seccomp  bool              // whether a filter of system calls is active
 	tunThere bool
 }
 
-// Preflight finds out, by trying it in a process of its own, what this machine allows to this user.
+// Preflight finds out what this machine allows this user. It tries everything in a separate process.
 func Preflight(ctx context.Context) Readiness {
 	t, err := try(ctx)
 	return explain(t, err, look())
 }
 
-// try runs the probe. The error is about namespaces as such.
+// try runs the probe. It returns an error if namespaces cannot be created at all.
 func try(ctx context.Context) (trial, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -81,7 +82,7 @@ func try(ctx context.Context) (trial, error) {
 	return t, nil
 }
 
-// probe tries each thing that the emulation needs and writes what it found.
+// probe tries everything that the emulation needs and writes the results.
 func probe(w io.Writer) error {
 	var t trial
 	t.Wait = refused(func() error {
@@ -95,7 +96,7 @@ func probe(w io.Writer) error {
 	}())
 	space, err := newNamespace(func(int) error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return fmt.Errorf("keep mounts to itself: %w", err)
+			return fmt.Errorf("make mounts private: %w", err)
 		}
 		_, err := tune()
 		return err
@@ -108,7 +109,7 @@ func probe(w io.Writer) error {
 			}
 			return err
 		}))
-		// In a namespace of its own, for the name of the device is taken now.
+		// Use another namespace, since this one already has a device of that name.
 		other, err := newNamespace(func(int) error { return nil })
 		if err == nil {
 			_, err = openVeth("probe", other)
@@ -124,13 +125,14 @@ func probe(w io.Writer) error {
 // Settings of /proc/sys that forbid namespaces.
 const (
 	settingAppArmor = "kernel/apparmor_restrict_unprivileged_userns" // Ubuntu
-	settingClone    = "kernel/unprivileged_userns_clone"             // Debian's and hardened kernels
+	settingClone    = "kernel/unprivileged_userns_clone"             // Debian and hardened kernels
 	settingUsers    = "user/max_user_namespaces"
 	settingNets     = "user/max_net_namespaces"
 	settingPids     = "user/max_pid_namespaces"
 	settingMounts   = "user/max_mnt_namespaces"
 )
 
+// look reads the surroundings.
 func look() surroundings {
 	s := surroundings{settings: map[string]string{}}
 	for _, name := range []string{settingAppArmor, settingClone, settingUsers, settingNets, settingPids, settingMounts} {
@@ -145,7 +147,7 @@ func look() surroundings {
 	return s
 }
 
-// explain turns what was found into words.
+// explain describes the results of a trial.
 func explain(t trial, failed error, s surroundings) Readiness {
 	portable := func(text string) Readiness { return Readiness{Portable, []string{text}} }
 	switch {
@@ -165,9 +167,9 @@ func explain(t trial, failed error, s surroundings) Readiness {
 	reason := ""
 	switch t.Veth.Errno {
 	case unix.EOPNOTSUPP:
-		reason = "the kernel has no veth devices (module veth): "
+		reason = "the kernel lacks veth devices (module veth): "
 	case unix.EAFNOSUPPORT:
-		reason = "the kernel has no packet sockets (module af_packet): "
+		reason = "the kernel lacks packet sockets (module af_packet): "
 	case unix.EPERM, unix.EACCES:
 		reason = s.forbids()
 	}
@@ -179,31 +181,31 @@ func explainTUN(r refusal, s surroundings) string {
 	case !s.tunThere:
 		return tunPath + " does not exist: load the module tun, or pass the device to the container"
 	case r.Errno == unix.EACCES:
-		return tunPath + " is closed to this user (it is open to all with mode 0666)"
+		return tunPath + " cannot be opened by this user (mode 0666 allows all users)"
 	case r.Errno == unix.EPERM:
-		return tunPath + " is forbidden here, by the container's list of devices or a security module: " + r.Text
+		return tunPath + " is forbidden by the container's list of devices or a security module: " + r.Text
 	case r.Errno == unix.ENODEV || r.Errno == unix.ENXIO:
-		return "the kernel has no module tun: " + r.Text
+		return "the kernel lacks the module tun: " + r.Text
 	}
 	return r.Text
 }
 
-// forbids names the settings that forbid namespaces; empty if none is known.
+// forbids returns the settings that forbid namespaces, or "" if there are none.
 func (s surroundings) forbids() string {
 	var reasons []string
 	if s.settings[settingAppArmor] == "1" {
-		reasons = append(reasons, "AppArmor keeps user namespaces from ordinary users ("+sysctl(settingAppArmor, "0")+")")
+		reasons = append(reasons, "AppArmor forbids user namespaces to ordinary users ("+sysctl(settingAppArmor, "0")+")")
 	}
 	if s.settings[settingClone] == "0" {
-		reasons = append(reasons, "the kernel keeps user namespaces from ordinary users ("+sysctl(settingClone, "1")+")")
+		reasons = append(reasons, "the kernel forbids user namespaces to ordinary users ("+sysctl(settingClone, "1")+")")
 	}
 	for _, name := range []string{settingUsers, settingNets, settingPids, settingMounts} {
 		if s.settings[name] == "0" {
-			reasons = append(reasons, "the kernel allows none of them ("+sysctl(name, "1000")+")")
+			reasons = append(reasons, "the kernel allows no namespaces ("+sysctl(name, "1000")+")")
 		}
 	}
 	if s.seccomp {
-		reasons = append(reasons, "a filter of system calls is on, as containers have it, which may forbid them")
+		reasons = append(reasons, "a filter of system calls, as in containers, may forbid them")
 	}
 	if len(reasons) == 0 {
 		return ""
@@ -211,7 +213,7 @@ func (s surroundings) forbids() string {
 	return strings.Join(reasons, "; ") + ": "
 }
 
-// sysctl is the command that lifts a setting.
+// sysctl returns the command that changes a setting.
 func sysctl(name, value string) string {
 	return "as root: sysctl -w " + strings.ReplaceAll(name, "/", ".") + "=" + value
 }

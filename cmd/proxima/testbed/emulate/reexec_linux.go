@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// insideVariable tells the program that it runs inside; its value is insideUser where there is a user namespace, else insideRoot.
+	// insideVariable tells the program that it is the inner process. Its value is insideUser with a user namespace, and otherwise insideRoot.
 	insideVariable = "PROXIMA_EMULATE"
 	insideUser     = "user"
 	insideRoot     = "root"
-	// pidVariable holds the inside's process id as seen from outside.
+	// pidVariable has the process id of the inner process as the outer process sees it.
 	pidVariable = "PROXIMA_EMULATE_PID"
-	// Hidden subcommands.
+	// Subcommands for internal use.
 	routerCommand = "emulate-router"
 	probeCommand  = "emulate-probe"
-	// stopPatience is how long the inside may take to stop in order.
+	// stopPatience is the time limit for an orderly stop of the inner process.
 	stopPatience = 2 * time.Minute
 )
 
-// Child does the work of this process if the package started it for a purpose of its own, and then says with which code to exit.
-// It must be called first thing in main, with os.Args[1:].
+// Child does the work of a process that this package started, and returns its exit code. In other processes it returns false. main must call
+// it first, with os.Args[1:].
 func Child(args []string) (handled bool, code int) {
 	var err error
 	switch {
@@ -50,19 +50,19 @@ func Child(args []string) (handled bool, code int) {
 	return handled, 0
 }
 
-// Inside says whether this process was started by Reexec and so has namespaces of its own.
+// Inside reports whether this process was started by Reexec, and so has its own namespaces.
 func Inside() bool { return os.Getpid() == 1 && os.Getenv(insideVariable) != "" }
 
-// Reexec runs this program again inside new namespaces, with those arguments (without the program's name) and the standard
-// streams of this process, and returns its exit code. A terminal is not passed as input: the inside is no foreground process, so
-// that Ctrl-C reaches it once. When ctx ends the inside gets an interrupt and two minutes to stop in order. Everything inside
-// ends with the inside, and the inside with this process.
+// Reexec runs this program again in new namespaces, with these arguments and the standard streams of this process. It returns the exit code.
+// It does not pass a terminal as input: the inner process is not in the foreground, so that Ctrl-C interrupts only this process. When ctx
+// ends, the inner process is interrupted and has two minutes to stop. When the inner process ends, the kernel ends everything inside. When
+// this process ends, the kernel ends the inner process.
 func Reexec(ctx context.Context, args ...string) (code int, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find this program: %w", err)
 	}
-	// The kernel ends the inside when the thread that started it ends, so this thread is kept.
+	// The kernel ends the inner process when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd, err := startInside(func() *exec.Cmd {
@@ -91,8 +91,8 @@ func Reexec(ctx context.Context, args ...string) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// startInside starts a command in new namespaces: as root without a user namespace, if that is allowed, else with one in which
-// this user is root.
+// startInside starts a command in new namespaces. It adds a user namespace, in which this user is root, unless the process is root and needs
+// none.
 func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
 	const spaces = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	user := &syscall.SysProcAttr{
@@ -114,7 +114,7 @@ func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
 	}
 	cmd, err := start(user, insideUser)
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		err = path.Err // the program is there: what failed are the namespaces
+		err = path.Err // the program exists, so the namespaces failed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start a process in new namespaces: %w", err)
@@ -122,8 +122,8 @@ func startInside(command func() *exec.Cmd) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// settle gives the mount namespace a /proc of its own pid namespace. Where the kernel refuses (a container that hides parts of its
-// /proc) the old one stays: then only the waits for a core are unknown.
+// settle mounts a /proc that shows this pid namespace. The kernel refuses this in a container that hides parts of its /proc. In that case the
+// statistics lack the waits for a core.
 func settle() error {
 	outside, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -133,7 +133,7 @@ func settle() error {
 		return err
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts to itself: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
 	_ = mountProc()
 	return nil
@@ -147,14 +147,14 @@ func mountProc() error {
 	return nil
 }
 
-// ownProc says whether /proc shows the processes of this pid namespace.
+// ownProc reports whether /proc shows the processes of this pid namespace.
 func ownProc() bool {
 	pid, err := os.Readlink("/proc/self")
 	return err == nil && pid == fmt.Sprint(os.Getpid())
 }
 
-// ShellCommand is the command line with which another terminal of the same user enters a namespace while the testbed is up; the
-// command to run there is to be appended. Its program is nsenter of util-linux.
+// ShellCommand returns a command with which another terminal of the same user can enter a namespace while the testbed is up. The caller
+// appends the command to run there. It uses nsenter of util-linux.
 func (n *Net) ShellCommand(namespace string) ([]string, error) {
 	ns, err := n.namespace(namespace)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The roles of the test binary when it is not to test.
+// The roles of the test binary other than testing.
 const (
 	roleTest      = "test"      // outside, Reexec with the same arguments; inside, test
 	roleCopy      = "copy"      // inside, copy the input to the output and exit with 7
@@ -87,7 +87,7 @@ func hold() error {
 	return n.Run(context.Background())
 }
 
-// play starts the binary in a role, and returns what it prints.
+// play runs the binary in a role and returns its output.
 func play(t *testing.T, w way, role string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := outer(t, w)
@@ -129,7 +129,7 @@ func TestStopsInOrder(t *testing.T) {
 	}
 }
 
-// Another process of the same user gets in; and when the outer process is killed nothing is left.
+// Another process of the same user can enter the namespaces. When the outer process is killed, nothing remains.
 func TestShellAndKill(t *testing.T) {
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -157,7 +157,7 @@ func TestShellAndKill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The inside, its router and what it started.
+			// The inner process, its router, and the processes that it started.
 			if left := processes(space); len(left) != 3 {
 				t.Errorf("%d processes are inside: %q", len(left), left)
 			}
@@ -180,7 +180,7 @@ func TestShellAndKill(t *testing.T) {
 	}
 }
 
-// processes are those of a pid namespace, by name.
+// processes returns the processes of a pid namespace by name.
 func processes(space string) []string {
 	var names []string
 	all, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
@@ -193,7 +193,7 @@ func processes(space string) []string {
 	return names
 }
 
-// Preflight meets a machine without TUN devices, and one that forbids namespaces; both are made of namespaces.
+// Preflight recognises a machine without TUN devices and one that forbids namespaces. Namespaces emulate both.
 func TestPreflightOfPoorerMachines(t *testing.T) {
 	needs(t, way{})
 	for role, want := range map[string]struct{ emulation, says string }{

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setup is the first message to the router's process; its devices are descriptors 4 and up.
+// setup is the first message to the router's process. Its devices are the descriptors from 4 on.
 type setup struct {
 	Endpoints []Endpoint
 	Ports     []int // the device of each endpoint
@@ -25,7 +25,7 @@ type setup struct {
 	Seed      uint64
 }
 
-// order is any later message; the router answers each with a report.
+// order is a later message. The router answers each message with a report.
 type order struct {
 	Bandwidth *bandwidthOrder
 	Cut       *cutOrder
@@ -39,7 +39,7 @@ type bandwidthOrder struct {
 
 type cutOrder struct{ A, B []int }
 
-// report is what the router counted until now.
+// report has the router's statistics.
 type report struct {
 	Scheduled               string
 	Packets, Bytes          int64
@@ -48,7 +48,7 @@ type report struct {
 	LateP50, LateP99, Later time.Duration
 }
 
-// router carries packets. All of it belongs to one thread, but for the channels.
+// router carries packets. Everything except the channels belongs to one thread.
 type router struct {
 	fabric  *fabric
 	ports   []int // of each endpoint
@@ -67,16 +67,16 @@ type router struct {
 const (
 	controlFD  = 3
 	wakeDevice = -1
-	// burst is how many packets are read from a device before the others have their turn.
+	// burst is the number of packets to read from a device before the next one.
 	burst = 32
 )
 
 // runRouter is the router's process. It ends when its parent closes the control connection.
 func runRouter() error {
-	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP) // the parent says when it is over
-	debug.SetGCPercent(-1)                                // nothing is allocated per packet
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP) // the parent ends this process
+	debug.SetGCPercent(-1)                                // packets need no allocation
 	debug.SetMemoryLimit(256 << 20)
-	runtime.GOMAXPROCS(8) // so that a thread back from the kernel finds one free
+	runtime.GOMAXPROCS(8) // so that no thread waits for a processor after a system call
 	runtime.LockOSThread()
 	control := os.NewFile(controlFD, "control")
 	in, out := gob.NewDecoder(control), gob.NewEncoder(control)
@@ -103,7 +103,7 @@ func runRouter() error {
 func newRouter(s setup) (*router, error) {
 	r := &router{
 		fabric: newFabric(s.Endpoints, s.Paths, s.Seed), ports: s.Ports, veth: s.Veth, begin: time.Now(),
-		orders: make(chan order, 1), reports: make(chan report, 1), // one is under way at most: carry never waits
+		orders: make(chan order, 1), reports: make(chan report, 1), // at most one message is in transit, so carry never blocks
 	}
 	copy(r.header[:6], nodeMAC())
 	copy(r.header[6:12], routerMAC())
@@ -137,7 +137,7 @@ func newRouter(s setup) (*router, error) {
 	return r, nil
 }
 
-// obey passes the parent's orders to the thread of carry until the parent hangs up.
+// obey passes the parent's orders to the thread of carry until the parent closes the connection.
 func (r *router) obey(in *gob.Decoder, out *gob.Encoder) error {
 	defer func() {
 		close(r.orders)
@@ -161,12 +161,12 @@ func (r *router) obey(in *gob.Decoder, out *gob.Encoder) error {
 // ring wakes the thread of carry, which then takes an order.
 func (r *router) ring() {
 	one := [8]byte{1}
-	_, _ = unix.Write(r.wake, one[:]) // fails only where it is rung already
+	_, _ = unix.Write(r.wake, one[:]) // fails only if the thread is already being woken
 }
 
 func (r *router) now() int64 { return int64(time.Since(r.begin)) }
 
-// carry is the router: it reads, waits and writes until the orders end.
+// carry reads, delays and writes packets until the orders end.
 func (r *router) carry() error {
 	events := make([]unix.EpollEvent, 64)
 	for {
@@ -192,7 +192,7 @@ func (r *router) carry() error {
 	}
 }
 
-// wait sleeps until a device has packets or a packet is due.
+// wait blocks until a device has packets or a packet is due.
 func (r *router) wait(events []unix.EpollEvent) (int, error) {
 	timeout := time.Duration(-1)
 	if due, ok := r.fabric.next(); ok {
@@ -205,7 +205,7 @@ func (r *router) wait(events []unix.EpollEvent) (int, error) {
 	return n, nil
 }
 
-// receive reads what a device has sent.
+// receive reads packets from a device.
 func (r *router) receive(device int) {
 	fd, head := r.devices[device], frameHeader
 	if r.veth {
@@ -239,13 +239,14 @@ func (r *router) receive(device int) {
 	}
 }
 
+// back releases a packet unless it is the spare one.
 func (r *router) back(p, spare *packet) {
 	if p != spare {
 		r.fabric.done(p)
 	}
 }
 
-// identify finds the endpoints of a packet by its IPv4 header.
+// identify sets the endpoints of a packet from its IPv4 header. It returns false for a stray packet.
 func (r *router) identify(p *packet, device int) bool {
 	ip := p.frame[frameHeader:]
 	if p.size < 20 || ip[0]>>4 != 4 {
@@ -294,10 +295,11 @@ func (r *router) execute(o order) {
 	}
 }
 
+// count returns the statistics so far.
 func (r *router) count() report {
 	if r.veth {
 		for _, fd := range r.devices {
-			// Reading resets them.
+			// Reading the statistics resets them.
 			if s, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 				r.report.Unplanned += int64(s.Drops)
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Do runs f on a thread inside a namespace: sockets that f itself opens belong there, those of goroutines that it starts do not.
+// Do runs f on a thread inside a namespace. Sockets that f opens belong to it. Sockets that other goroutines open do not.
 func (n *Net) Do(namespace string, f func() error) error {
 	ns, err := n.namespace(namespace)
 	if err != nil {
@@ -18,7 +18,7 @@ func (n *Net) Do(namespace string, f func() error) error {
 	return inNamespace(ns.fd, f)
 }
 
-// Start starts a command inside a namespace. How long it waits for a core enters Stats.
+// Start starts a command inside a namespace. Stats includes its waits for a core.
 func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
 	cmd.Env = inherited(cmd.Environ())
 	err := n.Do(namespace, cmd.Start)
@@ -28,7 +28,7 @@ func (n *Net) Start(namespace string, cmd *exec.Cmd) error {
 	return err
 }
 
-// Listen opens a listener inside a namespace, on a literal address and port.
+// Listen listens inside a namespace, on a literal address and port.
 func (n *Net) Listen(ctx context.Context, namespace, network, address string) (listener net.Listener, err error) {
 	err = n.literal(namespace, address, func() (err error) {
 		listener, err = new(net.ListenConfig).Listen(ctx, network, address)
@@ -37,7 +37,7 @@ func (n *Net) Listen(ctx context.Context, namespace, network, address string) (l
 	return listener, err
 }
 
-// ListenPacket is Listen for UDP.
+// ListenPacket listens for datagrams inside a namespace, on a literal address and port.
 func (n *Net) ListenPacket(ctx context.Context, namespace, network, address string) (conn net.PacketConn, err error) {
 	err = n.literal(namespace, address, func() (err error) {
 		conn, err = new(net.ListenConfig).ListenPacket(ctx, network, address)
@@ -46,7 +46,7 @@ func (n *Net) ListenPacket(ctx context.Context, namespace, network, address stri
 	return conn, err
 }
 
-// Dialer connects from inside a namespace to literal addresses and ports; it fits http.Transport.
+// Dialer returns a function for http.Transport that connects from inside a namespace to literal addresses and ports.
 func (n *Net) Dialer(namespace string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = n.literal(namespace, address, func() (err error) {
@@ -57,7 +57,7 @@ func (n *Net) Dialer(namespace string) func(ctx context.Context, network, addres
 	}
 }
 
-// literal refuses names: they would be looked up from other threads, outside the namespace.
+// literal runs f inside a namespace, but refuses names: other threads, outside the namespace, would resolve them.
 func (n *Net) literal(namespace, address string, f func() error) error {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return fmt.Errorf("emulated network: %w", err)
@@ -65,7 +65,7 @@ func (n *Net) literal(namespace, address string, f func() error) error {
 	return n.Do(namespace, f)
 }
 
-// inherited strips what tells a process that it is inside from an environment.
+// inherited removes the variables of this package from an environment.
 func inherited(environ []string) []string {
 	kept := environ[:0:0]
 	for _, e := range environ {

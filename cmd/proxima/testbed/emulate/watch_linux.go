@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// watch measures how busy the machine is and how long processes wait for a core.
+// watch measures the load of the machine and how long processes wait for a core.
 type watch struct {
 	idle, total int64 // ticks at the start
-	blind       bool  // /proc does not show the processes
+	blind       bool  // whether /proc does not show the processes
 
 	mu    sync.Mutex
 	pids  []int
@@ -22,7 +22,7 @@ type watch struct {
 	waits histogram
 }
 
-// slice is what the kernel counts of one thread: time waited for a core, and how often it got one.
+// slice has the kernel's statistics of a thread: how long it waited for a core, and how often it ran.
 type slice struct {
 	waited time.Duration
 	runs   int64
@@ -40,7 +40,7 @@ func newWatch() (*watch, error) {
 	return w, err
 }
 
-// add watches one more process.
+// add watches a further process.
 func (w *watch) add(pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// sample looks at every thread of the watched processes and forgets those that are gone.
+// sample reads the statistics of every thread of the watched processes. It removes processes that have ended.
 func (w *watch) sample() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func readSlice(path string) (slice, bool) {
 	return slice{time.Duration(waited), runs}, err == nil
 }
 
-// tell adds what was measured to s.
+// tell adds the measurements to s.
 func (w *watch) tell(s *Stats) error {
 	idle, total, err := ticks()
 	if err != nil {
@@ -121,21 +121,21 @@ func (w *watch) tell(s *Stats) error {
 	return nil
 }
 
-// ticks reads how long the machine's processors were idle, and idle or not, in ticks.
+// ticks returns how long the machine's processors were idle, and the time in total, in ticks.
 func ticks() (idle, total int64, err error) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return 0, 0, fmt.Errorf("read how busy the machine is: %w", err)
+		return 0, 0, fmt.Errorf("read the load of the machine: %w", err)
 	}
 	line, _, _ := strings.Cut(string(b), "\n")
 	for i, field := range strings.Fields(line) {
 		n, err := strconv.ParseInt(field, 10, 64)
-		// Columns after the eighth are counted in the first two already.
+		// The first two columns include those after the eighth.
 		if err != nil || i > 8 {
 			continue
 		}
 		total += n
-		if i == 4 || i == 5 { // idle, waiting for disks
+		if i == 4 || i == 5 { // idle, or waiting for disks
 			idle += n
 		}
 	}
