@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Ablation is a set of ingredients that nearest leaves out, to measure what each is worth. The zero value leaves out none. It
-// is for simulations only: no configuration file can set it.
+// Ablation is a set of ingredients that nearest leaves out. It serves to measure the worth of each ingredient in simulations. The
+// zero value leaves out none. No configuration file can set it.
 type Ablation uint32
 
 // The ingredients, in the order of ablationNames.

@@ -1,17 +1,17 @@
 // Package assign decides which node crawls which server.
 //
-// It owns the assigners (nearest and those of the literature, docs/assigners.md) behind one interface, what is remembered of a
-// server (Memory), what a node learns about its own downloads (Own, Factors), the prediction of download times from both, and
-// the rendezvous draw that finds homes and grantors. It does not download, keep, send, log or wait. It is pure: time is an
-// argument and randomness comes from a seed. Nothing here is safe for concurrent use unless it says so.
+// It has the assigners (nearest and those of the literature, docs/assigners.md) behind one interface. Memory is what is known about
+// a server, Own and Factors are what a node learns about its own downloads, and both together predict download times. Rendezvous
+// draws homes and grantors. The package does no I/O, logs nothing and waits for nothing: time is an argument, and randomness comes
+// from a seed. Nothing here is safe for concurrent use unless its comment says so.
 //
-// An assigner is a step machine. Its driver asks it what to download now (Asks), reports results (Observe) and the nodes that
-// are alive (SetView), and polls for the decision (Decide). In whatever order these calls come, an assigner decides in the end
-// as long as its asks are answered or refused and time passes.
+// An assigner is a state machine. Its caller asks it what to download now (Asks), reports results (Observe) and the nodes that
+// are alive (SetView), and polls for the decision (Decide). These calls may come in any order. The assigner decides in the end if
+// its asks are answered or refused and time passes.
 //
-// The model behind nearest, with its sources: model.go says what a download consists of, field.go models the round trips from
-// all nodes to one server, places.go says where the server may be, neighbours.go what servers nearby tell of it. learner.go
-// fits all of it. docs/nearest.md says what each part is worth.
+// nearest has a model of download times. model.go describes the parts of a download, field.go the round trips from all nodes to
+// one server, places.go where the server may be, and neighbours.go what nearby servers reveal about it. learner.go fits the model.
+// docs/nearest.md says what each part is worth.
 package assign
 
 import (
@@ -37,29 +37,29 @@ const (
 	CAN        = "can"
 )
 
-// Node is one node that may be chosen, as the deciding home knows it.
+// Node is a node that may be chosen, as the home that decides knows it.
 type Node struct {
 	ID string
-	// Coord is the last published coordinate, the zero value if none is known.
+	// Coord is the last published coordinate, or the zero value if none is known.
 	Coord ncoord.Coordinate
-	// Location is where the node says it is, nil if unknown.
+	// Location is the location that the node states, or nil if unknown.
 	Location *ncoord.Location
-	// Factors is what the node published about its own downloads.
+	// Factors describes the node's own downloads, as it published them.
 	Factors Factors
 	// Self marks the node that decides.
 	Self bool
 }
 
-// Timing is how long one successful download took, without DNS and without waiting in queues.
+// Timing has the times of a successful download, without DNS and without waiting in queues.
 type Timing struct {
-	// Connect is the TCP handshake: one round trip. 0 if the connection was reused or not timed.
+	// Connect is the time of the TCP handshake: one round trip. It is 0 if the connection was reused or not timed.
 	Connect time.Duration
-	// TLS is the TLS handshake, 0 if there was none.
+	// TLS is the time of the TLS handshake, or 0 if there was none.
 	TLS time.Duration
-	// FirstByte runs from the request written to the first byte of the answer: a round trip, the server's think time and the
-	// node's load.
+	// FirstByte is the time from the written request to the first byte of the answer: a round trip, the server's think time and
+	// the node's load.
 	FirstByte time.Duration
-	// Total runs from dialling (or from reusing a connection) to the last byte of the body.
+	// Total is the time from dialling (or from reusing a connection) to the last byte of the body.
 	Total time.Duration
 	// Bytes is the size of the body on the wire.
 	Bytes int64
@@ -67,7 +67,7 @@ type Timing struct {
 	Fresh bool
 }
 
-// Host is one host on a server.
+// Host is a host on a server.
 type Host struct {
 	// Name is the host's authority.
 	Name string
@@ -81,9 +81,9 @@ type Host struct {
 type Server struct {
 	Addr  netip.Addr
 	Hosts []Host
-	// Location is where a database places the address, nil if unknown.
+	// Location is the location of the address in a database, or nil if unknown.
 	Location *ncoord.Location
-	// Memory is what earlier batches showed. The assigner works on a copy.
+	// Memory is what earlier batches have learnt. The assigner works on a copy.
 	Memory Memory
 }
 
@@ -97,15 +97,15 @@ type Batch struct {
 	Servers []Server
 	// Near are further servers of the same networks (Network). They are not assigned, but their memories are evidence.
 	Near []Server
-	// Before is the assigner that decided these servers in the previous round (mode persistent), nil if none. From it vivaldi
-	// takes over places and ipmicra subnets; the others find all they know in the servers' memories.
+	// Before is the assigner that decided these servers in the previous round (mode persistent), or nil. vivaldi takes over its
+	// places, ipmicra its subnets. The others find all they need in the servers' memories.
 	Before Assigner
 }
 
 // View is the set of nodes that may be chosen, self included. Ids are unique; the order does not matter.
 type View struct{ Nodes []Node }
 
-// sorted copies the nodes in the order of their ids, each id once.
+// sorted returns the nodes in the order of their ids, each id once.
 func (v View) sorted() []Node {
 	nodes := slices.Clone(v.Nodes)
 	slices.SortStableFunc(nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
@@ -120,7 +120,7 @@ func ids(nodes []Node) []string {
 	return list
 }
 
-// find returns the node with an id, nil if the view lacks it.
+// find returns the node with an id, or nil.
 func (v View) find(id string) *Node {
 	for i := range v.Nodes {
 		if v.Nodes[i].ID == id {
@@ -139,21 +139,21 @@ type Ask struct {
 // Result answers an Ask.
 type Result struct {
 	Ask
-	// OK is false if the download failed, nobody answered, or the server has no URL left. The assigner counts such results and
-	// learns nothing from them.
+	// OK is false if the download failed, the node did not answer, or the server has no URL left. The assigner counts such results
+	// but learns nothing from them.
 	OK     bool
 	Timing Timing
-	// Coord is the estimator's coordinate at the time of the download, the zero value if unknown.
+	// Coord is the estimator's coordinate at the time of the download, or the zero value if unknown.
 	Coord ncoord.Coordinate
 }
 
-// Choice is the node for one server.
+// Choice is the node that was chosen for a server.
 type Choice struct {
 	Server netip.Addr
 	Node   string
 	// PredictedMs is the predicted download time of a typical page at Node, in ms; 0 if the assigner predicts none.
 	PredictedMs float64
-	// Estimates is how many downloads were asked for, failed ones included.
+	// Estimates is the number of downloads that were asked for, including failed ones.
 	Estimates int
 	// Error is the relative error of the prediction (nearest) or of the proxy coordinate (vivaldi); 0 for the others.
 	Error float64
@@ -163,33 +163,33 @@ type Choice struct {
 
 // Assigner decides one batch.
 type Assigner interface {
-	// Name returns the name that New knows the assigner by.
+	// Name returns the assigner's name in New.
 	Name() string
-	// Asks returns what to ask for now. Each ask is returned once; a server has at most one ask outstanding.
+	// Asks returns the downloads to ask for now. It returns each ask once. At most one ask for a server is outstanding.
 	Asks(now time.Time) []Ask
-	// Next returns when Asks or Decide may change just because time passes; ok is false if only results change them.
+	// Next returns when the passing of time may change Asks or Decide. ok is false if only results change them.
 	Next(now time.Time) (at time.Time, ok bool)
-	// Observe takes the result of an ask. It ignores results of asks never made.
+	// Observe takes the result of an ask. It ignores other results.
 	Observe(r Result, now time.Time)
-	// SetView replaces the nodes that may be chosen. It gives up asks to nodes that are gone.
+	// SetView replaces the nodes that may be chosen. It abandons asks to nodes that are gone.
 	SetView(v View, now time.Time)
-	// Decide returns one choice for each server of the batch, in its order, once it is done. Done stays done. If nodes leave
-	// after that, their servers are chosen anew from what is known. With an empty view it is done, and no node ("") is chosen.
+	// Decide returns one choice for each server of the batch, in its order, and whether the decision is final. If nodes leave after
+	// that, it chooses other nodes for their servers. With an empty view the decision is final, and no node ("") is chosen.
 	Decide(now time.Time) (choices []Choice, done bool)
-	// Conclude decides at once from what is known. It changes nothing where Decide was done.
+	// Conclude decides immediately from what is known. It changes nothing if the decision was final before.
 	Conclude(now time.Time) []Choice
-	// Memory returns what is known about a server now, nil if nothing is or the batch lacks it. It belongs to the assigner:
-	// copy it by Clone.
+	// Memory returns what is known about a server now. It is nil if nothing is known or the batch lacks the server. The assigner
+	// keeps it: callers copy it with Clone.
 	Memory(server netip.Addr) *Memory
 }
 
-// Names lists the assigners that New makes.
+// Names returns the names of all assigners.
 func Names() []string {
 	return []string{Random, Geographic, Vivaldi, Nearest, Hash, Probe, HiMicra, IPMicra, CAN}
 }
 
-// New makes the assigner of that name for one batch. It fails for an unknown name, a bad configuration, and for two servers
-// with one address.
+// New returns the assigner of that name for one batch. It fails if the name is unknown, the configuration is invalid, or two servers
+// have the same address.
 func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("make assigner %q: %w", name, err)
@@ -224,7 +224,7 @@ func New(name string, cfg Config, b Batch, v View, now time.Time) (Assigner, err
 	return nil, fmt.Errorf("make assigner %q: there are %q", name, Names())
 }
 
-// revise replaces the choices of nodes that are gone by fresh ones.
+// revise replaces choices whose nodes are gone with new ones.
 func revise(choices, fresh []Choice, v View) []Choice {
 	choices = slices.Clone(choices)
 	for i := range choices {

@@ -2,19 +2,19 @@ package assign
 
 import "math"
 
-// Prediction is what is expected of one node for one server.
+// Prediction is the expected download time of a node for a server.
 type Prediction struct {
 	Node string
 	// Ms is the expected download time of a typical page, in ms.
 	Ms float64
-	// Error is the standard deviation of Ms in the log domain, counting only what differs between nodes: 0.1 is 10 %.
+	// Error is the standard deviation of Ms in the log domain: 0.1 is 10 %. It includes only what differs between nodes.
 	Error float64
 	// Seen is the number of remembered downloads by this node.
 	Seen int
 }
 
-// Predictions returns what is expected of all nodes of a view for the server of m, best first. The work grows with the number
-// of nodes times the square of the number remembered (at most MaxMemoryNodes). Ages count back from the last download.
+// Predictions returns predictions of all nodes of a view for the server of m, best first. Its cost is proportional to the number of
+// nodes and to the square of the number of nodes in m (at most MaxMemoryNodes). Ages are counted from the last download.
 func Predictions(m *Memory, v View) []Prediction {
 	s := learnt(m)
 	l := newLearner(v, []*learntServer{&s}, 0)
@@ -26,10 +26,10 @@ func Predictions(m *Memory, v View) []Prediction {
 	return all
 }
 
-// Better decides re-assignment. It returns the node that is expected to beat the owner by Margin and by MarginMs, and by how
-// many ms. Half a standard deviation is added to the other node's prediction: the less is known of a node, the more it must
-// promise. An owner that is not in the view always loses, with gainMs 0. The caller acts once the answer has stayed the same
-// for long enough.
+// Better decides whether a server should move to another node. It returns a node that is expected to be faster than the owner by at
+// least Margin and MarginMs, and the difference. It adds half a standard deviation to the other node's prediction, so that an
+// unknown node must be much faster. If the owner is not in the view, the best node is better, with gainMs 0. The caller should act
+// only when the answer has remained the same for a while.
 func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs float64, ok bool) {
 	all := Predictions(m, v)
 	var own *Prediction
@@ -60,9 +60,9 @@ func Better(cfg Config, m *Memory, v View, owner string) (node string, gainMs fl
 	return all[best].Node, gainMs, true
 }
 
-// Scout returns the node other than the owner whose download would tell most: the one of the lowest prediction less Explore
-// standard deviations. ok is false if no other node may be faster than the owner. One to two percent of an owner's downloads
-// should go there, or a node that has recovered would never be asked again.
+// Scout returns the node other than the owner that is most worth trying: the one with the lowest prediction minus Explore standard
+// deviations. ok is false if no other node can be faster than the owner. One to two percent of an owner's downloads should go to
+// this node. Otherwise a node that has recovered would never be asked again.
 func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
 	least, own := math.Inf(1), math.Inf(1)
 	for _, p := range Predictions(m, v) {
@@ -77,9 +77,10 @@ func Scout(cfg Config, m *Memory, v View, owner string) (node string, ok bool) {
 	return node, node != "" && least < own
 }
 
-// Explorer returns who should make one of the 1 to 2 % of a server's downloads that its owner does not make: Scout's node, or
-// else one of those that have downloaded from the server, drawn with a probability inverse to its time. Without the draw, a
-// node that was slow once would never be asked again. draw returns numbers from [0, 1). ok is false if no other node is known.
+// Explorer returns the node for one of the 1 to 2 % of a server's downloads that its owner does not make. It is Scout's node if there
+// is one. Otherwise it is drawn among the nodes that have downloaded from the server, with a probability inversely proportional to
+// their times, so that a node that was slow once is asked again. draw returns numbers from [0, 1). ok is false if no other node is
+// known.
 func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) (node string, ok bool) {
 	if node, ok = Scout(cfg, m, v, owner); ok {
 		return node, true
@@ -91,7 +92,7 @@ func Explorer(cfg Config, m *Memory, v View, owner string, draw func() float64) 
 			continue
 		}
 		sum += 1 / p.Ms
-		if draw()*sum < 1/p.Ms { // reservoir sampling: in the end each has its share of the sum
+		if draw()*sum < 1/p.Ms { // reservoir sampling: in the end each node has its share of the sum
 			node = p.Node
 		}
 	}

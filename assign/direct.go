@@ -13,13 +13,13 @@ import (
 	"proxima/ncoord"
 )
 
-// direct is an assigner that asks for nothing: it chooses from the batch and the view alone.
+// direct is an assigner that asks for nothing. It chooses from the batch and the view alone.
 type direct struct {
 	name    string
 	servers []Server
 	nodes   []Node // by id
 	choose  func(servers []Server, nodes []Node) []Choice
-	choices []Choice // for the present view; nil until someone asks
+	choices []Choice // for the present view; nil until Decide or Conclude
 }
 
 func newDirect(name string, b Batch, v View, choose func([]Server, []Node) []Choice) *direct {
@@ -54,7 +54,7 @@ const (
 	randomReason = "random draw"
 )
 
-// draw picks a node for one server by rendezvous.
+// draw picks a node for a server by rendezvous.
 func draw(s Server, ids []string) Choice {
 	c := Choice{Server: s.Addr, Node: Rendezvous(s.Addr.String(), ids), Reason: randomReason}
 	if c.Node == "" {
@@ -63,7 +63,7 @@ func draw(s Server, ids []string) Choice {
 	return c
 }
 
-// random draws a node for each server by rendezvous: a node that joins or leaves moves only its own share.
+// random draws a node for each server by rendezvous. When a node joins or leaves, only its own share moves.
 func random(servers []Server, nodes []Node) []Choice {
 	choices := make([]Choice, len(servers))
 	list := ids(nodes)
@@ -73,8 +73,8 @@ func random(servers []Server, nodes []Node) []Choice {
 	return choices
 }
 
-// geographic gives each server to the node at the shortest great circle. Where the server or all nodes have no location it
-// draws, and the reason tells how many servers of the batch were drawn.
+// geographic gives each server to the node at the shortest great-circle distance. If the server or all nodes have no location, it draws
+// a node. The reason says how many servers of the batch were drawn.
 func geographic(servers []Server, nodes []Node) []Choice {
 	choices := make([]Choice, len(servers))
 	missing := 0
@@ -93,7 +93,7 @@ func geographic(servers []Server, nodes []Node) []Choice {
 	return choices
 }
 
-// nearestByGround is the choice by great circle; ok is false if the server or all nodes lack a valid location.
+// nearestByGround chooses by great-circle distance. ok is false if the server or all nodes lack a valid location.
 func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
 	if s.Location == nil || !s.Location.Valid() {
 		return Choice{}, false
@@ -112,11 +112,11 @@ func nearestByGround(s Server, nodes []Node) (c Choice, ok bool) {
 	return Choice{Server: s.Addr, Node: best, Reason: fmt.Sprintf("nearest over the ground: %.0f km", least)}, true
 }
 
-// newHash makes the consistent hashing of UbiCrawler (P. Boldi, B. Codenotti, M. Santini, S. Vigna: UbiCrawler, a scalable
+// newHash returns the consistent hashing of UbiCrawler (P. Boldi, B. Codenotti, M. Santini, S. Vigna: UbiCrawler, a scalable
 // fully distributed web crawler, 2004, section 5). Each node has replicas at pseudo-random points of a circle, and a host
-// belongs to the node of the closest replica. A node that joins takes about its share of the hosts; all others stay.
+// belongs to the node of the closest replica. When a node joins, it gets about its share of the hosts, and all others stay.
 //
-// Decided here: the hosts of a server stay together, so the alphabetically first of their names is hashed.
+// The hosts of a server must stay together, so the alphabetically first of their names is hashed.
 func newHash(cfg HashConfig, b Batch, v View) *direct {
 	return newDirect(Hash, b, v, func(servers []Server, nodes []Node) []Choice {
 		circle := newCircle(nodes, cfg.Replicas)
@@ -135,7 +135,7 @@ func newHash(cfg HashConfig, b Batch, v View) *direct {
 	})
 }
 
-// circle holds the replicas of all nodes, ordered by their points.
+// circle has the replicas of all nodes, ordered by their points.
 type circle []replica
 
 type replica struct {
@@ -156,7 +156,7 @@ func newCircle(nodes []Node, replicas int) circle {
 	return c
 }
 
-// closest is the node of the replica closest to a point in either direction, "" on an empty circle.
+// closest returns the node of the replica closest to a point in either direction, or "" on an empty circle.
 func (c circle) closest(point uint64) string {
 	if len(c) == 0 {
 		return ""

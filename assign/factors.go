@@ -14,18 +14,18 @@ const (
 	maxFactor   = 1e9
 )
 
-// Factors is what a node has learnt from its own downloads, of whatever server, and publishes: what it adds to a download
-// besides the way through the network. The zero value is that of a node that has learnt nothing.
+// Factors is what a node has learnt about itself from its own downloads, and publishes: what it adds to the time of a download,
+// apart from the network. The zero value is that of a node that has learnt nothing.
 type Factors struct {
 	// LoadMs is what the node's load adds to a download, in ms.
 	LoadMs float64
 	// LoadError is the standard deviation of LoadMs in the log domain: 0.1 is 10 %.
 	LoadError float64
-	// BytesPerMs is the node's bandwidth, in bytes a millisecond (kilobytes a second).
+	// BytesPerMs is the node's bandwidth, in bytes per ms (kB/s).
 	BytesPerMs float64
 	// BytesError is the standard deviation of BytesPerMs in the log domain.
 	BytesError float64
-	// Samples is the number of downloads that taught the above, up to 65,535; if it is 0 the above counts for nothing.
+	// Samples is the number of downloads behind the fields above, up to 65,535. If it is 0, those fields have no meaning.
 	Samples int
 	// QueueMs is how long a page waits for a fetcher at the node now, in ms.
 	QueueMs float64
@@ -75,7 +75,7 @@ func DecodeFactors(b []byte) (Factors, error) {
 	return f, nil
 }
 
-// Check reports why factors are impossible, nil if they are possible.
+// Check returns an error if the factors are impossible.
 func (f Factors) Check() error {
 	for _, v := range [...]float64{f.LoadMs, f.LoadError, f.BytesPerMs, f.BytesError, f.QueueMs} {
 		if !(v >= 0 && v <= maxFactor) {

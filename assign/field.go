@@ -12,24 +12,25 @@ import (
 //
 //	log rtt(n) = log m_h(n) + s_h(n) · e(n),   cov(e(n), e(k)) = shared · ρ(|x_n − x_k|) + (1 − shared) · [n = k]
 //
-// m_h is the round trip expected from there; s_h is how far real ones spread around it, wider for near places (.59 at 20 ms)
-// than for far ones (.3 at 150 ms). Nodes close to each other share detours (ρ), be it in the overlay's coordinates or over the
-// ground. The weight of a hypothesis is its likelihood given the connect times seen: the first few outvote a wrong location.
+// m_h is the expected round trip to that place. s_h is the spread of real round trips around it. It is wider for near places (.59 at
+// 20 ms) than for far ones (.3 at 150 ms). Nodes that are close to each other share detours (ρ). Their distance is that of the
+// overlay's coordinates, or that over the ground. The weight of a hypothesis is its likelihood given the measured connect times. A
+// few of them suffice to reject a wrong location.
 //
 // The constants maximise the predictive likelihood of held-out round trips in worlds over cities (2020), PlanetLab, cloud
-// regions, Seattle and made-up places; docs/nearest.md has the figures.
+// regions, Seattle and synthetic places. docs/nearest.md has the figures.
 const (
 	sharedPart = 0.8
 	kernelMs   = 110.0
 )
 
-// point is where the kernel sees a node, in ms of round trip. A node that is not placed shares nothing with others.
+// point is the position of a node for the kernel, in ms of round trip. A node that is not placed is independent of the others.
 type point struct {
 	x      [ncoord.MaxDims]float64
 	placed bool
 }
 
-// chord puts a location into space, so that distances run through the ground, in ms.
+// chord converts a location to a point in space, in ms. Distances between such points are straight lines through the Earth.
 func chord(l *ncoord.Location) point {
 	p := onGlobe(l)
 	for i := range p.x {
@@ -46,7 +47,7 @@ func (p *point) distance(q *point) float64 {
 	return math.Sqrt(sum)
 }
 
-// kernel is shared · ρ, where ρ is Matérn 3/2: its fields are smooth, but not too smooth.
+// kernel returns shared · ρ, where ρ is the Matérn 3/2 kernel.
 func kernel(p, q *point) float64 {
 	if !p.placed || !q.placed {
 		return 0
@@ -73,7 +74,7 @@ type hypothesis struct {
 	alpha []float64
 }
 
-// field is the posterior.
+// field is the posterior of a server.
 type field struct {
 	seen []measured
 	rho  func(a, b int) float64 // covariance of two nodes' deviations e
@@ -91,7 +92,7 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 			f.shared[i*k+j] = rho(seen[i].node, seen[j].node)
 		}
 	}
-	// All hypotheses are solved in the same memory; only the survivors get their own.
+	// Solve all hypotheses in the same memory. Only those that are kept get their own.
 	var work hypothesis
 	work.sds, work.chol, work.alpha = make([]float64, k), make([]float64, k*k), make([]float64, k)
 	logs := make([]float64, len(hyps))
@@ -117,7 +118,7 @@ func newField(seen []measured, rho func(a, b int) float64, hyps []hypothesis) *f
 	return f
 }
 
-// likely returns the hypotheses that survived, with their prior weights.
+// likely returns the hypotheses that were kept, with their prior weights.
 func (f *field) likely() []hypothesis {
 	hyps := make([]hypothesis, len(f.hyps))
 	for i, h := range f.hyps {
@@ -126,7 +127,7 @@ func (f *field) likely() []hypothesis {
 	return hyps
 }
 
-// solve factorises the covariance of the measured under a hypothesis, and returns the log likelihood.
+// solve factorises the covariance of the measured nodes under a hypothesis. It returns the log likelihood.
 func (f *field) solve(h *hypothesis) float64 {
 	k := len(f.seen)
 	var like float64
@@ -152,7 +153,7 @@ func (f *field) solve(h *hypothesis) float64 {
 			v -= h.chol[i*k+l] * h.alpha[l]
 		}
 		h.alpha[i] = v / h.chol[i*k+i]
-		// Bounding what one sample can say stands in for a Student's t, which would suit outliers better than a Gaussian.
+		// Limit the effect of a sample. A Student's t distribution would fit outliers better than a Gaussian, but costs more.
 		like -= min(h.alpha[i]*h.alpha[i]/2, 8) + math.Log(h.chol[i*k+i])
 	}
 	for i := k - 1; i >= 0; i-- {
@@ -164,7 +165,7 @@ func (f *field) solve(h *hypothesis) float64 {
 	return like
 }
 
-// predict returns mean and variance of log rtt from a node.
+// predict returns the mean and the variance of log rtt from a node.
 func (f *field) predict(node int) (mean, variance float64) {
 	k := len(f.seen)
 	for i := range f.seen {

@@ -11,14 +11,14 @@ import (
 	"proxima/ncoord/quantile"
 )
 
-// learner fits the model to the memories of several servers at once, so that what one server shows of a node's load and
-// bandwidth counts for the others.
+// learner fits the model to the memories of several servers at once. So what the downloads from one server reveal about a node's load
+// and bandwidth applies to the other servers.
 type learner struct {
-	nodes   []learntNode // those of the view first, then those only remembered
+	nodes   []learntNode // first those of the view, then those that are only in memories
 	live    int          // number of nodes in the view
 	index   map[uint64]int
-	points  []point // where the kernel sees the nodes
-	globe   []point // where the nodes say they are
+	points  []point // positions of the nodes for the kernel
+	globe   []point // locations that the nodes state
 	servers []*learntServer
 	without Ablation
 
@@ -29,7 +29,7 @@ type learner struct {
 	anywhere, anywhereTall, everywhere *place
 	stated                             map[cell]*place // the first stated location of each cell
 
-	// Scratch of candidates, so that it allocates nothing for each server.
+	// Buffers of candidates.
 	list   []int32
 	listed []uint32 // by node: the round in which it was listed last
 	round  uint32
@@ -54,11 +54,11 @@ type learntServer struct {
 	own      *field // from the server's own downloads alone, evidence for its neighbours; nil if there are none
 }
 
-// freshFor is the age at which a download's weight for think time and pair has fallen by a factor of e, if the node publishes
-// what it has learnt since. For the round trip the download keeps its weight.
+// freshFor is the age at which the weight of a download for think time and pair has fallen by a factor of e, if the node has
+// published factors since. For the round trip, the weight remains the same.
 const freshFor = time.Minute
 
-// observation is one download in the model's terms.
+// observation is a download in the terms of the model.
 type observation struct {
 	node         int
 	rtt          float64 // as estimated
@@ -97,8 +97,8 @@ func newLearner(v View, servers []*learntServer, without Ablation) *learner {
 	return l
 }
 
-// loadOf is the prior of a node's load: what it published, else its height, which contains the access link as well. It is one or
-// the other, so that load counts once.
+// loadOf returns the prior of a node's load: the published load or, without one, the height of its coordinate, which also includes the
+// access link. It never uses both, so that load counts once.
 func loadOf(n Node) quantity {
 	switch {
 	case n.Factors.Samples > 0 && n.Factors.LoadMs > 0:
@@ -116,7 +116,7 @@ func slowOf(n Node) quantity {
 	return newQuantity(slowPrior, slowPriorSD)
 }
 
-// place puts the nodes where the kernel sees them: at their coordinates if most have one, else at their locations.
+// place sets the nodes' positions for the kernel: their coordinates if most nodes have one, and otherwise their locations.
 func (l *learner) place() {
 	coords := 0
 	for i := range l.nodes {
@@ -137,9 +137,9 @@ func (l *learner) place() {
 	}
 }
 
-// fit learns from all memories. Ages count back from now.
+// fit fits the model to all memories. Ages are counted from now.
 func (l *learner) fit(now time.Time) {
-	// Round trips depend a little on loads, and loads on round trips: two rounds settle both.
+	// Round trips depend a little on loads, and loads on round trips. Two iterations suffice.
 	for round := range 2 {
 		for _, s := range l.servers {
 			l.fitField(s, now, round > 0)
@@ -161,7 +161,7 @@ func (l *learner) fit(now time.Time) {
 	}
 }
 
-// whole is the download time that the model expects of an observation, in ms.
+// whole returns the expected download time of an observation, in ms.
 func (l *learner) whole(s *learntServer, o *observation) float64 {
 	n := &l.nodes[o.node]
 	return (2+o.rounds)*o.rtt + s.think.value() + n.load.value() + o.bytes*n.slow.value()
@@ -181,11 +181,11 @@ func (l *learner) sweep() {
 			w := trust(r, variance)
 			s.think.add(r, think/want, variance, w*o.fresh)
 			if n.Factors.Samples > 0 {
-				continue // the node itself learns from these downloads and more, and sees changes sooner
+				continue // the node itself learns from more downloads than these, and notices changes sooner
 			}
 			n.load.add(r, load/want, variance, w)
 			if o.tail > 0 && o.bytes > 0 {
-				// The connect time is included, since the tail alone may be a small, noisy difference of large times.
+				// Include the connect time, since the rest may be a small, noisy difference of large times.
 				slow := o.bytes * n.slow.value()
 				want := (1+o.rounds)*o.rtt + slow
 				r := math.Log((o.connect + o.tail) / want)
@@ -203,8 +203,8 @@ func (l *learner) sweep() {
 	}
 }
 
-// fitField computes a server's field from its connect times, and its observations. again is set if it has just done so from
-// nearly the same values: then it looks only at the hypotheses that survived.
+// fitField computes a server's field and its observations from its connect times. again says that it has just done so with nearly the
+// same values. Then it considers only the hypotheses that were kept.
 func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 	if s.think.priorVar == 0 {
 		s.think = newQuantity(thinkPriorMs, thinkPriorSD)
@@ -230,7 +230,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 		}
 		m := measured{node: node}
 		if len(logs) > 0 {
-			// What made some of them slow may be over, so as they age the least of them speaks for the way.
+			// The cause of slow connect times may be over. So use the shortest one more, the older they are.
 			least := slices.Min(logs) + math.Log(connectExcess/leastExcess(len(logs)))
 			middle := quantile.Median(logs)
 			m.y, m.noise = least+fresh*(middle-least), connectSD*connectSD*1.3/float64(len(logs))+extra
@@ -266,7 +266,7 @@ func (l *learner) fitField(s *learntServer, now time.Time, again bool) {
 	l.observed(s)
 }
 
-// observed fills in the estimated round trips of a server's observations.
+// observed sets the estimated round trips of a server's observations.
 func (l *learner) observed(s *learntServer) {
 	at := -1
 	var rtt float64
@@ -283,7 +283,7 @@ func (l *learner) observed(s *learntServer) {
 	}
 }
 
-// posterior is a server's field. Without downloads it is computed anew each time, for there may be very many such servers.
+// posterior returns a server's field. It does not keep the fields of servers without downloads, since there may be very many of them.
 func (l *learner) posterior(s *learntServer) *field {
 	if s.field != nil {
 		return s.field
@@ -291,8 +291,8 @@ func (l *learner) posterior(s *learntServer) *field {
 	return newField(nil, l.rho, l.withNeighbours(s, l.hypotheses(s)))
 }
 
-// inTwoPlaces reports whether some nodes reach the server faster than light could get from one to the other, so that the address
-// must answer at several places. If all such pairs share one node, that node is not where it says.
+// inTwoPlaces reports whether two nodes reach the server faster than light could travel from one to the other. Then the address must
+// answer at several places, unless all such pairs have one node in common, whose location must be wrong.
 func (l *learner) inTwoPlaces(seen []measured) bool {
 	pairs, of := 0, make([]int, len(seen))
 	for i, a := range seen {
@@ -308,7 +308,7 @@ func (l *learner) inTwoPlaces(seen []measured) bool {
 	return pairs > 0 && !slices.Contains(of, pairs)
 }
 
-// rho is the covariance of two nodes' deviations.
+// rho returns the covariance of two nodes' deviations.
 func (l *learner) rho(a, b int) float64 {
 	switch {
 	case a == b:
@@ -321,7 +321,7 @@ func (l *learner) rho(a, b int) float64 {
 
 func sq(x float64) float64 { return x * x }
 
-// prediction is what is expected of a typical page at one node.
+// prediction is the predicted download of a typical page at a node.
 type prediction struct {
 	node int
 	ms   float64 // mean
@@ -339,13 +339,12 @@ func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	median := rtt + load + slow + s.think.value()
 	if residuals := s.pairs[node]; len(residuals) > 0 && !l.without.has(withoutPairs) {
 		noise := downloadSD * downloadSD * 1.3 / float64(len(residuals))
-		// A residual far outside of the noise stems from a time when the server or the node was different: the farther the less
-		// it tells.
+		// A residual far outside the noise comes from a time when the server or the node was different. So it has less weight.
 		r := quantile.Median(residuals)
 		if far := 2 * downloadSD; math.Abs(r) > far {
 			r = math.Copysign(far*far/math.Abs(r), r)
 		}
-		// It corrects only what is not think time, which is the same for all nodes.
+		// Correct only the part without think time, which is the same for all nodes.
 		own := sq(pairSD * (1 - s.think.value()/median))
 		median *= math.Exp(r * own / (own + noise))
 	}
@@ -357,8 +356,8 @@ func (l *learner) predict(s *learntServer, f *field, node int) prediction {
 	return prediction{node: node, ms: expected, low: median, sd: math.Sqrt(v) / median, seen: len(s.pairs[node])}
 }
 
-// ranking predicts a server at its candidates, best first. If the address answers at several places, nodes that have downloaded
-// from it come before the others.
+// ranking returns the predictions for a server at its candidates, best first. If the address answers at several places, nodes that
+// have downloaded from it come before the others.
 func (l *learner) ranking(s *learntServer) []prediction {
 	f := l.posterior(s)
 	nodes := l.candidates(s, f)

@@ -19,17 +19,17 @@ const (
 	// nodeSamples is the number of downloads it remembers of each node, memorySamples of all nodes together.
 	nodeSamples   = 8
 	memorySamples = 120
-	// The recent think time follows within some 10 downloads, the usual one within hundreds.
+	// The recent think time adapts within about 10 downloads, the usual one within hundreds.
 	recentStep, usualStep = 0.2, 0.01
 )
 
-// Memory is what is known about one server: where it is, how long it thinks, and how long pages took from each node. It is
-// bounded (2 KiB encoded), travels with leases and survives on disk. The zero value knows nothing. It is not safe for concurrent
-// use. Copy it by Clone.
+// Memory is what is known about a server: where it is, how long it thinks, and how long downloads by each node took. Its encoded form
+// has at most 2 KiB. Nodes store it and send it with leases. The zero value knows nothing. It is not safe for concurrent use.
+// Callers copy it with Clone.
 type Memory struct {
-	// Proxy is the server's proxy coordinate. The downloads of its owners move it, too.
+	// Proxy is the server's proxy coordinate. Downloads by its owners also move it.
 	Proxy Proxy
-	// Location is where a database places the address, nil if unknown.
+	// Location is the location of the address in a database, or nil if unknown.
 	Location *ncoord.Location
 	// PageBytes is the size of a typical page on the wire, in bytes; 0 if unknown.
 	PageBytes float64
@@ -42,7 +42,7 @@ type Memory struct {
 	seen                    []seen // in the order of the first download
 }
 
-// seen is what the downloads of one node showed.
+// seen has the downloads by one node.
 type seen struct {
 	key       uint64
 	coord     ncoord.Coordinate
@@ -54,7 +54,7 @@ type seen struct {
 // sample is one download. It holds codes, so that encoding a Memory loses nothing.
 type sample struct{ connect, first, tail, bytes code }
 
-// code is the logarithm of a positive number in 16 bits, exact to 0.03 %; 0 stands for none.
+// code is the logarithm of a positive number in 16 bits, with a precision of 0.03 %. 0 means no number.
 type code uint16
 
 const codeLeast, codeSpan = 1e-3, 23.03 // e^23.03 is 1e10
@@ -77,7 +77,7 @@ func nodeKey(id string) uint64 { return xxhash.Sum64String(id) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Clone returns a copy that shares nothing with m.
+// Clone returns a deep copy.
 func (m *Memory) Clone() Memory {
 	c := *m
 	if m.Location != nil {
@@ -102,7 +102,7 @@ func (m *Memory) Age(now time.Time) (age time.Duration, ok bool) {
 	return now.Sub(m.latest()), len(m.seen) > 0
 }
 
-// latest is the time of the last download, the zero time if there was none.
+// latest returns the time of the last download, or the zero time.
 func (m *Memory) latest() (last time.Time) {
 	for _, s := range m.seen {
 		if s.at.After(last) {
@@ -112,7 +112,7 @@ func (m *Memory) latest() (last time.Time) {
 	return last
 }
 
-// Observe takes one successful download by a node whose coordinate was coord (the zero value if unknown). It ignores impossible
+// Observe adds a successful download by a node whose coordinate was coord (the zero value if unknown). It ignores impossible
 // timings.
 func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now time.Time) {
 	connect, first := ms(t.Connect), ms(t.FirstByte)
@@ -127,8 +127,8 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 	if known(coord) {
 		e.coord = coord
 	}
-	// Samples from before a silence tell of a node that may have changed since. Two of them stay for a while, for servers that may
-	// be asked only now and then: those with the least connect times, since what made the others slow may have caused the silence.
+	// The node may have changed during a pause between its downloads. Keep only two samples from before the pause, for servers that are
+	// asked rarely. They are those with the smallest connect times, since the cause of the pause may have slowed the others.
 	switch silence := now.Sub(e.at); {
 	case silence > 4*freshFor:
 		e.samples = e.samples[:0]
@@ -169,7 +169,7 @@ func (m *Memory) Observe(node string, coord ncoord.Coordinate, t Timing, now tim
 
 const maxDownloadMs = 3_600_000
 
-// usual is the median of the whole times on fresh connections, in ms. There is at least one: the last download.
+// usual returns the median of the whole times on fresh connections, in ms. The last download is always one of them.
 func (s *seen) usual() float64 {
 	var times []float64
 	for _, x := range s.samples {
@@ -185,8 +185,8 @@ func saturate(n uint32) uint32 { return max(n, n+1) }
 // known reports whether there is a coordinate at all.
 func known(c ncoord.Coordinate) bool { return c.Error > 0 }
 
-// track moves a positive number towards a sample, by a share of their distance in the log domain. That distance counts as at most
-// most, so that an outlier moves the number little more than any other sample.
+// track moves a positive number towards a sample, by a share of their distance in the log domain. It limits the distance to most, so
+// that an outlier moves the number hardly more than any other sample.
 func track(v, sample, share, most float64) float64 {
 	if v <= 0 {
 		return sample
@@ -194,7 +194,7 @@ func track(v, sample, share, most float64) float64 {
 	return v * math.Exp(share*max(-most, min(math.Log(sample/v), most)))
 }
 
-// entry finds or makes the entry of a node. A new one replaces the entry that is longest unused if there are too many.
+// entry returns the entry of a node. It adds one if necessary, and then removes the least recently used entry if there are too many.
 func (m *Memory) entry(key uint64, now time.Time) *seen {
 	if i := slices.IndexFunc(m.seen, func(s seen) bool { return s.key == key }); i >= 0 {
 		return &m.seen[i]
@@ -207,7 +207,7 @@ func (m *Memory) entry(key uint64, now time.Time) *seen {
 	return &m.seen[len(m.seen)-1]
 }
 
-// bound drops the oldest samples of the nodes with the most, until all fit.
+// bound removes the oldest samples of the nodes with the most samples until the rest is small enough.
 func (m *Memory) bound() {
 	for {
 		sum, most := 0, 0
@@ -224,14 +224,14 @@ func (m *Memory) bound() {
 	}
 }
 
-// Think returns the time that the server takes before the first byte, including the load of the nodes that asked, in ms: over the
-// last downloads (recent) and over hundreds (usual). ok is false before the first download.
+// Think returns the time in ms that the server takes before the first byte, including the load of the nodes that asked. recent is that
+// of the last downloads, usual that of hundreds of downloads. ok is false before the first download.
 func (m *Memory) Think() (recent, usual float64, ok bool) {
 	return m.recentThink, m.usualThink, m.usualThink > 0
 }
 
-// Slowed returns by which factor downloads take longer than usual because the server thinks longer, at least 1. It compares whole
-// download times, so that neither a near server that thinks for 2 ms instead of 1 counts as slow, nor noise on a long way.
+// Slowed returns the factor by which downloads take longer than usual because the server thinks longer. It is at least 1. It compares
+// whole download times. So a near server that thinks for 2 ms instead of 1 is not slow, and neither is a distant one with noisy times.
 func (m *Memory) Slowed() float64 {
 	const leastMs = 100
 	if m.usualThink <= 0 {

@@ -12,7 +12,7 @@ import (
 
 const (
 	memoryVersion = 2 // 1 had places by connect times
-	// MaxMemorySize is the longest encoded Memory, in bytes.
+	// MaxMemorySize is the size of the longest encoded Memory, in bytes.
 	MaxMemorySize = 2048
 )
 
@@ -73,7 +73,7 @@ func (m *Memory) AppendBinary(b []byte, now time.Time) []byte {
 
 var errShort = errors.New("decode memory: it ends too soon")
 
-// reader reads fields of a Memory. Past the end it reads zeros and sets short.
+// reader reads fields of a Memory. After the end of the text it returns zeros and sets short.
 type reader struct {
 	b     []byte
 	short bool

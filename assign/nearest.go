@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// nearest is the default assigner. It asks the nodes that may be the best, learns from all answers at once (learner), and stops
-// asking about a server when one more estimate gains too little.
+// nearest is the default assigner. It asks the nodes that may be the best and learns from all answers together (learner). It asks no
+// more about a server when another estimate is expected to gain too little.
 type nearest struct {
 	cfg     NearestConfig
 	batch   Batch
@@ -69,7 +69,7 @@ func newNearest(cfg NearestConfig, b Batch, v View) *nearest {
 	return a
 }
 
-// typicalPage is the size of a typical page over a server's hosts, weighted by their pending URLs, in bytes; 0 if unknown.
+// typicalPage returns the size of a typical page in bytes: the mean over a server's hosts, weighted by their pending URLs; 0 if unknown.
 func typicalPage(s Server) float64 {
 	var sum, weight float64
 	for _, h := range s.Hosts {
@@ -84,7 +84,7 @@ func typicalPage(s Server) float64 {
 	return math.Exp(sum / weight)
 }
 
-// learnt prepares a server for the learner.
+// learnt returns a server for the learner.
 func learnt(m *Memory) learntServer {
 	page := m.PageBytes
 	if page <= 0 {
@@ -119,7 +119,7 @@ func (a *nearest) SetView(v View, _ time.Time) {
 	}
 }
 
-// learn fits the learner if answers have come since it last did.
+// learn fits the learner if answers have arrived since the last time.
 func (a *nearest) learn(now time.Time) {
 	if a.stale {
 		a.learner.fit(now)
@@ -152,7 +152,7 @@ func (a *nearest) Asks(now time.Time) []Ask {
 	return asks
 }
 
-// planFor is next, computed once for each state of knowledge.
+// planFor returns the result of next, which it computes only once until something new is known.
 func (a *nearest) planFor(s *nearestServer) string {
 	if !s.planned {
 		s.plan, s.planned = a.next(s), true
@@ -183,7 +183,7 @@ func (a *nearest) next(s *nearestServer) string {
 		if s.failed[id] >= 2 {
 			continue
 		}
-		// One more download takes away less of the uncertainty the more there have been.
+		// Each further download reduces the uncertainty less.
 		if v := p.low * math.Exp(-a.cfg.Explore*p.sd/float64(1+p.seen)); v < least {
 			best, least = id, v
 		}
@@ -194,9 +194,9 @@ func (a *nearest) next(s *nearestServer) string {
 	return best
 }
 
-// gain is the number of ms by which one more estimate is expected to shorten a download: the largest expected improvement (J.
-// Močkus, 1975) of any node over the best, given that either prediction may be wrong. Only the uncertainty that one more download
-// takes away counts, which is less the more there have been.
+// gain returns by how many ms another estimate is expected to shorten a download. It is the largest expected improvement (J. Močkus,
+// 1975) of any node over the best one, where both predictions are uncertain. It considers only the uncertainty that one more download
+// removes, which decreases with the number of downloads.
 func gain(sorted []prediction) float64 {
 	var most float64
 	b := sorted[0]

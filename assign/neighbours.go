@@ -6,22 +6,22 @@ import (
 	"net/netip"
 )
 
-// Servers whose addresses are close in number are mostly close in the network (O. Papapetrou, G. Samaras: IPMicra, 2004). So each
-// known server of a network is a hypothesis about the others. How far to trust it is learnt from the networks of which several
-// servers are known.
+// Servers with similar addresses are mostly close to each other (O. Papapetrou, G. Samaras: IPMicra, 2004). So the place of each known
+// server of a network is a hypothesis about the others. The learner learns how reliable this is from networks with several known
+// servers.
 const (
-	// The prior of a network: the share of its servers that stand where another one does, worth that many servers of evidence.
+	// The prior of a network: the share of its servers that are at the place of another one, and its weight in servers.
 	neighbourTrust, neighbourCounts = 0.9, 1.0
-	// The evidence, in servers, that the prior over all networks is worth.
+	// The weight of the prior over all networks, in servers.
 	networksCount = 10.0
-	// How round trips to servers in one place differ: in the log domain, and by their access in ms, which counts for at most a
-	// factor of e.
+	// How round trips to servers in one place differ: in the log domain, and by their access in ms. The effect of the access is limited to
+	// a factor of e.
 	neighbourSD, neighbourMs = 0.1, 4.0
 	// The number of servers of a network whose fields become hypotheses.
 	mostNeighbours = 4
 )
 
-// Network returns the network whose servers are expected to stand together: 24 bits of an IPv4 address, 48 of an IPv6 one.
+// Network returns the network whose servers are expected to be in one place: 24 bits of an IPv4 address, 48 of an IPv6 address.
 func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := 24
@@ -32,7 +32,7 @@ func Network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// network is the servers of one network.
+// network has the servers of a network.
 type network struct {
 	servers []*learntServer
 	trust   float64
@@ -40,7 +40,7 @@ type network struct {
 	places  []*place        // theirs
 }
 
-// networksOf finds the networks with more than one server.
+// networksOf returns the networks with more than one server.
 func networksOf(servers []*learntServer) map[netip.Prefix]*network {
 	all := make(map[netip.Prefix]*network)
 	for _, s := range servers {
@@ -57,7 +57,7 @@ func networksOf(servers []*learntServer) map[netip.Prefix]*network {
 	return all
 }
 
-// fitNeighbours makes the fields of known servers hypotheses about the others of their network, and learns how far to trust them.
+// fitNeighbours adds the fields of known servers to the hypotheses about the others of their network, and learns how reliable they are.
 func (l *learner) fitNeighbours() {
 	if l.without.has(withoutNeighbours) {
 		return
@@ -75,7 +75,7 @@ func (l *learner) fitNeighbours() {
 			}
 		}
 	}
-	// First the trust in all networks together, then in each by what it shows. Summing over l.servers keeps a fixed order.
+	// Learn the reliability of all networks together first, and then that of each. Sum over l.servers, whose order is fixed.
 	sum, count := neighbourTrust*networksCount, networksCount
 	together := make(map[*learntServer]float64)
 	for _, s := range l.servers {
@@ -109,7 +109,7 @@ func (l *learner) networkOf(s *learntServer) *network {
 	return l.networks[Network(s.addr)]
 }
 
-// together is the probability that a server stands where one of its neighbours does, given its own downloads.
+// together returns the probability that a server is at the place of one of its neighbours, given its own downloads.
 func (l *learner) together(s *learntServer) (share float64) {
 	n := l.networkOf(s)
 	f := newField(s.own.seen, l.rho, l.withNeighbours(s, l.hypotheses(s)))
@@ -138,7 +138,7 @@ func (l *learner) withNeighbours(s *learntServer, hyps []hypothesis) []hypothesi
 	if others == 0 {
 		return hyps
 	}
-	// Neighbours and a stated location may both be right. What disagrees with the location carries its doubt as evidence against it.
+	// Neighbours and a stated location may both be right. A neighbour that disagrees with the location is less probable.
 	among := 1.0
 	if s.stated != nil {
 		among -= statedWeight

@@ -12,28 +12,28 @@ import (
 const (
 	// The number of downloads that load and bandwidth are learnt from.
 	ownWindow = 64
-	// The number of downloads a second to learn from in the long run. A fast node makes thousands, but a window of 64 of those
-	// would reach back only a moment.
+	// The number of downloads per second to learn from in the long run. A fast node makes thousands, but then a window of 64 downloads
+	// would cover only a moment.
 	ownRate = 8.0
 	// The prior probability that load or bandwidth changes at a given download.
 	changeRate = 0.01
 )
 
-// Own learns a node's Factors from the node's own downloads, of whatever server. The first byte less round trip and think time
-// shows the load, the rest of the body the bandwidth. It learns from a sample of the downloads and remembers the last 64 of it.
-// Make it by NewOwn. It is not safe for concurrent use.
+// Own learns a node's Factors from the node's own downloads from all servers. The time to the first byte, minus round trip and think
+// time, reveals the load; the rest of the body reveals the bandwidth. It learns from a sample of the downloads and remembers the
+// last 64 of them. NewOwn creates it. It is not safe for concurrent use.
 type Own struct {
 	load, slow window
 	samples    int
 	now        float64 // the load as estimated a few downloads ago, in ms
 	trips      trips
-	// budget is the number of downloads that it might still learn from at the time spent.
+	// budget is the number of downloads that it could still learn from at the time spent.
 	budget float64
 	spent  time.Time
 	jitter *rand.Rand
 }
 
-// window is what is known of one quantity: its prior, and the likelihoods of the last downloads on a grid of its logarithm.
+// window has the prior of a quantity, and the likelihoods of the last downloads on a grid of its logarithm.
 type window struct {
 	mean, sd float64 // prior, of the logarithm
 	last     []likelihood
@@ -41,13 +41,13 @@ type window struct {
 	prior    density // in logarithms; the densities add up to 1
 }
 
-// The grid reaches gridReach standard deviations of the prior to either side.
+// The grid covers gridReach standard deviations of the prior on either side.
 const gridPoints, gridReach = 49, 3.0
 
 // density is a number for each point of the grid.
 type density [gridPoints]float64
 
-// likelihood is that of one download, as logarithms over the grid.
+// likelihood is the likelihood of a download, as logarithms over the grid.
 type likelihood [gridPoints]float32
 
 func newWindow(median, sd float64) window {
@@ -64,17 +64,16 @@ func newWindow(median, sd float64) window {
 	return w
 }
 
-// part is a measured time that should be rest + hidden + scale × the quantity, up to the noise of a download. hidden is log-normal:
-// the think time of the server.
+// part is a measured time. Its expected value is rest + hidden + scale × the quantity. hidden is the log-normal think time of the server.
 type part struct{ took, rest, hidden, hiddenSD, scale float64 }
 
-// NewOwn begins with the factors published in an earlier life, the zero value if there are none.
+// NewOwn begins with the factors that the node published before its restart, or with the zero value.
 func NewOwn(before Factors) *Own {
 	o := &Own{now: loadPriorMs, budget: ownWindow, jitter: rand.New(rand.NewPCG(uint64(before.Samples), 0))}
 	load, loadSD, slow, slowSD := loadPriorMs, loadPriorSD, slowPrior, slowPriorSD
 	if before.Samples > 0 && before.Check() == nil {
 		o.samples = before.Samples
-		// The node may have changed since.
+		// The node may have changed in the meantime.
 		if before.LoadMs > 0 {
 			o.now, load, loadSD = before.LoadMs, before.LoadMs, math.Hypot(before.LoadError, 0.5)
 		}
@@ -86,8 +85,8 @@ func NewOwn(before Factors) *Own {
 	return o
 }
 
-// Due reports whether Observe would learn from a download that ends now: from all while they are few, then from a random sample of
-// ownRate a second. Downloads that are not due cost next to nothing.
+// Due reports whether Observe would learn from a download that ends now. It learns from all downloads while they are few, and later
+// from a random sample of ownRate per second.
 func (o *Own) Due(now time.Time) bool {
 	if passed := now.Sub(o.spent); passed > 0 {
 		if !o.spent.IsZero() {
@@ -98,7 +97,7 @@ func (o *Own) Due(now time.Time) bool {
 	return o.budget >= 1
 }
 
-// Factors returns what has been learnt. It works through the whole window: call it to publish, not for each download.
+// Factors returns the current factors. It computes them from the whole window, so callers call it to publish, not after each download.
 func (o *Own) Factors() Factors {
 	if o.samples == 0 {
 		return Factors{}
@@ -108,9 +107,9 @@ func (o *Own) Factors() Factors {
 	return Factors{LoadMs: load, LoadError: loadSD, BytesPerMs: 1 / slow, BytesError: slowSD, Samples: o.samples}
 }
 
-// Observe takes one successful download by the node self from a server. m is what is known of the server, nil if nothing: the
-// downloads of other nodes in it tell the think time, and v has the loads of those nodes. m may include the download already. For
-// a reused connection the round trip is that of earlier connections.
+// Observe learns from a successful download by the node self. m is what is known about the server, or nil. Downloads by other nodes in m
+// reveal the think time, and v has the loads of those nodes. m may already include the download. For a reused connection, the round
+// trip is that of earlier connections.
 func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v View, now time.Time) {
 	first, connect := ms(t.FirstByte), ms(t.Connect)
 	if first <= 0 || connect < 0 || t.Total <= 0 || t.Bytes < 0 || ms(t.Total) > maxDownloadMs {
@@ -128,9 +127,9 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 		trip.least, trip.load, trip.times = m.connectOf(nodeKey(self)), o.now, 1
 	}
 	if trip.least <= 0 {
-		return // without the round trip the load cannot be told apart
+		return // without the round trip, the load is unknown
 	}
-	// At an even pace it might meet the same server again and again, if servers take turns.
+	// With regular intervals it could always learn from the same server, if servers take turns.
 	o.budget -= 0.5 + o.jitter.Float64()
 	rtt := trip.rtt()
 	o.samples = min(o.samples+1, math.MaxUint16)
@@ -138,28 +137,28 @@ func (o *Own) Observe(self string, server netip.Addr, t Timing, m *Memory, v Vie
 	if m != nil {
 		think, sd = m.thinkWithout(nodeKey(self), v)
 	}
-	// What connecting took beyond the round trip is load, too, except for the usual noise. Bandwidth has no part in it.
+	// The connect time beyond the round trip is also load, except for the usual noise. It does not depend on the bandwidth.
 	beyond := max(connect-trip.least, 0)
 	usual := (connectExcess - leastExcess(trip.times)) * rtt
 	o.load.add(part{took: first + beyond, rest: rtt + usual, hidden: think, hiddenSD: sd, scale: 1})
 	if o.samples%8 == 1 {
 		o.now, _ = o.load.estimate()
 	}
-	// The round trip is included, since what came after the first byte may be a small, noisy difference of large times.
+	// Include the round trip, since the time after the first byte may be a small, noisy difference of large times.
 	body := ms(t.Total-t.TLS) - first - connect + trip.least
 	if bytes := float64(t.Bytes); body > 0 && bytes > 0 {
 		o.slow.add(part{took: body, rest: (rounds(bytes) - 1) * rtt, scale: bytes})
 	}
 }
 
-// The sum over hidden takes hiddenSteps values that reach hiddenReach standard deviations to either side.
+// The sum over hidden has hiddenSteps values within hiddenReach standard deviations on either side.
 const hiddenSteps, hiddenReach = 9, 2.4
 
 func (w *window) add(p part) {
 	if len(w.last) == ownWindow {
 		w.last = w.last[:copy(w.last, w.last[1:])]
 	}
-	// Sum over the hidden part: it may be most of the time, or hardly any of it.
+	// Sum over the hidden part, since its share of the time is unknown.
 	steps, rest, weight := 1, [hiddenSteps]float64{p.rest}, [hiddenSteps]float64{1}
 	if p.hidden > 0 && p.hiddenSD > 0 {
 		steps = hiddenSteps
@@ -184,12 +183,12 @@ func (w *window) add(p part) {
 	w.last = append(w.last, l)
 }
 
-// estimate returns the quantity and its standard deviation in the log domain. The quantity may have changed once among the
-// remembered downloads: the estimate is the mean over the times at which it may have done so (R. Adams, D. MacKay: Bayesian Online
-// Changepoint Detection, 2007). So a change shows within a few downloads, and without a change all downloads count.
+// estimate returns the quantity and its standard deviation in the log domain. The quantity may have changed once during the remembered
+// downloads, so the estimate is the mean over all possible times of the change (R. Adams, D. MacKay: Bayesian Online Changepoint
+// Detection, 2007). It therefore shows a change after a few downloads, and uses all downloads if there is no change.
 func (w *window) estimate() (value, sd float64) {
 	n := len(w.last)
-	// The evidence of the first k downloads; those of the last n − k follow below.
+	// The evidence of the first k downloads. That of the last n − k follows below.
 	before := make([]float64, n)
 	sum := w.prior
 	var posterior density
@@ -244,7 +243,7 @@ func (d *density) evidence(p *density) float64 {
 	return most + math.Log(sum)
 }
 
-// connectOf is the median connect time of a node in ms, 0 if none is remembered.
+// connectOf returns the median connect time of a node in ms, or 0 if none is remembered.
 func (m *Memory) connectOf(key uint64) float64 {
 	for _, e := range m.seen {
 		if e.key == key {
@@ -254,7 +253,7 @@ func (m *Memory) connectOf(key uint64) float64 {
 	return 0
 }
 
-// connect is the median of the connect times in ms, 0 if there is none.
+// connect returns the median of the connect times in ms, or 0 if there is none.
 func (e *seen) connect() float64 {
 	var connects []float64
 	for _, x := range e.samples {
@@ -268,8 +267,8 @@ func (e *seen) connect() float64 {
 	return quantile.Median(connects)
 }
 
-// thinkWithout is the think time in ms as nodes other than key saw it, and its standard deviation in the log domain. If none of
-// them saw any it is the prior.
+// thinkWithout returns the think time in ms according to the downloads by nodes other than key, and its standard deviation in the log
+// domain. Without such downloads it is the prior.
 func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
 	loads := make(map[uint64]float64, len(v.Nodes))
 	for _, n := range v.Nodes {
@@ -292,7 +291,7 @@ func (m *Memory) thinkWithout(key uint64, v View) (ms, sd float64) {
 			thinks = append(thinks, math.Log(max(first-cleanConnect(connect, connectExcess, load)-load, 0.05*first, 0.1)))
 		}
 	}
-	// The mean is shrunk towards the prior, less the more downloads there are.
+	// The mean is shrunk towards the prior. More downloads shrink it less.
 	n := float64(len(thinks))
 	if n == 0 {
 		return thinkPriorMs, thinkPriorSD

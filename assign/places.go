@@ -7,8 +7,8 @@ import (
 	"proxima/ncoord"
 )
 
-// A hypothesis about a server is a place where it may be: where a database says, beside one of the nodes, anywhere, or everywhere
-// (anycast). A place tells which round trip to expect from each node, and which nodes may be the best.
+// A hypothesis about a server is a place where it may be: at the location in a database, beside one of the nodes, anywhere, or
+// everywhere (anycast). A place determines the expected round trip from each node, and which nodes may be the best.
 
 const (
 	groundBaseMs  = 8.0
@@ -18,19 +18,19 @@ const (
 	// Prior weights: of the stated location, and of the others within what remains. They need not sum to one.
 	statedWeight                                   = 0.85
 	besideWeight, ignorantWeight, everywhereWeight = 0.1, 2.0, 0.065
-	// The round trip to expect if nothing is known, and of an address that is near to everybody.
+	// The expected round trips if nothing is known, and to an address that is near every node.
 	ignorantMs, ignorantSD     = 105.0, 1.5
 	everywhereMs, everywhereSD = 12.0, 0.7
-	// A server that may be anywhere is as far away as nodes are from each other, and that much less certain.
+	// A server that may be anywhere is as far away as other nodes are. Its spread is wider by this.
 	anywhereWide = 1.3
-	// The share of the errors of two coordinates that widens the spread.
+	// The share of the errors of two coordinates that is added to the spread.
 	coordinateShare = 0.3
-	// The number of nodes beside which servers are looked for, and the number of places that anywhere is averaged over.
+	// The number of nodes beside which a server may be, and the number of places over which anywhere is averaged.
 	maxHypotheses, anywherePlaces = 64, 16
 	leastWeight                   = 3e-3
 )
 
-// onGlobe turns a location into a unit vector, not placed if it is unknown.
+// onGlobe turns a location into a unit vector. It is not placed if the location is unknown.
 func onGlobe(l *ncoord.Location) point {
 	if l == nil || !l.Valid() {
 		return point{}
@@ -40,24 +40,24 @@ func onGlobe(l *ncoord.Location) point {
 	return point{placed: true, x: [ncoord.MaxDims]float64{math.Cos(lat) * math.Cos(lon), math.Cos(lat) * math.Sin(lon), math.Sin(lat)}}
 }
 
-// groundMs is the round trip expected over the ground between two unit vectors.
+// groundMs returns the expected round trip over the ground between two unit vectors.
 func (p *point) groundMs(q *point) float64 {
-	// The angle from the chord is exact for near places, where the arc cosine is not.
+	// The chord gives exact angles between near places, but the arc cosine does not.
 	return groundBaseMs + groundMsPerKm*earthKm*2*math.Asin(min(p.distance(q)/2, 1))
 }
 
-// spreadOf is the standard deviation in the log domain of round trips that are expected to be ms.
+// spreadOf returns the standard deviation in the log domain of round trips whose expected value is ms.
 func spreadOf(ms float64) float64 { return 0.28 + 0.5*math.Exp(-ms/40) }
 
-// place is the round trip to expect to one place from each node: the logarithm of its ms, and the standard deviation of that.
+// place has the expected round trip from each node to a place: the logarithm of its ms, and the standard deviation of that.
 type place struct {
-	// expect computes both for a node. It is nil if log and sd are the same from everywhere.
+	// expect computes both for a node. It is nil if log and sd are the same for all nodes.
 	expect  func(node int) (log, sd float64)
 	log, sd float64
-	// keep has results kept in known, for places that many servers share.
+	// keep says that known keeps the results. It is set for places that many servers share.
 	keep  bool
 	known []expected
-	// near holds the nodes that may be the best for servers there, computed once; see candidates.
+	// near has the nodes that may be the best for servers there; see candidates.
 	near []int32
 }
 
@@ -78,12 +78,12 @@ func (p *place) from(node int) (log, sd float64) {
 	return float64(e.log), float64(e.sd)
 }
 
-// shared makes a place that keeps what it computed.
+// shared returns a place that keeps its results.
 func (l *learner) shared(expect func(node int) (log, sd float64)) *place {
 	return &place{expect: expect, keep: true, known: make([]expected, len(l.nodes))}
 }
 
-// at is the expectation of a round trip of ms, that of ignorance if ms is 0. extra widens the spread.
+// at returns the place at a round trip of ms, or of the usual round trip if ms is 0. extra widens the spread.
 func at(ms, extra float64) (log, sd float64) {
 	if ms <= 0 {
 		return math.Log(ignorantMs), ignorantSD
@@ -98,7 +98,7 @@ func (l *learner) places() {
 	for j := 0; j < l.live; j += step {
 		if l.points[j].placed {
 			l.beside = append(l.beside, l.shared(l.besideNode(j, 0)))
-			// Heights of coordinates hold a node's access and its load. Both readings are hypotheses.
+			// The height of a coordinate includes the node's access link and its load. Each of the two is a hypothesis.
 			if l.byCoords && !l.without.has(withoutHeights) {
 				l.tall = append(l.tall, l.shared(l.besideNode(j, 1)))
 			}
@@ -111,7 +111,7 @@ func (l *learner) places() {
 	l.stated = map[cell]*place{}
 }
 
-// besideNode expects the round trips to a server beside node j. heights is 1 if heights are distance, 0 if they are load.
+// besideNode returns the place beside node j. heights is 1 if heights are distance, and 0 if they are load.
 func (l *learner) besideNode(j int, heights float64) func(int) (float64, float64) {
 	return func(i int) (log, sd float64) {
 		if !l.points[i].placed {
@@ -126,14 +126,14 @@ func (l *learner) besideNode(j int, heights float64) func(int) (float64, float64
 	}
 }
 
-// anywhereAmong is the place of a server that is as far from a node as other nodes are.
+// anywhereAmong returns the place of a server that is as far from a node as other nodes are.
 func (l *learner) anywhereAmong(places []*place) *place {
 	if len(places) < 4 || l.without.has(withoutAnywhere) {
 		return &place{log: math.Log(ignorantMs), sd: ignorantSD}
 	}
 	step := (len(places) + anywherePlaces - 1) / anywherePlaces
 	return l.shared(func(node int) (log, sd float64) {
-		// The prior of any server counts like two places.
+		// The prior of any server has the weight of two places.
 		own := math.Log(ignorantMs)
 		n, sum, squares := 2.0, 2*own, 2*(ignorantSD*ignorantSD+own*own)
 		for i := 0; i < len(places); i += step {
@@ -145,7 +145,7 @@ func (l *learner) anywhereAmong(places []*place) *place {
 	})
 }
 
-// statedPlace is the place at a location, nil if there is none.
+// statedPlace returns the place at a location, or nil without a location.
 func (l *learner) statedPlace(loc *ncoord.Location) *place {
 	if loc == nil || !loc.Valid() || l.without.has(withoutStated) {
 		return nil
@@ -159,9 +159,9 @@ func (l *learner) statedPlace(loc *ncoord.Location) *place {
 	}}
 }
 
-// hypotheses are the places where a server may be.
+// hypotheses returns the places where a server may be.
 func (l *learner) hypotheses(s *learntServer) []hypothesis {
-	// An anycast address is near to everybody.
+	// An anycast address is near every node.
 	if s.spread {
 		return []hypothesis{{place: l.everywhere, weight: 1}}
 	}
@@ -188,12 +188,12 @@ func (l *learner) hypotheses(s *learntServer) []hypothesis {
 }
 
 const (
-	// Up to that many nodes, all are candidates for every server.
+	// Up to this number of nodes, all are candidates for every server.
 	fewNodes = 128
-	// Beyond, candidates are all nodes that have downloaded from the server and the nearNodes best ones at each place whose
-	// weight is at least nearWeight.
+	// With more nodes, candidates are all nodes that have downloaded from the server, and the nearNodes best nodes at each place with a
+	// weight of at least nearWeight.
 	nearNodes, nearWeight = 40, 0.03
-	// Stated locations in one cell of that many degrees share their candidates.
+	// Stated locations in one cell of this many degrees share their candidates.
 	cellDegrees = 5.0
 )
 
@@ -236,7 +236,7 @@ func (l *learner) candidates(s *learntServer, f *field) []int32 {
 	return l.list
 }
 
-// near returns the nodes that are expected to be the best at a place, for a typical page.
+// near returns the nodes with the lowest expected times of a typical page at a place.
 func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
 	if p.expect != nil && !p.keep { // stated
 		c := cell{int16(math.Round(loc.Lat / cellDegrees)), int16(math.Round(loc.Lon / cellDegrees))}
@@ -248,7 +248,7 @@ func (l *learner) near(p *place, loc *ncoord.Location) []int32 {
 	if p.near != nil {
 		return p.near
 	}
-	// Keep the best so far in order; few nodes enter.
+	// Keep the best nodes so far in order. Few nodes are inserted.
 	type scored struct {
 		node int32
 		ms   float64

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// prober drives those methods of the literature that measure servers by single probes: for each server it asks one node after
-// another, in the order of its method, and it decides once the method has settled every server.
+// prober implements the methods of the literature that measure servers with single probes. For each server it asks one node after
+// another, in the order of the method. It decides when the method has chosen a node for every server.
 //
-// A probe is the download of one page. Its connect time is what a ping would show, its whole time what a timed GET would. A
-// node that does not answer is not asked again. What a server's memory holds of earlier batches costs no probe.
+// A probe is the download of one page. Its connect time stands for a ping, its whole time for a timed GET. A node that does not
+// answer is not asked again. A download in the server's memory replaces a probe.
 type prober struct {
 	name    string
 	method  method
@@ -21,16 +21,16 @@ type prober struct {
 	choices []Choice
 }
 
-// method is one rule of whom to probe and whom to choose.
+// method decides which nodes probe a server and which node gets it.
 type method interface {
-	// join tells the method which nodes there are, before the first step and after each change.
+	// join tells the method the nodes, before the first step and after each change.
 	join(nodes []Node, servers []*probed)
-	// step returns the node that shall probe s now, or the choice if no more probes are needed. It returns neither while s has
-	// to wait for another server of the batch. It is called again once the node has answered.
+	// step returns the node that should probe s now, or the choice if no more probes are needed. It returns neither while s must wait
+	// for another server of the batch. It is called again when the node has answered.
 	step(s *probed) (ask string, settled *Choice)
 }
 
-// probed is one server and what its probes showed.
+// probed is a server with the results of its probes.
 type probed struct {
 	Server
 	memory Memory
@@ -40,7 +40,7 @@ type probed struct {
 	choice *Choice            // nil until settled
 }
 
-// unanswered stands for the time of a probe without an answer, and is above every time.
+// unanswered is the time of a probe without an answer. It is longer than every other time.
 const unanswered = 1e9
 
 func newProber(name string, m method, whole bool, b Batch, v View) *prober {
@@ -93,7 +93,7 @@ func (a *prober) SetView(v View, _ time.Time) {
 	}
 }
 
-// step takes one step with every server that is neither settled nor waiting for an answer, and returns the asks that follow.
+// step takes a step for every server that is neither settled nor waiting for an answer. It returns the resulting asks.
 func (a *prober) step() (asks []Ask) {
 	for _, s := range a.servers {
 		if s.choice == nil && s.asking == "" && len(a.view.Nodes) > 0 {
@@ -156,7 +156,7 @@ func (a *prober) Conclude(time.Time) []Choice {
 	return slices.Clone(a.choices)
 }
 
-// decide collects the settled choices. A server that is not settled goes to the fastest node known.
+// decide returns the settled choices. A server that is not settled goes to its fastest known node.
 func (a *prober) decide() []Choice {
 	choices := make([]Choice, len(a.servers))
 	for i, s := range a.servers {
@@ -174,7 +174,7 @@ func (a *prober) decide() []Choice {
 	return choices
 }
 
-// fastest returns the node of the least time among those that answered, "" if none did.
+// fastest returns the fastest node among those that answered, or "".
 func (s *probed) fastest(ids []string) (node string, least float64) {
 	least = unanswered
 	for _, id := range ids {
@@ -185,7 +185,7 @@ func (s *probed) fastest(ids []string) (node string, least float64) {
 	return node, least
 }
 
-// fastestOf chooses the fastest of some nodes, and draws among them if none answered.
+// fastestOf chooses the fastest of some nodes. If none answered, it draws one of them.
 func (s *probed) fastestOf(ids []string, why string) Choice {
 	node, t := s.fastest(ids)
 	if node == "" {
@@ -196,7 +196,7 @@ func (s *probed) fastestOf(ids []string, why string) Choice {
 	return Choice{Node: node, PredictedMs: t, Reason: fmt.Sprintf("%s: %.0f ms", why, t)}
 }
 
-// probe returns the least time among a node's remembered downloads, of the connection or of the whole, in ms; 0 if there is none.
+// probe returns the shortest time among a node's remembered downloads in ms, of the connection or of the whole; 0 if there is none.
 func (m *Memory) probe(node string, whole bool) (least float64) {
 	key := nodeKey(node)
 	for i := range m.seen {

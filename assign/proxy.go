@@ -7,8 +7,8 @@ import (
 	"proxima/ncoord"
 )
 
-// Proxy is a proxy coordinate: a server's place in the space of the nodes' coordinates, as the method of 2009 keeps it. Whole
-// download times move it on the server's behalf (F. Dabek et al.: Vivaldi, 2004, with height vectors). The zero value is no place.
+// Proxy is a proxy coordinate: a server's place in the space of the nodes' coordinates, as in the method of 2009. Whole download times
+// move it, since the server itself takes no part (F. Dabek et al.: Vivaldi, 2004, with height vectors). The zero value is no place.
 type Proxy struct {
 	// Coord is the place; its Error is the moving average of |time − distance| / time.
 	Coord ncoord.Coordinate
@@ -16,7 +16,7 @@ type Proxy struct {
 	Updates int
 }
 
-// move moves the place by a download that took t ms at a node at from. The first download puts it where that node is.
+// move moves the place by a download that took t ms at a node at from. The first download sets the place to that node's.
 func (p *Proxy) move(cfg VivaldiConfig, from ncoord.Coordinate, t float64, rnd *rand.Rand) {
 	if p.Updates == 0 {
 		p.Coord = ncoord.Coordinate{Vec: from.Vec, Error: 1}
@@ -25,7 +25,7 @@ func (p *Proxy) move(cfg VivaldiConfig, from ncoord.Coordinate, t float64, rnd *
 	w := p.Coord.Error / (p.Coord.Error + max(from.Error, 0.01))
 	d := ncoord.Distance(from, p.Coord)
 	force := cfg.Step * w * (t - d)
-	// The unit vector of Vivaldi's height model: heights add to the length, and a force away from the node raises the height.
+	// In Vivaldi's height model, heights add to the length, and a force away from the node raises the height.
 	dir, flat := away(from.Vec, p.Coord.Vec, rnd)
 	length := flat + from.Height + p.Coord.Height
 	for i := range dir {
@@ -36,7 +36,7 @@ func (p *Proxy) move(cfg VivaldiConfig, from ncoord.Coordinate, t float64, rnd *
 	p.Coord.Error = max(0.001, min(p.Coord.Error, ncoord.MaxError))
 }
 
-// away is the vector between two places and its length. If they coincide, it has a random direction and the length 1.
+// away returns the vector between two places and its length. If they coincide, it has a random direction and the length 1.
 func away(from, to [ncoord.MaxDims]float64, rnd *rand.Rand) (dir [ncoord.MaxDims]float64, flat float64) {
 	for i := range dir {
 		dir[i] = to[i] - from[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// weight is the pseudo-random weight of a node for a key.
+// weight returns the pseudo-random weight of a node for a key.
 func weight(key, node string) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -23,9 +23,9 @@ func weight(key, node string) uint64 {
 	return x
 }
 
-// Rendezvous returns the node with the highest random weight for a key, "" if there are no nodes (D. Thaler, C. Ravishankar:
-// Using Name-Based Mappings to Increase Hit Rates, 1998). Everyone who knows the same nodes, in whatever order, gets the same
-// answer. A node that joins takes only what becomes its own, and one that leaves gives up only what was its own.
+// Rendezvous returns the node with the highest random weight for a key, or "" without nodes (D. Thaler, C. Ravishankar: Using
+// Name-Based Mappings to Increase Hit Rates, 1998). The order of the nodes does not matter. When a node joins or leaves, only the keys
+// that it gets or had change their nodes.
 func Rendezvous(key string, nodes []string) string {
 	var best string
 	var most uint64
@@ -38,7 +38,7 @@ func Rendezvous(key string, nodes []string) string {
 	return best
 }
 
-// RendezvousOrder returns the n nodes of the highest weights, highest first; fewer if there are fewer.
+// RendezvousOrder returns the n nodes with the highest weights, highest first. It returns all nodes if there are fewer.
 func RendezvousOrder(key string, nodes []string, n int) []string {
 	type drawn struct {
 		node   string

@@ -2,17 +2,17 @@ package assign
 
 import "math"
 
-// sharePasses bounds the passes over all servers of share. Two to four settle most batches.
+// sharePasses limits the passes of share over all servers. Two to four suffice for most batches.
 const sharePasses = 10
 
-// share picks one of each server's ranked predictions. It makes
+// share picks one of each server's ranked predictions. It minimises
 //
 //	Σ work · ms + balance · (Σ_n busy(n)⁸)^⅛
 //
-// small: the time of all pages, plus balance times that of the busiest node. The eighth power stands for the maximum and lets the
-// second busiest node count, too. So at most the share balance of a page's time is paid to take it off the busiest node, and
-// nothing where all nodes are equally busy. Servers move one by one as long as a move pays. A node's queue makes it as busy as if
-// the whole batch waited there.
+// This is the time of all pages, plus balance times the time of the busiest node. The eighth power approximates the maximum, but also
+// considers the second busiest node. So a page takes longer by at most the share balance to move it away from the busiest node, and no
+// longer if all nodes are equally busy. Servers move one by one as long as that reduces the sum. A node's queue makes it as busy as
+// if the whole batch waited there.
 func (a *nearest) share(rankings [][]prediction, work []float64) []int {
 	picks := make([]int, len(rankings))
 	if a.cfg.Balance <= 0 {

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// The least connect time of a server is believed for one to two of these spans.
+	// tripSpan is the time after which the shortest connect time of a server is forgotten; it may be twice as long.
 	tripSpan = 10 * time.Minute
 	// maxTrips is the number of servers remembered in each span.
 	maxTrips = 10_000
 )
 
-// trips remembers how fast a node connected to each server at best, in the current span of time and the one before. In a single
-// download a stalled processor looks like distance, since it delays connecting and answering alike.
+// trips remembers a node's shortest connect time to each server, in the current span of time and the one before. A single download is
+// not enough: a stalled processor looks like distance, since it delays both the connection and the answer.
 type trips struct {
 	since          time.Time
 	recent, before map[netip.Addr]trip
 }
 
-// trip is the least of some connect times, and the node's load as known at that time, in ms.
+// trip has the shortest of some connect times, and the node's load at that time, in ms.
 type trip struct {
 	least, load float64
 	times       int
@@ -33,15 +33,15 @@ func (t trip) join(u trip) trip {
 	return t
 }
 
-// leastExcess is the factor by which the least of that many connect times exceeds the round trip: the median of half-normal noise.
+// leastExcess returns the factor by which the shortest of some connect times exceeds the round trip: the median of half-normal noise.
 func leastExcess(times int) float64 { return 1 + (connectExcess-1)/float64(max(times, 1)) }
 
-// rtt is the round trip behind them, in ms.
+// rtt returns the estimated round trip, in ms.
 func (t trip) rtt() float64 {
 	return cleanConnect(t.least, leastExcess(t.times), t.load)
 }
 
-// take adds a connect time (0 for none) and the present load, both in ms, and returns what is known of the server.
+// take adds a connect time (0 for none) and the present load, both in ms. It returns what is known about the server.
 func (t *trips) take(server netip.Addr, connect, load float64, now time.Time) trip {
 	if t.recent == nil || now.Sub(t.since) > tripSpan || len(t.recent) >= maxTrips {
 		t.recent, t.before, t.since = make(map[netip.Addr]trip), t.recent, now

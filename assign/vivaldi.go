@@ -13,13 +13,13 @@ import (
 )
 
 // vivaldi is the method of 2009 (B. Malet: Distributed Web Crawling Using Network Coordinates, Imperial College London, 2009,
-// chapters 3 to 5), the yardstick for all others. Every tick one random node, the same for the whole batch, downloads one page
-// of each server. Whole download times, filtered by a window for each node and server, move the server's proxy coordinate. When
-// the median error falls below theta, or after the last tick, all servers go to their nearest nodes at once.
+// chapters 3 to 5). The others are compared with it. In every tick, one random node downloads one page of each server of the batch.
+// Whole download times, filtered by a window for each node and server, move the server's proxy coordinate. When the median error
+// falls below theta, or after the last tick, all servers go to their nearest nodes at once.
 //
-// Decided here, since the thesis leaves it open: a tick counts for the servers that it asked. A server begins at the place of its
-// first estimator and leaves it in a random direction. The moving average of errors has the weight Smoothing × w (ce in the
-// paper on Vivaldi) and begins at 1.
+// The thesis leaves some details open. Here a tick counts for the servers that it asked. A server begins at the place of its first
+// estimator and leaves it in a random direction. The moving average of errors has the weight Smoothing × w (ce in the paper on
+// Vivaldi) and begins at 1.
 type vivaldi struct {
 	cfg     VivaldiConfig
 	rnd     *rand.Rand
@@ -28,7 +28,7 @@ type vivaldi struct {
 	ticks   int
 	next    time.Time // of the next tick
 	choices []Choice
-	again   bool // it began with places from before
+	again   bool // whether it began with places from an earlier round
 }
 
 type vivaldiServer struct {
@@ -131,14 +131,14 @@ func (a *vivaldi) Observe(r Result, now time.Time) {
 	}
 	s.asking = ""
 	if t := ms(r.Timing.Total); r.OK && t > 0 && t <= maxDownloadMs {
-		// By the published coordinate, which decides in the end. What the estimator reports now may or may not include its load.
+		// Use the published coordinate, on which the decision depends. The one in the result may or may not include the node's load.
 		s.update(a.cfg, r.Node, a.coordOf(r.Node), t, a.rnd)
 		s.memory.Observe(r.Node, r.Coord, r.Timing, now)
-		s.memory.Proxy = s.at // Observe knows no windows
+		s.memory.Proxy = s.at // Observe does not apply windows
 	}
 }
 
-// coordOf returns the coordinate of a node, or one without any certainty.
+// coordOf returns the coordinate of a node, or one with the largest error.
 func (a *vivaldi) coordOf(id string) ncoord.Coordinate {
 	if n := a.view.find(id); n != nil && known(n.Coord) {
 		return n.Coord
@@ -146,7 +146,7 @@ func (a *vivaldi) coordOf(id string) ncoord.Coordinate {
 	return ncoord.Coordinate{Error: 1}
 }
 
-// update moves the server by one download time, filtered by the node's window.
+// update moves the server by a download time, filtered by the node's window.
 func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coordinate, t float64, rnd *rand.Rand) {
 	window := append(s.windows[node], t)
 	if len(window) > cfg.Window {
@@ -156,7 +156,7 @@ func (s *vivaldiServer) update(cfg VivaldiConfig, node string, from ncoord.Coord
 	s.at.move(cfg, from, quantile.Of(slices.Sorted(slices.Values(window)), cfg.Percentile), rnd)
 }
 
-// medianError is the median of the servers' errors.
+// medianError returns the median of the servers' errors.
 func (a *vivaldi) medianError() float64 {
 	v := make([]float64, len(a.servers))
 	for i, s := range a.servers {
@@ -168,9 +168,9 @@ func (a *vivaldi) medianError() float64 {
 
 func (a *vivaldi) Decide(now time.Time) ([]Choice, bool) {
 	if a.choices == nil {
-		// The last tick, too, gets its time to be answered.
+		// Wait for the answers of the last tick, too.
 		over := a.exhausted() && (!now.Before(a.next) || !a.waiting())
-		// Places from before may already be certain enough; one tick checks that they still hold.
+		// Places from an earlier round may already be exact enough. One tick checks that they are still right.
 		early := a.again && (a.ticks == 0 || a.waiting())
 		if len(a.servers) > 0 && len(a.view.Nodes) > 0 && !over && (early || a.medianError() >= a.cfg.Theta) {
 			return nil, false
@@ -227,7 +227,7 @@ func (a *vivaldi) choose(s *vivaldiServer, converged bool) Choice {
 	return a.least(s, "least distance; "+why)
 }
 
-// least chooses the node at the least distance.
+// least chooses the node at the shortest distance.
 func (a *vivaldi) least(s *vivaldiServer, reason string) Choice {
 	c := Choice{Server: s.Addr, PredictedMs: math.Inf(1), Reason: reason}
 	for _, n := range a.view.Nodes {

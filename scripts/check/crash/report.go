@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"proxima/ncoord/quantile"
 	"proxima/scripts/lab"
 )
 
@@ -126,5 +127,5 @@ func leads(list []time.Duration) string {
 		return ""
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return fmt.Sprintf("; answered before the kill: median %.1f ms, longest %.1f ms", ms(list[len(list)/2]), ms(list[len(list)-1]))
+	return fmt.Sprintf("; answered before the kill: median %.1f ms, longest %.1f ms", ms(quantile.Of(list, 0.5)), ms(list[len(list)-1]))
 }

@@ -1,7 +1,7 @@
-// Command strangers floods both ports of a node with connections that prove nothing, from fifty addresses, and judges
-// whether its peers notice: every call of a peer that connects anew must succeed, a new member must be able to join, and
-// the node's memory must stay flat. Everything runs on loopback, the flood in a process of its own. Exit codes: 0 all
-// held, 1 something did not, 2 wrong usage. Linux only. Run it from the root of the repository:
+// Command strangers floods both ports of a node with connections that never prove the secret, from fifty addresses. It checks
+// that the peers of the node do not suffer: every call on a new connection must succeed, a new member must be able to join, and
+// the node's memory must not grow. Everything runs on loopback, the flood in a separate process. Exit codes: 0 all checks
+// passed, 1 some failed, 2 wrong usage. It needs Linux. Run it from the root of the repository:
 //
 //	go run ./scripts/check/strangers               10,000 connects a second for 30 s
 //	go run ./scripts/check/strangers -rate 500     as many as a slow machine can do
@@ -22,16 +22,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"proxima/ncoord/quantile"
 	"proxima/node/member"
 	"proxima/node/peer"
 	"proxima/node/wire"
 )
 
 const (
-	// mostMiB is how much more memory the node may have under the flood: two lobbies of 8 and 5 MiB, twice for what the
-	// collector has not found yet, and the buffers of the sockets' goroutines.
+	// mostMiB is how much the node's memory may grow during the flood. It allows for two lobbies of 8 and 5 MiB, twice that because of
+	// garbage, and the buffers of the connections' goroutines.
 	mostMiB = 64
-	// slowest is the longest that a call may take, its handshake included.
+	// slowest is the time limit of a call, including its handshake.
 	slowest = 5 * time.Second
 )
 
@@ -140,7 +141,7 @@ func check(rate int, last time.Duration) (err error) {
 		}
 	}
 	slices.Sort(took)
-	fmt.Printf("%d calls on new connections, %d failed; median %v, slowest %v\n", len(took), len(faults), took[len(took)/2], took[len(took)-1])
+	fmt.Printf("%d calls on new connections, %d failed; median %v, slowest %v\n", len(took), len(faults), quantile.Of(took, 0.5), took[len(took)-1])
 	fmt.Printf("memory of the node and its peers: %d MiB before, %d MiB at most\n", before>>20, most>>20)
 	fmt.Printf("a new member joined after %v; the node sees %d members\n", joined.Round(time.Millisecond), len(node.View().Peers))
 	if len(faults) > 0 {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"proxima/scripts/lab"
 )
 
 // Stats is the answer of /_stats. The crawler's window runs from its first request of any kind to its last complete page.
@@ -43,26 +45,21 @@ type Agent struct {
 
 // Origin is the running server. Not safe for concurrent use.
 type Origin struct {
-	cmd     *exec.Cmd
+	process *lab.Process
 	control string
 	client  *http.Client
-	exited  chan struct{}
 }
 
-// Start runs a command line of the server, whose flags name that control address, and waits until the sites are there.
+// Start runs the command line of the server, whose flags name the control address. It waits until the sites can be downloaded.
 func Start(ctx context.Context, control string, argv ...string) (*Origin, error) {
-	o := &Origin{control: control, client: &http.Client{Timeout: 30 * time.Second}, exited: make(chan struct{})}
-	o.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
-	o.cmd.Stderr = os.Stderr
-	// The server ends with this program, however that ends.
-	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := o.cmd.Start(); err != nil {
+	o := &Origin{control: control, client: &http.Client{Timeout: 30 * time.Second}}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// The kernel ends the server when this program ends for any reason.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
+	if o.process, err = lab.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start server: %w", err)
 	}
-	go func() {
-		_ = o.cmd.Wait() // its exit shows in the requests that fail
-		close(o.exited)
-	}()
 	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	for {
@@ -70,8 +67,8 @@ func Start(ctx context.Context, control string, argv ...string) (*Origin, error)
 			return o, nil
 		}
 		select {
-		case <-o.exited:
-			return nil, errors.New("start server: it ended; is its port taken?")
+		case <-o.process.Ended():
+			return nil, fmt.Errorf("start server: it ended; is its port taken?\n%s", o.process.Tail())
 		case <-ctx.Done():
 			o.Stop()
 			return nil, fmt.Errorf("start server: %w", ctx.Err())
@@ -84,10 +81,7 @@ func Start(ctx context.Context, control string, argv ...string) (*Origin, error)
 }
 
 // Stop ends the server.
-func (o *Origin) Stop() {
-	_ = o.cmd.Process.Kill()
-	<-o.exited
-}
+func (o *Origin) Stop() { o.process.Kill() }
 
 // Stats reads the counts since the last reset.
 func (o *Origin) Stats(ctx context.Context) (Stats, error) {
@@ -114,7 +108,7 @@ func (o *Origin) URLs(ctx context.Context) ([]byte, error) {
 }
 
 // CPU is the time that the server has taken so far.
-func (o *Origin) CPU() (time.Duration, error) { return CPUTime(o.cmd.Process.Pid) }
+func (o *Origin) CPU() (time.Duration, error) { return CPUTime(o.process.Pid()) }
 
 func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+o.control+path, nil)
