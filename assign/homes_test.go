@@ -47,29 +47,6 @@ func TestSplitHomes(t *testing.T) {
 	}
 }
 
-// The same over real round trips, against the goals.
-func TestSplitHomesOnCities(t *testing.T) {
-	m := cities(t)
-	world := assigntest.WorldConfig{Nodes: 14, Servers: 80}
-	none, wrong, many := world, world, world
-	none.NoLocations, wrong.WrongLocations, many.Nodes = true, 0.3, 32
-	for _, c := range []struct {
-		what   string
-		world  assigntest.WorldConfig
-		budget int
-		most   float64
-	}{
-		{"6 estimates", world, 6, 1.05}, {"16 estimates", world, 16, 1.02}, {"30 % of the locations wrong", wrong, 6, 1.08},
-		{"no locations", none, 6, 1.10}, {"32 nodes", many, 6, 1.07},
-	} {
-		got := of(homesScores(t, m, c.world, budget(c.budget), 50, 5), ratio)
-		t.Logf("%s: choice ratio %.3f", c.what, got)
-		if got > c.most {
-			t.Errorf("%s: choice ratio %.3f, want at most %.2f", c.what, got, c.most)
-		}
-	}
-}
-
 // What is shared among equals costs next to no choice.
 func TestBalanceCostsNoChoice(t *testing.T) {
 	m := assigntest.MadeUp(120, 3)

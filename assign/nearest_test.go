@@ -3,7 +3,6 @@ package assign_test
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +40,13 @@ func of(s []assigntest.Score, what func(assigntest.Score) float64) float64 {
 	return median(v)
 }
 
+// median returns the upper median.
+func median(v []float64) float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
 func ratio(s assigntest.Score) float64     { return s.Ratio }
 func estimates(s assigntest.Score) float64 { return s.Estimates }
 
@@ -50,35 +56,6 @@ func budget(estimates int) assign.Config {
 	return cfg
 }
 
-func TestNearestOnCities(t *testing.T) {
-	m := cities(t)
-	world := assigntest.WorldConfig{Nodes: 14, Servers: 80}
-	for _, c := range []struct {
-		what  string
-		name  string
-		world assigntest.WorldConfig
-		k     int
-		least float64
-		most  float64
-	}{
-		{"random", assign.Random, world, 0, 1.9, 2.6},
-		{"geographic", assign.Geographic, world, 0, 1.15, 1.35},
-		{"nearest", assign.Nearest, world, 2, 1, 1.18},
-		{"nearest", assign.Nearest, world, 4, 1, 1.10},
-		{"nearest", assign.Nearest, world, 8, 1, 1.05},
-		{"nearest, 30 % of locations wrong", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, WrongLocations: 0.3}, 8, 1, 1.08},
-		{"nearest, no locations", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, NoLocations: true}, 8, 1, 1.08},
-		{"nearest, no coordinates", assign.Nearest, assigntest.WorldConfig{Nodes: 14, Servers: 80, NoCoordinates: true}, 8, 1, 1.06},
-	} {
-		got := of(scores(t, c.name, m, c.world, budget(c.k), 8), ratio)
-		t.Logf("%s, %d estimates: choice ratio %.3f", c.what, c.k, got)
-		if got < c.least || got > c.most {
-			t.Errorf("%s, %d estimates: choice ratio %.3f, want %.2f to %.2f", c.what, c.k, got, c.least, c.most)
-		}
-	}
-}
-
-// The same without data.
 func TestNearestInMadeUpWorld(t *testing.T) {
 	world := assigntest.WorldConfig{Nodes: 14, Servers: 40}
 	m := assigntest.MadeUp(120, 3)
@@ -330,40 +307,6 @@ func BenchmarkPredictions(b *testing.B) {
 	m, v := a.Memory(w.Servers[0].Addr), w.View()
 	for b.Loop() {
 		assign.Predictions(m, v)
-	}
-}
-
-// The table of docs: choice ratios by budget, over 30 seeds.
-func BenchmarkChoiceRatio(b *testing.B) {
-	m := cities(b)
-	plain := assigntest.WorldConfig{Nodes: 14, Servers: 80}
-	for _, c := range []struct {
-		what  string
-		world func(*assigntest.WorldConfig)
-	}{
-		{"plain", func(*assigntest.WorldConfig) {}},
-		{"wrong30", func(w *assigntest.WorldConfig) { w.WrongLocations = 0.3 }},
-		{"nolocations", func(w *assigntest.WorldConfig) { w.NoLocations = true }},
-		{"nocoordinates", func(w *assigntest.WorldConfig) { w.NoCoordinates = true }},
-		{"nodes32", func(w *assigntest.WorldConfig) { w.Nodes = 32 }},
-	} {
-		for _, k := range []string{"random", "geographic", "vivaldi", "nearest/2", "nearest/4", "nearest/6", "nearest/8", "nearest/16"} {
-			name, n, _ := strings.Cut(k, "/")
-			b.Run(c.what+"/"+k, func(b *testing.B) {
-				cfg := assign.Default()
-				if n != "" {
-					cfg.Nearest.Estimates, _ = strconv.Atoi(n)
-				}
-				world := plain
-				c.world(&world)
-				for b.Loop() {
-					s := scores(b, name, m, world, cfg, 30)
-					b.ReportMetric(of(s, ratio), "choice-ratio")
-					b.ReportMetric(of(s, func(s assigntest.Score) float64 { return s.BestShare }), "best-share")
-					b.ReportMetric(of(s, estimates), "estimates")
-				}
-			})
-		}
 	}
 }
 

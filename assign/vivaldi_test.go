@@ -10,28 +10,6 @@ import (
 	"proxima/ncoord"
 )
 
-// What a simulation of the method of 2009 showed: with windows theta 0.25 after some 90 ticks, without them never.
-func TestVivaldiConvergesOnlyWithWindows(t *testing.T) {
-	m := cities(t)
-	world := assigntest.WorldConfig{Nodes: 14, Servers: 80}
-	got := scores(t, assign.Vivaldi, m, world, assign.Default(), 15)
-	ticks := of(got, estimates)
-	t.Logf("theta 0.25 after a median of %.0f ticks, choice ratio %.2f", ticks, of(got, ratio))
-	if ticks < 50 || ticks > 110 {
-		t.Errorf("theta 0.25 after a median of %.0f ticks, want 50 to 110", ticks)
-	}
-	if r := of(got, ratio); r < 1.15 || r > 1.9 {
-		t.Errorf("choice ratio %.2f", r)
-	}
-	cfg := assign.Default()
-	cfg.Vivaldi.Window = 1
-	for i, s := range scores(t, assign.Vivaldi, m, world, cfg, 5) {
-		if int(s.Estimates+0.5) < cfg.Vivaldi.MaxTicks {
-			t.Errorf("seed %d: theta 0.25 without windows after %.0f ticks", i, s.Estimates)
-		}
-	}
-}
-
 func TestVivaldiTicks(t *testing.T) {
 	w := assigntest.NewWorld(assigntest.MadeUp(40, 1), assigntest.WorldConfig{Nodes: 5, Servers: 6, Seed: 1})
 	cfg := assign.Default()

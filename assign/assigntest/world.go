@@ -69,7 +69,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 	for i := range cfg.Nodes {
 		n := WorldNode{Place: at(i), LoadMs: w.logNormal(15, 1.2), BytesPerMs: w.logNormal(1250, 1.0)}
 		n.ID, n.Self = fmt.Sprintf("node%04d", i), i == 0
-		if !cfg.NoLocations && m.Places != nil {
+		if !cfg.NoLocations {
 			n.Location = &m.Places[n.Place]
 		}
 		w.Nodes = append(w.Nodes, n)
@@ -78,7 +78,7 @@ func NewWorld(m *Matrix, cfg WorldConfig) *World {
 		s := WorldServer{Place: at(cfg.Nodes + i), ThinkMs: w.logNormal(60, 1.0), PageBytes: w.logNormal(30_000, 0.7)}
 		s.Addr = netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}) // in a network of its own, so that it tells nothing of its place
 		s.Hosts = []assign.Host{{Name: fmt.Sprintf("host%d.example", i), Pending: 50, PageBytes: s.PageBytes}}
-		if !cfg.NoLocations && m.Places != nil {
+		if !cfg.NoLocations {
 			s.Location = &m.Places[s.Place]
 			if w.rnd.Float64() < cfg.WrongLocations {
 				s.Location = &m.Places[w.rnd.IntN(len(m.Places))]

@@ -49,6 +49,35 @@ func cities(t testing.TB) []*world.Matrix {
 	return m
 }
 
+// nearest reaches its goals over real round trips.
+func TestNearestOnCities(t *testing.T) {
+	matrices := cities(t)
+	for _, s := range settings(matrices) {
+		cfg := Default()
+		cfg.Matrices, cfg.Seeds, cfg.Pages, cfg.Assigners = matrices, 5, 1, []string{assign.Nearest}
+		s.set(&cfg)
+		got := mustRun(t, cfg).Assigners[0].ChoiceRatio.Median
+		t.Logf("%s: choice ratio %.3f", s.what, got)
+		if got > s.most {
+			t.Errorf("%s: choice ratio %.3f, want at most %.2f", s.what, got, s.most)
+		}
+	}
+}
+
+// vivaldi converges after some 90 ticks, but never without windows.
+func TestVivaldiConvergesOnlyWithWindows(t *testing.T) {
+	cfg := Default()
+	cfg.Matrices, cfg.Seeds, cfg.Pages, cfg.Homes, cfg.Assigners = cities(t), 8, 1, 1, []string{assign.Vivaldi}
+	a := mustRun(t, cfg).Assigners[0]
+	if ticks, ratio := a.EstimatesMean, a.ChoiceRatio.Median; ticks < 50 || ticks > 110 || ratio < 1.15 || ratio > 1.9 {
+		t.Errorf("%.0f ticks, want 50 to 110; choice ratio %.2f, want 1.15 to 1.9", ticks, ratio)
+	}
+	cfg.Assign.Vivaldi.Window = 1
+	if a := mustRun(t, cfg).Assigners[0]; a.EstimatesMean < float64(cfg.Assign.Vivaldi.MaxTicks) {
+		t.Errorf("%.0f ticks without windows, want all %d", a.EstimatesMean, cfg.Assign.Vivaldi.MaxTicks)
+	}
+}
+
 // The medians that another simulation of the same world gave.
 func TestLandsOnTheReference(t *testing.T) {
 	cfg := Default()
