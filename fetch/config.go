@@ -107,7 +107,7 @@ func Default() Config {
 	}
 }
 
-// Validate reports the first field that cannot work.
+// Validate reports the first key of the file that cannot work.
 func (c Config) Validate() error {
 	if err := CheckAgent(c.UserAgent); err != nil {
 		return fmt.Errorf("user_agent %w", err)
@@ -135,29 +135,13 @@ func (c Config) Validate() error {
 			return fmt.Errorf("from %q: want a bare mail address", c.From)
 		}
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"connect_timeout", c.ConnectTimeout}, {"tls_timeout", c.TLSTimeout}, {"header_timeout", c.HeaderTimeout},
-		{"total_timeout", c.TotalTimeout}, {"grace_time", c.GraceTime}, {"idle_timeout", c.IdleTimeout},
-	} {
-		if d.value <= 0 {
-			return fmt.Errorf("%s is %v: must be above zero", d.name, d.value)
-		}
-	}
-	for _, n := range []struct {
-		name       string
-		value      int64
-		least, top int64
-	}{
-		{"min_rate", c.MinRate, 0, 1 << 40}, {"max_body_bytes", c.MaxBodyBytes, 1, 1 << 31},
-		{"max_decoded_bytes", c.MaxDecodedBytes, 1, 1 << 31}, {"large_bodies", int64(c.LargeBodies), 1, 1 << 20}, {"max_header_bytes", c.MaxHeaderBytes, 1024, 1 << 30},
-		{"idle_conns", int64(c.IdleConns), 1, 1 << 20}, {"max_servers", int64(c.MaxServers), 1, 1 << 24}, {"max_size", c.MaxSize, 0, 1 << 31},
-	} {
-		if n.value < n.least || n.value > n.top {
-			return fmt.Errorf("%s is %d: must be between %d and %d", n.name, n.value, n.least, n.top)
-		}
+	switch {
+	case c.TotalTimeout <= 0:
+		return fmt.Errorf("total_timeout is %v: must be above zero", c.TotalTimeout)
+	case c.MaxBodyBytes < 1 || c.MaxBodyBytes > 1<<31:
+		return fmt.Errorf("max_body_bytes is %d: must be between 1 and %d", c.MaxBodyBytes, 1<<31)
+	case c.MaxSize < 0 || c.MaxSize > 1<<31:
+		return fmt.Errorf("max_size is %d: must be between 0 and %d", c.MaxSize, 1<<31)
 	}
 	for _, p := range c.AllowPrefixes {
 		if _, err := netip.ParsePrefix(p); err != nil {

@@ -40,7 +40,7 @@ func Default() Config {
 	}
 }
 
-// Validate reports the first field that cannot be used.
+// Validate reports the first source that cannot be used.
 func (c Config) Validate() error {
 	for i, s := range c.Sources {
 		if s == "" {
@@ -59,18 +59,6 @@ func (c Config) Validate() error {
 		if err != nil {
 			return fmt.Errorf("sources[%d]: %w", i, err)
 		}
-	}
-	switch {
-	case c.Poll < time.Second:
-		return fmt.Errorf("poll: %v is less than 1s", c.Poll)
-	case c.Timeout <= 0:
-		return fmt.Errorf("timeout: %v is not positive", c.Timeout)
-	case c.MaxBytes < 1:
-		return fmt.Errorf("max_bytes: %d is not positive", c.MaxBytes)
-	case c.MaxEntries < 1 || c.MaxEntries > 1<<28:
-		return fmt.Errorf("max_entries: %d is not within 1 and %d", c.MaxEntries, 1<<28)
-	case c.MaxPatterns < 0:
-		return fmt.Errorf("max_patterns: %d is negative", c.MaxPatterns)
 	}
 	return nil
 }

@@ -217,14 +217,9 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*Config){
-		"sources[0]":   func(c *Config) { c.Sources = []string{""} },
-		"sources[1]":   func(c *Config) { c.Sources = []string{"a", "ftp://lists.test/a"} },
-		"sources[2]":   func(c *Config) { c.Sources = []string{"a", "HTTP://lists.test/a", "https:///a"} },
-		"poll":         func(c *Config) { c.Poll = 0 },
-		"timeout":      func(c *Config) { c.Timeout = 0 },
-		"max_bytes":    func(c *Config) { c.MaxBytes = 0 },
-		"max_entries":  func(c *Config) { c.MaxEntries = 0 },
-		"max_patterns": func(c *Config) { c.MaxPatterns = -1 },
+		"sources[0]": func(c *Config) { c.Sources = []string{""} },
+		"sources[1]": func(c *Config) { c.Sources = []string{"a", "ftp://lists.test/a"} },
+		"sources[2]": func(c *Config) { c.Sources = []string{"a", "HTTP://lists.test/a", "https:///a"} },
 	} {
 		c := Default()
 		change(&c)

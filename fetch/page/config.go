@@ -23,13 +23,9 @@ func Default() Config {
 	return Config{MaxLinks: 10_000, MaxRefBytes: 4096, Agent: "proxima"}
 }
 
-// Validate reports the first field that cannot be used.
+// Validate reports an agent that cannot be used. The other fields come from the code.
 func (c Config) Validate() error {
 	switch {
-	case c.MaxLinks < 1:
-		return fmt.Errorf("max_links: %d is not positive", c.MaxLinks)
-	case c.MaxRefBytes < 1 || c.MaxRefBytes > 1<<20:
-		return fmt.Errorf("max_ref_bytes: %d is not in 1..%d", c.MaxRefBytes, 1<<20)
 	case !isProductToken(c.Agent):
 		return fmt.Errorf("agent: %q is not a product token (letters, digits, '-', '_', '.')", c.Agent)
 	case strings.EqualFold(c.Agent, "robots"):

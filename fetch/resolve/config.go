@@ -63,16 +63,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("servers[%d]: %w", i, err)
 		}
 	}
-	if _, err := staticTable(c.Hosts); err != nil {
-		return err
-	}
-	switch {
-	case c.Timeout < time.Millisecond || c.Timeout > time.Minute:
-		return fmt.Errorf("timeout: %v is not within 1ms and 1m", c.Timeout)
-	case c.Attempts < 1 || c.Attempts > 16:
-		return fmt.Errorf("attempts: %d is not within 1 and 16", c.Attempts)
-	}
-	return nil
+	_, err := staticTable(c.Hosts)
+	return err
 }
 
 // Deps holds what a Resolver needs from outside.

@@ -168,8 +168,6 @@ func TestValidate(t *testing.T) {
 		"servers[1]": func(c *Config) { c.Servers = []string{"192.0.2.1", "192.0.2.1:0"} },
 		"servers[0]": func(c *Config) { c.Servers = []string{"a b"} },
 		"hosts":      func(c *Config) { c.Hosts = map[string][]string{"a": {"b"}} },
-		"timeout":    func(c *Config) { c.Timeout = 0 },
-		"attempts":   func(c *Config) { c.Attempts = 0 },
 	} {
 		c := Default()
 		change(&c)
@@ -181,20 +179,11 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: New takes it", field)
 		}
 	}
-	for _, bound := range []struct {
-		timeout  time.Duration
-		attempts int
-		port     string
-		ok       bool
-	}{
-		{time.Millisecond, 1, "1", true}, {time.Minute, 16, "65535", true},
-		{time.Millisecond - 1, 1, "1", false}, {time.Minute + 1, 16, "1", false}, {time.Second, 0, "1", false}, {time.Second, 17, "1", false},
-		{time.Second, 1, "0", false}, {time.Second, 1, "65536", false},
-	} {
+	for port, good := range map[string]bool{"0": false, "1": true, "65535": true, "65536": false} {
 		c := Default()
-		c.Timeout, c.Attempts, c.Servers = bound.timeout, bound.attempts, []string{"192.0.2.1:" + bound.port}
-		if err := c.Validate(); (err == nil) != bound.ok {
-			t.Errorf("%+v: %v", bound, err)
+		c.Servers = []string{"192.0.2.1:" + port}
+		if err := c.Validate(); (err == nil) != good {
+			t.Errorf("port %s: %v", port, err)
 		}
 	}
 	for in, want := range map[string]string{"192.0.2.1": "192.0.2.1:53", "[2001:db8::1]": "[2001:db8::1]:53", "2001:db8::1": "[2001:db8::1]:53",

@@ -15,8 +15,8 @@ import (
 
 const (
 	headLen = 1024
-	// maxToken is the number of bytes that one token of XML may take. The decoder holds a token in memory; those of
-	// sitemaps are shorter than a URL.
+	// maxToken is the size of the largest token of XML, in bytes. The decoder holds a token in memory. Those of sitemaps
+	// are about as long as a URL.
 	maxToken = 1 << 20
 )
 
@@ -24,7 +24,7 @@ const (
 var errToken = fmt.Errorf("token longer than %d bytes", maxToken)
 
 // input is the text of a sitemap: decompressed, up to a limit, in valid UTF-8 without byte order mark. It is an
-// io.ByteReader so that the XML decoder reads from it no further than it must.
+// io.ByteReader, so that the XML decoder does not read ahead.
 type input struct {
 	r       *bufio.Reader
 	token   int  // bytes of the current token
@@ -39,7 +39,8 @@ func newInput(src io.Reader, limit int64) *input {
 	return in
 }
 
-// decoderOf returns what makes valid UTF-8 of a text: by its byte order mark, its XML declaration, or from UTF-8.
+// decoderOf returns a decoder to valid UTF-8. The byte order mark or the XML declaration tells the encoding, which is else
+// UTF-8.
 func decoderOf(head []byte) transform.Transformer {
 	utf8 := unicode.BOMOverride(unicode.UTF8.NewDecoder())
 	declaration, _, ok := bytes.Cut(bytes.TrimSpace(head), []byte("?>"))
@@ -53,14 +54,14 @@ func decoderOf(head []byte) transform.Transformer {
 	}
 	label, _, _ = strings.Cut(label[1:], label[:1])
 	e, name := charset.Lookup(label)
-	// A declaration that can be read byte by byte is not UTF-16. Unknown names are taken for UTF-8.
+	// A text whose declaration is readable in ASCII is not UTF-16. Unknown names count as UTF-8.
 	if e == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" {
 		return utf8
 	}
 	return e.NewDecoder()
 }
 
-// head skips white space and returns the next bytes without consuming them, none at the end.
+// head skips white space and returns the next byte without consuming it. At the end it returns none.
 func (in *input) head() ([]byte, error) {
 	for {
 		b, err := in.r.Peek(1)
@@ -79,7 +80,8 @@ func (in *input) head() ([]byte, error) {
 	}
 }
 
-// line returns the next line, valid until the next call; of a line longer than the buffer, its first bytes.
+// line returns the next line, which is valid until the next call. Of a line longer than the buffer it returns the first
+// bytes.
 func (in *input) line() (line []byte, long bool, err error) {
 	line, err = in.r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -92,10 +94,10 @@ func (in *input) line() (line []byte, long bool, err error) {
 	return line, true, err
 }
 
-// nextToken says that the XML decoder has delivered a token.
+// nextToken is called before the XML decoder reads a token.
 func (in *input) nextToken() { in.token = 0 }
 
-// ReadByte reads the next byte for the XML decoder. It fails where a token grows too long.
+// ReadByte reads the next byte for the XML decoder. It fails if the token grows too long.
 func (in *input) ReadByte() (byte, error) {
 	if in.token++; in.token > maxToken {
 		return 0, errToken
@@ -103,7 +105,7 @@ func (in *input) ReadByte() (byte, error) {
 	return in.r.ReadByte()
 }
 
-// Read is never called, for the XML decoder prefers ReadByte; it is there to make an io.Reader.
+// Read makes input an io.Reader. The XML decoder calls ReadByte instead.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.r.Read(p[:min(len(p), maxToken)])
 	in.token += n

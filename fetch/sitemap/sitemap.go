@@ -1,7 +1,7 @@
-// Package sitemap reads sitemaps: the lists of pages that a site publishes for crawlers. It owns the formats of
-// https://www.sitemaps.org/protocol.html: XML lists and indexes, plain text with a URL a line, and the feeds RSS 2.0 and
-// Atom, each also gzipped. It does not find, fetch or resolve anything; the rule that a sitemap may list only URLs of its
-// own site is the caller's to apply.
+// Package sitemap reads sitemaps: the lists of pages that a site publishes for crawlers. It knows the formats of
+// https://www.sitemaps.org/protocol.html: XML lists and indexes, plain text with one URL on each line, and the feeds RSS
+// 2.0 and Atom, all of them also gzipped. It does not find, fetch or resolve anything. A sitemap may list only URLs of its
+// own site; the caller applies that rule.
 package sitemap
 
 import (
@@ -17,12 +17,29 @@ import (
 // ErrFormat says that a body is in none of the formats that this package reads.
 var ErrFormat = errors.New("not a sitemap")
 
+// Config bounds what one sitemap may yield. The defaults are the limits of sitemaps.org.
+type Config struct {
+	// MaxBytes is how much of a sitemap is read, in bytes after decompression. It bounds time (20 MB of XML take about a
+	// second), not memory: a sitemap is read as a stream.
+	MaxBytes int64
+	// MaxURLs is the number of URLs kept of a sitemap, child sitemaps included. It bounds memory.
+	MaxURLs int
+	// MaxRefBytes is the length of the longest URL kept, in bytes. Longer ones are dropped and counted.
+	MaxRefBytes int
+}
+
+// Default returns the limits of the protocol: 50 MiB and 50,000 URLs. The protocol wants URLs of less than 2,048
+// characters; longer ones are accepted here, as they are in pages.
+func Default() Config {
+	return Config{MaxBytes: 50 << 20, MaxURLs: 50_000, MaxRefBytes: 4096}
+}
+
 // Sitemap is what one file lists, in its order, repetitions included.
 type Sitemap struct {
-	// URLs are pages and Sitemaps further sitemaps, as written, in UTF-8, entities decoded, without white space at
-	// either end, never empty. They ought to be absolute, which is not checked.
+	// URLs are pages and Sitemaps further sitemaps, as written: in UTF-8, with entities decoded, without white space at
+	// either end. They are never empty. Nobody has checked that they are absolute.
 	URLs, Sitemaps []string
-	// Modified is the lastmod of those that have one.
+	// Modified holds the lastmod of each URL or sitemap that has one.
 	Modified map[string]time.Time
 	// Truncated says that the file holds more than the limits allow.
 	Truncated bool
@@ -30,9 +47,8 @@ type Sitemap struct {
 	RefsDropped int
 }
 
-// Parse reads a sitemap. Where the file is broken it returns what was read up to there, beside the error. Time is linear
-// in the smaller of the decompressed length and Config.MaxBytes; memory beside the result does not depend on them. Limits
-// are taken as Config.Validate passes them.
+// Parse reads a sitemap. If the file is broken, it returns what it has read so far, and the error. Time is linear in the
+// smaller of the decompressed length and Config.MaxBytes. Memory beside the result does not depend on them.
 func Parse(body []byte, limits Config) (Sitemap, error) {
 	var src io.Reader = bytes.NewReader(body)
 	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
@@ -56,7 +72,7 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 	}
 	l.Truncated = l.Truncated || in.limited
 	if err != nil && !errors.Is(err, ErrFormat) && in.limited {
-		err = nil // the end came because of the limit
+		err = nil // the limit cut the file
 	}
 	if err != nil {
 		return l.Sitemap, fmt.Errorf("parse sitemap: %w", err)
@@ -64,14 +80,14 @@ func Parse(body []byte, limits Config) (Sitemap, error) {
 	return l.Sitemap, nil
 }
 
-// list is a sitemap being read.
+// list is the state while one sitemap is read.
 type list struct {
 	Sitemap
 	limits Config
 	last   string // the URL or sitemap added last in the entry that is being read
 }
 
-// dated notes the lastmod of the entry that is being read (https://www.w3.org/TR/NOTE-datetime). A year or month alone says too little.
+// dated sets the lastmod of the current entry (https://www.w3.org/TR/NOTE-datetime). It ignores a year or month without a day.
 func (l *list) dated(text string) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil && l.last != "" {
@@ -102,8 +118,8 @@ func (l *list) add(to *[]string, ref string) bool {
 	return true
 }
 
-// readText reads a list with a URL a line. Lines that are none, such as comments, are passed over; a text without any
-// URL is not a sitemap.
+// readText reads a list with one URL on each line. It ignores other lines, such as comments. A text without a URL is not a
+// sitemap.
 func (l *list) readText(in *input) error {
 	for {
 		line, long, err := in.line()

@@ -181,17 +181,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) {
-	if err := Default().Validate(); err != nil {
-		t.Errorf("default: %v", err)
-	}
-	for field, c := range map[string]Config{"max_bytes": {0, 1, 1}, "max_urls": {1, 0, 1}, "max_ref_bytes": {1, 1, 0}} {
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), field+":") {
-			t.Errorf("%+v: error %v, want one that names %s", c, err, field)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(urlset + "<url><loc>http://x/1?a&amp;b</loc></url></urlset>"))
 	f.Add([]byte("<sitemapindex><sitemap><loc><![CDATA[http://x/1]]></loc></sitemap></sitemapindex>"))

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// readXML reads a sitemap, an index of sitemaps or a feed; the root element says which. It looks at tags one by one and
-// keeps no stack, so that nesting costs nothing and unclosed tags do no harm. encoding/xml knows no external entities and
-// does not expand those that a file declares.
+// readXML reads a sitemap, an index of sitemaps or a feed, as the root element says. It handles tags one by one without a
+// stack, so nested tags cost nothing and unclosed ones do no harm. encoding/xml reads no external entities, and does not
+// expand those that a file declares.
 func (l *list) readXML(in *input) error {
 	d := xml.NewDecoder(in)
 	d.Strict = false
@@ -18,7 +18,7 @@ func (l *list) readXML(in *input) error {
 	var (
 		f    format
 		to   *[]string
-		name xml.Name // of the element whose text is read, none if empty
+		name xml.Name // of the element whose text is being read, else empty
 		text strings.Builder
 	)
 	for {
@@ -72,18 +72,18 @@ func (l *list) readXML(in *input) error {
 	}
 }
 
-// maxPadding is the white space in bytes that may stand around a URL; with more it counts as too long.
+// maxPadding is how many bytes of white space may surround a URL. With more it counts as too long.
 const maxPadding = 4096
 
-// format says where the URLs of a kind of file stand.
+// format says where a kind of file has its URLs.
 type format struct {
 	element   xml.Name
-	attribute bool   // in the attribute href rather than in the text
-	dated     string // the element behind it that says when the page was modified, "" where there is none
+	attribute bool   // the URL is in the attribute href rather than in the text
+	dated     string // the element after it with the time of the last change, "" if there is none
 }
 
-// format recognises a kind of file by its root element and returns the list to fill, nil if it is none. The prefix of the
-// root is that of the element: <image:loc>, and <atom:link> in a feed, are other things.
+// format recognises a kind of file by its root element. It returns the list to fill, or nil for an unknown kind. The element
+// must have the prefix of the root: <image:loc> is no page, and neither is <atom:link> in a feed of RSS.
 func (l *list) format(root xml.Name) (format, *[]string) {
 	switch strings.ToLower(root.Local) {
 	case "urlset":

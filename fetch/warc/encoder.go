@@ -1,3 +1,6 @@
+// Package warc makes WARC 1.1 records (ISO 28500:2017) of HTTP exchanges, each a gzip member of its own, and the lines of their
+// CDXJ index. It remembers payloads, so that one seen before becomes a revisit record. It does not download, decide what to keep,
+// or write files. Its callers begin each file with the record of Encoder.Info.
 package warc
 
 import (
@@ -11,6 +14,26 @@ import (
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
+
+// Config of an Encoder.
+type Config struct {
+	// Software and Operator describe the crawl in the warcinfo record of each file: program and version, and a contact. Empty
+	// fields are left out.
+	Software, Operator string
+	// RevisitEntries is how many payloads are remembered; an identical one is then archived without its body. An entry takes about
+	// 350 bytes of memory, at most 1.4 kB. 0 remembers nothing.
+	RevisitEntries int
+}
+
+// validate reports the first field that is wrong.
+func (c Config) validate() error {
+	for _, f := range []struct{ name, value string }{{"software", c.Software}, {"operator", c.Operator}} {
+		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("warc config: %s: %q has control characters", f.name, f.value)
+		}
+	}
+	return nil
+}
 
 // Encoder makes the records of exchanges. It is safe for concurrent use.
 type Encoder struct {
@@ -43,14 +66,14 @@ func (r *Records) Stored() {
 
 // New makes an Encoder. rand supplies the bits of record ids: crypto/rand.Reader, or a seeded source in tests.
 func New(cfg Config, rand io.Reader) (*Encoder, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	seen, err := newMemory(cfg.RevisitEntries)
 	if err != nil {
 		return nil, fmt.Errorf("make memory of payloads: %w", err)
 	}
-	return &Encoder{cfg: cfg, members: newMembers(cfg.Level, cfg.Digest), seen: seen, rand: rand}, nil
+	return &Encoder{cfg: cfg, members: newMembers(), seen: seen, rand: rand}, nil
 }
 
 // Info returns the warcinfo record that starts a file of this name.
@@ -66,7 +89,7 @@ func (e *Encoder) Info(name string, now time.Time) ([]byte, error) {
 	info.add("format", "WARC File Format 1.1")
 	info.add("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/")
 	info.add("operator", e.cfg.Operator)
-	info.add("robots", e.cfg.Robots)
+	info.add("robots", "RFC 9309")
 	var out bytes.Buffer
 	if err := e.members.append(&out, f, typeWarcinfo, info.b.Bytes()); err != nil {
 		return nil, fmt.Errorf("compress warcinfo: %w", err)
@@ -88,7 +111,7 @@ func (e *Encoder) Encode(ex Exchange) (*Records, error) {
 	defer e.members.release(out)
 
 	uri := targetURI(ex.URL)
-	payload := digest(e.cfg.Digest, ex.Body)
+	payload := digest(ex.Body)
 	// A revisit of an empty payload would save nothing, and a truncated payload is not the server's.
 	whole := len(ex.Body) > 0 && ex.Truncated == ""
 	var first original

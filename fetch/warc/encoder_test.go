@@ -22,9 +22,7 @@ import (
 var day = time.Date(2026, 5, 4, 3, 2, 1, 987654321, time.UTC)
 
 func testConfig() Config {
-	c := Default()
-	c.Operator = "an operator <mail@example.org>"
-	return c
+	return Config{Software: "proxima", Operator: "an operator <mail@example.org>", RevisitEntries: 1000}
 }
 
 // file is a WARC file with its index, in memory.
@@ -148,29 +146,27 @@ func TestRecords(t *testing.T) {
 }
 
 func TestVariants(t *testing.T) {
-	const digest256 = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"
 	cases := map[string]struct {
-		change func(*Config, *Exchange)
+		change func(*Exchange)
 		want   map[string]string // fields of the response
 		block  string
 	}{
-		"truncated":        {func(_ *Config, ex *Exchange) { ex.Truncated = TruncatedTime }, map[string]string{"WARC-Truncated": "time"}, ""},
-		"IPv6":             {func(_ *Config, ex *Exchange) { ex.Addr = netip.MustParseAddr("2001:db8::1%eth0") }, map[string]string{"WARC-IP-Address": "2001:db8::1"}, ""},
-		"mapped address":   {func(_ *Config, ex *Exchange) { ex.Addr = netip.MustParseAddr("::ffff:192.0.2.1") }, map[string]string{"WARC-IP-Address": "192.0.2.1"}, ""},
-		"no address":       {func(_ *Config, ex *Exchange) { ex.Addr = netip.Addr{} }, map[string]string{"WARC-IP-Address": ""}, ""},
-		"SHA-256":          {func(c *Config, _ *Exchange) { c.Digest = SHA256 }, map[string]string{"WARC-Payload-Digest": digest256}, ""},
-		"local time":       {func(_ *Config, ex *Exchange) { ex.Time = ex.Time.In(time.FixedZone("", 3600)) }, map[string]string{"WARC-Date": "2026-05-04T03:02:01.987654Z"}, ""},
-		"header in URL":    {func(_ *Config, ex *Exchange) { ex.URL = "http://a/\r\nWARC-Type: warcinfo\r\n\r\n" }, map[string]string{"WARC-Type": "response", "WARC-Target-URI": "http://a/%0D%0AWARC-Type:%20warcinfo%0D%0A%0D%0A"}, ""},
-		"brackets and IRI": {func(_ *Config, ex *Exchange) { ex.URL = "<http://ä/\"%20>" }, map[string]string{"WARC-Target-URI": "%3Chttp://%C3%A4/%22%20%3E"}, ""},
-		"chunked": {func(_ *Config, ex *Exchange) {
+		"truncated":        {func(ex *Exchange) { ex.Truncated = TruncatedTime }, map[string]string{"WARC-Truncated": "time"}, ""},
+		"IPv6":             {func(ex *Exchange) { ex.Addr = netip.MustParseAddr("2001:db8::1%eth0") }, map[string]string{"WARC-IP-Address": "2001:db8::1"}, ""},
+		"mapped address":   {func(ex *Exchange) { ex.Addr = netip.MustParseAddr("::ffff:192.0.2.1") }, map[string]string{"WARC-IP-Address": "192.0.2.1"}, ""},
+		"no address":       {func(ex *Exchange) { ex.Addr = netip.Addr{} }, map[string]string{"WARC-IP-Address": ""}, ""},
+		"local time":       {func(ex *Exchange) { ex.Time = ex.Time.In(time.FixedZone("", 3600)) }, map[string]string{"WARC-Date": "2026-05-04T03:02:01.987654Z"}, ""},
+		"header in URL":    {func(ex *Exchange) { ex.URL = "http://a/\r\nWARC-Type: warcinfo\r\n\r\n" }, map[string]string{"WARC-Type": "response", "WARC-Target-URI": "http://a/%0D%0AWARC-Type:%20warcinfo%0D%0A%0D%0A"}, ""},
+		"brackets and IRI": {func(ex *Exchange) { ex.URL = "<http://ä/\"%20>" }, map[string]string{"WARC-Target-URI": "%3Chttp://%C3%A4/%22%20%3E"}, ""},
+		"chunked": {func(ex *Exchange) {
 			ex.ResponseHead = []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: Transfer-Encoding: b\r\ntransfer-ENCODING : x\r\n\r\n")
 		}, nil, "HTTP/1.1 200 OK\r\nX-Crawl-Transfer-Encoding: chunked\r\nA: Transfer-Encoding: b\r\nX-Crawl-transfer-ENCODING : x\r\n\r\nhello"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			cfg, ex := testConfig(), exchange("http://example.org/", "hello")
-			c.change(&cfg, &ex)
-			f := begin(t, cfg)
+			ex := exchange("http://example.org/", "hello")
+			c.change(&ex)
+			f := begin(t, testConfig())
 			f.write(ex)
 			rs := f.records()
 			if len(rs) != 2 {
@@ -325,34 +321,15 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if err := testConfig().Validate(); err != nil {
-		t.Errorf("default: %v", err)
+	if _, err := New(Config{Software: "~", Operator: " "}, nil); err != nil {
+		t.Error(err)
 	}
-	for _, level := range []int{1, 9} {
-		c := testConfig()
-		c.Level, c.RevisitEntries, c.Software, c.Operator = level, 0, "~", " "
-		if err := c.Validate(); err != nil {
-			t.Errorf("level %d: %v", level, err)
+	for _, bad := range []string{"a\r\nb: c", "\x00", "a\x1f", "a\x7f"} {
+		if _, err := New(Config{Software: bad}, nil); err == nil || !strings.Contains(err.Error(), " software: ") {
+			t.Errorf("software %q: error %v", bad, err)
 		}
-	}
-	for field, change := range map[string]func(*Config){
-		"software":        func(c *Config) { c.Software = "a\r\nb: c" },
-		"operator":        func(c *Config) { c.Operator = "a\nb" },
-		"robots":          func(c *Config) { c.Robots = "\x00" },
-		"level":           func(c *Config) { c.Level = 0 },
-		"digest":          func(c *Config) { c.Digest = "md5" },
-		"revisit_entries": func(c *Config) { c.RevisitEntries = -1 },
-		"level ":          func(c *Config) { c.Level = 10 },
-		"software ":       func(c *Config) { c.Software = "a\x1f" },
-		"operator ":       func(c *Config) { c.Operator = "a\x7f" },
-	} {
-		c := testConfig()
-		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), " "+strings.TrimSpace(field)+": ") {
-			t.Errorf("%s: error %v", field, err)
-		}
-		if _, err := New(c, nil); err == nil {
-			t.Errorf("%s: New accepted it", field)
+		if _, err := New(Config{Operator: bad}, nil); err == nil || !strings.Contains(err.Error(), " operator: ") {
+			t.Errorf("operator %q: error %v", bad, err)
 		}
 	}
 }

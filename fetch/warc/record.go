@@ -3,9 +3,7 @@ package warc
 import (
 	"bytes"
 	"crypto/sha1"
-	"crypto/sha256"
 	"encoding/base32"
-	"encoding/hex"
 	"io"
 	"strconv"
 	"sync"
@@ -23,6 +21,7 @@ const (
 	typeWarcinfo   = "application/warc-fields"
 	dateForm       = "2006-01-02T15:04:05.000000Z"
 	endOfRecord    = "\r\n\r\n"
+	level          = 6       // of gzip, 1 (fast) to 9 (small)
 	maxSpareBuffer = 4 << 20 // bytes; larger buffers are not pooled
 )
 
@@ -51,35 +50,26 @@ func (f *fields) add(name, value string) {
 func formatDate(t time.Time) string { return t.UTC().Format(dateForm) }
 
 // digest returns the labelled digest of the concatenated parts (ISO 28500, labelled-digest, in the encodings that the IIPC recommends).
-func digest(algorithm string, parts ...[]byte) string {
-	h := sha1.New()
-	if algorithm == SHA256 {
-		h = sha256.New()
-	}
+func digest(parts ...[]byte) string {
+	h := sha1.New() // which every tool reads
 	for _, p := range parts {
 		h.Write(p)
 	}
-	sum := h.Sum(nil)
-	if algorithm == SHA256 {
-		return SHA256 + ":" + hex.EncodeToString(sum)
-	}
-	return SHA1 + ":" + base32.StdEncoding.EncodeToString(sum)
+	return "sha1:" + base32.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
 // members makes gzip members. It is safe for concurrent use.
 type members struct {
-	algorithm string
-	zips      sync.Pool // of *gzip.Writer
-	buffers   sync.Pool // of *bytes.Buffer
+	zips    sync.Pool // of *gzip.Writer
+	buffers sync.Pool // of *bytes.Buffer
 }
 
-// newMembers expects a valid level.
-func newMembers(level int, algorithm string) *members {
-	m := &members{algorithm: algorithm}
+func newMembers() *members {
+	m := &members{}
 	m.zips.New = func() any {
 		z, err := gzip.NewWriterLevel(io.Discard, level)
 		if err != nil {
-			panic(err) // Validate has seen the level
+			panic(err) // the level is valid
 		}
 		return z
 	}
@@ -102,7 +92,7 @@ func (m *members) append(out *bytes.Buffer, f *fields, contentType string, block
 	for _, p := range block {
 		length += len(p)
 	}
-	f.add("WARC-Block-Digest", digest(m.algorithm, block...))
+	f.add("WARC-Block-Digest", digest(block...))
 	f.add("Content-Type", contentType)
 	f.add("Content-Length", strconv.Itoa(length))
 	f.b.WriteString("\r\n")
