@@ -267,7 +267,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		const limit = 16
 		own := s.node(3).own
 		own.cfg.CachedRecords = limit
-		records := newRecords(&table{during: func() {}}, limit)
+		records := newRecords(newDisk(s.names), limit)
 		for _, host := range s.hostsOf(3*limit, 1, 2, 3) {
 			r := Record{Host: host, Epoch: 1, Owner: idOf(2)}
 			if err := own.Moved(r.wire()); err != nil {

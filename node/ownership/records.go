@@ -26,9 +26,10 @@ type records struct {
 	// flushing is held during a flush, so that changes reach the disk in order. It is taken before mu.
 	flushing sync.Mutex
 	// mu guards the fields below. It is never held across I/O.
-	mu    sync.Mutex
-	cache map[string]Record // an empty Owner means that there is no record
-	dirty map[string]Record // not on disk yet
+	mu        sync.Mutex
+	cache     map[string]Record // an empty Owner means that there is no record
+	dirty     map[string]Record // not on disk yet
+	evictions int               // how often the cache was full
 }
 
 func newRecords(shelf Shelf, limit int) *records {
@@ -59,8 +60,11 @@ func (t *records) peek(host string) (r Record, ok, loaded bool) {
 	return r, r.Owner != "", loaded
 }
 
-// load caches what the disk has of a host.
+// load reads the record of a host from disk into the cache. It caches nothing if the record may have changed since it was read.
 func (t *records) load(host string) error {
+	t.mu.Lock()
+	evictions := t.evictions
+	t.mu.Unlock()
 	b, err := t.shelf.Get([]byte(host))
 	if err != nil {
 		return fmt.Errorf("read record of %s: %w", host, err)
@@ -73,7 +77,8 @@ func (t *records) load(host string) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.cache[host]; !ok { // otherwise it has changed meanwhile
+	// A record that changes is cached. It may have been written and evicted again meanwhile.
+	if _, cached := t.cache[host]; !cached && t.evictions == evictions {
 		t.rememberLocked(host, r)
 	}
 	return nil
@@ -81,6 +86,7 @@ func (t *records) load(host string) error {
 
 func (t *records) rememberLocked(host string, r Record) {
 	if len(t.cache) >= t.limit {
+		t.evictions++
 		n := t.limit / 8
 		for k := range t.cache { // in random order: popular records soon return
 			if _, dirty := t.dirty[k]; dirty {

@@ -1,53 +1,79 @@
 package ownership
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"proxima/node/view"
 )
 
-// table is a shelf with one value, that calls during before each change.
-type table struct {
-	key, value []byte
-	during     func()
+// hookedShelf calls a function at the end of a read, and one at the beginning of a write.
+type hookedShelf struct {
+	*disk
+	afterGet, beforeBatch func()
 }
 
-func (s *table) Get(key []byte) ([]byte, error) {
-	if bytes.Equal(key, s.key) {
-		return s.value, nil
-	}
-	return nil, nil
+func (s *hookedShelf) Get(key []byte) ([]byte, error) {
+	value, err := s.disk.Get(key)
+	s.afterGet()
+	return value, err
 }
 
-func (s *table) ScanAfter([]byte, func(key, value []byte) error) error { return nil }
-
-func (s *table) Batch(fill func(put func(key, value []byte), remove func(key []byte))) error {
-	s.during()
-	fill(func(key, value []byte) { s.key, s.value = key, value }, func([]byte) { s.key = nil })
-	return nil
+func (s *hookedShelf) Batch(fill func(put func(key, value []byte), remove func(key []byte))) error {
+	s.beforeBatch()
+	return s.disk.Batch(fill)
 }
 
 // A record that changes while it is written is written again.
 func TestRecordThatChangesWhileItIsWritten(t *testing.T) {
-	host, owner := "http://a.example", strings.Repeat("0", idLength)
-	s := &table{during: func() {}}
+	r := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}
+	s := &hookedShelf{disk: newDisk(&names{}), beforeBatch: func() {}}
 	records := newRecords(s, 10)
-	records.put(host, Record{Host: host, Epoch: 1, Owner: owner})
-	s.during = func() { records.put(host, Record{Host: host, Epoch: 2, Owner: owner}) }
+	records.put(r.Host, r)
+	r.Epoch = 2
+	s.beforeBatch = func() { records.put(r.Host, r) }
 	for range 2 {
 		if err := records.flush(); err != nil {
 			t.Fatal(err)
 		}
-		s.during = func() {}
+		s.beforeBatch = func() {}
 	}
-	if r, err := decodeRecord(host, s.value); err != nil || r.Epoch != 2 {
-		t.Errorf("on disk is %+v, %v", r, err)
+	if got := s.now.shelf[r.Host]; got != string(r.append(nil)) {
+		t.Errorf("on disk is %q", got)
+	}
+}
+
+// While a record is read from disk, it changes, is written, and leaves the cache. The old value does not come back.
+func TestRecordThatChangesWhileItIsRead(t *testing.T) {
+	r := Record{Host: "http://a.test", Epoch: 1, Owner: idOf(1)}
+	s := &hookedShelf{disk: newDisk(&names{}), afterGet: func() {}, beforeBatch: func() {}}
+	records := newRecords(s, 8)
+	store := func(r Record) {
+		records.put(r.Host, r)
+		if err := records.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storeAndEvict := func() {
+		store(r)
+		for i := 0; ; i++ {
+			if _, _, cached := records.peek(r.Host); !cached {
+				return
+			}
+			store(Record{Host: fmt.Sprintf("http://h%d.test", i), Epoch: 1, Owner: idOf(1)})
+		}
+	}
+	storeAndEvict()
+	s.afterGet = func() {
+		s.afterGet = func() {}
+		r.Epoch = 2
+		storeAndEvict()
+	}
+	if got, ok, err := records.get(r.Host); got != r || !ok || err != nil {
+		t.Errorf("read is %+v, %v, %v", got, ok, err)
 	}
 }
 
