@@ -24,7 +24,7 @@ func TestHomeAgreesOnWhatItKnows(t *testing.T) {
 		own := s.node(1).own
 		s.node(1).put(Record{Host: s.hostOf(1, 2, 3), Epoch: 1, Owner: idOf(2)})
 		own.mu.Lock()
-		known := own.tallies.lent[idOf(2)]
+		known := own.tallies.byOwner[idOf(2)]
 		own.mu.Unlock()
 		for _, c := range []struct {
 			count  uint64

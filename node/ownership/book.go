@@ -138,11 +138,10 @@ func concerned(v *view.View, r Record) bool {
 	return slices.Contains([]string{r.Owner, v.Home(r.Host), v.Replica(r.Host, r.Owner), v.Witness(r.Host, r.Owner)}, v.Self)
 }
 
-// forget removes a record that does not concern this node.
-func (b *book) forget(r Record) error {
-	_, _, err := b.edit(r.Host, func(now Record, ok bool) (Record, bool) {
-		v := b.views.Now()
-		return Record{}, ok && now == r && !concerned(v, r)
+// forget removes the record of a host if it names an owner and does not concern this node.
+func (b *book) forget(host, owner string) error {
+	_, _, err := b.edit(host, func(r Record, ok bool) (Record, bool) {
+		return Record{}, ok && r.Owner == owner && !concerned(b.views.Now(), r)
 	})
 	return err
 }

@@ -83,7 +83,7 @@ func (c *census) Renew(_ context.Context, from string, req *wire.RenewRequest) (
 		c.due[from] = true
 		signal(c.renew)
 	}
-	t := c.tallies.lent[from]
+	t := c.tallies.byOwner[from]
 	equal := t.count == req.GetCount() && t.digest == req.GetDigest()
 	if equal && req.GetMembers() == c.views.Now().Digest() {
 		c.toldLocked(from)
@@ -314,13 +314,13 @@ func (c *census) goneOwners(now time.Time) (gone map[string]bool, v view.View) {
 		return nil, v
 	}
 	gone = make(map[string]bool)
-	for owner := range c.tallies.lent {
+	for owner := range c.tallies.byOwner {
 		if c.goneLocked(owner, now) {
 			gone[owner] = true
 		}
 	}
 	for owner := range c.heard {
-		if _, ok := c.tallies.lent[owner]; !ok && !v.IsAlive(owner) {
+		if _, ok := c.tallies.byOwner[owner]; !ok && !v.IsAlive(owner) {
 			delete(c.heard, owner)
 			delete(c.lists, owner)
 		}

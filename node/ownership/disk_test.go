@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"proxima/frontier"
 	"proxima/frontier/identity"
@@ -42,13 +41,6 @@ type hostCopy struct {
 	drops   uint64
 	pending map[string]bool // by path
 	done    map[string]bool
-}
-
-// parcel is a link that waits for another node.
-type parcel struct {
-	to    string
-	born  time.Time // zero in an earlier life
-	other string    // who has it, too, where it is copied
 }
 
 func newDisk(n *names) *disk {

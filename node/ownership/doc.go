@@ -25,18 +25,9 @@
 //
 // # Roles
 //
-// The frontier stores what a host is to this node (frontier.Role):
-//
-//	             first link, take-over, commit of a hand-off to here
-//	(nothing) ─────────────────────────────────────────────► owned ◄───────────┐
-//	    │                                                     │ ▲              │
-//	    │ data stored by a peer            hand-off begins    │ │ refused, or  │ take-over, commit
-//	    ▼                                                     ▼ │ settled      │ of a hand-off to here
-//	 replica ◄───────────────── hand-off committed ──────── leaving            │
-//	    │  ▲ └─────────────────────────────────────────────────────────────────┘
-//	    │  └──────────────────── a newer record names another owner ── owned
-//	    ▼
-//	(nothing): the owner and the node with the replica have all of it, and this node is neither
+// The frontier stores what a host is to this node (frontier.Role): owned, leaving or replica. docs/overlay.md draws how the roles
+// change. One loop (reconcile.go) compares the record and the members with the role of each host, takes one step, and repeats
+// that until they agree.
 //
 // # Parts
 //
@@ -49,7 +40,4 @@
 //	rights      this node as an owner: what it may crawl                        rights.go
 //	router      links: finds their owner, takes in those for this node          route.go
 //	reconciler  hand-offs, take-overs, removal of copies                        reconcile.go, handoff.go, store.go, drain.go
-//
-// One loop (reconcile.go) compares the record and the members with the role of each host, takes one step, and repeats that
-// until they agree.
 package ownership

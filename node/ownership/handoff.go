@@ -144,8 +144,7 @@ func (rc *reconciler) thaw(ctx context.Context, host string) error {
 	return err
 }
 
-// handedOver ends a hand-off that was committed: what is here becomes a replica. It is removed at once if the node that keeps
-// the replica already has the same; otherwise the queue sees to it.
+// handedOver ends a hand-off that was committed. What is here becomes a replica, which the queue removes if it is not needed.
 func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) error {
 	ctx = context.WithoutCancel(ctx)
 	_, _, err := rc.edit(r.Host, func(now Record, ok bool) (Record, bool) {
@@ -161,20 +160,7 @@ func (rc *reconciler) handedOver(ctx context.Context, r Record, p proposal) erro
 	}
 	rc.deps.Event(Event{Kind: HandedOff, Record: p.next, Peer: p.next.Owner, Reason: p.reason})
 	rc.queue.add(r.Host, false)
-	v := rc.view()
-	replica := v.Replica(r.Host, p.next.Owner)
-	if now, _, err := rc.records.get(r.Host); err != nil || now != p.next || replica == v.Self || !v.IsAlive(replica) {
-		return err
-	}
-	d, err := rc.deps.Frontier.DigestOf(ctx, r.Host)
-	if err != nil {
-		return err
-	}
-	a, err := rc.replicator.storeOne(ctx, replica, &wire.StoreItem{Record: p.next.wire(), Digest: digestToWire(d)})
-	if err != nil || !a.equal || !a.keeps {
-		return nil
-	}
-	return rc.deps.Frontier.Remove(ctx, r.Host)
+	return nil
 }
 
 // maxCommits is how often an unanswered commit is repeated before this node takes the host back.

@@ -68,8 +68,8 @@ func (g *scene) inside(p *player) string {
 	say("settling", each(g.names, o.settling, func(n int) string { return fmt.Sprintf("%dx", n) }))
 	say("wished", each(g.names, o.wishes, func(w wish) string { return fmt.Sprintf("to %d", numberOf(w.to)) }))
 	say("rumours", each(g.names, o.rumours, func(r Record) string { return fmt.Sprintf("of %d, epoch %d", numberOf(r.Owner), r.Epoch) }))
-	say("owns of", each(nil, o.tallies.owned, func(t tally) string { return fmt.Sprint(t.count) }))
-	say("lends to", each(nil, o.tallies.lent, func(t tally) string { return fmt.Sprint(t.count) }))
+	say("owns at", each(nil, o.tallies.byHome, func(t tally) string { return fmt.Sprint(t.count) }))
+	say("home for", each(nil, o.tallies.byOwner, func(t tally) string { return fmt.Sprint(t.count) }))
 	say("queue:", queued)
 	say("stream:", waits)
 	for what, n := range map[string]uint64{"handed off": o.counts.HandedOff, "received": o.counts.Received, "taken": o.counts.Taken,

@@ -3,15 +3,12 @@ package ownership
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"proxima/frontier"
 	"proxima/node/lease"
-	"proxima/node/view"
 	"proxima/node/wire"
 )
 
@@ -150,107 +147,14 @@ func (l *life) isDead() bool {
 	return l.dead
 }
 
-// outbox is where links for other nodes wait on the disk.
-type outbox struct{ disk *disk }
-
-func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
-	return o.add(links, parcel{born: time.Now()})
-}
-
-func (o outbox) Keep(_ context.Context, from string, links map[string][]*wire.Link) error {
-	return o.add(links, parcel{born: copied, other: from})
-}
-
-// copied is the birth of links that are in another outbox, too.
-var copied = time.Unix(1<<40, 0)
-
-func (o outbox) add(links map[string][]*wire.Link, as parcel) error {
-	o.disk.gate()
-	if err := o.disk.lock(); err != nil {
-		return err
-	}
-	defer o.disk.mu.Unlock()
-	for to, links := range links {
-		for _, l := range links {
-			if p := o.disk.now.outbox[l.GetUrl()]; p == nil || as.born != copied {
-				o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: as.born, other: as.other}
-			}
-		}
-	}
-	return nil
-}
-
-func (o outbox) Settled(until time.Time) bool {
-	o.disk.mu.Lock()
-	defer o.disk.mu.Unlock()
-	for _, p := range o.disk.now.outbox {
-		if !p.born.After(until) {
-			return false
-		}
-	}
-	return true
-}
-
-// lend copies links that have waited long to the outbox of another node, and those whose other outbox is gone.
-func (d *disk) lend(v view.View, send func(to string, req *wire.DeliverRequest) error) {
-	d.mu.Lock()
-	byCustodian := map[string][]*wire.Link{}
-	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
-		p := d.now.outbox[url]
-		if p.born == copied && !v.IsAlive(p.other) {
-			p.born = time.Now()
-		}
-		if p.born == copied || time.Since(p.born) < 2*time.Second {
-			continue
-		}
-		if i := slices.IndexFunc(v.Alive, func(id string) bool { return id != v.Self && id != p.to }); i >= 0 {
-			byCustodian[v.Alive[i]] = append(byCustodian[v.Alive[i]], &wire.Link{Url: url})
-		}
-	}
-	d.mu.Unlock()
-	for to, links := range byCustodian {
-		if send(to, &wire.DeliverRequest{Links: links, Keep: true}) != nil || d.lock() != nil {
-			continue
-		}
-		for _, l := range links {
-			if p := d.now.outbox[l.GetUrl()]; p != nil {
-				p.born, p.other = copied, to
-			}
-		}
-		d.mu.Unlock()
-	}
-}
-
 // deliver sends what is in the outbox.
 func (l *life) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
 		sleep(ctx, 500*time.Millisecond)
 		l.gate()
-		l.disk.lend(l.owner.view(), func(to string, req *wire.DeliverRequest) error {
-			_, err := call(l, to, req, (*Ownership).Deliver)
-			return err
+		l.disk.deliver(l.owner, func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			return call(l, to, req, (*Ownership).Deliver)
 		})
-		for to, links := range l.disk.linksTo() {
-			res, err := call(l, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
-			if err != nil {
-				for _, link := range links { // a peer that is gone gets nothing
-					if v := l.owner.view(); !v.IsAlive(to) {
-						l.disk.moveLink(link.GetUrl(), l.owner.Destination(link))
-					}
-				}
-				continue
-			}
-			for i, answer := range res.GetAnswers() {
-				switch answer.GetVerdict() {
-				case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_DUPLICATE:
-					l.disk.moveLink(links[i].GetUrl(), "")
-				case wire.Verdict_VERDICT_MOVED:
-					if l.owner.Moved(answer.GetRecord()) == nil {
-						l.disk.moveLink(links[i].GetUrl(), l.owner.Destination(links[i]))
-					}
-				}
-			}
-		}
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func (o *Ownership) Busy() bool {
 	if len(o.proposals)+len(o.rights.unconfirmed) > 0 || o.tallies.counting {
 		return true
 	}
-	for owner := range o.tallies.lent {
+	for owner := range o.tallies.byOwner {
 		if !o.views.Now().IsAlive(owner) {
 			return true // its hosts must be taken over
 		}

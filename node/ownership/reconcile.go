@@ -139,8 +139,10 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 	}
 	v := rc.view()
 	switch {
+	case r.Owner == v.Self && known && role == frontier.Leaving:
+		return rc.settle(ctx, r, v)
 	case r.Owner == v.Self:
-		return rc.stepOwner(ctx, r, v, role, known)
+		return rc.stepOwner(ctx, r, v)
 	case known && role != frontier.Replica:
 		// Another node owns it now. What is here is a replica at most, and stays until the owner has all of it.
 		if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Replica); err != nil {
@@ -155,15 +157,10 @@ func (rc *reconciler) step(ctx context.Context, it *item) error {
 	return nil
 }
 
-// stepOwner is step for a host that is owned here.
-func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View, role frontier.Role, known bool) error {
-	if known && role == frontier.Leaving {
-		return rc.settle(ctx, r, v)
-	}
-	if known && role != frontier.Owned {
-		if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil { // a crash came in between
-			return err
-		}
+// stepOwner is step for a host that is owned here, and not being handed over.
+func (rc *reconciler) stepOwner(ctx context.Context, r Record, v view.View) error {
+	if err := rc.replicator.own(ctx, r); err != nil { // a crash may have come before the role was set
+		return err
 	}
 	home := v.Home(r.Host)
 	rc.mu.Lock()
@@ -279,10 +276,10 @@ func (rc *reconciler) give(ctx context.Context, r Record, v view.View, all bool)
 	if err := rc.deps.Frontier.Remove(ctx, r.Host); err != nil {
 		return fmt.Errorf("remove: %w", err)
 	}
-	return rc.forget(r)
+	return rc.forget(r.Host, r.Owner)
 }
 
-// recover repairs roles after a crash, and queues hosts that an earlier life left between two roles.
+// recover queues hosts whose role does not agree with their record, because an earlier life ended between two steps.
 func (rc *reconciler) recover(ctx context.Context) error {
 	self := rc.self()
 	return rc.records.visit(func(r Record) error {
@@ -290,16 +287,14 @@ func (rc *reconciler) recover(ctx context.Context) error {
 		if err != nil || !known {
 			return err
 		}
-		switch mine := r.Owner == self; {
-		case mine && role == frontier.Replica: // the crash came after a commit or a take-over
-			if err := rc.deps.Frontier.SetRole(ctx, r.Host, frontier.Owned); err != nil {
-				return err
-			}
+		mine := r.Owner == self
+		if role == frontier.Leaving || mine != (role == frontier.Owned) {
+			rc.queue.add(r.Host, true)
+		}
+		if mine && role == frontier.Replica { // the earlier life ended after a commit or a take-over
 			rc.mu.Lock()
 			rc.rights.claimLocked(r, false)
 			rc.mu.Unlock()
-		case role == frontier.Leaving, role == frontier.Owned && !mine:
-			rc.queue.add(r.Host, true)
 		}
 		return nil
 	})

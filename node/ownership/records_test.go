@@ -96,7 +96,7 @@ func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	if !tallies.counted(z.Host) {
 		t.Error("the count will count it again")
 	}
-	if got := tallies.owned["n2"]; got.count != 2 || got.digest != a.hash()^z.hash() {
+	if got := tallies.byHome["n2"]; got.count != 2 || got.digest != a.hash()^z.hash() {
 		t.Errorf("%+v", got)
 	}
 }

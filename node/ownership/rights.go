@@ -183,7 +183,7 @@ func (rg *rights) renewAll(ctx context.Context, all bool) bool {
 	v := *rg.views.Now()
 	homes := rg.dueLocked()
 	if all {
-		for home := range rg.tallies.owned {
+		for home := range rg.tallies.byHome {
 			homes[home] = true
 		}
 	}
@@ -240,7 +240,7 @@ func (rg *rights) renewAt(ctx context.Context, home string) (agreed bool, err er
 		return false, err
 	}
 	rg.mu.Lock()
-	t := rg.tallies.owned[home]
+	t := rg.tallies.byHome[home]
 	req := &wire.RenewRequest{Count: t.count, Digest: t.digest, Members: rg.views.Now().Digest(), Tell: !rg.census.told[home]}
 	rg.mu.Unlock()
 	sent := time.Now()

@@ -190,11 +190,7 @@ func (rt *router) unlearn(host, who string) error {
 		rt.queue.add(host, false) // bring the copy to its owner
 		return err
 	}
-	_, _, err := rt.edit(host, func(r Record, ok bool) (Record, bool) {
-		v := rt.views.Now()
-		return Record{}, ok && r.Owner == who && !concerned(v, r)
-	})
-	return err
+	return rt.forget(host, who)
 }
 
 // Deliver takes in links from another node's outbox, or this node's own. A link that is acknowledged is on two disks: here and at

@@ -3,11 +3,9 @@ package ownership
 import (
 	"maps"
 	"slices"
-
-	"proxima/node/wire"
 )
 
-// The shelf of the records.
+// The methods below implement Shelf.
 
 func (d *disk) Get(key []byte) ([]byte, error) {
 	if err := d.lock(); err != nil {
@@ -43,29 +41,4 @@ func (d *disk) Batch(fill func(put func(key, value []byte), remove func(key []by
 	defer d.mu.Unlock()
 	fill(func(k, v []byte) { d.now.shelf[string(k)] = string(v) }, func(k []byte) { delete(d.now.shelf, string(k)) })
 	return nil
-}
-
-// linksTo are the links on a disk that wait for other nodes.
-func (d *disk) linksTo() (out map[string][]*wire.Link) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out = map[string][]*wire.Link{}
-	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
-		p := d.now.outbox[url]
-		out[p.to] = append(out[p.to], &wire.Link{Url: url})
-	}
-	return out
-}
-
-// moveLink has a link wait for another node; nobody is to say that it has been answered.
-func (d *disk) moveLink(url, to string) {
-	if d.lock() != nil {
-		return
-	}
-	defer d.mu.Unlock()
-	if p := d.now.outbox[url]; p != nil && to != "" {
-		p.to = to
-	} else {
-		delete(d.now.outbox, url)
-	}
 }

@@ -289,37 +289,13 @@ func (p *player) insert(d *disk) {
 	p.disk, p.front = d, d
 }
 
-// deliver sends what is in the outbox, as package node does.
+// deliver sends what is in the outbox.
 func (p *player) deliver(ctx context.Context, own *Ownership, disk *disk) {
 	for ctx.Err() == nil {
 		sleep(ctx, 517*time.Millisecond)
-		disk.lend(own.view(), func(to string, req *wire.DeliverRequest) error {
-			_, err := carry(p, to, req, (*Ownership).Deliver)
-			return err
+		disk.deliver(own, func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error) {
+			return carry(p, to, req, (*Ownership).Deliver)
 		})
-		all := disk.linksTo()
-		for _, to := range slices.Sorted(maps.Keys(all)) {
-			links := all[to]
-			res, err := carry(p, to, &wire.DeliverRequest{Links: links}, (*Ownership).Deliver)
-			for i, l := range links {
-				answer := &wire.Delivered{Verdict: wire.Verdict_VERDICT_LATER}
-				if err == nil {
-					answer = res.GetAnswers()[i]
-				}
-				switch answer.GetVerdict() {
-				case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_DUPLICATE:
-					disk.moveLink(l.GetUrl(), "")
-				case wire.Verdict_VERDICT_MOVED:
-					if own.Moved(answer.GetRecord()) == nil {
-						disk.moveLink(l.GetUrl(), own.Destination(l))
-					}
-				default:
-					if v := own.view(); err != nil && !v.IsAlive(to) {
-						disk.moveLink(l.GetUrl(), own.Destination(l))
-					}
-				}
-			}
-		}
 	}
 }
 

@@ -18,8 +18,8 @@ type tally struct {
 // tallies count the records by home and by owner. When homes change, all records are counted again, page by page. Until that
 // is over, cursor and ahead tell which records are counted. The lock of the book guards them.
 type tallies struct {
-	owned map[string]tally // by home: hosts that this node owns
-	lent  map[string]tally // by owner: hosts whose home is this node
+	byHome  map[string]tally // the hosts that this node owns and other nodes are home of
+	byOwner map[string]tally // the hosts that this node is home of and other nodes own
 
 	counting bool
 	round    int                 // number of the count
@@ -28,12 +28,12 @@ type tallies struct {
 }
 
 func newTallies() tallies {
-	return tallies{owned: make(map[string]tally), lent: make(map[string]tally)}
+	return tallies{byHome: make(map[string]tally), byOwner: make(map[string]tally)}
 }
 
 // begin starts a new count.
 func (t *tallies) begin() {
-	t.owned, t.lent, t.ahead = make(map[string]tally), make(map[string]tally), make(map[string]struct{})
+	t.byHome, t.byOwner, t.ahead = make(map[string]tally), make(map[string]tally), make(map[string]struct{})
 	t.counting, t.cursor = true, ""
 	t.round++
 }
@@ -65,9 +65,9 @@ func (t *tallies) count(v *view.View, r Record, in bool) {
 	home := v.Home(r.Host)
 	switch {
 	case r.Owner == v.Self && home != v.Self:
-		add(t.owned, home, r, in)
+		add(t.byHome, home, r, in)
 	case home == v.Self && r.Owner != v.Self:
-		add(t.lent, r.Owner, r, in)
+		add(t.byOwner, r.Owner, r, in)
 	}
 }
 
@@ -108,7 +108,7 @@ func (o *Ownership) runRecounts(ctx context.Context) error {
 		o.mu.Lock()
 		if o.tallies.round == round {
 			o.tallies.counting, o.tallies.ahead = false, nil
-			for owner := range o.tallies.lent {
+			for owner := range o.tallies.byOwner {
 				o.census.expectLocked(owner, time.Now()) // it has had no chance to renew here
 			}
 			signal(o.renew)

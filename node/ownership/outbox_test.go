@@ -1,0 +1,144 @@
+package ownership
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"proxima/node/view"
+	"proxima/node/wire"
+)
+
+// parcel is a link that waits for another node.
+type parcel struct {
+	to    string
+	born  time.Time // when the link was found; zero if that was in an earlier life
+	other string    // the node whose outbox has the link, too, if born is copied
+}
+
+// copied is the time of birth of links that another outbox has, too.
+var copied = time.Unix(1<<40, 0)
+
+// outbox implements Outbox on a disk.
+type outbox struct{ disk *disk }
+
+func (o outbox) Add(_ context.Context, links map[string][]*wire.Link) error {
+	return o.add(links, parcel{born: time.Now()})
+}
+
+func (o outbox) Keep(_ context.Context, from string, links map[string][]*wire.Link) error {
+	return o.add(links, parcel{born: copied, other: from})
+}
+
+func (o outbox) add(links map[string][]*wire.Link, as parcel) error {
+	o.disk.gate()
+	if err := o.disk.lock(); err != nil {
+		return err
+	}
+	defer o.disk.mu.Unlock()
+	for to, links := range links {
+		for _, l := range links {
+			if p := o.disk.now.outbox[l.GetUrl()]; p == nil || as.born != copied {
+				o.disk.now.outbox[l.GetUrl()] = &parcel{to: to, born: as.born, other: as.other}
+			}
+		}
+	}
+	return nil
+}
+
+func (o outbox) Settled(until time.Time) bool {
+	o.disk.mu.Lock()
+	defer o.disk.mu.Unlock()
+	for _, p := range o.disk.now.outbox {
+		if !p.born.After(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// sendLinks sends links to another node.
+type sendLinks func(to string, req *wire.DeliverRequest) (*wire.DeliverResponse, error)
+
+// deliver sends all links of the outbox once, and acts on the answers as package peer does.
+func (d *disk) deliver(own *Ownership, send sendLinks) {
+	d.copyLinks(own.view(), send)
+	all := d.linksTo()
+	for _, to := range slices.Sorted(maps.Keys(all)) {
+		links := all[to]
+		res, err := send(to, &wire.DeliverRequest{Links: links})
+		for i, l := range links {
+			if err != nil {
+				if v := own.view(); !v.IsAlive(to) {
+					d.moveLink(l.GetUrl(), own.Destination(l))
+				}
+				continue
+			}
+			answer := res.GetAnswers()[i]
+			switch answer.GetVerdict() {
+			case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_DUPLICATE:
+				d.moveLink(l.GetUrl(), "")
+			case wire.Verdict_VERDICT_MOVED:
+				if own.Moved(answer.GetRecord()) == nil {
+					d.moveLink(l.GetUrl(), own.Destination(l))
+				}
+			}
+		}
+	}
+}
+
+// copyLinks copies links that have waited for two seconds to the outbox of a third node, and links whose other outbox is gone.
+func (d *disk) copyLinks(v view.View, send sendLinks) {
+	d.mu.Lock()
+	byCustodian := map[string][]*wire.Link{}
+	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
+		p := d.now.outbox[url]
+		if p.born == copied && !v.IsAlive(p.other) {
+			p.born = time.Now()
+		}
+		if p.born == copied || time.Since(p.born) < 2*time.Second {
+			continue
+		}
+		if i := slices.IndexFunc(v.Alive, func(id string) bool { return id != v.Self && id != p.to }); i >= 0 {
+			byCustodian[v.Alive[i]] = append(byCustodian[v.Alive[i]], &wire.Link{Url: url})
+		}
+	}
+	d.mu.Unlock()
+	for to, links := range byCustodian {
+		if _, err := send(to, &wire.DeliverRequest{Links: links, Keep: true}); err != nil || d.lock() != nil {
+			continue
+		}
+		for _, l := range links {
+			if p := d.now.outbox[l.GetUrl()]; p != nil {
+				p.born, p.other = copied, to
+			}
+		}
+		d.mu.Unlock()
+	}
+}
+
+// linksTo returns the links of the outbox by the nodes that they are for.
+func (d *disk) linksTo() (out map[string][]*wire.Link) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out = map[string][]*wire.Link{}
+	for _, url := range slices.Sorted(maps.Keys(d.now.outbox)) {
+		p := d.now.outbox[url]
+		out[p.to] = append(out[p.to], &wire.Link{Url: url})
+	}
+	return out
+}
+
+// moveLink makes a link wait for another node, or drops it if to is "".
+func (d *disk) moveLink(url, to string) {
+	if d.lock() != nil {
+		return
+	}
+	defer d.mu.Unlock()
+	if p := d.now.outbox[url]; p != nil && to != "" {
+		p.to = to
+	} else {
+		delete(d.now.outbox, url)
+	}
+}
