@@ -54,7 +54,7 @@ func TestAddressesOfNodes(t *testing.T) {
 // What a member says of its address is believed only where it can be true.
 func TestMembersAtImpossibleAddresses(t *testing.T) {
 	c := newClock(t)
-	m := &Members{table: c.table, deps: Deps{ID: nodeID(0), PeerAddr: "192.0.2.9:7947", Now: time.Now}, woken: make(chan struct{}, 1)}
+	m := &Members{table: c.table, deps: Deps{ID: nodeID(0), PeerAddr: "192.0.2.9:7947", Now: time.Now}, wakeTend: make(chan struct{}, 1)}
 	d := delegate{m}
 	at := func(ip string, port uint16) error {
 		return d.NotifyAlive(&memberlist.Node{Name: nodeID(7), Addr: net.ParseIP(ip), Port: port})

@@ -35,7 +35,7 @@ func exampleState() state {
 	}}
 }
 
-var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, voters{}, origin{}, ballot{}, proposal{}, letter{}, kept{})
+var unexported = cmp.AllowUnexported(meta{}, place{}, ack{}, state{}, entry{}, voters{}, origin{}, ballot{}, proposal{}, message{}, kept{})
 
 func TestMetaRoundTrip(t *testing.T) {
 	for _, m := range []meta{exampleMeta(), {boot: 0, addr: "[::1]:1"}, {addr: "a:1", way: view.Way{Reach: view.Streams}}} {
@@ -75,35 +75,35 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
-func exampleLetter() letter {
+func exampleMessage() message {
 	ids := []string{strings.Repeat("00", 16), strings.Repeat("ab", 16)}
-	return letter{kind: letterPromise, from: ids[1], set: voters{origin{1 << 40, 2, ids[0]}, 7, nil}, ballot: ballot{3, ids[0]},
+	return message{kind: messagePromise, from: ids[1], set: voters{origin{1 << 40, 2, ids[0]}, 7, nil}, ballot: ballot{3, ids[0]},
 		accepted: proposal{ballot{2, ids[1]}, ids}, renounced: true}
 }
 
-func TestLetterRoundTrip(t *testing.T) {
-	decided := exampleLetter()
-	decided.kind, decided.set.ids = letterDecided, decided.accepted.ids
-	for _, l := range []letter{exampleLetter(), decided, {from: strings.Repeat("00", 16)}} {
-		got, err := decode[letter](encode(nil, l), "letter")
+func TestMessageRoundTrip(t *testing.T) {
+	decided := exampleMessage()
+	decided.kind, decided.set.ids = messageDecided, decided.accepted.ids
+	for _, l := range []message{exampleMessage(), decided, {from: strings.Repeat("00", 16)}} {
+		got, err := decode[message](encode(nil, l), "message")
 		if d := cmp.Diff(l, got, unexported); d != "" || err != nil {
 			t.Error(d, err)
 		}
 	}
 	whole := encode(nil, decided)
 	for n := range whole {
-		if _, err := decode[letter](whole[:n], "letter"); err == nil {
-			t.Errorf("a letter cut at %d was read", n)
+		if _, err := decode[message](whole[:n], "message"); err == nil {
+			t.Errorf("a message cut at %d was read", n)
 		}
 	}
 	decided.set.ids = []string{decided.from, decided.from}
-	if _, err := decode[letter](encode(nil, decided), "letter"); err == nil {
-		t.Error("a letter with a voter twice was read")
+	if _, err := decode[message](encode(nil, decided), "message"); err == nil {
+		t.Error("a message with a voter twice was read")
 	}
 }
 
 func TestKeptRoundTrip(t *testing.T) {
-	l := exampleLetter()
+	l := exampleMessage()
 	want := kept{set: voters{l.set.origin, 7, l.accepted.ids}, promised: l.ballot, accepted: l.accepted, renounced: true,
 		addrs: []string{"10.0.0.1:7", ""}}
 	got, err := decode[kept](encode(nil, want), "votes")
@@ -114,7 +114,7 @@ func TestKeptRoundTrip(t *testing.T) {
 
 // FuzzKept reads what a node kept of its votes from a disk that may be damaged. What is read is written as it was meant.
 func FuzzKept(f *testing.F) {
-	l := exampleLetter()
+	l := exampleMessage()
 	f.Add(encode(nil, kept{set: l.set, promised: l.ballot, accepted: l.accepted, renounced: true, addrs: make([]string, len(l.set.ids))}))
 	f.Add(encode(nil, kept{}))
 	f.Add([]byte{})
@@ -132,10 +132,10 @@ func FuzzKept(f *testing.F) {
 	})
 }
 
-func FuzzLetter(f *testing.F) {
-	f.Add(encode(nil, exampleLetter()))
+func FuzzMessage(f *testing.F) {
+	f.Add(encode(nil, exampleMessage()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := decode[letter](b, "letter")
+		l, err := decode[message](b, "message")
 		if err != nil {
 			return
 		}

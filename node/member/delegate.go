@@ -33,18 +33,18 @@ func (d delegate) NodeMeta(int) []byte {
 		location: m.deps.Location, placed: true, place: p, stamp: m.publishedStampLocked(), way: m.table.self.way})
 }
 
-// NotifyMsg receives a letter of a voter.
+// NotifyMsg receives a message of a voter.
 func (d delegate) NotifyMsg(b []byte) {
 	m := d.m
-	l, err := decode[letter](b, "letter")
+	msg, err := decode[message](b, "message")
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case err != nil:
 		m.emit(Event{Kind: EventTrouble, Time: m.now(), Reason: err.Error()})
-	case l.from != m.deps.ID && len(m.letters) < maxLetters:
-		m.letters = append(m.letters, l)
-		poke(m.lettered)
+	case msg.from != m.deps.ID && len(m.messages) < maxMessages:
+		m.messages = append(m.messages, msg)
+		poke(m.wakeVoting)
 	}
 }
 
@@ -75,7 +75,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 		m.wake()
 		return
 	case s.sender == m.deps.ID:
-		m.twin(s, now)
+		m.duplicate(s, now)
 		m.wake()
 		return
 	}
@@ -180,10 +180,10 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payl
 	m.emit(e)
 }
 
-// grumble turns memberlist's log into events, at most one a second.
-type grumble struct{ m *Members }
+// gossipLog turns memberlist's log into events, at most one a second.
+type gossipLog struct{ m *Members }
 
-func (g grumble) Write(line []byte) (int, error) {
+func (g gossipLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if !strings.HasPrefix(text, "[ERR") && !strings.HasPrefix(text, "[WARN") {
 		return len(line), nil
@@ -191,13 +191,13 @@ func (g grumble) Write(line []byte) (int, error) {
 	_, text, _ = strings.Cut(text, "] ")
 	m := g.m
 	// Do not take mu: memberlist also logs during calls of Members that hold it.
-	m.grumbleMu.Lock()
-	defer m.grumbleMu.Unlock()
+	m.complaintMu.Lock()
+	defer m.complaintMu.Unlock()
 	now := m.now()
-	m.grumbles++
-	if !m.grumbled.IsZero() && now.Sub(m.grumbled) < time.Second {
+	m.complaints++
+	if !m.complained.IsZero() && now.Sub(m.complained) < time.Second {
 		return len(line), nil
 	}
-	m.grumbled, m.grumbleText = now, text
+	m.complained, m.complaint = now, text
 	return len(line), nil
 }

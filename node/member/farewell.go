@@ -13,40 +13,40 @@ func (m *Members) farewell(list *memberlist.Memberlist) error {
 	if err := m.giveUp(); err != nil {
 		return err
 	}
-	m.bid(list)
+	m.sayFarewell(list)
 	_ = list.Leave(max(m.cfg.LeaveTimeout/2, 1))
 	return nil
 }
 
-// bidEvery is how long a farewell waits for answers before it is repeated.
-const bidEvery = 250 * time.Millisecond
+// farewellEvery is how long a farewell waits for answers before it is repeated.
+const farewellEvery = 250 * time.Millisecond
 
-// bid says farewell to each member until all have answered, or half of LeaveTimeout has passed. Gossip follows after
+// sayFarewell says farewell to each member until all have answered, or half of LeaveTimeout has passed. Gossip follows after
 // that; by itself it does not tell leaving from dying.
-func (m *Members) bid(list *memberlist.Memberlist) {
+func (m *Members) sayFarewell(list *memberlist.Memberlist) {
 	m.mu.Lock()
-	m.table.bidden = map[string]bool{}
+	m.table.farewellAcks = map[string]bool{}
 	for _, id := range m.table.others() {
-		m.news = append(m.news, m.table.council.decided(id))
+		m.toSend = append(m.toSend, m.table.paxos.decided(id))
 	}
 	m.mu.Unlock()
 	over := time.NewTimer(m.cfg.LeaveTimeout / 2)
 	defer over.Stop()
-	again := time.NewTicker(bidEvery)
+	again := time.NewTicker(farewellEvery)
 	defer again.Stop()
 	for aloud := true; ; {
 		now := m.now()
 		m.mu.Lock()
-		out := m.news
-		m.news = nil
-		for _, l := range m.letters { // others may be leaving, too
-			out = append(out, m.table.read(l, now)...)
+		out := m.toSend
+		m.toSend = nil
+		for _, msg := range m.messages { // others may be leaving, too
+			out = append(out, m.table.read(msg, now)...)
 		}
-		m.letters = nil
-		waiting := slices.DeleteFunc(m.table.others(), func(id string) bool { return m.table.bidden[id] })
+		m.messages = nil
+		waiting := slices.DeleteFunc(m.table.others(), func(id string) bool { return m.table.farewellAcks[id] })
 		if aloud {
 			for _, id := range waiting {
-				out = append(out, m.table.parting(letterLeave, id))
+				out = append(out, m.table.farewellMessage(messageLeave, id))
 			}
 		}
 		m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *Members) bid(list *memberlist.Memberlist) {
 			return
 		}
 		select {
-		case <-m.lettered:
+		case <-m.wakeVoting:
 			aloud = false
 		case <-again.C:
 			aloud = true
@@ -65,16 +65,16 @@ func (m *Members) bid(list *memberlist.Memberlist) {
 	}
 }
 
-// parting is a letter that the crawl is over, or that this node leaves.
-func (t *table) parting(kind int, to string) post {
-	c := &t.council
-	return c.write(to, letter{kind: kind, ballot: ballot{t.self.boot, t.self.id}, renounced: c.renounced && c.accepted.ids == nil})
+// farewellMessage is a message that the crawl is over, or that this node leaves.
+func (t *table) farewellMessage(kind int, to string) outgoing {
+	c := &t.paxos
+	return c.write(to, message{kind: kind, ballot: ballot{t.self.boot, t.self.id}, renounced: c.renounced && c.accepted.ids == nil})
 }
 
 // giveUp gives up this node's vote. That is on disk before anybody relies on it.
 func (m *Members) giveUp() error {
 	m.mu.Lock()
-	if !m.table.council.quit {
+	if !m.table.paxos.quit {
 		m.table.depart(m.now())
 	}
 	m.mu.Unlock()
@@ -90,13 +90,13 @@ func (m *Members) Over() error {
 	m.mu.Lock()
 	m.over = true
 	list := m.list
-	var out []post
+	var out []outgoing
 	for _, id := range m.table.others() {
-		out = append(out, m.table.parting(letterOver, id))
+		out = append(out, m.table.farewellMessage(messageOver, id))
 	}
 	m.mu.Unlock()
-	// Send it by letter as well as by gossip, which may not reach all before this node is gone.
+	// Send it directly, too: the gossip may not reach all before this node is gone.
 	m.send(list, out)
-	poke(m.pressed)
+	poke(m.wakeAnnounce)
 	return nil
 }

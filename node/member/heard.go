@@ -49,7 +49,7 @@ func (t *table) hears(r *record, within time.Duration, now time.Time) bool {
 // quiet returns members to ping, longest unasked first, so that majorities of the voters and of all live members, the
 // next voters, have answered lately.
 func (t *table) quiet(now time.Time) (quiet []*record) {
-	voters, all := len(t.council.set.ids)/2+1, 0
+	voters, all := len(t.paxos.set.ids)/2+1, 0
 	for id, r := range t.members {
 		if r.phase != alive || r.bad {
 			continue
@@ -58,7 +58,7 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 		switch {
 		case !t.hears(r, t.cfg.HearWithin/2, now):
 			quiet = append(quiet, r)
-		case t.council.set.has(id):
+		case t.paxos.set.has(id):
 			voters--
 		}
 	}
@@ -66,7 +66,7 @@ func (t *table) quiet(now time.Time) (quiet []*record) {
 	slices.SortFunc(quiet, func(a, b *record) int { return cmp.Or(a.pinged.Compare(b.pinged), cmp.Compare(a.id, b.id)) })
 	quiet = slices.DeleteFunc(quiet, func(r *record) bool {
 		needed := all > 0
-		if t.council.set.has(r.id) {
+		if t.paxos.set.has(r.id) {
 			needed = needed || voters > 0
 			voters--
 		}

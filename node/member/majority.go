@@ -30,16 +30,16 @@ type Missing struct {
 
 // adopt installs a decided set of voters if it is new.
 func (t *table) adopt(v voters, now time.Time) bool {
-	if !t.council.adopt(v) {
+	if !t.paxos.adopt(v) {
 		return false
 	}
-	t.hire(now)
+	t.addVoters(now)
 	return true
 }
 
-// hire adds records for voters that are not known.
-func (t *table) hire(now time.Time) {
-	for _, id := range t.council.set.ids {
+// addVoters adds records for voters that are not known.
+func (t *table) addVoters(now time.Time) {
+	for _, id := range t.paxos.set.ids {
 		if t.members[id] == nil {
 			t.members[id] = &record{id: id, phase: dead, since: now, unseen: true}
 		}
@@ -48,9 +48,9 @@ func (t *table) hire(now time.Time) {
 
 // restore installs what an earlier life kept.
 func (t *table) restore(k kept, now time.Time) {
-	c := &t.council
+	c := &t.paxos
 	c.set, c.promised, c.accepted, c.renounced = k.set, k.promised, k.accepted, k.renounced
-	t.hire(now)
+	t.addVoters(now)
 	for i, id := range k.set.ids {
 		if r := t.members[id]; r != t.self && r.gossip == "" {
 			r.gossip = k.addrs[i]
@@ -61,7 +61,7 @@ func (t *table) restore(k kept, now time.Time) {
 
 // keep returns what the next life must know.
 func (t *table) keep() kept {
-	c := &t.council
+	c := &t.paxos
 	k := kept{set: c.set, promised: c.promised, accepted: c.accepted, renounced: c.renounced}
 	for _, id := range c.set.ids {
 		addr := ""
@@ -76,13 +76,13 @@ func (t *table) keep() kept {
 // absent reports whether a member gave up its vote in the present set.
 func (t *table) absent(id string) bool {
 	r := t.members[id]
-	return r != nil && r.gave != 0 && r.gave == t.council.plain()
+	return r != nil && r.gave != 0 && r.gave == t.paxos.plain()
 }
 
 // there returns the voters that count as present, and whether they gave up their vote. A voter with another set, or one
 // that accepted the next set, may be part of another majority; so may one that has not answered lately.
 func (t *table) there(now time.Time) map[string]bool {
-	c := &t.council
+	c := &t.paxos
 	t.match(now)
 	renounced := marked(c.plain(), proposal{}, true)
 	there := make(map[string]bool, len(c.set.ids))
@@ -101,7 +101,7 @@ func (r *record) votes(now time.Time) bool {
 
 // match notes which members have the same set as this node.
 func (t *table) match(now time.Time) {
-	c := &t.council
+	c := &t.paxos
 	plain, renounced := c.plain(), marked(c.plain(), proposal{}, true)
 	t.self.stamp = c.stamp()
 	for _, r := range t.members {
@@ -118,7 +118,7 @@ func (t *table) match(now time.Time) {
 
 // foundIfLowest founds an overlay where nobody knows of one.
 func (t *table) foundIfLowest(now time.Time) {
-	if t.council.set.version > 0 || now.Sub(t.met) < foundAfter {
+	if t.paxos.set.version > 0 || now.Sub(t.met) < foundAfter {
 		return
 	}
 	others := 0
@@ -132,14 +132,14 @@ func (t *table) foundIfLowest(now time.Time) {
 		others++
 	}
 	if others > 0 {
-		t.council.found(now, t.self.id)
+		t.paxos.found(now, t.self.id)
 	}
 }
 
 // wanted returns the voters that there should be: live ones, those not dead for long, and the settled members that have
 // the present set.
 func (t *table) wanted(now time.Time) (ids []string) {
-	c := &t.council
+	c := &t.paxos
 	plain := c.plain()
 	for id, r := range t.members {
 		switch in := c.set.has(id); {
@@ -155,8 +155,8 @@ func (t *table) wanted(now time.Time) (ids []string) {
 }
 
 // decide opens a ballot if there is something to decide and it is this node's turn. jitter is between 0 and 1.
-func (t *table) decide(now time.Time, jitter float64) []post {
-	c := &t.council
+func (t *table) decide(now time.Time, jitter float64) []outgoing {
+	c := &t.paxos
 	t.match(now)
 	// A voter that accepted a set that was never decided, or that gave up its vote and came back, counts again after
 	// the next decision.
@@ -191,59 +191,59 @@ func (t *table) decide(now time.Time, jitter float64) []post {
 	return c.begin(wanted, now)
 }
 
-// part handles a member's letter that the crawl is over, or that it leaves. It acknowledges the latter.
-func (t *table) part(l letter, now time.Time) (out []post) {
-	r := t.members[l.from]
-	if r == nil || r == t.self || r.boot > l.ballot.number {
+// readFarewell handles a member's message that the crawl is over, or that it leaves. It acknowledges the latter.
+func (t *table) readFarewell(msg message, now time.Time) (out []outgoing) {
+	r := t.members[msg.from]
+	if r == nil || r == t.self || r.boot > msg.ballot.number {
 		return nil
 	}
-	if r.boot == l.ballot.number && l.renounced && l.set.compare(t.council.set) == 0 {
-		r.gave = t.council.plain()
+	if r.boot == msg.ballot.number && msg.renounced && msg.set.compare(t.paxos.set) == 0 {
+		r.gave = t.paxos.plain()
 	}
 	switch {
-	case l.kind == letterLeave:
-		r.boot, r.bade = l.ballot.number, r.bade || r.phase == alive
+	case msg.kind == messageLeave:
+		r.boot, r.saidFarewell = msg.ballot.number, r.saidFarewell || r.phase == alive
 		t.gone(r, left, now)
-		return []post{t.council.write(l.from, letter{kind: letterLeft, ballot: l.ballot})}
-	case r.boot == l.ballot.number:
+		return []outgoing{t.paxos.write(msg.from, message{kind: messageLeft, ballot: msg.ballot})}
+	case r.boot == msg.ballot.number:
 		r.over = true
 	}
 	return nil
 }
 
-// read handles a letter and returns what to send.
-func (t *table) read(l letter, now time.Time) []post {
-	switch l.kind {
-	case letterOver, letterLeave:
-		return t.part(l, now)
-	case letterLeft:
-		if t.bidden != nil && l.ballot.number == t.self.boot {
-			t.bidden[l.from] = true
+// read handles a message and returns what to send.
+func (t *table) read(msg message, now time.Time) []outgoing {
+	switch msg.kind {
+	case messageOver, messageLeave:
+		return t.readFarewell(msg, now)
+	case messageLeft:
+		if t.farewellAcks != nil && msg.ballot.number == t.self.boot {
+			t.farewellAcks[msg.from] = true
 		}
 		return nil
 	}
-	out, changed := t.council.read(l, t.absent)
+	out, changed := t.paxos.read(msg, t.absent)
 	if changed {
-		t.hire(now)
-		if l.kind == letterAccepted { // it was decided here
+		t.addVoters(now)
+		if msg.kind == messageAccepted { // it was decided here
 			for _, id := range t.others() {
-				out = append(out, t.council.decided(id))
+				out = append(out, t.paxos.decided(id))
 			}
 		}
 	}
-	if l.kind == letterPrepare && l.from < t.self.id {
+	if msg.kind == messagePrepare && msg.from < t.self.id {
 		t.tried = now.Add(nextInTurn) // two ballots at once hinder each other
 	}
 	return out
 }
 
 // ask sends the latest set to some members that have another one. Those behind adopt it; those ahead answer.
-func (t *table) ask(now time.Time) (out []post) {
-	plain := t.council.plain()
+func (t *table) ask(now time.Time) (out []outgoing) {
+	plain := t.paxos.plain()
 	for _, id := range t.others() {
 		if r := t.members[id]; r.stamp != plain && now.Sub(r.asked) >= 3*time.Second {
 			r.asked = now
-			if out = append(out, t.council.decided(id)); len(out) == 4 {
+			if out = append(out, t.paxos.decided(id)); len(out) == 4 {
 				break
 			}
 		}
@@ -258,7 +258,7 @@ func (t *table) goAlone(now time.Time, why string) (dropped []string) {
 		switch {
 		case r.phase == alive && !r.bad:
 			ids = append(ids, id)
-		case t.council.set.has(id):
+		case t.paxos.set.has(id):
 			dropped = append(dropped, id)
 		}
 	}
@@ -267,7 +267,7 @@ func (t *table) goAlone(now time.Time, why string) (dropped []string) {
 	}
 	slices.Sort(ids)
 	slices.Sort(dropped)
-	t.council.force(now, ids)
+	t.paxos.force(now, ids)
 	t.event(EventAlone, nil, now, why)
 	t.update(now)
 	return dropped
@@ -293,7 +293,7 @@ func (t *table) aloneByItself(now time.Time) bool {
 
 // depart gives up this node's vote, before its farewell. If it is the last voter, it makes those that stay the voters.
 func (t *table) depart(now time.Time) {
-	c := &t.council
+	c := &t.paxos
 	others, heirs := false, []string(nil)
 	for id, r := range t.members {
 		switch in := c.set.has(id); {
@@ -320,7 +320,7 @@ func (t *table) depart(now time.Time) {
 // were not asked lately do not count as missing.
 func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 	there := t.there(now)
-	for _, id := range t.council.set.ids {
+	for _, id := range t.paxos.set.ids {
 		if t.absent(id) {
 			continue
 		}
@@ -349,10 +349,10 @@ func (t *table) missing(now time.Time) (missing []Missing, voters int) {
 // waiting returns a text on what a minority waits for.
 func (t *table) waiting(now time.Time) string {
 	const remedy = "; if they are gone for good, run: proxima go-alone"
-	if t.council.quit {
+	if t.paxos.quit {
 		return "this node leaves"
 	}
-	if t.council.set.version == 0 {
+	if t.paxos.set.version == 0 {
 		return "none of the configured or known peers has answered yet" + remedy
 	}
 	missing, voters := t.missing(now)

@@ -34,43 +34,43 @@ const (
 // Members is this node among its peers. New makes it and Run runs it once; all other methods are safe for concurrent
 // use at any time.
 type Members struct {
-	cfg      Config
-	deps     Deps
-	nonce    uint64
-	rnd      *rand.Rand // for redial only
-	jitter   *rand.Rand // for deliberate only
-	locator  *locator
-	woken    chan struct{}                       // wakes tend
-	pressed  chan struct{}                       // wakes announce
-	lettered chan struct{}                       // wakes deliberate
-	hosts    atomic.Pointer[map[string]struct{}] // in the members' addresses
-	ring     *memberlist.Keyring                 // nil without a secret
+	cfg          Config
+	deps         Deps
+	nonce        uint64
+	rnd          *rand.Rand // for redial only
+	jitter       *rand.Rand // for decideVoters only
+	locator      *locator
+	wakeTend     chan struct{}                       // wakes tend
+	wakeAnnounce chan struct{}                       // wakes announce
+	wakeVoting   chan struct{}                       // wakes decideVoters
+	hosts        atomic.Pointer[map[string]struct{}] // in the members' addresses
+	ring         *memberlist.Keyring                 // nil without a secret
 
 	storeMu sync.Mutex // held by store, so that older state never overwrites newer
 
-	grumbleMu   sync.Mutex
-	grumbled    time.Time
-	grumbles    int
-	grumbleText string
+	complaintMu sync.Mutex
+	complained  time.Time
+	complaints  int
+	complaint   string
 
 	// mu guards what follows. It is taken while memberlist's lock is held, never the other way round.
-	mu      sync.Mutex
-	table   *table
-	list    *memberlist.Memberlist // nil before and after Run
-	carrier *carrier
-	gossip  string // this node's gossip address, once known
-	running bool
-	over    bool // this node has said that the crawl is over
-	metSelf bool
-	letters []letter // for deliberate to read
-	news    []post   // for deliberate to send
-	told    uint64   // the stamp announced last
-	toldWay view.Way // the way announced last
-	twinErr error
-	claims  map[string]struct{} // gossip addresses that claim this node's id
-	changed chan struct{}
-	version uint64 // the version for which changed was last closed
-	events  []Event
+	mu           sync.Mutex
+	table        *table
+	list         *memberlist.Memberlist // nil before and after Run
+	carrier      *carrier
+	gossip       string // this node's gossip address, once known
+	running      bool
+	over         bool // this node has said that the crawl is over
+	metSelf      bool
+	messages     []message  // for decideVoters to read
+	toSend       []outgoing // for decideVoters to send
+	told         uint64     // the stamp announced last
+	toldWay      view.Way   // the way announced last
+	duplicateErr error
+	claims       map[string]struct{} // gossip addresses that claim this node's id
+	changed      chan struct{}
+	version      uint64 // the version for which changed was last closed
+	events       []Event
 }
 
 // New checks its arguments without touching the network. The error lists all that is wrong.
@@ -92,17 +92,17 @@ func New(cfg Config, deps Deps) (*Members, error) {
 	jitter := rand.New(rand.NewPCG(deps.Rand.Uint64(), deps.Rand.Uint64()))
 	raw := seed()
 	m := &Members{
-		cfg:      cfg,
-		deps:     deps,
-		nonce:    binary.LittleEndian.Uint64(raw[:]),
-		rnd:      dialRand,
-		jitter:   jitter,
-		locator:  newLocator(deps.Boot, deps.Location, deps.Rand),
-		woken:    make(chan struct{}, 1),
-		pressed:  make(chan struct{}, 1),
-		lettered: make(chan struct{}, 1),
-		claims:   map[string]struct{}{},
-		changed:  make(chan struct{}),
+		cfg:          cfg,
+		deps:         deps,
+		nonce:        binary.LittleEndian.Uint64(raw[:]),
+		rnd:          dialRand,
+		jitter:       jitter,
+		locator:      newLocator(deps.Boot, deps.Location, deps.Rand),
+		wakeTend:     make(chan struct{}, 1),
+		wakeAnnounce: make(chan struct{}, 1),
+		wakeVoting:   make(chan struct{}, 1),
+		claims:       map[string]struct{}{},
+		changed:      make(chan struct{}),
 	}
 	m.table = newTable(cfg, deps.ID, deps.Boot, len(cfg.Join)+len(deps.Known)+len(deps.Voters) > 0, m.now())
 	if len(deps.Voters) > 0 {
@@ -130,7 +130,7 @@ func seed() (s [32]byte) {
 func (m *Members) now() time.Time { return m.deps.Now() }
 
 // wake makes tend look; it never waits.
-func (m *Members) wake() { poke(m.woken) }
+func (m *Members) wake() { poke(m.wakeTend) }
 
 func poke(ch chan struct{}) {
 	select {
@@ -190,7 +190,7 @@ func (m *Members) Run(ctx context.Context) error {
 	g.Go(func() error { return m.tend(running) })
 	g.Go(func() error { return m.announce(running) })
 	g.Go(func() error { return m.redial(running) })
-	g.Go(func() error { return m.deliberate(running) })
+	g.Go(func() error { return m.decideVoters(running) })
 	g.Go(func() error { return m.listen(running) })
 	err = g.Wait()
 	// A duplicate says no farewell, because it would be taken for the other node's.
@@ -216,7 +216,7 @@ func (m *Members) open() (*memberlist.Memberlist, *carrier, error) {
 		return nil, nil, err
 	}
 	c.Name, c.Label = m.deps.ID, m.deps.Run
-	c.Logger = log.New(grumble{m}, "", 0)
+	c.Logger = log.New(gossipLog{m}, "", 0)
 	d := delegate{m}
 	c.Delegate, c.Events, c.Alive, c.Conflict, c.Ping = d, d, d, d, d
 	c.BindAddr, c.BindPort = host, port
@@ -255,7 +255,7 @@ func (m *Members) tend(ctx context.Context) error {
 		m.update()
 		m.flush()
 		m.mu.Lock()
-		err := m.twinErr
+		err := m.duplicateErr
 		m.mu.Unlock()
 		if err != nil {
 			return err
@@ -263,7 +263,7 @@ func (m *Members) tend(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.woken:
+		case <-m.wakeTend:
 		case <-ticker.C:
 		}
 	}
@@ -276,8 +276,8 @@ func (m *Members) update() {
 	stale := m.locator.stale()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.council.set.version == 0 {
-		m.table.council.found(now, m.deps.ID) // the only address to join is this node's
+	if m.metSelf && len(m.cfg.Join)+len(m.deps.Known) == 1 && m.table.paxos.set.version == 0 {
+		m.table.paxos.found(now, m.deps.ID) // the only address to join is this node's
 	}
 	declare := m.table.update(now)
 	for _, e := range m.table.events {
@@ -294,10 +294,10 @@ func (m *Members) update() {
 		m.tellAllLocked()
 	}
 	if declare || stale || m.publishedStampLocked() != m.told || !m.sameWayLocked() {
-		poke(m.pressed)
+		poke(m.wakeAnnounce)
 	}
-	if m.table.council.dirty {
-		poke(m.lettered)
+	if m.table.paxos.dirty {
+		poke(m.wakeVoting)
 	}
 }
 
@@ -354,16 +354,16 @@ func (m *Members) flush() {
 	m.events = nil
 	m.mu.Unlock()
 
-	m.grumbleMu.Lock()
-	if m.grumbleText != "" {
-		text := m.grumbleText
-		if m.grumbles > 1 {
-			text = fmt.Sprintf("%s (and %d more)", text, m.grumbles-1)
+	m.complaintMu.Lock()
+	if m.complaint != "" {
+		text := m.complaint
+		if m.complaints > 1 {
+			text = fmt.Sprintf("%s (and %d more)", text, m.complaints-1)
 		}
-		events = append(events, Event{Kind: EventTrouble, Time: m.grumbled, Reason: text})
-		m.grumbleText, m.grumbles = "", 0
+		events = append(events, Event{Kind: EventTrouble, Time: m.complained, Reason: text})
+		m.complaint, m.complaints = "", 0
 	}
-	m.grumbleMu.Unlock()
+	m.complaintMu.Unlock()
 
 	for _, e := range events {
 		switch e.Kind {
@@ -384,7 +384,7 @@ func (m *Members) announce(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.pressed:
+		case <-m.wakeAnnounce:
 		}
 		now := m.now()
 		m.mu.Lock()
@@ -409,8 +409,8 @@ func (m *Members) sameWayLocked() bool {
 	return was.Reach == is.Reach && slices.Equal(was.Relays, is.Relays)
 }
 
-// twin handles a live node with this node's id: the younger of the two gives way. It needs mu held.
-func (m *Members) twin(s state, now time.Time) {
+// duplicate handles a live node with this node's id: the younger of the two gives way. It needs mu held.
+func (m *Members) duplicate(s state, now time.Time) {
 	own := now.Sub(m.table.started)
 	younger := own < s.age
 	if d := own - s.age; d > -time.Second && d < time.Second {
@@ -420,7 +420,7 @@ func (m *Members) twin(s state, now time.Time) {
 		Reason: "a younger node has this node's id; it gives way"}
 	if younger {
 		e.Reason = "an older node has this node's id"
-		m.twinErr = fmt.Errorf("%w: %s, running for %v", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
+		m.duplicateErr = fmt.Errorf("%w: %s, running for %v", ErrDuplicate, m.deps.ID, s.age.Round(time.Millisecond))
 	}
 	m.emit(e)
 }

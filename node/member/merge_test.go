@@ -9,16 +9,16 @@ import (
 func TestVotersComeByStream(t *testing.T) {
 	c := newClock(t)
 	c.vote(1, 2)
-	now := c.council.set
+	now := c.paxos.set
 	told := state{sender: nodeID(2), set: voters{now.origin, now.version + 1, nil},
 		members: []entry{{id: nodeID(1), voter: true}, {id: nodeID(2)}, {id: nodeID(3), voter: true}}}
 	c.merge(told, c.now)
-	if got, want := c.council.set, []string{nodeID(1), nodeID(3)}; got.version != now.version+1 || !slices.Equal(got.ids, want) {
+	if got, want := c.paxos.set, []string{nodeID(1), nodeID(3)}; got.version != now.version+1 || !slices.Equal(got.ids, want) {
 		t.Errorf("version %d of the voters: %v, want version %d: %v", got.version, got.ids, now.version+1, want)
 	}
 	told.set.version = now.version
 	c.merge(told, c.now)
-	if c.council.set.version != now.version+1 {
+	if c.paxos.set.version != now.version+1 {
 		t.Error("older voters count")
 	}
 }

@@ -11,7 +11,7 @@ import (
 var long = flag.Bool("long", false, "run many more seeds of the models")
 
 // model is a world of tables: nodes that meet, part, die, leave, come back with their disks or without, and whose
-// letters are lost and late. Nothing in it sleeps.
+// messages are lost and late. Nothing in it sleeps.
 type model struct {
 	t     *testing.T
 	rnd   *rand.Rand
@@ -46,7 +46,7 @@ type modelNews struct {
 type modelMail struct {
 	from, to *modelNode
 	at       time.Time
-	letter   letter
+	message  message
 }
 
 const modelStep = time.Second
@@ -82,8 +82,8 @@ func (m *model) start(n *modelNode) {
 }
 
 func (m *model) store(n *modelNode) {
-	if n.table.council.dirty {
-		n.table.council.dirty = false
+	if n.table.paxos.dirty {
+		n.table.paxos.dirty = false
 		n.disk = encode(nil, n.table.keep())
 	}
 }
@@ -93,15 +93,15 @@ func (m *model) connected(a, b *modelNode) bool {
 }
 
 func (n *modelNode) meta() meta {
-	c := &n.table.council
+	c := &n.table.paxos
 	return meta{boot: n.boot, settled: n.table.self.declared, addr: "a:1",
 		stamp: marked(c.plain(), c.accepted, c.renounced)}
 }
 
 // farewell is what it says when it leaves.
-func (n *modelNode) farewell() letter {
-	c := &n.table.council
-	return c.write("", letter{kind: letterLeave, ballot: ballot{n.boot, n.id}, renounced: c.renounced && c.accepted.ids == nil}).letter
+func (n *modelNode) farewell() message {
+	c := &n.table.paxos
+	return c.write("", message{kind: messageLeave, ballot: ballot{n.boot, n.id}, renounced: c.renounced && c.accepted.ids == nil}).message
 }
 
 func (m *model) exchange(a, b *modelNode) {
@@ -116,7 +116,7 @@ func (m *model) leave(n *modelNode) {
 	for _, o := range m.nodes {
 		if o != n && m.connected(o, n) && m.rnd.IntN(10) > 0 {
 			o.table.read(n.farewell(), m.now)
-			if l := n.table.council.decided(o.id).letter; m.rnd.IntN(10) > 0 {
+			if l := n.table.paxos.decided(o.id).message; m.rnd.IntN(10) > 0 {
 				m.mail = append(m.mail, modelMail{n, o, m.now, l})
 			}
 		}
@@ -190,7 +190,7 @@ func (m *model) step() {
 	m.check()
 }
 
-// deliver hands out the letters that are due, and those that answer them.
+// deliver hands out the messages that are due, and those that answer them.
 func (m *model) deliver() {
 	for rest := -1; len(m.mail) != rest; {
 		rest = 0
@@ -202,7 +202,7 @@ func (m *model) deliver() {
 				m.mail = append(m.mail, l)
 				rest++
 			case l.to.table != nil && (l.from == l.to || l.from.side == l.to.side):
-				out := l.to.table.read(l.letter, m.now)
+				out := l.to.table.read(l.message, m.now)
 				l.to.table.update(m.now)
 				m.send(l.to, out)
 			}
@@ -210,14 +210,14 @@ func (m *model) deliver() {
 	}
 }
 
-func (m *model) send(n *modelNode, out []post) {
+func (m *model) send(n *modelNode, out []outgoing) {
 	m.store(n)
 	for _, p := range out {
 		for _, to := range m.nodes {
 			if to.id != p.to || to != n && m.rnd.IntN(10) == 0 {
 				continue
 			}
-			l, err := decode[letter](encode(nil, p.letter), "letter")
+			l, err := decode[message](encode(nil, p.message), "message")
 			if err != nil {
 				m.t.Fatal(err)
 			}
@@ -252,7 +252,7 @@ func (m *model) check() {
 			if m.now.Sub(m.parted[pair]) >= modelLag && m.now.Sub(m.turned) >= modelLag && a.table.majority && b.table.majority &&
 				m.now.Sub(a.table.held) >= modelLag && m.now.Sub(b.table.held) >= modelLag {
 				m.t.Fatalf("%s and %s do not see each other and both have the majority: of %v and %v", a.id[28:], b.id[28:],
-					short(a.table.council.set), short(b.table.council.set))
+					short(a.table.paxos.set), short(b.table.paxos.set))
 			}
 		}
 		any = any || a.table != nil && a.table.majority
@@ -344,8 +344,8 @@ func TestOneMajority(t *testing.T) {
 		}
 		m.run(5 * time.Minute)
 		for _, n := range m.nodes {
-			if !n.table.majority || n.table.council.set.version != m.nodes[0].table.council.set.version {
-				t.Errorf("seed %d: node %s with %s in the end: majority %v, %s", seed, n.id[28:], short(n.table.council.set),
+			if !n.table.majority || n.table.paxos.set.version != m.nodes[0].table.paxos.set.version {
+				t.Errorf("seed %d: node %s with %s in the end: majority %v, %s", seed, n.id[28:], short(n.table.paxos.set),
 					n.table.majority, n.table.waiting(m.now))
 			}
 		}
@@ -357,18 +357,18 @@ func TestOneMajority(t *testing.T) {
 }
 
 // A set is accepted in a ballot that was promised, and in no other, whatever its number.
-func TestCouncilAcceptsOnlyWhatItPromised(t *testing.T) {
+func TestPaxosAcceptsOnlyWhatItPromised(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	self, other := nodeID(1), nodeID(2)
-	c := &council{self: self}
+	c := &paxos{self: self}
 	c.found(now, self, other)
 	at := ballot{3, other}
-	accept := letter{kind: letterAccept, from: other, set: c.set, ballot: at, accepted: proposal{at, []string{other}}}
-	if out := c.answer(accept); len(out) != 1 || out[0].kind != letterRefuse || c.accepted.ids != nil {
+	accept := message{kind: messageAccept, from: other, set: c.set, ballot: at, accepted: proposal{at, []string{other}}}
+	if out := c.answer(accept); len(out) != 1 || out[0].kind != messageRefuse || c.accepted.ids != nil {
 		t.Errorf("answers %+v, has accepted %v", out, c.accepted.ids)
 	}
-	c.answer(letter{kind: letterPrepare, from: other, set: c.set, ballot: at})
-	if out := c.answer(accept); len(out) != 1 || out[0].kind != letterAccepted || len(c.accepted.ids) != 1 {
+	c.answer(message{kind: messagePrepare, from: other, set: c.set, ballot: at})
+	if out := c.answer(accept); len(out) != 1 || out[0].kind != messageAccepted || len(c.accepted.ids) != 1 {
 		t.Errorf("answers %+v, has accepted %v", out, c.accepted.ids)
 	}
 }

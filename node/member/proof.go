@@ -34,7 +34,7 @@ const (
 const (
 	markLabel     = 244
 	markEncrypted = 10
-	// Streams carry these three messages only; the last are voters' letters too long for a packet. Nodes send no others
+	// Streams carry these three messages only; the last are messages of voters that are too long for a packet. Nodes send no others
 	// by stream, and compressed ones could become large.
 	markPing     = 0
 	markPushPull = 6

@@ -62,7 +62,7 @@ func (m *Members) wanted(now time.Time) (addrs []string, alone bool) {
 	for _, r := range m.table.members {
 		// Voters are dialled for ever, since this node waits for them. Outbound-only nodes are not: they dial by
 		// themselves.
-		if r.phase == dead && r.gossip != "" && r.way.Reach != view.Outbound && (now.Sub(r.since) < m.cfg.RedialFor || m.table.council.set.has(r.id)) {
+		if r.phase == dead && r.gossip != "" && r.way.Reach != view.Outbound && (now.Sub(r.since) < m.cfg.RedialFor || m.table.paxos.set.has(r.id)) {
 			addrs = append(addrs, r.gossip)
 		}
 	}

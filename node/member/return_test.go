@@ -187,28 +187,28 @@ func TestDuplicate(t *testing.T) {
 		name string
 		join int
 		boot uint64
-	}{{"by another node", 0, 2}, {"by its twin", 3, 2}, {"of the same life", 0, 1}} {
+	}{{"by another node", 0, 2}, {"by its duplicate", 3, 2}, {"of the same life", 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOverlay(t, flat(40))
 				o.startAll(5)
 				time.Sleep(90 * time.Second)
-				twin := o.start(9, c.boot, func(cfg *member.Config, d *member.Deps) {
+				duplicate := o.start(9, c.boot, func(cfg *member.Config, d *member.Deps) {
 					d.ID, cfg.Join = netsim.ID(3), []string{netsim.GossipAt(c.join)}
 				})
 				select {
-				case err := <-twin.done:
+				case err := <-duplicate.done:
 					if !errors.Is(err, member.ErrDuplicate) {
 						t.Errorf("Run returned %v", err)
 					}
 				case <-time.After(30 * time.Second):
 					t.Error("the duplicate runs on")
-					twin.stop()
-					<-twin.done
+					duplicate.stop()
+					<-duplicate.done
 				}
 				delete(o.nodes, 9)
 				time.Sleep(20 * time.Second)
-				o.expect("without the twin", upTo(5), upTo(5), upTo(5), true)
+				o.expect("without the duplicate", upTo(5), upTo(5), upTo(5), true)
 				if a, _ := o.nodes[1].Addr(netsim.ID(3)); a != netsim.GossipAt(3) {
 					t.Errorf("node 1 dials %q", a)
 				}

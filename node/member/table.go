@@ -27,12 +27,12 @@ import (
 //     once. A member that restarts in time learns from its peers' states that it counts, and declares it.
 //   - Newcomers learn of the dead that still count from the state of those they join.
 //
-// The majority decides whose votes count for the majority, and each node keeps that for its next life: see council and
+// The majority decides whose votes count for the majority, and each node keeps that for its next life: see paxos and
 // majority.go. On the side of a minority, no node declares itself settled.
 type table struct {
-	cfg     Config
-	self    *record
-	council council
+	cfg   Config
+	self  *record
+	paxos paxos
 	// started is when this life began, met when a new member last appeared.
 	started, met time.Time
 	// held is since when this side has been the majority, lacked since when it has not been, without a break.
@@ -45,12 +45,12 @@ type table struct {
 	grown   time.Time
 	members map[string]*record
 
-	version  uint64
-	settled  []string
-	majority bool
-	bidden   map[string]bool // who has acknowledged this node's farewell; nil before it
-	stirred  bool            // somebody came or went since the last count
-	events   []Event
+	version      uint64
+	settled      []string
+	majority     bool
+	farewellAcks map[string]bool // who has acknowledged this node's farewell; nil before it
+	stirred      bool            // somebody came or went since the last count
+	events       []Event
 }
 
 type record struct {
@@ -72,7 +72,7 @@ type record struct {
 	heard, pinged time.Time
 	unseen        bool // not seen in this life of this node
 	over          bool // it said in this life that the crawl is over
-	bade          bool // it said farewell, and gossip has not reported its end yet
+	saidFarewell  bool // it said farewell, and gossip has not reported its end yet
 
 	way      view.Way // how it is reached
 	addr     string
@@ -96,10 +96,10 @@ func (r *record) at() *net.UDPAddr {
 // does waits for them.
 func newTable(cfg Config, id string, boot uint64, peers bool, now time.Time) *table {
 	self := &record{id: id, boot: boot, since: now}
-	t := &table{cfg: cfg, self: self, council: council{self: id}, started: now, met: now, held: now, lacked: now,
+	t := &table{cfg: cfg, self: self, paxos: paxos{self: id}, started: now, met: now, held: now, lacked: now,
 		members: map[string]*record{id: self}}
 	if !peers {
-		t.council.found(now, id)
+		t.paxos.found(now, id)
 	}
 	t.update(now)
 	return t
@@ -140,21 +140,21 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 	} else {
 		r.bad = false
 	}
-	if m.boot < boot && before == alive || known && r.bade && m.boot <= boot {
+	if m.boot < boot && before == alive || known && r.saidFarewell && m.boot <= boot {
 		return // old news, of an earlier life or from before its farewell
 	}
 	if m.boot != boot {
 		r.placed = false
 	}
 	first := !known || m.boot != boot || before != alive
-	r.bade = false
+	r.saidFarewell = false
 	r.boot, r.addr, r.location, r.declared = m.boot, m.addr, m.location, m.settled
 	if m.boot != boot {
 		r.over = false
 	}
 	r.stamp, r.over = m.stamp, r.over || m.over
 	t.turn(r, m.way, now)
-	if m.over && m.stamp == t.council.plain() {
+	if m.over && m.stamp == t.paxos.plain() {
 		r.gave = m.stamp
 	}
 	if m.placed {
@@ -173,10 +173,10 @@ func (t *table) seen(id, gossip string, m meta, err error, now time.Time) {
 			t.event(EventRejoin, r, now, "restarted")
 		}
 		if r.declared && !r.settled && !t.self.settled {
-			t.disown()
+			t.dropFounders()
 		}
 	}
-	if r.stamp == t.council.plain() {
+	if r.stamp == t.paxos.plain() {
 		r.matched = now
 	}
 }
@@ -203,8 +203,8 @@ func (t *table) homes() (homes []string) {
 	return homes
 }
 
-// disown strips all founders, because an older overlay exists.
-func (t *table) disown() {
+// dropFounders strips all founders, because an older overlay exists.
+func (t *table) dropFounders() {
 	for _, r := range t.members {
 		r.founder = false
 	}
@@ -216,7 +216,7 @@ func (t *table) lost(id string, now time.Time) {
 	if r == nil || r == t.self {
 		return
 	}
-	if r.bade = false; r.phase == alive {
+	if r.saidFarewell = false; r.phase == alive {
 		t.gone(r, dead, now)
 	}
 }
@@ -241,7 +241,7 @@ func (t *table) gone(r *record, how phase, now time.Time) {
 
 // state returns what this node tells others.
 func (t *table) state(nonce uint64, now time.Time) state {
-	c := &t.council
+	c := &t.paxos
 	s := state{sender: t.self.id, boot: t.self.boot, nonce: nonce, age: now.Sub(t.started), set: voters{c.set.origin, c.set.version, nil}}
 	room := maxEntries - len(c.set.ids)
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
@@ -270,7 +270,7 @@ func (t *table) merge(s state, now time.Time) {
 	}
 	t.adopt(voters{s.set.origin, s.set.version, ids}, now)
 	t.answered(s.sender, now) // it came by a stream, so both directions work
-	same := s.set.version > 0 && s.set.compare(t.council.set) == 0
+	same := s.set.version > 0 && s.set.compare(t.paxos.set) == 0
 	for _, e := range s.members {
 		r := t.members[e.id]
 		counts := e.settled && (e.phase == alive || e.phase == dead && e.since < t.cfg.ForgetAfter)
@@ -303,7 +303,7 @@ func (t *table) merge(s state, now time.Time) {
 			r.over = true
 		}
 		if same && e.gave && r != nil && r != t.self {
-			r.gave = t.council.plain()
+			r.gave = t.paxos.plain()
 		}
 	}
 }
@@ -324,7 +324,7 @@ func (t *table) age(r *record, now time.Time) {
 func (t *table) update(now time.Time) (declare bool) {
 	for id, r := range t.members {
 		t.age(r, now)
-		if gone := now.Sub(r.since); !t.council.set.has(id) && (r.phase == left && gone >= t.cfg.MajorityWindow ||
+		if gone := now.Sub(r.since); !t.paxos.set.has(id) && (r.phase == left && gone >= t.cfg.MajorityWindow ||
 			r.phase == dead && gone >= max(t.cfg.MajorityWindow, t.cfg.RedialFor)) {
 			delete(t.members, id)
 		}
@@ -372,14 +372,14 @@ func (t *table) count(now time.Time) {
 		}
 	}
 	slices.Sort(settled)
-	t.changed(settled, t.council.majority(t.there(now), t.absent), now)
+	t.changed(settled, t.paxos.majority(t.there(now), t.absent), now)
 }
 
 // changed stores what count found and reports news.
 func (t *table) changed(settled []string, majority bool, now time.Time) {
 	fresh, turned := t.version == 0, majority != t.majority
 	t.majority = majority
-	if !fresh && turned && !t.council.quit {
+	if !fresh && turned && !t.paxos.quit {
 		kind, reason := EventMajority, ""
 		if !majority {
 			kind, reason = EventMinority, t.waiting(now)

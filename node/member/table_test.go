@@ -41,14 +41,14 @@ func (c *clock) pass(d time.Duration) {
 }
 
 func (c *clock) meet(i int, boot uint64, settled bool) {
-	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", stamp: c.council.plain()},
+	c.seen(nodeID(i), fmt.Sprintf("10.0.0.%d:1", i), meta{boot: boot, settled: settled, addr: "a:1", stamp: c.paxos.plain()},
 		nil, c.now)
 	c.answered(nodeID(i), c.now)
 	c.update(c.now)
 }
 
 func (c *clock) hear(entries ...entry) {
-	c.merge(state{sender: nodeID(9), set: voters{c.council.set.origin, c.council.set.version, nil}, members: entries}, c.now)
+	c.merge(state{sender: nodeID(9), set: voters{c.paxos.set.origin, c.paxos.set.version, nil}, members: entries}, c.now)
 	c.update(c.now)
 }
 
@@ -59,12 +59,12 @@ func (c *clock) vote(places ...int) {
 	for _, i := range places {
 		ids = append(ids, nodeID(i))
 	}
-	if !c.adopt(voters{c.council.set.origin, c.council.set.version + 1, ids}, c.now) {
+	if !c.adopt(voters{c.paxos.set.origin, c.paxos.set.version + 1, ids}, c.now) {
 		c.t.Fatal("the voters were not adopted")
 	}
 	for _, r := range c.members {
 		if r.phase == alive {
-			r.stamp = c.council.plain()
+			r.stamp = c.paxos.plain()
 		}
 	}
 	c.update(c.now)
@@ -170,9 +170,9 @@ func TestLeftStaysLeft(t *testing.T) {
 	c.meet(2, 1, true)
 	c.meet(3, 1, true)
 	c.vote(1, 2, 3)
-	bye := letter{kind: letterLeave, from: nodeID(2), set: c.council.set, ballot: ballot{1, nodeID(2)}, renounced: true}
+	bye := message{kind: messageLeave, from: nodeID(2), set: c.paxos.set, ballot: ballot{1, nodeID(2)}, renounced: true}
 	for range 2 { // the answer may be lost
-		if out := c.read(bye, c.now); len(out) != 1 || out[0].kind != letterLeft || out[0].to != nodeID(2) {
+		if out := c.read(bye, c.now); len(out) != 1 || out[0].kind != messageLeft || out[0].to != nodeID(2) {
 			t.Errorf("the farewell was answered by %v", out)
 		}
 	}
@@ -260,7 +260,7 @@ func TestLateFarewell(t *testing.T) {
 	c.lost(nodeID(2), c.now)
 	c.update(c.now)
 	c.expect("it ended", true, 2, 3)
-	c.read(letter{kind: letterLeave, from: nodeID(2), set: c.council.set, ballot: ballot{1, nodeID(2)}, renounced: true}, c.now)
+	c.read(message{kind: messageLeave, from: nodeID(2), set: c.paxos.set, ballot: ballot{1, nodeID(2)}, renounced: true}, c.now)
 	c.update(c.now)
 	c.expect("it had left", true, 3)
 	c.seen(nodeID(2), "10.0.0.2:1", meta{boot: 2, settled: true, addr: "a:1"}, nil, c.now)

@@ -16,7 +16,7 @@ func clockOf(t *testing.T, self int, others []int, voters ...int) *clock {
 		c.meet(i, 1, true)
 	}
 	if len(voters) > 0 {
-		c.council.found(now, c.self.id)
+		c.paxos.found(now, c.self.id)
 		c.vote(voters...)
 	}
 	return c
@@ -43,8 +43,8 @@ func TestWhoIsToVote(t *testing.T) {
 	}{
 		"all":                       {2, func(*clock, *record) {}, []int{1, 2, 3, 4}},
 		"a voter has left":          {2, func(c *clock, r *record) { c.gone(r, left, c.now) }, []int{1, 3, 4}},
-		"a voter gave its vote up":  {2, func(c *clock, r *record) { r.gave = c.council.plain() }, []int{1, 3, 4}},
-		"it gave up an earlier one": {2, func(c *clock, r *record) { r.gave = c.council.plain() + 1 }, []int{1, 2, 3, 4}},
+		"a voter gave its vote up":  {2, func(c *clock, r *record) { r.gave = c.paxos.plain() }, []int{1, 3, 4}},
+		"it gave up an earlier one": {2, func(c *clock, r *record) { r.gave = c.paxos.plain() + 1 }, []int{1, 2, 3, 4}},
 		"a voter has just died":     {2, func(c *clock, r *record) { r.phase, r.since = dead, c.now.Add(1-window) }, []int{1, 2, 3, 4}},
 		"a voter is dead for long":  {2, func(c *clock, r *record) { r.phase, r.since = dead, c.now.Add(-window) }, []int{1, 3, 4}},
 		"a voter holds another set": {2, func(_ *clock, r *record) { r.stamp++ }, []int{1, 2, 3, 4}},
@@ -71,7 +71,7 @@ func TestWhoDecides(t *testing.T) {
 		after := func(d time.Duration, want bool) {
 			t.Helper()
 			if out := c.decide(c.now.Add(d), 0.5); (len(out) == 3) != want {
-				t.Errorf("node %d after %v: %d letters", self, d, len(out))
+				t.Errorf("node %d after %v: %d messages", self, d, len(out))
 			}
 		}
 		for id := range c.members {
@@ -86,7 +86,7 @@ func TestWhoDecides(t *testing.T) {
 		after(turn+ballotFor*3/2-1, false)
 		after(turn+ballotFor*3/2, true)
 		now := c.now.Add(time.Minute)
-		c.read(letter{kind: letterPrepare, from: nodeID(0), set: c.council.set, ballot: ballot{9, nodeID(0)}}, now)
+		c.read(message{kind: messagePrepare, from: nodeID(0), set: c.paxos.set, ballot: ballot{9, nodeID(0)}}, now)
 		after(time.Minute+nextInTurn-1, false) // a lower one tries
 		after(time.Minute+nextInTurn, true)
 		c.gone(c.members[nodeID(4)], dead, c.now)
@@ -121,7 +121,7 @@ func TestWhomAMinorityWaitsFor(t *testing.T) {
 	c.pass(c.cfg.HearWithin)
 	words("nobody answers", "8 of 9 nodes: node (last seen 30s ago at 10.0.0.2:1), node (last seen 30s ago at 10.0.0.3:1), "+
 		"node (last seen 30s ago at 10.0.0.4:1), node (last seen 30s ago at 10.0.0.5:1), node (last seen 30s ago at 10.0.0.6:1), and 3 more")
-	c.members[nodeID(4)].gave = c.council.plain()
+	c.members[nodeID(4)].gave = c.paxos.plain()
 	if missing, voters := c.missing(c.now); len(missing) != 7 || voters != 8 {
 		t.Errorf("one gave its vote up: %d of %d are missing", len(missing), voters)
 	}
@@ -175,7 +175,7 @@ func TestWhoFounds(t *testing.T) {
 		c := clockOf(t, k.self, []int{k.other})
 		k.change(c.members[nodeID(k.other)])
 		c.foundIfLowest(c.now.Add(k.after))
-		if founds := c.council.set.version > 0; founds != k.founds {
+		if founds := c.paxos.set.version > 0; founds != k.founds {
 			t.Errorf("%s: it founds: %v", name, founds)
 		}
 	}
@@ -196,8 +196,8 @@ func TestGoingOnAloneInTurn(t *testing.T) {
 		for id := range c.members {
 			c.answered(id, c.now.Add(time.Minute+turn))
 		}
-		if !c.aloneByItself(c.now.Add(time.Minute+turn)) || !slices.Equal(numbers(c.council.set.ids), []int{1, 2}) {
-			t.Errorf("node %d, after a minute: the voters are %v", self, numbers(c.council.set.ids))
+		if !c.aloneByItself(c.now.Add(time.Minute+turn)) || !slices.Equal(numbers(c.paxos.set.ids), []int{1, 2}) {
+			t.Errorf("node %d, after a minute: the voters are %v", self, numbers(c.paxos.set.ids))
 		}
 		c.cfg.GoAloneAfter = 0
 		if c.aloneByItself(c.now.Add(time.Hour)) {
@@ -213,20 +213,20 @@ func TestFarewellOfALife(t *testing.T) {
 		renounced              bool
 		over, left, gave, hear bool
 	}{
-		"the crawl is over":           {letterOver, 5, false, true, false, false, false},
-		"and it votes no more":        {letterOver, 5, true, true, false, true, false},
-		"said in an earlier life":     {letterOver, 4, true, false, false, false, false},
-		"said in a life to come":      {letterOver, 6, true, false, false, false, false},
-		"it leaves":                   {letterLeave, 5, false, false, true, false, true},
-		"it leaves without a vote":    {letterLeave, 5, true, false, true, true, true},
-		"it left in an earlier life":  {letterLeave, 4, true, false, false, false, false},
-		"it leaves in a life to come": {letterLeave, 6, true, false, true, false, true},
+		"the crawl is over":           {messageOver, 5, false, true, false, false, false},
+		"and it votes no more":        {messageOver, 5, true, true, false, true, false},
+		"said in an earlier life":     {messageOver, 4, true, false, false, false, false},
+		"said in a life to come":      {messageOver, 6, true, false, false, false, false},
+		"it leaves":                   {messageLeave, 5, false, false, true, false, true},
+		"it leaves without a vote":    {messageLeave, 5, true, false, true, true, true},
+		"it left in an earlier life":  {messageLeave, 4, true, false, false, false, false},
+		"it leaves in a life to come": {messageLeave, 6, true, false, true, false, true},
 	} {
 		c := clockOf(t, 1, nil, 1, 2, 3)
 		c.meet(2, 5, true)
-		out := c.read(letter{kind: k.kind, from: nodeID(2), set: c.council.set, ballot: ballot{uint64(k.life), nodeID(2)}, renounced: k.renounced}, c.now)
+		out := c.read(message{kind: k.kind, from: nodeID(2), set: c.paxos.set, ballot: ballot{uint64(k.life), nodeID(2)}, renounced: k.renounced}, c.now)
 		r := c.members[nodeID(2)]
-		if r.over != k.over || (r.phase == left) != k.left || c.absent(nodeID(2)) != k.gave || (len(out) == 1 && out[0].kind == letterLeft) != k.hear {
+		if r.over != k.over || (r.phase == left) != k.left || c.absent(nodeID(2)) != k.gave || (len(out) == 1 && out[0].kind == messageLeft) != k.hear {
 			t.Errorf("%s: over %v, left %v, its vote given up %v, answered %v", name, r.over, r.phase == left, c.absent(nodeID(2)), len(out))
 		}
 	}
@@ -234,7 +234,7 @@ func TestFarewellOfALife(t *testing.T) {
 
 // A ballot's number is above all that this node has seen, promised, accepted and begun.
 func TestBallotsGoUp(t *testing.T) {
-	for name, c := range map[string]council{
+	for name, c := range map[string]paxos{
 		"seen":     {round: round{seen: 8}},
 		"promised": {promised: ballot{number: 8}},
 		"accepted": {accepted: proposal{ballot: ballot{number: 8}}},

@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// maxLetters bounds the letters that wait to be read. Senders repeat lost letters.
-	maxLetters = 4096
-	// packetLetter is the size of the longest letter sent as a packet. Longer ones go by stream.
-	packetLetter = 1200
+	// maxMessages bounds the messages that wait to be read. Senders repeat lost messages.
+	maxMessages = 4096
+	// packetMessage is the size of the longest message sent as a packet. Longer ones go by stream.
+	packetMessage = 1200
 )
 
-// deliberate takes part in deciding whose votes count. It alone waits for the disk.
-func (m *Members) deliberate(ctx context.Context) error {
+// decideVoters takes part in deciding whose votes count. It alone waits for the disk.
+func (m *Members) decideVoters(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
 		m.mu.Lock()
 		now := m.now()
-		letters := m.letters
-		m.letters = nil
-		var out []post
-		if len(letters) == 0 {
+		messages := m.messages
+		m.messages = nil
+		var out []outgoing
+		if len(messages) == 0 {
 			out = append(m.table.decide(now, m.jitter.Float64()), m.table.ask(now)...)
 		}
-		for _, l := range letters {
-			out = append(out, m.table.read(l, now)...)
+		for _, msg := range messages {
+			out = append(out, m.table.read(msg, now)...)
 		}
-		out = append(out, m.news...)
-		m.news = nil
+		out = append(out, m.toSend...)
+		m.toSend = nil
 		list := m.list
 		m.mu.Unlock()
-		if len(letters) > 0 {
+		if len(messages) > 0 {
 			m.update()
 		}
-		woken := m.lettered
+		wake := m.wakeVoting
 		if err := m.store(); err != nil {
-			woken = nil // unstored state would wake this loop at once; try again at the next tick
+			wake = nil // unstored state would wake this loop at once; try again at the next tick
 			m.trouble(now, "", err.Error())
 		} else {
 			m.send(list, out)
@@ -50,7 +50,7 @@ func (m *Members) deliberate(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-woken:
+		case <-wake:
 		case <-ticker.C:
 		}
 	}
@@ -58,11 +58,11 @@ func (m *Members) deliberate(ctx context.Context) error {
 
 // tellAllLocked queues the latest set for all live members. It needs mu held.
 func (m *Members) tellAllLocked() {
-	m.news = m.news[:0]
+	m.toSend = m.toSend[:0]
 	for _, id := range m.table.others() {
-		m.news = append(m.news, m.table.council.decided(id))
+		m.toSend = append(m.toSend, m.table.paxos.decided(id))
 	}
-	poke(m.lettered)
+	poke(m.wakeVoting)
 }
 
 // others returns the ids of the other members that are alive and readable, sorted.
@@ -81,8 +81,8 @@ func (m *Members) store() error {
 	m.storeMu.Lock()
 	defer m.storeMu.Unlock()
 	m.mu.Lock()
-	dirty := m.table.council.dirty
-	m.table.council.dirty = false
+	dirty := m.table.paxos.dirty
+	m.table.paxos.dirty = false
 	k := m.table.keep()
 	m.mu.Unlock()
 	if !dirty || m.deps.Keep == nil {
@@ -90,37 +90,37 @@ func (m *Members) store() error {
 	}
 	if err := m.deps.Keep(encode(nil, k)); err != nil {
 		m.mu.Lock()
-		m.table.council.dirty = true
+		m.table.paxos.dirty = true
 		m.mu.Unlock()
 		return fmt.Errorf("keep who votes: %w", err)
 	}
 	return nil
 }
 
-// send sends letters. Letters to this node itself join those received.
-func (m *Members) send(list *memberlist.Memberlist, out []post) {
+// send sends messages. Messages to this node itself join those received.
+func (m *Members) send(list *memberlist.Memberlist, out []outgoing) {
 	if list == nil {
 		return
 	}
 	for _, p := range out {
 		m.mu.Lock()
 		if p.to == m.deps.ID {
-			m.letters = append(m.letters, p.letter)
-			poke(m.lettered)
+			m.messages = append(m.messages, p.message)
+			poke(m.wakeVoting)
 			m.mu.Unlock()
 			continue
 		}
 		var at *net.UDPAddr
-		if r := m.table.members[p.to]; r != nil && (r.phase == alive || p.kind == letterLeft) {
+		if r := m.table.members[p.to]; r != nil && (r.phase == alive || p.kind == messageLeft) {
 			at = r.at()
 		}
 		m.mu.Unlock()
 		if at == nil {
 			continue
 		}
-		node, b := memberlist.Node{Name: p.to, Addr: at.IP, Port: uint16(at.Port)}, encode(nil, p.letter)
-		// Lost letters are written again sooner or later.
-		if len(b) <= packetLetter {
+		node, b := memberlist.Node{Name: p.to, Addr: at.IP, Port: uint16(at.Port)}, encode(nil, p.message)
+		// Lost messages are written again sooner or later.
+		if len(b) <= packetMessage {
 			_ = list.SendBestEffort(&node, b)
 		} else {
 			_ = list.SendReliable(&node, b)
@@ -132,7 +132,7 @@ func (m *Members) send(list *memberlist.Memberlist, out []post) {
 // It returns the ids of the voters dropped.
 func (m *Members) GoAlone(why string) (dropped []string, err error) {
 	m.mu.Lock()
-	if !m.running || m.table.bidden != nil {
+	if !m.running || m.table.farewellAcks != nil {
 		m.mu.Unlock()
 		return nil, fmt.Errorf("go alone: this node is not running")
 	}
@@ -149,6 +149,6 @@ func (m *Members) GoAlone(why string) (dropped []string, err error) {
 // publishedStampLocked returns the stamp in this node's meta. A node that has found the crawl over publishes the stamp
 // from before it gave up its vote. It needs mu held.
 func (m *Members) publishedStampLocked() uint64 {
-	c := &m.table.council
+	c := &m.table.paxos
 	return marked(c.plain(), c.accepted, c.renounced && !m.over)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// council decides, step by step, whose votes count. It is a pure function of its inputs: no clock, no network, no
+// paxos decides, step by step, whose votes count. It is a pure function of its inputs: no clock, no network, no
 // locks.
 //
 // A set of voters is followed by the next only if a majority of it accepts that one. Otherwise the two sides of a
@@ -18,7 +18,7 @@ import (
 // A voter that leaves in order gives up its vote in the present set: the majority is then counted among the others
 // (absent). From then on it promises and accepts nothing. If it comes back before the next set, its vote counts only
 // where all voters are present (renounced).
-type council struct {
+type paxos struct {
 	self string
 	set  voters
 	// promised and accepted are about the set after this one.
@@ -29,7 +29,7 @@ type council struct {
 
 	round round
 	mark  uint64 // cached result of plain, 0 if not computed
-	dirty bool   // something must be stored before letters are sent
+	dirty bool   // something must be stored before messages are sent
 }
 
 // round is this node's own ballot.
@@ -48,24 +48,24 @@ type round struct {
 // ballotFor is how long a ballot may take.
 const ballotFor = 3 * time.Second
 
-// post is a letter with its addressee.
-type post struct {
+// outgoing is a message with its addressee.
+type outgoing struct {
 	to string
-	letter
+	message
 }
 
 // plain is the stamp of a node that has this set, and has neither accepted the next one nor given up its vote.
-func (c *council) plain() uint64 {
+func (c *paxos) plain() uint64 {
 	if c.mark == 0 {
 		c.mark = c.set.stamp()
 	}
 	return c.mark
 }
 
-func (c *council) stamp() uint64 { return marked(c.plain(), c.accepted, c.renounced) }
+func (c *paxos) stamp() uint64 { return marked(c.plain(), c.accepted, c.renounced) }
 
 // adopt installs a decided set if it is later than the present one.
-func (c *council) adopt(v voters) bool {
+func (c *paxos) adopt(v voters) bool {
 	if c.quit || v.version == 0 || len(v.ids) == 0 || v.compare(c.set) <= 0 {
 		return false
 	}
@@ -77,12 +77,12 @@ func (c *council) adopt(v voters) bool {
 }
 
 // found starts a line of sets.
-func (c *council) found(now time.Time, ids ...string) {
+func (c *paxos) found(now time.Time, ids ...string) {
 	c.adopt(voters{origin{founded: max(now.UnixMilli(), 1), by: c.self}, 1, ids})
 }
 
 // force starts a line that takes precedence over the present one.
-func (c *council) force(now time.Time, ids []string) {
+func (c *paxos) force(now time.Time, ids []string) {
 	if c.set.version == 0 {
 		c.found(now, ids...)
 		return
@@ -93,7 +93,7 @@ func (c *council) force(now time.Time, ids []string) {
 // majority reports whether the voters in there are the majority of the set. The values of there say which of them gave
 // up their vote; absent reports who gave up its vote and left. Of two halves, the one with the lowest id is the
 // majority.
-func (c *council) majority(there map[string]bool, absent func(id string) bool) bool {
+func (c *paxos) majority(there map[string]bool, absent func(id string) bool) bool {
 	all, count, present, lowest := len(c.set.ids) > 0, 0, 0, false
 	for _, id := range c.set.ids {
 		renounced, here := there[id]
@@ -111,78 +111,78 @@ func (c *council) majority(there map[string]bool, absent func(id string) bool) b
 }
 
 // begin opens a ballot for a set.
-func (c *council) begin(ids []string, now time.Time) (out []post) {
+func (c *paxos) begin(ids []string, now time.Time) (out []outgoing) {
 	number := max(c.round.seen, c.promised.number, c.accepted.ballot.number, c.round.ballot.number) + 1
 	c.round = round{ballot: ballot{number, c.self}, until: now.Add(ballotFor), value: proposal{ids: slices.Clone(ids)},
 		asked: map[string]bool{}, answers: map[string]bool{}, seen: number}
 	for _, id := range c.set.ids {
-		out = append(out, c.write(id, letter{kind: letterPrepare, ballot: c.round.ballot}))
+		out = append(out, c.write(id, message{kind: messagePrepare, ballot: c.round.ballot}))
 	}
 	return out
 }
 
 // running reports whether a ballot of this node is in progress.
-func (c *council) running(now time.Time) bool { return now.Before(c.round.until) }
+func (c *paxos) running(now time.Time) bool { return now.Before(c.round.until) }
 
-func (c *council) write(to string, l letter) post {
-	l.from, l.set = c.self, c.set
-	return post{to, l}
+func (c *paxos) write(to string, msg message) outgoing {
+	msg.from, msg.set = c.self, c.set
+	return outgoing{to, msg}
 }
 
 // decided tells a node the latest set.
-func (c *council) decided(to string) post { return c.write(to, letter{kind: letterDecided}) }
+func (c *paxos) decided(to string) outgoing { return c.write(to, message{kind: messageDecided}) }
 
-// read handles a letter and returns what to send. changed reports whether a set was adopted.
-func (c *council) read(l letter, absent func(id string) bool) (out []post, changed bool) {
-	switch order := l.set.compare(c.set); {
-	case order > 0 && l.kind == letterDecided:
-		return nil, c.adopt(l.set)
+// read handles a message and returns what to send. changed reports whether a set was adopted.
+func (c *paxos) read(msg message, absent func(id string) bool) (out []outgoing, changed bool) {
+	switch order := msg.set.compare(c.set); {
+	case order > 0 && msg.kind == messageDecided:
+		return nil, c.adopt(msg.set)
 	case order != 0:
 		// A node that is behind learns from it, and one that is ahead answers with its set.
-		return []post{c.decided(l.from)}, false
-	case l.kind == letterDecided || !c.set.has(l.from):
+		return []outgoing{c.decided(msg.from)}, false
+	case msg.kind == messageDecided || !c.set.has(msg.from):
 		return nil, false
 	}
-	c.round.seen = max(c.round.seen, l.ballot.number)
-	switch l.kind {
-	case letterPrepare, letterAccept:
-		return c.answer(l), false
-	case letterPromise, letterAccepted:
-		return c.counted(l, absent)
+	c.round.seen = max(c.round.seen, msg.ballot.number)
+	switch msg.kind {
+	case messagePrepare, messageAccept:
+		return c.answer(msg), false
+	case messagePromise, messageAccepted:
+		return c.counted(msg, absent)
 	}
 	return nil, false
 }
 
 // answer handles a request to a voter.
-func (c *council) answer(l letter) []post {
-	if !c.set.has(c.self) || c.quit || l.ballot.by != l.from || l.ballot.number == 0 {
+func (c *paxos) answer(msg message) []outgoing {
+	if !c.set.has(c.self) || c.quit || msg.ballot.by != msg.from || msg.ballot.number == 0 {
 		return nil
 	}
-	switch order := l.ballot.compare(c.promised); {
-	case l.kind == letterPrepare && order >= 0:
-		c.promised, c.dirty = l.ballot, true
-		return []post{c.write(l.from, letter{kind: letterPromise, ballot: l.ballot, accepted: c.accepted, renounced: c.renounced})}
-	case l.kind == letterAccept && order == 0 && len(l.accepted.ids) > 0:
-		c.accepted, c.dirty = proposal{l.ballot, l.accepted.ids}, true
-		return []post{c.write(l.from, letter{kind: letterAccepted, ballot: l.ballot, renounced: c.renounced})}
+	switch order := msg.ballot.compare(c.promised); {
+	case msg.kind == messagePrepare && order >= 0:
+		c.promised, c.dirty = msg.ballot, true
+		return []outgoing{c.write(msg.from, message{kind: messagePromise, ballot: msg.ballot, accepted: c.accepted, renounced: c.renounced})}
+	case msg.kind == messageAccept && order == 0 && len(msg.accepted.ids) > 0:
+		c.accepted, c.dirty = proposal{msg.ballot, msg.accepted.ids}, true
+		return []outgoing{c.write(msg.from, message{kind: messageAccepted, ballot: msg.ballot, renounced: c.renounced})}
 	}
-	return []post{c.write(l.from, letter{kind: letterRefuse, ballot: c.promised})}
+	return []outgoing{c.write(msg.from, message{kind: messageRefuse, ballot: c.promised})}
 }
 
 // counted handles an answer to this node's ballot.
-func (c *council) counted(l letter, absent func(id string) bool) (out []post, changed bool) {
+func (c *paxos) counted(msg message, absent func(id string) bool) (out []outgoing, changed bool) {
 	r := &c.round
-	if l.ballot != r.ballot || r.until.IsZero() || r.accepting != (l.kind == letterAccepted) {
+	if msg.ballot != r.ballot || r.until.IsZero() || r.accepting != (msg.kind == messageAccepted) {
 		return nil, false
 	}
 	if r.accepting {
-		if _, asked := r.asked[l.from]; !asked {
+		if _, asked := r.asked[msg.from]; !asked {
 			return nil, false
 		}
-	} else if l.accepted.ids != nil && l.accepted.ballot.compare(r.highest) > 0 {
-		r.highest, r.value.ids = l.accepted.ballot, l.accepted.ids
+	} else if msg.accepted.ids != nil && msg.accepted.ballot.compare(r.highest) > 0 {
+		r.highest, r.value.ids = msg.accepted.ballot, msg.accepted.ids
 	}
-	r.answers[l.from] = l.renounced
+	r.answers[msg.from] = msg.renounced
 	// A voter that gave up its vote says so in its answer, along with what it accepted before. It does not count until
 	// the next decision.
 	if !c.majority(r.answers, func(id string) bool { return absent(id) || r.answers[id] }) {
@@ -194,7 +194,7 @@ func (c *council) counted(l letter, absent func(id string) bool) (out []post, ch
 	r.asked, r.answers, r.accepting = r.answers, map[string]bool{}, true
 	for _, id := range c.set.ids {
 		if _, ok := r.asked[id]; ok {
-			out = append(out, c.write(id, letter{kind: letterAccept, ballot: r.ballot, accepted: proposal{r.ballot, r.value.ids}}))
+			out = append(out, c.write(id, message{kind: messageAccept, ballot: r.ballot, accepted: proposal{r.ballot, r.value.ids}}))
 		}
 	}
 	return out, false
