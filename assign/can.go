@@ -36,9 +36,9 @@ const (
 // of a zone, by the policy. A few nodes, the landmarks, probe each server; its place is the one of the least squared relative
 // error (T. S. E. Ng, H. Zhang: Predicting Internet Network Distance with Coordinates-Based Approaches, 2002).
 //
-// Decided here, since the paper leaves it open: nodes join in an order drawn from their ids, at the coordinates that they
-// publish. All servers of the batch are there before the first join. The newcomer's half is the one with its own place (mp), or
-// drawn (the other policies).
+// The paper leaves some details open. Here nodes join in an order drawn from their ids, at the coordinates that they publish. All
+// servers of the batch are present before the first join. The newcomer's half is the one with its own place (mp), or drawn (the other
+// policies).
 type can struct {
 	cfg       CANConfig
 	nodes     []Node
@@ -88,7 +88,7 @@ func (c *can) step(s *probed) (string, *Choice) {
 	return "", &Choice{Node: z.node, Reason: fmt.Sprintf("in its zone, by %s", c.cfg.Policy)}
 }
 
-// missing returns a landmark that has not probed s, "" if all have.
+// missing returns a landmark that has not probed s, or "".
 func (c *can) missing(s *probed) string {
 	for _, id := range c.landmarks {
 		if s.times[id] == 0 {
@@ -130,7 +130,7 @@ func (c *can) divide() {
 	}
 }
 
-// locate finds the place of the least squared relative error of the landmarks' probes. ok is false if fewer than two landmarks
+// locate returns the place with the least squared relative error of the landmarks' probes. ok is false if fewer than two landmarks
 // with coordinates answered.
 func (c *can) locate(s *probed) (spot, bool) {
 	type landmark struct {
@@ -147,7 +147,7 @@ func (c *can) locate(s *probed) (spot, bool) {
 		return spot{}, false
 	}
 	slices.SortStableFunc(marks, func(a, b landmark) int { return cmp.Compare(a.ms, b.ms) })
-	// x holds the dimensions that some node uses (the others stay at zero), then the height.
+	// x has the dimensions that some node uses (the others remain zero), and then the height.
 	at := func(x []float64) (coord ncoord.Coordinate) {
 		copy(coord.Vec[:dims(c.nodes)], x)
 		coord.Height = math.Abs(x[len(x)-1])
@@ -171,7 +171,7 @@ func (c *can) locate(s *probed) (spot, bool) {
 	return best, true
 }
 
-// dims counts the dimensions that nodes use.
+// dims returns the number of dimensions that nodes use.
 func dims(nodes []Node) (n int) {
 	for _, node := range nodes {
 		for d, x := range node.Coord.Vec {
@@ -183,7 +183,7 @@ func dims(nodes []Node) (n int) {
 	return n
 }
 
-// descend finds a local minimum near x by walking along the axes with ever smaller steps, in ms.
+// descend finds a local minimum near x. It moves along the axes in decreasing steps, in ms.
 func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 	least := cost(x)
 	for step := 64.0; step > 0.1; step /= 2 {
@@ -205,7 +205,7 @@ func descend(cost func([]float64) float64, x []float64) ([]float64, float64) {
 	return x, least
 }
 
-// boxOf is the bounding box of all spots but the outliers, those farthest from the median of each dimension.
+// boxOf returns the bounding box of all spots except outliers, which are farthest from the median of a dimension.
 func boxOf(all []spot) zone {
 	var middle spot
 	for d := range middle {

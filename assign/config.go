@@ -20,14 +20,14 @@ const (
 
 // Config is how assigners decide.
 type Config struct {
-	// Margin is the share of its own predicted time by which an owner must be slower than another node before a server moves. A
-	// low margin follows changes, a high one moves hosts less.
+	// Margin is the share of its own predicted time by which an owner must be slower than another node before a server moves. With a
+	// low margin servers follow changes; with a high one they move rarely.
 	Margin float64 `toml:"margin"`
-	// MarginMs is the number of ms by which it must be slower besides.
+	// MarginMs is the number of ms by which the owner must be slower, in addition to Margin.
 	MarginMs float64 `toml:"margin_ms"`
 	// Vivaldi is the method of 2009.
 	Vivaldi VivaldiConfig `toml:"vivaldi"`
-	// Nearest is the default.
+	// Nearest is the default assigner.
 	Nearest NearestConfig `toml:"nearest"`
 	// Hash is UbiCrawler's consistent hashing.
 	Hash HashConfig `toml:"hash"`
@@ -43,15 +43,15 @@ type Config struct {
 
 // HashConfig has the parameters of hash.
 type HashConfig struct {
-	// Replicas is the number of points that each node has on the circle. More share more evenly.
+	// Replicas is the number of points that each node has on the circle. More replicas distribute servers more evenly.
 	Replicas int `toml:"replicas"`
 }
 
 // ProbeConfig has the parameters of probe.
 type ProbeConfig struct {
-	// ThresholdMs ends the probes of a server at the first that takes no longer, in ms; 0 lets all nodes probe.
+	// ThresholdMs ends the probes of a server when one takes no longer than this, in ms. With 0 all nodes probe.
 	ThresholdMs float64 `toml:"threshold_ms"`
-	// By says what to compare: "connect", the connect time, as a ping shows it, or "total", the time of the whole download.
+	// By says what to compare: "connect", the connect time, like a ping, or "total", the time of the whole download.
 	By string `toml:"by"`
 }
 
@@ -59,7 +59,7 @@ type ProbeConfig struct {
 type HiMicraConfig struct {
 	// ThresholdMs is the probe that is good enough, in ms. Higher needs fewer probes and finds the best node less often.
 	ThresholdMs float64 `toml:"threshold_ms"`
-	// Branches is how many children a node of the tree has.
+	// Branches is the number of children of a node of the tree.
 	Branches int `toml:"branches"`
 }
 
@@ -67,13 +67,13 @@ type HiMicraConfig struct {
 type IPMicraConfig struct {
 	// ThresholdMs is the probe that is good enough, in ms. Higher needs fewer probes and finds the best node less often.
 	ThresholdMs float64 `toml:"threshold_ms"`
-	// Check lets the node of an organisation have a further subnet of it only after a probe.
+	// Check gives a further subnet of an organisation to its node only after a probe.
 	Check bool `toml:"check"`
 }
 
 // CANConfig has the parameters of can.
 type CANConfig struct {
-	// Policy says which zone a newcomer gets half of: "mp", "dl", "mpp", "nh", "gh", "mp_30_nh" or "dl_30_nh".
+	// Policy says which zone is split for a newcomer: "mp", "dl", "mpp", "nh", "gh", "mp_30_nh" or "dl_30_nh".
 	Policy string `toml:"policy"`
 	// Landmarks is the number of nodes that probe each server to find its place.
 	Landmarks int `toml:"landmarks"`
@@ -81,23 +81,23 @@ type CANConfig struct {
 
 // VivaldiConfig has the parameters of the method of 2009, under their names there.
 type VivaldiConfig struct {
-	// Theta is the median relative error below which the batch is decided. Lower takes more estimates.
+	// Theta is the median relative error below which the batch is decided. A lower value takes more estimates.
 	Theta float64 `toml:"theta"`
 	// MaxTicks (pi) is the number of ticks, each with an estimate of every server, after which the batch is decided in any case.
 	MaxTicks int `toml:"max_ticks"`
 	// Tick is the time between two rounds of estimates.
 	Tick time.Duration `toml:"tick"`
-	// Window is the number of download times in an estimator's window for a server. 1 is no window.
+	// Window is the number of download times in an estimator's window for a server. 1 means no window.
 	Window int `toml:"window"`
-	// Percentile of the window is the download time that is used, 0 to 1.
+	// Percentile selects the download time of the window that is used, 0 to 1.
 	Percentile float64 `toml:"percentile"`
-	// Step is the share of the error that an update moves a server by, 0 to 1.
+	// Step is the share of the error by which an update moves a server, 0 to 1.
 	Step float64 `toml:"step"`
 	// Smoothing is the weight of a new error in the moving average, times the weight of the update; 0 to 1.
 	Smoothing float64 `toml:"smoothing"`
-	// Unconverged says how servers above theta are decided in the end: "distance", "geographic" or "random".
+	// Unconverged says how servers above theta are decided after the last tick: "distance", "geographic" or "random".
 	Unconverged string `toml:"unconverged"`
-	// Keep starts at the place that earlier batches and the owners' downloads have given the server: the future work of 2009.
+	// Keep starts at the server's place from earlier batches and the owners' downloads. This was future work in 2009.
 	Keep bool `toml:"keep"`
 }
 
@@ -105,16 +105,16 @@ type VivaldiConfig struct {
 type NearestConfig struct {
 	// Estimates is the largest number of estimates of one server, 0 to 1000. Fewer estimates decide sooner.
 	Estimates int `toml:"estimates"`
-	// MinEstimates is the number of estimates made whatever they are worth.
+	// MinEstimates is the number of estimates that are made even if they gain little.
 	MinEstimates int `toml:"min_estimates"`
-	// Explore is the number of standard deviations by which predictions are lowered to choose the next estimator. More asks nodes
-	// of which little is known.
+	// Explore is the number of standard deviations by which predictions are lowered to choose the next estimator. A higher value
+	// prefers nodes about which little is known.
 	Explore float64 `toml:"explore"`
-	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share:
-	// 0.01 saves a tenth of 8 estimates, 0.02 a quarter. 0 uses up all.
+	// StopGain ends the estimates of a server when one more is expected to shorten its downloads by less than this share. 0.01 saves a
+	// tenth of 8 estimates, 0.02 a quarter, and 0 none.
 	StopGain float64 `toml:"stop_gain"`
-	// Balance is the share of a page's time that may be paid to take it off the busiest node, 0 to 10. A node is busy with what the
-	// batch gives it and with the queue that it publishes. More spreads servers wider, at worse times; 0 ignores how busy nodes are.
+	// Balance is the share by which a page may take longer if that relieves the busiest node, 0 to 10. The work of a node is its share of
+	// the batch and the queue that it publishes. A higher value distributes servers more evenly, with longer times. 0 ignores work.
 	Balance float64 `toml:"balance"`
 	// Without leaves out ingredients, for simulations only.
 	Without Ablation `toml:"-"`
@@ -193,8 +193,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Knobs is the part of Config that the operator of a node may set. The rest keeps the measured values of Default; the simulator is
-// the place to vary them.
+// Knobs is the part of Config that a node's configuration can set. The rest has the measured values of Default. The simulator can vary
+// all of them.
 type Knobs struct {
 	// Vivaldi is the method of 2009.
 	Vivaldi VivaldiKnobs `toml:"vivaldi"`

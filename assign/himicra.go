@@ -10,12 +10,12 @@ import (
 )
 
 // himicra is HiMicra (O. Papapetrou: Location Aware Web-Crawling with the Use of Migrating Crawlers, 2003, chapter 6). The nodes
-// form a tree whose upper nodes are far apart. A server is searched for from the root down, so few nodes probe it. It goes to
-// the first node whose probe is within the threshold, else to the fastest of those asked.
+// form a tree whose upper nodes are far apart. The search for a server's node begins at the root, so few nodes probe it. It goes to
+// the first node whose probe is within the threshold, or to the fastest of those asked.
 //
-// Decided here, since the paper leaves it open: the sample that the tree is built from is the nodes themselves, at the distances
-// of their coordinates, so building it costs no probe. Swapping one node at a time finds the subset that is farthest apart (the
-// paper tries all subsets). The children of a node that does not answer are asked last.
+// The paper leaves some details open. Here the sample from which the tree is built is the nodes themselves, at the distances of their
+// coordinates, so that it costs no probe. Swapping one node at a time finds the subset that is farthest apart (the paper tries all
+// subsets). The children of a node that does not answer are asked last.
 type himicra struct {
 	cfg      HiMicraConfig
 	children map[string][]string // by parent; the root is ""

@@ -7,13 +7,13 @@ import (
 )
 
 // ipmicra is IPMicra (O. Papapetrou, G. Samaras: IPMicra: An IP-address based Location Aware Distributed Web Crawler, 2004; O.
-// Papapetrou's thesis of 2003, chapter 7). Addresses that are close in number are mostly close in the network. Subnets form a
-// hierarchy, and a subnet belongs to the node that its first server went to. A server in a new subnet tries the nodes of its
-// organisation, then those of the subnets around it, from near to far, until a probe is within the threshold.
+// Papapetrou's thesis of 2003, chapter 7). Servers with similar addresses are mostly close to each other. Subnets form a hierarchy,
+// and a subnet belongs to the node of its first server. For a server in a new subnet, the nodes of its organisation probe first, then
+// those of the surrounding subnets, from near to far, until a probe is within the threshold.
 //
-// Decided here, since the papers leave it open or their data is gone: subnets are prefixes of fixed lengths, and an organisation
-// is one of these lengths, because the registries' bulk data is no longer public. Each home decides alone, from the servers of
-// the batch and what Batch.Before knows. A server waits while an earlier one of its organisation is being probed.
+// The papers leave some details open, and the registries' bulk data is no longer public. So here subnets are prefixes of fixed
+// lengths, and an organisation is one of them. Each home decides alone, from the servers of the batch and from Batch.Before. A server
+// waits while an earlier one of its organisation is being probed.
 type ipmicra struct {
 	cfg       IPMicraConfig
 	ids       []string

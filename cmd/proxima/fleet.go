@@ -83,7 +83,7 @@ func fleetRun(ctx context.Context, args []string, out, _ io.Writer) error {
 		}
 		return err
 	}
-	fmt.Fprintf(out, "all runs are in %s; proxima compare %[1]s shows what came of it\n", o.Dir)
+	fmt.Fprintf(out, "all runs are in %s; compare them with proxima compare %[1]s\n", o.Dir)
 	return nil
 }
 

@@ -128,7 +128,7 @@ func testbedRun(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	if !emulate.Inside() {
-		fmt.Fprintf(out, "logs and results are in %s; proxima compare %s shows what came of it\n", f.dir, f.dir)
+		fmt.Fprintf(out, "logs and results are in %s; compare them with proxima compare %[1]s\n", f.dir)
 	}
 	return nil
 }

@@ -1,13 +1,13 @@
-// Package rundir owns the form of the folder that a run of the testbed leaves behind: which files there are, and what
-// stands in those that no node wrote. The testbed writes it, compare reads it.
+// Package rundir defines the layout of the folder of a testbed's run: its files, and the content of those that no node writes. The
+// testbed writes the folder, and compare reads it.
 //
 //	DIR/scenario.toml            the effective scenario
-//	DIR/world.json               World: who was where, and what happened when
-//	DIR/testbed.json             Testbed: how faithful the emulation was
+//	DIR/world.json               World: the nodes, servers and events of the run
+//	DIR/testbed.json             Testbed: how exact the emulation was
 //	DIR/nodes/NAME/logs/*.jsonl  the logs of each node
 //
-// With -separate, DIR holds one such folder for each assigner, named after it. A folder of logs collected from real
-// machines has the logs alone: HOST/logs/*.jsonl or *.jsonl.gz at any depth.
+// With -separate, DIR has one such folder for each assigner, named after it. A folder from real machines can have the logs alone:
+// HOST/logs/*.jsonl or *.jsonl.gz at any depth.
 package rundir
 
 import (
@@ -33,27 +33,27 @@ const (
 	LogsFolder   = "logs"
 )
 
-// World is the truth of a run.
+// World is the truth about a run.
 type World struct {
 	V        int       `json:"v"`
 	Scenario string    `json:"scenario"`
 	Seed     uint64    `json:"seed"`
 	Started  time.Time `json:"started"`
-	// Assigners that decided, the first of which owned the hosts.
+	// Assigners are those that decided. The hosts went to the nodes that the first one chose.
 	Assigners []string `json:"assigners"`
 	Nodes     []Node   `json:"nodes"`
 	Servers   []Server `json:"servers"`
-	// RTTMs is the round trip between node i and server k in ms, as configured: matrix and access delays of both.
+	// RTTMs has the configured round trips between nodes and servers in ms, including the access delays of both.
 	RTTMs [][]float64 `json:"rtt_ms"`
-	// NodeRTTMs is that between two nodes.
+	// NodeRTTMs has those between two nodes.
 	NodeRTTMs [][]float64 `json:"node_rtt_ms"`
-	// Events in the order of their times.
+	// Events are in the order of their times.
 	Events []Event `json:"events"`
-	// Pages is how many pages of HTML the sites have in all, reachable from the seeds; 0 where unknown.
+	// Pages is the number of HTML pages of all sites that can be reached from the seeds; 0 if unknown.
 	Pages int `json:"pages"`
 }
 
-// Node is one node of the run.
+// Node is a node of the run.
 type Node struct {
 	Name    string     `json:"name"` // as in NodesFolder
 	Addr    netip.Addr `json:"addr"`
@@ -61,14 +61,14 @@ type Node struct {
 	Country string     `json:"country"`
 	Lat     float64    `json:"lat"`
 	Lon     float64    `json:"lon"`
-	// Up and Down are its bandwidth in bytes a millisecond (kB/s).
+	// Up and Down are its bandwidth in bytes per ms (kB/s).
 	Up   float64 `json:"up_bytes_per_ms"`
 	Down float64 `json:"down_bytes_per_ms"`
-	// LoadMs is what the node itself is configured to add to a download, in ms; 0 for none.
+	// LoadMs is what throttling of the node adds to a download, in ms; 0 for none.
 	LoadMs float64 `json:"load_ms"`
 }
 
-// Server is one web server address with its hosts.
+// Server is a web server with its hosts.
 type Server struct {
 	Addr    netip.Addr `json:"addr"`
 	Hosts   []string   `json:"hosts"`
@@ -76,9 +76,9 @@ type Server struct {
 	Country string     `json:"country"`
 	Lat     float64    `json:"lat"`
 	Lon     float64    `json:"lon"`
-	// Stated says where the location database places it: "right", "wrong" or "missing".
+	// Stated says whether its location in the database is "right", "wrong" or "missing".
 	Stated string `json:"stated"`
-	// Up is its bandwidth in bytes a millisecond; 0 is unlimited.
+	// Up is its bandwidth in bytes per ms; 0 is unlimited.
 	Up float64 `json:"up_bytes_per_ms"`
 	// ThinkMs is the median time from the request to the first byte of the answer, without the round trip.
 	ThinkMs float64 `json:"think_ms"`
@@ -88,19 +88,19 @@ type Server struct {
 
 // The kinds of Event.
 const (
-	EventBandwidth = "bandwidth" // the bandwidth of Node is Factor times the configured
-	EventCPU       = "cpu"       // Node's processor is burnt: it adds AddMs to each download while it lasts
-	EventSlow      = "slow"      // Server thinks AddMs longer
+	EventBandwidth = "bandwidth" // the bandwidth of Node is Factor times the configured one
+	EventCPU       = "cpu"       // Node is throttled, which adds AddMs to each download
+	EventSlow      = "slow"      // Server takes AddMs longer to answer
 	EventKill      = "kill"      // Node was killed with SIGKILL
 	EventRestart   = "restart"   // Node was started again
-	EventPartition = "partition" // Nodes cannot reach the others
-	EventHeal      = "heal"      // all can reach all again
+	EventPartition = "partition" // Nodes cannot reach the other nodes
+	EventHeal      = "heal"      // every node can reach every other again
 )
 
-// Event is something that happened. A state set by an event lasts until the next event of its kind about the same node or
-// server; factor 1 or 0 ms restores.
+// Event is something that the scenario did. Its effect lasts until the next event of its kind for the same node or server. Factor 1 or
+// 0 ms ends it.
 type Event struct {
-	AtS    float64    `json:"at_s"` // seconds after World.Started, as it really happened
+	AtS    float64    `json:"at_s"` // seconds from World.Started to the actual time
 	Kind   string     `json:"kind"`
 	Node   string     `json:"node,omitempty"`
 	Nodes  []string   `json:"nodes,omitempty"`
@@ -109,28 +109,28 @@ type Event struct {
 	AddMs  float64    `json:"add_ms,omitempty"`
 }
 
-// Testbed says how faithful the emulation was.
+// Testbed says how exact the emulation was.
 type Testbed struct {
 	V int `json:"v"`
 	// Emulation is "tun", "veth" or "portable".
 	Emulation string `json:"emulation"`
-	// Trusted is whether the run may be believed; Why says why not.
+	// Trusted says whether the run can be trusted. Why has the reasons if it cannot.
 	Trusted bool     `json:"trusted"`
 	Why     []string `json:"why,omitempty"`
-	// Delay errors are how much later than planned packets left the router, in ms.
+	// The delay errors are how much later than planned packets left the router, in ms.
 	DelayErrorP50Ms float64 `json:"delay_error_p50_ms"`
 	DelayErrorP99Ms float64 `json:"delay_error_p99_ms"`
 	Packets         int64   `json:"packets"`
 	DroppedPlanned  int64   `json:"dropped_planned"`   // by configured loss, full emulated queues and partitions
-	DroppedForOwn   int64   `json:"dropped_unplanned"` // for the testbed's own reasons
-	// CPUBusy is the share of the machine's processors in use; WaitP99Ms how long nodes waited for a core.
+	DroppedForOwn   int64   `json:"dropped_unplanned"` // because the emulation had no room for them
+	// CPUBusy is the share of the machine's processors in use. WaitP99Ms is how long nodes waited for a core.
 	CPUBusy   float64 `json:"cpu_busy"`
 	WaitP99Ms float64 `json:"cpu_wait_p99_ms"`
 	Cores     int     `json:"cores"`
-	// Machine is the processor and the system, Command what made the run.
+	// Machine is the processor and the system, Command the command line of the run.
 	Machine string `json:"machine"`
 	Command string `json:"command"`
-	// Calibration compares downloads by an ordinary HTTP client with the model, ratio measured / model; 0 if not made.
+	// Calibration has the ratios of times of an ordinary HTTP client to those of the model; 0 without calibration.
 	CalibrationP50 float64 `json:"calibration_p50"`
 	CalibrationP10 float64 `json:"calibration_p10"`
 	CalibrationP90 float64 `json:"calibration_p90"`
@@ -140,13 +140,13 @@ type Testbed struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// WriteWorld and WriteTestbed write their files below dir.
+// WriteWorld writes world.json.
 func WriteWorld(dir string, w World) error { w.V = Version; return write(dir, WorldFile, w) }
 
 // WriteTestbed writes testbed.json.
 func WriteTestbed(dir string, t Testbed) error { t.V = Version; return write(dir, TestbedFile, t) }
 
-// ReadWorld reads world.json; an error that is fs.ErrNotExist where the run was not one of the testbed.
+// ReadWorld reads world.json. The error is fs.ErrNotExist if the testbed did not make the run.
 func ReadWorld(dir string) (World, error) {
 	var w World
 	err := read(dir, WorldFile, &w)

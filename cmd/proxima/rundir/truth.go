@@ -9,19 +9,19 @@ import (
 	"proxima/node/netsim"
 )
 
-// Truth computes expected download times from a World, piecewise between its events.
+// Truth computes expected download times from a World. They change only at its events.
 type Truth struct {
 	w World
 }
 
-// NewTruth keeps w.
+// NewTruth returns the truth of w, which must not change.
 func NewTruth(w World) *Truth {
 	w.Events = slices.Clone(w.Events)
 	slices.SortStableFunc(w.Events, func(a, b Event) int { return cmp.Compare(a.AtS, b.AtS) })
 	return &Truth{w}
 }
 
-// DownloadMs is the expected time of a page of that many bytes at node i from server k (indices of World), at a time.
+// DownloadMs returns the expected time of a page of some bytes at node i from server k (indices of World), at a time.
 func (t *Truth) DownloadMs(node, server int, bytes int64, at time.Time) float64 {
 	n, s := t.w.Nodes[node], t.w.Servers[server]
 	down, think, load := n.Down, s.ThinkMs, n.LoadMs
@@ -46,7 +46,7 @@ func (t *Truth) DownloadMs(node, server int, bytes int64, at time.Time) float64 
 	return netsim.DownloadMs(t.w.RTTMs[node][server], bandwidth, think, load, bytes)
 }
 
-// Best is the node that is expected to be fastest, among those for which alive says true, with its time; -1 if none.
+// Best returns the node with the least expected time among those for which alive returns true, and this time; -1 if there is none.
 func (t *Truth) Best(server int, bytes int64, at time.Time, alive func(node int) bool) (node int, ms float64) {
 	node, ms = -1, math.Inf(1)
 	for i := range t.w.Nodes {
@@ -59,7 +59,7 @@ func (t *Truth) Best(server int, bytes int64, at time.Time, alive func(node int)
 	return node, ms
 }
 
-// Alive says whether a node runs at a time: between a kill and the next restart it does not.
+// Alive reports whether a node runs at a time. Between a kill and the next restart it does not.
 func (t *Truth) Alive(node int, at time.Time) bool {
 	since, alive := at.Sub(t.w.Started).Seconds(), true
 	for _, e := range t.w.Events {

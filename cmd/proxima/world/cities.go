@@ -5,11 +5,11 @@ import "proxima/ncoord"
 // City is a place with a name.
 type City struct {
 	Name, Country string
-	// At is where it is; nil if unknown, as in a matrix without names.
+	// At is its location; nil if unknown, as in a matrix without names.
 	At *ncoord.Location
 }
 
-// Cities are some sixty real cities, on all continents and most where much of the Internet is. The slice is the caller's.
+// Cities returns 64 real cities on all continents, most of them in regions with many servers. The caller may change the slice.
 func Cities() []City {
 	type row struct {
 		name, country string

@@ -1,3 +1,3 @@
-// Package world has the places of an emulated Internet: cities, and round trips among them, built in or read from files. It
-// knows nothing of nodes, servers or downloads: who puts them there says what they add.
+// Package world has the cities of an emulated Internet and the round trips between them, built in or read from files. It knows nothing
+// about nodes, servers or downloads.
 package world

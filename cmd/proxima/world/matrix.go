@@ -7,18 +7,18 @@ import (
 	"proxima/ncoord"
 )
 
-// Matrix is a set of cities and the round trips among them. Read-only once made, so safe for concurrent use.
+// Matrix has cities and the round trips between them. It does not change, so it is safe for concurrent use.
 type Matrix struct {
-	// Cities are the rows.
+	// Cities are in the order of the rows.
 	Cities []City
-	// RTT is in ms, symmetric, without gaps; the diagonal is the round trip within a city.
+	// RTT is in ms, symmetric and complete. The diagonal has the round trips within cities.
 	RTT [][]float64
 }
 
-// withinMs is the round trip within a city where none is measured: one metropolitan fibre ring.
+// withinMs is the round trip within a city if none was measured: that of a metropolitan fibre ring.
 const withinMs = 0.5
 
-// square is a matrix of zeros.
+// square returns a matrix of zeros.
 func square(n int) [][]float64 {
 	m := make([][]float64, n)
 	for i := range m {
@@ -27,13 +27,13 @@ func square(n int) [][]float64 {
 	return m
 }
 
-// The synthetic Internet. Light takes 1 ms for 100 km of fibre there and back. Real routes are longer than the ground: by a
-// factor that the cities of two regions share, since they share cables, and by one of each pair's own. Some pairs are routed
-// over a third place, as happens where networks do not peer: it is those that violate the triangle inequality far.
+// The synthetic Internet. Light takes 1 ms for 100 km of fibre in both directions. Real routes are longer than the great circle. One
+// factor is the same for all cities of two regions, since they share cables. Another is drawn for each pair. Some pairs are routed over
+// a third place, as between networks that do not peer. These pairs cause the large violations of the triangle inequality.
 const (
 	fibreMsPerKm  = 0.01
 	leastDetour   = 1.05
-	detour        = 0.45 // median of what is above leastDetour
+	detour        = 0.45 // median above leastDetour
 	regionSD      = 0.20
 	pairSD        = 0.14
 	switchingMs   = 3.0
@@ -44,12 +44,12 @@ const (
 	astrayLeastKm = 500.0
 )
 
-// The share of violated triangles that a synthetic matrix has, and how often it is drawn to have it: few cities cannot.
+// The share of violated triangles of a synthetic matrix, and the number of attempts. With few cities no attempt may succeed.
 const leastViolations, mostViolations, draws = 0.12, 0.18, 20
 
-// Synthetic draws round trips among cities, which must have locations: great circle at two thirds of the speed of light,
-// times a path inflation that depends on the seed alone. 12 to 18 % of the triangles violate the inequality, as measured
-// among real cities (13 % of WonderNetwork's in 2020) and PlanetLab's nodes (18 %).
+// Synthetic draws round trips between cities, which must have locations: the great circle at two thirds of the speed of light, times a
+// path inflation that depends on the seed. 12 to 18 % of the triangles violate the inequality, as in measurements between cities
+// (WonderNetwork in 2020: 13 %) and between PlanetLab's nodes (18 %).
 func Synthetic(cities []City, seed uint64) *Matrix {
 	rnd := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	region := regions(cities)
@@ -85,7 +85,7 @@ func synthetic(cities []City, region []int, rnd *rand.Rand) *Matrix {
 	return m
 }
 
-// regions gives each city the first city within regionKm of it, in order.
+// regions returns, for each city, the first city in order that is within regionKm.
 func regions(cities []City) []int {
 	of := make([]int, len(cities))
 	for i := range cities {
@@ -100,8 +100,7 @@ func regions(cities []City) []int {
 	return of
 }
 
-// Violations is the share of triangles, three different cities each, whose longest side is longer than the two others
-// together.
+// Violations returns the share of triangles of three cities whose longest side is longer than the sum of the other two.
 func (m *Matrix) Violations() float64 {
 	all, bad := 0, 0
 	for i := range m.RTT {
@@ -121,7 +120,7 @@ func (m *Matrix) Violations() float64 {
 	return float64(bad) / float64(all)
 }
 
-// Located says whether all cities have a location.
+// Located reports whether all cities have a location.
 func (m *Matrix) Located() bool {
 	for _, c := range m.Cities {
 		if c.At == nil {

@@ -18,17 +18,16 @@ import (
 	"proxima/ncoord"
 )
 
-// maxSide bounds the cities of one matrix.
+// maxSide limits the number of cities of a matrix.
 const maxSide = 20_000
 
-// Read reads round trips from a file and cities from another, each gzipped or not. rtt is a table (CSV with a header that
-// names source, destination and avg_ms, or min_ms, in ms), or one square matrix of numbers, or several of the same size one
-// after the other: snapshots, of which each becomes a Matrix. unit is that of a square matrix (time.Millisecond or
-// time.Second). cities (CSV with a header that names id, city, country, latitude, longitude; "" for none) is needed with a
-// table; with a square matrix its rows name the rows.
+// Read reads round trips from the file rtt and cities from the file cities. Both may be gzipped. rtt is a table (CSV with a header:
+// source, destination, and avg_ms or min_ms), a square matrix of numbers, or several square matrices of the same size, each of
+// which becomes a Matrix. unit is the unit of square matrices (time.Millisecond or time.Second). cities (CSV with a header: id, city,
+// country, latitude, longitude) is required for a table. For a square matrix it names the rows, or is "".
 //
-// The mean of both directions counts. Cities that lack more than a tenth of their round trips are left out, the worst first;
-// what is missing among the others is the shortest way over a third.
+// A round trip is the mean of both directions. Cities that lack more than a tenth of their round trips are left out, the worst first.
+// Other gaps are filled with the shortest way over a third city.
 func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 	var names []City
 	var index map[string]int
@@ -52,7 +51,7 @@ func Read(cities, rtt string, unit time.Duration) ([]*Matrix, error) {
 	return all, nil
 }
 
-// open hands the plain text of a file to read.
+// open calls read with the uncompressed text of a file.
 func open(name string, read func(io.Reader) error) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,7 +71,7 @@ func open(name string, read func(io.Reader) error) error {
 	return nil
 }
 
-// columns finds names in a header; the first that is not there is the error.
+// columns finds names in a header. It fails for the first missing name.
 func columns(header []string, names ...string) ([]int, error) {
 	at := make([]int, len(names))
 	for i, name := range names {
@@ -132,7 +131,7 @@ func readTrips(r io.Reader, cities []City, index map[string]int, unit time.Durat
 	return readSquares(text, cities, unit)
 }
 
-// sums collects round trips of both directions.
+// sums adds up the round trips of both directions.
 type sums struct{ total, count [][]float64 }
 
 func newSums(n int) sums { return sums{square(n), square(n)} }
@@ -161,7 +160,7 @@ func readTable(text []byte, cities []City, index map[string]int) ([]*Matrix, err
 		a, okA := index[row[at[0]]]
 		b, okB := index[row[at[1]]]
 		if !okA || !okB {
-			continue // a city of no known place
+			continue // a city without a location
 		}
 		if ms, err := strconv.ParseFloat(row[at[2]], 64); err != nil {
 			return nil, fmt.Errorf("row %d: %q is not a number of ms", i+2, row[at[2]])
@@ -223,10 +222,10 @@ func readSquares(text []byte, cities []City, unit time.Duration) ([]*Matrix, err
 	return all, nil
 }
 
-// mostGaps is the share of round trips that a city may lack.
+// mostGaps is the largest share of round trips that a city may lack.
 const mostGaps = 0.1
 
-// matrix leaves out, again and again, the city with the most gaps, as long as those are too many, and fills the others.
+// matrix removes the city with the most gaps until no city has too many. Then it fills the other gaps.
 func (s sums) matrix(cities []City) *Matrix {
 	keep := make([]int, len(cities))
 	gaps := make([]int, len(cities))
@@ -274,7 +273,7 @@ func (s sums) matrix(cities []City) *Matrix {
 	return m
 }
 
-// fill replaces gaps, which are 0, by the shortest measured way over a third city. A city lacks too few for all to fail.
+// fill replaces gaps, which are 0, with the shortest measured way over a third city. Cities have few gaps, so there is always one.
 func (m *Matrix) fill() {
 	type gap struct {
 		a, b int
