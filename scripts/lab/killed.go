@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Killed is a node that crawls a site on one server of this machine and is killed again and again.
+// Killed is a node that crawls a site on one server of this machine and is killed repeatedly.
 type Killed struct {
 	Proxima, Dir           string
 	Kills, Pages, Fetchers int
@@ -61,7 +61,7 @@ func (k *Killed) Parse() {
 	}
 }
 
-// Open makes the folder, builds the program unless one is named, and serves the site until end is called.
+// Open creates the folder, builds the program unless one is named, and serves the site until end is called.
 func (k *Killed) Open(ctx context.Context, name string) (site *Site, end func() error, err error) {
 	var remove func()
 	if k.Dir, remove, err = Folder(k.Dir, name); err != nil {
@@ -85,7 +85,7 @@ func (k *Killed) Open(ctx context.Context, name string) (site *Site, end func() 
 	}, nil
 }
 
-// Data is the directory of the node's data.
+// Data returns the directory of the node's data.
 func (k *Killed) Data() string { return filepath.Join(k.Dir, "data") }
 
 // Start starts a life of the node, with sections added to its configuration.
@@ -97,7 +97,7 @@ func (k *Killed) Start(ctx context.Context, site *Site, life int, sections strin
 	return Start(exec.CommandContext(ctx, k.Proxima, "node", "-quiet", "-config", file, "-data", k.Data(), site.URL(0, 0)))
 }
 
-// Last waits until the life that is not killed ends by itself.
+// Last waits until the last life, which is not killed, has ended.
 func (k *Killed) Last(ctx context.Context, node *Process) error {
 	if err := node.Wait(); err != nil {
 		return fmt.Errorf("life %d, which was not killed: %w\n%s", k.Kills, errors.Join(err, ctx.Err()), node.Tail())

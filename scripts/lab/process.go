@@ -38,7 +38,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Ended is closed when the process has ended and all its output is known.
+// Ended returns a channel that is closed when the process has ended and its output is complete.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Running reports whether it has not ended yet.
@@ -64,27 +64,27 @@ func (p *Process) Kill() bool {
 	return !p.cmd.ProcessState.Exited()
 }
 
-// Pid is its process id.
+// Pid returns its process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// CPU is the processor time that it took. It must have ended.
+// CPU returns the processor time that it used. It must have ended.
 func (p *Process) CPU() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// Output is what it has printed so far.
+// Output returns what it has printed so far.
 func (p *Process) Output() []byte { return p.out.text() }
 
-// Tail is the end of the output, for error messages.
+// Tail returns the end of the output, for error messages.
 func (p *Process) Tail() []byte {
 	b := p.out.text()
 	return b[max(0, len(b)-2000):]
 }
 
-// output is a buffer that may be read while it is written.
+// output is a buffer that can be read while it is written. Safe for concurrent use.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -102,10 +102,10 @@ func (o *output) text() []byte {
 	return bytes.Clone(o.b.Bytes())
 }
 
-// Memory is what the kernel reports about the memory of a process, in bytes.
+// Memory has the memory of a process in bytes, as the kernel reports it.
 type Memory struct{ Resident, Peak, Anonymous int64 }
 
-// MemoryOf reads it; all zero if the process has ended or there is no /proc.
+// MemoryOf returns the memory of a process. It is zero if the process has ended or there is no /proc.
 func MemoryOf(pid int) (m Memory) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range bytes.Lines(text) {
@@ -136,8 +136,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Ports that no system assigns to outgoing connections (Linux starts at 32768, others at 49152, RFC 6335), so that a port found free
-// is still free when it is listened on.
+// These ports are never assigned to outgoing connections (Linux starts at 32768, others at 49152, RFC 6335). So a free port remains free
+// until a node listens on it.
 const firstPort, ports = 15_000, 16_000
 
 // Addresses finds n ports of an IP address that are free for both TCP and UDP.

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// A site is a tree per host. Only its parent links to a page, so that a lost link is not found again on another way. Every fourth page has its
-// parent at another host, if there is one. Further links lead to ancestors, to top pages of other hosts and to a forbidden page: all known
-// or refused already.
+// Each host of a site is a tree of pages. Only the parent links to a page, so that a lost link is not found again elsewhere. Every fourth
+// page has its parent on another host, if there is one. Further links lead to ancestors, to top pages of other hosts and to a forbidden
+// page. A crawler already knows or refuses all of these.
 const (
 	arity     = 8
-	elsewhere = 4 // every so many-th page has its parent at another host
+	elsewhere = 4 // every fourth page has its parent on another host
 	seedHosts = 3 // the first hosts are seeds; the others are found by links
 	robotsTxt = "User-agent: *\nDisallow: /forbidden/\n"
 )
@@ -28,7 +28,7 @@ const (
 type Layout struct {
 	Hosts []Host
 	Port  int
-	// Redirects makes every so many-th page be linked through a redirect; 0 for none.
+	// Redirects says that links lead to every n-th page through a redirect. 0 means none.
 	Redirects int
 }
 

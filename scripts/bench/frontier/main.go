@@ -1,11 +1,11 @@
-// Command frontier measures the frontier alone: how many URLs a second it accepts and gives out, and the memory it
-// takes at its peak. Every figure is printed with the number of URLs that were in the frontier at the time.
+// Command frontier measures the frontier alone: how many URLs per second it accepts and gives out, and its peak memory.
+// It prints every figure with the number of URLs in the frontier at that time.
 //
 //	go run ./scripts/bench/frontier -urls 1000000
 //	go run ./scripts/bench/frontier -recrawl -urls 1000000 -hosts 10000
 //
-// The URLs come as pages bring them: 50 links a page, 70 % to the page's own host, the others to hosts of a Zipf
-// distribution; all are new. -repeat offers each page that many times more: those links are duplicates.
+// It adds the links of pages: 50 on each, 70 % of them to the page's own host, the others to hosts of a Zipf distribution. All
+// are new. With -repeat it adds each page several times more, so that those links are duplicates.
 package main
 
 import (
@@ -82,7 +82,7 @@ func run(urls, hosts, take, workers, repeat int, dir, profile string, recrawl bo
 // phase is what is done with a frontier that took a time to open.
 type phase func(ctx context.Context, f *frontier.Frontier, took time.Duration) error
 
-// during runs a frontier for each phase: it is opened anew.
+// during opens the frontier anew for each phase and runs it meanwhile.
 func during(dir string, cfg frontier.Config, polite frontier.Politeness, phases ...phase) error {
 	for _, do := range phases {
 		start := time.Now()
@@ -103,7 +103,7 @@ func during(dir string, cfg frontier.Config, polite frontier.Politeness, phases 
 	return nil
 }
 
-// profiled does something and writes a CPU profile of it, where a file is named.
+// profiled calls do and writes a CPU profile of it, if a file is named.
 func profiled(name string, do func() error) error {
 	if name == "" {
 		return do()
@@ -167,7 +167,7 @@ func add(ctx context.Context, f *frontier.Frontier, urls, hosts, workers, repeat
 	return err
 }
 
-// takeAll takes n URLs and ends them at once: what is measured is the frontier with its disk, not a network.
+// takeAll takes n URLs and ends them immediately. So it measures the frontier and its disk, but no network.
 func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error {
 	before := int(f.Status().Pending)
 	ctx, cancel := context.WithCancel(parent)
@@ -180,7 +180,7 @@ func takeAll(parent context.Context, f *frontier.Frontier, n, workers int) error
 				if err != nil {
 					return nil
 				}
-				// One address a host: nothing but the frontier limits the speed.
+				// Each host has its own address, so that only the frontier limits the speed.
 				h := identity.URL{Host: u.Host, Path: "/"}.Hash()
 				f.Place(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(h), byte(h >> 8), byte(h >> 16)})}, time.Hour, 0)
 			}

@@ -14,12 +14,12 @@ import (
 	"proxima/frontier"
 )
 
-// runRecrawl measures pages that are visited again: it brings pages of many hosts into a frontier, a fifth of them due, opens it
-// anew, and takes pages that are due and ends them.
+// runRecrawl measures pages that are visited again. It adds pages of many hosts to a frontier, a fifth of them due, opens the frontier
+// anew, and then takes due pages and ends them.
 func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg frontier.Config, polite frontier.Politeness) error {
 	cfg.Recrawl.Enabled, cfg.Recrawl.Budget, cfg.Recrawl.Share = true, 0, 1
 	return during(dir, cfg, polite, func(ctx context.Context, f *frontier.Frontier, _ time.Duration) error {
-		if f.Status().Pages > 0 { // a folder that was filled before
+		if f.Status().Pages > 0 { // the folder was filled before
 			return nil
 		}
 		return fill(ctx, f, pages, hosts)
@@ -29,7 +29,7 @@ func runRecrawl(pages, hosts, take, workers int, dir, profile string, cfg fronti
 	})
 }
 
-// fill gives the frontier hosts as another node would hand them over.
+// fill adds hosts to the frontier as if another node handed them over.
 func fill(ctx context.Context, f *frontier.Frontier, pages, hosts int) error {
 	var g errgroup.Group
 	var left atomic.Int64

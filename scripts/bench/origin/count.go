@@ -14,10 +14,10 @@ import (
 	"proxima/scripts/bench/origin/client"
 )
 
-// Counts is what crawlers asked for since the last reset. Safe for concurrent use.
+// Counts counts the requests of crawlers since the last reset. Safe for concurrent use.
 type Counts struct {
 	world *World
-	epoch time.Time // all times below are nanoseconds since it, on the monotonic clock
+	epoch time.Time // the times below are nanoseconds since it, on the monotonic clock
 	sites []siteCounts
 
 	disallowed  atomic.Int64
@@ -31,14 +31,14 @@ type Counts struct {
 	agents      sync.Map // *agent by User-Agent
 }
 
-// agent is what one User-Agent got.
+// agent counts the pages of one User-Agent.
 type agent struct {
 	pages atomic.Int64
 	first time.Time
 }
 
 type siteCounts struct {
-	pages  []atomic.Uint32 // complete answers to GET, each page
+	pages  []atomic.Uint32 // complete answers to GET, by page
 	robots atomic.Int64
 }
 
@@ -51,14 +51,14 @@ func NewCounts(w *World) *Counts {
 	return c
 }
 
-// Site is the handler of site i.
+// Site returns the handler of site i.
 func (c *Counts) Site(i int) http.Handler {
 	site, counts := &c.world.Sites[i], &c.sites[i]
 	keep := []string{"keep-alive"}
 	html, plain := []string{"text/html; charset=utf-8"}, []string{"text/plain; charset=utf-8"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.first.CompareAndSwap(0, int64(time.Since(c.epoch)))
-		// As common servers do. wget2 1.99 keeps no connection without it.
+		// Common servers send this. Without it, wget2 1.99 keeps no connection open.
 		w.Header()["Connection"] = keep
 		if r.Method != http.MethodGet {
 			c.other.Add(1)
@@ -105,7 +105,7 @@ func (c *Counts) Site(i int) http.Handler {
 	})
 }
 
-// agent finds the counts of a User-Agent, which begin with its first page.
+// agent returns the counts of a User-Agent. They begin with its first page.
 func (c *Counts) agent(name string) *agent {
 	if a, ok := c.agents.Load(name); ok {
 		return a.(*agent)
@@ -114,7 +114,7 @@ func (c *Counts) agent(name string) *agent {
 	return a.(*agent)
 }
 
-// Connection counts connections; it is the ConnState hook of every site's server.
+// Connection counts connections. It is the ConnState hook of every site's server.
 func (c *Counts) Connection(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -134,7 +134,7 @@ func raise(a *atomic.Int64, to int64) {
 	}
 }
 
-// Stats sums the counts.
+// Stats sums up the counts.
 func (c *Counts) Stats() client.Stats {
 	s := client.Stats{
 		Agents:      map[string]client.Agent{},
@@ -168,7 +168,7 @@ func (c *Counts) Stats() client.Stats {
 	return s
 }
 
-// Reset zeroes the counts between two crawlers. Connections that are still open stay counted as open.
+// Reset zeroes the counts between two crawlers. Connections that are still open remain counted as open.
 func (c *Counts) Reset() {
 	for i := range c.sites {
 		c.sites[i].robots.Store(0)
@@ -183,7 +183,7 @@ func (c *Counts) Reset() {
 	c.peakOpen.Store(c.open.Load())
 }
 
-// Control is the handler of the control port.
+// Control returns the handler of the control port.
 func (c *Counts) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_stats", func(w http.ResponseWriter, _ *http.Request) {
@@ -191,7 +191,7 @@ func (c *Counts) Control() http.Handler {
 		json.NewEncoder(w).Encode(c.Stats())
 	})
 	mux.HandleFunc("POST /_reset", func(http.ResponseWriter, *http.Request) { c.Reset() })
-	// All pages, sites taken in turn as a crawl would meet them.
+	// All pages, one of each site in turn, like a crawl.
 	mux.HandleFunc("GET /_urls", func(w http.ResponseWriter, _ *http.Request) {
 		for p := range c.world.Config.Pages {
 			for i := range c.world.Sites {

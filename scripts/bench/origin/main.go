@@ -1,7 +1,7 @@
 // Command origin serves the benchmark's generated sites on loopback addresses and counts what crawlers ask for.
 //
-// It owns the sites (site.go), the counts (count.go) and its listeners. It does not start crawlers: the program in ../run
-// does, and reads the counts through the control port.
+// site.go generates the sites, and count.go counts. The program in ../run starts crawlers and reads the counts through the
+// control port.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(ctx context.Context, cfg Config, control string) error {
 		return err
 	}
 	world := NewWorld(cfg)
-	// The pages are one large live heap without pointers: a rare collection costs the server least.
+	// The pages are a large heap without pointers, so collect garbage rarely.
 	debug.SetGCPercent(400)
 	counts := NewCounts(world)
 	var listeners []net.Listener

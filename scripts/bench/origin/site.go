@@ -12,10 +12,10 @@ import (
 // Config describes the generated sites. Equal configs give equal bytes.
 type Config struct {
 	Addresses int    // number of sites, each at its own address
-	Pages     int    // pages a site
+	Pages     int    // pages per site
 	Port      int    // TCP port of every site
 	Seed      uint64 // seed of every draw
-	// Brief makes small pages: some 4 kB and 20 links, so that a world of hundreds of thousands fits into memory.
+	// Brief makes pages small, about 4 kB with 20 links, so that hundreds of thousands of them fit into memory.
 	Brief bool
 	Think time.Duration // before each page
 }
@@ -23,11 +23,11 @@ type Config struct {
 const (
 	linksPerPage   = 60      // links in the article and beside it, without the navigation
 	linksOutside   = 4       // of those, links to other sites
-	children       = 8       // links of the tree that makes every page reachable
+	children       = 8       // links of the tree through which every page is reachable
 	sections       = 10      // folders of a site, each linked in the navigation
 	meanLog        = 9.95    // log of the median size in bytes: about 21 kB
 	sigmaLog       = 0.55    // spread of the log-normal sizes: the mean of the pages is about 27 kB
-	smallest       = 9_000   // bytes; least size aimed at; head, navigation and links may take more
+	smallest       = 9_000   // bytes; smallest planned size; head, navigation and links may need more
 	largest        = 200_000 // bytes
 	briefLinks     = 20
 	briefSize      = 4000 // bytes
@@ -49,16 +49,16 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// host is the authority of site i.
+// host returns the authority of site i.
 func (c Config) host(i int) string { return fmt.Sprintf("127.0.%d.%d:%d", 1+i/250, 1+i%250, c.Port) }
 
-// World is all sites, precomputed so that serving a page costs a lookup and a write.
+// World has all sites. They are generated in advance, so that serving a page costs only a lookup and a write.
 type World struct {
 	Config Config
 	Sites  []Site
 }
 
-// Site is one host: page 0 is "/".
+// Site is a host. Page 0 is "/".
 type Site struct {
 	Host   string
 	Paths  []string       // path of each page
@@ -92,8 +92,8 @@ func NewWorld(cfg Config) *World {
 	return w
 }
 
-// page writes page p of site i: head, navigation, an article with links in its text, related links, footer. It names no
-// image, script or style sheet to load, since some crawlers here would fetch those and others not.
+// page writes page p of site i: head, navigation, an article with links in its text, related links, footer. It has no images,
+// scripts or style sheets, since only some of the crawlers would download them.
 func (w *World) page(r *rand.Rand, v *vocabulary, i, p int) []byte {
 	s := &w.Sites[i]
 	size := int(math.Exp(meanLog + sigmaLog*r.NormFloat64()))
@@ -132,8 +132,8 @@ func (w *World) page(r *rand.Rand, v *vocabulary, i, p int) []byte {
 	return bytes.Clone(b.Bytes())
 }
 
-// links are the links of page p of site i in a drawn order. The children make a tree, so that every page is reachable from
-// "/"; the first pages of the sites make one too, so that all sites are reachable from the first.
+// links returns the links of page p of site i in random order. The children form a tree, so that every page is reachable from
+// "/". The first pages of the sites form another tree, so that all sites are reachable from the first one.
 func (w *World) links(r *rand.Rand, i, p int) []string {
 	s := &w.Sites[i]
 	var out []string
@@ -161,7 +161,7 @@ func (w *World) links(r *rand.Rand, i, p int) []string {
 		case 0:
 			path = "http://" + s.Host + path // absolute
 		case 1:
-			path += "#comments" // the same page: a fragment makes no new URL
+			path += "#comments" // the same page, since a fragment makes no new URL
 		case 2, 3:
 			if p > 0 && path != "/" {
 				path = ".." + path // relative to the section's folder
@@ -173,7 +173,7 @@ func (w *World) links(r *rand.Rand, i, p int) []string {
 	return out
 }
 
-// vocabulary is the drawn language of the sites: plain letters, so that no page needs escapes.
+// vocabulary is the random language of the sites. It has plain letters only, so that no page needs escapes.
 type vocabulary struct {
 	words      []string
 	sentences  []string

@@ -1,12 +1,12 @@
-// Command overlay measures what the overlay costs: nodes as processes on one machine crawl the benchmark's sites, and the
-// sites count.
+// Command overlay measures the cost of the overlay. Nodes run as processes on one machine and crawl the benchmark's sites, which count
+// the requests.
 //
-//	go run ./scripts/bench/overlay                            CPU a page of four nodes beside one, on 40,000 pages
+//	go run ./scripts/bench/overlay                            CPU per page of four nodes and of one, on 40,000 pages
 //	go run ./scripts/bench/overlay -mode start -starts 20     8 nodes started together: time to the first page on every node
 //	go run ./scripts/bench/overlay -mode restart -starts 20   one of 8 nodes killed and started again: time to its first page
-//	go run ./scripts/bench/overlay -mode end                  40 nodes crawl 100,000 pages: how many end by themselves
+//	go run ./scripts/bench/overlay -mode end                  40 nodes crawl 100,000 pages: how many end without being stopped
 //
-// The sites give no gap and take one request at a time each. -bin measures another build.
+// The nodes leave no gap between requests, and ask each site for one page at a time. -bin measures another build.
 package main
 
 import (
@@ -29,28 +29,28 @@ type settings struct {
 	port                              int
 	seed                              uint64
 	think, limit                      time.Duration
-	keep                              bool // what crawls leave
+	keep                              bool // whether to keep the files of crawls
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.mode, "mode", "cost", "what is measured: cost, start, restart or end")
-	flag.StringVar(&s.bin, "bin", "", "`program` to measure; built from ./cmd/proxima where empty")
-	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one where empty")
+	flag.StringVar(&s.mode, "mode", "cost", "what to measure: cost, start, restart or end")
+	flag.StringVar(&s.bin, "bin", "", "`program` to measure; built from ./cmd/proxima if empty")
+	flag.StringVar(&s.dir, "dir", "", "new `directory` for data and logs, kept afterwards; a temporary one if empty")
 	flag.StringVar(&s.profile, "profile", "", "`directory` for CPU profiles of the nodes")
 	flag.IntVar(&s.nodes, "nodes", 0, "`number` of nodes: 4 for cost, 40 for end, else 8")
 	flag.IntVar(&s.pages, "pages", 0, "`number` of pages of all hosts: 100,000 for end, else 40,000")
 	flag.IntVar(&s.hosts, "hosts", 256, "`number` of hosts, each at its own address")
-	flag.IntVar(&s.runs, "runs", 1, "`number` of runs; those of one node and of all nodes take turns")
+	flag.IntVar(&s.runs, "runs", 1, "`number` of runs, each with one node and then with all nodes")
 	flag.IntVar(&s.starts, "starts", 20, "`number` of starts or restarts")
 	flag.IntVar(&s.port, "port", 8180, "`port` of the sites; the one below serves the counts")
 	flag.Uint64Var(&s.seed, "seed", 1, "`seed` of the sites")
-	flag.DurationVar(&s.think, "think", 0, "`time` that the sites take for a page; 1 s where first pages are measured")
+	flag.DurationVar(&s.think, "think", 0, "`time` that the sites take for a page; 1 s for start and restart")
 	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "longest `time` of one crawl or start")
 	flag.Parse()
 	measure, ok := map[string]func(context.Context, *bench) error{"cost": cost, "end": end, "start": start, "restart": restart}[s.mode]
 	first := s.mode == "start" || s.mode == "restart"
-	either := func(at *int, cases ...int) { // the first that is not 0
+	either := func(at *int, cases ...int) { // sets the first value that is not 0
 		for _, n := range cases {
 			if *at == 0 {
 				*at = n
@@ -76,7 +76,7 @@ func main() {
 	lab.Main("overlay", 0, func(ctx context.Context) (bool, error) { return true, run(ctx, s, measure) })
 }
 
-// run prepares programs and sites and measures.
+// run builds the programs, starts the sites, and measures.
 func run(ctx context.Context, s settings, measure func(context.Context, *bench) error) (err error) {
 	s.keep = s.dir != ""
 	var remove func()

@@ -14,7 +14,7 @@ import (
 	"proxima/scripts/lab"
 )
 
-// crawl is one whole crawl.
+// crawl is the result of a complete crawl.
 type crawl struct {
 	nodes, ended int
 	wall, cpu    time.Duration
@@ -23,8 +23,8 @@ type crawl struct {
 
 func (c crawl) perPage() float64 { return c.cpu.Seconds() * 1e6 / float64(max(1, c.stats.Distinct)) }
 
-// whole lets so many nodes crawl all pages.
-func (b *bench) whole(ctx context.Context, nodes int) (crawl, error) {
+// crawlAll lets some nodes crawl all pages.
+func (b *bench) crawlAll(ctx context.Context, nodes int) (crawl, error) {
 	c, err := b.crew(ctx, nodes)
 	if err != nil {
 		return crawl{}, err
@@ -46,18 +46,18 @@ func (b *bench) whole(ctx context.Context, nodes int) (crawl, error) {
 	return r, c.remove()
 }
 
-// cost compares CPU a page of the overlay with that of one node.
+// cost compares the CPU per page of the overlay with that of one node.
 func cost(ctx context.Context, b *bench) error {
 	var alone, together, ratios, late []float64
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "nodes\tCPU s\tCPU µs a page\twall s\tpages\trepeats\tratio\n")
 	whole := true
 	for range b.s.runs {
-		one, err := b.whole(ctx, 1)
+		one, err := b.crawlAll(ctx, 1)
 		if err != nil {
 			return err
 		}
-		all, err := b.whole(ctx, b.s.nodes)
+		all, err := b.crawlAll(ctx, b.s.nodes)
 		if err != nil {
 			return err
 		}
@@ -77,16 +77,16 @@ func cost(ctx context.Context, b *bench) error {
 	fmt.Printf("median CPU a page: alone %.0f µs, %d nodes %.0f µs, ratio %s; wall time beyond one node's %.1f s\n", quantile.Median(alone), b.s.nodes, quantile.Median(together),
 		lab.Spread(ratios, "%.2f"), quantile.Median(late))
 	if !whole {
-		return errors.New("a crawl was not whole")
+		return errors.New("a crawl was incomplete")
 	}
 	return nil
 }
 
-// end counts the nodes that end by themselves.
+// end counts the nodes that end without being stopped.
 func end(ctx context.Context, b *bench) error {
 	bad := 0
 	for range b.s.runs {
-		r, err := b.whole(ctx, b.s.nodes)
+		r, err := b.crawlAll(ctx, b.s.nodes)
 		if err != nil {
 			return err
 		}
@@ -96,13 +96,13 @@ func end(ctx context.Context, b *bench) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d crawls did not end whole", bad, b.s.runs)
+		return fmt.Errorf("%d of %d crawls were incomplete", bad, b.s.runs)
 	}
 	return nil
 }
 
-// await waits until each of these lives has a page and returns the times since their starts, in seconds. Those without one
-// have the limit.
+// await waits until each of these nodes has downloaded a page. It returns the times since their starts in seconds, or the limit for nodes
+// without a page.
 func (b *bench) await(ctx context.Context, list ...*process) ([]float64, error) {
 	deadline := time.Now().Add(b.s.limit)
 	for {

@@ -15,7 +15,7 @@ import (
 	"proxima/scripts/lab"
 )
 
-// config is what differs from the defaults; it has only keys that older builds know, too.
+// config has the keys that differ from the defaults. Older builds also know all of them.
 const config = `# Written by the benchmark for one life of one node.
 [fetch]
 user_agent = "Proxima/%d.%d" # tells the node and its life
@@ -26,7 +26,7 @@ own = ["127.0.0.0/8"] # no gap
 seed_scope = "any"
 `
 
-// bench is the sites and what is needed to start nodes.
+// bench has the sites, and everything that is needed to start nodes.
 type bench struct {
 	s             settings
 	web           *client.Origin
@@ -34,7 +34,7 @@ type bench struct {
 	crawls        int
 }
 
-// writeSeeds names the first pages of all hosts.
+// writeSeeds writes the URLs of the first pages of all hosts.
 func (b *bench) writeSeeds(ctx context.Context) error {
 	urls, err := b.web.URLs(ctx)
 	if err != nil {
@@ -47,21 +47,21 @@ func (b *bench) writeSeeds(ctx context.Context) error {
 	return nil
 }
 
-// crew is the nodes of one crawl.
+// crew has the nodes of a crawl.
 type crew struct {
 	b     *bench
 	dir   string
 	nodes []*process
 }
 
-// process is a node and its present life.
+// process is a node and its current process.
 type process struct {
 	index, life    int
 	listen, gossip string
-	now            *lab.Process // the present life, or the last; nil before the first
+	now            *lab.Process // the current or last process; nil before the first
 }
 
-// crew prepares a crawl by so many nodes.
+// crew prepares a crawl by some nodes.
 func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 	b.crawls++
 	c := &crew{b: b, dir: filepath.Join(b.s.dir, fmt.Sprintf("crawl%d", b.crawls))}
@@ -73,7 +73,7 @@ func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 		return nil, err
 	}
 	for i := range nodes {
-		p := &process{index: i, life: 100 * b.crawls} // requests of an earlier crawl may still be under way
+		p := &process{index: i, life: 100 * b.crawls} // requests of an earlier crawl may still arrive
 		p.listen, p.gossip = free[2*i], free[2*i+1]
 		if err := os.MkdirAll(c.folder(p), 0o755); err != nil {
 			return nil, fmt.Errorf("make directory: %w", err)
@@ -85,10 +85,10 @@ func (b *bench) crew(ctx context.Context, nodes int) (*crew, error) {
 
 func (c *crew) folder(p *process) string { return filepath.Join(c.dir, fmt.Sprintf("n%d", p.index)) }
 
-// agent is the name by which the sites know a life of a node.
+// agent returns the User-Agent of the current process, by which the sites identify it.
 func (p *process) agent() string { return fmt.Sprintf("Proxima/%d.%d", p.index, p.life) }
 
-// start begins a life of a node; a crew of one has no peers.
+// start starts a process of a node. A single node has no peers.
 func (c *crew) start(p *process) error {
 	file := filepath.Join(c.folder(p), "node.toml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, config, p.index, p.life), 0o644); err != nil {
@@ -118,7 +118,7 @@ func (c *crew) start(p *process) error {
 	return nil
 }
 
-// startAll begins the first life of every node.
+// startAll starts all nodes.
 func (c *crew) startAll() error {
 	for _, p := range c.nodes {
 		if err := c.start(p); err != nil {
@@ -129,7 +129,7 @@ func (c *crew) startAll() error {
 	return nil
 }
 
-// wait waits for the end of all nodes and returns how many ended by themselves in time; the others are killed.
+// wait waits for the end of all nodes, and kills those that do not end in time. It returns how many ended without an error.
 func (c *crew) wait(ctx context.Context) int {
 	deadline := time.After(c.b.s.limit)
 	n := 0
@@ -146,7 +146,7 @@ func (c *crew) wait(ctx context.Context) int {
 		case <-deadline:
 			closed := make(chan time.Time)
 			close(closed)
-			deadline = closed // for the others, too
+			deadline = closed // for the other nodes, too
 		}
 		fmt.Fprintf(os.Stderr, "node %d has not ended\n", p.index)
 	}
@@ -154,7 +154,7 @@ func (c *crew) wait(ctx context.Context) int {
 	return n
 }
 
-// kill ends all lives.
+// kill kills all nodes.
 func (c *crew) kill() {
 	for _, p := range c.nodes {
 		if p.now != nil {
@@ -163,7 +163,7 @@ func (c *crew) kill() {
 	}
 }
 
-// remove deletes what a crawl left, unless it shall be kept.
+// remove deletes the files of a crawl unless they should be kept.
 func (c *crew) remove() error {
 	if c.b.s.keep {
 		return nil
@@ -171,7 +171,7 @@ func (c *crew) remove() error {
 	return os.RemoveAll(c.dir)
 }
 
-// cpu is the time of all lives that were the last of their nodes.
+// cpu returns the processor time of the last process of each node.
 func (c *crew) cpu() time.Duration {
 	var sum time.Duration
 	for _, p := range c.nodes {

@@ -8,20 +8,20 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// looks is what a crawler saw that finds out by itself when to look, and what has changed.
+// looks counts the visits of a crawler that estimates the rates of change itself.
 type looks struct {
 	Visits      int
 	NotModified int // answered 304: no page was sent
 	Sent        int // pages sent and read
-	Real        int // visits at which the page said something else
-	Missed      int // of those, not noticed
-	Same        int // pages sent that said the same
+	Real        int // visits at which the text had changed
+	Missed      int // of those, changes that were not noticed
+	Same        int // pages sent with the same text
 	Differed    int // of those, with another counter, date, advertisement
 	Reported    int // of those, taken for a change
 	Reading     time.Duration
 }
 
-// crawler visits a world as a node does, with package revisit to say when and package text to say what has changed.
+// crawler visits a world like a node: package revisit plans the visits, and package text detects changes.
 type crawler struct {
 	w         *world
 	copies    *copies
@@ -32,7 +32,7 @@ type crawler struct {
 	histories []revisit.History
 	prints    []text.Fingerprint
 	seen      []int // the version of each copy
-	site      *site // nil where pages are not made, and changes are known
+	site      *site // nil if pages are not generated and changes are known
 	looks     looks
 }
 
@@ -44,7 +44,7 @@ func newCrawler(w *world, s *site) *crawler {
 	c := &crawler{w: w, copies: newCopies(w), config: revisit.Default(), sample: revisit.NewSample(), site: s,
 		histories: make([]revisit.History, w.Pages), prints: make([]text.Fingerprint, w.Pages), seen: make([]int, w.Pages)}
 	c.config.Budget = int(w.budget() * 86400)
-	c.plan = c.config.NewPlan(c.sample, 0) // as a crawl begins
+	c.plan = c.config.NewPlan(c.sample, 0) // like a crawl at its beginning
 	for i := range w.pages {
 		if s != nil {
 			c.prints[i] = text.Extract(s.page(i, 0, 0), "utf-8").Fingerprint
@@ -56,12 +56,12 @@ func newCrawler(w *world, s *site) *crawler {
 	return c
 }
 
-// next is when a page is due, by the newest plan.
+// next returns when a page is due according to the newest plan.
 func (c *crawler) next(i int, now float64) float64 {
 	return c.plan.Next(c.histories[i], c.w.time(c.copies.last[i]), c.w.time(now), revisit.Hints{}).Sub(c.w.time(0)).Seconds()
 }
 
-// run spends the budget until the horizon. What cannot be spent at once is kept for an hour, as the frontier does.
+// run spends the budget until the horizon. It keeps what it cannot spend immediately for an hour, like the frontier.
 func (c *crawler) run(name string) result {
 	planned, owed := 0, 0.0
 	for k := 1; k <= c.w.Pages*c.w.Periods; k++ {
@@ -91,7 +91,7 @@ func (c *crawler) visitOne(now float64) bool {
 	return true
 }
 
-// look downloads a page that has changed so often since the last look, and says whether that was noticed.
+// look downloads a page that has changed some times since the last visit. It returns whether the crawler noticed a change.
 func (c *crawler) look(i, changes int, now float64) (noticed bool) {
 	c.looks.Visits++
 	c.seen[i] += changes

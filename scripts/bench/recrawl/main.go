@@ -1,5 +1,5 @@
-// Command recrawl measures how well a crawler keeps copies of a web that changes, without a network: package revisit
-// against the best schedule that there is, and package text against what is trivial.
+// Command recrawl measures how fresh a crawler keeps its copies of a changing web, without a network. It compares package revisit with
+// the best possible schedule, and checks that package text ignores trivial changes.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	newReport(w).print(os.Stdout, w)
 }
 
-// report is what a world came to.
+// report has the results of a world.
 type report struct {
 	LongRun float64 // mean freshness of the best fixed intervals in the long run
 	Results []result

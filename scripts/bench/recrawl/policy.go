@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// result is what a schedule came to.
+// result has the results of a schedule.
 type result struct {
 	Name      string
 	Freshness float64 // mean share of fresh copies
-	Age       float64 // mean time that a copy has been old, in periods; 0 of fresh ones
+	Age       float64 // mean age of copies since their page changed, in periods; 0 for fresh copies
 	Visits    int
 }
 
-// bestSteps is into how many parts a period is cut for the best schedule: in each it takes the best pages at once.
+// bestSteps is the number of steps per period of the best schedule. It visits the best pages of a step together.
 const bestSteps = 100
 
-// gain is what a visit gains of a page with a known rate that was visited t seconds ago (see package revisit, which has
-// its own).
+// gain returns the gain of a visit to a page with a known rate of change that was visited t seconds ago. Package revisit has its own
+// implementation.
 func gain(rate, t float64) float64 {
 	x := rate * t
 	if x == 0 {
@@ -27,8 +27,8 @@ func gain(rate, t float64) float64 {
 	return (-math.Expm1(-x) - x*math.Exp(-x)) / rate
 }
 
-// runBest visits at each time the pages whose visit gains most, with their rates known. For many pages no schedule is
-// better (the gain is the Whittle index of a page).
+// runBest knows the rates of change and visits the pages with the largest gains in each step. For many pages no schedule is better, since
+// the gain is the Whittle index of a page.
 func runBest(w *world) result {
 	c := newCopies(w)
 	step := w.Period.Seconds() / bestSteps
@@ -64,7 +64,7 @@ func runBest(w *world) result {
 	return result{"best, rates known", fresh, age, visits}
 }
 
-// optimum is the mean freshness of the best fixed intervals in the long run, with known rates: one price for all pages.
+// optimum returns the mean freshness of the best fixed intervals in the long run, with known rates. All pages have the same price.
 func optimum(w *world) float64 {
 	solve := func(price float64) (demand, fresh float64) {
 		for i := range w.pages {
@@ -127,13 +127,13 @@ type entry struct {
 	page int
 }
 
-// runFixed visits each page at an interval of its own, in the order in which they are due.
+// runFixed visits each page at a fixed interval, in the order in which pages are due.
 func runFixed(name string, w *world, interval func(p *page) float64) result {
 	c := newCopies(w)
 	q := &queue{}
 	for i := range w.pages {
 		if t := interval(&w.pages[i]); t < math.Inf(1) {
-			// Spread over the first interval, as pages are in the long run.
+			// Spread the first visits over the interval, as in the long run.
 			heap.Push(q, entry{t * float64(i%997+1) / 997, i})
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// site makes the pages of a world. A page is the same whenever it is asked for in the same version at the same time.
-// From one version to the next one sentence, or a word or a price in it, becomes another; what is trivial differs at
-// each look.
+// site generates the pages of a world. A version of a page is always the same at the same time. The next version differs in one
+// sentence, or in a word or price of a sentence. Trivial parts differ at each download.
 type site struct {
 	w     *world
 	words []string
@@ -33,7 +32,7 @@ func newSite(w *world) *site {
 	return s
 }
 
-// draw is a source of randomness that belongs to some numbers.
+// draw returns a random source that depends on some numbers.
 func (s *site) draw(of ...uint64) *rand.Rand {
 	hash := s.w.Seed
 	for _, x := range of {
@@ -43,13 +42,13 @@ func (s *site) draw(of ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(hash, 3))
 }
 
-// trivial says whether something on the page differs at each look.
+// trivial reports whether a part of the page differs at each download.
 func (s *site) trivial(i int) bool { return s.draw(uint64(i), 10).Float64() < s.w.Trivial }
 
-// validates says whether the page has an ETag that is compared: files have, most programs do not.
+// validates reports whether the page has an ETag. Files have one, but most programs send none.
 func (s *site) validates(i int) bool { return !s.trivial(i) && s.draw(uint64(i), 11).IntN(10) < 8 }
 
-// sentence is the j-th of a page in its r-th revision.
+// sentence returns the j-th sentence of a page in its r-th revision.
 func (s *site) sentence(i, j, r int) string {
 	rnd := s.draw(uint64(i), uint64(j), uint64(r), 12)
 	if r > 0 {
@@ -76,7 +75,7 @@ func (s *site) sentence(i, j, r int) string {
 	return strings.Join(words, " ") + "."
 }
 
-// some returns words that belong to a source.
+// some returns random words of a source.
 func (s *site) some(rnd *rand.Rand, n int) string {
 	words := make([]string, n)
 	for k := range words {
@@ -85,7 +84,7 @@ func (s *site) some(rnd *rand.Rand, n int) string {
 	return strings.Join(words, " ")
 }
 
-// page makes a page.
+// page generates a page.
 func (s *site) page(i, version int, now float64) []byte {
 	host := i % s.w.Hosts
 	fixed := s.draw(uint64(i), 13)
@@ -116,7 +115,7 @@ func (s *site) page(i, version int, now float64) []byte {
 	}
 	var b bytes.Buffer
 	switch host % 3 {
-	case 0: // a news site of today
+	case 0: // a modern news site
 		fmt.Fprintf(&b, `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>%s</title><script>var q=[];</script>%s</head><body>
 <header><a href="/">Site %d</a><nav><ul><li><a href="/a">News</a></li><li><a href="/b">Sport</a></li></ul></nav></header>
 <main><article><h1>%s</h1>%s`, title, extra("head"), host, title, extra("top"))
@@ -127,7 +126,7 @@ func (s *site) page(i, version int, now float64) []byte {
 			}
 		}
 		fmt.Fprintf(&b, `</article></main><aside><h3>More</h3>%s</aside>%s<footer><p>All rights reserved</p></footer></body></html>`, extra("side"), extra("bottom"))
-	case 1: // a home page of long ago
+	case 1: // an old home page
 		fmt.Fprintf(&b, `<HTML><HEAD><TITLE>%s</TITLE>%s</HEAD><BODY><TABLE><TR><TD WIDTH=120><A HREF=/>Home</A><BR><A HREF=/p>Pictures</A><BR>%s<TD><H1>%s</H1>%s`,
 			title, extra("head"), extra("side"), title, extra("top"))
 		for k, p := range paragraphs {
@@ -137,7 +136,7 @@ func (s *site) page(i, version int, now float64) []byte {
 			}
 		}
 		fmt.Fprintf(&b, `<HR>%s</TABLE></BODY></HTML>`, extra("bottom"))
-	default: // divs all the way down
+	default: // nested divs
 		fmt.Fprintf(&b, `<html><head><title>%s</title>%s</head><body class="page with-sidebar"><div id="wrap"><div class="main-menu"><a href=/>Start</a> | <a href=/c>Contact us</a></div>
 <div class="content-area"><div class="post-title"><h2>%s</h2></div>%s<div class="post-body">`, title, extra("head"), title, extra("top"))
 		for k, p := range paragraphs {
@@ -151,7 +150,7 @@ func (s *site) page(i, version int, now float64) []byte {
 	return b.Bytes()
 }
 
-// trivia are what differs on pages that say the same.
+// trivia returns parts that differ between copies of the same text.
 var trivia = []struct {
 	place string
 	html  func(s *site, rnd *rand.Rand, i int, at time.Time) string

@@ -14,21 +14,21 @@ type world struct {
 	horizon float64
 }
 
-// page is one of its pages.
+// page is a page of the world.
 type page struct {
-	rate    float64   // changes a second
-	changes []float64 // when it changes until the horizon
+	rate    float64   // changes per second
+	changes []float64 // the times of its changes until the horizon
 }
 
-// settings are what a world is made of.
+// settings describe a world.
 type settings struct {
 	Pages, Hosts int
-	Period       time.Duration // in which the budget is a visit for each page
+	Period       time.Duration // in which the budget allows one visit per page
 	Periods      int
-	Median       float64 // changes a period of the median page that changes
+	Median       float64 // changes per period of the median page among those that change
 	Decades      float64 // over which 95 % of the rates spread
 	Never        float64 // share of pages that never change
-	Trivial      float64 // share of pages with something that differs at each look
+	Trivial      float64 // share of pages with trivial parts that differ at each download
 	Seed         uint64
 }
 
@@ -53,13 +53,13 @@ func newWorld(s settings) *world {
 	return w
 }
 
-// budget is the visits a second.
+// budget returns the number of visits per second.
 func (w *world) budget() float64 { return float64(w.Pages) / w.Period.Seconds() }
 
-// version is how often a page has changed until a time.
+// version returns how often a page has changed until a time.
 func (p *page) version(at float64) int { return sort.SearchFloat64s(p.changes, at) }
 
-// copies are the copies that a crawler has, and how good they were so far.
+// copies has a crawler's copies and their freshness so far.
 type copies struct {
 	w     *world
 	last  []float64 // when each page was visited last
@@ -69,7 +69,7 @@ type copies struct {
 
 func newCopies(w *world) *copies { return &copies{w: w, last: make([]float64, len(w.pages))} }
 
-// visit accounts for a copy up to now and makes it fresh. It returns how often the page had changed.
+// visit updates the statistics of a copy and makes it fresh. It returns how often the page has changed.
 func (c *copies) visit(i int, now float64) (changed int) {
 	p := &c.w.pages[i]
 	before, after := p.version(c.last[i]), p.version(now)
@@ -83,8 +83,8 @@ func (c *copies) visit(i int, now float64) (changed int) {
 	return after - before
 }
 
-// end accounts for all copies at the horizon and returns the means over pages and time: the freshness, and the age as a
-// part of a period.
+// end updates the statistics of all copies at the horizon. It returns the means over pages and time of the freshness and of the age in
+// periods.
 func (c *copies) end() (freshness, age float64) {
 	for i := range c.last {
 		c.visit(i, c.w.horizon)

@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// Crawler is one contender: how to tell whether it is there, and how to start it.
+// Crawler is a crawler that takes part in the comparison.
 type Crawler struct {
 	Name string
-	// Version reports the version, or an error where the crawler is not installed.
+	// Version returns the version, or an error if the crawler is not installed.
 	Version func(ctx context.Context, f Files) (string, error)
-	// Command returns the command line of one crawl; it may write its config below f.Temp.
+	// Command returns the command line of a crawl. It may write a configuration below f.Temp.
 	Command func(s Scenario, f Files) ([]string, error)
 }
 
 const (
 	nameProxima = "proxima"
 	nameCeiling = "ceiling"
-	// Scrapy is Debian's package, hence Debian's interpreter.
+	// Scrapy is Debian's package, so it needs Debian's interpreter.
 	debianPython = "/usr/bin/python3"
 )
 
-// crawlers are all contenders in the order of the first round.
+// crawlers returns all crawlers in the order of the first round.
 func crawlers() []Crawler {
 	return []Crawler{
 		{Name: nameCeiling, Version: versionOfProgram("bench-ceiling"), Command: func(s Scenario, f Files) ([]string, error) {
@@ -49,7 +49,7 @@ func crawlers() []Crawler {
 	}
 }
 
-// versionOfProgram tells the version of a built Go program's toolchain and of its crawler module, if it has one.
+// versionOfProgram returns the versions of a Go program's toolchain and of its crawler module, if it has one.
 func versionOfProgram(name string) func(context.Context, Files) (string, error) {
 	return func(ctx context.Context, f Files) (string, error) {
 		out, err := output(ctx, "go", "version", "-m", f.bin(name))
@@ -83,7 +83,7 @@ func crawleeVersion(ctx context.Context, f Files) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The script stands beside node_modules, where Node looks for its imports; it must be the one of this tree.
+	// Node looks for imports in node_modules beside the script. Copy the script of this tree there.
 	script, err := os.ReadFile(filepath.Join(f.Bench, "rivals", "crawlee", "crawl.mjs"))
 	if err != nil {
 		return "", fmt.Errorf("read script: %w", err)
@@ -102,7 +102,7 @@ func wget2Version(ctx context.Context, _ Files) (string, error) {
 	return regexp.MustCompile(`[0-9]+\.[0-9.]+`).FindString(out), nil
 }
 
-// wget2Command needs no script: the command line is all there is.
+// wget2Command returns the command line, since wget2 needs no script.
 func wget2Command(s Scenario, f Files) ([]string, error) {
 	return []string{
 		"wget2",
@@ -116,7 +116,7 @@ func wget2Command(s Scenario, f Files) ([]string, error) {
 	}, nil
 }
 
-// output runs a short command and returns its first words.
+// output runs a command and returns the first words of its output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -127,7 +127,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// toolchain is the Go version of this program, for the report.
+// toolchain returns the Go version of this program, for the report.
 func toolchain() string {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		return b.GoVersion

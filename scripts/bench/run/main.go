@@ -1,8 +1,7 @@
-// Command run compares crawlers: it starts the server of ../origin, lets each crawler crawl the same sites in turn, round
-// by round, and prints pages per second, pages per CPU second, peak memory and conduct as tables.
+// Command run compares crawlers. It starts the server of ../origin and lets each crawler crawl the same sites, one after the other, in
+// several rounds. It prints tables of pages per second, pages per CPU second, peak memory and conduct.
 //
-// It owns the order of the runs and the measuring (process.go, report.go). How each crawler is started stands in crawlers.go,
-// Proxima's own start in proxima.go; what is installed is the work of ../rivals/install.sh.
+// process.go measures, report.go prints the tables, crawlers.go and proxima.go start the crawlers. ../rivals/install.sh installs them.
 package main
 
 import (
@@ -65,7 +64,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.out, "out", "", "file for the figures of every run as JSON; the tables go to the same name with .md added")
 	fs.StringVar(&o.profile, "profile", "", "file for a profile of Proxima's processor time, of the last round")
 	fs.StringVar(&o.bench, "bench", ".", "the folder scripts/bench")
-	fs.DurationVar(&o.limit, "limit", 10*time.Minute, "most time for one run; a crawler that takes longer is ended and shown as it stands")
+	fs.DurationVar(&o.limit, "limit", 10*time.Minute, "time limit of one run; a crawler that takes longer is stopped, and the report has its figures so far")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -94,11 +93,11 @@ func parse(args []string) (options, error) {
 		o.only = strings.Split(*only, ",")
 	}
 	if runtime.NumCPU() < 2 {
-		// One core: nothing to pin apart. The report says so.
+		// Server and crawler share the only core. The report says so.
 		o.scenario.ServerCPUs, o.scenario.CrawlerCPUs = "", ""
 	}
 	if o.rounds < 1 || o.rounds > 100 {
-		return o, fmt.Errorf("rounds: %d is not within 1 to 100", o.rounds)
+		return o, fmt.Errorf("rounds: %d is not between 1 and 100", o.rounds)
 	}
 	bench, err := filepath.Abs(o.bench)
 	if err != nil {
@@ -141,7 +140,7 @@ func run(ctx context.Context, o options) error {
 	}
 	for round := range o.rounds {
 		for i := range present {
-			// The order turns from round to round, so that nobody always follows the same neighbour.
+			// Rotate the order in each round, so that no crawler always runs after the same one.
 			c := present[(i+round)%len(present)]
 			files.Temp = filepath.Join(temp, fmt.Sprintf("%s-%d", c.Name, round))
 			one, err := crawl(ctx, c, round, o, files, origin)
@@ -152,14 +151,14 @@ func run(ctx context.Context, o options) error {
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s %.0f pages/s, %.0f pages/CPU s, %d of %d pages\n",
 				round+1, o.rounds, c.Name, one.rate(), one.perCPU(), one.Stats.Distinct, one.Stats.Total)
 			if one.Usage.Exit != 0 || one.Stats.Distinct < int64(one.Stats.Total) {
-				fmt.Fprintf(os.Stderr, "  exit %d, timed out %t, its last words: %s\n", one.Usage.Exit, one.Usage.TimedOut, cmp.Or(one.Usage.Stderr, "none"))
+				fmt.Fprintf(os.Stderr, "  exit %d, timed out %t, last output: %s\n", one.Usage.Exit, one.Usage.TimedOut, cmp.Or(one.Usage.Stderr, "none"))
 			}
 		}
 	}
 	return write(report, o.out, os.Stdout)
 }
 
-// choose finds the crawlers that are installed and asked for, and says aloud which are left out.
+// choose returns the requested crawlers that are installed. It prints which are missing.
 func choose(ctx context.Context, only []string, f Files, report *Report) ([]Crawler, error) {
 	var present []Crawler
 	var known []string
@@ -179,7 +178,7 @@ func choose(ctx context.Context, only []string, f Files, report *Report) ([]Craw
 	}
 	for _, name := range only {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("only: %q is none of %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("only: %q is not one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	if len(present) == 0 {
@@ -223,7 +222,7 @@ func crawl(ctx context.Context, c Crawler, round int, o options, f Files, origin
 	return Run{Crawler: c.Name, Round: round, Stats: stats, Usage: usage, ServerCPU: after - before}, nil
 }
 
-// write prints the tables and, where a file is named, keeps figures and tables.
+// write prints the tables. If a file is named, it also writes figures and tables to files.
 func write(r Report, file string, w io.Writer) error {
 	tables := r.Markdown()
 	if _, err := io.WriteString(w, tables); err != nil {

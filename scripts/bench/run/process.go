@@ -15,29 +15,29 @@ import (
 	"proxima/scripts/lab"
 )
 
-// Usage is what one process tree took.
+// Usage has the resources that a process tree used.
 type Usage struct {
 	Wall     time.Duration `json:"wall_ns"` // from start to exit
 	CPU      time.Duration `json:"cpu_ns"`  // user and system time of the process and of all descendants it waited for
 	PeakRSS  int64         `json:"peak_rss_bytes"`
 	TimedOut bool          `json:"timed_out"`
-	Exit     int           `json:"exit"` // exit code; -1 where a signal ended it
+	Exit     int           `json:"exit"` // exit code; -1 if a signal ended it
 	Stderr   string        `json:"stderr,omitempty"`
 }
 
 const (
-	firstPoll   = 2 * time.Millisecond // short crawls are polled often, long ones rarely
+	firstPoll   = 2 * time.Millisecond // the interval grows, so that long crawls are polled rarely
 	lastPoll    = 100 * time.Millisecond
-	waitForKill = 5 * time.Second // for the pipes of a killed tree
+	waitForKill = 5 * time.Second // until the output of a killed process tree is closed
 )
 
-// measure runs argv on the given cores and waits for it, for limit at most. An exit code other than 0 is no error here: the
-// report shows it. The command gets its own process group, so that nothing of it outlives the run.
+// measure runs argv on the given cores and waits for its end or the time limit. An exit code other than 0 is not an error, since the
+// report shows it. The command has its own process group, so that measure can kill all its processes.
 func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Duration) (Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if cpus != "" {
-		// taskset replaces itself by the command, so it adds neither a process nor CPU time worth naming.
+		// taskset replaces itself with the command, so it adds no process and hardly any CPU time.
 		argv = append([]string{"taskset", "-c", cpus}, argv...)
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -53,13 +53,13 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 	peak := pollRSS(p)
 	u := Usage{Wall: time.Since(start), PeakRSS: peak, CPU: p.CPU(), TimedOut: ctx.Err() != nil, Stderr: strings.TrimSpace(string(p.Tail()))}
 	err = p.Wait()
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // stragglers of the group; none is the normal case
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // there is usually no process left
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !u.TimedOut {
 		return u, fmt.Errorf("wait for %s: %w", argv[0], err)
 	}
 	u.Exit = cmd.ProcessState.ExitCode()
-	// The kernel's own mark of the largest process is exact, but starts at this program's memory, which the child shares
-	// until it becomes the command: it counts where it is higher.
+	// The kernel's maximum for the largest process is exact. But it includes the time before exec, in which the child has this program's
+	// memory. So use it only if it is larger than that.
 	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		if r.Maxrss<<10 > lab.MemoryOf(os.Getpid()).Peak {
 			u.PeakRSS = max(u.PeakRSS, r.Maxrss<<10)
@@ -68,8 +68,8 @@ func measure(ctx context.Context, argv []string, dir, cpus string, limit time.Du
 	return u, nil
 }
 
-// pollRSS returns the peak resident memory of a process tree in bytes, once the process has ended: the largest sum seen, or the
-// highest mark of a single process, which the kernel keeps between the polls.
+// pollRSS polls until the process has ended, and returns the peak resident memory of its tree in bytes: the largest sum at a poll, or the
+// maximum of a single process according to the kernel, if that is larger.
 func pollRSS(p *lab.Process) int64 {
 	var peak int64
 	for wait := firstPoll; ; wait = min(wait*5/4, lastPoll) {
@@ -88,7 +88,7 @@ func pollRSS(p *lab.Process) int64 {
 	}
 }
 
-// tree lists a process and its descendants. Processes may end meanwhile; they are left out.
+// tree returns a process and its descendants, except those that end in the meantime.
 func tree(root int) []int {
 	all := []int{root}
 	for i := 0; i < len(all); i++ {

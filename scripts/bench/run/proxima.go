@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// proximaConfig is the node's configuration for this benchmark: a single node without a cluster, robots on, no politeness gap
-// towards the benchmark's own servers, as many requests in parallel as the others make.
+// proximaConfig is the node's configuration: a single node without peers, with robots.txt, without gaps between requests, and with as many
+// parallel requests as the other crawlers.
 const proximaConfig = `# Written by the benchmark for one run.
 [fetch]
 allow_prefixes = ["127.0.0.0/8"] # the sites are on loopback, which pages may not reach otherwise
@@ -24,7 +24,7 @@ own = ["127.0.1.0/24"] # one's own servers: no gap, requests in parallel
 own_parallel = %d
 `
 
-// proximaCommand writes config and seeds; the node ends by itself, with exit code 0, when the finite crawl is idle.
+// proximaCommand writes the configuration. The node ends with exit code 0 when nothing is left to crawl.
 func proximaCommand(s Scenario, f Files) ([]string, error) {
 	config := filepath.Join(f.Temp, "bench.toml")
 	perServer := 1
@@ -41,14 +41,14 @@ func proximaCommand(s Scenario, f Files) ([]string, error) {
 	return command, nil
 }
 
-// proximaVersion names the commit that the binary was built from.
+// proximaVersion returns the commit that the program was built from.
 func proximaVersion(ctx context.Context, f Files) (string, error) {
 	if _, err := os.Stat(f.bin("proxima")); err != nil {
 		return "", fmt.Errorf("find the built program: %w", err)
 	}
 	commit, err := output(ctx, "git", "-C", f.Bench, "rev-parse", "--short", "HEAD")
 	if err != nil {
-		return "unknown", nil // built from an export of the tree: still worth measuring
+		return "unknown", nil // it was built without version control
 	}
 	return strings.TrimSpace(commit), nil
 }

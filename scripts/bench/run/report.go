@@ -13,25 +13,25 @@ import (
 	"proxima/scripts/lab"
 )
 
-// Run is one crawl by one crawler.
+// Run is a crawl by one crawler.
 type Run struct {
 	Crawler   string        `json:"crawler"`
 	Round     int           `json:"round"`
 	Stats     client.Stats  `json:"stats"`
 	Usage     Usage         `json:"usage"`
-	ServerCPU time.Duration `json:"server_cpu_ns"` // CPU time of the server meanwhile
+	ServerCPU time.Duration `json:"server_cpu_ns"` // CPU time of the server during the crawl
 }
 
-// rate is distinct pages per second of the window that the server saw. 0 where nothing came.
+// rate returns distinct pages per second of the window that the server measured, or 0 without pages.
 func (r Run) rate() float64 { return divide(float64(r.Stats.Distinct), r.Stats.Seconds) }
 
-// perCPU is distinct pages per CPU second of the crawler's process tree, start and end included.
+// perCPU returns distinct pages per CPU second of the crawler's process tree, including its start and end.
 func (r Run) perCPU() float64 { return divide(float64(r.Stats.Distinct), r.Usage.CPU.Seconds()) }
 
-// coverage is the part of all pages that was fetched, 0 to 1.
+// coverage returns the share of all pages that was downloaded, 0 to 1.
 func (r Run) coverage() float64 { return divide(float64(r.Stats.Distinct), float64(r.Stats.Total)) }
 
-// serverBusy is the server's CPU time over the crawl's window: near 1, the server and not the crawler sets the pace.
+// serverBusy returns the server's CPU time / the crawl's window. Near 1, the server limits the crawler.
 func (r Run) serverBusy() float64 { return divide(r.ServerCPU.Seconds(), r.Stats.Seconds) }
 
 func divide(a, b float64) float64 {
@@ -41,7 +41,7 @@ func divide(a, b float64) float64 {
 	return a / b
 }
 
-// Report is all that a comparison measured.
+// Report has the results of a comparison.
 type Report struct {
 	Version  int               `json:"v"`
 	Scenario Scenario          `json:"scenario"`
@@ -53,7 +53,7 @@ type Report struct {
 	Runs     []Run             `json:"runs"`
 }
 
-// of returns the runs of one crawler by round.
+// of returns the runs of a crawler by round.
 func (r Report) of(name string) []Run {
 	var out []Run
 	for _, run := range r.Runs {
@@ -64,7 +64,7 @@ func (r Report) of(name string) []Run {
 	return out
 }
 
-// over maps runs to one figure each.
+// over returns a figure of each run.
 func over(runs []Run, figure func(Run) float64) (v []float64) {
 	for _, r := range runs {
 		v = append(v, figure(r))
@@ -72,8 +72,8 @@ func over(runs []Run, figure func(Run) float64) (v []float64) {
 	return v
 }
 
-// ratios divides Proxima's figure by another crawler's, round by round, so that both stand for the same minutes of the
-// machine. There is none where no round has both.
+// ratios divides Proxima's figure by another crawler's, for each round that has both, so that both were measured at about the same
+// time.
 func (r Report) ratios(name string, figure func(Run) float64) (v []float64) {
 	for _, p := range r.of(nameProxima) {
 		for _, o := range r.of(name) {
@@ -85,7 +85,7 @@ func (r Report) ratios(name string, figure func(Run) float64) (v []float64) {
 	return v
 }
 
-// Markdown renders the tables: speed first, then conduct.
+// Markdown returns the tables: first speed, then conduct.
 func (r Report) Markdown() string {
 	var b strings.Builder
 	s := r.Scenario
@@ -127,7 +127,7 @@ func (r Report) Markdown() string {
 	return b.String()
 }
 
-// names are the crawlers that ran, fastest first.
+// names returns the crawlers that ran, fastest first.
 func (r Report) names() []string {
 	var names []string
 	for _, run := range r.Runs {
@@ -148,7 +148,7 @@ func (r Report) ratio(name string, figure func(Run) float64) string {
 	return "—"
 }
 
-// remarks names what makes a crawler's figures less than they seem.
+// remarks returns what was wrong with a crawler's runs.
 func remarks(name string, runs []Run) string {
 	var out []string
 	add := func(text string, bad func(Run) bool) {

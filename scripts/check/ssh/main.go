@@ -39,8 +39,8 @@ func main() {
 		os.Exit(code)
 	}
 	var s settings
-	flag.StringVar(&s.dir, "dir", "", "`directory` for everything, kept afterwards; must be new; a temporary one where empty")
-	flag.BoolVar(&s.loopback, "loopback", false, "no namespaces even where they are to be had")
+	flag.StringVar(&s.dir, "dir", "", "`directory` for everything, kept afterwards; must be new; a temporary one if empty")
+	flag.BoolVar(&s.loopback, "loopback", false, "use no namespaces, even if they are available")
 	limit := flag.Duration("limit", 8*time.Minute, "longest `time` of the whole check")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -73,7 +73,7 @@ func outside(ctx context.Context, s settings) (ok bool, err error) {
 	if s.dir, err = filepath.EvalSymlinks(dir); err != nil { // as /proc shows it
 		return false, fmt.Errorf("find directory: %w", err)
 	}
-	why := errors.New("-loopback was asked for")
+	why := errors.New("-loopback is set")
 	if !s.loopback {
 		if why = namespaces(ctx); why == nil {
 			code, err := emulate.Reexec(ctx, append(slices.Clone(os.Args[1:]), "-dir", s.dir)...)

@@ -13,12 +13,12 @@ import (
 const (
 	addresses = 50
 	workers   = 16
-	// held is how many connections each worker keeps open.
+	// held is the number of connections that each worker keeps open.
 	held = 300
 )
 
-// floods connects to the addresses in turn, from all its own: a third of the connections says nothing, a third random
-// bytes, and a third announces a message of gossip and begins it.
+// floods connects to the addresses in turn, from fifty addresses. A third of the connections sends nothing, a third sends random bytes,
+// and a third announces a gossip message and sends its beginning.
 func floods(to []string, rate int, last time.Duration) error {
 	var made, failed atomic.Int64
 	began := time.Now()
@@ -64,7 +64,7 @@ func floods(to []string, rate int, last time.Duration) error {
 	return err
 }
 
-// shut closes connections at once: ports must not run out.
+// shut closes connections immediately, so that ports do not run out.
 func shut(conns []net.Conn) {
 	for _, c := range conns {
 		if t, ok := c.(*net.TCPConn); ok {

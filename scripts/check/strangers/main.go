@@ -129,7 +129,7 @@ func check(rate int, last time.Duration) (err error) {
 	}
 	joined := time.Duration(0)
 	for began := time.Now(); time.Since(began) < last*8/10; time.Sleep(50 * time.Millisecond) {
-		client.Forget("node") // it has to connect anew
+		client.Forget("node") // so that it connects again
 		begin := time.Now()
 		if _, err := client.Idle(ctx, "node", &wire.IdleRequest{}); err != nil {
 			faults = append(faults, err)
@@ -159,7 +159,7 @@ func check(rate int, last time.Duration) (err error) {
 	return err
 }
 
-// within waits until something holds, and says whether it did in time.
+// within waits until something is true, and reports whether it became true in time.
 func within(most time.Duration, holds func() bool) bool {
 	for end := time.Now().Add(most); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -169,7 +169,7 @@ func within(most time.Duration, holds func() bool) bool {
 	return true
 }
 
-// heap is the memory that is in use, garbage included.
+// heap returns the memory in use, including garbage.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

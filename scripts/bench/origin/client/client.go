@@ -33,11 +33,11 @@ type Stats struct {
 	Connections int64   `json:"connections"`   // TCP connections accepted
 	PeakOpen    int64   `json:"peak_open"`     // most connections open at one time
 	Seconds     float64 `json:"seconds"`       // the window
-	// Agents is what each User-Agent got.
+	// Agents has the pages of each User-Agent.
 	Agents map[string]Agent `json:"agents,omitempty"`
 }
 
-// Agent is what one User-Agent got.
+// Agent has the pages of a User-Agent.
 type Agent struct {
 	Pages int64     `json:"pages"`
 	First time.Time `json:"first"` // when its first page was complete
@@ -102,12 +102,12 @@ func (o *Origin) Reset(ctx context.Context) error {
 	return err
 }
 
-// URLs lists all pages, a URL a line.
+// URLs returns the URLs of all pages, one on each line.
 func (o *Origin) URLs(ctx context.Context) ([]byte, error) {
 	return o.call(ctx, http.MethodGet, "/_urls")
 }
 
-// CPU is the time that the server has taken so far.
+// CPU returns the processor time of the server so far.
 func (o *Origin) CPU() (time.Duration, error) { return CPUTime(o.process.Pid()) }
 
 func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) {
@@ -130,13 +130,13 @@ func (o *Origin) call(ctx context.Context, method, path string) ([]byte, error) 
 	return text, nil
 }
 
-// CPUTime is the user and system time of a living process so far.
+// CPUTime returns the user and system time of a running process so far.
 func CPUTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read times of process %d: %w", pid, err)
 	}
-	// The name stands in brackets and may hold anything; utime and stime are the 12th and 13th field after it (proc(5)).
+	// The name is in parentheses and can contain anything. utime and stime are the 12th and 13th fields after it (proc(5)).
 	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(f) < 13 {
 		return 0, fmt.Errorf("read times of process %d: %d fields", pid, len(f))

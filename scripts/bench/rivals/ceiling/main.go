@@ -1,5 +1,5 @@
-// Command ceiling downloads a list of URLs with net/http and discards the bodies: what one core of this machine can fetch
-// where nothing is parsed, looked up, queued or stored. No crawler on net/http can be faster on the same core.
+// Command ceiling downloads a list of URLs with net/http and discards the bodies. It shows what one core of this machine can download
+// without parsing, lookups, queues or storage. No crawler that uses net/http can be faster on the same core.
 //
 // Usage: ceiling URLS CONCURRENCY, where URLS is a file of one URL a line.
 package main
