@@ -116,6 +116,16 @@ func (h *host) windowed() int {
 	return n
 }
 
+// low says whether a queue has at most some URLs in the window and more on disk.
+func (h *host) low(urls int) bool {
+	for o := range h.loaded {
+		if h.loaded[o] < h.known[o] && h.window[o].len() <= urls {
+			return true
+		}
+	}
+	return false
+}
+
 // onDisk says that blocks wait that are not in the window.
 func (h *host) onDisk() bool {
 	for o := range h.loaded {

@@ -119,7 +119,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	h.revive(now)
 	h.opens = h.site.opens(now)
-	if !h.reading && (h.onDisk() && h.windowed() <= w.cfg.WindowURLs/2 || w.moreDue(h, now)) {
+	if !h.reading && (h.low(w.cfg.WindowURLs/2) || w.moreDue(h, now)) {
 		h.reading = true
 		w.reading++
 		w.refills = append(w.refills, h)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,6 +69,20 @@ func TestEmptyQueuesLendTheirTurn(t *testing.T) {
 				t.Fatalf("%v: take %d gives %v", only, i, task)
 			}
 		}
+	}
+}
+
+// A queue that runs low is filled from disk, even if another queue of its host is full.
+func TestEachQueueIsFilled(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	w := testBench(now, 1, 64, Discovered)
+	h := w.hosts["http://h0-discovered.test"]
+	if w.settle(h, now); len(w.refills) != 0 {
+		t.Fatal("it reads though nothing is on disk")
+	}
+	h.known[Assigned] = 9
+	if w.settle(h, now); !slices.Equal(w.refills, []*host{h}) {
+		t.Error("the assigned URLs stay on disk")
 	}
 }
 
