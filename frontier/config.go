@@ -39,14 +39,6 @@ type Config struct {
 	Recrawl Recrawl `toml:"-"`
 	// RemoteFetches is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
 	RemoteFetches int `toml:"-"`
-	// AssignedShare is the probability that the next URL is one that was handed to this node, where there is one.
-	AssignedShare float64 `toml:"-"`
-	// EstimateShare is the probability that the next URL is an estimate for a peer, where there is one.
-	EstimateShare float64 `toml:"-"`
-	// WaitShare is the probability that a fetcher waits WaitTime before it takes a URL: 0 never waits.
-	WaitShare float64 `toml:"-"`
-	// WaitTime is how long it waits.
-	WaitTime time.Duration `toml:"-"`
 }
 
 // Default gives the values that suit one node on a machine of its own.
@@ -60,10 +52,6 @@ func Default() Config {
 		MinFreeMiB:    512,
 		RemoteFetches: 1_000,
 		Recrawl:       DefaultRecrawl(),
-		AssignedShare: 0.8,
-		EstimateShare: 0.1,
-		WaitShare:     0,
-		WaitTime:      500 * time.Millisecond,
 	}
 }
 
@@ -94,22 +82,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("%s: %d is not between %d and %d", v.key, v.got, v.low, v.top)
 		}
 	}
-	for _, v := range []struct {
-		key string
-		got float64
-	}{{"assigned_share", c.AssignedShare}, {"estimate_share", c.EstimateShare}, {"wait_share", c.WaitShare}} {
-		if !(v.got >= 0 && v.got <= 1) {
-			return fmt.Errorf("%s: %v is not a probability", v.key, v.got)
-		}
-	}
-	if c.AssignedShare+c.EstimateShare > 1 {
-		return fmt.Errorf("estimate_share: with assigned_share it is more than 1")
-	}
-	if err := c.Recrawl.Validate(); c.Recrawl.On() && err != nil {
-		return err
-	}
-	if c.WaitTime < 0 || c.WaitTime > time.Hour {
-		return fmt.Errorf("wait_time: %v is not between 0 and 1h", c.WaitTime)
+	if c.Recrawl.On() {
+		return c.Recrawl.Validate()
 	}
 	return nil
 }

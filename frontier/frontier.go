@@ -56,8 +56,8 @@ type Frontier struct {
 	*leases
 	*placing
 
-	waitMille atomic.Int64 // chance of a fetcher to wait, in thousandths (SetPace)
-	troubled  atomic.Bool  // there is an outage
+	slow     atomic.Bool // SetSlow
+	troubled atomic.Bool // there is an outage
 }
 
 // Open opens the frontier in a directory and reads what is there. With an empty directory name everything stays in memory.
@@ -197,7 +197,7 @@ func additions(links []Link) []addition {
 
 // Take returns the next task. It blocks until there is one or the context ends.
 func (f *Frontier) Take(ctx context.Context) (*Task, error) {
-	if err := f.chance(ctx); err != nil {
+	if err := f.pause(ctx); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -212,33 +212,24 @@ func (f *Frontier) Take(ctx context.Context) (*Task, error) {
 	return w.wait(ctx, f.front)
 }
 
-// chance makes a fetcher wait before it takes a task, with the probability of Config.WaitShare or SetPace, whichever is greater.
-func (f *Frontier) chance(ctx context.Context) error {
-	share := max(f.cfg.WaitShare, float64(f.waitMille.Load())/1000)
-	if share == 0 {
+// slowWait is how long a fetcher waits before each task while the node is slowed down.
+const slowWait = 500 * time.Millisecond
+
+// pause lets a fetcher wait before a task if the node is slowed down.
+func (f *Frontier) pause(ctx context.Context) error {
+	if !f.slow.Load() {
 		return ctx.Err()
 	}
-	f.mu.Lock()
-	wait := f.deps.Rand.Float64() < share
-	f.mu.Unlock()
-	if !wait {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(f.cfg.WaitTime)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(slowWait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// SetPace slows this node down while something else needs the network quiet. At share 1 it runs at full speed; below, each fetcher
-// waits Config.WaitTime before a task with probability 1-share.
-func (f *Frontier) SetPace(share float64) {
-	f.waitMille.Store(int64(1000 * (1 - min(max(share, 0), 1))))
-}
+// SetSlow slows this node down while something else needs a quiet network, or lets it run at full speed again.
+func (f *Frontier) SetSlow(on bool) { f.slow.Store(on) }
 
 // Adjust changes the configuration values that are marked as live while the frontier runs.
 func (f *Frontier) Adjust(cfg Config, p Politeness) {

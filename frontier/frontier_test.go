@@ -169,7 +169,7 @@ func (w *web) over(task *Task, out Outcome) {
 	w.inFlight--
 	w.ended[task.Server] = time.Now()
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
-		w.robots[task.RobotsFor().Host] = true
+		w.robots[task.Host] = true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -73,16 +74,14 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 
 func TestValidateNamesTheKey(t *testing.T) {
 	bad := map[string]func(c *Config, p *Politeness){
-		"memory_mib":     func(c *Config, _ *Politeness) { c.MemoryMiB = 0 },
-		"front_hosts":    func(c *Config, _ *Politeness) { c.FrontHosts = -1 },
-		"estimate_share": func(c *Config, _ *Politeness) { c.EstimateShare = 0.5 },
-		"wait_time":      func(c *Config, _ *Politeness) { c.WaitTime = -1 },
-		"min_gap":        func(_ *Config, p *Politeness) { p.MinGap = -1 },
-		"backoff_min":    func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
-		"factor":         func(_ *Config, p *Politeness) { p.Factor = -1 },
-		"retry_page":     func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
-		"own":            func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
-		"own_parallel":   func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
+		"memory_mib":   func(c *Config, _ *Politeness) { c.MemoryMiB = 0 },
+		"front_hosts":  func(c *Config, _ *Politeness) { c.FrontHosts = -1 },
+		"min_gap":      func(_ *Config, p *Politeness) { p.MinGap = -1 },
+		"backoff_min":  func(_ *Config, p *Politeness) { p.BackoffMax = time.Second },
+		"factor":       func(_ *Config, p *Politeness) { p.Factor = -1 },
+		"retry_page":   func(_ *Config, p *Politeness) { p.RetryPage = []time.Duration{0} },
+		"own":          func(_ *Config, p *Politeness) { p.Own = []string{"10.0.0.1"} },
+		"own_parallel": func(_ *Config, p *Politeness) { p.OwnParallel = 0 },
 	}
 	for key, spoil := range bad {
 		c, p := Default(), DefaultPoliteness()
@@ -157,4 +156,45 @@ func TestHostsAt(t *testing.T) {
 	check(addr2, all[0])
 	w.leave(w.hosts[all[1]], now)
 	check(addr1, all[2:]...)
+}
+
+// What is marked as live is taken, and nothing else.
+func TestAdjust(t *testing.T) {
+	cfg, was := testConfig()
+	f, err := Open("", cfg, was, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.store.close() //nolint:errcheck // it is in memory
+	next := was
+	v := reflect.ValueOf(&next).Elem()
+	for i := range v.NumField() {
+		switch p := v.Field(i).Addr().Interface().(type) {
+		case *time.Duration:
+			*p += time.Hour
+		case *float64:
+			*p++
+		case *int:
+			*p++
+		case *[]time.Duration:
+			*p = []time.Duration{7}
+		case *[]string:
+			*p = []string{"192.0.2.0/24"}
+		}
+	}
+	cfg.MaxHostURLs = 77
+	f.Adjust(cfg, next)
+	if got := f.ledger.mostURLs.Load(); got != 77 {
+		t.Errorf("%d URLs a host", got)
+	}
+	got := reflect.ValueOf(f.bench.rules.Politeness)
+	for i := range got.NumField() {
+		want, field := reflect.ValueOf(was), got.Type().Field(i)
+		if field.Tag.Get("live") != "" {
+			want = v
+		}
+		if !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
+			t.Errorf("%s is %v, not %v", field.Name, got.Field(i), want.Field(i))
+		}
+	}
 }

@@ -84,7 +84,7 @@ func TestRemoteFetches(t *testing.T) {
 func TestRemoteFetchesTakeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := ownServers(testConfig())
-		cfg.RemoteFetches, cfg.AssignedShare, cfg.EstimateShare = 2000, 0.5, 0.25
+		cfg.RemoteFetches = 2000
 		l := begin(t, "", cfg, polite, Deps{})
 		l.placing(addr1)
 		links := pages("http://h1.test", 0, 1500)
@@ -114,7 +114,7 @@ func TestRemoteFetchesTakeTheirShare(t *testing.T) {
 			l.finish(task, Outcome{})
 			synctest.Wait() // windows are filled
 		}
-		for what, want := range map[string]int{"assignedtrue": 200, "assignedfalse": 200, "estimatetrue": 200, "discoveredfalse": 200} {
+		for what, want := range map[string]int{"assignedtrue": 320, "assignedfalse": 320, "estimatetrue": 80, "discoveredfalse": 80} {
 			if n := got[what]; n < want/2 || n > 2*want {
 				t.Errorf("%s: %d, about %d expected", what, n, want)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -40,11 +39,6 @@ func TestBounds(t *testing.T) {
 		{"free, most", func(g bool) { c.MinFreeMiB = pick(g, 1<<30, 1<<30+1) }},
 		{"remote fetches", func(g bool) { c.RemoteFetches = pick(g, 0, -1) }},
 		{"remote fetches, most", func(g bool) { c.RemoteFetches = pick(g, 1<<20, 1<<20+1) }},
-		{"wait share", func(g bool) { c.WaitShare = pick(g, 0, -0.01) }},
-		{"wait share, most", func(g bool) { c.WaitShare = pick(g, 1, 1.01) }},
-		{"shares", func(g bool) { c.AssignedShare, c.EstimateShare = 0.5, pick(g, 0.5, 0.51) }},
-		{"wait", func(g bool) { c.WaitTime = pick[time.Duration](g, 0, -1) }},
-		{"wait, most", func(g bool) { c.WaitTime = pick(g, time.Hour, time.Hour+1) }},
 		{"age", func(g bool) { c.Recrawl.Age = pick[time.Duration](g, 0, -1) }},
 		{"age, most", func(g bool) { c.Recrawl.Age = pick(g, 3650*day, 3650*day+1) }},
 		{"visits", func(g bool) { c.Recrawl.Budget = pick(g, 0, -1) }},
@@ -317,33 +311,22 @@ func TestFileServer(t *testing.T) {
 	}
 }
 
-// A node that is slowed down waits before some of its tasks.
-func TestPace(t *testing.T) {
+// A node that is slowed down waits before each of its tasks.
+func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, polite := testConfig()
-		cfg.WaitTime = time.Second
-		f, err := Open("", cfg, polite, Deps{Rand: rand.New(rand.NewPCG(1, 2))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.store.close() //nolint:errcheck // it is in memory
-		for _, c := range []struct{ pace, least, most float64 }{{1, 0, 0}, {0, 1, 1}, {0.75, 0.19, 0.31}, {-1, 1, 1}, {2, 0, 0}} {
-			f.SetPace(c.pace)
+		f, over := &Frontier{}, func() context.Context {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx
+		}()
+		for _, on := range []bool{false, true, false} {
+			f.SetSlow(on)
 			begun := time.Now()
-			for range 400 {
-				if err := f.chance(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+			if err := f.pause(t.Context()); err != nil || (time.Since(begun) > 0) != on {
+				t.Errorf("slow %v: waits %v, %v", on, time.Since(begun), err)
 			}
-			if share := time.Since(begun).Seconds() / 400; share < c.least || share > c.most {
-				t.Errorf("at a pace of %v %v of the tasks wait", c.pace, share)
-			}
-		}
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
-		for _, share := range []float64{1, 0.5, 0} {
-			if f.SetPace(share); f.chance(over) == nil {
-				t.Errorf("at a pace of %v a task comes after the end", share)
+			if f.pause(over) == nil {
+				t.Errorf("slow %v: a task comes after the end", on)
 			}
 		}
 	})

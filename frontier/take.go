@@ -51,7 +51,14 @@ func (w *workbench) waiting(o Origin) bool {
 	return w.ready[o].len() > 0 || w.remote.ready[o].len() > 0
 }
 
-// draw chooses a queue: pages that are visited again with their share, else assigned with its probability if it is not empty, estimates with theirs, else discovered.
+// The probabilities that the next URL is one that was handed to this node, or an estimate for a peer, if there is one.
+const (
+	assignedShare = 0.8
+	estimateShare = 0.1
+)
+
+// draw chooses the queue of the next URL: with Recrawl.Share that of pages that are visited again, else one of the other three. If the
+// queue that was drawn is empty, it is that of the discovered.
 func (w *workbench) draw() Origin {
 	if r := &w.recrawl; r.On() && w.rnd.Float64() < r.Share {
 		if w.waiting(Revisit) {
@@ -60,10 +67,10 @@ func (w *workbench) draw() Origin {
 		r.wanted = !r.done
 	}
 	p := w.rnd.Float64()
-	if p < w.cfg.AssignedShare && w.waiting(Assigned) {
+	if p < assignedShare && w.waiting(Assigned) {
 		return Assigned
 	}
-	if p >= w.cfg.AssignedShare && p < w.cfg.AssignedShare+w.cfg.EstimateShare && w.waiting(Estimate) {
+	if p >= assignedShare && p < assignedShare+estimateShare && w.waiting(Estimate) {
 		return Estimate
 	}
 	return Discovered

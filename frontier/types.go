@@ -97,9 +97,6 @@ type Task struct {
 	expiry  *expiry // nil without leases
 }
 
-// RobotsFor is the root of the host that a task of kind Robots asks for; after redirects it is not Task.URL's.
-func (t *Task) RobotsFor() identity.URL { return identity.URL{Host: t.Host, Path: "/"} }
-
 // Ending is how a task ended.
 type Ending uint8
 

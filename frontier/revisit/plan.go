@@ -10,7 +10,7 @@ type Plan struct {
 	config Config
 	grid   *grid
 	prior  distribution
-	price  float64
+	price  float64 // the gain, in seconds of a fresh copy, that makes a visit worth its cost
 }
 
 // maxFresh is the longest that Cache-Control keeps a page from being visited: servers say "a year" of pages that they
@@ -110,9 +110,6 @@ func (p *Plan) Rate(h History) float64 {
 	d := p.belief(h)
 	return p.grid.median(&d) * 86400
 }
-
-// Price is the gain, in seconds of a fresh copy, that one visit must have to be worth it.
-func (p *Plan) Price() float64 { return p.price }
 
 // Hints is what a server says about its page without being asked for it. All of them may be false.
 type Hints struct {

@@ -118,8 +118,8 @@ func TestIntervalsAreTheOptimum(t *testing.T) {
 			continue
 		}
 		perSecond := rate / 86400
-		if got := gain(perSecond, interval.Seconds()); got < plan.Price()*0.8 || got > plan.Price()*1.2 {
-			t.Errorf("rate %.3f: interval %v, gain %.0f; the price is %.0f", rate, interval, got, plan.Price())
+		if got := gain(perSecond, interval.Seconds()); got < plan.price*0.8 || got > plan.price*1.2 {
+			t.Errorf("rate %.3f: interval %v, gain %.0f; the price is %.0f", rate, interval, got, plan.price)
 		}
 	}
 	if demand < 400 || demand > 450 {
@@ -145,8 +145,8 @@ func TestPagesThatAlwaysChangeGetLittle(t *testing.T) {
 func TestEnoughForAll(t *testing.T) {
 	c := Default()
 	plan := c.NewPlan(sampleOf(rand.New(rand.NewPCG(1, 1)), 100, 10, day, func() float64 { return 1 }), 100)
-	if plan.Price() != leastPrice {
-		t.Errorf("50,000 visits a day are not enough for 100 pages: the price is %v", plan.Price())
+	if plan.price != leastPrice {
+		t.Errorf("50,000 visits a day are not enough for 100 pages: the price is %v", plan.price)
 	}
 	if got := plan.Interval(looked(30, 17, day)); got < time.Hour || got > 12*time.Hour {
 		t.Errorf("a page that changes once a day is due after %v", got)
@@ -252,7 +252,7 @@ func FuzzPlan(f *testing.F) {
 			s.Put(uint64(i), h)
 		}
 		plan := c.NewPlan(s, pages)
-		if p := plan.Price(); !(p >= leastPrice) || math.IsInf(p, 0) {
+		if p := plan.price; !(p >= leastPrice) || math.IsInf(p, 0) {
 			t.Fatalf("price %v", p)
 		}
 		for range 10 {

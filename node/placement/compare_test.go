@@ -28,8 +28,8 @@ func TestComparisonIsPaired(t *testing.T) {
 		if s := b.Status(); s.HandedOff != 8 || s.Busy() {
 			t.Fatalf("status %+v, troubles %v", s, w.troubles)
 		}
-		if fmt.Sprint(w.pace) != "[0 1]" {
-			t.Errorf("pace %v", w.pace)
+		if fmt.Sprint(w.slow) != "[true false]" {
+			t.Errorf("slow %v", w.slow)
 		}
 		// By the decisions: which nodes should have downloaded the pages of each server, and with which labels.
 		chose := make(map[string]map[string][]string) // server -> node -> labels

@@ -36,8 +36,8 @@ func (p *plan) memory(addr netip.Addr) *assign.Memory {
 func (b *batch) decide(ctx context.Context, id string) error {
 	b.phase(PhaseDecide)
 	if len(b.cfg.Assigners) > 1 && b.cfg.Mode != ModePersistent {
-		b.deps.Frontier.SetPace(0)
-		defer b.deps.Frontier.SetPace(1)
+		b.deps.Frontier.SetSlow(true)
+		defer b.deps.Frontier.SetSlow(false)
 	}
 	begun, before := time.Now(), b.plans
 	view, _ := b.currentView()

@@ -23,7 +23,7 @@ type Frontier interface {
 	TakeFrom(ctx context.Context, host string, addr netip.Addr) (*frontier.Task, error)
 	Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration
 	OwnServer(addr netip.Addr) bool
-	SetPace(share float64)
+	SetSlow(on bool)
 }
 
 // Leases gets and gives back the right to ask servers, and stores what is known of them. Hold may fail with a lease.HeldError.

@@ -38,7 +38,7 @@ type world struct {
 	placed   []string // labels
 	dropped  []string
 	troubles []error
-	pace     []float64
+	slow     []bool
 	crawled  int
 	out      map[*frontier.Task]bool
 	memories map[netip.Addr]*assign.Memory
@@ -418,11 +418,11 @@ func (w *world) Gap(string, netip.Addr, time.Duration, time.Duration) time.Durat
 // OwnServer implements Frontier.
 func (w *world) OwnServer(addr netip.Addr) bool { return addr.As4()[3] < 200 }
 
-// SetPace implements Frontier.
-func (w *world) SetPace(share float64) {
+// SetSlow implements Frontier.
+func (w *world) SetSlow(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pace = append(w.pace, share)
+	w.slow = append(w.slow, on)
 }
 
 // start runs the batches of the world's home until stop is called, which also checks what must always hold at the end.
