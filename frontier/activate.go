@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// activation brings hosts onto the workbench and sends them back. They wait on disk and come in only when fetchers starve: a
-// workbench that is no larger than needed saves memory and keeps connections warm.
+// activation brings hosts onto the workbench and sends them back to disk. They come in only when fetchers starve, because a workbench
+// that is no larger than needed saves memory and keeps connections warm.
 type activation struct {
 	*front
 
 	// The lock of the front guards what follows.
-	candidates fifo[string]         // hosts with URLs on disk that could enter the workbench
+	candidates fifo[string]         // hosts with URLs on disk that may enter the workbench
 	candidate  map[string]struct{}  // the same as a set
-	scan       bool                 // hosts that are not candidates wait on disk
+	scan       bool                 // hosts that are no candidates may wait on disk, so the disk is scanned for them
 	cursor     string               // the last host that the scan looked at
-	found      bool                 // since it began, the scan found a host, or one was sent back to disk
-	useful     bool                 // since the scan began, a host came in that need not wait any longer
-	wrapped    bool                 // the last whole scan found no host worth bringing in
-	away       marks                // hosts not owned
+	found      bool                 // since the scan began, it has found a host, or one was sent back to disk
+	useful     bool                 // since the scan began, a host came in that need not wait long
+	wrapped    bool                 // the last whole scan brought in no useful host
+	away       marks                // hosts that are not owned
 	frozen     map[string]*freezing // hosts that must not enter the workbench
 }
 
@@ -45,7 +45,7 @@ const (
 	rescanAfter = 10 * time.Second
 )
 
-// supplyLocked says whether hosts on disk may come in. It needs mu held.
+// supplyLocked says whether there may be hosts on disk to bring in. It needs mu held.
 func (a *activation) supplyLocked() bool {
 	return a.candidates.len() > 0 || a.scan && !a.wrapped || !a.bench.recrawl.done
 }
@@ -87,8 +87,8 @@ func (a *activation) runActivation(stop <-chan struct{}) error {
 	}
 }
 
-// nextHosts picks hosts to bring in: candidates first, then hosts that a scan of the disk finds. It puts them onto the workbench
-// before it unlocks, so that Idle always sees them in one place or the other.
+// nextHosts picks hosts to bring in: candidates first, then hosts that a scan of the disk finds. It puts them onto the workbench before
+// it unlocks, so that Idle always sees them as candidates or on the workbench.
 func (a *activation) nextHosts() ([]*host, error) {
 	a.mu.Lock()
 	starved := a.waiters.len() > 0 || a.craving
@@ -125,26 +125,26 @@ func (a *activation) nextHosts() ([]*host, error) {
 			hosts = a.enterLocked(hosts, name)
 		}
 		if len(hosts) == 0 {
-			signal(a.hungry) // all of them came in by themselves meanwhile: go on with the scan
+			signal(a.hungry) // all of them have come in meanwhile: go on with the scan
 		}
 	case end && !a.found:
-		// Nobody waits on disk. offered will tell of new hosts.
+		// No host waits on disk. The ledger tells of new ones (transfers.offered).
 		a.scan, a.wrapped, a.cursor = false, true, ""
 		signal(a.quiet)
 	case end && !a.useful:
-		// All hosts on disk have to wait. Another scan would only swap one sleeper for the next.
+		// All hosts on disk have to wait. Another scan would only exchange one that sleeps for the next.
 		a.wrapped, a.cursor, a.found = true, "", false
 	case end:
 		a.cursor, a.found, a.useful = "", false, false
 		signal(a.hungry)
 	default:
 		a.cursor = last
-		signal(a.hungry) // only hosts that do not wait so far: go on with the scan
+		signal(a.hungry) // the scan has found none yet: go on
 	}
 	return hosts, nil
 }
 
-// enterLocked puts a host onto the workbench and appends it to hosts, unless it is there or must not be. It needs mu held.
+// enterLocked puts a host onto the workbench and appends it to hosts, unless it is there already or frozen. It needs mu held.
 func (a *activation) enterLocked(hosts []*host, name string) []*host {
 	if a.bench.hosts[name] != nil || a.frozen[name] != nil {
 		return hosts
@@ -152,11 +152,11 @@ func (a *activation) enterLocked(hosts []*host, name string) []*host {
 	return append(hosts, a.bench.enter(name))
 }
 
-// waitingHosts names up to n hosts with pending URLs that wait on disk, in the order of their keys after a host, and the last host
+// waitingHosts returns up to n hosts with pending URLs that wait on disk, in the order of their keys, after a host. last is the last host
 // that it looked at. end means that it reached the last key.
 func (a *activation) waitingHosts(after string, n int) (hosts []string, last string, end bool, err error) {
 	err = a.store.hosts(context.Background(), func(_ *badger.Txn, it *badger.Iterator) error {
-		// The bound matters when most hosts are on the workbench.
+		// The bound on looks matters when most hosts are on the workbench.
 		for looked := 0; len(hosts) < n && looked < 16*n; looked++ {
 			host, err := nextHost(it, kindPending, after)
 			if end = host == ""; err != nil || end {
@@ -174,7 +174,7 @@ func (a *activation) waitingHosts(after string, n int) (hosts []string, last str
 	return hosts, after, end, nil
 }
 
-// kept says that a host with pending URLs on disk does not wait there for a place on the workbench.
+// kept says that a host on disk must not be brought in: it is on the workbench, frozen or not owned.
 func (a *activation) kept(host string) bool {
 	a.mu.Lock()
 	here, away := a.bench.hosts[host] != nil || a.frozen[host] != nil, a.away.has(host)
@@ -191,14 +191,14 @@ func (a *activation) kept(host string) bool {
 	return err == nil && kept
 }
 
-// evictSleepers makes room on a full workbench by sending hosts with a long wait back to disk. If only single URLs of a host wait,
-// it stays, because the disk does not know of that. It looks at a bounded number of hosts, and needs mu held.
+// evictSleepers makes room on a full workbench by sending hosts with a long wait back to disk. A host of which only single URLs wait
+// stays, because that is not on disk. evictSleepers looks at a bounded number of hosts. It needs mu held.
 func (a *activation) evictSleepers(now time.Time) {
 	looked := 0
 	for _, h := range a.bench.hosts {
-		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && a.bench.evictable(h) {
+		if _, ok := h.due(); ok && h.rests().Sub(now) > longSleep && h.evictable() {
 			a.bench.leave(h, now)
-			// Unlike rescan, leave wrapped as it is: the host need not come back soon.
+			// Unlike rescan, this leaves wrapped as it is: the host need not come back soon.
 			a.scan, a.found, a.bench.recrawl.over = true, true, !a.bench.recrawl.On()
 		}
 		if looked++; looked == 8*activateAtOnce {
@@ -207,7 +207,7 @@ func (a *activation) evictSleepers(now time.Time) {
 	}
 }
 
-// activate reads hosts that have entered the workbench from disk, several at once so that the ledger answers them together.
+// activate reads hosts from disk that have entered the workbench. It reads several at once, so that the ledger answers them together.
 func (a *activation) activate(hosts []*host) error {
 	var g errgroup.Group
 	g.SetLimit(activateAtOnce)
@@ -217,6 +217,7 @@ func (a *activation) activate(hosts []*host) error {
 	return g.Wait()
 }
 
+// activateHost reads a host from disk that has entered the workbench. A host that must not be crawled leaves again.
 func (a *activation) activateHost(h *host) error {
 	rec, err := a.load(h)
 	if err != nil {
@@ -254,7 +255,7 @@ func (a *activation) activateHost(h *host) error {
 	return nil
 }
 
-// load asks the ledger for the record of a host, and lets it clear up after a hand-off.
+// load asks the ledger for the record of a host. If URLs were reported done by another node, it first has them taken out of their blocks.
 func (a *activation) load(h *host) (rec record, err error) {
 	l := a.ledger
 	for err == nil {
@@ -273,7 +274,7 @@ func (a *activation) load(h *host) (rec record, err error) {
 	return rec, fmt.Errorf("load host %s: %w", h.name, err)
 }
 
-// read fills a host's window from disk. The host must be marked as reading, so that nobody else touches its window.
+// read fills the window of a host from disk. The host must be marked as reading, so that no other goroutine changes its window.
 func (a *activation) read(h *host, leftover []partialBlock) error {
 	if a.cfg.TrackDepth {
 		depths, err := a.store.depths(nil, h.name)
@@ -293,7 +294,7 @@ func (a *activation) read(h *host, leftover []partialBlock) error {
 	}
 	any := false
 	for o := range queues {
-		// While a host is loading, what it has on disk is not known yet.
+		// While a host is loading, its blocks on disk are not known yet.
 		if q := (reading{after: h.loaded[o], known: h.known[o]}); h.place == loading || q.after < q.known {
 			q.want = a.cfg.WindowURLs - h.window[o].len()
 			queues[o], any = q, any || q.want > 0
@@ -306,7 +307,7 @@ func (a *activation) read(h *host, leftover []partialBlock) error {
 		}
 		a.mu.Lock()
 		for o := range queues {
-			a.bench.fill(h, Origin(o), &queues[o])
+			h.fill(Origin(o), &queues[o])
 		}
 		a.mu.Unlock()
 	}
@@ -337,7 +338,7 @@ func (a *activation) runRefills(stop <-chan struct{}) error {
 	}
 }
 
-// nominate makes a host on disk with something to crawl a candidate. It needs mu held.
+// nominate makes a host with URLs on disk a candidate. It needs mu held.
 func (a *activation) nominate(name string) {
 	if _, ok := a.candidate[name]; ok {
 		return
@@ -353,17 +354,17 @@ func (a *activation) nominate(name string) {
 	}
 }
 
-// rescan notes that a host that is no candidate waits on disk. It needs mu held.
+// rescan notes that a host waits on disk that is no candidate. It needs mu held.
 func (a *activation) rescan() { a.scan, a.wrapped, a.found = true, false, true }
 
-// Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is
-// not owned or was given up. The workbench may exceed Config.FrontHosts.
+// Activate brings a host onto the workbench, so that its name is resolved. On return it is there, unless it has no pending URL, is not
+// owned or was given up. The workbench may exceed Config.FrontHosts.
 func (a *activation) Activate(ctx context.Context, host string) error {
 	_, err := a.enterHost(ctx, host)
 	return err
 }
 
-// enterHost is Activate, and says whether the host is on the workbench.
+// enterHost is Activate, but also says whether the host is on the workbench.
 func (a *activation) enterHost(ctx context.Context, name string) (here bool, err error) {
 	if !a.store.enter() {
 		return false, ErrClosed
@@ -394,7 +395,7 @@ func (a *activation) enterHost(ctx context.Context, name string) (here bool, err
 	}
 }
 
-// thawed waits until no freeze keeps a host off the workbench. It returns with mu held unless it fails.
+// thawed waits until the host is not frozen. It returns with mu held unless it fails.
 func (a *activation) thawed(ctx context.Context, name string) error {
 	for {
 		a.mu.Lock()
@@ -414,24 +415,19 @@ func (a *activation) thawed(ctx context.Context, name string) error {
 	}
 }
 
-// resume lets a host go on after a task, or evicts it if it has used up its budget and others wait.
+// resume lets a host go on when the end of its task is on disk. A host that has used up its budget while others wait is evicted.
 func (a *activation) resume(h *host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
 	h.ending--
-	if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && (a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) &&
-		a.bench.evictable(h) {
-		a.evict(h, now)
+	if h.taken >= a.cfg.HostBudget && len(a.bench.hosts) >= a.cfg.FrontHosts && h.evictable() &&
+		(a.scan || a.candidates.len() > 0 || !a.bench.recrawl.done) {
+		a.bench.leave(h, now)
+		a.rescan()
+		a.bench.recrawl.again()
 	} else {
 		a.bench.settle(h, now)
 	}
 	a.dispatch(now)
-}
-
-// evict sends a host back to the disk. It needs mu held.
-func (a *activation) evict(h *host, now time.Time) {
-	a.bench.leave(h, now)
-	a.rescan()
-	a.bench.recrawl.again()
 }

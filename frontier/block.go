@@ -1,9 +1,9 @@
 package frontier
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -38,14 +38,41 @@ type entry struct {
 
 func (e entry) url(host string) identity.URL { return identity.URL{Host: host, Path: e.path} }
 
+// cloned copies entries so that they hold on to no page: paths of links are parts of the text they stood in.
+func cloned(entries []entry) []entry {
+	size := 0
+	for _, e := range entries {
+		size += len(e.path)
+	}
+	text := make([]byte, 0, size)
+	for _, e := range entries {
+		text = append(text, e.path...)
+	}
+	all := string(text)
+	out := make([]entry, len(entries))
+	for i, e := range entries {
+		e.path, all = all[:len(e.path)], all[len(e.path):]
+		out[i] = e
+	}
+	return out
+}
+
+// code writes all but the path itself, or reads it and returns the length of the path.
+func (e *entry) code(c *coder) (length uint64) {
+	c.byte(&e.flags, math.MaxUint8)
+	small(c, &e.depth, math.MaxUint8)
+	small(c, &e.hops, math.MaxUint8)
+	small(c, &e.attempt, math.MaxUint8)
+	length = uint64(len(e.path))
+	c.uvarint(&length)
+	return length
+}
+
 // appendEntry appends an entry to the plain body of a block.
 func appendEntry(b []byte, e entry) []byte {
-	b = append(b, e.flags)
-	b = binary.AppendUvarint(b, uint64(e.depth))
-	b = binary.AppendUvarint(b, uint64(e.hops))
-	b = binary.AppendUvarint(b, uint64(e.attempt))
-	b = binary.AppendUvarint(b, uint64(len(e.path)))
-	return append(b, e.path...)
+	c := coder{b: b}
+	e.code(&c)
+	return append(c.b, e.path...)
 }
 
 // codec compresses and decompresses blocks. It is safe for concurrent use.
@@ -99,29 +126,18 @@ func (c *codec) open(host string, value []byte) ([]entry, error) {
 	default:
 		return nil, fmt.Errorf("open block of %s: %w: form %d", host, errBlock, value[1])
 	}
-	// One string for all paths of the block: a window holds many short paths.
+	// One string holds all paths of the block, because a window has many short ones.
 	text := string(body)
 	var entries []entry
-	for at := 0; at < len(body); {
-		e := entry{flags: body[at]}
-		at++
-		var fields [4]uint64
-		for i := range fields {
-			v, n := binary.Uvarint(body[at:])
-			if n <= 0 {
-				return nil, fmt.Errorf("open block of %s: %w: number at byte %d", host, errBlock, at)
-			}
-			fields[i], at = v, at+n
+	for c := reader(body); len(c.b) > 0; {
+		var e entry
+		n := e.code(&c)
+		c.next(n)
+		if c.broken || len(entries) == maxBlockURLs {
+			return nil, fmt.Errorf("open block of %s: %w: URL %d", host, errBlock, len(entries)+1)
 		}
-		if fields[0] > 255 || fields[1] > 255 || fields[2] > 255 || fields[3] > uint64(len(body)-at) {
-			return nil, fmt.Errorf("open block of %s: %w: length at byte %d", host, errBlock, at)
-		}
-		if len(entries) == maxBlockURLs {
-			return nil, fmt.Errorf("open block of %s: %w: more than %d URLs", host, errBlock, maxBlockURLs)
-		}
-		e.depth, e.hops, e.attempt = uint8(fields[0]), uint8(fields[1]), uint8(fields[2])
-		e.path = text[at : at+int(fields[3])]
-		at += int(fields[3])
+		end := len(text) - len(c.b)
+		e.path = text[end-int(n) : end]
 		e.hash = e.url(host).Hash()
 		entries = append(entries, e)
 	}

@@ -3,31 +3,30 @@ package frontier
 import (
 	"strings"
 	"sync"
-	"time"
 )
 
-// Change is what happened to a host owned since Changes was called before.
+// Change is what happened to an owned host since the last call of Changes.
 type Change struct {
-	// Added are the URLs accepted, and pending URLs that were found less deep than before.
+	// Added are the accepted URLs, and pending URLs that were found at a smaller depth.
 	Added []PendingURL
 	// Done are the hashes of URLs that ended. A URL in both is done.
 	Done []uint64
-	// Pages are those that were visited, as they are since then.
+	// Pages are the records of pages after their visits.
 	Pages []PageRecord
-	// State says that politeness or robots.txt changed by more than the time of the last request: StateOf reads them.
+	// State says that more than the time of the last request has changed of politeness or robots.txt. StateOf reads them.
 	State bool
-	// Dropped says that the host was given up: what was pending before Added is forgotten.
+	// Dropped says that the host was given up. The URLs that were pending before Added are forgotten.
 	Dropped bool
-	// Digest is that of the host after the change; without Tracked only its Drops are known.
+	// Digest is that of the host after the change. Without Tracked only its Drops are known.
 	Digest  Digest
 	Tracked bool
-	// Lost says that too much happened to be kept in memory: the host has to be compared as a whole.
+	// Lost says that there was too much to be kept in memory. The host must be compared as a whole.
 	Lost bool
 }
 
 func (c *Change) drop() { c.Added, c.Dropped = nil, true }
 
-// Follow adds what happened later.
+// Follow adds a later change.
 func (c *Change) Follow(later *Change) {
 	if later.Dropped {
 		c.drop()
@@ -39,7 +38,7 @@ func (c *Change) Follow(later *Change) {
 	c.State = c.State || later.State
 }
 
-// Memory is about how much it takes, in bytes.
+// Memory estimates the memory of the change, in bytes.
 func (c *Change) Memory() int {
 	n := 64 + 8*len(c.Done)
 	for i := range c.Added {
@@ -51,7 +50,7 @@ func (c *Change) Memory() int {
 	return n
 }
 
-// changed notes what the batch does to a host owned.
+// changed notes what the batch does to an owned host.
 func (b *batch) changed(host string, note func(*Change)) {
 	if b.changes == nil {
 		return
@@ -64,7 +63,7 @@ func (b *batch) changed(host string, note func(*Change)) {
 	note(c)
 }
 
-// feed gathers what was committed until somebody reads it. Its memory is bounded.
+// feed gathers the changes of committed batches until Changes reads them. Its memory is bounded.
 type feed struct {
 	// mu guards what follows.
 	mu    sync.Mutex
@@ -72,12 +71,12 @@ type feed struct {
 	bytes int
 }
 
-// maxFeedBytes bounds what the feed keeps: 200,000 URLs as a rule, fewer where they are long.
+// maxFeedBytes bounds the memory of the feed. It usually holds 200,000 URLs, fewer if they are long.
 const maxFeedBytes = 20 << 20
 
 func newFeed() *feed { return &feed{hosts: make(map[string]*Change)} }
 
-// add takes note of a committed batch.
+// add adds the changes of a committed batch.
 func (f *feed) add(changes map[string]*Change) {
 	if len(changes) == 0 {
 		return
@@ -97,7 +96,7 @@ func (f *feed) add(changes map[string]*Change) {
 			f.bytes -= old.Memory()
 			*old = Change{Lost: true}
 		default:
-			for k := range c.Added { // else a URL keeps the page alive that it was found in
+			for k := range c.Added { // else a URL keeps the text of its page in memory
 				c.Added[k].Path = strings.Clone(c.Added[k].Path)
 			}
 			for k := range c.Pages {
@@ -109,8 +108,8 @@ func (f *feed) add(changes map[string]*Change) {
 	}
 }
 
-// Changes returns what happened to the hosts owned since the last call, by host. It is for one reader; where
-// Config.Leases is off there is nothing to read.
+// Changes returns what happened to the owned hosts since the last call, by host. It is for one reader. Without Config.Shared it returns
+// nil.
 func (t *transfers) Changes() map[string]*Change {
 	d := t.ledger.feed
 	if d == nil {
@@ -121,27 +120,4 @@ func (t *transfers) Changes() map[string]*Change {
 	out := d.hosts
 	d.hosts, d.bytes = make(map[string]*Change), 0
 	return out
-}
-
-// alike says that the politeness of a record is that of s, but for the time of the last request.
-func (s *hostState) alike(rec *record) bool {
-	return near(s.notBefore, rec.notBefore) && s.crawlDelay == rec.crawlDelay && s.level == rec.level && near(s.robotsUntil, rec.robotsUntil)
-}
-
-// near says that two times are one but for what reading them from disk at different times makes.
-func near(a, b time.Time) bool { return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Second }
-
-func (e entry) pendingURL() PendingURL {
-	return PendingURL{Path: e.path, Sitemap: e.flags&flagSitemap != 0,
-		Depth: e.depth, Hops: e.hops}
-}
-
-// entryOf is the entry of a pending URL of host.
-func (p *PendingURL) entryOf(host string) entry {
-	e := entry{path: p.Path, depth: p.Depth, hops: p.Hops}
-	if p.Sitemap {
-		e.flags |= flagSitemap
-	}
-	e.hash = e.url(host).Hash()
-	return e
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// HostState is what travels with a host besides its URLs. It holds ages and remaining times, never points in time, so that no two
-// nodes' clocks are compared.
+// HostState is what another node gets of a host besides its URLs. It holds ages and remaining times instead of points in time, so that the
+// clocks of two nodes are never compared.
 type HostState struct {
 	// SinceRequest is the time since the last request to the host ended; negative if there never was one.
 	SinceRequest time.Duration
-	// Wait is how long the host must not be asked; 0 if only the usual spacing applies.
+	// Wait is the time until the host may be asked; 0 if only the usual spacing applies.
 	Wait time.Duration
-	// CrawlDelay is what its robots.txt asks for, Level the level of its backoff.
+	// CrawlDelay is the one in its robots.txt, Level the level of its backoff.
 	CrawlDelay time.Duration
 	Level      uint8
 	Robots     *RobotsFile // nil if unknown
@@ -21,18 +21,29 @@ type HostState struct {
 	Done, Failed, Dropped uint64
 }
 
-// RobotsFile is a robots.txt that is known.
+// RobotsFile is a robots.txt.
 type RobotsFile struct {
 	Body []byte
 	// Valid is how long it need not be fetched again.
 	Valid time.Duration
 }
 
-// PendingURL is a URL to be downloaded. Its host is known from the context.
+// PendingURL is a URL to be downloaded. The context says which host it belongs to.
 type PendingURL struct {
 	Path        string // "/path?query", as in identity.URL
 	Sitemap     bool
 	Depth, Hops uint8
+}
+
+func (e entry) pendingURL() PendingURL {
+	return PendingURL{Path: e.path, Sitemap: e.flags&flagSitemap != 0, Depth: e.depth, Hops: e.hops}
+}
+
+// entryOf returns the entry of a pending URL of a host.
+func (p *PendingURL) entryOf(host string) entry {
+	e := entry{path: p.Path, flags: bitIf(p.Sitemap, flagSitemap), depth: p.Depth, hops: p.Hops}
+	e.hash = e.url(host).Hash()
+	return e
 }
 
 // Chunk is a part of a host on its way to another node.
@@ -42,9 +53,9 @@ type Chunk struct {
 	Pending []PendingURL
 	// Done are the hashes (identity.URL.Hash) of URLs that are done, have failed or were dropped.
 	Done []uint64
-	// Drops is how often the host was given up before. Pending is what was found since.
+	// Drops is how often the host was given up before. The URLs in Pending were found since.
 	Drops uint64
-	// Pages are those that are visited again. Their hashes are in Done, of this chunk or of another.
+	// Pages are those that are visited again. Their hashes are in Done, of this chunk or another.
 	Pages []PageRecord
 }
 
@@ -52,11 +63,11 @@ type Chunk struct {
 type Cursor struct {
 	stage  uint8 // what is being exported
 	origin Origin
-	// seq is the block or run to go on with, or the hash of the last page, and index the URL in it. of is how many URLs the block
-	// had: blocks can be rewritten.
+	// seq is the block or run to go on with, and index the URL in it. of is how many URLs the block had, because blocks can be
+	// rewritten. Among pages, seq is the hash of the last page, and index is 1 if there was one.
 	seq       uint64
 	index, of int
-	// fresh is how many hashes in the record are exported. It holds until a run is added.
+	// fresh is how many hashes of the record are exported. It is valid until a run is added.
 	fresh int
 }
 
@@ -67,20 +78,20 @@ const (
 	exportPages                // pages that are visited again
 )
 
-// Digest sums up the URLs of a host. Two nodes with the same digest hold the same URLs, but for a chance of 2^-64.
+// Digest sums up the URLs of a host. Two nodes with the same digest hold the same URLs, with a chance of 2^-64 to err.
 type Digest struct {
-	// Accepted counts all URLs of the host, Done those that are done, have failed or were dropped one by one. URLs that were
-	// dropped with their host are forgotten: neither counts them.
+	// Accepted counts all URLs of the host. Done counts those that are done, have failed or were dropped one by one. URLs that were
+	// dropped with their host are forgotten, and neither counts them.
 	Accepted, Done uint64
-	// AcceptedXor and DoneXor are the hashes of the same URLs, combined by exclusive or.
+	// AcceptedXor and DoneXor are the exclusive or of the hashes of the same URLs.
 	AcceptedXor, DoneXor uint64
-	// Drops counts how often the host was given up. Of two copies, the one with more drops is right about what is pending.
+	// Drops counts how often the host was given up. Of two copies, the one with more drops is right about the pending URLs.
 	Drops uint64
-	// Pages counts the pages that are visited again, PagesXor combines what is known of them.
+	// Pages counts the pages that are visited again. PagesXor is the exclusive or of their marks (PageRecord.mark).
 	Pages, PagesXor uint64
 }
 
-// Pending is the number of URLs that are not done.
+// Pending returns the number of URLs that are not done.
 func (d Digest) Pending() uint64 { return d.Accepted - min(d.Done, d.Accepted) }
 
 // accept adds a URL.
@@ -95,7 +106,7 @@ func (d *Digest) end(hash uint64) {
 	d.DoneXor ^= hash
 }
 
-// drop forgets what is pending.
+// drop forgets the pending URLs.
 func (d *Digest) drop() { d.Accepted, d.AcceptedXor, d.Drops = d.Done, d.DoneXor, d.Drops+1 }
 
 // cursorVersion is the first byte of a cursor in a message.
@@ -110,14 +121,14 @@ func (c *Cursor) code(f *coder) {
 	small(f, &c.fresh, math.MaxInt32)
 }
 
-// Append writes a position for another node, which returns it with its next question.
+// Append writes a position for another node, which sends it back with its next request.
 func (c Cursor) Append(b []byte) []byte {
 	f := coder{b: append(b, cursorVersion)}
 	c.code(&f)
 	return f.b
 }
 
-// ParseCursor reads what Append wrote. No bytes are the beginning.
+// ParseCursor reads what Append wrote. Without bytes it returns the beginning.
 func ParseCursor(b []byte) (Cursor, error) {
 	if len(b) == 0 {
 		return Cursor{}, nil

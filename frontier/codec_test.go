@@ -85,18 +85,18 @@ func FuzzBlock(f *testing.F) {
 var testTime = time.UnixMilli(1_700_000_000_123)
 
 func testRecord() record {
-	r := record{lastRequest: testTime.Add(-3 * time.Second), notBefore: testTime.Add(30 * time.Second), endedUntil: testTime.Add(time.Hour),
-		endReason: "no answer", crawlDelay: 1500 * time.Millisecond, level: 3, robotsUntil: testTime.Add(8 * time.Hour), done: 7, failed: 300, dropped: 1 << 40, fresh: []uint64{1, 1<<64 - 1}}
+	r := record{endedUntil: testTime.Add(time.Hour), endReason: "no answer", done: 7, failed: 300, dropped: 1 << 40, fresh: []uint64{1, 1<<64 - 1}}
+	r.hostState = hostState{lastRequest: testTime.Add(-3 * time.Second), notBefore: testTime.Add(30 * time.Second), crawlDelay: 1500 * time.Millisecond,
+		level: 3, robotsUntil: testTime.Add(8 * time.Hour), failures: 4}
 	r.mark(9, 3, 10)
 	r.mark(9, 4, 10)
 	r.mark(1<<50, 127, 128)
 	r.role, r.loose, r.tracked = Leaving, true, true
 	r.digest = Digest{Accepted: 400, Done: 307, AcceptedXor: 1<<64 - 1, DoneXor: 5}
-	r.failures = 4
 	return r
 }
 
-var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, partialBlock{}, hints{}), cmpopts.EquateEmpty()}
+var sameRecord = cmp.Options{cmp.AllowUnexported(record{}, hostState{}, partialBlock{}, hints{}), cmpopts.EquateEmpty()}
 
 func TestRecordRoundTrip(t *testing.T) {
 	for _, want := range []record{{}, testRecord()} {
@@ -113,7 +113,7 @@ func TestRecordRoundTrip(t *testing.T) {
 // A clock that was never set stands near the year 1970: what is written of it can be read.
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
 	now := time.UnixMilli(5)
-	r := record{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute), done: 3}
+	r := record{hostState: hostState{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute)}, done: 3}
 	got, err := decodeRecordAt("h", r.appendAt(nil, now.Add(-time.Second)), testTime)
 	if err != nil || got.done != 3 || got.notBefore.After(testTime) || testTime.Sub(got.lastRequest) < 9*365*24*time.Hour {
 		t.Errorf("%+v, %v", got, err)
@@ -161,7 +161,7 @@ func TestClocksThatJump(t *testing.T) {
 // No wait is longer than its kind can be, whoever wrote it.
 func TestWaitsAreBounded(t *testing.T) {
 	const long = 5 * 365 * 24 * time.Hour
-	r := record{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), endedUntil: testTime.Add(long), robotsUntil: testTime.Add(long)}
+	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long)}, endedUntil: testTime.Add(long)}
 	got, err := decodeRecordAt("h", r.appendAt(nil, testTime), testTime)
 	if err != nil || got.lastRequest.After(testTime) || got.notBefore.Sub(testTime) > maxPause || got.endedUntil.Sub(testTime) > maxPause ||
 		got.robotsUntil.Sub(testTime) > maxRobotsAge {
@@ -169,7 +169,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 	w := testBench(testTime, 1, 1, Discovered)
 	h := w.enter("http://h.test")
-	w.loadedHost(h, record{notBefore: testTime.Add(maxPause), lastRequest: testTime.Add(time.Hour)}, testTime)
+	w.loadedHost(h, record{hostState: hostState{notBefore: testTime.Add(maxPause), lastRequest: testTime.Add(time.Hour)}}, testTime)
 	if wait := h.notBefore.Sub(testTime); wait > w.rules.longest() || h.lastRequest.After(testTime) {
 		t.Errorf("the host waits %v, its last request was in %v", wait, h.lastRequest.Sub(testTime))
 	}

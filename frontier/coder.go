@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// coder writes fields to b one after the other, or reads them back. One function describes a format for both directions:
-// each method writes the value that it is given, or overwrites it with what it reads. The first damaged field breaks all that
-// follow; check broken, and that b is used up, at the end.
+// coder writes fields to b one after the other, or reads them from b. So one function describes a format for both directions: each method
+// writes the value that it is given, or overwrites it with what it reads. After the first damaged field, broken is set and b is empty.
+// Callers check broken, and that b is used up, at the end.
 type coder struct {
 	b       []byte
 	reading bool
 	broken  bool
-	// now and age are for time: when the fields are written or read, and how long before the reading they were written.
+	// now is when the fields are written or read. age is how long before the reading they were written. Both are for time.
 	now time.Time
 	age time.Duration
 }
@@ -47,7 +47,7 @@ func (c *coder) uvarint(v *uint64) {
 	c.b = c.b[n:]
 }
 
-// small is a uvarint of at most most.
+// small codes a uvarint of at most most.
 func small[T ~int | ~uint8 | ~uint32](c *coder, v *T, most uint64) {
 	wide := uint64(*v)
 	if c.uvarint(&wide); !c.reading {
@@ -60,7 +60,7 @@ func small[T ~int | ~uint8 | ~uint32](c *coder, v *T, most uint64) {
 	*v = T(wide)
 }
 
-// varint is a signed number between -most and most. Larger numbers are written as the bound.
+// varint codes a signed number between -most and most. It writes larger numbers as the bound.
 func (c *coder) varint(v *int64, most int64) {
 	if !c.reading {
 		c.b = binary.AppendVarint(c.b, max(-most, min(*v, most)))
@@ -74,7 +74,7 @@ func (c *coder) varint(v *int64, most int64) {
 	}
 }
 
-// byte is one byte of at most most.
+// byte codes one byte of at most most.
 func (c *coder) byte(v *uint8, most uint8) {
 	if !c.reading {
 		c.b = append(c.b, *v)
@@ -85,7 +85,7 @@ func (c *coder) byte(v *uint8, most uint8) {
 	}
 }
 
-// word is 8 bytes, little-endian.
+// word codes 8 bytes, little-endian.
 func (c *coder) word(v *uint64) {
 	if !c.reading {
 		c.b = binary.LittleEndian.AppendUint64(c.b, *v)
@@ -94,7 +94,7 @@ func (c *coder) word(v *uint64) {
 	}
 }
 
-// half is 4 bytes, little-endian.
+// half codes 4 bytes, little-endian.
 func (c *coder) half(v *uint32) {
 	if !c.reading {
 		c.b = binary.LittleEndian.AppendUint32(c.b, *v)
@@ -103,7 +103,7 @@ func (c *coder) half(v *uint32) {
 	}
 }
 
-// text is a length and at most most bytes.
+// text codes a length and at most most bytes.
 func (c *coder) text(v *string, most uint64) {
 	n := len(*v)
 	small(c, &n, most)
@@ -114,7 +114,7 @@ func (c *coder) text(v *string, most uint64) {
 	}
 }
 
-// list is a length and the elements.
+// list codes a length and the elements.
 func list[T any](c *coder, v *[]T, element func(*T)) {
 	n := uint64(len(*v))
 	c.uvarint(&n)
@@ -126,7 +126,7 @@ func list[T any](c *coder, v *[]T, element func(*T)) {
 	}
 }
 
-// millis is a duration in milliseconds, up to most.
+// millis codes a duration in milliseconds, up to most.
 func (c *coder) millis(v *time.Duration, most time.Duration) {
 	n := uint64(*v / time.Millisecond)
 	c.uvarint(&n)
@@ -135,10 +135,10 @@ func (c *coder) millis(v *time.Duration, most time.Duration) {
 	}
 }
 
-// stamp is the time of writing, which time needs, in Unix milliseconds. A future time was written by a clock that ran ahead,
-// or this clock was set back: nobody knows the age then, and it counts as 0, so that no wait gets shorter.
+// stamp codes the time of writing in Unix milliseconds. It must come before the first time. If it lies in the future, one of the two clocks
+// was wrong. Then the age counts as 0, so that no wait gets shorter.
 func (c *coder) stamp() {
-	ms := uint64(max(0, c.now.UnixMilli())) // a clock that was never set may stand before 1970
+	ms := uint64(max(0, c.now.UnixMilli())) // a clock that was never set may be before 1970
 	if c.uvarint(&ms); !c.reading {
 		return
 	}
@@ -149,8 +149,8 @@ func (c *coder) stamp() {
 	c.age = max(0, min(c.now.Sub(time.UnixMilli(int64(ms))), maxAge))
 }
 
-// time is a point in time as its distance from the writing: milliseconds, zigzag plus 1; 0 is the zero time. A time that is read
-// lies at most ahead after the writing. It follows the monotonic clock of now, so it stays right when the wall clock is set.
+// time codes a point in time as its distance from the time of writing: milliseconds, zigzag plus 1, and 0 for the zero time. A time that
+// is read is at most ahead later than the writing. It has the monotonic clock of now, so it stays right when the wall clock is set.
 func (c *coder) time(v *time.Time, ahead time.Duration) {
 	if !c.reading {
 		if v.IsZero() {

@@ -4,27 +4,20 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 )
 
-// finished is what is written when a task ends: the politeness of its host and, if pending is set, the end of its URL.
+// finished is what is written when a task ends: the state of its host and, if pending is set, the end of its URL.
 type finished struct {
 	host    string
 	pending *pending
-	visit   *visited // the page after the visit; nil if it is not visited again
+	visit   *visited // the page before and after the visit; nil if it is not remembered
 	verdict Ending
 	reason  string
 	state   hostState
 	robots  *RobotsOutcome // if set, its body is kept
 	receipt *Receipt
-}
-
-// hostState is the part of a record that the workbench knows better than the ledger.
-type hostState struct {
-	lastRequest, notBefore time.Time
-	crawlDelay             time.Duration
-	level                  uint8
-	robotsUntil            time.Time
-	failures               uint8
 }
 
 // decideAdds judges URLs that may be new, and puts the new ones into the batch.
@@ -43,7 +36,8 @@ func (l *ledger) decideAdds(b *batch, adds []addition) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// admit judges a URL and, if it is new, puts it into the batch.
+// admit decides whether a link is new and may be accepted, and puts it into the batch if so. No other code decides this for links. It asks
+// the cache of recent hashes first, and then lookup.
 func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	hash := a.entry.hash
 	var h *hostEntry
@@ -75,7 +69,8 @@ func (l *ledger) admit(b *batch, a addition) (Verdict, error) {
 	return Accepted, nil
 }
 
-// lookup says what is known of a URL. It returns the exact set of the host if that is in memory.
+// lookup says whether a URL is known, from the filter or, if that is not sure, from the exact set of the host. It returns that set if it is
+// in memory.
 func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state urlState, known bool, err error) {
 	if !l.seen.perhaps(hash) {
 		return l.sets.get(host), 0, false, nil
@@ -87,7 +82,7 @@ func (l *ledger) lookup(b *batch, host string, hash uint64) (set *hostSet, state
 	return set, state, known, nil
 }
 
-// accept puts a new URL into the batch. The exact set and the record of its host are nil if they are not at hand.
+// accept puts a new URL into the batch. set and h are the exact set and the record of its host, or nil if the caller does not have them.
 func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first bool) {
 	hash := a.entry.hash
 	l.seen.remember(hash)
@@ -115,12 +110,25 @@ func (l *ledger) accept(b *batch, a addition, set *hostSet, h *hostEntry, first 
 	}
 }
 
-// entry returns the record of a host with the changes of the batch.
+// entry returns the record of a host, with the changes of the batch.
 func (l *ledger) entry(b *batch, host string) (*hostEntry, error) {
 	if h := b.touched[host]; h != nil {
 		return h, nil
 	}
-	return l.hosts.get(l.store, host)
+	if h, ok := l.hosts.Get(host); ok {
+		return h, nil
+	}
+	h := &hostEntry{host: host}
+	err := l.store.db.View(func(txn *badger.Txn) (err error) {
+		h.rec, h.stored, err = readRecord(txn, host)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read store: %w", err)
+	}
+	h.next = h.rec.nextAt()
+	l.hosts.Add(host, h)
+	return h, nil
 }
 
 // lower notes that a known URL was found at a smaller depth, if it is pending and depths are tracked.
@@ -130,7 +138,11 @@ func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error
 	}
 	set.hashes[a.entry.hash] = pendingAt(a.entry.depth)
 	b.set(depthKey(a.host, a.entry.hash), []byte{a.entry.depth})
-	b.offers = append(b.offers, offered{host: a.host, lowered: true, hash: a.entry.hash, depth: a.entry.depth})
+	b.news = append(b.news, func(t *transfers, _ time.Time) {
+		if h := t.bench.hosts[a.host]; h != nil {
+			h.lower(a.entry.hash, a.entry.depth)
+		}
+	})
 	h, err := l.entry(b, a.host)
 	if err == nil && h.rec.role == Owned {
 		b.changed(a.host, func(c *Change) { c.Added = append(c.Added, a.entry.pendingURL()) })
@@ -138,8 +150,8 @@ func (l *ledger) lower(b *batch, set *hostSet, state urlState, a addition) error
 	return err
 }
 
-// room counts one more URL of a host. It says whether that is the first, and whether the host is full. It takes and returns the
-// exact set of the host, nil if it is not in memory.
+// room counts one more URL of a host. It says whether that URL is the first, and whether the host is full. It takes the exact set of the
+// host, or nil, and returns the set if it had to read it.
 func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first, full bool, err error) {
 	n := l.seen.count(host, 1)
 	most := int(l.mostURLs.Load())
@@ -149,14 +161,14 @@ func (l *ledger) room(b *batch, host string, set *hostSet) (now *hostSet, first,
 	if most == 0 || n <= uint32(most) {
 		return set, n == 1, false, nil
 	}
-	// The sketch may count too many; the set does not.
+	// The sketch may count too many. The set is exact.
 	if set, err = l.exact(b, host); err != nil {
 		return nil, false, false, err
 	}
 	return set, false, len(set.hashes) >= most, nil
 }
 
-// exact returns the exact seen set of a host: from memory, or from disk and the batch that is not there yet.
+// exact returns the exact seen set of a host. It reads it from disk and from the batch, which is not on disk yet, or takes it from memory.
 func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
 	if set := l.sets.get(host); set != nil {
 		return set, nil
@@ -189,7 +201,7 @@ func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
 	for hash, depth := range depths {
 		l.sets.add(set, hash, pendingAt(depth))
 	}
-	// Done URLs come last: those of a half-done block are in both.
+	// Done URLs come last, because those of a half-done block are also among the pending.
 	for r, err := range l.store.rows(nil, hostKey(kindSeen, host), nil, ahead) {
 		if err != nil {
 			return nil, fmt.Errorf("read seen set of %s: %w", host, err)
@@ -204,7 +216,7 @@ func (l *ledger) exact(b *batch, host string) (*hostSet, error) {
 	return set, nil
 }
 
-// receipt puts a receipt on its shelf, unless it is nil.
+// receipt puts a receipt on its shelf. It may be nil.
 func (b *batch) receipt(r *Receipt) {
 	if r != nil {
 		b.bytes += cost("", string(r.Key))
@@ -225,24 +237,22 @@ func (l *ledger) decideFinish(b *batch, f *finished) error {
 	if f.robots != nil {
 		b.set(robotsKey(f.host), f.robots.Body)
 	}
-	if f.robots != nil || !f.state.alike(rec) {
+	if f.robots != nil || !f.state.alike(&rec.hostState) {
 		b.changed(f.host, func(c *Change) { c.State = true })
 	}
-	rec.lastRequest, rec.notBefore = f.state.lastRequest, f.state.notBefore
-	rec.crawlDelay, rec.level, rec.robotsUntil = f.state.crawlDelay, f.state.level, f.state.robotsUntil
-	rec.failures = f.state.failures
+	rec.hostState = f.state
 	p := f.pending
 	if p == nil || p.ref.seq <= h.droppedAt {
 		return nil
 	}
 	if f.visit != nil {
-		if f.visit.old == nil { // the page is new here, unless another node's copy has arrived meanwhile
+		if f.visit.old == nil { // the page was new, but the copy of another node may have arrived meanwhile
 			if f.visit.old, err = b.page(f.host, f.visit.hash); err != nil {
 				return err
 			}
 		}
 		l.decidePage(b, h, *f.visit)
-		if p.page != nil { // its URL was done before
+		if p.page != nil { // the URL of a revisit was done before
 			l.count.revisited()
 			return nil
 		}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// maxAtomicKeys is how many keys are deleted in one transaction. More need several, and a record that stays right if the process
-// dies between them.
+// maxAtomicKeys is how many keys are deleted in one transaction. More keys need several transactions, and the record must be right if the
+// process dies between them.
 const maxAtomicKeys = 1000
 
-// decideDrop gives a host up and returns the number of its pending URLs. They are forgotten, not seen: links to them count as new
-// later. Until the given time, unless zero, new ones are dropped too. Everything before it must be on disk.
+// decideDrop gives a host up and returns the number of its pending URLs. They are removed from the seen set, so that later links to them
+// are new. Unless until is zero, new ones are dropped too before that time. Everything before it must be on disk.
 func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Time) (n int, err error) {
 	l.settle()
 	keys, n, err := l.pendingKeys(h)
@@ -26,12 +26,12 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 		return 0, fmt.Errorf("drop pending URLs of %s: %w", h.host, err)
 	}
 	rec := &h.rec
-	// The done URLs of half-done blocks are in fresh and in runs already.
+	// The done URLs of half-done blocks are already in fresh or in runs.
 	rec.partial, rec.loose = nil, false
 	rec.failures = 0
 	rec.digest.drop()
 	rec.endedUntil, rec.endReason = until, strings.ToValidUTF8(reason, "")
-	if rec.digest.Pages > 0 { // pages stay, but wait as long as a host that was given up
+	if rec.digest.Pages > 0 { // the pages stay, and wait until the host may be taken up again
 		rec.next = max(rec.next, stampOf(later(until, time.Now().Add(max(l.ended, time.Minute)))))
 	}
 	rec.endReason = rec.endReason[:min(len(rec.endReason), maxEndReason)]
@@ -43,7 +43,8 @@ func (l *ledger) decideDrop(b *batch, h *hostEntry, reason string, until time.Ti
 		return n, nil
 	}
 	rec.dropped += uint64(n)
-	b.offers = append(b.offers, offered{host: h.host, droppedAt: l.seq})
+	at := l.seq
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.dropped(h.host, at, now) })
 	l.count.ended(Dropped, reason, n)
 	b.changed(h.host, (*Change).drop)
 	return n, nil
@@ -68,7 +69,7 @@ func (l *ledger) pendingKeys(h *hostEntry) (keys [][]byte, urls int, err error) 
 	return keys, urls, nil
 }
 
-// deleteKeys deletes keys of a host: in the batch if they are few, and before it if they are many.
+// deleteKeys deletes keys of a host: in the batch if they are few, else in transactions before it.
 func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	if len(keys) <= maxAtomicKeys {
 		for _, key := range keys {
@@ -93,10 +94,10 @@ func (l *ledger) deleteKeys(b *batch, h *hostEntry, keys [][]byte) error {
 	return batch.Flush()
 }
 
-// maxUnremembered is how many URLs of a host are taken out of the recent ones singly. For more, all recent URLs are forgotten.
+// maxUnremembered is how many URLs of a host are removed from the cache of recent hashes one by one. For more, the cache is emptied.
 const maxUnremembered = 4096
 
-// unremember keeps the cache of recent URLs from answering for URLs of a host that are about to be forgotten.
+// unremember removes URLs of a host that are about to be forgotten from the cache of recent hashes.
 func (l *ledger) unremember(b *batch, host string, urls int) error {
 	if urls > maxUnremembered && l.sets.get(host) == nil {
 		l.seen.forgetAll()
@@ -147,7 +148,6 @@ func (l *ledger) decideRemove(b *batch, h *hostEntry) error {
 	// The entry stays in the cache, because the old record is on disk until the batch is.
 	h.rec, h.stored = record{}, false
 	l.marked.remove(h.host)
-	own := Owned
-	b.offers = append(b.offers, offered{host: h.host, role: &own})
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRole(h.host, Owned, now) })
 	return nil
 }

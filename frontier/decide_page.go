@@ -9,7 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// visited is a page before and after a visit; nil where it is not remembered.
+// visited is a page before and after a visit. Either is nil if the page is not remembered then.
 type visited struct {
 	hash      uint64
 	old, page *PageRecord
@@ -61,7 +61,7 @@ func (l *ledger) decidePage(b *batch, h *hostEntry, v visited) {
 	}
 }
 
-// page reads what is remembered of a page; nil if nothing is. It sees this batch, but not batches that are still on their way.
+// page reads the record of a page; nil if there is none. It sees this batch, but not earlier batches that are not on disk yet.
 func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
 	p, err := readPage(b.txn, host, hash)
 	if err != nil {
@@ -70,6 +70,7 @@ func (b *batch) page(host string, hash uint64) (*PageRecord, error) {
 	return p, nil
 }
 
+// readPage reads the record of a page in a transaction; nil if there is none.
 func readPage(txn *badger.Txn, host string, hash uint64) (*PageRecord, error) {
 	value, err := readValue(txn, pageKey(host, hash))
 	if err != nil || value == nil {
@@ -86,8 +87,8 @@ func readPage(txn *badger.Txn, host string, hash uint64) (*PageRecord, error) {
 	return &p, err
 }
 
-// decidePages unites the pages of a host with those that another node has of it, and counts those that were pending here. They
-// are done, whether the other node said so or not. Everything before it must be on disk.
+// decidePages merges the pages that another node has of a host with those here. The URLs of those pages are done. ended counts those that
+// were pending here. Everything before it must be on disk.
 func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended int, err error) {
 	for i := range pages {
 		p := &pages[i]
@@ -113,7 +114,7 @@ func (l *ledger) decidePages(b *batch, h *hostEntry, pages []PageRecord) (ended 
 	return ended, nil
 }
 
-// setNext moves a host among those with pages to visit again.
+// setNext sets the time at which a host must come in for its pages, 0 for never.
 func (h *hostEntry) setNext(b *batch, next stamp) {
 	if h.next == next {
 		return
@@ -127,8 +128,8 @@ func (h *hostEntry) setNext(b *batch, next stamp) {
 	h.next = next
 }
 
-// decideNext finds out when the first page of a host is due, and moves the host from at to there. Everything before it must be
-// on disk.
+// decideNext finds out when the first page of a host is due, and moves the host from the time at to that time. Everything before it must
+// be on disk.
 func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 	if h.rec.digest.Pages > 0 {
 		_, first, err := l.store.duePages(h.host, nil, 0, 0)
@@ -146,7 +147,7 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 		h.rec.next = max(first, stampOf(h.rec.endedUntil))
 	}
 	next := h.rec.nextAt()
-	if at != next && at != h.next { // a crash between two writes left a key that should not be there
+	if at != next && at != h.next { // a crash between two writes left this key
 		b.del(nextKey(at, h.host))
 	}
 	h.setNext(b, next)
@@ -156,7 +157,7 @@ func (l *ledger) decideNext(b *batch, h *hostEntry, at stamp) error {
 	return nil
 }
 
-// pullBack makes pages due now that are due years from now, because the clock ran ahead when they were visited.
+// pullBack makes pages due now that are due years from now, because the clock was ahead when they were visited.
 func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err error) {
 	pages, _, err := l.store.duePages(h.host, &duePage{due: l.cfg.Recrawl.limit(now), hash: 1<<64 - 1}, 1<<32-1, maxMoved)
 	if err != nil {
@@ -171,7 +172,7 @@ func (l *ledger) pullBack(b *batch, h *hostEntry, now time.Time) (any bool, err 
 	return len(pages) > 0, nil
 }
 
-// countPages counts the pages of a host in or out when its new role makes it owned, or no longer.
+// countPages adds the pages of a host to the counts, or subtracts them, if its new role makes it owned, or no longer.
 func (l *ledger) countPages(h *hostEntry, role Role) error {
 	if h.rec.digest.Pages == 0 || (h.rec.role == Owned) == (role == Owned) {
 		return nil
@@ -186,22 +187,15 @@ func (l *ledger) countPages(h *hostEntry, role Role) error {
 
 // eachPage visits the due times of pages, in the order of their hosts.
 func (s *store) eachPage(prefix []byte, visit func(host string, due stamp)) error {
-	n := 0
-	for r, err := range s.rows(nil, prefix, nil, ahead) {
-		if n++; err == nil && n%trimEvery == 0 {
-			err = s.trim()
-		}
-		if err == nil && len(r.value) != 4 {
-			err = errPage
-		}
-		var host string
-		if err == nil {
-			host, _, err = splitKey(r.key)
-		}
-		if err != nil {
-			return fmt.Errorf("read due times of pages: %w", err)
+	err := s.walk(prefix, func(host string, r row) error {
+		if len(r.value) != 4 {
+			return errPage
 		}
 		visit(host, binary.BigEndian.Uint32(r.value))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read due times of pages: %w", err)
 	}
 	return nil
 }
@@ -213,8 +207,8 @@ type duePage struct {
 	record PageRecord
 }
 
-// duePages reads up to want pages of a host that are due by a time, in the order of their due times, after one. next is when the
-// page after them is due; 0 if there is none.
+// duePages reads up to want pages of a host that are due by a time, in the order of their due times, after another page. next is when the
+// page behind them is due; 0 if there is none.
 func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages []duePage, next stamp, err error) {
 	prefix := hostKey(kindDue, host)
 	var start []byte
@@ -240,8 +234,8 @@ func (s *store) duePages(host string, after *duePage, by stamp, want int) (pages
 	return pages, 0, nil
 }
 
-// dueHosts names up to n hosts that pass skip and have pages due by a time, in the order of those times, after a key. It looks at
-// a bounded number of hosts; end means that there are no others.
+// dueHosts returns up to n hosts that have pages due by a time, in the order of those times, after a key. It leaves out hosts for which skip
+// returns true. It looks at a bounded number of hosts. end means that there are no more.
 func (s *store) dueHosts(after []byte, by stamp, n int, skip func(host string) bool) (hosts []dueHost, last []byte, end bool, err error) {
 	var start []byte
 	if after != nil {

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrDiskFull is returned while less disk is free than the watermark. Nothing that was accepted is lost, and downloads under way
-// end as usual.
+// ErrDiskFull is returned while less disk is free than the watermark. Nothing that was accepted is lost, and downloads under way end
+// as usual.
 var ErrDiskFull = errors.New("the disk is full")
 
 const (
 	diskInterval = 250 * time.Millisecond
-	// reserved divides the watermark. Below that part of it nothing at all is written, because something else fills the disk.
+	// reserved divides the watermark. Below that part of it nothing is written, because something else fills the disk.
 	reserved = 4
 )
 
-// watchDisk pauses downloads while less disk is free than the watermark. It checks often enough that the downloads of one interval
-// fit into what the watermark leaves.
+// watchDisk pauses downloads while less disk is free than the watermark. It checks so often that the downloads of one interval fit into the
+// space that is left.
 func (f *Frontier) watchDisk(stop <-chan struct{}) error {
 	if f.cfg.MinFreeMiB == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (f *Frontier) checkDisk() error {
 	return nil
 }
 
-// FreeBytes is the least space, in bytes, that an ordinary user may still use on the file systems of some directories.
+// FreeBytes returns the least space, in bytes, that an ordinary user may still use on the file systems of some directories.
 func FreeBytes(dirs ...string) (uint64, error) {
 	least := uint64(math.MaxUint64)
 	for _, dir := range dirs {
@@ -79,7 +79,7 @@ func FreeBytes(dirs ...string) (uint64, error) {
 	return least, nil
 }
 
-// freeBytes is the space that an ordinary user may still use where dir is.
+// freeBytes returns the space that an ordinary user may still use on the file system of dir.
 func freeBytes(dir string) (uint64, error) {
 	if dir == "" {
 		return math.MaxUint64, nil
@@ -91,10 +91,10 @@ func freeBytes(dir string) (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// gate holds writes back while the disk is almost full. The store maps its files into memory, so a write that finds no room would
+// gate holds writes back while the disk is almost full. The store maps its files into memory, so a write without room on the disk would
 // kill the process.
 type gate struct {
-	shut atomic.Pointer[chan struct{}] // closed when the gate opens; nil while it is open
+	shut atomic.Pointer[chan struct{}] // a channel that is closed when the gate opens; nil while the gate is open
 	stop chan struct{}                 // closed by Stopping
 	once sync.Once
 }
@@ -130,6 +130,6 @@ func (g *gate) pass(ctx context.Context) error {
 	}
 }
 
-// Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. A node calls
-// it when it ends.
+// Stopping ends the waits of calls that want to write to an almost full disk. They write nothing and get ErrDiskFull. A node calls it
+// when it ends.
 func (f *Frontier) Stopping() { f.store.gate.once.Do(func() { close(f.store.gate.stop) }) }

@@ -1,23 +1,27 @@
-// Package frontier decides which URL is downloaded next, and never forgets one.
+// Package frontier holds the URLs of a node: it decides whether a URL is new, keeps all of them on disk, and hands out the next one to
+// download.
 //
-// It owns the seen set, the pending URLs of every host in three queues (assigned, estimates, discovered), the
-// politeness clocks of servers and hosts, and the durable store of all that (Badger). Its parts:
+// Its main parts are:
 //
-//   - the ledger is what is on disk: one goroutine decides what is new, groups the changes of many callers into one
-//     transaction and answers them after the commit. Nothing is acknowledged before.
-//   - the workbench is what can be crawled now: hosts with a window of their URLs, grouped by server, servers ordered
-//     by the time of their next request. Taking the next URL is a matter of heads of queues, never of a scan.
-//   - between the two stand activation, which brings hosts onto the workbench, placing, which finds out where they are, leases, and
-//     transfers, which carry hosts from node to node. They share a front: one lock, and who waits.
-//   - both know the role of a host: owned ones are crawled; those on their way away and replicas are
-//     only kept. Export and Import carry a host from node to node in chunks, Changes tells what becomes of it, and a Digest
-//     says whether two copies are one.
-//   - the workbench obeys what the node is told by others: a server is asked while it is leased (Grant), a host unless
-//     it is suspended (Suspend), the servers of a batch by the batch alone (Reserve, TakeFrom). Pages for other nodes (Enqueue) are
-//     drawn with one's own. All that is in memory only.
-//   - a Shelf keeps what other rooms must remember in the same store.
-//   - package identity says when two URLs are one, and which URLs are in scope.
+//   - The ledger (ledger.go) is what is on disk. A caller hands it an operation. One goroutine carries the operations out, puts the
+//     changes of many into one transaction, and answers when that is on disk. Nothing is acknowledged before.
+//   - The workbench (workbench.go) is what can be crawled now: hosts with a window of their URLs, grouped by server, and servers in the
+//     order in which they may be asked. It is in memory only. Taking a URL looks at the heads of queues.
+//   - Both share a front (front.go): their lock, and the callers that wait. On the front stand activation (activate.go), which brings
+//     hosts from disk onto the workbench; placing (placing.go), which finds out at which server a host is; leases (lease.go); and
+//     transfers (role.go, export.go, import.go), which carry hosts from node to node.
 //
-// It does not download, does not parse pages or robots.txt, resolves no names, and knows nothing of peers: the node
-// carries names, addresses and outcomes between the frontier and the rooms that make them.
+// Where to find an answer:
+//
+//   - Is a link new? ledger.admit in decide.go is the one place that decides it. It asks a cache of recent hashes and a filter (seen.go),
+//     and for the rest the exact set of the host (sets.go). URLs that arrive with a host from another node (Import) use the same look-up.
+//   - Which URL comes next? workbench.take in take.go.
+//   - When may a server be asked? rules.gap in politeness.go, and leases in lease.go.
+//   - What is on disk? keys.go describes the keys; record.go, block.go and page.go the values.
+//   - What is a host to this node? Role in role.go.
+//   - When is a page visited again? recrawl.go applies a visit, due.go finds the pages that are due, and package revisit makes the plan.
+//   - When are two URLs the same, and which are in scope? Package identity.
+//
+// The frontier does not download or parse pages, resolve names, or know other nodes. The node carries names, addresses and outcomes
+// between the frontier and the packages that make them.
 package frontier

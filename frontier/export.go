@@ -9,11 +9,10 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Export reads the next part of a host: at most maxURLs pending and done URLs and pages together, ending with the one that takes
-// maxBytes of memory or more. It returns the position of the following part; end says that there is none. The part at the zero
-// Cursor has the state of the host. Export reads what is on disk, whatever the role of the host. If the host changes between
-// parts, they may miss or repeat what changed; together with the Changes since before the first part they are complete, and
-// done wins over pending.
+// Export reads the next part of a host: at most maxURLs pending URLs, done URLs and pages together. The part ends with the one that brings
+// its memory to maxBytes or more. next is the position of the following part; end says that there is none. The part at the zero Cursor has
+// the state of the host. Export reads what is on disk, whatever the role of the host. If the host changes between two parts, they may miss
+// or repeat what changed. Together with the Changes since before the first part they are complete, if done wins over pending.
 func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs, maxBytes int) (c Chunk, next Cursor, end bool, err error) {
 	if maxURLs < 1 || maxBytes < 1 {
 		return c, at, false, fmt.Errorf("export %s: no room for a URL", host)
@@ -25,7 +24,7 @@ func (t *transfers) Export(ctx context.Context, host string, at Cursor, maxURLs,
 	return x.chunk, x.at, x.end, nil
 }
 
-// StateOf reads the state of a host from disk; nil if nothing is known of it.
+// StateOf reads the state of a host from disk; nil if the host has no record.
 func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error) {
 	var state *HostState
 	err := t.store.view(ctx, func(txn *badger.Txn) error {
@@ -41,12 +40,12 @@ func (t *transfers) StateOf(ctx context.Context, host string) (*HostState, error
 	return state, nil
 }
 
-// export is the reading of one chunk from one view of the store.
+// export reads one chunk from one view of the store.
 type export struct {
 	store *store
 	host  string
-	room  int // URLs that may still be read
-	bytes int // memory that they may take
+	room  int // how many URLs may still be read
+	bytes int // how much memory they may take
 	at    Cursor
 	rec   record
 	chunk Chunk
@@ -58,12 +57,13 @@ const pendingCost = 24
 
 func (x *export) full() bool { return x.room <= 0 || x.bytes <= 0 }
 
-// spend uses room for one URL of some bytes.
+// spend counts one URL of some bytes.
 func (x *export) spend(bytes int) {
 	x.room--
 	x.bytes -= bytes
 }
 
+// read fills the chunk.
 func (x *export) read(txn *badger.Txn) (err error) {
 	if x.rec, _, err = readRecord(txn, x.host); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (x *export) read(txn *badger.Txn) (err error) {
 			return err
 		}
 	}
-	// A URL that ends moves from its block to the record, and from there to a run. Read in this order, nothing is missed.
+	// A URL that ends moves from its block to the record, and from there to a run. Reading in this order misses none.
 	if x.at.stage == exportPending {
 		for ; x.at.origin < Revisit; x.at = (Cursor{origin: x.at.origin + 1}) {
 			if more, err := x.blocks(txn); err != nil || more {
@@ -156,7 +156,7 @@ func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
 		if err != nil {
 			return err
 		}
-		if x.at.of != len(entries) { // it was rewritten without some that are done
+		if x.at.of != len(entries) { // the block was rewritten without some done URLs
 			x.at.index, x.at.of = 0, len(entries)
 		}
 		for ; x.at.index < len(entries) && !x.full(); x.at.index++ {
@@ -177,8 +177,8 @@ func (x *export) blocks(txn *badger.Txn) (more bool, err error) {
 	})
 }
 
-// each visits the values below prefix, from start on, while there is room. visit moves x.at.seq on when it has used a whole value.
-// more means that not all fit.
+// each visits the values below prefix, from start on, while there is room. visit advances x.at.seq when it has used a whole value. more
+// means that not all fit.
 func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(value []byte) error) (more bool, err error) {
 	for r, err := range x.store.rows(txn, prefix, start, inTurn) {
 		if err != nil {
@@ -198,7 +198,7 @@ func (x *export) each(txn *badger.Txn, prefix, start []byte, visit func(value []
 	return false, nil
 }
 
-// readState turns the points in time of a record into ages and remaining times.
+// readState returns the state in a record, with ages and remaining times instead of points in time.
 func readState(txn *badger.Txn, host string, rec *record, now time.Time) (*HostState, error) {
 	s := &HostState{SinceRequest: -1, CrawlDelay: rec.crawlDelay, Level: rec.level,
 		Done: rec.done, Failed: rec.failed, Dropped: rec.dropped}

@@ -11,18 +11,19 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Finish ends a task. It returns when the links found and the end of the URL are on disk, in that order: if the process dies in
-// between, the download is repeated and nothing is lost. The context bounds the wait, not the write.
+// Finish ends a task. It writes the links found and then the end of the URL to disk, and returns. If the process dies in between, the
+// download is repeated and nothing is lost. The context bounds the wait for the ledger. Do not use the task afterwards.
 func (f *Frontier) Finish(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	res, err := f.finishTask(ctx, task, out)
 	if err == nil && task.Kind == Sitemap && !task.remote && res.Duplicate > 0 {
 		if err = f.hint(ctx, task.Host, out.Links); errors.Is(err, ErrClosed) {
-			err = nil // the task has ended, and the next visit of the sitemap tells the same
+			err = nil // the task has ended, and the next visit of the sitemap gives the same hints
 		}
 	}
 	return res, err
 }
 
+// finishTask is Finish without the hints of a sitemap.
 func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Finished, error) {
 	task.expiry.end()
 	var res Finished
@@ -53,7 +54,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 			p.lowered = true
 		}
 	}
-	last := &finished{host: h.name, verdict: e.ending, reason: out.Reason, state: h.state(), receipt: out.Receipt}
+	last := &finished{host: h.name, verdict: e.ending, reason: out.Reason, state: h.hostState, receipt: out.Receipt}
 	if out.Robots != nil && out.Robots.Lifetime > 0 {
 		last.robots = out.Robots
 	}
@@ -64,7 +65,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 	f.mu.Unlock()
 	f.ledger.count.known(out.Known)
 
-	// The host stays on the workbench until all is written, so that nobody reads an older state from disk.
+	// The host stays on the workbench until everything is written, so that no older state of it is read from disk.
 	defer f.resume(h)
 	if err := f.finish(ctx, out, last, &res); err != nil {
 		if errors.Is(err, errNotPassedOn) && last.pending != nil {
@@ -85,7 +86,7 @@ func (f *Frontier) finishTask(ctx context.Context, task *Task, out Outcome) (Fin
 // errNotPassedOn means that Outcome.Elsewhere failed.
 var errNotPassedOn = errors.New("links of hosts that are elsewhere were not passed on")
 
-// putBack makes a URL wait that has ended on the workbench but not on disk.
+// putBack lets a URL wait that has ended on the workbench but not on disk.
 func (f *Frontier) putBack(h *host, p pending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +96,8 @@ func (f *Frontier) putBack(h *host, p pending) {
 	}
 }
 
-// finish writes the links of an outcome and, in one transaction with the last of them, the end of its task. If Outcome.Elsewhere
-// must take links first, the end follows in a transaction of its own.
+// finish writes the links of an outcome, and the end of its task in one transaction with the last of them. If Outcome.Elsewhere must take
+// links before, the end gets a transaction of its own.
 func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res *Finished) error {
 	l := f.ledger
 	joins := together
@@ -146,7 +147,7 @@ func (f *Frontier) finish(ctx context.Context, out Outcome, last *finished, res 
 	}
 }
 
-// count adds the answers to some links.
+// count adds the verdicts on some links.
 func (r *Finished) count(links []Link, verdicts []Verdict) {
 	for i, v := range verdicts {
 		switch v {
@@ -168,8 +169,8 @@ func (f *Frontier) DropHost(ctx context.Context, name, reason string) (int, erro
 	return f.giveUp(ctx, name, reason, time.Time{})
 }
 
-// DropBlocked drops the hosts on the workbench that Deps.Blocked names now, themselves or by their servers. Hosts on disk are
-// checked when they come off it.
+// DropBlocked drops the hosts on the workbench that Deps.Blocked names now, or whose servers it names. Hosts on disk are checked when they
+// come onto the workbench.
 func (f *Frontier) DropBlocked(ctx context.Context) error {
 	f.mu.Lock()
 	servers := make(map[string]string, len(f.bench.hosts))
@@ -190,7 +191,7 @@ func (f *Frontier) DropBlocked(ctx context.Context) error {
 	return errs
 }
 
-// RobotsBody returns the robots.txt kept for a host, nil if there is none.
+// RobotsBody returns the robots.txt that is kept for a host; nil if there is none.
 func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
 	err = f.store.view(context.Background(), func(txn *badger.Txn) (err error) {
 		body, err = readValue(txn, robotsKey(host))
@@ -202,8 +203,8 @@ func (f *Frontier) RobotsBody(host string) (body []byte, err error) {
 	return body, nil
 }
 
-// Retry makes an owned host crawlable as if it had never failed: its waits end, and its URLs get all their attempts again. The
-// usual spacing and the opening hours still apply.
+// Retry forgets the failures of an owned host: its waits end, and its URLs get all their attempts again. The usual spacing and the hours of
+// the site still apply.
 func (f *Frontier) Retry(ctx context.Context, name string) error {
 	err := f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) error {
 		h.rec.notBefore, h.rec.level, h.rec.failures = time.Time{}, 0, 0

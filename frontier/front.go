@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// front is what the parts of the frontier share: the ledger, the workbench with its lock, and the callers that wait for something.
+// front is what the parts of the frontier share: the ledger, the workbench with its lock, and the callers that wait.
 type front struct {
 	cfg    Config
 	deps   Deps
@@ -22,19 +22,19 @@ type front struct {
 	wanted  chan struct{} // a server needs a lease
 	hungry  chan struct{} // fetchers starve
 	dry     chan struct{} // a window runs low
-	arrived chan struct{} // an unchecked host came onto the workbench
+	arrived chan struct{} // a host came onto the workbench that is not checked yet
 
-	// mu guards what follows, and what the parts say that it guards. It is never held across I/O.
+	// mu guards what follows, and the fields of the parts that say so. It is never held across I/O.
 	mu        sync.Mutex
 	bench     *workbench
 	waiters   fifo[*waiter[*Task]]
 	craving   bool        // a fetcher got a remote fetch because no host was ready
-	supply    func() bool // says whether hosts on disk may come in; set once
+	supply    func() bool // says whether hosts on disk may come in; does not change
 	resolvers fifo[*waiter[*host]]
 	takers    []*taker
-	clockAt   time.Time         // when the clock wakes next
-	ending    int               // calls whose changes are on the workbench but not yet on disk
-	full      string            // why nothing is taken: the disk is full; else ""
+	clockAt   time.Time         // when runClock wakes next; zero if it must look again
+	ending    int               // calls whose changes are on the workbench but not on disk yet
+	full      string            // why no task is taken while the disk is full, else ""
 	held      map[string]string // reasons of Hold, by caller
 	outage    outage
 	entered   []string // hosts that came onto the workbench and are not checked yet
@@ -67,7 +67,8 @@ func (f *front) take(now time.Time) *Task {
 	return task
 }
 
-// dispatch answers waiting callers. It is called after every change that may have made a task ready, and needs mu held.
+// dispatch answers waiting callers and wakes the goroutines that have work. It is called after every change that may have made a task
+// ready, and needs mu held.
 func (f *front) dispatch(now time.Time) {
 	if !serve(&f.waiters, func() *Task { return f.take(now) }) {
 		f.starveLocked()
@@ -99,7 +100,7 @@ func (f *front) dispatch(now time.Time) {
 	}
 }
 
-// serve answers waiters in order as long as next has something for them. It returns false if somebody still waits.
+// serve answers waiters in order while next returns something. It returns false if a caller still waits.
 func serve[T any](waiters *fifo[*waiter[*T]], next func() *T) bool {
 	for waiters.len() > 0 {
 		if w := *waiters.peek(); !w.gone {
@@ -123,7 +124,7 @@ func (f *front) serveTakers(now time.Time) {
 		if t.gone {
 			return true
 		}
-		if f.outage.keepsTasks(now) { // possibly because the taker before this one got the only try
+		if f.outage.keepsTasks(now) { // the taker before this one may have got the only try
 			return false
 		}
 		task, err := f.bench.takeHost(t.host, t.addr, now)
@@ -150,7 +151,7 @@ func (f *front) nextUnresolved(now time.Time) *host {
 	return h
 }
 
-// runClock makes ready what only had to wait for a time, and reports expired leases.
+// runClock makes ready what has waited long enough, and reports expired leases.
 func (f *front) runClock(stop <-chan struct{}) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -167,12 +168,12 @@ func (f *front) runClock(stop <-chan struct{}) error {
 		f.clockAt = time.Time{}
 		f.dispatch(now)
 		select {
-		case <-f.kick: // dispatch signalled this goroutine, which reads clockAt below anyway
+		case <-f.kick: // dispatch has signalled this goroutine, which reads clockAt below
 		default:
 		}
 		wait := time.Hour
 		if !f.clockAt.IsZero() {
-			// Timers stop while the machine sleeps, but the opening hours of sites do not.
+			// Timers stop while the machine sleeps, but the hours of sites do not.
 			wait = min(f.clockAt.Sub(now), time.Minute)
 		}
 		timer.Reset(wait)
@@ -185,7 +186,7 @@ func (f *front) runClock(stop <-chan struct{}) error {
 	}
 }
 
-// written ends a call that raised f.ending. Until then the frontier is not idle, though no task is out.
+// written ends a call that has raised f.ending. Until then the frontier is not idle, although no task is out.
 func (f *front) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,7 +202,7 @@ func (f *front) starveLocked() {
 	}
 }
 
-// pausedLocked says why nothing is taken, or "". It needs mu held.
+// pausedLocked says why no task is taken, or returns "". It needs mu held.
 func (f *front) pausedLocked() string {
 	switch {
 	case f.full != "":
@@ -214,7 +215,7 @@ func (f *front) pausedLocked() string {
 	return ""
 }
 
-// checkInLocked suspends a host until Suspend allows it. It needs mu held.
+// checkInLocked suspends a host that came in until Suspend allows it. It needs mu held.
 func (f *front) checkInLocked(h *host) {
 	if !f.cfg.Shared {
 		return
@@ -224,7 +225,7 @@ func (f *front) checkInLocked(h *host) {
 	signal(f.arrived)
 }
 
-// giveUp drops the pending URLs of a host and returns their number. Until the given time, unless zero, new ones are dropped too.
+// giveUp drops the pending URLs of a host and returns their number. Unless until is zero, new ones are dropped too before that time.
 func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time) (n int, err error) {
 	err = f.ledger.onHost(ctx, alone, name, func(b *batch, h *hostEntry) (err error) {
 		n, err = f.ledger.decideDrop(b, h, reason, until)
@@ -237,7 +238,56 @@ func (f *front) giveUp(ctx context.Context, name, reason string, until time.Time
 	return n, nil
 }
 
-// signal wakes the goroutine behind a channel that holds one signal. A second signal before it wakes adds nothing.
+// waiter is a caller that waits until the frontier hands something out.
+type waiter[T any] struct {
+	answer chan T
+	gone   bool // it has stopped waiting; guarded by the frontier's lock
+}
+
+func newWaiter[T any]() *waiter[T] { return &waiter[T]{answer: make(chan T, 1)} }
+
+// wait returns the answer, or the error that ended the wait.
+func (w *waiter[T]) wait(ctx context.Context, f *front) (answer T, err error) {
+	select {
+	case answer = <-w.answer:
+		return answer, nil
+	case <-f.ledger.closed:
+	case <-ctx.Done():
+	}
+	if err = ctx.Err(); err == nil {
+		err = ErrClosed
+	}
+	f.mu.Lock()
+	w.gone = true
+	f.mu.Unlock()
+	select {
+	case answer = <-w.answer: // it came before gone was set
+		return answer, nil
+	default:
+		return answer, err
+	}
+}
+
+// gather waits for a signal until take, called with mu held, returns something.
+func gather[T any](ctx context.Context, f *front, signalled <-chan struct{}, take func() []T) ([]T, error) {
+	for {
+		f.mu.Lock()
+		some := take()
+		f.mu.Unlock()
+		if len(some) > 0 {
+			return some, nil
+		}
+		select {
+		case <-signalled:
+		case <-f.ledger.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// signal wakes the goroutine that receives from a channel. The channel holds one signal, and a second one before that adds nothing.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Deps are what the frontier needs from outside. All functions may be nil.
+// Deps are what the frontier needs from outside. Every field may be nil.
 type Deps struct {
-	// Blocked says why a host or an address must not be crawled, or "". It is asked when a host comes off the disk.
+	// Blocked says why a host or an address must not be crawled, or returns "". It is called when a host is read from disk.
 	Blocked func(host string) string
-	// Site returns what is set for a host, nil for nothing. It is asked when a host comes off the disk, and for each of its new
-	// URLs. It must not block.
+	// Site returns the settings for a host, or nil. It is called when a host is read from disk, and for each of its new URLs. It must
+	// not block.
 	Site func(host string) *Site
-	// FreeBytes returns the free space where the store is. Nil reads it from the file system.
+	// FreeBytes returns the free space where the store is. If it is nil, the frontier asks the file system.
 	FreeBytes func() (uint64, error)
-	// Rand drives the draws and the jitter.
+	// Rand drives the draws of queues and the jitter of waits.
 	Rand *rand.Rand
-	// Event hears of what the frontier did by itself. It must not block.
+	// Event is called with what the frontier does by itself. It must not block.
 	Event func(Event)
 }
 
@@ -56,11 +56,11 @@ type Frontier struct {
 	*leases
 	*placing
 
-	slow     atomic.Bool // SetSlow
+	slow     atomic.Bool // see SetSlow
 	troubled atomic.Bool // there is an outage
 }
 
-// Open opens the frontier in a directory and reads what is there. With an empty directory name everything stays in memory.
+// Open opens the frontier in a directory and reads what is there. If the name of the directory is empty, everything stays in memory.
 func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, error) {
 	if err := errors.Join(cfg.Validate(), polite.Validate()); err != nil {
 		return nil, fmt.Errorf("open frontier: %w", err)
@@ -91,7 +91,7 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	common := newFront(cfg, deps, s, newWorkbench(cfg, rules{Politeness: polite, prefixes: prefixes}, deps.Rand))
 	act := newActivation(common)
 	f := &Frontier{front: common, activation: act, transfers: &transfers{act}, leases: &leases{common}, placing: &placing{act}}
-	f.ledger = newLedger(cfg, s, f.offered)
+	f.ledger = newLedger(cfg, s, f.hear)
 	f.ledger.longest, f.ledger.ended = f.bench.rules.longest(), polite.EndedFor
 	f.bench.site, f.ledger.site = deps.Site, deps.Site
 	if f.away, err = f.ledger.recover(); err != nil && !errors.Is(err, ErrOldLayout) {
@@ -109,8 +109,8 @@ func Open(dir string, cfg Config, polite Politeness, deps Deps) (*Frontier, erro
 	return f, nil
 }
 
-// Run keeps the frontier going until the context ends. It then finishes what callers have handed in and closes the store.
-// Later calls get ErrClosed.
+// Run keeps the frontier going until the context ends. Then it carries out the requests that it has already received, and closes the
+// store. Later calls get ErrClosed.
 func (f *Frontier) Run(ctx context.Context) error {
 	var g errgroup.Group
 	stop := make(chan struct{})
@@ -131,7 +131,7 @@ func (f *Frontier) Run(ctx context.Context) error {
 	return errors.Join(err, f.store.close())
 }
 
-// Add offers URLs, and returns the verdicts when those accepted are on disk. If the disk is full, it accepts nothing and returns
+// Add offers URLs. It returns the verdicts when the accepted URLs are on disk. If the disk is full, it accepts nothing and returns
 // ErrDiskFull.
 func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	f.mu.Lock()
@@ -158,21 +158,21 @@ func (f *Frontier) Add(ctx context.Context, links []Link) ([]Verdict, error) {
 	return all, nil
 }
 
-// Bounds on a request to the ledger: URLs, and bytes as the store counts them. A batch that is not full yet and one more request
-// fit into the smallest transaction, 15 % of 4 MiB.
+// Bounds on a request to the ledger, in URLs and in bytes as the store counts them. One more request fits into a batch that is not full:
+// the smallest transaction holds 15 % of 4 MiB.
 const (
 	maxRequestURLs  = 500
 	maxRequestBytes = 200 << 10
 	maxBatchBytes   = 2 * maxRequestBytes
 )
 
-// cost is the most that an entry counts to the store, in bytes, including what it holds of a path.
+// cost is the most that the store counts for an entry with its path, in bytes.
 func cost(host, path string) int { return len(host) + len(path) + 32 }
 
-// recordCost is the most that a record counts: values above 255 bytes count as pointers.
+// recordCost is the most that the store counts for a record. It counts a value above 255 bytes as a pointer.
 const recordCost = 3 + 260 + 255 + 12
 
-// portion returns how many of the links go into one request: 0 only if there is none.
+// portion returns how many of the links go into one request. It is 0 only if there are no links.
 func portion(links []Link) int {
 	size := 0
 	for n := range min(len(links), maxRequestURLs) {
@@ -186,6 +186,7 @@ func portion(links []Link) int {
 	return min(len(links), maxRequestURLs)
 }
 
+// additions returns links in the form that the ledger takes.
 func additions(links []Link) []addition {
 	adds := make([]addition, len(links))
 	for i, l := range links {
@@ -231,7 +232,7 @@ func (f *Frontier) pause(ctx context.Context) error {
 // SetSlow slows this node down while something else needs a quiet network, or lets it run at full speed again.
 func (f *Frontier) SetSlow(on bool) { f.slow.Store(on) }
 
-// Adjust changes the configuration values that are marked as live while the frontier runs.
+// Adjust changes the configuration values that are marked as live. The frontier may be running.
 func (f *Frontier) Adjust(cfg Config, p Politeness) {
 	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))
 	f.mu.Lock()

@@ -62,15 +62,15 @@ func (s *scene) do(words []string) {
 	case "host": // host NAME URLS ORIGIN ADDRESSES: comes onto the workbench, with a robots.txt that holds for long
 		h := s.enter(args[0])
 		s.block(h, args[1], args[2])
-		s.loadedHost(h, record{robotsUntil: s.now.Add(1000 * time.Hour)}, s.now)
+		s.loadedHost(h, record{hostState: hostState{robotsUntil: s.now.Add(1000 * time.Hour)}}, s.now)
 		if len(args) > 3 {
 			s.place(args[3], "1000h")
 		}
 	case "record": // record NAME URLS WAIT DELAY LAST: the same, as an earlier life left it, and without a robots.txt
 		h := s.enter(args[0])
 		s.block(h, args[1], "discovered")
-		s.loadedHost(h, record{notBefore: s.now.Add(s.time(args[2])), crawlDelay: s.time(args[3]),
-			lastRequest: s.now.Add(-s.time(args[4])), failures: 1, level: 1}, s.now)
+		s.loadedHost(h, record{hostState: hostState{notBefore: s.now.Add(s.time(args[2])), crawlDelay: s.time(args[3]),
+			lastRequest: s.now.Add(-s.time(args[4])), failures: 1, level: 1}}, s.now)
 	case "more": // more NAME URLS ORIGIN: a block of it is written
 		h := s.hosts[args[0]]
 		s.block(h, args[1], args[2])

@@ -7,23 +7,23 @@ import (
 	"proxima/frontier/identity"
 )
 
-// pending is a URL of a window: where it is on disk, and how often it was tried in this life of the process.
+// pending is a URL in a window, with its place on disk.
 type pending struct {
 	entry
 	ref     *blockRef
 	index   int
 	retryAt time.Time
-	lowered bool        // it has a smaller depth on disk
-	page    *PageRecord // of a page that is visited again
-	rank    int32
+	lowered bool        // a smaller depth for it is on disk
+	page    *PageRecord // of a page that is visited again, else nil
+	rank    int32       // Site.Rank
 }
 
-// place is where a host stands between the disk and a request.
+// place says how far a host on the workbench is on its way from disk to a request.
 type place uint8
 
 const (
 	loading   place = iota // its record and first URLs are being read
-	unplaced               // it has no server: waits for its name to be resolved
+	unplaced               // it has no server and waits for its name to be resolved
 	resolving              // its name is being resolved
 	placed                 // it belongs to a server
 )
@@ -33,8 +33,8 @@ type host struct {
 	name  string
 	place place
 	site  *Site
-	opens time.Time // when its hours begin, as of the last settle; zero: it is within them, or has none
-	// window holds the next URLs of each queue; more of them wait on disk while loaded < known.
+	opens time.Time // when its hours begin, as of the last settle; zero if it may be asked at this hour
+	// window holds the next URLs of each queue. More of them wait on disk while loaded < known.
 	window [origins]fifo[pending]
 	loaded [origins]uint64 // the last block that was put into the window
 	known  [origins]uint64 // the last block that is on disk
@@ -45,57 +45,52 @@ type host struct {
 	// delayed are URLs that wait for another try, in order of time.
 	delayed   []pending
 	inFlight  int
-	ending    int           // calls that write what became of it: until then the disk is behind
+	ending    int           // calls that are writing its state to disk
 	suspended string        // why it must not be crawled now, "" when it may
-	frozen    bool          // it leaves as soon as nothing of it is under way
-	foreign   bool          // on disk it is not owned
+	frozen    bool          // it leaves the workbench as soon as nothing of it is under way
+	foreign   bool          // it is not owned, as its record says
 	gone      chan struct{} // if set, closed when it leaves
-	queued    [origins]bool // stands in its server's queue
-	sleeping  bool          // stands in its server's heap, or in that of the unplaced
+	queued    [origins]bool // it is in a queue of its server
+	sleeping  bool          // it is in the heap of its server, or of the hosts without a server
 
 	server      *server
-	placedName  string // what was resolved for it
+	placedName  string // the name that was resolved for it
 	placedUntil time.Time
-	addrs       []netip.Addr // what the name resolved to; the server is one of them
-	reservedAt  netip.Addr   // the reserved server that it left for its robots.txt
+	addrs       []netip.Addr // the addresses of that name; the server is one of them
+	reservedAt  netip.Addr   // the reserved server that it left to ask for a redirected robots.txt
 	resolveTook time.Duration
-	wake        time.Time // key in the heap it sleeps in
+	wake        time.Time // its key in the heap
 	heapIndex   int
 
-	notBefore   time.Time
-	why         string // why notBefore is set, in words
-	lost        bool   // it failed at each of its addresses, or its name did, in ways that waiting does not mend soon
-	failures    int    // failed connections or names in a row
-	level       uint8
-	crawlDelay  time.Duration // as its robots.txt asks
-	lastRequest time.Time
-	taken       int
+	hostState
+	why   string // why notBefore is set, in words
+	lost  bool   // its name or all its addresses failed in a way that waiting will hardly change
+	taken int    // tasks since it came onto the workbench
 
-	robotsUntil  time.Time
 	robotsBusy   bool // its robots.txt is being asked for
 	robotsTarget *redirectedRobots
 
 	// depths are smaller depths found for URLs that are pending.
 	depths map[uint64]uint8
 
-	// next is where it stood among the hosts with pages to visit again when it came in for them. lastDue is the last such
-	// page that was put into the window, and nextDue when the one after it is due; 0: there is none.
+	// next is the due time under which the host was found when it came in for its due pages, else 0. lastDue is the last due page
+	// that was put into the window. nextDue is when the page after that is due; 0 if there is none.
 	next, nextDue stamp
 	lastDue       *duePage
 
-	// droppedAt is the last sequence number when its URLs were dropped: blocks up to it are gone.
+	// droppedAt is the last sequence number at the time when its URLs were dropped. Blocks up to it are gone.
 	droppedAt uint64
-	// givenUp says that its URLs were dropped while it was here: its pages wait until it comes in again.
+	// givenUp says that its URLs were dropped while it was here. Its pages then wait until it comes in again.
 	givenUp bool
 }
 
-// redirectedRobots says that a robots.txt is to be had elsewhere.
+// redirectedRobots is where a robots.txt was redirected to.
 type redirectedRobots struct {
 	url  identity.URL
 	hops uint8
 }
 
-// dialName is the name to resolve for the host's next request.
+// dialName returns the name to resolve for the next request.
 func (h *host) dialName() string {
 	if h.robotsTarget != nil {
 		return h.robotsTarget.url.Name()
@@ -103,11 +98,7 @@ func (h *host) dialName() string {
 	return identity.Name(h.name)
 }
 
-func (h *host) state() hostState {
-	return hostState{lastRequest: h.lastRequest, notBefore: h.notBefore, crawlDelay: h.crawlDelay,
-		level: h.level, robotsUntil: h.robotsUntil, failures: uint8(min(h.failures, 255))}
-}
-
+// windowed counts the URLs in the window.
 func (h *host) windowed() int {
 	n := 0
 	for o := range h.window {
@@ -116,7 +107,7 @@ func (h *host) windowed() int {
 	return n
 }
 
-// low says whether a queue has at most some URLs in the window and more on disk.
+// low says whether a queue has at most that many URLs in the window, and more on disk.
 func (h *host) low(urls int) bool {
 	for o := range h.loaded {
 		if h.loaded[o] < h.known[o] && h.window[o].len() <= urls {
@@ -126,7 +117,7 @@ func (h *host) low(urls int) bool {
 	return false
 }
 
-// onDisk says that blocks wait that are not in the window.
+// onDisk says whether blocks on disk are not yet in the window.
 func (h *host) onDisk() bool {
 	for o := range h.loaded {
 		if h.loaded[o] < h.known[o] {
@@ -136,7 +127,7 @@ func (h *host) onDisk() bool {
 	return false
 }
 
-// due is when the host has something to ask for; false when it has nothing.
+// due returns when the host has a URL to ask for; false if it has none.
 func (h *host) due() (time.Time, bool) {
 	if h.windowed() > 0 {
 		return h.rests(), true
@@ -147,13 +138,21 @@ func (h *host) due() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// rests is until when the host as a whole waits.
+// rests returns when the wait of the whole host ends.
 func (h *host) rests() time.Time { return later(h.notBefore, h.opens) }
 
-// displaced says of a host that has left that it did so for a while only, and not for want of work.
+// displaced says of a host that has left the workbench that it still has URLs and will come back.
 func (h *host) displaced() bool {
 	_, work := h.due()
 	return !h.foreign && (h.frozen || work || h.onDisk())
+}
+
+// evictable says that the host can be sent back to disk without losing anything but its place.
+func (h *host) evictable() bool { return h.still() && (h.server == nil || !h.server.reserved) }
+
+// still says that nothing of the host is under way: no request, no look at the disk or at its name, no write.
+func (h *host) still() bool {
+	return h.inFlight == 0 && h.ending == 0 && !h.reading && (h.place == placed || h.place == unplaced)
 }
 
 // delay inserts a URL among the delayed, in order.
@@ -182,7 +181,7 @@ func (h *host) recovered() {
 	h.notBefore, h.why = time.Time{}, ""
 }
 
-// take appends the entries of a block to the window, but for those that were done before.
+// take appends the entries of a block to the window, except those that are done.
 func (h *host) take(ref *blockRef, entries []entry) {
 	if ref.seq <= h.droppedAt {
 		return
@@ -206,7 +205,22 @@ func (h *host) take(ref *blockRef, entries []entry) {
 	h.known[ref.origin] = max(h.known[ref.origin], ref.seq)
 }
 
-// lower notes a smaller depth of a pending URL.
+// fill puts what was read from disk into the window.
+func (h *host) fill(origin Origin, q *reading) {
+	for _, b := range q.blocks {
+		h.take(&blockRef{seq: b.seq, n: len(b.entries), origin: origin}, b.entries)
+	}
+	switch {
+	case q.want <= 0:
+	case q.more:
+		h.known[origin] = max(h.known[origin], h.loaded[origin]+1)
+	case h.known[origin] == q.known:
+		// All that was known has been read or is done; nothing was written meanwhile.
+		h.known[origin] = h.loaded[origin]
+	}
+}
+
+// lower notes that a pending URL was found at a smaller depth.
 func (h *host) lower(hash uint64, depth uint8) {
 	if h.depths == nil {
 		h.depths = make(map[uint64]uint8)
@@ -214,7 +228,7 @@ func (h *host) lower(hash uint64, depth uint8) {
 	h.depths[hash] = depth
 }
 
-// forget empties the host's windows, because its URLs up to a sequence number are no longer on disk.
+// forget empties the window, because the URLs up to a sequence number are no longer on disk.
 func (h *host) forget(seq uint64) {
 	h.droppedAt, h.givenUp = seq, true
 	for o := range h.window {
@@ -244,19 +258,19 @@ type server struct {
 	addr     netip.Addr
 	parallel int
 	inFlight int
-	hosts    map[*host]struct{} // placed here
+	hosts    map[*host]struct{} // the hosts that are placed here
 	queue    [origins]fifo[*host]
 	sleepers timeHeap[*host] // hosts that wait for a time of their own
 	next     time.Time
 	since    time.Time     // when it became ready
-	ready    [origins]bool // stands in a ready queue
-	due      time.Time     // key in the timer
-	timed    bool
+	ready    [origins]bool // it is in a ready queue of the workbench
+	due      time.Time     // its key in the timer
+	timed    bool          // it is in the timer
 	timerAt  int
 	lease    *lease  // nil without one
-	told     bool    // that it is wanted, since the lease began or ended
-	out      []*Task // with leases, the tasks that are out
-	reserved bool    // its tasks are for takeHost only
+	told     bool    // it was reported as wanted since its lease began or ended
+	out      []*Task // the tasks that are out, with Config.Leases only
+	reserved bool    // only takeHost takes its tasks
 }
 
 func (s *server) queuedHosts() int {

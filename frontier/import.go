@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Import unites a chunk with what is here of its host, and returns how many pending URLs were new. It is on disk on return, and
-// importing twice changes nothing. A host that was unknown is a replica from then on.
+// Import merges a chunk with what is here of its host, and returns how many pending URLs were new. On return everything is on disk.
+// Importing a chunk twice has the same result. A host that was unknown becomes a replica.
 //
-//   - Unknown pending URLs become pending, unless the host was given up here since. If it was given up there since, those pending
-//     here are forgotten first. Config.MaxHostURLs does not apply.
-//   - Done hashes become done even if they are pending here, and stay done.
-//   - Of the two states the stricter politeness and the younger robots.txt win; of two records of a page, the later visit.
+//   - Unknown pending URLs become pending, unless the host was given up here since. If it was given up there since, the pending URLs here
+//     are forgotten first. Config.MaxHostURLs does not apply.
+//   - Done hashes become done, even if they are pending here, and stay done.
+//   - Of two states the stricter politeness and the younger robots.txt win. Of two records of a page the later visit wins.
 //
-// If the disk is full, it returns ErrDiskFull, and the sender keeps the host. For a host owned it waits until none of its tasks
-// is out before it takes over done URLs, pages and state; the context bounds that wait.
+// If the disk is full, Import returns ErrDiskFull, and the sender keeps the host. If the host is owned, Import waits until none of its tasks
+// is out before it takes over done URLs, pages and state. The context bounds that wait.
 func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Origin) (added int, err error) {
 	if origin >= origins {
 		return 0, fmt.Errorf("import %s: no origin %d", host, origin)
@@ -41,13 +41,13 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 		added += u.added
 		return nil
 	}
-	if c.Drops > 0 { // what is forgotten must be so on disk before the same URLs can come again
+	if c.Drops > 0 { // the URLs must be forgotten on disk before the same URLs can come again
 		if err := unite(union{}, alone); err != nil {
 			return 0, err
 		}
 	}
 	for first := true; first || len(c.Pending)+len(c.Done)+len(c.Pages) > 0; first = false {
-		// Done URLs and pages come first: a URL that is both done and pending is done.
+		// Done URLs and pages come first, because a URL that is both done and pending is done.
 		var u union
 		size, joins := 0, together
 		if first && c.State != nil {
@@ -78,7 +78,7 @@ func (t *transfers) Import(ctx context.Context, host string, c Chunk, origin Ori
 	return added, nil
 }
 
-// within returns how many of n things still fit into a request to the ledger that has some bytes already.
+// within returns how many of n items fit into a request to the ledger that already has some bytes.
 func within(size, n int, bytes func(i int) int) int {
 	for i := range min(n, maxRequestURLs) {
 		if size >= maxRequestBytes {
@@ -89,9 +89,9 @@ func within(size, n int, bytes func(i int) int) int {
 	return min(n, maxRequestURLs)
 }
 
-// Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned
-// again. It waits until no task of the host is out; the context bounds the wait. If the process dies during the call, the host
-// keeps its role, and Remove can be called again.
+// Remove forgets everything about a host, whatever its role. URLs that come later are new, and the first makes the host Owned again. Remove
+// waits until no task of the host is out; the context bounds that wait. If the process dies during the call, the host keeps its role, and
+// Remove can be called again.
 func (t *transfers) Remove(ctx context.Context, host string) error {
 	err := t.freeze(ctx, host)
 	if err == nil {
@@ -109,7 +109,7 @@ func (t *transfers) DigestOf(ctx context.Context, host string) (d Digest, err er
 	l := t.ledger
 	err = l.onHost(ctx, together, host, func(b *batch, h *hostEntry) error {
 		if known, err := l.known(b, h); err != nil || !known {
-			return err // asking about a host leaves nothing behind
+			return err // a question about an unknown host must not create a record
 		}
 		err := l.track(b, h)
 		d = h.rec.digest
@@ -135,7 +135,7 @@ type union struct {
 // maxRequestHashes bounds the done URLs of a request to the ledger.
 const maxRequestHashes = 4096
 
-// decideUnion unites a host with what another node has of it.
+// decideUnion merges a part of a chunk with what is here of its host.
 func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	known, err := l.known(b, h)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *ledger) decideUnion(b *batch, h *hostEntry, u *union) error {
 	case u.drops < *drops:
 		u.entries = nil // they were given up here
 	}
-	if len(u.entries) > 0 { // they were found after the host was last given up, so it lives again
+	if len(u.entries) > 0 { // they were found after the host was given up, so it is crawled again
 		h.rec.endedUntil, h.rec.endReason = time.Time{}, ""
 	}
 	if u.state != nil {
@@ -212,8 +212,8 @@ func (l *ledger) known(b *batch, h *hostEntry) (bool, error) {
 	return err == nil && len(set.hashes) > 0, err
 }
 
-// decideDone notes that a URL is done elsewhere, and returns 1 if it was pending here. Its block stays until decideReconcile,
-// because finding it would mean to read all blocks.
+// decideDone notes that a URL is done elsewhere, and returns 1 if it was pending here. The URL stays in its block until decideReconcile,
+// because finding the block would mean reading all blocks.
 func (l *ledger) decideDone(b *batch, h *hostEntry, hash uint64) (ended int, err error) {
 	set, state, known, err := l.lookup(b, h.host, hash)
 	if err != nil || known && state == isDone {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lease is the right to ask a server, until a time. When it is withdrawn, what is out may still end by then.
+// lease is the right to ask a server until a time. When it is withdrawn, tasks that are out may still go on until then.
 type lease struct {
 	server    *server
 	until     time.Time
@@ -19,7 +19,7 @@ type lease struct {
 func (l *lease) at() time.Time   { return l.until }
 func (l *lease) moved(place int) { l.place = place }
 
-// grant gives, extends or, with a time that is over, ends the lease of a server.
+// grant gives or extends the lease of a server. With a time that has passed, it ends the lease.
 func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, now time.Time) {
 	s := w.servers[addr]
 	if !until.After(now) {
@@ -45,7 +45,7 @@ func (w *workbench) grant(addr netip.Addr, until time.Time, wait time.Duration, 
 	w.settleServer(s, now)
 }
 
-// withdraw has nothing more asked for of a server.
+// withdraw keeps further tasks of a server back.
 func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	if s := w.servers[addr]; s != nil && s.lease != nil {
 		s.lease.withdrawn, s.told = true, false
@@ -53,7 +53,7 @@ func (w *workbench) withdraw(addr netip.Addr, now time.Time) {
 	}
 }
 
-// expire ends the lease of a server. Tasks that are out are told later, without locks.
+// expire ends the lease of a server. runClock tells the tasks that are out, without the lock.
 func (w *workbench) expire(s *server, now time.Time) {
 	heap.Remove(&w.expiries, s.lease.place)
 	s.lease, s.told = nil, false
@@ -63,13 +63,13 @@ func (w *workbench) expire(s *server, now time.Time) {
 	w.settleServer(s, now)
 }
 
-// leased says that a server may be asked as far as leases go.
+// leased says that no lease is missing for a request to a server.
 func (w *workbench) leased(s *server, now time.Time) bool {
-	// By the wall clock, too: the monotonic one stands still while the machine sleeps.
+	// Both clocks must agree, because the monotonic one stands still while the machine sleeps.
 	return !w.cfg.Leases || isFileServer(s.addr) || s.lease != nil && !s.lease.withdrawn && s.lease.until.After(now) && s.lease.until.Round(0).After(now.Round(0))
 }
 
-// want notes that a server without a lease has something to be asked for.
+// want notes that a server without a lease has something to ask for.
 func (w *workbench) want(s *server) {
 	w.untime(s)
 	if !s.told {
@@ -78,8 +78,8 @@ func (w *workbench) want(s *server) {
 	}
 }
 
-// purge takes entries that are stale from the heads of the queues of a server that nobody takes from meanwhile.
-func (w *workbench) purge(s *server) {
+// purge removes stale entries from the heads of the queues of a server from which nobody takes tasks.
+func (s *server) purge() {
 	for o := range s.queue {
 		for s.queue[o].len() > 0 {
 			h := *s.queue[o].peek()
@@ -95,7 +95,7 @@ func (w *workbench) purge(s *server) {
 	}
 }
 
-// nextWake is when advance has something to do, leases included.
+// nextWake returns when time alone changes something: nextDue, the end of a lease, or the next visit that the budget allows.
 func (w *workbench) nextWake(now time.Time) (time.Time, bool) {
 	due, ok := w.nextDue()
 	if w.ready[Revisit].len() > 0 {
@@ -109,7 +109,7 @@ func (w *workbench) nextWake(now time.Time) (time.Time, bool) {
 	return due, ok
 }
 
-// expiry is whom to tell when the lease of a task's server ends before the task.
+// expiry tells a task when the lease of its server ends before the task does.
 type expiry struct {
 	// mu guards what follows.
 	mu            sync.Mutex
@@ -117,7 +117,8 @@ type expiry struct {
 	expired, over bool
 }
 
-// OnExpire has cancel called once if the lease of the task's server ends before Finish is called: at once, if it has ended already. cancel must not block. Without Config.Leases, and for remote fetches, it is never called.
+// OnExpire registers a function that is called once if the lease of the server ends before Finish is called. If the lease has ended
+// already, it is called at once. It must not block. Without Config.Leases, and for remote fetches, it is never called.
 func (t *Task) OnExpire(cancel func()) {
 	l := t.expiry
 	if l == nil {
@@ -151,7 +152,7 @@ func (l *expiry) fire() {
 	}
 }
 
-// end says that the task is over; nil is no task with a lease.
+// end notes that the task is over. It may be called on nil.
 func (l *expiry) end() {
 	if l == nil {
 		return
@@ -161,12 +162,11 @@ func (l *expiry) end() {
 	l.over, l.cancel = true, nil
 }
 
-// leases is what the node is told of servers, and tells of them.
+// leases takes what the node learns of leases, and names the servers that need one.
 type leases struct{ *front }
 
-// Grant gives this node the lease of a server, or extends it; the server is not asked before wait has passed, counted from
-// now. With a time until that has passed the lease ends at once, and tasks that are out are told (Task.OnExpire).
-// It matters with Config.Leases only.
+// Grant gives this node the lease of a server, or extends it. The server is not asked before wait has passed. If until has passed, the
+// lease ends at once, and tasks that are out are told (Task.OnExpire). Grant has an effect with Config.Leases only.
 func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *leases) Grant(addr netip.Addr, until time.Time, wait time.Duration) {
 	l.dispatch(now)
 }
 
-// Withdraw has no further task of a server handed out until the next Grant. Those that are out may go on until the lease ends.
+// Withdraw keeps back the tasks of a server until the next Grant. Tasks that are out may go on until the lease ends.
 func (l *leases) Withdraw(addr netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,9 +184,8 @@ func (l *leases) Withdraw(addr netip.Addr) {
 	l.dispatch(now)
 }
 
-// Wanted waits for servers that have something to be asked for and are not leased to this node, and returns those since the
-// last call: each once, until the next Grant or the end of a lease. One caller hears of each. The error is that of the
-// context, or ErrClosed.
+// Wanted waits for servers that have something to ask for and no lease, and returns those that are new since the last call. It names a
+// server again only after a Grant or the end of its lease. It is for one caller. The error is that of the context, or ErrClosed.
 func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
 	return gather(ctx, l.front, l.wanted, func() []netip.Addr {
 		wants := l.bench.wants
@@ -195,8 +194,7 @@ func (l *leases) Wanted(ctx context.Context) ([]netip.Addr, error) {
 	})
 }
 
-// SetSpacing sets the factor by which the time between two requests to a server grows, because it is overloaded; 1 is as
-// usual.
+// SetSpacing multiplies the time between two requests to a server that is overloaded. A factor of 1 ends that.
 func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +205,7 @@ func (l *leases) SetSpacing(addr netip.Addr, factor float64) {
 	}
 }
 
-// Gap is how long a server must be left alone after a request for a host's page that took that long.
+// Gap returns how long a server must be left alone after a request for a page of a host that took the time elapsed.
 func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,10 +216,10 @@ func (l *leases) Gap(host string, addr netip.Addr, elapsed, retryAfter time.Dura
 	return l.bench.rules.gap(l.deps.Site(host), addr, delay, retryAfter, elapsed)
 }
 
-// OwnServer says whether a server is named as one's own.
+// OwnServer says whether a server belongs to the operator (Politeness.Own).
 func (l *leases) OwnServer(addr netip.Addr) bool { return l.bench.rules.own(addr) }
 
-// HostsAt are the hosts of the workbench that a server serves, in no order.
+// HostsAt returns the hosts on the workbench that a server serves, in no order.
 func (l *leases) HostsAt(addr netip.Addr) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,11 +241,11 @@ type ServerState struct {
 	Wanted bool
 	// Until is when the lease ends; zero without one.
 	Until time.Time
-	// Wait is how long it is not to be asked yet.
+	// Wait is the time until it may be asked.
 	Wait time.Duration
 	// InFlight counts the requests that are out.
 	InFlight int
-	// Hosts are up to four of the hosts it serves, and Level is the largest backoff level of all of them.
+	// Hosts are up to four of the hosts it serves. Level is the largest backoff level of all of them.
 	Hosts []string
 	Level uint8
 }
@@ -255,7 +253,7 @@ type ServerState struct {
 // serverHosts is how many hosts a ServerState names.
 const serverHosts = 4
 
-// Servers tells of the servers of the workbench, in no order. It looks at every host there: not for a hot path.
+// Servers returns the servers on the workbench, in no order. It is slow, because it looks at every host there.
 func (l *leases) Servers() []ServerState {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,42 +10,43 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // ErrClosed is returned by calls to a frontier whose Run has ended.
 var ErrClosed = errors.New("the frontier is closed")
 
-// ledger is the durable half of the frontier. One goroutine (run) owns all its state: it decides what is new, builds transactions
-// for as many requests as are waiting, and hands them to a second one (commit). That writes them in order, tells the workbench,
-// and only then answers.
+// ledger is the durable half of the frontier. Its goroutine (run) owns all its state. It carries out the requests that are waiting,
+// builds one transaction for them, and hands it to a second goroutine (commit). That one writes the transactions in order, tells the
+// workbench, and only then answers the requests.
 type ledger struct {
 	cfg      Config
 	mostURLs atomic.Int64 // Config.MaxHostURLs in force
 	store    *store
 	seen     *seen
 	sets     *sets
-	hosts    *hostCache
-	marked   marks // hosts not owned, and those whose digest is kept
+	hosts    *simplelru.LRU[string, *hostEntry] // see newHostCache
+	marked   marks                              // hosts that are not owned, and hosts whose digest is kept
 	seq      uint64
 	requests chan *request
 	commits  chan *batch
 	closed   chan struct{}
-	// offer tells the workbench of committed blocks, in order.
-	offer func([]offered)
+	// tell passes on the news of a committed batch. The batches come in order.
+	tell  func([]news)
 	site  func(host string) *Site
 	feed  *feed // nil unless Config.Shared
 	count counters
-	// longest bounds the waits of hosts that other nodes send, ended those of hosts that are given up.
+	// longest bounds the waits of hosts that other nodes send. ended is how long a host that was given up is left alone.
 	longest, ended time.Duration
-	// failure is the first commit that failed. From then on every request fails.
+	// failure is the error of the first commit that failed. From then on every request fails with it.
 	failure atomic.Pointer[error]
 }
 
 // request is a change that a caller wants written, and its answer.
 type request struct {
 	joins joins
-	op    func(b *batch) error // puts the change into a batch; run by the ledger's goroutine
-	// claimed is set by the ledger before it carries the request out, or by a caller who withdraws it before that.
+	op    func(b *batch) error // puts the change into a batch; the ledger's goroutine calls it
+	// claimed is set once: by the ledger before it carries out the request, or by a caller that withdraws it before that.
 	claimed atomic.Bool
 	err     error
 	done    chan struct{}
@@ -56,9 +57,9 @@ type joins uint8
 
 const (
 	together joins = iota
-	closing        // it may be large, and the batch ends with it
-	alone          // it reads the store, so everything before it must be on disk; nothing else joins
-	readOnly       // it writes nothing, so a full disk does not hold it back
+	closing        // the request may be large, and the batch ends with it
+	alone          // no other request joins: it reads the store, so everything before it must be on disk
+	readOnly       // the request writes nothing, so it does not wait while the disk is full
 )
 
 // addition is a URL that may be new.
@@ -75,21 +76,17 @@ type blockRef struct {
 	origin Origin
 }
 
-// offered is news for the workbench: a committed block, or, with a nil ref, one of the changes below.
+// news is what a batch changes on the workbench. It is called with the frontier's lock held when the batch is on disk. By then the
+// ledger's goroutine may have gone on, so it must not read what that goroutine changes.
+type news func(t *transfers, now time.Time)
+
+// offered is a block that is on disk now.
 type offered struct {
 	host    string
 	ref     *blockRef
 	entries []entry
 	first   bool // the host had no URL before, and has no record
 	away    bool // the host is not owned
-	// droppedAt says that all blocks of the host up to this number are gone.
-	droppedAt uint64
-	// role, if set, is the role of the host from now on.
-	role *Role
-	// lowered says that a pending URL of the host was found at a smaller depth.
-	lowered bool
-	hash    uint64
-	depth   uint8
 }
 
 // batch is one transaction and everything that waits for it.
@@ -100,21 +97,22 @@ type batch struct {
 	order    []*builder
 	touched  map[string]*hostEntry
 	requests []*request
-	offers   []offered
-	// changes are what the batch does to hosts owned; nil unless Config.Shared.
+	news     []news
+	// changes are what the batch does to owned hosts; nil unless Config.Shared is set.
 	changes map[string]*Change
 	urls    int
-	bytes   int // as the store counts them, without the records of touched
+	bytes   int // as the store counts them, without the records of the hosts in touched
 	settled chan struct{}
 }
 
-// set writes a value, and del deletes one. Both keep both slices. Their errors end the request (batch.err).
+// set writes a value. It keeps both slices. The first error of set or del fails the request (batch.err).
 func (b *batch) set(key, value []byte) {
 	if b.err == nil {
 		b.err = b.txn.Set(key, value)
 	}
 }
 
+// del deletes a value. It keeps the key. See set for errors.
 func (b *batch) del(key []byte) {
 	if b.err == nil {
 		b.err = b.txn.Delete(key)
@@ -134,9 +132,9 @@ type builder struct {
 	away    bool
 }
 
-func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
+func newLedger(cfg Config, s *store, tell func([]news)) *ledger {
 	l := &ledger{
-		cfg: cfg, store: s, offer: offer,
+		cfg: cfg, store: s, tell: tell,
 		seen:     newSeen(cfg.filterMiB()),
 		sets:     newSets(cfg.setsMiB() << 20),
 		hosts:    newHostCache(4 * cfg.FrontHosts),
@@ -152,8 +150,8 @@ func newLedger(cfg Config, s *store, offer func([]offered)) *ledger {
 	return l
 }
 
-// do has an operation carried out and waits until it is on disk. The end of the context withdraws an operation that has not
-// begun, so that op never runs after do has returned.
+// do hands an operation to the ledger and waits until its changes are on disk. If the context ends before the operation has begun, the
+// operation is withdrawn. Therefore op never runs after do has returned, and may write to variables of the caller.
 func (l *ledger) do(ctx context.Context, joins joins, op func(b *batch) error) error {
 	r := &request{joins: joins, op: op, done: make(chan struct{})}
 	if joins != readOnly {
@@ -318,7 +316,7 @@ func (l *ledger) commit() {
 			failure = l.failure.Load()
 		} else {
 			l.feed.add(b.changes)
-			l.offer(b.offers)
+			l.tell(b.news)
 		}
 		for _, r := range b.requests {
 			if failure != nil {
@@ -346,7 +344,8 @@ func (l *ledger) seal(b *batch) error {
 				return fmt.Errorf("write block of %s: %w", bl.host, err)
 			}
 			ref := &blockRef{seq: l.seq, n: n, origin: bl.origin}
-			b.offers = append(b.offers, offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first, away: bl.away})
+			o := offered{host: bl.host, ref: ref, entries: entries[:n:n], first: bl.first, away: bl.away}
+			b.news = append(b.news, func(t *transfers, now time.Time) { t.offered(o, now) })
 			bl.first = false
 			entries = entries[n:]
 		}

@@ -15,14 +15,14 @@ type PageRecord struct {
 	Path    string // "/path?query", as in identity.URL
 	Sitemap bool
 	Depth   uint8
-	// Seen is the last visit that was answered, Due is when the next one is to be.
+	// Seen is the time of the last visit that was answered, Due that of the next visit.
 	Seen, Due time.Time
-	// Changed is when a visit last found the page changed; zero for never.
+	// Changed is the last time at which a visit found the page changed; zero if none has.
 	Changed time.Time
-	// ETag and Modified are the validators that the server gave; "" and zero where it gave none.
+	// ETag and Modified are the validators that the server gave; "" and zero if it gave none.
 	ETag     string
 	Modified time.Time
-	// Body is a checksum of the body. Digest and Simhash are fingerprints of its text; Digest is 0 if no body was ever seen.
+	// Body is a checksum of the body. Digest and Simhash are fingerprints of its text. Digest is 0 if there was never a body.
 	Body            uint32
 	Digest, Simhash uint64
 	// History sums up the visits that were answered.
@@ -35,12 +35,12 @@ type PageRecord struct {
 	Dropped bool
 }
 
-// MaxETag is the longest ETag that is kept, in bytes. A part of one would be useless.
+// MaxETag is the longest ETag that is kept, in bytes. A longer one is not kept at all, because a part is useless.
 const MaxETag = 128
 
-// A page on disk and in messages is its version (1 byte) and the fields in the order of code. Times are distances in seconds:
-// due after a base, seen before due, changed and modified before seen. The base is the due time itself on disk, where the key
-// holds it, and the sender's time in a message, so that no two nodes' clocks are compared.
+// A page on disk and in messages is a version (1 byte), the fields in the order of code, and the path. Times are distances in seconds: due
+// after a base, seen before due, changed and modified before seen. On disk the base is the due time, which is in the key. In a message it
+// is the sender's time, so that the clocks of two nodes are never compared.
 const (
 	pageVersion  = 1
 	pageSitemap  = 1 << 0
@@ -49,13 +49,13 @@ const (
 	pageDropped  = 1 << 3
 	pageHinted   = 1 << 4
 	pageFlags    = 1<<5 - 1
-	// maxPageAge bounds the distance of two times of a page, in seconds. A clock that was never set makes large ones.
+	// maxPageAge bounds the distance between two times of a page, in seconds. A clock that was never set makes large distances.
 	maxPageAge = 200 * 365 * 24 * 3600
 	// maxPagePath bounds a path that comes from another node.
 	maxPagePath = 16 << 10
 )
 
-// stamp is a point in time in seconds since 1970, as in keys; 0 is none.
+// stamp is a point in time in seconds since 1970, as in keys. 0 means none.
 type stamp = uint32
 
 func stampOf(t time.Time) stamp {
@@ -78,7 +78,7 @@ func AppendPage(b []byte, p *PageRecord, now time.Time) []byte { return p.append
 // ParsePage reads what AppendPage wrote, as of now.
 func ParsePage(b []byte, now time.Time) (PageRecord, error) { return decodePage(b, now.Unix()) }
 
-// code writes all but the path, or reads it. Writing does not change p, which other goroutines may read.
+// code writes all fields but the path, or reads them. Writing does not change p, which other goroutines may read.
 func (p *PageRecord) code(c *coder, base int64) {
 	flags := bitIf(p.Sitemap, pageSitemap) | bitIf(!p.Changed.IsZero(), pageChanged) | bitIf(!p.Modified.IsZero(), pageModified) |
 		bitIf(p.Dropped, pageDropped) | bitIf(p.Hinted, pageHinted)
@@ -146,7 +146,7 @@ func decodePage(b []byte, base int64) (PageRecord, error) {
 	return p, nil
 }
 
-// mark is what a page contributes to the digest of its host. Two copies of a host with the same visits have the same marks.
+// mark is what a page adds to the digest of its host. Copies of a page with the same visits have the same mark.
 func (p *PageRecord) mark(hash uint64) uint64 {
 	x := hash + uint64(p.History.Visits())*0x9e3779b97f4a7c15 + uint64(p.Gone)<<8 + uint64(p.Failures)<<16
 	x ^= x >> 29
@@ -156,8 +156,8 @@ func (p *PageRecord) mark(hash uint64) uint64 {
 // memory estimates the memory that a page takes, in bytes.
 func (p *PageRecord) memory() int { return 240 + len(p.Path) + len(p.ETag) }
 
-// fresher says whether p is the better of two copies of a page: the later visit wins, and where the times of two nodes are too
-// close to tell, the one with more visits.
+// fresher says whether p is the better of two copies of a page. The later visit wins. If the times of two nodes are too close to tell, the
+// one with more visits wins.
 func (p *PageRecord) fresher(q *PageRecord) bool {
 	const near = 10 * time.Second
 	mine, other := p.History.Visits(), q.History.Visits()

@@ -14,14 +14,14 @@ type Unplaced struct {
 	// Host is the host that needs it.
 	Host string
 	host *host
-	try  bool // its answer shows whether an outage is over
+	try  bool // its answer shows whether the outage is over
 }
 
-// placing finds out where hosts are: the node asks for names, and tells what became of them.
+// placing finds out at which servers hosts are: the node asks for names to resolve, and reports the answers.
 type placing struct{ *activation }
 
-// Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller answers
-// each with Place, Lost or Refuse.
+// Resolve returns the next host whose name must be resolved. It blocks until there is one or the context ends. The caller must answer with
+// Place, Lost or Refuse.
 func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
 	p.mu.Lock()
 	h := p.nextUnresolved(time.Now())
@@ -39,7 +39,7 @@ func (p *placing) Resolve(ctx context.Context) (Unplaced, error) {
 	return Unplaced{Name: h.dialName(), Host: h.name, host: h, try: p.outage.why != ""}, nil
 }
 
-// Place tells where a host is: its addresses, how long they are valid, and how long the lookup took.
+// Place reports the addresses of a host, how long they are valid, and how long the lookup took.
 func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,8 +50,8 @@ func (p *placing) Place(u Unplaced, addrs []netip.Addr, ttl, took time.Duration)
 	p.dispatch(now)
 }
 
-// Refuse tells that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
-// dropped. If lasts is set, URLs that are offered within Politeness.EndedFor are dropped too.
+// Refuse reports that a host must not be asked at any of its addresses. The host is given up, and Refuse returns how many URLs were
+// dropped. If lasts is true, URLs that are offered within Politeness.EndedFor are dropped too.
 func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts bool) (dropped int, err error) {
 	until := time.Time{}
 	if lasts {
@@ -71,9 +71,9 @@ func (p *placing) Refuse(ctx context.Context, u Unplaced, reason string, lasts b
 	return n, err
 }
 
-// Lost tells that a name did not resolve. The host waits by RetryName. At the end of that list it is given up, and Lost returns how
-// many URLs were dropped. With ours the failure is this node's own and does not count against the host; lasts means that waiting
-// will hardly help.
+// Lost reports that a name did not resolve. The host waits by RetryName. At the end of that list it is given up, and Lost returns how many
+// URLs were dropped. ours means that the failure is this node's own and does not count against the host. lasts means that waiting will
+// hardly help.
 func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, lasts bool) (dropped int, err error) {
 	p.mu.Lock()
 	p.ending++
@@ -82,7 +82,7 @@ func (p *placing) Lost(ctx context.Context, u Unplaced, reason string, ours, las
 	p.outage.tried(u.try)
 	u.host.ending++
 	giveUp := p.bench.lostHost(u.host, reason, ours, lasts, now)
-	wait := &finished{host: u.Host, state: u.host.state()}
+	wait := &finished{host: u.Host, state: u.host.hostState}
 	p.dispatch(now)
 	p.mu.Unlock()
 	defer p.resume(u.host)

@@ -2,7 +2,7 @@ package frontier
 
 import "time"
 
-// fifo is a queue with pushes at both ends. The zero value is empty.
+// fifo is a queue that also takes values at its head. The zero value is empty.
 type fifo[T any] struct {
 	items []T
 	head  int
@@ -19,7 +19,7 @@ func (q *fifo[T]) push(v T) {
 	q.items = append(q.items, v)
 }
 
-// unshift puts v where pop takes next.
+// unshift puts v at the head.
 func (q *fifo[T]) unshift(v T) {
 	if q.head == 0 {
 		q.items = append([]T{v}, q.items...)
@@ -38,7 +38,7 @@ func (q *fifo[T]) pop() T {
 	q.head++
 	if q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
-		// A queue that once was long frees its memory when it is empty.
+		// A long queue frees its memory when it becomes empty.
 		if cap(q.items) > 1024 {
 			q.items = nil
 		}
@@ -46,7 +46,7 @@ func (q *fifo[T]) pop() T {
 	return v
 }
 
-// timed is an element of a timeHeap. It knows its time and is told its place.
+// timed is an element of a timeHeap. The heap tells it its place.
 type timed interface {
 	at() time.Time
 	moved(place int)
@@ -58,7 +58,7 @@ func (h *host) moved(place int) { h.heapIndex = place }
 func (s *server) at() time.Time   { return s.due }
 func (s *server) moved(place int) { s.timerAt = place }
 
-// timeHeap orders by time, the earliest first (container/heap).
+// timeHeap is a heap with the earliest time first (container/heap).
 type timeHeap[T timed] []T
 
 func (q timeHeap[T]) Len() int           { return len(q) }
@@ -70,14 +70,14 @@ func (q timeHeap[T]) Swap(i, j int) {
 	q[j].moved(j)
 }
 
-// Push and Pop are for container/heap.
+// Push appends an element, for container/heap.
 func (q *timeHeap[T]) Push(x any) {
 	v := x.(T)
 	v.moved(len(*q))
 	*q = append(*q, v)
 }
 
-// Pop takes the last.
+// Pop removes the last element, for container/heap.
 func (q *timeHeap[T]) Pop() any {
 	old := *q
 	v := old[len(old)-1]

@@ -9,16 +9,16 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// ReadyHost is a host owned with work to do.
+// ReadyHost is an owned host with work to do.
 type ReadyHost struct {
 	Host string
-	// Pending counts the pending URLs on disk, and the pages that are due again up to Config.HostBudget.
+	// Pending counts the pending URLs on disk, and up to Config.HostBudget pages that are due again.
 	Pending int
 }
 
-// Ready looks at up to most hosts with pending URLs on disk or pages that are visited again, in the order of their keys after a
-// host. It returns those owned that have at least minURLs, may leave this node and are within their hours, and where to go on; next
-// is "" at the end of the round. It reads keys and a record for each host, but no URLs.
+// Ready looks at up to most hosts with pending URLs or pages to visit again, in the order of their keys, after a host. It returns the
+// owned ones that have at least minURLs, may leave this node and are within their hours. next is the host to go on after, or "" at the end.
+// Ready reads keys and one record for each host, but no URLs.
 func (f *Frontier) Ready(after string, minURLs, most int) (hosts []ReadyHost, next string, err error) {
 	recrawl, by := f.cfg.Recrawl.On(), f.bench.recrawl.by(time.Now())
 	err = f.store.hosts(context.Background(), func(txn *badger.Txn, it *badger.Iterator) error {
@@ -97,7 +97,7 @@ type Listed struct {
 	Done, Failed, Dropped uint64
 }
 
-// List returns up to most hosts in the order of their keys, after a host; none at the end.
+// List returns up to most hosts in the order of their keys, after a host. It returns none at the end.
 func (f *Frontier) List(ctx context.Context, after string, most int) (hosts []Listed, err error) {
 	err = f.store.hosts(ctx, func(txn *badger.Txn, it *badger.Iterator) error {
 		for len(hosts) < most {

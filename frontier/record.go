@@ -8,24 +8,14 @@ import (
 	"time"
 )
 
-// record is what the store remembers of a host besides its URLs. It is written with every URL that ends, and it is all that a
-// host needs to go on after a crash: which URLs of half-done blocks are done, the hashes that are not yet in a run of the seen
-// set, and its politeness.
+// record is what the store keeps of a host besides its URLs. It is written with every URL that ends, and is all that a host needs to go on
+// after a crash: the done URLs of half-done blocks, the hashes that are not yet in a run of the seen set, and its politeness.
 type record struct {
-	// lastRequest is when the last request to the host ended.
-	lastRequest time.Time
-	// notBefore is when the host may be asked again; zero when only the usual spacing applies.
-	notBefore time.Time
+	hostState
 	// endedUntil is set while the host is given up: new URLs are dropped for endReason.
 	endedUntil time.Time
 	endReason  string
-	// crawlDelay is what robots.txt asks for.
-	crawlDelay time.Duration
-	// level is the backoff level, 0 without a backoff.
-	level uint8
-	// robotsUntil is when robots.txt must be fetched again; zero when it is unknown.
-	robotsUntil time.Time
-	// done, failed and dropped count URLs.
+	// done, failed and dropped count the URLs that ended in these ways.
 	done, failed, dropped uint64
 	// partial are the blocks of which some URLs are done.
 	partial []partialBlock
@@ -33,18 +23,40 @@ type record struct {
 	fresh []uint64
 	// role is what the host is to this node.
 	role Role
-	// loose means that URLs in the seen set may still be in blocks, because another node reported them done. They are done.
+	// loose means that blocks may hold URLs that another node has reported done. They count as done (decideReconcile).
 	loose bool
-	// tracked means that all of digest is kept. Without it, only its drops and pages are.
+	// tracked means that the whole digest is kept. Otherwise only its drops and pages are.
 	tracked bool
 	digest  Digest
-	// next is no later than when the first page of the host is due; 0 without pages.
+	// next is the time when the first page of the host is due, or earlier; 0 without pages.
 	next stamp
-	// failures counts failed connections and lookups in a row.
-	failures uint8
-	// hints says how good the lastmod dates of the host's sitemaps are.
+	// hints says how often the lastmod dates of the host's sitemaps were right.
 	hints hints
 }
+
+// hostState is what politeness needs to know of a host. The workbench changes it, and the ledger writes it down when a task ends.
+type hostState struct {
+	// lastRequest is when the last request to the host ended.
+	lastRequest time.Time
+	// notBefore is when the host may be asked again; zero when only the usual spacing applies.
+	notBefore time.Time
+	// crawlDelay is the Crawl-delay in its robots.txt.
+	crawlDelay time.Duration
+	// level counts the answers 429 and 503 in a row.
+	level uint8
+	// robotsUntil is when its robots.txt must be fetched again; zero when it is unknown.
+	robotsUntil time.Time
+	// failures counts failed connections and lookups in a row. The disk keeps at most 255.
+	failures int
+}
+
+// alike says that two states differ at most in the time of the last request and in failures.
+func (s *hostState) alike(other *hostState) bool {
+	return near(s.notBefore, other.notBefore) && s.crawlDelay == other.crawlDelay && s.level == other.level && near(s.robotsUntil, other.robotsUntil)
+}
+
+// near says that two times are the same. Times on disk are distances from the time of writing, and lose some of their exactness.
+func near(a, b time.Time) bool { return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < time.Second }
 
 // partialBlock says which URLs of a block are done.
 type partialBlock struct {
@@ -66,18 +78,18 @@ func (b *bitmap) count() (n int) {
 
 // Bounds on a record.
 const (
-	// maxFresh bounds what each write of a record repeats, and keeps most records below the store's valueThreshold.
+	// maxFresh bounds the hashes that each write of a record repeats. It keeps most records below the store's valueThreshold.
 	maxFresh     = 16
 	maxEndReason = 200
-	// maxAge bounds how long ago anything was.
+	// maxAge bounds how long ago a time may be.
 	maxAge = 10 * 365 * 24 * time.Hour
 	// maxPause is the longest wait that Politeness allows, with its jitter.
 	maxPause = 1250 * time.Hour
-	// maxRobotsAge is how long a robots.txt may be believed (RFC 9309, section 2.4).
+	// maxRobotsAge is how long a robots.txt may be used (RFC 9309, section 2.4).
 	maxRobotsAge = 24 * time.Hour
 )
 
-// at returns the place of a block in partial, or -1.
+// at returns the index of a block in partial, or -1.
 func (r *record) at(seq uint64) int {
 	return slices.IndexFunc(r.partial, func(p partialBlock) bool { return p.seq == seq })
 }
@@ -114,7 +126,7 @@ func (r *record) mark(seq uint64, i, n int) (complete bool) {
 	return true
 }
 
-// nextAt is when the host must come in for its pages; 0 for never.
+// nextAt returns when the host must come in for its pages; 0 for never.
 func (r *record) nextAt() stamp {
 	if r.role != Owned || r.digest.Pages == 0 {
 		return 0
@@ -122,14 +134,15 @@ func (r *record) nextAt() stamp {
 	return r.next
 }
 
-// A record on disk is its version (1 byte), the time of writing, and the fields in the order of code. Times are distances from
-// the writing: a wait written by a clock that was ahead or behind means the same wait to a clock that is right.
+// A record on disk is its version (1 byte), the time of writing, and the fields in the order of code. Times are distances from the time of
+// writing. If the clock was wrong then and is right now, a wait keeps its length.
 const (
 	recordVersion = 8
 	recordLoose   = 1 << 0
 	recordTracked = 1 << 1
 )
 
+// code writes all fields, or reads them.
 func (r *record) code(c *coder) {
 	c.stamp()
 	c.time(&r.lastRequest, 0)
@@ -160,7 +173,9 @@ func (r *record) code(c *coder) {
 		c.word(&d.AcceptedXor)
 		c.word(&d.DoneXor)
 	}
-	c.byte(&r.failures, math.MaxUint8)
+	failures := uint8(min(r.failures, math.MaxUint8))
+	c.byte(&failures, math.MaxUint8)
+	r.failures = int(failures)
 	c.uvarint(&d.Drops)
 	if c.uvarint(&d.Pages); d.Pages > 0 {
 		c.word(&d.PagesXor)
@@ -170,7 +185,7 @@ func (r *record) code(c *coder) {
 	}
 }
 
-// bitIf is the bit if on, else 0.
+// bitIf returns bit if on, else 0.
 func bitIf(on bool, bit uint8) uint8 {
 	if on {
 		return bit

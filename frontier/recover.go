@@ -7,11 +7,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// trimEvery is how many blocks or pages are read in a row before their memory is given back.
-const trimEvery = 1 << 15
-
-// recover reads what is on disk, each URL once. It fills the seen filter and the counts of hosts, finds the last sequence number,
-// counts the pending URLs, and returns the hosts not owned.
+// recover reads each URL on disk once. It fills the seen filter and the counts of hosts, finds the last sequence number, counts the pending
+// URLs, and returns the hosts that are not owned.
 func (l *ledger) recover() (away marks, err error) {
 	if err := l.checkVersion(); err != nil {
 		return nil, err
@@ -23,10 +20,10 @@ func (l *ledger) recover() (away marks, err error) {
 		l.seen.perhaps(hash)
 		l.seen.count(host, 1)
 	}
-	// Records come first: they say whose pending URLs are to be crawled here.
-	err = l.recoverKind(kindHost, func(host string, r row) error {
+	// Records come first, because they say which hosts are owned.
+	err = l.store.walk(kindPrefix(kindHost), func(host string, r row) error {
 		rec, err := decodeRecord(host, r.value)
-		l.seen.count(host, 1) // even if no URL is left, the next is not the first (offered.first)
+		l.seen.count(host, 1) // a host with a record has had a URL, so the next one is not the first (offered.first)
 		for _, hash := range rec.fresh {
 			add(host, hash)
 		}
@@ -50,8 +47,7 @@ func (l *ledger) recover() (away marks, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read records of hosts: %w", err)
 	}
-	blocks := 0
-	err = l.recoverKind(kindPending, func(host string, r row) error {
+	err = l.store.walk(kindPrefix(kindPending), func(host string, r row) error {
 		l.seq = max(l.seq, r.seq())
 		entries, err := l.store.codec.open(host, r.value)
 		for _, e := range entries {
@@ -60,15 +56,12 @@ func (l *ledger) recover() (away marks, err error) {
 		if !away.has(host) && !counted.has(host) {
 			pending += int64(len(entries))
 		}
-		if blocks++; err == nil && blocks%trimEvery == 0 {
-			err = l.store.trim()
-		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read pending URLs: %w", err)
 	}
-	err = l.recoverKind(kindSeen, func(host string, r row) error {
+	err = l.store.walk(kindPrefix(kindSeen), func(host string, r row) error {
 		l.seq = max(l.seq, r.seq())
 		for v := r.value; len(v) >= 8; v = v[8:] {
 			add(host, binary.LittleEndian.Uint64(v))
@@ -86,27 +79,7 @@ func (l *ledger) recover() (away marks, err error) {
 	})
 }
 
-// recoverKind reads all keys of a kind of which each belongs to a host.
-func (l *ledger) recoverKind(kind byte, read func(host string, r row) error) error {
-	for r, err := range l.store.rows(nil, kindPrefix(kind), nil, ahead) {
-		if err != nil {
-			return err
-		}
-		host, rest, err := splitKey(r.key)
-		if err == nil && kind != kindHost && len(rest) < 8 {
-			err = fmt.Errorf("read key %x: no sequence number", r.key)
-		}
-		if err == nil {
-			err = read(host, r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkVersion refuses a store of another layout, and marks a new one.
+// checkVersion refuses a store of another layout, and writes the version into a new one.
 func (l *ledger) checkVersion() error {
 	value, err := l.store.get(metaKey())
 	if err != nil {

@@ -7,28 +7,28 @@ import (
 	"proxima/frontier/identity"
 )
 
-// RemoteFetch is a page that another node asked this one to download. It is kept in memory only. Its politeness is the other
-// node's business, who holds the lease of the server: it needs no lease and no place on the workbench here.
+// RemoteFetch is a page that another node asked this one to download. It is in memory only. The other node holds the lease of the server and
+// takes care of politeness. Therefore the fetch needs no lease and no host on the workbench here.
 type RemoteFetch struct {
 	URL    identity.URL
 	Server netip.Addr // the address to ask
-	Origin Origin     // Estimate or Assigned: whose share of the draws it takes
+	Origin Origin     // Estimate or Assigned: the queue in which it is drawn
 	// Depth, Hops and Attempt are those of the URL.
 	Depth, Hops, Attempt uint8
 	// Tag comes back as Task.Tag.
 	Tag any
 }
 
-// remoteFetches are the remote fetches that wait and those under way: one at a time for each server, the others behind it in the
-// order in which they came. It belongs to the workbench: no locks, no clocks.
+// remoteFetches are the remote fetches that wait or are under way. For each server one at a time is ready or out, and the others wait
+// behind it in the order in which they came. Like the workbench it has no locks and no clocks.
 type remoteFetches struct {
-	limit, count int // count: those that wait and those that are out
+	limit, count int // count is the number of those that wait or are out
 	out          int
-	waiting      [origins]int // by origin, those that are not out
+	waiting      [origins]int // the number of those that are not out, by origin
 	ready        [origins]fifo[*waitingFetch]
-	// behind are the remote fetches that wait for one to the same server; the server is there while one is ready or out.
+	// behind are the remote fetches that wait for another one to the same server. A server has an entry while one is ready or out.
 	behind map[netip.Addr]*fifo[*waitingFetch]
-	turn   bool // between a remote fetch and a server, the next draw is the fetch's
+	turn   bool // if both a remote fetch and a server are ready, the fetch comes next
 }
 
 type waitingFetch struct {
@@ -36,6 +36,7 @@ type waitingFetch struct {
 	since time.Time
 }
 
+// enqueue adds a remote fetch. It returns false if there are too many.
 func (q *remoteFetches) enqueue(e RemoteFetch, now time.Time) bool {
 	if q.count >= q.limit || e.Origin >= origins {
 		return false
@@ -55,7 +56,7 @@ func (q *remoteFetches) enqueue(e RemoteFetch, now time.Time) bool {
 	return true
 }
 
-// take hands out a remote fetch of an origin, if one is ready.
+// take hands out a remote fetch of an origin, or returns nil.
 func (q *remoteFetches) take(o Origin, now time.Time) *Task {
 	if q.ready[o].len() == 0 {
 		return nil
@@ -67,7 +68,7 @@ func (q *remoteFetches) take(o Origin, now time.Time) *Task {
 		Waited: now.Sub(e.since), Tag: e.Tag, remote: true}
 }
 
-// end ends a remote fetch; the next to its server becomes ready.
+// end ends a remote fetch. The next one to its server becomes ready.
 func (q *remoteFetches) end(addr netip.Addr) {
 	q.out--
 	q.count--
@@ -80,9 +81,9 @@ func (q *remoteFetches) end(addr netip.Addr) {
 	q.ready[e.Origin].push(e)
 }
 
-// Enqueue takes a remote fetch; false says that Config.RemoteFetches are here already. Take draws it by the rule of the three queues;
-// Task.Waited is then the time since Enqueue, and IsRemoteFetch and Tag tell it from the tasks of this node's own hosts. Finish
-// writes nothing but its receipt: the page and its links are of who asked.
+// Enqueue adds a remote fetch. It returns false if Config.RemoteFetches of them are already here. Take hands it out like a URL of its
+// queue. Task.Waited is the time since Enqueue, and Task.IsRemoteFetch is true. Finish writes only its receipt, because the page and its
+// links belong to the other node.
 func (f *Frontier) Enqueue(e RemoteFetch) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,5 +93,5 @@ func (f *Frontier) Enqueue(e RemoteFetch) bool {
 	return ok
 }
 
-// IsRemoteFetch says that a task is a RemoteFetch.
+// IsRemoteFetch says whether a task is a RemoteFetch.
 func (t *Task) IsRemoteFetch() bool { return t.remote }

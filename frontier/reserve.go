@@ -9,18 +9,18 @@ import (
 
 // Errors of TakeFrom.
 var (
-	// ErrNotReserved says that the server is not reserved, or no longer.
+	// ErrNotReserved means that the server is not reserved, or no longer.
 	ErrNotReserved = errors.New("the server is not reserved")
-	// ErrElsewhere says that the host is at another server.
+	// ErrElsewhere means that the host is at another server.
 	ErrElsewhere = errors.New("the host is at another server")
-	// ErrNoURL says that the host has nothing to ask for, or is not owned.
+	// ErrNoURL means that the host has nothing to ask for, or is not owned.
 	ErrNoURL = errors.New("the host has no pending URL")
 )
 
-// errOffBench says that the host has left the workbench, or never was there.
+// errOffBench means that the host is not on the workbench.
 var errOffBench = errors.New("the host is not on the workbench")
 
-// reserve keeps the tasks of a server for takeHost, or no longer. While it is reserved its hosts stay where they are.
+// reserve keeps the tasks of a server for takeHost, or ends that. While a server is reserved, its hosts stay there.
 func (w *workbench) reserve(addr netip.Addr, on bool, now time.Time) {
 	s := w.servers[addr]
 	if s == nil {
@@ -30,12 +30,12 @@ func (w *workbench) reserve(addr netip.Addr, on bool, now time.Time) {
 		s = w.newServer(addr)
 	}
 	if s.reserved = on; on {
-		s.since = now // nothing of it waits for a fetcher meanwhile
+		s.since = now // while it is reserved, it does not wait for a fetcher
 	}
 	w.settleServer(s, now)
 }
 
-// takeHost hands out the next task of a host at a reserved server; neither a task nor an error: not yet.
+// takeHost hands out the next task of a host at a reserved server. It returns neither a task nor an error if the caller must wait.
 func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task, error) {
 	s, h := w.servers[addr], w.hosts[name]
 	switch {
@@ -47,7 +47,7 @@ func (w *workbench) takeHost(name string, addr netip.Addr, now time.Time) (*Task
 		return nil, nil
 	case h.server != s:
 		if h.robotsTarget != nil || h.placedName != h.dialName() {
-			return nil, nil // its robots.txt is elsewhere; it comes back
+			return nil, nil // its robots.txt is elsewhere, and it will come back
 		}
 		return nil, ErrElsewhere
 	}
@@ -77,8 +77,8 @@ type taken struct {
 	err  error
 }
 
-// Reserve keeps the tasks of a server for TakeFrom, until it is called with false. A home reserves the servers of a
-// batch while it decides: their hosts stay on the workbench and at their server meanwhile.
+// Reserve keeps the tasks of a server for TakeFrom, until it is called with false. A home reserves the servers of a batch while it
+// decides. Meanwhile their hosts stay on the workbench and at their server.
 func (f *Frontier) Reserve(addr netip.Addr, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,9 +87,9 @@ func (f *Frontier) Reserve(addr netip.Addr, on bool) {
 	f.dispatch(now)
 }
 
-// TakeFrom returns the next task of a host at a reserved server, a robots.txt first where that is needed, as soon as
-// politeness, lease and fence allow. It brings the host to the workbench, blocks until there is a task or the context
-// ends, and fails with ErrNotReserved, ErrElsewhere or ErrNoURL. The task is ended by Finish like any other.
+// TakeFrom returns the next task of a host at a reserved server, as soon as politeness and the lease allow it and the host is not
+// suspended. If the robots.txt is needed, it comes first. TakeFrom brings the host onto the workbench and blocks until there is a task or
+// the context ends. It fails with ErrNotReserved, ErrElsewhere or ErrNoURL. Finish ends the task like any other.
 func (f *Frontier) TakeFrom(ctx context.Context, host string, addr netip.Addr) (*Task, error) {
 	for {
 		if err := ctx.Err(); err != nil {

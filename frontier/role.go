@@ -14,7 +14,7 @@ type Role uint8
 
 // The roles of a host.
 const (
-	// Owned hosts are crawled here. An unknown host becomes one with its first URL.
+	// Owned hosts are crawled here. An unknown host becomes owned with its first URL.
 	Owned Role = iota
 	// Replica is a copy of another node's host, complete or still arriving. It takes Import and is never crawled.
 	Replica
@@ -26,11 +26,11 @@ const (
 // String is the word for the role in logs.
 func (h Role) String() string { return word(h, "owned", "replica", "leaving") }
 
-// transfers keeps what hosts are to this node, and carries them to other nodes and in from them.
+// transfers keeps the roles of hosts, and carries hosts to other nodes and in from them.
 type transfers struct{ *activation }
 
-// SetRole sets what a host is to this node; it is on disk on return. For a role other than Owned it first waits until no task of
-// the host is out and the host has left the workbench. If the context ends before that, nothing changes.
+// SetRole sets the role of a host, and returns when it is on disk. For a role other than Owned it first waits until no task of the host is
+// out and the host has left the workbench. If the context ends before that, nothing changes.
 func (t *transfers) SetRole(ctx context.Context, host string, h Role) error {
 	if h >= roles {
 		return fmt.Errorf("make %s: no role %d", host, h)
@@ -69,11 +69,11 @@ func (t *transfers) RoleOf(ctx context.Context, host string) (r Role, known bool
 
 // freezing keeps a host off the workbench.
 type freezing struct {
-	by   int           // how many calls freeze it
-	over chan struct{} // closed when none does any more
+	by   int           // the number of calls that freeze it
+	over chan struct{} // closed when the last of them has thawed it
 }
 
-// freeze keeps a host off the workbench until thaw, and waits until it has left. After an error it is not frozen.
+// freeze keeps a host off the workbench until thaw. It returns when the host has left. After an error the host is not frozen.
 func (t *transfers) freeze(ctx context.Context, name string) error {
 	t.mu.Lock()
 	if t.frozen[name] == nil {
@@ -107,7 +107,7 @@ func (t *transfers) freeze(ctx context.Context, name string) error {
 	return err
 }
 
-// thaw ends a freeze. When it was the last, the host may come onto the workbench again.
+// thaw ends a freeze. After the last one the host may come onto the workbench again.
 func (t *transfers) thaw(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +122,7 @@ func (t *transfers) thaw(name string) {
 		h.frozen = t.away.has(name)
 		t.bench.settle(h, now)
 	} else if !t.away.has(name) {
-		t.nominate(name) // for what was offered meanwhile
+		t.nominate(name) // URLs may have been added meanwhile
 		t.bench.recrawl.again()
 	}
 	t.dispatch(now)
@@ -139,9 +139,9 @@ func (t *transfers) changedRole(name string, h Role, now time.Time) {
 		case b == nil && t.frozen[name] == nil:
 			t.nominate(name)
 		case b != nil && (b.frozen || b.place == loading):
-			t.rescan() // its old role may be the reason why it is leaving
+			t.rescan() // it may be leaving because of its old role, and must come back
 		}
-	case b != nil: // it came in after all, because the caller of SetRole gave up waiting before the role was written
+	case b != nil: // it came in because the caller of SetRole stopped waiting before the role was written
 		b.frozen = true
 		t.bench.settle(b, now)
 		fallthrough
@@ -150,45 +150,47 @@ func (t *transfers) changedRole(name string, h Role, now time.Time) {
 	}
 }
 
-// offered hears from the ledger what was committed, in order.
-func (t *transfers) offered(offers []offered) {
-	if len(offers) == 0 {
+// hear applies the news of a committed batch.
+func (t *transfers) hear(all []news) {
+	if len(all) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	for _, o := range offers {
-		h := t.bench.hosts[o.host]
-		switch {
-		case o.role != nil:
-			t.changedRole(o.host, *o.role, now)
-		case o.lowered:
-			if h != nil {
-				h.lower(o.hash, o.depth)
-			}
-		case o.ref == nil:
-			if h != nil {
-				h.forget(o.droppedAt)
-				if !h.reading {
-					t.bench.settle(h, now)
-				}
-			}
-		case h != nil:
-			t.bench.offer(h, o, now)
-		case o.away:
-		case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
-			t.deps.Blocked(o.host) == "":
-			// A host that nobody knew before need not be read from disk.
-			h := t.bench.enter(o.host)
-			t.checkInLocked(h)
-			h.take(o.ref, cloned(o.entries))
-			t.bench.loadedHost(h, record{}, now)
-		default:
-			t.nominate(o.host)
-		}
+	for _, tell := range all {
+		tell(t, now)
 	}
 	t.dispatch(now)
+}
+
+// dropped applies that a host was given up: its blocks up to a sequence number are no longer on disk. It needs mu held.
+func (t *transfers) dropped(name string, at uint64, now time.Time) {
+	if h := t.bench.hosts[name]; h != nil {
+		h.forget(at)
+		if !h.reading {
+			t.bench.settle(h, now)
+		}
+	}
+}
+
+// offered applies that a block is on disk. It needs mu held.
+func (t *transfers) offered(o offered, now time.Time) {
+	h := t.bench.hosts[o.host]
+	switch {
+	case h != nil:
+		t.bench.offer(h, o, now)
+	case o.away:
+	case o.first && t.frozen[o.host] == nil && len(t.bench.hosts) < t.cfg.FrontHosts && t.waiters.len() > 0 &&
+		t.deps.Blocked(o.host) == "":
+		// A host that was unknown before need not be read from disk.
+		h := t.bench.enter(o.host)
+		t.checkInLocked(h)
+		h.take(o.ref, cloned(o.entries))
+		t.bench.loadedHost(h, record{}, now)
+	default:
+		t.nominate(o.host)
+	}
 }
 
 // decideRole changes the role of a host.
@@ -206,11 +208,11 @@ func (l *ledger) decideRole(b *batch, h *hostEntry, role Role) error {
 	}
 	h.rec.role = role
 	b.touched[h.host] = h
-	b.offers = append(b.offers, offered{host: h.host, role: &role})
+	b.news = append(b.news, func(t *transfers, now time.Time) { t.changedRole(h.host, role, now) })
 	return nil
 }
 
-// track begins to keep the digest of a host. It reads all URLs of the host once.
+// track begins to keep the digest of a host. For that it reads all URLs of the host once.
 func (l *ledger) track(b *batch, h *hostEntry) error {
 	if h.rec.tracked {
 		return nil
@@ -233,8 +235,8 @@ func (l *ledger) track(b *batch, h *hostEntry) error {
 // maxRewritten is how many blocks, of at most maxBlockBytes, fit into the smallest transaction.
 const maxRewritten = 12
 
-// decideReconcile takes the URLs that are done elsewhere out of the blocks of a host. Nobody may have them in memory. Each
-// transaction writes some blocks together with a record that no longer has their bitmaps, so that the two always agree.
+// decideReconcile removes the URLs that were done elsewhere from the blocks of a host. The blocks must not be in a window. Each transaction
+// writes some blocks and a record without their bitmaps, so that both always agree.
 func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	l.settle()
 	if !h.rec.loose {
@@ -244,7 +246,7 @@ func (l *ledger) decideReconcile(b *batch, h *hostEntry) error {
 	if err != nil {
 		return err
 	}
-	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value where nothing is left
+	rewritten := make(map[uint64]*badger.Entry) // by sequence number; without a value if no URL is left
 	flush := func() error {
 		err := l.store.write(func(txn *badger.Txn) error {
 			h.rec.partial = slices.DeleteFunc(h.rec.partial, func(p partialBlock) bool { return rewritten[p.seq] != nil })

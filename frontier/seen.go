@@ -7,13 +7,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// seen says of most URLs whether they are new, from a fixed amount of memory. It never errs: what it calls new is new, what it
-// calls recent is known, and for the rest the exact set of the host is asked. Only the ledger's goroutine uses it.
+// seen says of most URLs whether they are new, and needs a fixed amount of memory. What it calls new is new, and what it calls recent is
+// known. For the rest it gives no answer, and the exact set of the host decides. Only the ledger's goroutine uses it.
 type seen struct {
 	filter filter
-	// recents holds the last hash of each slot. It catches the links that every page of a site repeats.
+	// recents holds the last hash of each slot. It recognises the links that every page of a site repeats.
 	recents []uint64
-	// sketch counts URLs by host, possibly too many but never too few (count-min, two rows).
+	// sketch counts the URLs of each host, perhaps too many but never too few (a count-min sketch with two rows).
 	sketch [2][]uint32
 }
 
@@ -33,25 +33,25 @@ func newSeen(filterMiB int) *seen {
 	return s
 }
 
-// recent says that the hash was seen lately. Hash 0 marks an empty slot and is never recent.
+// recent says whether a hash was seen lately. Hash 0 marks an empty slot and is never recent.
 func (s *seen) recent(hash uint64) bool {
 	return hash != 0 && s.recents[hash%recentSlots] == hash
 }
 
-// remember makes hash a recent one.
+// remember adds a hash to the recent ones.
 func (s *seen) remember(hash uint64) { s.recents[hash%recentSlots] = hash }
 
-// forget makes hash no recent one.
+// forget removes a hash from the recent ones.
 func (s *seen) forget(hash uint64) {
 	if slot := &s.recents[hash%recentSlots]; *slot == hash {
 		*slot = 0
 	}
 }
 
-// forgetAll makes all hashes no recent ones: they are looked up again, which costs time.
+// forgetAll removes all hashes from the recent ones. They are looked up again, which costs time.
 func (s *seen) forgetAll() { clear(s.recents) }
 
-// perhaps adds hash to the filter and says whether it may have been there before; false is proof that it was not.
+// perhaps adds a hash to the filter. It returns false if the hash is new, and true if it may be known.
 func (s *seen) perhaps(hash uint64) bool { return s.filter.testOrAdd(hash) }
 
 // count notes n more URLs of a host and returns an upper bound of their number.
@@ -63,10 +63,10 @@ func (s *seen) count(host string, n int) uint32 {
 	return min(*a, *b)
 }
 
-// filter is a Bloom filter for hashes, with a map in its place while there are few. A Bloom filter sized for a large crawl is
-// touched all over, so it would cost a small crawl all of its memory, and the processor's caches too.
+// filter is a Bloom filter for hashes. While there are few hashes, a map takes its place: a Bloom filter for a large crawl is written to
+// everywhere, so even a small crawl would need all of its memory.
 type filter struct {
-	few  map[uint64]struct{} // nil once all of them are in many
+	few  map[uint64]struct{} // nil when all of them are in many
 	many *bloom.BloomFilter  // nil until then
 	bits uint                // of many
 }
@@ -81,7 +81,7 @@ func newFilter(mib int) filter {
 	return filter{few: make(map[uint64]struct{}), bits: uint(mib) << 23}
 }
 
-// testOrAdd adds hash and says whether it may have been there before; false is proof that it was not.
+// testOrAdd adds a hash. It returns false if the hash is new, and true if it may be known.
 func (f *filter) testOrAdd(hash uint64) bool {
 	var b [8]byte
 	if f.few == nil {
@@ -93,7 +93,7 @@ func (f *filter) testOrAdd(hash uint64) bool {
 	if len(f.few) == before {
 		return true
 	}
-	if len(f.few) > mostFew { // a tenth of a second, once
+	if len(f.few) > mostFew { // this takes a tenth of a second, once
 		f.many = bloom.New(f.bits, filterHashes)
 		for hash := range f.few {
 			binary.LittleEndian.PutUint64(b[:], hash)

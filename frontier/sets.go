@@ -2,16 +2,14 @@ package frontier
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/dgraph-io/badger/v4"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// sets keeps the exact seen sets of the hosts asked for last, within a bound of bytes. One set may pass the bound
-// alone: it is needed. Only the ledger's goroutine uses it.
+// sets keeps the exact seen sets of the hosts used last, within a bound on their bytes. The set in use stays even if it alone exceeds the
+// bound. Only the ledger's goroutine uses it.
 type sets struct {
 	limit, bytes int
 	hosts        *simplelru.LRU[string, *hostSet]
@@ -24,13 +22,13 @@ type urlState uint8
 
 const isDone urlState = 0
 
-// pendingAt is the state of a pending URL. The two largest depths are one.
+// pendingAt returns the state of a pending URL. The depths 254 and 255 have the same state.
 func pendingAt(depth uint8) urlState { return urlState(min(depth, 254)) + 1 }
 
-// deeper says that a URL is pending and deeper than depth.
+// deeper says whether a URL is pending and deeper than depth.
 func (s urlState) deeper(depth uint8) bool { return s != isDone && depth < uint8(s-1) }
 
-// digest sums the set up.
+// digest sums up the set.
 func (s *hostSet) digest() Digest {
 	var d Digest
 	for hash, state := range s.hashes {
@@ -42,7 +40,7 @@ func (s *hostSet) digest() Digest {
 	return d
 }
 
-// hashCost is the memory of a hash in a Go map, in bytes, load factor included; setCost that of an empty set.
+// hashCost is the memory of a hash in a Go map, in bytes, with the load factor. setCost is that of an empty set.
 const (
 	hashCost = 18
 	setCost  = 256
@@ -54,12 +52,13 @@ func newSets(limit int) *sets {
 	return s
 }
 
-// get is the set of a host, nil where it is not in memory.
+// get returns the set of a host; nil if it is not in memory.
 func (s *sets) get(host string) *hostSet {
 	set, _ := s.hosts.Get(host)
 	return set
 }
 
+// put makes an empty set for a host.
 func (s *sets) put(host string) *hostSet {
 	s.forget(host)
 	set := &hostSet{hashes: make(map[uint64]urlState)}
@@ -68,6 +67,7 @@ func (s *sets) put(host string) *hostSet {
 	return set
 }
 
+// add puts a hash into a set, and removes the sets used longest ago if there are too many bytes.
 func (s *sets) add(set *hostSet, hash uint64, state urlState) {
 	before := len(set.hashes)
 	set.hashes[hash] = state
@@ -89,8 +89,8 @@ func (s *sets) addEntries(set *hostSet, entries []entry) {
 
 func (s *sets) forget(host string) { s.hosts.Remove(host) }
 
-// marks is a set of hosts that takes little memory. It may hold a host too many, with a chance of 2^-64 for each that
-// it holds: whoever asks looks at the record before it acts.
+// marks is a set of hosts that takes little memory. For each host that it holds it may wrongly name another, with a chance of 2^-64.
+// Therefore callers look at the record before they act.
 type marks map[uint64]struct{}
 
 func (m marks) add(host string)    { m[xxhash.Sum64String(host)] = struct{}{} }
@@ -111,42 +111,21 @@ func appendHashes(b []byte, hashes []uint64) []byte {
 	return b
 }
 
-// hostCache keeps the records of the hosts used last. A record that falls out is on disk, or in one of the three batches
-// on their way there: the cache holds more records than those touch, so that none is read back before it is written.
-type hostCache struct {
-	hosts *simplelru.LRU[string, *hostEntry]
-}
-
+// hostEntry is the record of a host in the memory of the ledger.
 type hostEntry struct {
 	host string
 	rec  record
-	// droppedAt is the last sequence number when its pending URLs were dropped.
+	// droppedAt is the last sequence number at the time when its pending URLs were dropped.
 	droppedAt uint64
 	// stored says that the record is on disk, or on its way there.
 	stored bool
-	// next is where the host stands among those with pages to visit again, 0: nowhere.
+	// next is the time in its key of kind 'n' (keys.go); 0 if it has none.
 	next stamp
 }
 
-// newHostCache makes a cache of at least 10,240 records: more than three batches touch, see hostCache.
-func newHostCache(limit int) *hostCache {
+// newHostCache makes a cache of the records of the hosts used last. A record that falls out of it must be on disk, or it would be read
+// back too old. Three batches can be on their way to the disk. They touch fewer than 10,240 hosts, so the cache holds at least that many.
+func newHostCache(limit int) *simplelru.LRU[string, *hostEntry] {
 	hosts, _ := simplelru.NewLRU[string, *hostEntry](max(limit, 10_240), nil)
-	return &hostCache{hosts}
-}
-
-func (c *hostCache) get(s *store, host string) (*hostEntry, error) {
-	if h, ok := c.hosts.Get(host); ok {
-		return h, nil
-	}
-	h := &hostEntry{host: host}
-	err := s.db.View(func(txn *badger.Txn) (err error) {
-		h.rec, h.stored, err = readRecord(txn, host)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read store: %w", err)
-	}
-	h.next = h.rec.nextAt()
-	c.hosts.Add(host, h)
-	return h, nil
+	return hosts
 }

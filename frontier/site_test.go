@@ -25,7 +25,7 @@ func TestHoursEndWhileReady(t *testing.T) {
 	w.site = func(string) *Site { return &Site{Hours: until(ends)} }
 	h := w.enter("http://h1.test")
 	h.take(&blockRef{seq: 1, n: 2}, make([]entry, 2))
-	w.loadedHost(h, record{robotsUntil: now.Add(100 * time.Hour)}, now)
+	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(100 * time.Hour)}}, now)
 	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, 100*time.Hour, now)
 	if !w.anyReady(now) {
 		t.Fatal("the host is not ready within its hours")

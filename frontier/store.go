@@ -28,15 +28,15 @@ var (
 	ErrOldLayout = errors.New("the data directory is from another version of the program")
 )
 
-// store is the Badger database under the ledger. Writes survive the death of the process at once, and that of the machine after
-// a second (sync).
+// store is the Badger database under the ledger. A write survives the death of the process at once, and that of the machine after a second
+// (sync).
 type store struct {
 	db    *badger.DB
 	codec *codec
 	gate  *gate
 
-	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database, which
-	// must not be closed under them.
+	// mu guards what follows. Callers from outside the frontier's own goroutines register while they use the database, so that it is not
+	// closed meanwhile.
 	mu      sync.Mutex
 	users   int
 	closing bool
@@ -44,7 +44,7 @@ type store struct {
 	idle    sync.Cond    // of mu: users has become 0
 
 	syncing chan struct{} // signals that syncs is not empty
-	// written counts commits; flushed is what it was before the last sync, trimmed before the last trim. Only tend uses those two.
+	// written counts commits. flushed and trimmed are its values before the last sync and the last trim. Only tend uses these two.
 	written          atomic.Uint64
 	flushed, trimmed uint64
 }
@@ -58,7 +58,7 @@ func (s *store) commit(txn *badger.Txn) error {
 	return nil
 }
 
-// enter registers a user of the database, or returns false because it is closing. One goroutine may be several users.
+// enter registers a user of the database. It returns false if the database is closing. One goroutine may be several users.
 func (s *store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,6 +78,7 @@ func (s *store) exit() {
 	}
 }
 
+// openStore opens the database in a directory, or in memory if the name is empty.
 func openStore(dir string, memtableMiB int) (s *store, err error) {
 	// Badger panics on some kinds of damage.
 	defer func() {
@@ -108,9 +109,9 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	o.TableSizeMultiplier = 1
 	db, err := badger.Open(o)
 	for range 8 {
-		// A process that is killed between creating a file and giving it its length leaves it empty. Badger then writes the
-		// header, fails, and opens the file the next time. Nothing is missing: what was acknowledged is in earlier files. The
-		// error can only be recognised by its text.
+		// If a process is killed after it has created a file and before it has set its length, the file stays empty. Badger then writes
+		// the header, fails, and opens the file the next time. Nothing is lost, because everything acknowledged is in earlier files.
+		// Only its text identifies this error.
 		if err == nil || !strings.Contains(err.Error(), "Create a new file") {
 			break
 		}
@@ -121,7 +122,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 			return nil, fmt.Errorf("open store %s: %w", dir, ErrLocked)
 		}
 		for _, e := range []syscall.Errno{syscall.EACCES, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
-			if strings.Contains(err.Error(), e.Error()) { // no damage, and nothing to delete
+			if strings.Contains(err.Error(), e.Error()) { // the store is not damaged
 				return nil, fmt.Errorf("open store %s: %w", dir, err)
 			}
 		}
@@ -133,7 +134,7 @@ func openStore(dir string, memtableMiB int) (s *store, err error) {
 	}
 	s = &store{db: db, codec: c, gate: newGate(), syncing: make(chan struct{}, 1)}
 	s.idle.L = &s.mu
-	s.written.Store(1) // what the last life wrote
+	s.written.Store(1) // the last life may have written without a sync
 	return s, nil
 }
 
@@ -152,8 +153,8 @@ func (s *store) close() error {
 	return nil
 }
 
-// tend syncs and trims the store after every second in which something was written, and frees space in its value log every
-// minute, until stop is closed.
+// tend syncs and trims the store after each second in which something was written, and frees space in its value log every minute, until
+// stop is closed.
 func (s *store) tend(stop <-chan struct{}) error {
 	sync := time.NewTicker(time.Second)
 	defer sync.Stop()
@@ -217,7 +218,7 @@ func (s *store) sync() error {
 	return nil
 }
 
-// waiting returns and forgets the calls that wait for a sync.
+// waiting returns the calls that wait for a sync, and forgets them.
 func (s *store) waiting() []chan error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +227,7 @@ func (s *store) waiting() []chan error {
 	return out
 }
 
-// Sync returns when everything that was answered before the call survives the death of the machine. Concurrent calls share
-// the work.
+// Sync returns when everything that was acknowledged before the call survives the death of the machine. Concurrent calls share the work.
 func (f *Frontier) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	f.store.mu.Lock()
@@ -300,7 +300,7 @@ func (s *store) write(fill func(txn *badger.Txn) error) error {
 	return s.commit(txn)
 }
 
-// row is a key of an iteration with its value, which is nil where only keys are read. Both are valid until the next row only.
+// row is a key with its value, which is nil if only keys are read. Both are valid only until the next row.
 type row struct {
 	key, value []byte
 	meta       byte
@@ -310,9 +310,8 @@ type row struct {
 // seq is the sequence number or hash that ends most keys.
 func (r row) seq() uint64 { return binary.BigEndian.Uint64(r.key[len(r.key)-8:]) }
 
-// rows yields the keys below prefix in order, from the key start on (nil for the first). An error is the last that it yields.
-// With ahead it fetches values before they are needed, which pays where most of a range is read. With a nil transaction it
-// reads the store as it is now.
+// rows yields the keys below prefix in order, from the key start on, or from the first if start is nil. After an error it yields no more.
+// With a nil transaction it reads the store as it is now.
 func (s *store) rows(txn *badger.Txn, prefix, start []byte, read reads) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		if txn == nil {
@@ -344,13 +343,40 @@ func (s *store) rows(txn *badger.Txn, prefix, start []byte, read reads) iter.Seq
 	}
 }
 
-// reads is what rows reads besides keys.
+// trimEvery is how many rows walk reads before it gives their memory back.
+const trimEvery = 1 << 15
+
+// walk visits all rows below prefix, whose keys must hold a host. All kinds but that of records end with a number.
+func (s *store) walk(prefix []byte, visit func(host string, r row) error) error {
+	n := 0
+	for r, err := range s.rows(nil, prefix, nil, ahead) {
+		if n++; err == nil && n%trimEvery == 0 {
+			err = s.trim()
+		}
+		if err != nil {
+			return err
+		}
+		host, rest, err := splitKey(r.key)
+		if err == nil && prefix[1] != kindHost && len(rest) < 8 {
+			err = fmt.Errorf("read key %x: no number after the host", r.key)
+		}
+		if err == nil {
+			err = visit(host, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads says what rows reads besides keys.
 type reads uint8
 
 const (
 	keysOnly reads = iota
-	inTurn         // each value when its row comes
-	ahead          // values before their rows come
+	inTurn         // each value when its row is reached
+	ahead          // values in advance, which is faster if most of a range is read
 )
 
 // loadedBlock is a block read back from disk.
@@ -359,11 +385,11 @@ type loadedBlock struct {
 	entries []entry
 }
 
-// reading says what is to be read of one queue of a host, and holds what was read.
+// reading says what to read of one queue of a host, and holds the result.
 type reading struct {
 	after uint64 // read the blocks after this one
-	want  int    // URLs to read; none if it is not above 0
-	known uint64 // the last block that was known to be on disk when the reading began
+	want  int    // the number of URLs to read; nothing is read if it is not positive
+	known uint64 // the last block known to be on disk when the reading began
 	// blocks hold the URLs that were read. more means that others follow on disk.
 	blocks []loadedBlock
 	more   bool
@@ -377,7 +403,7 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 		o.Prefix, o.PrefetchValues = prefix, false
 		it := txn.NewIterator(o)
 		defer it.Close()
-		it.Seek(prefix) // most hosts have nothing in most queues, and each seek is expensive
+		it.Seek(prefix) // one seek for all queues: most of them are empty, and a seek is expensive
 		for origin := range queues {
 			q, have := &queues[origin], 0
 			if q.want <= 0 {
@@ -414,7 +440,8 @@ func (s *store) blocks(host string, queues *[Revisit]reading) error {
 	return nil
 }
 
-// depths reads the smaller depths found for pending URLs of a host, by hash. A nil transaction reads the store as it is now.
+// depths reads the smaller depths that were found for pending URLs of a host, by hash. With a nil transaction it reads the store as it
+// is now.
 func (s *store) depths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
 	out := make(map[uint64]uint8)
 	prefix := hostKey(kindDepth, host)
@@ -432,7 +459,7 @@ func (s *store) depths(txn *badger.Txn, host string) (map[uint64]uint8, error) {
 
 // nextHost returns the first host after another with keys of a kind, or "".
 func nextHost(it *badger.Iterator, kind byte, after string) (string, error) {
-	// Seek behind the last key of the host: 0x01 is more than the zero byte that ends its name.
+	// This seeks behind the last key of the host, because 0x01 is greater than the zero byte at the end of its name.
 	it.Seek(append(append(kindPrefix(kind), after...), 1))
 	if !it.ValidForPrefix(kindPrefix(kind)) {
 		return "", nil

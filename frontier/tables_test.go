@@ -455,10 +455,10 @@ func TestChangesFollow(t *testing.T) {
 			t.Errorf("%v and %v: %v", a.a, a.b, got)
 		}
 	}
-	rec := record{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now}
+	state := hostState{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now}
 	for i, s := range []hostState{{notBefore: now, crawlDelay: 1, level: 2, robotsUntil: now, lastRequest: now, failures: 3}, {crawlDelay: 1, level: 2, robotsUntil: now}, {notBefore: now, level: 2, robotsUntil: now},
 		{notBefore: now, crawlDelay: 1, robotsUntil: now}, {notBefore: now, crawlDelay: 1, level: 2}} {
-		if got := s.alike(&rec); got != (i == 0) {
+		if got := s.alike(&state); got != (i == 0) {
 			t.Errorf("%+v: %v", s, got)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"proxima/frontier/identity"
 )
 
-// take hands out the next task, if there is one: first the queue is drawn, then the server that has been ready
-// longest, then its host that has waited longest, then that host's next URL.
+// take hands out the next task, if there is one. It draws a queue, and takes from it the server that has been ready longest, then the host
+// there that has waited longest, and then the next URL of that host.
 func (w *workbench) take(now time.Time) *Task {
 	w.advance(now)
 	first := w.draw()
 	may, _ := w.recrawl.mayVisit(now)
 	for i := range origins {
-		// The drawn queue first; if nothing is ready there, the others, so that no fetcher is idle for a draw.
+		// If nothing is ready in the drawn queue, the others follow, so that no draw leaves a fetcher idle.
 		o := (first + i) % origins
 		if w.remote.turn = !w.remote.turn; w.remote.turn {
 			if task := w.remote.take(o, now); task != nil {
@@ -35,7 +35,7 @@ func (w *workbench) take(now time.Time) *Task {
 	return nil
 }
 
-// anyReady says that a host may be asked for something now, or might be.
+// anyReady says that a server is in a ready queue that may be taken from.
 func (w *workbench) anyReady(now time.Time) bool {
 	may, _ := w.recrawl.mayVisit(now)
 	for o := range w.ready {
@@ -46,7 +46,7 @@ func (w *workbench) anyReady(now time.Time) bool {
 	return false
 }
 
-// waiting says that the queue of an origin is not empty.
+// waiting says that there is a server or a remote fetch in the queue of an origin.
 func (w *workbench) waiting(o Origin) bool {
 	return w.ready[o].len() > 0 || w.remote.ready[o].len() > 0
 }
@@ -76,6 +76,7 @@ func (w *workbench) draw() Origin {
 	return Discovered
 }
 
+// takeFrom hands out a task of a server in a queue, or returns nil.
 func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 	if s.inFlight >= s.parallel || s.next.After(now) || s.reserved || !w.leased(s, now) {
 		w.settleServer(s, now)
@@ -84,7 +85,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 	for s.queue[o].len() > 0 {
 		h := s.queue[o].pop()
 		if h.server != s || !h.queued[o] {
-			continue // it has moved since
+			continue // the entry is stale
 		}
 		h.queued[o] = false
 		if !w.eligible(h) || h.notBefore.After(now) || h.window[o].len() == 0 {
@@ -102,7 +103,7 @@ func (w *workbench) takeFrom(s *server, o Origin, now time.Time) *Task {
 	return nil
 }
 
-// started puts host and server where they belong after start.
+// started settles host and server after start.
 func (w *workbench) started(task *Task, now time.Time) {
 	if task.Kind != Robots && task.server.parallel > 1 {
 		w.settle(task.host, now) // it may have another URL for another fetcher
@@ -111,12 +112,12 @@ func (w *workbench) started(task *Task, now time.Time) {
 	}
 }
 
-// start makes the task for the next URL of a host: the URL itself, or the robots.txt that it needs first.
+// start makes the task for the next URL of a host, or for the robots.txt that is needed first.
 func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 	s := h.server
 	task := &Task{Host: h.name, Server: s.addr, Origin: o, DNS: h.resolveTook, host: h, server: s}
 	h.resolveTook = 0
-	// A server that stayed in a ready queue of another origin was not ready before its clock allowed.
+	// A server can stay in the ready queue of another origin while its gap lasts. It was not ready then.
 	if waited := now.Sub(later(s.since, s.next)); waited > 0 {
 		task.Waited = waited
 	}
@@ -154,26 +155,26 @@ func (w *workbench) start(h *host, o Origin, now time.Time) *Task {
 		s.out = append(s.out, task)
 	}
 	if s.parallel > 1 {
-		// Requests in parallel are spaced by their starts.
+		// The gap between parallel requests begins with their start.
 		s.next = now.Add(w.rules.gap(h.site, s.addr, 0, 0, 0))
 	}
 	return task
 }
 
-// ended says what end made of a task.
+// ended says what became of a task.
 type ended struct {
 	// ending is that of the outcome, or Failed where no attempt is left.
 	ending Ending
-	// again is when the URL, or the robots.txt, is asked for again.
+	// again is when the URL or the robots.txt is asked for again.
 	again time.Time
 	// giveUp says that the host has used up its last wait.
 	giveUp bool
 }
 
-// maxBusy is how often one URL may answer 429 or 503 before it has failed.
+// maxBusy is how often a URL may answer 429 or 503 before it has failed.
 const maxBusy = 8
 
-// end gives the task's place at its server back and applies the outcome to the politeness of host and server.
+// end frees the place of a task at its server, and applies the outcome to the politeness of host and server.
 func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	h, s := task.host, task.server
 	h.inFlight--
@@ -185,7 +186,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	if out.Asked {
 		h.lastRequest = now
 		if r := out.Robots; r != nil && r.Lifetime > 0 {
-			h.crawlDelay = r.CrawlDelay // it holds between the robots.txt and the first page, too
+			h.crawlDelay = r.CrawlDelay // it already counts between the robots.txt and the first page
 		}
 		s.next = later(s.next, now.Add(out.Lingers+w.rules.gap(h.site, s.addr, h.crawlDelay, out.RetryAfter, out.Elapsed)))
 	}
@@ -203,12 +204,19 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 		h.level = min(h.level+1, 60)
 		h.notBefore, h.why = now.Add(w.rules.backoff(h.level, out.RetryAfter, w.rnd)), out.Reason
 	}
-	if e.giveUp { // its URLs are about to be dropped: nothing is asked for until then
+	if e.giveUp { // its URLs are about to be dropped, and nothing is asked for until then
 		h.notBefore, h.why = now.Add(w.rules.EndedFor), out.Reason
 	}
 	if task.Kind == Robots {
 		h.robotsBusy = false
-		w.endRobots(task, out, now)
+		if r := out.Robots; r != nil {
+			h.robotsTarget = nil
+			if r.Redirect != nil {
+				h.robotsTarget = &redirectedRobots{url: *r.Redirect, hops: task.Hops + 1}
+			} else if r.Lifetime > 0 {
+				h.robotsUntil = now.Add(r.Lifetime)
+			}
+		}
 		e.again = h.notBefore
 	} else if out.Ending == Again && !e.giveUp {
 		w.again(h, *task.pending, out.Trouble, now, &e)
@@ -216,7 +224,7 @@ func (w *workbench) end(task *Task, out Outcome, now time.Time) ended {
 	return e
 }
 
-// again puts a URL back: at the head of the window when its host is at fault, among the delayed when it is the URL.
+// again puts a URL back. If the host is at fault, it comes next. If the URL is at fault, it waits among the delayed.
 func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended) {
 	if p.ref.seq <= h.droppedAt {
 		return
@@ -244,8 +252,7 @@ func (w *workbench) again(h *host, p pending, t Trouble, now time.Time, e *ended
 	}
 }
 
-// unreachable lets the host wait after a failed connection, or sends it to another of its addresses that has not been
-// tried in this round.
+// unreachable sends a host to the next of its addresses after a failed connection. When all have failed, the host waits.
 func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) (giveUp bool) {
 	ways := max(1, len(h.addrs))
 	wait, more := schedule(w.rules.RetryConnect, h.failures/ways, w.rnd)
@@ -265,20 +272,4 @@ func (w *workbench) unreachable(h *host, s *server, out Outcome, now time.Time) 
 		w.seat(h, h.addrs[(i+1)%len(h.addrs)], until, now)
 	}
 	return false
-}
-
-// endRobots notes what is known of the robots.txt now.
-func (w *workbench) endRobots(task *Task, out Outcome, now time.Time) {
-	h, r := task.host, out.Robots
-	if r == nil {
-		return
-	}
-	h.robotsTarget = nil
-	if r.Redirect != nil {
-		h.robotsTarget = &redirectedRobots{url: *r.Redirect, hops: task.Hops + 1}
-		return
-	}
-	if r.Lifetime > 0 {
-		h.robotsUntil = now.Add(r.Lifetime)
-	}
 }

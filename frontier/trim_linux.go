@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trim asks the kernel to take the pages of the store's files out of memory. Badger maps all its files, and what it has
-// touched of them once counts as resident until memory is short on the whole machine: people and limits read that as the
-// crawler's use. MADV_PAGEOUT (Linux 5.4; others refuse it, which changes nothing) writes and drops them; it cannot harm
-// memory that took the place of a file meanwhile, as MADV_DONTNEED could.
+// trim asks the kernel to take the pages of the store's files out of memory. Badger maps all its files. A page that it has touched counts
+// as resident until the whole machine is short of memory, and people and limits count that as memory of the crawler. MADV_PAGEOUT writes
+// the pages and drops them. An older kernel than Linux 5.4 refuses it, which does no harm. Unlike MADV_DONTNEED, it is also harmless if
+// other memory has taken the place of a file.
 func (s *store) trim() error {
 	dir, err := filepath.EvalSymlinks(s.db.Opts().Dir)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *store) trim() error {
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		return nil // no /proc, no figures to keep small
+		return nil // without /proc the maps are unknown, and nobody sees the figures
 	}
 	prefix := []byte(dir + "/")
 	for line := range bytes.Lines(maps) {
@@ -39,7 +39,7 @@ func (s *store) trim() error {
 		if !ok || err1 != nil || err2 != nil || end <= start {
 			continue
 		}
-		// A range that is gone by now is no error.
+		// The range may be gone by now, so an error does not matter.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_PAGEOUT)
 	}
 	return nil

@@ -2,5 +2,5 @@
 
 package frontier
 
-// trim has nothing to do where the figures that people read do not count mapped files.
+// trim does nothing, because other systems do not count mapped files as memory of the process.
 func (s *store) trim() error { return nil }

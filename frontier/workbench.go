@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// workbench is the volatile half of the frontier: what can be asked for now, and what next. It is a structure of
-// queues and heaps without locks, clocks or disks: time is an argument, and the caller holds the frontier's lock.
+// workbench is the volatile half of the frontier: what can be asked for now, and what comes next. It has no locks, clocks or disks. Time
+// is an argument, and the caller holds the frontier's lock.
 //
-// A host is in exactly one place: being read; in unresolved; with a resolver; asleep until a time (in its server's
-// heap, or in sleepers while it has no server); in a queue of its server; or with a fetcher. A server with a free
-// place is in the timer until its next request is allowed, and then in the ready queues of the origins that its
-// hosts have URLs of. Queues of servers may hold a stale entry; it is skipped when its turn comes.
+// A host is in exactly one place. It is being read, in unresolved, with a resolver, asleep until a time (in the heap of its server, or in
+// sleepers while it has no server), in a queue of its server, or with a fetcher. A server with a free place is in the timer until its next
+// request is allowed. Then it is in the ready queues of the origins of its hosts' URLs. Queues may hold stale entries, which are skipped
+// when their turn comes.
 type workbench struct {
 	cfg        Config
 	rules      rules
@@ -26,14 +26,14 @@ type workbench struct {
 	sleepers   timeHeap[*host]
 	timer      timeHeap[*server]
 	ready      [origins]fifo[*server]
-	resumed    time.Time // when an earlier life was taken up, which may have asked any server just before; else zero
+	resumed    time.Time // when this life took up an earlier one, which may have asked any server just before; else zero
 	inFlight   int
 	resolving  int
 	reading    int
-	// refills are hosts whose window should be filled from disk.
+	// refills are hosts whose windows must be filled from disk.
 	refills  []*host
 	expiries timeHeap[*lease]
-	// wants are servers to be leased, and expired those who are to be told that a lease ended.
+	// wants are servers that need a lease. expired are tasks whose lease has ended, which have not been told yet.
 	wants   []netip.Addr
 	expired []*expiry
 	remote  remoteFetches
@@ -46,7 +46,7 @@ func newWorkbench(cfg Config, r rules, rnd *rand.Rand) *workbench {
 		hosts: make(map[string]*host), servers: make(map[netip.Addr]*server), remote: remoteFetches{limit: cfg.RemoteFetches}}
 }
 
-// enter puts a host on the workbench that is being read from disk.
+// enter puts a host onto the workbench before it is read from disk.
 func (w *workbench) enter(name string) *host {
 	h := &host{name: name, place: loading, reading: true, site: w.site(name)}
 	w.hosts[name] = h
@@ -60,35 +60,19 @@ func (w *workbench) loadedHost(h *host, rec record, now time.Time) {
 	h.reading = false
 	h.place = unplaced
 	h.leftover = rec.partial
-	h.notBefore, h.level, h.failures = earlier(rec.notBefore, now.Add(w.rules.longest())), rec.level, int(rec.failures)
-	h.crawlDelay = rec.crawlDelay
-	h.lastRequest, h.robotsUntil = earlier(rec.lastRequest, now), rec.robotsUntil
+	h.hostState = rec.hostState
+	h.notBefore, h.lastRequest = earlier(rec.notBefore, now.Add(w.rules.longest())), earlier(rec.lastRequest, now)
 	if h.notBefore.After(now) {
 		h.why = "backing off since before it was read from disk"
 	}
 	w.settle(h, now)
 }
 
-// fill puts what was read from disk into a host's window.
-func (w *workbench) fill(h *host, origin Origin, q *reading) {
-	for _, b := range q.blocks {
-		h.take(&blockRef{seq: b.seq, n: len(b.entries), origin: origin}, b.entries)
-	}
-	switch {
-	case q.want <= 0:
-	case q.more:
-		h.known[origin] = max(h.known[origin], h.loaded[origin]+1)
-	case h.known[origin] == q.known:
-		// All that was known has been read or is done; nothing was written meanwhile.
-		h.known[origin] = h.loaded[origin]
-	}
-}
-
-// offer tells a host of a block that was just written.
+// offer gives a host a block that was just written.
 func (w *workbench) offer(h *host, o offered, now time.Time) {
 	origin := o.ref.origin
 	if o.ref.seq <= h.loaded[origin] {
-		return // a reading has already found it on disk
+		return // it was already read from disk
 	}
 	room := h.window[origin].len() < w.cfg.WindowURLs
 	if !h.reading && room && h.loaded[origin] >= h.known[origin] {
@@ -101,7 +85,7 @@ func (w *workbench) offer(h *host, o offered, now time.Time) {
 	}
 }
 
-// settle puts a host where it belongs now. It is called after everything that changes a host.
+// settle puts a host where it belongs now. It is called after every change of a host.
 func (w *workbench) settle(h *host, now time.Time) {
 	if h.place == loading || h.place == resolving {
 		return
@@ -110,7 +94,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	if h.frozen || h.suspended != "" {
 		h.queued = [origins]bool{} // entries in queues are stale now
 		_, work := h.due()
-		if (h.frozen || !work && !h.onDisk()) && w.still(h) {
+		if (h.frozen || !work && !h.onDisk()) && h.still() {
 			w.leave(h, now)
 		} else if h.server != nil {
 			w.settleServer(h.server, now)
@@ -126,7 +110,7 @@ func (w *workbench) settle(h *host, now time.Time) {
 	}
 	due, work := h.due()
 	if !work {
-		if !h.onDisk() && w.still(h) {
+		if !h.onDisk() && h.still() {
 			w.leave(h, now)
 		} else if h.server != nil {
 			w.settleServer(h.server, now)
@@ -160,17 +144,18 @@ func (w *workbench) settle(h *host, now time.Time) {
 	w.settleServer(h.server, now)
 }
 
-// moreDue says that the window of pages to visit again has room for some that are due.
+// moreDue says that pages of a host are due on disk and its window has room for them.
 func (w *workbench) moreDue(h *host, now time.Time) bool {
 	return h.nextDue != 0 && h.nextDue <= w.recrawl.by(now) && h.window[Revisit].len() <= dueWindow/2
 }
 
-// eligible says that nothing but time keeps the host from a request: a host of a server that takes one request at a
-// time has none under way, no page is asked for while its robots.txt is, and its server is that of the next URL.
+// eligible says that nothing but time keeps the host from a request: it may be crawled, its server has a place for it, its robots.txt is
+// not being asked for, and its server is that of the next URL.
 func (w *workbench) eligible(h *host) bool {
 	return h.place == placed && !h.frozen && h.suspended == "" && !h.robotsBusy && h.inFlight < h.server.parallel && h.placedName == h.dialName()
 }
 
+// sleep puts a host into a heap until a time.
 func (w *workbench) sleep(q *timeHeap[*host], h *host, until time.Time) {
 	h.wake, h.sleeping = until, true
 	heap.Push(q, h)
@@ -189,7 +174,7 @@ func (w *workbench) rouse(h *host) {
 	}
 }
 
-// unplace takes a host from its server; its name will be resolved again.
+// unplace takes a host from its server. Its name is resolved again.
 func (w *workbench) unplace(h *host, now time.Time) {
 	w.rouse(h)
 	s := h.server
@@ -202,7 +187,7 @@ func (w *workbench) unplace(h *host, now time.Time) {
 	w.settleServer(s, now)
 }
 
-// leave takes a host off the workbench. Its URLs, if any are left, are on disk.
+// leave takes a host off the workbench. URLs that are left are on disk.
 func (w *workbench) leave(h *host, now time.Time) {
 	w.rouse(h)
 	if h.server != nil {
@@ -220,7 +205,7 @@ func (w *workbench) leave(h *host, now time.Time) {
 	}
 }
 
-// next hands out a host to resolve, if there is one.
+// nextUnresolved hands out a host to resolve, if there is one.
 func (w *workbench) nextUnresolved(now time.Time) *host {
 	w.wakeUnplaced(now)
 	for w.unresolved.len() > 0 {
@@ -236,6 +221,7 @@ func (w *workbench) nextUnresolved(now time.Time) *host {
 	return nil
 }
 
+// wakeUnplaced settles the hosts without a server that have slept long enough.
 func (w *workbench) wakeUnplaced(now time.Time) {
 	for len(w.sleepers) > 0 && !w.sleepers[0].wake.After(now) {
 		w.settle(w.sleepers[0], now)
@@ -271,7 +257,7 @@ func (w *workbench) seat(h *host, addr netip.Addr, until, now time.Time) {
 	if s == nil {
 		s = w.newServer(addr)
 	}
-	// The host remembers its last request, from before a restart or at another server, and its Crawl-delay.
+	// The last request may have been before a restart, or to another server.
 	s.next = later(s.next, later(h.lastRequest, w.resumed).Add(w.rules.gap(h.site, addr, h.crawlDelay, 0, 0)))
 	s.hosts[h] = struct{}{}
 	h.server, h.place, h.placedUntil = s, placed, until
@@ -291,7 +277,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		return
 	}
 	if w.cfg.Leases || s.reserved {
-		w.purge(s)
+		s.purge()
 	}
 	queued := s.queuedHosts() > 0
 	if !queued && len(s.sleepers) == 0 {
@@ -302,7 +288,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 		if len(s.hosts) == 0 && s.inFlight == 0 && !s.next.After(now) && w.servers[s.addr] == s {
 			delete(w.servers, s.addr)
 		} else if len(s.hosts) == 0 && s.inFlight == 0 && s.next.After(now) {
-			w.time(s, s.next) // forgotten once its clock has run down
+			w.time(s, s.next) // it is forgotten when it may be asked again
 		}
 		return
 	}
@@ -337,6 +323,7 @@ func (w *workbench) settleServer(s *server, now time.Time) {
 	}
 }
 
+// time puts a server into the timer, or moves it there.
 func (w *workbench) time(s *server, due time.Time) {
 	s.due = due
 	if s.timed {
@@ -347,6 +334,7 @@ func (w *workbench) time(s *server, due time.Time) {
 	heap.Push(&w.timer, s)
 }
 
+// untime takes a server out of the timer.
 func (w *workbench) untime(s *server) {
 	if s.timed {
 		s.timed = false
@@ -354,7 +342,7 @@ func (w *workbench) untime(s *server) {
 	}
 }
 
-// advance makes ready what time alone kept back.
+// advance makes ready what has waited long enough.
 func (w *workbench) advance(now time.Time) {
 	for len(w.expiries) > 0 && !w.expiries[0].until.After(now) {
 		w.expire(w.expiries[0].server, now)
@@ -367,7 +355,7 @@ func (w *workbench) advance(now time.Time) {
 	w.wakeUnplaced(now)
 }
 
-// nextDue is when advance has something to do; false when time alone changes nothing.
+// nextDue returns when a server or a host without one becomes ready by time alone; false if none does.
 func (w *workbench) nextDue() (time.Time, bool) {
 	var due time.Time
 	found := false
@@ -380,26 +368,7 @@ func (w *workbench) nextDue() (time.Time, bool) {
 	return due, found
 }
 
-// cloned copies entries so that they hold on to no page: paths of links are parts of the text they stood in.
-func cloned(entries []entry) []entry {
-	size := 0
-	for _, e := range entries {
-		size += len(e.path)
-	}
-	text := make([]byte, 0, size)
-	for _, e := range entries {
-		text = append(text, e.path...)
-	}
-	all := string(text)
-	out := make([]entry, len(entries))
-	for i, e := range entries {
-		e.path, all = all[:len(e.path)], all[len(e.path):]
-		out[i] = e
-	}
-	return out
-}
-
-// lostHost lets a host wait whose name did not resolve; it reports whether that was the last wait.
+// lostHost lets a host wait whose name did not resolve. If it has used up its waits, giveUp is true.
 func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.Time) (giveUp bool) {
 	w.resolving--
 	h.place = unplaced
@@ -410,22 +379,12 @@ func (w *workbench) lostHost(h *host, reason string, ours, lasts bool, now time.
 	} else {
 		h.failures++
 	}
-	if !more { // its URLs are about to be dropped: nobody looks the name up again until then
+	if !more { // its URLs are about to be dropped, and the name is not looked up until then
 		wait = w.rules.EndedFor
 	}
 	h.notBefore, h.why = now.Add(wait), reason
 	w.settle(h, now)
 	return !more
-}
-
-// evictable says that a host can be sent back to the disk without losing anything but its place.
-func (w *workbench) evictable(h *host) bool {
-	return w.still(h) && (h.server == nil || !h.server.reserved)
-}
-
-// still says that nothing of a host is under way, be it a request, a look at the disk or at its name, or a write.
-func (w *workbench) still(h *host) bool {
-	return h.inFlight == 0 && h.ending == 0 && !h.reading && (h.place == placed || h.place == unplaced)
 }
 
 // refilled ends the reading that settle asked for.

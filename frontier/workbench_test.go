@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +31,7 @@ func testBench(now time.Time, hosts, urls int, which ...Origin) *workbench {
 			}
 			seq++
 			h.take(&blockRef{seq: seq, n: urls, origin: o}, entries)
-			w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
+			w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
 			u := w.nextUnresolved(now)
 			w.placeHost(u, []netip.Addr{netip.AddrFrom4([4]byte{10, byte(o), byte(i >> 8), byte(i)})}, time.Hour, now)
 		}
@@ -96,7 +96,7 @@ func TestHostsOfAServerTakeTurns(t *testing.T) {
 	for i := range 3 {
 		h := w.enter(fmt.Sprintf("http://h%d.test", i))
 		h.take(&blockRef{seq: uint64(i + 1), n: 9}, make([]entry, 9))
-		w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
+		w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
 		w.placeHost(w.nextUnresolved(now), addr, time.Hour, now)
 	}
 	var order []string
@@ -133,7 +133,7 @@ func TestPolitenessIsNoWait(t *testing.T) {
 	for i, o := range []Origin{Discovered, Assigned} {
 		h.take(&blockRef{seq: uint64(i + 1), n: 20, origin: o}, make([]entry, 20))
 	}
-	w.loadedHost(h, record{robotsUntil: now.Add(time.Hour)}, now)
+	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(time.Hour)}}, now)
 	w.placeHost(w.nextUnresolved(now), []netip.Addr{addr1}, time.Hour, now)
 	drawn := map[Origin]int{}
 	for range 40 {
@@ -213,15 +213,15 @@ func TestBlockReadBeforeItIsOffered(t *testing.T) {
 		},
 	}
 	l = beginWith(t, "", cfg, polite, deps, func(f *Frontier) {
-		offer := f.ledger.offer
-		f.ledger.offer = func(offers []offered) { // after the commit
-			if isArmed() && len(offers) > 0 {
+		tell := f.ledger.tell
+		f.ledger.tell = func(all []news) { // after the commit
+			if isArmed() && len(all) > 0 {
 				told.Do(func() {
 					close(committed)
 					<-activated
 				})
 			}
-			offer(offers)
+			tell(all)
 		}
 	})
 	l.add(page("http://h1.test", 0))
