@@ -26,7 +26,7 @@ const (
 	compressAbove = 384 // bytes: below, zstd's frame costs more than it saves
 )
 
-// entry is a pending URL of a host that is known from elsewhere.
+// entry is a pending URL. The context says which host it belongs to.
 type entry struct {
 	path    string
 	hash    uint64
@@ -38,7 +38,7 @@ type entry struct {
 
 func (e entry) url(host string) identity.URL { return identity.URL{Host: host, Path: e.path} }
 
-// cloned copies entries so that they hold on to no page: paths of links are parts of the text they stood in.
+// cloned copies entries with their paths. The path of a link is a part of its page, which would stay in memory with it.
 func cloned(entries []entry) []entry {
 	size := 0
 	for _, e := range entries {
@@ -57,7 +57,7 @@ func cloned(entries []entry) []entry {
 	return out
 }
 
-// code writes all but the path itself, or reads it and returns the length of the path.
+// code writes everything but the path itself, or reads it. It returns the length of the path.
 func (e *entry) code(c *coder) (length uint64) {
 	c.byte(&e.flags, math.MaxUint8)
 	small(c, &e.depth, math.MaxUint8)
@@ -110,7 +110,7 @@ func (c *codec) seal(body []byte) []byte {
 
 var errBlock = errors.New("damaged block")
 
-// open reads a block of host back. The hashes of its URLs are computed anew.
+// open reads a block of a host. It computes the hashes of its URLs.
 func (c *codec) open(host string, value []byte) ([]entry, error) {
 	if len(value) < 2 || value[0] != blockVersion {
 		return nil, fmt.Errorf("open block of %s: %w: version", host, errBlock)

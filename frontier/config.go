@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// Config is what the frontier may use, and how it chooses. All sizes are bounds on memory or disk, not goals.
+// Config says how much memory and disk the frontier may use, and how it chooses URLs. All sizes are bounds, not goals.
 type Config struct {
-	// MemoryMiB is the memory of the process, in MiB, of which the frontier takes its parts: a sixteenth for the seen filter (32 of
-	// 512 tell 20 million URLs apart with one needless look at the disk in 500 new URLs), three thirty-seconds for the exact
-	// seen sets of hosts, and a sixty-fourth for each of the store's three write buffers, which need twenty times that.
+	// MemoryMiB is the memory of the process, in MiB. The frontier takes a sixteenth for the seen filter, three thirty-seconds for the
+	// exact seen sets of hosts, and a sixty-fourth for each of the store's three write buffers, whose compactions need twenty times that.
+	// With 32 MiB and 20 million URLs, the filter sends one in 500 new URLs to the exact sets.
 	MemoryMiB int `toml:"-"`
-	// FrontHosts is how many hosts the workbench holds at once; the others wait on disk. The front grows only when
-	// fetchers starve. Each host costs about 1 KiB and its window.
+	// FrontHosts is how many hosts the workbench holds at once. The others wait on disk. Hosts come in only when fetchers starve. Each
+	// costs about 1 KiB and its window.
 	FrontHosts int `toml:"-"`
-	// WindowURLs is how many URLs of a host and queue are held in memory; the others wait on disk. Less saves
-	// memory, more saves reads.
+	// WindowURLs is how many URLs of each queue of a host are held in memory. The others wait on disk. Less saves memory, more saves
+	// reads.
 	WindowURLs int `toml:"-"`
-	// HostBudget is how many URLs a host may take while others wait on disk for its place, in URLs. Small is fair,
-	// large keeps connections warm.
+	// HostBudget is how many URLs of a host are taken while others wait on disk for its place. A small budget is fair, a large one keeps
+	// connections warm.
 	HostBudget int `toml:"-"`
 	// MaxHostURLs is how many URLs of one host are accepted in all; it ends endless calendars. 0 means no limit, and then
 	// memory grows with the largest host (16 bytes per URL).
 	MaxHostURLs int `toml:"max_host_urls" live:"yes"`
-	// TrackDepth keeps the smallest depth at which a pending URL was found, not the first: needed where the scope has a
-	// largest depth, and then each duplicate costs a look at the exact seen set of its host.
+	// TrackDepth keeps the smallest depth at which a pending URL was found, not the first. A limit on depths needs it. It costs a look at
+	// the exact seen set of the host for each duplicate.
 	TrackDepth bool `toml:"-"`
 	// MinFreeMiB is the low-water mark of the disk, in MiB. With less free space the node starts no download and takes no
 	// URLs from peers until there is room again. With less than a quarter of it the node writes nothing at all and waits.
 	MinFreeMiB int `toml:"min_free_mib"`
 	// Leases says that a server is asked only while it is leased to this node (Grant).
 	Leases bool `toml:"-"`
-	// Shared says that other nodes own hosts, too: a host is crawled when Suspend has said that it may, and what happens to
-	// hosts is kept for Changes.
+	// Shared says that other nodes own hosts, too. A host is crawled when Suspend has allowed it, and changes of hosts are kept for
+	// Changes.
 	Shared bool `toml:"-"`
-	// Recrawl says whether pages are visited again.
+	// Recrawl says whether and how often pages are visited again.
 	Recrawl Recrawl `toml:"-"`
-	// RemoteFetches is how many pages asked for by other nodes may wait here or be under way. More lets them wait longer.
+	// RemoteFetches is how many pages for other nodes may wait here or be under way. With more of them, each waits longer.
 	RemoteFetches int `toml:"-"`
 }
 
@@ -55,7 +55,7 @@ func Default() Config {
 	}
 }
 
-// filterMiB is the memory of the seen filter, once there are more than half a million URLs, which take 10 MiB at most.
+// filterMiB is the memory of the seen filter. Up to half a million URLs need 10 MiB at most.
 func (c Config) filterMiB() int { return max(1, c.MemoryMiB/16) }
 
 // setsMiB is the memory of the exact seen sets.
@@ -64,7 +64,7 @@ func (c Config) setsMiB() int { return max(1, c.MemoryMiB*3/32) }
 // memtableMiB is the size of one of the store's write buffers.
 func (c Config) memtableMiB() int { return min(max(4, c.MemoryMiB/64), 128) }
 
-// Validate reports the first value that cannot be.
+// Validate returns an error for the first impossible value.
 func (c Config) Validate() error {
 	for _, v := range []struct {
 		key           string
@@ -139,7 +139,7 @@ func DefaultPoliteness() Politeness {
 	}
 }
 
-// Validate reports the first value that cannot be.
+// Validate returns an error for the first impossible value.
 func (p Politeness) Validate() error {
 	for _, v := range []struct {
 		key string

@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// counters count URLs since the process started; pending is carried over from the disk.
+// counters count URLs since the process started. The count of pending URLs begins with those on disk.
 type counters struct {
-	mu sync.Mutex
-	// guarded by mu
+	// mu guards what follows.
+	mu  sync.Mutex
 	t   Totals
-	due map[stamp]int64 // pages that are visited again, by the time at which they are due, in steps of dueStep
+	due map[stamp]int64 // the number of pages to visit again, by their due time in steps of dueStep
 }
 
-// dueStep is how exactly the pages that are due are counted, in seconds.
+// dueStep is the step in which due pages are counted, in seconds.
 const dueStep = 256
 
-// Totals are the frontier's books: accepted + what was pending at start + arrived = done + failed + dropped + left +
-// pending. What other nodes own is apart.
+// Totals are the counts of URLs: accepted + at start + arrived = done + failed + dropped + left + pending. URLs of hosts that are not owned
+// are only in Held.
 type Totals struct {
 	Accepted  uint64 `json:"accepted"`
 	Duplicate uint64 `json:"duplicate"`
 	Done      uint64 `json:"done"`
 	Failed    uint64 `json:"failed"`
 	Dropped   uint64 `json:"dropped"`
-	// Arrived and Left are the pending URLs that came and went with their hosts.
+	// Arrived and Left count the pending URLs that came and went with their hosts.
 	Arrived uint64 `json:"arrived"`
 	Left    uint64 `json:"left"`
 	// Held is the number of pending URLs of hosts that are not owned.
 	Held int64 `json:"held"`
-	// Pending is the number of URLs on disk that are not done, of hosts owned.
+	// Pending is the number of URLs of owned hosts that are not done.
 	Pending int64 `json:"pending"`
-	// AtStart is how many of them were there when the process started.
+	// AtStart is what Pending was when the process started.
 	AtStart int64 `json:"at_start"`
-	// Pages is the number of pages of hosts owned that are visited again, Due that of those that are due now, give or take
-	// some minutes, and Revisited that of the visits.
+	// Pages counts the pages of owned hosts that are visited again. Due counts those that are due now, with an error of some minutes.
+	// Revisited counts the visits.
 	Pages     int64  `json:"pages"`
 	Due       int64  `json:"due"`
 	Revisited uint64 `json:"revisited"`
@@ -102,11 +102,11 @@ func (c *counters) ended(e Ending, reason string, n int) {
 	c.reason(reason, n)
 }
 
-// maxReasons bounds the reasons that are told apart. Some name an address or a rule after a colon, and the web brings ever
-// new ones: from then on those are counted by what stands before it.
+// maxReasons bounds the reasons that are counted apart. Some reasons have an address or a rule after a colon. Beyond the bound, new ones are
+// counted by the text before the colon.
 const maxReasons = 500
 
-// reason needs mu held.
+// reason counts n URLs for a reason. It needs mu held.
 func (c *counters) reason(reason string, n int) {
 	if c.t.Reasons == nil {
 		c.t.Reasons = make(map[string]uint64)
@@ -137,7 +137,8 @@ func (c *counters) start(pending, held int64) {
 	c.t.Pending, c.t.AtStart, c.t.Held = pending, pending, held
 }
 
-// moved counts pending URLs that came to a host of a role from elsewhere, and some that went: they are done there, or their host is there now.
+// moved counts pending URLs of a host with a role that came from another node, and some that went: they are done there, or their host is
+// there now.
 func (c *counters) moved(h Role, came, went int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

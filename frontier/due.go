@@ -13,9 +13,9 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// Pages that are visited again wait on disk: those of a host in the order in which they are due, and the hosts in the order of
-// their first. Only the windows of hosts on the workbench are in memory. A host comes in when its first page is due and fetchers
-// want one; its record says when the next page is due only once no page is due any more.
+// Pages that are visited again wait on disk. The pages of a host are in the order in which they are due, and the hosts are in the order of
+// their first page. Only the windows of hosts on the workbench are in memory. A host comes in when its first page is due and fetchers want
+// one. When none of its pages is due any more, its place among the hosts is corrected (noneDue).
 
 // dueWindow is how many due pages of a host are held in memory. They take more memory than new URLs.
 const dueWindow = 16
@@ -28,14 +28,14 @@ type recrawl struct {
 	plan   *revisit.Plan
 	tokens float64 // pages that may be visited now
 	filled time.Time
-	wanted bool // a fetcher wanted a due page, and no host had one
+	wanted bool // a fetcher wanted a due page, but no host on the workbench had one
 
 	// The search for hosts with due pages:
-	cursor []byte    // where it goes on
-	ahead  []dueHost // hosts that it found and that are not in yet, by name
-	last   bool      // ahead holds the last hosts
+	cursor []byte    // the key after which it goes on
+	ahead  []dueHost // hosts that it found and that have not come in yet, by name
+	last   bool      // no more hosts follow those in ahead
 	found  bool      // a host came in since the search began
-	done   bool      // it reached the end; nothing is due until the next tick
+	done   bool      // it reached the end; the next tick begins again
 	over   bool      // a whole search brought no host in
 }
 
@@ -51,14 +51,14 @@ func (r *recrawl) by(now time.Time) stamp {
 	return stampOf(now)
 }
 
-// mayVisit says whether the budget has a visit left, and if not, when it will have one.
+// mayVisit says whether the budget allows a visit now, and if not, when it will.
 func (r *recrawl) mayVisit(now time.Time) (bool, time.Time) {
 	if r.Budget == 0 || r.Once() {
 		return true, time.Time{}
 	}
 	rate := float64(r.Budget) / (24 * time.Hour).Seconds()
 	if d := now.Sub(r.filled); d > 0 {
-		// What is not used within an hour is lost: a node that was off must not rush.
+		// Visits that were not used within an hour are lost, because a node that was off must not rush.
 		r.tokens = min(r.tokens+rate*d.Seconds(), max(1, rate*3600))
 		r.filled = now
 	}
@@ -75,7 +75,7 @@ func (r *recrawl) spend() {
 	}
 }
 
-// again starts the search for hosts with due pages anew.
+// again begins the search for hosts with due pages anew.
 func (r *recrawl) again() {
 	if r.On() {
 		r.cursor, r.last, r.found, r.done, r.over = nil, false, false, false, false
@@ -125,11 +125,11 @@ func (a *activation) nextDueHosts() ([]*host, error) {
 	return hosts, nil
 }
 
-// dueAhead is how many hosts with due pages are searched for at once. They come in by name, not by time, so that what is read and
-// written together is close together on disk, and a compaction touches only a part of it.
+// dueAhead is how many hosts with due pages one search finds. They come in by name, not by time. So the keys that are read and written
+// together are close together on disk, and a compaction touches fewer of them.
 const dueAhead = 16384
 
-// lookAhead finds the next hosts whose pages are due, if none are left from before.
+// lookAhead searches for the next hosts whose pages are due, if none are left from the last search.
 func (a *activation) lookAhead(now time.Time) error {
 	a.mu.Lock()
 	r := &a.bench.recrawl
@@ -142,7 +142,7 @@ func (a *activation) lookAhead(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if end { // and hosts whose pages are due years from now, because a clock ran ahead
+	if end { // add hosts whose pages are due years from now, because a clock was ahead
 		ahead, _, _, err := a.store.dueHosts(nextKey(r.limit(now), ""), 1<<32-1, dueAhead, a.kept)
 		if err != nil {
 			return err
@@ -186,10 +186,10 @@ func (a *activation) readDue(h *host) error {
 	return nil
 }
 
-// revisitRef stands for the block of pages that are visited again. They have no block, and nothing drops them.
+// revisitRef takes the place of the block for pages that are visited again. They have no block, and are never dropped.
 var revisitRef = blockRef{seq: 1<<64 - 1, origin: Revisit}
 
-// noneDue corrects the place of a host that came in for its pages, if none of them is due.
+// noneDue corrects the due time of a host that came in for its pages, if none of them is due.
 func (a *activation) noneDue(h *host) error {
 	a.mu.Lock()
 	at, some := h.next, h.lastDue != nil
@@ -204,7 +204,7 @@ func (a *activation) noneDue(h *host) error {
 	return nil
 }
 
-// visitLocked applies the end of a task to its page. It returns nil if the page is not to be remembered. It needs mu held.
+// visitLocked applies the end of a task to its page. It returns nil if the page is not remembered. It needs mu held.
 func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited {
 	r := &f.bench.recrawl
 	p, v := task.pending, out.Visit
@@ -216,7 +216,7 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 	if old == nil {
 		old = &PageRecord{Path: p.path, Sitemap: p.flags&flagSitemap != 0, Depth: p.depth}
 	} else if v != nil && v.Found == Altered && v.Digest == 0 {
-		v = nil // the caller could not compare the page with what it was before
+		v = nil // the caller could not compare the page with its last visit
 	}
 	n := old.after(v, r.Recrawl, r.plan, now)
 	res.page = n
@@ -237,7 +237,7 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 // planEvery is how often the plan of visits is renewed.
 const planEvery = 10 * time.Minute
 
-// runPlan renews the plan of visits from what was learnt since the last one.
+// runPlan renews the plan of visits.
 func (f *Frontier) runPlan(stop <-chan struct{}) error {
 	if !f.bench.recrawl.Continuous() {
 		return nil
@@ -256,7 +256,7 @@ func (f *Frontier) runPlan(stop <-chan struct{}) error {
 	}
 }
 
-// replan makes a plan from the sample as it is, and writes the sample to disk.
+// replan makes a plan from the sample, and writes the sample to disk.
 func (f *Frontier) replan() error {
 	f.mu.Lock()
 	r := &f.bench.recrawl
@@ -271,7 +271,7 @@ func (f *Frontier) replan() error {
 	r.plan = plan
 	f.mu.Unlock()
 	if f.store.gate.shut.Load() != nil {
-		return nil // the disk is full; the next sample is written instead
+		return nil // the disk is full, and a later sample will be written
 	}
 	if err := f.store.write(func(txn *badger.Txn) error { return txn.Set(sampleKey(), value) }); err != nil {
 		return fmt.Errorf("write sample of pages: %w", err)

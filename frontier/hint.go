@@ -10,18 +10,18 @@ import (
 	"proxima/frontier/revisit"
 )
 
-// hints counts how often the lastmod of a host's sitemaps made a page due earlier, and how often the page had really changed. Many
-// sites give every page the time at which the sitemap was made.
+// hints counts how often the lastmod of a host's sitemaps made a page due earlier, and how often the page had really changed. Many sites
+// give every page the time at which the sitemap was made.
 type hints struct{ followed, right uint8 }
 
 const (
-	// probedHints is how many hints of a host are followed on trust, before they are judged.
+	// probedHints is how many hints of a host are followed before they are judged.
 	probedHints = 16
 	// leastRight is the share of hints that must be right for further ones to be followed.
 	leastRight = 0.25
 )
 
-// note counts the visit of a page that was due for a hint. New counts outweigh old ones.
+// note counts the visit of a page that was due because of a hint. New counts weigh more than old ones.
 func (h *hints) note(right bool) {
 	if h.followed == 4*probedHints {
 		h.followed, h.right = h.followed/2, h.right/2
@@ -53,7 +53,7 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	if !on || len(links) == 0 {
 		return nil
 	}
-	// The freeze keeps the pages out of the host's window, whose visits would write them too.
+	// The freeze keeps the pages out of the host's window, because the end of a visit would write them, too.
 	err := f.freeze(ctx, host)
 	if err == nil {
 		defer f.thaw(host)
@@ -73,8 +73,8 @@ func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	return nil
 }
 
-// decideHints makes pages due earlier by their lastmod, and returns how many of this sitemap are so now. What does not fit into
-// the transaction is left to the next visit of the sitemap. Everything before it must be on disk.
+// decideHints makes pages due earlier by their lastmod. followed counts the pages of the sitemap for which that was done. Links that do not
+// fit into the transaction are left to the next visit of the sitemap. Everything before it must be on disk.
 func (l *ledger) decideHints(b *batch, h *hostEntry, links []Link, followed int, plan *revisit.Plan, now time.Time) (int, error) {
 	if h.rec.role != Owned || h.rec.digest.Pages == 0 {
 		return followed, nil

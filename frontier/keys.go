@@ -9,9 +9,9 @@ import (
 //
 //	version (1 byte) | kind (1 byte) | host | 0x00
 //
-// so that everything of one kind about one host is one range, and a hand-off is one range scan a kind. A host is that of
-// identity.URL ("https://example.org") and holds no zero byte. Sequence numbers are big-endian, so that ranges are in order of acceptance; they
-// count for the whole store, so that adding to a host needs no look at what the host has already.
+// so that everything of one kind about one host is one range, and a hand-off scans one range of each kind. A host has the form of
+// identity.URL.Host ("https://example.org") and holds no zero byte. Sequence numbers are big-endian, so that ranges are in the order of
+// acceptance. One sequence serves the whole store, so that adding to a host needs no look at its other blocks.
 //
 //	kind 'h'  host record                                      → record (record.go)
 //	kind 'q'  + origin (1 byte) + sequence (8 bytes): a block of pending URLs
@@ -23,18 +23,18 @@ import (
 //	kind 'p'  + hash (8 bytes): a page that is visited again   → when it is due (4 bytes, big-endian)
 //	kind 't'  + due (4 bytes) + hash (8 bytes)                 → page (page.go)
 //
-// Due times are seconds since 1970. Hosts owned stand in the order in which their first page is due:
+// Due times are seconds since 1970. Owned hosts are in the order in which their first page is due:
 //
 //	version | kind 'n' | due (4 bytes) | host                  → nothing
 //
-// Beside the hosts stands what other rooms of the node keep here (Shelf):
+// Other packages of the node keep tables here, too (Shelf):
 //
 //	version | kind 'o' | table (1 byte) | key                  → opaque to the frontier
 //
-// Two keys stand alone: version | 'm' is the version of the whole layout; version | 'a' is the sample of pages that the plan
-// of their visits is made from.
+// There are two single keys: version | 'm' holds the version of the whole layout; version | 'a' holds the sample of pages from which the
+// plan of visits is made.
 //
-// In version 1 a host was an authority, for http and https alike; version 2 knew no pages, version 3 no hints.
+// In version 1 a host was an authority for both http and https. Version 2 had no pages, version 3 no hints.
 const keyVersion = 4
 
 const (
@@ -58,7 +58,7 @@ func metaKey() []byte { return []byte{keyVersion, kindMeta} }
 // kindPrefix is the prefix of all keys of a kind.
 func kindPrefix(kind byte) []byte { return []byte{keyVersion, kind} }
 
-// hostKey is the key of a host's record, and with another kind the prefix of the host's range.
+// hostKey is the key of a host's record. With another kind it is the prefix of the host's range.
 func hostKey(kind byte, host string) []byte {
 	key := make([]byte, 0, len(host)+3+12)
 	key = append(key, keyVersion, kind)
@@ -97,7 +97,7 @@ func shelfKey(table byte, key []byte) []byte {
 	return append([]byte{keyVersion, kindShelf, table}, key...)
 }
 
-// splitKey takes a key of one of the host kinds apart: the host, and what follows its zero byte.
+// splitKey splits a key that begins with a host into the host and what follows its zero byte.
 func splitKey(key []byte) (host string, rest []byte, err error) {
 	if len(key) < 3 || key[0] != keyVersion {
 		return "", nil, fmt.Errorf("read key %x: unknown version", key)

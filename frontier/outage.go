@@ -1,30 +1,27 @@
 package frontier
 
-import (
-	"time"
-)
+import "time"
 
-// outage is this node's own trouble: the network is gone, no name server answers, or the machine is out of something.
-// It counts against no host. While there is one, a single task or lookup is tried now and then; the first thing that
-// is answered ends it. It is used under the frontier's lock.
+// outage is trouble of this node itself: the network is gone, no name server answers, or the machine lacks a resource. It counts against no
+// host. During an outage a single task or lookup is tried now and then, and the first answer ends it. The frontier's lock guards it.
 type outage struct {
 	why    string        // in words; "" while there is none
-	names  bool          // it was a lookup that said so: servers may be within reach all the same
-	served time.Time     // when one of them answered last, after that
-	next   time.Time     // of the next try
-	wait   time.Duration // until the try after that
-	trying bool
+	names  bool          // a lookup reported it, so web servers may still be within reach
+	served time.Time     // when a web server last answered during the outage
+	next   time.Time     // when the next try is allowed
+	wait   time.Duration // the wait until the try after that
+	trying bool          // a try is out
 }
 
-// Waits between two tries.
+// The shortest and the longest wait between two tries.
 const (
 	leastTry = time.Second
 	mostTry  = time.Minute
-	// serves is for how long a server that answered says that others are within reach, too.
+	// serves is how long the answer of one server shows that others are within reach, too.
 	serves = time.Minute
 )
 
-// blind says that nothing is known to be within reach.
+// blind says that no server is known to be within reach.
 func (o *outage) blind(now time.Time) bool { return o.why != "" && now.Sub(o.served) >= serves }
 
 // keepsTasks says that no task may be taken now.
@@ -35,7 +32,7 @@ func (o *outage) keepsNames(now time.Time) bool { return o.why != "" && o.waits(
 
 func (o *outage) waits(now time.Time) bool { return o.trying || now.Before(o.next) }
 
-// try notes that something is taken, and says whether that is a try.
+// try notes that a task or a name is taken, and says whether that is a try.
 func (o *outage) try(task bool, now time.Time) bool {
 	if o.why == "" || task && !o.blind(now) {
 		return false
@@ -44,7 +41,7 @@ func (o *outage) try(task bool, now time.Time) bool {
 	return true
 }
 
-// fail notes trouble, and reports whether that is news. What was begun before the next try is no further sign.
+// fail notes trouble, and says whether the outage is new. A failure before the next try was begun earlier and says nothing new.
 func (o *outage) fail(why string, names bool, now time.Time) (news bool) {
 	if news = o.why == ""; news {
 		*o = outage{wait: leastTry}
@@ -60,7 +57,7 @@ func (o *outage) fail(why string, names bool, now time.Time) (news bool) {
 	return news
 }
 
-// answer notes that a name server answered, or a web server, and reports whether the outage is over.
+// answer notes the answer of a name server or a web server, and says whether the outage is over.
 func (o *outage) answer(names bool, now time.Time) bool {
 	switch {
 	case o.why == "":
@@ -73,9 +70,8 @@ func (o *outage) answer(names bool, now time.Time) bool {
 	return true
 }
 
-// OwnTrouble tells that a task or, with names, a lookup failed by this node's own fault, and why in words. Nothing is
-// taken from now on but a try now and then, until Answered is called. The task is to end as Interrupted, the lookup as
-// one that is ours.
+// OwnTrouble reports that a task or, with names, a lookup failed by this node's own fault, and says why. Until Answered is called, only a
+// try is taken now and then. The caller ends the task as Interrupted, or the lookup by Lost with ours.
 func (f *Frontier) OwnTrouble(why string, names bool) {
 	f.mu.Lock()
 	news := f.outage.fail(why, names, time.Now())
@@ -87,7 +83,7 @@ func (f *Frontier) OwnTrouble(why string, names bool) {
 	}
 }
 
-// Answered tells that a web server answered or, with names, a name server: this node is not cut off.
+// Answered reports that a web server answered or, with names, a name server. So this node is not cut off.
 func (f *Frontier) Answered(names bool) {
 	if !f.troubled.Load() {
 		return
@@ -105,8 +101,7 @@ func (f *Frontier) Answered(names bool) {
 	}
 }
 
-// Troubled says that nothing has been answered since OwnTrouble was called: what meets silence now says nothing of its
-// host.
+// Troubled says that this node is cut off as far as it knows. A request without an answer then says nothing about its host.
 func (f *Frontier) Troubled() bool {
 	if !f.troubled.Load() {
 		return false
@@ -116,5 +111,5 @@ func (f *Frontier) Troubled() bool {
 	return f.outage.blind(time.Now())
 }
 
-// tried ends a try that gave no answer. was says whether it was a try at all.
+// tried notes the end of a task or lookup. was says whether that was a try.
 func (o *outage) tried(was bool) { o.trying = o.trying && !was }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// rules answer the questions of politeness. They are pure: time and randomness are arguments.
+// rules compute the waits of politeness. They are pure: time and randomness are arguments.
 type rules struct {
 	Politeness
 	prefixes []netip.Prefix
-	spacing  map[netip.Addr]float64 // of servers that are overloaded (SetSpacing)
+	spacing  map[netip.Addr]float64 // the factors of overloaded servers (SetSpacing)
 }
 
-// own says whether a server is named as one's own.
+// own says whether a server belongs to the operator (Politeness.Own).
 func (r *rules) own(addr netip.Addr) bool {
 	for _, p := range r.prefixes {
 		if p.Contains(addr) {
@@ -23,6 +23,7 @@ func (r *rules) own(addr netip.Addr) bool {
 	return false
 }
 
+// parallel returns how many requests a server takes at once.
 func (r *rules) parallel(addr netip.Addr) int {
 	if r.own(addr) {
 		return r.OwnParallel
@@ -30,8 +31,8 @@ func (r *rules) parallel(addr netip.Addr) int {
 	return 1
 }
 
-// gap is the time from the end of a request for a site to the start of the next to the same server: the largest of the
-// Crawl-delay, the Retry-After, the configured minimum and a multiple of the last download time.
+// gap returns the time from the end of a request to the start of the next one to the same server: the largest of Crawl-delay, Retry-After,
+// the configured minimum and a multiple of the last download time.
 func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed time.Duration) time.Duration {
 	if isFileServer(addr) {
 		return 0
@@ -50,8 +51,8 @@ func (r *rules) gap(site *Site, addr netip.Addr, crawlDelay, retryAfter, elapsed
 	return max(gap, min(retryAfter, r.MaxRetryAfter))
 }
 
-// backoff is how long a host waits that answered 429 or 503 for the level-th time in a row (1 is the first): doubling,
-// with jitter, so that hosts slowed together do not come back together, and never less than its Retry-After.
+// backoff returns how long a host waits that has answered 429 or 503 level times in a row. The wait doubles each time, and is never shorter
+// than Retry-After. The jitter keeps hosts that failed together from coming back together.
 func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) time.Duration {
 	wait := r.BackoffMin
 	for range level - 1 {
@@ -63,7 +64,7 @@ func (r *rules) backoff(level uint8, retryAfter time.Duration, rnd *rand.Rand) t
 	return max(jitter(wait, rnd), min(retryAfter, r.MaxRetryAfter))
 }
 
-// longest is the longest that a host may have to wait because of what it answered, or did not.
+// longest returns the longest wait of a host for its answers, or for having given none.
 func (r *rules) longest() time.Duration {
 	most := max(r.MaxRetryAfter, r.BackoffMax, r.EndedFor)
 	for _, waits := range [][]time.Duration{r.RetryConnect, r.RetryName, r.RetryPage} {
@@ -74,12 +75,12 @@ func (r *rules) longest() time.Duration {
 	return most * 5 / 4
 }
 
-// jitter is a time between 3/4 and 5/4 of wait.
+// jitter returns a time between 3/4 and 5/4 of wait.
 func jitter(wait time.Duration, rnd *rand.Rand) time.Duration {
 	return time.Duration(float64(wait) * (0.75 + 0.5*rnd.Float64()))
 }
 
-// schedule is the wait before attempt number n (0 is the first retry), or false when the schedule is at its end.
+// schedule returns the wait before retry number n, counted from 0; false if the schedule has ended.
 func schedule(waits []time.Duration, n int, rnd *rand.Rand) (time.Duration, bool) {
 	if n >= len(waits) {
 		return 0, false

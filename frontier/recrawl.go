@@ -33,22 +33,21 @@ func DefaultRecrawl() Recrawl {
 	return Recrawl{Min: r.Min, Max: r.Max, Budget: r.Budget, Share: 0.5}
 }
 
-// On says that pages are remembered and visited again.
+// On says whether pages are remembered and visited again.
 func (r Recrawl) On() bool { return r.Enabled || r.Once() }
 
-// Once says that the crawl ends when all pages that are old enough were visited.
+// Once says whether the crawl ends when all pages that are old enough have been visited.
 func (r Recrawl) Once() bool { return r.Age > 0 }
 
-// Continuous says that the crawl does not end by itself.
+// Continuous says whether the crawl goes on for ever.
 func (r Recrawl) Continuous() bool { return r.Enabled && !r.Once() }
 
-// limit is until when a page can be due that was visited by a clock that is right, and when a host can be taken up again that was
-// given up.
+// limit is the latest time at which a page can be due, or a host that was given up can be taken up again, if no clock was wrong.
 func (r Recrawl) limit(now time.Time) stamp {
 	return stampOf(now.Add(max(r.Max, r.Age) + maxPause + 24*time.Hour))
 }
 
-// plan is what package revisit has to know of it.
+// plan returns the configuration of package revisit.
 func (r Recrawl) plan() revisit.Config {
 	c := revisit.Config{Budget: r.Budget, Min: r.Min, Max: r.Max}
 	if c.Budget == 0 {
@@ -57,7 +56,7 @@ func (r Recrawl) plan() revisit.Config {
 	return c
 }
 
-// Validate reports the first value that cannot be.
+// Validate returns an error for the first impossible value.
 func (r Recrawl) Validate() error {
 	switch {
 	case r.Age < 0 || r.Age > maxAge:
@@ -72,35 +71,35 @@ func (r Recrawl) Validate() error {
 	return r.plan().Validate()
 }
 
-// Found is what a visit found of a page.
+// Found says what a visit found of a page.
 type Found uint8
 
-// What a visit can find. A page that is visited for the first time has changed.
+// What a visit can find. At the first visit a page counts as changed.
 const (
 	Unchanged Found = iota
-	Trivial         // another body, but the same text but for a counter, a date or the like
+	Trivial         // another body, but the same text except for a counter, a date or the like
 	Altered         // another text
-	Gone            // no page, and the server says so
-	Moved           // another place for good, and this page is forgotten
+	Gone            // the server says that there is no page
+	Moved           // the page has moved for good, and this URL is forgotten
 )
 
 // Visit is what a visit told of a page.
 type Visit struct {
 	Found    Found
-	ETag     string    // "" where the server gave none, or one too long
-	Modified time.Time // Last-Modified, zero where there is none
-	// Body is a checksum of the body, Digest and Simhash are those of its text. With a Digest of 0 those before hold.
+	ETag     string    // "" if the server gave none, or one that is too long
+	Modified time.Time // Last-Modified; zero if there is none
+	// Body is a checksum of the body. Digest and Simhash are those of its text. If Digest is 0, all three stay as they were.
 	Body            uint32
 	Digest, Simhash uint64
-	// FreshFor is the max-age of Cache-Control, 0 where there is none.
+	// FreshFor is the max-age of Cache-Control; 0 if there is none.
 	FreshFor time.Duration
 }
 
-// maxGone is after how many visits in a row that found it gone a page is forgotten.
+// maxGone is the number of visits in a row that find a page gone before it is forgotten.
 const maxGone = 3
 
-// after is the page after a visit at a time; a nil visit got no answer. What is forgotten is nil. The plan is nil where all pages are
-// visited at one age.
+// after returns the page after a visit, or nil if it is forgotten. A nil visit got no answer. The plan is nil if all pages are visited at
+// one age.
 func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Time) *PageRecord {
 	n := *p
 	now = now.Truncate(time.Second)
@@ -154,7 +153,7 @@ func (p *PageRecord) after(v *Visit, r Recrawl, plan *revisit.Plan, now time.Tim
 	return &n
 }
 
-// openRecrawl takes up what an earlier life learnt of pages, and says which are due where all are visited at one age.
+// openRecrawl reads what an earlier life learnt of pages. If all pages are visited at one age, it makes them due at that age.
 func (f *Frontier) openRecrawl() error {
 	r := &f.bench.recrawl
 	switch {
@@ -177,8 +176,8 @@ func (f *Frontier) openRecrawl() error {
 // maxMoved is how many pages are moved in one transaction.
 const maxMoved = 500
 
-// reschedule makes all pages due at an age. It runs before anything else does. If the process dies meanwhile, some pages stay due
-// as they were.
+// reschedule makes all pages due at an age. It runs before everything else. If the process dies meanwhile, some pages keep their old due
+// times.
 func (l *ledger) reschedule(age time.Duration) error {
 	var hosts []string
 	err := l.store.eachPage(kindPrefix(kindPage), func(host string, _ stamp) {

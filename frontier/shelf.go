@@ -8,16 +8,15 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Shelf is a table of keys and values beside the URLs, for what other packages of a node must remember, so that one directory is a
-// node's whole memory. A write is on disk when the call returns: it survives the death of the process at once, and that of the
-// machine after a second. While the disk is almost full, writes wait. Methods are safe for concurrent use, and return ErrClosed
-// once the frontier's Run has ended.
+// Shelf is a table of keys and values that another package of the node keeps in the store, so that everything a node remembers is in one
+// directory. A write is on disk when the call returns: it survives the death of the process at once, and that of the machine after a second.
+// While the disk is almost full, writes wait. Methods are safe for concurrent use, and return ErrClosed after the frontier's Run has ended.
 type Shelf struct {
 	store *store
 	table byte
 }
 
-// Shelf gives access to a table. Tables with different bytes share nothing.
+// Shelf returns the table with a number. Tables with different numbers share nothing.
 func (f *Frontier) Shelf(table byte) *Shelf { return &Shelf{store: f.store, table: table} }
 
 // Get returns a copy of the value of a key, or nil if there is none.
@@ -29,7 +28,7 @@ func (s *Shelf) Get(key []byte) ([]byte, error) {
 	return s.store.get(shelfKey(s.table, key))
 }
 
-// Put sets the value of a key. An empty value is a value: Get returns it as empty, not as nil.
+// Put sets the value of a key. Get returns an empty value as empty, not as nil.
 func (s *Shelf) Put(key, value []byte) error {
 	return s.Batch(func(set func(k, v []byte), _ func(k []byte)) { set(key, value) })
 }
@@ -39,8 +38,8 @@ func (s *Shelf) Delete(key []byte) error {
 	return s.Batch(func(_ func(k, v []byte), del func(k []byte)) { del(key) })
 }
 
-// Batch makes all changes that fill asks for, or none. Thousands of changes are fine; above a tenth of a write buffer in keys and
-// small values it fails and changes nothing. Keys and values are copied.
+// Batch makes all changes that fill asks for, or none. Thousands of changes are fine. If keys and small values are more than a tenth of a
+// write buffer, Batch fails and changes nothing. It copies keys and values.
 func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) error {
 	if !s.store.enter() {
 		return ErrClosed
@@ -61,13 +60,13 @@ func (s *Shelf) Batch(fill func(set func(k, v []byte), del func(k []byte))) erro
 	return nil
 }
 
-// Scan visits the keys that begin with prefix in order, with their values as they were when Scan began. visit may keep both, and may
-// change the table. An error of visit ends the scan and is returned as it is.
+// Scan visits the keys that begin with prefix in order, with their values at the time when Scan began. visit may keep both, and may change
+// the table. An error of visit ends the scan and is returned unchanged.
 func (s *Shelf) Scan(prefix []byte, visit func(key, value []byte) error) error {
 	return s.scan(prefix, nil, visit)
 }
 
-// ScanAfter is Scan of all keys after one, nil for all keys, so that a long table can be visited piece by piece.
+// ScanAfter is Scan for all keys after another key, or for all keys if that is nil. So a long table can be visited in parts.
 func (s *Shelf) ScanAfter(after []byte, visit func(key, value []byte) error) error {
 	if after == nil {
 		return s.scan(nil, nil, visit)

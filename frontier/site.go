@@ -10,30 +10,30 @@ import (
 	"proxima/frontier/identity"
 )
 
-// Site is what an operator has set for one host; nil is nothing.
+// Site holds what an operator has set for one host. A nil Site sets nothing.
 type Site struct {
-	// Gap stands in place of Politeness.MinGap and OwnGap, Budget in place of Config.MaxHostURLs; nil leaves them.
+	// Gap replaces Politeness.MinGap and OwnGap, Budget replaces Config.MaxHostURLs. Nil replaces nothing.
 	Gap    *time.Duration
 	Budget *int
-	// Hours are when the host may be asked; nil is at any time.
+	// Hours are the times at which the host may be asked. Nil means at any time.
 	Hours Hours
-	// Rank says which of the host's URLs come first: of those in memory the ones with the highest. Nil keeps their order.
+	// Rank orders the host's URLs in memory: the highest rank comes first. Nil keeps their order.
 	Rank func(u identity.URL, depth uint8) int
-	// RecrawlMin and RecrawlMax bound the time to the next visit of a page, in place of Recrawl.Min and Max; 0 leaves them.
+	// RecrawlMin and RecrawlMax bound the time to the next visit of a page, instead of Recrawl.Min and Max. 0 replaces nothing.
 	RecrawlMin, RecrawlMax time.Duration
-	// Stays says that the host is not for other nodes: Ready leaves it out.
+	// Stays says that the host must not go to other nodes. Ready leaves it out.
 	Stays bool
 }
 
 // Hours are times at which a host may be asked.
 type Hours interface {
 	Open(now time.Time) bool
-	// Next is the first time from now on that is open; false: none is.
+	// Next returns the first open time from now on; false if there is none.
 	Next(now time.Time) (time.Time, bool)
 	String() string
 }
 
-// nextVisit puts the time of a page's next visit within the bounds. The shorter bound gives way to the longer.
+// nextVisit moves the time of a page's next visit into the bounds. If they contradict each other, RecrawlMin counts.
 func (s *Site) nextVisit(due, now time.Time) time.Time {
 	if s == nil {
 		return due
@@ -47,10 +47,10 @@ func (s *Site) nextVisit(due, now time.Time) time.Time {
 	return due
 }
 
-// neverOpens is how long a host waits whose hours name no time at all.
+// neverOpens is how long a host waits whose hours hold no time at all.
 const neverOpens = 7 * 24 * time.Hour
 
-// opens is when the host may be asked again, zero where that is now.
+// opens returns when the host may be asked again; zero if it may be asked now.
 func (s *Site) opens(now time.Time) time.Time {
 	if s == nil || s.Hours == nil || s.Hours.Open(now) {
 		return time.Time{}
@@ -61,10 +61,10 @@ func (s *Site) opens(now time.Time) time.Time {
 	return now.Add(neverOpens)
 }
 
-// closed says that the host is outside its hours.
+// closed says whether the host is outside its hours.
 func (s *Site) closed(now time.Time) bool { return s != nil && s.Hours != nil && !s.Hours.Open(now) }
 
-// next takes the URL out of a window that comes next: the first of those with the highest rank.
+// next removes the next URL from a window: the first of those with the highest rank.
 func (s *Site) next(q *fifo[pending]) pending {
 	if s == nil || s.Rank == nil {
 		return q.pop()
@@ -81,8 +81,8 @@ func (s *Site) next(q *fifo[pending]) pending {
 	return p
 }
 
-// FileServer stands for the server of a host that this node reads from its own disk: an address of the discard prefix (RFC
-// 6666), which nobody dials. It needs no lease and no gaps.
+// FileServer returns an address that stands for the server of a host which this node reads from its own disk. It is in the discard prefix
+// (RFC 6666) and is never dialled. It needs no lease and no gaps.
 func FileServer(host string) netip.Addr {
 	var b [16]byte
 	b[0] = 1
@@ -90,7 +90,7 @@ func FileServer(host string) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// isFileServer says that an address is none of a server, but stands for one.
+// isFileServer says whether FileServer made an address.
 func isFileServer(addr netip.Addr) bool {
 	b := addr.As16()
 	return binary.BigEndian.Uint64(b[:8]) == 1<<56

@@ -19,25 +19,25 @@ type Status struct {
 	InFlight int `json:"in_flight"`
 	// RemoteFetches are the pages for other nodes that wait here or are under way.
 	RemoteFetches int `json:"remote_fetches"`
-	// Queues counts the URLs in memory of the three queues, by origin; more of the assigned and the discovered may wait on disk.
+	// Queues counts the URLs in memory by their queue. More of them may wait on disk.
 	Queues map[string]int `json:"queues"`
 	// Waiting is true while hosts wait on disk for a place on the workbench.
 	Waiting bool `json:"waiting"`
-	// Paused says why nothing is taken; "" when URLs are.
+	// Paused says why no URL is taken; "" if URLs are taken.
 	Paused string `json:"paused"`
-	// Failing are the hosts that wait because they failed, by the reason.
+	// Failing are the hosts that wait because they failed, by reason.
 	Failing map[string]Failing `json:"failing"`
-	// NextDue is the time until something becomes ready; 0 when it is not known or now.
+	// NextDue is the time until something becomes ready; 0 if that is now or not known.
 	NextDue time.Duration `json:"next_due_ns"`
 }
 
-// Failing are hosts that wait for one reason: how many they are, and the first by name.
+// Failing are the hosts that wait for one reason: their number, and the first by name.
 type Failing struct {
 	Hosts int    `json:"hosts"`
 	First string `json:"first"`
 }
 
-// Status reports. It looks at every host of the workbench: for people and for a line every few seconds.
+// Status returns what the frontier is doing now. It is slow, because it looks at every host of the workbench.
 func (f *Frontier) Status() Status {
 	s := Status{Totals: f.ledger.count.totals(), Hosts: make(map[string]int), Failing: make(map[string]Failing),
 		Queues: make(map[string]int)}
@@ -74,7 +74,7 @@ func (f *Frontier) Status() Status {
 	return s
 }
 
-// waits says why a host is waiting, in a word for counting and in a sentence. It needs the lock of the front held.
+// waits says why a host is waiting, in a word for counting and in a sentence. It needs the front's lock held.
 func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	due, work := h.due()
 	switch {
@@ -112,13 +112,13 @@ func (w *workbench) waits(h *host, now time.Time) (kind, sentence string) {
 	return "ready", "it may be asked now and waits for a fetcher"
 }
 
-// spent says that a host has only pages that are due again, and that no such page may be visited now.
+// spent says that a host has only pages to visit again, and that the budget allows no visit now.
 func (w *workbench) spent(h *host, now time.Time) bool {
 	may, _ := w.recrawl.mayVisit(now)
 	return !may && h.windowed() == h.window[Revisit].len()
 }
 
-// HostStatus is what the frontier knows of one host.
+// HostStatus is what the workbench knows of one host.
 type HostStatus struct {
 	Host     string        `json:"host"`
 	Known    bool          `json:"known"` // on the workbench
@@ -142,7 +142,7 @@ func (f *Frontier) Explain(name string) HostStatus {
 	return f.bench.explain(h, time.Now())
 }
 
-// explain says what is known of a host. It needs the lock of the front held.
+// explain returns what is known of a host. It needs the front's lock held.
 func (w *workbench) explain(h *host, now time.Time) HostStatus {
 	s := HostStatus{Host: h.name, Known: true, InMemory: h.windowed() + len(h.delayed), OnDisk: h.onDisk(), Failures: h.failures, Delay: h.crawlDelay}
 	s.Wait, s.Sentence = w.waits(h, now)
@@ -152,8 +152,8 @@ func (w *workbench) explain(h *host, now time.Time) HostStatus {
 	return s
 }
 
-// Find explains up to most hosts on the workbench whose names contain part, those with the most URLs in memory first. all is how many
-// such hosts there are.
+// Find returns the status of up to most hosts on the workbench whose names contain part, those with the most URLs in memory first. all is
+// the number of such hosts.
 func (f *Frontier) Find(part string, most int) (found []HostStatus, all int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,10 +173,10 @@ func (f *Frontier) Find(part string, most int) (found []HostStatus, all int) {
 	return found, len(hosts)
 }
 
-// Quiet receives when a fetcher or a resolver has come back and no other is at work: a good time to ask Idle.
+// Quiet receives a signal when no fetcher and no resolver is at work any more. That is a good time to call Idle.
 func (f *Frontier) Quiet() <-chan struct{} { return f.quiet }
 
-// Hopeless says that no URL was ever had, and that every host failed in a way that waiting does not mend soon: its name does not exist,
+// Hopeless says that no URL was ever answered, and that every host failed in a way that waiting will hardly change: its name does not exist,
 // or all its addresses refuse.
 func (f *Frontier) Hopeless() bool {
 	f.mu.Lock()
@@ -196,14 +196,14 @@ func (f *Frontier) Hopeless() bool {
 	return hosts > 0
 }
 
-// busyLocked says that something is under way.
+// busyLocked says that something is under way. It needs mu held.
 func (f *Frontier) busyLocked() bool {
 	b := f.bench
 	return f.outage.why != "" || f.ending > 0 || b.inFlight > 0 || b.remote.count > 0 || b.resolving > 0 || b.reading > 0 || f.scan || f.candidates.len() > 0
 }
 
-// Idle says that nothing is to be done within the patience: no task is out, every URL left waits for longer, and that is neither
-// for want of this node's own network nor for the hours of its site. The number of those is returned as unfinished.
+// Idle says that there is nothing to do within the patience: no task is out, and every URL that is left waits for longer. While a URL waits
+// only for the hours of its site, or this node is cut off, the frontier is not idle. unfinished is the number of URLs that are left.
 func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// unchecked is why a host waits after it came onto the workbench: nobody has said yet that this node may crawl it.
+// unchecked is why a host waits that has come onto the workbench, until Suspend says whether this node may crawl it.
 const unchecked = "its ownership has not been checked yet"
 
-// Unchecked waits for hosts that have come onto the workbench and about which Suspend has said nothing yet, and returns them.
-// With Config.Shared they are not crawled before. It is for one reader.
+// Unchecked waits for hosts that have come onto the workbench and that Suspend was not called with yet, and returns them. With Config.Shared
+// they are not crawled before. It is for one reader.
 func (f *Frontier) Unchecked(ctx context.Context) ([]string, error) {
 	return gather(ctx, f.front, f.arrived, func() []string {
 		names := f.entered
@@ -27,9 +27,9 @@ func (f *Frontier) Active() []string {
 	return slices.Collect(maps.Keys(f.bench.hosts))
 }
 
-// Suspend sets the reasons why hosts must not be crawled here now; an empty reason allows it. A suspended host stays on the
-// workbench, and its status gives the reason. Tasks that are out are not recalled. Hosts that are not on the workbench are
-// skipped: Unchecked names them when they come.
+// Suspend sets the reasons why hosts must not be crawled here now. An empty reason lets a host be crawled. A suspended host stays on the
+// workbench, and its status gives the reason. Tasks that are out are not recalled. Suspend skips hosts that are not on the workbench;
+// Unchecked returns them when they come.
 func (f *Frontier) Suspend(reasons map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,45 +7,44 @@ import (
 	"time"
 )
 
-// Bounds on what is believed of one visit.
+// Bounds on the times of one visit.
 const (
-	// longest is the longest time between two visits, or since a page was modified, that is believed.
+	// longest bounds the time between two visits, and the time since a page was modified.
 	longest = 20 * 365 * 24 * time.Hour
-	// shortest is the shortest that says anything: two visits within it are one. A page whose Last-Modified is younger
-	// was made for the request, and does not say when it changed.
+	// shortest is the shortest time with a meaning. Two visits within it count as one. A page whose Last-Modified is younger was made for
+	// the request, so that date does not say when it changed.
 	shortest = time.Minute
 )
 
-// window is how many visits the sums of a history hold before they are halved, so that a page whose habits change is
-// seen to: at most window count in full, older ones by a half, a quarter, and so on.
+// window is how many visits the sums of a history hold before they are halved, so that a history follows a page whose rate of change
+// changes. At most window visits count in full, older ones by a half, a quarter, and so on.
 const window = 64
 
-// History is what the visits of one page have told. Its zero value is a page that was never seen. It is a value of a
-// few bytes: With returns the next one.
+// History is what the visits of one page have shown. Its zero value belongs to a page that was never visited. With returns the history with
+// one more visit.
 //
-// What is kept is enough for the likelihood of a rate of change: the times between visits without a change count by
-// their sum, exactly. Of the logarithms of those with a change mean and deviation are kept, which is exact where a page
-// changes less often than it is visited, and close to it elsewhere.
+// A history has what the likelihood of a rate of change needs. Of the times between visits without a change it keeps the sum, which is
+// exact. Of the logarithms of those with a change it keeps mean and deviation. That is exact if a page changes less often than it is
+// visited, and else a good approximation.
 type History struct {
-	visits, changes uint16  // all, up to the largest number that fits
-	weight          uint8   // visits that the sums below hold
-	undated         uint8   // changes that happened at some time between two visits
-	dated           uint8   // changes whose time Last-Modified told
-	born            bool    // the first visit told since when the page has been as it is
+	visits, changes uint16  // the numbers of all visits and changes, up to the largest number that fits
+	weight          uint8   // the number of visits in the sums below
+	undated         uint8   // changes at an unknown time between two visits
+	dated           uint8   // changes at a time that Last-Modified gave
+	born            bool    // the first visit gave the age of the page
 	same            float32 // seconds without a change
 	gap             uint16  // mean logarithm of the seconds between the visits around undated changes, in gapUnits
 	spread          uint8   // its standard deviation, in spreadUnits
 }
 
-// Visit is what one look at a page has told.
+// Visit is what one visit of a page has shown.
 type Visit struct {
-	// Gap is the time since the look before. It is 0 at the first look; where the clock has jumped it may be anything.
+	// Gap is the time since the visit before, and 0 at the first visit. It may be any value if the clock has jumped.
 	Gap time.Duration
-	// Changed says that the page is another than at the look before: its text, not its counters. A page that is gone,
-	// or back, has changed.
+	// Changed says that the text of the page differs from that at the visit before, apart from trivial changes. A page that is gone or
+	// has come back has changed.
 	Changed bool
-	// Age is for how long the page has been as it is, by its Last-Modified, and 0 where it has none. It is not
-	// believed where it contradicts the rest.
+	// Age is the time since the page last changed, by its Last-Modified; 0 if it has none. It is ignored if it contradicts the rest.
 	Age time.Duration
 }
 
@@ -67,7 +66,7 @@ func (h History) With(v Visit) History {
 		}
 		return h
 	case gap < shortest && !v.Changed:
-		return h // nothing could happen, or the clock was set back
+		return h // the time is too short, or the clock was set back
 	}
 	gap = max(gap, shortest)
 	if h.weight >= window {
@@ -87,7 +86,7 @@ func (h History) With(v Visit) History {
 	return h
 }
 
-// undatedChange adds a change at some time between two visits, given the logarithm of the seconds between them.
+// undatedChange adds a change at an unknown time between two visits. x is the logarithm of the seconds between them.
 func (h History) undatedChange(x float64) History {
 	mean, deviation, n := h.gaps()
 	off := x - mean
@@ -109,10 +108,10 @@ const (
 	spreadUnit = 1.0 / 32
 )
 
-// Visits is how many visits the page had, up to 65,535.
+// Visits returns how many visits the page had, up to 65,535.
 func (h History) Visits() int { return int(h.visits) }
 
-// Changes is how many of them found it changed, up to 65,535.
+// Changes returns how many visits found the page changed, up to 65,535.
 func (h History) Changes() int { return int(h.changes) }
 
 // HistorySize is the length of a history in bytes, as AppendBinary writes it.
@@ -135,7 +134,7 @@ func (h History) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, h.spread), nil
 }
 
-// UnmarshalBinary reads what AppendBinary has written. What With cannot have made is refused.
+// UnmarshalBinary reads what AppendBinary has written. It refuses a history that With cannot have made.
 func (h *History) UnmarshalBinary(b []byte) error {
 	if len(b) != HistorySize {
 		return fmt.Errorf("read the history of a page: %d bytes, want %d", len(b), HistorySize)

@@ -1,11 +1,41 @@
 package revisit
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
 
-// A Plan says when pages are due. It is made of a sample, holds until the next one, and does not change.
+// Config bounds the visits of the pages that are known.
+type Config struct {
+	// Budget is how many visits a day all known pages get together. Most go to the pages where a visit gains most.
+	Budget int `toml:"budget"`
+	// Min is the shortest time between two visits of a page.
+	Min time.Duration `toml:"min"`
+	// Max is the longest time between two visits of a page, which never changes or changes too often to be worth a visit. If the budget
+	// does not suffice, it takes longer.
+	Max time.Duration `toml:"max"`
+}
+
+// Default returns values for a node with some hundred thousand pages.
+func Default() Config {
+	return Config{Budget: 50_000, Min: time.Hour, Max: 90 * 24 * time.Hour}
+}
+
+// Validate returns an error for the first impossible value.
+func (c Config) Validate() error {
+	switch {
+	case c.Budget < 1 || c.Budget > 1e9:
+		return fmt.Errorf("budget: %d is not between 1 and 1000000000", c.Budget)
+	case c.Min < time.Second || c.Min > longest:
+		return fmt.Errorf("min: %v is not between 1s and %v", c.Min, longest)
+	case c.Max < c.Min || c.Max > longest:
+		return fmt.Errorf("max: %v is not between min, %v, and %v", c.Max, c.Min, longest)
+	}
+	return nil
+}
+
+// Plan says when pages are due. It is made from a sample, and does not change.
 type Plan struct {
 	config Config
 	grid   *grid
@@ -13,36 +43,35 @@ type Plan struct {
 	price  float64 // the gain, in seconds of a fresh copy, that makes a visit worth its cost
 }
 
-// maxFresh is the longest that Cache-Control keeps a page from being visited: servers say "a year" of pages that they
-// change tomorrow.
+// maxFresh is the longest time for which Cache-Control can delay a visit. Servers say "a year" of pages that they change tomorrow.
 const maxFresh = 24 * time.Hour
 
-// leastPrice is what a visit must gain, in seconds of a fresh copy, however large the budget: a page that changes once
-// a day is then looked at each three hours, and one that changes once a month once in 15 hours.
+// leastPrice is what a visit must gain, in seconds of a fresh copy, even if the budget is large. At this price a page that changes once a
+// day is visited every three hours, and one that changes once a month every 15 hours.
 const leastPrice = 600
 
-// overbooked is how many times the budget pages are made due for. Visits that come due in a lull cannot be made up for
-// later, and a tenth too many costs nothing: all wait a little.
+// overbooked is the number of visits that become due, divided by the budget. When too few pages are due, the visits of that time are lost.
+// A tenth too many costs nothing, because all pages wait a little.
 const overbooked = 1.1
 
-// Steps of the iterations below; both have come close to their end well before.
+// The numbers of steps of the iterations below. Both converge well before.
 const (
 	learnSteps = 20
 	priceSteps = 40
 )
 
-// generalPages is how many pages what is believed of pages in general counts for, beside those of the sample.
+// generalPages is the weight of the general prior, counted in pages of the sample.
 const generalPages = 20
 
-// NewPlan makes a plan from the sample of a node's pages and their number. Of an empty sample it is a plan for pages of
-// which nothing is known. It takes some 50 ms, and is worth making anew when a tenth of the pages were visited since,
-// or their number has changed by a tenth.
+// NewPlan makes a plan from the sample of a node's pages and their number. From an empty sample it makes a plan for pages of which nothing
+// is known. It takes some 50 ms. A new plan is worth it when a tenth of the pages have been visited since, or their number has changed by a
+// tenth.
 func (c Config) NewPlan(s *Sample, pages int) *Plan {
 	p := &Plan{config: c, grid: newGrid()}
 	general := p.grid.general()
 	p.prior = general
-	// Expectation and maximisation: each page is what its history says where pages are as the prior says, and the prior
-	// is the mean of the pages.
+	// Expectation maximisation: the posterior of each page follows from the prior and its history, and the new prior is the mean of the
+	// posteriors.
 	posteriors, likelihoods := make([]distribution, max(len(s.pages), 1)), make([]distribution, len(s.pages))
 	posteriors[0] = general
 	for k := range s.pages {
@@ -67,7 +96,7 @@ func (c Config) NewPlan(s *Sample, pages int) *Plan {
 	return p
 }
 
-// findPrice finds the price at which the pages ask for as many visits as the budget has, and some more.
+// findPrice finds the price at which pages need as many visits as the budget allows, times overbooked.
 func (p *Plan) findPrice(sample []distribution, pages float64) {
 	gains := make([][timeCount]float64, len(sample))
 	for k := range sample {
@@ -86,7 +115,7 @@ func (p *Plan) findPrice(sample []distribution, pages float64) {
 	}
 	budget := overbooked * float64(p.config.Budget) / 86400
 	if p.price = leastPrice; demand(p.price) <= budget {
-		return // there is enough for all
+		return // the budget suffices for all pages
 	}
 	low, high := math.Log(leastPrice), math.Log(1/slowest)
 	for range priceSteps {
@@ -99,37 +128,37 @@ func (p *Plan) findPrice(sample []distribution, pages float64) {
 	p.price = math.Exp(high)
 }
 
-// belief is the distribution of the rate of a page with a history.
+// belief returns the distribution of the rate of a page with a history.
 func (p *Plan) belief(h History) distribution {
 	l := p.grid.likelihood(h)
 	return p.prior.posterior(&l)
 }
 
-// Rate is an estimate of the changes a day of a page with a history: the median of what is believed of it.
+// Rate estimates how many changes a day a page with a history has, by the median of its distribution.
 func (p *Plan) Rate(h History) float64 {
 	d := p.belief(h)
 	return p.grid.median(&d) * 86400
 }
 
-// Hints is what a server says about its page without being asked for it. All of them may be false.
+// Hints are what a server says about a page besides its content. All of it may be false.
 type Hints struct {
-	// FreshFor is the max-age of Cache-Control, 0 where there is none: so long, up to a day, the page is left alone.
+	// FreshFor is the max-age of Cache-Control; 0 if there is none. The page is not visited for that time, up to a day.
 	FreshFor time.Duration
-	// Modified is the page's lastmod in the sitemap, zero where there is none. After the last visit, and not in the
-	// future, it says that the copy is old.
+	// Modified is the page's lastmod in the sitemap; zero if there is none. If it is after the last visit and not in the future, the copy
+	// may be old.
 	Modified time.Time
-	// Trust is how likely it is that the page has changed when Modified says so, from 0, where it is ignored, to 1.
+	// Trust is the probability that the page has changed when Modified says so. At 0 Modified is ignored.
 	Trust float64
 }
 
-// Interval is the time between a visit and the next of a page with a history, between Config.Min and Config.Max.
+// Interval returns the time between two visits of a page with a history, between Config.Min and Config.Max.
 func (p *Plan) Interval(h History) time.Duration {
 	d := p.belief(h)
 	t := reach(p.price, &p.grid.times, func(j int) float64 { return p.grid.gainAt(&d, j) })
 	return min(max(seconds(t), p.config.Min), p.config.Max)
 }
 
-// Next is when a page that was visited last is due, which may lie before now.
+// Next returns when a page is due whose last visit was at the time last. That may be before now.
 func (p *Plan) Next(h History, last, now time.Time, hints Hints) time.Time {
 	if last.After(now) {
 		last = now // the clock was set back
@@ -143,8 +172,8 @@ func (p *Plan) Next(h History, last, now time.Time, hints Hints) time.Time {
 	return due
 }
 
-// renewed says whether a page is worth a visit that is, as likely as trust says, no longer as its copy. The new copy is
-// fresh until the page changes again.
+// renewed says whether a visit is worth its price if the page differs from its copy with the probability trust. The new copy is fresh until
+// the page changes again.
 func (p *Plan) renewed(h History, trust float64) bool {
 	d := p.belief(h)
 	fresh := 0.0

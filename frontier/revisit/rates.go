@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// The rates of change that a page can have, as changes a second: none at all, and a grid from one in 30 years to one in
-// half a minute, each 1.5 times the one before. An estimate is a distribution over them.
+// The rates of change that a page can have, in changes a second: 0, and a grid from one in 30 years to one in half a minute, each 1.5 times
+// the one before. An estimate is a distribution over them.
 const (
 	rateCount = 44
 	rateStep  = 1.5
 	slowest   = 1 / (30 * 365 * 86400.0)
 )
 
-// The times at which the gain of a visit is tabulated: from a minute to some 40 years, in steps of a factor.
+// The times for which the gain of a visit is tabulated: from a minute to some 40 years, each 1.45 times the one before.
 const (
 	timeCount = 56
 	timeStep  = 1.45
 	firstTime = 60.0
 )
 
-// bornRate is the rate at which pages that never change are taken to be made: once in three years.
+// bornRate is the rate at which new pages are made in the model, for pages that never change: once in three years.
 const bornRate = 1 / (3 * 365 * 86400.0)
 
 // distribution is a probability for each rate of the grid.
 type distribution [rateCount]float64
 
-// grid holds what depends on the grid alone.
+// grid holds the tables that depend on the grids alone.
 type grid struct {
 	rate, log [rateCount]float64
 	times     [timeCount]float64
@@ -39,7 +39,7 @@ func newGrid() *grid {
 		if i > 0 {
 			g.rate[i] = slowest * math.Pow(rateStep, float64(i-1))
 		}
-		g.log[i] = math.Log(g.rate[i]) // of none it is -Inf
+		g.log[i] = math.Log(g.rate[i]) // -Inf for the rate 0
 	}
 	for j := range g.times {
 		g.times[j] = firstTime * math.Pow(timeStep, float64(j))
@@ -50,19 +50,19 @@ func newGrid() *grid {
 	return g
 }
 
-// gain is what one visit more gains of a page that changes at a rate and is visited each t seconds: the derivative of
-// its mean freshness by the number of its visits a second. The unit is seconds of a fresh copy.
+// gain is what one more visit gains for a page that changes at a rate and is visited every t seconds: the derivative of its mean freshness
+// by the number of its visits a second. The unit is seconds of a fresh copy.
 func gain(rate, t float64) float64 {
 	x := rate * t
 	if x < 1e-4 {
-		return x * t / 2 // the closed form would cancel out
+		return x * t / 2 // the closed form would lose its digits
 	}
 	return (-math.Expm1(-x) - x*math.Exp(-x)) / rate
 }
 
-// general is what is believed of pages before any was visited twice: a third never change, the others do so once in a
-// month or so, give or take a factor of ten (Cho and Garcia-Molina, "The evolution of the web and implications for an
-// incremental crawler", 2000; Fetterly and others, "A large-scale study of the evolution of web pages", 2003).
+// general is the prior before any page was visited twice: a third of the pages never change, the others about once in a month, with a
+// deviation of a factor of ten (Cho and Garcia-Molina, "The evolution of the web and implications for an incremental crawler", 2000;
+// Fetterly and others, "A large-scale study of the evolution of web pages", 2003).
 func (g *grid) general() distribution {
 	var d distribution
 	center, sum := math.Log(1/(30*86400.0)), 0.0
@@ -78,12 +78,12 @@ func (g *grid) general() distribution {
 	return d
 }
 
-// likelihood is how well each rate explains a history: 1 for the one that does so best.
+// likelihood returns how well each rate explains a history. It is 1 for the best.
 func (g *grid) likelihood(h History) distribution {
 	var l distribution
 	dated, same := float64(h.dated), float64(h.same)
 	gap, deviation, undated := h.gaps()
-	// Half of the gaps are taken to be longer than their mean by the deviation, half to be shorter.
+	// The model is that half of the gaps are longer than their mean by the deviation, and half are shorter by it.
 	long, short := math.Exp(gap+deviation), math.Exp(gap-deviation)
 	best := math.Inf(-1)
 	for i, rate := range g.rate {
@@ -105,7 +105,7 @@ func (g *grid) likelihood(h History) distribution {
 	return l
 }
 
-// posterior is what is believed of a page with a likelihood where pages are as prior says.
+// posterior combines the likelihood of a page with the prior of all pages.
 func (prior *distribution) posterior(likelihood *distribution) distribution {
 	var d distribution
 	sum := 0.0
@@ -114,7 +114,7 @@ func (prior *distribution) posterior(likelihood *distribution) distribution {
 		sum += d[i]
 	}
 	if !(sum > 0) {
-		return *prior // no rate that occurs explains the history: the page is taken to be like the others
+		return *prior // no rate explains the history, so the page counts as an average one
 	}
 	for i := range d {
 		d[i] /= sum
@@ -122,8 +122,7 @@ func (prior *distribution) posterior(likelihood *distribution) distribution {
 	return d
 }
 
-// median is the number of changes a second than which the page is as likely to have more as less. (The mean is that of
-// the few rates that are far too high.)
+// median returns the median rate of a distribution. The mean would depend on a few rates that are far too high.
 func (g *grid) median(d *distribution) float64 {
 	sum := 0.0
 	for i, p := range d {
@@ -138,7 +137,7 @@ func (g *grid) median(d *distribution) float64 {
 	return g.rate[rateCount-1]
 }
 
-// gainAt is the expected gain of a visit at a time of the grid.
+// gainAt returns the expected gain of a visit at time j of the grid.
 func (g *grid) gainAt(d *distribution, j int) float64 {
 	sum := 0.0
 	for i, p := range d {
@@ -147,9 +146,9 @@ func (g *grid) gainAt(d *distribution, j int) float64 {
 	return sum
 }
 
-// reach is the time in seconds at which the gain reaches a price, +Inf where it never does. The gain grows with time.
+// reach returns the time in seconds at which the gain reaches a price, +Inf if it never does. The gain grows with time.
 func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64) float64 {
-	low, high := 0, timeCount // the first of the grid that has reached it
+	low, high := 0, timeCount // a binary search for the first time at which it has
 	for low < high {
 		if mid := (low + high) / 2; gainAt(mid) < price {
 			low = mid + 1
@@ -163,7 +162,7 @@ func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64)
 	case timeCount:
 		return math.Inf(1)
 	}
-	// Between two times of the grid the gain is close to a power of time.
+	// Between two times of the grid the gain is almost a power of time.
 	a, b := gainAt(low-1), gainAt(low)
 	if !(a > 0) || !(b > a) {
 		return times[low]
@@ -172,6 +171,7 @@ func reach(price float64, times *[timeCount]float64, gainAt func(j int) float64)
 	return times[low-1] * math.Pow(timeStep, min(max(share, 0), 1))
 }
 
+// seconds converts seconds to a duration of at most longest.
 func seconds(s float64) time.Duration {
 	if !(s < longest.Seconds()) {
 		return longest

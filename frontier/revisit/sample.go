@@ -6,12 +6,11 @@ import (
 	"fmt"
 )
 
-// sampleSize is how many pages a sample holds: the budget is met within some percents, and a plan takes
-// some 50 ms to make.
+// sampleSize is how many pages a sample holds. With this size the budget is met within some per cent, and a plan takes some 50 ms.
 const sampleSize = 4096
 
-// Sample holds the histories of some thousand pages drawn evenly from all that were put: those whose keys have the
-// smallest hashes. So a page that is visited often stands in it as often as one that is not: once.
+// Sample holds the histories of some thousand pages, drawn evenly from all pages: those whose keys have the smallest hashes. So a page is in
+// it at most once, however often it is visited.
 type Sample struct {
 	pages []sampled // a heap, the largest hash first
 	place map[uint64]int
@@ -25,7 +24,7 @@ type sampled struct {
 // NewSample makes an empty sample.
 func NewSample() *Sample { return &Sample{place: make(map[uint64]int)} }
 
-// Put tells the sample a page's newest history. The key is the page's own, such as a hash of its URL.
+// Put gives the sample the newest history of a page. The key identifies the page, such as a hash of its URL.
 func (s *Sample) Put(key uint64, h History) {
 	hash := mix(key)
 	if i, ok := s.place[hash]; ok {
@@ -41,17 +40,17 @@ func (s *Sample) Put(key uint64, h History) {
 	heap.Push((*sampleHeap)(s), sampled{hash, h})
 }
 
-// Drop forgets a page that is no longer visited.
+// Drop removes a page that is no longer visited.
 func (s *Sample) Drop(key uint64) {
 	if i, ok := s.place[mix(key)]; ok {
 		heap.Remove((*sampleHeap)(s), i)
 	}
 }
 
-// Len is the number of pages in the sample.
+// Len returns the number of pages in the sample.
 func (s *Sample) Len() int { return len(s.pages) }
 
-// mix spreads keys evenly (the finaliser of MurmurHash3; different keys stay different).
+// mix spreads keys evenly and keeps different keys different. It is the finaliser of MurmurHash3.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -83,7 +82,7 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 			return fmt.Errorf("read a sample of pages: %w", err)
 		}
 		if _, twice := got.place[p.hash]; twice {
-			return fmt.Errorf("read a sample of pages: %x stands in it twice", p.hash)
+			return fmt.Errorf("read a sample of pages: %x is in it twice", p.hash)
 		}
 		heap.Push((*sampleHeap)(got), p)
 	}
@@ -91,7 +90,7 @@ func (s *Sample) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// sampleHeap is a sample as container/heap wants it.
+// sampleHeap implements heap.Interface for a sample.
 type sampleHeap Sample
 
 func (s *sampleHeap) Len() int           { return len(s.pages) }
@@ -102,14 +101,14 @@ func (s *sampleHeap) Swap(i, j int) {
 	s.place[s.pages[i].hash], s.place[s.pages[j].hash] = i, j
 }
 
-// Push and Pop are for container/heap.
+// Push appends an element, for container/heap.
 func (s *sampleHeap) Push(x any) {
 	p := x.(sampled)
 	s.place[p.hash] = len(s.pages)
 	s.pages = append(s.pages, p)
 }
 
-// Pop takes the last.
+// Pop removes the last element, for container/heap.
 func (s *sampleHeap) Pop() any {
 	last := s.pages[len(s.pages)-1]
 	s.pages = s.pages[:len(s.pages)-1]
