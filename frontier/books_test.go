@@ -163,3 +163,22 @@ func TestCounters(t *testing.T) {
 		t.Errorf("%d reasons, %d summed up", len(r), r["refused"])
 	}
 }
+
+// Whatever the web gives as reasons, the books stay small and count all.
+func TestReasonsAreBounded(t *testing.T) {
+	var c counters
+	const n = 3 * maxReasons
+	for i := range n {
+		c.ended(Dropped, fmt.Sprintf("forbidden address: 10.0.%d.%d", i/256, i%256), 2)
+	}
+	c.ended(Failed, "forbidden address: 10.0.0.1", 1)
+	s := c.totals()
+	sum := uint64(0)
+	for _, count := range s.Reasons {
+		sum += count
+	}
+	if len(s.Reasons) != maxReasons+1 || sum != 2*n+1 || s.Reasons["forbidden address: 10.0.0.1"] != 3 ||
+		s.Reasons["forbidden address"] != 2*(n-maxReasons) {
+		t.Errorf("%d reasons for %d, first %d", len(s.Reasons), sum, s.Reasons["forbidden address: 10.0.0.1"])
+	}
+}

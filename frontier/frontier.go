@@ -196,42 +196,6 @@ func additions(links []Link) []addition {
 	return adds
 }
 
-// Take returns the next task. It blocks until there is one or the context ends.
-func (f *Frontier) Take(ctx context.Context) (*Task, error) {
-	if err := f.pause(ctx); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	if t := f.take(time.Now()); t != nil {
-		f.mu.Unlock()
-		return t, nil
-	}
-	w := newWaiter[*Task]()
-	f.waiters.push(w)
-	f.starveLocked()
-	f.mu.Unlock()
-	return w.wait(ctx, f.front)
-}
-
-// slowWait is how long a fetcher waits before each task while the node is slowed down.
-const slowWait = 500 * time.Millisecond
-
-// pause lets a fetcher wait before a task if the node is slowed down.
-func (f *Frontier) pause(ctx context.Context) error {
-	if !f.slow.Load() {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(slowWait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// SetSlow slows this node down while something else needs a quiet network, or lets it run at full speed again.
-func (f *Frontier) SetSlow(on bool) { f.slow.Store(on) }
-
 // Adjust changes the configuration values that are marked as live. The frontier may be running.
 func (f *Frontier) Adjust(cfg Config, p Politeness) {
 	f.ledger.mostURLs.Store(int64(cfg.MaxHostURLs))

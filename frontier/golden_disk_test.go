@@ -284,7 +284,7 @@ func (h *house) site(host string, words []string) {
 		case "stays":
 			s.Stays = pair[1] == "on"
 		case "closed": // from now on for so long
-			s.Hours = closedUntil{time.Now().Add(h.time(pair[1]))}
+			s.Hours = shut{until: time.Now().Add(h.time(pair[1]))}
 		case "first": // paths with that come first, and of them the least deep
 			s.Rank = func(u identity.URL, depth uint8) int {
 				if strings.Contains(u.Path, pair[1]) {
@@ -297,13 +297,6 @@ func (h *house) site(host string, words []string) {
 		}
 	}
 }
-
-// closedUntil are hours that begin at a time.
-type closedUntil struct{ time.Time }
-
-func (c closedUntil) Open(now time.Time) bool              { return !now.Before(c.Time) }
-func (c closedUntil) Next(now time.Time) (time.Time, bool) { return c.Time, c.After(now) }
-func (c closedUntil) String() string                       { return "later" }
 
 // end ends a task, "it" is the last that came: end URL [done|failed|dropped|again] [TROUBLE] [KEY VALUE ...] [links URL ...].
 func (h *house) end(words []string) {

@@ -127,7 +127,7 @@ func (s *scene) do(words []string) {
 		due, ok := s.nextWake(s.now)
 		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), ok, s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time
-		s.site = s.closing(args[0], closedUntil{s.now.Add(s.time(args[1]))})
+		s.site = s.closing(args[0], shut{until: s.now.Add(s.time(args[1]))})
 	case "drop": // its URLs are given up
 		h := s.hosts[args[0]]
 		h.forget(s.seq)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// until is open before a time, and again a day after it.
-type until time.Time
+// shut are hours that end at a time and begin again at another, or never if that is zero.
+type shut struct{ from, until time.Time }
 
-func (u until) Open(now time.Time) bool {
-	return now.Before(time.Time(u)) || !now.Before(time.Time(u).Add(24*time.Hour))
+func (s shut) Open(now time.Time) bool {
+	return now.Before(s.from) || !s.until.IsZero() && !now.Before(s.until)
 }
-func (u until) Next(time.Time) (time.Time, bool) { return time.Time(u).Add(24 * time.Hour), true }
-func (u until) String() string                   { return "until" }
+func (s shut) Next(now time.Time) (time.Time, bool) { return s.until, s.until.After(now) }
+func (s shut) String() string                       { return "later" }
 
 // A host whose hours end while it stands ready is not given out, and is again when they begin.
 func TestHoursEndWhileReady(t *testing.T) {
@@ -22,7 +22,7 @@ func TestHoursEndWhileReady(t *testing.T) {
 	cfg, polite := testConfig()
 	w := newWorkbench(cfg, rules{Politeness: polite}, rand.New(rand.NewPCG(5, 6)))
 	ends := now.Add(time.Second)
-	w.site = func(string) *Site { return &Site{Hours: until(ends)} }
+	w.site = func(string) *Site { return &Site{Hours: shut{ends, ends.Add(24 * time.Hour)}} }
 	h := w.enter("http://h1.test")
 	h.take(&blockRef{seq: 1, n: 2}, make([]entry, 2))
 	w.loadedHost(h, record{hostState: hostState{robotsUntil: now.Add(100 * time.Hour)}}, now)
@@ -41,5 +41,24 @@ func TestHoursEndWhileReady(t *testing.T) {
 	}
 	if w.take(ends.Add(24*time.Hour)) == nil {
 		t.Error("it does not go on when its hours begin")
+	}
+}
+
+// The bounds of a site hold for the next visit, and the shorter gives way.
+func TestNextVisitOfASite(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for _, c := range []struct {
+		site *Site
+		want time.Duration
+	}{
+		{nil, time.Hour}, {&Site{}, time.Hour}, {&Site{RecrawlMax: time.Minute}, time.Minute}, {&Site{RecrawlMin: 2 * time.Hour}, 2 * time.Hour},
+		{&Site{RecrawlMin: time.Minute, RecrawlMax: 2 * time.Hour}, time.Hour}, {&Site{RecrawlMin: 5 * time.Hour, RecrawlMax: time.Minute}, 5 * time.Hour},
+	} {
+		if got := c.site.nextVisit(now.Add(time.Hour), now).Sub(now); got != c.want {
+			t.Errorf("%+v: %v", c.site, got)
+		}
+	}
+	if got := (&Site{Hours: shut{}}).opens(now); got != now.Add(neverOpens) {
+		t.Errorf("hours without a time open at %v", got)
 	}
 }

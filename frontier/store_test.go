@@ -98,3 +98,27 @@ func TestRunsOfEarlierLivesStay(t *testing.T) {
 		t.Errorf("%d of %d URLs are known to be done", n, lives*maxFresh)
 	}
 }
+
+func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
+	cfg, polite := testConfig()
+	dir := t.TempDir()
+	f, err := Open(dir, cfg, polite, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a directory in use: %v", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(done); err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(dir, "MANIFEST")
+	if err := os.WriteFile(manifest, []byte("this is no manifest"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a damaged directory: %v", err)
+	}
+}

@@ -263,32 +263,6 @@ func TestFresherAtOnce(t *testing.T) {
 	}
 }
 
-// The bounds of a site hold for the next visit, and the shorter gives way.
-func TestNextVisitOfASite(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for _, c := range []struct {
-		site *Site
-		want time.Duration
-	}{
-		{nil, time.Hour}, {&Site{}, time.Hour}, {&Site{RecrawlMax: time.Minute}, time.Minute}, {&Site{RecrawlMin: 2 * time.Hour}, 2 * time.Hour},
-		{&Site{RecrawlMin: time.Minute, RecrawlMax: 2 * time.Hour}, time.Hour}, {&Site{RecrawlMin: 5 * time.Hour, RecrawlMax: time.Minute}, 5 * time.Hour},
-	} {
-		if got := c.site.nextVisit(now.Add(time.Hour), now).Sub(now); got != c.want {
-			t.Errorf("%+v: %v", c.site, got)
-		}
-	}
-	if got := (&Site{Hours: never{}}).opens(now); got != now.Add(neverOpens) {
-		t.Errorf("hours without a time open at %v", got)
-	}
-}
-
-// never are hours without a time.
-type never struct{}
-
-func (never) Open(time.Time) bool              { return false }
-func (never) Next(time.Time) (time.Time, bool) { return time.Time{}, false }
-func (never) String() string                   { return "never" }
-
 // A host that is read from disk has a server of its own, at an address that nobody dials.
 func TestFileServer(t *testing.T) {
 	a, b := FileServer("file://a"), FileServer("file://b")
@@ -461,5 +435,42 @@ func TestChangesFollow(t *testing.T) {
 		if got := s.alike(&state); got != (i == 0) {
 			t.Errorf("%+v: %v", s, got)
 		}
+	}
+}
+
+// The step from the map of few hashes to the Bloom filter loses no hash. Before it no new hash is mistaken for a known one, and after it no
+// more than with 20 million URLs in 32 MiB.
+func TestFilterSteps(t *testing.T) {
+	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
+	const n = 20_000_000 / 32
+	f := newFilter(1)
+	mistaken := 0
+	for i := range n {
+		if f.testOrAdd(hash(i)) {
+			mistaken++
+		}
+		if i == mostFew-1 && (mistaken > 0 || f.many != nil) {
+			t.Errorf("after %d URLs %d are mistaken, and the Bloom filter is there: %v", i, mistaken, f.many != nil)
+		}
+	}
+	if f.many == nil || f.few != nil {
+		t.Fatal("no step")
+	}
+	if mistaken > n/1000 {
+		t.Errorf("%d of %d new URLs are called known", mistaken, n)
+	}
+	for i := range n {
+		if !f.testOrAdd(hash(i)) {
+			t.Fatalf("URL %d is forgotten", i)
+		}
+	}
+	mistaken = 0
+	for i := n; i < n+10_000; i++ {
+		if f.testOrAdd(hash(i)) {
+			mistaken++
+		}
+	}
+	if mistaken > 10_000/400 {
+		t.Errorf("the full filter calls %d of 10000 new URLs known", mistaken)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -340,30 +338,6 @@ func TestHostsTurnedBlockedAreDropped(t *testing.T) {
 	})
 }
 
-func TestOpenSaysWhatIsWrongWithTheDirectory(t *testing.T) {
-	cfg, polite := testConfig()
-	dir := t.TempDir()
-	f, err := Open(dir, cfg, polite, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrLocked) {
-		t.Errorf("a directory in use: %v", err)
-	}
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := f.Run(done); err != nil {
-		t.Fatal(err)
-	}
-	manifest := filepath.Join(dir, "MANIFEST")
-	if err := os.WriteFile(manifest, []byte("this is no manifest"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, cfg, polite, Deps{}); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a damaged directory: %v", err)
-	}
-}
-
 // A host that was given up stays so over a restart, though none of its URLs is left and fetchers starve.
 func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
 	dir := t.TempDir()
@@ -463,25 +437,6 @@ func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 	}
 }
 
-// Whatever the web gives as reasons, the books stay small and count all.
-func TestReasonsAreBounded(t *testing.T) {
-	var c counters
-	const n = 3 * maxReasons
-	for i := range n {
-		c.ended(Dropped, fmt.Sprintf("forbidden address: 10.0.%d.%d", i/256, i%256), 2)
-	}
-	c.ended(Failed, "forbidden address: 10.0.0.1", 1)
-	s := c.totals()
-	sum := uint64(0)
-	for _, count := range s.Reasons {
-		sum += count
-	}
-	if len(s.Reasons) != maxReasons+1 || sum != 2*n+1 || s.Reasons["forbidden address: 10.0.0.1"] != 3 ||
-		s.Reasons["forbidden address"] != 2*(n-maxReasons) {
-		t.Errorf("%d reasons for %d, first %d", len(s.Reasons), sum, s.Reasons["forbidden address: 10.0.0.1"])
-	}
-}
-
 // Stopping while hosts are being brought in from disk is no failure.
 func TestStopDuringActivation(t *testing.T) {
 	cfg, polite := testConfig()
@@ -510,5 +465,35 @@ func TestStopDuringActivation(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
+	}
+}
+
+// A fetcher that waits asks for hosts only if hosts on disk may come in.
+func TestWaitersAskForHostsThatMayComeIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(a *activation)
+		want    bool
+	}{
+		"nobody is there":            {func(*activation) {}, false},
+		"a candidate":                {func(a *activation) { a.candidates.push("a.example") }, true},
+		"some on disk":               {func(a *activation) { a.scan = true }, true},
+		"a scan has found none":      {func(a *activation) { a.scan, a.wrapped = true, true }, false},
+		"a candidate after the scan": {func(a *activation) { a.scan, a.wrapped = true, true; a.candidates.push("a.example") }, true},
+		"pages may be due":           {func(a *activation) { a.bench.recrawl.done = false }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := Open("", Default(), DefaultPoliteness(), Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.store.close() //nolint:errcheck // in memory
+			c.prepare(f.activation)
+			f.mu.Lock()
+			f.starveLocked()
+			f.mu.Unlock()
+			if got := len(f.hungry) == 1; got != c.want {
+				t.Errorf("asked for hosts: %v, want %v", got, c.want)
+			}
+		})
 	}
 }
