@@ -57,7 +57,7 @@ func TestBooksOverARestart(t *testing.T) {
 	})
 }
 
-// A budget of visits comes in evenly, and what is not used within an hour is lost, but for one.
+// A budget of visits comes in evenly. Visits that are not used within an hour are lost, except one.
 func TestVisitBudget(t *testing.T) {
 	begun := time.Unix(1_000_000, 0)
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ func TestBlockRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever stands on disk, opening a block ends, and what it accepts can be written again.
+// Opening a block ends whatever bytes are on disk, and what it accepts can be written again.
 func FuzzBlock(f *testing.F) {
 	c, err := newCodec()
 	if err != nil {
@@ -110,7 +110,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// A clock that was never set stands near the year 1970: what is written of it can be read.
+// A clock that was never set shows a time near the year 1970. A record that was written then can be read.
 func TestRecordOfAClockThatWasNeverSet(t *testing.T) {
 	now := time.UnixMilli(5)
 	r := record{hostState: hostState{lastRequest: now.Add(-time.Hour), notBefore: now.Add(time.Minute)}, done: 3}
@@ -158,7 +158,7 @@ func TestClocksThatJump(t *testing.T) {
 	}
 }
 
-// No wait is longer than its kind can be, whoever wrote it.
+// No wait that is read is longer than the bound of its kind.
 func TestWaitsAreBounded(t *testing.T) {
 	const long = 5 * 365 * 24 * time.Hour
 	r := record{hostState: hostState{lastRequest: testTime.Add(long), notBefore: testTime.Add(long), robotsUntil: testTime.Add(long)}, endedUntil: testTime.Add(long)}

@@ -224,7 +224,7 @@ func (f *Frontier) visitLocked(task *Task, out Outcome, now time.Time) *visited 
 		r.sample.Drop(p.hash)
 		return res
 	}
-	if r.Continuous() {
+	if r.continuous() {
 		n.Due = task.host.site.nextVisit(n.Due, now)
 	}
 	r.sample.Put(p.hash, n.History)
@@ -239,7 +239,7 @@ const planEvery = 10 * time.Minute
 
 // runPlan renews the plan of visits.
 func (f *Frontier) runPlan(stop <-chan struct{}) error {
-	if !f.bench.recrawl.Continuous() {
+	if !f.bench.recrawl.continuous() {
 		return nil
 	}
 	tick := time.NewTicker(planEvery)

@@ -366,7 +366,7 @@ func (h *house) end(words []string) {
 		word(res.Ending, "done", "failed", "dropped", "to come again"), h.at(res.NextAttempt), res.GaveUp, res.Dropped, res.Accepted, res.Duplicate, res.Refused, len(res.NotOwned), err)
 }
 
-// link is a URL with what stands behind it: "@3" a depth, "^2" hops, "!" a sitemap, "~1h" a lastmod that is so old.
+// link reads a URL and what follows it: "@3" a depth, "^2" hops, "!" a sitemap, "~1h" a lastmod that is so old.
 func (h *house) link(word string) Link {
 	l := Link{}
 	word, l.Sitemap = strings.CutSuffix(word, "!")

@@ -123,7 +123,7 @@ func (s *scene) do(words []string) {
 		}
 	case "finish": // finish ADDRESS: the remote fetch of it
 		s.remote.end(netip.MustParseAddr(args[0]))
-	case "look": // what there is to be taken
+	case "look": // says what can be taken
 		due, ok := s.nextWake(s.now)
 		s.say("anything ready %v, next wake %s, %v; remote %d, out %d", s.anyReady(s.now), s.at(due), ok, s.remote.count, s.remote.out)
 	case "closed": // closed NAME TIME: its hours begin after that time

@@ -47,7 +47,7 @@ func (h hints) trust() (share float64, most int) {
 // sitemap says of other hosts.
 func (f *Frontier) hint(ctx context.Context, host string, links []Link) error {
 	f.mu.Lock()
-	plan, on := f.bench.recrawl.plan, f.bench.recrawl.Continuous()
+	plan, on := f.bench.recrawl.plan, f.bench.recrawl.continuous()
 	f.mu.Unlock()
 	links = slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return l.URL.Host != host || l.Modified.IsZero() })
 	if !on || len(links) == 0 {

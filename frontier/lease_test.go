@@ -367,7 +367,7 @@ func TestServerWithoutLeaseIsForgotten(t *testing.T) {
 	}
 }
 
-// A host is crawled when somebody has said that it may, and only as long as nobody says otherwise.
+// A host is crawled only while Suspend allows it.
 func TestSuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()

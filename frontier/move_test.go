@@ -375,7 +375,7 @@ func TestImportIntoOwn(t *testing.T) {
 	}
 }
 
-// What is given of a host that nobody knows is kept, and never crawled.
+// A host that was unknown before its import is kept, and is not crawled.
 func TestImportOfUnknownHost(t *testing.T) {
 	cfg, polite := testConfig()
 	l := begin(t, "", cfg, polite, Deps{})

@@ -39,8 +39,8 @@ func (r Recrawl) On() bool { return r.Enabled || r.Once() }
 // Once says whether the crawl ends when all pages that are old enough have been visited.
 func (r Recrawl) Once() bool { return r.Age > 0 }
 
-// Continuous says whether the crawl goes on for ever.
-func (r Recrawl) Continuous() bool { return r.Enabled && !r.Once() }
+// continuous says whether the crawl goes on for ever.
+func (r Recrawl) continuous() bool { return r.Enabled && !r.Once() }
 
 // limit is the latest time at which a page can be due, or a host that was given up can be taken up again, if no clock was wrong.
 func (r Recrawl) limit(now time.Time) stamp {

@@ -80,7 +80,7 @@ func TestRemoteFetches(t *testing.T) {
 	})
 }
 
-// Remote fetches take their origin's share of the draws, beside the hosts of the same queue, and starve nobody.
+// Remote fetches share the draws of their queue with the hosts in it, and starve neither those nor the other queues.
 func TestRemoteFetchesTakeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := ownServers(testConfig())

@@ -130,7 +130,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// A robots.txt that is elsewhere is fetched there by whoever takes; then the host comes back to its reserved server.
+// A redirected robots.txt is fetched from its own server. Then the host comes back to its reserved server.
 func TestReservedHostFollowsItsRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, polite := testConfig()

@@ -179,7 +179,7 @@ func TestElsewhere(t *testing.T) {
 	})
 }
 
-// Until what became of a host is written, nobody may take it up again from disk.
+// A host is not read from disk again before the end of its task is written.
 func TestHostStaysUntilAllIsWritten(t *testing.T) {
 	cfg, polite := testConfig()
 	for _, frozen := range []bool{false, true} {

@@ -16,7 +16,7 @@ func (s shut) Open(now time.Time) bool {
 func (s shut) Next(now time.Time) (time.Time, bool) { return s.until, s.until.After(now) }
 func (s shut) String() string                       { return "later" }
 
-// A host whose hours end while it stands ready is not given out, and is again when they begin.
+// A host whose hours end while it is ready gives no task until they begin again.
 func TestHoursEndWhileReady(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	cfg, polite := testConfig()
@@ -44,7 +44,7 @@ func TestHoursEndWhileReady(t *testing.T) {
 	}
 }
 
-// The bounds of a site hold for the next visit, and the shorter gives way.
+// The bounds of a site hold for the next visit. If they contradict each other, the minimum counts.
 func TestNextVisitOfASite(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {

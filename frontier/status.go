@@ -208,7 +208,7 @@ func (f *Frontier) Idle(patience time.Duration) (idle bool, unfinished int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.bench
-	if r := &f.bench.recrawl; r.Continuous() || !r.over {
+	if r := &f.bench.recrawl; r.continuous() || !r.over {
 		return false, 0
 	}
 	if f.busyLocked() {

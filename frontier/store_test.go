@@ -70,7 +70,7 @@ func TestOldLayout(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsNoDamage: nobody shall delete a directory because its disk was full when it was opened.
+// A full disk is not reported as damage, or people would delete the directory.
 func TestFullDiskIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "LOCK")); err != nil {

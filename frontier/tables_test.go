@@ -240,7 +240,7 @@ func TestPageAfterAVisit(t *testing.T) {
 	}
 }
 
-// Of two copies of a page that were visited at the same time, the one that knows worse is right.
+// Of two copies of a page that were visited at the same time, the one with the worse news wins.
 func TestFresherAtOnce(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	at := func(after time.Duration, gone, failures uint8, dropped bool) *PageRecord {
@@ -263,7 +263,7 @@ func TestFresherAtOnce(t *testing.T) {
 	}
 }
 
-// A host that is read from disk has a server of its own, at an address that nobody dials.
+// A host that is read from disk has a server of its own, at an address that is never dialled.
 func TestFileServer(t *testing.T) {
 	a, b := FileServer("file://a"), FileServer("file://b")
 	discard := netip.MustParsePrefix("100::/64")
@@ -335,7 +335,7 @@ func TestSpacing(t *testing.T) {
 	})
 }
 
-// Exact seen sets leave when they take too much memory, but for the one that is read.
+// Exact seen sets leave memory when they take too much of it, except the one in use.
 func TestSetsAreBounded(t *testing.T) {
 	s := newSets(2*setCost + 5*hashCost)
 	a := s.put("a")

@@ -379,7 +379,7 @@ func TestGivenUpHostStaysSoOverARestart(t *testing.T) {
 	})
 }
 
-// On a full workbench, hosts that nobody answers for wait for their time on disk and are given up after their last try.
+// On a full workbench, hosts that cannot be reached wait on disk, and are given up after their last try.
 func TestHostsThatFailAreGivenUpOnAFullWorkbench(t *testing.T) {
 	for _, c := range []struct {
 		name    string
