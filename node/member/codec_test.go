@@ -148,6 +148,30 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
+// Everything that nodes send or keep begins with its version. Any other version is refused.
+func TestOtherVersionsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		b       []byte
+		version byte
+		read    func([]byte) error
+	}{
+		"meta":   {encode(nil, exampleMeta()), metaVersion, func(b []byte) error { _, err := decodeMeta(b); return err }},
+		"ack":    {encode(nil, ack{}), ackVersion, func(b []byte) error { _, err := decode[ack](b, "ack"); return err }},
+		"state":  {encode(nil, exampleState()), stateVersion, func(b []byte) error { _, err := decode[state](b, "state"); return err }},
+		"letter": {encode(nil, exampleLetter()), letterVersion, func(b []byte) error { _, err := decode[letter](b, "letter"); return err }},
+		"kept":   {encode(nil, kept{}), keptVersion, func(b []byte) error { _, err := decode[kept](b, "votes"); return err }},
+	} {
+		if c.b[0] != c.version {
+			t.Errorf("%s begins with %d, not with version %d", name, c.b[0], c.version)
+		}
+		for _, other := range []byte{c.version - 1, c.version + 1} {
+			if c.b[0] = other; c.read(c.b) == nil {
+				t.Errorf("%s of version %d was read", name, other)
+			}
+		}
+	}
+}
+
 func TestDecodersRefuse(t *testing.T) {
 	with := func(change func(*meta)) []byte {
 		m := exampleMeta()

@@ -376,6 +376,9 @@ func TestPeerThatAnswersLess(t *testing.T) {
 		if err := own.HandOff(t.Context(), host, idOf(2), true, "test"); err == nil {
 			t.Error("it was handed over to a node that does not answer")
 		}
+		if v, err := own.replicator.compareWith(t.Context(), idOf(2), Record{Host: host, Epoch: 1, Owner: idOf(1)}, true); err == nil {
+			t.Errorf("a comparison without an answer ends with %+v", v)
+		}
 		s.node(2).spoil(host, 4)
 		time.Sleep(s.cfg.SweepEvery + time.Second) // compared
 		s.watch(nil)

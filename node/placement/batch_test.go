@@ -343,6 +343,26 @@ func TestHandOffsThatFailStay(t *testing.T) {
 	})
 }
 
+// When the frontier has closed, nothing more is handed off, neither of the same server nor in a later batch.
+func TestClosedFrontierEndsTheBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addHost("http://a.example", addrOf(1), 60)
+		w.addHost("http://b.example", addrOf(1), 60)
+		tried := 0
+		w.handOff = func(_, _ string) error {
+			tried++
+			return frontier.ErrClosed
+		}
+		_, stop := w.start(cycle())
+		time.Sleep(15 * time.Minute)
+		stop()
+		if tried != 1 || len(w.troubles) > 0 {
+			t.Errorf("%d hand-offs were tried; troubles %v", tried, w.troubles)
+		}
+	})
+}
+
 func TestHostThatMovesToAnotherServerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,0 +1,122 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// ports is a transport that counts what goes to ports.
+type ports struct {
+	memberlist.Transport
+	came           chan *memberlist.Packet
+	packets, dials int
+}
+
+func (p *ports) WriteTo([]byte, string) (time.Time, error) {
+	p.packets++
+	return time.Time{}, nil
+}
+
+func (p *ports) DialTimeout(string, time.Duration) (net.Conn, error) {
+	p.dials++
+	return nil, errors.New("nobody listens")
+}
+
+func (p *ports) PacketCh() <-chan *memberlist.Packet { return p.came }
+func (p *ports) StreamCh() <-chan net.Conn           { return nil }
+func (p *ports) Shutdown() error                     { return nil }
+
+// oneLink reaches the member "linked", and counts what goes there.
+type oneLink struct {
+	came           chan *memberlist.Packet
+	packets, dials int
+}
+
+func (l *oneLink) Send(id string, _ []byte) bool {
+	if id == "linked" {
+		l.packets++
+	}
+	return id == "linked"
+}
+
+func (l *oneLink) DialGossip(_ context.Context, id string) (net.Conn, bool, error) {
+	if id != "linked" {
+		return nil, false, nil
+	}
+	l.dials++
+	return nil, true, errors.New("the link is broken")
+}
+
+func (l *oneLink) Packets() <-chan *memberlist.Packet { return l.came }
+func (l *oneLink) Streams() <-chan net.Conn           { return nil }
+func (l *oneLink) Knocked(packet []byte) bool         { return string(packet) == "knock" }
+
+// Packets and streams go by a link where there is one, otherwise to the port. Both are counted alike.
+func TestLinksBeforePorts(t *testing.T) {
+	for _, k := range []struct {
+		what, name string
+		links      bool
+		byLink     int
+	}{
+		{"a member with a link", "linked", true, 1},
+		{"a member without one", "other", true, 0},
+		{"an address without a name", "", true, 0},
+		{"a node without links", "linked", false, 0},
+	} {
+		p, l := &ports{}, &oneLink{}
+		var links Links
+		if k.links {
+			links = l
+		}
+		c := newCarrier(p, nil, links, nil)
+		to := memberlist.Address{Name: k.name, Addr: "192.0.2.1:7"}
+		if _, err := c.WriteToAddress([]byte("four"), to); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.DialAddressTimeout(to, time.Second); err == nil {
+			t.Errorf("%s: a stream came about", k.what)
+		}
+		if l.packets != k.byLink || l.dials != k.byLink || p.packets != 1-k.byLink || p.dials != 1-k.byLink {
+			t.Errorf("%s: by links %d packets and %d streams, to ports %d and %d", k.what, l.packets, l.dials, p.packets, p.dials)
+		}
+		if c.sent.Load() != 1 || c.bytes.Load() != 4 {
+			t.Errorf("%s: %d packets of %d bytes are counted", k.what, c.sent.Load(), c.bytes.Load())
+		}
+		if err := c.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.WriteToAddress([]byte("four"), to); !errors.Is(err, net.ErrClosed) || l.packets+p.packets != 1 {
+			t.Errorf("%s: after the end: %v, %d packets", k.what, err, l.packets+p.packets)
+		}
+		if _, err := c.DialAddressTimeout(to, time.Second); !errors.Is(err, net.ErrClosed) || l.dials+p.dials != 1 {
+			t.Errorf("%s: after the end: %v, %d streams", k.what, err, l.dials+p.dials)
+		}
+	}
+}
+
+// Packets that came to the port or by links are passed on, unless the links keep one that came to the port.
+func TestPacketsOfLinksAndPorts(t *testing.T) {
+	p, l := &ports{came: make(chan *memberlist.Packet)}, &oneLink{came: make(chan *memberlist.Packet)}
+	c := newCarrier(p, nil, l, nil)
+	for _, k := range []struct {
+		from   chan *memberlist.Packet
+		packet string
+		passed bool
+	}{{p.came, "gossip", true}, {p.came, "knock", false}, {l.came, "knock", true}, {p.came, "gossip", true}} {
+		k.from <- &memberlist.Packet{Buf: []byte(k.packet)}
+		if !k.passed {
+			continue // the next packet comes out in its place
+		}
+		if got := <-c.PacketCh(); string(got.Buf) != k.packet {
+			t.Errorf("%q came out, not %q", got.Buf, k.packet)
+		}
+	}
+	if err := c.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
