@@ -156,9 +156,12 @@ func TestBodiesAtTheirLimit(t *testing.T) {
 				t.Errorf("%d bytes, %d at a time: %d read, %d kept, %d counted, %v, %v", size, each, n, len(kept), w.watch.bytes.Load(), err, w.end)
 			}
 		}
-		buf := make([]byte, 0, 1)
-		if err := readAll(&buf, bytes.NewReader(whole), 10, nil); !errors.Is(err, want) || len(buf) != min(size, 10) {
+		buf, decoded := make([]byte, 0, 1), bytes.NewReader(whole)
+		if err := readAll(&buf, decoded, 10, nil); !errors.Is(err, want) || len(buf) != min(size, 10) {
 			t.Errorf("%d bytes decoded: %d, %v", size, len(buf), err)
+		}
+		if more := size - decoded.Len(); more > 11 {
+			t.Errorf("%d bytes decoded: %d read to find out that there are more than 10", size, more)
 		}
 	}
 }

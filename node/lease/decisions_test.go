@@ -196,6 +196,28 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
+// Entries without a holder are dropped with the first request after ten seconds.
+func TestEntriesWithoutAHolderAreDropped(t *testing.T) {
+	g := NewGrantor(Default(), GrantorDeps{Clock: NewClock(nil), Boot: 1})
+	g.SetView(view.View{Self: "k", Alive: []string{"a", "k"}, Settled: []string{"k"}, Majority: true})
+	begin := time.Now()
+	g.grants.history.Begin(begin.Add(-time.Hour)) // it has been here for long
+	for id, c := range []struct {
+		after time.Duration
+		to    int
+		wish  wire.Wish
+		want  int
+	}{
+		{0, 1, acquire, 1}, {0, 2, acquire, 2}, {time.Second, 1, release, 2},
+		{10*time.Second - 1, 2, renew, 2}, {10 * time.Second, 2, renew, 1},
+	} {
+		r := request{from: "a", boot: 1, id: uint64(id), addr: server(c.to), wish: c.wish}
+		if a := g.answer(r, true, begin.Add(c.after)); a.GetGrant() != given || len(g.grants.entries) != c.want {
+			t.Errorf("%+v: answered %v, and there are %d entries", c, a, len(g.grants.entries))
+		}
+	}
+}
+
 // brokenShelf is a disk that refuses everything.
 type brokenShelf struct{}
 

@@ -77,6 +77,23 @@ func TestRecordThatChangesWhileItIsRead(t *testing.T) {
 	}
 }
 
+// A full cache drops an eighth of its records, at least one, and none that is still to be written.
+func TestFullCacheDropsAnEighth(t *testing.T) {
+	for limit, want := range map[int]int{32: 29, 8: 8, 3: 3} {
+		records := newRecords(newDisk(&names{}), limit)
+		for i := range limit {
+			host := fmt.Sprintf("http://h%d.test", i)
+			records.rememberLocked(host, Record{Host: host, Epoch: 1})
+		}
+		dirty := "http://h0.test"
+		records.dirty[dirty] = Record{Host: dirty, Epoch: 2}
+		records.rememberLocked("http://new.test", Record{Host: "http://new.test", Epoch: 1})
+		if _, ok := records.cache[dirty]; !ok || len(records.cache) != want {
+			t.Errorf("of %d records and a new one %d are left, not %d; the one to be written is among them: %v", limit, len(records.cache), want, ok)
+		}
+	}
+}
+
 // A record that changes while all are counted is counted once, whether the count has come to it or not.
 func TestRecordsThatChangeWhileAllAreCounted(t *testing.T) {
 	v := &view.View{Self: "n1", Settled: []string{"n2"}}
