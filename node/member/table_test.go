@@ -334,6 +334,23 @@ func TestBadMetaIsToldOnce(t *testing.T) {
 	c.expect("mended", true, 1, 2)
 }
 
+// A member votes as soon as it says that it has the same voters. When its next life says otherwise it does not.
+func TestMemberWithTheSameVotersVotesAtOnce(t *testing.T) {
+	c := newClock(t)
+	c.meet(2, 1, true)
+	c.vote(1, 2)
+	same := c.council.plain()
+	for _, k := range []struct {
+		boot, stamp uint64
+		votes       bool
+	}{{2, same + 1, false}, {2, same, true}, {2, same + 1, true}, {3, same + 1, false}, {4, same, true}} {
+		c.seen(nodeID(2), "10.0.0.2:1", meta{boot: k.boot, settled: true, addr: "a:1", stamp: k.stamp}, nil, c.now)
+		if got := c.members[nodeID(2)].votes(c.now); got != k.votes {
+			t.Errorf("boot %d, the same voters %v: it votes: %v", k.boot, k.stamp == same, got)
+		}
+	}
+}
+
 func TestTripsMedian(t *testing.T) {
 	var tr trips
 	if tr.median() != 0 {
