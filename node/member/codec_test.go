@@ -155,11 +155,11 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		version byte
 		read    func([]byte) error
 	}{
-		"meta":   {encode(nil, exampleMeta()), metaVersion, func(b []byte) error { _, err := decodeMeta(b); return err }},
-		"ack":    {encode(nil, ack{}), ackVersion, func(b []byte) error { _, err := decode[ack](b, "ack"); return err }},
-		"state":  {encode(nil, exampleState()), stateVersion, func(b []byte) error { _, err := decode[state](b, "state"); return err }},
-		"letter": {encode(nil, exampleLetter()), letterVersion, func(b []byte) error { _, err := decode[letter](b, "letter"); return err }},
-		"kept":   {encode(nil, kept{}), keptVersion, func(b []byte) error { _, err := decode[kept](b, "votes"); return err }},
+		"meta":    {encode(nil, exampleMeta()), metaVersion, func(b []byte) error { _, err := decodeMeta(b); return err }},
+		"ack":     {encode(nil, ack{}), ackVersion, func(b []byte) error { _, err := decode[ack](b, "ack"); return err }},
+		"state":   {encode(nil, exampleState()), stateVersion, func(b []byte) error { _, err := decode[state](b, "state"); return err }},
+		"message": {encode(nil, exampleMessage()), messageVersion, func(b []byte) error { _, err := decode[message](b, "message"); return err }},
+		"kept":    {encode(nil, kept{}), keptVersion, func(b []byte) error { _, err := decode[kept](b, "votes"); return err }},
 	} {
 		if c.b[0] != c.version {
 			t.Errorf("%s begins with %d, not with version %d", name, c.b[0], c.version)

@@ -339,7 +339,7 @@ func TestMemberWithTheSameVotersVotesAtOnce(t *testing.T) {
 	c := newClock(t)
 	c.meet(2, 1, true)
 	c.vote(1, 2)
-	same := c.council.plain()
+	same := c.paxos.plain()
 	for _, k := range []struct {
 		boot, stamp uint64
 		votes       bool
